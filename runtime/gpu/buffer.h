@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "gpu/device.h"
+
+namespace pumice {
+
+// Who touches a buffer, which decides the kind of memory it gets.
+enum class MemoryUse {
+  device, // kernels; on unified memory the host can reach it as well
+  shared, // kernels, and small writes of the host: in the device's memory where the host can map that
+  upload, // the host writes, the device copies from it
+};
+
+// A buffer with memory of its own. Move-only.
+class Buffer {
+public:
+  static Result<Buffer> create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use);
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer() { release(); }
+
+  VkBuffer handle() const { return handle_; }
+  uint64_t address() const { return address_; } // zero where the device has no buffer addresses
+  uint64_t size() const { return size_; }
+  // Bytes of device memory behind the buffer: its size and what the driver adds.
+  uint64_t memory_bytes() const { return memory_bytes_; }
+  // The buffer's bytes, coherent with the device; empty where the host cannot map it.
+  std::span<std::byte> mapped() const { return {mapped_, mapped_ ? size_ : 0}; }
+  explicit operator bool() const { return handle_ != VK_NULL_HANDLE; }
+
+private:
+  Status allocate(MemoryUse use);
+  void release();
+
+  std::shared_ptr<Device> device_;
+  VkBuffer handle_ = VK_NULL_HANDLE;
+  VkDeviceMemory memory_ = VK_NULL_HANDLE;
+  uint64_t size_ = 0;
+  uint64_t memory_bytes_ = 0;
+  uint64_t address_ = 0;
+  std::byte* mapped_ = nullptr;
+};
+
+} // namespace pumice

@@ -1,0 +1,186 @@
+#include "gpu/capabilities.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+std::set<std::string> extension_names(const VulkanTable& vk, VkPhysicalDevice handle) {
+  uint32_t count = 0;
+  if (vk.vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, nullptr) != VK_SUCCESS) return {};
+  std::vector<VkExtensionProperties> extensions(count);
+  if (vk.vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, extensions.data()) < 0) return {};
+  extensions.resize(count);
+  std::set<std::string> names;
+  for (const VkExtensionProperties& extension : extensions) names.insert(extension.extensionName);
+  return names;
+}
+
+void read_properties(const VulkanTable& vk, Capabilities& device) {
+  VkPhysicalDeviceVulkan12Properties v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+  VkPhysicalDeviceVulkan11Properties v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, &v12};
+  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &v11};
+  vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
+
+  const VkPhysicalDeviceLimits& limits = properties.properties.limits;
+  device.driver = v12.driverName;
+  device.driver_version = v12.driverInfo;
+  std::copy_n(v11.deviceUUID, VK_UUID_SIZE, device.uuid.begin());
+  std::copy_n(v11.driverUUID, VK_UUID_SIZE, device.driver_uuid.begin());
+  device.max_allocation_bytes = v11.maxMemoryAllocationSize;
+  device.max_shared_bytes = limits.maxComputeSharedMemorySize;
+  device.max_storage_buffers =
+      std::min(limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers);
+  device.max_storage_range_bytes = limits.maxStorageBufferRange;
+  device.storage_offset_alignment = limits.minStorageBufferOffsetAlignment;
+  device.max_push_constant_bytes = limits.maxPushConstantsSize;
+  device.max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
+  std::copy_n(limits.maxComputeWorkGroupCount, 3, device.max_workgroups.begin());
+  device.timestamp_period_ns = limits.timestampPeriod;
+  device.subgroup_size = v11.subgroupSize;
+  const bool in_compute = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
+  device.subgroup_ballot = in_compute && (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT);
+  device.subgroup_shuffle = in_compute && (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+}
+
+void read_features(const VulkanTable& vk, const std::set<std::string>& extensions, Capabilities& device) {
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  const bool has_dot = extensions.count(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME) ||
+                       device.api_version >= VK_API_VERSION_1_3;
+  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                       has_dot ? &dot : nullptr};
+  VkPhysicalDeviceVulkan11Features v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &v12};
+  VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &v11};
+  vk.vkGetPhysicalDeviceFeatures2(device.handle, &features);
+
+  device.buffer_device_address = v12.bufferDeviceAddress;
+  device.timeline_semaphore = v12.timelineSemaphore;
+  device.host_query_reset = v12.hostQueryReset;
+  device.storage_16bit = v11.storageBuffer16BitAccess;
+  device.storage_8bit = v12.storageBuffer8BitAccess;
+  device.float16 = v12.shaderFloat16;
+  device.int8 = v12.shaderInt8;
+  device.integer_dot_product = dot.shaderIntegerDotProduct;
+  device.cooperative_matrix = extensions.count("VK_KHR_cooperative_matrix");
+  device.cooperative_matrix2 = extensions.count("VK_NV_cooperative_matrix2");
+  device.memory_budget = extensions.count("VK_EXT_memory_budget");
+}
+
+void read_memory(const VulkanTable& vk, Capabilities& device) {
+  VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+  vk.vkGetPhysicalDeviceMemoryProperties2(device.handle, &memory);
+  const VkPhysicalDeviceMemoryProperties& properties = memory.memoryProperties;
+  for (uint32_t i = 0; i < properties.memoryHeapCount; ++i) {
+    if (!(properties.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)) continue;
+    device.memory_bytes = std::max<uint64_t>(device.memory_bytes, properties.memoryHeaps[i].size);
+  }
+  constexpr VkMemoryPropertyFlags mappable =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  device.unified_memory = device.type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  bool mappable_local = false;
+  for (uint32_t i = 0; i < properties.memoryTypeCount; ++i) {
+    const VkMemoryPropertyFlags flags = properties.memoryTypes[i].propertyFlags;
+    mappable_local |= (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) && (flags & mappable) == mappable;
+  }
+  device.unified_memory = device.unified_memory && mappable_local;
+}
+
+void read_queues(const VulkanTable& vk, Capabilities& device) {
+  uint32_t count = 0;
+  vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
+  std::vector<VkQueueFamilyProperties> families(count);
+  vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, families.data());
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!families[i].queueCount || !(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
+    device.compute_queue_family = static_cast<int>(i);
+    device.timestamps = families[i].timestampValidBits > 0 && device.timestamp_period_ns > 0;
+    return;
+  }
+}
+
+void find_problems(Capabilities& device) {
+  auto need = [&](bool present, std::string what) {
+    if (!present) device.problems.push_back(std::move(what));
+  };
+  need(device.compute_queue_family >= 0, "no queue that runs compute shaders");
+  need(device.timeline_semaphore, "no timeline semaphores (timelineSemaphore)");
+  need(device.max_push_constant_bytes >= 128,
+       fmt::format("push constants of {} bytes; 128 are needed", device.max_push_constant_bytes));
+  need(device.max_storage_buffers >= 8,
+       fmt::format("{} storage buffers to a shader; 8 are needed", device.max_storage_buffers));
+  need(device.max_shared_bytes >= 16384,
+       fmt::format("{} bytes of shared memory; 16384 are needed", device.max_shared_bytes));
+  need(device.max_workgroup_invocations >= 128,
+       fmt::format("workgroups of {} invocations; 128 are needed", device.max_workgroup_invocations));
+}
+
+} // namespace
+
+Capabilities read_capabilities(const VulkanTable& vk, VkPhysicalDevice handle, uint32_t index) {
+  Capabilities device;
+  device.index = index;
+  device.handle = handle;
+
+  VkPhysicalDeviceProperties properties;
+  vk.vkGetPhysicalDeviceProperties(handle, &properties);
+  device.name = properties.deviceName;
+  device.vendor_id = properties.vendorID;
+  device.device_id = properties.deviceID;
+  device.driver_build = properties.driverVersion;
+  device.api_version = properties.apiVersion;
+  device.type = properties.deviceType;
+  std::copy_n(properties.pipelineCacheUUID, VK_UUID_SIZE, device.pipeline_cache_uuid.begin());
+  if (properties.apiVersion < VK_API_VERSION_1_2) {
+    device.problems.push_back(fmt::format("Vulkan {}.{}; 1.2 or newer is needed",
+                                          VK_API_VERSION_MAJOR(properties.apiVersion),
+                                          VK_API_VERSION_MINOR(properties.apiVersion)));
+    return device; // its later property structures do not exist
+  }
+  read_properties(vk, device);
+  read_features(vk, extension_names(vk, handle), device);
+  read_memory(vk, device);
+  read_queues(vk, device);
+  find_problems(device);
+  return device;
+}
+
+std::string Capabilities::uuid_text() const {
+  std::string text;
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", uuid[i]);
+  }
+  return text;
+}
+
+const char* Capabilities::type_name() const {
+  switch (type) {
+  case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+    return "discrete GPU";
+  case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+    return "integrated GPU";
+  case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+    return "virtual GPU";
+  case VK_PHYSICAL_DEVICE_TYPE_CPU:
+    return "CPU";
+  default:
+    return "other";
+  }
+}
+
+std::vector<std::string> Capabilities::tiers() const {
+  std::vector<std::string> tiers = {"base"};
+  // Kernels of this tier take a subgroup for one 8-lane vector of a CPU, which only a driver that compiles
+  // shaders to such vectors has.
+  if (is_cpu() && subgroup_size == 8 && subgroup_ballot && subgroup_shuffle && buffer_device_address)
+    tiers.push_back("lane8");
+  return tiers;
+}
+
+} // namespace pumice

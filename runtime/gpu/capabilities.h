@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gpu/vulkan_table.h"
+
+namespace pumice {
+
+// What one physical device is and can do, as facts. Nothing here depends on a model.
+struct Capabilities {
+  uint32_t index = 0; // position in the instance's list of devices
+  VkPhysicalDevice handle = VK_NULL_HANDLE;
+
+  std::string name;           // "NVIDIA GeForce RTX 4090"
+  std::string driver;         // "llvmpipe"
+  std::string driver_version; // "Mesa 22.3.6 (LLVM 15.0.6)"
+  std::array<uint8_t, VK_UUID_SIZE> uuid = {};
+  std::array<uint8_t, VK_UUID_SIZE> driver_uuid = {};
+  std::array<uint8_t, VK_UUID_SIZE> pipeline_cache_uuid = {};
+  uint32_t vendor_id = 0;
+  uint32_t device_id = 0;
+  uint32_t driver_build = 0; // the vendor's own encoding
+  uint32_t api_version = 0;
+  VkPhysicalDeviceType type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+
+  uint64_t memory_bytes = 0;            // the largest device-local heap
+  uint64_t max_allocation_bytes = 0;    // of one allocation, and so of one buffer
+  uint64_t max_storage_range_bytes = 0; // of a buffer that a kernel is bound to
+  uint64_t storage_offset_alignment = 1;
+  uint32_t max_storage_buffers = 0; // that one kernel is bound to
+  uint32_t max_shared_bytes = 0;    // of one workgroup
+  uint32_t max_push_constant_bytes = 0;
+  uint32_t max_workgroup_invocations = 0;
+  std::array<uint32_t, 3> max_workgroups = {};
+  uint32_t subgroup_size = 0;
+  bool subgroup_ballot = false;  // broadcast
+  bool subgroup_shuffle = false; // shuffle
+  bool unified_memory = false;   // device-local memory that the host can map is all there is
+  int compute_queue_family = -1;
+  bool timestamps = false;
+  double timestamp_period_ns = 0;
+
+  bool buffer_device_address = false;
+  bool timeline_semaphore = false;
+  bool host_query_reset = false;
+  bool storage_16bit = false;
+  bool storage_8bit = false;
+  bool float16 = false;
+  bool int8 = false;
+  bool integer_dot_product = false; // accelerated for packed 4×8 bits
+  bool cooperative_matrix = false;
+  bool cooperative_matrix2 = false;
+  bool memory_budget = false;
+
+  std::vector<std::string> problems; // why the runtime cannot use it; empty if it can
+  int duplicate_of = -1;             // index of the same GPU under another driver, listed earlier
+
+  bool usable() const { return problems.empty(); }
+  bool is_cpu() const { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
+  std::string uuid_text() const; // 32 hexadecimal digits in the usual groups
+  const char* type_name() const; // "discrete GPU", "CPU", ...
+
+  // Kernel tiers this device can run, best last. "base" is always first; see runtime/kernel/kernel_table.h.
+  std::vector<std::string> tiers() const;
+};
+
+Capabilities read_capabilities(const VulkanTable& vk, VkPhysicalDevice handle, uint32_t index);
+
+} // namespace pumice

@@ -1,0 +1,94 @@
+#include "gpu/commands.h"
+
+#include <utility>
+
+namespace pumice {
+
+Result<Commands> Commands::create(std::shared_ptr<Device> device) {
+  Commands commands;
+  commands.device_ = std::move(device);
+  VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+  info.queueFamilyIndex = static_cast<uint32_t>(commands.device_->capabilities().compute_queue_family);
+  if (VkResult result = commands.device_->table().vkCreateCommandPool(commands.device_->handle(), &info,
+                                                                      nullptr, &commands.pool_);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkCreateCommandPool", result);
+  }
+  return commands;
+}
+
+Commands& Commands::operator=(Commands&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(pool_, other.pool_);
+  std::swap(buffers_, other.buffers_);
+  return *this;
+}
+
+Commands::~Commands() {
+  if (pool_) device_->table().vkDestroyCommandPool(device_->handle(), pool_, nullptr);
+}
+
+Status Commands::begin() {
+  VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+  allocate.commandPool = pool_;
+  allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  allocate.commandBufferCount = 1;
+  VkCommandBuffer buffer = VK_NULL_HANDLE;
+  const VulkanTable& vk = device_->table();
+  if (VkResult result = vk.vkAllocateCommandBuffers(device_->handle(), &allocate, &buffer);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkAllocateCommandBuffers", result);
+  }
+  buffers_.push_back(buffer);
+  VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+  if (VkResult result = vk.vkBeginCommandBuffer(buffer, &begin); result != VK_SUCCESS) {
+    return vulkan_error("vkBeginCommandBuffer", result);
+  }
+  return {};
+}
+
+Status Commands::end() {
+  if (VkResult result = device_->table().vkEndCommandBuffer(buffers_.back()); result != VK_SUCCESS) {
+    return vulkan_error("vkEndCommandBuffer", result);
+  }
+  return {};
+}
+
+void Commands::barrier() {
+  VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                          VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT |
+                          VK_ACCESS_HOST_READ_BIT;
+  constexpr VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+  device_->table().vkCmdPipelineBarrier(buffers_.back(), work, work | VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
+                                        &barrier, 0, nullptr, 0, nullptr);
+}
+
+void Commands::dispatch(VkPipeline pipeline, VkPipelineLayout layout, VkDescriptorSet set,
+                        std::span<const std::byte> push_constants, std::array<uint32_t, 3> groups) {
+  const VulkanTable& vk = device_->table();
+  VkCommandBuffer buffer = buffers_.back();
+  vk.vkCmdBindPipeline(buffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+  vk.vkCmdBindDescriptorSets(buffer, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &set, 0, nullptr);
+  vk.vkCmdPushConstants(buffer, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                        static_cast<uint32_t>(push_constants.size()), push_constants.data());
+  vk.vkCmdDispatch(buffer, groups[0], groups[1], groups[2]);
+}
+
+void Commands::copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset,
+                    uint64_t bytes) {
+  const VkBufferCopy region{from_offset, to_offset, bytes};
+  device_->table().vkCmdCopyBuffer(buffers_.back(), from.handle(), to.handle(), 1, &region);
+}
+
+void Commands::fill(const Buffer& buffer, uint64_t offset, uint64_t bytes, uint32_t value) {
+  device_->table().vkCmdFillBuffer(buffers_.back(), buffer.handle(), offset, bytes, value);
+}
+
+void Commands::write_timestamp(VkQueryPool pool, uint32_t index) {
+  device_->table().vkCmdWriteTimestamp(buffers_.back(), VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, index);
+}
+
+} // namespace pumice

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "gpu/buffer.h"
+
+namespace pumice {
+
+// A command pool and the buffers recorded from it; both go when this goes. Move-only, used by one thread.
+class Commands {
+public:
+  static Result<Commands> create(std::shared_ptr<Device> device);
+  Commands() = default;
+  Commands(Commands&& other) noexcept { *this = std::move(other); }
+  Commands& operator=(Commands&& other) noexcept;
+  ~Commands();
+
+  // Starts another command buffer. It may be submitted again while an earlier submission of it still runs.
+  Status begin();
+  // Ends the buffer that begin() started; it is the last of buffers().
+  Status end();
+
+  // Everything before finishes, and what it wrote is seen, before anything after begins: kernels, copies, and
+  // the host's reads once the submission is waited for.
+  void barrier();
+  void dispatch(VkPipeline pipeline, VkPipelineLayout layout, VkDescriptorSet set,
+                std::span<const std::byte> push_constants, std::array<uint32_t, 3> groups);
+  void copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset, uint64_t bytes);
+  void fill(const Buffer& buffer, uint64_t offset, uint64_t bytes, uint32_t value);
+  void write_timestamp(VkQueryPool pool, uint32_t index);
+
+  std::span<const VkCommandBuffer> buffers() const { return buffers_; }
+
+private:
+  std::shared_ptr<Device> device_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  std::vector<VkCommandBuffer> buffers_;
+};
+
+} // namespace pumice

@@ -1,0 +1,114 @@
+#include "gpu/device.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+constexpr uint64_t one_second_ns = 1'000'000'000;
+
+} // namespace
+
+Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instance,
+                                               const Capabilities& chosen) {
+  if (!chosen.usable()) {
+    return Error{Code::unsupported, fmt::format("device {} ({}) cannot be used", chosen.index, chosen.name),
+                 chosen.problems};
+  }
+  std::shared_ptr<Device> device(new Device);
+  device->instance_ = std::move(instance);
+  device->table_ = device->instance_->table();
+  device->capabilities_ = chosen;
+  VulkanTable& vk = device->table_;
+
+  VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+  vk.vkGetPhysicalDeviceMemoryProperties2(chosen.handle, &memory);
+  device->memory_ = memory.memoryProperties;
+
+  // Only what kernels use is switched on: features cost some drivers speed.
+  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  v12.bufferDeviceAddress = chosen.buffer_device_address;
+  v12.timelineSemaphore = VK_TRUE;
+  v12.hostQueryReset = chosen.host_query_reset;
+
+  const float priority = 1.0f;
+  VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+  queue.queueFamilyIndex = static_cast<uint32_t>(chosen.compute_queue_family);
+  queue.queueCount = 1;
+  queue.pQueuePriorities = &priority;
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &v12};
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queue;
+  if (VkResult result = vk.vkCreateDevice(chosen.handle, &info, nullptr, &device->handle_);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkCreateDevice", result);
+  }
+  PUMICE_CHECK(vk.load_device(device->handle_));
+  vk.vkGetDeviceQueue(device->handle_, queue.queueFamilyIndex, 0, &device->queue_);
+
+  VkSemaphoreTypeCreateInfo timeline{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
+  timeline.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo semaphore{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &timeline};
+  if (VkResult result = vk.vkCreateSemaphore(device->handle_, &semaphore, nullptr, &device->timeline_);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkCreateSemaphore", result);
+  }
+  return device;
+}
+
+Device::~Device() {
+  if (!handle_ || !table_.vkDestroyDevice) return;
+  table_.vkDeviceWaitIdle(handle_);
+  if (timeline_) table_.vkDestroySemaphore(handle_, timeline_, nullptr);
+  table_.vkDestroyDevice(handle_, nullptr);
+}
+
+Result<uint64_t> Device::submit(std::span<const VkCommandBuffer> commands) {
+  std::lock_guard lock(queue_mutex_);
+  const uint64_t value = last_value_ + 1;
+  VkTimelineSemaphoreSubmitInfo timeline{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
+  timeline.signalSemaphoreValueCount = 1;
+  timeline.pSignalSemaphoreValues = &value;
+  VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO, &timeline};
+  info.commandBufferCount = static_cast<uint32_t>(commands.size());
+  info.pCommandBuffers = commands.data();
+  info.signalSemaphoreCount = 1;
+  info.pSignalSemaphores = &timeline_;
+  if (VkResult result = table_.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE); result != VK_SUCCESS) {
+    return vulkan_error("vkQueueSubmit", result);
+  }
+  last_value_ = value;
+  return value;
+}
+
+Status Device::wait(uint64_t value) const {
+  VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline_;
+  info.pValues = &value;
+  for (;;) {
+    const VkResult result = table_.vkWaitSemaphores(handle_, &info, one_second_ns);
+    if (result == VK_SUCCESS) return {};
+    if (result != VK_TIMEOUT) return vulkan_error("vkWaitSemaphores", result);
+  }
+}
+
+Result<uint64_t> Device::completed() const {
+  uint64_t value = 0;
+  if (VkResult result = table_.vkGetSemaphoreCounterValue(handle_, timeline_, &value); result != VK_SUCCESS) {
+    return vulkan_error("vkGetSemaphoreCounterValue", result);
+  }
+  return value;
+}
+
+void Device::count_allocation(uint64_t bytes) {
+  const uint64_t now = allocated_bytes_ += bytes;
+  uint64_t peak = peak_bytes_;
+  while (peak < now && !peak_bytes_.compare_exchange_weak(peak, now)) {
+  }
+}
+
+} // namespace pumice

@@ -1,0 +1,185 @@
+#include "gpu/instance.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+constexpr const char* validation_layer = "VK_LAYER_KHRONOS_validation";
+
+VKAPI_ATTR VkBool32 VKAPI_CALL on_validation_message(VkDebugUtilsMessageSeverityFlagBitsEXT,
+                                                     VkDebugUtilsMessageTypeFlagsEXT,
+                                                     const VkDebugUtilsMessengerCallbackDataEXT* data,
+                                                     void* user) {
+  const auto& log = *static_cast<const ValidationLog*>(user);
+  if (log) log(data->pMessage ? data->pMessage : "a validation message without text");
+  return VK_FALSE;
+}
+
+VkDebugUtilsMessengerCreateInfoEXT messenger_info(ValidationLog* log) {
+  VkDebugUtilsMessengerCreateInfoEXT info{VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT};
+  info.messageSeverity =
+      VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  info.messageType =
+      VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
+  info.pfnUserCallback = on_validation_message;
+  info.pUserData = log;
+  return info;
+}
+
+bool layer_is_installed(const VulkanTable& vk, const char* name) {
+  uint32_t count = 0;
+  if (vk.vkEnumerateInstanceLayerProperties(&count, nullptr) != VK_SUCCESS) return false;
+  std::vector<VkLayerProperties> layers(count);
+  if (vk.vkEnumerateInstanceLayerProperties(&count, layers.data()) < 0) return false;
+  return std::any_of(layers.begin(), layers.begin() + count,
+                     [&](const VkLayerProperties& layer) { return !std::strcmp(layer.layerName, name); });
+}
+
+// Lower is better.
+int rank(const Capabilities& device) {
+  switch (device.type) {
+  case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+    return 0;
+  case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+    return 1;
+  case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+    return 2;
+  case VK_PHYSICAL_DEVICE_TYPE_CPU:
+    return 3;
+  default:
+    return 4;
+  }
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+bool matches(const Capabilities& device, const std::string& wish) {
+  const bool is_index = wish.size() < 6 && std::all_of(wish.begin(), wish.end(), ::isdigit);
+  if (is_index) return device.index == static_cast<uint32_t>(std::stoul(wish));
+  std::string uuid = device.uuid_text();
+  std::string plain = lower(wish);
+  if (plain == uuid) return true;
+  std::erase(uuid, '-');
+  if (plain == uuid) return true;
+  return lower(device.name).find(plain) != std::string::npos;
+}
+
+} // namespace
+
+Result<std::shared_ptr<Instance>> Instance::create(InstanceOptions options) {
+  VulkanTable table = options.table;
+  if (!table.vkGetInstanceProcAddr) {
+    PUMICE_TRY(table.vkGetInstanceProcAddr, open_vulkan_loader(options.loader));
+  }
+  PUMICE_CHECK(table.load_global(table.vkGetInstanceProcAddr));
+
+  uint32_t version = VK_API_VERSION_1_0;
+  if (VkResult result = table.vkEnumerateInstanceVersion(&version); result != VK_SUCCESS) {
+    return vulkan_error("vkEnumerateInstanceVersion", result);
+  }
+  if (version < VK_API_VERSION_1_2) {
+    return Error{Code::unsupported,
+                 fmt::format("the Vulkan loader is of version {}.{}; 1.2 or newer is needed",
+                             VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version))};
+  }
+  if (options.validate && !layer_is_installed(table, validation_layer)) {
+    return Error{Code::unsupported, "validation was asked for, and the Vulkan validation layers are not "
+                                    "installed (Debian and Ubuntu: vulkan-validationlayers)"};
+  }
+
+  std::shared_ptr<Instance> instance(new Instance);
+  instance->validation_log_ = std::move(options.validation_log);
+
+  VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
+  application.pApplicationName = "pumice";
+  application.pEngineName = "pumice";
+  application.apiVersion = std::min<uint32_t>(version, VK_API_VERSION_1_3);
+  VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+  info.pApplicationInfo = &application;
+
+  const char* extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+  const VkValidationFeatureEnableEXT synchronisation =
+      VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+  VkValidationFeaturesEXT features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT};
+  features.enabledValidationFeatureCount = 1;
+  features.pEnabledValidationFeatures = &synchronisation;
+  VkDebugUtilsMessengerCreateInfoEXT messenger = messenger_info(&instance->validation_log_);
+  messenger.pNext = &features;
+  if (options.validate) {
+    info.pNext = &messenger;
+    info.enabledLayerCount = 1;
+    info.ppEnabledLayerNames = &validation_layer;
+    info.enabledExtensionCount = 1;
+    info.ppEnabledExtensionNames = &extension;
+  }
+  if (VkResult result = table.vkCreateInstance(&info, nullptr, &instance->handle_); result != VK_SUCCESS) {
+    return vulkan_error("vkCreateInstance", result);
+  }
+  instance->table_ = table;
+  if (Status status = instance->table_.load_instance(instance->handle_); !status.ok()) return status.error();
+  if (options.validate && instance->table_.vkCreateDebugUtilsMessengerEXT) {
+    messenger.pNext = nullptr;
+    instance->table_.vkCreateDebugUtilsMessengerEXT(instance->handle_, &messenger, nullptr,
+                                                    &instance->messenger_);
+  }
+  PUMICE_CHECK(instance->enumerate_devices());
+  return instance;
+}
+
+Instance::~Instance() {
+  if (messenger_) table_.vkDestroyDebugUtilsMessengerEXT(handle_, messenger_, nullptr);
+  if (handle_ && table_.vkDestroyInstance) table_.vkDestroyInstance(handle_, nullptr);
+}
+
+Status Instance::enumerate_devices() {
+  uint32_t count = 0;
+  if (VkResult result = table_.vkEnumeratePhysicalDevices(handle_, &count, nullptr); result < 0) {
+    return vulkan_error("vkEnumeratePhysicalDevices", result);
+  }
+  std::vector<VkPhysicalDevice> handles(count);
+  if (VkResult result = table_.vkEnumeratePhysicalDevices(handle_, &count, handles.data()); result < 0) {
+    return vulkan_error("vkEnumeratePhysicalDevices", result);
+  }
+  for (uint32_t i = 0; i < count; ++i) devices_.push_back(read_capabilities(table_, handles[i], i));
+  for (Capabilities& device : devices_) {
+    for (const Capabilities& earlier : devices_) {
+      if (earlier.index >= device.index) break;
+      // The device UUID is the same whichever driver reports it; CPU drivers report a constant one.
+      if (earlier.uuid == device.uuid && !device.is_cpu())
+        device.duplicate_of = static_cast<int>(earlier.index);
+    }
+  }
+  return {};
+}
+
+Result<Capabilities> Instance::choose(const std::string& wish) const {
+  const Capabilities* best = nullptr;
+  Error error{Code::not_found, wish.empty() ? "no usable Vulkan device on this machine"
+                                            : fmt::format("no usable Vulkan device matches '{}'", wish)};
+  for (const Capabilities& device : devices_) {
+    auto pass_over = [&](const std::string& why) {
+      error.reasons.push_back(fmt::format("device {} ({}): {}", device.index, device.name, why));
+    };
+    if (!wish.empty() && !matches(device, wish)) {
+      pass_over("does not match");
+    } else if (!device.usable()) {
+      for (const std::string& problem : device.problems) pass_over(problem);
+    } else if (!best || rank(device) < rank(*best)) {
+      best = &device;
+    }
+  }
+  if (devices_.empty()) error.reasons.push_back("the Vulkan loader found no driver that reports a device");
+  if (!best) return error;
+  return *best;
+}
+
+} // namespace pumice

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/capabilities.h"
+#include "gpu/vulkan_table.h"
+
+namespace pumice {
+
+// Receives what the validation layers say. May be called from any thread that calls into Vulkan.
+using ValidationLog = std::function<void(const std::string& message)>;
+
+struct InstanceOptions {
+  std::string loader;    // the loader library to open; empty for the usual ones
+  bool validate = false; // switch the validation layers on, with synchronisation validation
+  ValidationLog validation_log;
+  VulkanTable table; // members that are set replace the loader's functions
+};
+
+// A Vulkan instance and the devices it found.
+class Instance {
+public:
+  static Result<std::shared_ptr<Instance>> create(InstanceOptions options = {});
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  // All devices, in the driver's order, the unusable ones with their problems.
+  const std::vector<Capabilities>& devices() const { return devices_; }
+
+  // The device that `wish` names (an index, a part of a name, or a UUID; any case), or, where the wish is
+  // empty, the best one: discrete before integrated before CPU. The error lists why each device was passed
+  // over.
+  Result<Capabilities> choose(const std::string& wish = "") const;
+
+  const VulkanTable& table() const { return table_; }
+  VkInstance handle() const { return handle_; }
+
+private:
+  Instance() = default;
+  Status enumerate_devices();
+
+  VulkanTable table_;
+  VkInstance handle_ = VK_NULL_HANDLE;
+  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+  ValidationLog validation_log_;
+  std::vector<Capabilities> devices_;
+};
+
+} // namespace pumice

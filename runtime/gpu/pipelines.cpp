@@ -1,0 +1,134 @@
+#include "gpu/pipelines.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "kernel/kernel_table.h"
+
+namespace pumice {
+
+Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> device,
+                                                     const std::filesystem::path& cache_folder) {
+  std::shared_ptr<Pipelines> pipelines(new Pipelines(std::move(device)));
+  const Device& owner = *pipelines->device_;
+  const VulkanTable& vk = owner.table();
+  PUMICE_CHECK(pipelines->make_layouts());
+
+  std::vector<std::byte> contents;
+  if (!cache_folder.empty()) {
+    pipelines->cache_file_ = pipeline_cache_path(cache_folder, owner.capabilities());
+    contents = read_pipeline_cache(pipelines->cache_file_, owner.capabilities());
+  }
+  VkPipelineCacheCreateInfo cache{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+  cache.initialDataSize = contents.size();
+  cache.pInitialData = contents.data();
+  if (VkResult result = vk.vkCreatePipelineCache(owner.handle(), &cache, nullptr, &pipelines->cache_);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkCreatePipelineCache", result);
+  }
+  return pipelines;
+}
+
+Status Pipelines::make_layouts() {
+  const VulkanTable& vk = device_->table();
+  std::array<VkDescriptorSetLayoutBinding, descriptor_slots> slots = {};
+  for (uint32_t slot = 0; slot < descriptor_slots; ++slot) {
+    slots[slot] = {slot, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+  }
+  VkDescriptorSetLayoutCreateInfo set{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
+  set.bindingCount = descriptor_slots;
+  set.pBindings = slots.data();
+  if (VkResult result = vk.vkCreateDescriptorSetLayout(device_->handle(), &set, nullptr, &set_layout_);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkCreateDescriptorSetLayout", result);
+  }
+  const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, push_constant_bytes};
+  VkPipelineLayoutCreateInfo layout{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+  layout.setLayoutCount = 1;
+  layout.pSetLayouts = &set_layout_;
+  layout.pushConstantRangeCount = 1;
+  layout.pPushConstantRanges = &range;
+  if (VkResult result = vk.vkCreatePipelineLayout(device_->handle(), &layout, nullptr, &layout_);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkCreatePipelineLayout", result);
+  }
+  return {};
+}
+
+Pipelines::~Pipelines() {
+  const VulkanTable& vk = device_->table();
+  for (const auto& [key, pipeline] : pipelines_) vk.vkDestroyPipeline(device_->handle(), pipeline, nullptr);
+  if (cache_) vk.vkDestroyPipelineCache(device_->handle(), cache_, nullptr);
+  if (layout_) vk.vkDestroyPipelineLayout(device_->handle(), layout_, nullptr);
+  if (set_layout_) vk.vkDestroyDescriptorSetLayout(device_->handle(), set_layout_, nullptr);
+}
+
+Result<VkPipeline> Pipelines::get(const std::string& kernel, const std::vector<uint32_t>& constants) {
+  std::lock_guard lock(mutex_);
+  const auto key = std::make_pair(kernel, constants);
+  if (auto found = pipelines_.find(key); found != pipelines_.end()) return found->second;
+  PUMICE_TRY(VkPipeline pipeline, make(kernel, constants));
+  pipelines_.emplace(key, pipeline);
+  unsaved_ = true;
+  return pipeline;
+}
+
+Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<uint32_t>& constants) {
+  const KernelBinary* binary = find_kernel(kernel);
+  if (!binary) return Error{Code::unsupported, fmt::format("this build has no kernel named '{}'", kernel)};
+
+  const VulkanTable& vk = device_->table();
+  VkShaderModuleCreateInfo code{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
+  code.codeSize = binary->code.size_bytes();
+  code.pCode = binary->code.data();
+  VkShaderModule module = VK_NULL_HANDLE;
+  if (VkResult result = vk.vkCreateShaderModule(device_->handle(), &code, nullptr, &module);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkCreateShaderModule", result);
+  }
+
+  std::vector<VkSpecializationMapEntry> entries;
+  for (uint32_t id = 0; id < constants.size(); ++id) entries.push_back({id, id * 4, 4});
+  VkSpecializationInfo specialisation{static_cast<uint32_t>(entries.size()), entries.data(),
+                                      constants.size() * 4, constants.data()};
+  VkComputePipelineCreateInfo info{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = module;
+  info.stage.pName = "main";
+  info.stage.pSpecializationInfo = &specialisation;
+  info.layout = layout_;
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  const VkResult result =
+      vk.vkCreateComputePipelines(device_->handle(), cache_, 1, &info, nullptr, &pipeline);
+  vk.vkDestroyShaderModule(device_->handle(), module, nullptr);
+  if (result != VK_SUCCESS) {
+    Error error = vulkan_error("vkCreateComputePipelines", result);
+    error.message += fmt::format(" for kernel '{}'", kernel);
+    return error;
+  }
+  return pipeline;
+}
+
+Status Pipelines::save() {
+  std::lock_guard lock(mutex_);
+  if (cache_file_.empty() || !unsaved_) return {};
+  const VulkanTable& vk = device_->table();
+  size_t size = 0;
+  if (VkResult result = vk.vkGetPipelineCacheData(device_->handle(), cache_, &size, nullptr);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkGetPipelineCacheData", result);
+  }
+  std::vector<std::byte> contents(size);
+  if (VkResult result = vk.vkGetPipelineCacheData(device_->handle(), cache_, &size, contents.data());
+      result < 0) {
+    return vulkan_error("vkGetPipelineCacheData", result);
+  }
+  contents.resize(size);
+  PUMICE_CHECK(write_pipeline_cache(cache_file_, device_->capabilities(), contents));
+  unsaved_ = false;
+  return {};
+}
+
+} // namespace pumice

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gpu/device.h"
+#include "gpu/pipeline_cache_file.h"
+
+namespace pumice {
+
+// The compute pipelines of one device: each kernel with each set of specialisation constants is made once.
+// All share one layout: 128 bytes of push constants and one descriptor set of storage buffers.
+class Pipelines {
+public:
+  static constexpr uint32_t push_constant_bytes = 128;
+  static constexpr uint32_t descriptor_slots = 8;
+
+  // `cache_folder` keeps compiled pipelines between runs; empty for none. A folder that cannot be written is
+  // reported by save(), never here.
+  static Result<std::shared_ptr<Pipelines>> create(std::shared_ptr<Device> device,
+                                                   const std::filesystem::path& cache_folder);
+  ~Pipelines();
+  Pipelines(const Pipelines&) = delete;
+  Pipelines& operator=(const Pipelines&) = delete;
+
+  // The pipeline of a kernel named as in kernel_table.h; `constants[i]` is the specialisation constant with
+  // id i.
+  Result<VkPipeline> get(const std::string& kernel, const std::vector<uint32_t>& constants);
+  VkPipelineLayout layout() const { return layout_; }
+  VkDescriptorSetLayout set_layout() const { return set_layout_; }
+  size_t count() const { return pipelines_.size(); }
+
+  // Writes the driver's cache to the folder if pipelines were made since it was read.
+  Status save();
+
+private:
+  explicit Pipelines(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  Status make_layouts();
+  Result<VkPipeline> make(const std::string& kernel, const std::vector<uint32_t>& constants);
+
+  std::shared_ptr<Device> device_;
+  std::filesystem::path cache_file_;
+  VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
+  VkPipelineLayout layout_ = VK_NULL_HANDLE;
+  VkPipelineCache cache_ = VK_NULL_HANDLE;
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::vector<uint32_t>>, VkPipeline> pipelines_;
+  bool unsaved_ = false;
+};
+
+} // namespace pumice

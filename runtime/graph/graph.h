@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "io/tensor_view.h"
+
+namespace pumice {
+
+using TensorId = uint32_t;
+using WeightId = uint32_t;
+
+class Lowering; // plan/lowering.h
+struct Node;
+
+// What a node computes. Each operation lives with its kernel (runtime/kernel/FAMILY.h): the graph only knows
+// that it has a name, can describe itself and can turn itself into kernel launches for a device.
+class Operation {
+public:
+  virtual ~Operation() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::string describe() const { return {}; } // its attributes, for a person: "eps 1e-05"
+  virtual Status lower(Lowering& lowering, const Node& node) const = 0;
+};
+
+enum class RowKind : uint32_t {
+  tokens,  // a row for each token of a step
+  outputs, // a row for each token whose logits are wanted
+};
+
+// Columns [first_column, first_column + columns of the view) of another tensor. Consumers of a view cannot
+// count on the zeros that follow a tensor's last column.
+struct View {
+  TensorId base = 0;
+  uint32_t first_column = 0;
+};
+
+// An activation: [rows, columns] floats.
+struct Tensor {
+  std::string name;
+  RowKind rows = RowKind::tokens;
+  uint32_t columns = 0;
+  std::optional<View> view;
+  bool kept = false; // readable by the host after the step, under its name
+};
+
+// A tensor of the model file that nodes refer to.
+struct Weight {
+  const TensorView* source = nullptr;
+  std::string component; // "embedding", "attention", "feed-forward", "norms", "head": for reports
+};
+
+struct Node {
+  std::shared_ptr<const Operation> operation;
+  std::vector<TensorId> inputs;
+  std::vector<WeightId> weights;
+  TensorId output = 0;
+};
+
+// Typed operations on shaped tensors, in an order in which they can run. Knows no Vulkan. A model is a
+// function from its config to a Graph.
+class Graph {
+public:
+  WeightId weight(const TensorView* source, std::string component);
+  TensorId add(std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
+               std::vector<WeightId> weights, Tensor output);
+  template <class Op>
+  TensorId add(Op operation, std::vector<TensorId> inputs, std::vector<WeightId> weights, Tensor output) {
+    return add(std::shared_ptr<const Operation>(std::make_shared<Op>(std::move(operation))),
+               std::move(inputs), std::move(weights), std::move(output));
+  }
+  TensorId add_tensor(Tensor tensor);
+  void keep(TensorId tensor, std::string name);
+
+  std::span<const Node> nodes() const { return nodes_; }
+  std::span<const Tensor> tensors() const { return tensors_; }
+  std::span<const Weight> weights() const { return weights_; }
+  const Tensor& tensor(TensorId id) const { return tensors_[id]; }
+  Tensor& tensor(TensorId id) { return tensors_[id]; }
+  const Weight& weight(WeightId id) const { return weights_[id]; }
+  void replace_nodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); } // for graph/fusion.h
+
+  // The tensor whose memory `id` lies in: itself, or the base of the view it is.
+  TensorId storage(TensorId id) const { return tensors_[id].view ? tensors_[id].view->base : id; }
+
+  std::string text() const; // a line for each node, for `pumice inspect --graph`
+
+private:
+  std::vector<Node> nodes_;
+  std::vector<Tensor> tensors_;
+  std::vector<Weight> weights_;
+};
+
+} // namespace pumice

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace pumice {
+
+// The types of metadata values, with the numbers that the file has for them.
+enum class GgufType : uint32_t {
+  u8 = 0,
+  i8 = 1,
+  u16 = 2,
+  i16 = 3,
+  u32 = 4,
+  i32 = 5,
+  f32 = 6,
+  boolean = 7,
+  string = 8,
+  array = 9,
+  u64 = 10,
+  i64 = 11,
+  f64 = 12,
+};
+
+// An array among the metadata, left where it is in the file: a vocabulary can be megabytes.
+struct GgufArray {
+  GgufType type = GgufType::u8; // of the elements
+  uint64_t count = 0;
+  std::span<const std::byte> bytes; // the elements as the file has them
+
+  // The elements. Strings are views into the file and need not be valid UTF-8. Numbers of any type are
+  // converted (floats(): rounded; integers(): u64 wraps and fractions are cut off). An array of another kind
+  // gives an empty vector, so compare its size with `count`.
+  std::vector<std::string_view> strings() const;
+  std::vector<float> floats() const;
+  std::vector<int64_t> integers() const; // booleans too, as 0 and 1
+};
+
+} // namespace pumice

@@ -1,0 +1,235 @@
+#include "io/model_file.h"
+
+#include "io/bytes.h"
+#include "io/gguf.h"
+#include "io/json_text.h"
+#include "io/nearest_names.h"
+#include "io/safetensors.h"
+
+#include <algorithm>
+#include <new>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace pumice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* single_name = "model.safetensors";
+constexpr const char* index_name = "model.safetensors.index.json";
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// A name in the model's own folder. An index comes from whoever made the model, and must not reach other
+// files.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\\:\0", 4)) == std::string_view::npos;
+}
+
+fs::path join(const fs::path& folder, std::string_view utf8_name) {
+  return folder / fs::path(std::u8string(utf8_name.begin(), utf8_name.end()));
+}
+
+bool starts_as_gguf(std::span<const std::byte> bytes) {
+  return as_text(bytes).starts_with("GGUF");
+}
+
+// Which shard each tensor is in.
+Result<std::map<std::string, std::string>> read_index(const fs::path& path) {
+  PUMICE_TRY(const MappedFile file, MappedFile::open(path));
+  PUMICE_TRY(const nlohmann::json index, parse_json_object(file.bytes(), file.path(), DuplicateKeys::refuse));
+  const Fields fields(index, file.path());
+  PUMICE_TRY(const Fields weight_map, fields.object("weight_map"));
+  std::map<std::string, std::string> shards;
+  for (const auto& [tensor, value] : fields.find("weight_map")->items()) {
+    PUMICE_TRY(std::string shard, weight_map.string(tensor));
+    if (!is_plain_name(shard))
+      return weight_map.error(
+          tensor, fmt::format("expected the name of a file beside this one, found {}", in_quotes(shard)));
+    shards.emplace(tensor, std::move(shard));
+  }
+  return shards;
+}
+
+} // namespace
+
+Result<ModelFile> ModelFile::open(const fs::path& path) {
+  try {
+    return open_path(path);
+  } catch (const std::bad_alloc&) {
+    return Error{Code::out_of_memory, fmt::format("{}: no memory for its header", path_text(path))};
+  }
+}
+
+Result<ModelFile> ModelFile::from_memory(std::span<const std::byte> bytes, std::string name) {
+  try {
+    MappedFile file = MappedFile::from_memory(bytes, std::move(name));
+    return starts_as_gguf(bytes) ? from_gguf(std::move(file)) : from_config(file);
+  } catch (const std::bad_alloc&) {
+    return Error{Code::out_of_memory, "no memory for the model's header"};
+  }
+}
+
+Result<ModelFile> ModelFile::open_path(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    if (!is_there(path / "config.json"))
+      return Error{
+          Code::not_found,
+          fmt::format("{}: expected a model's folder with a config.json, found none in it", path_text(path))};
+    PUMICE_TRY(const MappedFile config, MappedFile::open(path / "config.json"));
+    PUMICE_TRY(ModelFile model, from_config(config));
+    model.path_ = path_text(path);
+    PUMICE_CHECK(model.add_shards(path));
+    model.index_names();
+    model.find_tokenizer(path);
+    return model;
+  }
+  PUMICE_TRY(MappedFile file, MappedFile::open(path));
+  const bool gguf = path.extension() == ".gguf" || starts_as_gguf(file.bytes());
+  if (!gguf && path.extension() != ".json")
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: expected a .gguf file, a folder with config.json and model.safetensors, or a "
+                    "config.json, found another kind of file",
+                    file.path())};
+  PUMICE_TRY(ModelFile model, gguf ? from_gguf(std::move(file)) : from_config(file));
+  model.find_tokenizer(path.parent_path());
+  return model;
+}
+
+Result<ModelFile> ModelFile::from_gguf(MappedFile file) {
+  PUMICE_TRY(GgufFile gguf, GgufFile::parse(file.bytes(), file.path()));
+  ModelFile model;
+  model.format_ = Format::gguf;
+  model.path_ = model.config_path_ = file.path();
+  model.config_ = std::make_shared<const nlohmann::json>(std::move(gguf.metadata));
+  model.tensors_ = std::move(gguf.tensors);
+  model.arrays_ = std::move(gguf.arrays);
+  model.files_.push_back(std::move(file));
+  model.index_names();
+  return model;
+}
+
+Result<ModelFile> ModelFile::from_config(const MappedFile& file) {
+  PUMICE_TRY(nlohmann::json config, parse_json_object(file.bytes(), file.path()));
+  ModelFile model;
+  model.format_ = Format::hugging_face;
+  model.path_ = model.config_path_ = file.path();
+  model.config_ = std::make_shared<const nlohmann::json>(std::move(config));
+  return model;
+}
+
+// A single file is preferred over shards, as the reference library does.
+Status ModelFile::add_shards(const fs::path& folder) {
+  if (is_there(folder / single_name)) return add_shard(folder, single_name, nullptr);
+  if (!is_there(folder / index_name)) return {};
+  PUMICE_TRY(const auto listed, read_index(folder / index_name));
+  std::set<std::string> shards;
+  for (const auto& [tensor, shard] : listed) shards.insert(shard);
+  for (const std::string& shard : shards) {
+    if (!is_there(join(folder, shard)))
+      return Error{Code::not_found, fmt::format("{}: shard {} is listed here, and is not in the folder",
+                                                path_text(folder / index_name), in_quotes(shard))};
+    PUMICE_CHECK(add_shard(folder, shard, &listed));
+  }
+  return {};
+}
+
+// Adds a file's tensors: all of them, or those that `listed` says are in it, which must all be there.
+Status ModelFile::add_shard(const fs::path& folder, const std::string& shard,
+                            const std::map<std::string, std::string>* listed) {
+  PUMICE_TRY(MappedFile file, MappedFile::open(join(folder, shard)));
+  PUMICE_TRY(SafetensorsFile parsed, SafetensorsFile::parse(file.bytes(), file.path()));
+  std::set<std::string_view> found;
+  for (SafetensorsFile::Entry& entry : parsed.entries) {
+    if (listed) {
+      const auto place = listed->find(entry.name);
+      if (place == listed->end() || place->second != shard) continue;
+      found.insert(place->first);
+    }
+    if (const TensorTypeInfo* type = find_safetensors_type(entry.dtype))
+      tensors_.push_back({std::move(entry.name), type->type, std::move(entry.shape), entry.data});
+    else
+      unreadable_[entry.name] = {std::move(entry.dtype), std::move(entry.shape)};
+  }
+  if (listed)
+    for (const auto& [tensor, place] : *listed)
+      if (place == shard && !found.contains(tensor))
+        return Error{Code::invalid_file,
+                     fmt::format("{}: expected tensor {}, which {} lists, found none of that name",
+                                 file.path(), in_quotes(tensor), index_name)};
+  files_.push_back(std::move(file));
+  return {};
+}
+
+void ModelFile::index_names() {
+  for (size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
+}
+
+void ModelFile::find_tokenizer(const fs::path& folder) {
+  if (fs::path tokenizer = folder / "tokenizer.json"; is_there(tokenizer))
+    tokenizer_path_ = std::move(tokenizer);
+}
+
+std::string ModelFile::architecture() const {
+  const char* key = format_ == Format::gguf ? "general.architecture" : "model_type";
+  const auto found = config_->find(key);
+  return found != config_->end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+const TensorView* ModelFile::find(std::string_view name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+Result<const TensorView*> ModelFile::require(std::string_view name, std::span<const uint64_t> shape) const {
+  const TensorView* tensor = find(name);
+  if (!tensor) return missing(name);
+  if (!std::ranges::equal(tensor->shape, shape))
+    return Error{Code::invalid_file,
+                 fmt::format("{}: tensor {}: expected shape {}, found {}", path_, in_quotes(name),
+                             shape_text(shape), shape_text(tensor->shape))};
+  return tensor;
+}
+
+Error ModelFile::missing(std::string_view name) const {
+  if (const auto found = unreadable_.find(name); found != unreadable_.end())
+    return {Code::unsupported, fmt::format("{}: tensor {}: expected one of the types {}, found {} (shape {})",
+                                           path_, in_quotes(name), tensor_type_names(),
+                                           in_quotes(found->second.dtype), shape_text(found->second.shape))};
+  if (!has_weights())
+    return {Code::not_found,
+            fmt::format("{}: expected tensor {}, found no weights at all{}", path_, in_quotes(name),
+                        format_ == Format::gguf ? ""
+                                                : fmt::format("; they come from a folder that holds {} or {}",
+                                                              single_name, index_name))};
+  std::vector<std::string_view> names;
+  for (const TensorView& tensor : tensors_) names.push_back(tensor.name);
+  std::string hint;
+  for (const std::string_view other : nearest_names(name, names))
+    hint += (hint.empty() ? "; the nearest names are " : ", ") + in_quotes(other);
+  return {Code::not_found,
+          fmt::format("{}: expected tensor {}, found none of that name{}", path_, in_quotes(name), hint)};
+}
+
+const GgufArray* ModelFile::array(std::string_view key) const {
+  const auto found = arrays_.find(key);
+  return found == arrays_.end() ? nullptr : &found->second;
+}
+
+uint64_t ModelFile::file_bytes() const {
+  uint64_t bytes = 0;
+  for (const MappedFile& file : files_) bytes += file.bytes().size();
+  return bytes;
+}
+
+} // namespace pumice

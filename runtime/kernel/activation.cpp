@@ -1,0 +1,21 @@
+#include "kernel/activation.h"
+
+namespace pumice {
+
+const char* to_string(Activation activation) {
+  switch (activation) {
+  case Activation::none:
+    return "none";
+  case Activation::silu:
+    return "silu";
+  case Activation::gelu:
+    return "gelu";
+  case Activation::gelu_tanh:
+    return "gelu_tanh";
+  case Activation::relu:
+    return "relu";
+  }
+  return "unknown";
+}
+
+} // namespace pumice

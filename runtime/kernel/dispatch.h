@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace pumice {
+
+// Which of the allocations behind a plan a range lies in. Addresses are known only when they are made; until
+// then a plan speaks of space, part and offset.
+enum class Space : uint8_t {
+  step,    // the StepBlock
+  results, // what sampling leaves for the host
+  scratch, // activations
+  outputs, // tensors that the host reads after a step
+  cache,   // keys and values
+  weights,
+};
+
+struct BufferRef {
+  Space space = Space::scratch;
+  uint32_t part = 0; // which allocation of the space
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+
+  BufferRef at(uint64_t more, uint64_t size) const { return {space, part, offset + more, size}; }
+};
+
+enum class Access : uint8_t { read, write, read_write };
+
+// One kernel launch, made concrete for a device except for where its buffers are.
+struct Dispatch {
+  struct Binding {
+    uint32_t slot = 0; // in the descriptor set, named in the kernel's params header
+    BufferRef buffer;
+    Access access = Access::read;
+  };
+  // A buffer that the kernel also reaches by address: its device address goes into the parameters.
+  struct Address {
+    uint32_t param_offset = 0;
+    BufferRef buffer;
+  };
+
+  std::string kernel;              // name in the kernel table
+  std::vector<uint32_t> constants; // specialisation constants by id
+  std::vector<std::byte> params;   // the kernel's parameter struct, its addresses still zero
+  std::vector<Binding> bindings;
+  std::vector<Address> addresses;
+  std::array<uint32_t, 3> groups = {1, 1, 1};
+  double flops = 0; // floating-point operations, an estimate
+  double bytes = 0; // bytes that must move to or from memory, an estimate
+  std::string label;
+
+  template <class Params>
+  void set_params(const Params& values) {
+    static_assert(std::is_trivially_copyable_v<Params> && sizeof(Params) <= 128);
+    params.resize(sizeof(Params));
+    std::memcpy(params.data(), &values, sizeof(Params));
+  }
+  void bind(uint32_t slot, const BufferRef& buffer, Access access) {
+    bindings.push_back({slot, buffer, access});
+  }
+  void pass_address(size_t param_offset, const BufferRef& buffer) {
+    addresses.push_back({static_cast<uint32_t>(param_offset), buffer});
+  }
+};
+
+} // namespace pumice

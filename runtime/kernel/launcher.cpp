@@ -1,0 +1,84 @@
+#include "kernel/launcher.h"
+
+#include <array>
+#include <cstring>
+
+namespace pumice {
+
+namespace {
+
+constexpr uint32_t sets_per_pool = 128;
+constexpr uint32_t slots = Pipelines::descriptor_slots;
+
+} // namespace
+
+Launcher::~Launcher() {
+  for (VkDescriptorPool pool : pools_) {
+    device_->table().vkDestroyDescriptorPool(device_->handle(), pool, nullptr);
+  }
+}
+
+Status Launcher::record(Commands& commands, const Dispatch& dispatch, const BufferLookup& lookup) {
+  PUMICE_TRY(VkPipeline pipeline, pipelines_->get(dispatch.kernel, dispatch.constants));
+  PUMICE_TRY(VkDescriptorSet set, descriptor_set(dispatch, lookup));
+  std::vector<std::byte> params = dispatch.params;
+  for (const Dispatch::Address& entry : dispatch.addresses) {
+    const uint64_t address = lookup(entry.buffer).address() + entry.buffer.offset;
+    std::memcpy(params.data() + entry.param_offset, &address, sizeof(address));
+  }
+  commands.dispatch(pipeline, pipelines_->layout(), set, params, dispatch.groups);
+  return {};
+}
+
+Result<VkDescriptorSet> Launcher::descriptor_set(const Dispatch& dispatch, const BufferLookup& lookup) {
+  if (sets_left_ == 0) PUMICE_CHECK(add_pool());
+  VkDescriptorSetLayout layout = pipelines_->set_layout();
+  VkDescriptorSetAllocateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
+  info.descriptorPool = pools_.back();
+  info.descriptorSetCount = 1;
+  info.pSetLayouts = &layout;
+  VkDescriptorSet set = VK_NULL_HANDLE;
+  if (VkResult result = device_->table().vkAllocateDescriptorSets(device_->handle(), &info, &set);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkAllocateDescriptorSets", result);
+  }
+  --sets_left_;
+
+  // A slot that the kernel does not use in this specialisation still has to hold something: the first
+  // binding.
+  std::array<VkDescriptorBufferInfo, slots> buffers = {};
+  std::array<VkWriteDescriptorSet, slots> writes = {};
+  const auto range = [&](const BufferRef& ref) {
+    return VkDescriptorBufferInfo{lookup(ref).handle(), ref.offset, ref.bytes};
+  };
+  buffers.fill(range(dispatch.bindings.front().buffer));
+  for (const Dispatch::Binding& binding : dispatch.bindings) buffers[binding.slot] = range(binding.buffer);
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    writes[slot] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
+    writes[slot].dstSet = set;
+    writes[slot].dstBinding = slot;
+    writes[slot].descriptorCount = 1;
+    writes[slot].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    writes[slot].pBufferInfo = &buffers[slot];
+  }
+  device_->table().vkUpdateDescriptorSets(device_->handle(), slots, writes.data(), 0, nullptr);
+  return set;
+}
+
+Status Launcher::add_pool() {
+  const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, sets_per_pool * slots};
+  VkDescriptorPoolCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
+  info.maxSets = sets_per_pool;
+  info.poolSizeCount = 1;
+  info.pPoolSizes = &size;
+  VkDescriptorPool pool = VK_NULL_HANDLE;
+  if (VkResult result = device_->table().vkCreateDescriptorPool(device_->handle(), &info, nullptr, &pool);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkCreateDescriptorPool", result);
+  }
+  pools_.push_back(pool);
+  sets_left_ = sets_per_pool;
+  return {};
+}
+
+} // namespace pumice

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "gpu/buffer.h"
+#include "gpu/commands.h"
+#include "gpu/pipelines.h"
+#include "kernel/dispatch.h"
+
+namespace pumice {
+
+// Finds the allocation that a range lies in; its offset is counted from that allocation's start.
+using BufferLookup = std::function<const Buffer&(const BufferRef&)>;
+
+// Puts dispatches into command buffers. Owns their descriptor sets, and so has to live as long as what it
+// recorded.
+class Launcher {
+public:
+  Launcher(std::shared_ptr<Device> device, std::shared_ptr<Pipelines> pipelines)
+      : device_(std::move(device)), pipelines_(std::move(pipelines)) {}
+  Launcher(Launcher&& other) noexcept = default;
+  Launcher& operator=(Launcher&&) = delete;
+  ~Launcher();
+
+  Status record(Commands& commands, const Dispatch& dispatch, const BufferLookup& lookup);
+
+private:
+  Result<VkDescriptorSet> descriptor_set(const Dispatch& dispatch, const BufferLookup& lookup);
+  Status add_pool();
+
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<Pipelines> pipelines_;
+  std::vector<VkDescriptorPool> pools_;
+  uint32_t sets_left_ = 0; // in the last pool
+};
+
+} // namespace pumice

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <vector>
+
+#include "kernel/dispatch.h"
+#include "kernel/weight_packing.h"
+
+namespace pumice {
+
+// A packed weight matrix on the device, or the part of one that fits one allocation.
+struct WeightSegment {
+  uint32_t first_tile = 0;
+  uint32_t tiles = 0; // a multiple of four
+  BufferRef payload;
+  BufferRef scales;
+};
+
+// A weight matrix in tiles of eight rows, as kernel/weight_packing.h lays them out. It has several segments
+// only where it is too large for one allocation or binding of the device.
+struct PackedWeight {
+  PackedFormat format;
+  uint32_t tiles = 0;
+  std::vector<WeightSegment> segments;
+};
+
+} // namespace pumice

@@ -1,0 +1,110 @@
+#include "kernel/probe.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "gpu/commands.h"
+#include "kernel/launcher.h"
+#include "shaders/probe/probe.params.h"
+
+namespace pumice {
+
+namespace {
+
+struct Probe {
+  std::string kernel;
+  std::vector<uint32_t> constants;
+  uint32_t quads = 0; // as in ProbeParams
+  uint32_t groups = 0;
+};
+
+// The shortest of several runs in seconds: a ceiling is what the device can do when nothing else disturbs it.
+Result<double> shortest_run(const std::shared_ptr<Device>& device,
+                            const std::shared_ptr<Pipelines>& pipelines, const Probe& probe,
+                            const Buffer& source, const Buffer& target, int runs) {
+  Dispatch dispatch;
+  dispatch.kernel = probe.kernel;
+  dispatch.constants = probe.constants;
+  dispatch.set_params(ProbeParams{0, probe.quads, 0});
+  const BufferRef source_ref{Space::scratch, PROBE_SOURCE, 0, source.size()};
+  dispatch.bind(PROBE_SOURCE, source_ref, Access::read);
+  dispatch.bind(PROBE_TARGET, {Space::scratch, PROBE_TARGET, 0, target.size()}, Access::write);
+  if (device->capabilities().buffer_device_address) {
+    dispatch.pass_address(offsetof(ProbeParams, source), source_ref);
+  }
+  dispatch.groups = {probe.groups, 1, 1};
+
+  Launcher launcher(device, pipelines);
+  PUMICE_TRY(Commands commands, Commands::create(device));
+  PUMICE_CHECK(commands.begin());
+  PUMICE_CHECK(launcher.record(commands, dispatch, [&](const BufferRef& ref) -> const Buffer& {
+    return ref.part == PROBE_SOURCE ? source : target;
+  }));
+  PUMICE_CHECK(commands.end());
+  double best = 1e9;
+  for (int run = 0; run <= runs; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    PUMICE_TRY(uint64_t done, device->submit(commands.buffers()));
+    PUMICE_CHECK(device->wait(done));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (run > 0) best = std::min(best, took.count()); // the first run may compile
+  }
+  return best;
+}
+
+Result<bool> uniform_loads_are_faster(const std::shared_ptr<Device>& device,
+                                      const std::shared_ptr<Pipelines>& pipelines) {
+  constexpr uint32_t groups = 16,
+                     quads = 4096; // 1 MiB in all: long enough to time, short enough for a cold start
+  PUMICE_TRY(Buffer source, Buffer::create(device, uint64_t{groups} * quads * 16, MemoryUse::device));
+  PUMICE_TRY(Buffer target, Buffer::create(device, groups * 8 * 16, MemoryUse::device));
+  double seconds[2] = {};
+  for (uint32_t uniform : {0u, 1u}) {
+    const Probe probe{"load.lane8", {8, uniform}, quads, groups};
+    PUMICE_TRY(seconds[uniform], shortest_run(device, pipelines, probe, source, target, 5));
+  }
+  return seconds[1] < seconds[0];
+}
+
+} // namespace
+
+Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
+                                 const std::shared_ptr<Pipelines>& pipelines) {
+  const Capabilities& capabilities = device->capabilities();
+  KernelStyle style;
+  const std::vector<std::string> tiers = capabilities.tiers();
+  style.lane8 = std::find(tiers.begin(), tiers.end(), "lane8") != tiers.end();
+  if (style.lane8) {
+    style.workgroup = 8;
+    style.busy_groups = 16;
+    PUMICE_TRY(style.uniform_loads, uniform_loads_are_faster(device, pipelines));
+  }
+  return style;
+}
+
+Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device,
+                                  const std::shared_ptr<Pipelines>& pipelines) {
+  const bool cpu = device->capabilities().is_cpu();
+  const uint32_t workgroup = cpu ? 8 : 128;
+  const Capabilities& capabilities = device->capabilities();
+  const uint64_t bytes =
+      std::min({capabilities.memory_bytes / 16, capabilities.max_storage_range_bytes, uint64_t{128} << 20});
+  PUMICE_TRY(Buffer source, Buffer::create(device, bytes, MemoryUse::device));
+  PUMICE_TRY(Buffer target, Buffer::create(device, bytes, MemoryUse::device));
+  Ceilings ceilings;
+
+  const uint32_t copy_quads = cpu ? 16384 : 1024;
+  const uint32_t copy_groups = static_cast<uint32_t>(bytes / 16 / copy_quads);
+  const Probe copy{"copy", {workgroup}, copy_quads, copy_groups};
+  PUMICE_TRY(double copy_seconds, shortest_run(device, pipelines, copy, source, target, 5));
+  ceilings.copy_bytes_per_second = 2.0 * copy_groups * copy_quads * 16 / copy_seconds;
+
+  const uint32_t rounds = cpu ? 20000 : 2000, groups = cpu ? 16 : 4096;
+  const Probe arithmetic{"arithmetic", {workgroup}, rounds, groups};
+  PUMICE_TRY(double seconds, shortest_run(device, pipelines, arithmetic, source, target, 5));
+  ceilings.flops_per_second = 2.0 * 3 * 4 * 8 * rounds * groups * workgroup / seconds;
+  return ceilings;
+}
+
+} // namespace pumice

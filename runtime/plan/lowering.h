@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "kernel/activation_ref.h"
+#include "kernel/cache_layout.h"
+#include "kernel/dispatch.h"
+#include "kernel/packed_weight.h"
+#include "kernel/style.h"
+
+namespace pumice {
+
+// What an operation sees of the plan while it turns itself into kernel launches.
+class Lowering {
+public:
+  virtual ~Lowering() = default;
+
+  virtual const KernelStyle& style() const = 0;
+  virtual const Graph& graph() const = 0;
+  virtual ActivationRef tensor(TensorId id) const = 0;
+
+  // The matrix that the weights' rows make one after the other ([rows, columns] each, of one type, with the
+  // rows of each padded to whole tiles), or with `alternating` tiles of two matrices of one shape. Packed
+  // once, whoever asks.
+  virtual Result<PackedWeight> matrix(std::span<const WeightId> weights, bool alternating = false) = 0;
+  // The weights' elements one after the other as floats, each weight padded with zeros to a multiple of 8 and
+  // the whole to a multiple of 32; with `alternating`, eight of the first, eight of the second, and so on.
+  virtual Result<BufferRef> vector(std::span<const WeightId> weights, bool alternating = false) = 0;
+  Result<BufferRef> vector(WeightId weight) { return vector(std::span(&weight, 1)); }
+  // Numbers that belong to an operation rather than to the file, such as rotary frequencies.
+  virtual Result<BufferRef> constants(const std::string& key, std::span<const float> values) = 0;
+
+  virtual CacheRef cache(uint32_t layer) = 0;
+  virtual BufferRef step() const = 0;              // the step block
+  virtual uint32_t step_capacity() const = 0;      // rows that fit the step block
+  virtual BufferRef sampling() const = 0;          // sampling's state, see kernel/sampling.h
+  virtual BufferRef temporary(uint64_t bytes) = 0; // scratch that lasts as long as this node
+
+  virtual void emit(Dispatch dispatch) = 0;
+};
+
+} // namespace pumice

@@ -1,0 +1,275 @@
+#include "text/decoder.h"
+
+#include <tuple>
+
+#include "text/byte_level.h"
+#include "text/normalizer.h"
+
+namespace pumice {
+
+namespace text {
+
+namespace {
+
+// Makes stages of type Stage(next, settings...).
+template <class Stage, class... Settings>
+class DecoderOf final : public Decoder {
+public:
+  explicit DecoderOf(double growth, Settings... settings)
+      : growth_(growth), settings_(std::move(settings)...) {}
+  std::unique_ptr<DecoderSink> begin(DecoderSink& next) const override {
+    return std::apply([&](const Settings&... s) { return std::make_unique<Stage>(next, s...); }, settings_);
+  }
+  double growth() const override { return growth_; }
+
+private:
+  double growth_;
+  std::tuple<Settings...> settings_;
+};
+
+template <class Stage, class... Settings>
+DecoderPtr make_decoder(double growth, Settings... settings) {
+  return std::make_unique<DecoderOf<Stage, Settings...>>(growth, std::move(settings)...);
+}
+
+// A stage that needs a token whole. Parts are put together first.
+class WholeTokens : public DecoderSink {
+public:
+  explicit WholeTokens(DecoderSink& next) : next_(next) {}
+  void part(std::string_view text) override { token_ += text; }
+  void end_token() override { token(std::exchange(token_, {})); }
+  void finish() override {
+    if (!token_.empty()) end_token();
+    end();
+    next_.finish();
+  }
+
+protected:
+  virtual void token(std::string whole) = 0;
+  virtual void end() {} // before the next stage's
+  void pass(std::string_view whole) {
+    next_.part(whole);
+    next_.end_token();
+  }
+  DecoderSink& next_;
+
+private:
+  std::string token_;
+};
+
+class ByteLevelStage final : public WholeTokens {
+public:
+  using WholeTokens::WholeTokens;
+  void token(std::string whole) override {
+    std::string text;
+    std::optional<std::string> bytes = bytes_of_byte_level(whole);
+    assembler_.push(bytes ? *bytes : whole, text);
+    next_.part(text);
+  }
+  void end() override {
+    std::string text;
+    assembler_.finish(text);
+    next_.part(text);
+    next_.end_token();
+  }
+
+private:
+  Utf8Assembler assembler_{Utf8Assembler::Broken::each_sequence};
+};
+
+// The value of "<0x0A>".
+std::optional<char> byte_of(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
+  int value = 0;
+  for (char c : token.substr(3, 2)) {
+    size_t digit = std::string_view("0123456789ABCDEF0123456789abcdef").find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    value = 16 * value + static_cast<int>(digit % 16);
+  }
+  return static_cast<char>(value);
+}
+
+class ByteFallbackStage final : public WholeTokens {
+public:
+  using WholeTokens::WholeTokens;
+  void token(std::string whole) override {
+    std::string text;
+    if (std::optional<char> byte = byte_of(whole)) {
+      assembler_.push({&*byte, 1}, text);
+      if (!text.empty()) pass(text);
+      return;
+    }
+    end();
+    pass(whole);
+  }
+  void end() override {
+    std::string text;
+    assembler_.finish(text);
+    if (!text.empty()) pass(text);
+  }
+
+private:
+  Utf8Assembler assembler_{Utf8Assembler::Broken::each_byte};
+};
+
+// In the first token of a text the replacement stands for nothing, if it was put there by the encoder.
+class MetaspaceStage final : public WholeTokens {
+public:
+  MetaspaceStage(DecoderSink& next, const std::string& replacement, PrependScheme scheme)
+      : WholeTokens(next), replacement_(replacement), scheme_(scheme) {}
+  void token(std::string whole) override {
+    bool drop = is_first_ && scheme_ != PrependScheme::never;
+    is_first_ = false;
+    pass(replace_all(whole, replacement_, drop ? "" : " "));
+  }
+  void end() override { is_first_ = true; }
+
+private:
+  const std::string& replacement_;
+  PrependScheme scheme_;
+  bool is_first_ = true;
+};
+
+template <class Find>
+class ReplaceStage final : public WholeTokens {
+public:
+  ReplaceStage(DecoderSink& next, const Find& find, const std::string& with)
+      : WholeTokens(next), find_(find), with_(with) {}
+  void token(std::string whole) override { pass(replace_all(whole, find_, with_)); }
+
+private:
+  const Find& find_;
+  const std::string& with_;
+};
+
+// Works on a token as its parts come: after a Fuse stage a token is all the text. It passes on what cannot be
+// stripped any more, and holds back the last `stop` characters.
+class StripStage final : public DecoderSink {
+public:
+  StripStage(DecoderSink& next, const std::string& character, size_t start, size_t stop)
+      : next_(next), character_(character), start_(start), stop_(stop) {}
+
+  void part(std::string_view text) override {
+    open_ = true;
+    while (started_ < start_ && !text.empty()) {
+      if (!text.starts_with(character_)) {
+        started_ = start_;
+        break;
+      }
+      text.remove_prefix(character_.size());
+      ++started_;
+    }
+    if (stop_ == 0) return next_.part(text);
+    held_ += text;
+    size_t keep = held_.size(), trailing = 0;
+    while (trailing < stop_ && std::string_view(held_).substr(0, keep).ends_with(character_)) {
+      keep -= character_.size();
+      ++trailing;
+    }
+    next_.part(std::string_view(held_).substr(0, keep));
+    held_.erase(0, keep);
+  }
+  void end_token() override {
+    open_ = false;
+    started_ = 0;
+    held_.clear();
+    next_.end_token();
+  }
+  void finish() override {
+    if (open_) end_token();
+    next_.finish();
+  }
+
+private:
+  DecoderSink& next_;
+  const std::string& character_;
+  size_t start_, stop_;
+  size_t started_ = 0; // how many have been stripped at the start; start_ when that is over
+  std::string held_;   // `character_`, up to `stop_` times
+  bool open_ = false;
+};
+
+class FuseStage final : public DecoderSink {
+public:
+  explicit FuseStage(DecoderSink& next) : next_(next) {}
+  void part(std::string_view text) override { next_.part(text); }
+  void end_token() override {}
+  void finish() override {
+    next_.end_token();
+    next_.finish();
+  }
+
+private:
+  DecoderSink& next_;
+};
+
+class SpacedStage final : public DecoderSink {
+public:
+  explicit SpacedStage(DecoderSink& next) : next_(next) {}
+  void part(std::string_view text) override {
+    if (after_token_) next_.part(" ");
+    after_token_ = false;
+    next_.part(text);
+  }
+  void end_token() override { after_token_ = true; }
+  void finish() override {
+    after_token_ = false;
+    next_.end_token();
+    next_.finish();
+  }
+
+private:
+  DecoderSink& next_;
+  bool after_token_ = false;
+};
+
+} // namespace
+
+DecoderPtr make_byte_level_decoder() {
+  return make_decoder<ByteLevelStage>(3);
+} // a lone byte becomes U+FFFD
+DecoderPtr make_byte_fallback_decoder() {
+  return make_decoder<ByteFallbackStage>(1);
+}
+DecoderPtr make_metaspace_decoder(std::string replacement, PrependScheme scheme) {
+  return make_decoder<MetaspaceStage>(1, std::move(replacement), scheme);
+}
+DecoderPtr make_replace_decoder(std::string find, std::string with) {
+  double growth = replacement_growth(find.size(), with.size());
+  return make_decoder<ReplaceStage<std::string>>(growth, std::move(find), std::move(with));
+}
+DecoderPtr make_replace_decoder(Regex find, std::string with) {
+  double growth = 2.0 + 2.0 * static_cast<double>(with.size());
+  return make_decoder<ReplaceStage<Regex>>(growth, std::move(find), std::move(with));
+}
+DecoderPtr make_strip_decoder(char32_t character, size_t start, size_t stop) {
+  std::string text;
+  append_code_point(text, character);
+  return make_decoder<StripStage>(1, std::move(text), start, stop);
+}
+DecoderPtr make_fuse_decoder() {
+  return make_decoder<FuseStage>(1);
+}
+DecoderPtr make_spaced_decoder() {
+  return make_decoder<SpacedStage>(2);
+}
+
+} // namespace text
+
+DecoderStream::DecoderStream(const std::vector<text::DecoderPtr>& steps) : head_(&out_) {
+  for (size_t i = steps.size(); i-- > 0;) {
+    stages_.push_back(steps[i]->begin(*head_));
+    head_ = stages_.back().get();
+  }
+}
+
+void DecoderStream::push(std::string_view token) {
+  head_->part(token);
+  head_->end_token();
+}
+
+void DecoderStream::finish() {
+  head_->finish();
+}
+
+} // namespace pumice

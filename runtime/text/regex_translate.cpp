@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include "text/regex.h"
+
+namespace pumice::text {
+
+namespace {
+
+// Walks an Oniguruma pattern once, keeping all but the few constructs that mean something else to PCRE2.
+class Translator {
+public:
+  Translator(std::string_view pattern, bool has_binary_properties)
+      : pattern_(pattern), has_binary_properties_(has_binary_properties) {}
+
+  Result<std::string> run() {
+    while (at_ < pattern_.size()) {
+      char c = pattern_[at_];
+      if (c == '\\') {
+        escape();
+      } else if (depth_ == 0 && c == '[') {
+        open_set();
+      } else if (depth_ == 0 && starts("(?C")) {
+        return Error{Code::unsupported, "a regular expression with a callout"};
+      } else if (depth_ > 0) {
+        PUMICE_CHECK(in_set(c));
+      } else {
+        copy(1);
+      }
+    }
+    return std::move(out_);
+  }
+
+private:
+  bool starts(std::string_view text) const { return pattern_.substr(at_).starts_with(text); }
+
+  void copy(size_t count) {
+    out_ += pattern_.substr(at_, count);
+    at_ += count;
+  }
+
+  // \s differs by one character (U+180E), \h is horizontal space to PCRE2, \Z, \A, \z and the rest agree.
+  void escape() {
+    if (at_ + 1 == pattern_.size()) return copy(1);
+    switch (pattern_[at_ + 1]) {
+    case 's':
+      return replace(has_binary_properties_ ? "\\p{White_Space}" : "\\s");
+    case 'S':
+      return replace(has_binary_properties_ ? "\\P{White_Space}" : "\\S");
+    case 'h':
+      return replace(depth_ > 0 ? "0-9a-fA-F" : "[0-9a-fA-F]");
+    default:
+      return copy(2);
+    }
+  }
+
+  void replace(std::string_view with) {
+    out_ += with;
+    at_ += 2;
+  }
+
+  void open_set() {
+    depth_ = 1;
+    copy(1);
+    if (at_ < pattern_.size() && pattern_[at_] == '^') copy(1);
+    first_in_set_ = at_;
+  }
+
+  // A set within a set: without ^ it adds its members, which its members alone do as well.
+  Status in_set(char c) {
+    if (c == ']' && at_ == first_in_set_) {
+      copy(1);
+    } else if (c == ']') {
+      if (--depth_ == 0) {
+        copy(1);
+      } else {
+        ++at_;
+      }
+    } else if (starts("[:")) {
+      size_t end = pattern_.find(":]", at_);
+      copy(end == std::string_view::npos ? 1 : end + 2 - at_);
+    } else if (starts("[^") || starts("&&")) {
+      return Error{
+          Code::unsupported,
+          fmt::format("the regular expression \"{}\" uses \"{}\" inside a set, which is not supported",
+                      pattern_.substr(0, 200), pattern_.substr(at_, 2))};
+    } else if (c == '[') {
+      ++depth_;
+      first_in_set_ = ++at_;
+    } else {
+      copy(1);
+    }
+    return {};
+  }
+
+  std::string_view pattern_;
+  bool has_binary_properties_;
+  size_t at_ = 0;
+  int depth_ = 0; // of sets
+  size_t first_in_set_ = 0;
+  std::string out_;
+};
+
+} // namespace
+
+Result<std::string> translate_pattern(std::string_view pattern, bool has_binary_properties) {
+  return Translator(pattern, has_binary_properties).run();
+}
+
+} // namespace pumice::text

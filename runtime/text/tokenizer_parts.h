@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/decoder.h"
+#include "text/model.h"
+#include "text/normalizer.h"
+#include "text/post_processor.h"
+#include "text/pre_tokenizer.h"
+#include "text/tokenizer.h"
+#include "text/vocabulary.h"
+
+namespace pumice {
+
+// What a tokenizer is made of. It stays where it was made, because the model refers to the vocabulary.
+struct TokenizerParts {
+  text::Vocabulary vocabulary;
+  text::AddedTokens added_tokens;
+  text::NormalizerPtr normalizer;      // may be null
+  text::PreTokenizerPtr pre_tokenizer; // may be null
+  text::ModelPtr model;
+  text::PostProcessor post_processor;
+  std::vector<text::DecoderPtr> decoders;
+  std::optional<uint32_t> bos, eos;
+
+  TokenizerParts() = default;
+  TokenizerParts(const TokenizerParts&) = delete;
+  TokenizerParts& operator=(const TokenizerParts&) = delete;
+};
+
+namespace text {
+
+// How much longer a row of normalizers, pre-tokenizers or decoders may make a text. What is in use
+// reaches 40.
+inline constexpr double kMaxGrowth = 4096;
+
+Result<std::unique_ptr<TokenizerParts>> read_huggingface(std::string_view json, const std::string& file);
+Result<std::unique_ptr<TokenizerParts>> read_gguf(const Tokenizer::GgufVocabulary& vocabulary);
+
+} // namespace text
+} // namespace pumice

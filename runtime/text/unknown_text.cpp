@@ -1,0 +1,43 @@
+#include "text/unknown_text.h"
+
+#include <fmt/format.h>
+
+#include "text/unicode.h"
+
+namespace pumice::text {
+
+UnknownText::UnknownText(const Vocabulary& vocabulary, bool byte_fallback, std::optional<uint32_t> unknown,
+                         bool fuse)
+    : unknown_(unknown), byte_fallback_(byte_fallback), fuse_(fuse) {
+  for (size_t byte = 0; byte_fallback && byte < bytes_.size(); ++byte) {
+    bytes_[byte] = vocabulary.find(fmt::format("<0x{:02X}>", byte));
+  }
+}
+
+bool UnknownText::append(std::string_view escaped_character, bool after_unknown,
+                         std::vector<uint32_t>& ids) const {
+  if (byte_fallback_ && append_bytes(escaped_character, ids)) return false;
+  if (unknown_ && !(fuse_ && after_unknown)) ids.push_back(*unknown_);
+  return unknown_.has_value();
+}
+
+bool UnknownText::append_bytes(std::string_view escaped_character, std::vector<uint32_t>& ids) const {
+  char raw = 0;
+  std::string_view bytes = escaped_character;
+  if (auto byte = escaped_byte(first_code_point(escaped_character).value)) {
+    raw = static_cast<char>(*byte);
+    bytes = {&raw, 1};
+  }
+  size_t before = ids.size();
+  for (char byte : bytes) {
+    std::optional<uint32_t> id = bytes_[static_cast<unsigned char>(byte)];
+    if (!id) {
+      ids.resize(before);
+      return false;
+    }
+    ids.push_back(*id);
+  }
+  return true;
+}
+
+} // namespace pumice::text

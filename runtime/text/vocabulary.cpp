@@ -1,0 +1,108 @@
+#include "text/vocabulary.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+#include <fmt/format.h>
+
+namespace pumice::text {
+
+namespace {
+
+constexpr size_t kMaxBytes = 1u << 30;
+constexpr uint32_t kHoles = 1u << 20; // tables go by id, so ids far apart would cost memory for nothing
+
+Error bad(const std::string& where, const std::string& what) {
+  return {Code::invalid_file, fmt::format("{}: {}", where, what)};
+}
+
+} // namespace
+
+void Vocabulary::Builder::reserve(size_t tokens, size_t bytes) {
+  pieces_.reserve(bytes);
+  ends_.reserve(tokens);
+  ids_.reserve(tokens);
+}
+
+void Vocabulary::Builder::add(std::string_view piece, uint32_t id) {
+  if (pieces_.size() + piece.size() > kMaxBytes) {
+    too_large_ = true;
+    return;
+  }
+  pieces_ += piece;
+  ends_.push_back(static_cast<uint32_t>(pieces_.size()));
+  ids_.push_back(id);
+}
+
+Result<Vocabulary> Vocabulary::Builder::build(Repeated repeated, const std::string& where) && {
+  if (too_large_)
+    return bad(where, fmt::format("expected at most {} bytes of tokens, found more", kMaxBytes));
+  if (ids_.empty()) return bad(where, "expected tokens, found none");
+  uint32_t highest = *std::max_element(ids_.begin(), ids_.end());
+  PUMICE_CHECK(check_highest(highest, ids_.size(), where));
+
+  Vocabulary vocabulary;
+  vocabulary.pieces_ = std::move(pieces_);
+  vocabulary.spans_.resize(size_t{highest} + 1);
+  vocabulary.slots_.resize(std::bit_ceil(2 * ids_.size()));
+  uint32_t begin = 0;
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    uint32_t length = ends_[i] - begin;
+    Entry& entry = vocabulary.spans_[ids_[i]];
+    std::string_view piece = std::string_view(vocabulary.pieces_).substr(begin, length);
+    if (entry.present) {
+      return bad(where, fmt::format("expected one token for each id, found \"{}\" and \"{}\" at {}",
+                                    vocabulary.piece(ids_[i]), piece, ids_[i]));
+    }
+    entry.begin = begin;
+    entry.length = length;
+    entry.present = 1;
+    uint32_t& slot = vocabulary.slots_[vocabulary.slot_of(piece)];
+    if (slot != 0 && repeated == Repeated::is_error) {
+      return bad(where, fmt::format("expected each token once, found \"{}\" at {} and at {}", piece, slot - 1,
+                                    ids_[i]));
+    }
+    slot = ids_[i] + 1;
+    vocabulary.longest_ = std::max<size_t>(vocabulary.longest_, length);
+    begin = ends_[i];
+  }
+  return vocabulary;
+}
+
+Status Vocabulary::check_highest(uint32_t highest, size_t tokens, const std::string& where) {
+  size_t most = 4 * tokens + kHoles;
+  if (highest <= most) return {};
+  return bad(where, fmt::format("expected ids up to {} for {} tokens, found {}", most, tokens, highest));
+}
+
+size_t Vocabulary::slot_of(std::string_view piece_) const {
+  size_t mask = slots_.size() - 1;
+  size_t slot = std::hash<std::string_view>{}(piece_)&mask;
+  while (slots_[slot] != 0 && piece(slots_[slot] - 1) != piece_) slot = (slot + 1) & mask;
+  return slot;
+}
+
+std::optional<uint32_t> Vocabulary::find(std::string_view piece) const {
+  if (slots_.empty() || piece.size() > longest_) return std::nullopt;
+  uint32_t id_plus_one = slots_[slot_of(piece)];
+  if (id_plus_one == 0) return std::nullopt;
+  return id_plus_one - 1;
+}
+
+Status Vocabulary::add_hidden(std::string_view piece, uint32_t id, const std::string& where) {
+  PUMICE_CHECK(check_highest(id, slots_.size() / 4, where));
+  if (has(id)) {
+    return bad(where, fmt::format("expected an id of its own for \"{}\", found {}, which is \"{}\"", piece,
+                                  id, this->piece(id)));
+  }
+  if (pieces_.size() + piece.size() > kMaxBytes) return bad(where, "the tokens' text is too long");
+  if (id >= spans_.size()) spans_.resize(size_t{id} + 1);
+  spans_[id].begin = static_cast<uint32_t>(pieces_.size());
+  spans_[id].length = static_cast<uint32_t>(piece.size());
+  spans_[id].present = 1;
+  pieces_ += piece;
+  return {};
+}
+
+} // namespace pumice::text

@@ -1,0 +1,188 @@
+# Turns every shaders/FAMILY/KERNEL[.TIER].comp into SPIR-V and one table of kernels that C++ looks up by name.
+#
+# A shader lists its variants, one line each ('-' for a variant without a name of its own):
+#   // variant: NAME [needs=TIER] DEFINE=VALUE DEFINE2 ...
+# Kernel name: the file's stem, then the variant's name, so that matmul.lane8.comp with 'q8_0' is "matmul.lane8.q8_0".
+# Tier: needs=, or else the last part of the stem (matmul.cm.comp), or none. Tiers the compiler is too old for are left out.
+# PUMICE_SHADERS_FROM names a build folder whose compiled shaders are taken as they are; a second build saves the time.
+
+if(CMAKE_SCRIPT_MODE_FILE)
+  # Build time: compile one variant. glslang has no option that makes its warnings errors, so its output is read here.
+  get_filename_component(folder "${OUTPUT}" DIRECTORY)
+  file(MAKE_DIRECTORY "${folder}")
+  list(TRANSFORM DEFINES PREPEND -D)
+  execute_process(
+    COMMAND "${COMPILER}" --quiet -S comp --target-env ${TARGET} "-I${INCLUDE}" ${DEFINES} --depfile "${OUTPUT}.d" -o "${OUTPUT}" "${SOURCE}"
+    RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  if(status EQUAL 0 AND NOT text MATCHES "WARNING|ERROR" AND VALIDATOR)
+    execute_process(COMMAND "${VALIDATOR}" --target-env ${TARGET} "${OUTPUT}" RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  endif()
+  if(NOT status EQUAL 0 OR text MATCHES "WARNING|ERROR")
+    file(REMOVE "${OUTPUT}")
+    string(REPLACE "\n" "\n  " text "${text}")  # indented, message() does not wrap the lines
+    message(FATAL_ERROR "\n  ${SOURCE} ${DEFINES}\n  ${text}")
+  endif()
+  # SPIR-V is little-endian words; C++ includes them as a list of numbers.
+  file(READ "${OUTPUT}" code HEX)
+  string(REGEX REPLACE "(..)(..)(..)(..)" "0x\\4\\3\\2\\1," code "${code}")
+  string(REGEX REPLACE "(0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,)" "\\1\n" code "${code}")
+  file(WRITE "${OUTPUT}.inc" "${code}\n")
+  return()
+endif()
+
+set(PUMICE_TIERS lane8 fp16 dot cm cm2)
+set(PUMICE_SHADER_SCRIPT "${CMAKE_CURRENT_LIST_FILE}")
+set(PUMICE_SHADERS_FROM "" CACHE PATH "A build folder whose compiled shaders are used instead of compiling them again")
+
+# tools/setup.sh leaves a newer compiler in .deps/ where the distribution's is too old.
+set(hints "${CMAKE_SOURCE_DIR}/.deps/bin")
+if(DEFINED ENV{VULKAN_SDK})
+  list(APPEND hints "$ENV{VULKAN_SDK}/bin")
+endif()
+find_program(PUMICE_GLSLANG NAMES glslangValidator glslang HINTS ${hints} REQUIRED NO_CACHE)
+find_program(PUMICE_SPIRV_VAL NAMES spirv-val HINTS ${hints} NO_CACHE)
+if(NOT PUMICE_SPIRV_VAL)
+  set(PUMICE_SPIRV_VAL "")
+endif()
+
+# GL_NV_cooperative_matrix2 exists in SPIR-V 1.6 only; every other tier keeps to Vulkan 1.2.
+function(pumice_tier_target tier result)
+  if(tier STREQUAL "cm2")
+    set(${result} vulkan1.3 PARENT_SCOPE)
+  else()
+    set(${result} vulkan1.2 PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Asks the compiler for each tier's extension: version numbers differ between glslang's releases and the distributions'.
+function(pumice_missing_tiers result)
+  set(extension_dot GL_EXT_integer_dot_product)
+  set(extension_cm GL_KHR_cooperative_matrix)
+  set(extension_cm2 GL_NV_cooperative_matrix2)
+  execute_process(COMMAND "${PUMICE_GLSLANG}" --version OUTPUT_VARIABLE version RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${PUMICE_GLSLANG} does not run: ${status}")
+  endif()
+  string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" version "${version}")
+  message(STATUS "Shader compiler: ${PUMICE_GLSLANG} (glslang ${version})")
+  set(probe "${CMAKE_BINARY_DIR}/CMakeFiles/tier.comp")
+  set(missing)
+  foreach(tier dot cm cm2)
+    pumice_tier_target(${tier} target)
+    file(WRITE "${probe}" "#version 460\n#extension ${extension_${tier}} : require\nvoid main() {}\n")
+    execute_process(COMMAND "${PUMICE_GLSLANG}" --quiet --target-env ${target} -o "${probe}.spv" "${probe}"
+      RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+    if(NOT status EQUAL 0)
+      list(APPEND missing ${tier})
+      message(STATUS "leaving out tier ${tier}: glslang ${version} is too old")
+    endif()
+  endforeach()
+  set(${result} "${missing}" PARENT_SCOPE)
+endfunction()
+
+function(pumice_compile_shaders target)
+  pumice_missing_tiers(missing)
+  if(PUMICE_SHADERS_FROM)
+    get_filename_component(folder "${PUMICE_SHADERS_FROM}/shaders" ABSOLUTE)
+  else()
+    set(folder "${CMAKE_BINARY_DIR}/shaders")
+  endif()
+
+  file(GLOB shaders CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/shaders/*/*.comp")
+  set(names)
+  set(words)
+  foreach(shader IN LISTS shaders)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${shader}")  # its variant lines are read here
+    file(RELATIVE_PATH path "${CMAKE_SOURCE_DIR}/shaders" "${shader}")
+    get_filename_component(family "${path}" DIRECTORY)
+    get_filename_component(stem "${path}" NAME)
+    string(REGEX REPLACE "\\.comp$" "" stem "${stem}")
+    string(REGEX MATCH "[^.]*$" file_tier "${stem}")
+    if(NOT file_tier IN_LIST PUMICE_TIERS)
+      set(file_tier "")
+    endif()
+
+    file(STRINGS "${shader}" variants REGEX "^// variant:")
+    if(NOT variants)
+      message(FATAL_ERROR "shaders/${path} has no line '// variant: NAME [needs=TIER] DEFINE=VALUE ...'")
+    endif()
+    foreach(variant IN LISTS variants)
+      string(REGEX REPLACE "^// variant:" "" variant "${variant}")
+      separate_arguments(defines UNIX_COMMAND "${variant}")
+      if(NOT defines)
+        message(FATAL_ERROR "shaders/${path}: a variant line without a name; '-' stands for none")
+      endif()
+      list(POP_FRONT defines name)
+      string(REGEX REPLACE "\\.-$" "" name "${stem}.${name}")
+      set(tier "${file_tier}")
+      set(needs "${defines}")
+      list(FILTER needs INCLUDE REGEX "^needs=")
+      list(FILTER defines EXCLUDE REGEX "^needs=")
+      if(needs)
+        string(REGEX REPLACE "^needs=" "" tier "${needs}")
+        if(NOT tier IN_LIST PUMICE_TIERS)
+          message(FATAL_ERROR "shaders/${path}: '${needs}' names no tier (${PUMICE_TIERS})")
+        endif()
+      endif()
+      if(tier AND tier IN_LIST missing)
+        continue()
+      endif()
+      if(name IN_LIST names)
+        message(FATAL_ERROR "shaders/${path}: a second kernel named ${name}")
+      endif()
+
+      set(output "${folder}/${family}/${name}.spv")
+      list(APPEND names "${name}")
+      list(APPEND words "${output}.inc")
+      set(tier_of_${name} "${tier}")
+      set(words_of_${name} "${output}.inc")
+      if(PUMICE_SHADERS_FROM)
+        continue()
+      endif()
+      pumice_tier_target("${tier}" environment)
+      add_custom_command(OUTPUT "${output}" "${output}.inc"
+        COMMAND "${CMAKE_COMMAND}" "-DCOMPILER=${PUMICE_GLSLANG}" "-DVALIDATOR=${PUMICE_SPIRV_VAL}" -DTARGET=${environment}
+          "-DINCLUDE=${CMAKE_SOURCE_DIR}/shaders" "-DDEFINES=${defines}" "-DSOURCE=${shader}" "-DOUTPUT=${output}" -P "${PUMICE_SHADER_SCRIPT}"
+        DEPENDS "${shader}" "${PUMICE_GLSLANG}" "${PUMICE_SHADER_SCRIPT}"
+        DEPFILE "${output}.d"
+        COMMENT "Shader ${name}" VERBATIM)
+    endforeach()
+  endforeach()
+
+  # One file for all: the names sorted, so that a lookup can be a binary search.
+  list(SORT names)
+  list(LENGTH names count)
+  set(arrays "")
+  set(rows "")
+  set(index 0)
+  foreach(name IN LISTS names)
+    string(APPEND arrays "const uint32_t code_${index}[] = {\n#include \"${words_of_${name}}\"\n};\n")
+    string(APPEND rows "    {\"${name}\", \"${tier_of_${name}}\", code_${index}},\n")
+    math(EXPR index "${index} + 1")
+  endforeach()
+  set(table "${CMAKE_BINARY_DIR}/generated/kernel_table.cpp")
+  # Written only when it differs, so that a touched shader does not rebuild what has not changed.
+  file(CONFIGURE OUTPUT "${table}" @ONLY CONTENT
+"// Made by shaders/CompileShaders.cmake.
+#include \"kernel/kernel_table.h\"
+
+#include <array>
+#include <cstdint>
+
+namespace pumice {
+namespace {
+
+@arrays@
+const std::array<KernelBinary, @count@> table = {{
+@rows@}};
+
+}  // namespace
+
+std::span<const KernelBinary> kernel_binaries() { return table; }
+
+}  // namespace pumice
+")
+  set_source_files_properties("${table}" PROPERTIES OBJECT_DEPENDS "${words}")
+  target_sources(${target} PRIVATE "${table}" ${words})
+  message(STATUS "Kernels: ${count}")
+endfunction()

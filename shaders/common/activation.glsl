@@ -1,0 +1,28 @@
+// The activations, chosen by number so that a specialisation constant can leave all but one out.
+#ifndef PUMICE_ACTIVATION_GLSL
+#define PUMICE_ACTIVATION_GLSL
+#include "common/activation.h"
+
+// tanh through exp, clamped so that no input gives infinity over infinity.
+float finite_tanh(float x) {
+  float e = exp(2.0 * clamp(x, -15.0, 15.0));
+  return (e - 1.0) / (e + 1.0);
+}
+
+// Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26; the error is below 1.5e-7.
+float error_function(float x) {
+  float t = 1.0 / (1.0 + 0.3275911 * abs(x));
+  float p = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  float y = 1.0 - p * exp(-x * x);
+  return x < 0.0 ? -y : y;
+}
+
+float activate(uint kind, float x) {
+  if (kind == ACTIVATION_SILU) return x / (1.0 + exp(-clamp(x, -80.0, 80.0)));
+  if (kind == ACTIVATION_GELU) return 0.5 * x * (1.0 + error_function(x * 0.70710678118654752));
+  if (kind == ACTIVATION_GELU_TANH) return 0.5 * x * (1.0 + finite_tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
+  if (kind == ACTIVATION_RELU) return max(x, 0.0);
+  return x;
+}
+
+#endif

@@ -1,0 +1,45 @@
+// For drivers that run a subgroup as one 8-lane vector of a CPU.
+#ifndef PUMICE_LANE8_GLSL
+#define PUMICE_LANE8_GLSL
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+
+// Buffers by address: a load from an address that all lanes share is a plain load there, while one through a
+// descriptor never is.
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer AddressU32x4 { uvec4 d[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer AddressF32x4 { vec4 d[]; };
+
+#define LANE gl_SubgroupInvocationID
+
+// Lane i takes component i of eight that all lanes have. Where the eight come from a uniform address, a compiler of
+// our age turns the whole into one vector load.
+uint lane_select(uvec4 low, uvec4 high) {
+  uint v = high.w;
+  v = LANE == 6u ? high.z : v;
+  v = LANE == 5u ? high.y : v;
+  v = LANE == 4u ? high.x : v;
+  v = LANE == 3u ? low.w : v;
+  v = LANE == 2u ? low.z : v;
+  v = LANE == 1u ? low.y : v;
+  v = LANE == 0u ? low.x : v;
+  return v;
+}
+
+// Reductions by shuffles: subgroupAdd ends the process on some drivers that advertise it.
+float lane_max(float a) {
+  a = max(a, subgroupShuffleXor(a, 1u));
+  a = max(a, subgroupShuffleXor(a, 2u));
+  return max(a, subgroupShuffleXor(a, 4u));
+}
+
+float lane_sum(float a) {
+  a += subgroupShuffleXor(a, 1u);
+  a += subgroupShuffleXor(a, 2u);
+  return a + subgroupShuffleXor(a, 4u);
+}
+
+#endif

@@ -1,0 +1,97 @@
+#version 460
+// Matrix x vector and matrix x matrix for any device: eight weight rows to a workgroup, its invocations spread along k,
+// their sums added up in shared memory. The order of the additions does not depend on ROWS.
+// variant: f32 WEIGHT_TYPE=0
+// variant: f16 WEIGHT_TYPE=1
+// variant: bf16 WEIGHT_TYPE=2
+// variant: q8_0 WEIGHT_TYPE=3
+// variant: q4_0 WEIGHT_TYPE=4
+#extension GL_GOOGLE_include_directive : require
+#include "common/types.glsl"
+#include "common/weight.glsl"
+#include "matmul/matmul.params.h"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint ROWS = 1;
+layout(constant_id = 2) const uint TILES = 1;
+layout(constant_id = 3) const uint LOAD = LOAD_LANE;
+layout(constant_id = 4) const uint EPILOGUE = 0;
+layout(constant_id = 5) const uint ACTIVATION = 0;
+layout(push_constant) uniform Push { MatmulParams p; };
+READ_BUFFER(uvec4, step_block, MATMUL_STEP);
+READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
+READ_BUFFER(uint, scales, MATMUL_SCALES);
+READ_BUFFER(vec4, x, MATMUL_X);
+READ_BUFFER(float, bias, MATMUL_BIAS);
+READ_BUFFER(float, residual, MATMUL_RESIDUAL);
+WRITE_BUFFER(float, result, MATMUL_RESULT);
+
+#include "matmul/epilogue.glsl"
+
+const uint SLICES = gl_WorkGroupSize.x / 8; // of k
+shared float partial[ROWS * TILES * gl_WorkGroupSize.x];
+
+// One lane's sums over its slice of the blocks.
+void sum_slice(uint lane, uint slice, uint tile, uint row_quad[ROWS], out float sum[ROWS]) {
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m] = 0.0;
+  for (uint kb = slice; kb < p.blocks; kb += SLICES) {
+    uint w[PAYLOAD];
+    const uint at = (tile * p.blocks + kb) * (PAYLOAD * 2) + lane;
+    [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
+      const uvec4 quad = weights[at + c * 8u];
+      w[4 * c] = quad.x;
+      w[4 * c + 1] = quad.y;
+      w[4 * c + 2] = quad.z;
+      w[4 * c + 3] = quad.w;
+    }
+    float scale = 1.0;
+#ifdef SCALED
+    const vec2 pair = unpackHalf2x16(scales[(tile * ((p.blocks + 1u) >> 1) + (kb >> 1)) * 8u + lane]);
+    scale = (kb & 1u) == 0u ? pair.x : pair.y;
+#endif
+    float part[ROWS];
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) part[m] = 0.0;
+    [[unroll]] for (uint j = 0; j < 8; ++j) {
+      vec4 decoded;
+      [[unroll]] for (uint i = 0; i < 4; ++i) decoded[i] = decode_weight(w, 4 * j + i);
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        const vec4 xv = x[row_quad[m] + kb * 8u + j];
+        [[unroll]] for (uint i = 0; i < 4; ++i) part[m] = fma(decoded[i], xv[i], part[m]);
+      }
+    }
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m] = fma(part[m], scale, sum[m]);
+  }
+}
+
+void main() {
+  const uint rows = step_block[0][p.rows_kind];
+  const uint row0 = gl_WorkGroupID.x * ROWS;
+  const uint tile0 = gl_WorkGroupID.y * TILES;
+  if (row0 >= rows) return;
+  const uint lane = gl_LocalInvocationID.x % 8u;
+  const uint slice = gl_LocalInvocationID.x / 8u;
+
+  uint row_quad[ROWS];
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) row_quad[m] = min(row0 + m, rows - 1u) * (p.x_stride >> 2);
+  for (uint t = 0; t < TILES; ++t) {
+    float sum[ROWS];
+    sum_slice(lane, slice, tile0 + t, row_quad, sum);
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) partial[((t * ROWS + m) * SLICES + slice) * 8u + lane] = sum[m];
+  }
+  barrier();
+
+  // One invocation for each of the ROWS x 8 results adds the slices up, in order.
+  const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
+  for (uint i = gl_LocalInvocationID.x; i < ROWS * 8u; i += gl_WorkGroupSize.x) {
+    const uint m = i / 8u;
+    if (row0 + m >= rows) break;
+    for (uint t = 0; t < TILES; t += step) {
+      float first = 0.0, second = 0.0;
+      for (uint s = 0; s < SLICES; ++s) {
+        first += partial[((t * ROWS + m) * SLICES + s) * 8u + (i % 8u)];
+        if (step == 2u) second += partial[(((t + 1u) * ROWS + m) * SLICES + s) * 8u + (i % 8u)];
+      }
+      store_result(row0 + m, tile0 + t, i % 8u, first, second);
+    }
+  }
+}

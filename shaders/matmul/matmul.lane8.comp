@@ -1,0 +1,134 @@
+#version 460
+// Matrix x vector and matrix x matrix for CPU drivers: a workgroup is one 8-lane vector, a lane is a weight row, and
+// sums stay in registers. No shared memory, no barriers, no reductions. The sum over k runs in the same order
+// whatever ROWS is, so a token's result does not depend on its neighbours.
+// variant: f32 WEIGHT_TYPE=0
+// variant: f16 WEIGHT_TYPE=1
+// variant: bf16 WEIGHT_TYPE=2
+// variant: q8_0 WEIGHT_TYPE=3
+// variant: q4_0 WEIGHT_TYPE=4
+#extension GL_GOOGLE_include_directive : require
+#include "common/types.glsl"
+#include "common/lane8.glsl"
+#include "common/weight.glsl"
+#include "matmul/matmul.params.h"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint ROWS = 1;
+layout(constant_id = 2) const uint TILES = 4;
+layout(constant_id = 3) const uint LOAD = LOAD_LANE;
+layout(constant_id = 4) const uint EPILOGUE = 0;
+layout(constant_id = 5) const uint ACTIVATION = 0;
+layout(push_constant) uniform Push { MatmulParams p; };
+READ_BUFFER(uvec4, step_block, MATMUL_STEP);
+READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
+READ_BUFFER(uint, scales, MATMUL_SCALES);
+READ_BUFFER(vec4, x, MATMUL_X);
+READ_BUFFER(float, bias, MATMUL_BIAS);
+READ_BUFFER(float, residual, MATMUL_RESIDUAL);
+WRITE_BUFFER(float, result, MATMUL_RESULT);
+
+#include "matmul/epilogue.glsl"
+
+const uint TILE_QUADS = PAYLOAD * 2; // uvec4 in one block of one tile
+
+void load_block(uint at, out uint w[PAYLOAD]) {
+  if (LOAD == LOAD_UNIFORM) {
+    [[unroll]] for (uint c = 0; c < PAYLOAD; ++c) {
+      w[c] = lane_select(AddressU32x4(p.weights).d[at + 2u * c], AddressU32x4(p.weights).d[at + 2u * c + 1u]);
+    }
+  } else {
+    [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
+      const uvec4 quad = weights[at + c * 8u + LANE];
+      w[4 * c] = quad.x;
+      w[4 * c + 1] = quad.y;
+      w[4 * c + 2] = quad.z;
+      w[4 * c + 3] = quad.w;
+    }
+  }
+}
+
+#ifdef SCALED
+// The scales of two neighbouring blocks.
+vec2 load_scales(uint tile, uint pair) {
+  const uint at = (tile * ((p.blocks + 1u) >> 1) + pair) * 8u;
+  if (LOAD == LOAD_UNIFORM) {
+    return unpackHalf2x16(lane_select(AddressU32x4(p.scales).d[at >> 2], AddressU32x4(p.scales).d[(at >> 2) + 1u]));
+  }
+  return unpackHalf2x16(scales[at + LANE]);
+}
+#endif
+
+// Adds block kb to the sums.
+void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES], inout float sum[ROWS][TILES]) {
+  uint w[TILES][PAYLOAD];
+  [[unroll]] for (uint t = 0; t < TILES; ++t) load_block(((tile0 + t) * p.blocks + kb) * TILE_QUADS, w[t]);
+
+  float part[ROWS][TILES];
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < TILES; ++t) part[m][t] = 0.0;
+
+  vec4 own[ROWS];
+  if (LOAD == LOAD_LANE) {
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[row_quad[m] + kb * 8u + LANE];
+  }
+  [[unroll]] for (uint j = 0; j < 8; ++j) {
+    vec4 xv[ROWS];
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+      if (LOAD == LOAD_UNIFORM) {
+        xv[m] = AddressF32x4(p.x).d[row_quad[m] + kb * 8u + j];
+      } else {
+        xv[m] = subgroupBroadcast(own[m], j);
+      }
+    }
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      float decoded[TILES];
+      [[unroll]] for (uint t = 0; t < TILES; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        [[unroll]] for (uint t = 0; t < TILES; ++t) part[m][t] = fma(decoded[t], xv[m][i], part[m][t]);
+      }
+    }
+  }
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+    [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] = fma(part[m][t], scale[t], sum[m][t]);
+  }
+}
+
+void main() {
+  const uint rows = step_block[0][p.rows_kind];
+  const uint row0 = gl_WorkGroupID.x * ROWS;
+  const uint tile0 = gl_WorkGroupID.y * TILES;
+  if (row0 >= rows) return;
+
+  // Rows past the end repeat the last one, so that no load needs a guard; they are not stored.
+  uint row_quad[ROWS];
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) row_quad[m] = min(row0 + m, rows - 1u) * (p.x_stride >> 2);
+
+  float sum[ROWS][TILES];
+  float scale[TILES];
+  [[unroll]] for (uint t = 0; t < TILES; ++t) {
+    scale[t] = 1.0;
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m][t] = 0.0;
+  }
+#ifdef SCALED
+  for (uint pair = 0; pair * 2u < p.blocks; ++pair) {
+    vec2 pair_scales[TILES];
+    [[unroll]] for (uint t = 0; t < TILES; ++t) pair_scales[t] = load_scales(tile0 + t, pair);
+    const uint end = min(pair * 2u + 2u, p.blocks);
+    [[dont_unroll]] for (uint kb = pair * 2u; kb < end; ++kb) {
+      [[unroll]] for (uint t = 0; t < TILES; ++t) scale[t] = (kb & 1u) == 0u ? pair_scales[t].x : pair_scales[t].y;
+      add_block(kb, tile0, row_quad, scale, sum);
+    }
+  }
+#else
+  for (uint kb = 0; kb < p.blocks; ++kb) add_block(kb, tile0, row_quad, scale, sum);
+#endif
+
+  const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+    if (row0 + m < rows) {
+      [[unroll]] for (uint t = 0; t < TILES; t += step) {
+        store_result(row0 + m, tile0 + t, LANE, sum[m][t], step == 2u ? sum[m][min(t + 1u, TILES - 1u)] : 0.0);
+      }
+    }
+  }
+}

@@ -1,0 +1,49 @@
+// result[m, n] = epilogue(sum over k of x[m, k] * weight[n, k]); eight rows n of the weight are packed as a tile.
+#ifndef PUMICE_MATMUL_PARAMS_H
+#define PUMICE_MATMUL_PARAMS_H
+#include "common/shared.h"
+
+PUMICE_PARAMS_BEGIN
+
+// Buffers.
+CONSTANT MATMUL_STEP = 0;
+CONSTANT MATMUL_WEIGHTS = 1;  // packed payload
+CONSTANT MATMUL_SCALES = 2;   // packed scales, two halves a dword
+CONSTANT MATMUL_X = 3;        // [rows, x_stride]
+CONSTANT MATMUL_BIAS = 4;     // [all tiles * 8]
+CONSTANT MATMUL_RESIDUAL = 5; // [rows, out_stride]
+CONSTANT MATMUL_RESULT = 6;   // [rows, out_stride]
+
+// Specialisation constants. 0 is the workgroup's size.
+CONSTANT MATMUL_ROWS_ID = 1;       // rows of x to a workgroup
+CONSTANT MATMUL_TILES_ID = 2;      // tiles to a workgroup
+CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; lane8 only
+CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
+CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EPILOGUE_GATED
+
+CONSTANT LOAD_LANE = 0;    // each lane loads its own 16 bytes
+CONSTANT LOAD_UNIFORM = 1; // all lanes load the same 32 bytes, by address, and take their dword
+
+CONSTANT EPILOGUE_BIAS = 1;     // add bias[n]
+CONSTANT EPILOGUE_RESIDUAL = 2; // add residual[m, n]
+CONSTANT EPILOGUE_ACTIVATE = 4; // activation
+CONSTANT EPILOGUE_GATED = 8;    // tiles come in pairs: activation(first) * second
+
+struct MatmulParams {
+  ADDRESS weights; // the same buffers by address, for LOAD_UNIFORM
+  ADDRESS scales;
+  ADDRESS x;
+  UINT blocks;     // of 32 along k
+  UINT x_stride;   // in floats
+  UINT out_stride; // in floats
+  UINT rows_kind;  // ROWS_*
+  UINT first_tile; // of a weight that is split over allocations: the result's columns are counted from here
+  UINT reserved;
+};
+
+PUMICE_PARAMS_END
+
+#ifdef __cplusplus
+static_assert(sizeof(pumice::MatmulParams) == 48);
+#endif
+#endif

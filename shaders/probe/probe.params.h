@@ -1,0 +1,22 @@
+// Small kernels that time the device itself.
+#ifndef PUMICE_PROBE_PARAMS_H
+#define PUMICE_PROBE_PARAMS_H
+#include "common/shared.h"
+
+PUMICE_PARAMS_BEGIN
+
+// Buffers.
+CONSTANT PROBE_SOURCE = 0;
+CONSTANT PROBE_TARGET = 1;
+
+// Specialisation constants. 0 is the workgroup's size.
+CONSTANT PROBE_LOAD_ID = 1; // 0 by lane, 1 from a uniform address
+
+struct ProbeParams {
+  ADDRESS source;
+  UINT quads; // of 16 bytes, for each workgroup
+  UINT reserved;
+};
+
+PUMICE_PARAMS_END
+#endif

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures where present.
+#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,tokenizer}/seeds
+set -euo pipefail
+corpus=$(mkdir -p "$1" && cd "$1" && pwd)
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+fixtures=${PUMICE_FIXTURES:-../shared/fixtures}
+mkdir -p "$corpus"/{gguf,safetensors,config,tokenizer}/seeds
+
+number() {  # BYTES VALUE, little-endian
+  local i
+  for ((i = 0; i < $1; i++)); do printf "\\x$(printf %02x $((($2 >> (8 * i)) & 255)))"; done
+}
+text() { number 8 ${#1}; printf %s "$1"; }
+
+small_gguf() {  # VERSION
+  printf GGUF; number 4 "$1"; number 8 2; number 8 9
+  text general.architecture; number 4 8; text llama
+  text llama.block_count; number 4 4; number 4 1
+  text llama.rope.freq_base; number 4 6; number 4 $((0x461c4000))
+  text tokenizer.ggml.model; number 4 8; text llama
+  text tokenizer.ggml.tokens; number 4 9; number 4 8; number 8 3; text '<unk>'; text '<0x0A>'; text 'a'
+  text tokenizer.ggml.scores; number 4 9; number 4 6; number 8 3; number 4 0; number 4 0; number 4 $((0xbf800000))
+  text tokenizer.ggml.token_type; number 4 9; number 4 5; number 8 3; number 4 2; number 4 6; number 4 1
+  text a.flag; number 4 7; number 1 1
+  text general.alignment; number 4 4; number 4 32
+  text token_embd.weight; number 4 2; number 8 4; number 8 3; number 4 0; number 8 0
+  text output_norm.weight; number 4 1; number 8 32; number 4 8; number 8 64
+}
+pad() {  # FILE BYTES: zeros up to a multiple of 32, and then BYTES more
+  local size; size=$(stat -c %s "$1")
+  head -c $(((32 - size % 32) % 32 + $2)) /dev/zero >>"$1"
+}
+for version in 2 3; do
+  file=$corpus/gguf/seeds/small-v$version.gguf
+  small_gguf $version >"$file"
+  pad "$file" 128
+done
+
+safetensors() {  # HEADER DATA_BYTES
+  number 8 ${#1}; printf %s "$1"; head -c "$2" /dev/zero
+}
+safetensors '{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]}}' \
+  32 >"$corpus/safetensors/seeds/two"
+safetensors '{}' 0 >"$corpus/safetensors/seeds/none"
+
+cat >"$corpus/config/seeds/small.json" <<'JSON'
+{"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,
+"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,"vocab_size":512,"max_position_embeddings":256,"rms_norm_eps":1e-5,
+"rope_theta":10000.0,"rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
+"original_max_position_embeddings":64},"tie_word_embeddings":true,"attention_bias":false,"hidden_act":"silu","eos_token_id":[1,2]}
+JSON
+cat >"$corpus/tokenizer/seeds/small.json" <<'JSON'
+{"version":"1.0","added_tokens":[{"id":0,"content":"<s>","special":true,"lstrip":false,"rstrip":false,"normalized":false}],
+"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"\u2581"},{"type":"Replace","pattern":{"String":" "},"content":"\u2581"}]},
+"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},
+"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","byte_fallback":true,"unk_token":null,
+"vocab":{"<s>":0,"a":1,"b":2,"ab":3,"<0x0A>":4},"merges":["a b"]}}
+JSON
+
+# Of large files the head is enough: what is parsed lies there, and small inputs run more often.
+copy_head() {  # BYTES FOLDER FILES...
+  local bytes=$1 folder=$2 file name; shift 2
+  for file in "$@"; do
+    [ -f "$file" ] || continue
+    name=${file//\//-}
+    head -c "$bytes" "$file" >"$folder/${name//../up}"
+  done
+}
+copy_head 32768 "$corpus/gguf/seeds" models/pretrained/*.gguf "$fixtures"/gguf/{random-Q8_0,random-Q4_K_M,stories260K-Q8_0}.gguf
+copy_head 16384 "$corpus/safetensors/seeds" "$fixtures"/models/*/model.safetensors
+copy_head 16384 "$corpus/config/seeds" "$fixtures"/models/*/config.json
+copy_head 131072 "$corpus/tokenizer/seeds" "$fixtures"/tokenizers/*/tokenizer.json

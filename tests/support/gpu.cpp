@@ -1,0 +1,150 @@
+#include "support/gpu.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <mutex>
+
+#include <doctest/doctest.h>
+
+#include "kernel/probe.h"
+#include "shaders/common/step.h"
+
+using namespace pumice;
+
+namespace {
+
+template <class T>
+T require(Result<T> result) {
+  if (!result.ok()) FAIL(result.error().text());
+  return *std::move(result);
+}
+
+void require(const Status& status) {
+  if (!status.ok()) FAIL(status.error().text());
+}
+
+} // namespace
+
+std::vector<std::string>& validation_messages() {
+  static std::vector<std::string> messages;
+  return messages;
+}
+
+TestGpu& TestGpu::get() {
+  static TestGpu* gpu = new TestGpu; // not destroyed: drivers dislike being called after main
+  return *gpu;
+}
+
+TestGpu::TestGpu() {
+  static std::mutex mutex;
+  InstanceOptions options;
+  options.validate = std::getenv("PUMICE_TEST_NO_VALIDATION") == nullptr;
+  options.validation_log = [](const std::string& message) {
+    std::lock_guard lock(mutex);
+    validation_messages().push_back(message);
+  };
+  std::shared_ptr<Instance> instance = require(Instance::create(options));
+  const Capabilities chosen = require(instance->choose(""));
+  device_ = require(Device::create(instance, chosen));
+  pipelines_ = require(Pipelines::create(device_, {}));
+  style = require(choose_style(device_, pipelines_));
+}
+
+BufferRef TestGpu::upload(std::span<const std::byte> bytes) {
+  Buffer buffer = require(Buffer::create(device_, bytes.size(), MemoryUse::device));
+  if (!buffer.mapped().empty()) {
+    std::copy(bytes.begin(), bytes.end(), buffer.mapped().begin());
+  } else {
+    Buffer staging = require(Buffer::create(device_, bytes.size(), MemoryUse::upload));
+    std::copy(bytes.begin(), bytes.end(), staging.mapped().begin());
+    Commands commands = require(Commands::create(device_));
+    require(commands.begin());
+    commands.copy(staging, 0, buffer, 0, bytes.size());
+    require(commands.end());
+    require(device_->wait(require(device_->submit(commands.buffers()))));
+  }
+  buffers_.push_back(std::move(buffer));
+  return {Space::scratch, static_cast<uint32_t>(buffers_.size() - 1), 0, bytes.size()};
+}
+
+void TestGpu::read_bytes(const BufferRef& ref, std::span<std::byte> bytes) {
+  const Buffer& buffer = buffers_[ref.part];
+  if (!buffer.mapped().empty()) {
+    std::copy_n(buffer.mapped().begin() + static_cast<ptrdiff_t>(ref.offset), bytes.size(), bytes.begin());
+    return;
+  }
+  Buffer staging = require(Buffer::create(device_, bytes.size(), MemoryUse::upload));
+  Commands commands = require(Commands::create(device_));
+  require(commands.begin());
+  commands.copy(buffer, ref.offset, staging, 0, bytes.size());
+  commands.barrier();
+  require(commands.end());
+  require(device_->wait(require(device_->submit(commands.buffers()))));
+  std::copy_n(staging.mapped().begin(), bytes.size(), bytes.begin());
+}
+
+BufferRef TestGpu::step(uint32_t rows, uint32_t outputs, uint32_t position) {
+  std::vector<uint32_t> block = {rows, outputs, 0, 0};
+  for (uint32_t row = 0; row < rows; ++row) block.insert(block.end(), {0, position + row, 0, 0});
+  for (uint32_t row = 0; row < rows; ++row) block.push_back(row);
+  return upload(block);
+}
+
+Commands TestGpu::record(Launcher& launcher, std::span<const Dispatch> dispatches) {
+  Commands commands = require(Commands::create(device_));
+  require(commands.begin());
+  for (const Dispatch& dispatch : dispatches) {
+    commands.barrier();
+    require(launcher.record(commands, dispatch,
+                            [&](const BufferRef& ref) -> const Buffer& { return buffers_[ref.part]; }));
+  }
+  commands.barrier();
+  require(commands.end());
+  return commands;
+}
+
+void TestGpu::run(std::span<const Dispatch> dispatches) {
+  Launcher launcher(device_, pipelines_);
+  Commands commands = record(launcher, dispatches);
+  require(device_->wait(require(device_->submit(commands.buffers()))));
+}
+
+double TestGpu::time(const Dispatch& dispatch, int copies, int samples) {
+  std::vector<Dispatch> many(static_cast<size_t>(copies), dispatch);
+  Launcher launcher(device_, pipelines_);
+  Commands commands = record(launcher, many);
+  std::vector<double> seconds;
+  for (int sample = 0; sample <= samples; ++sample) {
+    const auto start = std::chrono::steady_clock::now();
+    require(device_->wait(require(device_->submit(commands.buffers()))));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (sample > 0) seconds.push_back(took.count() / copies); // the first one may compile
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+std::vector<KernelStyle> styles_to_test() {
+  const KernelStyle chosen = TestGpu::get().style;
+  std::vector<KernelStyle> styles = {chosen};
+  if (!chosen.lane8) return styles;
+  KernelStyle other = chosen;
+  other.uniform_loads = !chosen.uniform_loads;
+  styles.push_back(other);
+  KernelStyle base;
+  styles.push_back(base);
+  return styles;
+}
+
+double relative_rms(std::span<const float> a, std::span<const float> b) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0, total = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+    total += double{b[i]} * b[i];
+  }
+  if (std::isnan(difference)) return difference;
+  return total > 0 ? std::sqrt(difference / total) : std::sqrt(difference);
+}

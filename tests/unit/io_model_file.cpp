@@ -1,0 +1,242 @@
+#include "io/model_file.h"
+
+#include "support/fixtures.h"
+#include "support/gguf_builder.h"
+#include "support/messages.h"
+#include "support/safetensors_builder.h"
+#include "support/temporary_folder.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace pumice;
+
+namespace {
+
+using Shape = std::vector<uint64_t>;
+
+constexpr std::string_view two_shards =
+    R"({"weight_map":{"a":"s-1.safetensors","b":"s-2.safetensors","c":"s-2.safetensors"}})";
+
+std::vector<std::byte> shard(std::string_view first, std::string_view second) {
+  return safetensors_bytes(
+      "{\"" + std::string(first) + R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},")" +
+          std::string(second) + R"(":{"dtype":"F16","shape":[4],"data_offsets":[8,16]}})",
+      16);
+}
+
+// A folder with a config and this index; the shards are the test's to write.
+void write_index(const TemporaryFolder& folder, std::string_view index) {
+  folder.write("config.json", std::string_view(R"({"model_type":"test"})"));
+  folder.write("model.safetensors.index.json", index);
+}
+
+} // namespace
+
+TEST_CASE("model file: a GGUF file") {
+  const TemporaryFolder folder;
+  const auto path = folder.write("small.gguf", small_gguf().build());
+  auto opened = ModelFile::open(path);
+  REQUIRE_MESSAGE(opened.ok(), says(opened, {}));
+  const Fields fields = opened->fields();
+  const ModelFile model = *std::move(opened); // what was taken before the move stays good
+  CHECK(*fields.u32("llama.block_count") == 2);
+  CHECK(model.format() == ModelFile::Format::gguf);
+  CHECK(model.architecture() == "llama");
+  CHECK(model.config()["llama.block_count"] == 2);
+  CHECK(model.tensors().size() == 2);
+  CHECK(model.has_weights());
+  CHECK(model.file_bytes() == small_gguf().build().size());
+  CHECK(model.tokenizer_path().empty());
+  REQUIRE(model.array("tokenizer.ggml.tokens"));
+  CHECK(model.array("tokenizer.ggml.tokens")->strings().size() == 3);
+  CHECK(model.array("llama.block_count") == nullptr);
+  REQUIRE(model.find("token_embd.weight"));
+  const auto required = model.require("token_embd.weight", Shape{3, 4});
+  REQUIRE(required.ok());
+  CHECK(*required == model.find("token_embd.weight"));
+  CHECK(says(model.require("token_embd.weight", Shape{4, 3}),
+             {"small.gguf", "'token_embd.weight'", "expected shape [4, 3]", "found [3, 4]"}) == "");
+  CHECK(says(model.require("token_embed.weight", Shape{3, 4}),
+             {"small.gguf", "'token_embed.weight'", "nearest", "'token_embd.weight'"}) == "");
+  const auto unlike = model.require("xyz", Shape{1});
+  CHECK(says(unlike, {"small.gguf", "'xyz'"}) == "");
+  CHECK(unlike.error().text().find("nearest") == std::string::npos);
+  CHECK(unlike.error().code == Code::not_found);
+  CHECK(says(fields.u32("llama.nothing"), {"small.gguf", "'llama.nothing'"}) == "");
+}
+
+TEST_CASE("model file: a GGUF file is known by its magic too, and in memory") {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> bytes = small_gguf().build();
+  CHECK(ModelFile::open(folder.write("blob", bytes)).ok());
+  const auto model = ModelFile::from_memory(bytes, "embedded");
+  REQUIRE(model.ok());
+  CHECK(model->find("token_embd.weight")->data.data() > bytes.data()); // no copy
+  CHECK(says(model->require("x", Shape{}), {"embedded"}) == "");
+  const std::string_view text = R"({"model_type":"gpt2"})";
+  const auto config = ModelFile::from_memory(std::as_bytes(std::span(text)), "embedded.json");
+  REQUIRE(config.ok());
+  CHECK(config->architecture() == "gpt2");
+  CHECK(!config->has_weights());
+}
+
+TEST_CASE("model file: a Hugging Face folder with one file") {
+  const TemporaryFolder folder;
+  folder.write("config.json", std::string_view(R"({"model_type":"bert","layers":2})"));
+  folder.write("model.safetensors", small_safetensors());
+  folder.write("tokenizer.json", std::string_view("{}"));
+  const auto model = ModelFile::open(folder.path());
+  REQUIRE_MESSAGE(model.ok(), says(model, {}));
+  CHECK(model->format() == ModelFile::Format::hugging_face);
+  CHECK(model->architecture() == "bert");
+  CHECK(model->path() == folder.path().string());
+  CHECK(model->tokenizer_path() == folder.path() / "tokenizer.json");
+  CHECK(model->tensors().size() == 2); // position_ids is no weight
+  CHECK(model->find("position_ids") == nullptr);
+  CHECK(model->require("a.bias", Shape{4}).ok());
+  CHECK(model->file_bytes() == small_safetensors().size());
+  CHECK(says(model->require("position_ids", Shape{1, 2}),
+             {"'position_ids'", "F32, F16", "'I64'", "[1, 2]"}) == "");
+  CHECK(says(model->fields().u32("heads"), {"config.json", "'heads'"}) == "");
+  CHECK(model->array("layers") == nullptr);
+}
+
+TEST_CASE("model file: a Hugging Face folder with shards") {
+  const TemporaryFolder folder;
+  write_index(folder, two_shards);
+  folder.write("s-1.safetensors", shard("a", "unlisted"));
+  folder.write("s-2.safetensors", shard("b", "c"));
+  const auto model = ModelFile::open(folder.path());
+  REQUIRE_MESSAGE(model.ok(), says(model, {}));
+  CHECK(model->tensors().size() == 3);
+  CHECK(model->require("c", Shape{4}).ok());
+  CHECK(model->find("unlisted") == nullptr);
+  CHECK(model->file_bytes() > 200);
+}
+
+TEST_CASE("model file: shards that are wrong") {
+  const auto open = [](std::string_view index, bool second, std::string_view last) {
+    const TemporaryFolder folder;
+    write_index(folder, index);
+    folder.write("s-1.safetensors", shard("a", "z"));
+    if (second) folder.write("s-2.safetensors", shard("b", last));
+    return ModelFile::open(folder.path());
+  };
+  CHECK(open(two_shards, true, "c").ok());
+  CHECK(says(open(two_shards, false, "c"), {"index.json", "'s-2.safetensors'", "not in the folder"}) == "");
+  CHECK(says(open(two_shards, true, "d"), {"s-2.safetensors", "'c'", "index.json"}) == "");
+  CHECK(says(open("{}", true, "c"), {"index.json", "'weight_map'", "missing"}) == "");
+  CHECK(says(open("[]", true, "c"), {"index.json", "object"}) == "");
+  CHECK(says(open(R"({"weight_map":{"a":3}})", true, "c"), {"index.json", "'weight_map.a'", "string", "3"}) ==
+        "");
+  CHECK(says(open(R"({"weight_map":{"a":null}})", true, "c"), {"index.json", "'weight_map.a'"}) == "");
+  for (const std::string name :
+       {"../s-1.safetensors", "/etc/passwd", "..", ".", "", "a\\\\b", "c:x", "a\\u0000b"})
+    CHECK(says(open("{\"weight_map\":{\"a\":\"" + name + "\"}}", true, "c"),
+               {"index.json", "'weight_map.a'", "name of a file"}) == "");
+  const TemporaryFolder folder;
+  write_index(folder, two_shards);
+  folder.write("s-1.safetensors", std::string_view("short"));
+  folder.write("s-2.safetensors", shard("b", "c"));
+  CHECK(says(ModelFile::open(folder.path()), {"s-1.safetensors", "header length"}) == "");
+}
+
+TEST_CASE("model file: a config without weights") {
+  const TemporaryFolder folder;
+  const auto path = folder.write("config.json", std::string_view(R"({"model_type":"bert"})"));
+  for (const auto& what : {path, folder.path()}) {
+    const auto model = ModelFile::open(what);
+    REQUIRE_MESSAGE(model.ok(), says(model, {}));
+    CHECK(!model->has_weights());
+    CHECK(model->file_bytes() == 0);
+    CHECK(model->architecture() == "bert");
+    CHECK(says(model->require("w", Shape{1}), {"'w'", "no weights", "model.safetensors"}) == "");
+  }
+}
+
+TEST_CASE("model file: what is no model") {
+  const TemporaryFolder folder;
+  CHECK(says(ModelFile::open(folder.path()), {folder.path().string(), "config.json"}) == "");
+  const auto absent = ModelFile::open(folder.path() / "absent.gguf");
+  CHECK(says(absent, {"absent.gguf"}) == "");
+  CHECK(absent.error().code == Code::not_found);
+  CHECK(says(ModelFile::open(folder.write("a.txt", std::string_view("hello"))), {"a.txt", ".gguf"}) == "");
+  CHECK(says(ModelFile::open(folder.write("a.gguf", std::string_view(""))), {"a.gguf", "magic"}) == "");
+  CHECK(says(ModelFile::open(folder.write("a.gguf", std::string_view("hello"))), {"a.gguf", "magic"}) == "");
+  CHECK(says(ModelFile::open(folder.write("b.json", std::string_view("{"))), {"b.json", "invalid JSON"}) ==
+        "");
+  CHECK(says(ModelFile::open(folder.write("b.json", std::string_view("3"))), {"b.json", "object"}) == "");
+  folder.write("config.json", std::string_view("{}"));
+  CHECK(ModelFile::open(folder.path())->architecture().empty());
+  folder.write("model.safetensors", std::string_view(""));
+  CHECK(says(ModelFile::open(folder.path()), {"model.safetensors", "header length"}) == "");
+}
+
+TEST_CASE("model file: the fixtures open, with every tensor that they should have") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: there are no fixtures");
+    return;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(*folder / "models")) {
+    const auto model = ModelFile::open(entry.path());
+    REQUIRE_MESSAGE(model.ok(), says(model, {}));
+    CHECK(!model->architecture().empty());
+    CHECK(model->has_weights());
+    if (!std::filesystem::exists(entry.path() / "model.gguf")) continue;
+    const auto gguf = ModelFile::open(entry.path() / "model.gguf");
+    REQUIRE_MESSAGE(gguf.ok(), says(gguf, {}));
+    CHECK(!gguf->architecture().empty());
+  }
+}
+
+TEST_CASE("model file: GGUF fixtures open where their types are known, and say so where not") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: there are no fixtures");
+    return;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(*folder / "gguf")) {
+    if (entry.path().extension() != ".gguf") continue;
+    const auto model = ModelFile::open(entry.path());
+    const std::string stem = entry.path().stem().string();
+    if (find_type_named(stem.substr(stem.find('-') + 1)))
+      CHECK_MESSAGE(model.ok(), says(model, {}));
+    else if (!model)
+      CHECK(model.error().code == Code::unsupported);
+    if (model) CHECK(model->architecture() == "llama");
+  }
+  const auto stories = ModelFile::open(*folder / "gguf" / "stories260K-Q8_0.gguf");
+  REQUIRE_MESSAGE(stories.ok(), says(stories, {}));
+  const auto tokens = stories->array("tokenizer.ggml.tokens")->strings();
+  REQUIRE(tokens.size() == 512);
+  CHECK(tokens[1] == "<s>");
+  CHECK(stories->array("tokenizer.ggml.scores")->floats().size() == 512);
+  CHECK(stories->require("token_embd.weight", Shape{512, 64}).ok());
+}
+
+TEST_CASE("model file: the same weights in safetensors and GGUF decode to the same numbers") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: there are no fixtures");
+    return;
+  }
+  const auto from = ModelFile::open(*folder / "models" / "qwen2");
+  const auto to = ModelFile::open(*folder / "models" / "qwen2" / "model.gguf");
+  REQUIRE(from.ok());
+  REQUIRE(to.ok());
+  const TensorView* a = from->find("model.embed_tokens.weight");
+  const TensorView* b = to->find("token_embd.weight");
+  REQUIRE(a);
+  REQUIRE(b);
+  REQUIRE(a->shape == b->shape);
+  std::vector<float> row_a(a->shape[1]), row_b(a->shape[1]);
+  decode_row(a->type, a->data.data(), row_a);
+  decode_row(b->type, b->data.data(), row_b);
+  CHECK(row_a == row_b);
+}

@@ -1,0 +1,53 @@
+// Every tokenizer of the fixtures, case by case, against the reference's ids and text.
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/fixtures.h"
+#include "text/tokenizer.h"
+
+using namespace pumice;
+
+namespace {
+
+std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const std::vector<uint32_t>& ids, bool keep_special) {
+  StreamDecoder decoder(tokenizer, keep_special);
+  std::string text;
+  for (uint32_t id : ids) text += decoder.push(id);
+  return text + decoder.flush();
+}
+
+void check_tokenizer(const std::string& name) {
+  auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: there is no folder of fixtures");
+    return;
+  }
+  auto path = *folder / "tokenizers" / name;
+  auto tokenizer = Tokenizer::load(path / "tokenizer.json");
+  REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.error().text());
+  std::ifstream in(path / "cases.json");
+  nlohmann::json cases = nlohmann::json::parse(in);
+  REQUIRE(cases.size() > 50);
+  for (const auto& c : cases) {
+    CAPTURE(name);
+    CAPTURE(c.at("text"));
+    auto text = c.at("text").get<std::string>();
+    auto ids = c.at("ids_without_special").get<std::vector<uint32_t>>();
+    CHECK((*tokenizer)->encode(text, true) == c.at("ids").get<std::vector<uint32_t>>());
+    CHECK((*tokenizer)->encode(text, false) == ids);
+    CHECK((*tokenizer)->decode(ids, true) == c.at("decoded").get<std::string>());
+    CHECK(streamed(*tokenizer, ids, true) == c.at("decoded").get<std::string>());
+    CHECK(streamed(*tokenizer, ids, false) == (*tokenizer)->decode(ids, false));
+  }
+}
+
+} // namespace
+
+TEST_CASE("text: gpt2") { check_tokenizer("gpt2"); }
+TEST_CASE("text: llama3") { check_tokenizer("llama3"); }
+TEST_CASE("text: qwen2") { check_tokenizer("qwen2"); }
+TEST_CASE("text: llama2") { check_tokenizer("llama2"); }
+TEST_CASE("text: gemma") { check_tokenizer("gemma"); }
+TEST_CASE("text: roberta") { check_tokenizer("roberta"); }
