@@ -93,4 +93,4 @@ using Status = Result<void>;
 
 // PUMICE_CHECK(f()); returns the Error of a failed Status from the enclosing function.
 #define PUMICE_CHECK(expression)                                                                             \
-  if (auto status_ = (expression); !status_.ok()) return std::move(status_).error()
+  if (auto pumice_status = (expression); !pumice_status.ok()) return std::move(pumice_status).error()

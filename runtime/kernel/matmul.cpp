@@ -33,12 +33,16 @@ struct Shape {
 
 Shape lane8_shape(const KernelStyle& style, const MatmulArgs& args) {
   const uint32_t pair = args.gated ? 2 : 1;
-  // Sixteen rows by one tile fill the registers; a single row needs several tiles to keep the adders busy.
-  if (args.x.rows >= 8) return {args.gated ? 8u : 16u, pair};
-  if (args.x.rows > 1) return {4, pair};
-  uint32_t tiles = 4;
-  while (tiles > pair && args.weight.tiles / tiles < style.busy_groups) tiles /= 2;
-  return {1, tiles};
+  if (args.x.rows == 1) {
+    // A single row needs several tiles to keep the adders busy.
+    uint32_t tiles = 4;
+    while (tiles > pair && args.weight.tiles / tiles < style.busy_groups) tiles /= 2;
+    return {1, tiles};
+  }
+  // Sixteen sums fill the registers. Broadcasting x costs where lanes load their own, so few rows and many
+  // tiles there.
+  if (!style.uniform_loads || args.x.rows < 8) return {4, 4};
+  return {16 / pair, pair};
 }
 
 Shape base_shape(const MatmulArgs& args) {

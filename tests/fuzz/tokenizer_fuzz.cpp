@@ -1,5 +1,5 @@
-// A tokenizer.json, and after the first NUL byte (there is none in JSON) a text for it. Without one, the JSON is the
-// text too.
+// A tokenizer.json, and after the first NUL byte (there is none in JSON) a text for it. Without one, the JSON
+// is the text too.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -15,8 +15,8 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-void decode_both_ways(const std::shared_ptr<const pumice::Tokenizer>& tokenizer, const std::vector<uint32_t>& ids,
-                      bool keep_special) {
+void decode_both_ways(const std::shared_ptr<const pumice::Tokenizer>& tokenizer,
+                      const std::vector<uint32_t>& ids, bool keep_special) {
   std::string whole = tokenizer->decode(ids, keep_special);
   require(pumice::text::is_valid_utf8(whole));
   pumice::StreamDecoder decoder(tokenizer, keep_special);
@@ -47,7 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   decode_both_ways(*tokenizer, ids, true);
   decode_both_ways(*tokenizer, ids, false);
   ids.clear(); // any ids, many of them next to each other as no text would have them
-  for (char c : text.substr(0, 256)) ids.push_back(static_cast<unsigned char>(c) * 7u % (*tokenizer)->vocabulary_size());
+  for (char c : text.substr(0, 256))
+    ids.push_back(static_cast<unsigned char>(c) * 7u % (*tokenizer)->vocabulary_size());
   decode_both_ways(*tokenizer, ids, true);
   return 0;
 }

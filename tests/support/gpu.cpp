@@ -1,6 +1,7 @@
 #include "support/gpu.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -86,9 +87,22 @@ void TestGpu::read_bytes(const BufferRef& ref, std::span<std::byte> bytes) {
 }
 
 BufferRef TestGpu::step(uint32_t rows, uint32_t outputs, uint32_t position) {
-  std::vector<uint32_t> block = {rows, outputs, 0, 0};
-  for (uint32_t row = 0; row < rows; ++row) block.insert(block.end(), {0, position + row, 0, 0});
-  for (uint32_t row = 0; row < rows; ++row) block.push_back(row);
+  std::vector<StepRow> all(rows);
+  std::vector<uint32_t> wanted(outputs);
+  for (uint32_t row = 0; row < rows; ++row) all[row].position = position + row;
+  for (uint32_t i = 0; i < outputs; ++i) wanted[i] = i;
+  return step(all, wanted, std::max(rows, outputs));
+}
+
+BufferRef TestGpu::step(std::span<const StepRow> rows, std::span<const uint32_t> outputs, uint32_t capacity) {
+  using Quad = std::array<uint32_t, 4>;
+  REQUIRE(std::max(rows.size(), outputs.size()) <= capacity);
+  std::vector<Quad> block(STEP_HEADER_QUADS + 2 * size_t{capacity});
+  block[0] = {static_cast<uint32_t>(rows.size()), static_cast<uint32_t>(outputs.size()), 0, 0};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    block[STEP_HEADER_QUADS + i] = {rows[i].token, rows[i].position, rows[i].sequence, rows[i].first_visible};
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) block[STEP_HEADER_QUADS + capacity + i] = {outputs[i], 0, 0, 0};
   return upload(block);
 }
 

@@ -11,6 +11,14 @@
 #include "kernel/launcher.h"
 #include "kernel/style.h"
 
+// A row of the step block, as in shaders/common/step.h.
+struct StepRow {
+  uint32_t token = 0;
+  uint32_t position = 0;
+  uint32_t sequence = 0;
+  uint32_t first_visible = 0;
+};
+
 // A device for tests of single kernels, with validation on. Every message of the validation layers is kept,
 // and the test program fails if there was one (see main.cpp).
 class TestGpu {
@@ -30,6 +38,8 @@ public:
   }
   // A step block for `rows` rows, `outputs` of them wanted; positions count up from `position`.
   pumice::BufferRef step(uint32_t rows, uint32_t outputs = 0, uint32_t position = 0);
+  // One with these rows, and with these of them wanted; it has room for `capacity` rows.
+  pumice::BufferRef step(std::span<const StepRow> rows, std::span<const uint32_t> outputs, uint32_t capacity);
 
   // Runs dispatches in order with a barrier between any two.
   void run(std::span<const pumice::Dispatch> dispatches);

@@ -39,7 +39,9 @@ const json kGood = json::parse(R"({
     "vocab": {"<s>": 0, "</s>": 1, "<unk>": 2, "a": 3, "b": 4, "ab": 5}, "merges": ["a b"]}
 })");
 
-auto parse(const json& document) { return Tokenizer::parse_json(document.dump(), "bad.json"); }
+auto parse(const json& document) {
+  return Tokenizer::parse_json(document.dump(), "bad.json");
+}
 
 auto with(const char* pointer, json value) {
   json document = kGood;
@@ -81,7 +83,8 @@ TEST_CASE("text: fields of a wrong type are named") {
   CHECK(says(with("/model/vocab/a", {1}), {"bad.json: model.vocab[\"a\"]", "array"}) == "");
   CHECK(says(with("/model/vocab", json::object()), {"bad.json: model.vocab", "none"}) == "");
   CHECK(says(with("/model/vocab", nullptr), {"bad.json: model.vocab", "nothing"}) == "");
-  CHECK(says(with("/model/vocab", json::array({json::array({"a", 0.5})})), {"bad.json: model.vocab", "list"}) == "");
+  CHECK(says(with("/model/vocab", json::array({json::array({"a", 0.5})})),
+             {"bad.json: model.vocab", "list"}) == "");
   CHECK(says(with("/model/vocab", 5), {"bad.json: model.vocab"}) == "");
   CHECK(says(with("/model/merges", 5), {"bad.json: model.merges"}) == "");
   CHECK(says(with("/model/merges/0", "a c"), {"bad.json: model.merges[0]", "\"c\""}) == "");
@@ -101,15 +104,21 @@ TEST_CASE("text: fields of a wrong type are named") {
   CHECK(says(with("/added_tokens/1/id", 4000000000u), {"bad.json: added_tokens[1].id", "4000000000"}) == "");
   CHECK(says(with("/added_tokens/1/content", ""), {"bad.json: added_tokens[1].content"}) == "");
   CHECK(says(with("/added_tokens/1/lstrip", "no"), {"bad.json: added_tokens[1].lstrip", "no"}) == "");
-  CHECK(says(with("/normalizer/normalizers/0/type", "Precompiled"), {"normalizer.normalizers[0].type", "Precompiled"}) == "");
-  CHECK(says(with("/normalizer/normalizers/0/type", "X"), {"normalizer.normalizers[0].type", "NFKC", "X"}) == "");
-  CHECK(says(with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "(a"), {"pretokenizers[0].pattern", "(a"}) == "");
-  CHECK(says(with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "[a&&b]"), {"pretokenizers[0].pattern", "&&"}) == "");
-  CHECK(says(with("/pre_tokenizer/pretokenizers/0/behavior", "?"), {"pretokenizers[0].behavior", "Isolated"}) == "");
+  CHECK(says(with("/normalizer/normalizers/0/type", "Precompiled"),
+             {"normalizer.normalizers[0].type", "Precompiled"}) == "");
+  CHECK(says(with("/normalizer/normalizers/0/type", "X"), {"normalizer.normalizers[0].type", "NFKC", "X"}) ==
+        "");
+  CHECK(says(with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "(a"),
+             {"pretokenizers[0].pattern", "(a"}) == "");
+  CHECK(says(with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "[a&&b]"),
+             {"pretokenizers[0].pattern", "&&"}) == "");
+  CHECK(says(with("/pre_tokenizer/pretokenizers/0/behavior", "?"),
+             {"pretokenizers[0].behavior", "Isolated"}) == "");
   CHECK(says(with("/post_processor/processors/1/sep", {"</s>", 6}), {"processors[1].sep[1]", "6"}) == "");
   CHECK(says(with("/post_processor/processors/2/special_tokens", nullptr), {"special_tokens.<s>"}) == "");
   CHECK(says(with("/decoder/decoders/3/start", -1), {"decoders[3].start", "-1"}) == "");
-  CHECK(says(with("/decoder/decoders/3/content", "xy"), {"decoders[3].content", "one character", "xy"}) == "");
+  CHECK(says(with("/decoder/decoders/3/content", "xy"), {"decoders[3].content", "one character", "xy"}) ==
+        "");
   CHECK(says(with("/decoder/type", nullptr), {"bad.json: decoder.type", "a string", "nothing"}) == "");
 }
 
@@ -118,10 +127,12 @@ TEST_CASE("text: any field of any type gives a tokenizer or an error with the fi
   pointers(kGood, "", all);
   REQUIRE(all.size() > 100);
   for (const std::string& pointer : all) {
-    for (const json& value : {json(nullptr), json(true), json(-1), json(1e300), json(4294967295u), json(""), json("▁"),
-                              json::array(), json::object(), json::array({json::array()}), json("[")}) {
+    for (const json& value :
+         {json(nullptr), json(true), json(-1), json(1e300), json(4294967295u), json(""), json("▁"),
+          json::array(), json::object(), json::array({json::array()}), json("[")}) {
       auto result = with(pointer.c_str(), value);
-      if (!result.ok()) CHECK_MESSAGE(result.error().message.starts_with("bad.json: "), result.error().message);
+      if (!result.ok())
+        CHECK_MESSAGE(result.error().message.starts_with("bad.json: "), result.error().message);
       if (result.ok()) (*result)->decode((*result)->encode("ab <s> 12,é\xFF", true), true);
     }
   }
@@ -153,7 +164,8 @@ TEST_CASE("text: files that are not tokenizers") {
   CHECK(says(text(std::string(100000, '[')), {"bad.json", "64"}) == "");
   CHECK(says(with_text(R"({"vocab":{"a":0,"a":1},"merges":[]})"), {"bad.json: model.vocab", "\"a\""}) == "");
   CHECK(says(with_text(R"({"vocab":{"a":0},"vocab":{"a":0},"merges":[]})"), {"bad.json: model.vocab"}) == "");
-  CHECK(says(with_text(R"({"vocab":[["a",0]],"merges":[]})"), {"bad.json: model.vocab", "object", "list"}) == "");
+  CHECK(says(with_text(R"({"vocab":[["a",0]],"merges":[]})"), {"bad.json: model.vocab", "object", "list"}) ==
+        "");
   CHECK(says(with_text(R"({"vocab":[["a",[0]]]})"), {"bad.json: model.vocab[0]"}) == "");
   CHECK(says(with_text(R"({"vocab":[["a"]]})"), {"bad.json: model.vocab[0]"}) == "");
   CHECK(says(with_text(R"({"vocab":[[0,"a"]]})"), {"bad.json: model.vocab[0]"}) == "");
@@ -166,10 +178,14 @@ TEST_CASE("text: files that are not tokenizers") {
 
 TEST_CASE("text: steps that would make a text endlessly long are refused") {
   json steps = json::array();
-  for (int i = 0; i < 60; ++i) steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
-  CHECK(says(with("/normalizer", {{"type", "Sequence"}, {"normalizers", steps}}), {"bad.json: normalizer", "4096"}) == "");
-  CHECK(says(with("/decoder", {{"type", "Sequence"}, {"decoders", steps}}), {"bad.json: decoder", "4096"}) == "");
+  for (int i = 0; i < 60; ++i)
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+  CHECK(says(with("/normalizer", {{"type", "Sequence"}, {"normalizers", steps}}),
+             {"bad.json: normalizer", "4096"}) == "");
+  CHECK(says(with("/decoder", {{"type", "Sequence"}, {"decoders", steps}}), {"bad.json: decoder", "4096"}) ==
+        "");
   json cuts = json::array();
   for (int i = 0; i < 60; ++i) cuts.push_back({{"type", "ByteLevel"}});
-  CHECK(says(with("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", cuts}}), {"pre_tokenizer", "4096"}) == "");
+  CHECK(says(with("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", cuts}}),
+             {"pre_tokenizer", "4096"}) == "");
 }

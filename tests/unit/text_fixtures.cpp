@@ -11,7 +11,8 @@ using namespace pumice;
 
 namespace {
 
-std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const std::vector<uint32_t>& ids, bool keep_special) {
+std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const std::vector<uint32_t>& ids,
+                     bool keep_special) {
   StreamDecoder decoder(tokenizer, keep_special);
   std::string text;
   for (uint32_t id : ids) text += decoder.push(id);
@@ -45,9 +46,21 @@ void check_tokenizer(const std::string& name) {
 
 } // namespace
 
-TEST_CASE("text: gpt2") { check_tokenizer("gpt2"); }
-TEST_CASE("text: llama3") { check_tokenizer("llama3"); }
-TEST_CASE("text: qwen2") { check_tokenizer("qwen2"); }
-TEST_CASE("text: llama2") { check_tokenizer("llama2"); }
-TEST_CASE("text: gemma") { check_tokenizer("gemma"); }
-TEST_CASE("text: roberta") { check_tokenizer("roberta"); }
+TEST_CASE("text: gpt2") {
+  check_tokenizer("gpt2");
+}
+TEST_CASE("text: llama3") {
+  check_tokenizer("llama3");
+}
+TEST_CASE("text: qwen2") {
+  check_tokenizer("qwen2");
+}
+TEST_CASE("text: llama2") {
+  check_tokenizer("llama2");
+}
+TEST_CASE("text: gemma") {
+  check_tokenizer("gemma");
+}
+TEST_CASE("text: roberta") {
+  check_tokenizer("roberta");
+}

@@ -1,3 +1,5 @@
+#include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 
@@ -31,7 +33,8 @@ struct SmallLlama {
       std::snprintf(name, sizeof name, "<0x%02X>", byte);
       names.push_back(name);
     }
-    for (const char* name : {"▁", "a", "b", "c", "aa", "ab", "bc", "▁a", "abc", "<user>"}) names.push_back(name);
+    for (const char* name : {"▁", "a", "b", "c", "aa", "ab", "bc", "▁a", "abc", "<user>"})
+      names.push_back(name);
     gguf.file = "small.gguf";
     gguf.model = "llama";
     gguf.tokens.assign(names.begin(), names.end());
@@ -94,8 +97,8 @@ TEST_CASE("text: a GGUF file's own vocabulary") {
   auto tokenizer = Tokenizer::from_gguf(gguf);
   REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.error().text());
   CHECK((*tokenizer)->vocabulary_size() == 512);
-  for (std::string text : {"", "Once upon a time, there was a little girl named Lily.", " leading", "two  spaces",
-                           "naïve café 東京 😀", "\n\n\t", "▁", "a\tb\r\n", "x"}) {
+  for (std::string text : {"", "Once upon a time, there was a little girl named Lily.", " leading",
+                           "two  spaces", "naïve café 東京 😀", "\n\n\t", "▁", "a\tb\r\n", "x"}) {
     CAPTURE(text);
     auto ids = (*tokenizer)->encode(text, true);
     REQUIRE(!ids.empty());
@@ -112,8 +115,8 @@ TEST_CASE("text: SentencePiece joins the best pair first and falls back to bytes
   auto tokenizer = *Tokenizer::from_gguf(small.gguf);
   CHECK(tokenizer->encode("", true) == std::vector<uint32_t>{1});
   CHECK(tokenizer->encode("", false).empty());
-  CHECK(tokenizer->encode("abc", false) == small.ids({"▁", "abc"}));      // ab beats bc and ▁a, abc beats them all
-  CHECK(tokenizer->encode("aaa", false) == small.ids({"▁", "aa", "a"}));  // the leftmost of two equal pairs
+  CHECK(tokenizer->encode("abc", false) == small.ids({"▁", "abc"})); // ab beats bc and ▁a, abc beats them all
+  CHECK(tokenizer->encode("aaa", false) == small.ids({"▁", "aa", "a"})); // the leftmost of two equal pairs
   CHECK(tokenizer->encode("bé", false) == small.ids({"▁", "b", "<0xC3>", "<0xA9>"}));
   CHECK(tokenizer->encode("\xC3\xFF", false) == small.ids({"▁", "<0xC3>", "<0xFF>"}));
   CHECK(tokenizer->encode("b</s>b", false) == small.ids({"▁", "b", "</s>", "▁", "b"}));
@@ -161,7 +164,8 @@ TEST_CASE("text: every split named in GGUF files compiles") {
     CAPTURE(small.gguf.pre);
     auto tokenizer = Tokenizer::from_gguf(small.gguf);
     REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.error().text());
-    CHECK((*tokenizer)->decode((*tokenizer)->encode("ab ab, 11é", false), false) == "ab ab 11é"); // it has no comma
+    CHECK((*tokenizer)->decode((*tokenizer)->encode("ab ab, 11é", false), false) ==
+          "ab ab 11é"); // it has no comma
     begin = end + 2;
   }
   CHECK(count > 20);
@@ -173,7 +177,8 @@ TEST_CASE("text: GGUF vocabularies that are wrong") {
     break_it(small.gguf);
     return Tokenizer::from_gguf(small.gguf);
   };
-  CHECK(says(broken([](Gguf& g) { g.model = "rwkv"; }), {"small.gguf", "tokenizer.ggml.model", "rwkv"}) == "");
+  CHECK(says(broken([](Gguf& g) { g.model = "rwkv"; }), {"small.gguf", "tokenizer.ggml.model", "rwkv"}) ==
+        "");
   CHECK(says(broken([](Gguf& g) { g.scores.pop_back(); }), {"scores", "269", "268"}) == "");
   CHECK(says(broken([](Gguf& g) { g.scores.clear(); }), {"scores", "269"}) == "");
   CHECK(says(broken([](Gguf& g) { g.scores[7] = NAN; }), {"scores[7]", "NaN"}) == "");
@@ -182,7 +187,8 @@ TEST_CASE("text: GGUF vocabularies that are wrong") {
   CHECK(says(broken([](Gguf& g) { g.bos = 269; }), {"bos_token_id", "269"}) == "");
   CHECK(says(broken([](Gguf& g) { g.eos = UINT32_MAX; }), {"eos_token_id", "4294967295"}) == "");
   CHECK(says(broken([](Gguf& g) { g.bos.reset(); }), {"add_bos_token", "bos_token_id"}) == "");
-  CHECK(says(broken([](Gguf& g) { g.tokens.clear(), g.scores.clear(), g.types.clear(); }), {"small.gguf"}) == "");
+  CHECK(says(broken([](Gguf& g) { g.tokens.clear(), g.scores.clear(), g.types.clear(); }), {"small.gguf"}) ==
+        "");
   CHECK(broken([](Gguf& g) { g.types.clear(); }).ok());
   CHECK(broken([](Gguf& g) { g.tokens[268] = g.tokens[267] = ""; }).ok());
   CHECK(broken([](Gguf& g) { g.tokens[268] = "\xFF\xED\xB2"; }).ok());

@@ -19,6 +19,7 @@ BOYS = ("Tom Ben Max Sam Tim Leo Jack Finn Noah Oscar Adam Luke Joe Dan Theo Eli
         "Omar Pete Bobby Kenji Will Charlie Henry Milo Felix Toby").split()
 PETS = ("Pip Dot Bramble Hazel Nibbles Coco Fern Button Pepper Rusty Mossy Biscuit Clover Patch Snowy "
         "Acorn Pebble Bean Honey Maple").split()
+ALL_NAMES = max(len(GIRLS), len(BOYS), len(PETS))
 ANIMALS = "rabbit bear fox mouse squirrel hedgehog badger otter beaver raccoon kitten puppy".split()
 TRAITS = "kind curious brave cheerful clever gentle playful quiet friendly shy busy".split()
 HOBBIES = ["to play outside", "to sing songs", "to explore", "to draw pictures", "to run and jump",
@@ -60,8 +61,9 @@ FORMS = {"she": ("she", "her", "her", "herself"), "he": ("he", "him", "his", "hi
 class Story:
     """One story in the making: its facts, its lines, and the dice it rolls."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, names):
         self.rng = rng
+        self.girls, self.boys, self.pets = GIRLS[:names], BOYS[:names], PETS[:names]
         self.facts = {}
         self.paragraphs = [[]]
         self.cast()
@@ -87,11 +89,11 @@ class Story:
         for prefix in ("", "f"):
             pronoun = self.pick(["she", "he"])
             if self.animals:
-                name, kind = self.pick(PETS), self.pick(ANIMALS)
+                name, kind = self.pick(self.pets), self.pick(ANIMALS)
             else:
-                name, kind = (self.pick(GIRLS), "girl") if pronoun == "she" else (self.pick(BOYS), "boy")
+                name, kind = (self.pick(self.girls), "girl") if pronoun == "she" else (self.pick(self.boys), "boy")
             while prefix == "f" and (name == facts["N"] or (self.animals and kind == facts["kind"])):
-                name = self.pick(PETS if self.animals else GIRLS if pronoun == "she" else BOYS)
+                name = self.pick(self.pets if self.animals else self.girls if pronoun == "she" else self.boys)
                 kind = self.pick(ANIMALS) if self.animals else kind
             self.person(prefix, name, pronoun)
             facts[prefix + "kind"] = kind
@@ -959,7 +961,7 @@ def wish(s):
         s.facts["voice"] = "Woof" if pet == "puppy" else "Meow"
         s.say('A tiny {pet} looked out. "{voice}!" it said.')
         s.say('"A {pet}!" cried {N}. "My wish came true!"')
-        s.say(f"{{N}} named it {s.pick(PETS)} and they slept in the same room.",
+        s.say(f"{{N}} named it {s.pick(s.pets)} and they slept in the same room.",
               "{N} fed it and played with it every day.")
     elif want == "a friend":
         s.say("So {N} went out and smiled at everyone {he} met.",
@@ -1056,26 +1058,27 @@ PLOTS = [lost_thing, sharing, hurt_animal, fear, skill, rainy_day, truth, baking
          build, greedy, noise, stuck, messy, quarrel, snow_day, wish, errand, finder]
 
 
-def story(rng):
-    """Returns the text of one story drawn with `rng`."""
-    s = Story(rng)
+def story(rng, names=ALL_NAMES):
+    """Returns the text of one story drawn with `rng`, from the first `names` names of each kind."""
+    s = Story(rng, names)
     PLOTS[rng.randrange(len(PLOTS))](s)
     return s.text()
 
 
-def stories(seed_value, count):
-    """Yields `count` stories; equal seeds give equal stories."""
+def stories(seed_value, count, names=ALL_NAMES):
+    """Yields `count` stories; equal arguments give equal stories."""
     rng = random.Random(seed_value)
     for _ in range(count):
-        yield story(rng)
+        yield story(rng, names)
 
 
 def main():
     parser = argparse.ArgumentParser(description="Print generated stories.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=3)
+    parser.add_argument("--names", type=int, default=ALL_NAMES, help="most names of each kind to use")
     args = parser.parse_args()
-    print("\n\n".join(stories(args.seed, args.count)))
+    print("\n\n".join(stories(args.seed, args.count, args.names)))
 
 
 if __name__ == "__main__":

@@ -16,16 +16,17 @@ import gguf_writer as gguf
 import stories
 import tokenizer
 from model import Config, Model
+from sample import load
 
 TOKENIZER_SEED, TRAIN_SEED, HELD_OUT_SEED = 11, 12, 13
 TOKENIZER_STORIES, HELD_OUT_STORIES = 20000, 400
 
 
-def documents(tok, seed):
+def documents(tok, seed, names):
     """Endless stories as token lists, each between <s> and </s>."""
     rng = random.Random(seed)
     while True:
-        yield [tokenizer.BOS, *tok.encode(stories.story(rng)), tokenizer.EOS]
+        yield [tokenizer.BOS, *tok.encode(stories.story(rng, names)), tokenizer.EOS]
 
 
 def batches(docs, tokens_per_batch, length):
@@ -46,10 +47,10 @@ def loss_of(model, rows, **kwargs):
 
 
 @torch.no_grad()
-def held_out_loss(model, tok):
+def held_out_loss(model, tok, names):
     """Nats per token and per character over stories that training has not seen."""
     nats = tokens = characters = 0
-    for text in stories.stories(HELD_OUT_SEED, HELD_OUT_STORIES):
+    for text in stories.stories(HELD_OUT_SEED, HELD_OUT_STORIES, names):
         ids = [tokenizer.BOS, *tok.encode(text), tokenizer.EOS]
         nats += loss_of(model, torch.tensor([ids]), reduction="sum").item()
         tokens += len(ids) - 1
@@ -99,54 +100,39 @@ def quantised(model):
     return copy
 
 
-def learning_rate(step, args):
+def learning_rate(step, steps, warmup, peak):
     """Linear warm-up, then a cosine down to a twentieth."""
-    if step < args.warmup:
-        return args.lr * (step + 1) / args.warmup
-    done = (step - args.warmup) / max(1, args.steps - args.warmup)
-    return args.lr * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    done = (step - warmup) / max(1, steps - warmup)
+    return peak * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--out", required=True, help="GGUF file to write")
-    parser.add_argument("--steps", type=int, default=2300)
-    parser.add_argument("--tokens-per-step", type=int, default=1024)
-    parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--warmup", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--save-every", type=int, default=200, help="also write the file every so many steps")
-    args = parser.parse_args()
-
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    torch.set_flush_denormal(True)
-    tok = tokenizer.train(stories.stories(TOKENIZER_SEED, TOKENIZER_STORIES), Config.vocab)
-    model = Model(Config())
-    print(f"{sum(p.numel() for p in model.parameters())} parameters", flush=True)
+def train_stage(model, tok, stage, args):
+    """One run of the schedule with a fresh optimiser, over stories that no other stage sees."""
+    steps = args.steps[stage]
     matrices = [p for p in model.parameters() if p.dim() == 2]
     vectors = [p for p in model.parameters() if p.dim() == 1]
     optimiser = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0}],
                                   betas=(0.9, 0.95), eps=1e-8)
-
-    docs = documents(tok, TRAIN_SEED)
+    docs = documents(tok, TRAIN_SEED + 100 * stage, args.names[stage])
     # Short rows are cheaper and hold a whole story; the last quarter learns the far positions.
-    short, full = args.steps - args.steps // 4, args.steps // 4
-    data = itertools.chain(itertools.islice(batches(docs, args.tokens_per_step, Config.context // 2), short),
-                           itertools.islice(batches(docs, args.tokens_per_step, Config.context), full))
+    full = steps // 4
+    data = itertools.chain(
+        itertools.islice(batches(docs, args.tokens_per_step, Config.context // 2), steps - full),
+        itertools.islice(batches(docs, args.tokens_per_step, Config.context), full))
     start, window = time.time(), []
-    for step, rows in enumerate(data):
+    for done, rows in enumerate(data, 1):
         for group in optimiser.param_groups:
-            group["lr"] = learning_rate(step, args)
+            group["lr"] = learning_rate(done - 1, steps, args.warmup, args.lr[stage])
         loss = loss_of(model, rows)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         window.append(loss.item())
-        done, elapsed = step + 1, time.time() - start
-        status = f"step {done}/{args.steps} loss {sum(window) / len(window):.4f} {elapsed:.0f} s"
+        status = (f"stage {stage + 1} step {done}/{steps} loss {sum(window) / len(window):.4f} "
+                  f"{time.time() - start:.0f} s")
         if sys.stdout.isatty():
             print("\r" + status, end="", flush=True)
         if done % 100 == 0:
@@ -155,9 +141,42 @@ def main():
         if done % args.save_every == 0:
             export(args.out, model, tok)
 
-    export(args.out, model, tok)
-    for label, m in (("float32", model), ("Q8_0", quantised(model))):
-        per_token, per_character = held_out_loss(m, tok)
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--out", required=True, help="GGUF file to write")
+    parser.add_argument("--steps", type=int, nargs="+", default=[2300, 700], help="steps of every stage")
+    parser.add_argument("--lr", type=float, nargs="+", default=[2e-3, 2e-3], help="peak rate of every stage")
+    # A wide cast first, for the language; then a small one, which a model this size can keep apart.
+    parser.add_argument("--names", type=int, nargs="+", default=[stories.ALL_NAMES, 6],
+                        help="names of each kind (girls, boys, animals) in every stage")
+    parser.add_argument("--first-stage", type=int, default=1, help="above 1: go on from the weights in --out")
+    parser.add_argument("--tokens-per-step", type=int, default=1024)
+    parser.add_argument("--warmup", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--save-every", type=int, default=200, help="also write the file every so many steps")
+    args = parser.parse_args()
+    if not len(args.steps) == len(args.lr) == len(args.names):
+        parser.error("--steps, --lr and --names must list equally many stages")
+
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    torch.set_flush_denormal(True)
+    if args.first_stage > 1:
+        model, tok = load(args.out)
+    else:
+        tok = tokenizer.train(stories.stories(TOKENIZER_SEED, TOKENIZER_STORIES), Config.vocab)
+        model = Model(Config())
+    print(f"{sum(p.numel() for p in model.parameters())} parameters", flush=True)
+    for stage in range(args.first_stage - 1, len(args.steps)):
+        train_stage(model, tok, stage, args)
+        export(args.out, model, tok)
+        # The next stage starts from what the file holds, so that going on from the file changes nothing.
+        original, model = model, quantised(model)
+
+    for label, m in (("float32", original), ("Q8_0", model)):
+        per_token, per_character = held_out_loss(m, tok, args.names[-1])
         print(f"held-out loss, {label}: {per_token:.4f} nats/token, {per_character:.4f} nats/character")
 
 

@@ -1,0 +1,165 @@
+#include "graph/fusion.h"
+
+#include <algorithm>
+#include <set>
+
+#include "kernel/elementwise.h"
+#include "kernel/linear.h"
+
+namespace pumice {
+
+namespace {
+
+template <class Op>
+const Op* as(const Node& node) {
+  return dynamic_cast<const Op*>(node.operation.get());
+}
+
+// Which nodes read each tensor, counting through views.
+std::vector<std::vector<size_t>> readers(const Graph& graph, const std::vector<Node>& nodes) {
+  std::vector<std::vector<size_t>> result(graph.tensors().size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (TensorId input : nodes[i].inputs) result[input].push_back(i);
+  }
+  return result;
+}
+
+bool same_matrix_type(const Graph& graph, WeightId a, WeightId b) {
+  const TensorView& left = *graph.weight(a).source;
+  const TensorView& right = *graph.weight(b).source;
+  return left.type == right.type && left.shape[1] == right.shape[1];
+}
+
+// A plain product that nothing has been fused into yet.
+const Linear* plain_linear(const Node& node) {
+  const Linear* linear = as<Linear>(node);
+  return linear && linear->matrices == 1 && !linear->residual && !linear->gated ? linear : nullptr;
+}
+
+size_t producer(const std::vector<Node>& nodes, TensorId tensor) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].output == tensor) return i;
+  }
+  return nodes.size();
+}
+
+void erase(std::vector<Node>& nodes, const std::set<size_t>& dead) {
+  std::vector<Node> left;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!dead.count(i)) left.push_back(std::move(nodes[i]));
+  }
+  nodes = std::move(left);
+}
+
+// gate(product, product) of one input.
+void fuse_gates(Graph& graph, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (Node& node : nodes) {
+    const Gate* gate = as<Gate>(node);
+    if (!gate) continue;
+    const size_t first = producer(nodes, node.inputs[0]), second = producer(nodes, node.inputs[1]);
+    if (first == nodes.size() || second == nodes.size() || first == second) continue;
+    const Linear* a = plain_linear(nodes[first]);
+    const Linear* b = plain_linear(nodes[second]);
+    if (!a || !b || a->bias != b->bias || a->activation != Activation::none ||
+        b->activation != Activation::none)
+      continue;
+    if (nodes[first].inputs[0] != nodes[second].inputs[0]) continue;
+    if (!same_matrix_type(graph, nodes[first].weights[0], nodes[second].weights[0])) continue;
+    if (graph.tensor(node.inputs[0]).kept || graph.tensor(node.inputs[1]).kept) continue;
+    if (used_by[node.inputs[0]].size() != 1 || used_by[node.inputs[1]].size() != 1) continue;
+
+    Linear fused;
+    fused.matrices = 2;
+    fused.gated = true;
+    fused.bias = a->bias;
+    fused.activation = gate->activation;
+    node.weights = {nodes[first].weights[0], nodes[second].weights[0]};
+    if (a->bias) node.weights.insert(node.weights.end(), {nodes[first].weights[1], nodes[second].weights[1]});
+    node.inputs = {nodes[first].inputs[0]};
+    node.operation = std::make_shared<Linear>(fused);
+    dead.insert({first, second});
+  }
+  erase(nodes, dead);
+}
+
+// add(product, other), where the product has no other reader and the other term is there before the product
+// runs.
+void fuse_residuals(Graph& graph, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!as<Add>(nodes[i])) continue;
+    for (int side : {0, 1}) {
+      const TensorId term = nodes[i].inputs[side], other = nodes[i].inputs[1 - side];
+      const size_t at = producer(nodes, term);
+      if (at == nodes.size() || dead.count(at)) continue;
+      const Linear* linear = as<Linear>(nodes[at]);
+      const size_t other_at = producer(nodes, graph.storage(other));
+      if (!linear || linear->residual || linear->gated || linear->matrices != 1) continue;
+      if (graph.tensor(term).kept || used_by[term].size() != 1 || graph.tensor(other).view) continue;
+      if (other_at != nodes.size() && other_at >= i) continue;
+
+      Linear fused = *linear;
+      fused.residual = true;
+      nodes[i].inputs = {nodes[at].inputs[0], other};
+      nodes[i].weights = nodes[at].weights;
+      nodes[i].operation = std::make_shared<Linear>(fused);
+      dead.insert(at);
+      break;
+    }
+  }
+  erase(nodes, dead);
+}
+
+// Products of one input: the first of them computes all, the others become views of its result.
+void merge_siblings(Graph& graph, std::vector<Node>& nodes) {
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Linear* first = plain_linear(nodes[i]);
+    if (!first || dead.count(i) || graph.tensor(nodes[i].output).kept) continue;
+    std::vector<size_t> group = {i};
+    for (size_t j = i + 1; j < nodes.size(); ++j) {
+      const Linear* other = plain_linear(nodes[j]);
+      if (!other || dead.count(j) || nodes[j].inputs[0] != nodes[i].inputs[0]) continue;
+      if (other->bias != first->bias || other->activation != first->activation) continue;
+      if (graph.tensor(nodes[j].output).kept) continue;
+      if (same_matrix_type(graph, nodes[i].weights[0], nodes[j].weights[0])) group.push_back(j);
+    }
+    if (group.size() < 2) continue;
+
+    Linear merged = *first;
+    merged.matrices = static_cast<uint32_t>(group.size());
+    std::vector<WeightId> weights, biases;
+    uint32_t columns = 0;
+    const TensorId base = graph.add_tensor({"", graph.tensor(nodes[i].output).rows, 0, {}, false});
+    for (size_t member : group) {
+      Tensor& part = graph.tensor(nodes[member].output);
+      graph.tensor(base).name += (columns ? "+" : "") + part.name;
+      part.view = View{base, columns};
+      columns += (part.columns + 7) / 8 * 8;
+      weights.push_back(nodes[member].weights[0]);
+      if (merged.bias) biases.push_back(nodes[member].weights[1]);
+      if (member != i) dead.insert(member);
+    }
+    graph.tensor(base).columns = columns;
+    weights.insert(weights.end(), biases.begin(), biases.end());
+    nodes[i].operation = std::make_shared<Linear>(merged);
+    nodes[i].weights = std::move(weights);
+    nodes[i].output = base;
+  }
+  erase(nodes, dead);
+}
+
+} // namespace
+
+void fuse(Graph& graph) {
+  std::vector<Node> nodes(graph.nodes().begin(), graph.nodes().end());
+  fuse_gates(graph, nodes);
+  fuse_residuals(graph, nodes);
+  merge_siblings(graph, nodes);
+  graph.replace_nodes(std::move(nodes));
+}
+
+} // namespace pumice

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "graph/graph.h"
+
+namespace pumice {
+
+// Rewrites a graph into one with fewer, larger operations that computes the same. Rules look at operations
+// and shapes, never at models:
+//   - products of one input by several weights of one type become one product
+//   - activation(x * gate) * (x * up) becomes one gated product
+//   - a sum with a product's result moves into the product
+// A tensor that is kept for the host is never fused away.
+void fuse(Graph& graph);
+
+} // namespace pumice

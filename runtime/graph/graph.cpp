@@ -1,0 +1,52 @@
+#include "graph/graph.h"
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+WeightId Graph::weight(const TensorView* source, std::string component) {
+  weights_.push_back({source, std::move(component)});
+  return static_cast<WeightId>(weights_.size() - 1);
+}
+
+TensorId Graph::add_tensor(Tensor tensor) {
+  tensors_.push_back(std::move(tensor));
+  return static_cast<TensorId>(tensors_.size() - 1);
+}
+
+TensorId Graph::add(std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
+                    std::vector<WeightId> weights, Tensor output) {
+  const TensorId id = add_tensor(std::move(output));
+  nodes_.push_back({std::move(operation), std::move(inputs), std::move(weights), id});
+  return id;
+}
+
+void Graph::keep(TensorId tensor, std::string name) {
+  tensors_[tensor].kept = true;
+  tensors_[tensor].name = std::move(name);
+}
+
+std::string Graph::text() const {
+  const auto shape = [&](const Tensor& tensor) {
+    return fmt::format("[{}, {}]", tensor.rows == RowKind::tokens ? "tokens" : "outputs", tensor.columns);
+  };
+  std::string text;
+  for (const Node& node : nodes_) {
+    const Tensor& output = tensors_[node.output];
+    text += fmt::format("{:<28} {:<18} = {}(", output.name, shape(output), node.operation->name());
+    std::string separator;
+    for (TensorId input : node.inputs) {
+      text += separator + tensors_[input].name;
+      separator = ", ";
+    }
+    for (WeightId id : node.weights) {
+      text += separator + weights_[id].source->name;
+      separator = ", ";
+    }
+    const std::string attributes = node.operation->describe();
+    text += (attributes.empty() ? ")" : ") " + attributes) + (output.kept ? "  [kept]\n" : "\n");
+  }
+  return text;
+}
+
+} // namespace pumice

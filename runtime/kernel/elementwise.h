@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+
+#include "graph/graph.h"
+#include "kernel/activation.h"
+#include "kernel/activation_ref.h"
+#include "kernel/style.h"
+
+namespace pumice {
+
+enum class ElementwiseKind : uint32_t {
+  add,      // a + b
+  gate,     // activation(a) * b
+  activate, // activation(a)
+};
+
+// For where a product's epilogue cannot do it. All of one shape.
+struct ElementwiseArgs {
+  ElementwiseKind kind = ElementwiseKind::add;
+  Activation activation = Activation::none;
+  ActivationRef a;
+  std::optional<ActivationRef> b; // not for activate
+  ActivationRef result;
+  BufferRef step;
+};
+
+Dispatch elementwise(const KernelStyle& style, const ElementwiseArgs& args);
+
+// result = a + b. inputs: a, b.
+struct Add : Operation {
+  std::string_view name() const override { return "add"; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// result = activation(a) * b. inputs: a, b.
+struct Gate : Operation {
+  Activation activation = Activation::none;
+
+  std::string_view name() const override { return "gate"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// result = activation(a). inputs: a.
+struct Activate : Operation {
+  Activation activation = Activation::none;
+
+  std::string_view name() const override { return "activate"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+TensorId add(Graph& graph, std::string name, TensorId a, TensorId b);
+TensorId gate(Graph& graph, std::string name, TensorId a, TensorId b, Activation activation);
+TensorId activate(Graph& graph, std::string name, TensorId a, Activation activation);
+
+} // namespace pumice

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "graph/graph.h"
+#include "kernel/activation_ref.h"
+#include "kernel/dispatch.h"
+#include "kernel/style.h"
+#include "shaders/sampling/sampling.params.h"
+
+namespace pumice {
+
+// How the next token is chosen, in this order (llama.cpp's):
+//   1. repetition: a token among the last `repeat_window` has its logit divided by `repeat_penalty` where it
+//   is
+//      above zero and multiplied where not, once however often it occurs;
+//   2. a temperature of 0 or below takes the largest logit, of equal ones that with the lowest id;
+//   3. top-k keeps the k largest logits;
+//   4. top-p keeps the smallest set of the largest whose share of the probability, among what is left,
+//   reaches p;
+//   5. min-p keeps what is at least min_p times as probable as the most probable;
+//   6. what is left is drawn from by softmax(logit / temperature).
+// Logits that are equal at a limit all stay. NaN counts as minus infinity, which is never drawn; if there is
+// nothing else, the token is 0. Infinity counts as the largest float. The draw depends on the seed, the new
+// token's position and the logits alone, not on the neighbours in a batch.
+struct SamplingParams {
+  float temperature = 0.0f;
+  uint32_t top_k = 0;          // 0: off
+  float top_p = 1.0f;          // 1: off
+  float min_p = 0.0f;          // 0: off
+  float repeat_penalty = 1.0f; // 1: off
+  uint32_t repeat_window = 64; // at most SAMPLING_WINDOW
+  uint64_t seed = 0;
+};
+
+// A view of the sampling buffer, Lowering::sampling(), through memory that the host can reach: a slot for
+// each sequence with its parameters and a ring of its latest tokens. Each sampled token is appended to its
+// sequence's ring, which is both what repetition looks back on and what the host reads. Tokens are counted
+// from 0, those that the host put there included, and token n can be read until SAMPLING_RING more have come
+// after it. The host writes only between runs that use the slot; it may read the tokens of finished steps
+// while later ones run.
+class SamplingState {
+public:
+  static constexpr uint64_t bytes(uint32_t sequences) { return sequences * sizeof(SamplingSlot); }
+
+  explicit SamplingState(std::span<std::byte> memory); // bytes(sequences) of it, aligned to 4
+
+  uint32_t sequences() const { return static_cast<uint32_t>(slots_.size()); }
+  // Values out of range are brought into it.
+  void set_params(uint32_t sequence, const SamplingParams& params);
+  // Forgets the sequence's tokens; these, such as the prompt's, come in their place. Only the last
+  // SAMPLING_RING are stored but all are counted.
+  void set_tokens(uint32_t sequence, std::span<const uint32_t> tokens);
+  void append(uint32_t sequence, uint32_t token);
+  uint32_t count(uint32_t sequence) const { return slots_[sequence].count; } // tokens there have ever been
+  uint32_t token(uint32_t sequence, uint32_t n) const { return slots_[sequence].tokens[n % SAMPLING_RING]; }
+  void copy_tokens(uint32_t from, uint32_t to); // a sequence that forks
+
+private:
+  std::span<SamplingSlot> slots_;
+};
+
+// One token for each output row of the step block; a sequence has at most one output row. Afterwards the step
+// block is the next step's, ready to be submitted again as it is: for each output row j, made from the row
+// {token, position, sequence, first} that it named,
+//   row j = {the new token, position + 1, sequence, first}, output row j = j,
+//   header = {output count, output count, results produced + 1, unchanged}.
+// If the output count is 0, nothing is touched.
+struct SampleArgs {
+  ActivationRef
+      logits;      // rows_kind outputs; the logits of repeated tokens are overwritten with penalised ones
+  BufferRef state; // SamplingState
+  BufferRef step;
+  uint32_t step_capacity = 0; // rows that fit the step block
+  BufferRef scratch;          // sample_scratch_bytes()
+};
+
+uint64_t sample_scratch_bytes(const KernelStyle& style, const ActivationRef& logits);
+// In this order, a barrier between them.
+std::array<Dispatch, 2> sample(const KernelStyle& style, const SampleArgs& args);
+
+// inputs: the logits. The result goes into the step block and the sampling buffer; the output tensor only
+// stands for it in the graph and holds nothing.
+struct Sample : Operation {
+  std::string_view name() const override { return "sample"; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+TensorId sample(Graph& graph, std::string name, TensorId logits);
+
+} // namespace pumice

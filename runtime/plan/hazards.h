@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+#include "kernel/dispatch.h"
+
+namespace pumice {
+
+// Finds the barriers that a sequence of launches needs: between a write and a later read or write of the same
+// bytes, and between a read and a later write.
+class HazardTracker {
+public:
+  // True if a barrier has to come before this launch; the launches before it are then forgotten.
+  bool add(const Dispatch& dispatch);
+
+private:
+  std::vector<Dispatch::Binding> since_barrier_;
+};
+
+} // namespace pumice

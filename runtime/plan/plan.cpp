@@ -1,0 +1,170 @@
+#include "plan/plan.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "graph/liveness.h"
+#include "plan/hazards.h"
+#include "plan/lowering.h"
+#include "shaders/common/step.h"
+
+namespace pumice {
+
+namespace {
+
+uint64_t align(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+class Planner : public Lowering {
+public:
+  Planner(const Graph& graph, const PlanContext& context, Bucket bucket)
+      : graph_(graph), context_(context),
+        alignment_(std::max<uint64_t>(256, context.device.storage_offset_alignment)) {
+    plan_.bucket = bucket;
+  }
+
+  Result<Plan> run() {
+    place_tensors();
+    for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
+      node_ = i;
+      temporary_offset_ = tensor_bytes_;
+      PUMICE_CHECK(graph_.nodes()[i].operation->lower(*this, graph_.nodes()[i]));
+      PUMICE_CHECK(status_);
+    }
+    plan_.scratch_bytes = tensor_bytes_ + temporary_bytes_;
+    return std::move(plan_);
+  }
+
+  const KernelStyle& style() const override { return context_.style; }
+  const Graph& graph() const override { return graph_; }
+
+  ActivationRef tensor(TensorId id) const override {
+    const Tensor& tensor = graph_.tensor(id);
+    if (!tensor.view) return refs_[id];
+    ActivationRef ref = refs_[tensor.view->base];
+    const uint64_t skipped = uint64_t{tensor.view->first_column} * 4;
+    ref.buffer = ref.buffer.at(skipped, ref.buffer.bytes - skipped);
+    ref.columns = tensor.columns;
+    return ref;
+  }
+
+  Result<PackedWeight> matrix(std::span<const WeightId> weights, bool alternating) override {
+    return context_.weights->matrix(sources(weights), alternating);
+  }
+  Result<BufferRef> vector(std::span<const WeightId> weights, bool alternating) override {
+    return context_.weights->vector(sources(weights), alternating);
+  }
+  Result<BufferRef> constants(const std::string& key, std::span<const float> values) override {
+    return context_.weights->constants(key, values);
+  }
+  CacheRef cache(uint32_t layer) override { return context_.caches[layer]; }
+  BufferRef step() const override { return context_.step; }
+  uint32_t step_capacity() const override { return context_.step_capacity; }
+  BufferRef sampling() const override { return context_.sampling; }
+
+  BufferRef temporary(uint64_t bytes) override {
+    const BufferRef ref{Space::scratch, 0, temporary_offset_, bytes};
+    temporary_offset_ = align(temporary_offset_ + bytes, alignment_);
+    temporary_bytes_ = std::max(temporary_bytes_, temporary_offset_ - tensor_bytes_);
+    return ref;
+  }
+
+  void emit(Dispatch dispatch) override {
+    for (int axis = 0; axis < 3; ++axis) {
+      if (dispatch.groups[axis] <= context_.device.max_workgroups[axis]) continue;
+      status_ = Error{Code::unsupported,
+                      fmt::format("{}: {} needs {} workgroups along one axis and the device allows {}",
+                                  graph_.tensor(graph_.nodes()[node_].output).name, dispatch.kernel,
+                                  dispatch.groups[axis], context_.device.max_workgroups[axis])};
+    }
+    dispatch.label = graph_.tensor(graph_.nodes()[node_].output).name;
+    const bool barrier = hazards_.add(dispatch);
+    plan_.dispatches.push_back({std::move(dispatch), barrier, node_});
+  }
+
+private:
+  uint32_t rows(const Tensor& tensor) const {
+    return tensor.rows == RowKind::tokens ? plan_.bucket.tokens : plan_.bucket.outputs;
+  }
+
+  void place_tensors() {
+    const std::span<const Tensor> tensors = graph_.tensors();
+    std::vector<uint64_t> bytes(tensors.size());
+    refs_.resize(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      ActivationRef& ref = refs_[i];
+      ref.rows = rows(tensors[i]);
+      ref.rows_kind = tensors[i].rows == RowKind::tokens ? ROWS_TOKENS : ROWS_OUTPUTS;
+      ref.columns = tensors[i].columns;
+      ref.stride = ref.padded_columns();
+      bytes[i] = align(uint64_t{ref.rows} * ref.stride * 4, alignment_);
+    }
+    const MemoryLayout layout = assign_memory(graph_, bytes, alignment_);
+    tensor_bytes_ = layout.bytes;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].kept && !tensors[i].view) {
+        refs_[i].buffer = {Space::outputs, 0, plan_.output_bytes, bytes[i]};
+        plan_.output_bytes += bytes[i];
+        plan_.kept.push_back({tensors[i].name, refs_[i]});
+      } else if (layout.offsets[i] != MemoryLayout::nowhere) {
+        refs_[i].buffer = {Space::scratch, 0, layout.offsets[i], bytes[i]};
+      }
+    }
+  }
+
+  std::vector<const TensorView*> sources(std::span<const WeightId> weights) const {
+    std::vector<const TensorView*> result;
+    for (WeightId id : weights) result.push_back(graph_.weight(id).source);
+    return result;
+  }
+
+  const Graph& graph_;
+  const PlanContext& context_;
+  const uint64_t alignment_;
+  Plan plan_;
+  std::vector<ActivationRef> refs_;
+  HazardTracker hazards_;
+  Status status_;
+  uint32_t node_ = 0;
+  uint64_t tensor_bytes_ = 0;
+  uint64_t temporary_offset_ = 0;
+  uint64_t temporary_bytes_ = 0;
+};
+
+} // namespace
+
+Result<Plan> make_plan(const Graph& graph, const PlanContext& context, Bucket bucket) {
+  return Planner(graph, context, bucket).run();
+}
+
+double Plan::flops() const {
+  double sum = 0;
+  for (const PlannedDispatch& planned : dispatches) sum += planned.dispatch.flops;
+  return sum;
+}
+
+double Plan::bytes() const {
+  double sum = 0;
+  for (const PlannedDispatch& planned : dispatches) sum += planned.dispatch.bytes;
+  return sum;
+}
+
+std::string Plan::text() const {
+  std::string text =
+      fmt::format("{} dispatches for {} tokens, {} outputs: {:.3f} GFLOP, {:.3f} MB moved, scratch "
+                  "{:.2f} MB\n",
+                  dispatches.size(), bucket.tokens, bucket.outputs, flops() / 1e9, bytes() / 1e6,
+                  static_cast<double>(scratch_bytes) / 1e6);
+  size_t index = 0;
+  for (const PlannedDispatch& planned : dispatches) {
+    const Dispatch& dispatch = planned.dispatch;
+    text += fmt::format("{:4} {} {:<24} {:<28} {:>5}x{:<5}x{:<3} {:10.3f} MFLOP {:9.3f} MB\n", index++,
+                        planned.barrier ? "|" : " ", dispatch.kernel, dispatch.label, dispatch.groups[0],
+                        dispatch.groups[1], dispatch.groups[2], dispatch.flops / 1e6, dispatch.bytes / 1e6);
+  }
+  return text;
+}
+
+} // namespace pumice

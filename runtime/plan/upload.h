@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "base/progress.h"
+#include "gpu/buffer.h"
+#include "plan/weight_store.h"
+
+namespace pumice {
+
+// Allocates what the store has placed and fills it from the model file, packing each tile on the way:
+// straight into the device's memory where the host can reach it, else through a ring of two staging buffers,
+// one being filled while the other is copied. The host never holds a second copy of the weights. Returns the
+// allocations by part. Progress counts bytes on the device.
+Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device, const WeightStore& store,
+                                           const Progress& progress);
+
+} // namespace pumice

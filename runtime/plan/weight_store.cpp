@@ -1,0 +1,163 @@
+#include "plan/weight_store.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+// Large enough that a driver's limit on the count of allocations never matters, small enough to find room
+// for.
+constexpr uint64_t preferred_part_bytes = uint64_t{512} << 20;
+
+uint64_t align(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+std::string names(std::span<const TensorView* const> weights) {
+  std::string text;
+  for (const TensorView* weight : weights) text += (text.empty() ? "" : " + ") + weight->name;
+  return text;
+}
+
+// The tiles of a matrix's rows, the last one padded.
+void append_tiles(std::vector<TileSource>& tiles, const TensorView* weight) {
+  const uint32_t rows = static_cast<uint32_t>(weight->shape[0]);
+  for (uint32_t row = 0; row < rows; row += 8) tiles.push_back({weight, row, std::min(8u, rows - row)});
+}
+
+std::vector<float> decode_vector(const TensorView& weight) {
+  const uint64_t count =
+      std::accumulate(weight.shape.begin(), weight.shape.end(), uint64_t{1}, std::multiplies<>());
+  std::vector<float> values(count);
+  decode_row(weight.type, weight.data.data(), values);
+  values.resize(align(count, 8));
+  return values;
+}
+
+// Eights of each in turn, as tiles of two matrices alternate.
+template <class T>
+std::vector<T> interleave(const std::vector<T>& a, const std::vector<T>& b, size_t group) {
+  std::vector<T> out;
+  out.reserve(a.size() + b.size());
+  for (size_t i = 0; i < a.size(); i += group) {
+    for (const std::vector<T>* side : {&a, &b})
+      out.insert(out.end(), side->begin() + i, side->begin() + i + group);
+  }
+  return out;
+}
+
+} // namespace
+
+WeightStore::WeightStore(const KernelStyle& style, const Capabilities& device)
+    : style_(style), alignment_(std::max<uint64_t>(256, device.storage_offset_alignment)),
+      range_limit_(device.max_storage_range_bytes),
+      part_limit_(std::min(device.max_allocation_bytes - 4096, preferred_part_bytes)) {
+  range_limit_ = std::min(range_limit_, part_limit_);
+}
+
+uint64_t WeightStore::bytes() const {
+  return std::accumulate(part_bytes_.begin(), part_bytes_.end(), uint64_t{0});
+}
+
+Result<PackedWeight> WeightStore::matrix(std::span<const TensorView* const> weights, bool alternating) {
+  const Key key{{weights.begin(), weights.end()}, alternating};
+  if (auto found = matrices_.find(key); found != matrices_.end()) return found->second;
+
+  PackedWeight packed;
+  packed.format = {weights[0]->type, static_cast<uint32_t>(weights[0]->shape[1]), style_.weight_chunk()};
+  std::vector<TileSource> tiles;
+  if (alternating) {
+    std::vector<TileSource> a, b;
+    append_tiles(a, weights[0]);
+    append_tiles(b, weights[1]);
+    tiles = interleave(a, b, 1);
+  } else {
+    for (const TensorView* weight : weights) append_tiles(tiles, weight);
+  }
+  // Whole multiples of 32 result columns: the zeros at the end of a row of activations come from these tiles.
+  tiles.resize(align(tiles.size(), alternating ? 8 : 4));
+  packed.tiles = static_cast<uint32_t>(tiles.size());
+  PUMICE_CHECK(place_segments(packed, std::move(tiles), names(weights)));
+  matrices_.emplace(key, packed);
+  return packed;
+}
+
+Status WeightStore::place_segments(PackedWeight& packed, std::vector<TileSource> tiles,
+                                   const std::string& what) {
+  const uint64_t tile_bytes = packed.format.tile_payload_bytes();
+  const uint32_t limit = static_cast<uint32_t>(range_limit_ / tile_bytes) / 8 * 8;
+  if (limit == 0) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: eight tiles of rows of {} columns do not fit the {} bytes that "
+                             "this device's kernels can reach at once",
+                             what, packed.format.columns, range_limit_)};
+  }
+  for (uint32_t first = 0; first < packed.tiles; first += limit) {
+    WeightSegment segment;
+    segment.first_tile = first;
+    segment.tiles = std::min(limit, packed.tiles - first);
+    PUMICE_TRY(segment.payload, place(segment.tiles * tile_bytes, what));
+    if (packed.format.scaled()) {
+      PUMICE_TRY(segment.scales, place(segment.tiles * packed.format.tile_scale_bytes(), what));
+    }
+    packed.segments.push_back(segment);
+    items_.push_back({segment.payload,
+                      segment.scales,
+                      packed.format,
+                      {tiles.begin() + first, tiles.begin() + first + segment.tiles},
+                      {}});
+  }
+  return {};
+}
+
+Result<BufferRef> WeightStore::vector(std::span<const TensorView* const> weights, bool alternating) {
+  const Key key{{weights.begin(), weights.end()}, alternating};
+  if (auto found = vectors_.find(key); found != vectors_.end()) return found->second;
+  std::vector<float> values;
+  if (alternating) {
+    values = interleave(decode_vector(*weights[0]), decode_vector(*weights[1]), 8);
+  } else {
+    for (const TensorView* weight : weights) {
+      const std::vector<float> part = decode_vector(*weight);
+      values.insert(values.end(), part.begin(), part.end());
+    }
+  }
+  values.resize(align(values.size(), alternating ? 64 : 32));
+  PUMICE_TRY(BufferRef ref, place_values(std::move(values), names(weights)));
+  vectors_.emplace(key, ref);
+  return ref;
+}
+
+Result<BufferRef> WeightStore::constants(const std::string& key, std::span<const float> values) {
+  if (auto found = constants_.find(key); found != constants_.end()) return found->second;
+  PUMICE_TRY(BufferRef ref, place_values({values.begin(), values.end()}, key));
+  constants_.emplace(key, ref);
+  return ref;
+}
+
+Result<BufferRef> WeightStore::place_values(std::vector<float> values, const std::string& what) {
+  PUMICE_TRY(BufferRef ref, place(values.size() * sizeof(float), what));
+  items_.push_back({ref, {}, {}, {}, std::move(values)});
+  return ref;
+}
+
+Result<BufferRef> WeightStore::place(uint64_t bytes, const std::string& what) {
+  if (sealed_) return Error{Code::internal, fmt::format("{}: a plan asked for it after the upload", what)};
+  if (bytes > range_limit_) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: {} bytes are more than the {} bytes that this device's kernels can reach at once",
+                    what, bytes, range_limit_)};
+  }
+  if (part_bytes_.empty() || align(part_bytes_.back(), alignment_) + bytes > part_limit_)
+    part_bytes_.push_back(0);
+  const uint64_t offset = align(part_bytes_.back(), alignment_);
+  part_bytes_.back() = offset + bytes;
+  return BufferRef{Space::weights, static_cast<uint32_t>(part_bytes_.size() - 1), offset, bytes};
+}
+
+} // namespace pumice

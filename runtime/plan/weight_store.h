@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "gpu/capabilities.h"
+#include "io/tensor_view.h"
+#include "kernel/packed_weight.h"
+#include "kernel/style.h"
+
+namespace pumice {
+
+// Decides how a model's weights lie on the device: every request for a matrix, a vector or constants gets a
+// place, the same request the same place. Nothing is allocated or read from the file until upload
+// (plan/upload.h).
+class WeightStore {
+public:
+  WeightStore(const KernelStyle& style, const Capabilities& device);
+
+  // As Lowering's functions of these names.
+  Result<PackedWeight> matrix(std::span<const TensorView* const> weights, bool alternating);
+  Result<BufferRef> vector(std::span<const TensorView* const> weights, bool alternating);
+  Result<BufferRef> constants(const std::string& key, std::span<const float> values);
+
+  // From now on, only what has been placed is found: the weights are on the device.
+  void seal() {
+    sealed_ = true;
+    items_ = {};
+  }
+
+  // Something that fills a range of a part when the weights are uploaded.
+  struct Item {
+    BufferRef payload;
+    BufferRef scales; // no bytes unless the format has scales
+    PackedFormat format;
+    std::vector<TileSource> tiles; // a matrix's, or
+    std::vector<float> values;     // a vector's or constants
+  };
+  const std::vector<Item>& items() const { return items_; }
+
+  // Bytes of each allocation (Space::weights, by part), and of all.
+  const std::vector<uint64_t>& part_bytes() const { return part_bytes_; }
+  uint64_t bytes() const;
+
+private:
+  using Key = std::pair<std::vector<const TensorView*>, bool>;
+  Result<BufferRef> place(uint64_t bytes, const std::string& what);
+  Result<BufferRef> place_values(std::vector<float> values, const std::string& what);
+  Status place_segments(PackedWeight& packed, std::vector<TileSource> tiles, const std::string& what);
+
+  KernelStyle style_;
+  bool sealed_ = false;
+  uint64_t alignment_;
+  uint64_t range_limit_; // of what one binding covers
+  uint64_t part_limit_;  // of one allocation
+  std::vector<uint64_t> part_bytes_;
+  std::vector<Item> items_;
+  std::map<Key, PackedWeight> matrices_;
+  std::map<Key, BufferRef> vectors_;
+  std::map<std::string, BufferRef> constants_;
+};
+
+} // namespace pumice

@@ -1,0 +1,70 @@
+#include "session/memory_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernel/sampling.h"
+#include "shaders/common/step.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr uint64_t preferred_part_bytes = uint64_t{512} << 20;
+
+uint64_t align(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+} // namespace
+
+MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, SessionSize size) {
+  const Capabilities& device = context.device->capabilities();
+  const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
+  MemoryPlan plan;
+  plan.size = size;
+  if (plan.size.context == 0) plan.size.context = shape.context;
+  plan.size.chunk = std::clamp(plan.size.chunk, 1u, plan.size.context);
+
+  CacheLayout layout;
+  layout.type = size.cache;
+  layout.sequences = size.sequences;
+  layout.capacity = static_cast<uint32_t>(align(plan.size.context, 32));
+  layout.kv_heads = shape.kv_heads;
+  layout.head_dim = shape.head_dim;
+  const uint64_t bytes = layout.layer_bytes();
+  const uint64_t part_limit =
+      std::min(device.max_allocation_bytes - 4096, std::max(preferred_part_bytes, bytes));
+  const auto place = [&] {
+    std::vector<uint64_t>& parts = plan.cache_part_bytes;
+    if (parts.empty() || parts.back() + bytes > part_limit) parts.push_back(0);
+    const BufferRef ref{Space::cache, static_cast<uint32_t>(parts.size() - 1), parts.back(), bytes};
+    parts.back() = align(parts.back() + bytes, alignment);
+    return ref;
+  };
+  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
+    const BufferRef keys = place(), values = place();
+    plan.caches.push_back({layout, keys, values});
+  }
+  plan.step = {Space::step, 0, 0, (STEP_HEADER_QUADS + 2ull * plan.size.chunk) * 16};
+  plan.sampling = {Space::results, 0, 0, SamplingState::bytes(size.sequences)};
+  return plan;
+}
+
+uint64_t MemoryPlan::cache_bytes() const {
+  return std::accumulate(cache_part_bytes.begin(), cache_part_bytes.end(), uint64_t{0});
+}
+
+PlanContext MemoryPlan::plan_context(const DeviceContext& context, WeightStore& weights) const {
+  PlanContext result;
+  result.style = context.style;
+  result.device = context.device->capabilities();
+  result.weights = &weights;
+  result.caches = caches;
+  result.step_capacity = size.chunk;
+  result.step = step;
+  result.sampling = sampling;
+  return result;
+}
+
+} // namespace pumice

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "kernel/cache_layout.h"
+#include "kernel/device_context.h"
+#include "models/architecture.h"
+#include "plan/plan.h"
+
+namespace pumice {
+
+// What one session's memory is made for.
+struct SessionSize {
+  uint32_t context = 0; // positions; 0 for the model's own
+  uint32_t chunk = 128; // most tokens of one step
+  uint32_t sequences = 1;
+  CacheType cache = CacheType::f16;
+};
+
+// Where a session's state lies, decided before anything is allocated.
+struct MemoryPlan {
+  SessionSize size;             // with its zeros filled in
+  std::vector<CacheRef> caches; // by layer
+  std::vector<uint64_t> cache_part_bytes;
+  BufferRef step;
+  BufferRef sampling;
+
+  uint64_t cache_bytes() const;
+  PlanContext plan_context(const DeviceContext& context, WeightStore& weights) const;
+};
+
+MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, SessionSize size);
+
+} // namespace pumice

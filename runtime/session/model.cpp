@@ -1,0 +1,91 @@
+#include "session/model.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "graph/fusion.h"
+#include "kernel/sampling.h"
+#include "plan/plan.h"
+#include "plan/upload.h"
+#include "session/memory_plan.h"
+
+namespace pumice {
+
+namespace {
+
+// "hidden_states.3" to the tensor it names.
+Status keep_by_name(DecoderGraph& decoder, const ModelFile& file, const std::string& name) {
+  if (name == "logits") {
+    decoder.graph.keep(decoder.logits, name);
+    return {};
+  }
+  const std::string_view prefix = "hidden_states.";
+  uint32_t index = 0;
+  const char* end = name.data() + name.size();
+  if (name.starts_with(prefix) && std::from_chars(name.data() + prefix.size(), end, index).ptr == end &&
+      index < decoder.hidden_states.size()) {
+    decoder.graph.keep(decoder.hidden_states[index], name);
+    return {};
+  }
+  return Error{Code::invalid_argument,
+               fmt::format("{}: there is no output named '{}': expected logits, or hidden_states.0 to "
+                           "hidden_states.{}",
+                           file.path(), name, decoder.hidden_states.size() - 1)};
+}
+
+} // namespace
+
+Result<Graph> build_graph(const Definition& definition, const ModelFile& file, bool sampling,
+                          std::span<const std::string> kept) {
+  PUMICE_TRY(DecoderGraph decoder, definition.graph(file));
+  for (const std::string& name : kept) PUMICE_CHECK(keep_by_name(decoder, file, name));
+  if (sampling) sample(decoder.graph, "sampled_token", decoder.logits);
+  fuse(decoder.graph);
+  return std::move(decoder.graph);
+}
+
+Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& path, DeviceContext context,
+                                                 const Progress& progress) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(path));
+  return load(std::move(file), std::move(context), progress);
+}
+
+Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext context,
+                                                 const Progress& progress) {
+  std::shared_ptr<Model> model(new Model(std::move(file), std::move(context)));
+  PUMICE_TRY(model->definition_, open_definition(model->file_));
+  model->shape_ = model->definition_->shape();
+  if (!model->file_.has_weights()) {
+    return Error{Code::not_found,
+                 fmt::format("{}: there are no weights here: expected a .gguf file, or a folder "
+                             "with model.safetensors",
+                             model->file_.path())};
+  }
+  const DeviceContext& device = model->context_;
+  model->weights_ = std::make_unique<WeightStore>(device.style, device.device->capabilities());
+  PUMICE_CHECK(model->place_weights());
+  PUMICE_TRY(model->parts_, upload_weights(device.device, *model->weights_, progress));
+  model->weights_->seal();
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+// Any plan of the graph asks for every weight, and all plans ask for the same ones.
+Status Model::place_weights() {
+  PUMICE_TRY(Graph graph, build_graph(*definition_, file_, true, {}));
+  const MemoryPlan memory = plan_memory(shape_, context_, {});
+  PUMICE_TRY(Plan plan, make_plan(graph, memory.plan_context(context_, *weights_), Bucket{}));
+  return {};
+}
+
+Result<Graph> Model::graph(bool sampling, std::span<const std::string> kept) const {
+  return build_graph(*definition_, file_, sampling, kept);
+}
+
+uint64_t Model::weight_bytes() const {
+  uint64_t sum = 0;
+  for (const Buffer& part : parts_) sum += part.memory_bytes();
+  return sum;
+}
+
+} // namespace pumice

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "base/progress.h"
+#include "gpu/buffer.h"
+#include "io/model_file.h"
+#include "kernel/device_context.h"
+#include "models/architecture.h"
+#include "plan/weight_store.h"
+
+namespace pumice {
+
+// A model on a device: its file, its definition and its uploaded weights. Immutable, shared by any number of
+// sessions and threads.
+class Model {
+public:
+  static Result<std::shared_ptr<const Model>> load(const std::filesystem::path& path, DeviceContext context,
+                                                   const Progress& progress = {});
+  // From a file that is open already.
+  static Result<std::shared_ptr<const Model>> load(ModelFile file, DeviceContext context,
+                                                   const Progress& progress = {});
+
+  const ModelFile& file() const { return file_; }
+  const Definition& definition() const { return *definition_; }
+  const DecoderShape& shape() const { return shape_; }
+  const DeviceContext& context() const { return context_; }
+  // Places of the weights. Plans ask it for weights; after loading it only finds what it has placed before.
+  WeightStore& weights() const { return *weights_; }
+  const Buffer& weight_part(uint32_t part) const { return parts_[part]; }
+  uint64_t weight_bytes() const; // on the device
+
+  // A model's graph as plans are made from it: fused, with sampling at its end or without, and with the
+  // tensors named in `kept` ("logits", "hidden_states.N") readable by the host.
+  Result<Graph> graph(bool sampling, std::span<const std::string> kept) const;
+
+private:
+  Model(ModelFile file, DeviceContext context) : file_(std::move(file)), context_(std::move(context)) {}
+  Status place_weights();
+
+  ModelFile file_;
+  DeviceContext context_;
+  std::unique_ptr<Definition> definition_;
+  DecoderShape shape_;
+  std::unique_ptr<WeightStore> weights_;
+  std::vector<Buffer> parts_;
+};
+
+// The graph as above, from a definition and its file alone.
+Result<Graph> build_graph(const Definition& definition, const ModelFile& file, bool sampling,
+                          std::span<const std::string> kept);
+
+} // namespace pumice

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/recording.h"
+#include "session/memory_plan.h"
+#include "session/model.h"
+
+namespace pumice {
+
+// A row of a step: one token at one position of one sequence.
+struct StepToken {
+  uint32_t token = 0;
+  uint32_t position = 0;
+  uint32_t sequence = 0;
+  uint32_t first = 0;  // the first position that attention may see
+  bool output = false; // its logits are wanted
+};
+
+struct RunnerOptions {
+  SessionSize size;
+  bool sampling = true;          // end each step with sampling, which prepares the next one on the device
+  bool all_outputs = false;      // any row may be an output; otherwise at most one for each sequence
+  std::vector<std::string> kept; // tensors that the host reads after a step: "logits", "hidden_states.N"
+};
+
+// Runs a model's steps: owns one session's memory and the recordings made for it. One thread at a time.
+class Runner {
+public:
+  static Result<std::unique_ptr<Runner>> create(std::shared_ptr<const Model> model, RunnerOptions options);
+
+  const Model& model() const { return *model_; }
+  const SessionSize& size() const { return memory_.size; }
+
+  // Makes what steps of up to this many tokens need, so that the first one does not have to.
+  Status prepare(uint32_t tokens);
+  // Puts the rows of the next step in place. Waits for the steps before, since they read the block. At most
+  // size().chunk rows. Tokens must be in the vocabulary and positions in the context.
+  Status write_step(std::span<const StepToken> rows);
+  // Submits a step of `tokens` rows: those written, or those that the last step's sampling left. Returns the
+  // timeline value that is reached when it is done.
+  Result<uint64_t> submit(uint32_t tokens);
+  Status wait(uint64_t value) const { return model_->context().device->wait(value); }
+
+  // A kept tensor of the last step: `rows` rows of its columns.
+  Result<std::vector<float>> read(const std::string& name, uint32_t rows) const;
+  uint32_t columns(const std::string& name) const;
+  // Sampling's state. Written only while no step runs.
+  std::span<std::byte> sampling_memory() const { return sampling_.mapped(); }
+
+  // Bytes of device memory that this runner holds, without the model's weights.
+  uint64_t device_bytes() const;
+  // The plan of a step of up to this many tokens.
+  Result<const Plan*> plan(uint32_t tokens);
+
+private:
+  struct Bucketed {
+    Plan plan;
+    std::unique_ptr<Recording> recording; // null until it is first needed
+  };
+
+  Runner(std::shared_ptr<const Model> model, RunnerOptions options)
+      : model_(std::move(model)), options_(std::move(options)) {}
+  Status plan_all();
+  Status allocate();
+  Bucketed& bucket_for(uint32_t tokens);
+  const Buffer& buffer(const BufferRef& ref) const;
+
+  std::shared_ptr<const Model> model_;
+  RunnerOptions options_;
+  MemoryPlan memory_;
+  Graph graph_;
+  std::map<uint32_t, Bucketed> buckets_; // by tokens
+  std::vector<Buffer> caches_;
+  Buffer step_, sampling_, scratch_, outputs_;
+  uint64_t last_submission_ = 0;
+};
+
+} // namespace pumice

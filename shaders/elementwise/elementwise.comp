@@ -1,0 +1,35 @@
+#version 460
+// Some of the columns of one row to a workgroup, four at a time to an invocation.
+// variant: -
+#extension GL_GOOGLE_include_directive : require
+#include "common/activation.glsl"
+#include "common/columns.glsl"
+#include "common/types.glsl"
+#include "elementwise/elementwise.params.h"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint KIND = ELEMENTWISE_ADD;
+layout(constant_id = 2) const uint ACTIVATION = 0;
+layout(push_constant) uniform Push { ElementwiseParams p; };
+READ_BUFFER(uvec4, step_block, ELEMENTWISE_STEP);
+READ_BUFFER(vec4, a, ELEMENTWISE_A);
+READ_BUFFER(vec4, b, ELEMENTWISE_B);
+WRITE_BUFFER(vec4, result, ELEMENTWISE_RESULT);
+
+vec4 combine(uint a_at, uint b_at) {
+  vec4 v = a[a_at];
+  if (KIND == ELEMENTWISE_ADD) return v + b[b_at];
+  for (uint j = 0; j < 4u; ++j) v[j] = activate(ACTIVATION, v[j]);
+  return KIND == ELEMENTWISE_GATE ? v * b[b_at] : v;
+}
+
+void main() {
+  const uint row = gl_WorkGroupID.x;
+  if (row >= step_block[0][p.rows_kind]) return;
+  const uint a_at = row * (p.a_stride >> 2), b_at = row * (p.b_stride >> 2), to = row * (p.out_stride >> 2);
+  const uint quads = (p.columns + 3u) >> 2, padded_quads = ((p.columns + 31u) >> 5) * 8u;
+  for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < padded_quads;
+       i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
+    result[to + i] = keep_columns(i < quads ? combine(a_at + i, b_at + i) : vec4(0.0), i, p.columns);
+  }
+}

@@ -1,0 +1,35 @@
+// result = a + b, activation(a) * b or activation(a), for where a product's epilogue cannot do it.
+#ifndef PUMICE_ELEMENTWISE_PARAMS_H
+#define PUMICE_ELEMENTWISE_PARAMS_H
+#include "common/shared.h"
+
+PUMICE_PARAMS_BEGIN
+
+// Buffers.
+CONSTANT ELEMENTWISE_STEP = 0;
+CONSTANT ELEMENTWISE_A = 1;      // [rows, a_stride]
+CONSTANT ELEMENTWISE_B = 2;      // [rows, b_stride]
+CONSTANT ELEMENTWISE_RESULT = 3; // [rows, out_stride]
+
+// Specialisation constants. 0 is the workgroup's size.
+CONSTANT ELEMENTWISE_KIND_ID = 1;       // ELEMENTWISE_*
+CONSTANT ELEMENTWISE_ACTIVATION_ID = 2; // ACTIVATION_*
+
+CONSTANT ELEMENTWISE_ADD = 0;
+CONSTANT ELEMENTWISE_GATE = 1;
+CONSTANT ELEMENTWISE_ACTIVATE = 2;
+
+struct ElementwiseParams {
+  UINT columns;
+  UINT a_stride; // in floats
+  UINT b_stride;
+  UINT out_stride;
+  UINT rows_kind; // ROWS_*
+};
+
+PUMICE_PARAMS_END
+
+#ifdef __cplusplus
+static_assert(sizeof(pumice::ElementwiseParams) == 20);
+#endif
+#endif

@@ -1,0 +1,32 @@
+// result[row] = scale * table[the row's token, or position]; the table is packed as matrices are.
+#ifndef PUMICE_EMBEDDING_PARAMS_H
+#define PUMICE_EMBEDDING_PARAMS_H
+#include "common/shared.h"
+
+PUMICE_PARAMS_BEGIN
+
+// Buffers.
+CONSTANT EMBEDDING_STEP = 0;
+CONSTANT EMBEDDING_TABLE = 1;  // packed payload
+CONSTANT EMBEDDING_SCALES = 2; // packed scales, two halves a dword
+CONSTANT EMBEDDING_RESULT = 3; // [rows, out_stride]
+
+// Specialisation constants. 0 is the workgroup's size.
+CONSTANT EMBEDDING_CHUNK_ID = 1; // dwords of one row side by side in the payload
+CONSTANT EMBEDDING_INDEX_ID = 2; // which component of the step's row says what to take: 0 the token, 1 the position
+
+struct EmbeddingParams {
+  UINT blocks;     // of 32 columns
+  UINT first_tile; // of the table that this part of it starts with
+  UINT tiles;      // in this part
+  UINT all_tiles;  // in the table
+  UINT out_stride; // in floats
+  float scale;
+};
+
+PUMICE_PARAMS_END
+
+#ifdef __cplusplus
+static_assert(sizeof(pumice::EmbeddingParams) == 24);
+#endif
+#endif

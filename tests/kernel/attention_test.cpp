@@ -1,0 +1,332 @@
+#include "kernel/attention.h"
+
+#include <cmath>
+#include <random>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "kernel/attention_reference.h"
+#include "support/gpu.h"
+
+using namespace pumice;
+using attention_reference::Cache;
+using attention_reference::Options;
+using attention_reference::Row;
+
+namespace {
+
+constexpr float untouched = -777.0f; // fills the result before a run
+
+std::vector<float> random_floats(size_t count, uint32_t seed, float size = 1) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal(0, size);
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(engine);
+  return values;
+}
+
+// Consecutive tokens of one sequence.
+std::vector<Row> prefill(uint32_t count, uint32_t position, uint32_t sequence = 0, uint32_t first = 0) {
+  std::vector<Row> rows;
+  for (uint32_t i = 0; i < count; ++i) rows.push_back({0, position + i, sequence, first});
+  return rows;
+}
+
+struct Case {
+  CacheLayout layout;
+  Options options;
+  std::vector<Row> rows;
+  uint32_t capacity = 0; // of the step; 0: as many as there are rows
+  bool one_sequence = true;
+  float key_size = 1;
+  uint32_t q_first = 0; // column of a wider matrix that the queries begin at
+  uint32_t seed = 1;
+
+  uint32_t step_rows() const { return capacity ? capacity : static_cast<uint32_t>(rows.size()); }
+  uint32_t columns() const { return options.heads * layout.head_dim; }
+  uint32_t stride() const { return (columns() + 31) / 32 * 32; }
+  std::string text() const {
+    return fmt::format("heads {}/{} dim {} {} window {} length {} rows {} position {} sequence {} first {}",
+                       options.heads, layout.kv_heads, layout.head_dim, to_string(layout.type),
+                       options.window, options.length, rows.size(), rows[0].position, rows[0].sequence,
+                       rows[0].first);
+  }
+};
+
+Case make_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim, std::vector<Row> rows,
+               uint32_t window = 0) {
+  Case c;
+  uint32_t capacity = 32, sequences = 1;
+  for (const Row& row : rows) {
+    capacity = std::max(capacity, (row.position + 32) / 32 * 32);
+    sequences = std::max(sequences, row.sequence + 1);
+  }
+  c.layout = {type, sequences, capacity, kv_heads, dim};
+  c.options = {heads, 1 / std::sqrt(static_cast<double>(dim)), window, 0};
+  c.rows = std::move(rows);
+  return c;
+}
+
+// Only what some row of the case may see is written; the rest is not a number. A position's contents depend
+// on nothing but the seed and where it is.
+Cache make_cache(const Case& c) {
+  Cache cache(c.layout);
+  std::vector<float> keys = random_floats(cache.keys.size(), c.seed + 1, c.key_size);
+  std::vector<float> values = random_floats(cache.values.size(), c.seed + 2);
+  for (const Row& row : c.rows) {
+    const uint32_t last = c.options.length ? c.options.length - 1 : row.position;
+    uint32_t first = row.first;
+    if (c.options.window && row.position + 1 > c.options.window) {
+      first = std::max(first, row.position + 1 - c.options.window);
+    }
+    for (uint32_t position = first; position <= last; ++position) {
+      for (uint32_t head = 0; head < c.layout.kv_heads; ++head) {
+        const size_t at = cache.at(row.sequence, head, position);
+        std::copy_n(keys.begin() + at, c.layout.head_dim, cache.keys.begin() + at);
+        std::copy_n(values.begin() + at, c.layout.head_dim, cache.values.begin() + at);
+      }
+    }
+  }
+  return cache;
+}
+
+// The queries of all rows, a row's by its sequence and position.
+std::vector<float> make_queries(const Case& c) {
+  std::vector<float> q;
+  for (const Row& row : c.rows) {
+    const std::vector<float> one = random_floats(c.columns(), c.seed + 100 + row.position * 7 + row.sequence);
+    q.insert(q.end(), one.begin(), one.end());
+  }
+  return q;
+}
+
+// The whole result, the padding and the unused rows too.
+std::vector<float> run(const KernelStyle& style, const Case& c, const Cache& cache,
+                       const std::vector<float>& q) {
+  TestGpu& gpu = TestGpu::get();
+  gpu.clear();
+  const uint32_t rows = c.step_rows();
+  const uint32_t q_stride = c.q_first + c.stride() + 32;
+  std::vector<float> wide(size_t{rows} * q_stride, NAN); // what surrounds the queries must not matter
+  for (size_t row = 0; row < c.rows.size(); ++row) {
+    std::copy_n(q.begin() + row * c.columns(), c.columns(), wide.begin() + row * q_stride + c.q_first);
+  }
+  std::vector<uint32_t> block = {static_cast<uint32_t>(c.rows.size()), 0, 0, 0};
+  for (const Row& row : c.rows) block.insert(block.end(), {row.token, row.position, row.sequence, row.first});
+  block.resize(4 + rows * 8, 0);
+
+  AttentionArgs args;
+  const BufferRef q_buffer = gpu.upload(wide);
+  args.q = {q_buffer.at(c.q_first * 4, q_buffer.bytes - c.q_first * 4), rows, 0, c.columns(), q_stride};
+  args.cache = {c.layout, gpu.upload(cache.packed_keys()), gpu.upload(cache.packed_values())};
+  args.heads = c.options.heads;
+  args.scale = static_cast<float>(c.options.scale);
+  args.window = c.options.window;
+  args.length = c.options.length;
+  args.one_sequence = c.one_sequence;
+  const BufferRef result = gpu.upload(std::vector<float>(size_t{rows} * c.stride(), untouched));
+  args.result = {result, rows, 0, c.columns(), c.stride()};
+  args.step = gpu.upload(block);
+  gpu.run(attention(style, args));
+  return gpu.read<float>(result);
+}
+
+std::vector<float> run(const KernelStyle& style, const Case& c) {
+  return run(style, c, make_cache(c), make_queries(c));
+}
+
+// The result without its padding, which is checked here.
+std::vector<float> without_padding(const Case& c, const std::vector<float>& result) {
+  std::vector<float> columns;
+  for (size_t row = 0; row < c.step_rows(); ++row) {
+    const bool used = row < c.rows.size();
+    for (size_t column = 0; column < c.stride(); ++column) {
+      const float value = result[row * c.stride() + column];
+      if (!used) {
+        REQUIRE(value == untouched);
+      } else if (column < c.columns()) {
+        columns.push_back(value);
+      } else {
+        REQUIRE(value == 0.0f);
+      }
+    }
+  }
+  return columns;
+}
+
+void check(const Case& c, double bound = 2e-6) {
+  const Cache cache = make_cache(c);
+  const std::vector<float> q = make_queries(c);
+  std::vector<float> expected;
+  for (size_t row = 0; row < c.rows.size(); ++row) {
+    const std::vector<float> one =
+        attention_reference::attend(cache, c.options, c.rows[row], q.data() + row * c.columns());
+    expected.insert(expected.end(), one.begin(), one.end());
+  }
+  for (const KernelStyle& style : styles_to_test()) {
+    const std::vector<float> actual = without_padding(c, run(style, c, cache, q));
+    const double error = relative_rms(actual, expected);
+    INFO(c.text(), " lane8 ", style.lane8, " uniform ", style.uniform_loads);
+    CHECK(error <= bound);
+  }
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+constexpr CacheType cache_types[] = {CacheType::f32, CacheType::f16};
+
+} // namespace
+
+TEST_CASE("attention: heads, head sizes and cache types") {
+  const std::pair<uint32_t, uint32_t> heads[] = {{4, 4}, {4, 2}, {4, 1}, {12, 4}, {3, 1}, {7, 7}};
+  for (CacheType type : cache_types) {
+    for (const auto& [all, kv] : heads) {
+      check(make_case(type, all, kv, 32, prefill(1, 100)));
+      check(make_case(type, all, kv, 20, prefill(9, 30)));
+    }
+  }
+  // Each head size is a kernel of its own, whose compilation takes old drivers a second or more.
+  for (uint32_t dim : {16, 18, 24, 64, 80, 96, 128, 256}) {
+    check(make_case(CacheType::f32, 1, 1, dim, prefill(1, 65)));
+    check(make_case(CacheType::f16, 3, 1, dim, prefill(2, 65)));
+    if (dim < 80) check(make_case(CacheType::f16, 2, 2, dim, prefill(5, 33)));
+  }
+  check(make_case(CacheType::f16, 7, 1, 32, prefill(3, 40))); // a group that is not divided evenly
+}
+
+TEST_CASE("attention: positions of a single token") {
+  for (CacheType type : cache_types) {
+    for (uint32_t position : {0, 1, 7, 8, 31, 32, 33, 63, 64, 100, 500}) {
+      check(make_case(type, 6, 2, 32, prefill(1, position)));
+    }
+  }
+}
+
+TEST_CASE("attention: several tokens at once") {
+  for (CacheType type : cache_types) {
+    for (uint32_t count : {1, 2, 7, 8, 9, 33}) {
+      for (uint32_t position : {0, 5, 31, 120}) check(make_case(type, 2, 2, 24, prefill(count, position)));
+      check(make_case(type, 3, 1, 16, prefill(count, 62)));
+    }
+  }
+}
+
+TEST_CASE("attention: padding on the left, and rows that see nothing") {
+  for (CacheType type : cache_types) {
+    for (uint32_t first : {1, 7, 8, 30, 31, 40, 63}) {
+      check(make_case(type, 4, 2, 32, prefill(1, 63, 0, first)));
+      check(make_case(type, 4, 4, 32, prefill(33, 31, 0, first))); // the first rows may see nothing
+    }
+  }
+  Case blind = make_case(CacheType::f16, 4, 2, 32, prefill(3, 4, 0, 20));
+  for (const KernelStyle& style : styles_to_test()) {
+    for (float value : run(style, blind)) REQUIRE(value == 0.0f);
+  }
+}
+
+TEST_CASE("attention: sliding windows") {
+  for (CacheType type : cache_types) {
+    for (uint32_t window : {1, 7, 32, 100}) {
+      check(make_case(type, 4, 2, 32, prefill(1, 0), window));
+      check(make_case(type, 4, 2, 32, prefill(1, 130), window));
+      check(make_case(type, 2, 2, 32, prefill(33, 0), window));
+      check(make_case(type, 2, 2, 32, prefill(33, 90, 0, 70), window));
+    }
+  }
+}
+
+TEST_CASE("attention: all positions before an end, later ones too") {
+  for (CacheType type : cache_types) {
+    Case c = make_case(type, 4, 4, 32, prefill(37, 0, 0, 2));
+    c.options.length = 37;
+    check(c);
+  }
+}
+
+TEST_CASE("attention: sequences, whether or not rows of several were announced") {
+  for (CacheType type : cache_types) {
+    check(make_case(type, 4, 2, 32, prefill(5, 20, 2)));
+    for (bool one_sequence : {false, true}) {
+      Case c =
+          make_case(type, 3, 3, 32,
+                    {{0, 40, 0, 0}, {0, 3, 2, 0}, {0, 77, 1, 9}, {0, 41, 0, 0}, {0, 5, 2, 6}, {0, 4, 2, 0}});
+      c.one_sequence = one_sequence;
+      check(c);
+    }
+  }
+}
+
+TEST_CASE("attention: a view of queries, and rows beyond the count") {
+  for (uint32_t first : {8, 40, 64}) {
+    Case c = make_case(CacheType::f16, 4, 2, 20, prefill(5, 10));
+    c.capacity = 11;
+    c.q_first = first;
+    check(c);
+  }
+}
+
+TEST_CASE("attention: huge scores stay finite") {
+  for (CacheType type : cache_types) {
+    for (float size : {1e4f, type == CacheType::f32 ? 1e30f : 6e4f}) {
+      Case c = make_case(type, 4, 2, 32, prefill(9, 60));
+      c.key_size = size;
+      Cache cache = make_cache(c);
+      if (type == CacheType::f16) {
+        for (float& key : cache.keys) key = std::isnan(key) ? key : std::clamp(key, -65504.0f, 65504.0f);
+      }
+      std::vector<float> q = make_queries(c);
+      if (type == CacheType::f32 && size > 1e20f) {
+        for (float& value : q) value *= 1e10f; // the products overflow
+      }
+      for (const KernelStyle& style : styles_to_test()) {
+        for (float value : without_padding(c, run(style, c, cache, q))) REQUIRE(std::isfinite(value));
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: large scores") {
+  // Scores of hundreds: nearly all the weight on one position, where rounding of a score counts most.
+  Case c = make_case(CacheType::f32, 4, 2, 32, prefill(9, 60));
+  c.key_size = 300;
+  check(c, 1e-4);
+}
+
+TEST_CASE("attention: a token's bits do not depend on its neighbours") {
+  for (CacheType type : cache_types) {
+    for (uint32_t window : {0, 20}) {
+      for (const auto& [heads, kv_heads] : {std::pair<uint32_t, uint32_t>{4, 4}, {12, 4}, {4, 1}}) {
+        for (const KernelStyle& style : styles_to_test()) {
+          Case together = make_case(type, heads, kv_heads, 32, prefill(33, 29, 0, 3), window);
+          const std::vector<float> all = run(style, together);
+          const size_t stride = together.stride();
+          for (uint32_t row : {0, 1, 2, 3, 17, 32}) {
+            Case alone = together;
+            alone.rows = {together.rows[row]};
+            const std::vector<float> one = run(style, alone);
+            INFO(together.text(), " row ", row, " lane8 ", style.lane8, " uniform ", style.uniform_loads);
+            CHECK(same_bits(one, std::span(all).subspan(row * stride, stride)));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: infinities that a row must not see do not reach it") {
+  for (const KernelStyle& style : styles_to_test()) {
+    Case c = make_case(CacheType::f32, 4, 4, 32, prefill(8, 40));
+    Cache cache = make_cache(c);
+    const std::vector<float> q = make_queries(c);
+    const std::vector<float> before = run(style, c, cache, q);
+    for (uint32_t head = 0; head < 4; ++head) {
+      cache.values[cache.at(0, head, 43)] = INFINITY; // seen by the rows from position 43 on
+      cache.keys[cache.at(0, head, 43)] = INFINITY;
+    }
+    const std::vector<float> after = run(style, c, cache, q);
+    CHECK(same_bits(std::span(before).first(3 * c.stride()), std::span(after).first(3 * c.stride())));
+  }
+}

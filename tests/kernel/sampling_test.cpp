@@ -1,0 +1,507 @@
+#include "kernel/sampling.h"
+
+#include <algorithm>
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include "kernel/sampling_reference.h"
+#include "plan/lowering.h"
+#include "shaders/common/step.h"
+#include "support/gpu.h"
+
+using namespace pumice;
+
+namespace {
+
+using Quad = std::array<uint32_t, 4>;
+
+// What one step samples from; output j's logits are logits[j], its row is rows[output_rows[j]].
+struct Batch {
+  std::vector<std::vector<float>> logits;
+  std::vector<SamplingParams> params;           // for each sequence
+  std::vector<std::vector<uint32_t>> histories; // for each sequence
+  std::vector<Quad> rows;                       // token, position, sequence, first
+  std::vector<uint32_t> output_rows;
+  uint32_t capacity = 0;
+  uint32_t produced = 0;
+
+  // A sequence of its own, a row and an output for these logits.
+  void add(std::vector<float> values, const SamplingParams& parameters, std::vector<uint32_t> history = {},
+           uint32_t position = 0) {
+    const uint32_t n = static_cast<uint32_t>(rows.size());
+    logits.push_back(std::move(values));
+    params.push_back(parameters);
+    histories.push_back(std::move(history));
+    rows.push_back({0, position, n, 0});
+    output_rows.push_back(n);
+    capacity = std::max(capacity, n + 1);
+  }
+};
+
+// A batch on the device and the two launches that sample from it.
+struct Sampler {
+  Sampler(const KernelStyle& style, const Batch& batch) : capacity(batch.capacity) {
+    TestGpu& gpu = TestGpu::get();
+    const uint32_t vocabulary = static_cast<uint32_t>(batch.logits[0].size());
+    stride = (vocabulary + 31) / 32 * 32;
+    // What lies behind the last column must not be looked at, whatever it is.
+    std::vector<float> padded(batch.logits.size() * stride, 1e9f);
+    for (size_t j = 0; j < batch.logits.size(); ++j) {
+      std::copy(batch.logits[j].begin(), batch.logits[j].end(),
+                padded.begin() + static_cast<ptrdiff_t>(j * stride));
+    }
+    const uint32_t sequences = static_cast<uint32_t>(batch.params.size());
+    std::vector<SamplingSlot> slots(sequences);
+    SamplingState view(std::as_writable_bytes(std::span(slots)));
+    for (uint32_t s = 0; s < sequences; ++s) {
+      view.set_params(s, batch.params[s]);
+      view.set_tokens(s, batch.histories[s]);
+    }
+    std::vector<Quad> block(1 + 2 * capacity, Quad{77, 77, 77, 77});
+    block[0] = {static_cast<uint32_t>(batch.rows.size()), static_cast<uint32_t>(batch.output_rows.size()),
+                batch.produced, 5};
+    std::copy(batch.rows.begin(), batch.rows.end(), block.begin() + 1);
+    for (size_t j = 0; j < batch.output_rows.size(); ++j) block[1 + capacity + j][0] = batch.output_rows[j];
+
+    SampleArgs args;
+    args.logits = {gpu.upload(padded), static_cast<uint32_t>(batch.logits.size()), ROWS_OUTPUTS, vocabulary,
+                   stride};
+    args.state = state = gpu.upload(slots);
+    args.step = step = gpu.upload(block);
+    args.step_capacity = capacity;
+    args.scratch =
+        gpu.upload(std::vector<uint32_t>(sample_scratch_bytes(style, args.logits) / 4, 0xdeadbeefu));
+    logits = args.logits.buffer;
+    dispatches = pumice::sample(style, args);
+  }
+
+  void run(int times = 1) {
+    std::vector<Dispatch> all;
+    for (int i = 0; i < times; ++i) all.insert(all.end(), dispatches.begin(), dispatches.end());
+    TestGpu::get().run(all);
+  }
+  std::vector<Quad> block() const { return TestGpu::get().read<Quad>(step); }
+  std::vector<SamplingSlot> slots() const { return TestGpu::get().read<SamplingSlot>(state); }
+  std::vector<uint32_t> tokens() const {
+    const std::vector<Quad> quads = block();
+    std::vector<uint32_t> result;
+    for (uint32_t j = 0; j < quads[0][1]; ++j) result.push_back(quads[1 + j][0]);
+    return result;
+  }
+
+  uint32_t capacity, stride;
+  BufferRef logits, state, step;
+  std::array<Dispatch, 2> dispatches;
+};
+
+std::vector<uint32_t> sample_once(const KernelStyle& style, const Batch& batch) {
+  Sampler sampler(style, batch);
+  sampler.run();
+  std::vector<uint32_t> tokens = sampler.tokens();
+  TestGpu::get().clear();
+  return tokens;
+}
+
+std::vector<float> random_logits(uint32_t vocabulary, uint32_t seed, float spread = 3.0f) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0.0f, spread);
+  std::vector<float> values(vocabulary);
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+SamplingParams drawing(uint64_t seed, float temperature = 1.0f) {
+  SamplingParams params;
+  params.temperature = temperature;
+  params.seed = seed;
+  return params;
+}
+
+// Logits that are awkward in one way each.
+std::vector<std::vector<float>> awkward_logits(uint32_t vocabulary) {
+  std::vector<std::vector<float>> all(10, random_logits(vocabulary, vocabulary));
+  for (float& v : all[1]) v = std::round(v / 3.0f); // many ties
+  for (float& v : all[2]) v = -std::abs(v) - 1.0f;
+  for (uint32_t i = 0; i < vocabulary; i += 3) all[3][i] = i % 2 ? NAN : -NAN;
+  for (uint32_t i = 1; i < vocabulary; i += 7) all[4][i] = INFINITY;
+  for (uint32_t i = 0; i < vocabulary; i += 2) all[5][i] = -INFINITY;
+  for (float& v : all[6]) v = -INFINITY;
+  for (float& v : all[7]) v = NAN;
+  for (uint32_t i = 0; i < vocabulary; ++i) all[8][i] = i % 2 ? 0.0f : -0.0f;
+  for (uint32_t i = 0; i < vocabulary; ++i) all[9][i] = i + 1 == vocabulary ? -FLT_MAX : -INFINITY;
+  return all;
+}
+
+std::vector<SamplingParams> filters() {
+  std::vector<SamplingParams> all(11, drawing(0, 0.8f));
+  all[1].top_k = 40;
+  all[2].top_p = 0.9f;
+  all[3].min_p = 0.05f;
+  all[4].top_k = 40, all[4].top_p = 0.95f, all[4].min_p = 0.05f;
+  all[5].top_k = 300, all[5].top_p = 0.5f, all[5].temperature = 2.0f;
+  all[6].top_p = 0.999f, all[6].temperature = 1.5f;
+  all[7].top_p = 0.0f;
+  all[8].top_k = 2, all[8].min_p = 1e-4f, all[8].temperature = 5.0f;
+  all[9].top_p = 0.7f, all[9].min_p = 0.02f;
+  all[10].top_k = 1u << 31, all[10].top_p = 0.9f, all[10].temperature = 0.3f;
+  return all;
+}
+
+// What Sample asks of a plan, and nothing else.
+struct SampleLowering : Lowering {
+  const KernelStyle& style() const override { return chosen; }
+  const Graph& graph() const override { return model; }
+  ActivationRef tensor(TensorId) const override { return {{}, 2, ROWS_OUTPUTS, 1000, 1024}; }
+  Result<PackedWeight> matrix(std::span<const WeightId>, bool) override { return Error{}; }
+  Result<BufferRef> vector(std::span<const WeightId>, bool) override { return Error{}; }
+  Result<BufferRef> constants(const std::string&, std::span<const float>) override { return Error{}; }
+  CacheRef cache(uint32_t) override { return {}; }
+  BufferRef step() const override { return {Space::step, 0, 0, 16 * 9}; }
+  uint32_t step_capacity() const override { return 4; }
+  BufferRef sampling() const override { return {Space::results, 0, 0, SamplingState::bytes(3)}; }
+  BufferRef temporary(uint64_t bytes) override { return {Space::scratch, 0, 256, bytes}; }
+  void emit(Dispatch dispatch) override { emitted.push_back(std::move(dispatch)); }
+
+  KernelStyle chosen;
+  Graph model;
+  std::vector<Dispatch> emitted;
+};
+
+} // namespace
+
+TEST_CASE("greedy choice is the largest logit with the lowest id") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t vocabulary : {1u, 2u, 5u, 31u, 32u, 33u, 1000u, 32000u, 128256u, 262145u}) {
+      CAPTURE(vocabulary);
+      Batch batch;
+      for (const std::vector<float>& logits : awkward_logits(vocabulary)) batch.add(logits, {});
+      const std::vector<uint32_t> tokens = sample_once(style, batch);
+      for (size_t j = 0; j < tokens.size(); ++j) {
+        CAPTURE(j);
+        CHECK(tokens[j] == reference_sample(batch.logits[j], {}, 1).token);
+      }
+    }
+  }
+}
+
+TEST_CASE("drawing copes with any logits") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t vocabulary : {1u, 2u, 5u, 31u, 32u, 33u, 1000u}) {
+      CAPTURE(vocabulary);
+      for (const SamplingParams& filter : filters()) {
+        Batch batch;
+        for (const std::vector<float>& logits : awkward_logits(vocabulary)) batch.add(logits, filter);
+        const std::vector<uint32_t> tokens = sample_once(style, batch);
+        for (size_t j = 0; j < tokens.size(); ++j) {
+          CAPTURE(j);
+          const ReferenceChoice choice = reference_sample(batch.logits[j], filter, 1);
+          CHECK(std::count(choice.allowed.begin(), choice.allowed.end(), tokens[j]) == 1);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a token in the window is penalised once") {
+  SamplingParams params;
+  params.repeat_penalty = 1.5f;
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t vocabulary : {5u, 33u, 1000u, 32000u}) {
+      CAPTURE(vocabulary);
+      Batch batch;
+      for (uint32_t window : {0u, 1u, 2u, 64u, 256u, 1000u}) {
+        std::vector<float> logits = random_logits(vocabulary, window);
+        if (window % 2) {
+          for (float& v : logits) v -= 30.0f;
+        }
+        // The largest ones, some of them again and again, a few that no vocabulary has, the very largest
+        // first.
+        std::vector<uint32_t> order(vocabulary);
+        for (uint32_t i = 0; i < vocabulary; ++i) order[i] = i;
+        std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return logits[a] > logits[b]; });
+        std::vector<uint32_t> history;
+        for (uint32_t i = 0; i < 300; ++i) history.push_back(order[i % std::min(vocabulary, 90u)]);
+        history.insert(history.end(), {vocabulary, 0xffffffffu, order[0], order[0]});
+        params.repeat_window = window;
+        batch.add(logits, params, history);
+      }
+      Sampler sampler(style, batch);
+      sampler.run();
+      const std::vector<uint32_t> tokens = sampler.tokens();
+      const std::vector<float> left = TestGpu::get().read<float>(sampler.logits);
+      for (uint32_t j = 0; j < tokens.size(); ++j) {
+        CAPTURE(j);
+        params = batch.params[j];
+        params.repeat_window = std::min(params.repeat_window, SAMPLING_WINDOW);
+        std::vector<float> logits = batch.logits[j];
+        reference_penalise(logits, params, batch.histories[j]);
+        CHECK(tokens[j] == reference_sample(logits, params, 1).token);
+        CHECK(std::equal(logits.begin(), logits.end(), left.begin() + j * sampler.stride));
+      }
+      TestGpu::get().clear();
+    }
+  }
+}
+
+TEST_CASE("top-k of 1 is the greedy choice") {
+  for (const KernelStyle& style : styles_to_test()) {
+    Batch batch;
+    for (uint32_t seed = 0; seed < 16; ++seed) {
+      SamplingParams params = drawing(seed, 2.0f);
+      params.top_k = 1;
+      batch.add(random_logits(5000, seed), params, {}, seed);
+    }
+    const std::vector<uint32_t> tokens = sample_once(style, batch);
+    for (uint32_t j = 0; j < tokens.size(); ++j) {
+      CHECK(tokens[j] == reference_sample(batch.logits[j], {}, j + 1).token);
+    }
+  }
+}
+
+TEST_CASE("draws are the reference's") {
+  for (const KernelStyle& style : styles_to_test()) {
+    int same = 0, all = 0;
+    for (uint32_t vocabulary : {50u, 1000u, 32000u}) {
+      for (const SamplingParams& filter : filters()) {
+        Batch batch;
+        const uint32_t draws = vocabulary > 1000 ? 4 : 48;
+        for (uint32_t seed = 0; seed < draws; ++seed) {
+          SamplingParams params = filter;
+          params.seed = 0x9e3779b97f4a7c15ull * (seed + 1);
+          batch.add(random_logits(vocabulary, seed), params, {}, 3 * seed);
+        }
+        const std::vector<uint32_t> tokens = sample_once(style, batch);
+        for (size_t j = 0; j < tokens.size(); ++j) {
+          const uint32_t position = batch.rows[j][1] + 1;
+          same += tokens[j] == reference_sample(batch.logits[j], batch.params[j], position).token;
+          ++all;
+          // A limit may fall on the other side of a logit by rounding, but not by more.
+          SamplingParams wider = batch.params[j];
+          wider.top_p += 1e-5f;
+          wider.min_p *= 1.0f - 1e-5f;
+          const ReferenceChoice choice = reference_sample(batch.logits[j], wider, position);
+          CHECK(std::binary_search(choice.allowed.begin(), choice.allowed.end(), tokens[j]));
+        }
+      }
+    }
+    MESSAGE(same << " of " << all << " draws are the reference's");
+    CHECK(same >= 0.99 * all);
+  }
+}
+
+TEST_CASE("tokens are drawn as often as the distribution has it") {
+  const std::vector<float> logits = random_logits(20, 7, 0.8f);
+  const uint32_t rows = 500, runs = 8;
+  std::vector<SamplingParams> cases(3, drawing(0, 1.3f));
+  cases[1].top_k = 7;
+  cases[2].top_p = 0.8f;
+  for (const KernelStyle& style : styles_to_test()) {
+    for (const SamplingParams& filter : cases) {
+      Batch batch;
+      for (uint32_t row = 0; row < rows; ++row) {
+        SamplingParams params = filter;
+        params.seed = row;
+        batch.add(logits, params, {}, 100);
+      }
+      Sampler sampler(style, batch);
+      sampler.run(runs);
+      std::vector<double> counts(logits.size());
+      for (const SamplingSlot& slot : sampler.slots()) {
+        REQUIRE(slot.count == runs);
+        for (uint32_t n = 0; n < runs; ++n) counts.at(slot.tokens[n]) += 1;
+      }
+      TestGpu::get().clear();
+
+      const ReferenceChoice choice = reference_sample(logits, filter, 1);
+      double total = 0, square = 0, seen = 0;
+      for (uint32_t id : choice.allowed) total += std::exp(double{logits[id]} / filter.temperature);
+      for (uint32_t id : choice.allowed) {
+        const double expected = rows * runs * std::exp(double{logits[id]} / filter.temperature) / total;
+        square += (counts[id] - expected) * (counts[id] - expected) / expected;
+        seen += counts[id];
+      }
+      CHECK(seen == rows * runs);
+      // Chi-square has mean d and variance 2d; four deviations are far out in its tail.
+      const double freedom = static_cast<double>(choice.allowed.size()) - 1;
+      MESSAGE("chi-square " << square << " with " << freedom << " degrees of freedom");
+      CHECK(square < freedom + 4 * std::sqrt(2 * freedom));
+    }
+  }
+}
+
+TEST_CASE("a draw depends on seed and position, not on the batch or the style") {
+  const std::vector<float> logits = random_logits(3000, 1);
+  std::vector<uint32_t> first;
+  for (const SamplingParams& filter : filters()) {
+    SamplingParams params = filter;
+    params.seed = 42;
+    Batch alone;
+    alone.add(logits, params, {}, 9);
+    Batch among;
+    for (uint32_t j = 0; j < 5; ++j) among.add(random_logits(3000, 100 + j), drawing(j), {}, j);
+    among.add(logits, params, {}, 9);
+    among.add(random_logits(3000, 99), {}, {}, 9);
+    std::swap(among.output_rows[1], among.output_rows[5]);
+    std::swap(among.logits[1], among.logits[5]);
+    uint32_t expected = 0xffffffffu;
+    for (const KernelStyle& style : styles_to_test()) {
+      const uint32_t token = sample_once(style, alone)[0];
+      if (expected == 0xffffffffu) expected = token;
+      CHECK(token == expected);
+      CHECK(sample_once(style, alone)[0] == expected);
+      CHECK(sample_once(style, among)[1] == expected);
+    }
+    first.push_back(expected);
+  }
+
+  // Other seeds and positions give other draws.
+  Batch batch;
+  for (uint32_t j = 0; j < 20; ++j) batch.add(logits, drawing(j < 10 ? j : 0, 2.0f), {}, j < 10 ? 0 : j);
+  std::vector<uint32_t> tokens = sample_once(TestGpu::get().style, batch);
+  std::sort(tokens.begin(), tokens.end());
+  CHECK(std::unique(tokens.begin(), tokens.end()) - tokens.begin() >= 15);
+}
+
+TEST_CASE("the step block becomes the next step's") {
+  for (const KernelStyle& style : styles_to_test()) {
+    Batch batch;
+    for (uint32_t j = 0; j < 3; ++j) batch.logits.push_back(random_logits(300, j));
+    batch.params.resize(5);
+    batch.histories.resize(5, {1, 2, 3});
+    batch.rows = {{10, 7, 4, 0}, {11, 20, 2, 3}, {12, 21, 2, 3}, {13, 5, 1, 2}};
+    batch.output_rows = {2, 0, 3}; // each is overwritten by another's output
+    batch.capacity = 6;
+    batch.produced = 8;
+    Sampler sampler(style, batch);
+    const std::vector<Quad> before = sampler.block();
+    sampler.run();
+    const std::vector<Quad> after = sampler.block();
+    const std::vector<SamplingSlot> slots = sampler.slots();
+    TestGpu::get().clear();
+
+    std::vector<Quad> expected = before;
+    expected[0] = {3, 3, 9, 5};
+    for (uint32_t j = 0; j < 3; ++j) {
+      const Quad& row = batch.rows[batch.output_rows[j]];
+      const uint32_t token = reference_sample(batch.logits[j], {}, 0).token;
+      expected[1 + j] = {token, row[1] + 1, row[2], row[3]};
+      expected[1 + 6 + j] = {j, 0, 0, 0};
+      CHECK(slots[row[2]].count == 4);
+      CHECK(slots[row[2]].tokens[3] == token);
+    }
+    CHECK(after == expected);
+    CHECK(slots[0].count == 3);
+    CHECK(slots[3].count == 3);
+  }
+}
+
+TEST_CASE("without outputs nothing is touched") {
+  for (const KernelStyle& style : styles_to_test()) {
+    Batch batch;
+    SamplingParams params = drawing(1);
+    params.repeat_penalty = 2.0f;
+    for (uint32_t j = 0; j < 3; ++j) batch.add(random_logits(300, j), params, {1, 2, 3});
+    batch.output_rows.clear();
+    Sampler sampler(style, batch);
+    TestGpu& gpu = TestGpu::get();
+    const std::vector<std::vector<std::byte>> before = {gpu.read<std::byte>(sampler.step),
+                                                        gpu.read<std::byte>(sampler.state),
+                                                        gpu.read<std::byte>(sampler.logits)};
+    sampler.run(2);
+    CHECK(gpu.read<std::byte>(sampler.step) == before[0]);
+    CHECK(gpu.read<std::byte>(sampler.state) == before[1]);
+    CHECK(gpu.read<std::byte>(sampler.logits) == before[2]);
+    gpu.clear();
+  }
+}
+
+TEST_CASE("steps follow each other without the host") {
+  const uint32_t steps = 5;
+  for (const KernelStyle& style : styles_to_test()) {
+    Batch batch;
+    for (uint32_t j = 0; j < 4; ++j) {
+      SamplingParams params = drawing(j, j == 0 ? 0.0f : 0.9f);
+      params.repeat_penalty = 1.3f;
+      params.repeat_window = 3 + j;
+      params.top_k = 10 * j;
+      // Two that go round the ring's end, one of them with its window across it.
+      std::vector<uint32_t> history(j < 2 ? 6 : SAMPLING_RING - 5 + 3 * j);
+      for (uint32_t i = 0; i < history.size(); ++i) history[i] = i * 7 % 500;
+      batch.add(random_logits(500, j), params, history, 50 * j);
+    }
+    Sampler sampler(style, batch);
+    sampler.run(static_cast<int>(steps));
+    const std::vector<Quad> block = sampler.block();
+    std::vector<SamplingSlot> slots = sampler.slots();
+    TestGpu::get().clear();
+    const SamplingState state(std::as_writable_bytes(std::span(slots)));
+
+    CHECK(block[0] == Quad{4, 4, steps, 5});
+    for (uint32_t j = 0; j < 4; ++j) {
+      CAPTURE(j);
+      std::vector<uint32_t>& history = batch.histories[j];
+      REQUIRE(state.count(j) == history.size() + steps);
+      for (uint32_t n = 1; n <= steps; ++n) {
+        // Nothing writes fresh logits here, so penalties add up.
+        reference_penalise(batch.logits[j], batch.params[j], history);
+        const uint32_t token = reference_sample(batch.logits[j], batch.params[j], 50 * j + n).token;
+        CHECK(state.token(j, static_cast<uint32_t>(history.size())) == token);
+        history.push_back(token);
+      }
+      CHECK(block[1 + j] == Quad{history.back(), 50 * j + steps, j, 0});
+      for (uint32_t n = state.count(j) - std::min(state.count(j), 4000u); n < state.count(j); ++n) {
+        REQUIRE(state.token(j, n) == history[n]);
+      }
+    }
+  }
+}
+
+TEST_CASE("parameters out of range are brought into it") {
+  std::vector<SamplingSlot> slots(2);
+  SamplingState state(std::as_writable_bytes(std::span(slots)));
+  CHECK(state.sequences() == 2);
+  SamplingParams params;
+  params.temperature = NAN;
+  params.top_p = NAN;
+  params.min_p = 7.0f;
+  params.repeat_penalty = 0.0f;
+  params.repeat_window = 100000;
+  params.seed = 0x123456789abcdef0;
+  state.set_params(1, params);
+  CHECK(slots[1].temperature == 0.0f);
+  CHECK(slots[1].top_p == 1.0f);
+  CHECK(slots[1].log_min_p == 0.0f);
+  CHECK(std::isfinite(slots[1].inverse_repeat_penalty));
+  CHECK(slots[1].repeat_window == SAMPLING_WINDOW);
+  CHECK(slots[1].seed_low == 0x9abcdef0);
+  CHECK(slots[1].seed_high == 0x12345678);
+  params.temperature = 1e-30f;
+  state.set_params(1, params);
+  CHECK(std::isfinite(slots[1].inverse_temperature));
+
+  state.set_tokens(0, std::vector<uint32_t>{4, 5});
+  state.append(0, 6);
+  state.copy_tokens(0, 1);
+  CHECK(state.count(1) == 3);
+  CHECK(state.token(1, 2) == 6);
+}
+
+TEST_CASE("sampling is a node of the graph and two launches of a plan") {
+  SampleLowering lowering;
+  const TensorId logits = lowering.model.add_tensor({"logits", RowKind::outputs, 1000});
+  const TensorId token = sample(lowering.model, "token", logits);
+  CHECK(lowering.model.tensor(token).rows == RowKind::outputs);
+  const Node& node = lowering.model.nodes().back();
+  CHECK(node.operation->name() == "sample");
+  CHECK(node.operation->lower(lowering, node).ok());
+  REQUIRE(lowering.emitted.size() == 2);
+  CHECK(lowering.emitted[0].kernel == "sample_scan");
+  CHECK(lowering.emitted[1].kernel == "sample_pick");
+  SampleParams params;
+  std::memcpy(&params, lowering.emitted[1].params.data(), sizeof(params));
+  CHECK(params.vocabulary == 1000);
+  CHECK(params.stride == 1024);
+  CHECK(params.sequences == 3);
+  CHECK(params.capacity == 4);
+}

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "text/tokenizer.h"
+
+namespace pumice::command {
+
+// The text of tokens that go on from a prompt, whole characters only: what decoding everything adds to
+// decoding the prompt. A tokenizer may drop a space at the start of a text, which the continuation is not.
+class ContinuedText {
+public:
+  ContinuedText(std::shared_ptr<const Tokenizer> tokenizer, std::span<const uint32_t> prompt)
+      : decoder_(tokenizer) {
+    size_t decoded = 0;
+    for (uint32_t id : prompt) decoded += decoder_.push(id).size();
+    const size_t whole = tokenizer->decode(prompt, false).size();
+    skip_ = whole > decoded ? whole - decoded : 0; // what the decoder still holds of the prompt
+  }
+
+  std::string push(uint32_t id) { return without_prompt(decoder_.push(id)); }
+  std::string flush() { return without_prompt(decoder_.flush()); }
+
+private:
+  std::string without_prompt(std::string text) {
+    const size_t cut = std::min(skip_, text.size());
+    skip_ -= cut;
+    return text.substr(cut);
+  }
+
+  StreamDecoder decoder_;
+  size_t skip_ = 0;
+};
+
+} // namespace pumice::command

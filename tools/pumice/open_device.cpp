@@ -1,0 +1,109 @@
+#include "open_device.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+std::atomic<uint64_t> messages_seen = 0;
+
+std::filesystem::path default_cache_folder() {
+  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder) {
+    return std::filesystem::path(folder) / "pumice";
+  }
+  if (const char* home = std::getenv("HOME"); home && *home)
+    return std::filesystem::path(home) / ".cache" / "pumice";
+  return {};
+}
+
+// Whether a folder is there, or can be made, and takes a file.
+Status check_writable(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) {
+    const std::filesystem::path trial = folder / fmt::format(".trial-{}", std::random_device()());
+    if (!(std::ofstream(trial) << "x").flush()) error = std::make_error_code(std::errc::permission_denied);
+    std::error_code ignored;
+    std::filesystem::remove(trial, ignored);
+  }
+  if (!error) return {};
+  return Error{Code::io,
+               fmt::format("{}: the cache folder cannot be written ({}): expected a folder that can; "
+                           "choose another with --cache, or give --no-cache",
+                           folder.string(), error.message())};
+}
+
+Status choose_cache(const DeviceOptions& options, OpenedDevice& opened) {
+  if (options.no_cache) return {};
+  opened.cache_was_asked_for = !options.cache.empty();
+  opened.cache = opened.cache_was_asked_for ? std::filesystem::path(options.cache) : default_cache_folder();
+  if (opened.cache.empty()) return {};
+  Status status = check_writable(opened.cache);
+  if (status.ok() || opened.cache_was_asked_for) return status;
+  print_note(status.error().text());
+  opened.cache.clear();
+  return {};
+}
+
+bool has_gpu(const Instance& instance) {
+  for (const Capabilities& device : instance.devices()) {
+    if (device.usable() && !device.is_cpu()) return true;
+  }
+  return false;
+}
+
+} // namespace
+
+uint64_t validation_messages() {
+  return messages_seen;
+}
+
+Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options) {
+  InstanceOptions instance;
+  instance.loader = options.loader;
+  instance.validate = options.validate;
+  instance.validation_log = [](const std::string& message) {
+    ++messages_seen;
+    print_note("validation: " + message);
+  };
+  return Instance::create(std::move(instance));
+}
+
+Result<OpenedDevice> open_device(const DeviceOptions& options) {
+  OpenedDevice opened;
+  PUMICE_CHECK(choose_cache(options, opened));
+  PUMICE_TRY(std::shared_ptr<Instance> instance, create_instance(options));
+  PUMICE_TRY(Capabilities chosen, instance->choose(options.device));
+  if (chosen.is_cpu() && !has_gpu(*instance)) {
+    print_note(fmt::format("no GPU found; using the CPU device {} ({} {})", chosen.name, chosen.driver,
+                           chosen.driver_version));
+  }
+  PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache));
+  return opened;
+}
+
+std::string OpenedDevice::driver() const {
+  return fmt::format("{} {}", capabilities().driver, capabilities().driver_version);
+}
+
+Status OpenedDevice::save_pipelines() const {
+  Status status = context.pipelines->save();
+  if (status.ok() || cache_was_asked_for) return status;
+  print_note(status.error().text());
+  return {};
+}
+
+Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device) {
+  ProgressBar bar("loading the model");
+  return Model::load(std::move(file), device.context, bar.callback());
+}
+
+} // namespace pumice::command

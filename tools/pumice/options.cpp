@@ -1,0 +1,96 @@
+#include "options.h"
+
+#include <algorithm>
+#include <random>
+
+#include "shaders/sampling/sampling.params.h"
+
+namespace pumice::command {
+
+void add_loader_options(CLI::App& app, DeviceOptions& options) {
+  app.add_option("--vulkan-loader", options.loader, "Vulkan loader library to open (default: the system's)")
+      ->type_name("FILE")
+      ->group("Device");
+  app.add_flag("--validate", options.validate,
+               "Run under the Vulkan validation layers; exit status 1 if they report anything")
+      ->group("Device");
+}
+
+void add_device_options(CLI::App& app, DeviceOptions& options) {
+  app.add_option(
+         "--device", options.device,
+         "Device: its index, a part of its name, or its UUID (default: the best one; see 'pumice devices')")
+      ->type_name("WISH")
+      ->group("Device");
+  CLI::Option* cache =
+      app.add_option(
+             "--cache", options.cache,
+             "Folder that keeps compiled pipelines (default: $XDG_CACHE_HOME/pumice or ~/.cache/pumice)")
+          ->type_name("DIR")
+          ->group("Device");
+  app.add_flag("--no-cache", options.no_cache, "Keep no compiled pipelines")
+      ->group("Device")
+      ->excludes(cache);
+  add_loader_options(app, options);
+}
+
+void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default) {
+  options.kv = kv_default;
+  app.add_option("--context", options.context,
+                 "Tokens that the session has room for (default: the model's own, up to " +
+                     std::to_string(default_context) + ")")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1u << 24))
+      ->group("Memory");
+  app.add_option("--chunk", options.chunk, "Most prompt tokens in one step")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 65536u))
+      ->capture_default_str()
+      ->group("Memory");
+  app.add_option("--kv", options.kv, "Type of cached keys and values: f32 or f16")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"f32", "f16"}))
+      ->capture_default_str()
+      ->group("Memory");
+}
+
+SessionSize session_size(const SizeOptions& options, const DecoderShape& shape) {
+  SessionSize size;
+  size.context = options.context ? options.context : std::min(shape.context, default_context);
+  size.chunk = options.chunk;
+  size.cache = options.kv == "f32" ? CacheType::f32 : CacheType::f16;
+  return size;
+}
+
+void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults) {
+  SamplingParams& params = options.params = defaults;
+  const auto option = [&](const char* name, auto& value, const char* help, auto low, auto high,
+                          const char* type) {
+    app.add_option(name, value, help)
+        ->type_name(type)
+        ->check(CLI::Range(low, high))
+        ->capture_default_str()
+        ->group("Sampling");
+  };
+  option("--temp", params.temperature, "Temperature; 0 always takes the likeliest token", 0.0f, 1000.0f, "T");
+  option("--top-k", params.top_k, "Draw from the K likeliest tokens; 0 switches it off", 0u, 1u << 30, "K");
+  option("--top-p", params.top_p, "Draw from the fewest tokens with this share of the probability; 1 is off",
+         0.0f, 1.0f, "P");
+  option("--min-p", params.min_p, "Drop tokens less than P times as likely as the likeliest; 0 is off", 0.0f,
+         1.0f, "P");
+  option("--repeat-penalty", params.repeat_penalty, "Divides the scores of recent tokens; 1 is off", 0.01f,
+         100.0f, "X");
+  option("--repeat-window", params.repeat_window, "How many tokens count as recent", 0u,
+         static_cast<uint32_t>(SAMPLING_WINDOW), "N");
+  app.add_option("--seed", options.seed, "Seed of the random draws (default: random)")
+      ->type_name("N")
+      ->group("Sampling");
+}
+
+SamplingParams SamplingOptions::resolved() const {
+  SamplingParams result = params;
+  result.seed = seed ? *seed : std::random_device()();
+  return result;
+}
+
+} // namespace pumice::command

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "kernel/sampling.h"
+#include "models/architecture.h"
+#include "session/memory_plan.h"
+
+// Options that several subcommands share, each with its group in the help.
+namespace pumice::command {
+
+struct DeviceOptions {
+  std::string device; // an index, a part of a name, or a UUID
+  std::string cache;  // empty: the user's cache folder
+  bool no_cache = false;
+  std::string loader;
+  bool validate = false;
+};
+void add_device_options(CLI::App& app, DeviceOptions& options);
+// Those without which an instance cannot be made: --vulkan-loader and --validate.
+void add_loader_options(CLI::App& app, DeviceOptions& options);
+
+struct SizeOptions {
+  uint32_t context = 0; // 0: the model's own, up to default_context
+  uint32_t chunk = 128;
+  std::string kv = "f16";
+};
+inline constexpr uint32_t default_context = 4096;
+void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default);
+// What the options ask for, with the context filled in from the model.
+SessionSize session_size(const SizeOptions& options, const DecoderShape& shape);
+
+struct SamplingOptions {
+  SamplingParams params;
+  std::optional<uint64_t> seed;
+
+  SamplingParams resolved() const; // with a random seed where none was given
+};
+void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults);
+
+// The last lines of a subcommand's help.
+inline std::string example(const std::string& lines) {
+  return "Example:\n  " + lines;
+}
+
+} // namespace pumice::command

@@ -1,0 +1,117 @@
+#include "prompt.h"
+
+#include <charconv>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "text/unicode.h"
+
+namespace pumice::command {
+
+Result<std::string> read_standard_input() {
+  std::string text;
+  char part[65536];
+  while (const size_t count = std::fread(part, 1, sizeof(part), stdin)) text.append(part, count);
+  if (std::ferror(stdin)) return Error{Code::io, "standard input: it could not be read"};
+  return text;
+}
+
+Status check_utf8(std::string_view text, const std::string& source) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const text::Utf8Head head = text::utf8_head(text.substr(at));
+    if (head.kind != text::Utf8::whole) {
+      return Error{Code::invalid_argument,
+                   fmt::format("{}: expected UTF-8; found the byte 0x{:02X} at offset {}, "
+                               "which begins no character",
+                               source, static_cast<uint8_t>(text[at]), at)};
+    }
+    at += head.length;
+  }
+  return {};
+}
+
+Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::string& source) {
+  std::vector<uint32_t> ids;
+  const char *at = text.data(), *end = at + text.size();
+  while (at < end) {
+    uint32_t id = 0;
+    const auto [rest, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || (rest < end && *rest != ',') || rest + 1 == end) {
+      return Error{
+          Code::invalid_argument,
+          fmt::format("{}: expected whole numbers with commas between them, such as 1,403,407; found '{}'",
+                      source, text)};
+    }
+    ids.push_back(id);
+    at = rest + 1;
+  }
+  return ids;
+}
+
+Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source) {
+  if (ids.empty()) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: the prompt is empty: expected at least one token", source)};
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < vocabulary) continue;
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: token {} is not in the vocabulary: expected 0 to {}; found {}", source, i,
+                             vocabulary - 1, ids[i])};
+  }
+  return {};
+}
+
+Status check_fits(size_t count, uint32_t context, const std::string& source) {
+  if (count < context) return {};
+  return Error{
+      Code::invalid_argument,
+      fmt::format(
+          "{}: {} tokens do not fit the context of {}: expected at most {}, which leaves room for one",
+          source, count, context, context - 1)};
+}
+
+Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
+                                            const std::string& source) {
+  if (text.empty())
+    return Error{Code::invalid_argument, fmt::format("{}: the prompt is empty: expected text", source)};
+  PUMICE_CHECK(check_utf8(text, source));
+  return tokenizer.encode(text, true);
+}
+
+Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name) {
+  IdTable table;
+  table.source = fmt::format("{}: tensor '{}'", path, name);
+  const SafetensorsFile::Entry* entry = file.find(name);
+  if (!entry) {
+    std::string found;
+    for (const SafetensorsFile::Entry& each : file.entries) found += (found.empty() ? "" : ", ") + each.name;
+    return Error{Code::not_found,
+                 fmt::format("{}: expected whole numbers of shape [batch, tokens]; the file has no "
+                             "tensor of that name, only {}",
+                             table.source, found.empty() ? "none at all" : found)};
+  }
+  if (entry->shape.empty() || entry->shape.size() > 2) {
+    return Error{Code::invalid_file, fmt::format("{}: expected the shape [batch, tokens]; found [{}]",
+                                                 table.source, fmt::join(entry->shape, ", "))};
+  }
+  table.rows = entry->shape.size() == 2 ? entry->shape[0] : 1;
+  table.columns = entry->shape.back();
+  if (table.rows == 0 || table.columns == 0) {
+    return Error{Code::invalid_file,
+                 fmt::format("{}: it is empty: expected at least one token; found the shape [{}]",
+                             table.source, fmt::join(entry->shape, ", "))};
+  }
+  Result<std::vector<int64_t>> values = SafetensorsFile::integers(*entry);
+  if (!values.ok()) {
+    return Error{values.error().code,
+                 fmt::format("{}: expected whole numbers (I64); found {}", table.source, entry->dtype)};
+  }
+  table.values = *std::move(values);
+  return table;
+}
+
+} // namespace pumice::command

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "io/safetensors.h"
+#include "text/tokenizer.h"
+
+// What a subcommand is given to work on, read and checked. Errors name where it came from, what was expected
+// and what was found.
+namespace pumice::command {
+
+// All of standard input.
+Result<std::string> read_standard_input();
+Status check_utf8(std::string_view text, const std::string& source);
+
+// "1,403,407".
+Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::string& source);
+Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source);
+// Room for a prompt of `count` tokens and one more.
+Status check_fits(size_t count, uint32_t context, const std::string& source);
+
+// The ids of a prompt that is not empty and is UTF-8.
+Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
+                                            const std::string& source);
+
+// A tensor of whole numbers, [rows, columns]; one of one dimension counts as a single row.
+struct IdTable {
+  std::string source; // "FILE: tensor 'NAME'"
+  uint64_t rows = 0;
+  uint64_t columns = 0;
+  std::vector<int64_t> values;
+};
+Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name);
+
+} // namespace pumice::command

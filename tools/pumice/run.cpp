@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "continuation.h"
+#include "open_device.h"
+#include "options.h"
+#include "prompt.h"
+#include "session/session.h"
+#include "session/vocabulary.h"
+#include "stop_strings.h"
+#include "subcommand.h"
+#include "terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct RunOptions {
+  std::string model;
+  std::string prompt;
+  CLI::Option* prompt_option = nullptr; // told apart from an empty prompt
+  uint32_t count = 0;                   // 0: until the text or the context ends
+  std::vector<std::string> stops;
+  bool ignore_end = false;
+  DeviceOptions device;
+  SizeOptions size;
+  SamplingOptions sampling;
+};
+
+struct Prompt {
+  std::string source = "the prompt";
+  std::string text;
+  std::vector<uint32_t> ids;
+};
+
+// Whether a pipe or a file waits at standard input, rather than a terminal or /dev/null.
+bool input_is_given() {
+  struct stat info = {};
+  return fstat(STDIN_FILENO, &info) == 0 && !S_ISCHR(info.st_mode);
+}
+
+Result<Prompt> read_prompt(const RunOptions& options, const Tokenizer& tokenizer) {
+  Prompt prompt;
+  const bool given = options.prompt_option->count() > 0;
+  if (given && options.prompt != "-") {
+    prompt.text = options.prompt;
+  } else if (given || input_is_given()) {
+    prompt.source = "standard input";
+    PUMICE_TRY(prompt.text, read_standard_input());
+  } else { // from nothing: the token that begins a text
+    prompt.ids = tokenizer.encode("", true);
+    if (prompt.ids.empty() && tokenizer.bos()) prompt.ids = {*tokenizer.bos()};
+    if (!prompt.ids.empty()) return prompt;
+  }
+  PUMICE_TRY(prompt.ids, encode_prompt(tokenizer, prompt.text, prompt.source));
+  return prompt;
+}
+
+// What the closing line tells.
+struct Figures {
+  uint32_t tokens = 0;
+  double prefill_seconds = 0;     // to the first token
+  double first_token_seconds = 0; // the same, from the program's start
+  double decode_seconds = 0;      // from the first token to the last
+};
+
+// Streams tokens until something ends the text.
+Status stream(Session& session, const RunOptions& options, std::span<const uint32_t> ends, ContinuedText text,
+              const Stopwatch& program, const Stopwatch& prefill, Figures& figures) {
+  StopStrings stops(options.stops);
+  std::optional<Stopwatch> decoding;
+  while (!session.full() && !stops.found() && !interrupted()) {
+    if (options.count > 0 && figures.tokens == options.count) break;
+    PUMICE_TRY(uint32_t token, session.next());
+    ++figures.tokens;
+    if (!decoding) {
+      figures.prefill_seconds = prefill.seconds();
+      figures.first_token_seconds = program.seconds();
+      decoding.emplace();
+    } else {
+      figures.decode_seconds = decoding->seconds();
+    }
+    if (!options.ignore_end && std::find(ends.begin(), ends.end(), token) != ends.end()) break;
+    if (const std::string shown = stops.push(text.push(token)); !shown.empty()) print_result(shown);
+  }
+  std::string rest = stops.push(text.flush());
+  rest += stops.flush();
+  print_result(rest + "\n");
+  return {};
+}
+
+void print_figures(const OpenedDevice& device, const Session& session, size_t prompt_tokens,
+                   const Figures& figures, uint64_t seed) {
+  const auto rate = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
+  const double steps = static_cast<double>(std::max<uint64_t>(session.decode_steps(), 1));
+  fmt::print(
+      stderr,
+      "\n{} ({}), seed {}\n"
+      "prompt {} tokens, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; first token after {:.3f} s, "
+      "{:.3f} s from the start; host {:.1f} µs per decode step\n",
+      device.name(), device.driver(), seed, prompt_tokens,
+      rate(static_cast<double>(prompt_tokens), figures.prefill_seconds), figures.tokens,
+      rate(figures.tokens - 1.0, figures.decode_seconds), figures.prefill_seconds,
+      figures.first_token_seconds, session.host_seconds() / steps * 1e6);
+}
+
+Status run(const RunOptions& options) {
+  const Stopwatch program;
+  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
+  PUMICE_TRY(Prompt prompt, read_prompt(options, *tokenizer));
+  SessionOptions session_options;
+  session_options.size = session_size(options.size, definition->shape());
+  PUMICE_CHECK(check_ids(prompt.ids, definition->shape().vocabulary, prompt.source));
+  PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
+
+  PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device));
+  PUMICE_TRY(std::unique_ptr<Session> session, Session::create(model, session_options));
+  const SamplingParams sampling = options.sampling.resolved();
+  if (stdout_is_terminal()) {
+    print_result("\033[2m" + prompt.text + "\033[0m");
+  } else {
+    print_result(prompt.text);
+  }
+
+  const Stopwatch prefill;
+  {
+    ProgressBar bar("reading the prompt");
+    // A bar over a prompt of one step would only flicker; the callback also makes prefill wait.
+    const bool worth_it = prompt.ids.size() > session_options.size.chunk;
+    PUMICE_CHECK(session->prefill(prompt.ids, sampling, worth_it ? bar.callback() : Progress()));
+  }
+  const std::vector<uint32_t> ends = end_tokens(model->file(), tokenizer.get());
+  Figures figures;
+  PUMICE_CHECK(
+      stream(*session, options, ends, ContinuedText(tokenizer, prompt.ids), program, prefill, figures));
+  print_figures(device, *session, prompt.ids.size(), figures, sampling.seed);
+  PUMICE_CHECK(device.save_pipelines());
+  if (interrupted()) return interruption();
+  return {};
+}
+
+} // namespace
+
+Subcommand add_run(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("run", "Continue a text, as it is written");
+  auto options = std::make_shared<RunOptions>();
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
+  options->prompt_option = sub->add_option(
+      "PROMPT", options->prompt,
+      "Text to go on from; '-' reads standard input, as does none where that is a pipe or a file");
+  sub->add_option("-n,--count", options->count,
+                  "Most tokens to write (default: until the text or the context ends)")
+      ->type_name("N")
+      ->group("Text");
+  sub->add_option("--stop", options->stops, "End the text before any of these")
+      ->type_name("STRING")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Text");
+  sub->add_flag("--ignore-eos", options->ignore_end, "Go on after tokens that end a text")->group("Text");
+  SamplingParams defaults;
+  defaults.temperature = 0.8f;
+  defaults.top_k = 40;
+  defaults.top_p = 0.95f;
+  defaults.min_p = 0.05f;
+  add_sampling_options(*sub, options->sampling, defaults);
+  add_size_options(*sub, options->size, "f16");
+  add_device_options(*sub, options->device);
+  sub->footer(example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\" -n 200 --seed 7"));
+  return {sub, [options] { return run(*options); }};
+}
+
+} // namespace pumice::command

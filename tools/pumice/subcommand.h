@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.h"
+
+namespace pumice::command {
+
+// A subcommand: its options, and what runs once they have been read.
+struct Subcommand {
+  CLI::App* app = nullptr;
+  std::function<Status()> run;
+};
+
+// One file each.
+Subcommand add_run(CLI::App& app);
+Subcommand add_eval(CLI::App& app);
+Subcommand add_generate(CLI::App& app);
+Subcommand add_tokenize(CLI::App& app);
+Subcommand add_inspect(CLI::App& app);
+Subcommand add_devices(CLI::App& app);
+Subcommand add_bench(CLI::App& app);
+
+} // namespace pumice::command

@@ -1,0 +1,87 @@
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "json_output.h"
+#include "prompt.h"
+#include "session/vocabulary.h"
+#include "subcommand.h"
+#include "terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct TokenizeOptions {
+  std::string source;
+  CLI::Option* ids = nullptr;
+  bool no_special = false;
+  bool json = false;
+};
+
+bool is_gguf(const std::filesystem::path& path) {
+  if (path.extension() == ".gguf") return true;
+  Result<MappedFile> file = MappedFile::open(path);
+  return file.ok() && file->bytes().size() >= 4 && std::memcmp(file->bytes().data(), "GGUF", 4) == 0;
+}
+
+Result<std::shared_ptr<const Tokenizer>> open_tokenizer(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return Tokenizer::load(path / "tokenizer.json");
+  if (!is_gguf(path)) return Tokenizer::load(path);
+  PUMICE_TRY(ModelFile file, ModelFile::open(path));
+  return load_tokenizer(file);
+}
+
+Status decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
+  PUMICE_TRY(std::vector<uint32_t> ids, parse_ids(options.ids->as<std::string>(), "--ids"));
+  for (uint32_t id : ids) {
+    if (id < tokenizer.vocabulary_size()) continue;
+    return Error{Code::invalid_argument,
+                 fmt::format("--ids: {} is not in the vocabulary of {}: expected 0 to {}", id, options.source,
+                             tokenizer.vocabulary_size() - 1)};
+  }
+  const std::string text = tokenizer.decode(ids, !options.no_special);
+  if (options.json) {
+    print_json({{"ids", ids}, {"decoded", text}});
+  } else {
+    print_result(text + "\n");
+  }
+  return {};
+}
+
+Status tokenize(const TokenizeOptions& options) {
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, open_tokenizer(options.source));
+  if (options.ids->count()) return decode(*tokenizer, options);
+  PUMICE_TRY(std::string text, read_standard_input());
+  PUMICE_CHECK(check_utf8(text, "standard input"));
+  const std::vector<uint32_t> ids = tokenizer->encode(text, !options.no_special);
+  if (!options.json) {
+    print_result(fmt::format("{}\n", fmt::join(ids, ",")));
+    return {};
+  }
+  // Of the text's own tokens, so that it can be held against the text.
+  print_json({{"ids", ids}, {"decoded", tokenizer->decode(tokenizer->encode(text, false), true)}});
+  return {};
+}
+
+} // namespace
+
+Subcommand add_tokenize(CLI::App& app) {
+  CLI::App* sub =
+      app.add_subcommand("tokenize", "Turn the text on standard input into token ids, or ids into text");
+  auto options = std::make_shared<TokenizeOptions>();
+  sub->add_option("MODEL_OR_TOKENIZER", options->source,
+                  "A tokenizer.json, a folder with one, or a GGUF file")
+      ->required();
+  options->ids = sub->add_option("--ids", "Decode these ids instead of reading text")->type_name("ID,...");
+  sub->add_flag("--no-special", options->no_special,
+                "Add no special tokens around the text; when decoding, leave them out");
+  sub->add_flag("--json", options->json,
+                "Print one JSON object: ids, and decoded, the text that they stand for");
+  sub->footer(example("printf 'Once upon a time' | pumice tokenize model.gguf --json"));
+  return {sub, [options] { return tokenize(*options); }};
+}
+
+} // namespace pumice::command
