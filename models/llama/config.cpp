@@ -137,9 +137,10 @@ Status check(const LlamaConfig& config, const ModelFile& file) {
         field("llama.attention.head_count_kv", "num_key_value_heads"),
         fmt::format("expected a divisor of the {} heads; found {}", config.heads, config.kv_heads));
   }
-  if (config.head_dim < 1 || config.head_dim > largest_head) {
-    return fields.error(field("llama.attention.key_length", "head_dim"),
-                        fmt::format("expected 1 to {}; found {}", largest_head, config.head_dim));
+  if (config.head_dim < 4 || config.head_dim > largest_head || config.head_dim % 4) {
+    return fields.error(
+        field("llama.attention.key_length", "head_dim"),
+        fmt::format("expected a multiple of 4 up to {}; found {}", largest_head, config.head_dim));
   }
   if (config.rotary.dim % 2 || config.rotary.dim > config.head_dim) {
     return fields.error(

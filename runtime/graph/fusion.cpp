@@ -5,6 +5,7 @@
 
 #include "kernel/elementwise.h"
 #include "kernel/linear.h"
+#include "kernel/weight_packing.h"
 
 namespace pumice {
 
@@ -138,7 +139,7 @@ void merge_siblings(Graph& graph, std::vector<Node>& nodes) {
       Tensor& part = graph.tensor(nodes[member].output);
       graph.tensor(base).name += (columns ? "+" : "") + part.name;
       part.view = View{base, columns};
-      columns += (part.columns + 7) / 8 * 8;
+      columns += (part.columns + merged_columns - 1) / merged_columns * merged_columns;
       weights.push_back(nodes[member].weights[0]);
       if (merged.bias) biases.push_back(nodes[member].weights[1]);
       if (member != i) dead.insert(member);

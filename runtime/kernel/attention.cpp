@@ -45,9 +45,10 @@ Dispatch attention(const KernelStyle& style, const AttentionArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = std::string(style.lane8 ? "attention.lane8." : "attention.") + to_string(layout.type);
   dispatch.constants = {style.lane8 ? 8 : style.workgroup, layout.head_dim, shape.heads, shape.tokens};
-  // Compilers that know uniform loads (Mesa 26's) make twice as fast a kernel of unrolled loops. Older ones
-  // make a slower one of them, and take seconds for it.
-  if (style.lane8) dispatch.constants.push_back(style.uniform_loads ? 1 : 0);
+  // Compilers that know uniform loads (Mesa 26's) make up to twice as fast a kernel of unrolled loops, as
+  // long as its code stays small. Older ones make a slower one of them, and take seconds for it.
+  const bool unroll = style.uniform_loads && shape.heads * shape.tokens * layout.head_dim <= 256;
+  if (style.lane8) dispatch.constants.push_back(unroll ? 1 : 0);
 
   // Queries may be a view that begins anywhere.
   BufferRef q = args.q.buffer;

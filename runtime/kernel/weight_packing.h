@@ -23,6 +23,10 @@ struct TileSource {
   uint32_t rows = 0;
 };
 
+// In a product of several matrices, each one's result begins at a multiple of this many columns, which is
+// where any device can begin a binding (256 bytes).
+constexpr uint32_t merged_columns = 64;
+
 struct PackedFormat {
   TensorType type = TensorType::f32;
   uint32_t columns = 0;

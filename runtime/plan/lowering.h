@@ -22,12 +22,13 @@ public:
   virtual const Graph& graph() const = 0;
   virtual ActivationRef tensor(TensorId id) const = 0;
 
-  // The matrix that the weights' rows make one after the other ([rows, columns] each, of one type, with the
-  // rows of each padded to whole tiles), or with `alternating` tiles of two matrices of one shape. Packed
-  // once, whoever asks.
+  // The matrix that the weights' rows make one after the other ([rows, columns] each, of one type, each
+  // beginning at a multiple of merged_columns rows), or with `alternating` tiles of two matrices of one
+  // shape. Packed once, whoever asks.
   virtual Result<PackedWeight> matrix(std::span<const WeightId> weights, bool alternating = false) = 0;
-  // The weights' elements one after the other as floats, each weight padded with zeros to a multiple of 8 and
-  // the whole to a multiple of 32; with `alternating`, eight of the first, eight of the second, and so on.
+  // The weights' elements one after the other as floats, each beginning at a multiple of merged_columns and
+  // the whole padded with zeros to a multiple of 32; with `alternating`, eight of the first, eight of the
+  // second, and so on.
   virtual Result<BufferRef> vector(std::span<const WeightId> weights, bool alternating = false) = 0;
   Result<BufferRef> vector(WeightId weight) { return vector(std::span(&weight, 1)); }
   // Numbers that belong to an operation rather than to the file, such as rotary frequencies.

@@ -76,7 +76,10 @@ Result<PackedWeight> WeightStore::matrix(std::span<const TensorView* const> weig
     append_tiles(b, weights[1]);
     tiles = interleave(a, b, 1);
   } else {
-    for (const TensorView* weight : weights) append_tiles(tiles, weight);
+    for (const TensorView* weight : weights) {
+      tiles.resize(align(tiles.size(), merged_columns / 8));
+      append_tiles(tiles, weight);
+    }
   }
   // Whole multiples of 32 result columns: the zeros at the end of a row of activations come from these tiles.
   tiles.resize(align(tiles.size(), alternating ? 8 : 4));
@@ -123,6 +126,7 @@ Result<BufferRef> WeightStore::vector(std::span<const TensorView* const> weights
   } else {
     for (const TensorView* weight : weights) {
       const std::vector<float> part = decode_vector(*weight);
+      values.resize(align(values.size(), merged_columns));
       values.insert(values.end(), part.begin(), part.end());
     }
   }

@@ -10,6 +10,9 @@ namespace pumice {
 
 namespace {
 
+// Short prompts should not pay for a long chunk's grid.
+constexpr uint32_t small_chunk = 16;
+
 constexpr uint64_t preferred_part_bytes = uint64_t{512} << 20;
 
 uint64_t align(uint64_t value, uint64_t alignment) {
@@ -49,6 +52,15 @@ MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, 
   plan.step = {Space::step, 0, 0, (STEP_HEADER_QUADS + 2ull * plan.size.chunk) * 16};
   plan.sampling = {Space::results, 0, 0, SamplingState::bytes(size.sequences)};
   return plan;
+}
+
+std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs) {
+  std::vector<Bucket> buckets;
+  for (uint32_t tokens : {1u, std::min(small_chunk, size.chunk), size.chunk}) {
+    if (!buckets.empty() && buckets.back().tokens == tokens) continue;
+    buckets.push_back({tokens, all_outputs ? tokens : std::min(tokens, size.sequences)});
+  }
+  return buckets;
 }
 
 uint64_t MemoryPlan::cache_bytes() const {

@@ -29,6 +29,10 @@ struct MemoryPlan {
   PlanContext plan_context(const DeviceContext& context, WeightStore& weights) const;
 };
 
+// The sizes of steps that a session has plans for, smallest first: one token, a short prompt's, a whole
+// chunk's. Their largest scratch and outputs are what it allocates.
+std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs);
+
 MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, SessionSize size);
 
 } // namespace pumice

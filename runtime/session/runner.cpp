@@ -9,13 +9,6 @@
 
 namespace pumice {
 
-namespace {
-
-// Short prompts should not pay for a long chunk's grid.
-constexpr uint32_t small_chunk = 16;
-
-} // namespace
-
 Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> model, RunnerOptions options) {
   const uint32_t longest = model->shape().context;
   if (options.size.context > longest) {
@@ -42,11 +35,9 @@ Status Runner::plan_all() {
   }
   PUMICE_TRY(graph_, model_->graph(options_.sampling, options_.kept));
   const PlanContext context = memory_.plan_context(model_->context(), model_->weights());
-  for (uint32_t tokens : {1u, std::min(small_chunk, memory_.size.chunk), memory_.size.chunk}) {
-    if (buckets_.count(tokens)) continue;
-    const uint32_t outputs = options_.all_outputs ? tokens : std::min(tokens, memory_.size.sequences);
-    PUMICE_TRY(Plan plan, make_plan(graph_, context, Bucket{tokens, outputs}));
-    buckets_.emplace(tokens, Bucketed{std::move(plan), nullptr});
+  for (const Bucket& bucket : step_buckets(memory_.size, options_.all_outputs)) {
+    PUMICE_TRY(Plan plan, make_plan(graph_, context, bucket));
+    buckets_.emplace(bucket.tokens, Bucketed{std::move(plan), nullptr});
   }
   return {};
 }

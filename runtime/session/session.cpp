@@ -49,6 +49,12 @@ Status Session::prefill(std::span<const uint32_t> tokens, const SamplingParams& 
                              "at most {}",
                              total, size().context, size().context - 1)};
   }
+  const uint32_t vocabulary = runner_->model().shape().vocabulary;
+  for (uint32_t token : tokens) {
+    if (token < vocabulary) continue;
+    return Error{Code::invalid_argument, fmt::format("{}: token {} is not in the vocabulary of {}",
+                                                     runner_->model().file().path(), token, vocabulary)};
+  }
   PUMICE_CHECK(settle());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   // At least one token has to run, for its logits.

@@ -56,9 +56,10 @@ inline pumice::ActivationRef blank_rows(uint32_t rows, uint32_t columns, uint32_
 }
 
 // Holds what a kernel wrote against `expected`, whose rows lie `columns` apart, row by row: those rows and no
-// others, then zeros to a multiple of 32, and nothing past them. Returns the largest relative error of a row.
+// others, then zeros to a multiple of 32, and nothing past them. A row whose root mean square is below
+// `magnitude` is held to that: sums can cancel. Returns the largest relative error of a row.
 inline double check_rows(const pumice::ActivationRef& ref, const std::vector<double>& expected,
-                         double tolerance) {
+                         double tolerance, double magnitude = 0) {
   const std::vector<float> got = TestGpu::get().read<float>(ref.buffer);
   const size_t count = expected.size() / ref.columns;
   double worst = 0;
@@ -72,6 +73,7 @@ inline double check_rows(const pumice::ActivationRef& ref, const std::vector<dou
         difference += (out[i] - wanted) * (out[i] - wanted);
         total += wanted * wanted;
       }
+      total = std::max(total, magnitude * magnitude * ref.columns);
       const double error = total > 0 ? std::sqrt(difference / total) : std::sqrt(difference);
       if (!(error <= worst)) worst = error;
       for (uint32_t i = ref.columns; i < ref.padded_columns(); ++i) padding_wrong += out[i] != 0;

@@ -51,6 +51,7 @@ TestGpu::TestGpu() {
   device_ = require(Device::create(instance, chosen));
   pipelines_ = require(Pipelines::create(device_, {}));
   style = require(choose_style(device_, pipelines_));
+  context_ = {device_, pipelines_, style};
 }
 
 BufferRef TestGpu::upload(std::span<const std::byte> bytes) {

@@ -7,6 +7,7 @@
 #include "gpu/buffer.h"
 #include "gpu/commands.h"
 #include "gpu/pipelines.h"
+#include "kernel/device_context.h"
 #include "kernel/dispatch.h"
 #include "kernel/launcher.h"
 #include "kernel/style.h"
@@ -46,10 +47,10 @@ public:
   void run(const pumice::Dispatch& dispatch) { run(std::span(&dispatch, 1)); }
   // Seconds for one run of a dispatch: the median of several submissions of several copies each.
   double time(const pumice::Dispatch& dispatch, int copies = 8, int samples = 7);
-  uint64_t address(const pumice::BufferRef& r) { return buffers_[r.part].address(); }
   void clear() { buffers_.clear(); } // frees every buffer
 
   const std::shared_ptr<pumice::Device>& device() { return device_; }
+  const pumice::DeviceContext& context() { return context_; }
   pumice::KernelStyle style; // as chosen for the device; a test may change its copy
 
 private:
@@ -57,6 +58,7 @@ private:
   void read_bytes(const pumice::BufferRef& ref, std::span<std::byte> bytes);
   pumice::Commands record(pumice::Launcher& launcher, std::span<const pumice::Dispatch> dispatches);
 
+  pumice::DeviceContext context_;
   std::shared_ptr<pumice::Device> device_;
   std::shared_ptr<pumice::Pipelines> pipelines_;
   std::vector<pumice::Buffer> buffers_;

@@ -1,8 +1,11 @@
-// The main function of every test program: doctest's own, but a run in which no test case was chosen fails.
+// The main function of every test program: doctest's own, but a run in which no test case was chosen
+// fails, and so does one in which Vulkan's validation layers had something to say.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>
+
+#include "support/gpu.h"
 
 namespace {
 
@@ -39,5 +42,7 @@ int main(int argc, char** argv) {
     std::fputs("no test case matches the filters\n", stderr);
     return 1;
   }
-  return status;
+  for (const std::string& message : validation_messages())
+    std::fprintf(stderr, "validation: %s\n", message.c_str());
+  return status == 0 && !validation_messages().empty() ? 1 : status;
 }

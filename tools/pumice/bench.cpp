@@ -168,7 +168,7 @@ Subcommand add_bench(CLI::App& app) {
   const auto option = [&](const char* name, auto& value, const char* help, uint32_t low, const char* type) {
     sub->add_option(name, value, help)
         ->type_name(type)
-        ->check(CLI::Range(low, 1u << 20))
+        ->check(CLI::Range(low, 1u << 20).description(""))
         ->capture_default_str()
         ->group("Measurement");
   };
@@ -179,7 +179,7 @@ Subcommand add_bench(CLI::App& app) {
          1, "N");
   sub->add_option("-o,--output", options->format, "What to print: md (a table), csv or json")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"md", "csv", "json"}))
+      ->check(CLI::IsMember({"md", "csv", "json"}).description(""))
       ->capture_default_str()
       ->group("Measurement");
   add_size_options(*sub, options->size, "f16");

@@ -1,8 +1,96 @@
+#include <fmt/format.h>
+
+#include "inspection.h"
+#include "options.h"
 #include "subcommand.h"
+#include "terminal.h"
+
 namespace pumice::command {
-Subcommand add_inspect(CLI::App& app) {
-  return {app.add_subcommand("inspect", "-"), [] {
-            return Status(Error{Code::unsupported, "not there yet"});
-          }};
+
+namespace {
+
+struct InspectOptions {
+  std::string model;
+  bool graph = false;
+  bool plan = false;
+  bool json = false;
+  DeviceOptions device;
+  SizeOptions size;
+};
+
+// What cannot be told of a model that has no weights is estimated; what needs a device that is not there is
+// left out, unless it was asked for.
+Status inspect_memory(const InspectOptions& options, const Definition& definition, const ModelFile& file,
+                      Inspection& inspection) {
+  const SessionSize size = session_size(options.size, definition.shape());
+  if (!file.has_weights()) {
+    inspection.memory = estimate_memory(definition, size);
+    return {};
+  }
+  Result<OpenedDevice> device = open_device(options.device);
+  if (!device.ok()) {
+    if (options.plan) return device.error();
+    inspection.no_memory = device.error().text();
+    return {};
+  }
+  MemoryNeeds needs;
+  std::string plans;
+  PUMICE_CHECK(plan_on_device(definition, file, *device, size, needs, plans));
+  inspection.memory = needs;
+  if (options.plan) inspection.plan = std::move(plans);
+  return device->save_pipelines();
 }
+
+Status inspect(const InspectOptions& options) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  if ((options.graph || options.plan) && !file.has_weights()) {
+    return Error{Code::not_found,
+                 fmt::format("{}: there are no weights here: --graph and --plan expect a .gguf file, "
+                             "or a folder with model.safetensors",
+                             file.path())};
+  }
+  const uint32_t longest = definition->shape().context;
+  if (options.size.context > longest) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: --context {}: expected at most {}, which the model was made "
+                             "for",
+                             file.path(), options.size.context, longest)};
+  }
+  Inspection inspection;
+  inspection.model = file.path();
+  inspection.format = file.format() == ModelFile::Format::gguf ? "GGUF" : "Hugging Face";
+  inspection.architecture = file.architecture();
+  inspection.hyperparameters = definition->hyperparameters();
+  inspection.components = count_components(*definition);
+  inspection.types = count_types(file);
+  if (options.graph) {
+    PUMICE_TRY(Graph graph, build_graph(*definition, file, true, {}));
+    inspection.graph = graph.text();
+  }
+  // The graph alone needs no device.
+  if (!options.graph || options.plan || options.json) {
+    PUMICE_CHECK(inspect_memory(options, *definition, file, inspection));
+  }
+  print_inspection(inspection, options.json);
+  return {};
+}
+
+} // namespace
+
+Subcommand add_inspect(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("inspect", "Tell what a model is made of and the memory it needs");
+  auto options = std::make_shared<InspectOptions>();
+  sub->add_option("MODEL", options->model, "A GGUF file, a Hugging Face folder, or a config.json by itself")
+      ->required();
+  sub->add_flag("--graph", options->graph, "Print the operations that the model computes")->group("Stages");
+  sub->add_flag("--plan", options->plan, "Print the kernel launches they become on the device")
+      ->group("Stages");
+  sub->add_flag("--json", options->json, "Print one JSON object");
+  add_size_options(*sub, options->size, "f16");
+  add_device_options(*sub, options->device);
+  sub->footer(example("pumice inspect model.gguf --context 2048"));
+  return {sub, [options] { return inspect(*options); }};
+}
+
 } // namespace pumice::command

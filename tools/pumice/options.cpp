@@ -7,6 +7,16 @@
 
 namespace pumice::command {
 
+namespace {
+
+// A range that the help does not spell out.
+template <class T>
+CLI::Validator within(T low, T high) {
+  return CLI::Range(low, high).description("");
+}
+
+} // namespace
+
 void add_loader_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--vulkan-loader", options.loader, "Vulkan loader library to open (default: the system's)")
       ->type_name("FILE")
@@ -40,16 +50,16 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
                  "Tokens that the session has room for (default: the model's own, up to " +
                      std::to_string(default_context) + ")")
       ->type_name("N")
-      ->check(CLI::Range(1u, 1u << 24))
+      ->check(within(1u, 1u << 24))
       ->group("Memory");
   app.add_option("--chunk", options.chunk, "Most prompt tokens in one step")
       ->type_name("N")
-      ->check(CLI::Range(1u, 65536u))
+      ->check(within(1u, 65536u))
       ->capture_default_str()
       ->group("Memory");
   app.add_option("--kv", options.kv, "Type of cached keys and values: f32 or f16")
       ->type_name("TYPE")
-      ->check(CLI::IsMember({"f32", "f16"}))
+      ->check(CLI::IsMember({"f32", "f16"}).description(""))
       ->capture_default_str()
       ->group("Memory");
 }
@@ -68,7 +78,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
                           const char* type) {
     app.add_option(name, value, help)
         ->type_name(type)
-        ->check(CLI::Range(low, high))
+        ->check(within(low, high))
         ->capture_default_str()
         ->group("Sampling");
   };

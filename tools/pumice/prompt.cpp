@@ -53,8 +53,7 @@ Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::stri
 
 Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source) {
   if (ids.empty()) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: the prompt is empty: expected at least one token", source)};
+    return Error{Code::invalid_argument, fmt::format("{}: it is empty: expected at least one token", source)};
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < vocabulary) continue;
@@ -77,7 +76,7 @@ Status check_fits(size_t count, uint32_t context, const std::string& source) {
 Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
                                             const std::string& source) {
   if (text.empty())
-    return Error{Code::invalid_argument, fmt::format("{}: the prompt is empty: expected text", source)};
+    return Error{Code::invalid_argument, fmt::format("{}: it is empty: expected text", source)};
   PUMICE_CHECK(check_utf8(text, source));
   return tokenizer.encode(text, true);
 }

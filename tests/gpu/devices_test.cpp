@@ -1,0 +1,268 @@
+// Devices through a replaced dispatch table: lists that no machine here has, and failures.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "gpu/instance.h"
+#include "gpu/pipeline_cache_file.h"
+#include "kernel/device_context.h"
+#include "session/session.h"
+#include "support/messages.h"
+#include "support/temporary_folder.h"
+
+using namespace pumice;
+
+namespace {
+
+// A fake Vulkan with up to three devices, each as its entry says.
+struct FakeDevice {
+  const char* name;
+  VkPhysicalDeviceType type;
+  uint32_t api_version;
+  uint8_t uuid;
+  bool timeline;
+};
+std::vector<FakeDevice> fake_devices;
+
+VkPhysicalDevice handle_of(size_t index) {
+  return reinterpret_cast<VkPhysicalDevice>(index + 1);
+}
+const FakeDevice& device_of(VkPhysicalDevice handle) {
+  return fake_devices[reinterpret_cast<size_t>(handle) - 1];
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL fake_create_instance(const VkInstanceCreateInfo*, const VkAllocationCallbacks*,
+                                                    VkInstance* instance) {
+  *instance = reinterpret_cast<VkInstance>(1);
+  return VK_SUCCESS;
+}
+VKAPI_ATTR VkResult VKAPI_CALL fake_version(uint32_t* version) {
+  *version = VK_API_VERSION_1_3;
+  return VK_SUCCESS;
+}
+VKAPI_ATTR void VKAPI_CALL fake_destroy_instance(VkInstance, const VkAllocationCallbacks*) {}
+VKAPI_ATTR VkResult VKAPI_CALL fake_enumerate(VkInstance, uint32_t* count, VkPhysicalDevice* handles) {
+  if (handles) {
+    for (size_t i = 0; i < *count; ++i) handles[i] = handle_of(i);
+  }
+  *count = static_cast<uint32_t>(fake_devices.size());
+  return VK_SUCCESS;
+}
+VKAPI_ATTR void VKAPI_CALL fake_properties(VkPhysicalDevice handle, VkPhysicalDeviceProperties* properties) {
+  const FakeDevice& device = device_of(handle);
+  *properties = {};
+  std::strcpy(properties->deviceName, device.name);
+  properties->deviceType = device.type;
+  properties->apiVersion = device.api_version;
+}
+VKAPI_ATTR void VKAPI_CALL fake_properties2(VkPhysicalDevice handle,
+                                            VkPhysicalDeviceProperties2* properties) {
+  fake_properties(handle, &properties->properties);
+  VkPhysicalDeviceLimits& limits = properties->properties.limits;
+  limits.maxPerStageDescriptorStorageBuffers = limits.maxDescriptorSetStorageBuffers = 16;
+  limits.maxComputeSharedMemorySize = 32768;
+  limits.maxPushConstantsSize = 128;
+  limits.maxComputeWorkGroupInvocations = 256;
+  for (auto* next = static_cast<VkBaseOutStructure*>(properties->pNext); next; next = next->pNext) {
+    if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) continue;
+    auto* v11 = reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(next);
+    std::memset(v11->deviceUUID, device_of(handle).uuid, VK_UUID_SIZE);
+    v11->maxMemoryAllocationSize = uint64_t{1} << 30;
+    v11->subgroupSize = 32;
+  }
+}
+VKAPI_ATTR void VKAPI_CALL fake_features(VkPhysicalDevice handle, VkPhysicalDeviceFeatures2* features) {
+  for (auto* next = static_cast<VkBaseOutStructure*>(features->pNext); next; next = next->pNext) {
+    if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) continue;
+    reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next)->timelineSemaphore = device_of(handle).timeline;
+  }
+}
+VKAPI_ATTR void VKAPI_CALL fake_memory(VkPhysicalDevice, VkPhysicalDeviceMemoryProperties2* memory) {
+  memory->memoryProperties = {};
+}
+VKAPI_ATTR void VKAPI_CALL fake_queues(VkPhysicalDevice, uint32_t* count, VkQueueFamilyProperties* families) {
+  *count = 1;
+  if (families) *families = {VK_QUEUE_COMPUTE_BIT, 1, 64, {}};
+}
+VKAPI_ATTR VkResult VKAPI_CALL fake_extensions(VkPhysicalDevice, const char*, uint32_t* count,
+                                               VkExtensionProperties*) {
+  *count = 0;
+  return VK_SUCCESS;
+}
+VKAPI_ATTR void VKAPI_CALL fake_anything() {}
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fake_lookup(VkInstance, const char*) {
+  return fake_anything;
+}
+
+std::shared_ptr<Instance> fake_instance(std::vector<FakeDevice> devices) {
+  fake_devices = std::move(devices);
+  InstanceOptions options;
+  VulkanTable& table = options.table;
+  table.vkGetInstanceProcAddr = fake_lookup;
+  table.vkCreateInstance = fake_create_instance;
+  table.vkEnumerateInstanceVersion = fake_version;
+  table.vkDestroyInstance = fake_destroy_instance;
+  table.vkEnumeratePhysicalDevices = fake_enumerate;
+  table.vkGetPhysicalDeviceProperties = fake_properties;
+  table.vkGetPhysicalDeviceProperties2 = fake_properties2;
+  table.vkGetPhysicalDeviceFeatures2 = fake_features;
+  table.vkGetPhysicalDeviceMemoryProperties2 = fake_memory;
+  table.vkGetPhysicalDeviceQueueFamilyProperties = fake_queues;
+  table.vkEnumerateDeviceExtensionProperties = fake_extensions;
+  auto instance = Instance::create(options);
+  if (!instance.ok()) FAIL(instance.error().text());
+  return *instance;
+}
+
+constexpr VkPhysicalDeviceType discrete = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+constexpr VkPhysicalDeviceType integrated = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+constexpr VkPhysicalDeviceType cpu = VK_PHYSICAL_DEVICE_TYPE_CPU;
+constexpr uint32_t v13 = VK_API_VERSION_1_3;
+
+// The real driver, with the calls that can fail counted and one of them failing.
+int calls_until_failure = -1;
+VkResult failure = VK_SUCCESS;
+VulkanTable real;
+
+bool fail_now() {
+  return calls_until_failure >= 0 && calls_until_failure-- == 0;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL failing_allocate(VkDevice device, const VkMemoryAllocateInfo* info,
+                                                const VkAllocationCallbacks* callbacks,
+                                                VkDeviceMemory* memory) {
+  return fail_now() ? failure : real.vkAllocateMemory(device, info, callbacks, memory);
+}
+VKAPI_ATTR VkResult VKAPI_CALL failing_submit(VkQueue queue, uint32_t count, const VkSubmitInfo* info,
+                                              VkFence fence) {
+  return fail_now() ? failure : real.vkQueueSubmit(queue, count, info, fence);
+}
+VKAPI_ATTR VkResult VKAPI_CALL failing_pipeline(VkDevice device, VkPipelineCache cache, uint32_t count,
+                                                const VkComputePipelineCreateInfo* info,
+                                                const VkAllocationCallbacks* callbacks,
+                                                VkPipeline* pipeline) {
+  if (fail_now()) return failure;
+  return real.vkCreateComputePipelines(device, cache, count, info, callbacks, pipeline);
+}
+
+const std::filesystem::path shipped =
+    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
+
+// Opens the device with a table in which one function is replaced, loads, and takes three tokens.
+template <class Replace>
+Status run_with(const Replace& replace) {
+  InstanceOptions options;
+  replace(options.table);
+  PUMICE_TRY(std::shared_ptr<Instance> instance, Instance::create(options));
+  PUMICE_TRY(Capabilities chosen, instance->choose(""));
+  {
+    // The functions behind the replaced ones, from a device of its own.
+    PUMICE_TRY(std::shared_ptr<Instance> plain, Instance::create({}));
+    PUMICE_TRY(Capabilities same, plain->choose(""));
+    PUMICE_TRY(std::shared_ptr<Device> device, Device::create(plain, same));
+    real = device->table();
+  }
+  PUMICE_TRY(DeviceContext context, open_device(instance, chosen, {}));
+  PUMICE_TRY(std::shared_ptr<const Model> model, Model::load(shipped, context));
+  PUMICE_TRY(std::unique_ptr<Session> session, Session::create(model, {}));
+  const std::vector<uint32_t> prompt = {1, 300, 400};
+  PUMICE_CHECK(session->prefill(prompt, {}));
+  for (int i = 0; i < 3; ++i) {
+    PUMICE_TRY(uint32_t token, session->next());
+    (void)token;
+  }
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("a discrete GPU comes before an integrated one before a CPU") {
+  const auto instance = fake_instance({{"Software", cpu, v13, 1, true},
+                                       {"Small GPU", integrated, v13, 2, true},
+                                       {"Big GPU", discrete, v13, 3, true}});
+  CHECK(instance->choose("")->name == "Big GPU");
+  CHECK(instance->choose("0")->name == "Software");
+  CHECK(instance->choose("small")->name == "Small GPU");
+  CHECK(instance->choose("03030303-0303-0303-0303-030303030303")->name == "Big GPU");
+  CHECK(says(instance->choose("huge"), {"matches 'huge'", "Small GPU", "does not match"}) == "");
+}
+
+TEST_CASE("a device that cannot be used is passed over with its reasons") {
+  const auto instance = fake_instance({{"Old GPU", discrete, VK_API_VERSION_1_1, 1, true},
+                                       {"Odd GPU", discrete, v13, 2, false},
+                                       {"Small GPU", integrated, v13, 3, true}});
+  CHECK(instance->choose("")->name == "Small GPU");
+  CHECK(says(instance->choose("old"), {"Old GPU", "Vulkan 1.1; 1.2 or newer is needed"}) == "");
+  CHECK(says(instance->choose("1"), {"Odd GPU", "timeline semaphores"}) == "");
+}
+
+TEST_CASE("one GPU under two drivers is shown as such") {
+  const auto instance = fake_instance({{"GPU (driver A)", discrete, v13, 7, true},
+                                       {"GPU (driver B)", discrete, v13, 7, true},
+                                       {"Other", discrete, v13, 8, true}});
+  CHECK(instance->devices()[0].duplicate_of == -1);
+  CHECK(instance->devices()[1].duplicate_of == 0);
+  CHECK(instance->devices()[2].duplicate_of == -1);
+}
+
+TEST_CASE("no device and no loader are errors that say what is missing") {
+  CHECK(says(fake_instance({})->choose(""), {"no usable Vulkan device", "no driver"}) == "");
+  CHECK(says(open_vulkan_loader("/nonexistent/libvulkan.so"), {"no Vulkan loader", "/nonexistent"}) == "");
+}
+
+TEST_CASE("memory that runs out, a lost device and a failing compiler come back as errors") {
+  const auto check = [](VkResult result, Code code, const char* call, const auto& replace) {
+    int failures = 0;
+    for (int n = 0; n < 200; ++n) {
+      calls_until_failure = n;
+      failure = result;
+      const Status status = run_with(replace);
+      if (status.ok()) break; // there is no n-th call
+      ++failures;
+      CHECK(status.error().code == code);
+      CHECK(says(status, {call}) == "");
+    }
+    calls_until_failure = -1;
+    CHECK(failures > 0);
+    CHECK(run_with(replace).ok()); // and nothing is left broken
+    MESSAGE(call << ": " << failures << " failures injected");
+  };
+  check(VK_ERROR_OUT_OF_DEVICE_MEMORY, Code::out_of_memory, "vkAllocateMemory",
+        [](VulkanTable& table) { table.vkAllocateMemory = failing_allocate; });
+  check(VK_ERROR_DEVICE_LOST, Code::device_lost, "vkQueueSubmit",
+        [](VulkanTable& table) { table.vkQueueSubmit = failing_submit; });
+  check(VK_ERROR_OUT_OF_HOST_MEMORY, Code::out_of_memory, "vkCreateComputePipelines",
+        [](VulkanTable& table) { table.vkCreateComputePipelines = failing_pipeline; });
+}
+
+TEST_CASE("the pipeline cache on disk is used only by the device and driver that made it") {
+  const TemporaryFolder folder;
+  Capabilities device;
+  device.vendor_id = 1;
+  device.driver_build = 5;
+  const std::filesystem::path file = pipeline_cache_path(folder.path(), device);
+  const std::vector<std::byte> contents(1000, std::byte{42});
+  CHECK(read_pipeline_cache(file, device).empty());
+  REQUIRE(write_pipeline_cache(file, device, contents).ok());
+  CHECK(read_pipeline_cache(file, device) == contents);
+
+  Capabilities newer = device;
+  newer.driver_build = 6;
+  CHECK(pipeline_cache_path(folder.path(), newer) != file);
+  CHECK(read_pipeline_cache(file, newer).empty());
+
+  // Damage anywhere, or a file cut off, and it counts as absent.
+  for (uint64_t at : {uint64_t{0}, uint64_t{20}, uint64_t{60}, uint64_t{500}}) {
+    REQUIRE(write_pipeline_cache(file, device, contents).ok());
+    FILE* stream = std::fopen(file.string().c_str(), "r+b");
+    std::fseek(stream, static_cast<long>(at), SEEK_SET);
+    std::fputc(0x55, stream);
+    std::fclose(stream);
+    CHECK(read_pipeline_cache(file, device).empty());
+  }
+  REQUIRE(write_pipeline_cache(file, device, contents).ok());
+  std::filesystem::resize_file(file, 700);
+  CHECK(read_pipeline_cache(file, device).empty());
+  CHECK(says(write_pipeline_cache("/nonexistent/folder/file", device, contents),
+             {"/nonexistent", "cannot be written"}) == "");
+}

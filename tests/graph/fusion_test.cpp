@@ -1,0 +1,95 @@
+#include "graph/fusion.h"
+
+#include <doctest/doctest.h>
+
+#include "kernel/elementwise.h"
+#include "kernel/linear.h"
+#include "kernel/norm.h"
+
+using namespace pumice;
+
+namespace {
+
+// A graph over weights that have names, types and shapes and no data.
+struct Draft {
+  std::vector<std::unique_ptr<TensorView>> sources;
+  Graph graph;
+
+  WeightId weight(uint64_t rows, uint64_t columns, TensorType type = TensorType::f32) {
+    sources.push_back(std::make_unique<TensorView>());
+    *sources.back() = {"w" + std::to_string(sources.size()), type, {rows, columns}, {}};
+    return graph.weight(sources.back().get(), "attention");
+  }
+  TensorId input(uint32_t columns) { return graph.add_tensor({"x", RowKind::tokens, columns, {}, false}); }
+  TensorId product(TensorId x, uint64_t rows, TensorType type = TensorType::f32) {
+    return linear(graph, "p", x, weight(rows, graph.tensor(x).columns, type));
+  }
+  const Linear& linear_at(size_t node) const {
+    const auto* operation = dynamic_cast<const Linear*>(graph.nodes()[node].operation.get());
+    REQUIRE(operation);
+    return *operation;
+  }
+};
+
+} // namespace
+
+TEST_CASE("products of one input become one, and the parts views of it") {
+  Draft draft;
+  const TensorId x = draft.input(64);
+  const TensorId query = draft.product(x, 80), key = draft.product(x, 20), value = draft.product(x, 20);
+  activate(draft.graph, "reader", query, Activation::relu);
+  fuse(draft.graph);
+  REQUIRE(draft.graph.nodes().size() == 2);
+  CHECK(draft.linear_at(0).matrices == 3);
+  CHECK(draft.graph.nodes()[0].weights.size() == 3);
+  const TensorId base = draft.graph.nodes()[0].output;
+  CHECK(draft.graph.tensor(base).columns == 128 + 64 + 64); // each part begins where a binding can
+  CHECK(draft.graph.tensor(query).view->first_column == 0);
+  CHECK(draft.graph.tensor(key).view->first_column == 128);
+  CHECK(draft.graph.tensor(value).view->first_column == 192);
+  CHECK(draft.graph.storage(value) == base);
+}
+
+TEST_CASE("products by weights of other types stay apart") {
+  Draft draft;
+  const TensorId x = draft.input(64);
+  draft.product(x, 32, TensorType::q4_0);
+  draft.product(x, 32, TensorType::q8_0);
+  fuse(draft.graph);
+  CHECK(draft.graph.nodes().size() == 2);
+}
+
+TEST_CASE("a gate moves into its two products, a residual into its one") {
+  Draft draft;
+  const TensorId x = draft.input(64);
+  const TensorId gated = gate(draft.graph, "g", draft.product(x, 96), draft.product(x, 96), Activation::silu);
+  const TensorId sum = add(draft.graph, "sum", draft.product(gated, 64), x);
+  draft.graph.keep(sum, "result");
+  fuse(draft.graph);
+  REQUIRE(draft.graph.nodes().size() == 2);
+  CHECK(draft.linear_at(0).gated);
+  CHECK(draft.linear_at(0).activation == Activation::silu);
+  CHECK(draft.linear_at(1).residual);
+  CHECK(draft.graph.nodes()[1].inputs == std::vector<TensorId>{gated, x});
+  CHECK(draft.graph.nodes()[1].output == sum);
+}
+
+TEST_CASE("what the host reads, or a second reader needs, is not fused away") {
+  SUBCASE("a kept gate") {
+    Draft draft;
+    const TensorId x = draft.input(64), a = draft.product(x, 96), b = draft.product(x, 96);
+    gate(draft.graph, "g", a, b, Activation::silu);
+    draft.graph.keep(a, "a");
+    draft.graph.keep(b, "b");
+    fuse(draft.graph);
+    CHECK(draft.graph.nodes().size() == 3);
+  }
+  SUBCASE("a product with two readers") {
+    Draft draft;
+    const TensorId x = draft.input(64), a = draft.product(x, 64);
+    add(draft.graph, "sum", a, x);
+    activate(draft.graph, "other", a, Activation::relu);
+    fuse(draft.graph);
+    CHECK(draft.graph.nodes().size() == 3);
+  }
+}

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cmath>
+#include <numbers>
+
+#include "kernel/activation.h"
+
+// The activations, in 64 bits.
+inline double activation_reference(pumice::Activation activation, double x) {
+  switch (activation) {
+  case pumice::Activation::none:
+    return x;
+  case pumice::Activation::silu:
+    return x / (1 + std::exp(-x));
+  case pumice::Activation::gelu:
+    return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+  case pumice::Activation::gelu_tanh:
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+  case pumice::Activation::relu:
+    return x > 0 ? x : 0;
+  }
+  return NAN;
+}

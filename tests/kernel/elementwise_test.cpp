@@ -1,0 +1,110 @@
+#include "kernel/elementwise.h"
+
+#include <doctest/doctest.h>
+
+#include "kernel/elementwise_reference.h"
+#include "kernel/rows.h"
+#include "shaders/common/step.h"
+
+using namespace pumice;
+
+namespace {
+
+constexpr Activation all_activations[] = {Activation::none, Activation::silu, Activation::gelu,
+                                          Activation::gelu_tanh, Activation::relu};
+
+struct Case {
+  ElementwiseKind kind = ElementwiseKind::add;
+  Activation activation = Activation::none;
+  uint32_t columns = 64;
+  uint32_t bucket = 3;
+  uint32_t count = 3;
+  bool view = false;
+  uint32_t rows_kind = ROWS_TOKENS;
+};
+
+void run(const KernelStyle& style, const Case& c) {
+  CAPTURE(style.workgroup);
+  CAPTURE(static_cast<int>(c.kind));
+  CAPTURE(to_string(c.activation));
+  CAPTURE(c.columns);
+  TestGpu& gpu = TestGpu::get();
+  const std::vector<float> a = random_values(size_t{c.bucket} * c.columns, c.columns, 6);
+  const std::vector<float> b = random_values(size_t{c.bucket} * c.columns, c.columns + 1);
+  std::vector<double> expected;
+  for (size_t i = 0; i < size_t{c.count} * c.columns; ++i) {
+    const double activated = activation_reference(c.activation, a[i]);
+    expected.push_back(c.kind == ElementwiseKind::add    ? double{a[i]} + b[i]
+                       : c.kind == ElementwiseKind::gate ? activated * b[i]
+                                                         : activated);
+  }
+  ElementwiseArgs args;
+  args.kind = c.kind;
+  args.activation = c.activation;
+  args.a = upload_rows(a, c.columns, c.view ? 32 : 0, c.view, c.rows_kind);
+  if (c.kind != ElementwiseKind::activate)
+    args.b = upload_rows(b, c.columns, c.view ? 64 : 0, c.view, c.rows_kind);
+  args.result = blank_rows(c.bucket, c.columns, 32, c.rows_kind);
+  args.step = c.rows_kind == ROWS_TOKENS ? gpu.step(c.count) : gpu.step(c.bucket, c.count);
+  gpu.run(elementwise(style, args));
+  check_rows(args.result, expected, 1e-6);
+  gpu.clear();
+}
+
+} // namespace
+
+TEST_CASE("add") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t columns : {1u, 7u, 32u, 33u, 64u, 80u, 257u, 768u, 4100u}) {
+      for (uint32_t rows : {1u, 2u, 7u, 8u, 9u, 33u})
+        run(style, {.columns = columns, .bucket = rows, .count = rows});
+      run(style, {.columns = columns, .view = true});
+    }
+  }
+}
+
+TEST_CASE("gates and activations") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (Activation activation : all_activations) {
+      for (uint32_t columns : {7u, 257u, 768u}) {
+        for (ElementwiseKind kind : {ElementwiseKind::gate, ElementwiseKind::activate}) {
+          run(style, {.kind = kind, .activation = activation, .columns = columns});
+          run(style, {.kind = kind, .activation = activation, .columns = columns, .view = true});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("add of a step smaller than its bucket") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t count : {0u, 1u, 5u}) {
+      run(style, {.columns = 33, .bucket = 9, .count = count});
+      run(style, {.columns = 33, .bucket = 9, .count = count, .rows_kind = ROWS_OUTPUTS});
+    }
+  }
+}
+
+TEST_CASE("activations are finite far from zero") {
+  TestGpu& gpu = TestGpu::get();
+  const std::vector<float> far = {-3e38f, -1e30f, -1e10f, -1000, -100, 100, 1000, 1e10f};
+  for (const KernelStyle& style : styles_to_test()) {
+    for (Activation activation : all_activations) {
+      CAPTURE(to_string(activation));
+      ElementwiseArgs args;
+      args.kind = ElementwiseKind::activate;
+      args.activation = activation;
+      args.a = upload_rows(far, 8);
+      args.result = blank_rows(1, 8);
+      args.step = gpu.step(1);
+      gpu.run(elementwise(style, args));
+      const std::vector<float> got = gpu.read<float>(args.result.buffer);
+      for (size_t i = 0; i < far.size(); ++i) {
+        const double wanted = activation_reference(activation, far[i]);
+        CAPTURE(far[i]);
+        CHECK(std::abs(got[i] - wanted) <= 1e-6 * std::abs(far[i]));
+      }
+      gpu.clear();
+    }
+  }
+}

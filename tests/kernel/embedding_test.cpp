@@ -1,0 +1,137 @@
+#include "kernel/embedding.h"
+
+#include <doctest/doctest.h>
+
+#include "kernel/embedding_reference.h"
+#include "kernel/rows.h"
+#include "shaders/common/step.h"
+
+using namespace pumice;
+
+namespace {
+
+struct Case {
+  TensorType type = TensorType::f32;
+  uint32_t vocabulary = 37;
+  uint32_t columns = 64;
+  uint32_t bucket = 4;
+  std::vector<uint32_t> entries;  // of the step's rows
+  std::vector<uint32_t> segments; // tiles of each part of the table; one with all of them if empty
+  EmbeddingIndex index = EmbeddingIndex::token;
+  float scale = 1;
+};
+
+void run(const KernelStyle& style, const Case& c) {
+  CAPTURE(style.workgroup);
+  CAPTURE(style.weight_chunk());
+  CAPTURE(info(c.type).name);
+  CAPTURE(c.columns);
+  TestGpu& gpu = TestGpu::get();
+  const TestWeight table(c.type, c.vocabulary, c.columns, c.columns);
+  std::vector<StepRow> rows;
+  std::vector<double> expected;
+  for (uint32_t entry : c.entries) {
+    rows.push_back(c.index == EmbeddingIndex::token ? StepRow{entry, 9999, 0, 0}
+                                                    : StepRow{9999, entry, 0, 0});
+    const std::vector<double> row = embedding_reference(table, entry, c.scale);
+    expected.insert(expected.end(), row.begin(), row.end());
+  }
+
+  EmbeddingArgs args;
+  args.format = {c.type, c.columns, style.weight_chunk()};
+  args.tiles = ((c.vocabulary + 7) / 8 + 3) / 4 * 4;
+  args.scale = c.scale;
+  args.index = c.index;
+  args.result = blank_rows(c.bucket, c.columns, 32);
+  args.step = gpu.step(rows, {}, c.bucket);
+  uint32_t first = 0;
+  for (uint32_t count : c.segments.empty() ? std::vector{args.tiles} : c.segments) {
+    std::vector<TileSource> tiles;
+    for (uint32_t tile = first; tile < first + count; ++tile) tiles.push_back(table.tile(tile));
+    args.segment = upload_tiles(args.format, tiles, first);
+    gpu.run(embedding(style, args));
+    first += count;
+  }
+  check_rows(args.result, expected, 1e-6);
+  gpu.clear();
+}
+
+} // namespace
+
+TEST_CASE("embedding of every type") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (TensorType type : weight_types) {
+      for (uint32_t columns : {1u, 7u, 32u, 33u, 64u, 80u, 96u, 257u, 768u, 4096u}) {
+        if (columns % info(type).block_size != 0) continue;
+        run(style, {.type = type, .columns = columns, .entries = {0, 36, 8, 15}});
+      }
+    }
+  }
+}
+
+TEST_CASE("embedding of many rows, of fewer than the bucket has, and of none") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t count : {1u, 2u, 7u, 8u, 9u, 33u}) {
+      Case c = {.type = TensorType::q8_0, .bucket = 33};
+      for (uint32_t i = 0; i < count; ++i) c.entries.push_back(i * 7 % c.vocabulary);
+      run(style, c);
+    }
+    run(style, {.type = TensorType::f16, .bucket = 2, .entries = {}});
+  }
+}
+
+TEST_CASE("embedding from a table in several parts, scaled, by position") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (TensorType type : weight_types) {
+      run(style, {.type = type,
+                  .vocabulary = 90,
+                  .entries = {31, 32, 89, 64},
+                  .segments = {4, 4, 4},
+                  .scale = 27.7f});
+      run(style, {.type = type, .entries = {3, 2}, .index = EmbeddingIndex::position});
+    }
+  }
+}
+
+TEST_CASE("an entry past the table reads nothing past it") {
+  TestGpu& gpu = TestGpu::get();
+  for (const KernelStyle& style : styles_to_test()) {
+    const TestWeight table(TensorType::q4_0, 30, 32, 1); // the last two rows of its tiles are zeros
+    EmbeddingArgs args;
+    args.format = {TensorType::q4_0, 32, style.weight_chunk()};
+    args.tiles = 4;
+    args.segment = upload_tiles(args.format, {table.tile(0), table.tile(1), table.tile(2), table.tile(3)});
+    args.result = blank_rows(2, 32);
+    const StepRow rows[] = {{32, 0, 0, 0}, {0xffffffffu, 0, 0, 0}};
+    args.step = gpu.step(rows, {}, 2);
+    gpu.run(embedding(style, args));
+    check_rows(args.result, std::vector<double>(64), 0);
+    gpu.clear();
+  }
+}
+
+TEST_CASE("select rows") {
+  TestGpu& gpu = TestGpu::get();
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t columns : {1u, 7u, 32u, 33u, 257u, 768u, 4096u}) {
+      for (bool view : {false, true}) {
+        for (const std::vector<uint32_t>& outputs :
+             {std::vector<uint32_t>{}, {8}, {0, 8, 3}, {8, 7, 6, 5, 4, 3, 2, 1, 0}}) {
+          const std::vector<float> x = random_values(size_t{12} * columns, columns);
+          std::vector<double> expected;
+          for (uint32_t row : outputs) {
+            expected.insert(expected.end(), x.begin() + row * columns, x.begin() + (row + 1) * columns);
+          }
+          SelectRowsArgs args;
+          args.x = upload_rows(x, columns, 32, view);
+          args.result = blank_rows(10, columns, 32, ROWS_OUTPUTS);
+          args.step = gpu.step(std::vector<StepRow>(9), outputs, 12);
+          args.step_capacity = 12;
+          gpu.run(select_rows(style, args));
+          check_rows(args.result, expected, 0);
+          gpu.clear();
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,119 @@
+#include <doctest/doctest.h>
+
+#include "io/safetensors.h"
+#include "support/command.h"
+#include "support/fixtures.h"
+
+using namespace pumice;
+
+namespace {
+
+using Parts = std::vector<std::string>;
+
+std::string fails(const std::vector<std::string>& arguments, const Parts& parts,
+                  const std::vector<std::string>& environment = {}) {
+  return fails_saying(pumice_command(arguments, nullptr, environment), parts);
+}
+
+} // namespace
+
+TEST_CASE("a model that is not there or cannot be read is named") {
+  const TemporaryFolder folder;
+  const auto write = [&](const char* name, std::string_view text) {
+    return folder.write(name, text).string();
+  };
+  CHECK(fails({"run", "/nonexistent/m.gguf", "x"}, {"/nonexistent/m.gguf"}) == "");
+  const std::string broken = write("config.json", "{\"model_type\": ");
+  CHECK(fails({"inspect", broken}, {broken}) == "");
+  const std::string unknown = write("other.json", R"({"model_type": "perceptron"})");
+  CHECK(fails({"inspect", unknown}, {unknown, "model_type", "llama", "perceptron"}) == "");
+  const std::string magic = write("m.gguf", "GGUX then something else that is long enough");
+  CHECK(fails({"run", magic, "x"}, {magic, "GGUF"}) == "");
+}
+
+TEST_CASE("prompts that no model could take are refused") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::string stories = (*folder / "gguf" / "stories260K-F32.gguf").string();
+  const std::string mha = (*folder / "models" / "llama-mha").string();
+  CHECK(fails({"generate", mha, "--ids", "1,320"}, {"--ids", "0 to 319", "320"}) == "");
+  CHECK(fails({"generate", mha, "--ids", "1,-2"}, {"--ids", "1,-2"}) == "");
+  CHECK(fails({"generate", mha, "--ids", ""}, {"--ids", "empty"}) == "");
+  CHECK(fails({"generate", mha}, {"--ids", "--inputs", "--prompt"}) == "");
+  CHECK(fails({"generate", mha, "--prompt", "x"}, {mha, "tokenizer.json"}) == "");
+  CHECK(fails({"run", stories, ""}, {"prompt", "empty"}) == "");
+  CHECK(fails_saying(pumice_command({"run", stories, "-"}, std::string()), {"standard input", "empty"}) ==
+        "");
+  CHECK(fails({"run", stories, "caf\xe9 au lait"}, {"prompt", "UTF-8", "0xE9", "3"}) == "");
+  CHECK(fails({"generate", stories, "--prompt", "a\xff"}, {"--prompt", "UTF-8"}) == "");
+  std::string ids = "1";
+  for (int i = 0; i < 255; ++i) ids += ",2";
+  CHECK(fails({"generate", mha, "--ids", ids}, {"--ids", "256", "255"}) == "");
+  CHECK(fails({"generate", mha, "--ids", "1,2,3", "--context", "3"}, {"--ids", "context of 3"}) == "");
+  CHECK(fails({"generate", mha, "--ids", "1", "--context", "4096"}, {mha, "4096", "256"}) == "");
+}
+
+TEST_CASE("eval names the tensor that is wrong") {
+  const auto fixture = fixtures();
+  if (!fixture) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::string model = (*fixture / "models" / "llama-mha").string();
+  const TemporaryFolder folder;
+  const std::string in = (folder.path() / "in.safetensors").string(),
+                    out = (folder.path() / "out.safetensors").string();
+  const auto eval = [&](const char* name, const char* type, std::vector<uint64_t> shape,
+                        std::vector<int64_t> values, const Parts& parts) {
+    const SafetensorsFile::Entry entries[] = {{name, type, shape, std::as_bytes(std::span(values))}};
+    REQUIRE(write_safetensors(in, entries).ok());
+    return fails({"eval", model, "--inputs", in, "--outputs", out}, parts);
+  };
+  CHECK(eval("input_ids", "I64", {1, 3}, {1, 320, 2}, {in, "'input_ids'", "[0, 1]", "0 to 319", "320"}) ==
+        "");
+  CHECK(eval("input_ids", "I64", {1, 3}, {1, 2, -1}, {in, "'input_ids'", "[0, 2]", "-1"}) == "");
+  CHECK(eval("input_ids", "I64", {0, 3}, {}, {in, "'input_ids'", "empty", "[0, 3]"}) == "");
+  CHECK(eval("input_ids", "I64", {1, 1, 1}, {1}, {in, "'input_ids'", "[batch, tokens]", "[1, 1, 1]"}) == "");
+  CHECK(eval("input_ids", "F64", {1, 1}, {1}, {in, "'input_ids'", "I64", "F64"}) == "");
+  CHECK(eval("tokens", "I64", {1, 1}, {1}, {in, "'input_ids'", "tokens"}) == "");
+  CHECK(eval("input_ids", "I64", {1, 257}, std::vector<int64_t>(257), {in, "'input_ids'", "256", "257"}) ==
+        "");
+  CHECK(fails({"eval", model, "--inputs", "/nonexistent.safetensors", "--outputs", out},
+              {"/nonexistent.safetensors"}) == "");
+  const std::string good = (*fixture / "models" / "llama-mha" / "expected.safetensors").string();
+  CHECK(fails({"eval", model, "--inputs", good, "--outputs", out, "--output", "attentions.0", "--no-cache"},
+              {"attentions.0", "hidden_states.2"}) == "");
+  CHECK(fails({"eval", model, "--inputs", good, "--outputs", "/nonexistent/out.safetensors", "--no-cache"},
+              {"/nonexistent/out.safetensors"}) == "");
+}
+
+TEST_CASE("devices and folders that cannot be used are named") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::string model = (*folder / "models" / "llama-mha").string();
+  const std::vector<std::string> generate = {"generate", model, "--ids", "1", "-n", "2", "--json"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), generate.begin(), generate.end());
+    return more;
+  };
+  CHECK(fails(with({"--vulkan-loader", "/nonexistent/libvulkan.so"}), {"/nonexistent/libvulkan.so"}) == "");
+  CHECK(fails(generate, {}, {"VK_DRIVER_FILES=/nonexistent", "VK_ICD_FILENAMES=/nonexistent"}) == "");
+  CHECK(fails(with({"--device", "no such device"}), {"no such device", "device 0"}) == "");
+
+  const TemporaryFolder temporary;
+  const std::string file = temporary.write("file", std::string_view("x")).string();
+  CHECK(fails(with({"--cache", file + "/cache"}), {file + "/cache", "cache folder"}) == "");
+  const CommandResult fallback = pumice_command(generate, nullptr, {"XDG_CACHE_HOME=" + file});
+  CHECK(fallback.status == 0);
+  CHECK(fallback.err.find("cache folder") != std::string::npos);
+
+  const std::string cache = (temporary.path() / "cache").string();
+  CHECK(pumice_command(with({"--cache", cache})).status == 0);
+  CHECK(!std::filesystem::is_empty(cache));
+}

@@ -1,0 +1,96 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "session/session.h"
+#include "support/command.h"
+#include "support/fixtures.h"
+
+using namespace pumice;
+using nlohmann::json;
+
+namespace {
+
+json inspect(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "inspect");
+  arguments.insert(arguments.end(), {"--json", "--no-cache"});
+  const CommandResult result = pumice_command(arguments);
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  return json::parse(result.out);
+}
+
+template <class T>
+T require(Result<T> result) {
+  if (!result.ok()) FAIL(result.error().text());
+  return *std::move(result);
+}
+
+} // namespace
+
+TEST_CASE("inspect counts GPT-3 from its config alone") {
+  const TemporaryFolder temporary;
+  const std::string config =
+      temporary
+          .write("config.json",
+                 std::string_view(R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 2048,
+                                   "n_embd": 12288, "n_layer": 96, "n_head": 96})"))
+          .string();
+  const json object = inspect({config});
+  const double total = object["parameters"]["total"];
+  CHECK(total > 174.6e9);
+  CHECK(total < 175.2e9);
+  double percent = 0;
+  for (const json& each : object["parameters"]["components"]) percent += each["percent"].get<double>();
+  CHECK(percent == doctest::Approx(100));
+  CHECK(object["memory"]["exact"] == false);
+
+  const CommandResult text = pumice_command({"inspect", config, "--vulkan-loader", "/nonexistent"});
+  CHECK(text.status == 0);
+  CHECK(text.out.find("feed-forward") != std::string::npos);
+  CHECK(fails_saying(pumice_command({"inspect", config, "--graph"}), {config, "model.safetensors"}) == "");
+}
+
+TEST_CASE("inspect says how much memory will be allocated") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  for (const char* name : {"gguf/stories260K-F32.gguf", "gguf/random-Q4_0.gguf", "models/llama-gqa"}) {
+    CAPTURE(name);
+    const std::string path = (*folder / name).string();
+    const json memory = inspect({path, "--context", "200"})["memory"];
+    CHECK(memory["exact"] == true);
+
+    const std::shared_ptr<Instance> instance = require(Instance::create({}));
+    const DeviceContext device = require(open_device(instance, require(instance->choose()), {}));
+    const std::shared_ptr<const Model> model = require(Model::load(path, device));
+    CHECK(memory["weights_bytes"].get<double>() ==
+          doctest::Approx(double(model->weight_bytes())).epsilon(0.02));
+    SessionOptions options;
+    options.size.context = 200;
+    const std::unique_ptr<Session> session = require(Session::create(model, options));
+    const uint64_t allocated = model->weight_bytes() + session->runner().device_bytes();
+    CHECK(memory["total_bytes"].get<double>() == doctest::Approx(double(allocated)).epsilon(0.02));
+    CHECK(double(device.device->allocated_bytes()) == doctest::Approx(double(allocated)).epsilon(0.02));
+  }
+}
+
+TEST_CASE("inspect prints graph and plan, and does without a device where it can") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::string path = (*folder / "models" / "llama-mha").string();
+  CHECK(pumice_command({"inspect", path, "--graph"}).out.find("logits") != std::string::npos);
+  CHECK(pumice_command({"inspect", path, "--plan", "--no-cache"}).out.find("dispatches") !=
+        std::string::npos);
+  const CommandResult without = pumice_command({"inspect", path, "--vulkan-loader", "/nonexistent"});
+  CHECK(without.status == 0);
+  CHECK(without.out.find("memory: not known without a device") != std::string::npos);
+  CHECK(without.out.find("embedding") != std::string::npos);
+  CHECK(fails_saying(pumice_command({"inspect", path, "--plan", "--vulkan-loader", "/nonexistent"}),
+                     {"/nonexistent"}) == "");
+}

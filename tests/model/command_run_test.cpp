@@ -1,0 +1,66 @@
+#include <doctest/doctest.h>
+
+#include "support/command.h"
+#include "support/fixtures.h"
+
+namespace {
+
+CommandResult run(const std::string& model, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"run", model});
+  arguments.insert(arguments.end(), {"--temp", "0", "--no-cache"});
+  return pumice_command(arguments);
+}
+
+} // namespace
+
+TEST_CASE("run goes on with the prompt and tells its figures apart from the text") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::string model = (*folder / "gguf" / "stories260K-F32.gguf").string();
+  const CommandResult result = run(model, {"Once upon a time", "-n", "40"});
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  CHECK(result.out.find("Once upon a time, there was a little girl named Lily.") == 0);
+  CHECK(result.out.find('\033') == std::string::npos);
+  CHECK(result.err.find("tokens/s") != std::string::npos);
+  CHECK(result.err.find("per decode step") != std::string::npos);
+
+  const std::string prompt = "Once upon a time";
+  const CommandResult piped = pumice_command({"run", model, "-n", "40", "--temp", "0", "--no-cache"}, prompt);
+  CHECK(piped.out == result.out);
+  // From nothing but the token that begins a text.
+  CHECK(run(model, {"-n", "20"}).out.find("Once upon a time, there was") == 0);
+}
+
+TEST_CASE("run ends before a stop string, wherever tokens cut it") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::string model = (*folder / "gguf" / "stories260K-F32.gguf").string();
+  CHECK(run(model, {"Once upon a time", "-n", "40", "--stop", "girl named"}).out ==
+        "Once upon a time, there was a little \n");
+  CHECK(run(model, {"Once upon a time", "-n", "40", "--stop", "nothing", "--stop", "Lily."}).out ==
+        "Once upon a time, there was a little girl named \n");
+}
+
+TEST_CASE("run gives the same text for the same seed") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::string model = (*folder / "gguf" / "stories260K-F32.gguf").string();
+  const auto text = [&](const char* seed) {
+    return pumice_command({"run", model, "Once", "-n", "30", "--seed", seed, "--temp", "1.5", "--no-cache"})
+        .out;
+  };
+  const std::string first = text("1");
+  CHECK(first.find("Once") == 0);
+  CHECK(text("1") == first);
+  CHECK(text("2") != first);
+}

@@ -1,0 +1,194 @@
+#include "inspection.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "json_output.h"
+#include "plan/plan.h"
+#include "session/memory_plan.h"
+
+namespace pumice::command {
+
+uint64_t Inspection::parameters() const {
+  uint64_t sum = 0;
+  for (const ComponentCount& each : components) sum += each.parameters;
+  return sum;
+}
+
+std::vector<ComponentCount> count_components(const Definition& definition) {
+  std::vector<ComponentCount> components;
+  for (const char* name : {"embedding", "attention", "feed-forward", "norms", "head"})
+    components.push_back({name, 0});
+  for (const WeightSpec& spec : definition.weights()) {
+    auto found = std::find_if(components.begin(), components.end(),
+                              [&](const ComponentCount& each) { return each.component == spec.component; });
+    if (found == components.end()) found = components.insert(found, {spec.component, 0});
+    found->parameters +=
+        std::accumulate(spec.shape.begin(), spec.shape.end(), uint64_t{1}, std::multiplies<>());
+  }
+  return components;
+}
+
+std::vector<TypeCount> count_types(const ModelFile& file) {
+  std::map<TensorType, TypeCount> types;
+  for (const TensorView& tensor : file.tensors()) {
+    TypeCount& type = types[tensor.type];
+    type.type = info(tensor.type).name;
+    ++type.tensors;
+    type.bytes += tensor.data.size();
+  }
+  std::vector<TypeCount> result;
+  for (auto& [type, count] : types) result.push_back(std::move(count));
+  return result;
+}
+
+MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& size) {
+  const DecoderShape shape = definition.shape();
+  CacheLayout layout;
+  layout.type = size.cache;
+  layout.capacity = (size.context + 31) / 32 * 32;
+  layout.kv_heads = shape.kv_heads;
+  layout.head_dim = shape.head_dim;
+  MemoryNeeds needs;
+  needs.context = size.context;
+  needs.kv = to_string(size.cache);
+  for (const ComponentCount& each : count_components(definition)) needs.weights += each.parameters * 2;
+  needs.cache = layout.layer_bytes() * 2 * shape.layers;
+  return needs;
+}
+
+Status plan_on_device(const Definition& definition, const ModelFile& file, const OpenedDevice& device,
+                      const SessionSize& size, MemoryNeeds& needs, std::string& plans) {
+  const MemoryPlan memory = plan_memory(definition.shape(), device.context, size);
+  WeightStore store(device.context.style, device.capabilities());
+  const PlanContext context = memory.plan_context(device.context, store);
+  PUMICE_TRY(Graph graph, build_graph(definition, file, true, {}));
+  needs = {};
+  for (const Bucket& bucket : step_buckets(memory.size, false)) {
+    PUMICE_TRY(Plan plan, make_plan(graph, context, bucket));
+    needs.scratch = std::max(needs.scratch, plan.scratch_bytes);
+    plans += (plans.empty() ? "" : "\n") + plan.text();
+  }
+  needs.context = memory.size.context;
+  needs.kv = to_string(size.cache);
+  needs.exact = true;
+  needs.device = fmt::format("{} ({})", device.name(), device.driver());
+  needs.weights = store.bytes();
+  needs.cache = memory.cache_bytes();
+  needs.state = memory.step.bytes + memory.sampling.bytes;
+  return {};
+}
+
+namespace {
+
+std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), 1, ',');
+  return text;
+}
+
+double share(uint64_t part, uint64_t whole) {
+  return whole ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
+std::string memory_text(const Inspection& inspection) {
+  if (!inspection.memory)
+    return fmt::format("\nmemory: not known without a device: {}\n", inspection.no_memory);
+  const MemoryNeeds& needs = *inspection.memory;
+  std::string text =
+      needs.exact
+          ? fmt::format("\nmemory for a context of {} tokens (cache in {}) on {}\n", needs.context, needs.kv,
+                        needs.device)
+          : fmt::format(
+                "\nmemory for a context of {} tokens (cache in {}), an estimate with weights of 16 bits\n",
+                needs.context, needs.kv);
+  const auto line = [&](const char* name, uint64_t bytes) {
+    text += fmt::format("  {:<16}{:>20} bytes{:>14.2f} MiB\n", name, grouped(bytes),
+                        static_cast<double>(bytes) / (1 << 20));
+  };
+  line("weights", needs.weights);
+  line("KV cache", needs.cache);
+  if (needs.exact) {
+    line("scratch", needs.scratch);
+    line("step, sampling", needs.state);
+  }
+  line("total", needs.total());
+  if (!inspection.no_memory.empty()) text += fmt::format("  ({})\n", inspection.no_memory);
+  return text;
+}
+
+std::string summary(const Inspection& inspection) {
+  std::string text = fmt::format("{}\n\narchitecture      {} ({})\n", inspection.model,
+                                 inspection.architecture, inspection.format);
+  for (const Hyperparameter& each : inspection.hyperparameters) {
+    text += fmt::format("  {:<16}{}\n", each.name, each.value);
+  }
+  const uint64_t total = inspection.parameters();
+  text += "\nparameters\n";
+  for (const ComponentCount& each : inspection.components) {
+    text += fmt::format("  {:<16}{:>20}{:>9.2f} %\n", each.component, grouped(each.parameters),
+                        share(each.parameters, total));
+  }
+  text += fmt::format("  {:<16}{:>20}{:>9.2f} %\n", "total", grouped(total), share(total, total));
+  if (!inspection.types.empty()) text += "\ntensors by type\n";
+  for (const TypeCount& each : inspection.types) {
+    text += fmt::format("  {:<16}{:>20} bytes in {} tensors\n", each.type, grouped(each.bytes), each.tensors);
+  }
+  return text + memory_text(inspection);
+}
+
+Json memory_json(const Inspection& inspection) {
+  if (!inspection.memory) return {};
+  const MemoryNeeds& needs = *inspection.memory;
+  return {{"context", needs.context},      {"kv", needs.kv},
+          {"exact", needs.exact},          {"weights_bytes", needs.weights},
+          {"kv_cache_bytes", needs.cache}, {"scratch_bytes", needs.scratch},
+          {"state_bytes", needs.state},    {"total_bytes", needs.total()}};
+}
+
+Json to_json(const Inspection& inspection) {
+  Json json;
+  json["model"] = inspection.model;
+  json["format"] = inspection.format;
+  json["architecture"] = inspection.architecture;
+  json["hyperparameters"] = Json::object();
+  for (const Hyperparameter& each : inspection.hyperparameters)
+    json["hyperparameters"][each.name] = each.value;
+  json["parameters"] = {{"total", inspection.parameters()}, {"components", Json::array()}};
+  for (const ComponentCount& each : inspection.components) {
+    json["parameters"]["components"].push_back(
+        {{"component", each.component},
+         {"count", each.parameters},
+         {"percent", share(each.parameters, inspection.parameters())}});
+  }
+  json["tensor_types"] = Json::array();
+  for (const TypeCount& each : inspection.types) {
+    json["tensor_types"].push_back({{"type", each.type}, {"tensors", each.tensors}, {"bytes", each.bytes}});
+  }
+  json["memory"] = memory_json(inspection);
+  if (!inspection.no_memory.empty()) json["memory_note"] = inspection.no_memory;
+  return json;
+}
+
+} // namespace
+
+void print_inspection(const Inspection& inspection, bool json) {
+  const bool stages = !inspection.graph.empty() || !inspection.plan.empty();
+  if (json) {
+    Json object = to_json(inspection);
+    if (!inspection.graph.empty()) object["graph"] = inspection.graph;
+    if (!inspection.plan.empty()) object["plan"] = inspection.plan;
+    if (inspection.memory && inspection.memory->exact) object["device"] = inspection.memory->device;
+    print_json(object, 2);
+  } else if (stages) {
+    const bool both = !inspection.graph.empty() && !inspection.plan.empty();
+    print_result(inspection.graph + (both ? "\n" : "") + inspection.plan);
+  } else {
+    print_result(summary(inspection));
+  }
+}
+
+} // namespace pumice::command
