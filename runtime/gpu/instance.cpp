@@ -122,6 +122,11 @@ Result<std::shared_ptr<Instance>> Instance::create(InstanceOptions options) {
     info.ppEnabledExtensionNames = &extension;
   }
   if (VkResult result = table.vkCreateInstance(&info, nullptr, &instance->handle_); result != VK_SUCCESS) {
+    if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
+      return Error{Code::not_found,
+                   "no usable Vulkan device: the Vulkan loader found no driver (Debian and Ubuntu: "
+                   "install mesa-vulkan-drivers, or your graphics card's own driver)"};
+    }
     return vulkan_error("vkCreateInstance", result);
   }
   instance->table_ = table;

@@ -17,7 +17,7 @@ struct DeviceContext {
   KernelStyle style;
 };
 
-// Opens a device for kernels. `cache_folder` as for Pipelines; the chosen style is kept there too.
+// Opens a device for kernels. `cache_folder` as for Pipelines.
 Result<DeviceContext> open_device(std::shared_ptr<Instance> instance, const Capabilities& chosen,
                                   const std::filesystem::path& cache_folder);
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/profile.h"
 #include "shaders/common/step.h"
 
 namespace pumice {
@@ -150,6 +151,11 @@ Result<uint64_t> Runner::submit(uint32_t tokens) {
   PUMICE_CHECK(prepare(tokens));
   PUMICE_TRY(last_submission_, bucket_for(tokens).recording->submit());
   return last_submission_;
+}
+
+Result<std::vector<double>> Runner::profile(uint32_t tokens) {
+  return pumice::profile(model_->context(), bucket_for(tokens).plan,
+                         [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); });
 }
 
 uint32_t Runner::columns(const std::string& name) const {

@@ -51,6 +51,9 @@ public:
   // Sampling's state. Written only while no step runs.
   std::span<std::byte> sampling_memory() const { return sampling_.mapped(); }
 
+  // Runs one step like submit(), timed: the seconds of each dispatch of plan(tokens), in its order.
+  Result<std::vector<double>> profile(uint32_t tokens);
+
   // Bytes of device memory that this runner holds, without the model's weights.
   uint64_t device_bytes() const;
   // The plan of a step of up to this many tokens.

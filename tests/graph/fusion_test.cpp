@@ -1,6 +1,7 @@
 #include "graph/fusion.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "kernel/elementwise.h"
 #include "kernel/linear.h"
@@ -17,7 +18,7 @@ struct Draft {
 
   WeightId weight(uint64_t rows, uint64_t columns, TensorType type = TensorType::f32) {
     sources.push_back(std::make_unique<TensorView>());
-    *sources.back() = {"w" + std::to_string(sources.size()), type, {rows, columns}, {}};
+    *sources.back() = {fmt::format("w{}", sources.size()), type, {rows, columns}, {}};
     return graph.weight(sources.back().get(), "attention");
   }
   TensorId input(uint32_t columns) { return graph.add_tensor({"x", RowKind::tokens, columns, {}, false}); }

@@ -19,11 +19,16 @@ BufferRef scratch(uint64_t offset, uint64_t bytes) {
 } // namespace
 
 TEST_CASE("a barrier comes before a read or a write of what was written, and a write of what was read") {
-  for (const auto& [first, second, hazard] : {std::tuple{Access::write, Access::read, true},
-                                              {Access::write, Access::write, true},
-                                              {Access::read, Access::write, true},
-                                              {Access::read, Access::read, false},
-                                              {Access::read_write, Access::read, true}}) {
+  struct Pair {
+    Access first, second;
+    bool hazard;
+  };
+  const Pair pairs[] = {{Access::write, Access::read, true},
+                        {Access::write, Access::write, true},
+                        {Access::read, Access::write, true},
+                        {Access::read, Access::read, false},
+                        {Access::read_write, Access::read, true}};
+  for (const auto& [first, second, hazard] : pairs) {
     HazardTracker tracker;
     CHECK_FALSE(tracker.add(touch({{0, scratch(0, 512), first}})));
     CHECK(tracker.add(touch({{0, scratch(256, 512), second}})) == hazard);

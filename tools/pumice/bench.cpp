@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "bench_profile.h"
 #include "bench_report.h"
 #include "kernel/probe.h"
 #include "open_device.h"
@@ -24,6 +25,7 @@ struct BenchOptions {
   uint32_t depth = 0;
   uint32_t repetitions = 5;
   std::string format = "md";
+  bool profile = false;
   DeviceOptions device;
   SizeOptions size;
 };
@@ -114,8 +116,8 @@ uint64_t count_parameters(const Definition& definition) {
   return sum;
 }
 
-Result<BenchReport> measure(const BenchOptions& options, const OpenedDevice& device,
-                            const std::shared_ptr<const Model>& model) {
+Status measure(const BenchOptions& options, const OpenedDevice& device,
+               const std::shared_ptr<const Model>& model) {
   SessionOptions session_options;
   session_options.size = session_size(options.size, model->shape());
   // The decoding loop runs ahead of the token it returns.
@@ -146,16 +148,16 @@ Result<BenchReport> measure(const BenchOptions& options, const OpenedDevice& dev
     PUMICE_TRY(Measurement decoding, measure_decoding(*session, options, depth, tokens));
     report.results.push_back(std::move(decoding));
   }
-  return report;
+  print_report(report, options.format);
+  return options.profile ? print_profile(*session) : Status();
 }
 
 Status bench(const BenchOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device));
-  PUMICE_TRY(BenchReport report, measure(options, device, model));
+  PUMICE_CHECK(measure(options, device, model));
   if (interrupted()) return interruption();
-  print_report(report, options.format);
   return device.save_pipelines();
 }
 
@@ -181,6 +183,9 @@ Subcommand add_bench(CLI::App& app) {
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"md", "csv", "json"}).description(""))
       ->capture_default_str()
+      ->group("Measurement");
+  sub->add_flag("--profile", options->profile,
+                "Afterwards, what each kernel of a step takes, by the device's clock")
       ->group("Measurement");
   add_size_options(*sub, options->size, "f16");
   add_device_options(*sub, options->device);

@@ -86,7 +86,8 @@ namespace {
 
 std::string grouped(uint64_t number) {
   std::string text = std::to_string(number);
-  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), 1, ',');
+  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<size_t>(at), 1, ',');
   return text;
 }
 

@@ -2,6 +2,6 @@
 
 namespace pumice::command {
 
-inline constexpr const char* version = "0.1.0"; // as in CMakeLists.txt
+inline constexpr const char* version = PUMICE_VERSION; // the project's, from CMakeLists.txt
 
 } // namespace pumice::command

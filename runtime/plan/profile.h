@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "kernel/device_context.h"
+#include "kernel/launcher.h"
+#include "plan/plan.h"
+
+namespace pumice {
+
+// Runs a plan once with a timestamp and a barrier around every dispatch, and returns the seconds that each
+// took, in the plan's order. A first run may hold the driver's compiling.
+Result<std::vector<double>> profile(const DeviceContext& context, const Plan& plan,
+                                    const BufferLookup& lookup);
+
+} // namespace pumice
