@@ -145,10 +145,10 @@ def train_stage(model, tok, stage, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--out", required=True, help="GGUF file to write")
-    parser.add_argument("--steps", type=int, nargs="+", default=[2300, 700], help="steps of every stage")
-    parser.add_argument("--lr", type=float, nargs="+", default=[2e-3, 2e-3], help="peak rate of every stage")
+    parser.add_argument("--steps", type=int, nargs="+", default=[2300, 700, 3000], help="steps of every stage")
+    parser.add_argument("--lr", type=float, nargs="+", default=[2e-3, 2e-3, 1.5e-3], help="peak rate of every stage")
     # A wide cast first, for the language; then a small one, which a model this size can keep apart.
-    parser.add_argument("--names", type=int, nargs="+", default=[stories.ALL_NAMES, 6],
+    parser.add_argument("--names", type=int, nargs="+", default=[stories.ALL_NAMES, 6, 6],
                         help="names of each kind (girls, boys, animals) in every stage")
     parser.add_argument("--first-stage", type=int, default=1, help="above 1: go on from the weights in --out")
     parser.add_argument("--tokens-per-step", type=int, default=1024)
