@@ -39,10 +39,10 @@ Shape lane8_shape(const KernelStyle& style, const MatmulArgs& args) {
     while (tiles > pair && args.weight.tiles / tiles < style.busy_groups) tiles /= 2;
     return {1, tiles};
   }
-  // Sixteen sums fill the registers. Broadcasting x costs where lanes load their own, so few rows and many
+  // Sixteen sums fill the registers. Broadcasting x costs where lanes load their own, so fewer rows and more
   // tiles there.
   if (!style.uniform_loads || args.x.rows < 8) return {4, 4};
-  return {16 / pair, pair};
+  return {8, 2};
 }
 
 Shape base_shape(const MatmulArgs& args) {

@@ -64,7 +64,9 @@ Result<bool> uniform_loads_are_faster(const std::shared_ptr<Device>& device,
     const Probe probe{"load.lane8", {8, uniform}, quads, groups};
     PUMICE_TRY(seconds[uniform], shortest_run(device, pipelines, probe, source, target, 5));
   }
-  return seconds[1] < seconds[0];
+  // Products gain more from uniform loads than this shows, since x comes that way too; where they are slow,
+  // they are slower many times over. The margin keeps noise from choosing another style on another day.
+  return seconds[1] < 1.5 * seconds[0];
 }
 
 } // namespace
