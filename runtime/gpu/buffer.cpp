@@ -13,9 +13,6 @@ constexpr VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
 constexpr VkMemoryPropertyFlags host =
     VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
-// Some drivers' vector loads reach past the last element they use.
-constexpr uint64_t slack_bytes = 64;
-
 // The first memory type that has all of `wanted`, in the driver's order, which is the order of preference.
 int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, uint32_t allowed,
                      VkMemoryPropertyFlags wanted) {
@@ -57,7 +54,7 @@ Result<Buffer> Buffer::create(std::shared_ptr<Device> device, uint64_t bytes, Me
   }
   Buffer buffer;
   buffer.device_ = std::move(device);
-  buffer.size_ = (bytes + slack_bytes + 15) / 16 * 16;
+  buffer.size_ = allocated_bytes(bytes);
 
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   info.size = buffer.size_;

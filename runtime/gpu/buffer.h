@@ -18,6 +18,11 @@ enum class MemoryUse {
 // A buffer with memory of its own. Move-only.
 class Buffer {
 public:
+  // What a buffer of `bytes` takes: some more, because compilers of CPU drivers move a loop's loads ahead of
+  // its exit test. What they read past the end, one block of a packed tile at most (1 KiB), is thrown away,
+  // but has to be there.
+  static constexpr uint64_t allocated_bytes(uint64_t bytes) { return (bytes + 2048 + 15) / 16 * 16; }
+
   static Result<Buffer> create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use);
   Buffer() = default;
   Buffer(Buffer&& other) noexcept { *this = std::move(other); }

@@ -76,9 +76,10 @@ Status plan_on_device(const Definition& definition, const ModelFile& file, const
   needs.kv = to_string(size.cache);
   needs.exact = true;
   needs.device = fmt::format("{} ({})", device.name(), device.driver());
-  needs.weights = store.bytes();
-  needs.cache = memory.cache_bytes();
-  needs.state = memory.step.bytes + memory.sampling.bytes;
+  for (uint64_t part : store.part_bytes()) needs.weights += Buffer::allocated_bytes(part);
+  for (uint64_t part : memory.cache_part_bytes) needs.cache += Buffer::allocated_bytes(part);
+  needs.scratch = Buffer::allocated_bytes(needs.scratch);
+  needs.state = Buffer::allocated_bytes(memory.step.bytes) + Buffer::allocated_bytes(memory.sampling.bytes);
   return {};
 }
 
