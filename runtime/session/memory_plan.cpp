@@ -1,7 +1,6 @@
 #include "session/memory_plan.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "kernel/sampling.h"
 #include "shaders/common/step.h"
@@ -61,10 +60,6 @@ std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs) {
     buckets.push_back({tokens, all_outputs ? tokens : std::min(tokens, size.sequences)});
   }
   return buckets;
-}
-
-uint64_t MemoryPlan::cache_bytes() const {
-  return std::accumulate(cache_part_bytes.begin(), cache_part_bytes.end(), uint64_t{0});
 }
 
 PlanContext MemoryPlan::plan_context(const DeviceContext& context, WeightStore& weights) const {

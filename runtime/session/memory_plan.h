@@ -25,7 +25,6 @@ struct MemoryPlan {
   BufferRef step;
   BufferRef sampling;
 
-  uint64_t cache_bytes() const;
   PlanContext plan_context(const DeviceContext& context, WeightStore& weights) const;
 };
 
