@@ -1,5 +1,6 @@
-// What changes from one step to the next: the only memory that the host writes before a step, and the only place
-// a kernel learns positions and counts from. Kernels that sample write the next step's rows here themselves.
+// What changes from one step to the next: the only memory that the host writes before a step, and the only
+// place a kernel learns positions and counts from. Kernels that sample write the next step's rows here
+// themselves.
 #ifndef PUMICE_STEP_H
 #define PUMICE_STEP_H
 #include "common/shared.h"
@@ -12,8 +13,8 @@ CONSTANT ROWS_OUTPUTS = 1; // one row for each token whose logits are wanted
 
 // The block is an array of uvec4: a header, then `capacity` rows, then `capacity` output rows.
 //   header:     x = count of tokens, y = count of outputs, z = results produced so far, w = unused
-//   row:        x = token, y = position in its sequence, z = sequence, w = first position that attention may see
-//   output row: x = index of the row whose logits are wanted
+//   row:        x = token, y = position in its sequence, z = sequence, w = first position that attention may
+//   see output row: x = index of the row whose logits are wanted
 CONSTANT STEP_HEADER_QUADS = 1;
 
 PUMICE_PARAMS_END

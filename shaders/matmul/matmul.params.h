@@ -1,4 +1,5 @@
-// result[m, n] = epilogue(sum over k of x[m, k] * weight[n, k]); eight rows n of the weight are packed as a tile.
+// result[m, n] = epilogue(sum over k of x[m, k] * weight[n, k]); eight rows n of the weight are packed as a
+// tile.
 #ifndef PUMICE_MATMUL_PARAMS_H
 #define PUMICE_MATMUL_PARAMS_H
 #include "common/shared.h"

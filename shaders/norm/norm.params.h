@@ -1,5 +1,5 @@
-// RMS: result = x / sqrt(mean(x^2) + eps) * (weight + offset); layer: (x - mean(x)) / sqrt(variance(x) + eps) *
-// weight + bias. Each row on its own.
+// RMS: result = x / sqrt(mean(x^2) + eps) * (weight + offset); layer: (x - mean(x)) / sqrt(variance(x) + eps)
+// * weight + bias. Each row on its own.
 #ifndef PUMICE_NORM_PARAMS_H
 #define PUMICE_NORM_PARAMS_H
 #include "common/shared.h"

@@ -1,5 +1,5 @@
-// Rotates queries and keys by their positions (Su et al., RoFormer, 2021) and puts keys and values into the cache,
-// whose layout is in runtime/kernel/cache_layout.h.
+// Rotates queries and keys by their positions (Su et al., RoFormer, 2021) and puts keys and values into the
+// cache, whose layout is in runtime/kernel/cache_layout.h.
 #ifndef PUMICE_ROTARY_STORE_PARAMS_H
 #define PUMICE_ROTARY_STORE_PARAMS_H
 #include "common/shared.h"
@@ -8,12 +8,13 @@ PUMICE_PARAMS_BEGIN
 
 // Buffers.
 CONSTANT ROTARY_STEP = 0;
-CONSTANT ROTARY_Q = 1;       // [rows, q_stride]
-CONSTANT ROTARY_K = 2;       // [rows, k_stride]
-CONSTANT ROTARY_V = 3;       // [rows, v_stride]
-CONSTANT ROTARY_TURNS = 4;   // for each pair of dimensions: turns a position, a fraction of 64 bits, high dword first
-CONSTANT ROTARY_RESULT = 5;  // [rows, out_stride], the rotated queries
-CONSTANT ROTARY_KEYS = 6;    // the cache
+CONSTANT ROTARY_Q = 1; // [rows, q_stride]
+CONSTANT ROTARY_K = 2; // [rows, k_stride]
+CONSTANT ROTARY_V = 3; // [rows, v_stride]
+CONSTANT ROTARY_TURNS =
+    4; // for each pair of dimensions: turns a position, a fraction of 64 bits, high dword first
+CONSTANT ROTARY_RESULT = 5; // [rows, out_stride], the rotated queries
+CONSTANT ROTARY_KEYS = 6;   // the cache
 CONSTANT ROTARY_VALUES = 7;
 
 // Specialisation constants. 0 is the workgroup's size.
