@@ -13,8 +13,8 @@ CONSTANT EMBEDDING_RESULT = 3; // [rows, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT EMBEDDING_CHUNK_ID = 1; // dwords of one row side by side in the payload
-CONSTANT EMBEDDING_INDEX_ID =
-    2; // which component of the step's row says what to take: 0 the token, 1 the position
+// which component of the step's row says what to take: 0 the token, 1 the position
+CONSTANT EMBEDDING_INDEX_ID = 2;
 
 struct EmbeddingParams {
   UINT blocks;     // of 32 columns
