@@ -54,10 +54,10 @@ Result<Buffer> Buffer::create(std::shared_ptr<Device> device, uint64_t bytes, Me
   }
   Buffer buffer;
   buffer.device_ = std::move(device);
-  buffer.size_ = allocated_bytes(bytes);
+  buffer.size_ = std::max<uint64_t>(bytes, 16);
 
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
-  info.size = buffer.size_;
+  info.size = allocated_bytes(buffer.size_);
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   if (capabilities.buffer_device_address) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
