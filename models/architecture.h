@@ -26,14 +26,18 @@ struct WeightSpec {
   std::string component;
 };
 
+// The keys and values that a layer keeps of each position.
+struct LayerCache {
+  uint32_t kv_heads = 0;
+  uint32_t head_dim = 0;
+  uint32_t window = 0; // positions that a token sees at most, its own included; 0: all
+};
+
 // What the runtime has to know of a decoder-only model beside its graph.
 struct DecoderShape {
   uint32_t vocabulary = 0;
   uint32_t context = 0; // positions it was trained for
-  uint32_t layers = 0;
-  uint32_t heads = 0;
-  uint32_t kv_heads = 0;
-  uint32_t head_dim = 0;
+  std::vector<LayerCache> layers;
 };
 
 // A model's graph and the tensors in it that others build on or may want to read.

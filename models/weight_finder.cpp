@@ -16,7 +16,7 @@ Result<WeightFinder> WeightFinder::find(const ModelFile& file, std::span<const W
                    fmt::format("{}: tensor '{}': products with {} weights are not supported", file.path(),
                                spec.name, info(tensor->type).name)};
     }
-    finder.ids_.emplace(spec.name, graph.weight(tensor, spec.component));
+    finder.ids_.emplace(spec.name, graph.weight(WeightView::whole(*tensor), spec.component));
   }
   return finder;
 }

@@ -21,8 +21,8 @@ public:
   explicit Gpt2(const Gpt2Config& config) : config_(config) {}
 
   DecoderShape shape() const override {
-    return {config_.vocabulary, config_.context, config_.layers,
-            config_.heads,      config_.heads,   config_.hidden / config_.heads};
+    return {config_.vocabulary, config_.context,
+            std::vector<LayerCache>(config_.layers, {config_.heads, config_.hidden / config_.heads})};
   }
 
   std::vector<Hyperparameter> hyperparameters() const override {

@@ -92,8 +92,8 @@ public:
   Llama(const LlamaConfig& config, const LlamaNames& names) : config_(config), names_(names) {}
 
   DecoderShape shape() const override {
-    return {config_.vocabulary, config_.context,  config_.layers,
-            config_.heads,      config_.kv_heads, config_.head_dim};
+    return {config_.vocabulary, config_.context,
+            std::vector<LayerCache>(config_.layers, {config_.kv_heads, config_.head_dim})};
   }
 
   std::vector<Hyperparameter> hyperparameters() const override {

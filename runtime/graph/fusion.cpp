@@ -26,9 +26,9 @@ std::vector<std::vector<size_t>> readers(const Graph& graph, const std::vector<N
 }
 
 bool same_matrix_type(const Graph& graph, WeightId a, WeightId b) {
-  const TensorView& left = *graph.weight(a).source;
-  const TensorView& right = *graph.weight(b).source;
-  return left.type == right.type && left.shape[1] == right.shape[1];
+  const WeightView& left = graph.weight(a).view;
+  const WeightView& right = graph.weight(b).view;
+  return left.type() == right.type() && left.columns == right.columns;
 }
 
 // A plain product that nothing has been fused into yet.

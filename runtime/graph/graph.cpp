@@ -4,8 +4,8 @@
 
 namespace pumice {
 
-WeightId Graph::weight(const TensorView* source, std::string component) {
-  weights_.push_back({source, std::move(component)});
+WeightId Graph::weight(const WeightView& view, std::string component) {
+  weights_.push_back({view, std::move(component)});
   return static_cast<WeightId>(weights_.size() - 1);
 }
 
@@ -40,7 +40,7 @@ std::string Graph::text() const {
       separator = ", ";
     }
     for (WeightId id : node.weights) {
-      text += separator + weights_[id].source->name;
+      text += separator + weights_[id].view.tensor->name;
       separator = ", ";
     }
     const std::string attributes = node.operation->describe();

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "io/tensor_view.h"
+#include "io/weight_view.h"
 
 namespace pumice {
 
@@ -50,9 +50,9 @@ struct Tensor {
   bool kept = false; // readable by the host after the step, under its name
 };
 
-// A tensor of the model file that nodes refer to.
+// A tensor of the model file, or a part of one, that nodes refer to.
 struct Weight {
-  const TensorView* source = nullptr;
+  WeightView view;
   std::string component; // "embedding", "attention", "feed-forward", "norms", "head": for reports
 };
 
@@ -67,7 +67,7 @@ struct Node {
 // function from its config to a Graph.
 class Graph {
 public:
-  WeightId weight(const TensorView* source, std::string component);
+  WeightId weight(const WeightView& view, std::string component);
   TensorId add(std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
                std::vector<WeightId> weights, Tensor output);
   template <class Op>

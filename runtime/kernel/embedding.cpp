@@ -25,7 +25,7 @@ uint32_t groups_per_row(const KernelStyle& style, uint32_t quads) {
 }
 
 TensorId add_embedding(Graph& graph, std::string name, WeightId table, const Embedding& operation) {
-  const uint32_t columns = static_cast<uint32_t>(graph.weight(table).source->shape[1]);
+  const uint32_t columns = static_cast<uint32_t>(graph.weight(table).view.columns);
   return graph.add(operation, {}, {table}, {std::move(name), RowKind::tokens, columns});
 }
 

@@ -44,7 +44,7 @@ TensorId linear(Graph& graph, std::string name, TensorId x, WeightId weight, std
   operation.bias = bias.has_value();
   std::vector<WeightId> weights = {weight};
   if (bias) weights.push_back(*bias);
-  const uint32_t columns = static_cast<uint32_t>(graph.weight(weight).source->shape[0]);
+  const uint32_t columns = static_cast<uint32_t>(graph.weight(weight).view.rows);
   return graph.add(operation, {x}, std::move(weights), {std::move(name), graph.tensor(x).rows, columns});
 }
 

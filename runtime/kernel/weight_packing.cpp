@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <vector>
 
 namespace pumice {
 
@@ -47,6 +48,21 @@ constexpr Packing packings[] = {
     {TensorType::q4_0, 4, true, read_q4_0},
 };
 
+// A row's bytes as a file has them one after the other. Those of a transposed weight are put into `gathered`
+// first.
+const std::byte* source_row(const WeightView& weight, uint64_t row, std::vector<std::byte>& gathered) {
+  const uint64_t stride = weight.tensor_row_bytes();
+  const std::byte* data = weight.tensor->data.data();
+  if (!weight.transposed) return data + weight.source_row(row) * stride;
+  const uint64_t element = info(weight.type()).block_bytes;
+  gathered.resize(weight.columns * element);
+  data += weight.source_row(row) * element;
+  for (uint64_t column = 0; column < weight.columns; ++column) {
+    std::memcpy(gathered.data() + column * element, data + column * stride, element);
+  }
+  return gathered.data();
+}
+
 const Packing* find_packing(TensorType type) {
   for (const Packing& packing : packings) {
     if (packing.type == type) return &packing;
@@ -77,10 +93,10 @@ void pack_tile(const PackedFormat& format, const TileSource& source, std::span<s
     std::memset(payload.data(), 0, payload.size());
     std::memset(scales.data(), 0, scales.size());
   }
-  const uint64_t row_size = row_bytes(format.type, format.columns);
+  std::vector<std::byte> gathered;
   const uint64_t block_step = uint64_t{32} / type.block_size * type.block_bytes;
   for (uint32_t row = 0; row < source.rows; ++row) {
-    const std::byte* in = source.tensor->data.data() + (source.first_row + row) * row_size;
+    const std::byte* in = source_row(*source.weight, source.first_row + row, gathered);
     std::byte* lane = payload.data() + size_t{row} * chunk * 4;
     for (uint32_t block = 0; block < format.blocks(); ++block, in += block_step) {
       uint32_t words[32];

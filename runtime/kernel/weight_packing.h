@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "io/tensor_type.h"
-#include "io/tensor_view.h"
+#include "io/weight_view.h"
 #include "kernel/style.h"
 
 namespace pumice {
@@ -16,9 +16,9 @@ namespace pumice {
 //     [pair of blocks][8 rows] dwords of two halves.
 // Columns are padded with zeros to whole blocks, tiles to a multiple of four.
 
-// Eight rows of a packed weight: rows first_row .. first_row + rows - 1 of a tensor, then zeros.
+// Eight rows of a packed weight: rows first_row .. first_row + rows - 1 of a weight, then zeros.
 struct TileSource {
-  const TensorView* tensor = nullptr; // null for a tile of zeros
+  const WeightView* weight = nullptr; // null for a tile of zeros
   uint32_t first_row = 0;
   uint32_t rows = 0;
 };

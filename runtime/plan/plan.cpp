@@ -114,9 +114,9 @@ private:
     }
   }
 
-  std::vector<const TensorView*> sources(std::span<const WeightId> weights) const {
-    std::vector<const TensorView*> result;
-    for (WeightId id : weights) result.push_back(graph_.weight(id).source);
+  std::vector<WeightView> sources(std::span<const WeightId> weights) const {
+    std::vector<WeightView> result;
+    for (WeightId id : weights) result.push_back(graph_.weight(id).view);
     return result;
   }
 

@@ -17,24 +17,24 @@ uint64_t align(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-std::string names(std::span<const TensorView* const> weights) {
+std::string names(std::span<const WeightView> weights) {
   std::string text;
-  for (const TensorView* weight : weights) text += (text.empty() ? "" : " + ") + weight->name;
+  for (const WeightView& weight : weights) text += (text.empty() ? "" : " + ") + weight.tensor->name;
   return text;
 }
 
 // The tiles of a matrix's rows, the last one padded.
-void append_tiles(std::vector<TileSource>& tiles, const TensorView* weight) {
-  const uint32_t rows = static_cast<uint32_t>(weight->shape[0]);
+void append_tiles(std::vector<TileSource>& tiles, const WeightView* weight) {
+  const uint32_t rows = static_cast<uint32_t>(weight->rows);
   for (uint32_t row = 0; row < rows; row += 8) tiles.push_back({weight, row, std::min(8u, rows - row)});
 }
 
-std::vector<float> decode_vector(const TensorView& weight) {
-  const uint64_t count =
-      std::accumulate(weight.shape.begin(), weight.shape.end(), uint64_t{1}, std::multiplies<>());
-  std::vector<float> values(count);
-  decode_row(weight.type, weight.data.data(), values);
-  values.resize(align(count, 8));
+std::vector<float> decode_vector(const WeightView& weight) {
+  const WeightView whole = WeightView::whole(*weight.tensor);
+  std::vector<float> all(whole.rows * whole.columns), values(weight.rows);
+  decode_row(weight.type(), weight.tensor->data.data(), all);
+  for (uint64_t i = 0; i < weight.rows; ++i) values[i] = all[weight.source_row(i)];
+  values.resize(align(weight.rows, 8));
   return values;
 }
 
@@ -63,22 +63,22 @@ uint64_t WeightStore::bytes() const {
   return std::accumulate(part_bytes_.begin(), part_bytes_.end(), uint64_t{0});
 }
 
-Result<PackedWeight> WeightStore::matrix(std::span<const TensorView* const> weights, bool alternating) {
+Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bool alternating) {
   const Key key{{weights.begin(), weights.end()}, alternating};
   if (auto found = matrices_.find(key); found != matrices_.end()) return found->second;
 
   PackedWeight packed;
-  packed.format = {weights[0]->type, static_cast<uint32_t>(weights[0]->shape[1]), style_.weight_chunk()};
+  packed.format = {weights[0].type(), static_cast<uint32_t>(weights[0].columns), style_.weight_chunk()};
   std::vector<TileSource> tiles;
   if (alternating) {
     std::vector<TileSource> a, b;
-    append_tiles(a, weights[0]);
-    append_tiles(b, weights[1]);
+    append_tiles(a, &*views_.insert(weights[0]).first);
+    append_tiles(b, &*views_.insert(weights[1]).first);
     tiles = interleave(a, b, 1);
   } else {
-    for (const TensorView* weight : weights) {
+    for (const WeightView& weight : weights) {
       tiles.resize(align(tiles.size(), merged_columns / 8));
-      append_tiles(tiles, weight);
+      append_tiles(tiles, &*views_.insert(weight).first);
     }
   }
   // Whole multiples of 32 result columns: the zeros at the end of a row of activations come from these tiles.
@@ -117,15 +117,15 @@ Status WeightStore::place_segments(PackedWeight& packed, std::vector<TileSource>
   return {};
 }
 
-Result<BufferRef> WeightStore::vector(std::span<const TensorView* const> weights, bool alternating) {
+Result<BufferRef> WeightStore::vector(std::span<const WeightView> weights, bool alternating) {
   const Key key{{weights.begin(), weights.end()}, alternating};
   if (auto found = vectors_.find(key); found != vectors_.end()) return found->second;
   std::vector<float> values;
   if (alternating) {
-    values = interleave(decode_vector(*weights[0]), decode_vector(*weights[1]), 8);
+    values = interleave(decode_vector(weights[0]), decode_vector(weights[1]), 8);
   } else {
-    for (const TensorView* weight : weights) {
-      const std::vector<float> part = decode_vector(*weight);
+    for (const WeightView& weight : weights) {
+      const std::vector<float> part = decode_vector(weight);
       values.resize(align(values.size(), merged_columns));
       values.insert(values.end(), part.begin(), part.end());
     }

@@ -3,13 +3,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "gpu/capabilities.h"
-#include "io/tensor_view.h"
+#include "io/weight_view.h"
 #include "kernel/packed_weight.h"
 #include "kernel/style.h"
 
@@ -23,14 +24,15 @@ public:
   WeightStore(const KernelStyle& style, const Capabilities& device);
 
   // As Lowering's functions of these names.
-  Result<PackedWeight> matrix(std::span<const TensorView* const> weights, bool alternating);
-  Result<BufferRef> vector(std::span<const TensorView* const> weights, bool alternating);
+  Result<PackedWeight> matrix(std::span<const WeightView> weights, bool alternating);
+  Result<BufferRef> vector(std::span<const WeightView> weights, bool alternating);
   Result<BufferRef> constants(const std::string& key, std::span<const float> values);
 
   // From now on, only what has been placed is found: the weights are on the device.
   void seal() {
     sealed_ = true;
     items_ = {};
+    views_ = {};
   }
 
   // Something that fills a range of a part when the weights are uploaded.
@@ -48,7 +50,7 @@ public:
   uint64_t bytes() const;
 
 private:
-  using Key = std::pair<std::vector<const TensorView*>, bool>;
+  using Key = std::pair<std::vector<WeightView>, bool>;
   Result<BufferRef> place(uint64_t bytes, const std::string& what);
   Result<BufferRef> place_values(std::vector<float> values, const std::string& what);
   Status place_segments(PackedWeight& packed, std::vector<TileSource> tiles, const std::string& what);
@@ -60,6 +62,7 @@ private:
   uint64_t part_limit_;  // of one allocation
   std::vector<uint64_t> part_bytes_;
   std::vector<Item> items_;
+  std::set<WeightView> views_; // that tiles point to
   std::map<Key, PackedWeight> matrices_;
   std::map<Key, BufferRef> vectors_;
   std::map<std::string, BufferRef> constants_;

@@ -20,6 +20,16 @@ uint64_t align(uint64_t value, uint64_t alignment) {
 
 } // namespace
 
+CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
+  CacheLayout layout;
+  layout.type = size.cache;
+  layout.sequences = size.sequences;
+  layout.capacity = static_cast<uint32_t>(align(size.context, 32));
+  layout.kv_heads = layer.kv_heads;
+  layout.head_dim = layer.head_dim;
+  return layout;
+}
+
 MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, SessionSize size) {
   const Capabilities& device = context.device->capabilities();
   const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
@@ -28,24 +38,19 @@ MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, 
   if (plan.size.context == 0) plan.size.context = shape.context;
   plan.size.chunk = std::clamp(plan.size.chunk, 1u, plan.size.context);
 
-  CacheLayout layout;
-  layout.type = size.cache;
-  layout.sequences = size.sequences;
-  layout.capacity = static_cast<uint32_t>(align(plan.size.context, 32));
-  layout.kv_heads = shape.kv_heads;
-  layout.head_dim = shape.head_dim;
-  const uint64_t bytes = layout.layer_bytes();
-  const uint64_t part_limit =
-      std::min(device.max_allocation_bytes - 4096, std::max(preferred_part_bytes, bytes));
-  const auto place = [&] {
+  const auto place = [&](uint64_t bytes) {
+    const uint64_t part_limit =
+        std::min(device.max_allocation_bytes - 4096, std::max(preferred_part_bytes, bytes));
     std::vector<uint64_t>& parts = plan.cache_part_bytes;
     if (parts.empty() || parts.back() + bytes > part_limit) parts.push_back(0);
     const BufferRef ref{Space::cache, static_cast<uint32_t>(parts.size() - 1), parts.back(), bytes};
     parts.back() = align(parts.back() + bytes, alignment);
     return ref;
   };
-  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
-    const BufferRef keys = place(), values = place();
+  for (const LayerCache& layer : shape.layers) {
+    const CacheLayout layout = cache_layout(layer, plan.size);
+    const uint64_t bytes = layout.layer_bytes();
+    const BufferRef keys = place(bytes), values = place(bytes);
     plan.caches.push_back({layout, keys, values});
   }
   plan.step = {Space::step, 0, 0, (STEP_HEADER_QUADS + 2ull * plan.size.chunk) * 16};

@@ -32,6 +32,9 @@ struct MemoryPlan {
 // chunk's. Their largest scratch and outputs are what it allocates.
 std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs);
 
+// How one layer keeps its keys and values in a session of this size.
+CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size);
+
 MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, SessionSize size);
 
 } // namespace pumice

@@ -19,7 +19,7 @@ struct Draft {
   WeightId weight(uint64_t rows, uint64_t columns, TensorType type = TensorType::f32) {
     sources.push_back(std::make_unique<TensorView>());
     *sources.back() = {fmt::format("w{}", sources.size()), type, {rows, columns}, {}};
-    return graph.weight(sources.back().get(), "attention");
+    return graph.weight(WeightView::whole(*sources.back()), "attention");
   }
   TensorId input(uint32_t columns) { return graph.add_tensor({"x", RowKind::tokens, columns, {}, false}); }
   TensorId product(TensorId x, uint64_t rows, TensorType type = TensorType::f32) {

@@ -15,6 +15,7 @@
 struct TestWeight {
   std::vector<std::byte> data;
   pumice::TensorView view;
+  pumice::WeightView weight;
 
   TestWeight(pumice::TensorType type, uint32_t rows, uint32_t columns, uint32_t seed) {
     const pumice::TensorTypeInfo& info = pumice::info(type);
@@ -36,6 +37,7 @@ struct TestWeight {
     view.type = type;
     view.shape = {rows, columns};
     view.data = data;
+    weight = pumice::WeightView::whole(view);
   }
   TestWeight(const TestWeight&) = delete;
   TestWeight& operator=(const TestWeight&) = delete;
@@ -50,7 +52,7 @@ struct TestWeight {
   // Tile `tile` of it, of zeros past its end.
   pumice::TileSource tile(uint32_t tile) const {
     if (tile * 8 >= rows()) return {};
-    return {&view, tile * 8, std::min(8u, rows() - tile * 8)};
+    return {&weight, tile * 8, std::min(8u, rows() - tile * 8)};
   }
 };
 

@@ -47,16 +47,11 @@ std::vector<TypeCount> count_types(const ModelFile& file) {
 
 MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& size) {
   const DecoderShape shape = definition.shape();
-  CacheLayout layout;
-  layout.type = size.cache;
-  layout.capacity = (size.context + 31) / 32 * 32;
-  layout.kv_heads = shape.kv_heads;
-  layout.head_dim = shape.head_dim;
   MemoryNeeds needs;
   needs.context = size.context;
   needs.kv = to_string(size.cache);
   for (const ComponentCount& each : count_components(definition)) needs.weights += each.parameters * 2;
-  needs.cache = layout.layer_bytes() * 2 * shape.layers;
+  for (const LayerCache& layer : shape.layers) needs.cache += cache_layout(layer, size).layer_bytes() * 2;
   return needs;
 }
 

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "io/tensor_view.h"
+
+namespace pumice {
+
+// A tensor of a file, or a part of one, as the matrix [rows, columns] that an operation wants: each row what
+// makes one output. The tensor is seen as a matrix whose columns are its last dimension; one of a single
+// dimension has one column. A part is made of runs of neighbouring rows: fused projections are cut that way,
+// interleaved ones too.
+struct WeightView {
+  const TensorView* tensor = nullptr;
+  uint64_t rows = 0;
+  uint64_t columns = 0;
+  bool transposed = false; // the tensor is [columns, rows]; only for types without blocks
+  uint64_t first = 0;      // row of the tensor, or column where it is transposed, that row 0 is
+  uint64_t run = 1;        // rows that are neighbours in the tensor
+  uint64_t step = 1;       // from one run's start to the next one's
+
+  static WeightView whole(const TensorView& tensor) {
+    uint64_t rows = 1;
+    for (uint64_t size : tensor.shape) rows *= size;
+    const uint64_t columns = tensor.shape.size() < 2 ? 1 : tensor.shape.back();
+    rows = columns ? rows / columns : 0;
+    return {&tensor, rows, columns, false, 0, rows ? rows : 1, rows};
+  }
+  static WeightView transpose(const TensorView& tensor) {
+    const WeightView view = whole(tensor);
+    return {&tensor, view.columns, view.rows, true, 0, view.columns, view.columns};
+  }
+  // Rows begin to begin + count - 1.
+  WeightView slice(uint64_t begin, uint64_t count) const { return slice(begin, count, count, count); }
+  // `count` rows in runs of `size`, the first at `begin` and each `stride` from the last. Of a whole view or
+  // a transposed one.
+  WeightView slice(uint64_t begin, uint64_t count, uint64_t size, uint64_t stride) const {
+    WeightView view = *this;
+    view.first += begin;
+    view.rows = count;
+    view.run = size ? size : 1;
+    view.step = stride;
+    return view;
+  }
+
+  TensorType type() const { return tensor->type; }
+  uint64_t source_row(uint64_t row) const { return first + row / run * step + row % run; }
+  // Bytes from one row of the tensor to the next; of a transposed one, from one column of the view to the
+  // next.
+  uint64_t tensor_row_bytes() const {
+    return row_bytes(tensor->type, tensor->shape.size() < 2 ? 1 : tensor->shape.back());
+  }
+
+  auto operator<=>(const WeightView&) const = default;
+};
+
+} // namespace pumice
