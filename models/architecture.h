@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "io/model_file.h"
+#include "models/gguf_model.h"
 
 namespace pumice {
 
@@ -58,6 +59,8 @@ public:
   virtual std::vector<WeightSpec> weights() const = 0;
   // Weights are found in the file, and their names and shapes checked.
   virtual Result<DecoderGraph> graph(const ModelFile& file) const = 0;
+  // The same model as llama.cpp's GGUF has it. `file` is the one it was read from, a Hugging Face folder.
+  virtual Result<GgufModel> gguf(const ModelFile& file) const = 0;
 };
 
 // A family of models. To add one: a folder beside this file, and a line in registry.cpp.

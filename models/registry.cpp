@@ -4,15 +4,35 @@
 
 #include <fmt/format.h>
 
+#include "models/gemma/gemma.h"
+#include "models/gemma2/gemma2.h"
+#include "models/gemma3/gemma3.h"
 #include "models/gpt2/gpt2.h"
+#include "models/gpt_neox/gpt_neox.h"
 #include "models/llama/llama.h"
+#include "models/mistral/mistral.h"
+#include "models/mixtral/mixtral.h"
+#include "models/olmo2/olmo2.h"
+#include "models/phi3/phi3.h"
+#include "models/qwen2/qwen2.h"
+#include "models/qwen3/qwen3.h"
 
 namespace pumice {
 
 std::span<const Architecture> architectures() {
   static const Architecture table[] = {
-      {"gpt2", {"gpt2"}, {}, open_gpt2},
+      {"gemma", {"gemma"}, {"gemma"}, open_gemma},
+      {"gemma2", {"gemma2"}, {"gemma2"}, open_gemma2},
+      {"gemma3", {"gemma3_text", "gemma3"}, {"gemma3"}, open_gemma3},
+      {"gpt2", {"gpt2"}, {"gpt2"}, open_gpt2},
+      {"gpt_neox", {"gpt_neox"}, {"gptneox"}, open_gpt_neox},
       {"llama", {"llama"}, {"llama"}, open_llama},
+      {"mistral", {"mistral"}, {}, open_mistral},
+      {"mixtral", {"mixtral"}, {}, open_mixtral},
+      {"olmo2", {"olmo2"}, {"olmo2"}, open_olmo2},
+      {"phi3", {"phi3"}, {"phi3"}, open_phi3},
+      {"qwen2", {"qwen2"}, {"qwen2"}, open_qwen2},
+      {"qwen3", {"qwen3"}, {"qwen3"}, open_qwen3},
   };
   return table;
 }

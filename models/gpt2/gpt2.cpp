@@ -1,101 +1,126 @@
 #include "models/gpt2/gpt2.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
+
+#include "kernel/elementwise.h"
+#include "kernel/embedding.h"
+#include "models/decoder/model.h"
 
 namespace pumice {
 
 namespace {
 
-struct Gpt2Config {
-  uint32_t vocabulary = 0;
-  uint32_t context = 0;
-  uint32_t hidden = 0;
-  uint32_t layers = 0;
-  uint32_t heads = 0;
-  uint32_t feed_forward = 0;
-  float norm_eps = 0;
+struct Gpt2Settings {
+  std::string prefix; // of Hugging Face's names: "transformer.", or nothing as in the first models published
+  bool scale_scores = true;
+  bool scale_by_layer = false;
 };
 
-class Gpt2 : public Definition {
+// GPT-2 (Radford et al. 2019), and so GPT-3: pre-norm blocks with layer norms, learned positions, biases
+// everywhere and a plain feed-forward. Hugging Face keeps the matrices as [in, out].
+class Gpt2 : public DecoderModel {
 public:
-  explicit Gpt2(const Gpt2Config& config) : config_(config) {}
+  Gpt2(DecoderConfig config, bool gguf, Gpt2Settings own)
+      : DecoderModel(std::move(config), gguf), own_(std::move(own)) {}
 
-  DecoderShape shape() const override {
-    return {config_.vocabulary, config_.context,
-            std::vector<LayerCache>(config_.layers, {config_.heads, config_.hidden / config_.heads})};
-  }
-
-  std::vector<Hyperparameter> hyperparameters() const override {
-    return {
-        {"vocabulary", fmt::format("{}", config_.vocabulary)},
-        {"context", fmt::format("{}", config_.context)},
-        {"hidden", fmt::format("{}", config_.hidden)},
-        {"layers", fmt::format("{}", config_.layers)},
-        {"heads", fmt::format("{}", config_.heads)},
-        {"head_dim", fmt::format("{}", config_.hidden / config_.heads)},
-        {"feed_forward", fmt::format("{}", config_.feed_forward)},
-        {"norm", fmt::format("layer, eps {}", config_.norm_eps)},
-        {"positions", "learned"},
-        {"tied head", "yes"},
-    };
-  }
-
-  std::vector<WeightSpec> weights() const override {
-    std::vector<WeightSpec> specs;
-    const uint64_t hidden = config_.hidden, feed_forward = config_.feed_forward;
-    const auto norm = [&](const std::string& name) {
-      specs.push_back({name + ".weight", {hidden}, "norms"});
-      specs.push_back({name + ".bias", {hidden}, "norms"});
-    };
-    // Conv1D keeps its matrices as [in, out].
-    const auto conv1d = [&](const std::string& name, uint64_t in, uint64_t out, const char* component) {
-      specs.push_back({name + ".weight", {in, out}, component});
-      specs.push_back({name + ".bias", {out}, component});
-    };
-    specs.push_back({"transformer.wte.weight", {config_.vocabulary, hidden}, "embedding"});
-    specs.push_back({"transformer.wpe.weight", {config_.context, hidden}, "embedding"});
-    for (uint32_t layer = 0; layer < config_.layers; ++layer) {
-      const std::string prefix = fmt::format("transformer.h.{}.", layer);
-      norm(prefix + "ln_1");
-      conv1d(prefix + "attn.c_attn", hidden, 3 * hidden, "attention");
-      conv1d(prefix + "attn.c_proj", hidden, hidden, "attention");
-      norm(prefix + "ln_2");
-      conv1d(prefix + "mlp.c_fc", hidden, feed_forward, "feed-forward");
-      conv1d(prefix + "mlp.c_proj", feed_forward, hidden, "feed-forward");
+protected:
+  void build(DecoderBuilder& builder) const override {
+    builder.prefix(own_.prefix, "");
+    const TensorId tokens = builder.embed({"wte", "token_embd"});
+    const WeightView table =
+        builder.tensor({"wpe", "position_embd"}, ".weight", config().context, config().hidden, "embedding");
+    const TensorId positions =
+        position_embedding(builder.graph(), "position_embedding", builder.weight(table, "embedding"));
+    TensorId x = builder.add(tokens, positions, "embedded");
+    for (uint32_t layer = 0; layer < config().layers; ++layer) {
+      builder.hidden_state(x);
+      builder.layer(layer, own_.prefix + "h.{}.");
+      x = block(builder, layer, x);
     }
-    norm("transformer.ln_f");
-    return specs;
+    builder.prefix(own_.prefix, "");
+    x = builder.layer_norm(x, {"ln_f", "output_norm"});
+    builder.hidden_state(x);
+    builder.finish(x, {"lm_head", "output"});
   }
 
-  Result<DecoderGraph> graph(const ModelFile& file) const override {
-    return Error{
-        Code::unsupported,
-        fmt::format("{}: gpt2 models can be inspected and not run: learned positions and Conv1D weights "
-                    "have no kernels here",
-                    file.path())};
+  std::vector<Hyperparameter> own_hyperparameters() const override { return {{"positions", "learned"}}; }
+  std::string_view gguf_architecture() const override { return "gpt2"; }
+  nlohmann::json gguf_metadata() const override {
+    return {{"attention.layer_norm_epsilon", config().norm_eps}};
   }
 
 private:
-  Gpt2Config config_;
+  TensorId project(DecoderBuilder& builder, TensorId x, const TensorName& name, uint32_t rows,
+                   std::string_view component) const {
+    const WeightView matrix =
+        builder.transposed_tensor(name, rows, builder.graph().tensor(x).columns, component);
+    const WeightView bias = builder.tensor(name, ".bias", rows, 0, component);
+    return builder.project(x, builder.node_name(name), matrix, &bias, component);
+  }
+
+  AttentionInputs inputs(DecoderBuilder& builder, TensorId x) const {
+    const TensorName name = {"attn.c_attn", "attn_qkv"};
+    const uint32_t size = config().hidden;
+    const WeightView matrix = builder.transposed_tensor(name, 3 * size, size, "attention");
+    const WeightView bias = builder.tensor(name, ".bias", 3 * size, 0, "attention");
+    const auto part = [&](uint32_t index, const char* suffix) {
+      const WeightView added = bias.slice(index * size, size);
+      return builder.project(x, builder.node_name(name) + suffix, matrix.slice(index * size, size), &added,
+                             "attention");
+    };
+    return {part(0, ".query"), part(1, ".key"), part(2, ".value")};
+  }
+
+  TensorId block(DecoderBuilder& builder, uint32_t layer, TensorId x) const {
+    AttentionStyle style;
+    style.score_scale = own_.scale_scores ? 1 / std::sqrt(static_cast<float>(config().head_dim)) : 1.0f;
+    if (own_.scale_by_layer) style.score_scale /= static_cast<float>(layer + 1);
+    TensorId y = builder.layer_norm(x, {"ln_1", "attn_norm"});
+    y = builder.attend(layer, inputs(builder, y), style);
+    y = project(builder, y, {"attn.c_proj", "attn_output"}, config().hidden, "attention");
+    x = builder.add(y, x, "attention_residual");
+    y = builder.layer_norm(x, {"ln_2", "ffn_norm"});
+    y = project(builder, y, {"mlp.c_fc", "ffn_up"}, config().feed_forward, "feed-forward");
+    y = activate(builder.graph(), builder.node_name({"mlp.activated", "activated"}), y, config().activation);
+    y = project(builder, y, {"mlp.c_proj", "ffn_down"}, config().hidden, "feed-forward");
+    return builder.add(y, x, "residual");
+  }
+
+  Gpt2Settings own_;
 };
 
 } // namespace
 
 Result<std::unique_ptr<Definition>> open_gpt2(const ModelFile& file) {
-  const Fields fields = file.fields();
-  Gpt2Config config;
-  PUMICE_TRY(config.vocabulary, fields.u32("vocab_size", 1, 1 << 24));
-  PUMICE_TRY(config.context, fields.u32("n_positions", 1, 1 << 24));
-  PUMICE_TRY(config.hidden, fields.u32("n_embd", 1, 1 << 20));
-  PUMICE_TRY(config.layers, fields.u32("n_layer", 1, 1000));
-  PUMICE_TRY(config.heads, fields.u32("n_head", 1, 4096));
-  PUMICE_TRY(config.feed_forward, fields.u32_or("n_inner", 1, 1 << 22, 4 * config.hidden));
-  PUMICE_TRY(config.norm_eps, fields.f32_or("layer_norm_epsilon", 0.0f, 1.0f, 1e-5f));
-  if (config.hidden % config.heads) {
-    return fields.error(
-        "n_head", fmt::format("expected a divisor of n_embd, {}; found {}", config.hidden, config.heads));
+  const Settings settings(file);
+  DecoderConfigNames names;
+  names.context = {"n_positions", "context_length"};
+  names.hidden = {"n_embd", "embedding_length"};
+  names.layers = {"n_layer", "block_count"};
+  names.heads = {"n_head", "attention.head_count"};
+  names.kv_heads = {"", "attention.head_count_kv"};
+  names.head_dim = {"", "attention.key_length"};
+  names.feed_forward = {"n_inner", "feed_forward_length"};
+  names.norm_eps = {"layer_norm_epsilon", "attention.layer_norm_epsilon"};
+  names.activation = {"activation_function", ""};
+  names.default_context = 1024;
+  names.default_norm_eps = 1e-5f;
+  names.default_activation = Activation::gelu_tanh;
+  names.tied_by_default = true;
+  names.rotary = false;
+  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
+  if (config.hidden != config.heads * config.head_dim || config.kv_heads != config.heads) {
+    return settings.error(names.heads, fmt::format("expected a divisor of the {} columns; found {}",
+                                                   config.hidden, config.heads));
   }
-  return std::unique_ptr<Definition>(std::make_unique<Gpt2>(config));
+  Gpt2Settings own;
+  PUMICE_TRY(own.scale_scores, settings.boolean_or({"scale_attn_weights", ""}, true));
+  PUMICE_TRY(own.scale_by_layer, settings.boolean_or({"scale_attn_by_inverse_layer_idx", ""}, false));
+  own.prefix = file.find("wte.weight") ? "" : "transformer.";
+  return std::unique_ptr<Definition>(
+      std::make_unique<Gpt2>(std::move(config), settings.gguf(), std::move(own)));
 }
 
 } // namespace pumice

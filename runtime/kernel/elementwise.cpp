@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "plan/lowering.h"
 #include "shaders/elementwise/elementwise.params.h"
 
@@ -17,16 +19,22 @@ uint32_t shader_kind(ElementwiseKind kind) {
     return ELEMENTWISE_GATE;
   case ElementwiseKind::activate:
     return ELEMENTWISE_ACTIVATE;
+  case ElementwiseKind::scale:
+    return ELEMENTWISE_SCALE;
+  case ElementwiseKind::soft_cap:
+    return ELEMENTWISE_SOFT_CAP;
   }
   return ELEMENTWISE_ADD;
 }
 
-Status lower_as(ElementwiseKind kind, Activation activation, Lowering& lowering, const Node& node) {
+Status lower_as(ElementwiseKind kind, Activation activation, Lowering& lowering, const Node& node,
+                float amount = 1) {
   ElementwiseArgs args;
   args.kind = kind;
   args.activation = activation;
+  args.amount = amount;
   args.a = lowering.tensor(node.inputs[0]);
-  if (kind != ElementwiseKind::activate) args.b = lowering.tensor(node.inputs[1]);
+  if (node.inputs.size() > 1) args.b = lowering.tensor(node.inputs[1]);
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
   lowering.emit(elementwise(lowering.style(), args));
@@ -51,6 +59,7 @@ Dispatch elementwise(const KernelStyle& style, const ElementwiseArgs& args) {
   params.b_stride = args.b ? args.b->stride : 0;
   params.out_stride = args.result.stride;
   params.rows_kind = args.a.rows_kind;
+  params.amount = args.amount;
   dispatch.set_params(params);
   dispatch.bind(ELEMENTWISE_STEP, args.step, Access::read);
   dispatch.bind(ELEMENTWISE_A, args.a.buffer, Access::read);
@@ -85,6 +94,22 @@ Status Activate::lower(Lowering& lowering, const Node& node) const {
   return lower_as(ElementwiseKind::activate, activation, lowering, node);
 }
 
+std::string Scale::describe() const {
+  return fmt::format("{:g}", factor);
+}
+
+Status Scale::lower(Lowering& lowering, const Node& node) const {
+  return lower_as(ElementwiseKind::scale, Activation::none, lowering, node, factor);
+}
+
+std::string SoftCap::describe() const {
+  return fmt::format("{:g}", cap);
+}
+
+Status SoftCap::lower(Lowering& lowering, const Node& node) const {
+  return lower_as(ElementwiseKind::soft_cap, Activation::none, lowering, node, cap);
+}
+
 TensorId add(Graph& graph, std::string name, TensorId a, TensorId b) {
   return add_node(graph, std::move(name), Add{}, {a, b});
 }
@@ -98,6 +123,18 @@ TensorId gate(Graph& graph, std::string name, TensorId a, TensorId b, Activation
 TensorId activate(Graph& graph, std::string name, TensorId a, Activation activation) {
   Activate operation;
   operation.activation = activation;
+  return add_node(graph, std::move(name), operation, {a});
+}
+
+TensorId scale(Graph& graph, std::string name, TensorId a, float factor) {
+  Scale operation;
+  operation.factor = factor;
+  return add_node(graph, std::move(name), operation, {a});
+}
+
+TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap) {
+  SoftCap operation;
+  operation.cap = cap;
   return add_node(graph, std::move(name), operation, {a});
 }
 

@@ -13,14 +13,17 @@ enum class ElementwiseKind : uint32_t {
   add,      // a + b
   gate,     // activation(a) * b
   activate, // activation(a)
+  scale,    // amount * a
+  soft_cap, // amount * tanh(a / amount)
 };
 
 // For where a product's epilogue cannot do it. All of one shape.
 struct ElementwiseArgs {
   ElementwiseKind kind = ElementwiseKind::add;
   Activation activation = Activation::none;
+  float amount = 1;
   ActivationRef a;
-  std::optional<ActivationRef> b; // not for activate
+  std::optional<ActivationRef> b; // for add and gate
   ActivationRef result;
   BufferRef step;
 };
@@ -51,8 +54,28 @@ struct Activate : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
+// result = factor * a. inputs: a.
+struct Scale : Operation {
+  float factor = 1;
+
+  std::string_view name() const override { return "scale"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// result = cap * tanh(a / cap), which keeps it between -cap and cap. inputs: a.
+struct SoftCap : Operation {
+  float cap = 1;
+
+  std::string_view name() const override { return "soft_cap"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
 TensorId add(Graph& graph, std::string name, TensorId a, TensorId b);
 TensorId gate(Graph& graph, std::string name, TensorId a, TensorId b, Activation activation);
 TensorId activate(Graph& graph, std::string name, TensorId a, Activation activation);
+TensorId scale(Graph& graph, std::string name, TensorId a, float factor);
+TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap);
 
 } // namespace pumice

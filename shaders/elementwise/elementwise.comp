@@ -19,6 +19,11 @@ WRITE_BUFFER(vec4, result, ELEMENTWISE_RESULT);
 vec4 combine(uint a_at, uint b_at) {
   vec4 v = a[a_at];
   if (KIND == ELEMENTWISE_ADD) return v + b[b_at];
+  if (KIND == ELEMENTWISE_SCALE) return v * p.amount;
+  if (KIND == ELEMENTWISE_SOFT_CAP) {
+    for (uint j = 0; j < 4u; ++j) v[j] = p.amount * finite_tanh(v[j] / p.amount);
+    return v;
+  }
   for (uint j = 0; j < 4u; ++j) v[j] = activate(ACTIVATION, v[j]);
   return KIND == ELEMENTWISE_GATE ? v * b[b_at] : v;
 }

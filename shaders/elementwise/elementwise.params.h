@@ -1,4 +1,5 @@
-// result = a + b, activation(a) * b or activation(a), for where a product's epilogue cannot do it.
+// result = a + b, activation(a) * b, activation(a), amount * a or amount * tanh(a / amount), for where a
+// product's epilogue cannot do it.
 #ifndef PUMICE_ELEMENTWISE_PARAMS_H
 #define PUMICE_ELEMENTWISE_PARAMS_H
 #include "common/shared.h"
@@ -18,6 +19,8 @@ CONSTANT ELEMENTWISE_ACTIVATION_ID = 2; // ACTIVATION_*
 CONSTANT ELEMENTWISE_ADD = 0;
 CONSTANT ELEMENTWISE_GATE = 1;
 CONSTANT ELEMENTWISE_ACTIVATE = 2;
+CONSTANT ELEMENTWISE_SCALE = 3;
+CONSTANT ELEMENTWISE_SOFT_CAP = 4;
 
 struct ElementwiseParams {
   UINT columns;
@@ -25,11 +28,12 @@ struct ElementwiseParams {
   UINT b_stride;
   UINT out_stride;
   UINT rows_kind; // ROWS_*
+  float amount;   // of SCALE and SOFT_CAP
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::ElementwiseParams) == 20);
+static_assert(sizeof(pumice::ElementwiseParams) == 24);
 #endif
 #endif

@@ -16,6 +16,7 @@ constexpr Activation all_activations[] = {Activation::none, Activation::silu, Ac
 struct Case {
   ElementwiseKind kind = ElementwiseKind::add;
   Activation activation = Activation::none;
+  float amount = 1;
   uint32_t columns = 64;
   uint32_t bucket = 3;
   uint32_t count = 3;
@@ -34,15 +35,18 @@ void run(const KernelStyle& style, const Case& c) {
   std::vector<double> expected;
   for (size_t i = 0; i < size_t{c.count} * c.columns; ++i) {
     const double activated = activation_reference(c.activation, a[i]);
-    expected.push_back(c.kind == ElementwiseKind::add    ? double{a[i]} + b[i]
-                       : c.kind == ElementwiseKind::gate ? activated * b[i]
-                                                         : activated);
+    expected.push_back(c.kind == ElementwiseKind::add        ? double{a[i]} + b[i]
+                       : c.kind == ElementwiseKind::gate     ? activated * b[i]
+                       : c.kind == ElementwiseKind::scale    ? double{c.amount} * a[i]
+                       : c.kind == ElementwiseKind::soft_cap ? c.amount * std::tanh(a[i] / double{c.amount})
+                                                             : activated);
   }
   ElementwiseArgs args;
   args.kind = c.kind;
   args.activation = c.activation;
+  args.amount = c.amount;
   args.a = upload_rows(a, c.columns, c.view ? 32 : 0, c.view, c.rows_kind);
-  if (c.kind != ElementwiseKind::activate)
+  if (c.kind == ElementwiseKind::add || c.kind == ElementwiseKind::gate)
     args.b = upload_rows(b, c.columns, c.view ? 64 : 0, c.view, c.rows_kind);
   args.result = blank_rows(c.bucket, c.columns, 32, c.rows_kind);
   args.step = c.rows_kind == ROWS_TOKENS ? gpu.step(c.count) : gpu.step(c.bucket, c.count);
@@ -70,6 +74,19 @@ TEST_CASE("gates and activations") {
         for (ElementwiseKind kind : {ElementwiseKind::gate, ElementwiseKind::activate}) {
           run(style, {.kind = kind, .activation = activation, .columns = columns});
           run(style, {.kind = kind, .activation = activation, .columns = columns, .view = true});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("scales and soft caps") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (float amount : {0.125f, 5.0f, 30.0f}) {
+      for (uint32_t columns : {1u, 33u, 768u}) {
+        for (ElementwiseKind kind : {ElementwiseKind::scale, ElementwiseKind::soft_cap}) {
+          run(style, {.kind = kind, .amount = amount, .columns = columns});
+          run(style, {.kind = kind, .amount = amount, .columns = columns, .rows_kind = ROWS_OUTPUTS});
         }
       }
     }

@@ -1,0 +1,88 @@
+#include "models/decoder/model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/decoder/rotary.h"
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+std::string describe_windows(const DecoderConfig& config) {
+  const auto largest = std::max_element(config.windows.begin(), config.windows.end());
+  if (*largest == 0) return "none";
+  const auto sliding = config.windows.size() - std::count(config.windows.begin(), config.windows.end(), 0u);
+  return fmt::format("{} in {} of {} layers", *largest, sliding, config.layers);
+}
+
+} // namespace
+
+DecoderShape DecoderModel::shape() const {
+  DecoderShape shape{config_.vocabulary, config_.context, {}};
+  for (uint32_t window : config_.windows)
+    shape.layers.push_back({config_.kv_heads, config_.head_dim, window});
+  return shape;
+}
+
+std::vector<Hyperparameter> DecoderModel::hyperparameters() const {
+  const auto number = [](auto value) { return fmt::format("{}", value); };
+  std::vector<Hyperparameter> all = {
+      {"vocabulary", number(config_.vocabulary)},
+      {"context", number(config_.context)},
+      {"hidden", number(config_.hidden)},
+      {"layers", number(config_.layers)},
+      {"heads", number(config_.heads)},
+      {"kv_heads", number(config_.kv_heads)},
+      {"head_dim", number(config_.head_dim)},
+      {"feed_forward", number(config_.feed_forward)},
+      {"norm_eps", number(config_.norm_eps)},
+      {"activation", to_string(config_.activation)},
+      {"rotary", describe(config_.rotary)},
+      {"window", describe_windows(config_)},
+      {"tied head", config_.tied_head ? "yes" : "no"},
+  };
+  for (Hyperparameter& own : own_hyperparameters()) all.push_back(std::move(own));
+  return all;
+}
+
+std::vector<WeightSpec> DecoderModel::weights() const {
+  DecoderBuilder builder(config_, gguf_, nullptr);
+  build(builder);
+  return builder.specs();
+}
+
+Result<DecoderGraph> DecoderModel::graph(const ModelFile& file) const {
+  DecoderBuilder builder(config_, gguf_, &file);
+  build(builder);
+  PUMICE_CHECK(builder.status());
+  return builder.take();
+}
+
+Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
+  DecoderBuilder builder(config_, gguf_, &file);
+  build(builder);
+  PUMICE_CHECK(builder.status());
+  GgufModel model;
+  model.architecture = gguf_architecture();
+  model.tensors = builder.gguf_tensors();
+  const std::string prefix = model.architecture + ".";
+  nlohmann::json metadata = {
+      {"context_length", config_.context},
+      {"embedding_length", config_.hidden},
+      {"block_count", config_.layers},
+      {"feed_forward_length", config_.feed_forward},
+      {"attention.head_count", config_.heads},
+      {"attention.head_count_kv", config_.kv_heads},
+      {"attention.key_length", config_.head_dim},
+      {"attention.value_length", config_.head_dim},
+      {"vocab_size", config_.vocabulary},
+  };
+  add_gguf_rotary(config_, metadata, model.tensors);
+  metadata.update(gguf_metadata());
+  for (const auto& [key, value] : metadata.items()) model.metadata[prefix + key] = value;
+  return model;
+}
+
+} // namespace pumice

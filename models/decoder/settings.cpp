@@ -1,0 +1,59 @@
+#include "models/decoder/settings.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace pumice {
+
+Settings::Settings(const ModelFile& file)
+    : file_(file), gguf_(file.format() == ModelFile::Format::gguf), fields_(file.fields()),
+      prefix_(gguf_ ? file.architecture() + "." : "") {}
+
+Settings::Settings(const ModelFile& file, Fields fields)
+    : file_(file), gguf_(false), fields_(std::move(fields)) {}
+
+std::string Settings::name(const SettingName& setting) const {
+  return gguf_ ? prefix_ + std::string(setting.gguf) : std::string(setting.hugging_face);
+}
+
+bool Settings::has(const SettingName& setting) const {
+  return !(gguf_ ? setting.gguf : setting.hugging_face).empty() && fields_.has(name(setting));
+}
+
+Result<uint32_t> Settings::u32(const SettingName& setting, uint32_t min, uint32_t max) const {
+  return fields_.u32(name(setting), min, max);
+}
+
+Result<uint32_t> Settings::u32_or(const SettingName& setting, uint32_t min, uint32_t max,
+                                  uint32_t fallback) const {
+  if (!has(setting)) return fallback;
+  return fields_.u32(name(setting), min, max);
+}
+
+Result<float> Settings::f32_or(const SettingName& setting, float min, float max, float fallback) const {
+  if (!has(setting)) return fallback;
+  return fields_.f32(name(setting), min, max);
+}
+
+Result<bool> Settings::boolean_or(const SettingName& setting, bool fallback) const {
+  if (!has(setting)) return fallback;
+  return fields_.boolean(name(setting));
+}
+
+Result<Activation> Settings::activation_or(const SettingName& setting, Activation fallback) const {
+  if (!has(setting)) return fallback;
+  PUMICE_TRY(std::string text, fields_.string(name(setting)));
+  if (text == "silu" || text == "swish") return Activation::silu;
+  if (text == "gelu") return Activation::gelu;
+  if (text == "gelu_new" || text == "gelu_pytorch_tanh" || text == "gelu_fast") return Activation::gelu_tanh;
+  if (text == "relu") return Activation::relu;
+  return error(
+      setting,
+      fmt::format("expected one of silu, gelu, gelu_new, gelu_pytorch_tanh, relu; found '{}'", text));
+}
+
+Error Settings::error(const SettingName& setting, std::string_view what) const {
+  return fields_.error(name(setting), what);
+}
+
+} // namespace pumice

@@ -1,0 +1,52 @@
+#include "models/gemma/gemma.h"
+
+#include <cmath>
+
+#include "models/decoder/model.h"
+
+namespace pumice {
+
+namespace {
+
+// Gemma (Gemma Team 2024): norms whose weights are one more than the file says, embeddings scaled by the
+// square root of their size, a feed-forward gated by GELU.
+class Gemma : public DecoderModel {
+public:
+  Gemma(DecoderConfig config, bool gguf, bool bias) : DecoderModel(std::move(config), gguf), bias_(bias) {}
+
+protected:
+  void build(DecoderBuilder& builder) const override {
+    AttentionStyle style;
+    style.input_bias = style.output_bias = bias_;
+    const auto block = [&](uint32_t layer, TensorId x) {
+      return builder.pre_norm_block(
+          x, [&](TensorId y) { return builder.self_attention(layer, y, style); },
+          [&](TensorId y) { return builder.gated_feed_forward(y); }, norm_offset);
+    };
+    builder.decode(block, std::sqrt(static_cast<float>(config().hidden)), norm_offset);
+  }
+
+  std::string_view gguf_architecture() const override { return "gemma"; }
+
+private:
+  static constexpr float norm_offset = 1;
+  bool bias_;
+};
+
+} // namespace
+
+Result<std::unique_ptr<Definition>> open_gemma(const ModelFile& file) {
+  const Settings settings(file);
+  DecoderConfigNames names;
+  names.default_context = 8192;
+  // Older configs say "gelu" under hidden_act and mean the one through tanh.
+  names.activation = {"hidden_activation", ""};
+  names.default_activation = Activation::gelu_tanh;
+  names.default_head_dim = 256;
+  names.tied_by_default = true;
+  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
+  PUMICE_TRY(bool bias, settings.boolean_or({"attention_bias", ""}, false));
+  return std::unique_ptr<Definition>(std::make_unique<Gemma>(std::move(config), settings.gguf(), bias));
+}
+
+} // namespace pumice

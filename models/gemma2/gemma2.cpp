@@ -1,0 +1,89 @@
+#include "models/gemma2/gemma2.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "models/decoder/model.h"
+
+namespace pumice {
+
+namespace {
+
+struct Gemma2Settings {
+  float score_scale = 0;
+  float score_soft_cap = 0; // 0: none
+  float logit_soft_cap = 0;
+  bool bias = false;
+};
+
+// Gemma 2 (Gemma Team 2024): Gemma with norms after the sublayers too, soft caps on scores and logits, and a
+// window in every other layer.
+class Gemma2 : public DecoderModel {
+public:
+  Gemma2(DecoderConfig config, bool gguf, const Gemma2Settings& own)
+      : DecoderModel(std::move(config), gguf), own_(own) {}
+
+protected:
+  void build(DecoderBuilder& builder) const override {
+    AttentionStyle style;
+    style.input_bias = style.output_bias = own_.bias;
+    style.score_scale = own_.score_scale;
+    style.soft_cap = own_.score_soft_cap;
+    const auto block = [&](uint32_t layer, TensorId x) {
+      return builder.sandwich_norm_block(
+          x, [&](TensorId y) { return builder.self_attention(layer, y, style); },
+          [&](TensorId y) { return builder.gated_feed_forward(y); }, norm_offset);
+    };
+    builder.decode(block, std::sqrt(static_cast<float>(config().hidden)), norm_offset, own_.logit_soft_cap);
+  }
+
+  std::vector<Hyperparameter> own_hyperparameters() const override {
+    return {{"soft caps", fmt::format("scores {}, logits {}", own_.score_soft_cap, own_.logit_soft_cap)}};
+  }
+  std::string_view gguf_architecture() const override { return "gemma2"; }
+  nlohmann::json gguf_metadata() const override {
+    return {{"attn_logit_softcapping", own_.score_soft_cap},
+            {"final_logit_softcapping", own_.logit_soft_cap},
+            {"attention.sliding_window", config().windows[0]}};
+  }
+
+private:
+  static constexpr float norm_offset = 1;
+  Gemma2Settings own_;
+};
+
+constexpr float largest_cap = 1e6f;
+
+} // namespace
+
+Result<std::unique_ptr<Definition>> open_gemma2(const ModelFile& file) {
+  const Settings settings(file);
+  DecoderConfigNames names;
+  names.default_context = 8192;
+  names.activation = {"hidden_activation", ""};
+  names.default_activation = Activation::gelu_tanh;
+  names.default_head_dim = 256;
+  names.tied_by_default = true;
+  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
+  Gemma2Settings own;
+  PUMICE_TRY(own.bias, settings.boolean_or({"attention_bias", ""}, false));
+  // GGUF does not say what scores are divided by: it is the head's size but in the largest model, of 46
+  // layers.
+  const float gguf_scalar = config.layers == 46 ? static_cast<float>(config.hidden / config.heads)
+                                                : static_cast<float>(config.head_dim);
+  const float default_scalar = settings.gguf() ? gguf_scalar : 256;
+  PUMICE_TRY(float scalar, settings.f32_or({"query_pre_attn_scalar", ""}, 1e-3f, 1e6f, default_scalar));
+  own.score_scale = 1 / std::sqrt(scalar);
+  config.gguf_query_scale = std::sqrt(gguf_scalar / scalar);
+  PUMICE_TRY(own.score_soft_cap, settings.f32_or({"attn_logit_softcapping", "attn_logit_softcapping"}, 0.0f,
+                                                 largest_cap, settings.gguf() ? 50.0f : 0.0f));
+  PUMICE_TRY(own.logit_soft_cap, settings.f32_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f,
+                                                 largest_cap, settings.gguf() ? 30.0f : 0.0f));
+  PUMICE_TRY(uint32_t window,
+             settings.u32_or({"sliding_window", "attention.sliding_window"}, 0, most::context, 4096));
+  PUMICE_CHECK(read_layer_types(settings, window, config, [](uint32_t layer) { return layer % 2 == 0; }));
+  return std::unique_ptr<Definition>(std::make_unique<Gemma2>(std::move(config), settings.gguf(), own));
+}
+
+} // namespace pumice

@@ -1,0 +1,41 @@
+#include "models/mistral/mistral.h"
+
+#include "models/decoder/model.h"
+
+namespace pumice {
+
+namespace {
+
+// Mistral (Jiang et al. 2023): LLaMA's blocks, each token seeing a window of those before it.
+class Mistral : public DecoderModel {
+public:
+  using DecoderModel::DecoderModel;
+
+protected:
+  void build(DecoderBuilder& builder) const override {
+    builder.decode([&](uint32_t layer, TensorId x) {
+      return builder.pre_norm_block(
+          x, [&](TensorId y) { return builder.self_attention(layer, y, {}); },
+          [&](TensorId y) { return builder.gated_feed_forward(y); });
+    });
+  }
+
+  std::string_view gguf_architecture() const override { return "llama"; }
+  nlohmann::json gguf_metadata() const override {
+    if (config().windows[0] == 0) return nlohmann::json::object();
+    return {{"attention.sliding_window", config().windows[0]}};
+  }
+};
+
+} // namespace
+
+Result<std::unique_ptr<Definition>> open_mistral(const ModelFile& file) {
+  const Settings settings(file);
+  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
+  PUMICE_TRY(uint32_t window, settings.u32_or({"sliding_window", ""}, 1, most::context, 0));
+  config.windows.assign(config.layers, window);
+  config.set_neighbouring_in_gguf(settings.gguf());
+  return std::unique_ptr<Definition>(std::make_unique<Mistral>(std::move(config), settings.gguf()));
+}
+
+} // namespace pumice

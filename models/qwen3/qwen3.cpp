@@ -1,0 +1,45 @@
+#include "models/qwen3/qwen3.h"
+
+#include "models/decoder/model.h"
+
+namespace pumice {
+
+namespace {
+
+// Qwen 3 (Yang et al. 2025): LLaMA's blocks with a norm on each head's query and key.
+class Qwen3 : public DecoderModel {
+public:
+  Qwen3(DecoderConfig config, bool gguf, bool bias) : DecoderModel(std::move(config), gguf), bias_(bias) {}
+
+protected:
+  void build(DecoderBuilder& builder) const override {
+    AttentionStyle style;
+    style.input_bias = style.output_bias = bias_;
+    style.head_norms = true;
+    builder.decode([&](uint32_t layer, TensorId x) {
+      return builder.pre_norm_block(
+          x, [&](TensorId y) { return builder.self_attention(layer, y, style); },
+          [&](TensorId y) { return builder.gated_feed_forward(y); });
+    });
+  }
+
+  std::string_view gguf_architecture() const override { return "qwen3"; }
+
+private:
+  bool bias_;
+};
+
+} // namespace
+
+Result<std::unique_ptr<Definition>> open_qwen3(const ModelFile& file) {
+  const Settings settings(file);
+  DecoderConfigNames names;
+  names.default_head_dim = 128;
+  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
+  PUMICE_CHECK(read_upper_windows(settings, config));
+  PUMICE_TRY(bool bias, settings.boolean_or({"attention_bias", ""}, false));
+  if (settings.gguf()) bias = file.find("blk.0.attn_q.bias");
+  return std::unique_ptr<Definition>(std::make_unique<Qwen3>(std::move(config), settings.gguf(), bias));
+}
+
+} // namespace pumice
