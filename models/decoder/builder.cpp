@@ -9,7 +9,6 @@
 #include "kernel/embedding.h"
 #include "kernel/linear.h"
 #include "kernel/norm.h"
-#include "kernel/weight_packing.h"
 
 namespace pumice {
 
@@ -43,10 +42,6 @@ const TensorView* DecoderBuilder::find(const std::string& name, const std::vecto
   if (file_ && status_.ok()) {
     if (auto required = file_->require(name, shape); !required.ok()) {
       status_ = required.error();
-    } else if (shape.size() > 1 && !can_pack((*required)->type)) {
-      status_ =
-          Error{Code::unsupported, fmt::format("{}: tensor '{}': products with {} weights are not supported",
-                                               file_->path(), name, info((*required)->type).name)};
     } else {
       tensor = *required;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "io/quantize.h"
 #include "kernel/elementwise.h"
 #include "kernel/linear.h"
 #include "kernel/weight_packing.h"
@@ -25,10 +26,11 @@ std::vector<std::vector<size_t>> readers(const Graph& graph, const std::vector<N
   return result;
 }
 
-bool same_matrix_type(const Graph& graph, WeightId a, WeightId b) {
+bool same_matrix_type(const Graph& graph, std::optional<TensorType> weights, WeightId a, WeightId b) {
   const WeightView& left = graph.weight(a).view;
   const WeightView& right = graph.weight(b).view;
-  return left.type() == right.type() && left.columns == right.columns;
+  return quantized_type(left.type(), weights) == quantized_type(right.type(), weights) &&
+         left.columns == right.columns;
 }
 
 // A plain product that nothing has been fused into yet.
@@ -53,7 +55,7 @@ void erase(std::vector<Node>& nodes, const std::set<size_t>& dead) {
 }
 
 // gate(product, product) of one input.
-void fuse_gates(Graph& graph, std::vector<Node>& nodes) {
+void fuse_gates(Graph& graph, std::optional<TensorType> weights, std::vector<Node>& nodes) {
   const auto used_by = readers(graph, nodes);
   std::set<size_t> dead;
   for (Node& node : nodes) {
@@ -67,7 +69,7 @@ void fuse_gates(Graph& graph, std::vector<Node>& nodes) {
         b->activation != Activation::none)
       continue;
     if (nodes[first].inputs[0] != nodes[second].inputs[0]) continue;
-    if (!same_matrix_type(graph, nodes[first].weights[0], nodes[second].weights[0])) continue;
+    if (!same_matrix_type(graph, weights, nodes[first].weights[0], nodes[second].weights[0])) continue;
     if (graph.tensor(node.inputs[0]).kept || graph.tensor(node.inputs[1]).kept) continue;
     if (used_by[node.inputs[0]].size() != 1 || used_by[node.inputs[1]].size() != 1) continue;
 
@@ -115,7 +117,7 @@ void fuse_residuals(Graph& graph, std::vector<Node>& nodes) {
 }
 
 // Products of one input: the first of them computes all, the others become views of its result.
-void merge_siblings(Graph& graph, std::vector<Node>& nodes) {
+void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector<Node>& nodes) {
   std::set<size_t> dead;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const Linear* first = plain_linear(nodes[i]);
@@ -126,13 +128,13 @@ void merge_siblings(Graph& graph, std::vector<Node>& nodes) {
       if (!other || dead.count(j) || nodes[j].inputs[0] != nodes[i].inputs[0]) continue;
       if (other->bias != first->bias || other->activation != first->activation) continue;
       if (graph.tensor(nodes[j].output).kept) continue;
-      if (same_matrix_type(graph, nodes[i].weights[0], nodes[j].weights[0])) group.push_back(j);
+      if (same_matrix_type(graph, weights, nodes[i].weights[0], nodes[j].weights[0])) group.push_back(j);
     }
     if (group.size() < 2) continue;
 
     Linear merged = *first;
     merged.matrices = static_cast<uint32_t>(group.size());
-    std::vector<WeightId> weights, biases;
+    std::vector<WeightId> matrices, biases;
     uint32_t columns = 0;
     const TensorId base = graph.add_tensor({"", graph.tensor(nodes[i].output).rows, 0, {}, false});
     for (size_t member : group) {
@@ -140,14 +142,14 @@ void merge_siblings(Graph& graph, std::vector<Node>& nodes) {
       graph.tensor(base).name += (columns ? "+" : "") + part.name;
       part.view = View{base, columns};
       columns += (part.columns + merged_columns - 1) / merged_columns * merged_columns;
-      weights.push_back(nodes[member].weights[0]);
+      matrices.push_back(nodes[member].weights[0]);
       if (merged.bias) biases.push_back(nodes[member].weights[1]);
       if (member != i) dead.insert(member);
     }
     graph.tensor(base).columns = columns;
-    weights.insert(weights.end(), biases.begin(), biases.end());
+    matrices.insert(matrices.end(), biases.begin(), biases.end());
     nodes[i].operation = std::make_shared<Linear>(merged);
-    nodes[i].weights = std::move(weights);
+    nodes[i].weights = std::move(matrices);
     nodes[i].output = base;
   }
   erase(nodes, dead);
@@ -155,11 +157,11 @@ void merge_siblings(Graph& graph, std::vector<Node>& nodes) {
 
 } // namespace
 
-void fuse(Graph& graph) {
+void fuse(Graph& graph, std::optional<TensorType> weights) {
   std::vector<Node> nodes(graph.nodes().begin(), graph.nodes().end());
-  fuse_gates(graph, nodes);
+  fuse_gates(graph, weights, nodes);
   fuse_residuals(graph, nodes);
-  merge_siblings(graph, nodes);
+  merge_siblings(graph, weights, nodes);
   graph.replace_nodes(std::move(nodes));
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "graph/graph.h"
 
 namespace pumice {
@@ -9,7 +11,8 @@ namespace pumice {
 //   - products of one input by several weights of one type become one product
 //   - activation(x * gate) * (x * up) becomes one gated product
 //   - a sum with a product's result moves into the product
-// A tensor that is kept for the host is never fused away.
-void fuse(Graph& graph);
+// A tensor that is kept for the host is never fused away. Types are those that weights have on the device:
+// plain numbers become `weights` if that is given.
+void fuse(Graph& graph, std::optional<TensorType> weights = {});
 
 } // namespace pumice

@@ -1,6 +1,7 @@
 #include "io/tensor_type.h"
 
 #include "io/bytes.h"
+#include "io/quant_run.h"
 
 #include <algorithm>
 #include <array>
@@ -18,40 +19,24 @@ T load(const std::byte* bytes) {
   return value;
 }
 
-void decode_f32(const std::byte* block, float* out) {
-  *out = load<float>(block);
-}
-void decode_f16(const std::byte* block, float* out) {
-  *out = half_to_float(load<uint16_t>(block));
-}
-void decode_bf16(const std::byte* block, float* out) {
-  *out = bf16_to_float(load<uint16_t>(block));
-}
-
-// A half scale, then 32 signed bytes.
-void decode_q8_0(const std::byte* block, float* out) {
-  const float scale = half_to_float(load<uint16_t>(block));
-  for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(load<int8_t>(block + 2 + i));
-}
-
-// A half scale, then 16 bytes: the low nibbles are elements 0 to 15, the high ones 16 to 31, each offset
-// by 8.
-void decode_q4_0(const std::byte* block, float* out) {
-  const float scale = half_to_float(load<uint16_t>(block));
-  for (int i = 0; i < 16; ++i) {
-    const int both = load<uint8_t>(block + 2 + i);
-    out[i] = scale * static_cast<float>((both & 15) - 8);
-    out[i + 16] = scale * static_cast<float>((both >> 4) - 8);
-  }
-}
-
-constexpr std::array<TensorTypeInfo, 5> table = {{
-    // type          name    elements bytes gguf safetensors
-    {TensorType::f32, "F32", 1, 4, 0, "F32", decode_f32},
-    {TensorType::f16, "F16", 1, 2, 1, "F16", decode_f16},
-    {TensorType::bf16, "BF16", 1, 2, 30, "BF16", decode_bf16},
-    {TensorType::q8_0, "Q8_0", 32, 34, 8, "", decode_q8_0},
-    {TensorType::q4_0, "Q4_0", 32, 18, 2, "", decode_q4_0},
+constexpr std::array<TensorTypeInfo, 16> table = {{
+    // type           name     elements bytes gguf safetensors
+    {TensorType::f32, "F32", 1, 4, 0, "F32"},
+    {TensorType::f16, "F16", 1, 2, 1, "F16"},
+    {TensorType::bf16, "BF16", 1, 2, 30, "BF16"},
+    {TensorType::q8_0, "Q8_0", 32, 34, 8, ""},
+    {TensorType::q4_0, "Q4_0", 32, 18, 2, ""},
+    {TensorType::q4_1, "Q4_1", 32, 20, 3, ""},
+    {TensorType::q5_0, "Q5_0", 32, 22, 6, ""},
+    {TensorType::q5_1, "Q5_1", 32, 24, 7, ""},
+    {TensorType::q2_k, "Q2_K", 256, 84, 10, ""},
+    {TensorType::q3_k, "Q3_K", 256, 110, 11, ""},
+    {TensorType::q4_k, "Q4_K", 256, 144, 12, ""},
+    {TensorType::q5_k, "Q5_K", 256, 176, 13, ""},
+    {TensorType::q6_k, "Q6_K", 256, 210, 14, ""},
+    {TensorType::iq4_nl, "IQ4_NL", 32, 18, 20, ""},
+    {TensorType::iq4_xs, "IQ4_XS", 256, 136, 23, ""},
+    {TensorType::mxfp4, "MXFP4", 32, 17, 39, ""},
 }};
 
 constexpr bool table_is_in_order() {
@@ -120,11 +105,27 @@ std::optional<uint64_t> tensor_bytes(TensorType type, std::span<const uint64_t> 
   return bytes;
 }
 
+void decode_block(TensorType type, const std::byte* block, float* out) {
+  switch (type) {
+  case TensorType::f32:
+    *out = load<float>(block);
+    break;
+  case TensorType::f16:
+    *out = half_to_float(load<uint16_t>(block));
+    break;
+  case TensorType::bf16:
+    *out = bf16_to_float(load<uint16_t>(block));
+    break;
+  default:
+    decode_quant_block(type, block, out);
+  }
+}
+
 void decode_row(TensorType type, const std::byte* row, std::span<float> out) {
   const TensorTypeInfo& entry = info(type);
   assert(out.size() % entry.block_size == 0);
   for (size_t i = 0; i + entry.block_size <= out.size(); i += entry.block_size, row += entry.block_bytes)
-    entry.decode(row, out.data() + i);
+    decode_block(type, row, out.data() + i);
 }
 
 float half_to_float(uint16_t half) {

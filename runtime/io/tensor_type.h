@@ -9,18 +9,34 @@
 
 namespace pumice {
 
-// How a weight's numbers are stored. To add a type: a value here, an entry in tensor_type.cpp's table and the
-// function that decodes one block.
-enum class TensorType : uint8_t { f32, f16, bf16, q8_0, q4_0 };
+// How a weight's numbers are stored. To add a type: a value here, an entry in tensor_type.cpp's table and, if
+// it is quantised, the function in quant_run.cpp that takes 32 weights out of a block.
+enum class TensorType : uint8_t {
+  f32,
+  f16,
+  bf16,
+  q8_0,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_nl,
+  iq4_xs,
+  mxfp4,
+};
 
 struct TensorTypeInfo {
   TensorType type;
   std::string_view name; // as GGUF's tools spell it: "F32", "Q8_0"
   uint32_t block_size;   // elements in a block; a row is a whole number of blocks
   uint32_t block_bytes;
-  uint32_t gguf_id;                                   // the number in a GGUF tensor's header
-  std::string_view safetensors_name;                  // empty where that format has no such type
-  void (*decode)(const std::byte* block, float* out); // one block, unaligned, to block_size floats
+  uint32_t gguf_id;                  // the number in a GGUF tensor's header
+  std::string_view safetensors_name; // empty where that format has no such type
 };
 
 const TensorTypeInfo& info(TensorType type);
@@ -41,6 +57,9 @@ uint64_t row_bytes(TensorType type, uint64_t elements);
 // Bytes of a whole tensor, rows along the last dimension; no dimensions at all is one element. Nothing where
 // that does not fit 64 bits or a row is not a whole number of blocks.
 std::optional<uint64_t> tensor_bytes(TensorType type, std::span<const uint64_t> shape);
+
+// One block, which need not be aligned, to block_size floats.
+void decode_block(TensorType type, const std::byte* block, float* out);
 
 // A row to floats. `out.size()` is a multiple of the block size, and `row` need not be aligned.
 void decode_row(TensorType type, const std::byte* row, std::span<float> out);

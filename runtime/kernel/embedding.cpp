@@ -1,7 +1,6 @@
 #include "kernel/embedding.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
@@ -12,12 +11,6 @@
 namespace pumice {
 
 namespace {
-
-std::string variant_name(TensorType type) {
-  std::string name(info(type).name);
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name;
-}
 
 // Workgroups to a row of `quads` times four columns: on a GPU a few quads to an invocation.
 uint32_t groups_per_row(const KernelStyle& style, uint32_t quads) {
@@ -33,7 +26,7 @@ TensorId add_embedding(Graph& graph, std::string name, WeightId table, const Emb
 
 Dispatch embedding(const KernelStyle& style, const EmbeddingArgs& args) {
   Dispatch dispatch;
-  dispatch.kernel = "embedding." + variant_name(args.format.type);
+  dispatch.kernel = "embedding." + kernel_variant(args.format.type);
   dispatch.constants = {style.workgroup, args.format.chunk, static_cast<uint32_t>(args.index)};
   EmbeddingParams params = {};
   params.blocks = args.format.blocks();
@@ -47,7 +40,7 @@ Dispatch embedding(const KernelStyle& style, const EmbeddingArgs& args) {
   dispatch.bind(EMBEDDING_TABLE, args.segment.payload, Access::read);
   if (args.format.scaled()) dispatch.bind(EMBEDDING_SCALES, args.segment.scales, Access::read);
   dispatch.bind(EMBEDDING_RESULT, args.result.buffer, Access::write);
-  dispatch.groups = {args.result.rows, groups_per_row(style, args.format.blocks() * 8), 1};
+  dispatch.groups = {args.result.rows, groups_per_row(style, args.format.blocks() * 4), 1};
   const double elements = double{1} * args.result.rows * args.format.columns;
   dispatch.flops = elements;
   dispatch.bytes = elements * 4 + args.result.rows *

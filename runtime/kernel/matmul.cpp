@@ -9,22 +9,6 @@ namespace pumice {
 
 namespace {
 
-const char* variant_name(TensorType type) {
-  switch (type) {
-  case TensorType::f32:
-    return "f32";
-  case TensorType::f16:
-    return "f16";
-  case TensorType::bf16:
-    return "bf16";
-  case TensorType::q8_0:
-    return "q8_0";
-  case TensorType::q4_0:
-    return "q4_0";
-  }
-  return "";
-}
-
 // How much of the product one workgroup takes.
 struct Shape {
   uint32_t rows;
@@ -67,7 +51,7 @@ Dispatch matmul(const KernelStyle& style, const MatmulArgs& args) {
   }
 
   Dispatch dispatch;
-  dispatch.kernel = std::string(style.lane8 ? "matmul.lane8." : "matmul.") + variant_name(format.type);
+  dispatch.kernel = std::string(style.lane8 ? "matmul.lane8." : "matmul.") + kernel_variant(format.type);
   dispatch.constants = {style.lane8 ? 8 : style.workgroup,
                         shape.rows,
                         shape.tiles,

@@ -1,52 +1,84 @@
 #include "kernel/weight_packing.h"
 
+#include <algorithm>
 #include <cassert>
+#include <cctype>
 #include <cstring>
 #include <vector>
+
+#include "io/quant_run.h"
+#include "io/quantize.h"
 
 namespace pumice {
 
 namespace {
 
-// How one block of 32 weights leaves the file: `read` writes the payload's dwords and returns the scale's
-// bits.
-struct Packing {
-  TensorType type;
-  uint32_t payload_dwords;
-  bool scaled;
-  uint16_t (*read)(const std::byte* block, uint32_t columns, uint32_t* payload);
+// Blocks whose scales share a dword that scales them all.
+constexpr uint32_t blocks_of_head = 8;
+
+// Bytes of one block's own scales, and whether a dword for all of them comes before those of eight blocks.
+struct ScaleShape {
+  uint32_t block_bytes;
+  bool head;
 };
 
-// Plain numbers are the payload as they are; a last block that is not full ends in zeros.
-template <uint32_t element_bytes>
-uint16_t read_plain(const std::byte* block, uint32_t columns, uint32_t* payload) {
-  std::memset(payload, 0, 32 * element_bytes);
-  std::memcpy(payload, block, size_t{columns} * element_bytes);
+ScaleShape scale_shape(const QuantFormat& format) {
+  switch (format.scales) {
+  case QuantScales::half:
+    return {2, false};
+  case QuantScales::half_minimum:
+    return {4, false};
+  case QuantScales::exponent:
+    return {1, false};
+  case QuantScales::signed_bytes:
+    return {format.parts, true};
+  case QuantScales::bytes_minimum:
+  case QuantScales::nibbles_minimum:
+    return {2, true};
+  }
+  return {};
+}
+
+// Where a block's scales begin among its row's bytes of scales.
+uint32_t scale_offset(const ScaleShape& shape, uint32_t block) {
+  const uint32_t heads = shape.head ? block / blocks_of_head + 1 : 0;
+  return heads * 4 + block * shape.block_bytes;
+}
+
+// One block's own scales as the kernels read them, from the lowest byte on.
+uint32_t block_scales(const QuantFormat& format, const QuantRun& run) {
+  const auto byte = [](auto value, uint32_t at) { return uint32_t{static_cast<uint8_t>(value)} << 8 * at; };
+  switch (format.scales) {
+  case QuantScales::half:
+  case QuantScales::exponent:
+    return run.scale;
+  case QuantScales::half_minimum:
+    return run.scale | uint32_t{run.minimum} << 16;
+  case QuantScales::signed_bytes:
+    return byte(run.scales[0], 0) | (format.parts == 2 ? byte(run.scales[1], 1) : 0);
+  case QuantScales::bytes_minimum:
+    return byte(run.scales[0], 0) | byte(run.minimums[0], 1);
+  case QuantScales::nibbles_minimum:
+    return byte(run.scales[0] | run.minimums[0] << 4, 0) | byte(run.scales[1] | run.minimums[1] << 4, 1);
+  }
   return 0;
 }
 
-uint16_t read_scale(const std::byte* block) {
-  uint16_t scale;
-  std::memcpy(&scale, block, 2);
-  return scale;
+// Codes as the planes that the header describes, eight dwords of four codes each to `bits` dwords.
+void pack_codes(const QuantFormat& format, const QuantRun& run, uint32_t* words) {
+  uint32_t quads[8];
+  std::memcpy(quads, run.codes, 32);
+  for (uint32_t& quad : quads) quad ^= format.zero * 0x01010101u;
+  uint32_t below = 0;
+  for (uint32_t plane : {8u, 4u, 2u, 1u}) {
+    if (!(format.bits & plane)) continue;
+    const uint32_t mask = ((1u << plane) - 1) * 0x01010101u;
+    std::memset(words, 0, plane * 4);
+    for (uint32_t j = 0; j < 8; ++j) words[j % plane] |= (quads[j] >> below & mask) << plane * (j / plane);
+    words += plane;
+    below += plane;
+  }
 }
-
-uint16_t read_q8_0(const std::byte* block, uint32_t, uint32_t* payload) {
-  std::memcpy(payload, block + 2, 32);
-  return read_scale(block);
-}
-
-uint16_t read_q4_0(const std::byte* block, uint32_t, uint32_t* payload) {
-  std::memcpy(payload, block + 2, 16);
-  for (int i = 0; i < 4; ++i) payload[i] ^= 0x88888888u; // offset binary to two's complement
-  return read_scale(block);
-}
-
-constexpr Packing packings[] = {
-    {TensorType::f32, 32, false, read_plain<4>},  {TensorType::f16, 16, false, read_plain<2>},
-    {TensorType::bf16, 16, false, read_plain<2>}, {TensorType::q8_0, 8, true, read_q8_0},
-    {TensorType::q4_0, 4, true, read_q4_0},
-};
 
 // A row's bytes as a file has them one after the other. Those of a transposed weight are put into `gathered`
 // first.
@@ -63,56 +95,120 @@ const std::byte* source_row(const WeightView& weight, uint64_t row, std::vector<
   return gathered.data();
 }
 
-const Packing* find_packing(TensorType type) {
-  for (const Packing& packing : packings) {
-    if (packing.type == type) return &packing;
+// The rows of a tile in the format's type, whatever the file's.
+class RowReader {
+public:
+  RowReader(const PackedFormat& format, const WeightView& weight) : format_(format), weight_(weight) {
+    if (weight.type() == format.type) return;
+    const uint64_t block = info(format.type).block_size;
+    values_.resize((format.columns + block - 1) / block * block);
+    quantised_.resize(row_bytes(format.type, values_.size()));
   }
-  return nullptr;
+
+  const std::byte* read(uint64_t row) {
+    const std::byte* bytes = source_row(weight_, row, gathered_);
+    if (quantised_.empty()) return bytes;
+    decode_row(weight_.type(), bytes, std::span(values_).first(format_.columns));
+    quantize_row(format_.type, values_, quantised_.data());
+    return quantised_.data();
+  }
+
+private:
+  const PackedFormat& format_;
+  const WeightView& weight_;
+  std::vector<std::byte> gathered_, quantised_;
+  std::vector<float> values_; // past the columns: zeros
+};
+
+// Row `row` of a tile's payload, which takes a block's dwords one after the other.
+class LaneWriter {
+public:
+  LaneWriter(const PackedFormat& format, std::span<std::byte> payload, uint32_t row)
+      : payload_(payload), row_(row), dwords_(format.payload_dwords()), chunk_(format.chunk) {}
+
+  void write(const uint32_t* words) {
+    for (uint32_t word = 0; word < dwords_; word += chunk_) {
+      const size_t width = size_t{std::min(chunk_, dwords_ - word)} * 4;
+      std::memcpy(payload_.data() + at_ + row_ * width, words + word, width);
+      at_ += width * 8;
+    }
+  }
+
+private:
+  std::span<std::byte> payload_;
+  uint32_t row_, dwords_, chunk_;
+  size_t at_ = 0;
+};
+
+// Plain numbers are the payload as they are; a last block that is not full ends in zeros.
+void pack_plain_row(const PackedFormat& format, const std::byte* in, LaneWriter& lane) {
+  const uint32_t element = info(format.type).block_bytes;
+  for (uint32_t block = 0; block < format.blocks(); ++block, in += size_t{32} * element) {
+    uint32_t words[32] = {};
+    std::memcpy(words, in, size_t{std::min(32u, format.columns - block * 32)} * element);
+    lane.write(words);
+  }
+}
+
+void pack_quant_row(const PackedFormat& format, const QuantFormat& quant, const std::byte* in,
+                    LaneWriter& lane, uint32_t row, std::span<std::byte> scales) {
+  const TensorTypeInfo& type = info(format.type);
+  const uint32_t runs = type.block_size / 32;
+  const ScaleShape shape = scale_shape(quant);
+  std::vector<std::byte> bytes(size_t{format.scale_dwords()} * 4);
+  QuantRun run = {};
+  for (uint32_t block = 0; block < format.blocks(); ++block) {
+    quant.read(in + size_t{block / runs} * type.block_bytes, block % runs, run);
+    uint32_t words[8];
+    pack_codes(quant, run, words);
+    lane.write(words);
+    const uint32_t own = block_scales(quant, run), at = scale_offset(shape, block);
+    std::memcpy(bytes.data() + at, &own, shape.block_bytes);
+    if (shape.head && block % blocks_of_head == 0) {
+      const uint32_t head = run.scale | uint32_t{run.minimum} << 16;
+      std::memcpy(bytes.data() + at - 4, &head, 4);
+    }
+  }
+  for (size_t word = 0; word < format.scale_dwords(); ++word) {
+    std::memcpy(scales.data() + (word * 8 + row) * 4, bytes.data() + word * 4, 4);
+  }
 }
 
 } // namespace
 
 uint32_t PackedFormat::payload_dwords() const {
-  return find_packing(type)->payload_dwords;
+  const QuantFormat* quant = find_quant_format(type);
+  return quant ? quant->bits : info(type).block_bytes * 8;
 }
-bool PackedFormat::scaled() const {
-  return find_packing(type)->scaled;
+
+uint32_t PackedFormat::scale_dwords() const {
+  const QuantFormat* quant = find_quant_format(type);
+  return quant && columns ? (scale_offset(scale_shape(*quant), blocks() - 1) + scale_shape(*quant).block_bytes + 3) / 4 : 0;
 }
-bool can_pack(TensorType type) {
-  return find_packing(type) != nullptr;
+
+std::string kernel_variant(TensorType type) {
+  std::string name(info(type).name);
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
 }
 
 void pack_tile(const PackedFormat& format, const TileSource& source, std::span<std::byte> payload,
                std::span<std::byte> scales) {
-  const Packing& packing = *find_packing(format.type);
-  const TensorTypeInfo& type = info(format.type);
-  const uint32_t dwords = packing.payload_dwords;
-  const uint32_t chunk = format.chunk;
   assert(payload.size() == format.tile_payload_bytes() && scales.size() == format.tile_scale_bytes());
   if (source.rows < 8) {
     std::memset(payload.data(), 0, payload.size());
-    std::memset(scales.data(), 0, scales.size());
+    if (!scales.empty()) std::memset(scales.data(), 0, scales.size());
   }
-  std::vector<std::byte> gathered;
-  const uint64_t block_step = uint64_t{32} / type.block_size * type.block_bytes;
+  if (source.rows == 0) return;
+  const QuantFormat* quant = find_quant_format(format.type);
+  RowReader rows(format, *source.weight);
   for (uint32_t row = 0; row < source.rows; ++row) {
-    const std::byte* in = source_row(*source.weight, source.first_row + row, gathered);
-    std::byte* lane = payload.data() + size_t{row} * chunk * 4;
-    for (uint32_t block = 0; block < format.blocks(); ++block, in += block_step) {
-      uint32_t words[32];
-      const uint16_t scale = packing.read(in, std::min(32u, format.columns - block * 32), words);
-      for (uint32_t word = 0; word < dwords; word += chunk) {
-        std::memcpy(lane, words + word, chunk * 4);
-        lane += size_t{8} * chunk * 4;
-      }
-      if (packing.scaled) {
-        std::memcpy(scales.data() + (size_t{block / 2} * 8 + row) * 4 + (block % 2) * 2, &scale, 2);
-      }
-    }
-    // An odd number of blocks leaves the second half of the last scale pair: it must not be whatever was
-    // there.
-    if (packing.scaled && format.blocks() % 2) {
-      std::memset(scales.data() + (size_t{format.blocks() / 2} * 8 + row) * 4 + 2, 0, 2);
+    const std::byte* in = rows.read(source.first_row + row);
+    LaneWriter lane(format, payload, row);
+    if (quant) {
+      pack_quant_row(format, *quant, in, lane, row, scales);
+    } else {
+      pack_plain_row(format, in, lane);
     }
   }
 }

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
+#include <string>
 
 #include "io/tensor_type.h"
 #include "io/weight_view.h"
@@ -12,9 +12,16 @@ namespace pumice {
 
 // Weight matrices are packed for the device in tiles of eight rows. A tile's payload is
 //     [block of 32 columns][chunk][8 rows][chunk dwords]
-// so that neighbouring lanes, a row each, load neighbouring memory; scales lie apart as
-//     [pair of blocks][8 rows] dwords of two halves.
-// Columns are padded with zeros to whole blocks, tiles to a multiple of four.
+// so that neighbouring lanes, a row each, load neighbouring memory; a block's last chunk is narrower where its
+// dwords are not a whole number of chunks. Scales lie apart as
+//     [dword][8 rows]
+// where the dwords of a row hold the scales of one block after the other, and for types whose scales have a
+// scale of their own each eight blocks begin with a dword for that. Columns are padded with zeros to whole
+// blocks, tiles to a multiple of four.
+//
+// A quantised block of `bits` to a weight is made of planes of 8, 4, 2 or 1 bits, the lowest bits' plane
+// first, each plane as many dwords as it has bits. Byte i of a plane's dword d holds column 4 * (d + n * dwords)
+// + i in its n-th group of bits. Where codes are numbers with an offset, they become two's complement.
 
 // Eight rows of a packed weight: rows first_row .. first_row + rows - 1 of a weight, then zeros.
 struct TileSource {
@@ -34,15 +41,17 @@ struct PackedFormat {
 
   uint32_t blocks() const { return (columns + 31) / 32; }
   uint32_t payload_dwords() const; // of one row's block of 32
-  bool scaled() const;
+  uint32_t scale_dwords() const;   // of one row
+  bool scaled() const { return scale_dwords() != 0; }
   uint64_t tile_payload_bytes() const { return uint64_t{blocks()} * payload_dwords() * 32; }
-  uint64_t tile_scale_bytes() const { return scaled() ? uint64_t{(blocks() + 1) / 2} * 32 : 0; }
+  uint64_t tile_scale_bytes() const { return uint64_t{scale_dwords()} * 32; }
 };
 
-// True if matrices of this type can be packed; the others are decoded to f32 first, or refused.
-bool can_pack(TensorType type);
+// The name of a type among the variants of a kernel: "q8_0".
+std::string kernel_variant(TensorType type);
 
-// Writes one tile's payload and scales. The spans have tile_payload_bytes() and tile_scale_bytes().
+// Writes one tile's payload and scales. The spans have tile_payload_bytes() and tile_scale_bytes(). Rows of
+// plain numbers are quantised on the way if the format is of another type.
 void pack_tile(const PackedFormat& format, const TileSource& source, std::span<std::byte> payload,
                std::span<std::byte> scales);
 

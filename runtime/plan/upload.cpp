@@ -1,8 +1,9 @@
 #include "plan/upload.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <optional>
+#include <thread>
 
 #include "gpu/commands.h"
 
@@ -86,6 +87,11 @@ private:
   int current_ = 0;
 };
 
+// Where a packed tile goes.
+struct TileTarget {
+  std::span<std::byte> payload, scales;
+};
+
 Status write_values(Writer& writer, const WeightStore::Item& item) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(item.values));
   for (uint64_t done = 0; done < bytes.size();) {
@@ -98,16 +104,39 @@ Status write_values(Writer& writer, const WeightStore::Item& item) {
   return {};
 }
 
-Status write_tile(Writer& writer, const WeightStore::Item& item, size_t tile) {
+// Packs tiles on all of the host's cores: decoding and quantising take longer than the copy.
+void pack_tiles(const WeightStore::Item& item, size_t first, std::span<const TileTarget> targets) {
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < targets.size(); i = next++) {
+      pack_tile(item.format, item.tiles[first + i], targets[i].payload, targets[i].scales);
+    }
+  };
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::jthread> helpers;
+  for (size_t i = 1; i < std::min(cores, targets.size()); ++i) helpers.emplace_back(work);
+  work();
+}
+
+// Bytes of staging memory that a tile takes.
+uint64_t staged_bytes(const PackedFormat& format) {
+  return Writer::align16(format.tile_payload_bytes()) + Writer::align16(format.tile_scale_bytes());
+}
+
+Status write_tiles(Writer& writer, const WeightStore::Item& item, size_t first, size_t count) {
   const uint64_t payload = item.format.tile_payload_bytes(), scale = item.format.tile_scale_bytes();
-  PUMICE_CHECK(writer.reserve(Writer::align16(payload) + Writer::align16(scale)));
-  PUMICE_TRY(std::span<std::byte> to,
-             writer.place(item.payload.part, item.payload.offset + tile * payload, payload));
-  std::span<std::byte> scales;
-  if (scale) {
-    PUMICE_TRY(scales, writer.place(item.scales.part, item.scales.offset + tile * scale, scale));
+  PUMICE_CHECK(writer.reserve(count * staged_bytes(item.format)));
+  std::vector<TileTarget> targets(count);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t tile = first + i;
+    PUMICE_TRY(targets[i].payload,
+               writer.place(item.payload.part, item.payload.offset + tile * payload, payload));
+    if (scale) {
+      PUMICE_TRY(targets[i].scales,
+                 writer.place(item.scales.part, item.scales.offset + tile * scale, scale));
+    }
   }
-  pack_tile(item.format, item.tiles[tile], to, scales);
+  pack_tiles(item, first, targets);
   return {};
 }
 
@@ -132,14 +161,17 @@ Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device
   };
   for (const WeightStore::Item& item : store.items()) {
     if (item.tiles.empty()) PUMICE_CHECK(write_values(writer, item));
-    for (size_t tile = 0; tile < item.tiles.size(); ++tile) {
-      if (item.format.tile_payload_bytes() * 2 > staging_bytes) {
+    if (item.tiles.empty()) PUMICE_CHECK(report(item.payload.bytes));
+    for (size_t tile = 0; tile < item.tiles.size();) {
+      if (staged_bytes(item.format) > staging_bytes) {
         return Error{Code::unsupported, "a weight matrix has rows too long to be uploaded"};
       }
-      PUMICE_CHECK(write_tile(writer, item, tile));
-      PUMICE_CHECK(report(item.format.tile_payload_bytes() + item.format.tile_scale_bytes()));
+      const size_t most = std::max<uint64_t>(1, staging_bytes / 4 / staged_bytes(item.format));
+      const size_t count = std::min(most, item.tiles.size() - tile);
+      PUMICE_CHECK(write_tiles(writer, item, tile, count));
+      PUMICE_CHECK(report(count * (item.format.tile_payload_bytes() + item.format.tile_scale_bytes())));
+      tile += count;
     }
-    if (item.tiles.empty()) PUMICE_CHECK(report(item.payload.bytes));
   }
   PUMICE_CHECK(writer.finish());
   if (progress && !progress(total, total)) return Error{Code::cancelled, "loading was cancelled"};

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "io/quantize.h"
+
 namespace pumice {
 
 namespace {
@@ -52,8 +54,9 @@ std::vector<T> interleave(const std::vector<T>& a, const std::vector<T>& b, size
 
 } // namespace
 
-WeightStore::WeightStore(const KernelStyle& style, const Capabilities& device)
-    : style_(style), alignment_(std::max<uint64_t>(256, device.storage_offset_alignment)),
+WeightStore::WeightStore(const KernelStyle& style, const Capabilities& device,
+                         std::optional<TensorType> weights)
+    : style_(style), weights_(weights), alignment_(std::max<uint64_t>(256, device.storage_offset_alignment)),
       range_limit_(device.max_storage_range_bytes),
       part_limit_(std::min(device.max_allocation_bytes - 4096, preferred_part_bytes)) {
   range_limit_ = std::min(range_limit_, part_limit_);
@@ -68,7 +71,7 @@ Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bo
   if (auto found = matrices_.find(key); found != matrices_.end()) return found->second;
 
   PackedWeight packed;
-  packed.format = {weights[0].type(), static_cast<uint32_t>(weights[0].columns), style_.weight_chunk()};
+  packed.format = {quantized_type(weights[0].type(), weights_), static_cast<uint32_t>(weights[0].columns), style_.weight_chunk()};
   std::vector<TileSource> tiles;
   if (alternating) {
     std::vector<TileSource> a, b;

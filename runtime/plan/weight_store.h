@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -21,7 +22,8 @@ namespace pumice {
 // (plan/upload.h).
 class WeightStore {
 public:
-  WeightStore(const KernelStyle& style, const Capabilities& device);
+  // Matrices of plain numbers are quantised to `weights` if that is given; quantised ones stay as they are.
+  WeightStore(const KernelStyle& style, const Capabilities& device, std::optional<TensorType> weights = {});
 
   // As Lowering's functions of these names.
   Result<PackedWeight> matrix(std::span<const WeightView> weights, bool alternating);
@@ -56,6 +58,7 @@ private:
   Status place_segments(PackedWeight& packed, std::vector<TileSource> tiles, const std::string& what);
 
   KernelStyle style_;
+  std::optional<TensorType> weights_;
   bool sealed_ = false;
   uint64_t alignment_;
   uint64_t range_limit_; // of what one binding covers

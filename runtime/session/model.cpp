@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/fusion.h"
+#include "io/quantize.h"
 #include "kernel/sampling.h"
 #include "plan/plan.h"
 #include "plan/upload.h"
@@ -37,23 +38,28 @@ Status keep_by_name(DecoderGraph& decoder, const ModelFile& file, const std::str
 } // namespace
 
 Result<Graph> build_graph(const Definition& definition, const ModelFile& file, bool sampling,
-                          std::span<const std::string> kept) {
+                          std::span<const std::string> kept, const LoadOptions& options) {
   PUMICE_TRY(DecoderGraph decoder, definition.graph(file));
   for (const std::string& name : kept) PUMICE_CHECK(keep_by_name(decoder, file, name));
   if (sampling) sample(decoder.graph, "sampled_token", decoder.logits);
-  fuse(decoder.graph);
+  fuse(decoder.graph, options.weights);
   return std::move(decoder.graph);
 }
 
 Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& path, DeviceContext context,
-                                                 const Progress& progress) {
+                                                 const Progress& progress, const LoadOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path));
-  return load(std::move(file), std::move(context), progress);
+  return load(std::move(file), std::move(context), progress, options);
 }
 
 Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext context,
-                                                 const Progress& progress) {
-  std::shared_ptr<Model> model(new Model(std::move(file), std::move(context)));
+                                                 const Progress& progress, const LoadOptions& options) {
+  if (options.weights && !can_quantize(*options.weights)) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: weights cannot be quantised to {}: expected one of {}", file.path(),
+                             info(*options.weights).name, quantizable_type_names())};
+  }
+  std::shared_ptr<Model> model(new Model(std::move(file), std::move(context), options));
   PUMICE_TRY(model->definition_, open_definition(model->file_));
   model->shape_ = model->definition_->shape();
   if (!model->file_.has_weights()) {
@@ -63,7 +69,7 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
                              model->file_.path())};
   }
   const DeviceContext& device = model->context_;
-  model->weights_ = std::make_unique<WeightStore>(device.style, device.device->capabilities());
+  model->weights_ = std::make_unique<WeightStore>(device.style, device.device->capabilities(), options.weights);
   PUMICE_CHECK(model->place_weights());
   PUMICE_TRY(model->parts_, upload_weights(device.device, *model->weights_, progress));
   model->weights_->seal();
@@ -72,14 +78,14 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
 
 // Any plan of the graph asks for every weight, and all plans ask for the same ones.
 Status Model::place_weights() {
-  PUMICE_TRY(Graph graph, build_graph(*definition_, file_, true, {}));
+  PUMICE_TRY(Graph graph, build_graph(*definition_, file_, true, {}, options_));
   const MemoryPlan memory = plan_memory(shape_, context_, {});
   PUMICE_TRY(Plan plan, make_plan(graph, memory.plan_context(context_, *weights_), Bucket{}));
   return {};
 }
 
 Result<Graph> Model::graph(bool sampling, std::span<const std::string> kept) const {
-  return build_graph(*definition_, file_, sampling, kept);
+  return build_graph(*definition_, file_, sampling, kept, options_);
 }
 
 uint64_t Model::weight_bytes() const {

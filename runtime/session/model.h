@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/progress.h"
@@ -13,15 +14,22 @@
 
 namespace pumice {
 
+struct LoadOptions {
+  // What matrices of plain numbers are quantised to while they are loaded; can_quantize() says to which types.
+  std::optional<TensorType> weights;
+};
+
 // A model on a device: its file, its definition and its uploaded weights. Immutable, shared by any number of
 // sessions and threads.
 class Model {
 public:
   static Result<std::shared_ptr<const Model>> load(const std::filesystem::path& path, DeviceContext context,
-                                                   const Progress& progress = {});
+                                                   const Progress& progress = {},
+                                                   const LoadOptions& options = {});
   // From a file that is open already.
   static Result<std::shared_ptr<const Model>> load(ModelFile file, DeviceContext context,
-                                                   const Progress& progress = {});
+                                                   const Progress& progress = {},
+                                                   const LoadOptions& options = {});
 
   const ModelFile& file() const { return file_; }
   const Definition& definition() const { return *definition_; }
@@ -37,11 +45,13 @@ public:
   Result<Graph> graph(bool sampling, std::span<const std::string> kept) const;
 
 private:
-  Model(ModelFile file, DeviceContext context) : file_(std::move(file)), context_(std::move(context)) {}
+  Model(ModelFile file, DeviceContext context, const LoadOptions& options)
+      : file_(std::move(file)), context_(std::move(context)), options_(options) {}
   Status place_weights();
 
   ModelFile file_;
   DeviceContext context_;
+  LoadOptions options_;
   std::unique_ptr<Definition> definition_;
   DecoderShape shape_;
   std::unique_ptr<WeightStore> weights_;
@@ -50,6 +60,6 @@ private:
 
 // The graph as above, from a definition and its file alone.
 Result<Graph> build_graph(const Definition& definition, const ModelFile& file, bool sampling,
-                          std::span<const std::string> kept);
+                          std::span<const std::string> kept, const LoadOptions& options = {});
 
 } // namespace pumice

@@ -1,6 +1,13 @@
-// How 32 neighbouring weights of one row are packed on the device, by WEIGHT_TYPE. Each type says how many dwords
-// they take and how to decode one; types with SCALED have one 16-bit scale for the 32, stored apart, and decode to
-// whole numbers. runtime/kernel/weight_packing.cpp packs them.
+// How 32 neighbouring weights of one row are packed on the device, by WEIGHT_TYPE; runtime/kernel/weight_packing.h
+// describes it and weight_packing.cpp packs them. A type says
+//   BITS, and SIGNED where codes are two's complement: of quantised weights
+//   PAYLOAD: dwords of 32 weights
+//   PARTS: how many scales they have: each is for 32 / PARTS weights
+//   SCALED, SCALE_BYTES: they have scales, of so many bytes
+//   HEAD: eight times 32 weights share a dword that scales all their scales
+//   MINIMUMS: what is subtracted from a part's weights
+//   decode_weight: a number, which times the part's scale and less its minimum is the weight
+//   block_scales: those of 32 weights, from the dword that holds them
 #ifndef PUMICE_WEIGHT_GLSL
 #define PUMICE_WEIGHT_GLSL
 
@@ -9,6 +16,17 @@
 #define TYPE_BF16 2
 #define TYPE_Q8_0 3
 #define TYPE_Q4_0 4
+#define TYPE_Q4_1 5
+#define TYPE_Q5_0 6
+#define TYPE_Q5_1 7
+#define TYPE_Q2_K 8
+#define TYPE_Q3_K 9
+#define TYPE_Q4_K 10
+#define TYPE_Q5_K 11
+#define TYPE_Q6_K 12
+#define TYPE_IQ4_NL 13
+#define TYPE_IQ4_XS 14
+#define TYPE_MXFP4 15
 
 #if WEIGHT_TYPE == TYPE_F32
 #define PAYLOAD 32
@@ -22,16 +40,199 @@ float decode_weight(uint w[PAYLOAD], uint i) {
   return uintBitsToFloat((i & 1u) == 0u ? w[i >> 1] << 16 : w[i >> 1] & 0xffff0000u);
 }
 #elif WEIGHT_TYPE == TYPE_Q8_0
-#define PAYLOAD 8
-#define SCALED
-float decode_weight(uint w[PAYLOAD], uint i) { return float(bitfieldExtract(int(w[i >> 2]), int(8u * (i & 3u)), 8)); }
+#define BITS 8
+#define SIGNED 1
+#define SCALE_HALF
 #elif WEIGHT_TYPE == TYPE_Q4_0
-// The packing flips each nibble's top bit, which makes it a signed number without the file's offset of 8.
-#define PAYLOAD 4
-#define SCALED
-float decode_weight(uint w[PAYLOAD], uint i) {
-  return float(bitfieldExtract(int(w[(i & 15u) >> 2]), int(8u * (i & 3u) + (i >= 16u ? 4u : 0u)), 4));
+#define BITS 4
+#define SIGNED 1
+#define SCALE_HALF
+#elif WEIGHT_TYPE == TYPE_Q4_1
+#define BITS 4
+#define SCALE_HALF_MINIMUM
+#elif WEIGHT_TYPE == TYPE_Q5_0
+#define BITS 5
+#define SIGNED 1
+#define SCALE_HALF
+#elif WEIGHT_TYPE == TYPE_Q5_1
+#define BITS 5
+#define SCALE_HALF_MINIMUM
+#elif WEIGHT_TYPE == TYPE_Q2_K
+#define BITS 2
+#define PARTS 2
+#define SCALE_NIBBLES_MINIMUM
+#elif WEIGHT_TYPE == TYPE_Q3_K
+#define BITS 3
+#define SIGNED 1
+#define PARTS 2
+#define SCALE_SIGNED_BYTES
+#elif WEIGHT_TYPE == TYPE_Q4_K
+#define BITS 4
+#define SCALE_BYTES_MINIMUM
+#elif WEIGHT_TYPE == TYPE_Q5_K
+#define BITS 5
+#define SCALE_BYTES_MINIMUM
+#elif WEIGHT_TYPE == TYPE_Q6_K
+#define BITS 6
+#define SIGNED 1
+#define PARTS 2
+#define SCALE_SIGNED_BYTES
+#elif WEIGHT_TYPE == TYPE_IQ4_NL
+#define BITS 4
+#define SCALE_HALF
+#define NUMBER nonlinear_number
+#elif WEIGHT_TYPE == TYPE_IQ4_XS
+#define BITS 4
+#define SCALE_SIGNED_BYTES
+#define NUMBER nonlinear_number
+#elif WEIGHT_TYPE == TYPE_MXFP4
+#define BITS 4
+#define SCALE_EXPONENT
+#define NUMBER microscaling_number
+#endif
+
+#ifndef PARTS
+#define PARTS 1
+#endif
+#ifndef SIGNED
+#define SIGNED 0
+#endif
+
+#ifdef BITS
+#define PAYLOAD BITS
+
+// The sixteen numbers of IQ4_NL and IQ4_XS as the bytes of four dwords.
+float nonlinear_number(uint code) {
+  const uint negative = (code & 4u) == 0u ? 0xbfad9881u : 0xf6eaddcfu;
+  const uint positive = (code & 4u) == 0u ? 0x26190d01u : 0x71594535u;
+  const uint four = (code & 8u) == 0u ? negative : positive;
+  return float(int(four << (24u - 8u * (code & 3u))) >> 24);
 }
+
+// Twice the number of OCP's E2M1; the sizes 0, 1, 2, 3, 4, 6, 8, 12 are the nibbles of one dword.
+float microscaling_number(uint code) {
+  const float size = float(int(0xc8643210u >> (4u * (code & 7u)) & 15u));
+  return code < 8u ? size : -size;
+}
+
+uint shifted(uint v, int left) { return left >= 0 ? v << left : v >> -left; }
+
+// The codes of columns 4j to 4j + 3 in the bytes of a dword: signed ones in the upper bits, others in the lower.
+uint quad_codes(uint w[PAYLOAD], uint j) {
+  const int low = SIGNED == 1 ? 8 - BITS : 0; // where a code begins in its byte
+#if BITS == 8
+  return w[j];
+#else
+  uint codes = 0u;
+#if (BITS & 4) != 0
+  codes |= shifted(w[j & 3u], low - 4 * int(j >> 2)) & 0x01010101u * (15u << low);
+#endif
+#if (BITS & 2) != 0
+  codes |= shifted(w[(BITS & 4) + (j & 1u)], low + (BITS & 4) - 2 * int(j >> 1)) & 0x01010101u * (3u << (low + (BITS & 4)));
+#endif
+#if (BITS & 1) != 0
+  codes |= shifted(w[BITS - 1], low + BITS - 1 - int(j)) & 0x01010101u * (1u << (low + BITS - 1));
+#endif
+  return codes;
+#endif
+}
+
+#if BITS == 4 || BITS == 2
+// Straight from the payload, which has whole codes.
+#define CODE_UNIT 1.0
+#define CODE_WORD(w, i) w[((i) >> 2) % uint(BITS)], int(8u * ((i) & 3u) + uint(BITS) * (((i) >> 2) / uint(BITS))), BITS
+#else
+#define CODE_UNIT (SIGNED == 1 ? 1.0 / float(1 << (8 - BITS)) : 1.0)
+#define CODE_WORD(w, i) quad_codes(w, (i) >> 2), int(8u * ((i) & 3u)), 8
+#endif
+
+float signed_field(uint v, int at, int bits) { return float(bitfieldExtract(int(v), at, bits)); }
+float unsigned_field(uint v, int at, int bits) { return float(int(bitfieldExtract(v, at, bits))); }
+uint plain_field(uint v, int at, int bits) { return bitfieldExtract(v, at, bits); }
+
+float decode_weight(uint w[PAYLOAD], uint i) {
+#ifdef NUMBER
+  return NUMBER(plain_field(CODE_WORD(w, i)));
+#elif SIGNED == 1
+  return signed_field(CODE_WORD(w, i));
+#else
+  return unsigned_field(CODE_WORD(w, i));
+#endif
+}
+#endif
+
+// block_scales: `head` is HEAD's dword, `word` the one with the scales of the block and its neighbours, of which it is
+// number `at`.
+#if defined(SCALE_HALF)
+#define SCALED
+#define SCALE_BYTES 2
+void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+  scale[0] = CODE_UNIT * unpackHalf2x16(word >> (16u * at)).x;
+}
+#elif defined(SCALE_HALF_MINIMUM)
+#define SCALED
+#define MINIMUMS
+#define SCALE_BYTES 4
+void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+  const vec2 both = unpackHalf2x16(word);
+  scale[0] = CODE_UNIT * both.x;
+  minimum[0] = both.y;
+}
+#elif defined(SCALE_EXPONENT)
+#define SCALED
+#define SCALE_BYTES 1
+void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+  const uint exponent = word >> (8u * at) & 255u; // of 2^(exponent - 128)
+  scale[0] = CODE_UNIT * uintBitsToFloat((max(exponent, 1u) - 1u) << 23);
+}
+#elif defined(SCALE_SIGNED_BYTES)
+#define SCALED
+#define HEAD
+#define SCALE_BYTES PARTS
+void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+  const float all = CODE_UNIT * unpackHalf2x16(head).x;
+  [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+    scale[part] = all * float(int(word << (24u - 8u * (at * PARTS + part))) >> 24);
+  }
+}
+#elif defined(SCALE_BYTES_MINIMUM)
+#define SCALED
+#define HEAD
+#define MINIMUMS
+#define SCALE_BYTES 2
+void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+  const vec2 all = unpackHalf2x16(head);
+  const uint own = word >> (16u * at);
+  scale[0] = CODE_UNIT * all.x * float(int(own & 255u));
+  minimum[0] = all.y * float(int(own >> 8 & 255u));
+}
+#elif defined(SCALE_NIBBLES_MINIMUM)
+#define SCALED
+#define HEAD
+#define MINIMUMS
+#define SCALE_BYTES 2
+void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+  const vec2 all = unpackHalf2x16(head);
+  [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+    const uint own = word >> (16u * at + 8u * part);
+    scale[part] = CODE_UNIT * all.x * float(int(own & 15u));
+    minimum[part] = all.y * float(int(own >> 4 & 15u));
+  }
+}
+#endif
+
+#ifdef SCALED
+// Where a row's dwords of scales are, of all its blocks, of one block and of the eight around it.
+#define BLOCKS_OF_WORD (4u / uint(SCALE_BYTES))
+#ifdef HEAD
+uint scale_dwords(uint blocks) { return (blocks + 7u) / 8u + (blocks * uint(SCALE_BYTES) + 3u) / 4u; }
+uint scale_word(uint block) { return block / 8u + 1u + block / BLOCKS_OF_WORD; }
+uint head_word(uint block) { return block / 8u * (1u + 2u * uint(SCALE_BYTES)); }
+#else
+uint scale_dwords(uint blocks) { return (blocks * uint(SCALE_BYTES) + 3u) / 4u; }
+uint scale_word(uint block) { return block / BLOCKS_OF_WORD; }
+uint head_word(uint block) { return 0u; }
+#endif
 #endif
 
 #endif

@@ -1,10 +1,21 @@
 #version 460
-// A workgroup decodes part of one row's embedding, an invocation four columns at a time.
+// A workgroup decodes part of one row's embedding, an invocation 32 columns at a time.
 // variant: f32 WEIGHT_TYPE=0
 // variant: f16 WEIGHT_TYPE=1
 // variant: bf16 WEIGHT_TYPE=2
 // variant: q8_0 WEIGHT_TYPE=3
 // variant: q4_0 WEIGHT_TYPE=4
+// variant: q4_1 WEIGHT_TYPE=5
+// variant: q5_0 WEIGHT_TYPE=6
+// variant: q5_1 WEIGHT_TYPE=7
+// variant: q2_k WEIGHT_TYPE=8
+// variant: q3_k WEIGHT_TYPE=9
+// variant: q4_k WEIGHT_TYPE=10
+// variant: q5_k WEIGHT_TYPE=11
+// variant: q6_k WEIGHT_TYPE=12
+// variant: iq4_nl WEIGHT_TYPE=13
+// variant: iq4_xs WEIGHT_TYPE=14
+// variant: mxfp4 WEIGHT_TYPE=15
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/weight.glsl"
@@ -19,20 +30,10 @@ READ_BUFFER(uint, table, EMBEDDING_TABLE);
 READ_BUFFER(uint, scales, EMBEDDING_SCALES);
 WRITE_BUFFER(vec4, result, EMBEDDING_RESULT);
 
-// Columns 4j to 4j + 3 of a block, whose payload in this row starts at `at`.
-vec4 decode_quad(uint at, uint j) {
-  // decode_weight gets only the dwords that it will look at, moved to where those of columns 0 to 3 are.
-  uint w[PAYLOAD];
-#if WEIGHT_TYPE == TYPE_Q4_0
-  const uint dword = j & 3u;
-  w[0] = table[at + dword / CHUNK * (8u * CHUNK) + dword % CHUNK] >> (j >= 4u ? 4u : 0u);
-#else
-  [[unroll]] for (uint c = 0; c < PAYLOAD / 8; ++c) {
-    const uint dword = j * (PAYLOAD / 8) + c;
-    w[c] = table[at + dword / CHUNK * (8u * CHUNK) + dword % CHUNK];
-  }
-#endif
-  return vec4(decode_weight(w, 0u), decode_weight(w, 1u), decode_weight(w, 2u), decode_weight(w, 3u));
+// Dword c of the payload of block kb in row `lane` of a tile.
+uint load_dword(uint tile, uint kb, uint lane, uint c) {
+  const uint width = min(CHUNK, PAYLOAD - c / CHUNK * CHUNK); // of the chunk it lies in
+  return table[(tile * p.blocks + kb) * (PAYLOAD * 8u) + c / CHUNK * CHUNK * 8u + lane * width + c % CHUNK];
 }
 
 void main() {
@@ -43,14 +44,24 @@ void main() {
   if (tile >= p.tiles) return; // another part of the table has it
   const uint lane = entry % 8u;
   const uint to = row * (p.out_stride >> 2);
-  for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < p.blocks * 8u;
-       i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
-    const uint kb = i / 8u;
-    float scale = p.scale;
+  for (uint kb = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; kb < p.blocks;
+       kb += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
+    float scale[PARTS], minimum[PARTS];
+    scale[0] = 1.0;
 #ifdef SCALED
-    const vec2 pair = unpackHalf2x16(scales[(tile * ((p.blocks + 1u) >> 1) + (kb >> 1)) * 8u + lane]);
-    scale *= (kb & 1u) == 0u ? pair.x : pair.y;
+    const uint first_scale = tile * scale_dwords(p.blocks);
+    block_scales(scales[(first_scale + head_word(kb)) * 8u + lane], scales[(first_scale + scale_word(kb)) * 8u + lane],
+                 kb % BLOCKS_OF_WORD, scale, minimum);
 #endif
-    result[to + i] = scale * decode_quad((tile * p.blocks + kb) * (PAYLOAD * 8u) + lane * CHUNK, i % 8u);
+    uint w[PAYLOAD];
+    [[unroll]] for (uint c = 0; c < PAYLOAD; ++c) w[c] = load_dword(tile, kb, lane, c);
+    [[unroll]] for (uint j = 0; j < 8; ++j) {
+      vec4 values;
+      [[unroll]] for (uint i = 0; i < 4; ++i) values[i] = scale[j / (8 / PARTS)] * decode_weight(w, 4 * j + i);
+#ifdef MINIMUMS
+      values -= minimum[j / (8 / PARTS)];
+#endif
+      result[to + kb * 8u + j] = p.scale * values;
+    }
   }
 }

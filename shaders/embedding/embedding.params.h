@@ -8,7 +8,7 @@ PUMICE_PARAMS_BEGIN
 // Buffers.
 CONSTANT EMBEDDING_STEP = 0;
 CONSTANT EMBEDDING_TABLE = 1;  // packed payload
-CONSTANT EMBEDDING_SCALES = 2; // packed scales, two halves a dword
+CONSTANT EMBEDDING_SCALES = 2; // packed scales
 CONSTANT EMBEDDING_RESULT = 3; // [rows, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.

@@ -6,6 +6,17 @@
 // variant: bf16 WEIGHT_TYPE=2
 // variant: q8_0 WEIGHT_TYPE=3
 // variant: q4_0 WEIGHT_TYPE=4
+// variant: q4_1 WEIGHT_TYPE=5
+// variant: q5_0 WEIGHT_TYPE=6
+// variant: q5_1 WEIGHT_TYPE=7
+// variant: q2_k WEIGHT_TYPE=8
+// variant: q3_k WEIGHT_TYPE=9
+// variant: q4_k WEIGHT_TYPE=10
+// variant: q5_k WEIGHT_TYPE=11
+// variant: q6_k WEIGHT_TYPE=12
+// variant: iq4_nl WEIGHT_TYPE=13
+// variant: iq4_xs WEIGHT_TYPE=14
+// variant: mxfp4 WEIGHT_TYPE=15
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/weight.glsl"
@@ -20,6 +31,7 @@ layout(constant_id = 5) const uint ACTIVATION = 0;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
+READ_BUFFER(uint, weight_dwords, MATMUL_WEIGHTS); // the same, for what is left of a block after its quads
 READ_BUFFER(uint, scales, MATMUL_SCALES);
 READ_BUFFER(vec4, x, MATMUL_X);
 READ_BUFFER(float, bias, MATMUL_BIAS);
@@ -36,30 +48,45 @@ void sum_slice(uint lane, uint slice, uint tile, uint row_quad[ROWS], out float 
   [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m] = 0.0;
   for (uint kb = slice; kb < p.blocks; kb += SLICES) {
     uint w[PAYLOAD];
-    const uint at = (tile * p.blocks + kb) * (PAYLOAD * 2) + lane;
+    const uint at = (tile * p.blocks + kb) * (PAYLOAD * 2);
     [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
-      const uvec4 quad = weights[at + c * 8u];
+      const uvec4 quad = weights[at + c * 8u + lane];
       w[4 * c] = quad.x;
       w[4 * c + 1] = quad.y;
       w[4 * c + 2] = quad.z;
       w[4 * c + 3] = quad.w;
     }
-    float scale = 1.0;
+    [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) {
+      w[c] = weight_dwords[at * 4u + PAYLOAD / 4 * 32u + lane * (PAYLOAD % 4) + c % 4u];
+    }
+    float scale[PARTS], minimum[PARTS];
+    scale[0] = 1.0;
 #ifdef SCALED
-    const vec2 pair = unpackHalf2x16(scales[(tile * ((p.blocks + 1u) >> 1) + (kb >> 1)) * 8u + lane]);
-    scale = (kb & 1u) == 0u ? pair.x : pair.y;
+    const uint first_scale = tile * scale_dwords(p.blocks);
+    block_scales(scales[(first_scale + head_word(kb)) * 8u + lane], scales[(first_scale + scale_word(kb)) * 8u + lane],
+                 kb % BLOCKS_OF_WORD, scale, minimum);
 #endif
-    float part[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) part[m] = 0.0;
-    [[unroll]] for (uint j = 0; j < 8; ++j) {
-      vec4 decoded;
-      [[unroll]] for (uint i = 0; i < 4; ++i) decoded[i] = decode_weight(w, 4 * j + i);
+    [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+      float products[ROWS], x_sum[ROWS];
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) products[m] = x_sum[m] = 0.0;
+      [[unroll]] for (uint j = part * (8 / PARTS); j < (part + 1) * (8 / PARTS); ++j) {
+        vec4 decoded;
+        [[unroll]] for (uint i = 0; i < 4; ++i) decoded[i] = decode_weight(w, 4 * j + i);
+        [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+          const vec4 xv = x[row_quad[m] + kb * 8u + j];
+          [[unroll]] for (uint i = 0; i < 4; ++i) products[m] = fma(decoded[i], xv[i], products[m]);
+#ifdef MINIMUMS
+          x_sum[m] += (xv.x + xv.y) + (xv.z + xv.w);
+#endif
+        }
+      }
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        const vec4 xv = x[row_quad[m] + kb * 8u + j];
-        [[unroll]] for (uint i = 0; i < 4; ++i) part[m] = fma(decoded[i], xv[i], part[m]);
+        sum[m] = fma(products[m], scale[part], sum[m]);
+#ifdef MINIMUMS
+        sum[m] = fma(x_sum[m], -minimum[part], sum[m]);
+#endif
       }
     }
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m] = fma(part[m], scale, sum[m]);
   }
 }
 

@@ -7,6 +7,17 @@
 // variant: bf16 WEIGHT_TYPE=2
 // variant: q8_0 WEIGHT_TYPE=3
 // variant: q4_0 WEIGHT_TYPE=4
+// variant: q4_1 WEIGHT_TYPE=5
+// variant: q5_0 WEIGHT_TYPE=6
+// variant: q5_1 WEIGHT_TYPE=7
+// variant: q2_k WEIGHT_TYPE=8
+// variant: q3_k WEIGHT_TYPE=9
+// variant: q4_k WEIGHT_TYPE=10
+// variant: q5_k WEIGHT_TYPE=11
+// variant: q6_k WEIGHT_TYPE=12
+// variant: iq4_nl WEIGHT_TYPE=13
+// variant: iq4_xs WEIGHT_TYPE=14
+// variant: mxfp4 WEIGHT_TYPE=15
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/lane8.glsl"
@@ -22,6 +33,7 @@ layout(constant_id = 5) const uint ACTIVATION = 0;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
+READ_BUFFER(uint, weight_dwords, MATMUL_WEIGHTS); // the same, for what is left of a block after its quads
 READ_BUFFER(uint, scales, MATMUL_SCALES);
 READ_BUFFER(vec4, x, MATMUL_X);
 READ_BUFFER(float, bias, MATMUL_BIAS);
@@ -45,51 +57,66 @@ void load_block(uint at, out uint w[PAYLOAD]) {
       w[4 * c + 2] = quad.z;
       w[4 * c + 3] = quad.w;
     }
+    [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) {
+      w[c] = weight_dwords[at * 4u + PAYLOAD / 4 * 32u + LANE * (PAYLOAD % 4) + c % 4u];
+    }
   }
 }
 
 #ifdef SCALED
-// The scales of two neighbouring blocks.
-vec2 load_scales(uint tile, uint pair) {
-  const uint at = (tile * ((p.blocks + 1u) >> 1) + pair) * 8u;
+// One dword of each row's scales.
+uint load_scale(uint tile, uint word) {
+  const uint at = (tile * scale_dwords(p.blocks) + word) * 8u;
   if (LOAD == LOAD_UNIFORM) {
-    return unpackHalf2x16(lane_select(AddressU32x4(p.scales).d[at >> 2], AddressU32x4(p.scales).d[(at >> 2) + 1u]));
+    return lane_select(AddressU32x4(p.scales).d[at >> 2], AddressU32x4(p.scales).d[(at >> 2) + 1u]);
   }
-  return unpackHalf2x16(scales[at + LANE]);
+  return scales[at + LANE];
 }
 #endif
 
 // Adds block kb to the sums.
-void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES], inout float sum[ROWS][TILES]) {
+void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PARTS], float minimum[TILES][PARTS],
+               inout float sum[ROWS][TILES]) {
   uint w[TILES][PAYLOAD];
   [[unroll]] for (uint t = 0; t < TILES; ++t) load_block(((tile0 + t) * p.blocks + kb) * TILE_QUADS, w[t]);
-
-  float part[ROWS][TILES];
-  [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < TILES; ++t) part[m][t] = 0.0;
 
   vec4 own[ROWS];
   if (LOAD == LOAD_LANE) {
     [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[row_quad[m] + kb * 8u + LANE];
   }
-  [[unroll]] for (uint j = 0; j < 8; ++j) {
-    vec4 xv[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-      if (LOAD == LOAD_UNIFORM) {
-        xv[m] = AddressF32x4(p.x).d[row_quad[m] + kb * 8u + j];
-      } else {
-        xv[m] = subgroupBroadcast(own[m], j);
-      }
-    }
-    [[unroll]] for (uint i = 0; i < 4; ++i) {
-      float decoded[TILES];
-      [[unroll]] for (uint t = 0; t < TILES; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
+  [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+    float products[ROWS][TILES];
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = 0.0;
+    float x_sum[ROWS];
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) x_sum[m] = 0.0;
+    [[unroll]] for (uint j = part * (8 / PARTS); j < (part + 1) * (8 / PARTS); ++j) {
+      vec4 xv[ROWS];
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        [[unroll]] for (uint t = 0; t < TILES; ++t) part[m][t] = fma(decoded[t], xv[m][i], part[m][t]);
+        if (LOAD == LOAD_UNIFORM) {
+          xv[m] = AddressF32x4(p.x).d[row_quad[m] + kb * 8u + j];
+        } else {
+          xv[m] = subgroupBroadcast(own[m], j);
+        }
+#ifdef MINIMUMS
+        x_sum[m] += (xv[m].x + xv[m].y) + (xv[m].z + xv[m].w);
+#endif
+      }
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        float decoded[TILES];
+        [[unroll]] for (uint t = 0; t < TILES; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
+        [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+          [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = fma(decoded[t], xv[m][i], products[m][t]);
+        }
       }
     }
-  }
-  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-    [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] = fma(part[m][t], scale[t], sum[m][t]);
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+      [[unroll]] for (uint t = 0; t < TILES; ++t) {
+        sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
+#ifdef MINIMUMS
+        sum[m][t] = fma(x_sum[m], -minimum[t][part], sum[m][t]);
+#endif
+      }
+    }
   }
 }
 
@@ -104,23 +131,29 @@ void main() {
   [[unroll]] for (uint m = 0; m < ROWS; ++m) row_quad[m] = min(row0 + m, rows - 1u) * (p.x_stride >> 2);
 
   float sum[ROWS][TILES];
-  float scale[TILES];
+  float scale[TILES][PARTS], minimum[TILES][PARTS];
   [[unroll]] for (uint t = 0; t < TILES; ++t) {
-    scale[t] = 1.0;
+    scale[t][0] = 1.0;
     [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m][t] = 0.0;
   }
 #ifdef SCALED
-  for (uint pair = 0; pair * 2u < p.blocks; ++pair) {
-    vec2 pair_scales[TILES];
-    [[unroll]] for (uint t = 0; t < TILES; ++t) pair_scales[t] = load_scales(tile0 + t, pair);
-    const uint end = min(pair * 2u + 2u, p.blocks);
-    [[dont_unroll]] for (uint kb = pair * 2u; kb < end; ++kb) {
-      [[unroll]] for (uint t = 0; t < TILES; ++t) scale[t] = (kb & 1u) == 0u ? pair_scales[t].x : pair_scales[t].y;
-      add_block(kb, tile0, row_quad, scale, sum);
+  for (uint word = 0; word * BLOCKS_OF_WORD < p.blocks; ++word) {
+    const uint first = word * BLOCKS_OF_WORD;
+    uint own[TILES], head[TILES];
+    [[unroll]] for (uint t = 0; t < TILES; ++t) {
+      own[t] = load_scale(tile0 + t, scale_word(first));
+#ifdef HEAD
+      head[t] = load_scale(tile0 + t, head_word(first));
+#endif
+    }
+    const uint end = min(first + BLOCKS_OF_WORD, p.blocks);
+    [[dont_unroll]] for (uint kb = first; kb < end; ++kb) {
+      [[unroll]] for (uint t = 0; t < TILES; ++t) block_scales(head[t], own[t], kb - first, scale[t], minimum[t]);
+      add_block(kb, tile0, row_quad, scale, minimum, sum);
     }
   }
 #else
-  for (uint kb = 0; kb < p.blocks; ++kb) add_block(kb, tile0, row_quad, scale, sum);
+  for (uint kb = 0; kb < p.blocks; ++kb) add_block(kb, tile0, row_quad, scale, minimum, sum);
 #endif
 
   const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;

@@ -9,7 +9,7 @@ PUMICE_PARAMS_BEGIN
 // Buffers.
 CONSTANT MATMUL_STEP = 0;
 CONSTANT MATMUL_WEIGHTS = 1;  // packed payload
-CONSTANT MATMUL_SCALES = 2;   // packed scales, two halves a dword
+CONSTANT MATMUL_SCALES = 2;   // packed scales
 CONSTANT MATMUL_X = 3;        // [rows, x_stride]
 CONSTANT MATMUL_BIAS = 4;     // [all tiles * 8]
 CONSTANT MATMUL_RESIDUAL = 5; // [rows, out_stride]

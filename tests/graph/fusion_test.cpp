@@ -60,6 +60,18 @@ TEST_CASE("products by weights of other types stay apart") {
   CHECK(draft.graph.nodes().size() == 2);
 }
 
+TEST_CASE("types are those that weights will have on the device") {
+  Draft draft;
+  const TensorId x = draft.input(64);
+  draft.product(x, 32, TensorType::f16);
+  draft.product(x, 32, TensorType::q8_0);
+  draft.product(x, 32, TensorType::f32);
+  draft.product(x, 32, TensorType::q4_0);
+  fuse(draft.graph, TensorType::q8_0);
+  REQUIRE(draft.graph.nodes().size() == 2);
+  CHECK(draft.linear_at(0).matrices == 3);
+}
+
 TEST_CASE("a gate moves into its two products, a residual into its one") {
   Draft draft;
   const TensorId x = draft.input(64);

@@ -61,7 +61,7 @@ void run(const KernelStyle& style, const Case& c) {
 TEST_CASE("embedding of every type") {
   for (const KernelStyle& style : styles_to_test()) {
     for (TensorType type : weight_types) {
-      for (uint32_t columns : {1u, 7u, 32u, 33u, 64u, 80u, 96u, 257u, 768u, 4096u}) {
+      for (uint32_t columns : {1u, 7u, 32u, 33u, 64u, 80u, 96u, 256u, 257u, 768u, 4096u}) {
         if (columns % info(type).block_size != 0) continue;
         run(style, {.type = type, .columns = columns, .entries = {0, 36, 8, 15}});
       }
@@ -83,12 +83,14 @@ TEST_CASE("embedding of many rows, of fewer than the bucket has, and of none") {
 TEST_CASE("embedding from a table in several parts, scaled, by position") {
   for (const KernelStyle& style : styles_to_test()) {
     for (TensorType type : weight_types) {
+      const uint32_t columns = std::max(64u, info(type).block_size);
       run(style, {.type = type,
                   .vocabulary = 90,
+                  .columns = columns,
                   .entries = {31, 32, 89, 64},
                   .segments = {4, 4, 4},
                   .scale = 27.7f});
-      run(style, {.type = type, .entries = {3, 2}, .index = EmbeddingIndex::position});
+      run(style, {.type = type, .columns = columns, .entries = {3, 2}, .index = EmbeddingIndex::position});
     }
   }
 }

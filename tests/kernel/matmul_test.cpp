@@ -23,6 +23,7 @@ struct Case {
   bool gated = false;
   bool split = false; // the weight, into two segments
   uint32_t rows_kind = ROWS_TOKENS;
+  std::optional<TensorType> quantised = {}; // what the weight is packed as, if not as it is
 };
 
 // A bias as the plan has it: padded to the tiles.
@@ -47,7 +48,8 @@ struct Product {
   const std::vector<float> x, bias, up_bias, residual;
 
   Product(const KernelStyle& from, const Case& case_)
-      : c(case_), style(from), weight(c.type, c.n, c.k, c.k + c.n), up(c.type, c.n, c.k, c.k + c.n + 1),
+      : c(case_), style(from), weight(c.type, c.n, c.k, c.k + c.n, c.quantised),
+        up(c.type, c.n, c.k, c.k + c.n + 1, c.quantised),
         x(random_values(size_t{c.bucket} * c.k, c.k)), bias(random_values(c.n, 5)),
         up_bias(random_values(c.n, 6)), residual(random_values(size_t{c.bucket} * c.n, 7)) {}
 
@@ -79,7 +81,7 @@ struct Product {
     const uint32_t weight_tiles = (c.n + 7) / 8, multiple = c.gated ? 8 : 4;
     const uint32_t tiles = (weight_tiles * (c.gated ? 2 : 1) + multiple - 1) / multiple * multiple;
     MatmulArgs args;
-    args.format = {c.type, c.k, style.weight_chunk()};
+    args.format = {c.quantised.value_or(c.type), c.k, style.weight_chunk()};
     args.x = upload_rows({x.begin() + first * c.k, x.begin() + (first + bucket) * c.k}, c.k, 32, false,
                          c.rows_kind);
     args.result = blank_rows(bucket, c.n, 32, c.rows_kind);
@@ -120,7 +122,7 @@ void run(const KernelStyle& style, const Case& c) {
 }
 
 constexpr uint32_t all_rows[] = {1, 2, 4, 5, 8, 9, 16, 17, 33};
-constexpr uint32_t all_k[] = {1, 7, 32, 64, 96, 160, 768};
+constexpr uint32_t all_k[] = {1, 7, 32, 64, 96, 160, 256, 768};
 constexpr uint32_t all_n[] = {1, 8, 9, 31, 32, 33, 100};
 
 } // namespace
@@ -150,11 +152,11 @@ TEST_CASE("products with biases, residuals, activations and gates") {
     size_t turn = 0;
     for (uint32_t rows : {1u, 5u, 17u}) {
       const auto check = [&](Case c) {
-        c.k = 64;
         c.bucket = c.count = rows;
         for (uint32_t n : {9u, 100u}) {
           c.n = n;
           c.type = weight_types[turn % std::size(weight_types)];
+          c.k = std::max(64u, info(c.type).block_size);
           run(style, c);
         }
         ++turn;
@@ -174,12 +176,26 @@ TEST_CASE("products with biases, residuals, activations and gates") {
   }
 }
 
+TEST_CASE("products of weights that are quantised while they are packed") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (TensorType type : weight_types) {
+      if (!can_quantize(type)) continue;
+      for (TensorType source : {TensorType::f32, TensorType::f16, TensorType::bf16}) {
+        for (uint32_t k : {1u, 33u, 300u, 544u}) { // whole blocks of 32, and of 256, and neither
+          CAPTURE(info(source).name);
+          run(style, {.type = source, .k = k, .n = 9, .quantised = type});
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("gated products of every type") {
   for (const KernelStyle& style : styles_to_test()) {
     for (TensorType type : weight_types) {
       for (uint32_t rows : {1u, 4u, 9u}) {
         run(style, {.type = type,
-                    .k = 96,
+                    .k = 96 % info(type).block_size == 0 ? 96u : 256u,
                     .n = 33,
                     .bucket = rows,
                     .count = rows,

@@ -57,15 +57,28 @@ TEST_CASE("inspect says how much memory will be allocated") {
     MESSAGE("skipped: no fixtures");
     return;
   }
-  for (const char* name : {"gguf/stories260K-F32.gguf", "gguf/random-Q4_0.gguf", "models/llama-gqa"}) {
-    CAPTURE(name);
-    const std::string path = (*folder / name).string();
-    const json memory = inspect({path, "--context", "200"})["memory"];
+  struct Case {
+    const char* name;
+    const char* weights;
+  };
+  for (const Case& c : {Case{"gguf/stories260K-F32.gguf", nullptr},
+                        {"gguf/random-Q4_K_M.gguf", nullptr},
+                        {"models/llama-gqa", nullptr},
+                        {"models/llama-gqa", "q4_0"}}) {
+    CAPTURE(c.name);
+    const std::string path = (*folder / c.name).string();
+    std::vector<std::string> arguments = {path, "--context", "200"};
+    LoadOptions load;
+    if (c.weights) {
+      arguments.insert(arguments.end(), {"--weights", c.weights});
+      load.weights = find_type_named(c.weights)->type;
+    }
+    const json memory = inspect(arguments)["memory"];
     CHECK(memory["exact"] == true);
 
     const std::shared_ptr<Instance> instance = require(Instance::create({}));
     const DeviceContext device = require(open_device(instance, require(instance->choose()), {}));
-    const std::shared_ptr<const Model> model = require(Model::load(path, device));
+    const std::shared_ptr<const Model> model = require(Model::load(path, device, {}, load));
     CHECK(memory["weights_bytes"].get<double>() ==
           doctest::Approx(double(model->weight_bytes())).epsilon(0.02));
     SessionOptions options;

@@ -7,6 +7,7 @@
 #include "io/safetensors.h"
 #include "support/fixtures.h"
 #include "support/gpu.h"
+#include "support/llama_reference.h"
 #include "support/model.h"
 
 using namespace pumice;
@@ -80,9 +81,61 @@ TEST_CASE("one small llama in every tensor type") {
     MESSAGE("skipped: no fixtures");
     return;
   }
-  for (const std::string type : {"F32", "F16", "BF16", "Q8_0", "Q4_0"}) {
-    check_model(*root / "gguf" / ("random-" + type + ".gguf"),
-                *root / "gguf" / ("random-" + type + ".expected.safetensors"));
+  size_t found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(*root / "gguf")) {
+    const std::filesystem::path path = entry.path();
+    if (path.extension() != ".gguf" || !path.stem().string().starts_with("random-")) continue;
+    check_model(path, path.parent_path() / (path.stem().string() + ".expected.safetensors"));
+    ++found;
+  }
+  CHECK(found >= 17); // each type but MXFP4, and two mixtures
+}
+
+TEST_CASE("weights quantised while loading: near the float model, and just what a plain reference computes") {
+  const auto root = fixtures();
+  if (!root) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  for (const char* name : {"llama-mha", "llama-gqa", "llama-mqa"}) {
+    CAPTURE(name);
+    const auto folder = *root / "models" / name;
+    const Expected expected = read_expected(folder / "expected.safetensors");
+    const auto file = ModelFile::open(folder);
+    REQUIRE(file.ok());
+    const auto reference = [&](std::optional<TensorType> weights) {
+      const std::vector<double> values = llama_reference(*file, expected.input_ids, weights);
+      return std::vector<float>(values.begin(), values.end());
+    };
+    CHECK(relative_rms(reference({}), expected.logits) <= 1e-5); // so the reference can be believed
+    for (TensorType type : {TensorType::bf16, TensorType::q8_0, TensorType::q5_1, TensorType::q4_0,
+                            TensorType::q4_k, TensorType::q6_k}) {
+      CAPTURE(info(type).name);
+      const auto model = load_model(folder, {.weights = type});
+      const std::vector<float> logits = forward(model, expected.input_ids, 128);
+      CHECK(relative_rms(logits, reference(type)) <= 1e-4);
+      const double off = relative_rms(logits, expected.logits);
+      CHECK(off > 1e-4); // it was quantised
+      CHECK(off <= (type == TensorType::q8_0 ? 1.5e-2 : 1.5e-1));
+      CHECK(forward(model, expected.input_ids, 7) == logits);
+    }
+  }
+}
+
+TEST_CASE("quantised weights stay as they are, and types that cannot be quantised to are refused") {
+  const auto root = fixtures();
+  if (!root) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const auto path = *root / "gguf" / "random-Q4_0.gguf";
+  const auto expected = read_expected(*root / "gguf" / "random-Q4_0.expected.safetensors");
+  const auto model = load_model(path, {.weights = TensorType::q8_0});
+  CHECK(relative_rms(forward(model, expected.input_ids, 128), expected.logits) <= 1e-4);
+  const auto refused = Model::load(path, test_context(), {}, {.weights = TensorType::q2_k});
+  REQUIRE(!refused.ok());
+  for (const char* part : {"random-Q4_0.gguf", "Q2_K", "Q8_0, Q4_0"}) {
+    CHECK(refused.error().text().find(part) != std::string::npos);
   }
 }
 

@@ -12,8 +12,8 @@ const DeviceContext& test_context() {
   return TestGpu::get().context();
 }
 
-std::shared_ptr<const Model> load_model(const std::filesystem::path& path) {
-  auto model = Model::load(path, test_context());
+std::shared_ptr<const Model> load_model(const std::filesystem::path& path, const LoadOptions& options) {
+  auto model = Model::load(path, test_context(), {}, options);
   if (!model.ok()) FAIL(model.error().text());
   return *model;
 }

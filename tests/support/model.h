@@ -11,7 +11,8 @@
 const pumice::DeviceContext& test_context();
 
 // Fails the test if the model cannot be loaded.
-std::shared_ptr<const pumice::Model> load_model(const std::filesystem::path& path);
+std::shared_ptr<const pumice::Model> load_model(const std::filesystem::path& path,
+                                                const pumice::LoadOptions& options = {});
 
 // Logits [tokens, vocabulary] of one sequence, computed in steps of `chunk`, with a 32-bit cache.
 std::vector<float> forward(const std::shared_ptr<const pumice::Model>& model,

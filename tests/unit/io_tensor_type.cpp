@@ -36,7 +36,6 @@ TEST_CASE("tensor types: the table answers by type, name, GGUF number and safete
     CHECK(find_gguf_type(entry.gguf_id) == &entry);
     CHECK(find_type_named(entry.name) == &entry);
     if (!entry.safetensors_name.empty()) CHECK(find_safetensors_type(entry.safetensors_name) == &entry);
-    CHECK((entry.decode != nullptr));
   }
   CHECK(find_type_named("q8_0") == &info(TensorType::q8_0));
   CHECK(find_type_named("bf16") == &info(TensorType::bf16));
@@ -157,5 +156,61 @@ TEST_CASE("decode: Q4_0 has the first half of a block in the low nibbles") {
   for (int i = 0; i < 16; ++i) {
     CHECK(out[i] == 0.25f * static_cast<float>(i - 8));
     CHECK(out[16 + i] == 0.25f * static_cast<float>(7 - i));
+  }
+}
+
+TEST_CASE("decode: types with five bits and with a number to add") {
+  // d = 0.5, m = -3; codes 0 to 15 in the low nibbles, 15 to 0 in the high ones; the fifth bit of odd elements.
+  const uint32_t fifth = 0xaaaaaaaau;
+  const auto make = [&](bool added, bool bits) {
+    std::vector<std::byte> out = block(float_to_half(0.5f), {});
+    const auto append = [&](const void* from, size_t size) {
+      const auto* bytes = static_cast<const std::byte*>(from);
+      out.insert(out.end(), bytes, bytes + size);
+    };
+    const uint16_t m = float_to_half(-3);
+    if (added) append(&m, 2);
+    if (bits) append(&fifth, 4);
+    for (int i = 0; i < 16; ++i) out.push_back(static_cast<std::byte>(i | (15 - i) << 4));
+    return out;
+  };
+  struct Case {
+    TensorType type;
+    bool added, bits;
+    int zero;
+  };
+  for (const Case& c : {Case{TensorType::q4_1, true, false, 0},
+                        {TensorType::q5_0, false, true, 16},
+                        {TensorType::q5_1, true, true, 0}}) {
+    CAPTURE(info(c.type).name);
+    const std::vector<std::byte> bytes = make(c.added, c.bits);
+    REQUIRE(bytes.size() == row_bytes(c.type, 32));
+    std::vector<float> out(32);
+    decode_row(c.type, bytes.data(), out);
+    for (int i = 0; i < 32; ++i) {
+      const int code = (i < 16 ? i : 31 - i) + (c.bits && i % 2 ? 16 : 0) - c.zero;
+      CHECK(out[i] == 0.5f * static_cast<float>(code) + (c.added ? -3.0f : 0.0f));
+    }
+  }
+}
+
+TEST_CASE("decode: tables of numbers, and MXFP4's exponent") {
+  std::vector<int> quants;
+  for (int i = 0; i < 16; ++i) quants.push_back(i | (15 - i) << 4);
+  const int nonlinear[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  const float e2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  std::vector<std::byte> bytes = block(float_to_half(2), quants);
+  std::vector<float> out(32);
+  decode_row(TensorType::iq4_nl, bytes.data(), out);
+  for (int i = 0; i < 16; ++i) {
+    CHECK(out[i] == 2.0f * static_cast<float>(nonlinear[i]));
+    CHECK(out[16 + i] == 2.0f * static_cast<float>(nonlinear[15 - i]));
+  }
+  bytes.erase(bytes.begin());
+  bytes[0] = std::byte{130}; // 2^3
+  decode_row(TensorType::mxfp4, bytes.data(), out);
+  for (int i = 0; i < 16; ++i) {
+    CHECK(out[i] == (i < 8 ? 8 : -8) * e2m1[i % 8]);
+    CHECK(out[16 + i] == (i < 8 ? -8 : 8) * e2m1[7 - i % 8]);
   }
 }

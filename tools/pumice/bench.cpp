@@ -155,7 +155,7 @@ Status measure(const BenchOptions& options, const OpenedDevice& device,
 Status bench(const BenchOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   PUMICE_CHECK(measure(options, device, model));
   if (interrupted()) return interruption();
   return device.save_pipelines();

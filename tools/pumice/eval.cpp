@@ -136,7 +136,7 @@ Status eval(const EvalOptions& options) {
   }
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model, runner_options));
   std::vector<Output> outputs;
   for (const std::string& name : runner_options.kept) {

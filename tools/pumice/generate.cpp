@@ -122,7 +122,7 @@ Status generate(const GenerateOptions& options) {
   PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   PUMICE_TRY(std::unique_ptr<Session> session, Session::create(model, session_options));
   const std::vector<uint32_t> ends = end_tokens(model->file(), tokenizer.ok() ? tokenizer->get() : nullptr);
   PUMICE_TRY(std::vector<uint32_t> ids, continue_prompt(*session, options, prompt.ids, ends));

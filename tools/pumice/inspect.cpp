@@ -35,7 +35,7 @@ Status inspect_memory(const InspectOptions& options, const Definition& definitio
   }
   MemoryNeeds needs;
   std::string plans;
-  PUMICE_CHECK(plan_on_device(definition, file, *device, size, needs, plans));
+  PUMICE_CHECK(plan_on_device(definition, file, *device, size, options.size.load, needs, plans));
   inspection.memory = needs;
   if (options.plan) inspection.plan = std::move(plans);
   return device->save_pipelines();
@@ -65,7 +65,7 @@ Status inspect(const InspectOptions& options) {
   inspection.components = count_components(*definition);
   inspection.types = count_types(file);
   if (options.graph) {
-    PUMICE_TRY(Graph graph, build_graph(*definition, file, true, {}));
+    PUMICE_TRY(Graph graph, build_graph(*definition, file, true, {}, options.size.load));
     inspection.graph = graph.text();
   }
   // The graph alone needs no device.

@@ -56,11 +56,12 @@ MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& siz
 }
 
 Status plan_on_device(const Definition& definition, const ModelFile& file, const OpenedDevice& device,
-                      const SessionSize& size, MemoryNeeds& needs, std::string& plans) {
+                      const SessionSize& size, const LoadOptions& load, MemoryNeeds& needs,
+                      std::string& plans) {
   const MemoryPlan memory = plan_memory(definition.shape(), device.context, size);
-  WeightStore store(device.context.style, device.capabilities());
+  WeightStore store(device.context.style, device.capabilities(), load.weights);
   const PlanContext context = memory.plan_context(device.context, store);
-  PUMICE_TRY(Graph graph, build_graph(definition, file, true, {}));
+  PUMICE_TRY(Graph graph, build_graph(definition, file, true, {}, load));
   needs = {};
   for (const Bucket& bucket : step_buckets(memory.size, false)) {
     PUMICE_TRY(Plan plan, make_plan(graph, context, bucket));

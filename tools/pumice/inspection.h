@@ -58,7 +58,8 @@ std::vector<TypeCount> count_types(const ModelFile& file);
 MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& size);
 // What loading the model and making a session would allocate, found by planning them; and the plans as text.
 Status plan_on_device(const Definition& definition, const ModelFile& file, const OpenedDevice& device,
-                      const SessionSize& size, MemoryNeeds& needs, std::string& plans);
+                      const SessionSize& size, const LoadOptions& load, MemoryNeeds& needs,
+                      std::string& plans);
 
 void print_inspection(const Inspection& inspection, bool json);
 

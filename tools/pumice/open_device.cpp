@@ -101,9 +101,10 @@ Status OpenedDevice::save_pipelines() const {
   return {};
 }
 
-Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device) {
+Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
+                                                const LoadOptions& options) {
   ProgressBar bar("loading the model");
-  return Model::load(std::move(file), device.context, bar.callback());
+  return Model::load(std::move(file), device.context, bar.callback(), options);
 }
 
 } // namespace pumice::command

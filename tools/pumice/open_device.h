@@ -28,7 +28,8 @@ Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options);
 Result<OpenedDevice> open_device(const DeviceOptions& options);
 
 // Uploads a model's weights, with a bar.
-Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device);
+Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
+                                                const LoadOptions& options);
 
 // What the validation layers have said so far.
 uint64_t validation_messages();

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <random>
 
+#include <fmt/format.h>
+
+#include "io/quantize.h"
 #include "shaders/sampling/sampling.params.h"
 
 namespace pumice::command {
@@ -13,6 +16,13 @@ namespace {
 template <class T>
 CLI::Validator within(T low, T high) {
   return CLI::Range(low, high).description("");
+}
+
+// A type that floats can be quantised to; otherwise what is wrong.
+std::string check_weights(const std::string& name) {
+  const TensorTypeInfo* type = find_type_named(name);
+  if (type && can_quantize(type->type)) return "";
+  return fmt::format("weights cannot be quantised to '{}': expected one of {}", name, quantizable_type_names());
 }
 
 } // namespace
@@ -61,6 +71,12 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
       ->type_name("TYPE")
       ->check(CLI::IsMember({"f32", "f16"}).description(""))
       ->capture_default_str()
+      ->group("Memory");
+  app.add_option_function<std::string>(
+         "--weights", [&options](const std::string& name) { options.load.weights = find_type_named(name)->type; },
+         "Quantise the model's floating-point matrices to this type while loading: " + quantizable_type_names())
+      ->type_name("TYPE")
+      ->check(CLI::Validator(check_weights, ""))
       ->group("Memory");
 }
 

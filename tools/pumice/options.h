@@ -9,6 +9,7 @@
 #include "kernel/sampling.h"
 #include "models/architecture.h"
 #include "session/memory_plan.h"
+#include "session/model.h"
 
 // Options that several subcommands share, each with its group in the help.
 namespace pumice::command {
@@ -28,6 +29,7 @@ struct SizeOptions {
   uint32_t context = 0; // 0: the model's own, up to default_context
   uint32_t chunk = 128;
   std::string kv = "f16";
+  LoadOptions load;
 };
 inline constexpr uint32_t default_context = 4096;
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default);

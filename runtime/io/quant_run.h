@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "io/tensor_type.h"
+
+namespace pumice {
+
+// 32 neighbouring weights of a quantised row, taken out of the block they lie in. Weight i is
+//     scale * scales[part] * number(codes[i]) - minimum * minimums[part]
+// where a part is 32 / QuantFormat::parts weights, and every type leaves out what it does not have.
+struct QuantRun {
+  uint8_t codes[32];
+  uint16_t scale;   // a half, or the exponent e of 2^(e - 128) where the format has exponents
+  uint16_t minimum; // a half
+  int8_t scales[2];
+  uint8_t minimums[2];
+};
+
+// How a run's scales and minimums are kept.
+enum class QuantScales : uint8_t {
+  half,            // scale
+  half_minimum,    // scale and minimum
+  exponent,        // scale, an exponent
+  signed_bytes,    // scale for eight runs, scales for each part
+  bytes_minimum,   // scale and minimum for eight runs, scales and minimums of 6 bits for each part
+  nibbles_minimum, // the same of 4 bits
+};
+
+// What a quantised type is made of. Serves the decoding here and the packing for the device; its twin in the
+// kernels is shaders/common/weight.glsl.
+struct QuantFormat {
+  TensorType type;
+  uint32_t bits;                  // of a code
+  uint32_t zero;                  // the code of the number 0: number(code) = code - zero, or
+  const int8_t* numbers;          // a table of what each code stands for
+  QuantScales scales;
+  uint32_t parts;                 // 1 or 2
+  void (*read)(const std::byte* block, uint32_t run, QuantRun& out); // run: which 32 of the block
+};
+
+// Null for types that are plain numbers.
+const QuantFormat* find_quant_format(TensorType type);
+
+// A whole block to floats.
+void decode_quant_block(TensorType type, const std::byte* block, float* out);
+
+} // namespace pumice
