@@ -24,7 +24,8 @@ public:
 
   // The matrix that the weights' rows make one after the other ([rows, columns] each, of one type, each
   // beginning at a multiple of merged_columns rows), or with `alternating` tiles of two matrices of one
-  // shape. Packed once, whoever asks.
+  // shape in turn, of each two if there are more, each two beginning at such a multiple. Packed once, whoever
+  // asks.
   virtual Result<PackedWeight> matrix(std::span<const WeightId> weights, bool alternating = false) = 0;
   // The weights' elements one after the other as floats, each beginning at a multiple of merged_columns and
   // the whole padded with zeros to a multiple of 32; with `alternating`, eight of the first, eight of the

@@ -74,10 +74,14 @@ Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bo
   packed.format = {quantized_type(weights[0].type(), weights_), static_cast<uint32_t>(weights[0].columns), style_.weight_chunk()};
   std::vector<TileSource> tiles;
   if (alternating) {
-    std::vector<TileSource> a, b;
-    append_tiles(a, &*views_.insert(weights[0]).first);
-    append_tiles(b, &*views_.insert(weights[1]).first);
-    tiles = interleave(a, b, 1);
+    for (size_t i = 0; i + 1 < weights.size(); i += 2) {
+      std::vector<TileSource> a, b;
+      append_tiles(a, &*views_.insert(weights[i]).first);
+      append_tiles(b, &*views_.insert(weights[i + 1]).first);
+      const std::vector<TileSource> pair = interleave(a, b, 1);
+      tiles.resize(align(tiles.size(), merged_columns / 8));
+      tiles.insert(tiles.end(), pair.begin(), pair.end());
+    }
   } else {
     for (const WeightView& weight : weights) {
       tiles.resize(align(tiles.size(), merged_columns / 8));

@@ -28,6 +28,7 @@ layout(constant_id = 2) const uint TILES = 1;
 layout(constant_id = 3) const uint LOAD = LOAD_LANE;
 layout(constant_id = 4) const uint EPILOGUE = 0;
 layout(constant_id = 5) const uint ACTIVATION = 0;
+layout(constant_id = 6) const uint ROUTED = 0;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
@@ -37,8 +38,10 @@ READ_BUFFER(vec4, x, MATMUL_X);
 READ_BUFFER(float, bias, MATMUL_BIAS);
 READ_BUFFER(float, residual, MATMUL_RESIDUAL);
 WRITE_BUFFER(float, result, MATMUL_RESULT);
+READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
 
 #include "matmul/epilogue.glsl"
+#include "matmul/work.glsl"
 
 const uint SLICES = gl_WorkGroupSize.x / 8; // of k
 shared float partial[ROWS * TILES * gl_WorkGroupSize.x];
@@ -91,15 +94,12 @@ void sum_slice(uint lane, uint slice, uint tile, uint row_quad[ROWS], out float 
 }
 
 void main() {
-  const uint rows = step_block[0][p.rows_kind];
-  const uint row0 = gl_WorkGroupID.x * ROWS;
-  const uint tile0 = gl_WorkGroupID.y * TILES;
-  if (row0 >= rows) return;
+  if (!find_work()) return;
   const uint lane = gl_LocalInvocationID.x % 8u;
   const uint slice = gl_LocalInvocationID.x / 8u;
 
   uint row_quad[ROWS];
-  [[unroll]] for (uint m = 0; m < ROWS; ++m) row_quad[m] = min(row0 + m, rows - 1u) * (p.x_stride >> 2);
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) row_quad[m] = x_row(m) * (p.x_stride >> 2);
   for (uint t = 0; t < TILES; ++t) {
     float sum[ROWS];
     sum_slice(lane, slice, tile0 + t, row_quad, sum);
@@ -111,14 +111,15 @@ void main() {
   const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
   for (uint i = gl_LocalInvocationID.x; i < ROWS * 8u; i += gl_WorkGroupSize.x) {
     const uint m = i / 8u;
-    if (row0 + m >= rows) break;
+    const uint row = result_row(m);
+    if (row == MATMUL_NOTHING) break;
     for (uint t = 0; t < TILES; t += step) {
       float first = 0.0, second = 0.0;
       for (uint s = 0; s < SLICES; ++s) {
         first += partial[((t * ROWS + m) * SLICES + s) * 8u + (i % 8u)];
         if (step == 2u) second += partial[(((t + 1u) * ROWS + m) * SLICES + s) * 8u + (i % 8u)];
       }
-      store_result(row0 + m, tile0 + t, i % 8u, first, second);
+      store_result(row, column_tile0 + t, i % 8u, first, second);
     }
   }
 }

@@ -30,6 +30,7 @@ layout(constant_id = 2) const uint TILES = 4;
 layout(constant_id = 3) const uint LOAD = LOAD_LANE;
 layout(constant_id = 4) const uint EPILOGUE = 0;
 layout(constant_id = 5) const uint ACTIVATION = 0;
+layout(constant_id = 6) const uint ROUTED = 0;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
@@ -39,8 +40,10 @@ READ_BUFFER(vec4, x, MATMUL_X);
 READ_BUFFER(float, bias, MATMUL_BIAS);
 READ_BUFFER(float, residual, MATMUL_RESIDUAL);
 WRITE_BUFFER(float, result, MATMUL_RESULT);
+READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
 
 #include "matmul/epilogue.glsl"
+#include "matmul/work.glsl"
 
 const uint TILE_QUADS = PAYLOAD * 2; // uvec4 in one block of one tile
 
@@ -121,14 +124,9 @@ void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PART
 }
 
 void main() {
-  const uint rows = step_block[0][p.rows_kind];
-  const uint row0 = gl_WorkGroupID.x * ROWS;
-  const uint tile0 = gl_WorkGroupID.y * TILES;
-  if (row0 >= rows) return;
-
-  // Rows past the end repeat the last one, so that no load needs a guard; they are not stored.
+  if (!find_work()) return;
   uint row_quad[ROWS];
-  [[unroll]] for (uint m = 0; m < ROWS; ++m) row_quad[m] = min(row0 + m, rows - 1u) * (p.x_stride >> 2);
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) row_quad[m] = x_row(m) * (p.x_stride >> 2);
 
   float sum[ROWS][TILES];
   float scale[TILES][PARTS], minimum[TILES][PARTS];
@@ -158,9 +156,10 @@ void main() {
 
   const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
   [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-    if (row0 + m < rows) {
+    const uint row = result_row(m);
+    if (row != MATMUL_NOTHING) {
       [[unroll]] for (uint t = 0; t < TILES; t += step) {
-        store_result(row0 + m, tile0 + t, LANE, sum[m][t], step == 2u ? sum[m][min(t + 1u, TILES - 1u)] : 0.0);
+        store_result(row, column_tile0 + t, LANE, sum[m][t], step == 2u ? sum[m][min(t + 1u, TILES - 1u)] : 0.0);
       }
     }
   }

@@ -1,5 +1,7 @@
 // result[m, n] = epilogue(sum over k of x[m, k] * weight[n, k]); eight rows n of the weight are packed as a
-// tile.
+// tile. In a routed product the weight holds a matrix for each expert, each row of x has slots_per_row slots,
+// each slot an expert and a row of the result: result[slot, n] = sum over k of x[slot / slots_per_row, k] *
+// expert's weight[n, k].
 #ifndef PUMICE_MATMUL_PARAMS_H
 #define PUMICE_MATMUL_PARAMS_H
 #include "common/shared.h"
@@ -14,6 +16,10 @@ CONSTANT MATMUL_X = 3;        // [rows, x_stride]
 CONSTANT MATMUL_BIAS = 4;     // [all tiles * 8]
 CONSTANT MATMUL_RESIDUAL = 5; // [rows, out_stride]
 CONSTANT MATMUL_RESULT = 6;   // [rows, out_stride]
+// Routed products only: the count of blocks, then for each block its expert and, of the slots that have
+// chosen it, as many as a workgroup takes rows. What is missing, slots or the block, is MATMUL_NOTHING.
+CONSTANT MATMUL_EXPERT_BLOCKS = 7;
+CONSTANT MATMUL_NOTHING = 0xffffffffu;
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT MATMUL_ROWS_ID = 1;       // rows of x to a workgroup
@@ -21,6 +27,7 @@ CONSTANT MATMUL_TILES_ID = 2;      // tiles to a workgroup
 CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; lane8 only
 CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
 CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EPILOGUE_GATED
+CONSTANT MATMUL_ROUTED_ID = 6;     // 1: a routed product
 
 CONSTANT LOAD_LANE = 0;    // each lane loads its own 16 bytes
 CONSTANT LOAD_UNIFORM = 1; // all lanes load the same 32 bytes, by address, and take their dword
@@ -39,12 +46,14 @@ struct MatmulParams {
   UINT out_stride; // in floats
   UINT rows_kind;  // ROWS_*
   UINT first_tile; // of a weight that is split over allocations: the result's columns are counted from here
-  UINT reserved;
+  UINT slots_per_row; // routed: slots to a row of x
+  UINT expert_tiles;  // routed: from one expert's first tile to the next one's
+  UINT tiles;         // routed: that this part of the weight has
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::MatmulParams) == 48);
+static_assert(sizeof(pumice::MatmulParams) == 56);
 #endif
 #endif

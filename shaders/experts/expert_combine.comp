@@ -1,0 +1,32 @@
+#version 460
+// Some of the columns of one row to a workgroup, four at a time to an invocation.
+// variant: -
+#extension GL_GOOGLE_include_directive : require
+#include "common/columns.glsl"
+#include "common/types.glsl"
+#include "experts/expert_combine.params.h"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint RESIDUAL = 0;
+layout(push_constant) uniform Push { ExpertCombineParams p; };
+READ_BUFFER(uvec4, step_block, EXPERT_COMBINE_STEP);
+READ_BUFFER(vec4, products, EXPERT_COMBINE_PRODUCTS);
+READ_BUFFER(float, shares, EXPERT_COMBINE_SHARES);
+READ_BUFFER(vec4, residual, EXPERT_COMBINE_RESIDUAL);
+WRITE_BUFFER(vec4, result, EXPERT_COMBINE_RESULT);
+
+void main() {
+  const uint row = gl_WorkGroupID.x;
+  if (row >= step_block[0][p.rows_kind]) return;
+  const uint quads = ((p.columns + 31u) >> 5) * 8u;
+  for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < quads;
+       i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
+    vec4 sum = vec4(0.0);
+    for (uint j = 0; j < p.used; ++j) {
+      const uint slot = row * p.used + j;
+      sum = fma(vec4(shares[slot]), products[slot * (p.products_stride >> 2) + i], sum);
+    }
+    if (RESIDUAL != 0u) sum += residual[row * (p.residual_stride >> 2) + i];
+    result[row * (p.out_stride >> 2) + i] = keep_columns(sum, i, p.columns);
+  }
+}

@@ -1,0 +1,36 @@
+// What a workgroup works on: ROWS neighbouring rows of x, or, where ROUTED, a block of up to ROWS slots that have chosen
+// the same expert, times that expert's part of the weight.
+uint rows;         // of the step, where not routed
+uint block;        // where the workgroup's block begins, where routed
+uint tile0;        // its first tile, counted within this segment of the weight
+uint column_tile0; // and within the result
+
+// False if there is nothing to do.
+bool find_work() {
+  tile0 = gl_WorkGroupID.y * TILES;
+  if (ROUTED == 0u) {
+    column_tile0 = p.first_tile + tile0;
+    rows = step_block[0][p.rows_kind];
+    return gl_WorkGroupID.x * ROWS < rows;
+  }
+  if (gl_WorkGroupID.x >= expert_blocks[0]) return false;
+  block = 1u + gl_WorkGroupID.x * (1u + ROWS);
+  const uint expert = expert_blocks[block];
+  column_tile0 = tile0;
+  tile0 += expert * p.expert_tiles - p.first_tile; // wraps around before the segment
+  return expert != MATMUL_NOTHING && tile0 < p.tiles;
+}
+
+// Where the m-th sums go, or MATMUL_NOTHING.
+uint result_row(uint m) {
+  if (ROUTED != 0u) return expert_blocks[block + 1u + m];
+  const uint row = gl_WorkGroupID.x * ROWS + m;
+  return row < rows ? row : MATMUL_NOTHING;
+}
+
+// What the m-th sums are of. Rows past the end repeat another, so that no load needs a guard.
+uint x_row(uint m) {
+  if (ROUTED == 0u) return min(gl_WorkGroupID.x * ROWS + m, rows - 1u);
+  const uint slot = result_row(m);
+  return (slot == MATMUL_NOTHING ? result_row(0u) : slot) / p.slots_per_row;
+}

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "kernel/rows.h"
+#include "plan/hazards.h"
+#include "plan/lowering.h"
+#include "plan/weight_store.h"
+#include "support/gpu.h"
+
+// Lowers operations for the test device: weights lie as a plan has them, tensors and scratch wherever the
+// test put them, and every launch is run.
+class TestLowering : public pumice::Lowering {
+public:
+  // `range_limit`: bytes that a kernel can reach at once, where that is to be less than what the device
+  // allows.
+  TestLowering(const pumice::KernelStyle& style, const pumice::Graph& graph, pumice::BufferRef step,
+               uint64_t range_limit = UINT64_MAX)
+      : style_(style), graph_(graph), step_(step), store_(style, capabilities(range_limit)) {}
+
+  void place(pumice::TensorId id, const pumice::ActivationRef& where) { tensors_[id] = where; }
+  pumice::Status lower(size_t node) {
+    return graph_.nodes()[node].operation->lower(*this, graph_.nodes()[node]);
+  }
+  // Uploads the weights that the launches so far need and runs them.
+  void run() {
+    upload();
+    TestGpu::get().run(dispatches_);
+  }
+  // As run, and leaves the launches for the caller to time.
+  std::vector<pumice::Dispatch>& dispatches() { return dispatches_; }
+
+  const pumice::KernelStyle& style() const override { return style_; }
+  const pumice::Graph& graph() const override { return graph_; }
+  pumice::ActivationRef tensor(pumice::TensorId id) const override { return tensors_.at(id); }
+  pumice::Result<pumice::PackedWeight> matrix(std::span<const pumice::WeightId> weights,
+                                              bool alternating) override {
+    return store_.matrix(views(weights), alternating);
+  }
+  pumice::Result<pumice::BufferRef> vector(std::span<const pumice::WeightId> weights,
+                                           bool alternating) override {
+    return store_.vector(views(weights), alternating);
+  }
+  pumice::Result<pumice::BufferRef> constants(const std::string& key,
+                                              std::span<const float> values) override {
+    return store_.constants(key, values);
+  }
+  pumice::CacheRef cache(uint32_t) override { return {}; }
+  pumice::BufferRef step() const override { return step_; }
+  uint32_t step_capacity() const override { return 0; }
+  pumice::BufferRef sampling() const override { return {}; }
+  pumice::BufferRef temporary(uint64_t bytes) override {
+    return TestGpu::get().upload(std::vector<float>(bytes / 4, not_a_number));
+  }
+  void emit(pumice::Dispatch dispatch) override { dispatches_.push_back(std::move(dispatch)); }
+
+private:
+  static pumice::Capabilities capabilities(uint64_t range_limit) {
+    pumice::Capabilities device = TestGpu::get().device()->capabilities();
+    device.max_storage_range_bytes = std::min(device.max_storage_range_bytes, range_limit);
+    return device;
+  }
+
+  std::vector<pumice::WeightView> views(std::span<const pumice::WeightId> weights) const {
+    std::vector<pumice::WeightView> result;
+    for (pumice::WeightId id : weights) result.push_back(graph_.weight(id).view);
+    return result;
+  }
+
+  void upload() {
+    using namespace pumice;
+    std::vector<std::vector<std::byte>> parts;
+    for (uint64_t bytes : store_.part_bytes()) parts.emplace_back(bytes);
+    for (const WeightStore::Item& item : store_.items()) {
+      const std::span<std::byte> payload = std::span(parts[item.payload.part]).subspan(item.payload.offset);
+      const std::span<const std::byte> values = std::as_bytes(std::span(item.values));
+      std::copy(values.begin(), values.end(), payload.begin());
+      const std::span<std::byte> scales = std::span(parts[item.scales.part]).subspan(item.scales.offset);
+      const uint64_t payload_bytes = item.format.tile_payload_bytes(),
+                     scale_bytes = item.format.tile_scale_bytes();
+      for (size_t i = 0; i < item.tiles.size(); ++i) {
+        pack_tile(item.format, item.tiles[i], payload.subspan(i * payload_bytes, payload_bytes),
+                  scales.subspan(i * scale_bytes, scale_bytes));
+      }
+    }
+    std::vector<BufferRef> buffers;
+    for (const std::vector<std::byte>& part : parts) buffers.push_back(TestGpu::get().upload(part));
+    const auto settle = [&](BufferRef& ref) {
+      if (ref.space == Space::weights) ref = {Space::scratch, buffers[ref.part].part, ref.offset, ref.bytes};
+    };
+    for (Dispatch& dispatch : dispatches_) {
+      for (Dispatch::Binding& binding : dispatch.bindings) settle(binding.buffer);
+      for (Dispatch::Address& address : dispatch.addresses) settle(address.buffer);
+    }
+  }
+
+  pumice::KernelStyle style_;
+  const pumice::Graph& graph_;
+  pumice::BufferRef step_;
+  pumice::WeightStore store_;
+  std::map<pumice::TensorId, pumice::ActivationRef> tensors_;
+  std::vector<pumice::Dispatch> dispatches_;
+};
