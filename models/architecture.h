@@ -45,8 +45,9 @@ struct DecoderShape {
 struct DecoderGraph {
   Graph graph;
   std::vector<TensorId>
-      hidden_states;   // the embedding's result, then each layer's; the last one after the final norm
-  TensorId logits = 0; // [outputs, vocabulary]
+      hidden_states; // the embedding's result, then each layer's; the last one after the final norm
+  std::vector<TensorId> attentions; // each layer's attention, before its output projection
+  TensorId logits = 0;              // [outputs, vocabulary]
 };
 
 // One model of an architecture: a config that has been read and checked.

@@ -161,15 +161,15 @@ TensorId DecoderBuilder::project(TensorId x, const TensorName& name, uint32_t ro
   return project(x, node_name(name), matrix, &added, component);
 }
 
-std::pair<WeightId, float> DecoderBuilder::norm_weight(const TensorName& name, uint64_t size,
-                                                       float weight_offset, float scale) {
+WeightId DecoderBuilder::norm_weight(const TensorName& name, uint64_t size, float weight_offset,
+                                     float scale) {
   const WeightView view = tensor(name, ".weight", size, 0, "norms", {0, weight_offset, scale});
-  return {weight(view, "norms"), gguf_ ? 0.0f : weight_offset};
+  return weight(view, "norms");
 }
 
 TensorId DecoderBuilder::rms_norm(TensorId x, const TensorName& name, float weight_offset) {
-  const auto [weight, offset] = norm_weight(name, graph().tensor(x).columns, weight_offset);
-  return pumice::rms_norm(graph(), node_name(name), x, weight, config_.norm_eps, offset);
+  const WeightId weight = norm_weight(name, graph().tensor(x).columns, weight_offset);
+  return pumice::rms_norm(graph(), node_name(name), x, weight, config_.norm_eps, gguf_ ? 0 : weight_offset);
 }
 
 TensorId DecoderBuilder::layer_norm(TensorId x, const TensorName& name) {
@@ -204,16 +204,27 @@ TensorId DecoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, c
   store.kv_heads = config_.kv_heads;
   store.head_dim = config_.head_dim;
   store.rotary = style.rotary ? *style.rotary : config_.rotary;
+  std::vector<WeightId> norms;
+  if (style.head_norms) {
+    store.query_norm = store.key_norm = true;
+    store.norm_eps = config_.norm_eps;
+    store.norm_offset = gguf_ ? 0 : style.head_norm_offset;
+    norms = {norm_weight({"self_attn.q_norm", "attn_q_norm"}, config_.head_dim, style.head_norm_offset,
+                         config_.gguf_query_scale),
+             norm_weight({"self_attn.k_norm", "attn_k_norm"}, config_.head_dim, style.head_norm_offset)};
+  }
   const std::string prefix = gguf_ ? gguf_prefix_ : hugging_face_prefix_;
-  const TensorId rotated =
-      rotary_store(graph(), prefix + "rotated_query", inputs.query, inputs.key, inputs.value, store);
+  const TensorId rotated = rotary_store(graph(), prefix + "rotated_query", inputs.query, inputs.key,
+                                        inputs.value, store, std::move(norms));
   Attention operation;
   operation.layer = layer;
   operation.heads = config_.heads;
   operation.scale =
       style.score_scale > 0 ? style.score_scale : 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
   operation.window = config_.windows[layer];
-  return attention(graph(), prefix + "attention", rotated, operation);
+  operation.soft_cap = style.soft_cap;
+  result_.attentions.push_back(attention(graph(), prefix + "attention", rotated, operation));
+  return result_.attentions.back();
 }
 
 TensorId DecoderBuilder::self_attention(uint32_t layer, TensorId x, const AttentionStyle& style) {

@@ -84,9 +84,8 @@ public:
                    std::string_view component);
   // The norm's weights are `weight_offset` more than Hugging Face's file says; GGUF has it added already.
   TensorId rms_norm(TensorId x, const TensorName& name, float weight_offset = 0);
-  // A norm's weight for an operation that has the norm in it, and what is to be added to it.
-  std::pair<WeightId, float> norm_weight(const TensorName& name, uint64_t size, float weight_offset,
-                                         float scale = 1);
+  // The weight of such a norm as the file has it, for an operation that has the norm in it.
+  WeightId norm_weight(const TensorName& name, uint64_t size, float weight_offset, float gguf_scale = 1);
   TensorId layer_norm(TensorId x, const TensorName& name);
   // Separate projections under LLaMA's names.
   AttentionInputs query_key_value(TensorId x, const AttentionStyle& style);

@@ -38,6 +38,8 @@ Result<DecoderConfig> read_decoder_config(const Settings& settings, const Decode
   DecoderConfig config;
   PUMICE_TRY(config.vocabulary, read_vocabulary(settings));
   PUMICE_TRY(config.context, settings.u32_or(names.context, 1, most::context, names.default_context));
+  PUMICE_TRY(config.original_context,
+             settings.u32_or({"original_max_position_embeddings", ""}, 1, most::context, 0));
   PUMICE_TRY(config.hidden, settings.u32(names.hidden, 1, most::columns));
   PUMICE_TRY(config.layers, settings.u32(names.layers, 1, most::layers));
   PUMICE_TRY(config.heads, settings.u32(names.heads, 1, most::heads));

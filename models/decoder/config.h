@@ -13,7 +13,8 @@ namespace pumice {
 // What every decoder-only model's config says. An architecture's own settings come beside it.
 struct DecoderConfig {
   uint32_t vocabulary = 0;
-  uint32_t context = 0; // positions it was trained for
+  uint32_t context = 0;          // positions it was trained for
+  uint32_t original_context = 0; // before rotary scaling made it longer; 0: not said
   uint32_t hidden = 0;
   uint32_t layers = 0;
   uint32_t heads = 0;

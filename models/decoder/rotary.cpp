@@ -1,5 +1,8 @@
 #include "models/decoder/rotary.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +22,52 @@ Status read_llama3(const Fields& scaling, RotaryConfig& rotary) {
   PUMICE_TRY(rotary.original_context, scaling.u32("original_max_position_embeddings", 1, most::context));
   if (rotary.high_freq_factor <= rotary.low_freq_factor) {
     return scaling.error("high_freq_factor", "expected more than low_freq_factor");
+  }
+  return {};
+}
+
+// The context before it grew: in the scaling, at the top of the config as Phi-3 has it, or else what the
+// model has now.
+Status read_original_context(const Fields& scaling, const DecoderConfig& config, RotaryConfig& rotary) {
+  const uint32_t fallback = config.original_context ? config.original_context : config.context;
+  PUMICE_TRY(rotary.original_context,
+             scaling.u32_or("original_max_position_embeddings", 1, most::context, fallback));
+  return {};
+}
+
+Status read_yarn(const Fields& scaling, const DecoderConfig& config, RotaryConfig& rotary) {
+  rotary.scaling = RotaryScaling::yarn;
+  PUMICE_CHECK(read_original_context(scaling, config, rotary));
+  PUMICE_TRY(rotary.factor, scaling.f32("factor", smallest_factor, largest_factor));
+  PUMICE_TRY(rotary.beta_fast,
+             scaling.f32_or("beta_fast", smallest_factor, largest_factor, rotary.beta_fast));
+  PUMICE_TRY(rotary.beta_slow,
+             scaling.f32_or("beta_slow", smallest_factor, largest_factor, rotary.beta_slow));
+  PUMICE_TRY(rotary.truncate, scaling.boolean_or("truncate", true));
+  PUMICE_TRY(rotary.mscale, scaling.f32_or("mscale", 0.0f, largest_factor, 0.0f));
+  PUMICE_TRY(rotary.mscale_all_dim, scaling.f32_or("mscale_all_dim", 0.0f, largest_factor, 0.0f));
+  if (scaling.has("attention_factor")) {
+    PUMICE_TRY(rotary.attention_factor, scaling.f32("attention_factor", smallest_factor, largest_factor));
+  }
+  return {};
+}
+
+Status read_longrope(const Fields& scaling, const DecoderConfig& config, RotaryConfig& rotary) {
+  rotary.scaling = RotaryScaling::longrope;
+  PUMICE_CHECK(read_original_context(scaling, config, rotary));
+  PUMICE_TRY(rotary.factors, scaling.f32_array("short_factor"));
+  PUMICE_TRY(rotary.long_factors, scaling.f32_array("long_factor"));
+  for (const auto& [name, factors] :
+       {std::pair("short_factor", &rotary.factors), {"long_factor", &rotary.long_factors}}) {
+    if (factors->size() == rotary.dim / 2) continue;
+    return scaling.error(name,
+                         fmt::format("expected a number for each of the {} pairs of dimensions; found {}",
+                                     rotary.dim / 2, factors->size()));
+  }
+  const float grown = static_cast<float>(config.context) / static_cast<float>(rotary.original_context);
+  PUMICE_TRY(rotary.factor, scaling.f32_or("factor", smallest_factor, largest_factor, grown));
+  if (scaling.has("attention_factor")) {
+    PUMICE_TRY(rotary.attention_factor, scaling.f32("attention_factor", smallest_factor, largest_factor));
   }
   return {};
 }
@@ -66,6 +115,42 @@ Result<std::vector<float>> read_factors(const ModelFile& file, std::string_view 
   return factors;
 }
 
+const SettingName gguf_original_context = {"", "rope.scaling.original_context_length"};
+
+// Some converters write a factor that the usual magnitude is multiplied by.
+Status read_gguf_yarn(const Settings& settings, const DecoderConfig& config, RotaryConfig& rotary) {
+  rotary.scaling = RotaryScaling::yarn;
+  PUMICE_TRY(rotary.factor, settings.f32_or({"", "rope.scaling.factor"}, smallest_factor, largest_factor, 1));
+  PUMICE_TRY(rotary.original_context,
+             settings.u32_or(gguf_original_context, 1, most::context, config.context));
+  PUMICE_TRY(rotary.beta_fast, settings.f32_or({"", "rope.scaling.yarn_beta_fast"}, smallest_factor,
+                                               largest_factor, rotary.beta_fast));
+  PUMICE_TRY(rotary.beta_slow, settings.f32_or({"", "rope.scaling.yarn_beta_slow"}, smallest_factor,
+                                               largest_factor, rotary.beta_slow));
+  for (const char* key : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"}) {
+    const SettingName name = {"", key};
+    if (!settings.has(name)) continue;
+    PUMICE_TRY(float factor, settings.f32_or(name, smallest_factor, largest_factor, 1));
+    rotary.attention_factor =
+        static_cast<float>(factor * (1 + 0.1 * std::log(std::max(rotary.factor, 1.0f))));
+  }
+  return {};
+}
+
+Status read_gguf_longrope(const Settings& settings, const DecoderConfig& config, RotaryConfig& rotary) {
+  rotary.scaling = RotaryScaling::longrope;
+  PUMICE_TRY(rotary.original_context,
+             settings.u32_or(gguf_original_context, 1, most::context, config.context));
+  PUMICE_TRY(rotary.factors, read_factors(settings.file(), "rope_factors_short.weight", rotary.dim / 2));
+  PUMICE_TRY(rotary.long_factors, read_factors(settings.file(), "rope_factors_long.weight", rotary.dim / 2));
+  rotary.factor = static_cast<float>(config.context) / static_cast<float>(rotary.original_context);
+  const SettingName magnitude = {"", "rope.scaling.attn_factor"};
+  if (settings.has(magnitude)) {
+    PUMICE_TRY(rotary.attention_factor, settings.f32_or(magnitude, smallest_factor, largest_factor, 1));
+  }
+  return {};
+}
+
 Result<RotaryConfig> read_gguf(const Settings& settings, const DecoderConfig& config) {
   RotaryConfig rotary;
   rotary.pairs = RotaryPairs::half_split;
@@ -81,10 +166,15 @@ Result<RotaryConfig> read_gguf(const Settings& settings, const DecoderConfig& co
   if (scaling == "linear") {
     rotary.scaling = RotaryScaling::linear;
     PUMICE_TRY(rotary.factor, settings.f32_or(factor, smallest_factor, largest_factor, 1));
-  } else if (scaling != "none") {
-    return settings.error(type, fmt::format("expected one of none, linear; found '{}'", scaling));
+  } else if (scaling == "yarn") {
+    PUMICE_CHECK(read_gguf_yarn(settings, config, rotary));
+  } else if (scaling != "none" && scaling != "longrope") {
+    return settings.error(type,
+                          fmt::format("expected one of none, linear, yarn, longrope; found '{}'", scaling));
   }
   PUMICE_TRY(rotary.factors, read_factors(settings.file(), "rope_freqs.weight", rotary.dim / 2));
+  if (settings.file().find("rope_factors_long.weight"))
+    PUMICE_CHECK(read_gguf_longrope(settings, config, rotary));
   return rotary;
 }
 
@@ -104,7 +194,11 @@ Status read_rotary_scaling(const Fields& scaling, const DecoderConfig& config, R
     return {};
   }
   if (type == "llama3") return read_llama3(scaling, rotary);
-  return scaling.error(field, fmt::format("expected one of default, linear, llama3; found '{}'", type));
+  if (type == "yarn") return read_yarn(scaling, config, rotary);
+  if (type == "longrope" || type == "su")
+    return read_longrope(scaling, config, rotary); // Phi-3's first name for it
+  return scaling.error(
+      field, fmt::format("expected one of default, linear, llama3, yarn, longrope; found '{}'", type));
 }
 
 Result<RotaryConfig> read_rotary(const Settings& settings, const DecoderConfig& config, float default_share) {
@@ -130,6 +224,25 @@ void add_gguf_rotary(const DecoderConfig& config, nlohmann::json& metadata,
     for (size_t i = 0; i < scaled.size(); ++i)
       tensor.values.push_back(static_cast<float>(unscaled[i] / scaled[i]));
     tensors.push_back(std::move(tensor));
+  } else if (rotary.scaling == RotaryScaling::yarn) {
+    metadata["rope.scaling.type"] = "yarn";
+    metadata["rope.scaling.factor"] = rotary.factor;
+    metadata["rope.scaling.original_context_length"] = rotary.original_context;
+    metadata["rope.scaling.yarn_beta_fast"] = rotary.beta_fast;
+    metadata["rope.scaling.yarn_beta_slow"] = rotary.beta_slow;
+    const double usual = 1 + 0.1 * std::log(std::max(rotary.factor, 1.0f));
+    metadata["rope.scaling.yarn_attn_factor"] = static_cast<float>(rotary_magnitude(rotary) / usual);
+  } else if (rotary.scaling == RotaryScaling::longrope) {
+    metadata["rope.scaling.original_context_length"] = rotary.original_context;
+    metadata["rope.scaling.attn_factor"] = static_cast<float>(rotary_magnitude(rotary));
+    for (const auto& [name, factors] : {std::pair("rope_factors_short.weight", &rotary.factors),
+                                        {"rope_factors_long.weight", &rotary.long_factors}}) {
+      GgufTensor tensor;
+      tensor.name = name;
+      tensor.shape = {factors->size()};
+      tensor.values = *factors;
+      tensors.push_back(std::move(tensor));
+    }
   }
 }
 

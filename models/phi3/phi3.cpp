@@ -25,7 +25,8 @@ protected:
   std::string_view gguf_architecture() const override { return "phi3"; }
   nlohmann::json gguf_metadata() const override {
     return {{"attention.sliding_window", config().windows[0]},
-            {"rope.scaling.original_context_length", config().rotary.original_context}};
+            {"rope.scaling.original_context_length",
+             config().original_context ? config().original_context : config().context}};
   }
 
 private:

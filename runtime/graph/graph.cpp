@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace pumice {
@@ -17,8 +19,30 @@ TensorId Graph::add_tensor(Tensor tensor) {
 TensorId Graph::add(std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
                     std::vector<WeightId> weights, Tensor output) {
   const TensorId id = add_tensor(std::move(output));
-  nodes_.push_back({std::move(operation), std::move(inputs), std::move(weights), id});
+  nodes_.push_back({std::move(operation), std::move(inputs), std::move(weights), id, {}});
   return id;
+}
+
+TensorId Graph::insert(size_t at, std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
+                       Tensor output) {
+  const TensorId id = add_tensor(std::move(output));
+  nodes_.insert(nodes_.begin() + static_cast<ptrdiff_t>(at),
+                {std::move(operation), std::move(inputs), {}, id, {}});
+  return id;
+}
+
+TensorId Graph::add_output(size_t node, Tensor output) {
+  const TensorId id = add_tensor(std::move(output));
+  nodes_[node].more_outputs.push_back(id);
+  return id;
+}
+
+size_t Graph::producer(TensorId tensor) const {
+  const auto makes = [&](const Node& node) {
+    return node.output == tensor ||
+           std::find(node.more_outputs.begin(), node.more_outputs.end(), tensor) != node.more_outputs.end();
+  };
+  return static_cast<size_t>(std::find_if(nodes_.begin(), nodes_.end(), makes) - nodes_.begin());
 }
 
 void Graph::keep(TensorId tensor, std::string name) {
@@ -33,7 +57,9 @@ std::string Graph::text() const {
   std::string text;
   for (const Node& node : nodes_) {
     const Tensor& output = tensors_[node.output];
-    text += fmt::format("{:<28} {:<18} = {}(", output.name, shape(output), node.operation->name());
+    std::string name = output.name;
+    for (TensorId more : node.more_outputs) name += ", " + tensors_[more].name;
+    text += fmt::format("{:<28} {:<18} = {}(", name, shape(output), node.operation->name());
     std::string separator;
     for (TensorId input : node.inputs) {
       text += separator + tensors_[input].name;

@@ -61,6 +61,7 @@ struct Node {
   std::vector<TensorId> inputs;
   std::vector<WeightId> weights;
   TensorId output = 0;
+  std::vector<TensorId> more_outputs; // what the operation also leaves where somebody wants it
 };
 
 // Typed operations on shaped tensors, in an order in which they can run. Knows no Vulkan. A model is a
@@ -75,6 +76,10 @@ public:
     return add(std::shared_ptr<const Operation>(std::make_shared<Op>(std::move(operation))),
                std::move(inputs), std::move(weights), std::move(output));
   }
+  // The same in the place of node `at`, which comes after it; its inputs have to be there by then.
+  TensorId insert(size_t at, std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
+                  Tensor output);
+  TensorId add_output(size_t node, Tensor output); // one more of a node's outputs
   TensorId add_tensor(Tensor tensor);
   void keep(TensorId tensor, std::string name);
 
@@ -88,6 +93,9 @@ public:
 
   // The tensor whose memory `id` lies in: itself, or the base of the view it is.
   TensorId storage(TensorId id) const { return tensors_[id].view ? tensors_[id].view->base : id; }
+
+  // The node that makes a tensor; nodes().size() where none does.
+  size_t producer(TensorId tensor) const;
 
   std::string text() const; // a line for each node, for `pumice inspect --graph`
 

@@ -20,9 +20,13 @@ std::vector<Interval> live_intervals(const Graph& graph) {
     for (TensorId input : node.inputs) {
       if (int at = found[graph.storage(input)]; at >= 0) intervals[static_cast<size_t>(at)].last = i;
     }
-    if (graph.tensor(node.output).kept) continue;
-    found[node.output] = static_cast<int>(intervals.size());
-    intervals.push_back({node.output, i, i});
+    std::vector<TensorId> outputs = node.more_outputs;
+    outputs.insert(outputs.begin(), node.output);
+    for (TensorId output : outputs) {
+      if (graph.tensor(output).kept) continue;
+      found[output] = static_cast<int>(intervals.size());
+      intervals.push_back({output, i, i});
+    }
   }
   return intervals;
 }

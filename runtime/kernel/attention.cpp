@@ -1,6 +1,7 @@
 #include "kernel/attention.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ struct Shape {
 Shape choose_shape(const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
   const uint32_t group = args.heads / layout.kv_heads;
-  const uint32_t most = layout.head_dim_padded() <= 128 ? 4 : 2;
+  const uint32_t most = layout.head_dim <= 128 ? 4 : layout.head_dim <= 256 ? 2 : 1;
   // As many heads as fit, the same in each of the group's workgroups as near as can be.
   const uint32_t parts = (group + most - 1) / most;
   Shape shape = {(group + parts - 1) / parts, 1};
@@ -34,22 +35,11 @@ Shape choose_shape(const AttentionArgs& args) {
 // A descriptor begins at a multiple of this on every device.
 constexpr uint64_t descriptor_alignment = 256;
 
-} // namespace
-
-Dispatch attention(const KernelStyle& style, const AttentionArgs& args) {
+// What both kernels are told, and the buffers that both read.
+Dispatch prepare(const AttentionArgs& args, uint32_t context) {
   const CacheLayout& layout = args.cache.layout;
   assert(args.heads % layout.kv_heads == 0);
   assert(args.q.columns == args.heads * layout.head_dim);
-  const Shape shape = choose_shape(args);
-
-  Dispatch dispatch;
-  dispatch.kernel = std::string(style.lane8 ? "attention.lane8." : "attention.") + to_string(layout.type);
-  dispatch.constants = {style.lane8 ? 8 : style.workgroup, layout.head_dim, shape.heads, shape.tokens};
-  // Compilers that know uniform loads (Mesa 26's) make up to twice as fast a kernel of unrolled loops, as
-  // long as its code stays small. Older ones make a slower one of them, and take seconds for it.
-  const bool unroll = style.uniform_loads && shape.heads * shape.tokens * layout.head_dim <= 256;
-  if (style.lane8) dispatch.constants.push_back(unroll ? 1 : 0);
-
   // Queries may be a view that begins anywhere.
   BufferRef q = args.q.buffer;
   const uint64_t q_first = q.offset % descriptor_alignment;
@@ -60,60 +50,144 @@ Dispatch attention(const KernelStyle& style, const AttentionArgs& args) {
   params.q_first = static_cast<uint32_t>(q_first / sizeof(float));
   params.q_stride = args.q.stride;
   params.result_stride = args.result.stride;
+  params.sums_stride = args.sums ? args.sums->stride : 0;
   params.heads = args.heads;
   params.kv_heads = layout.kv_heads;
   params.capacity = layout.capacity;
+  params.position_limit = layout.position_limit();
   params.window = args.window;
   params.end = args.length;
-  params.scale = args.scale;
-  dispatch.set_params(params);
+  params.context = context;
+  params.scale = args.soft_cap > 0 ? args.scale / args.soft_cap : args.scale;
+  params.cap = args.soft_cap;
 
+  Dispatch dispatch;
+  dispatch.set_params(params);
   dispatch.bind(ATTENTION_STEP, args.step, Access::read);
   dispatch.bind(ATTENTION_Q, q, Access::read);
   dispatch.bind(ATTENTION_KEYS, args.cache.keys, Access::read);
-  dispatch.bind(ATTENTION_VALUES, args.cache.values, Access::read);
   dispatch.bind(ATTENTION_RESULT, args.result.buffer, Access::write);
+  return dispatch;
+}
+
+// The cache is taken to be half full: how full it is a plan cannot know.
+double positions_seen(const AttentionArgs& args) {
+  const uint32_t half = args.cache.layout.capacity / 2;
+  return args.window > 0 ? std::min(half, args.window) : half;
+}
+
+} // namespace
+
+Dispatch attention(const KernelStyle& style, const AttentionArgs& args) {
+  const CacheLayout& layout = args.cache.layout;
+  const Shape shape = choose_shape(args);
+  Dispatch dispatch = prepare(args, 0);
+  dispatch.kernel = std::string(style.lane8 ? "attention.lane8." : "attention.") + to_string(layout.type);
+  // An invocation sums up a part of a head, and all of them at least one head.
+  const uint32_t chunks = layout.head_dim_padded() / (layout.type == CacheType::f32 ? 4 : 8);
+  const uint32_t workgroup = style.lane8 ? 8 : std::max(style.workgroup, std::bit_ceil(chunks));
+  dispatch.constants = {workgroup,   layout.head_dim, args.soft_cap > 0 ? 1u : 0u,
+                        shape.heads, shape.tokens,    args.sums ? 1u : 0u};
+  // Compilers that know uniform loads (Mesa 26's) make up to twice as fast a kernel of unrolled loops, as
+  // long as its code stays small. Older ones make a slower one of them, and take seconds for it.
+  const bool unroll = style.uniform_loads && shape.heads * shape.tokens * layout.head_dim <= 256;
+  if (style.lane8) dispatch.constants.push_back(unroll ? 1 : 0);
+  dispatch.bind(ATTENTION_VALUES, args.cache.values, Access::read);
+  if (args.sums) dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::write);
 
   const uint32_t group = args.heads / layout.kv_heads;
   const uint32_t parts = (group + shape.heads - 1) / shape.heads;
   const uint32_t token_groups = (args.q.rows + shape.tokens - 1) / shape.tokens;
   dispatch.groups = {layout.kv_heads * parts, token_groups, 1};
-  // The cache is taken to be half full: how full it is a plan cannot know.
-  uint32_t seen = layout.capacity / 2;
-  if (args.window > 0) seen = std::min(seen, args.window);
+  const double seen = positions_seen(args);
   dispatch.flops = 4.0 * args.q.rows * args.heads * layout.head_dim * seen;
-  dispatch.bytes = 2.0 * token_groups * layout.kv_heads * parts * layout.head_dim_padded() *
-                       layout.element_bytes() * seen +
+  dispatch.bytes = 2.0 * token_groups * layout.kv_heads * parts * layout.tile_bytes() / 8 * seen +
                    8.0 * args.q.rows * args.q.columns;
+  return dispatch;
+}
+
+Dispatch attention_weights(const KernelStyle& style, const AttentionArgs& args, uint32_t context) {
+  const CacheLayout& layout = args.cache.layout;
+  Dispatch dispatch = prepare(args, context);
+  dispatch.kernel = std::string("attention_weights.") + to_string(layout.type);
+  dispatch.constants = {style.workgroup, layout.head_dim, args.soft_cap > 0 ? 1u : 0u};
+  dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::read);
+  dispatch.groups = {args.heads, args.q.rows, 1};
+  const double scores = args.q.rows * args.heads * positions_seen(args);
+  dispatch.flops = 2.0 * layout.head_dim * scores;
+  dispatch.bytes = layout.tile_bytes() / 8 * scores + 4.0 * args.q.rows * args.heads * context;
   return dispatch;
 }
 
 std::string Attention::describe() const {
   std::string text = fmt::format("layer {} heads {} scale {:.6g}", layer, heads, scale);
+  if (soft_cap > 0) text += fmt::format(" capped at {:g}", soft_cap);
   if (window > 0) text += fmt::format(" window {}", window);
   if (length > 0) text += fmt::format(" both ways to {}", length);
   return text;
 }
 
-Status Attention::lower(Lowering& lowering, const Node& node) const {
+namespace {
+
+Result<AttentionArgs> lower_args(const Attention& attention, Lowering& lowering, const Node& node) {
   AttentionArgs args;
   args.q = lowering.tensor(node.inputs[0]);
-  args.cache = lowering.cache(layer);
-  args.heads = heads;
-  args.scale = scale;
-  args.window = window;
-  args.length = length;
+  args.cache = lowering.cache(attention.layer);
+  args.heads = attention.heads;
+  args.scale = attention.scale;
+  args.soft_cap = attention.soft_cap;
+  args.window = attention.window;
+  args.length = attention.length;
+  const CacheLayout& layout = args.cache.layout;
   // A step with no more rows than there are sequences is one that decodes them all.
-  args.one_sequence = args.cache.layout.sequences == 1 || args.q.rows > args.cache.layout.sequences;
+  args.one_sequence = layout.sequences == 1 || args.q.rows > layout.sequences;
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
-  lowering.emit(attention(lowering.style(), args));
+  if (layout.head_dim == 0 || layout.head_dim > largest_head_dim) {
+    return Error{Code::unsupported, fmt::format("layer {}: heads of {} dimensions: expected 1 to {}",
+                                                attention.layer, layout.head_dim, largest_head_dim)};
+  }
+  if (layout.window != 0 && (args.window == 0 || args.window > layout.window)) {
+    return Error{Code::internal,
+                 fmt::format("layer {}: attention over {} positions, and the cache keeps {} of them",
+                             attention.layer, args.window ? std::to_string(args.window) : "all",
+                             layout.window)};
+  }
+  return args;
+}
+
+} // namespace
+
+Status Attention::lower(Lowering& lowering, const Node& node) const {
+  PUMICE_TRY(AttentionArgs args, lower_args(*this, lowering, node));
+  if (!node.more_outputs.empty()) args.sums = lowering.tensor(node.more_outputs[0]);
+  lowering.emit(pumice::attention(lowering.style(), args));
+  return {};
+}
+
+Status AttentionWeights::lower(Lowering& lowering, const Node& node) const {
+  PUMICE_TRY(AttentionArgs args, lower_args(attention, lowering, node));
+  args.sums = lowering.tensor(node.inputs[1]);
+  lowering.emit(pumice::attention_weights(lowering.style(), args, args.result.columns / args.heads));
   return {};
 }
 
 TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation) {
   const Tensor& queries = graph.tensor(q);
   return graph.add(operation, {q}, {}, {std::move(name), queries.rows, queries.columns});
+}
+
+TensorId attention_weights(Graph& graph, std::string name, TensorId attention, uint32_t context) {
+  const size_t at = graph.producer(attention);
+  const auto* operation = dynamic_cast<const Attention*>(graph.nodes()[at].operation.get());
+  assert(operation);
+  AttentionWeights weights;
+  weights.attention = *operation;
+  const TensorId q = graph.nodes()[at].inputs[0];
+  const RowKind rows = graph.tensor(attention).rows;
+  const TensorId sums = graph.add_output(at, {name + ".sums", rows, operation->heads * 2});
+  return graph.insert(at + 1, std::make_shared<AttentionWeights>(std::move(weights)), {q, sums},
+                      {std::move(name), rows, weights.attention.heads * context});
 }
 
 } // namespace pumice

@@ -1,22 +1,23 @@
 #include "kernel/position.h"
 
+#include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cmath>
 #include <numbers>
 
 #include <fmt/format.h>
 
 #include "plan/lowering.h"
+#include "plan/weight_store.h"
 
 namespace pumice {
 
 namespace {
 
-double scaled(const RotaryConfig& config, double frequency) {
-  if (config.scaling == RotaryScaling::none) return frequency;
-  const double stretched = frequency / config.factor;
-  if (config.scaling == RotaryScaling::linear) return stretched;
+double llama3(const RotaryConfig& config, double frequency) {
   // As Llama 3.1's reference code has it.
+  const double stretched = frequency / config.factor;
   const double waves = config.original_context * frequency / (2 * std::numbers::pi); // in the old context
   if (waves < config.low_freq_factor) return stretched;
   if (waves > config.high_freq_factor) return frequency;
@@ -25,11 +26,45 @@ double scaled(const RotaryConfig& config, double frequency) {
   return (1 - kept) * stretched + kept * frequency;
 }
 
-// Heads to a workgroup: on a GPU few enough that a single row is spread, on a CPU all, as each workgroup has
-// to make the row's table of sines.
+// The pair, with a fraction, that turns this often in the original context.
+double pair_of_turns(const RotaryConfig& config, double turns) {
+  const double waves = config.original_context / (turns * 2 * std::numbers::pi);
+  return config.dim * std::log(waves) / (2 * std::log(double{config.base}));
+}
+
+double yarn(const RotaryConfig& config, double frequency, size_t pair) {
+  double low = pair_of_turns(config, config.beta_fast), high = pair_of_turns(config, config.beta_slow);
+  if (config.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, config.dim - 1.0);
+  if (low == high) high += 0.001;
+  const double stretch = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
+  return stretch * frequency / config.factor + (1 - stretch) * frequency;
+}
+
+double scaled(const RotaryConfig& config, double frequency, size_t pair) {
+  switch (config.scaling) {
+  case RotaryScaling::linear:
+    return frequency / config.factor;
+  case RotaryScaling::llama3:
+    return llama3(config, frequency);
+  case RotaryScaling::yarn:
+    return yarn(config, frequency, pair);
+  case RotaryScaling::none:
+  case RotaryScaling::longrope:
+    break;
+  }
+  return frequency;
+}
+
+// Heads to a workgroup: on a GPU few enough that a single row is spread, on a CPU nearly always all, as each
+// workgroup has to make the row's table of sines.
 uint32_t heads_per_group(const KernelStyle& style, const RotaryStoreArgs& args) {
   const uint32_t all = args.heads + 2 * args.cache.layout.kv_heads;
-  return style.lane8 ? all : std::min(all, 4u);
+  return std::min(all, style.lane8 ? 256u : 4u);
 }
 
 // FNV-1a, so that layers with the same frequencies share a table.
@@ -64,18 +99,44 @@ std::string describe(const RotaryConfig& config) {
     text += fmt::format(", llama3 scaling {:g} ({:g} to {:g} of {})", config.factor, config.low_freq_factor,
                         config.high_freq_factor, config.original_context);
   }
+  if (config.scaling == RotaryScaling::yarn) {
+    text +=
+        fmt::format(", yarn scaling {:g} of {} (beta {:g} to {:g}), magnitude {:.6g}", config.factor,
+                    config.original_context, config.beta_fast, config.beta_slow, rotary_magnitude(config));
+  }
+  if (config.scaling == RotaryScaling::longrope) {
+    text += fmt::format(", longrope scaling {:g} of {}, magnitude {:.6g}", config.factor,
+                        config.original_context, rotary_magnitude(config));
+  }
   if (!config.factors.empty()) text += ", frequencies divided by a table";
   return text;
 }
 
-std::vector<double> rotary_frequencies(const RotaryConfig& config) {
+std::vector<double> rotary_frequencies(const RotaryConfig& config, uint32_t context) {
+  const bool longer = config.scaling == RotaryScaling::longrope && context > config.original_context;
+  const std::vector<float>& factors = longer ? config.long_factors : config.factors;
   std::vector<double> frequencies(config.dim / 2);
   for (size_t i = 0; i < frequencies.size(); ++i) {
     const double frequency = std::pow(double{config.base}, -2.0 * static_cast<double>(i) / config.dim);
-    frequencies[i] = scaled(config, frequency);
-    if (i < config.factors.size()) frequencies[i] /= config.factors[i];
+    frequencies[i] = scaled(config, frequency, i);
+    if (i < factors.size()) frequencies[i] /= factors[i];
   }
   return frequencies;
+}
+
+double rotary_magnitude(const RotaryConfig& config) {
+  const double factor = config.factor;
+  if (config.scaling != RotaryScaling::yarn && config.scaling != RotaryScaling::longrope) return 1;
+  if (config.attention_factor) return *config.attention_factor;
+  if (factor <= 1) return 1;
+  if (config.scaling == RotaryScaling::longrope) {
+    return std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(config.original_context)));
+  }
+  const auto grown = [&](double weight) { return 0.1 * weight * std::log(factor) + 1; };
+  if (config.mscale != 0 && config.mscale_all_dim != 0) {
+    return grown(config.mscale) / grown(config.mscale_all_dim);
+  }
+  return grown(1);
 }
 
 std::vector<float> rotary_table(std::span<const double> frequencies) {
@@ -98,8 +159,10 @@ Dispatch rotary_store(const KernelStyle& style, const RotaryStoreArgs& args) {
   const uint32_t heads = heads_per_group(style, args);
   Dispatch dispatch;
   dispatch.kernel = std::string("rotary_store.") + to_string(cache.type);
-  dispatch.constants = {style.workgroup, static_cast<uint32_t>(rotates ? args.pairs : RotaryPairs::none),
-                        args.head_dim, rotates ? args.rotary_dim : 0, heads};
+  dispatch.constants = {
+      style.workgroup, static_cast<uint32_t>(rotates ? args.pairs : RotaryPairs::none),
+      args.head_dim,   rotates ? args.rotary_dim : 0,
+      heads,           (args.query_norm ? ROTARY_NORM_QUERIES : 0) + (args.key_norm ? ROTARY_NORM_KEYS : 0)};
   RotaryStoreParams params = {};
   params.heads = args.heads;
   params.kv_heads = cache.kv_heads;
@@ -108,13 +171,17 @@ Dispatch rotary_store(const KernelStyle& style, const RotaryStoreArgs& args) {
   params.v_stride = args.v.stride;
   params.out_stride = args.result.stride;
   params.capacity = cache.capacity;
+  params.position_limit = cache.position_limit();
   params.sequences = cache.sequences;
+  params.magnitude = args.magnitude;
+  params.norm_eps = args.norm_eps;
+  params.norm_offset = args.norm_offset;
   dispatch.set_params(params);
   dispatch.bind(ROTARY_STEP, args.step, Access::read);
   dispatch.bind(ROTARY_Q, args.q.buffer, Access::read);
   dispatch.bind(ROTARY_K, args.k.buffer, Access::read);
   dispatch.bind(ROTARY_V, args.v.buffer, Access::read);
-  if (rotates) dispatch.bind(ROTARY_TURNS, args.table, Access::read);
+  if (rotates || args.query_norm || args.key_norm) dispatch.bind(ROTARY_TABLE, args.table, Access::read);
   dispatch.bind(ROTARY_RESULT, args.result.buffer, Access::write);
   // Written only, but in part: what other positions hold must last.
   dispatch.bind(ROTARY_KEYS, args.cache.keys, Access::read_write);
@@ -128,18 +195,56 @@ Dispatch rotary_store(const KernelStyle& style, const RotaryStoreArgs& args) {
 }
 
 std::string RotaryStore::describe() const {
-  return fmt::format("layer {} heads {} kv_heads {} head_dim {} rotary {}", layer, heads, kv_heads, head_dim,
-                     pumice::describe(rotary));
+  std::string text = fmt::format("layer {} heads {} kv_heads {} head_dim {} rotary {}", layer, heads,
+                                 kv_heads, head_dim, pumice::describe(rotary));
+  if (query_norm) text += ", queries normed";
+  if (key_norm) text += ", keys normed";
+  return text;
 }
 
-Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
-  if (head_dim % 4 != 0) {
-    return Error{Code::unsupported, fmt::format("Heads of {} dimensions, not a multiple of 4", head_dim)};
+namespace {
+
+// Turns of each pair in a session with this context, then the norms' weights.
+std::vector<float> make_table(const RotaryStore& operation, uint32_t context, const Graph& graph,
+                              const Node& node) {
+  std::vector<float> table;
+  if (operation.rotary.pairs != RotaryPairs::none) {
+    table = rotary_table(rotary_frequencies(operation.rotary, context));
   }
+  for (WeightId id : node.weights) {
+    const std::vector<float> weights = decode_vector(graph.weight(id).view);
+    table.insert(table.end(), weights.begin(), weights.begin() + operation.head_dim);
+  }
+  return table;
+}
+
+Status check(const RotaryStore& operation, const Lowering& lowering, const Node& node) {
+  const uint32_t head_dim = operation.head_dim;
+  const RotaryConfig& rotary = operation.rotary;
   if (rotary.dim % 2 != 0 || rotary.dim > head_dim) {
     return Error{Code::invalid_argument,
                  fmt::format("{} dimensions of {} cannot be rotated", rotary.dim, head_dim)};
   }
+  for (const std::vector<float>* factors : {&rotary.factors, &rotary.long_factors}) {
+    if (factors->empty() || factors->size() == rotary.dim / 2) continue;
+    return Error{Code::invalid_argument,
+                 fmt::format("{} factors for the frequencies of {} dimensions: expected {}", factors->size(),
+                             rotary.dim, rotary.dim / 2)};
+  }
+  assert(node.weights.size() == size_t{operation.query_norm} + operation.key_norm);
+  for (WeightId id : node.weights) {
+    const WeightView& view = lowering.graph().weight(id).view;
+    if (view.rows * view.columns == head_dim) continue;
+    return Error{Code::invalid_argument, fmt::format("{}: {} weights of a norm over heads of {} dimensions",
+                                                     view.tensor->name, view.rows * view.columns, head_dim)};
+  }
+  return {};
+}
+
+} // namespace
+
+Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
+  PUMICE_CHECK(check(*this, lowering, node));
   RotaryStoreArgs args;
   args.q = lowering.tensor(node.inputs[0]);
   args.k = lowering.tensor(node.inputs[1]);
@@ -148,8 +253,16 @@ Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
   args.head_dim = head_dim;
   args.pairs = rotary.pairs;
   args.rotary_dim = rotary.dim;
-  if (rotary.pairs != RotaryPairs::none && rotary.dim > 0) {
-    const std::vector<float> table = rotary_table(rotary_frequencies(rotary));
+  args.magnitude = static_cast<float>(rotary_magnitude(rotary));
+  args.query_norm = query_norm;
+  args.key_norm = key_norm;
+  args.norm_eps = norm_eps;
+  args.norm_offset = norm_offset;
+  // Every plan asks for the tables of short and of long contexts: what one plan has not asked for is not on
+  // the device for another.
+  for (uint32_t context : {0u, UINT32_MAX, lowering.context()}) {
+    const std::vector<float> table = make_table(*this, context, lowering.graph(), node);
+    if (table.empty()) break;
     PUMICE_TRY(args.table, lowering.constants(fmt::format("rotary {:016x}", hash(table)), table));
   }
   args.cache = lowering.cache(layer);
@@ -160,9 +273,10 @@ Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
 }
 
 TensorId rotary_store(Graph& graph, std::string name, TensorId q, TensorId k, TensorId v,
-                      RotaryStore operation) {
+                      RotaryStore operation, std::vector<WeightId> norm_weights) {
   const uint32_t columns = operation.heads * operation.head_dim;
-  return graph.add(std::move(operation), {q, k, v}, {}, {std::move(name), RowKind::tokens, columns});
+  return graph.add(std::move(operation), {q, k, v}, std::move(norm_weights),
+                   {std::move(name), RowKind::tokens, columns});
 }
 
 } // namespace pumice

@@ -36,6 +36,7 @@ public:
   virtual Result<BufferRef> constants(const std::string& key, std::span<const float> values) = 0;
 
   virtual CacheRef cache(uint32_t layer) = 0;
+  virtual uint32_t context() const = 0;            // positions of one sequence
   virtual BufferRef step() const = 0;              // the step block
   virtual uint32_t step_capacity() const = 0;      // rows that fit the step block
   virtual BufferRef sampling() const = 0;          // sampling's state, see kernel/sampling.h

@@ -60,6 +60,7 @@ public:
     return context_.weights->constants(key, values);
   }
   CacheRef cache(uint32_t layer) override { return context_.caches[layer]; }
+  uint32_t context() const override { return context_.context; }
   BufferRef step() const override { return context_.step; }
   uint32_t step_capacity() const override { return context_.step_capacity; }
   BufferRef sampling() const override { return context_.sampling; }
@@ -78,6 +79,13 @@ public:
                       fmt::format("{}: {} needs {} workgroups along one axis and the device allows {}",
                                   graph_.tensor(graph_.nodes()[node_].output).name, dispatch.kernel,
                                   dispatch.groups[axis], context_.device.max_workgroups[axis])};
+    }
+    for (const Dispatch::Binding& binding : dispatch.bindings) {
+      if (binding.buffer.bytes <= context_.device.max_storage_range_bytes) continue;
+      status_ = Error{Code::unsupported,
+                      fmt::format("{}: {} needs {} bytes in one piece and the device's kernels can reach {}",
+                                  graph_.tensor(graph_.nodes()[node_].output).name, dispatch.kernel,
+                                  binding.buffer.bytes, context_.device.max_storage_range_bytes)};
     }
     dispatch.label = graph_.tensor(graph_.nodes()[node_].output).name;
     const bool barrier = hazards_.add(dispatch);

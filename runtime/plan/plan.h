@@ -27,6 +27,7 @@ struct PlanContext {
   Capabilities device;
   WeightStore* weights = nullptr;
   std::vector<CacheRef> caches; // by layer
+  uint32_t context = 0;         // positions of one sequence
   uint32_t step_capacity = 0;   // rows of the step block: the largest bucket's tokens
   BufferRef step;
   BufferRef sampling;

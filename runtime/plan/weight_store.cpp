@@ -31,15 +31,6 @@ void append_tiles(std::vector<TileSource>& tiles, const WeightView* weight) {
   for (uint32_t row = 0; row < rows; row += 8) tiles.push_back({weight, row, std::min(8u, rows - row)});
 }
 
-std::vector<float> decode_vector(const WeightView& weight) {
-  const WeightView whole = WeightView::whole(*weight.tensor);
-  std::vector<float> all(whole.rows * whole.columns), values(weight.rows);
-  decode_row(weight.type(), weight.tensor->data.data(), all);
-  for (uint64_t i = 0; i < weight.rows; ++i) values[i] = all[weight.source_row(i)];
-  values.resize(align(weight.rows, 8));
-  return values;
-}
-
 // Eights of each in turn, as tiles of two matrices alternate.
 template <class T>
 std::vector<T> interleave(const std::vector<T>& a, const std::vector<T>& b, size_t group) {
@@ -53,6 +44,15 @@ std::vector<T> interleave(const std::vector<T>& a, const std::vector<T>& b, size
 }
 
 } // namespace
+
+std::vector<float> decode_vector(const WeightView& weight) {
+  const WeightView whole = WeightView::whole(*weight.tensor);
+  std::vector<float> all(whole.rows * whole.columns), values(weight.rows);
+  decode_row(weight.type(), weight.tensor->data.data(), all);
+  for (uint64_t i = 0; i < weight.rows; ++i) values[i] = all[weight.source_row(i)];
+  values.resize(align(weight.rows, 8));
+  return values;
+}
 
 WeightStore::WeightStore(const KernelStyle& style, const Capabilities& device,
                          std::optional<TensorType> weights)
@@ -71,7 +71,8 @@ Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bo
   if (auto found = matrices_.find(key); found != matrices_.end()) return found->second;
 
   PackedWeight packed;
-  packed.format = {quantized_type(weights[0].type(), weights_), static_cast<uint32_t>(weights[0].columns), style_.weight_chunk()};
+  packed.format = {quantized_type(weights[0].type(), weights_), static_cast<uint32_t>(weights[0].columns),
+                   style_.weight_chunk()};
   std::vector<TileSource> tiles;
   if (alternating) {
     for (size_t i = 0; i + 1 < weights.size(); i += 2) {

@@ -12,6 +12,10 @@ namespace {
 // Short prompts should not pay for a long chunk's grid.
 constexpr uint32_t small_chunk = 16;
 
+// Positions that a ring keeps beside the window and a chunk: steps that run ahead and are thrown away, or a
+// conversation that goes back a little, find what they need.
+constexpr uint32_t ring_slack = 32;
+
 constexpr uint64_t preferred_part_bytes = uint64_t{512} << 20;
 
 uint64_t align(uint64_t value, uint64_t alignment) {
@@ -24,7 +28,12 @@ CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
   CacheLayout layout;
   layout.type = size.cache;
   layout.sequences = size.sequences;
-  layout.capacity = static_cast<uint32_t>(align(size.context, 32));
+  const uint64_t all = align(size.context, 32);
+  // The first token of a chunk still sees its window when the chunk's last one has been written.
+  const uint64_t ring = align(uint64_t{layer.window} + size.chunk + ring_slack - 1, 32);
+  const bool forgets = layer.window > 0 && ring < all;
+  layout.capacity = static_cast<uint32_t>(forgets ? ring : all);
+  layout.window = forgets ? layer.window : 0;
   layout.kv_heads = layer.kv_heads;
   layout.head_dim = layer.head_dim;
   return layout;
@@ -36,7 +45,8 @@ MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, 
   MemoryPlan plan;
   plan.size = size;
   if (plan.size.context == 0) plan.size.context = shape.context;
-  plan.size.chunk = std::clamp(plan.size.chunk, 1u, plan.size.context);
+  const uint64_t all_positions = uint64_t{plan.size.context} * plan.size.sequences;
+  plan.size.chunk = static_cast<uint32_t>(std::clamp<uint64_t>(plan.size.chunk, 1, all_positions));
 
   const auto place = [&](uint64_t bytes) {
     const uint64_t part_limit =
@@ -73,6 +83,7 @@ PlanContext MemoryPlan::plan_context(const DeviceContext& context, WeightStore& 
   result.device = context.device->capabilities();
   result.weights = &weights;
   result.caches = caches;
+  result.context = size.context;
   result.step_capacity = size.chunk;
   result.step = step;
   result.sampling = sampling;

@@ -32,7 +32,8 @@ struct MemoryPlan {
 // chunk's. Their largest scratch and outputs are what it allocates.
 std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs);
 
-// How one layer keeps its keys and values in a session of this size.
+// How one layer keeps its keys and values in a session of this size: all positions, or where its tokens see a
+// window that is short beside the context, a ring.
 CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size);
 
 MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, SessionSize size);

@@ -1,11 +1,13 @@
 #include "session/model.h"
 
 #include <charconv>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "graph/fusion.h"
 #include "io/quantize.h"
+#include "kernel/attention.h"
 #include "kernel/sampling.h"
 #include "plan/plan.h"
 #include "plan/upload.h"
@@ -15,32 +17,48 @@ namespace pumice {
 
 namespace {
 
-// "hidden_states.3" to the tensor it names.
-Status keep_by_name(DecoderGraph& decoder, const ModelFile& file, const std::string& name) {
+// The number after a prefix: 3 in "hidden_states.3" after "hidden_states.".
+std::optional<uint32_t> index_after(std::string_view prefix, std::string_view name) {
+  uint32_t index = 0;
+  if (!name.starts_with(prefix)) return {};
+  const char* end = name.data() + name.size();
+  const auto [last, error] = std::from_chars(name.data() + prefix.size(), end, index);
+  if (error != std::errc() || last != end) return {};
+  return index;
+}
+
+// "hidden_states.3" to the tensor it names, which is made where the model itself does not need it.
+Status keep_by_name(DecoderGraph& decoder, const ModelFile& file, const std::string& name, uint32_t context) {
   if (name == "logits") {
     decoder.graph.keep(decoder.logits, name);
     return {};
   }
-  const std::string_view prefix = "hidden_states.";
-  uint32_t index = 0;
-  const char* end = name.data() + name.size();
-  if (name.starts_with(prefix) && std::from_chars(name.data() + prefix.size(), end, index).ptr == end &&
-      index < decoder.hidden_states.size()) {
-    decoder.graph.keep(decoder.hidden_states[index], name);
+  const auto hidden = index_after("hidden_states.", name);
+  if (hidden && *hidden < decoder.hidden_states.size()) {
+    decoder.graph.keep(decoder.hidden_states[*hidden], name);
     return {};
   }
-  return Error{Code::invalid_argument,
-               fmt::format("{}: there is no output named '{}': expected logits, or hidden_states.0 to "
-                           "hidden_states.{}",
-                           file.path(), name, decoder.hidden_states.size() - 1)};
+  const auto layer = index_after("attentions.", name);
+  if (layer && *layer < decoder.attentions.size()) {
+    const TensorId weights = attention_weights(decoder.graph, name, decoder.attentions[*layer], context);
+    decoder.graph.keep(weights, name);
+    return {};
+  }
+  std::string expected =
+      fmt::format("logits, hidden_states.0 to hidden_states.{}", decoder.hidden_states.size() - 1);
+  if (!decoder.attentions.empty()) {
+    expected += fmt::format(", attentions.0 to attentions.{}", decoder.attentions.size() - 1);
+  }
+  return Error{Code::invalid_argument, fmt::format("{}: there is no output named '{}': expected one of {}",
+                                                   file.path(), name, expected)};
 }
 
 } // namespace
 
 Result<Graph> build_graph(const Definition& definition, const ModelFile& file, bool sampling,
-                          std::span<const std::string> kept, const LoadOptions& options) {
+                          std::span<const std::string> kept, uint32_t context, const LoadOptions& options) {
   PUMICE_TRY(DecoderGraph decoder, definition.graph(file));
-  for (const std::string& name : kept) PUMICE_CHECK(keep_by_name(decoder, file, name));
+  for (const std::string& name : kept) PUMICE_CHECK(keep_by_name(decoder, file, name, context));
   if (sampling) sample(decoder.graph, "sampled_token", decoder.logits);
   fuse(decoder.graph, options.weights);
   return std::move(decoder.graph);
@@ -69,7 +87,8 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
                              model->file_.path())};
   }
   const DeviceContext& device = model->context_;
-  model->weights_ = std::make_unique<WeightStore>(device.style, device.device->capabilities(), options.weights);
+  model->weights_ =
+      std::make_unique<WeightStore>(device.style, device.device->capabilities(), options.weights);
   PUMICE_CHECK(model->place_weights());
   PUMICE_TRY(model->parts_, upload_weights(device.device, *model->weights_, progress));
   model->weights_->seal();
@@ -78,14 +97,14 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
 
 // Any plan of the graph asks for every weight, and all plans ask for the same ones.
 Status Model::place_weights() {
-  PUMICE_TRY(Graph graph, build_graph(*definition_, file_, true, {}, options_));
+  PUMICE_TRY(Graph graph, build_graph(*definition_, file_, true, {}, shape_.context, options_));
   const MemoryPlan memory = plan_memory(shape_, context_, {});
   PUMICE_TRY(Plan plan, make_plan(graph, memory.plan_context(context_, *weights_), Bucket{}));
   return {};
 }
 
-Result<Graph> Model::graph(bool sampling, std::span<const std::string> kept) const {
-  return build_graph(*definition_, file_, sampling, kept, options_);
+Result<Graph> Model::graph(bool sampling, std::span<const std::string> kept, uint32_t context) const {
+  return build_graph(*definition_, file_, sampling, kept, context, options_);
 }
 
 uint64_t Model::weight_bytes() const {

@@ -15,7 +15,8 @@
 namespace pumice {
 
 struct LoadOptions {
-  // What matrices of plain numbers are quantised to while they are loaded; can_quantize() says to which types.
+  // What matrices of plain numbers are quantised to while they are loaded; can_quantize() says to which
+  // types.
   std::optional<TensorType> weights;
 };
 
@@ -27,9 +28,8 @@ public:
                                                    const Progress& progress = {},
                                                    const LoadOptions& options = {});
   // From a file that is open already.
-  static Result<std::shared_ptr<const Model>> load(ModelFile file, DeviceContext context,
-                                                   const Progress& progress = {},
-                                                   const LoadOptions& options = {});
+  static Result<std::shared_ptr<const Model>>
+  load(ModelFile file, DeviceContext context, const Progress& progress = {}, const LoadOptions& options = {});
 
   const ModelFile& file() const { return file_; }
   const Definition& definition() const { return *definition_; }
@@ -41,8 +41,9 @@ public:
   uint64_t weight_bytes() const; // on the device
 
   // A model's graph as plans are made from it: fused, with sampling at its end or without, and with the
-  // tensors named in `kept` ("logits", "hidden_states.N") readable by the host.
-  Result<Graph> graph(bool sampling, std::span<const std::string> kept) const;
+  // tensors named in `kept` readable by the host: "logits", "hidden_states.N", or "attentions.N", a layer's
+  // attention weights [tokens, heads * context].
+  Result<Graph> graph(bool sampling, std::span<const std::string> kept, uint32_t context) const;
 
 private:
   Model(ModelFile file, DeviceContext context, const LoadOptions& options)
@@ -60,6 +61,7 @@ private:
 
 // The graph as above, from a definition and its file alone.
 Result<Graph> build_graph(const Definition& definition, const ModelFile& file, bool sampling,
-                          std::span<const std::string> kept, const LoadOptions& options = {});
+                          std::span<const std::string> kept, uint32_t context,
+                          const LoadOptions& options = {});
 
 } // namespace pumice

@@ -27,14 +27,15 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
 Status Runner::plan_all() {
   memory_ = plan_memory(model_->shape(), model_->context(), options_.size);
   const uint64_t limit = model_->context().device->capabilities().max_storage_range_bytes;
-  if (memory_.caches[0].keys.bytes > limit) {
+  for (size_t layer = 0; layer < memory_.caches.size(); ++layer) {
+    const uint64_t bytes = memory_.caches[layer].keys.bytes;
+    if (bytes <= limit) continue;
     return Error{Code::unsupported,
-                 fmt::format("{}: a context of {} tokens takes {} bytes of keys for each layer, and "
-                             "this device's kernels can reach {}: ask for a shorter one",
-                             model_->file().path(), memory_.size.context, memory_.caches[0].keys.bytes,
-                             limit)};
+                 fmt::format("{}: a context of {} tokens takes {} bytes of keys for layer {}, and this "
+                             "device's kernels can reach {}: ask for a shorter one",
+                             model_->file().path(), memory_.size.context, bytes, layer, limit)};
   }
-  PUMICE_TRY(graph_, model_->graph(options_.sampling, options_.kept));
+  PUMICE_TRY(graph_, model_->graph(options_.sampling, options_.kept, memory_.size.context));
   const PlanContext context = memory_.plan_context(model_->context(), model_->weights());
   for (const Bucket& bucket : step_buckets(memory_.size, options_.all_outputs)) {
     PUMICE_TRY(Plan plan, make_plan(graph_, context, bucket));

@@ -71,7 +71,7 @@ std::string JsonField::found() const {
   if (value_->is_array()) return fmt::format("a list of {}", value_->size());
   if (value_->is_object()) return "an object";
   std::string text = value_->dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
-  if (text.size() > 80) text = text.substr(0, 80) + "...";
+  if (text.size() > 80) text.replace(80, std::string::npos, "...");
   return text;
 }
 

@@ -4,6 +4,7 @@
 // everything stays in registers. A row's arithmetic does not depend on which rows share its workgroup.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
+// variant: q8_0 CACHE_TYPE=2
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/lane8.glsl"
@@ -11,31 +12,45 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint HEAD_DIM = 64;
-layout(constant_id = 2) const uint HEADS = 1;
-layout(constant_id = 3) const uint TOKENS = 1;
-layout(constant_id = 4) const uint UNROLL = 0;
+layout(constant_id = 2) const uint CAPPED = 0;
+layout(constant_id = 3) const uint HEADS = 1;
+layout(constant_id = 4) const uint TOKENS = 1;
+layout(constant_id = 5) const uint KEEP = 0;
+layout(constant_id = 6) const uint UNROLL = 0;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 READ_BUFFER(float, q, ATTENTION_Q);
 READ_BUFFER(uvec4, keys, ATTENTION_KEYS);
 READ_BUFFER(uvec4, values, ATTENTION_VALUES);
 WRITE_BUFFER(float, result, ATTENTION_RESULT);
+WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 
 #include "attention/attention_rows.glsl"
 
-// A lane's dimensions: of every eighth chunk of 16 bytes, all. Chunks past the last repeat it and are not stored.
-const uint OWN_CHUNKS = (CHUNKS + 7) / 8;
-const uint OWN = OWN_CHUNKS * PER_CHUNK;
-
-uint own_dimension(uint i) { return (i / PER_CHUNK * 8u + LANE) * PER_CHUNK + i % PER_CHUNK; }
-
-float element(uvec4 quad, uint i) {
-#if CACHE_TYPE == 0
-  return uintBitsToFloat(quad[i]);
-#else
-  return unpackHalf2x16(quad[i / 2u])[i % 2u];
+#if CACHE_TYPE == CACHE_Q8_0
+// The same memory in other units: a lane has half as many bytes of a value as of a key.
+READ_BUFFER(uint, key_words, ATTENTION_KEYS);
+READ_BUFFER(uint, value_words, ATTENTION_VALUES);
+READ_BUFFER(uvec2, value_chunks, ATTENTION_VALUES);
 #endif
-}
+
+// A lane's dimensions: of every eighth chunk, all. Chunks past the last repeat it and are not stored.
+#if CACHE_TYPE == CACHE_F32
+const uint VALUE_CHUNK = 4;
+#else
+const uint VALUE_CHUNK = 8;
+#endif
+const uint CHUNKS = DIM_PADDED / VALUE_CHUNK;
+const uint OWN_CHUNKS = (CHUNKS + 7) / 8;
+const uint OWN = OWN_CHUNKS * VALUE_CHUNK;
+
+uint own_dimension(uint i) { return (i / VALUE_CHUNK * 8u + LANE) * VALUE_CHUNK + i % VALUE_CHUNK; }
+
+#if CACHE_TYPE == CACHE_F32
+float element(uvec4 quad, uint i) { return uintBitsToFloat(quad[i]); }
+#elif CACHE_TYPE == CACHE_F16
+float element(uvec4 quad, uint i) { return unpackHalf2x16(quad[i / 2u])[i % 2u]; }
+#endif
 
 float query[QUERIES][DIM_PADDED / 8]; // dimension 8 i + lane
 // Two sums to a dot product: one long chain of additions would wait for itself.
@@ -43,29 +58,64 @@ vec2 dot_product[QUERIES];
 float weight[QUERIES]; // of the lane's position; negative where the row does not see it
 float sum[QUERIES][OWN];
 
-// Adds a chunk of the tile's keys to the dot products.
-void add_keys(uint at, uint chunk) {
-  const uvec4 quad = keys[at + chunk * 8u + LANE];
-  [[unroll]] for (uint i = 0; i < PER_CHUNK; ++i) {
+// Adds a step of the tile's keys to the dot products.
+#if CACHE_TYPE == CACHE_Q8_0
+void add_keys(uint tile, uint step) {
+  const uint at = tile + step * KEY_STEP_QUADS;
+  const float scale = unpackHalf2x16(key_words[at * 4u + LANE / 2u])[LANE % 2u];
+  vec2 product[QUERIES];
+  [[unroll]] for (uint m = 0; m < QUERIES; ++m) product[m] = vec2(0.0);
+  [[unroll]] for (uint half_step = 0; half_step < 2; ++half_step) {
+    const uvec4 quad = keys[at + 1u + half_step * 8u + LANE];
+    [[unroll]] for (uint i = 0; i < 16; ++i) {
+      const float key = float(bitfieldExtract(int(quad[i / 4]), int(i % 4 * 8), 8));
+      [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+        const float one = subgroupBroadcast(query[m][step * 4u + half_step * 2u + i / 8u], i % 8);
+        product[m][i % 2] = fma(key, one, product[m][i % 2]);
+      }
+    }
+  }
+  [[unroll]] for (uint m = 0; m < QUERIES; ++m) dot_product[m] = fma(vec2(scale), product[m], dot_product[m]);
+}
+#else
+void add_keys(uint tile, uint step) {
+  const uvec4 quad = keys[tile + step * 8u + LANE];
+  [[unroll]] for (uint i = 0; i < KEY_STEP; ++i) {
     const float key = element(quad, i);
-    const uint lane = PER_CHUNK == 8 ? i : chunk % 2u * 4u + i;
+    const uint lane = KEY_STEP == 8 ? i : step % 2u * 4u + i;
     [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-      dot_product[m][i % 2] = fma(key, subgroupBroadcast(query[m][chunk * PER_CHUNK / 8u], lane), dot_product[m][i % 2]);
+      dot_product[m][i % 2] = fma(key, subgroupBroadcast(query[m][step * KEY_STEP / 8u], lane), dot_product[m][i % 2]);
     }
   }
 }
+#endif
+
+// A chunk of the value at position t of the tile.
+void load_value(uint tile, uint t, uint chunk, out float value[VALUE_CHUNK]) {
+#if CACHE_TYPE == CACHE_Q8_0
+  const vec2 scales = unpackHalf2x16(value_words[(tile + chunk / 4u) * 4u + t / 2u]);
+  const float scale = t % 2u == 0u ? scales.x : scales.y;
+  const uvec2 words = value_chunks[(tile + KEY_STEPS) * 2u + t * CHUNKS + chunk];
+  [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = scale * float(bitfieldExtract(int(words[i / 4]), int(i % 4 * 8), 8));
+#else
+  const uvec4 quad = values[tile + t * CHUNKS + chunk];
+  [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) value[i] = element(quad, i);
+#endif
+}
 
 // Adds the values at position t of the tile, by weight, to the sums.
-void add_values(uint at, uint t) {
+void add_values(uint tile, uint t) {
   float w[QUERIES];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) w[m] = subgroupBroadcast(weight[m], t);
   [[unroll]] for (uint c = 0; c < OWN_CHUNKS; ++c) {
-    const uvec4 quad = values[at + t * CHUNKS + min(c * 8u + LANE, CHUNKS - 1u)];
-    [[unroll]] for (uint i = 0; i < PER_CHUNK; ++i) {
-      const float value = element(quad, i);
-      const uint own = c * PER_CHUNK + i;
+    float value[VALUE_CHUNK];
+    load_value(tile, t, min(c * 8u + LANE, CHUNKS - 1u), value);
+    [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) {
+      const uint own = c * VALUE_CHUNK + i;
       // An unseen value may be anything, a NaN too, which a weight of zero would not remove.
-      [[unroll]] for (uint m = 0; m < QUERIES; ++m) sum[m][own] = w[m] >= 0.0 ? fma(w[m], value, sum[m][own]) : sum[m][own];
+      [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+        sum[m][own] = w[m] >= 0.0 ? fma(w[m], value[i], sum[m][own]) : sum[m][own];
+      }
     }
   }
 }
@@ -94,20 +144,23 @@ void main() {
   for (uint turn = 0; turn < TOKENS; ++turn) {
     const Turn now = take_turn(row, turn);
     const uint base = head_base(now.sequence);
+    const uint tiles = p.capacity / 8u;
+    uint slot = uint(now.first >> 3) % tiles; // the tile's place in the ring
 
     [[dont_unroll]] for (int tile = now.first >> 3; tile <= now.last >> 3; ++tile) {
-      const uint at = base + uint(tile) * 8u * CHUNKS;
+      const uint at = base + slot * TILE_QUADS;
+      slot = slot + 1u == tiles ? 0u : slot + 1u;
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) dot_product[m] = vec2(0.0);
       if (UNROLL == 1u) {
-        [[unroll]] for (uint c = 0; c < CHUNKS; ++c) add_keys(at, c);
+        [[unroll]] for (uint c = 0; c < KEY_STEPS; ++c) add_keys(at, c);
       } else {
-        [[dont_unroll]] for (uint c = 0; c < CHUNKS; ++c) add_keys(at, c);
+        [[dont_unroll]] for (uint c = 0; c < KEY_STEPS; ++c) add_keys(at, c);
       }
 
       const int position = tile * 8 + int(LANE);
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         const bool seen = sees(row[m / HEADS], now, position);
-        const float score = seen ? finite_score(dot_product[m].x + dot_product[m].y) : NO_SCORE;
+        const float score = seen ? final_score(dot_product[m].x + dot_product[m].y) : NO_SCORE;
         const float new_maximum = max(maximum[m], lane_max(score));
         const float old_worth = correction(maximum[m], new_maximum);
         maximum[m] = new_maximum;
@@ -128,6 +181,10 @@ void main() {
     const float all = lane_sum(total[m]);
     const float share = all > 0.0 ? 1.0 / all : 0.0;
     if (is_stored(m, rows)) {
+      if (KEEP == 1u && LANE < 2u) {
+        const uint kept = (first_token() + m / HEADS) * p.sums_stride + query_head(m) * 2u;
+        sums[kept + LANE] = LANE == 0u ? maximum[m] : all;
+      }
       const uint at = (first_token() + m / HEADS) * p.result_stride;
       [[unroll]] for (uint i = 0; i < OWN; ++i) {
         const uint d = own_dimension(i);

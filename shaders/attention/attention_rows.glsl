@@ -1,19 +1,31 @@
-// What the attention kernels share: which rows a workgroup has and which positions they may see.
+// What the attention kernels share: which rows a workgroup has, which positions they may see, and where those lie.
 // A workgroup takes HEADS heads of one group (gl_WorkGroupID.x) and TOKENS rows of the step (gl_WorkGroupID.y), and
 // all their queries share each load of a key or value.
+#define CACHE_F32 0
+#define CACHE_F16 1
+#define CACHE_Q8_0 2
 
 const uint QUERIES = HEADS * TOKENS;
+#if CACHE_TYPE == CACHE_Q8_0
+const uint DIM_PADDED = (HEAD_DIM + 31) / 32 * 32;
+const uint KEY_STEP = 32; // dimensions of a key that are decoded together
+const uint KEY_STEP_QUADS = 17; // 16 bytes each, of eight positions
+#elif CACHE_TYPE == CACHE_F16
 const uint DIM_PADDED = (HEAD_DIM + 7) / 8 * 8;
-#if CACHE_TYPE == 0
-const uint PER_CHUNK = 4; // elements in 16 bytes
+const uint KEY_STEP = 8;
+const uint KEY_STEP_QUADS = 8;
 #else
-const uint PER_CHUNK = 8;
+const uint DIM_PADDED = (HEAD_DIM + 7) / 8 * 8;
+const uint KEY_STEP = 4;
+const uint KEY_STEP_QUADS = 8;
 #endif
-const uint CHUNKS = DIM_PADDED / PER_CHUNK;
+const uint KEY_STEPS = DIM_PADDED / KEY_STEP;
+const uint TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS; // of eight positions, keys or values
 
 // Scores are clamped to this, so that no difference of two overflows.
 const float SCORE_LIMIT = 1e30;
 const float NO_SCORE = -3e38; // below every score: the maximum over nothing
+const float LOG2_E = 1.4426950408889634;
 
 uint group_heads() { return p.heads / p.kv_heads; }
 uint parts() { return (group_heads() + HEADS - 1u) / HEADS; } // workgroups that a group takes
@@ -36,8 +48,8 @@ Row read_row(uint token, uint rows) {
   const uvec4 row = step_block[STEP_HEADER_QUADS + min(token, rows - 1u)];
   Row result;
   result.sequence = row.z;
-  result.last = int(min(p.end != 0u ? p.end - 1u : row.y, p.capacity - 1u));
-  result.first = int(row.w);
+  result.last = int(min(p.end != 0u ? p.end - 1u : row.y, p.position_limit - 1u));
+  result.first = max(int(row.w), result.last - int(p.capacity - 1u));
   if (p.window != 0u) result.first = max(result.first, int(row.y) - int(p.window - 1u));
   return result;
 }
@@ -51,7 +63,7 @@ struct Turn {
 
 // Nothing (last is -1) for rows that see nothing, or whose sequence had an earlier turn.
 Turn take_turn(Row row[TOKENS], uint turn) {
-  Turn now = Turn(row[0].sequence, int(p.capacity), -1);
+  Turn now = Turn(row[0].sequence, int(p.position_limit), -1);
   [[unroll]] for (uint t = 1; t < TOKENS; ++t) now.sequence = turn == t ? row[t].sequence : now.sequence;
   bool again = false;
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
@@ -70,7 +82,7 @@ bool sees(Row row, Turn now, int position) {
 }
 
 // Where the sequence's keys or values of this workgroup's head begin, in 16 bytes.
-uint head_base(uint sequence) { return (sequence * p.kv_heads + kv_head()) * p.capacity * CHUNKS; }
+uint head_base(uint sequence) { return (sequence * p.kv_heads + kv_head()) * (p.capacity / 8u) * TILE_QUADS; }
 
 // A score within the limits whatever came in; a NaN is taken for the least.
 float finite_score(float score) { return score >= -SCORE_LIMIT ? min(score, SCORE_LIMIT) : -SCORE_LIMIT; }
@@ -81,8 +93,29 @@ float correction(float old_maximum, float new_maximum) {
   return old_maximum == new_maximum ? 1.0 : exp2(old_maximum - new_maximum);
 }
 
-// The scale of scores, for exponentials to the base of two.
-float score_scale() { return p.scale * 1.4426950408889634; }
+// Queries are multiplied by this before any dot product: scores are for exponentials to the base of two.
+float score_scale() { return CAPPED == 1u ? p.scale : p.scale * LOG2_E; }
+
+// The hyperbolic tangent to the last bits of a small argument too (Moshier, Cephes, tanhf.c).
+float accurate_tanh(float x) {
+  const float z = x * x;
+  const float small = x + x * z * (-3.33332819422e-1 + z * (1.33314422036e-1 + z * (-5.37397155531e-2 +
+                      z * (2.06390887954e-2 - z * 5.70498872745e-3))));
+  const float large = 1.0 - 2.0 / (exp(2.0 * min(abs(x), 20.0)) + 1.0);
+  return abs(x) < 0.625 ? small : x < 0.0 ? -large : large;
+}
+
+// The score that a dot product with a scaled query gives.
+float final_score(float product) {
+  const float score = finite_score(product);
+  return CAPPED == 1u ? p.cap * LOG2_E * accurate_tanh(score) : score;
+}
+
+// The four signed bytes of a dword.
+vec4 bytes_of(uint word) {
+  const int i = int(word);
+  return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
 
 // Columns after a row's last head, up to the next multiple of 32, are zeros.
 uint columns() { return p.heads * HEAD_DIM; }

@@ -1,7 +1,8 @@
 #version 460
 // A workgroup takes some heads of one row, an invocation four dimensions of a head at a time.
-// variant: f32 CACHE_F32
-// variant: f16
+// variant: f32 CACHE_TYPE=0
+// variant: f16 CACHE_TYPE=1
+// variant: q8_0 CACHE_TYPE=2
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "position/rotary_store.params.h"
@@ -11,36 +12,29 @@ layout(constant_id = 1) const uint PAIRS = ROTARY_PAIRS_NONE;
 layout(constant_id = 2) const uint HEAD_DIM = 64;
 layout(constant_id = 3) const uint ROTARY_DIM = 0;
 layout(constant_id = 4) const uint HEADS = 1;
+layout(constant_id = 5) const uint NORMS = 0;
 layout(push_constant) uniform Push { RotaryStoreParams p; };
 READ_BUFFER(uvec4, step_block, ROTARY_STEP);
-READ_BUFFER(vec4, q, ROTARY_Q);
-READ_BUFFER(vec4, k, ROTARY_K);
-READ_BUFFER(vec4, v, ROTARY_V);
-READ_BUFFER(uvec2, turns, ROTARY_TURNS);
-WRITE_BUFFER(vec4, result, ROTARY_RESULT);
-#ifdef CACHE_F32
-#define CACHE_QUAD vec4
-#define QUADS_PER_CHUNK 1
-CACHE_QUAD to_cache(vec4 a) { return a; }
-#else
-#define CACHE_QUAD uvec2
-#define QUADS_PER_CHUNK 2
-// To the nearest half, ties to even: which way packHalf2x16 rounds is up to the device, and towards zero would pull all
-// keys and values one way. Too large becomes the largest, as infinities would spoil every score.
-CACHE_QUAD to_cache(vec4 a) {
-  uvec4 bits = floatBitsToUint(clamp(a, -65504.0, 65504.0));
-  bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
-  a = uintBitsToFloat(bits);
-  return uvec2(packHalf2x16(a.xy), packHalf2x16(a.zw));
-}
-#endif
-WRITE_BUFFER(CACHE_QUAD, keys, ROTARY_KEYS);
-WRITE_BUFFER(CACHE_QUAD, values, ROTARY_VALUES);
+// Heads of a multiple of four dimensions are read and written by fours, others one by one.
+READ_BUFFER(vec4, q_quads, ROTARY_Q);
+READ_BUFFER(vec4, k_quads, ROTARY_K);
+READ_BUFFER(vec4, v_quads, ROTARY_V);
+READ_BUFFER(float, q, ROTARY_Q);
+READ_BUFFER(float, k, ROTARY_K);
+READ_BUFFER(float, v, ROTARY_V);
+READ_BUFFER(uint, table, ROTARY_TABLE);
+layout(set = 0, binding = ROTARY_RESULT, std430) writeonly buffer result_quads_buffer { vec4 result_quads[]; };
+layout(set = 0, binding = ROTARY_RESULT, std430) writeonly buffer result_buffer { float result[]; };
 
 const uint HALF = ROTARY_DIM / 2;
-const uint HEAD_QUADS = HEAD_DIM / 4;
-const uint CACHE_QUADS = (HEAD_DIM + 7) / 8 * 2; // of a head with its padding
-shared vec2 rotation[HALF + 1];                  // cosine and sine for each pair
+const uint HEAD_QUADS = (HEAD_DIM + 3) / 4;
+const bool BY_FOURS = HEAD_DIM % 4 == 0;
+const uint NORMED = uint(NORMS != 0);
+const uint NORM_LANES = 8;           // that add up a head's squares
+shared vec2 rotation[HALF + 1];      // cosine and sine for each pair
+shared float squares[HEADS * NORM_LANES * NORMED + 1];
+
+#include "position/cache_store.glsl"
 
 // The cosine and sine of position * turns. The product is made in whole numbers and loses its whole turns by overflow,
 // so it is exact at any position, and the polynomials (Moshier, Cephes, sinf.c) do not depend on how far a device's
@@ -58,22 +52,68 @@ vec2 cos_sin(uint position, uvec2 turns_each) {
   return (quarter & 2u) == 0u ? r : -r;
 }
 
-// Quad `at` of one of the inputs.
-vec4 load(uint kind, uint at) {
-  if (kind == 0u) return q[at];
-  if (kind == 1u) return k[at];
-  return v[at];
+// A head of this workgroup. Kind 0 is a query, 1 a key, 2 a value.
+struct Head {
+  uint kind;
+  uint index; // among its kind
+  uint at;    // where its row's numbers begin in its buffer
+  bool normed;
+  float scale; // of the norm
+};
+
+Head find_head(uint row, uint head) {
+  Head h;
+  h.kind = head < p.heads ? 0u : head < p.heads + p.kv_heads ? 1u : 2u;
+  h.index = head - (h.kind == 0u ? 0u : h.kind == 1u ? p.heads : p.heads + p.kv_heads);
+  h.at = row * (h.kind == 0u ? p.q_stride : h.kind == 1u ? p.k_stride : p.v_stride) + h.index * HEAD_DIM;
+  h.normed = h.kind == 0u ? (NORMS & ROTARY_NORM_QUERIES) != 0u : h.kind == 1u && (NORMS & ROTARY_NORM_KEYS) != 0u;
+  h.scale = 1.0;
+  return h;
 }
 
-// The four numbers that those of quad `quad` turn with; `head_at` is the head's first quad.
-vec4 partners(uint kind, uint head_at, uint quad, vec4 own) {
+float load(Head h, uint dimension) {
+  if (h.kind == 0u) return q[h.at + dimension];
+  if (h.kind == 1u) return k[h.at + dimension];
+  return v[h.at + dimension];
+}
+
+vec4 load_quad(Head h, uint quad) {
+  if (BY_FOURS) {
+    if (h.kind == 0u) return q_quads[h.at / 4u + quad];
+    if (h.kind == 1u) return k_quads[h.at / 4u + quad];
+    return v_quads[h.at / 4u + quad];
+  }
+  vec4 a = vec4(0.0);
+  for (uint j = 0; j < 4u; ++j) {
+    if (quad * 4u + j < HEAD_DIM) a[j] = load(h, quad * 4u + j);
+  }
+  return a;
+}
+
+// What the norm multiplies a dimension with.
+float norm_factor(Head h, uint dimension) {
+  const uint first = ROTARY_DIM + (h.kind == 1u && (NORMS & ROTARY_NORM_QUERIES) != 0u ? HEAD_DIM : 0u);
+  return h.scale * (uintBitsToFloat(table[first + min(dimension, HEAD_DIM - 1u)]) + p.norm_offset);
+}
+
+vec4 normed_quad(Head h, uint quad) {
+  vec4 a = load_quad(h, quad);
+  if (h.normed) {
+    for (uint j = 0; j < 4u; ++j) a[j] *= norm_factor(h, quad * 4u + j);
+  }
+  return a;
+}
+
+// The four numbers that those of quad `quad` turn with.
+vec4 partners(Head h, uint quad, vec4 own) {
   if (PAIRS == ROTARY_PAIRS_NEIGHBOURING) return own.yxwz;
-  if (HALF % 4u == 0u) return load(kind, head_at + (quad < HALF / 4u ? quad + HALF / 4u : quad - HALF / 4u));
-  vec4 other;
+  if (HALF % 4u == 0u) return normed_quad(h, quad < HALF / 4u ? quad + HALF / 4u : quad - HALF / 4u);
+  vec4 other = vec4(0.0);
   for (uint j = 0; j < 4u; ++j) {
     const uint dimension = quad * 4u + j;
+    if (dimension >= ROTARY_DIM) break;
     const uint partner = dimension < HALF ? dimension + HALF : dimension - HALF;
-    other[j] = load(kind, head_at + partner / 4u)[partner % 4u];
+    other[j] = load(h, partner) * (h.normed ? norm_factor(h, partner) : 1.0);
   }
   return other;
 }
@@ -91,50 +131,74 @@ vec4 rotate(vec4 own, vec4 other, uint quad) {
   return own * c + other * s;
 }
 
+void store_result(uint at, uint quad, vec4 a) {
+  if (BY_FOURS) {
+    result_quads[at / 4u + quad] = a;
+  } else {
+    for (uint j = 0; j < 4u; ++j) {
+      if (quad * 4u + j < HEAD_DIM) result[at + quad * 4u + j] = a[j];
+    }
+  }
+}
+
+void add_squares(uint row, uint first_head, uint heads) {
+  for (uint i = gl_LocalInvocationID.x; i < heads * NORM_LANES; i += gl_WorkGroupSize.x) {
+    const Head h = find_head(row, first_head + i / NORM_LANES);
+    if (!h.normed) continue;
+    float sum = 0.0;
+    for (uint d = i % NORM_LANES; d < HEAD_DIM; d += NORM_LANES) {
+      const float a = load(h, d);
+      sum = fma(a, a, sum);
+    }
+    squares[i] = sum;
+  }
+}
+
+float norm_scale(uint local_head) {
+  float sum = 0.0;
+  for (uint j = 0; j < NORM_LANES; ++j) sum += squares[local_head * NORM_LANES + j];
+  return 1.0 / sqrt(sum / float(HEAD_DIM) + p.norm_eps);
+}
+
 void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= step_block[0][ROWS_TOKENS]) return;
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
   const uint position = token.y, sequence = token.z;
-  if (PAIRS != ROTARY_PAIRS_NONE) {
-    for (uint i = gl_LocalInvocationID.x; i < HALF; i += gl_WorkGroupSize.x) rotation[i] = cos_sin(position, turns[i]);
-    barrier();
-  }
-
   const uint first_head = gl_WorkGroupID.y * HEADS;
-  const uint items = min(HEADS, p.heads + 2u * p.kv_heads - first_head) * CACHE_QUADS;
-  const uvec3 start = row * (uvec3(p.q_stride, p.k_stride, p.v_stride) >> 2);
-  const uint to = row * (p.out_stride >> 2);
-  const bool cached = position < p.capacity && sequence < p.sequences; // true, unless the host is wrong
-  for (uint i = gl_LocalInvocationID.x; i < items; i += gl_WorkGroupSize.x) {
-    uint head = first_head + i / CACHE_QUADS;
-    const uint quad = i % CACHE_QUADS;
-    const uint kind = head < p.heads ? 0u : head < p.heads + p.kv_heads ? 1u : 2u;
-    if (kind != 0u) head -= kind == 1u ? p.heads : p.heads + p.kv_heads;
+  const uint heads = min(HEADS, p.heads + 2u * p.kv_heads - first_head);
+  if (PAIRS != ROTARY_PAIRS_NONE) {
+    for (uint i = gl_LocalInvocationID.x; i < HALF; i += gl_WorkGroupSize.x) {
+      rotation[i] = cos_sin(position, uvec2(table[2u * i], table[2u * i + 1u])) * p.magnitude;
+    }
+  }
+  if (NORMED == 1u) add_squares(row, first_head, heads);
+  if (PAIRS != ROTARY_PAIRS_NONE || NORMED == 1u) barrier();
 
+  const bool cached = position < p.position_limit && sequence < p.sequences; // true, unless the host is wrong
+  const uint slot = position % p.capacity;
+  const uint items = heads * CACHE_QUADS;
+  for (uint first = 0; first < items; first += gl_WorkGroupSize.x) {
+    const uint i = min(first + gl_LocalInvocationID.x, items - 1u);
+    const bool busy = first + gl_LocalInvocationID.x < items;
+    const uint quad = i % CACHE_QUADS;
+    Head h = find_head(row, first_head + i / CACHE_QUADS);
     vec4 a = vec4(0.0);
-    if (quad < HEAD_QUADS) {
-      const uint head_at = start[kind] + head * HEAD_QUADS;
-      a = load(kind, head_at + quad);
-      if (PAIRS != ROTARY_PAIRS_NONE && kind != 2u && quad * 4u < ROTARY_DIM) {
-        a = rotate(a, partners(kind, head_at, quad, a), quad);
-      }
-      if (kind == 0u) result[to + head * HEAD_QUADS + quad] = a;
+    if (busy && quad < HEAD_QUADS) {
+      if (h.normed) h.scale = norm_scale(i / CACHE_QUADS);
+      a = normed_quad(h, quad);
+      if (PAIRS != ROTARY_PAIRS_NONE && h.kind != 2u && quad * 4u < ROTARY_DIM) a = rotate(a, partners(h, quad, a), quad);
+      if (h.kind == 0u) store_result(row * p.out_stride + h.index * HEAD_DIM, quad, a);
     }
-    if (kind != 0u && cached) {
-      const uint tile = (sequence * p.kv_heads + head) * (p.capacity / 8u) + position / 8u;
-      if (kind == 1u) {
-        const uint chunk = tile * (CACHE_QUADS / QUADS_PER_CHUNK) + quad / QUADS_PER_CHUNK;
-        keys[(chunk * 8u + position % 8u) * QUADS_PER_CHUNK + quad % QUADS_PER_CHUNK] = to_cache(a);
-      } else {
-        values[(tile * 8u + position % 8u) * CACHE_QUADS + quad] = to_cache(a);
-      }
-    }
+    const uint tile = (sequence * p.kv_heads + h.index) * (p.capacity / 8u) + slot / 8u;
+    store_in_cache(busy && cached && h.kind != 0u, h.kind == 1u, tile, slot % 8u, quad, a);
   }
 
   // The zeros after the queries.
   if (gl_WorkGroupID.y == 0u) {
-    const uint quads = p.heads * HEAD_QUADS;
-    for (uint i = quads + gl_LocalInvocationID.x; i < ((quads + 7u) & ~7u); i += gl_WorkGroupSize.x) result[to + i] = vec4(0.0);
+    const uint columns = p.heads * HEAD_DIM;
+    for (uint i = columns + gl_LocalInvocationID.x; i < (columns + 31u) / 32u * 32u; i += gl_WorkGroupSize.x) {
+      result[row * p.out_stride + i] = 0.0;
+    }
   }
 }

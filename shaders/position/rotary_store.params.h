@@ -1,5 +1,6 @@
-// Rotates queries and keys by their positions (Su et al., RoFormer, 2021) and puts keys and values into the
-// cache, whose layout is in runtime/kernel/cache_layout.h.
+// Rotates queries and keys by their positions (Su et al., RoFormer, 2021), where asked after a
+// root-mean-square norm over each head, and puts keys and values into the cache, whose layout is in
+// runtime/kernel/cache_layout.h.
 #ifndef PUMICE_ROTARY_STORE_PARAMS_H
 #define PUMICE_ROTARY_STORE_PARAMS_H
 #include "common/shared.h"
@@ -11,21 +12,26 @@ CONSTANT ROTARY_STEP = 0;
 CONSTANT ROTARY_Q = 1; // [rows, q_stride]
 CONSTANT ROTARY_K = 2; // [rows, k_stride]
 CONSTANT ROTARY_V = 3; // [rows, v_stride]
-CONSTANT ROTARY_TURNS =
-    4; // for each pair of dimensions: turns a position, a fraction of 64 bits, high dword first
+// For each pair of dimensions: turns a position, a fraction of 64 bits, high dword first. Then the weights of
+// the queries' norm and of the keys' norm, head_dim floats each, as far as there are those norms.
+CONSTANT ROTARY_TABLE = 4;
 CONSTANT ROTARY_RESULT = 5; // [rows, out_stride], the rotated queries
 CONSTANT ROTARY_KEYS = 6;   // the cache
 CONSTANT ROTARY_VALUES = 7;
 
-// Specialisation constants. 0 is the workgroup's size.
+// Specialisation constants. 0 is the workgroup's size, a multiple of 8.
 CONSTANT ROTARY_PAIRS_ID = 1; // ROTARY_PAIRS_*
 CONSTANT ROTARY_HEAD_DIM_ID = 2;
 CONSTANT ROTARY_DIM_ID = 3;   // the first dimensions of a head, which are rotated: even
 CONSTANT ROTARY_HEADS_ID = 4; // heads to a workgroup, counting queries, then keys, then values
+CONSTANT ROTARY_NORMS_ID = 5; // ROTARY_NORM_*, added up
 
 CONSTANT ROTARY_PAIRS_NONE = 0;
 CONSTANT ROTARY_PAIRS_NEIGHBOURING = 1; // dimension 2i with 2i + 1
 CONSTANT ROTARY_PAIRS_HALF_SPLIT = 2;   // dimension i with i + rotary_dim / 2
+
+CONSTANT ROTARY_NORM_QUERIES = 1;
+CONSTANT ROTARY_NORM_KEYS = 2;
 
 struct RotaryStoreParams {
   UINT heads;
@@ -34,13 +40,17 @@ struct RotaryStoreParams {
   UINT k_stride;
   UINT v_stride;
   UINT out_stride;
-  UINT capacity;  // positions of one sequence in the cache
-  UINT sequences; // in the cache
+  UINT capacity;       // positions of one sequence in the cache
+  UINT position_limit; // positions from here on are not stored
+  UINT sequences;      // in the cache
+  float magnitude;     // of the cosines and sines
+  float norm_eps;
+  float norm_offset; // added to the norms' weights
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::RotaryStoreParams) == 32);
+static_assert(sizeof(pumice::RotaryStoreParams) == 48);
 #endif
 #endif

@@ -61,3 +61,33 @@ TEST_CASE("a chain of any length takes the memory of its two largest neighbours"
   const std::vector<uint64_t> bytes(graph.tensors().size(), 1024);
   CHECK(assign_memory(graph, bytes, 256).bytes == 2048);
 }
+
+TEST_CASE("a second output lives until its last reader") {
+  Graph graph;
+  const TensorId x = graph.add_tensor({"x", RowKind::tokens, 32, {}, false});
+  const TensorId made = activate(graph, "made", x, Activation::relu);
+  const TensorId beside = graph.add_output(graph.producer(made), {"beside", RowKind::tokens, 32, {}, false});
+  CHECK(graph.producer(beside) == graph.producer(made));
+  const TensorId between = activate(graph, "between", made, Activation::relu);
+  const TensorId sum = add(graph, "sum", between, beside);
+  const std::vector<uint64_t> bytes(graph.tensors().size(), 256);
+  const MemoryLayout layout = assign_memory(graph, bytes, 256);
+  CHECK(layout.offsets[beside] != MemoryLayout::nowhere);
+  CHECK(layout.offsets[beside] != layout.offsets[made]);
+  CHECK(layout.offsets[beside] != layout.offsets[between]);
+  CHECK(layout.offsets[beside] != layout.offsets[sum]);
+  CHECK(graph.text().find("made, beside") != std::string::npos);
+}
+
+TEST_CASE("a node can be put between others") {
+  Graph graph;
+  const TensorId x = graph.add_tensor({"x", RowKind::tokens, 32, {}, false});
+  const TensorId a = activate(graph, "a", x, Activation::relu), b = activate(graph, "b", a, Activation::relu);
+  const TensorId between =
+      graph.insert(1, graph.nodes()[0].operation, {a}, {"c", RowKind::tokens, 32, {}, false});
+  REQUIRE(graph.nodes().size() == 3);
+  CHECK(graph.producer(a) == 0);
+  CHECK(graph.producer(between) == 1);
+  CHECK(graph.producer(b) == 2);
+  CHECK(graph.producer(x) == 3); // an input, which no node makes
+}

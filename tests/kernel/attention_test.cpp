@@ -43,14 +43,21 @@ struct Case {
   uint32_t q_first = 0; // column of a wider matrix that the queries begin at
   uint32_t seed = 1;
 
+  uint32_t positions() const { // that a sequence has had
+    uint32_t end = options.length;
+    for (const Row& row : rows) end = std::max(end, row.position + 1);
+    return end;
+  }
   uint32_t step_rows() const { return capacity ? capacity : static_cast<uint32_t>(rows.size()); }
   uint32_t columns() const { return options.heads * layout.head_dim; }
   uint32_t stride() const { return (columns() + 31) / 32 * 32; }
   std::string text() const {
-    return fmt::format("heads {}/{} dim {} {} window {} length {} rows {} position {} sequence {} first {}",
-                       options.heads, layout.kv_heads, layout.head_dim, to_string(layout.type),
-                       options.window, options.length, rows.size(), rows[0].position, rows[0].sequence,
-                       rows[0].first);
+    return fmt::format(
+        "heads {}/{} dim {} {} window {} of {} length {} cap {} rows {} position {} sequence {} "
+        "first {}",
+        options.heads, layout.kv_heads, layout.head_dim, to_string(layout.type), options.window,
+        layout.capacity, options.length, options.soft_cap, rows.size(), rows[0].position, rows[0].sequence,
+        rows[0].first);
   }
 };
 
@@ -63,7 +70,7 @@ Case make_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim, 
     sequences = std::max(sequences, row.sequence + 1);
   }
   c.layout = {type, sequences, capacity, kv_heads, dim};
-  c.options = {heads, 1 / std::sqrt(static_cast<double>(dim)), window, 0};
+  c.options = {heads, 1 / std::sqrt(static_cast<double>(dim)), window};
   c.rows = std::move(rows);
   return c;
 }
@@ -71,7 +78,7 @@ Case make_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim, 
 // Only what some row of the case may see is written; the rest is not a number. A position's contents depend
 // on nothing but the seed and where it is.
 Cache make_cache(const Case& c) {
-  Cache cache(c.layout);
+  Cache cache(c.layout, c.positions());
   std::vector<float> keys = random_floats(cache.keys.size(), c.seed + 1, c.key_size);
   std::vector<float> values = random_floats(cache.values.size(), c.seed + 2);
   for (const Row& row : c.rows) {
@@ -101,9 +108,18 @@ std::vector<float> make_queries(const Case& c) {
   return q;
 }
 
-// The whole result, the padding and the unused rows too.
-std::vector<float> run(const KernelStyle& style, const Case& c, const Cache& cache,
-                       const std::vector<float>& q) {
+// What the device computes of a case: the whole results, the padding and the unused rows too.
+struct Ran {
+  std::vector<float> result;  // [step_rows, stride]
+  std::vector<float> weights; // [step_rows, heads * positions, padded to a multiple of 32]
+};
+
+uint32_t padded(uint32_t columns) {
+  return (columns + 31) / 32 * 32;
+}
+
+Ran run_all(const KernelStyle& style, const Case& c, const Cache& cache, const std::vector<float>& q,
+            bool weights) {
   TestGpu& gpu = TestGpu::get();
   gpu.clear();
   const uint32_t rows = c.step_rows();
@@ -115,6 +131,10 @@ std::vector<float> run(const KernelStyle& style, const Case& c, const Cache& cac
   std::vector<uint32_t> block = {static_cast<uint32_t>(c.rows.size()), 0, 0, 0};
   for (const Row& row : c.rows) block.insert(block.end(), {row.token, row.position, row.sequence, row.first});
   block.resize(4 + rows * 8, 0);
+  const auto blank = [&](uint32_t columns) {
+    const std::vector<float> values(size_t{rows} * padded(columns), untouched);
+    return ActivationRef{gpu.upload(values), rows, 0, columns, padded(columns)};
+  };
 
   AttentionArgs args;
   const BufferRef q_buffer = gpu.upload(wide);
@@ -122,53 +142,68 @@ std::vector<float> run(const KernelStyle& style, const Case& c, const Cache& cac
   args.cache = {c.layout, gpu.upload(cache.packed_keys()), gpu.upload(cache.packed_values())};
   args.heads = c.options.heads;
   args.scale = static_cast<float>(c.options.scale);
+  args.soft_cap = static_cast<float>(c.options.soft_cap);
   args.window = c.options.window;
   args.length = c.options.length;
   args.one_sequence = c.one_sequence;
-  const BufferRef result = gpu.upload(std::vector<float>(size_t{rows} * c.stride(), untouched));
-  args.result = {result, rows, 0, c.columns(), c.stride()};
+  args.result = blank(c.columns());
+  if (weights) args.sums = blank(c.options.heads * 2);
   args.step = gpu.upload(block);
   gpu.run(attention(style, args));
-  return gpu.read<float>(result);
+  Ran ran{gpu.read<float>(args.result.buffer), {}};
+  if (weights) {
+    args.result = blank(c.options.heads * c.positions());
+    gpu.run(attention_weights(style, args, c.positions()));
+    ran.weights = gpu.read<float>(args.result.buffer);
+  }
+  return ran;
+}
+
+std::vector<float> run(const KernelStyle& style, const Case& c, const Cache& cache,
+                       const std::vector<float>& q) {
+  return run_all(style, c, cache, q, false).result;
 }
 
 std::vector<float> run(const KernelStyle& style, const Case& c) {
   return run(style, c, make_cache(c), make_queries(c));
 }
 
-// The result without its padding, which is checked here.
-std::vector<float> without_padding(const Case& c, const std::vector<float>& result) {
-  std::vector<float> columns;
+// The rows in use without their padding, which is checked here.
+std::vector<float> without_padding(const Case& c, const std::vector<float>& values, uint32_t columns) {
+  std::vector<float> result;
   for (size_t row = 0; row < c.step_rows(); ++row) {
     const bool used = row < c.rows.size();
-    for (size_t column = 0; column < c.stride(); ++column) {
-      const float value = result[row * c.stride() + column];
+    for (size_t column = 0; column < padded(columns); ++column) {
+      const float value = values[row * padded(columns) + column];
       if (!used) {
         REQUIRE(value == untouched);
-      } else if (column < c.columns()) {
-        columns.push_back(value);
+      } else if (column < columns) {
+        result.push_back(value);
       } else {
         REQUIRE(value == 0.0f);
       }
     }
   }
-  return columns;
+  return result;
 }
 
-void check(const Case& c, double bound = 2e-6) {
+void check(const Case& c, double bound = 2e-6, bool weights = false) {
   const Cache cache = make_cache(c);
   const std::vector<float> q = make_queries(c);
-  std::vector<float> expected;
+  std::vector<float> expected, expected_weights;
   for (size_t row = 0; row < c.rows.size(); ++row) {
-    const std::vector<float> one =
-        attention_reference::attend(cache, c.options, c.rows[row], q.data() + row * c.columns());
-    expected.insert(expected.end(), one.begin(), one.end());
+    const auto one = attention_reference::attend(cache, c.options, c.rows[row], q.data() + row * c.columns());
+    expected.insert(expected.end(), one.result.begin(), one.result.end());
+    expected_weights.insert(expected_weights.end(), one.weights.begin(), one.weights.end());
   }
   for (const KernelStyle& style : styles_to_test()) {
-    const std::vector<float> actual = without_padding(c, run(style, c, cache, q));
-    const double error = relative_rms(actual, expected);
+    const Ran ran = run_all(style, c, cache, q, weights);
     INFO(c.text(), " lane8 ", style.lane8, " uniform ", style.uniform_loads);
-    CHECK(error <= bound);
+    CHECK(relative_rms(without_padding(c, ran.result, c.columns()), expected) <= bound);
+    if (!weights) continue;
+    const auto actual = without_padding(c, ran.weights, c.options.heads * c.positions());
+    CHECK(relative_rms(actual, expected_weights) <= bound);
+    for (size_t i = 0; i < actual.size(); ++i) REQUIRE((expected_weights[i] != 0 || actual[i] == 0));
   }
 }
 
@@ -176,7 +211,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-constexpr CacheType cache_types[] = {CacheType::f32, CacheType::f16};
+constexpr CacheType cache_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0};
 
 } // namespace
 
@@ -189,11 +224,10 @@ TEST_CASE("attention: heads, head sizes and cache types") {
     }
   }
   // Each head size is a kernel of its own, whose compilation takes old drivers a second or more.
-  for (uint32_t dim : {16, 18, 24, 64, 80, 96, 128, 256}) {
-    check(make_case(CacheType::f32, 1, 1, dim, prefill(1, 65)));
-    check(make_case(CacheType::f16, 3, 1, dim, prefill(2, 65)));
-    if (dim < 80) check(make_case(CacheType::f16, 2, 2, dim, prefill(5, 33)));
-  }
+  for (uint32_t dim : {1, 5, 128, 512}) check(make_case(CacheType::f32, 1, 1, dim, prefill(1, 65)));
+  for (uint32_t dim : {10, 64, 128, 320}) check(make_case(CacheType::f16, 2, 1, dim, prefill(2, 65)));
+  for (uint32_t dim : {5, 24, 80, 256}) check(make_case(CacheType::q8_0, 1, 1, dim, prefill(2, 65)));
+  for (uint32_t dim : {18, 96}) check(make_case(CacheType::f16, 3, 1, dim, prefill(1, 33)));
   check(make_case(CacheType::f16, 7, 1, 32, prefill(3, 40))); // a group that is not divided evenly
 }
 
@@ -238,6 +272,88 @@ TEST_CASE("attention: sliding windows") {
   }
 }
 
+namespace {
+
+// The case with a ring of `capacity` positions in place of the whole cache.
+Case in_ring(Case c, uint32_t capacity) {
+  c.layout.capacity = capacity;
+  c.layout.window = c.options.window;
+  return c;
+}
+
+} // namespace
+
+TEST_CASE("attention: a ring holds what the window sees, and gives the whole cache's bits") {
+  for (CacheType type : cache_types) {
+    const Case cases[] = {
+        in_ring(make_case(type, 4, 2, 32, prefill(1, 3), 7), 32),
+        in_ring(make_case(type, 4, 2, 32, prefill(1, 31), 7), 32),
+        in_ring(make_case(type, 4, 2, 32, prefill(1, 34), 7), 32), // across the ring's end
+        in_ring(make_case(type, 4, 2, 32, prefill(1, 1000), 7), 32),
+        in_ring(make_case(type, 4, 2, 32, prefill(1, 1001), 1), 32),
+        in_ring(make_case(type, 4, 2, 32, prefill(1, 130), 32), 32), // all of the ring
+        in_ring(make_case(type, 2, 2, 32, prefill(33, 90), 20), 64), // a chunk across it
+        in_ring(make_case(type, 2, 2, 32, prefill(33, 95, 0, 100), 32), 64),
+        in_ring(make_case(type, 3, 3, 32,
+                          {{0, 40, 0, 0}, {0, 3, 2, 0}, {0, 77, 1, 72}, {0, 41, 0, 0}, {0, 205, 3, 0}}, 9),
+                32),
+    };
+    for (const Case& c : cases) {
+      check(c);
+      Case whole = c;
+      whole.layout.window = 0;
+      whole.layout.capacity = padded(c.positions());
+      for (const KernelStyle& style : styles_to_test()) {
+        INFO(c.text());
+        CHECK(same_bits(run(style, c), run(style, whole)));
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: capped scores") {
+  for (CacheType type : cache_types) {
+    for (double cap : {0.3, 5.0, 50.0}) {
+      for (float size : {0.01f, 3.0f, 100.0f}) {
+        Case c = make_case(type, 4, 2, 32, prefill(5, 60));
+        c.options.soft_cap = cap;
+        c.key_size = size;
+        check(c, cap * 2e-7 + 2e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: the weights themselves") {
+  for (CacheType type : cache_types) {
+    check(make_case(type, 4, 2, 32, prefill(1, 70)), 2e-6, true);
+    check(make_case(type, 3, 3, 5, prefill(9, 30, 0, 33)), 2e-6, true); // the first rows see nothing
+    check(in_ring(make_case(type, 2, 2, 32, prefill(33, 90), 20), 64), 2e-6, true);
+    Case c = make_case(type, 6, 2, 24, {{0, 40, 0, 0}, {0, 3, 2, 0}, {0, 77, 1, 9}, {0, 41, 0, 0}});
+    c.options.soft_cap = 20;
+    c.capacity = 7;
+    check(c, 6e-6, true);
+  }
+}
+
+TEST_CASE("attention: eight bits are worth a hundredth") {
+  Case c = make_case(CacheType::f32, 4, 2, 64, prefill(9, 200));
+  const Cache exact = make_cache(c);
+  c.layout.type = CacheType::q8_0;
+  const Cache cache = make_cache(c);
+  const std::vector<float> q = make_queries(c);
+  std::vector<float> expected;
+  for (size_t row = 0; row < c.rows.size(); ++row) {
+    const auto one =
+        attention_reference::attend(exact, c.options, c.rows[row], q.data() + row * c.columns()).result;
+    expected.insert(expected.end(), one.begin(), one.end());
+  }
+  for (const KernelStyle& style : styles_to_test()) {
+    const auto actual = without_padding(c, run(style, c, cache, q), c.columns());
+    CHECK(relative_rms(actual, expected) <= 1e-2);
+  }
+}
+
 TEST_CASE("attention: all positions before an end, later ones too") {
   for (CacheType type : cache_types) {
     Case c = make_case(type, 4, 4, 32, prefill(37, 0, 0, 2));
@@ -274,7 +390,7 @@ TEST_CASE("attention: huge scores stay finite") {
       Case c = make_case(type, 4, 2, 32, prefill(9, 60));
       c.key_size = size;
       Cache cache = make_cache(c);
-      if (type == CacheType::f16) {
+      if (type != CacheType::f32) {
         for (float& key : cache.keys) key = std::isnan(key) ? key : std::clamp(key, -65504.0f, 65504.0f);
       }
       std::vector<float> q = make_queries(c);
@@ -282,7 +398,8 @@ TEST_CASE("attention: huge scores stay finite") {
         for (float& value : q) value *= 1e10f; // the products overflow
       }
       for (const KernelStyle& style : styles_to_test()) {
-        for (float value : without_padding(c, run(style, c, cache, q))) REQUIRE(std::isfinite(value));
+        for (float value : without_padding(c, run(style, c, cache, q), c.columns()))
+          REQUIRE(std::isfinite(value));
       }
     }
   }

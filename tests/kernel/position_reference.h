@@ -8,34 +8,32 @@
 #include "kernel/position.h"
 
 // Rotates the first dimensions of one head (Su et al. 2021), in 64 bits.
-inline std::vector<double> rotary_reference(std::span<const float> head, pumice::RotaryPairs pairs,
-                                            std::span<const double> frequencies, uint32_t position) {
+inline std::vector<double> rotary_reference(std::span<const double> head, pumice::RotaryPairs pairs,
+                                            std::span<const double> frequencies, uint32_t position,
+                                            double magnitude = 1) {
   std::vector<double> out(head.begin(), head.end());
   if (pairs == pumice::RotaryPairs::none) return out;
   const size_t half = frequencies.size();
   for (size_t i = 0; i < half; ++i) {
     const bool split = pairs == pumice::RotaryPairs::half_split;
     const size_t a = split ? i : 2 * i, b = split ? i + half : 2 * i + 1;
-    const double c = std::cos(position * frequencies[i]), s = std::sin(position * frequencies[i]);
+    const double c = magnitude * std::cos(position * frequencies[i]);
+    const double s = magnitude * std::sin(position * frequencies[i]);
     out[a] = head[a] * c - head[b] * s;
     out[b] = head[b] * c + head[a] * s;
   }
   return out;
 }
 
-// Where one number of a key or a value is, in elements, straight from the text in kernel/cache_layout.h.
-inline size_t key_index(const pumice::CacheLayout& layout, size_t sequence, size_t head, size_t position,
-                        size_t dimension) {
-  const size_t chunk = layout.per_chunk(), chunks = layout.head_dim_padded() / chunk;
-  size_t at = sequence * layout.kv_heads + head;
-  at = at * (layout.capacity / 8) + position / 8;
-  at = at * chunks + dimension / chunk;
-  at = at * 8 + position % 8;
-  return at * chunk + dimension % chunk;
-}
-
-inline size_t value_index(const pumice::CacheLayout& layout, size_t sequence, size_t head, size_t position,
-                          size_t dimension) {
-  return ((sequence * layout.kv_heads + head) * layout.capacity + position) * layout.head_dim_padded() +
-         dimension;
+// One head divided by its root mean square, times its weights (Zhang and Sennrich 2019); no weights: as it
+// is.
+inline std::vector<double> head_norm_reference(std::span<const float> head, std::span<const float> weights,
+                                               double eps, double offset) {
+  std::vector<double> out(head.begin(), head.end());
+  if (weights.empty()) return out;
+  double squares = 0;
+  for (double a : out) squares += a * a;
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(out.size()) + eps);
+  for (size_t d = 0; d < out.size(); ++d) out[d] *= scale * (weights[d] + offset);
+  return out;
 }

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "io/tensor_type.h"
+#include "kernel/cache_reference.h"
 #include "kernel/position_reference.h"
 #include "kernel/rows.h"
 
@@ -23,6 +23,11 @@ struct Case {
   uint32_t capacity = 64;
   uint32_t bucket = 4;
   std::vector<StepRow> rows;
+  uint32_t window = 0; // not 0: a ring
+  float magnitude = 1;
+  bool query_norm = false;
+  bool key_norm = false;
+  float norm_offset = 0;
   uint32_t seed = 1;
 };
 
@@ -32,56 +37,79 @@ std::vector<StepRow> rows_from(uint32_t count, uint32_t position, uint32_t seque
   return rows;
 }
 
-// What a cache should hold afterwards: places that were written, all others as they were.
-using Written = std::map<size_t, double>;
+using cache_reference::Place;
+using cache_reference::Side;
 
-double half_error(double wanted, float got) {
+// What a cache should hold afterwards, by byte: the heads that were written, all other bytes as they were.
+struct Written {
+  Place place;
+  std::vector<double> values;
+};
+
+// How far a number may be from what was stored: half a step of the type's, and a little for the arithmetic.
+double tolerance(const CacheLayout& layout, double wanted, double scale) {
+  if (layout.type == CacheType::f32) return std::abs(wanted) * 1e-6 + 2e-7;
+  if (layout.type == CacheType::q8_0) return scale * 0.5005 + 2e-7;
   int exponent = 0;
   std::frexp(wanted, &exponent);
-  const double half_step = std::ldexp(1.0, std::max(exponent - 12, -24)); // a whole one among subnormals
-  return std::abs(got - wanted) / half_step;
+  return std::ldexp(1.0, std::max(exponent - 12, -24)) + 2e-7;
 }
 
-void check_cache(const CacheLayout& layout, const BufferRef& buffer, const Written& written) {
-  TestGpu& gpu = TestGpu::get();
-  std::vector<float> got;
-  float before = sentinel;
+double read_element(const CacheLayout& layout, Side side, const Place& place, size_t d,
+                    const std::vector<uint8_t>& bytes) {
+  const uint8_t* at = bytes.data() + cache_reference::element_offset(layout, side, place, d);
   if (layout.type == CacheType::f32) {
-    got = gpu.read<float>(buffer);
-  } else {
-    for (uint16_t half : gpu.read<uint16_t>(buffer)) got.push_back(half_to_float(half));
-    before = half_to_float(0x7a12);
+    float value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
   }
-  size_t touched = 0;
-  for (size_t i = 0; i < got.size(); ++i) touched += got[i] != before && !written.count(i);
-  CHECK(touched == 0);
-  double difference = 0, total = 0, worst_half = 0;
-  for (const auto& [at, wanted] : written) {
-    difference += (got[at] - wanted) * (got[at] - wanted);
-    total += wanted * wanted;
-    // A millionth of a step more than rounding allows: the number before it is in 32 bits.
-    if (layout.type == CacheType::f16) worst_half = std::max(worst_half, half_error(wanted, got[at]));
-  }
+  uint16_t half;
   if (layout.type == CacheType::f16) {
-    CHECK(worst_half <= 1.01);
-  } else if (total > 0) {
-    CHECK(std::sqrt(difference / total) <= 1e-6);
+    std::memcpy(&half, at, sizeof(half));
+    return cache_reference::from_half(half);
   }
+  std::memcpy(&half, bytes.data() + cache_reference::scale_offset(layout, side, place, d / 32), sizeof(half));
+  return double{cache_reference::from_half(half)} * static_cast<int8_t>(*at);
+}
+
+void check_cache(const CacheLayout& layout, Side side, const BufferRef& buffer,
+                 const std::vector<Written>& written) {
+  const std::vector<uint8_t> got = TestGpu::get().read<uint8_t>(buffer);
+  std::vector<uint8_t> untouched = got; // once what was written is as before, all has to be
+  const std::vector<uint8_t> before = cache_reference::unwritten(layout);
+  const size_t size = layout.element_bytes();
+  size_t wrong = 0;
+  for (const Written& one : written) {
+    const std::vector<float> values(one.values.begin(), one.values.end());
+    for (size_t d = 0; d < layout.head_dim_padded(); ++d) {
+      const double wanted = d < one.values.size() ? one.values[d] : 0;
+      const double scale = cache_reference::block_scale(values, d / 32);
+      const double actual = read_element(layout, side, one.place, d, got);
+      wrong += !(std::abs(actual - wanted) <= tolerance(layout, wanted, scale));
+      const size_t at = cache_reference::element_offset(layout, side, one.place, d);
+      std::copy_n(before.begin() + at, size, untouched.begin() + at);
+      if (layout.type != CacheType::q8_0) continue;
+      const size_t scale_at = cache_reference::scale_offset(layout, side, one.place, d / 32);
+      std::copy_n(before.begin() + scale_at, 2, untouched.begin() + scale_at);
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(untouched == before);
 }
 
 BufferRef new_cache(const CacheLayout& layout) {
-  const size_t elements = layout.layer_bytes() / layout.element_bytes();
-  if (layout.type == CacheType::f32) return TestGpu::get().upload(std::vector<float>(elements, sentinel));
-  return TestGpu::get().upload(std::vector<uint16_t>(elements, 0x7a12));
+  return TestGpu::get().upload(cache_reference::unwritten(layout));
 }
 
 void run(const KernelStyle& style, const Case& c, const std::vector<double>& frequencies) {
   CAPTURE(style.workgroup);
-  CAPTURE(to_string(c.pairs));
-  CAPTURE(to_string(c.type));
+  CAPTURE(std::string(to_string(c.pairs)));
+  CAPTURE(std::string(to_string(c.type)));
   CAPTURE(c.head_dim);
   CAPTURE(c.rotary_dim);
   CAPTURE(c.rows.size());
+  CAPTURE(c.query_norm);
+  CAPTURE(c.key_norm);
   TestGpu& gpu = TestGpu::get();
   CacheLayout layout;
   layout.type = c.type;
@@ -89,29 +117,35 @@ void run(const KernelStyle& style, const Case& c, const std::vector<double>& fre
   layout.capacity = c.capacity;
   layout.kv_heads = c.kv_heads;
   layout.head_dim = c.head_dim;
+  layout.window = c.window;
   const uint32_t q_columns = c.heads * c.head_dim, kv_columns = c.kv_heads * c.head_dim;
   const std::vector<float> q = random_values(size_t{c.bucket} * q_columns, c.seed);
   const std::vector<float> k = random_values(size_t{c.bucket} * kv_columns, c.seed + 1);
   const std::vector<float> v = random_values(size_t{c.bucket} * kv_columns, c.seed + 2);
 
+  const float eps = 1e-5f;
+  const std::vector<float> query_norm = random_values(c.query_norm ? c.head_dim : 0, c.seed + 3);
+  const std::vector<float> key_norm = random_values(c.key_norm ? c.head_dim : 0, c.seed + 4);
+
   std::vector<double> expected;
-  Written keys, values;
+  std::vector<Written> keys, values;
   for (size_t row = 0; row < c.rows.size(); ++row) {
     const auto [token, position, sequence, visible] = c.rows[row];
     const auto head_of = [&](const std::vector<float>& from, uint32_t columns, uint32_t head) {
       return std::span(from).subspan(row * columns + head * c.head_dim, c.head_dim);
     };
+    const auto rotated = [&](std::span<const float> head, const std::vector<float>& weights) {
+      const auto normed = head_norm_reference(head, weights, eps, c.norm_offset);
+      return rotary_reference(normed, c.pairs, frequencies, position, c.magnitude);
+    };
     for (uint32_t head = 0; head < c.heads; ++head) {
-      const auto out = rotary_reference(head_of(q, q_columns, head), c.pairs, frequencies, position);
+      const auto out = rotated(head_of(q, q_columns, head), query_norm);
       expected.insert(expected.end(), out.begin(), out.end());
     }
     for (uint32_t head = 0; head < c.kv_heads; ++head) {
-      const auto key = rotary_reference(head_of(k, kv_columns, head), c.pairs, frequencies, position);
       const std::span<const float> value = head_of(v, kv_columns, head);
-      for (uint32_t d = 0; d < layout.head_dim_padded(); ++d) {
-        keys[key_index(layout, sequence, head, position, d)] = d < c.head_dim ? key[d] : 0;
-        values[value_index(layout, sequence, head, position, d)] = d < c.head_dim ? value[d] : 0;
-      }
+      keys.push_back({{sequence, head, position}, rotated(head_of(k, kv_columns, head), key_norm)});
+      values.push_back({{sequence, head, position}, {value.begin(), value.end()}});
     }
   }
 
@@ -123,14 +157,23 @@ void run(const KernelStyle& style, const Case& c, const std::vector<double>& fre
   args.head_dim = c.head_dim;
   args.pairs = c.pairs;
   args.rotary_dim = c.rotary_dim;
-  if (c.pairs != RotaryPairs::none) args.table = gpu.upload(rotary_table(frequencies));
+  args.magnitude = c.magnitude;
+  args.query_norm = c.query_norm;
+  args.key_norm = c.key_norm;
+  args.norm_eps = eps;
+  args.norm_offset = c.norm_offset;
+  std::vector<float> table;
+  if (c.pairs != RotaryPairs::none) table = rotary_table(frequencies);
+  table.insert(table.end(), query_norm.begin(), query_norm.end());
+  table.insert(table.end(), key_norm.begin(), key_norm.end());
+  if (!table.empty()) args.table = gpu.upload(table);
   args.cache = {layout, new_cache(layout), new_cache(layout)};
   args.result = blank_rows(c.bucket, q_columns, 32);
   args.step = gpu.step(c.rows, {}, c.bucket);
   gpu.run(rotary_store(style, args));
   check_rows(args.result, expected, 1e-6);
-  check_cache(layout, args.cache.keys, keys);
-  check_cache(layout, args.cache.values, values);
+  check_cache(layout, Side::keys, args.cache.keys, keys);
+  check_cache(layout, Side::values, args.cache.values, values);
   gpu.clear();
 }
 
@@ -141,6 +184,7 @@ void run(const KernelStyle& style, const Case& c) {
   run(style, c, rotary_frequencies(config));
 }
 
+constexpr CacheType cache_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0};
 constexpr RotaryPairs all_pairs[] = {RotaryPairs::none, RotaryPairs::neighbouring, RotaryPairs::half_split};
 
 } // namespace
@@ -148,10 +192,11 @@ constexpr RotaryPairs all_pairs[] = {RotaryPairs::none, RotaryPairs::neighbourin
 TEST_CASE("rotation of whole heads") {
   for (const KernelStyle& style : styles_to_test()) {
     uint32_t turn = 0;
-    for (uint32_t head_dim : {16u, 20u, 24u, 64u, 80u, 96u, 128u, 256u}) {
+    for (uint32_t head_dim : {2u, 6u, 20u, 24u, 64u, 80u, 128u, 320u, 512u}) {
       for (RotaryPairs pairs : all_pairs) {
-        for (CacheType type : {CacheType::f32, CacheType::f16}) {
-          const uint32_t rows = std::array{1u, 2u, 7u, 8u, 9u}[turn++ % 5]; // across tiles of 8 positions
+        for (CacheType type : cache_types) {
+          if (turn++ % 2) continue;                                           // each is a kernel of its own
+          const uint32_t rows = std::array{1u, 2u, 7u, 8u, 9u}[turn / 2 % 5]; // across tiles of 8 positions
           run(style, {.pairs = pairs,
                       .head_dim = head_dim,
                       .rotary_dim = head_dim,
@@ -169,7 +214,7 @@ TEST_CASE("rotation of whole heads") {
 TEST_CASE("rotation of a part of each head") {
   for (const KernelStyle& style : styles_to_test()) {
     for (auto [head_dim, rotary_dim] :
-         {std::pair{64u, 16u}, {80u, 32u}, {64u, 6u}, {20u, 10u}, {96u, 2u}, {24u, 0u}}) {
+         {std::pair{64u, 16u}, {80u, 32u}, {64u, 6u}, {20u, 10u}, {5u, 4u}, {13u, 6u}, {24u, 0u}}) {
       for (RotaryPairs pairs : {RotaryPairs::neighbouring, RotaryPairs::half_split}) {
         if (rotary_dim == 0 && pairs == RotaryPairs::neighbouring) continue;
         Case c = {.pairs = pairs, .head_dim = head_dim, .rotary_dim = rotary_dim, .type = CacheType::f16};
@@ -187,7 +232,7 @@ TEST_CASE("rotation of a part of each head") {
 TEST_CASE("rotation with one, some and all heads for keys") {
   for (const KernelStyle& style : styles_to_test()) {
     for (auto [heads, kv_heads] : {std::pair{1u, 1u}, {5u, 1u}, {6u, 3u}, {9u, 3u}, {7u, 7u}}) {
-      for (CacheType type : {CacheType::f32, CacheType::f16}) {
+      for (CacheType type : cache_types) {
         run(style, {.head_dim = 20,
                     .rotary_dim = 20,
                     .heads = heads,
@@ -200,9 +245,49 @@ TEST_CASE("rotation with one, some and all heads for keys") {
   }
 }
 
+TEST_CASE("norms over heads before the rotation") {
+  for (const KernelStyle& style : styles_to_test()) {
+    uint32_t turn = 0;
+    for (uint32_t head_dim : {5u, 20u, 64u, 128u}) {
+      for (auto [query, key] : {std::pair{true, true}, {true, false}, {false, true}}) {
+        Case c = {.head_dim = head_dim, .rotary_dim = head_dim / 2 * 2, .bucket = 9};
+        c.rows = rows_from(9, 12);
+        c.query_norm = query;
+        c.key_norm = key;
+        c.norm_offset = turn % 2 ? 1.0f : 0.0f;
+        c.type = cache_types[turn % 3];
+        c.pairs = all_pairs[turn++ / 2 % 3];
+        run(style, c);
+      }
+    }
+  }
+}
+
+TEST_CASE("a magnitude multiplies what is rotated and nothing else") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t rotary_dim : {64u, 16u}) {
+      Case c = {.rotary_dim = rotary_dim, .type = CacheType::f16, .rows = rows_from(3, 17)};
+      c.magnitude = 1.25f;
+      run(style, c);
+    }
+  }
+}
+
+TEST_CASE("a ring takes any position") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (CacheType type : cache_types) {
+      Case c = {.head_dim = 20, .rotary_dim = 20, .type = type, .capacity = 32, .bucket = 9, .window = 7};
+      c.rows = rows_from(9, 28); // across its end
+      run(style, c);
+      c.rows = rows_from(9, 1000003, 1);
+      run(style, c);
+    }
+  }
+}
+
 TEST_CASE("rotation of rows of several sequences, and of fewer rows than the bucket has") {
   for (const KernelStyle& style : styles_to_test()) {
-    for (CacheType type : {CacheType::f32, CacheType::f16}) {
+    for (CacheType type : cache_types) {
       const std::vector<StepRow> rows = {
           {0, 63, 1, 0}, {0, 0, 0, 0}, {0, 7, 1, 0}, {0, 63, 0, 0}, {0, 8, 1, 0}};
       for (size_t count : {0, 1, 5}) {
@@ -229,8 +314,8 @@ TEST_CASE("a position outside the cache writes nothing") {
       args.result = blank_rows(1, 32);
       args.step = gpu.step(std::span(&row, 1), {}, 1);
       gpu.run(rotary_store(style, args));
-      check_cache(layout, args.cache.keys, {});
-      check_cache(layout, args.cache.values, {});
+      check_cache(layout, Side::keys, args.cache.keys, {});
+      check_cache(layout, Side::values, args.cache.values, {});
       gpu.clear();
     }
   }
@@ -306,4 +391,65 @@ TEST_CASE("frequencies: plain, linear, llama3, divided") {
   CHECK(divided[7] == plain[7] / 2);
   CHECK(rotary_table(divided).size() ==
         128); // a divisor of zero, which a damaged file may hold, does no harm
+}
+
+TEST_CASE("frequencies: yarn, as its authors' code has it") {
+  // DeepSeek's and Qwen's settings. The pairs below `low` turn more than 32 times in the old context, those
+  // above `high` less than once.
+  RotaryConfig config;
+  config.dim = 128;
+  config.base = 1000000;
+  const std::vector<double> plain = rotary_frequencies(config);
+  config.scaling = RotaryScaling::yarn;
+  config.factor = 4;
+  config.original_context = 32768;
+  const std::vector<double> yarn = rotary_frequencies(config);
+  const auto turns = [&](size_t pair) { return 32768 * plain[pair] / (2 * std::numbers::pi); };
+  size_t low = 0, high = 63;
+  while (turns(low + 1) >= 32) ++low;
+  while (turns(high - 1) <= 1) --high;
+  CHECK(low == 23);
+  CHECK(high == 40);
+  for (size_t i = 0; i < 64; ++i) {
+    const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    CHECK(yarn[i] == doctest::Approx(plain[i] * (1 - ramp) + plain[i] / 4 * ramp).epsilon(1e-12));
+  }
+  CHECK(rotary_magnitude(config) == doctest::Approx(0.1 * std::log(4.0) + 1).epsilon(1e-12));
+
+  config.truncate = false; // as gpt-oss has it: the ramp begins between two pairs
+  const std::vector<double> exact = rotary_frequencies(config);
+  CHECK(exact[23] == plain[23]);
+  CHECK(exact[24] > yarn[24]);
+  CHECK(exact[39] < yarn[39]);
+
+  config.mscale = 0.707f;
+  config.mscale_all_dim = 1;
+  const double grown = 0.1 * std::log(4.0);
+  CHECK(rotary_magnitude(config) == doctest::Approx((0.707 * grown + 1) / (grown + 1)).epsilon(1e-7));
+  config.attention_factor = 1.5f;
+  CHECK(rotary_magnitude(config) == 1.5);
+  config.attention_factor.reset();
+  config.factor = 1;
+  CHECK(rotary_magnitude(config) == 1);
+}
+
+TEST_CASE("frequencies: longrope takes the table of the session's context") {
+  RotaryConfig config;
+  config.dim = 8;
+  config.scaling = RotaryScaling::longrope;
+  config.factor = 32;
+  config.original_context = 4096;
+  config.factors = {1, 1, 2, 2};
+  config.long_factors = {1, 4, 8, 16};
+  const std::vector<double> brief = rotary_frequencies(config, 4096),
+                            stretched = rotary_frequencies(config, 4097);
+  for (size_t i = 0; i < 4; ++i) {
+    const double plain = std::pow(10000.0, -2.0 * static_cast<double>(i) / 8);
+    CHECK(brief[i] == doctest::Approx(plain / config.factors[i]).epsilon(1e-14));
+    CHECK(stretched[i] == doctest::Approx(plain / config.long_factors[i]).epsilon(1e-14));
+  }
+  CHECK(rotary_magnitude(config) ==
+        doctest::Approx(std::sqrt(1 + std::log(32.0) / std::log(4096.0))).epsilon(1e-12));
+  config.attention_factor = 1.19f;
+  CHECK(rotary_magnitude(config) == doctest::Approx(1.19));
 }

@@ -157,6 +157,7 @@ struct SampleLowering : Lowering {
   Result<BufferRef> vector(std::span<const WeightId>, bool) override { return Error{}; }
   Result<BufferRef> constants(const std::string&, std::span<const float>) override { return Error{}; }
   CacheRef cache(uint32_t) override { return {}; }
+  uint32_t context() const override { return 1; }
   BufferRef step() const override { return {Space::step, 0, 0, 16 * 9}; }
   uint32_t step_capacity() const override { return 4; }
   BufferRef sampling() const override { return {Space::results, 0, 0, SamplingState::bytes(3)}; }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernel/device_context.h"
@@ -13,6 +15,18 @@ const pumice::DeviceContext& test_context();
 // Fails the test if the model cannot be loaded.
 std::shared_ptr<const pumice::Model> load_model(const std::filesystem::path& path,
                                                 const pumice::LoadOptions& options = {});
+
+struct ForwardOptions {
+  uint32_t chunk = 128;
+  pumice::CacheType cache = pumice::CacheType::f32;
+  std::vector<std::string> kept = {"logits"};
+  uint32_t beside = 0; // sequences of other tokens that every step has too, before it and after it
+};
+
+// Each kept tensor of one sequence, [tokens, columns].
+std::map<std::string, std::vector<float>> forward(const std::shared_ptr<const pumice::Model>& model,
+                                                  const std::vector<uint32_t>& ids,
+                                                  const ForwardOptions& options);
 
 // Logits [tokens, vocabulary] of one sequence, computed in steps of `chunk`, with a 32-bit cache.
 std::vector<float> forward(const std::shared_ptr<const pumice::Model>& model,

@@ -65,7 +65,8 @@ Status inspect(const InspectOptions& options) {
   inspection.components = count_components(*definition);
   inspection.types = count_types(file);
   if (options.graph) {
-    PUMICE_TRY(Graph graph, build_graph(*definition, file, true, {}, options.size.load));
+    PUMICE_TRY(Graph graph,
+               build_graph(*definition, file, true, {}, definition->shape().context, options.size.load));
     inspection.graph = graph.text();
   }
   // The graph alone needs no device.

@@ -61,7 +61,7 @@ Status plan_on_device(const Definition& definition, const ModelFile& file, const
   const MemoryPlan memory = plan_memory(definition.shape(), device.context, size);
   WeightStore store(device.context.style, device.capabilities(), load.weights);
   const PlanContext context = memory.plan_context(device.context, store);
-  PUMICE_TRY(Graph graph, build_graph(definition, file, true, {}, load));
+  PUMICE_TRY(Graph graph, build_graph(definition, file, true, {}, memory.size.context, load));
   needs = {};
   for (const Bucket& bucket : step_buckets(memory.size, false)) {
     PUMICE_TRY(Plan plan, make_plan(graph, context, bucket));

@@ -67,9 +67,9 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
       ->check(within(1u, 65536u))
       ->capture_default_str()
       ->group("Memory");
-  app.add_option("--kv", options.kv, "Type of cached keys and values: f32 or f16")
+  app.add_option("--kv", options.kv, "Type of cached keys and values: f32, f16 or q8_0")
       ->type_name("TYPE")
-      ->check(CLI::IsMember({"f32", "f16"}).description(""))
+      ->check(CLI::IsMember({"f32", "f16", "q8_0"}).description(""))
       ->capture_default_str()
       ->group("Memory");
   app.add_option_function<std::string>(
@@ -84,7 +84,9 @@ SessionSize session_size(const SizeOptions& options, const DecoderShape& shape) 
   SessionSize size;
   size.context = options.context ? options.context : std::min(shape.context, default_context);
   size.chunk = options.chunk;
-  size.cache = options.kv == "f32" ? CacheType::f32 : CacheType::f16;
+  for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
+    if (options.kv == to_string(type)) size.cache = type;
+  }
   return size;
 }
 

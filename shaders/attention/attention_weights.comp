@@ -1,0 +1,55 @@
+#version 460
+// Attention's weights themselves, from each row's and head's largest score and sum that the attention kernel kept: a
+// workgroup takes one head of one row, an invocation every gl_WorkGroupSize.x-th position.
+// variant: f32 CACHE_TYPE=0
+// variant: f16 CACHE_TYPE=1
+// variant: q8_0 CACHE_TYPE=2
+#extension GL_GOOGLE_include_directive : require
+#include "common/types.glsl"
+#include "attention/attention.params.h"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint HEAD_DIM = 64;
+layout(constant_id = 2) const uint CAPPED = 0;
+const uint HEADS = 1;
+const uint TOKENS = 1;
+layout(push_constant) uniform Push { AttentionParams p; };
+READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
+READ_BUFFER(float, q, ATTENTION_Q);
+READ_BUFFER(uvec4, keys, ATTENTION_KEYS);
+WRITE_BUFFER(float, result, ATTENTION_RESULT);
+READ_BUFFER(float, sums, ATTENTION_SUMS);
+
+#include "attention/attention_rows.glsl"
+#include "attention/attention_scores.glsl"
+
+void main() {
+  const uint rows = step_block[0][ROWS_TOKENS];
+  const uint token = first_token();
+  if (token >= rows) return;
+  load_queries(rows);
+  barrier();
+
+  const Row row = read_row(token, rows);
+  const uint base = head_base(row.sequence);
+  const uint head = query_head(0);
+  const float maximum = sums[token * p.sums_stride + head * 2u];
+  const float total = sums[token * p.sums_stride + head * 2u + 1u];
+  const float share = total > 0.0 ? 1.0 / total : 0.0;
+  const uint at = token * p.result_stride + head * p.context;
+  for (uint position = OWN; position < p.context; position += BLOCK) {
+    float w = 0.0;
+    if (int(position) >= row.first && int(position) <= row.last) {
+      float score[QUERIES];
+      score_position(base, position, score);
+      w = exp2(final_score(score[0]) - maximum) * share;
+    }
+    result[at + position] = w;
+  }
+  if (head == p.heads - 1u) {
+    const uint columns = p.heads * p.context;
+    for (uint column = columns + OWN; column < (columns + 31u) / 32u * 32u; column += BLOCK) {
+      result[token * p.result_stride + column] = 0.0;
+    }
+  }
+}

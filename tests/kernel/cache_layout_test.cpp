@@ -1,0 +1,55 @@
+#include "kernel/cache_layout.h"
+
+#include <doctest/doctest.h>
+
+#include "session/memory_plan.h"
+
+using namespace pumice;
+
+TEST_CASE("a window shorter than the context takes a ring for itself and a chunk") {
+  SessionSize size;
+  size.context = 4096;
+  size.chunk = 128;
+  const CacheLayout all = cache_layout({2, 64, 0}, size), ring = cache_layout({2, 64, 7}, size);
+  CHECK(all.capacity == 4096);
+  CHECK(all.window == 0);
+  CHECK(ring.window == 7);
+  CHECK(ring.capacity % 32 == 0);
+  CHECK(ring.capacity >= 7 - 1 + 128 + 32);
+  CHECK(ring.capacity < 7 + 128 + 32 + 32);
+  CHECK(ring.layer_bytes() * 20 < all.layer_bytes());
+  // Nothing is gained by a ring where the whole is as small.
+  for (uint32_t window : {3950u, 4096u, 5000u, UINT32_MAX}) {
+    const CacheLayout layout = cache_layout({2, 64, window}, size);
+    CHECK(layout.capacity == 4096);
+    CHECK(layout.window == 0);
+  }
+}
+
+TEST_CASE("bytes of a cache") {
+  CHECK(CacheLayout{CacheType::f32, 1, 64, 2, 10}.layer_bytes() == 64 * 2 * 16 * 4);
+  CHECK(CacheLayout{CacheType::f16, 3, 32, 1, 8}.layer_bytes() == 3 * 32 * 8 * 2);
+  CHECK(CacheLayout{CacheType::q8_0, 1, 64, 2, 64}.layer_bytes() == 64 * 2 * (64 + 2 * 2));
+  CHECK(CacheLayout{CacheType::q8_0, 1, 64, 2, 40}.layer_bytes() == 64 * 2 * (64 + 2 * 2));
+}
+
+TEST_CASE("a ring knows from where a conversation can go on") {
+  for (uint32_t window : {1u, 7u, 30u}) {
+    const CacheLayout layout{CacheType::f16, 1, 64, 1, 32, window};
+    for (uint32_t end = 0; end < 200; ++end) {
+      std::vector<uint32_t> holds(64, UINT32_MAX); // the last position written to each place
+      for (uint32_t position = 0; position < end; ++position) holds[position % 64] = position;
+      for (uint32_t position = 0; position < end + 3; ++position) {
+        bool all = position <= end;
+        for (uint32_t back = 1; back < window && back <= position; ++back) {
+          all = all && holds[(position - back) % 64] == position - back;
+        }
+        REQUIRE(layout.can_resume(position, end) == all);
+      }
+    }
+  }
+  const CacheLayout whole{CacheType::f16, 1, 64, 1, 32};
+  CHECK(whole.can_resume(0, 64));
+  CHECK(whole.can_resume(64, 64));
+  CHECK_FALSE(whole.can_resume(10, 9));
+}

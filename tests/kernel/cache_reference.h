@@ -1,0 +1,125 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "kernel/cache_layout.h"
+
+// One layer's keys or values as bytes, straight from the text in kernel/cache_layout.h.
+namespace cache_reference {
+
+// A half's bits, rounded to the nearest; what is too large for one becomes infinite.
+inline uint16_t to_half(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  if (std::isnan(value)) return sign | 0x7e00;
+  const double size = std::fabs(double{value});
+  if (size >= 65520) return sign | 0x7c00;
+  // A half has 10 bits after the leading one, whose exponent is -14 at least.
+  const int exponent = std::max(size > 0 ? std::ilogb(size) : -14, -14);
+  const auto mantissa = static_cast<uint32_t>(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  // Adding rather than joining: a mantissa rounded up to the next power of two moves the exponent on.
+  return static_cast<uint16_t>(sign | ((static_cast<uint32_t>(exponent + 14) << 10) + mantissa));
+}
+
+inline float from_half(uint16_t half) {
+  const int exponent = half >> 10 & 31;
+  const int mantissa = half & 1023;
+  const float sign = half & 0x8000 ? -1.0f : 1.0f;
+  if (exponent == 31) return mantissa ? std::numeric_limits<float>::quiet_NaN() : sign * INFINITY;
+  return sign * (exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                               : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25));
+}
+
+enum class Side { keys, values };
+
+// One head's place at one position.
+struct Place {
+  size_t sequence = 0, head = 0, position = 0;
+};
+
+// Where one dimension is, in bytes.
+inline size_t element_offset(const pumice::CacheLayout& layout, Side side, const Place& place, size_t d) {
+  const size_t padded = layout.head_dim_padded(), slot = place.position % layout.capacity;
+  const size_t head = place.sequence * layout.kv_heads + place.head;
+  const size_t element = layout.type == pumice::CacheType::f32 ? 4 : 2, chunk = 16 / element;
+  if (layout.type == pumice::CacheType::q8_0) {
+    const size_t tile = (head * (layout.capacity / 8) + slot / 8) * (padded / 32) * 272;
+    if (side == Side::values) return tile + padded / 32 * 16 + slot % 8 * padded + d;
+    return tile + d / 32 * 272 + 16 + (d % 32 / 16 * 8 + slot % 8) * 16 + d % 16;
+  }
+  if (side == Side::values) return ((head * layout.capacity + slot) * padded + d) * element;
+  const size_t tile = head * (layout.capacity / 8) + slot / 8;
+  return (((tile * (padded / chunk) + d / chunk) * 8 + slot % 8) * chunk + d % chunk) * element;
+}
+
+// q8_0: where the scale of 32 dimensions is, in bytes.
+inline size_t scale_offset(const pumice::CacheLayout& layout, Side side, const Place& place, size_t block) {
+  const size_t blocks = layout.head_dim_padded() / 32, slot = place.position % layout.capacity;
+  const size_t head = place.sequence * layout.kv_heads + place.head;
+  const size_t tile = (head * (layout.capacity / 8) + slot / 8) * blocks * 272;
+  return tile + block * (side == Side::keys ? 272 : 16) + slot % 8 * 2;
+}
+
+// The scale that 32 numbers are kept with.
+inline float block_scale(std::span<const float> values, size_t block) {
+  float largest = 0;
+  for (size_t d = block * 32; d < std::min(values.size(), block * 32 + 32); ++d) {
+    largest = std::max(largest, std::fabs(values[d]));
+  }
+  return from_half(to_half(std::min(largest / 127, 65504.0f)));
+}
+
+inline int8_t quantise(float value, float scale) {
+  return scale > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(value / scale), -127.0f, 127.0f)) : 0;
+}
+
+// Puts one head of one position into the bytes; the padding becomes zeros.
+inline void store(const pumice::CacheLayout& layout, Side side, const Place& place,
+                  std::span<const float> values, std::vector<uint8_t>& bytes) {
+  for (size_t d = 0; d < layout.head_dim_padded(); ++d) {
+    const float value = d < values.size() ? values[d] : 0.0f;
+    uint8_t* to = bytes.data() + element_offset(layout, side, place, d);
+    if (layout.type == pumice::CacheType::f32) {
+      std::memcpy(to, &value, sizeof(value));
+    } else if (layout.type == pumice::CacheType::f16) {
+      const uint16_t half = to_half(value);
+      std::memcpy(to, &half, sizeof(half));
+    } else {
+      const float scale = block_scale(values, d / 32);
+      const uint16_t half = to_half(scale);
+      *to = static_cast<uint8_t>(quantise(value, scale));
+      std::memcpy(bytes.data() + scale_offset(layout, side, place, d / 32), &half, sizeof(half));
+    }
+  }
+}
+
+// What the cache holds of values that were stored.
+inline std::vector<float> kept(const pumice::CacheLayout& layout, std::span<const float> values) {
+  std::vector<float> result(values.begin(), values.end());
+  for (size_t d = 0; d < values.size(); ++d) {
+    if (layout.type == pumice::CacheType::f16) result[d] = from_half(to_half(values[d]));
+    if (layout.type != pumice::CacheType::q8_0) continue;
+    const float scale = block_scale(values, d / 32);
+    result[d] = scale * quantise(values[d], scale);
+  }
+  return result;
+}
+
+// A cache that nobody has written: not a number wherever a kernel may look.
+inline std::vector<uint8_t> unwritten(const pumice::CacheLayout& layout) {
+  std::vector<uint8_t> bytes(layout.layer_bytes());
+  const uint8_t pattern[2] = {0x01, 0x7f}; // a half that is not a number
+  const uint8_t float_pattern[4] = {0x01, 0x00, 0xc0, 0x7f};
+  const bool wide = layout.type == pumice::CacheType::f32;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = wide ? float_pattern[i % 4] : pattern[i % 2];
+  return bytes;
+}
+
+} // namespace cache_reference

@@ -1,0 +1,90 @@
+// Every architecture against a reference's answers: from Hugging Face folders and their GGUF twins, whatever
+// the prompt is cut into and whoever shares its steps.
+#include <doctest/doctest.h>
+
+#include "io/safetensors.h"
+#include "support/fixtures.h"
+#include "support/gpu.h"
+#include "support/model.h"
+
+using namespace pumice;
+
+namespace {
+
+constexpr const char* folders[] = {"llama-mha", "llama-gqa", "llama-mqa", "mistral-swa", "mixtral-moe",
+                                   "qwen2",     "qwen3",     "gemma",     "gemma2",      "gemma3",
+                                   "phi3",      "gpt2",      "gpt-neox",  "olmo2"};
+
+struct Expected {
+  std::vector<uint32_t> input_ids, prompt_ids, generated_ids;
+  std::map<std::string, std::vector<float>> tensors; // logits and hidden_states.N
+};
+
+Expected read_expected(const std::filesystem::path& path) {
+  const auto file = SafetensorsFile::open(path);
+  if (!file.ok()) FAIL(file.error().text());
+  Expected expected;
+  for (const auto& [name, ids] : {std::pair("input_ids", &expected.input_ids),
+                                  {"prompt_ids", &expected.prompt_ids},
+                                  {"generated_ids", &expected.generated_ids}}) {
+    const auto values = SafetensorsFile::integers(*file->find(name));
+    REQUIRE(values.ok());
+    ids->assign(values->begin(), values->end());
+  }
+  for (const SafetensorsFile::Entry& entry : file->entries) {
+    if (entry.name != "logits" && !entry.name.starts_with("hidden_states.")) continue;
+    const auto values = SafetensorsFile::floats(entry);
+    REQUIRE(values.ok());
+    expected.tensors[entry.name] = *values;
+  }
+  REQUIRE(expected.tensors.size() >= 3);
+  return expected;
+}
+
+void check(const std::filesystem::path& path, const Expected& expected) {
+  CAPTURE(path.string());
+  const auto model = load_model(path);
+  ForwardOptions options;
+  options.kept.clear();
+  for (const auto& [name, values] : expected.tensors) options.kept.push_back(name);
+  const auto whole = forward(model, expected.input_ids, options);
+  for (const auto& [name, values] : expected.tensors) {
+    CAPTURE(name);
+    CHECK(relative_rms(whole.at(name), values) <= 1e-4);
+  }
+  for (const auto& [chunk, beside] : {std::pair(1u, 0u), {7u, 0u}, {128u, 3u}, {1u, 2u}, {7u, 1u}}) {
+    CAPTURE(chunk);
+    CAPTURE(beside);
+    options.chunk = chunk;
+    options.beside = beside;
+    CHECK(forward(model, expected.input_ids, options) == whole); // to the bit
+  }
+  options = {};
+  options.kept = {"logits"};
+  for (const auto& [cache, tolerance] : {std::pair(CacheType::f16, 5e-3), {CacheType::q8_0, 3e-2}}) {
+    options.cache = cache;
+    CAPTURE(to_string(cache));
+    CHECK(relative_rms(forward(model, expected.input_ids, options).at("logits"),
+                       expected.tensors.at("logits")) <= tolerance);
+  }
+  for (uint32_t chunk : {128u, 7u, 1u}) {
+    CHECK(continue_greedily(model, expected.prompt_ids, expected.generated_ids.size(), chunk) ==
+          expected.generated_ids);
+  }
+}
+
+} // namespace
+
+TEST_CASE("every architecture gives what its reference gives") {
+  const auto root = fixtures();
+  if (!root) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  for (const char* name : folders) {
+    const auto folder = *root / "models" / name;
+    const Expected expected = read_expected(folder / "expected.safetensors");
+    check(folder, expected);
+    if (std::filesystem::exists(folder / "model.gguf")) check(folder / "model.gguf", expected);
+  }
+}
