@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
 
 #include "plan/lowering.h"
 #include "shaders/common/step.h"
@@ -33,7 +37,40 @@ float number_or(float value, float otherwise) {
   return std::isnan(value) ? otherwise : value;
 }
 
+// A bias for each token that has one.
+std::map<uint32_t, float> merge(std::span<const LogitBias> biases) {
+  std::map<uint32_t, float> merged;
+  for (const LogitBias& each : biases) {
+    if (!std::isnan(each.bias)) merged[each.token] += each.bias;
+  }
+  // Infinities of both signs: to forbid is the stronger wish.
+  for (auto& [token, bias] : merged) bias = number_or(bias, -std::numeric_limits<float>::infinity());
+  std::erase_if(merged, [](const auto& each) { return each.second == 0.0f; });
+  return merged;
+}
+
+void set_penalties(SamplingSlot& slot, const SamplingParams& params) {
+  slot.repeat_penalty = std::clamp(number_or(params.repeat_penalty, 1.0f), 1e-3f, 1e3f);
+  slot.inverse_repeat_penalty = 1.0f / slot.repeat_penalty;
+  slot.frequency_penalty = std::clamp(number_or(params.frequency_penalty, 0.0f), -1e3f, 1e3f);
+  slot.presence_penalty = std::clamp(number_or(params.presence_penalty, 0.0f), -1e3f, 1e3f);
+  const bool off =
+      slot.repeat_penalty == 1.0f && slot.frequency_penalty == 0.0f && slot.presence_penalty == 0.0f;
+  slot.repeat_window = off ? 0 : std::min(params.repeat_window, SAMPLING_RING);
+}
+
 } // namespace
+
+Status check_sampling(const SamplingParams& params) {
+  const auto at_most = [](const char* what, size_t found, uint32_t most) -> Status {
+    if (found <= most) return {};
+    return Error{Code::invalid_argument,
+                 fmt::format("sampling: expected at most {} {}; found {}", most, what, found)};
+  };
+  PUMICE_CHECK(at_most("tokens with a logit bias", merge(params.logit_biases).size(), SAMPLING_BIASES));
+  PUMICE_CHECK(at_most("stop tokens", params.stop_tokens.size(), SAMPLING_STOPS));
+  return at_most("log-probabilities for each token", params.log_probabilities, SAMPLING_TOP);
+}
 
 SamplingState::SamplingState(std::span<std::byte> memory)
     : slots_(reinterpret_cast<SamplingSlot*>(memory.data()), memory.size() / sizeof(SamplingSlot)) {}
@@ -44,13 +81,24 @@ void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) 
   slot.temperature = params.temperature > 0.0f ? std::clamp(params.temperature, 1e-3f, 1e3f) : 0.0f;
   slot.inverse_temperature = slot.temperature > 0.0f ? 1.0f / slot.temperature : 1.0f;
   slot.top_k = params.top_k;
+  // Something has to be kept: above zero there is always a token that reaches it.
+  slot.typical_p = std::max(number_or(params.typical_p, 1.0f), 1e-30f);
   slot.top_p = std::max(number_or(params.top_p, 1.0f), 0.0f);
   slot.log_min_p = params.min_p > 0.0f ? std::min(std::log(params.min_p), 0.0f) : -1e30f;
-  slot.repeat_penalty = std::clamp(number_or(params.repeat_penalty, 1.0f), 1e-3f, 1e3f);
-  slot.inverse_repeat_penalty = 1.0f / slot.repeat_penalty;
-  slot.repeat_window = slot.repeat_penalty == 1.0f ? 0 : std::min(params.repeat_window, SAMPLING_WINDOW);
   slot.seed_low = static_cast<uint32_t>(params.seed);
   slot.seed_high = static_cast<uint32_t>(params.seed >> 32);
+  slot.log_probabilities = std::min(params.log_probabilities, SAMPLING_TOP);
+  set_penalties(slot, params);
+
+  const std::map<uint32_t, float> biases = merge(params.logit_biases);
+  slot.bias_count = 0;
+  for (const auto& [token, bias] : biases) {
+    if (slot.bias_count == SAMPLING_BIASES) break;
+    slot.bias_tokens[slot.bias_count] = token;
+    slot.biases[slot.bias_count++] = bias;
+  }
+  slot.stop_count = static_cast<uint32_t>(std::min<size_t>(params.stop_tokens.size(), SAMPLING_STOPS));
+  std::copy_n(params.stop_tokens.begin(), slot.stop_count, slot.stops);
 }
 
 void SamplingState::set_tokens(uint32_t sequence, std::span<const uint32_t> tokens) {
@@ -58,6 +106,7 @@ void SamplingState::set_tokens(uint32_t sequence, std::span<const uint32_t> toke
   const size_t kept = std::min<size_t>(tokens.size(), SAMPLING_RING);
   for (size_t n = tokens.size() - kept; n < tokens.size(); ++n) slot.tokens[n % SAMPLING_RING] = tokens[n];
   slot.count = static_cast<uint32_t>(tokens.size());
+  slot.finished_at = SAMPLING_UNFINISHED;
 }
 
 void SamplingState::append(uint32_t sequence, uint32_t token) {
@@ -65,9 +114,27 @@ void SamplingState::append(uint32_t sequence, uint32_t token) {
   slot.tokens[slot.count++ % SAMPLING_RING] = token;
 }
 
+std::optional<uint32_t> SamplingState::finished_at(uint32_t sequence) const {
+  const uint32_t n = slots_[sequence].finished_at;
+  return n == SAMPLING_UNFINISHED ? std::nullopt : std::optional(n);
+}
+
+TokenLogProbabilities SamplingState::log_probabilities(uint32_t sequence, uint32_t n) const {
+  const SamplingReport& report = slots_[sequence].reports[n % SAMPLING_REPORTS];
+  TokenLogProbabilities result{{token(sequence, n), report.log_probability}, {}};
+  for (uint32_t i = 0; i < std::min(report.count, SAMPLING_TOP); ++i) {
+    result.top.push_back({report.tokens[i], report.log_probabilities[i]});
+  }
+  return result;
+}
+
 void SamplingState::copy_tokens(uint32_t from, uint32_t to) {
-  std::copy(std::begin(slots_[from].tokens), std::end(slots_[from].tokens), slots_[to].tokens);
-  slots_[to].count = slots_[from].count;
+  const SamplingSlot& source = slots_[from];
+  SamplingSlot& slot = slots_[to];
+  std::copy(std::begin(source.tokens), std::end(source.tokens), slot.tokens);
+  std::copy(std::begin(source.reports), std::end(source.reports), slot.reports);
+  slot.count = source.count;
+  slot.finished_at = source.finished_at;
 }
 
 uint64_t sample_scratch_bytes(const KernelStyle& style, const ActivationRef& logits) {

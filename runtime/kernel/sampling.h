@@ -3,8 +3,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
+#include "base/result.h"
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
 #include "kernel/dispatch.h"
@@ -13,27 +16,59 @@
 
 namespace pumice {
 
+struct LogitBias {
+  uint32_t token = 0;
+  float bias = 0.0f;
+};
+
 // How the next token is chosen, in this order (llama.cpp's):
-//   1. repetition: a token among the last `repeat_window` has its logit divided by `repeat_penalty` where it
-//   is
-//      above zero and multiplied where not, once however often it occurs;
-//   2. a temperature of 0 or below takes the largest logit, of equal ones that with the lowest id;
-//   3. top-k keeps the k largest logits;
-//   4. top-p keeps the smallest set of the largest whose share of the probability, among what is left,
-//   reaches p;
-//   5. min-p keeps what is at least min_p times as probable as the most probable;
-//   6. what is left is drawn from by softmax(logit / temperature).
+//   1. biases are added to logits; minus infinity forbids a token, whatever its logit;
+//   2. penalties, for tokens among the last `repeat_window`: the logit is divided by `repeat_penalty` where
+//   it
+//      is above zero and multiplied where not, once however often the token occurs; then it loses
+//      `frequency_penalty` for each time that it occurs and `presence_penalty` once;
+//   3. a temperature of 0 or below takes the largest logit, of equal ones that with the lowest id;
+//   4. top-k keeps the k largest logits;
+//   5. typical keeps the smallest set of tokens whose share of the probability, among what is left, reaches
+//      typical_p, beginning with those whose information (-log of their probability) is nearest to the
+//      distribution's entropy;
+//   6. top-p keeps the smallest set of the largest whose share of the probability, among what is left,
+//   reaches
+//      p;
+//   7. min-p keeps what is at least min_p times as probable as the most probable;
+//   8. what is left is drawn from by softmax(logit / temperature).
 // Logits that are equal at a limit all stay. NaN counts as minus infinity, which is never drawn; if there is
 // nothing else, the token is 0. Infinity counts as the largest float. The draw depends on the seed, the new
 // token's position and the logits alone, not on the neighbours in a batch.
 struct SamplingParams {
   float temperature = 0.0f;
-  uint32_t top_k = 0;          // 0: off
-  float top_p = 1.0f;          // 1: off
-  float min_p = 0.0f;          // 0: off
-  float repeat_penalty = 1.0f; // 1: off
-  uint32_t repeat_window = 64; // at most SAMPLING_WINDOW
+  uint32_t top_k = 0;             // 0: off
+  float typical_p = 1.0f;         // 1: off
+  float top_p = 1.0f;             // 1: off
+  float min_p = 0.0f;             // 0: off
+  float repeat_penalty = 1.0f;    // 1: off
+  float frequency_penalty = 0.0f; // 0: off; may be negative, as may the next
+  float presence_penalty = 0.0f;
+  uint32_t repeat_window = 64;         // at most SAMPLING_RING
+  std::vector<LogitBias> logit_biases; // of at most SAMPLING_BIASES tokens; those of one token are added up
+  std::vector<uint32_t> stop_tokens;   // at most SAMPLING_STOPS; see SamplingState::finished_at()
+  uint32_t log_probabilities = 0;      // tokens to report, at most SAMPLING_TOP; 0 reports nothing
   uint64_t seed = 0;
+};
+
+// That the lists are no longer than they may be.
+Status check_sampling(const SamplingParams& params);
+
+struct TokenLogProbability {
+  uint32_t token = 0;
+  float log_probability = 0.0f;
+};
+
+// What the model thought of a token before it was chosen: log-softmax of the logits as they came, without
+// biases, penalties and temperature. `top` is the most probable tokens, of equal ones the lowest ids first;
+// tokens without any probability are left out.
+struct TokenLogProbabilities : TokenLogProbability {
+  std::vector<TokenLogProbability> top;
 };
 
 // A view of the sampling buffer, Lowering::sampling(), through memory that the host can reach: a slot for
@@ -49,7 +84,7 @@ public:
   explicit SamplingState(std::span<std::byte> memory); // bytes(sequences) of it, aligned to 4
 
   uint32_t sequences() const { return static_cast<uint32_t>(slots_.size()); }
-  // Values out of range are brought into it.
+  // Values out of range are brought into it; lists that check_sampling refuses are cut.
   void set_params(uint32_t sequence, const SamplingParams& params);
   // Forgets the sequence's tokens; these, such as the prompt's, come in their place. Only the last
   // SAMPLING_RING are stored but all are counted.
@@ -57,7 +92,14 @@ public:
   void append(uint32_t sequence, uint32_t token);
   uint32_t count(uint32_t sequence) const { return slots_[sequence].count; } // tokens there have ever been
   uint32_t token(uint32_t sequence, uint32_t n) const { return slots_[sequence].tokens[n % SAMPLING_RING]; }
-  void copy_tokens(uint32_t from, uint32_t to); // a sequence that forks
+  // Which token was the first since set_tokens() to be sampled and a stop token. Steps after it go on, and
+  // what they sample is to be thrown away.
+  std::optional<uint32_t> finished_at(uint32_t sequence) const;
+  // Of token n, if it was sampled while log-probabilities were asked for and less than SAMPLING_REPORTS
+  // others have been since.
+  TokenLogProbabilities log_probabilities(uint32_t sequence, uint32_t n) const;
+  // All but the parameters, to a sequence that forks.
+  void copy_tokens(uint32_t from, uint32_t to);
 
 private:
   std::span<SamplingSlot> slots_;
@@ -70,9 +112,8 @@ private:
 //   header = {output count, output count, results produced + 1, unchanged}.
 // If the output count is 0, nothing is touched.
 struct SampleArgs {
-  ActivationRef
-      logits;      // rows_kind outputs; the logits of repeated tokens are overwritten with penalised ones
-  BufferRef state; // SamplingState
+  ActivationRef logits; // rows_kind outputs; biases and penalties are added in place
+  BufferRef state;      // SamplingState
   BufferRef step;
   uint32_t step_capacity = 0; // rows that fit the step block
   BufferRef scratch;          // sample_scratch_bytes()

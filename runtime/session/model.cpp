@@ -9,6 +9,7 @@
 #include "io/quantize.h"
 #include "kernel/attention.h"
 #include "kernel/sampling.h"
+#include "kernel/scoring.h"
 #include "plan/plan.h"
 #include "plan/upload.h"
 #include "session/memory_plan.h"
@@ -33,6 +34,10 @@ Status keep_by_name(DecoderGraph& decoder, const ModelFile& file, const std::str
     decoder.graph.keep(decoder.logits, name);
     return {};
   }
+  if (name == "log_likelihoods") {
+    decoder.graph.keep(log_likelihood(decoder.graph, name, decoder.logits), name);
+    return {};
+  }
   const auto hidden = index_after("hidden_states.", name);
   if (hidden && *hidden < decoder.hidden_states.size()) {
     decoder.graph.keep(decoder.hidden_states[*hidden], name);
@@ -44,8 +49,8 @@ Status keep_by_name(DecoderGraph& decoder, const ModelFile& file, const std::str
     decoder.graph.keep(weights, name);
     return {};
   }
-  std::string expected =
-      fmt::format("logits, hidden_states.0 to hidden_states.{}", decoder.hidden_states.size() - 1);
+  std::string expected = fmt::format("logits, log_likelihoods, hidden_states.0 to hidden_states.{}",
+                                     decoder.hidden_states.size() - 1);
   if (!decoder.attentions.empty()) {
     expected += fmt::format(", attentions.0 to attentions.{}", decoder.attentions.size() - 1);
   }

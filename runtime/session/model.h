@@ -41,8 +41,8 @@ public:
   uint64_t weight_bytes() const; // on the device
 
   // A model's graph as plans are made from it: fused, with sampling at its end or without, and with the
-  // tensors named in `kept` readable by the host: "logits", "hidden_states.N", or "attentions.N", a layer's
-  // attention weights [tokens, heads * context].
+  // tensors named in `kept` readable by the host: "logits", "log_likelihoods", "hidden_states.N", or
+  // "attentions.N", a layer's attention weights [tokens, heads * context].
   Result<Graph> graph(bool sampling, std::span<const std::string> kept, uint32_t context) const;
 
 private:

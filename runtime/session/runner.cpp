@@ -120,10 +120,10 @@ Status Runner::write_step(std::span<const StepToken> rows) {
                  fmt::format("a step of {} tokens: expected 1 to {}", rows.size(), capacity)};
   }
   for (const StepToken& row : rows) {
-    if (row.token >= model_->shape().vocabulary) {
+    if (const uint32_t token = std::max(row.token, row.target); token >= model_->shape().vocabulary) {
       return Error{Code::invalid_argument,
-                   fmt::format("{}: token {} is not in the vocabulary of {}", model_->file().path(),
-                               row.token, model_->shape().vocabulary)};
+                   fmt::format("{}: token {} is not in the vocabulary of {}", model_->file().path(), token,
+                               model_->shape().vocabulary)};
     }
     if (row.position >= memory_.size.context || row.sequence >= memory_.size.sequences) {
       return Error{Code::invalid_argument,
@@ -141,7 +141,10 @@ Status Runner::write_step(std::span<const StepToken> rows) {
     quad[1] = rows[i].position;
     quad[2] = rows[i].sequence;
     quad[3] = rows[i].first;
-    if (rows[i].output) quads[(STEP_HEADER_QUADS + capacity + outputs++) * 4] = i;
+    if (!rows[i].output) continue;
+    uint32_t* output = quads + (STEP_HEADER_QUADS + capacity + outputs++) * 4;
+    output[0] = i;
+    output[1] = rows[i].target;
   }
   quads[0] = static_cast<uint32_t>(rows.size());
   quads[1] = outputs;

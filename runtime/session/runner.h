@@ -18,13 +18,15 @@ struct StepToken {
   uint32_t sequence = 0;
   uint32_t first = 0;  // the first position that attention may see
   bool output = false; // its logits are wanted
+  uint32_t target = 0; // of an output: the token that "log_likelihoods" is about
 };
 
 struct RunnerOptions {
   SessionSize size;
-  bool sampling = true;          // end each step with sampling, which prepares the next one on the device
-  bool all_outputs = false;      // any row may be an output; otherwise at most one for each sequence
-  std::vector<std::string> kept; // tensors that the host reads after a step: "logits", "hidden_states.N"
+  bool sampling = true;     // end each step with sampling, which prepares the next one on the device
+  bool all_outputs = false; // any row may be an output; otherwise at most one for each sequence
+  std::vector<std::string>
+      kept; // tensors that the host reads after a step: "logits", "hidden_states.N", "log_likelihoods"
 };
 
 // Runs a model's steps: owns one session's memory and the recordings made for it. One thread at a time.

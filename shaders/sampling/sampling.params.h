@@ -1,4 +1,4 @@
-// Logits to tokens: `scan` penalises repeated tokens and reduces each block of 32 logits, `pick` chooses a
+// Logits to tokens: `scan` adds biases and penalties and reduces each block of 32 logits, `pick` chooses a
 // token for each output row and writes the next step's rows.
 #ifndef PUMICE_SAMPLING_PARAMS_H
 #define PUMICE_SAMPLING_PARAMS_H
@@ -9,37 +9,70 @@ PUMICE_PARAMS_BEGIN
 // Buffers.
 CONSTANT SAMPLING_STEP = 0;
 CONSTANT SAMPLING_STATE = 1;   // SamplingSlot[sequences]
-CONSTANT SAMPLING_LOGITS = 2;  // [outputs, stride]; scan overwrites those of repeated tokens
+CONSTANT SAMPLING_LOGITS = 2;  // [outputs, stride]; scan overwrites those with a bias or a penalty
 CONSTANT SAMPLING_SCRATCH = 3; // uint[outputs][SAMPLING_ROW_QUAD + padded * SAMPLING_WORDS_PER_BLOCK]
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT SAMPLING_SLICE_ID = 1; // blocks to a workgroup of scan
 
-CONSTANT SAMPLING_BLOCK = 32;   // logits
-CONSTANT SAMPLING_RING = 4096;  // tokens of a sequence that are kept, a power of two
-CONSTANT SAMPLING_WINDOW = 256; // most tokens that repetition looks back on
+CONSTANT SAMPLING_BLOCK = 32;    // logits
+CONSTANT SAMPLING_RING = 4096;   // tokens of a sequence that are kept, a power of two
+CONSTANT SAMPLING_BIASES = 1024; // most logit biases of a sequence
+CONSTANT SAMPLING_STOPS = 16;    // most stop tokens of a sequence
+CONSTANT SAMPLING_TOP = 64;      // most tokens whose log-probabilities are reported beside the chosen one's
+CONSTANT SAMPLING_REPORTS = 64;  // latest tokens whose reports are kept, a power of two
+CONSTANT SAMPLING_UNFINISHED = 0xffffffffu;
 
-// One sequence's parameters and tokens. Written by runtime/kernel/sampling.h.
+// The log-probabilities that came with one token.
+struct SamplingReport {
+  float log_probability; // of the token itself
+  UINT count;            // of those below, most probable first
+  UINT tokens[SAMPLING_TOP];
+  float log_probabilities[SAMPLING_TOP];
+};
+
+// One sequence's parameters and tokens. Written by runtime/kernel/sampling.h; pick appends tokens and their
+// reports.
 struct SamplingSlot {
   float temperature; // 0: take the largest logit
   float inverse_temperature;
+  float typical_p; // 1 or more: off
   float top_p;     // 1 or more: off
   float log_min_p; // a very negative number: off
   float repeat_penalty;
   float inverse_repeat_penalty;
-  UINT repeat_window; // 0: off
+  float frequency_penalty;
+  float presence_penalty;
+  UINT repeat_window; // 0: no penalties
   UINT top_k;         // 0: off
   UINT seed_low;
   UINT seed_high;
-  UINT count; // tokens appended so far; token n is tokens[n % SAMPLING_RING]
-  UINT reserved[5];
-  UINT tokens[SAMPLING_RING];
+  UINT log_probabilities; // tokens to report beside the chosen one, 0: no report
+  UINT bias_count;
+  UINT stop_count;
+  UINT reserved[14];
+  UINT stops[SAMPLING_STOPS];
+  UINT bias_tokens[SAMPLING_BIASES]; // each once
+  float biases[SAMPLING_BIASES];
+  UINT finished_at;           // n of the first token n that is a stop token, or SAMPLING_UNFINISHED
+  UINT count;                 // tokens appended so far
+  UINT tokens[SAMPLING_RING]; // token n is tokens[n % SAMPLING_RING]
+  SamplingReport reports[SAMPLING_REPORTS]; // that of token n is reports[n % SAMPLING_REPORTS]
 };
 
 // The scratch of an output row, in uints: its row of the step block; each block's largest key and its sum of
-// exp(logit - the block's largest); blocks that hold candidates and candidates' keys, both strided by lane.
+// exp(logit - the block's largest); blocks that hold candidates and candidates' keys, both strided by lane
+// (before that, each token's count in the window). For a report, what the logits were before biases and
+// penalties: each block's largest key and sum, and all keys.
 CONSTANT SAMPLING_ROW_QUAD = 4;
-CONSTANT SAMPLING_WORDS_PER_BLOCK = 3 + SAMPLING_BLOCK;
+CONSTANT SAMPLING_MAXIMA = 0; // in words per block
+CONSTANT SAMPLING_SUMS = 1;
+CONSTANT SAMPLING_BLOCKS = 2;
+CONSTANT SAMPLING_KEYS = 3;
+CONSTANT SAMPLING_RAW_MAXIMA = SAMPLING_KEYS + SAMPLING_BLOCK;
+CONSTANT SAMPLING_RAW_SUMS = SAMPLING_RAW_MAXIMA + 1;
+CONSTANT SAMPLING_RAW_KEYS = SAMPLING_RAW_SUMS + 1;
+CONSTANT SAMPLING_WORDS_PER_BLOCK = SAMPLING_RAW_KEYS + SAMPLING_BLOCK;
 
 struct SampleParams {
   UINT vocabulary;
@@ -53,6 +86,9 @@ struct SampleParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::SamplingSlot) == 64 + 4 * pumice::SAMPLING_RING);
+static_assert(sizeof(pumice::SamplingReport) == 4 * (2 + 2 * pumice::SAMPLING_TOP));
+static_assert(sizeof(pumice::SamplingSlot) ==
+              4 * (32 + pumice::SAMPLING_STOPS + 2 * pumice::SAMPLING_BIASES + pumice::SAMPLING_RING) +
+                  pumice::SAMPLING_REPORTS * sizeof(pumice::SamplingReport));
 #endif
 #endif

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <set>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -21,15 +21,39 @@ inline float reference_clean(float logit) {
   return std::isnan(logit) ? -INFINITY : std::min(logit, FLT_MAX);
 }
 
-// In place: each distinct token of the window once.
+// In place: biases, then the penalties of each distinct token of the window.
 inline void reference_penalise(std::span<float> logits, const pumice::SamplingParams& params,
                                std::span<const uint32_t> history) {
-  const size_t window = std::min<size_t>(params.repeat_window, history.size());
-  const std::set<uint32_t> repeated(history.end() - static_cast<ptrdiff_t>(window), history.end());
-  const float inverse = 1.0f / params.repeat_penalty;
-  for (uint32_t id : repeated) {
-    if (id < logits.size()) logits[id] *= logits[id] > 0 ? inverse : params.repeat_penalty;
+  for (const pumice::LogitBias& each : params.logit_biases) {
+    if (each.token >= logits.size()) continue;
+    float& logit = logits[each.token];
+    logit = each.bias == -INFINITY ? -INFINITY : logit + each.bias;
   }
+  const size_t window = std::min<size_t>(params.repeat_window, history.size());
+  std::map<uint32_t, uint32_t> counts;
+  for (uint32_t id : history.last(window)) ++counts[id];
+  const float inverse = 1.0f / params.repeat_penalty;
+  for (const auto& [id, count] : counts) {
+    if (id >= logits.size()) continue;
+    logits[id] *= logits[id] > 0 ? inverse : params.repeat_penalty;
+    logits[id] -= static_cast<float>(count) * params.frequency_penalty + params.presence_penalty;
+  }
+}
+
+// log-softmax, 64-bit; NaN is no token's logit and infinity the largest float.
+inline std::vector<double> reference_log_softmax(std::span<const float> logits) {
+  float top = -INFINITY;
+  for (float logit : logits) top = std::max(top, reference_clean(logit));
+  double total = 0;
+  for (float logit : logits) {
+    if (reference_clean(logit) > -INFINITY) total += std::exp(double{reference_clean(logit)} - top);
+  }
+  std::vector<double> result;
+  for (float logit : logits) {
+    const float clean = reference_clean(logit);
+    result.push_back(clean > -INFINITY ? double{clean} - top - std::log(total) : -INFINITY);
+  }
+  return result;
 }
 
 inline uint32_t reference_bits(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
@@ -47,6 +71,28 @@ inline double reference_gumbel(uint64_t seed, uint32_t position, uint32_t id) {
   return -std::log(-std::log1p(-c));
 }
 
+// What typical sampling leaves of these logits, largest first.
+inline std::vector<float> reference_typical(std::span<const float> sorted, double share) {
+  double total = 0, mean = 0;
+  for (float logit : sorted) total += std::exp(double{logit} - sorted[0]);
+  for (float logit : sorted)
+    mean += std::exp(double{logit} - sorted[0]) / total * (double{logit} - sorted[0]);
+  // -log(p) - entropy is the mean logit less the logit.
+  const auto distance = [&](float logit) { return std::abs(mean - (double{logit} - sorted[0])); };
+  std::vector<float> order(sorted.begin(), sorted.end());
+  std::stable_sort(order.begin(), order.end(), [&](float a, float b) { return distance(a) < distance(b); });
+  double mass = 0;
+  size_t n = 0;
+  while (n < order.size() && mass < share * total) mass += std::exp(double{order[n++]} - sorted[0]);
+  // In the device's precision, so that what lies as far on the other side of the mean stays too.
+  const double limit = distance(order[std::max<size_t>(n, 1) - 1]) + 1e-6;
+  std::vector<float> left;
+  for (float logit : sorted) {
+    if (distance(logit) <= limit) left.push_back(logit);
+  }
+  return left;
+}
+
 // `position` is the new token's.
 inline ReferenceChoice reference_sample(std::span<const float> logits, const pumice::SamplingParams& params,
                                         uint32_t position) {
@@ -60,17 +106,21 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
   if (params.temperature <= 0 || sorted.empty()) return {argmax, {argmax}};
 
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  if (params.top_k > 0 && params.top_k < sorted.size()) {
+    const float least = sorted[params.top_k - 1];
+    std::erase_if(sorted, [&](float logit) { return logit < least; });
+  }
+  if (params.typical_p < 1) sorted = reference_typical(sorted, params.typical_p);
   const float top = sorted.front();
   float limit = sorted.back();
-  if (params.top_k > 0 && params.top_k < sorted.size()) limit = sorted[params.top_k - 1];
   if (params.top_p < 1) {
     double total = 0, mass = 0;
-    for (float logit : sorted) total += logit >= limit ? std::exp(double{logit} - top) : 0.0;
+    for (float logit : sorted) total += std::exp(double{logit} - top);
     size_t n = 0;
     do {
       mass += std::exp(double{sorted[n++]} - top);
-    } while (mass < double{params.top_p} * total && n < sorted.size() && sorted[n] >= limit);
-    limit = std::max(limit, sorted[n - 1]);
+    } while (mass < double{params.top_p} * total && n < sorted.size());
+    limit = sorted[n - 1];
   }
   if (params.min_p > 0) limit = std::max(limit, top + std::log(params.min_p));
 
@@ -78,7 +128,9 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
   double best = -INFINITY;
   for (uint32_t id = 0; id < logits.size(); ++id) {
     const float logit = reference_clean(logits[id]);
-    if (logit == -INFINITY || logit < limit) continue;
+    if (logit == -INFINITY || logit < limit || logit > top) continue;
+    if (params.typical_p < 1 && !std::binary_search(sorted.begin(), sorted.end(), logit, std::greater<>()))
+      continue;
     choice.allowed.push_back(id);
     const double score =
         (double{logit} - top) / params.temperature + reference_gumbel(params.seed, position, id);

@@ -5,136 +5,16 @@
 
 #include <doctest/doctest.h>
 
+#include "kernel/sampling_batch.h"
 #include "kernel/sampling_reference.h"
 #include "plan/lowering.h"
-#include "shaders/common/step.h"
-#include "support/gpu.h"
 
 using namespace pumice;
 
 namespace {
 
-using Quad = std::array<uint32_t, 4>;
-
-// What one step samples from; output j's logits are logits[j], its row is rows[output_rows[j]].
-struct Batch {
-  std::vector<std::vector<float>> logits;
-  std::vector<SamplingParams> params;           // for each sequence
-  std::vector<std::vector<uint32_t>> histories; // for each sequence
-  std::vector<Quad> rows;                       // token, position, sequence, first
-  std::vector<uint32_t> output_rows;
-  uint32_t capacity = 0;
-  uint32_t produced = 0;
-
-  // A sequence of its own, a row and an output for these logits.
-  void add(std::vector<float> values, const SamplingParams& parameters, std::vector<uint32_t> history = {},
-           uint32_t position = 0) {
-    const uint32_t n = static_cast<uint32_t>(rows.size());
-    logits.push_back(std::move(values));
-    params.push_back(parameters);
-    histories.push_back(std::move(history));
-    rows.push_back({0, position, n, 0});
-    output_rows.push_back(n);
-    capacity = std::max(capacity, n + 1);
-  }
-};
-
-// A batch on the device and the two launches that sample from it.
-struct Sampler {
-  Sampler(const KernelStyle& style, const Batch& batch) : capacity(batch.capacity) {
-    TestGpu& gpu = TestGpu::get();
-    const uint32_t vocabulary = static_cast<uint32_t>(batch.logits[0].size());
-    stride = (vocabulary + 31) / 32 * 32;
-    // What lies behind the last column must not be looked at, whatever it is.
-    std::vector<float> padded(batch.logits.size() * stride, 1e9f);
-    for (size_t j = 0; j < batch.logits.size(); ++j) {
-      std::copy(batch.logits[j].begin(), batch.logits[j].end(),
-                padded.begin() + static_cast<ptrdiff_t>(j * stride));
-    }
-    const uint32_t sequences = static_cast<uint32_t>(batch.params.size());
-    std::vector<SamplingSlot> slots(sequences);
-    SamplingState view(std::as_writable_bytes(std::span(slots)));
-    for (uint32_t s = 0; s < sequences; ++s) {
-      view.set_params(s, batch.params[s]);
-      view.set_tokens(s, batch.histories[s]);
-    }
-    std::vector<Quad> block(1 + 2 * capacity, Quad{77, 77, 77, 77});
-    block[0] = {static_cast<uint32_t>(batch.rows.size()), static_cast<uint32_t>(batch.output_rows.size()),
-                batch.produced, 5};
-    std::copy(batch.rows.begin(), batch.rows.end(), block.begin() + 1);
-    for (size_t j = 0; j < batch.output_rows.size(); ++j) block[1 + capacity + j][0] = batch.output_rows[j];
-
-    SampleArgs args;
-    args.logits = {gpu.upload(padded), static_cast<uint32_t>(batch.logits.size()), ROWS_OUTPUTS, vocabulary,
-                   stride};
-    args.state = state = gpu.upload(slots);
-    args.step = step = gpu.upload(block);
-    args.step_capacity = capacity;
-    args.scratch =
-        gpu.upload(std::vector<uint32_t>(sample_scratch_bytes(style, args.logits) / 4, 0xdeadbeefu));
-    logits = args.logits.buffer;
-    dispatches = pumice::sample(style, args);
-  }
-
-  void run(int times = 1) {
-    std::vector<Dispatch> all;
-    for (int i = 0; i < times; ++i) all.insert(all.end(), dispatches.begin(), dispatches.end());
-    TestGpu::get().run(all);
-  }
-  std::vector<Quad> block() const { return TestGpu::get().read<Quad>(step); }
-  std::vector<SamplingSlot> slots() const { return TestGpu::get().read<SamplingSlot>(state); }
-  std::vector<uint32_t> tokens() const {
-    const std::vector<Quad> quads = block();
-    std::vector<uint32_t> result;
-    for (uint32_t j = 0; j < quads[0][1]; ++j) result.push_back(quads[1 + j][0]);
-    return result;
-  }
-
-  uint32_t capacity, stride;
-  BufferRef logits, state, step;
-  std::array<Dispatch, 2> dispatches;
-};
-
-std::vector<uint32_t> sample_once(const KernelStyle& style, const Batch& batch) {
-  Sampler sampler(style, batch);
-  sampler.run();
-  std::vector<uint32_t> tokens = sampler.tokens();
-  TestGpu::get().clear();
-  return tokens;
-}
-
-std::vector<float> random_logits(uint32_t vocabulary, uint32_t seed, float spread = 3.0f) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0.0f, spread);
-  std::vector<float> values(vocabulary);
-  for (float& value : values) value = normal(generator);
-  return values;
-}
-
-SamplingParams drawing(uint64_t seed, float temperature = 1.0f) {
-  SamplingParams params;
-  params.temperature = temperature;
-  params.seed = seed;
-  return params;
-}
-
-// Logits that are awkward in one way each.
-std::vector<std::vector<float>> awkward_logits(uint32_t vocabulary) {
-  std::vector<std::vector<float>> all(10, random_logits(vocabulary, vocabulary));
-  for (float& v : all[1]) v = std::round(v / 3.0f); // many ties
-  for (float& v : all[2]) v = -std::abs(v) - 1.0f;
-  for (uint32_t i = 0; i < vocabulary; i += 3) all[3][i] = i % 2 ? NAN : -NAN;
-  for (uint32_t i = 1; i < vocabulary; i += 7) all[4][i] = INFINITY;
-  for (uint32_t i = 0; i < vocabulary; i += 2) all[5][i] = -INFINITY;
-  for (float& v : all[6]) v = -INFINITY;
-  for (float& v : all[7]) v = NAN;
-  for (uint32_t i = 0; i < vocabulary; ++i) all[8][i] = i % 2 ? 0.0f : -0.0f;
-  for (uint32_t i = 0; i < vocabulary; ++i) all[9][i] = i + 1 == vocabulary ? -FLT_MAX : -INFINITY;
-  return all;
-}
-
 std::vector<SamplingParams> filters() {
-  std::vector<SamplingParams> all(11, drawing(0, 0.8f));
+  std::vector<SamplingParams> all(17, drawing(0, 0.8f));
   all[1].top_k = 40;
   all[2].top_p = 0.9f;
   all[3].min_p = 0.05f;
@@ -145,6 +25,12 @@ std::vector<SamplingParams> filters() {
   all[8].top_k = 2, all[8].min_p = 1e-4f, all[8].temperature = 5.0f;
   all[9].top_p = 0.7f, all[9].min_p = 0.02f;
   all[10].top_k = 1u << 31, all[10].top_p = 0.9f, all[10].temperature = 0.3f;
+  all[11].typical_p = 0.9f;
+  all[12].top_k = 40, all[12].typical_p = 0.5f;
+  all[13].top_k = 100, all[13].typical_p = 0.3f, all[13].top_p = 0.8f, all[13].min_p = 0.1f;
+  all[14].typical_p = 0.2f, all[14].temperature = 0.05f; // the largest logits may be far from typical
+  all[15].typical_p = 0.0f;
+  all[16].typical_p = 0.95f, all[16].top_p = 0.9f, all[16].temperature = 3.0f;
   return all;
 }
 
@@ -234,11 +120,90 @@ TEST_CASE("a token in the window is penalised once") {
       for (uint32_t j = 0; j < tokens.size(); ++j) {
         CAPTURE(j);
         params = batch.params[j];
-        params.repeat_window = std::min(params.repeat_window, SAMPLING_WINDOW);
+        params.repeat_window = std::min(params.repeat_window, SAMPLING_RING);
         std::vector<float> logits = batch.logits[j];
         reference_penalise(logits, params, batch.histories[j]);
         CHECK(tokens[j] == reference_sample(logits, params, 1).token);
         CHECK(std::equal(logits.begin(), logits.end(), left.begin() + j * sampler.stride));
+      }
+      TestGpu::get().clear();
+    }
+  }
+}
+
+TEST_CASE("each time a token occurs in the window costs it the frequency penalty") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t vocabulary : {1u, 31u, 33u, 1000u, 128256u}) {
+      CAPTURE(vocabulary);
+      Batch batch;
+      for (uint32_t window : {1u, 7u, 300u, SAMPLING_RING, SAMPLING_RING + 1}) {
+        SamplingParams params;
+        params.repeat_window = window;
+        params.frequency_penalty = window % 2 ? 0.25f : -0.01f;
+        params.presence_penalty = window == 300 ? 0.0f : 1.5f;
+        params.repeat_penalty = window == 7 ? 1.3f : 1.0f;
+        std::vector<uint32_t> history(5000);
+        for (uint32_t i = 0; i < history.size(); ++i) history[i] = i * i % std::min(vocabulary + 1, 900u);
+        batch.add(random_logits(vocabulary, window), params, history);
+      }
+      Sampler sampler(style, batch);
+      sampler.run();
+      const std::vector<uint32_t> tokens = sampler.tokens();
+      const std::vector<float> left = TestGpu::get().read<float>(sampler.logits);
+      for (uint32_t j = 0; j < tokens.size(); ++j) {
+        CAPTURE(j);
+        SamplingParams params = batch.params[j];
+        params.repeat_window = std::min(params.repeat_window, SAMPLING_RING);
+        std::vector<float> logits = batch.logits[j];
+        reference_penalise(logits, params, batch.histories[j]);
+        float difference = 0;
+        for (uint32_t id = 0; id < vocabulary; ++id) {
+          difference = std::max(difference, std::abs(left[j * sampler.stride + id] - logits[id]));
+        }
+        CHECK(difference < 1e-4f);
+        CHECK(tokens[j] == reference_sample(logits, {}, 1).token);
+      }
+      TestGpu::get().clear();
+    }
+  }
+}
+
+TEST_CASE("biases are added before everything else, and minus infinity forbids") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t vocabulary : {1u, 31u, 33u, 3000u, 128256u}) {
+      CAPTURE(vocabulary);
+      Batch batch;
+      for (uint32_t count : {1u, 2u, 256u, SAMPLING_BIASES}) {
+        SamplingParams params;
+        std::vector<float> logits = random_logits(vocabulary, count);
+        // The largest are forbidden, which is to hold against infinity and NaN too; others are moved.
+        std::vector<uint32_t> order(vocabulary);
+        for (uint32_t i = 0; i < vocabulary; ++i) order[i] = i;
+        std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return logits[a] > logits[b]; });
+        logits[order[0]] = count == 2 ? NAN : INFINITY;
+        for (uint32_t i = 0; i + 1 < std::min(count, vocabulary); ++i) {
+          params.logit_biases.push_back(
+              {order[i], i < count / 2 ? -INFINITY : 0.125f * static_cast<float>(i % 7)});
+        }
+        params.logit_biases.push_back({vocabulary, 1000.0f}); // no such token
+        params.repeat_penalty = 1.5f;
+        batch.add(logits, params, {order[0], order.back()});
+      }
+      Sampler sampler(style, batch);
+      sampler.run();
+      const std::vector<uint32_t> tokens = sampler.tokens();
+      const std::vector<float> left = TestGpu::get().read<float>(sampler.logits);
+      for (uint32_t j = 0; j < tokens.size(); ++j) {
+        CAPTURE(j);
+        std::vector<float> logits = batch.logits[j];
+        reference_penalise(logits, batch.params[j], batch.histories[j]);
+        CHECK(tokens[j] == reference_sample(logits, {}, 1).token);
+        uint32_t wrong = 0;
+        for (uint32_t id = 0; id < vocabulary; ++id) {
+          const float found = left[j * sampler.stride + id];
+          wrong += !(found == logits[id] || (std::isnan(found) && std::isnan(logits[id])));
+        }
+        CHECK(wrong == 0);
       }
       TestGpu::get().clear();
     }
@@ -281,6 +246,7 @@ TEST_CASE("draws are the reference's") {
           SamplingParams wider = batch.params[j];
           wider.top_p += 1e-5f;
           wider.min_p *= 1.0f - 1e-5f;
+          if (wider.typical_p > 0.0f) wider.typical_p += 1e-5f;
           const ReferenceChoice choice = reference_sample(batch.logits[j], wider, position);
           CHECK(std::binary_search(choice.allowed.begin(), choice.allowed.end(), tokens[j]));
         }
@@ -474,7 +440,7 @@ TEST_CASE("parameters out of range are brought into it") {
   CHECK(slots[1].top_p == 1.0f);
   CHECK(slots[1].log_min_p == 0.0f);
   CHECK(std::isfinite(slots[1].inverse_repeat_penalty));
-  CHECK(slots[1].repeat_window == SAMPLING_WINDOW);
+  CHECK(slots[1].repeat_window == SAMPLING_RING);
   CHECK(slots[1].seed_low == 0x9abcdef0);
   CHECK(slots[1].seed_high == 0x12345678);
   params.temperature = 1e-30f;

@@ -3,7 +3,7 @@
 #include "support/command.h"
 
 TEST_CASE("every subcommand has help with an example") {
-  for (const char* name : {"run", "eval", "generate", "tokenize", "inspect", "devices", "bench"}) {
+  for (const char* name : {"run", "eval", "generate", "tokenize", "inspect", "devices", "bench", "perplexity"}) {
     CAPTURE(name);
     const CommandResult help = pumice_command({name, "--help"});
     CHECK(help.status == 0);

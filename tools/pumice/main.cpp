@@ -48,7 +48,7 @@ int parse_and_run(int argc, char** argv) {
              "  pumice run models/pretrained/stories-2m.gguf \"Once upon a time\"");
   const std::vector<Subcommand> subcommands = {add_run(app),      add_generate(app), add_eval(app),
                                                add_tokenize(app), add_inspect(app),  add_devices(app),
-                                               add_bench(app)};
+                                               add_bench(app), add_perplexity(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

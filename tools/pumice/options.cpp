@@ -1,6 +1,8 @@
 #include "options.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <random>
 
 #include <fmt/format.h>
@@ -22,7 +24,43 @@ CLI::Validator within(T low, T high) {
 std::string check_weights(const std::string& name) {
   const TensorTypeInfo* type = find_type_named(name);
   if (type && can_quantize(type->type)) return "";
-  return fmt::format("weights cannot be quantised to '{}': expected one of {}", name, quantizable_type_names());
+  return fmt::format("weights cannot be quantised to '{}': expected one of {}", name,
+                     quantizable_type_names());
+}
+
+// "ID=BIAS"; the bias may be inf or -inf.
+std::optional<LogitBias> parse_bias(const std::string& text) {
+  LogitBias result;
+  const char *at = text.data(), *end = at + text.size();
+  const auto [rest, error] = std::from_chars(at, end, result.token);
+  if (error != std::errc() || rest == end || *rest != '=') return std::nullopt;
+  const auto [last, bad] =
+      std::from_chars(rest + (end - rest > 1 && rest[1] == '+' ? 2 : 1), end, result.bias);
+  if (bad != std::errc() || last != end || std::isnan(result.bias)) return std::nullopt;
+  return result;
+}
+
+void add_bias_option(CLI::App& app, SamplingParams& params) {
+  const auto parse = [&params](const std::vector<std::string>& values) {
+    for (const std::string& value : values) {
+      const std::optional<LogitBias> bias = parse_bias(value);
+      if (!bias) {
+        throw CLI::ValidationError(
+            "--logit-bias",
+            fmt::format("expected a token's id and a number, such as 42=-1.5 or 42=-inf; found '{}'", value));
+      }
+      params.logit_biases.push_back(*bias);
+    }
+    if (const Status status = check_sampling(params); !status.ok()) {
+      throw CLI::ValidationError("--logit-bias", status.error().message);
+    }
+  };
+  app.add_option_function<std::vector<std::string>>(
+         "--logit-bias", parse, "Adds BIAS to a token's score; -inf forbids it. May be given again and again")
+      ->type_name("ID=BIAS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Sampling");
 }
 
 } // namespace
@@ -73,8 +111,10 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
       ->capture_default_str()
       ->group("Memory");
   app.add_option_function<std::string>(
-         "--weights", [&options](const std::string& name) { options.load.weights = find_type_named(name)->type; },
-         "Quantise the model's floating-point matrices to this type while loading: " + quantizable_type_names())
+         "--weights",
+         [&options](const std::string& name) { options.load.weights = find_type_named(name)->type; },
+         "Quantise the model's floating-point matrices to this type while loading: " +
+             quantizable_type_names())
       ->type_name("TYPE")
       ->check(CLI::Validator(check_weights, ""))
       ->group("Memory");
@@ -102,14 +142,24 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
   };
   option("--temp", params.temperature, "Temperature; 0 always takes the likeliest token", 0.0f, 1000.0f, "T");
   option("--top-k", params.top_k, "Draw from the K likeliest tokens; 0 switches it off", 0u, 1u << 30, "K");
+  option("--typical", params.typical_p,
+         "Draw from the fewest tokens with this share of the probability, those of typical information "
+         "first; 1 is off",
+         0.0f, 1.0f, "P");
   option("--top-p", params.top_p, "Draw from the fewest tokens with this share of the probability; 1 is off",
          0.0f, 1.0f, "P");
   option("--min-p", params.min_p, "Drop tokens less than P times as likely as the likeliest; 0 is off", 0.0f,
          1.0f, "P");
   option("--repeat-penalty", params.repeat_penalty, "Divides the scores of recent tokens; 1 is off", 0.01f,
          100.0f, "X");
+  option("--frequency-penalty", params.frequency_penalty,
+         "Taken off the scores of recent tokens for each time that they occur; 0 is off", -100.0f, 100.0f,
+         "X");
+  option("--presence-penalty", params.presence_penalty,
+         "Taken off the scores of recent tokens once; 0 is off", -100.0f, 100.0f, "X");
   option("--repeat-window", params.repeat_window, "How many tokens count as recent", 0u,
-         static_cast<uint32_t>(SAMPLING_WINDOW), "N");
+         static_cast<uint32_t>(SAMPLING_RING), "N");
+  add_bias_option(app, params);
   app.add_option("--seed", options.seed, "Seed of the random draws (default: random)")
       ->type_name("N")
       ->group("Sampling");

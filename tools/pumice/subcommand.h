@@ -22,5 +22,6 @@ Subcommand add_tokenize(CLI::App& app);
 Subcommand add_inspect(CLI::App& app);
 Subcommand add_devices(CLI::App& app);
 Subcommand add_bench(CLI::App& app);
+Subcommand add_perplexity(CLI::App& app);
 
 } // namespace pumice::command

@@ -1,0 +1,100 @@
+// Every filter is a limit on the logit or on its typicality: what is left to choose from is what is_left() tells.
+#ifndef PUMICE_SAMPLING_FILTERS_GLSL
+#define PUMICE_SAMPLING_FILTERS_GLSL
+#include "sampling/select.glsl"
+
+// The mass of the listed keys, and the sum of mass times logit relative to top.
+vec2 moments(uint count) {
+  vec2 sum = vec2(0.0);
+  [[dont_unroll]] for (uint first = 0u; first < count; first += AT_ONCE) {
+    [[unroll]] for (uint n = first; n < first + AT_ONCE; ++n) {
+      const float logit = value_of(scratch[keys + WIDTH * min(n, count - 1u) + me]) - top;
+      if (n < count) sum += exp(logit) * vec2(1.0, logit);
+    }
+  }
+  return reduce_sum(sum);
+}
+
+uint largest_left() {
+  const uint count = collect_keys();
+  uint largest = 0u;
+  [[dont_unroll]] for (uint first = 0u; first < count; first += AT_ONCE) {
+    [[unroll]] for (uint n = first; n < first + AT_ONCE; ++n) {
+      largest = max(largest, scratch[keys + WIDTH * min(n, count - 1u) + me]);
+    }
+  }
+  return reduce_largest(uvec2(largest, 0u)).x;
+}
+
+// Keys further below the largest than min-p allows or than the noise ranges: nothing there is ever drawn.
+uint unlikely(uint slot, uint top_key) {
+  const float reach = max(-26.0 * slots[slot].temperature, slots[slot].log_min_p);
+  return max(key_of(value_of(top_key) + reach), LEAST_KEY);
+}
+
+// Sets the limits that top-k, typical, top-p, min-p and the noise's range make, in this order; the lists of blocks are
+// made on the way. Returns the largest key left.
+uint filter_keys(uint slot, uint top_key) {
+  const uint top_k = top_k_of(slots[slot].top_k, p.vocabulary);
+  const float typical_p = slots[slot].typical_p;
+  const float top_p = slots[slot].top_p;
+  const bool top_p_first = top_k == 0u && typical_p >= 1.0;
+  // min-p comes last: before it, everything counts that shows in a sum of probabilities.
+  const float range = 26.0 * slots[slot].temperature + 40.0;
+  limit = top_p_first ? unlikely(slot, top_key) : max(key_of(top - range), LEAST_KEY);
+  float target = float(top_k);
+
+  // The blocks' maxima are enough for a first limit, which leaves few blocks. Then the filters by the logits.
+  const uint MAXIMA = 0u, TOP_K = 1u, TYPICAL = 2u, TOP_P = 3u;
+  [[dont_unroll]] for (uint stage = MAXIMA; stage <= TOP_P; ++stage) {
+    bool skip = top_p >= 1.0;
+    if (stage == MAXIMA) skip = top_k != 0u ? top_k > p.blocks : skip || !top_p_first;
+    if (stage == TOP_K) skip = top_k == 0u;
+    if (stage == TYPICAL) skip = typical_p >= 1.0;
+    if (!skip) {
+      uint count = 0u, by = stage == TOP_P ? BY_MASS : BY_COUNT, low = limit, high = top_key;
+      float mass = 0.0;
+      if (stage == MAXIMA) {
+        if (top_k == 0u) by = BY_MASS;
+        for (uint b = me; b < p.blocks; b += WIDTH) {
+          const uint largest = scratch[maxima + b];
+          scratch[keys + WIDTH * count++ + me] = largest;
+          if (by == BY_MASS && largest != 0u) mass += uintBitsToFloat(scratch[sums + b]) * exp(value_of(largest) - top);
+        }
+        if (by == BY_MASS) mass = reduce_sum(vec2(mass, 0.0)).x;
+      } else {
+        count = collect_keys();
+        if (stage == TYPICAL || (stage == TOP_P && !top_p_first)) {
+          const vec2 sum = moments(count);
+          mass = sum.x;
+          typical_center = stage == TYPICAL ? sum.y / sum.x : typical_center;
+        }
+      }
+      if (stage == TYPICAL) {
+        // What is left are the logits nearest to the mean one, where a token's information is the entropy (Meister et
+        // al. 2022, "Locally typical sampling").
+        by = BY_TYPICALITY;
+        target = typical_p * mass;
+        low = key_of(-1.0 - range);
+        high = key_of(0.0);
+      } else if (mass > 0.0) {
+        target = top_p * mass;
+        // What top-p drops weighs 1 - p together with the least that it keeps, which so cannot be just any small.
+        low = limit = max(limit, key_of(top + log(mass * (1.0 - top_p) / float(p.vocabulary)) - 0.01));
+      }
+      const uint found = find_limit(count, low, high, by, target);
+      if (stage == TYPICAL) {
+        typical_limit = found;
+        typical = true;
+        top_key = largest_left();
+      } else {
+        limit = found;
+      }
+    }
+    if (stage == MAXIMA) collect_blocks();
+  }
+  limit = max(limit, unlikely(slot, top_key));
+  return top_key;
+}
+
+#endif

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "json_output.h"
+#include "open_device.h"
+#include "options.h"
+#include "prompt.h"
+#include "session/runner.h"
+#include "session/vocabulary.h"
+#include "subcommand.h"
+#include "terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct PerplexityOptions {
+  std::string model;
+  std::string text;
+  uint32_t chunks = 0; // 0: all that the text has
+  bool json = false;
+  DeviceOptions device;
+  SizeOptions size;
+};
+
+constexpr uint32_t default_chunk = 512;
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::stringstream contents;
+  if (!stream || !(contents << stream.rdbuf())) {
+    return Error{Code::io, fmt::format("{}: it could not be read, or it is empty: expected a text", path)};
+  }
+  std::string text = contents.str();
+  PUMICE_CHECK(check_utf8(text, path));
+  // llama.cpp drops it too, and the figures are to be compared with its own.
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// A text cut into chunks of `context` tokens, each of which begins with what the tokenizer begins texts with.
+struct Chunks {
+  uint32_t context = 0;
+  uint32_t count = 0;
+  std::vector<uint32_t> tokens;
+
+  uint32_t first_scored() const { return context / 2; } // the token whose successor is scored first
+  std::span<const uint32_t> chunk(uint32_t n) const {
+    return std::span(tokens).subspan(size_t{n} * context, context);
+  }
+};
+
+Result<Chunks> cut(const PerplexityOptions& options, const Tokenizer& tokenizer, uint32_t context) {
+  PUMICE_TRY(std::string text, read_text(options.text));
+  Chunks chunks{context, 0, tokenizer.encode(text, true)};
+  if (chunks.tokens.size() < 2 * size_t{context}) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{}: it is too short: expected at least {} tokens, twice the context of {}; found {}",
+                    options.text, 2 * size_t{context}, context, chunks.tokens.size())};
+  }
+  chunks.count = static_cast<uint32_t>(chunks.tokens.size() / context);
+  if (options.chunks) chunks.count = std::min(chunks.count, options.chunks);
+  const std::vector<uint32_t> empty = tokenizer.encode("", true);
+  if (!empty.empty() && empty[0] == tokenizer.bos()) {
+    for (uint32_t n = 0; n < chunks.count; ++n) chunks.tokens[size_t{n} * context] = empty[0];
+  }
+  return chunks;
+}
+
+// The sums that a mean and its standard error are made of.
+struct Score {
+  uint64_t count = 0;
+  double sum = 0, squares = 0; // of -log of the probabilities
+
+  void add(float log_likelihood) {
+    ++count;
+    sum -= log_likelihood;
+    squares += double{log_likelihood} * log_likelihood;
+  }
+  double mean() const { return sum / static_cast<double>(count); }
+  double perplexity() const { return std::exp(mean()); }
+  // Of the perplexity, to first order; zero where there is too little to tell.
+  double error() const {
+    if (count < 2) return 0;
+    const double variance = squares / static_cast<double>(count) - mean() * mean();
+    return std::sqrt(std::max(variance, 0.0) / static_cast<double>(count - 1)) * perplexity();
+  }
+};
+
+Status score_chunk(Runner& runner, const Chunks& chunks, uint32_t n, Score& score) {
+  const std::span<const uint32_t> tokens = chunks.chunk(n);
+  for (uint32_t first = 0; first + 1 < tokens.size(); first += runner.size().chunk) {
+    const uint32_t count = std::min<uint32_t>(runner.size().chunk, chunks.context - 1 - first);
+    std::vector<StepToken> step(count);
+    uint32_t outputs = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t at = first + i;
+      const bool scored = at >= chunks.first_scored();
+      step[i] = {tokens[at], at, 0, 0, scored, tokens[at + 1]};
+      outputs += scored;
+    }
+    PUMICE_CHECK(runner.write_step(step));
+    PUMICE_TRY(uint64_t submitted, runner.submit(count));
+    PUMICE_CHECK(runner.wait(submitted));
+    PUMICE_TRY(std::vector<float> log_likelihoods, runner.read("log_likelihoods", outputs));
+    for (float each : log_likelihoods) score.add(each);
+  }
+  return {};
+}
+
+void print(const PerplexityOptions& options, const OpenedDevice& device, const Chunks& chunks,
+           const Score& score) {
+  if (!options.json) {
+    print_result(fmt::format("perplexity {:.4f} +/- {:.5f} ({} tokens scored in {} chunk{} of {})\n",
+                             score.perplexity(), score.error(), score.count, chunks.count,
+                             chunks.count == 1 ? "" : "s", chunks.context));
+    fmt::print(stderr, "{} ({})\n", device.name(), device.driver());
+    return;
+  }
+  Json json;
+  json["perplexity"] = score.perplexity();
+  json["error"] = score.error();
+  json["mean_negative_log_likelihood"] = score.mean();
+  json["tokens_scored"] = score.count;
+  json["chunks"] = chunks.count;
+  json["context"] = chunks.context;
+  add_device(json, device);
+  print_json(json);
+}
+
+Status perplexity(const PerplexityOptions& options) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
+  const DecoderShape shape = definition->shape();
+  RunnerOptions runner_options;
+  runner_options.size = session_size(options.size, shape);
+  if (!options.size.context) runner_options.size.context = std::min(default_chunk, shape.context);
+  runner_options.sampling = false;
+  runner_options.all_outputs = true;
+  runner_options.kept = {"log_likelihoods"};
+  PUMICE_TRY(Chunks chunks, cut(options, *tokenizer, runner_options.size.context));
+  PUMICE_CHECK(check_ids(chunks.tokens, shape.vocabulary, options.text));
+
+  PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device));
+  PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model, runner_options));
+  Score score;
+  ProgressBar bar("scoring");
+  for (uint32_t n = 0; n < chunks.count; ++n) {
+    if (!bar.update(n, chunks.count)) return interruption();
+    PUMICE_CHECK(score_chunk(*runner, chunks, n, score));
+  }
+  bar.erase();
+  print(options, device, chunks, score);
+  return device.save_pipelines();
+}
+
+} // namespace
+
+Subcommand add_perplexity(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("perplexity", "Tell how well a model foresees a text");
+  auto options = std::make_shared<PerplexityOptions>();
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
+  sub->add_option("FILE", options->text,
+                  "The text, UTF-8; as in llama.cpp, it is cut into chunks of --context "
+                  "tokens, and the second half of each is scored")
+      ->required();
+  sub->add_option("--chunks", options->chunks, "Most chunks to score (default: all)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1u << 30).description(""))
+      ->group("Text");
+  sub->add_flag(
+         "--json", options->json,
+         "Print one JSON object: perplexity, error, mean_negative_log_likelihood, tokens_scored, chunks, "
+         "context, device, driver")
+      ->group("Text");
+  add_size_options(*sub, options->size, "f32");
+  sub->get_option("--context")
+      ->description(fmt::format("Tokens of a chunk of text (default: {}, or the model's own if that is less)",
+                                default_chunk))
+      ->check(CLI::Range(3u, 1u << 24).description(""));
+  add_device_options(*sub, options->device);
+  sub->footer(example("pumice perplexity models/pretrained/stories-2m.gguf stories.txt --context 256"));
+  return {sub, [options] { return perplexity(*options); }};
+}
+
+} // namespace pumice::command
