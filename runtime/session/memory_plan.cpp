@@ -1,6 +1,7 @@
 #include "session/memory_plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "kernel/sampling.h"
 #include "shaders/common/step.h"
@@ -69,9 +70,11 @@ MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, 
 }
 
 std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs) {
+  std::set<uint32_t> sizes = {1, std::min(small_chunk, size.chunk), size.chunk};
+  for (uint32_t tokens = 2; tokens / 2 < size.sequences; tokens *= 2)
+    sizes.insert(std::min(tokens, size.chunk));
   std::vector<Bucket> buckets;
-  for (uint32_t tokens : {1u, std::min(small_chunk, size.chunk), size.chunk}) {
-    if (!buckets.empty() && buckets.back().tokens == tokens) continue;
+  for (uint32_t tokens : sizes) {
     buckets.push_back({tokens, all_outputs ? tokens : std::min(tokens, size.sequences)});
   }
   return buckets;

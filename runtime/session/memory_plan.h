@@ -29,7 +29,8 @@ struct MemoryPlan {
 };
 
 // The sizes of steps that a session has plans for, smallest first: one token, a short prompt's, a whole
-// chunk's. Their largest scratch and outputs are what it allocates.
+// chunk's, and powers of two for a token of each of several sequences. Their largest scratch and outputs are
+// what it allocates.
 std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs);
 
 // How one layer keeps its keys and values in a session of this size: all positions, or where its tokens see a

@@ -73,6 +73,12 @@ uint64_t Runner::device_bytes() const {
   return sum;
 }
 
+bool Runner::can_resume(uint32_t position, uint32_t written_end) const {
+  return std::ranges::all_of(memory_.caches, [&](const CacheRef& cache) {
+    return cache.layout.can_resume(position, written_end);
+  });
+}
+
 const Buffer& Runner::buffer(const BufferRef& ref) const {
   switch (ref.space) {
   case Space::step:
@@ -132,6 +138,13 @@ Status Runner::write_step(std::span<const StepToken> rows) {
                                row.position, row.sequence, memory_.size.context, memory_.size.sequences)};
     }
   }
+  const auto wanted = static_cast<uint64_t>(std::ranges::count_if(rows, &StepToken::output));
+  if (const uint32_t most = bucket_for(static_cast<uint32_t>(rows.size())).plan.bucket.outputs;
+      wanted > most) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("a step of {} tokens with {} outputs: expected at most {}", rows.size(), wanted, most)};
+  }
   PUMICE_CHECK(wait(last_submission_));
   auto* quads = reinterpret_cast<uint32_t*>(step_.mapped().data());
   uint32_t outputs = 0;
@@ -153,6 +166,7 @@ Status Runner::write_step(std::span<const StepToken> rows) {
 
 Result<uint64_t> Runner::submit(uint32_t tokens) {
   PUMICE_CHECK(prepare(tokens));
+  last_tokens_ = tokens;
   PUMICE_TRY(last_submission_, bucket_for(tokens).recording->submit());
   return last_submission_;
 }
@@ -170,9 +184,8 @@ uint32_t Runner::columns(const std::string& name) const {
 }
 
 Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows) const {
-  // The last step's bucket decides where the tensor lies; write_step left its count in the block.
-  const uint32_t tokens = reinterpret_cast<const uint32_t*>(step_.mapped().data())[0];
-  const Plan& plan = buckets_.lower_bound(tokens)->second.plan;
+  // The last step's bucket decides where the tensor lies.
+  const Plan& plan = buckets_.lower_bound(last_tokens_)->second.plan;
   PUMICE_CHECK(wait(last_submission_));
   for (const KeptTensor& kept : plan.kept) {
     if (kept.name != name) continue;

@@ -36,11 +36,18 @@ public:
 
   const Model& model() const { return *model_; }
   const SessionSize& size() const { return memory_.size; }
+  // Where the keys and values of each layer are.
+  std::span<const CacheRef> caches() const { return memory_.caches; }
+  const Buffer& cache_part(uint32_t part) const { return caches_[part]; }
+  // Whether a sequence that was written up to `written_end` can go on from `position` instead: every layer
+  // still holds what is seen from there.
+  bool can_resume(uint32_t position, uint32_t written_end) const;
 
   // Makes what steps of up to this many tokens need, so that the first one does not have to.
   Status prepare(uint32_t tokens);
   // Puts the rows of the next step in place. Waits for the steps before, since they read the block. At most
-  // size().chunk rows. Tokens must be in the vocabulary and positions in the context.
+  // size().chunk rows. Tokens must be in the vocabulary and positions in the context; at most one output for
+  // each sequence, unless all_outputs was asked for.
   Status write_step(std::span<const StepToken> rows);
   // Submits a step of `tokens` rows: those written, or those that the last step's sampling left. Returns the
   // timeline value that is reached when it is done.
@@ -82,6 +89,7 @@ private:
   std::vector<Buffer> caches_;
   Buffer step_, sampling_, scratch_, outputs_;
   uint64_t last_submission_ = 0;
+  uint32_t last_tokens_ = 1; // of the last submission
 };
 
 } // namespace pumice

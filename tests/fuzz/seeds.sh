@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures where present.
-#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,tokenizer}/seeds
+#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,state,tokenizer}/seeds
 set -euo pipefail
 corpus=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 fixtures=${PUMICE_FIXTURES:-../shared/fixtures}
-mkdir -p "$corpus"/{gguf,safetensors,config,tokenizer}/seeds
+mkdir -p "$corpus"/{gguf,safetensors,config,state,tokenizer}/seeds
 
 number() {  # BYTES VALUE, little-endian
   local i
@@ -43,6 +43,17 @@ safetensors() {  # HEADER DATA_BYTES
 safetensors '{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]}}' \
   32 >"$corpus/safetensors/seeds/two"
 safetensors '{}' 0 >"$corpus/safetensors/seeds/none"
+
+state() {  # two tokens and one layer with 16 bytes; the target makes size and checksum right
+  printf PUMICEKV; number 4 1; number 8 0
+  number 8 7; number 4 1; number 4 2; number 4 2                          # model, cache type, cached tokens, written end
+  local i; for ((i = 0; i < 9; i++)); do number 4 "$i"; done               # sampling's numbers
+  number 4 1; number 4 3; number 4 0; number 4 1; number 4 2; number 4 0; number 8 5  # a bias, a stop, log-probabilities, seed
+  number 4 2; number 4 3; number 4 4                                      # tokens
+  number 4 1; number 4 1; number 4 1; number 4 32; number 8 16            # layers
+  head -c 24 /dev/zero
+}
+state >"$corpus/state/seeds/small"
 
 cat >"$corpus/config/seeds/small.json" <<'JSON'
 {"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,8 +9,9 @@
 #include "open_device.h"
 #include "options.h"
 #include "prompt.h"
-#include "session/session.h"
+#include "session/batch.h"
 #include "session/vocabulary.h"
+#include "session_file.h"
 #include "subcommand.h"
 #include "terminal.h"
 
@@ -19,95 +21,200 @@ namespace {
 
 struct GenerateOptions {
   std::string model;
-  CLI::Option* ids = nullptr; // one of these three is given
-  CLI::Option* inputs = nullptr;
-  CLI::Option* prompt = nullptr;
+  std::vector<std::string> ids; // of these three, one is given
+  std::vector<std::string> prompts;
+  std::string inputs;
   uint32_t count = 12;
+  uint32_t sequences = 16;
+  std::vector<uint32_t> stops;
   bool ignore_end = false;
   bool json = false;
+  uint32_t log_probabilities = 0; // 0: none
+  SessionFile session;
   DeviceOptions device;
   SizeOptions size;
   SamplingOptions sampling;
 };
 
-struct PromptIds {
-  std::string source;
+// A prompt, and what came after it.
+struct Text {
+  std::string source; // for messages
+  std::vector<uint32_t> prompt;
   std::vector<uint32_t> ids;
+  std::vector<TokenLogProbabilities> log_probabilities; // of ids, where asked for
 };
 
-Result<PromptIds> ids_from_file(const std::string& path) {
-  PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path));
-  PUMICE_TRY(IdTable table, read_table(file, path, "prompt_ids"));
-  if (table.rows != 1) {
-    return Error{
-        Code::invalid_file,
-        fmt::format("{}: expected one prompt, of the shape [1, tokens]; found {}", table.source, table.rows)};
+// The mask of prompt_ids: 0 where there is padding. An attention_mask beside input_ids belongs to those.
+Result<IdTable> read_mask(const SafetensorsFile& file, const std::string& path, const IdTable& ids) {
+  const bool own = file.find("prompt_mask");
+  IdTable mask = ids;
+  std::ranges::fill(mask.values, 1);
+  if (own || (file.find("attention_mask") && !file.find("input_ids"))) {
+    PUMICE_TRY(mask, read_table(file, path, own ? "prompt_mask" : "attention_mask"));
   }
-  PromptIds prompt{table.source, {}};
-  for (int64_t id : table.values) {
+  if (mask.rows != ids.rows || mask.columns != ids.columns) {
+    return Error{Code::invalid_file,
+                 fmt::format("{}: expected the shape of prompt_ids, [{}, {}]; found [{}, {}]", mask.source,
+                             ids.rows, ids.columns, mask.rows, mask.columns)};
+  }
+  return mask;
+}
+
+Result<std::vector<Text>> texts_from_file(const std::string& path) {
+  PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path));
+  PUMICE_TRY(const IdTable table, read_table(file, path, "prompt_ids"));
+  PUMICE_TRY(const IdTable mask, read_mask(file, path, table));
+  std::vector<Text> texts(table.rows);
+  for (uint64_t i = 0; i < table.values.size(); ++i) {
+    if (!mask.values[i]) continue;
+    const int64_t id = table.values[i];
     if (id < 0 || id > UINT32_MAX) {
       return Error{Code::invalid_file,
                    fmt::format("{}: expected ids of the vocabulary; found {}", table.source, id)};
     }
-    prompt.ids.push_back(static_cast<uint32_t>(id));
+    texts[i / table.columns].prompt.push_back(static_cast<uint32_t>(id));
   }
-  return prompt;
+  for (size_t row = 0; row < texts.size(); ++row) {
+    texts[row].source = texts.size() > 1 ? fmt::format("{}: row {}", table.source, row) : table.source;
+  }
+  return texts;
 }
 
-Result<PromptIds> read_prompt(const GenerateOptions& options,
-                              const Result<std::shared_ptr<const Tokenizer>>& tokenizer) {
-  if (options.inputs->count()) return ids_from_file(options.inputs->as<std::string>());
-  PromptIds prompt;
-  if (options.ids->count()) {
-    prompt.source = "--ids";
-    PUMICE_TRY(prompt.ids, parse_ids(options.ids->as<std::string>(), prompt.source));
-    return prompt;
+// "--ids", or "--ids 2" where there are several.
+std::string numbered(const char* option, size_t index, size_t count) {
+  return count > 1 ? fmt::format("{} {}", option, index + 1) : option;
+}
+
+Result<std::vector<Text>> read_texts(const GenerateOptions& options,
+                                     const Result<std::shared_ptr<const Tokenizer>>& tokenizer) {
+  if (!options.inputs.empty()) return texts_from_file(options.inputs);
+  std::vector<Text> texts;
+  for (const std::string& ids : options.ids) {
+    Text text{numbered("--ids", texts.size(), options.ids.size()), {}, {}};
+    PUMICE_TRY(text.prompt, parse_ids(ids, text.source));
+    texts.push_back(std::move(text));
   }
-  if (!options.prompt->count()) {
+  for (const std::string& prompt : options.prompts) {
+    if (!tokenizer.ok()) return tokenizer.error();
+    Text text{numbered("--prompt", texts.size(), options.prompts.size()), {}, {}};
+    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer, prompt, text.source));
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+Status check_texts(const GenerateOptions& options, std::span<const Text> texts, uint32_t vocabulary,
+                   uint32_t context) {
+  if (texts.empty() && !options.session.exists()) {
     return Error{Code::invalid_argument, "a prompt is needed: expected one of --ids, --inputs or --prompt"};
   }
-  if (!tokenizer.ok()) return tokenizer.error();
-  prompt.source = "--prompt";
-  PUMICE_TRY(prompt.ids, encode_prompt(**tokenizer, options.prompt->as<std::string>(), prompt.source));
-  return prompt;
+  if (texts.size() > 1 && options.session.given()) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("--session keeps one conversation: expected one prompt; found {}", texts.size())};
+  }
+  for (const Text& text : texts) {
+    PUMICE_CHECK(check_ids(text.prompt, vocabulary, text.source));
+    PUMICE_CHECK(check_fits(text.prompt.size(), context, text.source));
+  }
+  return {};
 }
 
-Result<std::vector<uint32_t>> continue_prompt(Session& session, const GenerateOptions& options,
-                                              std::span<const uint32_t> prompt,
-                                              std::span<const uint32_t> ends) {
-  std::vector<uint32_t> ids;
-  {
-    ProgressBar bar("reading the prompt");
-    PUMICE_CHECK(session.prefill(prompt, options.sampling.resolved(), bar.callback()));
+// Several sequences get no more room than they can fill, since each of them takes its own.
+SessionSize batch_size(const GenerateOptions& options, std::span<const Text> texts, SessionSize size) {
+  if (texts.size() < 2) return size;
+  size_t longest = 0;
+  for (const Text& text : texts) longest = std::max(longest, text.prompt.size());
+  size.sequences = static_cast<uint32_t>(std::min<size_t>(options.sequences, texts.size()));
+  size.chunk = std::max(size.chunk, size.sequences);
+  const uint64_t needed = std::max<uint64_t>(longest + uint64_t{options.count}, size.sequences);
+  if (!options.size.context) size.context = static_cast<uint32_t>(std::min<uint64_t>(size.context, needed));
+  return size;
+}
+
+Status continue_texts(Batch& batch, const GenerateOptions& options, const SamplingParams& sampling,
+                      std::vector<Text>& texts) {
+  if (options.count == 0) return {};
+  std::map<uint32_t, Text*> by_id;
+  uint64_t total = 0, written = 0;
+  for (Text& text : texts) {
+    PUMICE_TRY(uint32_t id, batch.add({text.prompt, sampling, options.count}));
+    by_id[id] = &text;
+    total += text.prompt.size() + options.count;
   }
   ProgressBar bar("generating");
-  while (ids.size() < options.count && !session.full()) {
-    if (!bar.update(ids.size(), options.count)) return interruption();
-    PUMICE_TRY(uint32_t token, session.next());
-    if (!options.ignore_end && std::find(ends.begin(), ends.end(), token) != ends.end()) break;
-    ids.push_back(token);
+  while (batch.sequences()) {
+    uint64_t read = 0;
+    for (const auto& [id, text] : by_id) read += text->prompt.size() - batch.unread(id);
+    if (!bar.update(read + written, total)) return interruption();
+    PUMICE_TRY(const std::span<const BatchToken> tokens, batch.step());
+    for (const BatchToken& each : tokens) {
+      if (each.ending == Ending::stop) continue;
+      Text& text = *by_id[each.sequence];
+      text.ids.push_back(each.token);
+      if (options.log_probabilities) text.log_probabilities.push_back(each.log_probabilities);
+    }
+    written += tokens.size();
   }
-  return ids;
+  return {};
 }
 
-void print(const GenerateOptions& options, const OpenedDevice& device, std::span<const uint32_t> prompt,
-           const std::vector<uint32_t>& ids, const Result<std::shared_ptr<const Tokenizer>>& tokenizer) {
-  std::string text;
-  if (tokenizer.ok()) {
-    ContinuedText continued(*tokenizer, prompt);
-    for (uint32_t id : ids) text += continued.push(id);
-    text += continued.flush();
+std::string text_of(const Text& text, const Result<std::shared_ptr<const Tokenizer>>& tokenizer) {
+  if (!tokenizer.ok()) return fmt::format("{}", fmt::join(text.ids, ","));
+  std::string result;
+  ContinuedText continued(*tokenizer, text.prompt);
+  for (uint32_t id : text.ids) result += continued.push(id);
+  return result + continued.flush();
+}
+
+Json log_probability(const TokenLogProbability& each) {
+  return {{"id", each.token}, {"logprob", each.log_probability}};
+}
+
+Json log_probabilities_of(const Text& text) {
+  Json all = Json::array();
+  for (const TokenLogProbabilities& each : text.log_probabilities) {
+    Json json = log_probability(each);
+    json["top"] = Json::array();
+    for (const TokenLogProbability& top : each.top) json["top"].push_back(log_probability(top));
+    all.push_back(std::move(json));
   }
+  return all;
+}
+
+void print(const GenerateOptions& options, const OpenedDevice& device, std::span<const Text> texts,
+           const Result<std::shared_ptr<const Tokenizer>>& tokenizer) {
   if (!options.json) {
-    print_result(tokenizer.ok() ? text + "\n" : fmt::format("{}\n", fmt::join(ids, ",")));
+    for (const Text& text : texts) print_result(text_of(text, tokenizer) + "\n");
     fmt::print(stderr, "{} ({})\n", device.name(), device.driver());
     return;
   }
-  Json json;
-  json["ids"] = ids;
-  if (tokenizer.ok()) json["text"] = text;
+  Json sequences = Json::array();
+  for (const Text& text : texts) {
+    Json json;
+    json["ids"] = text.ids;
+    if (tokenizer.ok()) json["text"] = text_of(text, tokenizer);
+    if (options.log_probabilities) json["logprobs"] = log_probabilities_of(text);
+    sequences.push_back(std::move(json));
+  }
+  Json json = texts.size() == 1 ? sequences[0] : Json{{"sequences", sequences}};
   add_device(json, device);
   print_json(json);
+}
+
+// What a session file holds goes to the batch's only slot, and where there is no prompt it is that.
+Status restore(Batch& batch, const GenerateOptions& options, std::vector<Text>& texts) {
+  if (!options.session.exists()) return {};
+  PUMICE_TRY(const Conversation conversation, batch.load(options.session.path, 0));
+  if (texts.empty()) texts.push_back({options.session.path, conversation.tokens, {}});
+  return {};
+}
+
+Status save(Batch& batch, const GenerateOptions& options, const SamplingParams& sampling, const Text& text) {
+  if (!options.session.given()) return {};
+  Conversation conversation{text.prompt, sampling};
+  conversation.tokens.insert(conversation.tokens.end(), text.ids.begin(), text.ids.end());
+  return batch.save(options.session.path, 0, conversation);
 }
 
 Status generate(const GenerateOptions& options) {
@@ -115,18 +222,27 @@ Status generate(const GenerateOptions& options) {
   PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
   const Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(file);
   if (!tokenizer.ok() && tokenizer.error().code != Code::not_found) return tokenizer.error();
-  PUMICE_TRY(PromptIds prompt, read_prompt(options, tokenizer));
-  SessionOptions session_options;
-  session_options.size = session_size(options.size, definition->shape());
-  PUMICE_CHECK(check_ids(prompt.ids, definition->shape().vocabulary, prompt.source));
-  PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
+  PUMICE_TRY(std::vector<Text> texts, read_texts(options, tokenizer));
+  const SessionSize size = session_size(options.size, definition->shape());
+  PUMICE_CHECK(check_texts(options, texts, definition->shape().vocabulary, size.context));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
-  PUMICE_TRY(std::unique_ptr<Session> session, Session::create(model, session_options));
-  const std::vector<uint32_t> ends = end_tokens(model->file(), tokenizer.ok() ? tokenizer->get() : nullptr);
-  PUMICE_TRY(std::vector<uint32_t> ids, continue_prompt(*session, options, prompt.ids, ends));
-  print(options, device, prompt.ids, ids, tokenizer);
+  SessionOptions batch_options;
+  batch_options.size = batch_size(options, texts, size);
+  PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model, batch_options));
+  PUMICE_CHECK(restore(*batch, options, texts));
+
+  SamplingParams sampling = options.sampling.resolved();
+  sampling.log_probabilities = options.log_probabilities;
+  sampling.stop_tokens = options.stops;
+  if (!options.ignore_end) {
+    const auto ends = end_tokens(model->file(), tokenizer.ok() ? tokenizer->get() : nullptr);
+    sampling.stop_tokens.insert(sampling.stop_tokens.end(), ends.begin(), ends.end());
+  }
+  PUMICE_CHECK(continue_texts(*batch, options, sampling, texts));
+  print(options, device, texts, tokenizer);
+  PUMICE_CHECK(save(*batch, options, sampling, texts[0]));
   return device.save_pipelines();
 }
 
@@ -136,20 +252,50 @@ Subcommand add_generate(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("generate", "Continue token ids or a text, for programs to read");
   auto options = std::make_shared<GenerateOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
-  options->ids = sub->add_option("--ids", "The prompt as ids with commas between them")->type_name("ID,...");
-  options->inputs =
-      sub->add_option("--inputs", "A safetensors file with the prompt as 'prompt_ids'")->type_name("FILE");
-  options->prompt = sub->add_option("--prompt", "The prompt as text")->type_name("TEXT");
-  options->ids->excludes(options->inputs)->excludes(options->prompt)->group("Prompt");
-  options->inputs->excludes(options->prompt)->group("Prompt");
-  options->prompt->group("Prompt");
+  const auto repeated = [](CLI::Option* option) {
+    return option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  CLI::Option* ids =
+      repeated(
+          sub->add_option("--ids", options->ids,
+                          "A prompt as ids with commas between them; several are continued in one batch"))
+          ->type_name("ID,...")
+          ->group("Prompt");
+  CLI::Option* prompt =
+      repeated(sub->add_option("--prompt", options->prompts, "A prompt as text; or several"))
+          ->type_name("TEXT")
+          ->group("Prompt")
+          ->excludes(ids);
+  sub->add_option("--inputs", options->inputs,
+                  "A safetensors file with 'prompt_ids' [prompts, tokens], and 'prompt_mask' or "
+                  "'attention_mask' where there is padding")
+      ->type_name("FILE")
+      ->group("Prompt")
+      ->excludes(ids)
+      ->excludes(prompt);
+  sub->add_option("--sequences", options->sequences, "Most prompts to continue at a time; the others wait")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 4096u).description(""))
+      ->capture_default_str()
+      ->group("Memory");
   sub->add_option("-n,--count", options->count, "Most tokens to generate")
       ->type_name("N")
       ->capture_default_str()
       ->group("Text");
-  sub->add_flag("--ignore-eos", options->ignore_end, "Go on after tokens that end a text")->group("Text");
-  sub->add_flag("--json", options->json, "Print one JSON object: ids (the new ones), text, device, driver")
+  repeated(sub->add_option("--stop-id", options->stops, "End a text before this token"))
+      ->type_name("ID")
       ->group("Text");
+  sub->add_flag("--ignore-eos", options->ignore_end, "Go on after tokens that end a text")->group("Text");
+  sub->add_flag("--json", options->json,
+                "Print one JSON object: ids (the new ones), text, device, driver; of several prompts, "
+                "'sequences' with ids and text of each")
+      ->group("Text");
+  sub->add_option("--logprobs", options->log_probabilities,
+                  "With --json: 'logprobs', the log-probability of each new token and of the N most probable")
+      ->type_name("N")
+      ->check(CLI::Range(1u, static_cast<uint32_t>(SAMPLING_TOP)).description(""))
+      ->group("Text");
+  add_session_option(*sub, options->session);
   add_sampling_options(*sub, options->sampling, SamplingParams());
   add_size_options(*sub, options->size, "f32");
   add_device_options(*sub, options->device);

@@ -11,6 +11,7 @@
 #include "prompt.h"
 #include "session/session.h"
 #include "session/vocabulary.h"
+#include "session_file.h"
 #include "stop_strings.h"
 #include "subcommand.h"
 #include "terminal.h"
@@ -26,6 +27,7 @@ struct RunOptions {
   uint32_t count = 0;                   // 0: until the text or the context ends
   std::vector<std::string> stops;
   bool ignore_end = false;
+  SessionFile session;
   DeviceOptions device;
   SizeOptions size;
   SamplingOptions sampling;
@@ -34,7 +36,7 @@ struct RunOptions {
 struct Prompt {
   std::string source = "the prompt";
   std::string text;
-  std::vector<uint32_t> ids;
+  std::vector<uint32_t> ids; // none: the saved session goes on
 };
 
 // Whether a pipe or a file waits at standard input, rather than a terminal or /dev/null.
@@ -51,6 +53,8 @@ Result<Prompt> read_prompt(const RunOptions& options, const Tokenizer& tokenizer
   } else if (given || input_is_given()) {
     prompt.source = "standard input";
     PUMICE_TRY(prompt.text, read_standard_input());
+  } else if (options.session.exists()) {
+    return prompt;
   } else { // from nothing: the token that begins a text
     prompt.ids = tokenizer.encode("", true);
     if (prompt.ids.empty() && tokenizer.bos()) prompt.ids = {*tokenizer.bos()};
@@ -93,19 +97,28 @@ Status stream(Session& session, const RunOptions& options, std::span<const uint3
   return {};
 }
 
+// Reads the prompt, or what of it the session does not hold already.
+Status read_prompt(Session& session, const Prompt& prompt, const SamplingParams& sampling) {
+  ProgressBar bar("reading the prompt");
+  // A bar over a prompt of one step would only flicker; the callback also makes reading wait.
+  const Progress progress = prompt.ids.size() > session.size().chunk ? bar.callback() : Progress();
+  return prompt.ids.empty() ? session.prefill({}, sampling, progress)
+                            : session.set_prompt(prompt.ids, sampling, progress);
+}
+
 void print_figures(const OpenedDevice& device, const Session& session, size_t prompt_tokens,
                    const Figures& figures, uint64_t seed) {
   const auto rate = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
   const double steps = static_cast<double>(std::max<uint64_t>(session.decode_steps(), 1));
-  fmt::print(
-      stderr,
-      "\n{} ({}), seed {}\n"
-      "prompt {} tokens, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; first token after {:.3f} s, "
-      "{:.3f} s from the start; host {:.1f} µs per decode step\n",
-      device.name(), device.driver(), seed, prompt_tokens,
-      rate(static_cast<double>(prompt_tokens), figures.prefill_seconds), figures.tokens,
-      rate(figures.tokens - 1.0, figures.decode_seconds), figures.prefill_seconds,
-      figures.first_token_seconds, session.host_seconds() / steps * 1e6);
+  fmt::print(stderr,
+             "\n{} ({}), seed {}\n"
+             "prompt {} tokens{}, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; first token after "
+             "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
+             device.name(), device.driver(), seed, prompt_tokens,
+             session.reused() ? fmt::format(" ({} of them kept)", session.reused()) : "",
+             rate(static_cast<double>(prompt_tokens - session.reused()), figures.prefill_seconds),
+             figures.tokens, rate(figures.tokens - 1.0, figures.decode_seconds), figures.prefill_seconds,
+             figures.first_token_seconds, session.host_seconds() / steps * 1e6);
 }
 
 Status run(const RunOptions& options) {
@@ -116,12 +129,15 @@ Status run(const RunOptions& options) {
   PUMICE_TRY(Prompt prompt, read_prompt(options, *tokenizer));
   SessionOptions session_options;
   session_options.size = session_size(options.size, definition->shape());
-  PUMICE_CHECK(check_ids(prompt.ids, definition->shape().vocabulary, prompt.source));
+  if (!prompt.ids.empty() || !options.session.exists()) {
+    PUMICE_CHECK(check_ids(prompt.ids, definition->shape().vocabulary, prompt.source));
+  }
   PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   PUMICE_TRY(std::unique_ptr<Session> session, Session::create(model, session_options));
+  if (options.session.exists()) PUMICE_CHECK(session->load(options.session.path));
   const SamplingParams sampling = options.sampling.resolved();
   if (stdout_is_terminal()) {
     print_result("\033[2m" + prompt.text + "\033[0m");
@@ -130,17 +146,13 @@ Status run(const RunOptions& options) {
   }
 
   const Stopwatch prefill;
-  {
-    ProgressBar bar("reading the prompt");
-    // A bar over a prompt of one step would only flicker; the callback also makes prefill wait.
-    const bool worth_it = prompt.ids.size() > session_options.size.chunk;
-    PUMICE_CHECK(session->prefill(prompt.ids, sampling, worth_it ? bar.callback() : Progress()));
-  }
+  PUMICE_CHECK(read_prompt(*session, prompt, sampling));
+  const std::vector<uint32_t> said(session->tokens().begin(), session->tokens().end());
   const std::vector<uint32_t> ends = end_tokens(model->file(), tokenizer.get());
   Figures figures;
-  PUMICE_CHECK(
-      stream(*session, options, ends, ContinuedText(tokenizer, prompt.ids), program, prefill, figures));
-  print_figures(device, *session, prompt.ids.size(), figures, sampling.seed);
+  PUMICE_CHECK(stream(*session, options, ends, ContinuedText(tokenizer, said), program, prefill, figures));
+  print_figures(device, *session, said.size(), figures, sampling.seed);
+  if (options.session.given()) PUMICE_CHECK(session->save(options.session.path));
   PUMICE_CHECK(device.save_pipelines());
   if (interrupted()) return interruption();
   return {};
@@ -165,6 +177,7 @@ Subcommand add_run(CLI::App& app) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Text");
   sub->add_flag("--ignore-eos", options->ignore_end, "Go on after tokens that end a text")->group("Text");
+  add_session_option(*sub, options->session);
   SamplingParams defaults;
   defaults.temperature = 0.8f;
   defaults.top_k = 40;

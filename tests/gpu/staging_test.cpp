@@ -1,0 +1,92 @@
+// A device whose own memory the host cannot reach: the real one, saying so.
+#include <doctest/doctest.h>
+
+#include "session/session.h"
+#include "support/temporary_folder.h"
+
+using namespace pumice;
+
+namespace {
+
+VulkanTable real;
+
+// Memory type 0 is the device's, type 1 the host's; both stand for the real type 0.
+VKAPI_ATTR void VKAPI_CALL split_memory(VkPhysicalDevice, VkPhysicalDeviceMemoryProperties2* properties) {
+  VkPhysicalDeviceMemoryProperties& memory = properties->memoryProperties;
+  memory = {};
+  memory.memoryTypeCount = 2;
+  memory.memoryTypes[0] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
+  memory.memoryTypes[1] = {VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, 1};
+  memory.memoryHeapCount = 2;
+  memory.memoryHeaps[0] = {uint64_t{1} << 32, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
+  memory.memoryHeaps[1] = {uint64_t{1} << 32, 0};
+}
+VKAPI_ATTR void VKAPI_CALL either_type(VkDevice device, VkBuffer buffer, VkMemoryRequirements* requirements) {
+  real.vkGetBufferMemoryRequirements(device, buffer, requirements);
+  requirements->memoryTypeBits = 3;
+}
+VKAPI_ATTR VkResult VKAPI_CALL allocate_real(VkDevice device, const VkMemoryAllocateInfo* info,
+                                             const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
+  VkMemoryAllocateInfo first = *info;
+  first.memoryTypeIndex = 0;
+  return real.vkAllocateMemory(device, &first, callbacks, memory);
+}
+
+template <class T>
+T require(Result<T> result) {
+  if (!result.ok()) FAIL(result.error().text());
+  return *std::move(result);
+}
+
+const std::filesystem::path shipped =
+    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
+
+std::shared_ptr<const Model> model_on(const InstanceOptions& options) {
+  const auto instance = require(Instance::create(options));
+  const Capabilities chosen = require(instance->choose(""));
+  return require(Model::load(shipped, require(open_device(instance, chosen, {}))));
+}
+
+std::unique_ptr<Session> session_of(const std::shared_ptr<const Model>& model) {
+  SessionOptions options;
+  options.size.context = 64;
+  return require(Session::create(model, options));
+}
+
+std::vector<uint32_t> take(Session& session, size_t count) {
+  std::vector<uint32_t> tokens;
+  while (tokens.size() < count) tokens.push_back(require(session.next()));
+  return tokens;
+}
+
+} // namespace
+
+TEST_CASE(
+    "where the host cannot reach the device's memory, weights and saved sessions are copied there and back") {
+  const auto plain_model = model_on({});
+  real = plain_model->context().device->table();
+  InstanceOptions options;
+  options.table.vkGetPhysicalDeviceMemoryProperties2 = split_memory;
+  options.table.vkGetBufferMemoryRequirements = either_type;
+  options.table.vkAllocateMemory = allocate_real;
+  const auto split_model = model_on(options);
+
+  const auto plain = session_of(plain_model), split = session_of(split_model);
+  CHECK(split->runner().cache_part(0).mapped().empty());
+  CHECK(!plain->runner().cache_part(0).mapped().empty());
+  const std::vector<uint32_t> prompt = {1, 300, 400, 500, 600, 700, 800, 900, 1000};
+  REQUIRE(plain->prefill(prompt, {}).ok());
+  REQUIRE(split->prefill(prompt, {}).ok());
+  CHECK(take(*plain, 12) == take(*split, 12));
+  const TemporaryFolder folder;
+  REQUIRE(plain->save(folder.path() / "plain").ok());
+  REQUIRE(split->save(folder.path() / "split").ok());
+  const std::vector<uint32_t> after = take(*plain, 20);
+  for (const auto& [model, name] : {std::pair(plain_model, "split"), std::pair(split_model, "plain")}) {
+    const auto session = session_of(model);
+    REQUIRE(session->load(folder.path() / name).ok());
+    CHECK(take(*session, 20) == after);
+    REQUIRE(session->prefill({}, {}).ok());
+    CHECK(session->reused() > prompt.size());
+  }
+}

@@ -1,0 +1,280 @@
+// Sequences that share their steps, against each of them alone.
+#include "session/batch.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "support/messages.h"
+#include "support/model.h"
+
+using namespace pumice;
+
+namespace {
+
+std::shared_ptr<const Model> model() {
+  static const auto loaded =
+      load_model(std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf");
+  return loaded;
+}
+
+SessionOptions options_for(uint32_t sequences, uint32_t chunk = 16, uint32_t ahead = 2) {
+  SessionOptions options;
+  options.size.context = 200;
+  options.size.chunk = chunk;
+  options.size.sequences = sequences;
+  options.steps_ahead = ahead;
+  return options;
+}
+
+std::unique_ptr<Batch> make_batch(const SessionOptions& options) {
+  auto batch = Batch::create(model(), options);
+  if (!batch.ok()) FAIL(batch.error().text());
+  return *std::move(batch);
+}
+
+uint32_t add(Batch& batch, const SequenceRequest& request) {
+  const auto id = batch.add(request);
+  if (!id.ok()) FAIL(id.error().text());
+  return *id;
+}
+
+struct Text {
+  std::vector<uint32_t> tokens;
+  std::vector<float> log_probabilities; // the token's, then the top ones', of one after the other
+  Ending ending = Ending::none;
+  bool operator==(const Text&) const = default;
+};
+using Texts = std::map<uint32_t, Text>;
+
+void step(Batch& batch, Texts& texts) {
+  const auto results = batch.step();
+  if (!results.ok()) FAIL(results.error().text());
+  for (const BatchToken& result : *results) {
+    Text& text = texts[result.sequence];
+    CHECK(text.ending == Ending::none); // nothing comes after the last one
+    text.tokens.push_back(result.token);
+    text.ending = result.ending;
+    if (result.log_probabilities.top.empty()) continue;
+    CHECK(result.log_probabilities.token == result.token);
+    text.log_probabilities.push_back(result.log_probabilities.log_probability);
+    for (const TokenLogProbability& each : result.log_probabilities.top) {
+      text.log_probabilities.push_back(each.log_probability);
+    }
+  }
+}
+
+void finish(Batch& batch, Texts& texts) {
+  while (batch.sequences()) step(batch, texts);
+}
+
+Text alone(const SequenceRequest& request) {
+  auto batch = make_batch(options_for(1, 128, 0));
+  const uint32_t id = add(*batch, request);
+  Texts texts;
+  finish(*batch, texts);
+  return texts[id];
+}
+
+std::vector<uint32_t> some_prompt(uint32_t count, uint32_t seed) {
+  std::vector<uint32_t> tokens(count);
+  for (uint32_t i = 0; i < count; ++i) tokens[i] = (seed * 7919 + i * 131 + i * i * 17) % 2000 + 3;
+  return tokens;
+}
+
+// Different lengths, samplings and ends.
+std::vector<SequenceRequest> some_requests() {
+  SamplingParams warm;
+  warm.temperature = 1;
+  warm.log_probabilities = 3;
+  warm.seed = 3;
+  SamplingParams filtered = warm;
+  filtered.top_k = 20;
+  filtered.top_p = 0.9f;
+  filtered.seed = 4;
+  SamplingParams penalised;
+  penalised.repeat_penalty = 1.3f;
+  std::vector<SequenceRequest> requests = {{some_prompt(5, 1), {}, 30},
+                                           {some_prompt(70, 2), warm, 11},
+                                           {some_prompt(1, 3), filtered, 40},
+                                           {some_prompt(190, 4), penalised, 100},
+                                           {some_prompt(33, 5), warm, 1}};
+  // One stops at a token that it is known to say.
+  requests[0].sampling.stop_tokens = {5, alone(requests[0]).tokens[17]};
+  return requests;
+}
+
+} // namespace
+
+TEST_CASE("each sequence of a batch says what it says alone") {
+  const std::vector<SequenceRequest> requests = some_requests();
+  std::vector<Text> expected;
+  for (const SequenceRequest& request : requests) expected.push_back(alone(request));
+  CHECK(expected[0].ending == Ending::stop);
+  CHECK(expected[0].tokens.size() <= 18);
+  CHECK(expected[0].tokens.back() == requests[0].sampling.stop_tokens[1]);
+  CHECK(expected[1].ending == Ending::length);
+  CHECK(expected[1].tokens.size() == 11);
+  CHECK(expected[1].log_probabilities.size() == 11 * 4);
+  CHECK(expected[3].ending == Ending::context);
+  CHECK(expected[3].tokens.size() == 10);
+  CHECK(expected[4].tokens.size() == 1);
+  // Fewer slots than sequences too: the others wait.
+  for (uint32_t slots : {5u, 2u, 1u}) {
+    for (uint32_t chunk : {7u, 64u}) {
+      for (uint32_t ahead : {0u, 3u}) {
+        CAPTURE(slots);
+        CAPTURE(chunk);
+        CAPTURE(ahead);
+        auto batch = make_batch(options_for(slots, chunk, ahead));
+        std::vector<uint32_t> ids;
+        for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
+        CHECK(batch->sequences() == 5);
+        Texts texts;
+        finish(*batch, texts);
+        for (size_t i = 0; i < ids.size(); ++i) {
+          CAPTURE(i);
+          CHECK(texts[ids[i]] == expected[i]);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("sequences that come and go do not disturb the others") {
+  std::vector<SequenceRequest> requests = some_requests();
+  requests[0].sampling.stop_tokens = {};
+  auto batch = make_batch(options_for(3));
+  Texts texts;
+  const auto steps = [&](int count) {
+    for (int i = 0; i < count; ++i) step(*batch, texts);
+  };
+  std::vector<uint32_t> ids;
+  ids.push_back(add(*batch, requests[0]));
+  steps(6);
+  ids.push_back(add(*batch, requests[1])); // five steps of prompt beside the first one's tokens
+  steps(5);
+  REQUIRE(batch->drop(ids[0]).ok());
+  REQUIRE(batch->drop(ids[0]).ok()); // it is gone already
+  ids.push_back(add(*batch, requests[2]));
+  ids.push_back(add(*batch, requests[3])); // dropped while its prompt is being read
+  steps(4);
+  REQUIRE(batch->drop(ids[3]).ok());
+  ids.push_back(add(*batch, requests[4]));
+  const uint32_t never = add(*batch, requests[4]); // dropped before it got anywhere
+  REQUIRE(batch->drop(never).ok());
+  finish(*batch, texts);
+  CHECK(texts.count(never) == 0);
+  CHECK(texts.count(ids[3]) == 0);
+  const Text first = alone(requests[0]);
+  const std::vector<uint32_t>& cut = texts[ids[0]].tokens;
+  CHECK(cut.size() >= 6);
+  CHECK(cut.size() < first.tokens.size());
+  CHECK(std::equal(cut.begin(), cut.end(), first.tokens.begin()));
+  for (size_t i : {1, 2, 4}) {
+    CAPTURE(i);
+    CHECK(texts[ids[i]] == alone(requests[i]));
+  }
+  const auto idle = batch->step();
+  REQUIRE(idle.ok());
+  CHECK(idle->empty());
+}
+
+TEST_CASE("the logits of a batch are those of each sequence alone, to the bit") {
+  const auto run = [](uint32_t sequences, const std::vector<std::vector<StepToken>>& steps) {
+    RunnerOptions options;
+    options.size = options_for(sequences, 40).size;
+    options.sampling = false;
+    options.all_outputs = true;
+    options.kept = {"logits"};
+    auto runner = Runner::create(model(), options);
+    if (!runner.ok()) FAIL(runner.error().text());
+    std::map<std::pair<uint32_t, uint32_t>, std::vector<float>> logits; // by sequence and position
+    for (const std::vector<StepToken>& rows : steps) {
+      const uint32_t count = static_cast<uint32_t>(rows.size());
+      REQUIRE((*runner)->write_step(rows).ok());
+      REQUIRE((*runner)->submit(count).ok());
+      const auto values = (*runner)->read("logits", count);
+      REQUIRE(values.ok());
+      const ptrdiff_t width = (*runner)->columns("logits");
+      for (uint32_t i = 0; i < count; ++i) {
+        logits[{rows[i].sequence, rows[i].position}] = {values->begin() + i * width,
+                                                        values->begin() + (i + 1) * width};
+      }
+    }
+    return logits;
+  };
+  const auto row = [](uint32_t sequence, uint32_t position) {
+    return StepToken{some_prompt(40, sequence)[position], position, sequence, 0, true};
+  };
+  // Three sequences at different places: prompts, single tokens and both, in one order and another.
+  std::vector<std::vector<StepToken>> together(4);
+  for (uint32_t i = 0; i < 9; ++i) together[0].push_back(row(0, i));
+  for (uint32_t i = 0; i < 20; ++i) together[0].push_back(row(2, i));
+  together[1] = {row(2, 20), row(0, 9)};
+  for (uint32_t i = 0; i < 17; ++i) together[1].push_back(row(1, i));
+  together[2] = {row(0, 10), row(1, 17), row(2, 21)};
+  together[3] = {row(1, 18), row(2, 22)};
+  const auto batched = run(3, together);
+  for (uint32_t sequence = 0; sequence < 3; ++sequence) {
+    std::vector<std::vector<StepToken>> single;
+    for (const auto& [place, values] : batched) {
+      if (place.first != sequence) continue;
+      single.push_back({row(sequence, place.second)});
+      single.back()[0].sequence = 0;
+    }
+    for (const auto& [place, values] : run(1, single)) {
+      CAPTURE(sequence);
+      CAPTURE(place.second);
+      CHECK(values == batched.at({sequence, place.second}));
+    }
+  }
+}
+
+TEST_CASE("a slot's next prompt does not compute again what it has in common with the last") {
+  auto batch = make_batch(options_for(2));
+  SequenceRequest first{some_prompt(50, 1), {}, 20}, other{some_prompt(50, 2), {}, 20};
+  Texts texts;
+  add(*batch, other);
+  add(*batch, first);
+  finish(*batch, texts);
+  // Each goes on in the slot where its beginning is.
+  SequenceRequest longer = first;
+  longer.prompt.resize(41);
+  longer.prompt.insert(longer.prompt.end(), {7, 8, 9});
+  SequenceRequest again = other;
+  const uint32_t a = add(*batch, longer), b = add(*batch, again);
+  step(*batch, texts);
+  CHECK(batch->reused(a) == 41);
+  CHECK(batch->reused(b) == 49); // a token has to run for its logits
+  finish(*batch, texts);
+  CHECK(texts[a] == alone(longer));
+  CHECK(texts[b] == alone(again));
+  CHECK(batch->reused(a) == 0); // it has ended
+}
+
+TEST_CASE("what a batch refuses, and that it goes on afterwards") {
+  CHECK(says(Batch::create(model(), options_for(9, 8)), {"9 sequences", "8 tokens"}) == "");
+  CHECK(says(Batch::create(model(), options_for(0)), {"0 sequences"}) == "");
+  auto batch = make_batch(options_for(2));
+  CHECK(says(batch->add({{}, {}, 5}), {"prompt is empty"}) == "");
+  CHECK(says(batch->add({{1, 2}, {}, 0}), {"max_tokens", "at least 1"}) == "");
+  CHECK(says(batch->add({{1, 4000}, {}, 5}), {"token 4000", "vocabulary of 2048"}) == "");
+  CHECK(says(batch->add({some_prompt(200, 1), {}, 5}), {"200 tokens", "context of 200"}) == "");
+  CHECK(batch->sequences() == 0);
+  const SequenceRequest good{some_prompt(4, 1), {}, 6};
+  const uint32_t id = add(*batch, good);
+  Texts texts;
+  finish(*batch, texts);
+  CHECK(texts[id] == alone(good));
+}
+
+TEST_CASE("a step's outputs are bounded by its sequences") {
+  RunnerOptions options;
+  options.size = options_for(2).size;
+  auto runner = Runner::create(model(), options);
+  REQUIRE(runner.ok());
+  const std::vector<StepToken> rows = {{5, 0, 0, 0, true}, {6, 0, 1, 0, true}, {7, 1, 1, 0, true}};
+  CHECK(says((*runner)->write_step(rows), {"3 outputs", "at most 2"}) == "");
+}
