@@ -10,25 +10,28 @@
 
 namespace pumice {
 
-// One tensor of the GGUF twin of a model: (weights + offset) * scale, under llama.cpp's name and in its
-// layout.
+// One tensor of a model's GGUF twin, made of tensors of the file that is converted.
 struct GgufTensor {
   std::string name;
   std::vector<uint64_t> shape;   // outermost first
   std::vector<WeightView> parts; // stacked along the first dimension
-  // Not 0: the rows are those of so many heads, and of each head's first rotary_dim (0: all) row 2i comes
-  // from i and row 2i + 1 from i + half of them.
+  // Above 0: the rows are so many heads, and each head's go from half-split rotary pairs to neighbouring
+  // ones, as llama.cpp wants them of "llama": row 2i is row i, row 2i + 1 is row i + rotary_dim / 2.
   uint32_t rotary_heads = 0;
-  uint32_t rotary_dim = 0;
+  uint32_t rotary_dim = 0; // the first rows of a head, which turn; 0: all of them
+  // Every element becomes (element + offset) * scale: Gemma's norms are 1 + weight, and where GGUF has no key
+  // for how scores are scaled, the queries' weights take it.
   float offset = 0;
   float scale = 1;
-  std::vector<float> values; // instead of parts: numbers that are in no tensor, such as rope_freqs
+  std::vector<float> values; // in place of parts: numbers that are in no tensor, such as rope_freqs
 };
 
-// A model as llama.cpp's GGUF has it, but for the vocabulary.
+// A model as llama.cpp names and lays it out.
 struct GgufModel {
-  std::string architecture;
-  nlohmann::json metadata; // keys as the file has them: "llama.block_count"
+  std::string architecture; // general.architecture
+  // Every key but the vocabulary's and those that say how the file was made: "llama.block_count": 12. Whole
+  // numbers are written as u32 (i32 below zero), others as f32, so 10000.0 is not the same as 10000.
+  nlohmann::json metadata = nlohmann::json::object();
   std::vector<GgufTensor> tensors;
 };
 

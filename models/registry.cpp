@@ -37,6 +37,12 @@ std::span<const Architecture> architectures() {
   return table;
 }
 
+Result<GgufModel> Definition::gguf(const ModelFile& file) const {
+  return Error{Code::unsupported,
+               fmt::format("{}: a GGUF file cannot be made of models of the architecture '{}'", file.path(),
+                           file.architecture())};
+}
+
 Result<std::unique_ptr<Definition>> open_definition(const ModelFile& file) {
   const bool gguf = file.format() == ModelFile::Format::gguf;
   const std::string wanted = file.architecture();

@@ -271,7 +271,11 @@ void DecoderBuilder::finish(TensorId x, const TensorName& head, bool bias, float
   prefix("", "");
   x = select_rows(graph(), "output_rows", x);
   WeightView matrix = embedding_table_;
-  if (!config_.tied_head) matrix = tensor(head, ".weight", config_.vocabulary, config_.hidden, "head");
+  if (!config_.tied_head) {
+    matrix = tensor(head, ".weight", config_.vocabulary, config_.hidden, "head");
+  } else if (config_.gguf_needs_head) {
+    twin(head, ".weight", {config_.vocabulary, config_.hidden}, {matrix});
+  }
   std::optional<WeightView> added;
   if (bias) added = tensor(head, ".bias", config_.vocabulary, 0, "head");
   x = project(x, "logits", matrix, added ? &*added : nullptr, "head");

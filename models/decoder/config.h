@@ -26,6 +26,7 @@ struct DecoderConfig {
   bool tied_head = false; // the embedding table is the head's weight too
   RotaryConfig rotary;
   bool neighbouring_in_gguf = false; // GGUF has the rows of queries and keys so that neighbours turn together
+  bool gguf_needs_head = false;      // GGUF repeats a tied head
   float gguf_query_scale = 1; // what GGUF's query weights are multiplied by, for a score scale it cannot say
   std::string root;           // what Hugging Face's tensor names begin with, before "model."
   std::vector<uint32_t> windows; // by layer: positions that a token sees, its own included; 0: all

@@ -81,6 +81,9 @@ Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
   };
   add_gguf_rotary(config_, metadata, model.tensors);
   metadata.update(gguf_metadata());
+  if (!metadata.contains("attention.layer_norm_epsilon")) {
+    metadata["attention.layer_norm_rms_epsilon"] = config_.norm_eps;
+  }
   for (const auto& [key, value] : metadata.items()) model.metadata[prefix + key] = value;
   return model;
 }

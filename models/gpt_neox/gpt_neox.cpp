@@ -96,6 +96,7 @@ Result<std::unique_ptr<Definition>> open_gpt_neox(const ModelFile& file) {
   names.default_activation = Activation::gelu;
   names.default_rotary_share = 0.25f;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
+  config.gguf_needs_head = true;
   if (config.hidden != config.heads * config.head_dim || config.kv_heads != config.heads) {
     return settings.error(names.heads, fmt::format("expected a divisor of the {} columns; found {}",
                                                    config.hidden, config.heads));

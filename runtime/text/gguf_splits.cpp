@@ -1,5 +1,7 @@
 #include "text/gguf_splits.h"
 
+#include <algorithm>
+
 #include "text/pre_tokenizer.h"
 
 namespace pumice::text {
@@ -93,6 +95,13 @@ constexpr GgufSplit kSplits[] = {
 const GgufSplit* find_gguf_split(std::string_view name) {
   for (const GgufSplit& split : kSplits) {
     if (split.name == name) return &split;
+  }
+  return nullptr;
+}
+
+const GgufSplit* find_gguf_split(std::span<const std::string> patterns, bool ignore_merges) {
+  for (const GgufSplit& split : kSplits) {
+    if (split.ignore_merges == ignore_merges && std::ranges::equal(split.patterns, patterns)) return &split;
   }
   return nullptr;
 }

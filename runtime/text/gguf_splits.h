@@ -14,6 +14,8 @@ struct GgufSplit {
 };
 
 const GgufSplit* find_gguf_split(std::string_view name); // null if there is none
-std::string known_gguf_splits();                         // for error messages
+// The first that cuts by just these patterns.
+const GgufSplit* find_gguf_split(std::span<const std::string> patterns, bool ignore_merges);
+std::string known_gguf_splits(); // for error messages
 
 } // namespace pumice::text

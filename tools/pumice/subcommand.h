@@ -23,5 +23,6 @@ Subcommand add_inspect(CLI::App& app);
 Subcommand add_devices(CLI::App& app);
 Subcommand add_bench(CLI::App& app);
 Subcommand add_perplexity(CLI::App& app);
+Subcommand add_convert(CLI::App& app);
 
 } // namespace pumice::command

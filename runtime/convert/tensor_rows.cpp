@@ -1,0 +1,119 @@
+#include "convert/tensor_rows.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "io/quantize.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr uint64_t elements_at_once = uint64_t{1} << 22; // that are quantised before they are written
+constexpr uint64_t elements_of_tile = uint64_t{1} << 16; // that one thread has as floats
+
+void read_view_row(const WeightView& view, uint64_t row, float* out) {
+  const uint64_t stride = view.tensor_row_bytes();
+  const std::byte* data = view.tensor->data.data();
+  if (!view.transposed) {
+    decode_row(view.type(), data + view.source_row(row) * stride, {out, view.columns});
+    return;
+  }
+  data += view.source_row(row) * info(view.type()).block_bytes;
+  for (uint64_t column = 0; column < view.columns; ++column) {
+    decode_row(view.type(), data + column * stride, {out + column, 1});
+  }
+}
+
+// Calls work(first, count) from several threads, each with rows of its own.
+void share(uint64_t rows, uint64_t threads, auto&& work) {
+  const uint64_t each = (rows + threads - 1) / threads;
+  std::vector<std::jthread> others;
+  for (uint64_t first = each; first < rows; first += each) {
+    others.emplace_back([&work, first, count = std::min(each, rows - first)] { work(first, count); });
+  }
+  work(0, std::min(each, rows));
+}
+
+} // namespace
+
+Result<TensorRows> TensorRows::of(const GgufTensor& tensor) {
+  TensorRows rows(tensor);
+  uint64_t elements = 1;
+  for (uint64_t size : tensor.shape) elements *= size;
+  uint64_t found = tensor.values.size();
+  bool fits = true;
+  rows.columns_ = tensor.values.empty() ? 0 : found;
+  rows.rows_ = tensor.values.empty() ? 0 : 1;
+  for (const WeightView& part : tensor.parts) {
+    if (rows.columns_ == 0) rows.columns_ = part.columns;
+    fits = fits && part.columns == rows.columns_;
+    rows.rows_ += part.rows;
+    found += part.rows * part.columns;
+  }
+  if (tensor.shape.size() > 1 && tensor.values.empty()) fits = fits && rows.columns_ == tensor.shape.back();
+  if (tensor.rotary_heads > 0) {
+    const uint64_t head = rows.rows_ / tensor.rotary_heads;
+    fits = fits && rows.rows_ % tensor.rotary_heads == 0 && tensor.rotary_dim <= head &&
+           (tensor.rotary_dim ? tensor.rotary_dim : head) % 2 == 0;
+  }
+  if (fits && found == elements && found > 0) return rows;
+  return Error{
+      Code::invalid_file,
+      fmt::format("tensor '{}': expected parts that make the shape {} in {} heads, found {} elements in rows "
+                  "of {}",
+                  tensor.name, shape_text(tensor.shape), tensor.rotary_heads, found, rows.columns_)};
+}
+
+uint64_t TensorRows::source_row(uint64_t row) const {
+  if (tensor_->rotary_heads == 0) return row;
+  const uint64_t head = rows_ / tensor_->rotary_heads;
+  const uint64_t turning = tensor_->rotary_dim ? tensor_->rotary_dim : head;
+  const uint64_t of_head = row % head;
+  if (of_head >= turning) return row;
+  return row - of_head + of_head / 2 + (of_head % 2 ? turning / 2 : 0);
+}
+
+void TensorRows::read(uint64_t first, uint64_t count, float* out) const {
+  if (!tensor_->values.empty()) {
+    std::copy(tensor_->values.begin(), tensor_->values.end(), out);
+  }
+  for (uint64_t i = 0; i < count && tensor_->values.empty(); ++i) {
+    uint64_t row = source_row(first + i);
+    auto part = tensor_->parts.begin();
+    for (; row >= part->rows; ++part) row -= part->rows;
+    read_view_row(*part, row, out + i * columns_);
+  }
+  if (tensor_->offset == 0 && tensor_->scale == 1) return;
+  for (uint64_t i = 0; i < count * columns_; ++i) out[i] = (out[i] + tensor_->offset) * tensor_->scale;
+}
+
+Status write_rows(const TensorRows& rows, TensorType type, GgufWriter& writer, const Progress& progress,
+                  uint64_t& done, uint64_t total) {
+  const uint64_t columns = rows.columns();
+  const uint64_t bytes_of_row = row_bytes(type, columns);
+  const uint64_t at_once = std::min(rows.rows(), std::max<uint64_t>(1, elements_at_once / columns));
+  const uint64_t tile = std::max<uint64_t>(1, elements_of_tile / columns);
+  const uint64_t threads =
+      at_once * columns <= elements_of_tile ? 1 : std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::byte> bytes(at_once * bytes_of_row);
+  for (uint64_t first = 0; first < rows.rows(); first += at_once) {
+    const uint64_t count = std::min(at_once, rows.rows() - first);
+    share(count, threads, [&](uint64_t begin, uint64_t size) {
+      std::vector<float> floats(std::min(tile, size) * columns);
+      for (uint64_t row = 0; row < size; row += tile) {
+        const uint64_t some = std::min(tile, size - row);
+        rows.read(first + begin + row, some, floats.data());
+        quantize_row(type, {floats.data(), some * columns}, bytes.data() + (begin + row) * bytes_of_row);
+      }
+    });
+    PUMICE_CHECK(writer.write(std::span(bytes).first(count * bytes_of_row)));
+    done += count * bytes_of_row;
+    if (progress && !progress(done, total)) return Error{Code::cancelled, "stopped"};
+  }
+  return {};
+}
+
+} // namespace pumice

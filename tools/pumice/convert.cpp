@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include "convert/conversion.h"
+#include "options.h"
+#include "subcommand.h"
+#include "terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct ConvertOptions {
+  std::string model;
+  std::string out;
+  std::string type = "F16";
+  bool no_vocabulary = false;
+};
+
+// A model is read while its twin is written, and is not to be lost to it.
+Status check_target(const ConvertOptions& options) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options.out, ignored))
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: expected the name of a file to write, found a folder", options.out)};
+  for (const auto& entry : std::filesystem::directory_iterator(options.model, ignored)) {
+    // A GGUF file in the folder is a twin that was written before.
+    if (entry.path().extension() != ".gguf" &&
+        std::filesystem::equivalent(entry.path(), options.out, ignored))
+      return Error{Code::invalid_argument,
+                   fmt::format("{}: it is one of the files of the model that is converted", options.out)};
+  }
+  return {};
+}
+
+std::string size_text(uint64_t bytes) {
+  const double megabytes = static_cast<double>(bytes) / 1e6;
+  return megabytes < 1000 ? fmt::format("{:.1f} MB", megabytes) : fmt::format("{:.2f} GB", megabytes / 1000);
+}
+
+Status convert(const ConvertOptions& options) {
+  ConversionOptions conversion_options{.vocabulary = !options.no_vocabulary};
+  Result<TensorType> type = conversion_type(options.type);
+  if (!type.ok()) return Error{Code::invalid_argument, fmt::format("--type: {}", type.error().message)};
+  conversion_options.type = *type;
+  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  if (file.format() == ModelFile::Format::gguf) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: it is a GGUF file already; convert expects a Hugging Face folder", file.path())};
+  }
+  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  if (!file.has_weights()) {
+    return Error{
+        Code::not_found,
+        fmt::format("{}: there are no weights here: expected a folder with model.safetensors", file.path())};
+  }
+  PUMICE_CHECK(check_target(options));
+  ProgressBar bar("converting");
+  Result<Conversion> conversion =
+      convert_to_gguf(file, *definition, options.out, conversion_options, bar.callback());
+  bar.erase();
+  if (!conversion.ok()) {
+    Error error = std::move(conversion).error();
+    if (error.code == Code::unsupported && error.message.starts_with(path_text(file.tokenizer_path())) &&
+        conversion_options.vocabulary)
+      error.reasons.push_back("--no-vocabulary writes the model without it");
+    return error;
+  }
+  for (const std::string& note : conversion->notes) print_note(note);
+  print_result(
+      fmt::format("{}: {} tensors, {}\n", options.out, conversion->tensors, size_text(conversion->bytes)));
+  return {};
+}
+
+} // namespace
+
+Subcommand add_convert(CLI::App& app) {
+  CLI::App* sub =
+      app.add_subcommand("convert", "Write a Hugging Face model as a GGUF file, for llama.cpp too");
+  auto options = std::make_shared<ConvertOptions>();
+  sub->add_option("MODEL_DIR", options->model, "A Hugging Face folder: config.json, weights, tokenizer.json")
+      ->required();
+  sub->add_option("OUT", options->out, "The GGUF file to write")->required();
+  sub->add_option("--type", options->type, fmt::format("Of the matrices: {}", conversion_types()))
+      ->type_name("TYPE")
+      ->capture_default_str();
+  sub->add_flag("--no-vocabulary", options->no_vocabulary,
+                "Leave the vocabulary out: tokens are then given as ids");
+  sub->footer(
+      "Norms, biases, position tables and routers stay F32. Rows that are no whole number of the type's\n"
+      "blocks become Q8_0, else F16. With Q4_K the head is Q6_K.\n\n" +
+      example("pumice convert path/to/huggingface/folder model.gguf --type Q8_0"));
+  return {sub, [options] { return convert(*options); }};
+}
+
+} // namespace pumice::command
