@@ -32,6 +32,7 @@ public:
   load(ModelFile file, DeviceContext context, const Progress& progress = {}, const LoadOptions& options = {});
 
   const ModelFile& file() const { return file_; }
+  const LoadOptions& options() const { return options_; }
   const Definition& definition() const { return *definition_; }
   const DecoderShape& shape() const { return shape_; }
   const DeviceContext& context() const { return context_; }

@@ -63,7 +63,7 @@ void check_layer(Checker& check, size_t index, const Snapshot& snapshot, const C
 
 Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::string& file) {
   Checker check(file);
-  const uint64_t model = model_identity(runner.model().file());
+  const uint64_t model = model_identity(runner.model());
   if (snapshot.model != model) {
     check.fail("model", fmt::format("{:016x}, {}", model, runner.model().file().path()),
                fmt::format("{:016x}, another one", snapshot.model));
@@ -84,8 +84,11 @@ Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::str
 
 } // namespace
 
-uint64_t model_identity(const ModelFile& file) {
+uint64_t model_identity(const Model& model) {
+  const ModelFile& file = model.file();
   Checksum sum;
+  // Quantised while loading, the same file gives other keys and values.
+  sum.add(model.options().weights ? 1 + static_cast<uint64_t>(*model.options().weights) : uint64_t{0});
   sum.add(file.config().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   for (const TensorView& tensor : file.tensors()) {
     sum.add(tensor.name);
@@ -100,7 +103,7 @@ uint64_t model_identity(const ModelFile& file) {
 
 Status save_snapshot(const std::filesystem::path& path, const Runner& runner, uint32_t sequence,
                      Snapshot snapshot) {
-  snapshot.model = model_identity(runner.model().file());
+  snapshot.model = model_identity(runner.model());
   snapshot.cache = runner.size().cache;
   const auto ranges_of = [&](size_t layer) {
     const CacheRef& cache = runner.caches()[layer];

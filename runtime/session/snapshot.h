@@ -10,7 +10,7 @@ namespace pumice {
 
 // A model's settings, its tensors and a sample of their bytes, in a number: keys and values are of no use to
 // another model.
-uint64_t model_identity(const ModelFile& file);
+uint64_t model_identity(const Model& model);
 
 // Writes a sequence's part of the caches with what the snapshot says beside them. Its model, cache type and
 // layers are filled in here.

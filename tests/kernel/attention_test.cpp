@@ -79,8 +79,6 @@ Case make_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim, 
 // on nothing but the seed and where it is.
 Cache make_cache(const Case& c) {
   Cache cache(c.layout, c.positions());
-  std::vector<float> keys = random_floats(cache.keys.size(), c.seed + 1, c.key_size);
-  std::vector<float> values = random_floats(cache.values.size(), c.seed + 2);
   for (const Row& row : c.rows) {
     const uint32_t last = c.options.length ? c.options.length - 1 : row.position;
     uint32_t first = row.first;
@@ -90,8 +88,12 @@ Cache make_cache(const Case& c) {
     for (uint32_t position = first; position <= last; ++position) {
       for (uint32_t head = 0; head < c.layout.kv_heads; ++head) {
         const size_t at = cache.at(row.sequence, head, position);
-        std::copy_n(keys.begin() + at, c.layout.head_dim, cache.keys.begin() + at);
-        std::copy_n(values.begin() + at, c.layout.head_dim, cache.values.begin() + at);
+        if (!std::isnan(cache.keys[at])) continue;
+        const uint32_t seed = c.seed + ((row.sequence * 16 + head) * 4096 + position) * 2;
+        const std::vector<float> key = random_floats(c.layout.head_dim, seed, c.key_size);
+        const std::vector<float> value = random_floats(c.layout.head_dim, seed + 1);
+        std::copy(key.begin(), key.end(), cache.keys.begin() + static_cast<ptrdiff_t>(at));
+        std::copy(value.begin(), value.end(), cache.values.begin() + static_cast<ptrdiff_t>(at));
       }
     }
   }
@@ -211,7 +213,9 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-constexpr CacheType cache_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0};
+constexpr CacheType all_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0};
+constexpr CacheType cache_types[] = {CacheType::f32, CacheType::f16}; // each type's kernels take old drivers
+                                                                      // seconds to compile
 
 } // namespace
 
@@ -232,7 +236,7 @@ TEST_CASE("attention: heads, head sizes and cache types") {
 }
 
 TEST_CASE("attention: positions of a single token") {
-  for (CacheType type : cache_types) {
+  for (CacheType type : all_types) {
     for (uint32_t position : {0, 1, 7, 8, 31, 32, 33, 63, 64, 100, 500}) {
       check(make_case(type, 6, 2, 32, prefill(1, position)));
     }
@@ -262,7 +266,7 @@ TEST_CASE("attention: padding on the left, and rows that see nothing") {
 }
 
 TEST_CASE("attention: sliding windows") {
-  for (CacheType type : cache_types) {
+  for (CacheType type : all_types) {
     for (uint32_t window : {1, 7, 32, 100}) {
       check(make_case(type, 4, 2, 32, prefill(1, 0), window));
       check(make_case(type, 4, 2, 32, prefill(1, 130), window));
@@ -284,7 +288,7 @@ Case in_ring(Case c, uint32_t capacity) {
 } // namespace
 
 TEST_CASE("attention: a ring holds what the window sees, and gives the whole cache's bits") {
-  for (CacheType type : cache_types) {
+  for (CacheType type : all_types) {
     const Case cases[] = {
         in_ring(make_case(type, 4, 2, 32, prefill(1, 3), 7), 32),
         in_ring(make_case(type, 4, 2, 32, prefill(1, 31), 7), 32),
@@ -294,7 +298,7 @@ TEST_CASE("attention: a ring holds what the window sees, and gives the whole cac
         in_ring(make_case(type, 4, 2, 32, prefill(1, 130), 32), 32), // all of the ring
         in_ring(make_case(type, 2, 2, 32, prefill(33, 90), 20), 64), // a chunk across it
         in_ring(make_case(type, 2, 2, 32, prefill(33, 95, 0, 100), 32), 64),
-        in_ring(make_case(type, 3, 3, 32,
+        in_ring(make_case(type, 4, 2, 32,
                           {{0, 40, 0, 0}, {0, 3, 2, 0}, {0, 77, 1, 72}, {0, 41, 0, 0}, {0, 205, 3, 0}}, 9),
                 32),
     };
@@ -312,7 +316,7 @@ TEST_CASE("attention: a ring holds what the window sees, and gives the whole cac
 }
 
 TEST_CASE("attention: capped scores") {
-  for (CacheType type : cache_types) {
+  for (CacheType type : all_types) {
     for (double cap : {0.3, 5.0, 50.0}) {
       for (float size : {0.01f, 3.0f, 100.0f}) {
         Case c = make_case(type, 4, 2, 32, prefill(5, 60));
@@ -325,7 +329,7 @@ TEST_CASE("attention: capped scores") {
 }
 
 TEST_CASE("attention: the weights themselves") {
-  for (CacheType type : cache_types) {
+  for (CacheType type : all_types) {
     check(make_case(type, 4, 2, 32, prefill(1, 70)), 2e-6, true);
     check(make_case(type, 3, 3, 5, prefill(9, 30, 0, 33)), 2e-6, true); // the first rows see nothing
     check(in_ring(make_case(type, 2, 2, 32, prefill(33, 90), 20), 64), 2e-6, true);
@@ -363,7 +367,7 @@ TEST_CASE("attention: all positions before an end, later ones too") {
 }
 
 TEST_CASE("attention: sequences, whether or not rows of several were announced") {
-  for (CacheType type : cache_types) {
+  for (CacheType type : all_types) {
     check(make_case(type, 4, 2, 32, prefill(5, 20, 2)));
     for (bool one_sequence : {false, true}) {
       Case c =
@@ -385,7 +389,7 @@ TEST_CASE("attention: a view of queries, and rows beyond the count") {
 }
 
 TEST_CASE("attention: huge scores stay finite") {
-  for (CacheType type : cache_types) {
+  for (CacheType type : all_types) {
     for (float size : {1e4f, type == CacheType::f32 ? 1e30f : 6e4f}) {
       Case c = make_case(type, 4, 2, 32, prefill(9, 60));
       c.key_size = size;

@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include "kernel/rows.h"
-#include "plan/hazards.h"
 #include "plan/lowering.h"
 #include "plan/weight_store.h"
 #include "support/gpu.h"
