@@ -61,6 +61,11 @@ Result<DecoderGraph> DecoderModel::graph(const ModelFile& file) const {
 }
 
 Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
+  if (config_.activation != gguf_activation()) {
+    return Error{Code::unsupported, fmt::format("{}: field 'hidden_act': GGUF's {} models have {}; found {}",
+                                                file.path(), gguf_architecture(),
+                                                to_string(gguf_activation()), to_string(config_.activation))};
+  }
   DecoderBuilder builder(config_, gguf_, &file);
   build(builder);
   PUMICE_CHECK(builder.status());

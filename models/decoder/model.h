@@ -24,6 +24,8 @@ protected:
   virtual std::vector<Hyperparameter> own_hyperparameters() const { return {}; }
   // Its name in GGUF and the keys beside the common ones, without the architecture's name in front.
   virtual std::string_view gguf_architecture() const = 0;
+  // What llama.cpp takes the activation to be, for GGUF does not say.
+  virtual Activation gguf_activation() const { return Activation::silu; }
   virtual nlohmann::json gguf_metadata() const { return nlohmann::json::object(); }
 
 private:

@@ -27,6 +27,7 @@ protected:
   }
 
   std::string_view gguf_architecture() const override { return "gemma"; }
+  Activation gguf_activation() const override { return Activation::gelu_tanh; }
 
 private:
   static constexpr float norm_offset = 1;

@@ -42,6 +42,7 @@ protected:
     return {{"soft caps", fmt::format("scores {}, logits {}", own_.score_soft_cap, own_.logit_soft_cap)}};
   }
   std::string_view gguf_architecture() const override { return "gemma2"; }
+  Activation gguf_activation() const override { return Activation::gelu_tanh; }
   nlohmann::json gguf_metadata() const override {
     return {{"attn_logit_softcapping", own_.score_soft_cap},
             {"final_logit_softcapping", own_.logit_soft_cap},

@@ -45,6 +45,7 @@ protected:
     return {{"rotary in windows", describe(own_.local_rotary)}};
   }
   std::string_view gguf_architecture() const override { return "gemma3"; }
+  Activation gguf_activation() const override { return Activation::gelu_tanh; }
   nlohmann::json gguf_metadata() const override {
     nlohmann::json metadata = {{"rope.freq_base_swa", own_.local_rotary.base}};
     nlohmann::json slides = nlohmann::json::array();

@@ -47,6 +47,7 @@ protected:
 
   std::vector<Hyperparameter> own_hyperparameters() const override { return {{"positions", "learned"}}; }
   std::string_view gguf_architecture() const override { return "gpt2"; }
+  Activation gguf_activation() const override { return Activation::gelu_tanh; }
   nlohmann::json gguf_metadata() const override {
     return {{"attention.layer_norm_epsilon", config().norm_eps}};
   }

@@ -39,6 +39,7 @@ protected:
     return {{"residual", own_.parallel_residual ? "parallel" : "sequential"}};
   }
   std::string_view gguf_architecture() const override { return "gptneox"; }
+  Activation gguf_activation() const override { return Activation::gelu; }
   nlohmann::json gguf_metadata() const override {
     return {{"attention.layer_norm_epsilon", config().norm_eps},
             {"use_parallel_residual", own_.parallel_residual}};

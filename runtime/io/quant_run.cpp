@@ -69,7 +69,8 @@ void read_pairs_of_bits(const std::byte* bytes, uint32_t run, QuantRun& out) {
   for (int i = 0; i < 32; ++i) out.codes[i] = byte_at(bytes, run / 4 * 32 + i) >> run % 4 * 2 & 3;
 }
 
-// 16 bytes of a 4-bit scale and, above it, a 4-bit minimum for 16 weights each; 64 bytes of codes; the halves.
+// 16 bytes of a 4-bit scale and, above it, a 4-bit minimum for 16 weights each; 64 bytes of codes; the
+// halves.
 void read_q2_k(const std::byte* block, uint32_t run, QuantRun& out) {
   read_pairs_of_bits(block + 16, run, out);
   for (int part = 0; part < 2; ++part) {
@@ -97,8 +98,8 @@ void read_q3_k(const std::byte* block, uint32_t run, QuantRun& out) {
 }
 
 // The halves; 12 bytes of 6-bit scales and minimums: those of runs 0 to 3 in bytes 0 to 3 and 4 to 7, whose
-// upper two bits are the upper bits of runs 4 to 7; bytes 8 to 11 have their lower four, the scale's and above
-// them the minimum's.
+// upper two bits are the upper bits of runs 4 to 7; bytes 8 to 11 have their lower four, the scale's and
+// above them the minimum's.
 void read_k_scales(const std::byte* block, uint32_t run, QuantRun& out) {
   const std::byte* bytes = block + 4;
   uint32_t scale, minimum;
@@ -201,14 +202,15 @@ void decode_quant_block(TensorType type, const std::byte* block, float* out) {
   QuantRun run = {};
   for (uint32_t r = 0; r < info(type).block_size / 32; ++r, out += 32) {
     format.read(block, r, run);
-    const float scale = format.scales == QuantScales::exponent ? std::ldexp(1.0f, run.scale - 128)
-                                                               : half_to_float(run.scale);
+    const float scale =
+        format.scales == QuantScales::exponent ? std::ldexp(1.0f, run.scale - 128) : half_to_float(run.scale);
     for (uint32_t i = 0; i < 32; ++i) {
       const uint32_t part = i * format.parts / 32;
       const int number = format.numbers ? format.numbers[run.codes[i]]
                                         : static_cast<int>(run.codes[i]) - static_cast<int>(format.zero);
       const float minimum = half_to_float(run.minimum) * (fine ? static_cast<float>(run.minimums[part]) : 1);
-      out[i] = scale * (fine ? static_cast<float>(run.scales[part]) : 1) * static_cast<float>(number) - minimum;
+      out[i] =
+          scale * (fine ? static_cast<float>(run.scales[part]) : 1) * static_cast<float>(number) - minimum;
     }
   }
 }

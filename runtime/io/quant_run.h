@@ -32,11 +32,11 @@ enum class QuantScales : uint8_t {
 // kernels is shaders/common/weight.glsl.
 struct QuantFormat {
   TensorType type;
-  uint32_t bits;                  // of a code
-  uint32_t zero;                  // the code of the number 0: number(code) = code - zero, or
-  const int8_t* numbers;          // a table of what each code stands for
+  uint32_t bits;         // of a code
+  uint32_t zero;         // the code of the number 0: number(code) = code - zero, or
+  const int8_t* numbers; // a table of what each code stands for
   QuantScales scales;
-  uint32_t parts;                 // 1 or 2
+  uint32_t parts;                                                    // 1 or 2
   void (*read)(const std::byte* block, uint32_t run, QuantRun& out); // run: which 32 of the block
 };
 

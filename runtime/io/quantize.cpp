@@ -72,15 +72,27 @@ void put_fifth_bits(const uint8_t* codes, std::byte* to) {
   std::memcpy(to, &bits, 4);
 }
 
-// Symmetric codes: the value of the largest size becomes the lowest number, -zero. Returns the scale.
+// Symmetric codes around `zero`: of a few scales near the one that makes the value of the largest size the lowest
+// number, that with the least error. Returns it.
 float symmetric_codes(const float* values, int zero, uint8_t* codes) {
-  const float scale = largest(values, 32) / static_cast<float>(-zero), per = inverse(scale);
-  const float middle = static_cast<float>(zero) + 0.5f;
-  for (int i = 0; i < 32; ++i) {
-    const int code = static_cast<int>(values[i] * per + middle);
-    codes[i] = static_cast<uint8_t>(std::clamp(code, 0, 2 * zero - 1));
+  const float peak = largest(values, 32);
+  float best = 0, most_explained = 0;
+  for (int step = -5; step <= 5 && peak != 0; ++step) {
+    const float per = -(static_cast<float>(zero) + 0.18f * static_cast<float>(step)) / peak;
+    float xn = 0, nn = 0;
+    for (int i = 0; i < 32; ++i) {
+      const float number = static_cast<float>(clamped(values[i] * per, -zero, zero - 1));
+      xn += values[i] * number;
+      nn += number * number;
+    }
+    if (nn > 0 && xn * xn > most_explained * nn) {
+      most_explained = xn * xn / nn;
+      best = xn / nn;
+    }
   }
-  return scale;
+  const float per = inverse(half_to_float(float_to_half(best)));
+  for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(clamped(values[i] * per, -zero, zero - 1) + zero);
+  return best;
 }
 
 // Codes from the lowest value, 0, to the highest, `most`. Returns the scale.

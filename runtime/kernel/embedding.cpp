@@ -40,7 +40,7 @@ Dispatch embedding(const KernelStyle& style, const EmbeddingArgs& args) {
   dispatch.bind(EMBEDDING_TABLE, args.segment.payload, Access::read);
   if (args.format.scaled()) dispatch.bind(EMBEDDING_SCALES, args.segment.scales, Access::read);
   dispatch.bind(EMBEDDING_RESULT, args.result.buffer, Access::write);
-  dispatch.groups = {args.result.rows, groups_per_row(style, args.format.blocks() * 4), 1};
+  dispatch.groups = {args.result.rows, groups_per_row(style, args.format.blocks() * 8), 1};
   const double elements = double{1} * args.result.rows * args.format.columns;
   dispatch.flops = elements;
   dispatch.bytes = elements * 4 + args.result.rows *

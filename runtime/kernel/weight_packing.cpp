@@ -183,7 +183,9 @@ uint32_t PackedFormat::payload_dwords() const {
 
 uint32_t PackedFormat::scale_dwords() const {
   const QuantFormat* quant = find_quant_format(type);
-  return quant && columns ? (scale_offset(scale_shape(*quant), blocks() - 1) + scale_shape(*quant).block_bytes + 3) / 4 : 0;
+  return quant && columns
+             ? (scale_offset(scale_shape(*quant), blocks() - 1) + scale_shape(*quant).block_bytes + 3) / 4
+             : 0;
 }
 
 std::string kernel_variant(TensorType type) {

@@ -12,15 +12,16 @@ namespace pumice {
 
 // Weight matrices are packed for the device in tiles of eight rows. A tile's payload is
 //     [block of 32 columns][chunk][8 rows][chunk dwords]
-// so that neighbouring lanes, a row each, load neighbouring memory; a block's last chunk is narrower where its
-// dwords are not a whole number of chunks. Scales lie apart as
+// so that neighbouring lanes, a row each, load neighbouring memory; a block's last chunk is narrower where
+// its dwords are not a whole number of chunks. Scales lie apart as
 //     [dword][8 rows]
 // where the dwords of a row hold the scales of one block after the other, and for types whose scales have a
 // scale of their own each eight blocks begin with a dword for that. Columns are padded with zeros to whole
 // blocks, tiles to a multiple of four.
 //
 // A quantised block of `bits` to a weight is made of planes of 8, 4, 2 or 1 bits, the lowest bits' plane
-// first, each plane as many dwords as it has bits. Byte i of a plane's dword d holds column 4 * (d + n * dwords)
+// first, each plane as many dwords as it has bits. Byte i of a plane's dword d holds column 4 * (d + n *
+// dwords)
 // + i in its n-th group of bits. Where codes are numbers with an offset, they become two's complement.
 
 // Eight rows of a packed weight: rows first_row .. first_row + rows - 1 of a weight, then zeros.

@@ -132,8 +132,7 @@ Status write_tiles(Writer& writer, const WeightStore::Item& item, size_t first, 
     PUMICE_TRY(targets[i].payload,
                writer.place(item.payload.part, item.payload.offset + tile * payload, payload));
     if (scale) {
-      PUMICE_TRY(targets[i].scales,
-                 writer.place(item.scales.part, item.scales.offset + tile * scale, scale));
+      PUMICE_TRY(targets[i].scales, writer.place(item.scales.part, item.scales.offset + tile * scale, scale));
     }
   }
   pack_tiles(item, first, targets);

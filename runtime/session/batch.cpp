@@ -43,10 +43,10 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   runner_options.size = options.size;
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(runner_options)));
   const SessionSize& size = runner->size();
-  if (size.sequences == 0 || size.sequences > size.chunk) {
+  if (size.sequences > size.chunk) {
     return Error{Code::invalid_argument,
-                 fmt::format("{} sequences at a time, in steps of at most {} tokens: expected at least one "
-                             "sequence, and room for a token of each",
+                 fmt::format("{} sequences at a time, in steps of at most {} tokens: expected room for a "
+                             "token of each",
                              size.sequences, size.chunk)};
   }
   // A token's log-probabilities are kept for as many tokens after it.

@@ -18,6 +18,9 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
                              "made for {}",
                              model->file().path(), options.size.context, longest)};
   }
+  if (options.size.sequences == 0) {
+    return Error{Code::invalid_argument, "a session of 0 sequences: expected at least one"};
+  }
   std::unique_ptr<Runner> runner(new Runner(std::move(model), std::move(options)));
   PUMICE_CHECK(runner->plan_all());
   PUMICE_CHECK(runner->allocate());

@@ -1,5 +1,5 @@
 #version 460
-// A workgroup decodes part of one row's embedding, an invocation 32 columns at a time.
+// A workgroup decodes part of one row's embedding, an invocation four columns at a time.
 // variant: f32 WEIGHT_TYPE=0
 // variant: f16 WEIGHT_TYPE=1
 // variant: bf16 WEIGHT_TYPE=2
@@ -30,10 +30,27 @@ READ_BUFFER(uint, table, EMBEDDING_TABLE);
 READ_BUFFER(uint, scales, EMBEDDING_SCALES);
 WRITE_BUFFER(vec4, result, EMBEDDING_RESULT);
 
-// Dword c of the payload of block kb in row `lane` of a tile.
-uint load_dword(uint tile, uint kb, uint lane, uint c) {
+// Dword c of the payload of a block that starts at `block`.
+uint load_dword(uint block, uint lane, uint c) {
   const uint width = min(CHUNK, PAYLOAD - c / CHUNK * CHUNK); // of the chunk it lies in
-  return table[(tile * p.blocks + kb) * (PAYLOAD * 8u) + c / CHUNK * CHUNK * 8u + lane * width + c % CHUNK];
+  return table[block + c / CHUNK * CHUNK * 8u + lane * width + c % CHUNK];
+}
+
+// Columns 4j to 4j + 3 of a block, before their scale.
+vec4 decode_quad(uint block, uint lane, uint j) {
+  // decode_weight gets only what it will look at, moved to where columns 0 to 3 are.
+  uint w[PAYLOAD];
+#ifdef BITS
+  [[unroll]] for (uint plane = 8u, dword = 0u; plane != 0u; plane >>= 1u) {
+    if ((BITS & plane) != 0u) {
+      w[dword] = load_dword(block, lane, dword + j % plane) >> (j / plane * plane);
+      dword += plane;
+    }
+  }
+#else
+  [[unroll]] for (uint c = 0; c < PAYLOAD / 8; ++c) w[c] = load_dword(block, lane, j * (PAYLOAD / 8) + c);
+#endif
+  return vec4(decode_weight(w, 0u), decode_weight(w, 1u), decode_weight(w, 2u), decode_weight(w, 3u));
 }
 
 void main() {
@@ -44,24 +61,21 @@ void main() {
   if (tile >= p.tiles) return; // another part of the table has it
   const uint lane = entry % 8u;
   const uint to = row * (p.out_stride >> 2);
-  for (uint kb = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; kb < p.blocks;
-       kb += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
-    float scale[PARTS], minimum[PARTS];
-    scale[0] = 1.0;
+  for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < p.blocks * 8u;
+       i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
+    const uint kb = i / 8u;
+    const uint j = i % 8u;
+    vec4 values = decode_quad((tile * p.blocks + kb) * (PAYLOAD * 8u), lane, j);
 #ifdef SCALED
+    float scale[PARTS], minimum[PARTS];
     const uint first_scale = tile * scale_dwords(p.blocks);
     block_scales(scales[(first_scale + head_word(kb)) * 8u + lane], scales[(first_scale + scale_word(kb)) * 8u + lane],
                  kb % BLOCKS_OF_WORD, scale, minimum);
-#endif
-    uint w[PAYLOAD];
-    [[unroll]] for (uint c = 0; c < PAYLOAD; ++c) w[c] = load_dword(tile, kb, lane, c);
-    [[unroll]] for (uint j = 0; j < 8; ++j) {
-      vec4 values;
-      [[unroll]] for (uint i = 0; i < 4; ++i) values[i] = scale[j / (8 / PARTS)] * decode_weight(w, 4 * j + i);
+    values *= j < 4u ? scale[0] : scale[PARTS - 1];
 #ifdef MINIMUMS
-      values -= minimum[j / (8 / PARTS)];
+    values -= j < 4u ? minimum[0] : minimum[PARTS - 1];
 #endif
-      result[to + kb * 8u + j] = p.scale * values;
-    }
+#endif
+    result[to + i] = p.scale * values;
   }
 }

@@ -69,25 +69,26 @@ void sum_slice(uint lane, uint slice, uint tile, uint row_quad[ROWS], out float 
     block_scales(scales[(first_scale + head_word(kb)) * 8u + lane], scales[(first_scale + scale_word(kb)) * 8u + lane],
                  kb % BLOCKS_OF_WORD, scale, minimum);
 #endif
-    [[unroll]] for (uint part = 0; part < PARTS; ++part) {
-      float products[ROWS], x_sum[ROWS];
-      [[unroll]] for (uint m = 0; m < ROWS; ++m) products[m] = x_sum[m] = 0.0;
-      [[unroll]] for (uint j = part * (8 / PARTS); j < (part + 1) * (8 / PARTS); ++j) {
-        vec4 decoded;
-        [[unroll]] for (uint i = 0; i < 4; ++i) decoded[i] = decode_weight(w, 4 * j + i);
-        [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-          const vec4 xv = x[row_quad[m] + kb * 8u + j];
-          [[unroll]] for (uint i = 0; i < 4; ++i) products[m] = fma(decoded[i], xv[i], products[m]);
+    float products[ROWS], x_sum[ROWS];
+    [[unroll]] for (uint j = 0; j < 8; ++j) {
+      const uint part = j / (8 / PARTS);
+      if (j % (8 / PARTS) == 0) {
+        [[unroll]] for (uint m = 0; m < ROWS; ++m) products[m] = x_sum[m] = 0.0;
+      }
+      vec4 decoded;
+      [[unroll]] for (uint i = 0; i < 4; ++i) decoded[i] = decode_weight(w, 4 * j + i);
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        const vec4 xv = x[row_quad[m] + kb * 8u + j];
+        [[unroll]] for (uint i = 0; i < 4; ++i) products[m] = fma(decoded[i], xv[i], products[m]);
 #ifdef MINIMUMS
-          x_sum[m] += (xv.x + xv.y) + (xv.z + xv.w);
+        x_sum[m] += (xv.x + xv.y) + (xv.z + xv.w);
+#endif
+        if (j % (8 / PARTS) == 8 / PARTS - 1) {
+          sum[m] = fma(products[m], scale[part], sum[m]);
+#ifdef MINIMUMS
+          sum[m] = fma(x_sum[m], -minimum[part], sum[m]);
 #endif
         }
-      }
-      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        sum[m] = fma(products[m], scale[part], sum[m]);
-#ifdef MINIMUMS
-        sum[m] = fma(x_sum[m], -minimum[part], sum[m]);
-#endif
       }
     }
   }

@@ -87,37 +87,41 @@ void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PART
   if (LOAD == LOAD_LANE) {
     [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[row_quad[m] + kb * 8u + LANE];
   }
-  [[unroll]] for (uint part = 0; part < PARTS; ++part) {
-    float products[ROWS][TILES];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = 0.0;
-    float x_sum[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) x_sum[m] = 0.0;
-    [[unroll]] for (uint j = part * (8 / PARTS); j < (part + 1) * (8 / PARTS); ++j) {
-      vec4 xv[ROWS];
+  float products[ROWS][TILES], x_sum[ROWS];
+  [[unroll]] for (uint j = 0; j < 8; ++j) {
+    const uint part = j / (8 / PARTS);
+    if (j % (8 / PARTS) == 0) {
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        if (LOAD == LOAD_UNIFORM) {
-          xv[m] = AddressF32x4(p.x).d[row_quad[m] + kb * 8u + j];
-        } else {
-          xv[m] = subgroupBroadcast(own[m], j);
-        }
-#ifdef MINIMUMS
-        x_sum[m] += (xv[m].x + xv[m].y) + (xv[m].z + xv[m].w);
-#endif
-      }
-      [[unroll]] for (uint i = 0; i < 4; ++i) {
-        float decoded[TILES];
-        [[unroll]] for (uint t = 0; t < TILES; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
-        [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-          [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = fma(decoded[t], xv[m][i], products[m][t]);
-        }
+        x_sum[m] = 0.0;
+        [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = 0.0;
       }
     }
+    vec4 xv[ROWS];
     [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-      [[unroll]] for (uint t = 0; t < TILES; ++t) {
-        sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
+      if (LOAD == LOAD_UNIFORM) {
+        xv[m] = AddressF32x4(p.x).d[row_quad[m] + kb * 8u + j];
+      } else {
+        xv[m] = subgroupBroadcast(own[m], j);
+      }
 #ifdef MINIMUMS
-        sum[m][t] = fma(x_sum[m], -minimum[t][part], sum[m][t]);
+      x_sum[m] += (xv[m].x + xv[m].y) + (xv[m].z + xv[m].w);
 #endif
+    }
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      float decoded[TILES];
+      [[unroll]] for (uint t = 0; t < TILES; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = fma(decoded[t], xv[m][i], products[m][t]);
+      }
+    }
+    if (j % (8 / PARTS) == 8 / PARTS - 1) {
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        [[unroll]] for (uint t = 0; t < TILES; ++t) {
+          sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
+#ifdef MINIMUMS
+          sum[m][t] = fma(x_sum[m], -minimum[t][part], sum[m][t]);
+#endif
+        }
       }
     }
   }

@@ -49,9 +49,9 @@ struct Product {
 
   Product(const KernelStyle& from, const Case& case_)
       : c(case_), style(from), weight(c.type, c.n, c.k, c.k + c.n, c.quantised),
-        up(c.type, c.n, c.k, c.k + c.n + 1, c.quantised),
-        x(random_values(size_t{c.bucket} * c.k, c.k)), bias(random_values(c.n, 5)),
-        up_bias(random_values(c.n, 6)), residual(random_values(size_t{c.bucket} * c.n, 7)) {}
+        up(c.type, c.n, c.k, c.k + c.n + 1, c.quantised), x(random_values(size_t{c.bucket} * c.k, c.k)),
+        bias(random_values(c.n, 5)), up_bias(random_values(c.n, 6)),
+        residual(random_values(size_t{c.bucket} * c.n, 7)) {}
 
   std::vector<double> expected() const {
     std::vector<double> out = matmul_reference(std::span(x).first(size_t{c.count} * c.k), weight);

@@ -49,6 +49,7 @@ public:
   }
   pumice::CacheRef cache(uint32_t) override { return {}; }
   pumice::BufferRef step() const override { return step_; }
+  uint32_t context() const override { return 0; }
   uint32_t step_capacity() const override { return 0; }
   pumice::BufferRef sampling() const override { return {}; }
   pumice::BufferRef temporary(uint64_t bytes) override {

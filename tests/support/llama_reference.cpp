@@ -96,9 +96,11 @@ private:
   // Turns of pair i for each position, in radians.
   double frequency(size_t i) const {
     const nlohmann::json& rope = config_["rope_parameters"];
-    const double plain = std::pow(rope["rope_theta"].get<double>(), -2.0 * static_cast<double>(i) / static_cast<double>(dim_));
+    const double plain =
+        std::pow(rope["rope_theta"].get<double>(), -2.0 * static_cast<double>(i) / static_cast<double>(dim_));
     if (rope["rope_type"] != "llama3") return plain;
-    const double turns = rope["original_max_position_embeddings"].get<double>() * plain / (2 * std::numbers::pi);
+    const double turns =
+        rope["original_max_position_embeddings"].get<double>() * plain / (2 * std::numbers::pi);
     const double low = rope["low_freq_factor"], high = rope["high_freq_factor"], factor = rope["factor"];
     const double share = std::clamp((turns - low) / (high - low), 0.0, 1.0);
     return plain * (share + (1 - share) / factor);

@@ -1,5 +1,6 @@
 #include "io/quantize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -47,7 +48,8 @@ TEST_CASE("quantise: the error is what the type's bits allow") {
     TensorType type;
     double error;
   };
-  // Bounds a tenth above what was measured; a uniform quantiser of 16 steps over 32 such values has about 0.08.
+  // About a step's error over the square root of 12, the step being the range of 32 such values (some four
+  // deviations) over the type's steps.
   for (const Case& c : {Case{TensorType::f32, 0},
                         {TensorType::f16, 2.5e-4},
                         {TensorType::bf16, 2e-3},
@@ -77,7 +79,8 @@ TEST_CASE("quantise: what a type can hold comes back as it was") {
     if (entry.type == TensorType::q8_0) {
       for (float& value : values) value = std::round(value * 127 / 8);
     } else if (entry.type == TensorType::q5_0 || entry.type == TensorType::q5_1) {
-      for (size_t i = 0; i < values.size(); i += 2) values[i] = i % 32 == 0 ? -16 : i % 32 == 2 ? 15 : values[i];
+      for (size_t i = 0; i < values.size(); i += 2)
+        values[i] = i % 32 == 0 ? -16 : i % 32 == 2 ? 15 : values[i];
     }
     const std::vector<float> back = there_and_back(entry.type, values);
     if (entry.type == TensorType::q4_k || entry.type == TensorType::q6_k) {
@@ -88,7 +91,7 @@ TEST_CASE("quantise: what a type can hold comes back as it was") {
   }
 }
 
-TEST_CASE("quantise: Q8_0 and Q4_0 round as everybody's do") {
+TEST_CASE("quantise: Q8_0 rounds as everybody's does") {
   std::vector<float> values(32);
   values[0] = -127;
   values[1] = 2.5f; // to the nearest, halves away from zero
@@ -98,19 +101,33 @@ TEST_CASE("quantise: Q8_0 and Q4_0 round as everybody's do") {
   quantize_row(TensorType::q8_0, values, bytes.data());
   const int wanted[] = {-127, 3, -3, 2};
   for (int i = 0; i < 4; ++i) CHECK(static_cast<int8_t>(bytes[2 + i]) == wanted[i]);
+}
 
-  values.assign(32, 0);
-  values[0] = 8; // the value of the largest size is code 0, so that the scale is -1
-  values[1] = -8;  // 16 does not fit
-  values[2] = 0.5f;
-  values[3] = 0.6f;
-  values[4] = -0.5f;
+TEST_CASE("quantise: Q4_0 keeps what fits, and is no worse than taking the largest value for the scale") {
+  std::vector<float> values(32), decoded(32);
+  std::vector<std::byte> bytes(18);
+  for (int i = 0; i < 32; ++i) values[i] = static_cast<float>(i % 16 - 8) * 0.25f;
   quantize_row(TensorType::q4_0, values, bytes.data());
-  uint16_t scale;
-  std::memcpy(&scale, bytes.data(), 2);
-  CHECK(half_to_float(scale) == -1);
-  const int codes[] = {0, 15, 8, 7, 9};
-  for (int i = 0; i < 5; ++i) CHECK((std::to_integer<int>(bytes[2 + i]) & 15) == codes[i]);
+  decode_row(TensorType::q4_0, bytes.data(), decoded);
+  CHECK(decoded == values);
+
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  double error = 0, plain_error = 0;
+  for (int block = 0; block < 200; ++block) {
+    for (float& value : values) value = normal(random);
+    quantize_row(TensorType::q4_0, values, bytes.data());
+    decode_row(TensorType::q4_0, bytes.data(), decoded);
+    const float peak = *std::max_element(values.begin(), values.end(),
+                                         [](float a, float b) { return std::abs(a) < std::abs(b); });
+    const float scale = peak / -8;
+    for (int i = 0; i < 32; ++i) {
+      const float plain = std::clamp(std::round(values[i] / scale), -8.0f, 7.0f) * scale;
+      error += (values[i] - decoded[i]) * (values[i] - decoded[i]);
+      plain_error += (values[i] - plain) * (values[i] - plain);
+    }
+  }
+  CHECK(error < plain_error * 0.95);
 }
 
 TEST_CASE("quantise: what becomes of a file's types") {

@@ -160,7 +160,8 @@ TEST_CASE("decode: Q4_0 has the first half of a block in the low nibbles") {
 }
 
 TEST_CASE("decode: types with five bits and with a number to add") {
-  // d = 0.5, m = -3; codes 0 to 15 in the low nibbles, 15 to 0 in the high ones; the fifth bit of odd elements.
+  // d = 0.5, m = -3; codes 0 to 15 in the low nibbles, 15 to 0 in the high ones; the fifth bit of odd
+  // elements.
   const uint32_t fifth = 0xaaaaaaaau;
   const auto make = [&](bool added, bool bits) {
     std::vector<std::byte> out = block(float_to_half(0.5f), {});
