@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "io/safetensors.h"
+#include "support/command.h"
 #include "support/fixtures.h"
 #include "support/gpu.h"
 #include "support/model.h"
+#include "support/temporary_folder.h"
 
 using namespace pumice;
 
@@ -18,6 +20,7 @@ constexpr const char* folders[] = {"llama-mha", "llama-gqa", "llama-mqa", "mistr
 struct Expected {
   std::vector<uint32_t> input_ids, prompt_ids, generated_ids;
   std::map<std::string, std::vector<float>> tensors; // logits and hidden_states.N
+  std::vector<float> attention;                      // of the first layer, [heads, tokens, tokens]
 };
 
 Expected read_expected(const std::filesystem::path& path) {
@@ -32,13 +35,34 @@ Expected read_expected(const std::filesystem::path& path) {
     ids->assign(values->begin(), values->end());
   }
   for (const SafetensorsFile::Entry& entry : file->entries) {
-    if (entry.name != "logits" && !entry.name.starts_with("hidden_states.")) continue;
+    const bool attention = entry.name == "attentions.0";
+    if (entry.name != "logits" && !entry.name.starts_with("hidden_states.") && !attention) continue;
     const auto values = SafetensorsFile::floats(entry);
     REQUIRE(values.ok());
-    expected.tensors[entry.name] = *values;
+    (attention ? expected.attention : expected.tensors[entry.name]) = *values;
   }
   REQUIRE(expected.tensors.size() >= 3);
   return expected;
+}
+
+// The first layer's weights, put in the reference's order.
+void check_attention(const std::shared_ptr<const Model>& model, const Expected& expected) {
+  const size_t tokens = expected.input_ids.size(), heads = expected.attention.size() / (tokens * tokens);
+  REQUIRE(heads > 0);
+  for (uint32_t chunk : {128u, 7u}) {
+    ForwardOptions options;
+    options.chunk = chunk;
+    options.kept = {"attentions.0"};
+    const std::vector<float> rows = forward(model, expected.input_ids, options).at("attentions.0");
+    std::vector<float> weights(rows.size());
+    for (size_t query = 0; query < tokens; ++query) {
+      for (size_t head = 0; head < heads; ++head) {
+        const auto from = rows.begin() + static_cast<ptrdiff_t>((query * heads + head) * tokens);
+        std::copy_n(from, tokens, weights.begin() + static_cast<ptrdiff_t>((head * tokens + query) * tokens));
+      }
+    }
+    CHECK(relative_rms(weights, expected.attention) <= 1e-4);
+  }
 }
 
 void check(const std::filesystem::path& path, const Expected& expected) {
@@ -59,8 +83,8 @@ void check(const std::filesystem::path& path, const Expected& expected) {
     options.beside = beside;
     CHECK(forward(model, expected.input_ids, options) == whole); // to the bit
   }
+  check_attention(model, expected);
   options = {};
-  options.kept = {"logits"};
   for (const auto& [cache, tolerance] : {std::pair(CacheType::f16, 5e-3), {CacheType::q8_0, 5e-2}}) {
     options.cache = cache;
     CAPTURE(to_string(cache));
@@ -86,5 +110,28 @@ TEST_CASE("every architecture gives what its reference gives") {
     const Expected expected = read_expected(folder / "expected.safetensors");
     check(folder, expected);
     if (std::filesystem::exists(folder / "model.gguf")) check(folder / "model.gguf", expected);
+  }
+}
+
+TEST_CASE("the GGUF that convert writes of every architecture is the same model") {
+  const auto root = fixtures();
+  if (!root) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  for (const char* name : folders) {
+    CAPTURE(name);
+    const TemporaryFolder temporary;
+    const auto folder = *root / "models" / name;
+    const std::string out = (temporary.path() / "model.gguf").string();
+    const CommandResult converted =
+        pumice_command({"convert", folder.string(), out, "--type", "F32", "--no-vocabulary"});
+    CAPTURE(converted.err);
+    REQUIRE(converted.status == 0);
+    const Expected expected = read_expected(folder / "expected.safetensors");
+    const auto model = load_model(out);
+    CHECK(relative_rms(forward(model, expected.input_ids, 128), expected.tensors.at("logits")) <= 1e-4);
+    CHECK(continue_greedily(model, expected.prompt_ids, expected.generated_ids.size(), 128) ==
+          expected.generated_ids);
   }
 }
