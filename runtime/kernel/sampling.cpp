@@ -80,9 +80,11 @@ void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) 
   // Below a thousandth the largest logit is as good as certain, and the reciprocal stays small.
   slot.temperature = params.temperature > 0.0f ? std::clamp(params.temperature, 1e-3f, 1e3f) : 0.0f;
   slot.inverse_temperature = slot.temperature > 0.0f ? 1.0f / slot.temperature : 1.0f;
-  slot.top_k = params.top_k;
   // Something has to be kept: above zero there is always a token that reaches it.
   slot.typical_p = std::max(number_or(params.typical_p, 1.0f), 1e-30f);
+  slot.top_k = params.top_k;
+  if (slot.typical_p < 1.0f)
+    slot.top_k = std::min(slot.top_k ? slot.top_k : SAMPLING_TYPICAL, SAMPLING_TYPICAL);
   slot.top_p = std::max(number_or(params.top_p, 1.0f), 0.0f);
   slot.log_min_p = params.min_p > 0.0f ? std::min(std::log(params.min_p), 0.0f) : -1e30f;
   slot.seed_low = static_cast<uint32_t>(params.seed);

@@ -24,17 +24,15 @@ struct LogitBias {
 // How the next token is chosen, in this order (llama.cpp's):
 //   1. biases are added to logits; minus infinity forbids a token, whatever its logit;
 //   2. penalties, for tokens among the last `repeat_window`: the logit is divided by `repeat_penalty` where
-//   it
-//      is above zero and multiplied where not, once however often the token occurs; then it loses
+//      it is above zero and multiplied where not, once however often the token occurs; then it loses
 //      `frequency_penalty` for each time that it occurs and `presence_penalty` once;
 //   3. a temperature of 0 or below takes the largest logit, of equal ones that with the lowest id;
 //   4. top-k keeps the k largest logits;
 //   5. typical keeps the smallest set of tokens whose share of the probability, among what is left, reaches
 //      typical_p, beginning with those whose information (-log of their probability) is nearest to the
-//      distribution's entropy;
+//      distribution's entropy; it looks at the SAMPLING_TYPICAL largest logits at most;
 //   6. top-p keeps the smallest set of the largest whose share of the probability, among what is left,
-//   reaches
-//      p;
+//      reaches p;
 //   7. min-p keeps what is at least min_p times as probable as the most probable;
 //   8. what is left is drawn from by softmax(logit / temperature).
 // Logits that are equal at a limit all stay. NaN counts as minus infinity, which is never drawn; if there is

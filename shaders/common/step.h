@@ -14,7 +14,8 @@ CONSTANT ROWS_OUTPUTS = 1; // one row for each token whose logits are wanted
 // The block is an array of uvec4: a header, then `capacity` rows, then `capacity` output rows.
 //   header:     x = count of tokens, y = count of outputs, z = results produced so far, w = unused
 //   row:        x = token, y = position in its sequence, z = sequence, w = first position it may see
-//   output row: x = index of the row whose logits are wanted
+//   output row: x = index of the row whose logits are wanted, y = the token whose likelihood is (see
+//   scoring/)
 CONSTANT STEP_HEADER_QUADS = 1;
 
 PUMICE_PARAMS_END

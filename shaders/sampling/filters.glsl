@@ -6,11 +6,9 @@
 // The mass of the listed keys, and the sum of mass times logit relative to top.
 vec2 moments(uint count) {
   vec2 sum = vec2(0.0);
-  [[dont_unroll]] for (uint first = 0u; first < count; first += AT_ONCE) {
-    [[unroll]] for (uint n = first; n < first + AT_ONCE; ++n) {
-      const float logit = value_of(scratch[keys + WIDTH * min(n, count - 1u) + me]) - top;
-      if (n < count) sum += exp(logit) * vec2(1.0, logit);
-    }
+  for (uint n = 0u; n < count; ++n) {
+    const float logit = value_of(scratch[keys + WIDTH * n + me]) - top;
+    sum += exp(logit) * vec2(1.0, logit);
   }
   return reduce_sum(sum);
 }
@@ -18,11 +16,7 @@ vec2 moments(uint count) {
 uint largest_left() {
   const uint count = collect_keys();
   uint largest = 0u;
-  [[dont_unroll]] for (uint first = 0u; first < count; first += AT_ONCE) {
-    [[unroll]] for (uint n = first; n < first + AT_ONCE; ++n) {
-      largest = max(largest, scratch[keys + WIDTH * min(n, count - 1u) + me]);
-    }
-  }
+  for (uint n = 0u; n < count; ++n) largest = max(largest, scratch[keys + WIDTH * n + me]);
   return reduce_largest(uvec2(largest, 0u)).x;
 }
 

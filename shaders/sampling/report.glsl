@@ -20,16 +20,19 @@ uint take_largest(uint block, uint largest) {
   return taken;
 }
 
+// Some drivers end a shader's loops after 65,535 iterations in all: the blocks are gone through often.
+const uint AT_ONCE = 8;
+
 // The largest key and the lowest of the blocks that have it, negated.
 uvec2 largest_block() {
-  uvec4 best = uvec4(0u);
+  uvec2 best = uvec2(0u);
   [[dont_unroll]] for (uint first = me; first < p.blocks; first += WIDTH * AT_ONCE) {
     [[unroll]] for (uint i = 0u; i < AT_ONCE; ++i) {
-      const uint b = min(first + WIDTH * i, p.blocks - 1u);
-      best = combine(best, uvec4(scratch[raw_maxima + b], ~b, 0u, 0u), false);
+      const uint b = first + WIDTH * i;
+      if (b < p.blocks) best = combine(best, uvec2(scratch[raw_maxima + b], ~b), false);
     }
   }
-  return reduce_largest(best.xy);
+  return reduce_largest(best);
 }
 
 void report(uint slot, uint n, uint token) {
@@ -54,10 +57,11 @@ void report(uint slot, uint n, uint token) {
     best = largest_block();
     ++count;
   }
-  if (me != 0u) return;
-  slots[slot].reports[place].count = count;
-  slots[slot].reports[place].log_probability =
-      token_key == 0u ? uintBitsToFloat(0xff800000u) : value_of(token_key) - largest - log_mass;
+  if (me == 0u) {
+    slots[slot].reports[place].count = count;
+    slots[slot].reports[place].log_probability =
+        token_key == 0u ? uintBitsToFloat(0xff800000u) : value_of(token_key) - largest - log_mass;
+  }
 }
 
 #endif

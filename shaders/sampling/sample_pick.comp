@@ -73,14 +73,15 @@ void main() {
 
   if (slots[slot].log_probabilities != 0u) report(slot, n, token);
 
+  bool stops = false;
+  for (uint i = 0u; i < min(slots[slot].stop_count, SAMPLING_STOPS); ++i) stops = stops || slots[slot].stops[i] == token;
+
   if (me != 0u) return;
   step_block[1u + output_row] = uvec4(token, row.y + 1u, row.z, row.w);
   step_block[1u + p.capacity + output_row] = uvec4(output_row, 0u, 0u, 0u);
   slots[slot].tokens[n % SAMPLING_RING] = token;
   slots[slot].count = n + 1u;
-  for (uint i = 0u; i < min(slots[slot].stop_count, SAMPLING_STOPS); ++i) {
-    if (slots[slot].stops[i] == token) slots[slot].finished_at = min(slots[slot].finished_at, n);
-  }
+  if (stops) slots[slot].finished_at = min(slots[slot].finished_at, n);
   if (output_row == 0u) {
     // Never the whole header: other workgroups may be reading its output count.
     step_block[0].x = outputs;

@@ -103,9 +103,11 @@ void main() {
   slot = min(row.z, p.sequences - 1u);
   if (gl_WorkGroupID.x == 0u && me < SAMPLING_ROW_QUAD) scratch[area - SAMPLING_ROW_QUAD + me] = row[me];
 
-  const uint end_block = min(first_block + SLICE, p.blocks);
+  // Loops over blocks are entered by every invocation: some drivers crash in one that a whole subgroup has no part in.
   if (slots[slot].log_probabilities != 0u) {
-    for (uint block = first_block + me; block < end_block; block += gl_WorkGroupSize.x) keep_raw(block);
+    for (uint i = me; i < SLICE; i += gl_WorkGroupSize.x) {
+      if (first_block + i < p.blocks) keep_raw(first_block + i);
+    }
   }
   if (slots[slot].bias_count != 0u) add_biases();
   const bool penalise = slots[slot].repeat_window != 0u;
@@ -114,9 +116,11 @@ void main() {
   const bool sum_up = needs_all_sums(slots[slot].temperature, slots[slot].top_k, slots[slot].typical_p,
                                      slots[slot].top_p, p.vocabulary);
 
-  for (uint block = first_block + me; block < end_block; block += gl_WorkGroupSize.x) {
+  for (uint i = me; i < SLICE; i += gl_WorkGroupSize.x) {
+    const uint block = first_block + i;
+    if (block >= p.blocks) break;
     const uint quad = first_quad(block), used = columns_of(block);
-    const uint marks = penalise ? repeated[block - first_block] : 0u;
+    const uint marks = penalise ? repeated[i] : 0u;
     uint largest = 0u;
     // Unrolled, it takes the driver more than twice as long to compile and no less to run.
     [[dont_unroll]] for (uint c = 0u; c < SAMPLING_BLOCK; c += 4u) {

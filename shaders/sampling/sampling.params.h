@@ -15,12 +15,13 @@ CONSTANT SAMPLING_SCRATCH = 3; // uint[outputs][SAMPLING_ROW_QUAD + padded * SAM
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT SAMPLING_SLICE_ID = 1; // blocks to a workgroup of scan
 
-CONSTANT SAMPLING_BLOCK = 32;    // logits
-CONSTANT SAMPLING_RING = 4096;   // tokens of a sequence that are kept, a power of two
-CONSTANT SAMPLING_BIASES = 1024; // most logit biases of a sequence
-CONSTANT SAMPLING_STOPS = 16;    // most stop tokens of a sequence
-CONSTANT SAMPLING_TOP = 64;      // most tokens whose log-probabilities are reported beside the chosen one's
-CONSTANT SAMPLING_REPORTS = 64;  // latest tokens whose reports are kept, a power of two
+CONSTANT SAMPLING_BLOCK = 32;     // logits
+CONSTANT SAMPLING_RING = 4096;    // tokens of a sequence that are kept, a power of two
+CONSTANT SAMPLING_TYPICAL = 1024; // most tokens that typical sampling looks at
+CONSTANT SAMPLING_BIASES = 1024;  // most logit biases of a sequence
+CONSTANT SAMPLING_STOPS = 16;     // most stop tokens of a sequence
+CONSTANT SAMPLING_TOP = 64;       // most tokens whose log-probabilities are reported beside the chosen one's
+CONSTANT SAMPLING_REPORTS = 64;   // latest tokens whose reports are kept, a power of two
 CONSTANT SAMPLING_UNFINISHED = 0xffffffffu;
 
 // The log-probabilities that came with one token.

@@ -4,7 +4,7 @@
 
 const uint WIDTH = gl_WorkGroupSize.x;
 const uint LANES = WIDTH < 16u ? WIDTH : 16u; // whose values each invocation combines by itself
-shared uvec4 shared_values[2 * WIDTH];
+shared uvec2 shared_values[2 * WIDTH];
 uint side = 0; // the half of shared_values not in use by invocations that are behind: spares a barrier
 
 uint me = gl_LocalInvocationID.x;
@@ -17,16 +17,13 @@ bool typical = false;
 float typical_center; // relative to top
 uint typical_limit;   // once typical sampling has set it, nothing that is less typical is left
 
-// Loops over many keys take this many at a time: some drivers end a shader's loops after 65,535 iterations in all.
-const uint AT_ONCE = 8;
-
-// Either the sums of x and y as floats and the maxima of z and w, or the larger pair of x and y, compared by x first.
-uvec4 combine(uvec4 a, uvec4 b, bool add) {
-  if (add) return uvec4(floatBitsToUint(uintBitsToFloat(a.xy) + uintBitsToFloat(b.xy)), max(a.zw, b.zw));
+// Either the sum of two pairs of floats or the larger pair, compared by x first.
+uvec2 combine(uvec2 a, uvec2 b, bool add) {
+  if (add) return floatBitsToUint(uintBitsToFloat(a) + uintBitsToFloat(b));
   return a.x > b.x || (a.x == b.x && a.y >= b.y) ? a : b;
 }
 
-uvec4 reduce(uvec4 value, bool add) {
+uvec2 reduce(uvec2 value, bool add) {
   side = WIDTH - side;
   shared_values[side + me] = value;
   barrier();
@@ -34,12 +31,12 @@ uvec4 reduce(uvec4 value, bool add) {
     if (me < span) shared_values[side + me] = combine(shared_values[side + me], shared_values[side + me + span], add);
     barrier();
   }
-  uvec4 total = shared_values[side];
+  uvec2 total = shared_values[side];
   [[dont_unroll]] for (uint i = 1; i < LANES; ++i) total = combine(total, shared_values[side + i], add);
   return total;
 }
-vec2 reduce_sum(vec2 value) { return uintBitsToFloat(reduce(uvec4(floatBitsToUint(value), 0u, 0u), true).xy); }
-uvec2 reduce_largest(uvec2 pair) { return reduce(uvec4(pair, 0u, 0u), false).xy; }
+vec2 reduce_sum(vec2 value) { return uintBitsToFloat(reduce(floatBitsToUint(value), true)); }
+uvec2 reduce_largest(uvec2 pair) { return reduce(pair, false); }
 
 // How near a logit is to the typical one, as a key: the nearer, the larger.
 uint typicality(uint key) {
@@ -61,11 +58,10 @@ uint collect_keys() {
   uint count = 0u;
   for (uint n = 0u; n < block_count; ++n) {
     const uint first = scratch[blocks + WIDTH * n + me] * SAMPLING_BLOCK;
-    [[dont_unroll]] for (uint c = first; c < first + SAMPLING_BLOCK; c += AT_ONCE) {
-      [[unroll]] for (uint id = c; id < c + AT_ONCE; ++id) {
-        const uint key = key_of(logits[gl_WorkGroupID.x * p.stride + id]);
-        if (id < p.vocabulary && is_left(key)) scratch[keys + WIDTH * count++ + me] = key;
-      }
+    const uint end = min(first + SAMPLING_BLOCK, p.vocabulary);
+    for (uint id = first; id < end; ++id) {
+      const uint key = key_of(logits[gl_WorkGroupID.x * p.stride + id]);
+      if (is_left(key)) scratch[keys + WIDTH * count++ + me] = key;
     }
   }
   return count;
@@ -77,7 +73,7 @@ const uint BY_MASS = 1u;
 const uint BY_TYPICALITY = 2u; // in the order of typicality; weighs as BY_MASS does
 
 // A limit that as few keys as can be pass, weighing `target` or more together; `low` if all together weigh less. Each
-// pass over the lists drops the keys outside the range, and narrows it also to what is there.
+// pass over the lists narrows the range and drops the keys outside it.
 uint find_limit(uint count, uint low, uint high, uint by, float target) {
   float above = 0.0; // weight of the keys that were above `high` before they were dropped
   for (uint pass = 0u; low < high; ++pass) {
@@ -86,23 +82,17 @@ uint find_limit(uint count, uint low, uint high, uint by, float target) {
     if (pass < 16u) middle = clamp(key_of(0.5 * value_of(low) + 0.5 * value_of(high)), low + 1u, high);
     float weight = 0.0;
     uint kept = 0u;
-    uint most = 0u, least = ~0u; // of the ranks there are
-    [[dont_unroll]] for (uint first = 0u; first < count; first += AT_ONCE) {
-      [[unroll]] for (uint n = first; n < first + AT_ONCE; ++n) {
-        const uint key = scratch[keys + WIDTH * min(n, count - 1u) + me];
-        const uint rank = by == BY_TYPICALITY ? typicality(key) : key;
-        if (n < count && rank >= low && rank <= high) {
-          scratch[keys + WIDTH * kept++ + me] = key;
-          most = max(most, rank);
-          least = min(least, rank);
-          if (rank >= middle) weight += by == BY_COUNT ? 1.0 : exp(value_of(key) - top);
-        }
-      }
+    for (uint n = 0u; n < count; ++n) {
+      const uint key = scratch[keys + WIDTH * n + me];
+      const uint rank = by == BY_TYPICALITY ? typicality(key) : key;
+      if (rank < low || rank > high) continue;
+      scratch[keys + WIDTH * kept++ + me] = key;
+      if (rank >= middle) weight += by == BY_COUNT ? 1.0 : exp(value_of(key) - top);
     }
     count = kept;
-    const uvec4 total = reduce(uvec4(floatBitsToUint(weight), 0u, most, ~least), true);
-    if (total.z <= ~total.w) break; // one rank or none: it decides, wherever in the range it is
-    weight = above + uintBitsToFloat(total.x);
+    const vec2 total = reduce_sum(vec2(weight, float(kept)));
+    if (total.y <= 1.0) break; // the one key there is decides, wherever in the range it is
+    weight = above + total.x;
     if (weight >= target) {
       low = middle;
       if (by == BY_COUNT && weight == target) break; // exactly so many
@@ -110,8 +100,6 @@ uint find_limit(uint count, uint low, uint high, uint by, float target) {
       above = weight;
       high = middle - 1u;
     }
-    low = max(low, ~total.w);
-    high = min(high, total.z);
   }
   return low;
 }

@@ -106,8 +106,10 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
   if (params.temperature <= 0 || sorted.empty()) return {argmax, {argmax}};
 
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
-  if (params.top_k > 0 && params.top_k < sorted.size()) {
-    const float least = sorted[params.top_k - 1];
+  uint32_t top_k = params.top_k ? params.top_k : UINT32_MAX;
+  if (params.typical_p < 1) top_k = std::min(top_k, pumice::SAMPLING_TYPICAL);
+  if (top_k < sorted.size()) {
+    const float least = sorted[top_k - 1];
     std::erase_if(sorted, [&](float logit) { return logit < least; });
   }
   if (params.typical_p < 1) sorted = reference_typical(sorted, params.typical_p);

@@ -66,7 +66,7 @@ TEST_CASE("log-probabilities are those of the logits as they came") {
         params.repeat_penalty = 1.7f;
         params.frequency_penalty = 0.5f;
         params.logit_biases = {{0, 3.0f}, {vocabulary / 2, -INFINITY}};
-        params.top_k = 50;
+        params.top_k = vocabulary > 1000 ? 0 : 50;
         batch.add(logits, params, {0, 1, vocabulary - 1, 1});
       }
       Sampler sampler(style, batch);
