@@ -32,10 +32,6 @@ Status Linear::lower(Lowering& lowering, const Node& node) const {
   args.gated = gated;
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
-  if (wants_block_sums(lowering.style(), args)) {
-    args.x_sums = lowering.temporary(block_sums_bytes(args));
-    lowering.emit(block_sums(lowering.style(), args, *args.x_sums));
-  }
   for (const WeightSegment& segment : packed.segments) {
     args.weight = segment;
     lowering.emit(matmul(lowering.style(), args));

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "shaders/common/step.h"
-#include "shaders/matmul/block_sums.params.h"
 #include "shaders/matmul/matmul.params.h"
 
 namespace pumice {
@@ -86,8 +85,7 @@ Dispatch matmul(const KernelStyle& style, const MatmulArgs& args) {
                         style.uniform_loads ? LOAD_UNIFORM : LOAD_LANE,
                         epilogue,
                         static_cast<uint32_t>(args.activation),
-                        args.routing ? 1u : 0u,
-                        args.x_sums ? 1u : 0u};
+                        args.routing ? 1u : 0u};
 
   MatmulParams params = {};
   params.blocks = format.blocks();
@@ -111,11 +109,6 @@ Dispatch matmul(const KernelStyle& style, const MatmulArgs& args) {
     if (format.scaled()) dispatch.pass_address(offsetof(MatmulParams, scales), args.weight.scales);
   }
 
-  if (args.x_sums) {
-    dispatch.bind(MATMUL_X_SUMS, *args.x_sums, Access::read);
-    dispatch.pass_address(offsetof(MatmulParams, x_sums), *args.x_sums);
-  }
-
   const Extent all = extent(args);
   dispatch.groups = {all.blocks * ((all.rows + shape.rows - 1) / shape.rows), all.tiles / shape.tiles, 1};
   // A routed product's row meets one of the experts, and at most as many as there are rows are read.
@@ -125,32 +118,6 @@ Dispatch matmul(const KernelStyle& style, const MatmulArgs& args) {
   dispatch.flops = 2.0 * rows * format.columns * args.weight.tiles * 8 * share;
   dispatch.bytes = static_cast<double>(args.weight.payload.bytes + args.weight.scales.bytes) * read +
                    4.0 * rows * (format.columns + args.weight.tiles * 8.0 * share);
-  return dispatch;
-}
-
-bool wants_block_sums(const KernelStyle& style, const MatmulArgs& args) {
-  return style.lane8 && style.uniform_loads && args.format.minimums() && !args.routing && args.x.rows > 1;
-}
-
-uint64_t block_sums_bytes(const MatmulArgs& args) {
-  return uint64_t{4} * args.x.rows * args.format.blocks() * args.format.minimums();
-}
-
-Dispatch block_sums(const KernelStyle& style, const MatmulArgs& args, const BufferRef& result) {
-  Dispatch dispatch;
-  dispatch.kernel = "block_sums";
-  dispatch.constants = {style.workgroup, args.format.minimums()};
-  BlockSumsParams params = {};
-  params.sums = args.format.blocks() * args.format.minimums();
-  params.x_stride = args.x.stride;
-  params.rows_kind = args.x.rows_kind;
-  dispatch.set_params(params);
-  dispatch.bind(BLOCK_SUMS_STEP, args.step, Access::read);
-  dispatch.bind(BLOCK_SUMS_X, args.x.buffer, Access::read);
-  dispatch.bind(BLOCK_SUMS_RESULT, result, Access::write);
-  dispatch.groups = {args.x.rows, (params.sums + style.workgroup - 1) / style.workgroup, 1};
-  dispatch.flops = double{1} * args.x.rows * args.format.columns;
-  dispatch.bytes = 4.0 * args.x.rows * (args.format.columns + params.sums);
   return dispatch;
 }
 

@@ -36,14 +36,7 @@ struct MatmulArgs {
   ActivationRef result;
   BufferRef step;
   std::optional<MatmulRouting> routing; // without bias and residual
-  std::optional<BufferRef> x_sums;      // what block_sums() has left of x, where wants_block_sums() says so
 };
-
-// Weights with minimums need sums over x's blocks. Where many tiles meet the same rows they are computed
-// once, before the product: the same numbers, sooner.
-bool wants_block_sums(const KernelStyle& style, const MatmulArgs& args);
-uint64_t block_sums_bytes(const MatmulArgs& args);
-Dispatch block_sums(const KernelStyle& style, const MatmulArgs& args, const BufferRef& result);
 
 // How many slots of one expert a workgroup should take where each expert has so many on average.
 uint32_t routed_block_slots(const KernelStyle& style, double slots_per_expert);

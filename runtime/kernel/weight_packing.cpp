@@ -181,15 +181,6 @@ uint32_t PackedFormat::payload_dwords() const {
   return quant ? quant->bits : info(type).block_bytes * 8;
 }
 
-uint32_t PackedFormat::minimums() const {
-  const QuantFormat* quant = find_quant_format(type);
-  if (!quant) return 0;
-  const bool minimums = quant->scales == QuantScales::half_minimum ||
-                        quant->scales == QuantScales::bytes_minimum ||
-                        quant->scales == QuantScales::nibbles_minimum;
-  return minimums ? quant->parts : 0;
-}
-
 uint32_t PackedFormat::scale_dwords() const {
   const QuantFormat* quant = find_quant_format(type);
   return quant && columns

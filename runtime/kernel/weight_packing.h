@@ -43,8 +43,6 @@ struct PackedFormat {
   uint32_t blocks() const { return (columns + 31) / 32; }
   uint32_t payload_dwords() const; // of one row's block of 32
   uint32_t scale_dwords() const;   // of one row
-  // Of each block: how many parts have a minimum that is subtracted from their weights. 0 for most types.
-  uint32_t minimums() const;
   bool scaled() const { return scale_dwords() != 0; }
   uint64_t tile_payload_bytes() const { return uint64_t{blocks()} * payload_dwords() * 32; }
   uint64_t tile_scale_bytes() const { return uint64_t{scale_dwords()} * 32; }

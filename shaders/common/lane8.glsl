@@ -13,8 +13,6 @@
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer AddressU32x4 { uvec4 d[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer AddressF32x4 { vec4 d[]; };
 
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer AddressF32 { float d[]; };
-
 #define LANE gl_SubgroupInvocationID
 
 // Lane i takes component i of eight that all lanes have. Where the eight come from a uniform address, a compiler of

@@ -31,7 +31,6 @@ layout(constant_id = 3) const uint LOAD = LOAD_LANE;
 layout(constant_id = 4) const uint EPILOGUE = 0;
 layout(constant_id = 5) const uint ACTIVATION = 0;
 layout(constant_id = 6) const uint ROUTED = 0;
-layout(constant_id = 7) const uint SUMS_READY = 0;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
@@ -78,8 +77,6 @@ uint load_scale(uint tile, uint word) {
 }
 #endif
 
-uint sum_row[ROWS]; // where each row of x has its first sum, for SUMS_READY
-
 // Adds block kb to the sums.
 void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PARTS], float minimum[TILES][PARTS],
                inout float sum[ROWS][TILES]) {
@@ -107,7 +104,7 @@ void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PART
         xv[m] = subgroupBroadcast(own[m], j);
       }
 #ifdef MINIMUMS
-      if (SUMS_READY == 0u) x_sum[m] += (xv[m].x + xv[m].y) + (xv[m].z + xv[m].w);
+      x_sum[m] += (xv[m].x + xv[m].y) + (xv[m].z + xv[m].w);
 #endif
     }
     [[unroll]] for (uint i = 0; i < 4; ++i) {
@@ -122,7 +119,6 @@ void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PART
         [[unroll]] for (uint t = 0; t < TILES; ++t) {
           sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
 #ifdef MINIMUMS
-          if (SUMS_READY != 0u && t == 0) x_sum[m] = AddressF32(p.x_sums).d[sum_row[m] + kb * PARTS + part];
           sum[m][t] = fma(x_sum[m], -minimum[t][part], sum[m][t]);
 #endif
         }
@@ -134,10 +130,7 @@ void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PART
 void main() {
   if (!find_work()) return;
   uint row_quad[ROWS];
-  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-    row_quad[m] = x_row(m) * (p.x_stride >> 2);
-    sum_row[m] = x_row(m) * p.blocks * PARTS;
-  }
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) row_quad[m] = x_row(m) * (p.x_stride >> 2);
 
   float sum[ROWS][TILES];
   float scale[TILES][PARTS], minimum[TILES][PARTS];

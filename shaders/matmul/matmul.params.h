@@ -19,8 +19,6 @@ CONSTANT MATMUL_RESULT = 6;   // [rows, out_stride]
 // Routed products only: the count of blocks, then for each block its expert and, of the slots that have
 // chosen it, as many as a workgroup takes rows. What is missing, slots or the block, is MATMUL_NOTHING.
 CONSTANT MATMUL_EXPERT_BLOCKS = 7;
-// In the same slot, of products that are not routed: the sums that block_sums has left. Read by address.
-CONSTANT MATMUL_X_SUMS = 7;
 CONSTANT MATMUL_NOTHING = 0xffffffffu;
 
 // Specialisation constants. 0 is the workgroup's size.
@@ -30,7 +28,6 @@ CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; lane8 only
 CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
 CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EPILOGUE_GATED
 CONSTANT MATMUL_ROUTED_ID = 6;     // 1: a routed product
-CONSTANT MATMUL_SUMS_READY_ID = 7; // 1: the sums of x that minimums need are in MATMUL_X_SUMS; lane8 only
 
 CONSTANT LOAD_LANE = 0;    // each lane loads its own 16 bytes
 CONSTANT LOAD_UNIFORM = 1; // all lanes load the same 32 bytes, by address, and take their dword
@@ -44,7 +41,6 @@ struct MatmulParams {
   ADDRESS weights; // the same buffers by address, for LOAD_UNIFORM
   ADDRESS scales;
   ADDRESS x;
-  ADDRESS x_sums;
   UINT blocks;     // of 32 along k
   UINT x_stride;   // in floats
   UINT out_stride; // in floats
@@ -58,6 +54,6 @@ struct MatmulParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::MatmulParams) == 64);
+static_assert(sizeof(pumice::MatmulParams) == 56);
 #endif
 #endif

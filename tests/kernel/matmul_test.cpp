@@ -93,10 +93,6 @@ struct Product {
                                   c.n, 32, false, c.rows_kind);
     }
     args.step = c.rows_kind == ROWS_TOKENS ? gpu.step(count) : gpu.step(bucket, count);
-    if (wants_block_sums(style, args)) {
-      args.x_sums = gpu.upload(std::vector<std::byte>(block_sums_bytes(args)));
-      gpu.run(block_sums(style, args, *args.x_sums));
-    }
     const uint32_t part = c.split ? tiles / 2 / multiple * multiple : tiles;
     for (uint32_t tile = 0; tile < tiles; tile += args.weight.tiles) {
       std::vector<TileSource> sources;
