@@ -77,6 +77,11 @@ uint load_scale(uint tile, uint word) {
 }
 #endif
 
+// Columns 4j to 4j + 3 of a block of x that begins at quad `at`, of which the lanes hold a quad each in `own`.
+vec4 x_quad(uint at, vec4 own, uint j) {
+  return LOAD == LOAD_UNIFORM ? AddressF32x4(p.x).d[at + j] : subgroupBroadcast(own, j);
+}
+
 // Adds block kb to the sums.
 void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PARTS], float minimum[TILES][PARTS],
                inout float sum[ROWS][TILES]) {
@@ -87,26 +92,32 @@ void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PART
   if (LOAD == LOAD_LANE) {
     [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[row_quad[m] + kb * 8u + LANE];
   }
-  float products[ROWS][TILES], x_sum[ROWS];
+#ifdef MINIMUMS
+  // Every weight is finished before it is multiplied, which needs half the registers of two sums to a result and the
+  // sums of x besides.
+  [[unroll]] for (uint j = 0; j < 8; ++j) {
+    vec4 xv[ROWS];
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(row_quad[m] + kb * 8u, own[m], j);
+    const uint part = j / (8 / PARTS);
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      float weight[TILES];
+      [[unroll]] for (uint t = 0; t < TILES; ++t) {
+        weight[t] = fma(decode_weight(w[t], 4 * j + i), scale[t][part], -minimum[t][part]);
+      }
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] = fma(weight[t], xv[m][i], sum[m][t]);
+      }
+    }
+  }
+#else
+  float products[ROWS][TILES];
   [[unroll]] for (uint j = 0; j < 8; ++j) {
     const uint part = j / (8 / PARTS);
     if (j % (8 / PARTS) == 0) {
-      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        x_sum[m] = 0.0;
-        [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = 0.0;
-      }
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = 0.0;
     }
     vec4 xv[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-      if (LOAD == LOAD_UNIFORM) {
-        xv[m] = AddressF32x4(p.x).d[row_quad[m] + kb * 8u + j];
-      } else {
-        xv[m] = subgroupBroadcast(own[m], j);
-      }
-#ifdef MINIMUMS
-      x_sum[m] += (xv[m].x + xv[m].y) + (xv[m].z + xv[m].w);
-#endif
-    }
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(row_quad[m] + kb * 8u, own[m], j);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       float decoded[TILES];
       [[unroll]] for (uint t = 0; t < TILES; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
@@ -116,15 +127,11 @@ void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PART
     }
     if (j % (8 / PARTS) == 8 / PARTS - 1) {
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        [[unroll]] for (uint t = 0; t < TILES; ++t) {
-          sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
-#ifdef MINIMUMS
-          sum[m][t] = fma(x_sum[m], -minimum[t][part], sum[m][t]);
-#endif
-        }
+        [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
       }
     }
   }
+#endif
 }
 
 void main() {
