@@ -72,8 +72,8 @@ void put_fifth_bits(const uint8_t* codes, std::byte* to) {
   std::memcpy(to, &bits, 4);
 }
 
-// Symmetric codes around `zero`: of a few scales near the one that makes the value of the largest size the lowest
-// number, that with the least error. Returns it.
+// Symmetric codes around `zero`: of a few scales near the one that makes the value of the largest size the
+// lowest number, that with the least error. Returns it.
 float symmetric_codes(const float* values, int zero, uint8_t* codes) {
   const float peak = largest(values, 32);
   float best = 0, most_explained = 0;
@@ -91,7 +91,8 @@ float symmetric_codes(const float* values, int zero, uint8_t* codes) {
     }
   }
   const float per = inverse(half_to_float(float_to_half(best)));
-  for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(clamped(values[i] * per, -zero, zero - 1) + zero);
+  for (int i = 0; i < 32; ++i)
+    codes[i] = static_cast<uint8_t>(clamped(values[i] * per, -zero, zero - 1) + zero);
   return best;
 }
 

@@ -77,9 +77,8 @@ uint64_t Runner::device_bytes() const {
 }
 
 bool Runner::can_resume(uint32_t position, uint32_t written_end) const {
-  return std::ranges::all_of(memory_.caches, [&](const CacheRef& cache) {
-    return cache.layout.can_resume(position, written_end);
-  });
+  return std::ranges::all_of(
+      memory_.caches, [&](const CacheRef& cache) { return cache.layout.can_resume(position, written_end); });
 }
 
 const Buffer& Runner::buffer(const BufferRef& ref) const {
