@@ -90,9 +90,9 @@ TEST_CASE("gguf_writer: every kind of setting and array comes back as it was, wi
                                    {"flags", {true, false, true}},
                                    {"none", nlohmann::json::array()}};
   CHECK(file->metadata == expected);
-  for (const auto& [key, value] : expected.items()) {
-    CAPTURE(key);
-    CHECK(file->metadata.at(key).type() == value.type());
+  for (const auto& item : expected.items()) {
+    CAPTURE(item.key());
+    CHECK(file->metadata.at(item.key()).type() == item.value().type());
   }
   CHECK(file->arrays.at("flags").type == GgufType::boolean);
   CHECK(file->arrays.at("integers").type == GgufType::i32);
