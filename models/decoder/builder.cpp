@@ -26,9 +26,6 @@ void DecoderBuilder::layer(uint32_t layer, std::string_view hugging_face) {
   prefix(fmt::format(fmt::runtime(hugging_face), layer), fmt::format("blk.{}.", layer));
 }
 
-// --- weights
-// -------------------------------------------------------------------------------------------------------
-
 std::string DecoderBuilder::full_name(const TensorName& name, std::string_view suffix, bool gguf) const {
   return gguf ? fmt::format("{}{}{}", gguf_prefix_, name.gguf, suffix)
               : fmt::format("{}{}{}", hugging_face_prefix_, name.hugging_face, suffix);
@@ -137,9 +134,6 @@ std::vector<WeightView> DecoderBuilder::expert_tensors(const TensorName& name, u
 WeightId DecoderBuilder::weight(const WeightView& view, std::string_view component) {
   return graph().weight(view, std::string(component));
 }
-
-// --- operations
-// ----------------------------------------------------------------------------------------------------
 
 std::string DecoderBuilder::node_name(const TensorName& name) const {
   return full_name(name, "", gguf_);

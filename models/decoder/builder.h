@@ -57,16 +57,16 @@ public:
   void prefix(std::string hugging_face, std::string gguf);
   void layer(uint32_t layer, std::string_view hugging_face = "model.layers.{}.");
 
-  // --- weights
-  // ----------------------------------------------------------------------------------------------------- A
-  // tensor of the shape [rows, columns], or [rows] where columns is 0.
+  // Weights.
+
+  // A tensor of the shape [rows, columns], or [rows] where columns is 0.
   WeightView tensor(const TensorName& name, std::string_view suffix, uint64_t rows, uint64_t columns,
                     std::string_view component, const GgufChange& change = {});
   // One that Hugging Face keeps the other way round, [columns, rows].
   WeightView transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
                                std::string_view component);
   // Parts of one tensor that are rows of their own, `counts` of each. Interleaved: Hugging Face's file has
-  // `run` rows of each part in turn, GGUF's one part after the other.
+  // `interleaved_run` rows of each part in turn, GGUF's one part after the other.
   std::vector<WeightView> fused_tensor(const TensorName& name, std::string_view suffix,
                                        std::span<const uint64_t> counts, uint64_t columns,
                                        uint64_t interleaved_run, std::string_view component);
@@ -76,8 +76,8 @@ public:
                                          uint64_t columns);
   WeightId weight(const WeightView& view, std::string_view component);
 
-  // --- operations
-  // --------------------------------------------------------------------------------------------------
+  // Operations.
+
   std::string node_name(const TensorName& name) const;
   TensorId project(TensorId x, const TensorName& name, uint32_t rows, bool bias, std::string_view component);
   TensorId project(TensorId x, const std::string& name, const WeightView& weight, const WeightView* bias,
@@ -114,8 +114,8 @@ public:
   void decode(const std::function<TensorId(uint32_t layer, TensorId x)>& block, float embedding_scale = 1,
               float norm_offset = 0, float logit_soft_cap = 0);
 
-  // --- results
-  // -----------------------------------------------------------------------------------------------------
+  // Results.
+
   const Status& status() const { return status_; }
   const std::vector<WeightSpec>& specs() const { return specs_; }
   const std::vector<GgufTensor>& gguf_tensors() const { return gguf_tensors_; } // of a Hugging Face file
