@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,34 +35,77 @@ struct LayerCache {
   uint32_t window = 0; // positions that a token sees at most, its own included; 0: all
 };
 
-// What the runtime has to know of a decoder-only model beside its graph.
-struct DecoderShape {
-  uint32_t vocabulary = 0;
-  uint32_t context = 0; // positions it was trained for
-  std::vector<LayerCache> layers;
+enum class InputKind : uint32_t {
+  tokens,
+  pixels,   // of a picture [channels, height, width], normalised
+  features, // of a sound [mels, frames]: the logarithm of its mel spectrum
 };
 
-// A model's graph and the tensors in it that others build on or may want to read.
+// What an encoder reads. An input's positions are its tokens, its patches and class token, or every other frame.
+struct EncoderShape {
+  InputKind kind = InputKind::tokens;
+  uint32_t vocabulary = 0;  // of tokens
+  uint32_t token_types = 1; // of tokens
+  uint32_t context = 0;     // most positions of one input; a picture or a sound has them all
+  bool any_length = false;  // the context is what it was trained with, and longer inputs are possible
+  std::vector<uint32_t> input_shape; // of a picture or a sound
+  uint32_t hidden = 0;
+  std::vector<std::string> labels; // what a classification's logits stand for
+  // Caches of its inputs' positions, which come after the decoder's: one for the cross-attention of each decoder
+  // layer, then one that all of its own layers use in turn.
+  std::vector<LayerCache> caches;
+
+  uint32_t input_values() const {
+    uint32_t count = 1;
+    for (uint32_t size : input_shape) count *= size;
+    return count;
+  }
+};
+
+// What the runtime has to know of a model beside its graphs.
+struct ModelShape {
+  uint32_t vocabulary = 0;        // of the decoder; 0: it has none
+  uint32_t context = 0;           // positions the decoder was trained for
+  std::vector<LayerCache> layers; // of the decoder
+  std::optional<EncoderShape> encoder;
+
+  bool has_decoder() const { return vocabulary > 0; }
+};
+
+// A decoder's graph and the tensors in it that others build on or may want to read.
 struct DecoderGraph {
   Graph graph;
   std::vector<TensorId>
       hidden_states; // the embedding's result, then each layer's; the last one after the final norm
-  std::vector<TensorId> attentions; // each layer's attention, before its output projection
-  TensorId logits = 0;              // [outputs, vocabulary]
+  std::vector<TensorId> attentions;       // each layer's attention, before its output projection
+  std::vector<TensorId> cross_attentions; // the same of its attention to the encoder's input
+  TensorId logits = 0;                    // [outputs, vocabulary]
+};
+
+// An encoder's. It ends with the keys and values that the decoder's cross-attention needs, where there is one.
+struct EncoderGraph {
+  Graph graph;
+  std::vector<TensorId> hidden_states, attentions; // as a decoder's
+  TensorId last_hidden_state = 0;                  // [tokens, hidden]
+  // [outputs, columns], an output being an input of the step: a pooler's result and a classification's, where
+  // the model has them.
+  std::optional<TensorId> pooler_output, logits;
 };
 
 // One model of an architecture: a config that has been read and checked.
 class Definition {
 public:
   virtual ~Definition() = default;
-  virtual DecoderShape shape() const = 0;
+  virtual ModelShape shape() const = 0;
   virtual std::vector<Hyperparameter> hyperparameters() const = 0;
   // Every tensor the model needs. A tied head is not listed twice.
   virtual std::vector<WeightSpec> weights() const = 0;
-  // Weights are found in the file, and their names and shapes checked.
-  virtual Result<DecoderGraph> graph(const ModelFile& file) const = 0;
+  // Weights are found in the file, and their names and shapes checked. Of a model without a decoder, or without
+  // an encoder, one of them is an error.
+  virtual Result<DecoderGraph> graph(const ModelFile& file) const;
+  virtual Result<EncoderGraph> encoder_graph(const ModelFile& file) const;
   // The same model as llama.cpp's GGUF has it. `file` is the one it was read from, a Hugging Face folder.
-  virtual Result<GgufModel> gguf(const ModelFile& file) const = 0;
+  virtual Result<GgufModel> gguf(const ModelFile& file) const;
 };
 
 // A family of models. To add one: a folder beside this file, and a line in registry.cpp.

@@ -37,6 +37,17 @@ std::span<const Architecture> architectures() {
   return table;
 }
 
+Result<DecoderGraph> Definition::graph(const ModelFile& file) const {
+  return Error{Code::unsupported,
+               fmt::format("{}: a model of the architecture '{}' has no decoder: it makes no text", file.path(),
+                           file.architecture())};
+}
+
+Result<EncoderGraph> Definition::encoder_graph(const ModelFile& file) const {
+  return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' has no encoder",
+                                              file.path(), file.architecture())};
+}
+
 Result<GgufModel> Definition::gguf(const ModelFile& file) const {
   return Error{Code::unsupported,
                fmt::format("{}: a GGUF file cannot be made of models of the architecture '{}'", file.path(),

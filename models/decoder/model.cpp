@@ -19,8 +19,8 @@ std::string describe_windows(const DecoderConfig& config) {
 
 } // namespace
 
-DecoderShape DecoderModel::shape() const {
-  DecoderShape shape{config_.vocabulary, config_.context, {}};
+ModelShape DecoderModel::shape() const {
+  ModelShape shape{config_.vocabulary, config_.context, {}};
   for (uint32_t window : config_.windows)
     shape.layers.push_back({config_.kv_heads, config_.head_dim, window});
   return shape;

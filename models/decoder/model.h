@@ -10,7 +10,7 @@ class DecoderModel : public Definition {
 public:
   DecoderModel(DecoderConfig config, bool gguf) : config_(std::move(config)), gguf_(gguf) {}
 
-  DecoderShape shape() const override;
+  ModelShape shape() const override;
   std::vector<Hyperparameter> hyperparameters() const override;
   std::vector<WeightSpec> weights() const override;
   Result<DecoderGraph> graph(const ModelFile& file) const override;

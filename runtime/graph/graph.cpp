@@ -45,6 +45,12 @@ size_t Graph::producer(TensorId tensor) const {
   return static_cast<size_t>(std::find_if(nodes_.begin(), nodes_.end(), makes) - nodes_.begin());
 }
 
+TensorId Graph::input(std::string name, RowKind rows, uint32_t columns) {
+  Tensor tensor{std::move(name), rows, columns};
+  tensor.input = true;
+  return add_tensor(std::move(tensor));
+}
+
 void Graph::keep(TensorId tensor, std::string name) {
   tensors_[tensor].kept = true;
   tensors_[tensor].name = std::move(name);

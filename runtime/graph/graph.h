@@ -47,7 +47,8 @@ struct Tensor {
   RowKind rows = RowKind::tokens;
   uint32_t columns = 0;
   std::optional<View> view;
-  bool kept = false; // readable by the host after the step, under its name
+  bool kept = false;  // readable by the host after the step, under its name
+  bool input = false; // written by the host before the step; no node makes it
 };
 
 // A tensor of the model file, or a part of one, that nodes refer to.
@@ -81,6 +82,8 @@ public:
                   Tensor output);
   TensorId add_output(size_t node, Tensor output); // one more of a node's outputs
   TensorId add_tensor(Tensor tensor);
+  // A tensor that the host fills. At most one of a graph.
+  TensorId input(std::string name, RowKind rows, uint32_t columns);
   void keep(TensorId tensor, std::string name);
 
   std::span<const Node> nodes() const { return nodes_; }

@@ -8,8 +8,8 @@
 namespace pumice {
 
 // A tensor of a file, or a part of one, as the matrix [rows, columns] that an operation wants: each row what
-// makes one output. The tensor is seen as a matrix whose columns are its last dimension; one of a single
-// dimension has one column. A part is made of runs of neighbouring rows: fused projections are cut that way,
+// makes one output. The tensor is seen as a matrix whose columns are its last dimension, or for convolutions all
+// dimensions but the first; one of a single dimension has one column. A part is made of runs of neighbouring rows: fused projections are cut that way,
 // interleaved ones too.
 struct WeightView {
   const TensorView* tensor = nullptr;
@@ -19,17 +19,25 @@ struct WeightView {
   uint64_t first = 0;      // row of the tensor, or column where it is transposed, that row 0 is
   uint64_t run = 1;        // rows that are neighbours in the tensor
   uint64_t step = 1;       // from one run's start to the next one's
+  uint64_t tensor_columns = 1; // of the tensor seen as a matrix
 
   static WeightView whole(const TensorView& tensor) {
     uint64_t rows = 1;
     for (uint64_t size : tensor.shape) rows *= size;
     const uint64_t columns = tensor.shape.size() < 2 ? 1 : tensor.shape.back();
     rows = columns ? rows / columns : 0;
-    return {&tensor, rows, columns, false, 0, rows ? rows : 1, rows};
+    return {&tensor, rows, columns, false, 0, rows ? rows : 1, rows, columns};
+  }
+  // Rows along the first dimension, whose columns are all the others.
+  static WeightView flat(const TensorView& tensor) {
+    const uint64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+    uint64_t columns = 1;
+    for (size_t i = 1; i < tensor.shape.size(); ++i) columns *= tensor.shape[i];
+    return {&tensor, rows, columns, false, 0, rows ? rows : 1, rows, columns};
   }
   static WeightView transpose(const TensorView& tensor) {
     const WeightView view = whole(tensor);
-    return {&tensor, view.columns, view.rows, true, 0, view.columns, view.columns};
+    return {&tensor, view.columns, view.rows, true, 0, view.columns, view.columns, view.columns};
   }
   // Rows begin to begin + count - 1.
   WeightView slice(uint64_t begin, uint64_t count) const { return slice(begin, count, count, count); }
@@ -48,9 +56,7 @@ struct WeightView {
   uint64_t source_row(uint64_t row) const { return first + row / run * step + row % run; }
   // Bytes from one row of the tensor to the next; of a transposed one, from one column of the view to the
   // next.
-  uint64_t tensor_row_bytes() const {
-    return row_bytes(tensor->type, tensor->shape.size() < 2 ? 1 : tensor->shape.back());
-  }
+  uint64_t tensor_row_bytes() const { return row_bytes(tensor->type, tensor_columns); }
 
   auto operator<=>(const WeightView&) const = default;
 };

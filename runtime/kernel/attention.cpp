@@ -56,7 +56,7 @@ Dispatch prepare(const AttentionArgs& args, uint32_t context) {
   params.capacity = layout.capacity;
   params.position_limit = layout.position_limit();
   params.window = args.window;
-  params.end = args.length;
+  params.end = 0;
   params.context = context;
   params.scale = args.soft_cap > 0 ? args.scale / args.soft_cap : args.scale;
   params.cap = args.soft_cap;
@@ -123,7 +123,8 @@ std::string Attention::describe() const {
   std::string text = fmt::format("layer {} heads {} scale {:.6g}", layer, heads, scale);
   if (soft_cap > 0) text += fmt::format(" capped at {:g}", soft_cap);
   if (window > 0) text += fmt::format(" window {}", window);
-  if (length > 0) text += fmt::format(" both ways to {}", length);
+  if (sight == Sight::input) text += " both ways";
+  if (sight == Sight::memory) text += " of the encoder's input";
   return text;
 }
 
@@ -137,7 +138,9 @@ Result<AttentionArgs> lower_args(const Attention& attention, Lowering& lowering,
   args.scale = attention.scale;
   args.soft_cap = attention.soft_cap;
   args.window = attention.window;
-  args.length = attention.length;
+  args.sight = attention.sight;
+  args.bias = attention.bias;
+  args.step_layout = lowering.step_layout();
   const CacheLayout& layout = args.cache.layout;
   // A step with no more rows than there are sequences is one that decodes them all.
   args.one_sequence = layout.sequences == 1 || args.q.rows > layout.sequences;
@@ -172,9 +175,12 @@ Status AttentionWeights::lower(Lowering& lowering, const Node& node) const {
   return {};
 }
 
-TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation) {
+TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation,
+                   std::optional<WeightId> bias_table) {
   const Tensor& queries = graph.tensor(q);
-  return graph.add(operation, {q}, {}, {std::move(name), queries.rows, queries.columns});
+  std::vector<WeightId> weights;
+  if (bias_table) weights.push_back(*bias_table);
+  return graph.add(operation, {q}, std::move(weights), {std::move(name), queries.rows, queries.columns});
 }
 
 TensorId attention_weights(Graph& graph, std::string name, TensorId attention, uint32_t context) {

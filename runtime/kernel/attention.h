@@ -6,6 +6,7 @@
 #include "kernel/activation_ref.h"
 #include "kernel/cache_layout.h"
 #include "kernel/dispatch.h"
+#include "kernel/step_layout.h"
 #include "kernel/style.h"
 
 namespace pumice {
@@ -13,10 +14,26 @@ namespace pumice {
 // Heads are of 1 to this many dimensions.
 constexpr uint32_t largest_head_dim = 512;
 
-// For each row of the step and each of its heads: softmax(scale * q . keys) * values, over the positions of
-// the row's sequence from the first that it may see to its own. Keys and values of this step's rows are in
-// the cache already. Heads share the cache's kv_heads in equal groups, in order. A row that sees nothing gets
-// zeros.
+// Which positions of the cache a row of the step sees.
+enum class Sight : uint32_t {
+  past,   // of its sequence, from the first that it may see to its own
+  input,  // of its whole input, which its step has too: from the first that it may see to before its end
+  memory, // of the encoder's input that its sequence is about, whatever its own position
+};
+
+// A number added to the scores by how far a key is from the query, each head its own (Raffel et al., T5, 2020).
+// Distances fall into buckets: single ones first, then ever wider ones, all from max_distance on into the last.
+struct RelativeBias {
+  uint32_t buckets = 0; // 0: there is no bias
+  uint32_t max_distance = 0;
+  bool both_ways = false; // keys after the query have half of the buckets; otherwise they are all as if at 0
+
+  uint32_t bucket(int64_t key_minus_query) const;
+};
+
+// For each row of the step and each of its heads: softmax(scale * q . keys + bias) * values, over the positions
+// that it sees. Keys and values of this step's rows are in the cache already. Heads share the cache's kv_heads
+// in equal groups, in order. A row that sees nothing gets zeros.
 struct AttentionArgs {
   ActivationRef q; // [rows, heads * head_dim], rotated
   CacheRef cache;
@@ -24,14 +41,22 @@ struct AttentionArgs {
   float scale = 1;
   float soft_cap = 0;  // not 0: scores become cap * tanh(score / cap)
   uint32_t window = 0; // a row sees this many positions at most, its own included; 0: all
-  uint32_t length = 0; // not 0: a row sees the positions before this one, later than its own too
+  Sight sight = Sight::past;
+  RelativeBias bias;
+  BufferRef bias_table;   // [buckets, heads]
+  BufferRef bias_buckets; // the bucket of each distance from -max_distance to max_distance, as floats
   // Neighbouring rows are mostly of one sequence, as in a prefill. Only speed depends on it.
   bool one_sequence = true;
   ActivationRef result; // [rows, heads * head_dim]
   // [rows, heads * 2]: where each head's largest score and its sum are kept, for attention_weights().
   std::optional<ActivationRef> sums;
   BufferRef step;
+  StepLayout step_layout;
 };
+
+// Positions whose arithmetic hangs together: an input whose first position is a multiple of this gets the same
+// bits wherever it lies in the cache.
+uint32_t attention_block(const KernelStyle& style, const CacheLayout& layout);
 
 Dispatch attention(const KernelStyle& style, const AttentionArgs& args);
 
@@ -39,14 +64,16 @@ Dispatch attention(const KernelStyle& style, const AttentionArgs& args);
 // [rows, heads * context], of each head its positions; zeros where the row sees nothing.
 Dispatch attention_weights(const KernelStyle& style, const AttentionArgs& args, uint32_t context);
 
-// inputs: q. The layer's cache gives kv_heads and head_dim. A second output keeps the sums.
+// inputs: q. weights: the bias's table [buckets, heads], where there is one. The layer's cache gives kv_heads and
+// head_dim. A second output keeps the sums.
 struct Attention : Operation {
   uint32_t layer = 0;
   uint32_t heads = 0;
   float scale = 1;
   float soft_cap = 0;
   uint32_t window = 0;
-  uint32_t length = 0;
+  Sight sight = Sight::past;
+  RelativeBias bias;
 
   std::string_view name() const override { return "attention"; }
   std::string describe() const override;
@@ -63,10 +90,12 @@ struct AttentionWeights : Operation {
 };
 
 // q: [tokens, heads * head_dim]; so is the result.
-TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation);
+TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation,
+                   std::optional<WeightId> bias_table = {});
 
 // Adds the computation of an attention's weights, [tokens, heads * context], right after it. `attention` is
-// its result, `context` that of the session.
+// its result, `context` the most positions that are wanted: counted from the sequence's first, or from that of the
+// input that is seen.
 TensorId attention_weights(Graph& graph, std::string name, TensorId attention, uint32_t context);
 
 } // namespace pumice

@@ -18,6 +18,7 @@ enum class Space : uint8_t {
   step,    // the StepBlock
   results, // what sampling leaves for the host
   scratch, // activations
+  inputs,  // tensors that the host writes before a step
   outputs, // tensors that the host reads after a step
   cache,   // keys and values
   weights,

@@ -105,9 +105,10 @@ TensorId embedding(Graph& graph, std::string name, WeightId table, float scale) 
   return add_embedding(graph, std::move(name), table, operation);
 }
 
-TensorId position_embedding(Graph& graph, std::string name, WeightId table) {
+TensorId position_embedding(Graph& graph, std::string name, WeightId table, uint32_t offset) {
   Embedding operation;
   operation.index = EmbeddingIndex::position;
+  operation.offset = offset;
   return add_embedding(graph, std::move(name), table, operation);
 }
 

@@ -3,21 +3,25 @@
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
 #include "kernel/packed_weight.h"
+#include "kernel/step_layout.h"
 #include "kernel/style.h"
 
 namespace pumice {
 
-enum class EmbeddingIndex : uint32_t { token, position };
+// What of a row picks its embedding. A position is counted from where the row's text begins.
+enum class EmbeddingIndex : uint32_t { token, position, token_type };
 
-// result[row] = scale * table[the row's token or position], for those in one segment of the table.
+// result[row] = scale * table[offset + the row's token, position or type], for those in one segment of the table.
 struct EmbeddingArgs {
   PackedFormat format;
   uint32_t tiles = 0; // of the whole table
   WeightSegment segment;
   float scale = 1;
   EmbeddingIndex index = EmbeddingIndex::token;
+  uint32_t offset = 0;
   ActivationRef result; // [tokens, columns of the table]
   BufferRef step;
+  StepLayout step_layout;
 };
 
 Dispatch embedding(const KernelStyle& style, const EmbeddingArgs& args);
@@ -32,10 +36,11 @@ struct SelectRowsArgs {
 
 Dispatch select_rows(const KernelStyle& style, const SelectRowsArgs& args);
 
-// weights: the table, [vocabulary or positions, columns].
+// weights: the table, [vocabulary, positions or types; columns].
 struct Embedding : Operation {
   float scale = 1;
   EmbeddingIndex index = EmbeddingIndex::token;
+  uint32_t offset = 0;
 
   std::string_view name() const override { return "embedding"; }
   std::string describe() const override;
@@ -49,8 +54,9 @@ struct SelectRows : Operation {
 };
 
 TensorId embedding(Graph& graph, std::string name, WeightId table, float scale = 1);
-TensorId position_embedding(Graph& graph, std::string name,
-                            WeightId table); // learned positions, as GPT-2 has
+// Learned positions; the table's row `offset` is that of the first.
+TensorId position_embedding(Graph& graph, std::string name, WeightId table, uint32_t offset = 0);
+TensorId token_type_embedding(Graph& graph, std::string name, WeightId table);
 TensorId select_rows(Graph& graph, std::string name, TensorId x);
 
 } // namespace pumice

@@ -9,6 +9,7 @@
 #include "kernel/cache_layout.h"
 #include "kernel/dispatch.h"
 #include "kernel/packed_weight.h"
+#include "kernel/step_layout.h"
 #include "kernel/style.h"
 
 namespace pumice {
@@ -38,7 +39,8 @@ public:
   virtual CacheRef cache(uint32_t layer) = 0;
   virtual uint32_t context() const = 0;            // positions of one sequence
   virtual BufferRef step() const = 0;              // the step block
-  virtual uint32_t step_capacity() const = 0;      // rows that fit the step block
+  virtual const StepLayout& step_layout() const = 0;
+  uint32_t step_capacity() const { return step_layout().capacity; } // rows that fit the step block
   virtual BufferRef sampling() const = 0;          // sampling's state, see kernel/sampling.h
   virtual BufferRef temporary(uint64_t bytes) = 0; // scratch that lasts as long as this node
 

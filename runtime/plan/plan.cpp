@@ -62,7 +62,7 @@ public:
   CacheRef cache(uint32_t layer) override { return context_.caches[layer]; }
   uint32_t context() const override { return context_.context; }
   BufferRef step() const override { return context_.step; }
-  uint32_t step_capacity() const override { return context_.step_capacity; }
+  const StepLayout& step_layout() const override { return context_.step_layout; }
   BufferRef sampling() const override { return context_.sampling; }
 
   BufferRef temporary(uint64_t bytes) override {
@@ -112,7 +112,10 @@ private:
     const MemoryLayout layout = assign_memory(graph_, bytes, alignment_);
     tensor_bytes_ = layout.bytes;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      if (tensors[i].kept && !tensors[i].view) {
+      if (tensors[i].input) {
+        refs_[i].buffer = {Space::inputs, 0, 0, bytes[i]};
+        plan_.input = {tensors[i].name, refs_[i]};
+      } else if (tensors[i].kept && !tensors[i].view) {
         refs_[i].buffer = {Space::outputs, 0, plan_.output_bytes, bytes[i]};
         plan_.output_bytes += bytes[i];
         plan_.kept.push_back({tensors[i].name, refs_[i]});

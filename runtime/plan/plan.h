@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,13 @@
 #include "kernel/activation_ref.h"
 #include "kernel/cache_layout.h"
 #include "kernel/dispatch.h"
+#include "kernel/step_layout.h"
 #include "kernel/style.h"
 #include "plan/weight_store.h"
 
 namespace pumice {
 
-// How many rows a plan is made for. A step may have fewer, never more.
+// How many rows a plan is made for. A step may have fewer, never more. An encoder's outputs are its inputs.
 struct Bucket {
   uint32_t tokens = 1;
   uint32_t outputs = 1;
@@ -28,7 +30,7 @@ struct PlanContext {
   WeightStore* weights = nullptr;
   std::vector<CacheRef> caches; // by layer
   uint32_t context = 0;         // positions of one sequence
-  uint32_t step_capacity = 0;   // rows of the step block: the largest bucket's tokens
+  StepLayout step_layout;       // its capacity: the largest bucket's tokens
   BufferRef step;
   BufferRef sampling;
 };
@@ -40,10 +42,10 @@ struct PlannedDispatch {
   uint32_t node = 0;    // of the graph
 };
 
-// A tensor that the host can read after the step.
+// A tensor that the host can read after the step, or writes before it.
 struct KeptTensor {
   std::string name;
-  ActivationRef where; // in Space::outputs
+  ActivationRef where; // in Space::outputs, or Space::inputs
 };
 
 // A graph made concrete for one device and one bucket: kernels, memory offsets and the barriers that hazards
@@ -52,6 +54,7 @@ struct Plan {
   Bucket bucket;
   std::vector<PlannedDispatch> dispatches;
   std::vector<KeptTensor> kept;
+  std::optional<KeptTensor> input; // in Space::inputs
   uint64_t scratch_bytes = 0;
   uint64_t output_bytes = 0;
 

@@ -40,7 +40,7 @@ CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
   return layout;
 }
 
-MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, SessionSize size) {
+MemoryPlan plan_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size) {
   const Capabilities& device = context.device->capabilities();
   const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
   MemoryPlan plan;
@@ -64,7 +64,8 @@ MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, 
     const BufferRef keys = place(bytes), values = place(bytes);
     plan.caches.push_back({layout, keys, values});
   }
-  plan.step = {Space::step, 0, 0, (STEP_HEADER_QUADS + 2ull * plan.size.chunk) * 16};
+  plan.step_layout = {plan.size.chunk, plan.size.sequences, 0};
+  plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
   plan.sampling = {Space::results, 0, 0, SamplingState::bytes(size.sequences)};
   return plan;
 }
@@ -87,7 +88,7 @@ PlanContext MemoryPlan::plan_context(const DeviceContext& context, WeightStore& 
   result.weights = &weights;
   result.caches = caches;
   result.context = size.context;
-  result.step_capacity = size.chunk;
+  result.step_layout = step_layout;
   result.step = step;
   result.sampling = sampling;
   return result;

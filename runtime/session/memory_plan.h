@@ -22,6 +22,7 @@ struct MemoryPlan {
   SessionSize size;             // with its zeros filled in
   std::vector<CacheRef> caches; // by layer
   std::vector<uint64_t> cache_part_bytes;
+  StepLayout step_layout;
   BufferRef step;
   BufferRef sampling;
 
@@ -37,6 +38,6 @@ std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs);
 // window that is short beside the context, a ring.
 CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size);
 
-MemoryPlan plan_memory(const DecoderShape& shape, const DeviceContext& context, SessionSize size);
+MemoryPlan plan_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size);
 
 } // namespace pumice

@@ -34,7 +34,7 @@ public:
   const ModelFile& file() const { return file_; }
   const LoadOptions& options() const { return options_; }
   const Definition& definition() const { return *definition_; }
-  const DecoderShape& shape() const { return shape_; }
+  const ModelShape& shape() const { return shape_; }
   const DeviceContext& context() const { return context_; }
   // Places of the weights. Plans ask it for weights; after loading it only finds what it has placed before.
   WeightStore& weights() const { return *weights_; }
@@ -55,7 +55,7 @@ private:
   DeviceContext context_;
   LoadOptions options_;
   std::unique_ptr<Definition> definition_;
-  DecoderShape shape_;
+  ModelShape shape_;
   std::unique_ptr<WeightStore> weights_;
   std::vector<Buffer> parts_;
 };

@@ -89,6 +89,8 @@ const Buffer& Runner::buffer(const BufferRef& ref) const {
     return sampling_;
   case Space::scratch:
     return scratch_;
+  case Space::inputs:
+    return inputs_;
   case Space::outputs:
     return outputs_;
   case Space::cache:

@@ -87,7 +87,7 @@ private:
   Graph graph_;
   std::map<uint32_t, Bucketed> buckets_; // by tokens
   std::vector<Buffer> caches_;
-  Buffer step_, sampling_, scratch_, outputs_;
+  Buffer step_, sampling_, scratch_, inputs_, outputs_;
   uint64_t last_submission_ = 0;
   uint32_t last_tokens_ = 1; // of the last submission
 };

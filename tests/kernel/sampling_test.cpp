@@ -45,11 +45,12 @@ struct SampleLowering : Lowering {
   CacheRef cache(uint32_t) override { return {}; }
   BufferRef step() const override { return {Space::step, 0, 0, 16 * 9}; }
   uint32_t context() const override { return 1; }
-  uint32_t step_capacity() const override { return 4; }
+  const StepLayout& step_layout() const override { return step_layout_; }
   BufferRef sampling() const override { return {Space::results, 0, 0, SamplingState::bytes(3)}; }
   BufferRef temporary(uint64_t bytes) override { return {Space::scratch, 0, 256, bytes}; }
   void emit(Dispatch dispatch) override { emitted.push_back(std::move(dispatch)); }
 
+  StepLayout step_layout_{4, 3, 0};
   KernelStyle chosen;
   Graph model;
   std::vector<Dispatch> emitted;

@@ -50,7 +50,8 @@ public:
   pumice::CacheRef cache(uint32_t) override { return {}; }
   pumice::BufferRef step() const override { return step_; }
   uint32_t context() const override { return 0; }
-  uint32_t step_capacity() const override { return 0; }
+  const pumice::StepLayout& step_layout() const override { return step_layout_; }
+  void set_step_layout(const pumice::StepLayout& layout) { step_layout_ = layout; }
   pumice::BufferRef sampling() const override { return {}; }
   pumice::BufferRef temporary(uint64_t bytes) override {
     return TestGpu::get().upload(std::vector<float>(bytes / 4, not_a_number));
@@ -100,6 +101,7 @@ private:
   pumice::KernelStyle style_;
   const pumice::Graph& graph_;
   pumice::BufferRef step_;
+  pumice::StepLayout step_layout_;
   pumice::WeightStore store_;
   std::map<pumice::TensorId, pumice::ActivationRef> tensors_;
   std::vector<pumice::Dispatch> dispatches_;

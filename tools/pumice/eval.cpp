@@ -166,7 +166,7 @@ Status write_outputs(const std::string& path, const Batch& batch, const std::vec
 Status eval(const EvalOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
-  const DecoderShape shape = definition->shape();
+  const ModelShape shape = definition->shape();
   PUMICE_TRY(Batch batch, read_batch(options.inputs, shape.vocabulary));
   const uint64_t limit = options.size.context ? options.size.context : shape.context;
   if (batch.longest() > limit) {

@@ -46,7 +46,7 @@ std::vector<TypeCount> count_types(const ModelFile& file) {
 }
 
 MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& size) {
-  const DecoderShape shape = definition.shape();
+  const ModelShape shape = definition.shape();
   MemoryNeeds needs;
   needs.context = size.context;
   needs.kv = to_string(size.cache);

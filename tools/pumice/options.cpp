@@ -120,7 +120,7 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
       ->group("Memory");
 }
 
-SessionSize session_size(const SizeOptions& options, const DecoderShape& shape) {
+SessionSize session_size(const SizeOptions& options, const ModelShape& shape) {
   SessionSize size;
   size.context = options.context ? options.context : std::min(shape.context, default_context);
   size.chunk = options.chunk;

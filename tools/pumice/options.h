@@ -34,7 +34,7 @@ struct SizeOptions {
 inline constexpr uint32_t default_context = 4096;
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default);
 // What the options ask for, with the context filled in from the model.
-SessionSize session_size(const SizeOptions& options, const DecoderShape& shape);
+SessionSize session_size(const SizeOptions& options, const ModelShape& shape);
 
 struct SamplingOptions {
   SamplingParams params;

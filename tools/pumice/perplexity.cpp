@@ -137,7 +137,7 @@ Status perplexity(const PerplexityOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
-  const DecoderShape shape = definition->shape();
+  const ModelShape shape = definition->shape();
   RunnerOptions runner_options;
   runner_options.size = session_size(options.size, shape);
   if (!options.size.context) runner_options.size.context = std::min(default_chunk, shape.context);

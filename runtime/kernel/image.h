@@ -1,0 +1,45 @@
+#pragma once
+
+#include "graph/graph.h"
+#include "kernel/activation_ref.h"
+#include "kernel/style.h"
+
+namespace pumice {
+
+// How a picture falls into patches, row after row of them.
+struct PatchShape {
+  uint32_t channels = 3;
+  uint32_t height = 0; // of the picture; a multiple of patch_height, as its width is of patch_width
+  uint32_t width = 0;
+  uint32_t patch_height = 0;
+  uint32_t patch_width = 0;
+
+  uint32_t count() const { return (height / patch_height) * (width / patch_width); }
+  uint32_t columns() const { return channels * patch_height * patch_width; }
+};
+
+// Cuts the patches out of the host's pictures: the convolution of patch embeddings is a product with these rows.
+// inputs: pixels [outputs, channels * height * width], a picture a row, in planes. A row of the step is a patch of
+// the picture that its token names, numbered by how far its position is from where its text begins; the first
+// `lead` of those are zeros, where tokens of the model's own go. output: [tokens, channels * patch_height *
+// patch_width], ordered as a convolution's weights are.
+struct Patches : Operation {
+  PatchShape shape;
+  uint32_t lead = 0;
+
+  std::string_view name() const override { return "patches"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// result = x, and in rows at the beginning of their text (a class token) the weight in its place. inputs: x
+// [tokens, columns]. weights: [columns].
+struct LeadToken : Operation {
+  std::string_view name() const override { return "lead_token"; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+TensorId patches(Graph& graph, std::string name, TensorId pixels, const PatchShape& shape, uint32_t lead);
+TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token);
+
+} // namespace pumice
