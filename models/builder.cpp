@@ -1,0 +1,190 @@
+#include "models/builder.h"
+
+#include <fmt/format.h>
+
+#include "kernel/elementwise.h"
+#include "kernel/linear.h"
+#include "kernel/norm.h"
+
+namespace pumice {
+
+ModelBuilder::ModelBuilder(bool gguf, const ModelFile* file, std::string root)
+    : gguf_(gguf), file_(file), root_(std::move(root)) {
+  prefix("", "");
+}
+
+void ModelBuilder::prefix(std::string hugging_face, std::string gguf) {
+  hugging_face_prefix_ = root_ + hugging_face;
+  gguf_prefix_ = std::move(gguf);
+}
+
+void ModelBuilder::layer(uint32_t layer, std::string_view hugging_face, std::string_view gguf) {
+  prefix(fmt::format(fmt::runtime(hugging_face), layer), fmt::format(fmt::runtime(gguf), layer));
+}
+
+std::string ModelBuilder::full_name(const TensorName& name, std::string_view suffix, bool gguf) const {
+  return gguf ? fmt::format("{}{}{}", gguf_prefix_, name.gguf, suffix)
+              : fmt::format("{}{}{}", hugging_face_prefix_, name.hugging_face, suffix);
+}
+
+const TensorView* ModelBuilder::find(const std::string& name, const std::vector<uint64_t>& shape,
+                                     std::string_view component) {
+  if (const auto known = found_.find(name); known != found_.end()) return known->second;
+  specs_.push_back({name, shape, std::string(component)});
+  const TensorView* tensor = nullptr;
+  if (file_ && status_.ok()) {
+    if (auto required = file_->require(name, shape); !required.ok()) {
+      status_ = required.error();
+    } else {
+      tensor = *required;
+    }
+  }
+  if (!tensor) tensor = &listed_.emplace_back(TensorView{name, TensorType::f32, shape, {}});
+  found_.emplace(name, tensor);
+  return tensor;
+}
+
+void ModelBuilder::twin(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
+                        std::vector<WeightView> parts, const GgufChange& change) {
+  if (gguf_ || !file_) return;
+  GgufTensor tensor;
+  tensor.name = full_name(name, suffix, true);
+  for (const GgufTensor& other : gguf_tensors_) {
+    if (other.name == tensor.name) return;
+  }
+  tensor.shape = std::move(shape);
+  tensor.parts = std::move(parts);
+  tensor.rotary_heads = change.rotary_heads;
+  tensor.rotary_dim = change.rotary_dim;
+  tensor.offset = change.offset;
+  tensor.scale = change.scale;
+  gguf_tensors_.push_back(std::move(tensor));
+}
+
+WeightView ModelBuilder::tensor(const TensorName& name, std::string_view suffix, uint64_t rows,
+                                uint64_t columns, std::string_view component, const GgufChange& change) {
+  std::vector<uint64_t> shape = {rows};
+  if (columns) shape.push_back(columns);
+  const WeightView view = WeightView::whole(*find(full_name(name, suffix, gguf_), shape, component));
+  twin(name, suffix, std::move(shape), {view}, change);
+  return view;
+}
+
+WeightView ModelBuilder::flat_tensor(const TensorName& name, std::string_view suffix,
+                                     std::vector<uint64_t> shape, std::string_view component) {
+  const WeightView view = WeightView::flat(*find(full_name(name, suffix, gguf_), shape, component));
+  twin(name, suffix, std::move(shape), {view});
+  return view;
+}
+
+bool ModelBuilder::has(const TensorName& name, std::string_view suffix) const {
+  return file_ && file_->find(full_name(name, suffix, gguf_));
+}
+
+WeightView ModelBuilder::transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
+                                           std::string_view component) {
+  if (gguf_) return tensor(name, ".weight", rows, columns, component);
+  const TensorView* stored = find(full_name(name, ".weight", false), {columns, rows}, component);
+  if (info(stored->type).block_size > 1 && status_.ok()) {
+    status_ = Error{Code::unsupported,
+                    fmt::format("{}: tensor '{}': expected one of F32, F16, BF16, as it has to be "
+                                "transposed; found {}",
+                                file_->path(), stored->name, info(stored->type).name)};
+  }
+  const WeightView view = WeightView::transpose(*stored);
+  twin(name, ".weight", {rows, columns}, {view});
+  return view;
+}
+
+std::vector<WeightView> ModelBuilder::fused_tensor(const TensorName& name, std::string_view suffix,
+                                                   std::span<const uint64_t> counts, uint64_t columns,
+                                                   uint64_t interleaved_run, std::string_view component) {
+  uint64_t rows = 0;
+  for (uint64_t count : counts) rows += count;
+  std::vector<uint64_t> shape = {rows};
+  if (columns) shape.push_back(columns);
+  const WeightView whole = WeightView::whole(*find(full_name(name, suffix, gguf_), shape, component));
+  std::vector<WeightView> parts;
+  uint64_t begin = 0;
+  for (uint64_t count : counts) {
+    if (interleaved_run && !gguf_) {
+      parts.push_back(whole.slice(begin, count, interleaved_run, interleaved_run * counts.size()));
+      begin += interleaved_run;
+    } else {
+      parts.push_back(whole.slice(begin, count));
+      begin += count;
+    }
+  }
+  twin(name, suffix, std::move(shape), parts);
+  return parts;
+}
+
+std::vector<WeightView> ModelBuilder::expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
+                                                     uint64_t columns) {
+  const std::string_view component = "feed-forward";
+  std::vector<WeightView> views;
+  if (gguf_) {
+    const WeightView all =
+        WeightView::whole(*find(full_name(name, ".weight", true), {experts, rows, columns}, component));
+    for (uint32_t expert = 0; expert < experts; ++expert) views.push_back(all.slice(expert * rows, rows));
+    return views;
+  }
+  for (uint32_t expert = 0; expert < experts; ++expert) {
+    const std::string one =
+        hugging_face_prefix_ + fmt::format(fmt::runtime(name.hugging_face), expert) + ".weight";
+    views.push_back(WeightView::whole(*find(one, {rows, columns}, component)));
+  }
+  twin(name, ".weight", {experts, rows, columns}, views);
+  return views;
+}
+
+WeightId ModelBuilder::weight(const WeightView& view, std::string_view component) {
+  return graph().weight(view, std::string(component));
+}
+
+std::string ModelBuilder::node_name(const TensorName& name) const {
+  return full_name(name, "", gguf_);
+}
+
+TensorId ModelBuilder::project(TensorId x, const std::string& name, const WeightView& matrix,
+                               const WeightView* bias, std::string_view component) {
+  std::optional<WeightId> bias_id;
+  if (bias) bias_id = weight(*bias, component);
+  return linear(graph(), name, x, weight(matrix, component), bias_id);
+}
+
+TensorId ModelBuilder::project(TensorId x, const TensorName& name, uint32_t rows, bool bias,
+                               std::string_view component) {
+  const uint32_t columns = graph().tensor(x).columns;
+  const WeightView matrix = tensor(name, ".weight", rows, columns, component);
+  if (!bias) return project(x, node_name(name), matrix, nullptr, component);
+  const WeightView added = tensor(name, ".bias", rows, 0, component);
+  return project(x, node_name(name), matrix, &added, component);
+}
+
+WeightId ModelBuilder::norm_weight(const TensorName& name, uint64_t size, float weight_offset, float scale) {
+  const WeightView view = tensor(name, ".weight", size, 0, "norms", {0, 0, weight_offset, scale});
+  return weight(view, "norms");
+}
+
+TensorId ModelBuilder::rms_norm(TensorId x, const TensorName& name, float eps, float weight_offset) {
+  const WeightId weight = norm_weight(name, graph().tensor(x).columns, weight_offset);
+  return pumice::rms_norm(graph(), node_name(name), x, weight, eps, gguf_ ? 0 : weight_offset);
+}
+
+TensorId ModelBuilder::layer_norm(TensorId x, const TensorName& name, float eps) {
+  const uint32_t size = graph().tensor(x).columns;
+  const WeightId scale = weight(tensor(name, ".weight", size, 0, "norms"), "norms");
+  const WeightId bias = weight(tensor(name, ".bias", size, 0, "norms"), "norms");
+  return pumice::layer_norm(graph(), node_name(name), x, scale, bias, eps);
+}
+
+TensorId ModelBuilder::add(TensorId a, TensorId b, std::string_view name) {
+  return pumice::add(graph(), prefix() + std::string(name), a, b);
+}
+
+void ModelBuilder::fail(Error error) {
+  if (status_.ok()) status_ = std::move(error);
+}
+
+} // namespace pumice
