@@ -67,6 +67,7 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   sequence.limit = static_cast<uint32_t>(std::min<uint64_t>(limit, size().context));
   sequence.tokens = std::move(request.prompt);
   sequence.sampling = std::move(request.sampling);
+  sequence.input = request.input;
   sequences_.push_back(std::move(sequence));
   changed_ = changed_ || std::ranges::any_of(slots_, [](const Slot& slot) { return !slot.busy; });
   return sequences_.back().id;
@@ -181,7 +182,7 @@ Status Batch::repeat() {
 // Every sequence with a slot gets rows for what it has not submitted: one for a sequence that is being
 // continued, and for a prompt as many as leave a row to each of those after it.
 Status Batch::compose() {
-  assign_slots();
+  PUMICE_CHECK(assign_slots());
   changed_ = true; // until it has been submitted
   rows_.clear();
   std::vector<StepToken> rows;
@@ -215,18 +216,19 @@ Status Batch::compose() {
   return changed_ ? Status() : runner_->prepare(static_cast<uint32_t>(rows_.size()));
 }
 
-void Batch::assign_slots() {
+Status Batch::assign_slots() {
   for (Sequence& sequence : sequences_) {
     if (sequence.slot >= 0) continue;
     Slot* best = nullptr;
     for (Slot& slot : slots_) {
       if (slot.busy) continue;
-      const uint32_t reused = reusable(slot, sequence.tokens);
+      // What is about another input has other keys and values.
+      const uint32_t reused = sequence.input ? 0 : reusable(slot, sequence.tokens);
       if (best && reused <= sequence.reused) continue;
       best = &slot;
       sequence.reused = reused;
     }
-    if (!best) return;
+    if (!best) return {};
     sequence.next = sequence.reused;
     sequence.slot = static_cast<int>(best - slots_.data());
     if (sequence.reused == 0) best->written_end = 0;
@@ -234,7 +236,11 @@ void Batch::assign_slots() {
     best->cached.clear();
     sampling_state_.set_params(static_cast<uint32_t>(sequence.slot), sequence.sampling);
     sampling_state_.set_tokens(static_cast<uint32_t>(sequence.slot), sequence.tokens);
+    if (sequence.input) {
+      PUMICE_CHECK(runner_->set_input(static_cast<uint32_t>(sequence.slot), *sequence.input));
+    }
   }
+  return {};
 }
 
 // Leading tokens of a prompt whose keys and values the slot holds, with all that the positions after them

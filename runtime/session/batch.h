@@ -24,6 +24,7 @@ struct SequenceRequest {
   std::vector<uint32_t> prompt;
   SamplingParams sampling;          // its stop tokens end the sequence
   uint32_t max_tokens = UINT32_MAX; // after the prompt
+  std::optional<InputRange> input;  // of the encoder: what the text is about
 };
 
 enum class Ending { none, stop, length, context };
@@ -96,6 +97,7 @@ private:
     uint32_t id = 0;
     std::vector<uint32_t> tokens; // the prompt, then what has been read
     SamplingParams sampling;
+    std::optional<InputRange> input;
     uint32_t limit = 0; // tokens at which it ends
     int slot = -1;      // none yet
     uint32_t next = 0;  // position of the next row that is submitted
@@ -113,7 +115,7 @@ private:
         slots_(runner_->size().sequences) {}
   const Sequence* find(uint32_t id) const;
   Status check_free(uint32_t slot) const;
-  void assign_slots();
+  Status assign_slots();
   uint32_t reusable(const Slot& slot, std::span<const uint32_t> prompt) const;
   bool can_repeat() const;
   Status repeat();

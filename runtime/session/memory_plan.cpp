@@ -40,13 +40,23 @@ CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
   return layout;
 }
 
+CacheLayout input_cache_layout(const LayerCache& layer, const SessionSize& size) {
+  CacheLayout layout;
+  layout.type = size.cache;
+  layout.capacity = static_cast<uint32_t>(align(size.input_positions, 128));
+  layout.kv_heads = layer.kv_heads;
+  layout.head_dim = layer.head_dim;
+  return layout;
+}
+
 MemoryPlan plan_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size) {
   const Capabilities& device = context.device->capabilities();
   const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
   MemoryPlan plan;
   plan.size = size;
   if (plan.size.context == 0) plan.size.context = shape.context;
-  const uint64_t all_positions = uint64_t{plan.size.context} * plan.size.sequences;
+  if (shape.encoder && plan.size.input_positions == 0) plan.size.input_positions = shape.encoder->context;
+  const uint64_t all_positions = std::max<uint64_t>(uint64_t{plan.size.context} * plan.size.sequences, 1);
   plan.size.chunk = static_cast<uint32_t>(std::clamp<uint64_t>(plan.size.chunk, 1, all_positions));
 
   const auto place = [&](uint64_t bytes) {
@@ -58,16 +68,39 @@ MemoryPlan plan_memory(const ModelShape& shape, const DeviceContext& context, Se
     parts.back() = align(parts.back() + bytes, alignment);
     return ref;
   };
-  for (const LayerCache& layer : shape.layers) {
-    const CacheLayout layout = cache_layout(layer, plan.size);
-    const uint64_t bytes = layout.layer_bytes();
-    const BufferRef keys = place(bytes), values = place(bytes);
+  const auto add = [&](const CacheLayout& layout) {
+    const BufferRef keys = place(layout.layer_bytes()), values = place(layout.layer_bytes());
     plan.caches.push_back({layout, keys, values});
+  };
+  for (const LayerCache& layer : shape.layers) add(cache_layout(layer, plan.size));
+  if (shape.encoder) {
+    for (const LayerCache& layer : shape.encoder->caches) add(input_cache_layout(layer, plan.size));
   }
-  plan.step_layout = {plan.size.chunk, plan.size.sequences, 0};
+  const uint32_t positions = plan.size.beams ? static_cast<uint32_t>(align(plan.size.context, 4)) : 0;
+  plan.step_layout = {plan.size.chunk, plan.size.sequences, positions};
   plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
   plan.sampling = {Space::results, 0, 0, SamplingState::bytes(size.sequences)};
   return plan;
+}
+
+MemoryPlan MemoryPlan::with_steps(uint32_t tokens, uint32_t inputs) const {
+  MemoryPlan plan = *this;
+  plan.size.chunk = tokens;
+  plan.size.sequences = inputs;
+  plan.step_layout = {tokens, inputs, 0};
+  plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
+  return plan;
+}
+
+std::vector<Bucket> encoder_buckets(const EncoderShape& shape, const SessionSize& size) {
+  const uint32_t smallest = shape.kind == InputKind::tokens ? small_chunk : shape.context;
+  std::set<uint32_t> sizes = {size.chunk};
+  for (uint64_t tokens = smallest; tokens < size.chunk; tokens *= 2) {
+    sizes.insert(static_cast<uint32_t>(tokens));
+  }
+  std::vector<Bucket> buckets;
+  for (uint32_t tokens : sizes) buckets.push_back({tokens, std::min(tokens, size.sequences)});
+  return buckets;
 }
 
 std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs) {

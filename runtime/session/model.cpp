@@ -8,6 +8,8 @@
 #include "graph/fusion.h"
 #include "io/quantize.h"
 #include "kernel/attention.h"
+#include "kernel/embedding.h"
+#include "kernel/pooling.h"
 #include "kernel/sampling.h"
 #include "kernel/scoring.h"
 #include "plan/plan.h"
@@ -28,45 +30,95 @@ std::optional<uint32_t> index_after(std::string_view prefix, std::string_view na
   return index;
 }
 
-// "hidden_states.3" to the tensor it names, which is made where the model itself does not need it.
-Status keep_by_name(DecoderGraph& decoder, const ModelFile& file, const std::string& name, uint32_t context) {
+// Keeps element N of `tensors` where the name is the prefix and N.
+bool keep_hidden(Graph& graph, const std::vector<TensorId>& tensors, const std::string& name) {
+  const auto index = index_after("hidden_states.", name);
+  if (!index || *index >= tensors.size()) return false;
+  graph.keep(tensors[*index], name);
+  return true;
+}
+
+// The same for the weights of attentions, which are computed where somebody wants them.
+bool keep_weights(Graph& graph, const std::vector<TensorId>& attentions, std::string_view prefix,
+                  const std::string& name, uint32_t context) {
+  const auto index = index_after(prefix, name);
+  if (!index || *index >= attentions.size()) return false;
+  graph.keep(attention_weights(graph, name, attentions[*index], context), name);
+  return true;
+}
+
+std::string numbered(std::string_view prefix, size_t count) {
+  return count ? fmt::format(", {0}0 to {0}{1}", prefix, count - 1) : std::string();
+}
+
+Error no_such_output(const ModelFile& file, const std::string& name, const std::string& expected) {
+  return {Code::invalid_argument,
+          fmt::format("{}: there is no output named '{}': expected one of {}", file.path(), name, expected)};
+}
+
+Status keep_by_name(DecoderGraph& decoder, const ModelFile& file, const std::string& name,
+                    const GraphRequest& request) {
+  Graph& graph = decoder.graph;
   if (name == "logits") {
-    decoder.graph.keep(decoder.logits, name);
-    return {};
+    graph.keep(decoder.logits, name);
+  } else if (name == "log_likelihoods") {
+    graph.keep(log_likelihood(graph, name, decoder.logits), name);
+  } else if (!keep_hidden(graph, decoder.hidden_states, name) &&
+             !keep_weights(graph, decoder.attentions, "attentions.", name, request.context) &&
+             !keep_weights(graph, decoder.cross_attentions, "cross_attentions.", name,
+                           request.input_context)) {
+    return no_such_output(file, name,
+                          "logits, log_likelihoods" +
+                              numbered("hidden_states.", decoder.hidden_states.size()) +
+                              numbered("attentions.", decoder.attentions.size()) +
+                              numbered("cross_attentions.", decoder.cross_attentions.size()));
   }
-  if (name == "log_likelihoods") {
-    decoder.graph.keep(log_likelihood(decoder.graph, name, decoder.logits), name);
-    return {};
+  return {};
+}
+
+Status keep_by_name(EncoderGraph& encoder, const ModelFile& file, const std::string& name,
+                    const GraphRequest& request) {
+  Graph& graph = encoder.graph;
+  const TensorId last = encoder.last_hidden_state;
+  if (name == "last_hidden_state") {
+    graph.keep(last, name);
+  } else if (name == "sentence_embedding_mean") {
+    graph.keep(unit_length(graph, name, mean_rows(graph, "mean", last)), name);
+  } else if (name == "sentence_embedding_cls") {
+    graph.keep(unit_length(graph, name, select_rows(graph, "first_row", last)), name);
+  } else if (name == "pooler_output" && encoder.pooler_output) {
+    graph.keep(*encoder.pooler_output, name);
+  } else if (name == "logits" && encoder.logits) {
+    graph.keep(*encoder.logits, name);
+  } else if (!keep_hidden(graph, encoder.hidden_states, name) &&
+             !keep_weights(graph, encoder.attentions, "attentions.", name, request.input_context)) {
+    return no_such_output(file, name,
+                          std::string("last_hidden_state, sentence_embedding_mean, sentence_embedding_cls") +
+                              (encoder.pooler_output ? ", pooler_output" : "") +
+                              (encoder.logits ? ", logits" : "") +
+                              numbered("hidden_states.", encoder.hidden_states.size()) +
+                              numbered("attentions.", encoder.attentions.size()));
   }
-  const auto hidden = index_after("hidden_states.", name);
-  if (hidden && *hidden < decoder.hidden_states.size()) {
-    decoder.graph.keep(decoder.hidden_states[*hidden], name);
-    return {};
-  }
-  const auto layer = index_after("attentions.", name);
-  if (layer && *layer < decoder.attentions.size()) {
-    const TensorId weights = attention_weights(decoder.graph, name, decoder.attentions[*layer], context);
-    decoder.graph.keep(weights, name);
-    return {};
-  }
-  std::string expected = fmt::format("logits, log_likelihoods, hidden_states.0 to hidden_states.{}",
-                                     decoder.hidden_states.size() - 1);
-  if (!decoder.attentions.empty()) {
-    expected += fmt::format(", attentions.0 to attentions.{}", decoder.attentions.size() - 1);
-  }
-  return Error{Code::invalid_argument, fmt::format("{}: there is no output named '{}': expected one of {}",
-                                                   file.path(), name, expected)};
+  return {};
 }
 
 } // namespace
 
-Result<Graph> build_graph(const Definition& definition, const ModelFile& file, bool sampling,
-                          std::span<const std::string> kept, uint32_t context, const LoadOptions& options) {
+Result<Graph> build_graph(const Definition& definition, const ModelFile& file, const GraphRequest& request,
+                          const LoadOptions& options) {
   PUMICE_TRY(DecoderGraph decoder, definition.graph(file));
-  for (const std::string& name : kept) PUMICE_CHECK(keep_by_name(decoder, file, name, context));
-  if (sampling) sample(decoder.graph, "sampled_token", decoder.logits);
+  for (const std::string& name : request.kept) PUMICE_CHECK(keep_by_name(decoder, file, name, request));
+  if (request.sampling) sample(decoder.graph, "sampled_token", decoder.logits);
   fuse(decoder.graph, options.weights);
   return std::move(decoder.graph);
+}
+
+Result<Graph> build_encoder_graph(const Definition& definition, const ModelFile& file,
+                                  const GraphRequest& request, const LoadOptions& options) {
+  PUMICE_TRY(EncoderGraph encoder, definition.encoder_graph(file));
+  for (const std::string& name : request.kept) PUMICE_CHECK(keep_by_name(encoder, file, name, request));
+  fuse(encoder.graph, options.weights);
+  return std::move(encoder.graph);
 }
 
 Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& path, DeviceContext context,
@@ -100,16 +152,30 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   return std::shared_ptr<const Model>(std::move(model));
 }
 
-// Any plan of the graph asks for every weight, and all plans ask for the same ones.
+// Any plan of a graph asks for every weight, and all plans ask for the same ones.
 Status Model::place_weights() {
-  PUMICE_TRY(Graph graph, build_graph(*definition_, file_, true, {}, shape_.context, options_));
+  GraphRequest request;
+  request.sampling = true;
+  request.context = shape_.context;
   const MemoryPlan memory = plan_memory(shape_, context_, {});
-  PUMICE_TRY(Plan plan, make_plan(graph, memory.plan_context(context_, *weights_), Bucket{}));
+  const PlanContext context = memory.plan_context(context_, *weights_);
+  if (shape_.has_decoder()) {
+    PUMICE_TRY(Graph decoder, graph(request));
+    PUMICE_CHECK(make_plan(decoder, context, Bucket{}));
+  }
+  if (shape_.encoder) {
+    PUMICE_TRY(Graph encoder, encoder_graph(request));
+    PUMICE_CHECK(make_plan(encoder, context, Bucket{}));
+  }
   return {};
 }
 
-Result<Graph> Model::graph(bool sampling, std::span<const std::string> kept, uint32_t context) const {
-  return build_graph(*definition_, file_, sampling, kept, context, options_);
+Result<Graph> Model::graph(const GraphRequest& request) const {
+  return build_graph(*definition_, file_, request, options_);
+}
+
+Result<Graph> Model::encoder_graph(const GraphRequest& request) const {
+  return build_encoder_graph(*definition_, file_, request, options_);
 }
 
 uint64_t Model::weight_bytes() const {

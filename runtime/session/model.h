@@ -20,6 +20,14 @@ struct LoadOptions {
   std::optional<TensorType> weights;
 };
 
+// What a plan is to be made of.
+struct GraphRequest {
+  bool sampling = false;         // at its end; of a decoder
+  std::vector<std::string> kept; // tensors that the host can read: see Model::graph and encoder_graph
+  uint32_t context = 0;          // positions of a sequence
+  uint32_t input_context = 0;    // most positions of an encoder's input
+};
+
 // A model on a device: its file, its definition and its uploaded weights. Immutable, shared by any number of
 // sessions and threads.
 class Model {
@@ -41,10 +49,14 @@ public:
   const Buffer& weight_part(uint32_t part) const { return parts_[part]; }
   uint64_t weight_bytes() const; // on the device
 
-  // A model's graph as plans are made from it: fused, with sampling at its end or without, and with the
-  // tensors named in `kept` readable by the host: "logits", "log_likelihoods", "hidden_states.N", or
-  // "attentions.N", a layer's attention weights [tokens, heads * context].
-  Result<Graph> graph(bool sampling, std::span<const std::string> kept, uint32_t context) const;
+  // The decoder's graph as plans are made from it: fused. What may be kept: "logits", "log_likelihoods",
+  // "hidden_states.N", "attentions.N", a layer's attention weights [tokens, heads * context], and
+  // "cross_attentions.N", those of its attention to the encoder's input [tokens, heads * input_context].
+  Result<Graph> graph(const GraphRequest& request) const;
+  // The encoder's. What may be kept: "last_hidden_state", "hidden_states.N", "attentions.N" [tokens, heads *
+  // input_context], and a row for each input: "sentence_embedding_mean", "sentence_embedding_cls", of length
+  // one, and as far as the model has them "pooler_output" and "logits".
+  Result<Graph> encoder_graph(const GraphRequest& request) const;
 
 private:
   Model(ModelFile file, DeviceContext context, const LoadOptions& options)
@@ -60,9 +72,10 @@ private:
   std::vector<Buffer> parts_;
 };
 
-// The graph as above, from a definition and its file alone.
-Result<Graph> build_graph(const Definition& definition, const ModelFile& file, bool sampling,
-                          std::span<const std::string> kept, uint32_t context,
+// The graphs as above, from a definition and its file alone.
+Result<Graph> build_graph(const Definition& definition, const ModelFile& file, const GraphRequest& request,
                           const LoadOptions& options = {});
+Result<Graph> build_encoder_graph(const Definition& definition, const ModelFile& file,
+                                  const GraphRequest& request, const LoadOptions& options = {});
 
 } // namespace pumice

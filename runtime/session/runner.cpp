@@ -11,24 +11,33 @@
 namespace pumice {
 
 Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> model, RunnerOptions options) {
-  const uint32_t longest = model->shape().context;
-  if (options.size.context > longest) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: a context of {} tokens was asked for, and the model was "
-                             "made for {}",
-                             model->file().path(), options.size.context, longest)};
-  }
-  if (options.size.sequences == 0) {
-    return Error{Code::invalid_argument, "a session of 0 sequences: expected at least one"};
-  }
   std::unique_ptr<Runner> runner(new Runner(std::move(model), std::move(options)));
+  PUMICE_CHECK(runner->check_size());
   PUMICE_CHECK(runner->plan_all());
   PUMICE_CHECK(runner->allocate());
   return runner;
 }
 
+Status Runner::check_size() const {
+  const SessionSize& size = options_.size;
+  if (size.sequences == 0) {
+    return Error{Code::invalid_argument, "a session of 0 sequences: expected at least one"};
+  }
+  const uint32_t longest = model_->shape().context;
+  if (options_.part == Part::decoder && size.context > longest) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: a context of {} tokens was asked for, and the model was "
+                             "made for {}",
+                             model_->file().path(), size.context, longest)};
+  }
+  return {};
+}
+
 Status Runner::plan_all() {
-  memory_ = plan_memory(model_->shape(), model_->context(), options_.size);
+  const ModelShape& shape = model_->shape();
+  const bool encodes = options_.part == Part::encoder;
+  memory_ = options_.caches ? options_.caches->plan() : plan_memory(shape, model_->context(), options_.size);
+  if (encodes) memory_ = memory_.with_steps(options_.size.chunk, options_.size.sequences);
   const uint64_t limit = model_->context().device->capabilities().max_storage_range_bytes;
   for (size_t layer = 0; layer < memory_.caches.size(); ++layer) {
     const uint64_t bytes = memory_.caches[layer].keys.bytes;
@@ -38,9 +47,16 @@ Status Runner::plan_all() {
                              "device's kernels can reach {}: ask for a shorter one",
                              model_->file().path(), memory_.size.context, bytes, layer, limit)};
   }
-  PUMICE_TRY(graph_, model_->graph(options_.sampling, options_.kept, memory_.size.context));
+  GraphRequest request;
+  request.sampling = options_.sampling;
+  request.kept = options_.kept;
+  request.context = memory_.size.context;
+  request.input_context = std::min(shape.encoder ? shape.encoder->context : 0, memory_.size.input_positions);
+  if (shape.encoder && shape.encoder->any_length) request.input_context = memory_.size.input_positions;
+  PUMICE_TRY(graph_, encodes ? model_->encoder_graph(request) : model_->graph(request));
   const PlanContext context = memory_.plan_context(model_->context(), model_->weights());
-  for (const Bucket& bucket : step_buckets(memory_.size, options_.all_outputs)) {
+  for (const Bucket& bucket : encodes ? encoder_buckets(*shape.encoder, memory_.size)
+                                      : step_buckets(memory_.size, options_.all_outputs)) {
     PUMICE_TRY(Plan plan, make_plan(graph_, context, bucket));
     buckets_.emplace(bucket.tokens, Bucketed{std::move(plan), nullptr});
   }
@@ -49,18 +65,22 @@ Status Runner::plan_all() {
 
 Status Runner::allocate() {
   const std::shared_ptr<Device>& device = model_->context().device;
-  uint64_t scratch = 0, outputs = 0;
+  uint64_t scratch = 0, inputs = 0, outputs = 0;
   for (const auto& [tokens, bucket] : buckets_) {
     scratch = std::max(scratch, bucket.plan.scratch_bytes);
     outputs = std::max(outputs, bucket.plan.output_bytes);
+    if (bucket.plan.input) inputs = std::max(inputs, bucket.plan.input->where.buffer.bytes);
   }
-  for (uint64_t bytes : memory_.cache_part_bytes) {
-    PUMICE_TRY(Buffer part, Buffer::create(device, bytes, MemoryUse::device));
-    caches_.push_back(std::move(part));
+  caches_ = options_.caches;
+  if (!caches_) {
+    PUMICE_TRY(caches_, Caches::create(device, memory_));
   }
   PUMICE_TRY(scratch_, Buffer::create(device, scratch, MemoryUse::device));
   PUMICE_TRY(step_, Buffer::create(device, memory_.step.bytes, MemoryUse::shared));
   PUMICE_TRY(sampling_, Buffer::create(device, memory_.sampling.bytes, MemoryUse::shared));
+  if (inputs) {
+    PUMICE_TRY(inputs_, Buffer::create(device, inputs, MemoryUse::shared));
+  }
   if (outputs) {
     PUMICE_TRY(outputs_, Buffer::create(device, outputs, MemoryUse::shared));
   }
@@ -70,9 +90,9 @@ Status Runner::allocate() {
 }
 
 uint64_t Runner::device_bytes() const {
-  uint64_t sum =
-      scratch_.memory_bytes() + step_.memory_bytes() + sampling_.memory_bytes() + outputs_.memory_bytes();
-  for (const Buffer& part : caches_) sum += part.memory_bytes();
+  uint64_t sum = scratch_.memory_bytes() + step_.memory_bytes() + sampling_.memory_bytes() +
+                 inputs_.memory_bytes() + outputs_.memory_bytes();
+  if (!options_.caches) sum += caches_->memory_bytes(); // others' are counted there
   return sum;
 }
 
@@ -94,7 +114,7 @@ const Buffer& Runner::buffer(const BufferRef& ref) const {
   case Space::outputs:
     return outputs_;
   case Space::cache:
-    return caches_[ref.part];
+    return caches_->part(ref.part);
   case Space::weights:
     return model_->weight_part(ref.part);
   }
@@ -123,25 +143,39 @@ Status Runner::prepare(uint32_t tokens) {
   return {};
 }
 
+Status Runner::check_row(const StepToken& row) const {
+  const ModelShape& shape = model_->shape();
+  const bool encodes = options_.part == Part::encoder;
+  // The tokens of pictures and sounds are the numbers of their inputs.
+  const uint32_t vocabulary = !encodes                                   ? shape.vocabulary
+                              : shape.encoder->kind == InputKind::tokens ? shape.encoder->vocabulary
+                                                                         : memory_.size.sequences;
+  if (const uint32_t token = std::max(row.token, row.target); token >= vocabulary) {
+    return Error{Code::invalid_argument, fmt::format("{}: token {} is not in the vocabulary of {}",
+                                                     model_->file().path(), token, vocabulary)};
+  }
+  if (encodes && row.token_type >= shape.encoder->token_types) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: token type {}: expected one below {}", model_->file().path(),
+                             row.token_type, shape.encoder->token_types)};
+  }
+  const uint32_t positions = encodes ? memory_.size.input_positions : memory_.size.context;
+  if (row.position >= positions || row.end > positions || row.sequence >= memory_.size.sequences) {
+    return Error{Code::invalid_argument,
+                 fmt::format("position {} of sequence {} is outside the session's {} "
+                             "positions of {} sequences",
+                             row.position, row.sequence, positions, memory_.size.sequences)};
+  }
+  return {};
+}
+
 Status Runner::write_step(std::span<const StepToken> rows) {
   const uint32_t capacity = memory_.size.chunk;
   if (rows.empty() || rows.size() > capacity) {
     return Error{Code::invalid_argument,
                  fmt::format("a step of {} tokens: expected 1 to {}", rows.size(), capacity)};
   }
-  for (const StepToken& row : rows) {
-    if (const uint32_t token = std::max(row.token, row.target); token >= model_->shape().vocabulary) {
-      return Error{Code::invalid_argument,
-                   fmt::format("{}: token {} is not in the vocabulary of {}", model_->file().path(), token,
-                               model_->shape().vocabulary)};
-    }
-    if (row.position >= memory_.size.context || row.sequence >= memory_.size.sequences) {
-      return Error{Code::invalid_argument,
-                   fmt::format("position {} of sequence {} is outside the session's {} "
-                               "positions of {} sequences",
-                               row.position, row.sequence, memory_.size.context, memory_.size.sequences)};
-    }
-  }
+  for (const StepToken& row : rows) PUMICE_CHECK(check_row(row));
   const auto wanted = static_cast<uint64_t>(std::ranges::count_if(rows, &StepToken::output));
   if (const uint32_t most = bucket_for(static_cast<uint32_t>(rows.size())).plan.bucket.outputs;
       wanted > most) {
@@ -151,20 +185,71 @@ Status Runner::write_step(std::span<const StepToken> rows) {
   }
   PUMICE_CHECK(wait(last_submission_));
   auto* quads = reinterpret_cast<uint32_t*>(step_.mapped().data());
+  uint32_t* details = quads + memory_.step_layout.details() * 4;
   uint32_t outputs = 0;
   for (uint32_t i = 0; i < rows.size(); ++i) {
+    const StepToken& row = rows[i];
     uint32_t* quad = quads + (STEP_HEADER_QUADS + i) * 4;
-    quad[0] = rows[i].token;
-    quad[1] = rows[i].position;
-    quad[2] = rows[i].sequence;
-    quad[3] = rows[i].first;
-    if (!rows[i].output) continue;
-    uint32_t* output = quads + (STEP_HEADER_QUADS + capacity + outputs++) * 4;
-    output[0] = i;
-    output[1] = rows[i].target;
+    quad[0] = row.token;
+    quad[1] = row.position;
+    quad[2] = row.sequence;
+    quad[3] = row.first;
+    details[i * 4 + 2] = row.token_type;
+    details[i * 4 + 3] = row.end;
+    if (!row.output) continue;
+    details[outputs * 4] = i;
+    details[outputs * 4 + 1] = row.target;
+    ++outputs;
   }
   quads[0] = static_cast<uint32_t>(rows.size());
   quads[1] = outputs;
+  return {};
+}
+
+Status Runner::set_input(uint32_t sequence, InputRange input) {
+  if (sequence >= memory_.size.sequences || input.first > input.end ||
+      input.end > memory_.size.input_positions) {
+    return Error{Code::invalid_argument,
+                 fmt::format("the input from {} to {} of sequence {} is outside the session's {} positions "
+                             "for inputs of {} sequences",
+                             input.first, input.end, sequence, memory_.size.input_positions,
+                             memory_.size.sequences)};
+  }
+  PUMICE_CHECK(wait(last_submission_));
+  auto* quad = reinterpret_cast<uint32_t*>(step_.mapped().data()) +
+               (memory_.step_layout.sequence_quads() + sequence) * 4;
+  quad[0] = input.first;
+  quad[1] = input.end;
+  return {};
+}
+
+Status Runner::set_origins(uint32_t sequence, std::span<const uint32_t> origins) {
+  const StepLayout& layout = memory_.step_layout;
+  if (sequence >= memory_.size.sequences || origins.size() > layout.positions) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{} origins for sequence {}: expected at most {} for one "
+                             "of {} sequences",
+                             origins.size(), sequence, layout.positions, memory_.size.sequences)};
+  }
+  PUMICE_CHECK(wait(last_submission_));
+  auto* all = reinterpret_cast<uint32_t*>(step_.mapped().data()) + layout.origins() * 4;
+  std::ranges::copy(origins, all + size_t{sequence} * layout.positions);
+  return {};
+}
+
+Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float> values) {
+  const Plan& plan = bucket_for(std::clamp(tokens, 1u, memory_.size.chunk)).plan;
+  if (!plan.input || row >= plan.input->where.rows || values.size() != plan.input->where.columns) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: {} numbers as input {}: expected {} as one of {} inputs",
+                             model_->file().path(), values.size(), row,
+                             plan.input ? plan.input->where.columns : 0,
+                             plan.input ? plan.input->where.rows : 0)};
+  }
+  PUMICE_CHECK(wait(last_submission_));
+  const ActivationRef& where = plan.input->where;
+  std::memcpy(inputs_.mapped().data() + where.buffer.offset + size_t{row} * where.stride * 4, values.data(),
+              values.size_bytes());
   return {};
 }
 
@@ -187,7 +272,13 @@ uint32_t Runner::columns(const std::string& name) const {
   return 0;
 }
 
-Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows) const {
+bool Runner::per_output(const std::string& name) const {
+  const std::vector<KeptTensor>& all = buckets_.begin()->second.plan.kept;
+  return std::ranges::any_of(
+      all, [&](const KeptTensor& kept) { return kept.name == name && kept.where.rows_kind == ROWS_OUTPUTS; });
+}
+
+Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows, uint32_t first) const {
   // The last step's bucket decides where the tensor lies.
   const Plan& plan = buckets_.lower_bound(last_tokens_)->second.plan;
   PUMICE_CHECK(wait(last_submission_));
@@ -196,7 +287,8 @@ Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows) 
     std::vector<float> values(size_t{rows} * kept.where.columns);
     for (uint32_t row = 0; row < rows; ++row) {
       std::memcpy(values.data() + size_t{row} * kept.where.columns,
-                  outputs_.mapped().data() + kept.where.buffer.offset + size_t{row} * kept.where.stride * 4,
+                  outputs_.mapped().data() + kept.where.buffer.offset +
+                      size_t{first + row} * kept.where.stride * 4,
                   size_t{kept.where.columns} * 4);
     }
     return values;

@@ -40,7 +40,7 @@ TEST_CASE("device memory is what the plan said, within 2 %") {
     auto session = Session::create(model, options);
     REQUIRE(session.ok());
 
-    const auto graph = build_graph(model->definition(), model->file(), true, {}, context);
+    const auto graph = build_graph(model->definition(), model->file(), {true, {}, context, 0});
     REQUIRE(graph.ok());
     const MemoryPlan memory = plan_memory(model->shape(), test_context(), (*session)->size());
     WeightStore store(test_context().style, device->capabilities());

@@ -66,7 +66,7 @@ Status inspect(const InspectOptions& options) {
   inspection.types = count_types(file);
   if (options.graph) {
     PUMICE_TRY(Graph graph,
-               build_graph(*definition, file, true, {}, definition->shape().context, options.size.load));
+               build_graph(*definition, file, {true, {}, definition->shape().context, 0}, options.size.load));
     inspection.graph = graph.text();
   }
   // The graph alone needs no device.

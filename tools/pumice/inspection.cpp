@@ -61,7 +61,10 @@ Status plan_on_device(const Definition& definition, const ModelFile& file, const
   const MemoryPlan memory = plan_memory(definition.shape(), device.context, size);
   WeightStore store(device.context.style, device.capabilities(), load.weights);
   const PlanContext context = memory.plan_context(device.context, store);
-  PUMICE_TRY(Graph graph, build_graph(definition, file, true, {}, memory.size.context, load));
+  GraphRequest request;
+  request.sampling = true;
+  request.context = memory.size.context;
+  PUMICE_TRY(Graph graph, build_graph(definition, file, request, load));
   needs = {};
   for (const Bucket& bucket : step_buckets(memory.size, false)) {
     PUMICE_TRY(Plan plan, make_plan(graph, context, bucket));
