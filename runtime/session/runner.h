@@ -51,6 +51,7 @@ public:
   static Result<std::unique_ptr<Runner>> create(std::shared_ptr<const Model> model, RunnerOptions options);
 
   const Model& model() const { return *model_; }
+  const std::shared_ptr<const Model>& shared_model() const { return model_; }
   const SessionSize& size() const { return memory_.size; }
   // Where the keys and values of each layer are.
   std::span<const CacheRef> caches() const { return memory_.caches; }
