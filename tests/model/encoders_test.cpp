@@ -1,0 +1,224 @@
+// Encoders and encoder-decoders against a reference's answers, each input alone and beside others.
+#include <doctest/doctest.h>
+
+#include "io/safetensors.h"
+#include "session/encoder_decoder.h"
+#include "session/forced_pass.h"
+#include "support/command.h"
+#include "support/fixtures.h"
+#include "support/gpu.h"
+#include "support/model.h"
+
+using namespace pumice;
+
+namespace {
+
+constexpr const char* folders[] = {"bert",     "bert/model.gguf",
+                                   "roberta",  "distilbert",
+                                   "vit",      "transformer-postnorm",
+                                   "bart",     "transformer-prenorm",
+                                   "marian",   "marian-relu",
+                                   "t5",       "t5/model.gguf",
+                                   "whisper",  "flan-t5",
+                                   "vit-gpt2", "flan-t5/model.gguf"};
+
+// What a file of answers holds.
+struct Answers {
+  std::map<std::string, std::vector<uint64_t>> shapes;
+  std::map<std::string, std::vector<float>> floats;
+  std::map<std::string, std::vector<int64_t>> integers;
+
+  explicit Answers(const std::filesystem::path& path) {
+    const auto file = SafetensorsFile::open(path);
+    if (!file.ok()) FAIL(file.error().text());
+    for (const SafetensorsFile::Entry& entry : file->entries) {
+      shapes[entry.name] = entry.shape;
+      if (entry.dtype == "F32") {
+        floats[entry.name] = *SafetensorsFile::floats(entry);
+      } else {
+        integers[entry.name] = *SafetensorsFile::integers(entry);
+      }
+    }
+  }
+
+  // Row `row` of a tensor of whatever shape.
+  std::span<const float> row(const std::string& name, size_t row) const {
+    const std::vector<float>& all = floats.at(name);
+    const size_t size = all.size() / shapes.at(name)[0];
+    return std::span(all).subspan(row * size, size);
+  }
+  std::vector<uint32_t> ids(const std::string& name, size_t row) const {
+    const auto found = integers.find(name);
+    if (found == integers.end()) return {};
+    const size_t columns = shapes.at(name)[1];
+    const auto first = found->second.begin() + static_cast<ptrdiff_t>(row * columns);
+    return {first, first + static_cast<ptrdiff_t>(columns)};
+  }
+  // The inputs without their padding.
+  std::vector<ForcedInput> inputs() const {
+    std::vector<ForcedInput> inputs;
+    const char* names[] = {"input_ids", "pixel_values", "input_features"};
+    for (const char* name : names) {
+      if (!shapes.contains(name)) continue;
+      inputs.resize(shapes.at(name)[0]);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        EncoderInput& input = inputs[i].input;
+        if (floats.contains(name)) input.values.assign(row(name, i).begin(), row(name, i).end());
+        const std::vector<uint32_t> mask = ids("attention_mask", i);
+        input.tokens = ids("input_ids", i);
+        input.token_types = ids("token_type_ids", i);
+        const auto kept = static_cast<size_t>(std::ranges::count(mask, 1u));
+        if (!mask.empty()) input.tokens.resize(kept);
+        if (!input.token_types.empty()) input.token_types.resize(kept);
+        inputs[i].tokens = ids("decoder_input_ids", i);
+      }
+      return inputs;
+    }
+    return inputs;
+  }
+};
+
+// [queries, heads, width] as a pass gives them to [heads, queries, keys] as the reference does, with zeros
+// for padding.
+std::vector<float> by_head(std::span<const float> rows, size_t heads, size_t width, size_t queries,
+                           size_t keys) {
+  std::vector<float> result(heads * queries * keys);
+  const size_t here = rows.size() / (heads * width);
+  for (size_t query = 0; query < here; ++query) {
+    for (size_t head = 0; head < heads; ++head) {
+      for (size_t key = 0; key < std::min(keys, width); ++key) {
+        result[(head * queries + query) * keys + key] = rows[(query * heads + head) * width + key];
+      }
+    }
+  }
+  return result;
+}
+
+bool is_attention(const std::string& name) {
+  return name.starts_with("attentions.") || name.starts_with("cross_attentions.");
+}
+
+std::vector<std::string> wanted(const Answers& answers, const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& [name, values] : answers.floats) {
+    if (name == "pixel_values" || name == "input_features" || name == "audio_16khz") continue;
+    if (name == "pooler_output" && path.ends_with(".gguf")) continue; // llama.cpp's files have no pooler
+    names.push_back(name);
+  }
+  return names;
+}
+
+// Compares what a pass left of one input with the answers. Rows of padding are left out, but of attention
+// weights: there the reference's queries that are padding are.
+void compare(const ForcedPass& pass, const Answers& answers, const std::string& name, size_t row,
+             size_t index) {
+  CAPTURE(name);
+  auto values = pass.read(name, index);
+  if (!values.ok()) FAIL(values.error().text());
+  std::vector<float> expected(answers.row(name, row).begin(), answers.row(name, row).end());
+  if (is_attention(name)) {
+    const std::vector<uint64_t>& shape = answers.shapes.at(name);
+    const size_t queries = values->size() / pass.columns(name);
+    std::vector<float> own = by_head(*values, shape[1], pass.columns(name) / shape[1], shape[2], shape[3]);
+    for (size_t head = 0; head < shape[1]; ++head) { // queries that are padding
+      const size_t from = (head * shape[2] + queries) * shape[3];
+      std::fill_n(expected.begin() + static_cast<ptrdiff_t>(from), (shape[2] - queries) * shape[3], 0.0f);
+    }
+    CHECK(relative_rms(own, expected) <= 1e-4);
+    return;
+  }
+  if (name.ends_with("last_hidden_state") || name.find("hidden_states.") != std::string::npos) {
+    expected.resize(values->size());
+  }
+  REQUIRE(values->size() == expected.size());
+  CHECK(relative_rms(*values, expected) <= 1e-4);
+}
+
+std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
+                                      const std::vector<std::string>& kept, uint32_t inputs, uint32_t chunk) {
+  ForcedPassOptions options;
+  options.kept = kept;
+  options.inputs = inputs;
+  options.input_tokens = model->shape().encoder->context * inputs;
+  options.chunk = chunk;
+  auto pass = ForcedPass::create(model, options);
+  if (!pass.ok()) FAIL(pass.error().text());
+  return std::move(*pass);
+}
+
+void check_forward(const std::shared_ptr<const Model>& model, const Answers& answers,
+                   const std::string& path) {
+  const std::vector<ForcedInput> inputs = answers.inputs();
+  REQUIRE(!inputs.empty());
+  const std::vector<std::string> names = wanted(answers, path);
+  REQUIRE(!names.empty());
+  const auto together = make_pass(model, names, static_cast<uint32_t>(inputs.size()), 128);
+  REQUIRE(together->fitting(inputs) == inputs.size());
+  if (const Status status = together->run(inputs); !status.ok()) FAIL(status.error().text());
+  const auto alone = make_pass(model, names, 1, 4);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CAPTURE(i);
+    for (const std::string& name : names) compare(*together, answers, name, i, i);
+    if (const Status status = alone->run(std::span(inputs).subspan(i, 1)); !status.ok()) {
+      FAIL(status.error().text());
+    }
+    for (const std::string& name : names) {
+      CAPTURE(name);
+      CHECK(*together->read(name, i) == *alone->read(name, 0)); // the same bits
+    }
+  }
+}
+
+std::vector<uint32_t> generate(EncoderDecoder& session, const EncoderInput& input, uint32_t beams,
+                               std::vector<uint32_t> ends) {
+  auto config = read_generation_config(session.model().file(), session.model().shape().vocabulary);
+  if (!config.ok()) FAIL(config.error().text());
+  GenerationOptions options;
+  options.config = *config;
+  options.config.beams = beams;
+  options.config.length_penalty = 1;
+  options.config.ends = std::move(ends);
+  options.config.max_tokens = 12;
+  options.sampling.temperature = 0;
+  const auto texts = session.generate(std::span(&input, 1), options);
+  if (!texts.ok()) FAIL(texts.error().text());
+  return texts->at(0).at(0).tokens;
+}
+
+void check_generated(const std::shared_ptr<const Model>& model, const Answers& answers) {
+  const EncoderInput input = answers.inputs()[0].input;
+  EncoderDecoderOptions options;
+  auto greedy = EncoderDecoder::create(model, options);
+  if (!greedy.ok()) FAIL(greedy.error().text());
+  CHECK(generate(**greedy, input, 1, {}) == answers.ids("generated_ids", 0));
+  options.beams = 4;
+  auto beams = EncoderDecoder::create(model, options);
+  if (!beams.ok()) FAIL(beams.error().text());
+  CHECK(generate(**beams, input, 1, {}) == answers.ids("generated_ids", 0));
+  std::vector<uint32_t> expected = answers.ids("beam4_ids", 0);
+  if (expected.empty()) return;
+  const auto config = read_generation_config(model->file(), model->shape().vocabulary);
+  REQUIRE(config->ends.size() == 1);
+  expected.erase(std::ranges::find(expected, config->ends[0]), expected.end());
+  std::vector<uint32_t> found = generate(**beams, input, 4, config->ends);
+  found.erase(std::ranges::find(found, config->ends[0]), found.end());
+  CHECK(found == expected);
+}
+
+} // namespace
+
+TEST_CASE("encoders and encoder-decoders give the reference's answers, alone and beside others") {
+  if (!fixtures()) {
+    MESSAGE("skipped: there is no folder of fixtures");
+    return;
+  }
+  for (const char* folder : folders) {
+    CAPTURE(folder);
+    const std::filesystem::path path = *fixtures() / "models" / folder;
+    const std::filesystem::path home = path.extension() == ".gguf" ? path.parent_path() : path;
+    const Answers answers(home / "expected.safetensors");
+    const auto model = load_model(path);
+    check_forward(model, answers, folder);
+    if (model->shape().has_decoder()) check_generated(model, answers);
+  }
+}
