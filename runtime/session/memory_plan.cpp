@@ -89,6 +89,7 @@ MemoryPlan MemoryPlan::with_steps(uint32_t tokens, uint32_t inputs) const {
   plan.size.sequences = inputs;
   plan.step_layout = {tokens, inputs, 0};
   plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
+  plan.sampling = {Space::results, 0, 0, SamplingState::bytes(1)}; // which no encoder's step looks at
   return plan;
 }
 

@@ -50,7 +50,8 @@ Status inspect(const InspectOptions& options) {
                              "or a folder with model.safetensors",
                              file.path())};
   }
-  const uint32_t longest = definition->shape().context;
+  const ModelShape shape = definition->shape();
+  const uint32_t longest = shape.has_decoder() ? shape.context : shape.encoder->context;
   if (options.size.context > longest) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: --context {}: expected at most {}, which the model was made "
@@ -65,9 +66,15 @@ Status inspect(const InspectOptions& options) {
   inspection.components = count_components(*definition);
   inspection.types = count_types(file);
   if (options.graph) {
-    PUMICE_TRY(Graph graph,
-               build_graph(*definition, file, {true, {}, definition->shape().context, 0}, options.size.load));
-    inspection.graph = graph.text();
+    const GraphRequest request{true, {}, shape.context, 0};
+    if (shape.encoder) {
+      PUMICE_TRY(const Graph graph, build_encoder_graph(*definition, file, request, options.size.load));
+      inspection.graph = "encoder\n" + graph.text();
+    }
+    if (shape.has_decoder()) {
+      PUMICE_TRY(const Graph graph, build_graph(*definition, file, request, options.size.load));
+      inspection.graph += (shape.encoder ? "\ndecoder\n" : "") + graph.text();
+    }
   }
   // The graph alone needs no device.
   if (!options.graph || options.plan || options.json) {

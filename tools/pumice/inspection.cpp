@@ -52,33 +52,66 @@ MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& siz
   needs.kv = to_string(size.cache);
   for (const ComponentCount& each : count_components(definition)) needs.weights += each.parameters * 2;
   for (const LayerCache& layer : shape.layers) needs.cache += cache_layout(layer, size).layer_bytes() * 2;
+  if (shape.encoder) {
+    SessionSize inputs = size;
+    inputs.input_positions = shape.encoder->context;
+    if (!shape.has_decoder()) needs.context = inputs.input_positions;
+    for (const LayerCache& layer : shape.encoder->caches) {
+      needs.cache += input_cache_layout(layer, inputs).layer_bytes() * 2;
+    }
+  }
   return needs;
 }
+
+namespace {
+
+// Adds what one graph's steps need: their plans as text, and the largest of their scratch.
+Status add_plans(const Graph& graph, const PlanContext& context, const std::vector<Bucket>& buckets,
+                 const char* heading, uint64_t& scratch, std::string& plans) {
+  uint64_t largest = 0, inputs = 0;
+  for (const Bucket& bucket : buckets) {
+    PUMICE_TRY(Plan plan, make_plan(graph, context, bucket));
+    largest = std::max(largest, plan.scratch_bytes);
+    if (plan.input) inputs = std::max(inputs, plan.input->where.buffer.bytes);
+    plans += (plans.empty() ? "" : "\n") + std::string(heading) + plan.text();
+  }
+  scratch += Buffer::allocated_bytes(largest) + (inputs ? Buffer::allocated_bytes(inputs) : 0);
+  return {};
+}
+
+} // namespace
 
 Status plan_on_device(const Definition& definition, const ModelFile& file, const OpenedDevice& device,
                       const SessionSize& size, const LoadOptions& load, MemoryNeeds& needs,
                       std::string& plans) {
-  const MemoryPlan memory = plan_memory(definition.shape(), device.context, size);
+  const ModelShape shape = definition.shape();
+  const MemoryPlan memory = plan_memory(shape, device.context, size);
   WeightStore store(device.context.style, device.capabilities(), load.weights);
-  const PlanContext context = memory.plan_context(device.context, store);
   GraphRequest request;
   request.sampling = true;
   request.context = memory.size.context;
-  PUMICE_TRY(Graph graph, build_graph(definition, file, request, load));
   needs = {};
-  for (const Bucket& bucket : step_buckets(memory.size, false)) {
-    PUMICE_TRY(Plan plan, make_plan(graph, context, bucket));
-    needs.scratch = std::max(needs.scratch, plan.scratch_bytes);
-    plans += (plans.empty() ? "" : "\n") + plan.text();
+  if (shape.encoder) {
+    const MemoryPlan own = memory.with_steps(shape.encoder->context, 1);
+    PUMICE_TRY(Graph graph, build_encoder_graph(definition, file, request, load));
+    PUMICE_CHECK(add_plans(graph, own.plan_context(device.context, store),
+                           encoder_buckets(*shape.encoder, own.size), "encoder: ", needs.scratch, plans));
+    needs.state += Buffer::allocated_bytes(own.step.bytes) + Buffer::allocated_bytes(own.sampling.bytes);
   }
-  needs.context = memory.size.context;
+  if (shape.has_decoder()) {
+    PUMICE_TRY(Graph graph, build_graph(definition, file, request, load));
+    PUMICE_CHECK(add_plans(graph, memory.plan_context(device.context, store),
+                           step_buckets(memory.size, false), shape.encoder ? "decoder: " : "", needs.scratch,
+                           plans));
+    needs.state +=
+        Buffer::allocated_bytes(memory.step.bytes) + Buffer::allocated_bytes(memory.sampling.bytes);
+  }
+  needs.context = shape.has_decoder() ? memory.size.context : memory.size.input_positions;
   needs.kv = to_string(size.cache);
   needs.exact = true;
   needs.device = fmt::format("{} ({})", device.name(), device.driver());
   for (uint64_t part : store.part_bytes()) needs.weights += Buffer::allocated_bytes(part);
   for (uint64_t part : memory.cache_part_bytes) needs.cache += Buffer::allocated_bytes(part);
-  needs.scratch = Buffer::allocated_bytes(needs.scratch);
-  needs.state = Buffer::allocated_bytes(memory.step.bytes) + Buffer::allocated_bytes(memory.sampling.bytes);
   return {};
 }
 
