@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "plan/lowering.h"
-#include "shaders/attention/attention.params.h"
 
 namespace pumice {
 
@@ -32,11 +32,17 @@ Shape choose_shape(const AttentionArgs& args) {
   return shape;
 }
 
+// An invocation of the portable kernel sums up a part of a head, and all of them at least one head.
+uint32_t workgroup_size(const KernelStyle& style, const CacheLayout& layout) {
+  const uint32_t chunks = layout.head_dim_padded() / (layout.type == CacheType::f32 ? 4 : 8);
+  return style.lane8 ? 8 : std::max(style.workgroup, std::bit_ceil(chunks));
+}
+
 // A descriptor begins at a multiple of this on every device.
 constexpr uint64_t descriptor_alignment = 256;
 
 // What both kernels are told, and the buffers that both read.
-Dispatch prepare(const AttentionArgs& args, uint32_t context) {
+Dispatch prepare(const AttentionArgs& args, uint32_t workgroup, uint32_t context) {
   const CacheLayout& layout = args.cache.layout;
   assert(args.heads % layout.kv_heads == 0);
   assert(args.q.columns == args.heads * layout.head_dim);
@@ -56,17 +62,33 @@ Dispatch prepare(const AttentionArgs& args, uint32_t context) {
   params.capacity = layout.capacity;
   params.position_limit = layout.position_limit();
   params.window = args.window;
-  params.end = 0;
   params.context = context;
+  params.details = args.step_layout.details();
+  params.sequence_quads = args.step_layout.sequence_quads();
+  params.origins = args.step_layout.origins();
+  params.origin_positions = args.step_layout.positions;
+  params.sequences = layout.sequences;
+  params.max_distance = args.bias.max_distance;
   params.scale = args.soft_cap > 0 ? args.scale / args.soft_cap : args.scale;
   params.cap = args.soft_cap;
 
   Dispatch dispatch;
   dispatch.set_params(params);
+  const bool shared = args.sight == Sight::past && args.step_layout.positions > 0;
+  dispatch.constants = {workgroup,
+                        layout.head_dim,
+                        args.soft_cap > 0 ? 1u : 0u,
+                        static_cast<uint32_t>(args.sight),
+                        args.bias.buckets > 0 ? 1u : 0u,
+                        shared ? 1u : 0u};
   dispatch.bind(ATTENTION_STEP, args.step, Access::read);
   dispatch.bind(ATTENTION_Q, q, Access::read);
   dispatch.bind(ATTENTION_KEYS, args.cache.keys, Access::read);
   dispatch.bind(ATTENTION_RESULT, args.result.buffer, Access::write);
+  if (args.bias.buckets > 0) {
+    dispatch.bind(ATTENTION_BIAS_TABLE, args.bias_table, Access::read);
+    dispatch.bind(ATTENTION_BIAS_BUCKETS, args.bias_buckets, Access::read);
+  }
   return dispatch;
 }
 
@@ -78,16 +100,31 @@ double positions_seen(const AttentionArgs& args) {
 
 } // namespace
 
+uint32_t RelativeBias::bucket(int64_t key_minus_query) const {
+  const uint32_t side = both_ways ? buckets / 2 : buckets;
+  const uint32_t first = both_ways && key_minus_query > 0 ? side : 0;
+  const int64_t distance = both_ways ? std::abs(key_minus_query) : std::max<int64_t>(-key_minus_query, 0);
+  const uint32_t exact = exact_buckets();
+  if (distance < exact) return first + static_cast<uint32_t>(distance);
+  // In floats as T5's own code: buckets begin where its rounding has it.
+  const float size = std::log(static_cast<float>(distance) / static_cast<float>(exact));
+  const float largest = static_cast<float>(std::log(static_cast<double>(max_distance) / exact));
+  const float further = size / largest * static_cast<float>(side - exact);
+  return first + std::min(exact + static_cast<uint32_t>(further), side - 1);
+}
+
+uint32_t attention_block(const KernelStyle& style, const CacheLayout& layout) {
+  return workgroup_size(style, layout);
+}
+
 Dispatch attention(const KernelStyle& style, const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
   const Shape shape = choose_shape(args);
-  Dispatch dispatch = prepare(args, 0);
+  Dispatch dispatch = prepare(args, workgroup_size(style, layout), 0);
   dispatch.kernel = std::string(style.lane8 ? "attention.lane8." : "attention.") + to_string(layout.type);
-  // An invocation sums up a part of a head, and all of them at least one head.
-  const uint32_t chunks = layout.head_dim_padded() / (layout.type == CacheType::f32 ? 4 : 8);
-  const uint32_t workgroup = style.lane8 ? 8 : std::max(style.workgroup, std::bit_ceil(chunks));
-  dispatch.constants = {workgroup,   layout.head_dim, args.soft_cap > 0 ? 1u : 0u,
-                        shape.heads, shape.tokens,    args.sums ? 1u : 0u};
+  for (uint32_t constant : {shape.heads, shape.tokens, args.sums ? 1u : 0u}) {
+    dispatch.constants.push_back(constant);
+  }
   // Compilers that know uniform loads (Mesa 26's) make up to twice as fast a kernel of unrolled loops, as
   // long as its code stays small. Older ones make a slower one of them, and take seconds for it.
   const bool unroll = style.uniform_loads && shape.heads * shape.tokens * layout.head_dim <= 256;
@@ -108,9 +145,8 @@ Dispatch attention(const KernelStyle& style, const AttentionArgs& args) {
 
 Dispatch attention_weights(const KernelStyle& style, const AttentionArgs& args, uint32_t context) {
   const CacheLayout& layout = args.cache.layout;
-  Dispatch dispatch = prepare(args, context);
+  Dispatch dispatch = prepare(args, style.workgroup, context);
   dispatch.kernel = std::string("attention_weights.") + to_string(layout.type);
-  dispatch.constants = {style.workgroup, layout.head_dim, args.soft_cap > 0 ? 1u : 0u};
   dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::read);
   dispatch.groups = {args.heads, args.q.rows, 1};
   const double scores = args.q.rows * args.heads * positions_seen(args);
@@ -125,12 +161,82 @@ std::string Attention::describe() const {
   if (window > 0) text += fmt::format(" window {}", window);
   if (sight == Sight::input) text += " both ways";
   if (sight == Sight::memory) text += " of the encoder's input";
+  if (bias.buckets > 0) {
+    text += fmt::format(" bias of {} buckets to {}", bias.buckets, bias.max_distance);
+  }
   return text;
 }
 
 namespace {
 
-Result<AttentionArgs> lower_args(const Attention& attention, Lowering& lowering, const Node& node) {
+constexpr uint32_t largest_bias_distance = 1 << 20;
+
+Status lower_bias(const RelativeBias& bias, std::span<const WeightId> table, Lowering& lowering,
+                  AttentionArgs& args) {
+  if (bias.buckets == 0) return {};
+  assert(table.size() == 1);
+  if (bias.exact_buckets() == 0 || bias.max_distance <= bias.exact_buckets() ||
+      bias.max_distance > largest_bias_distance) {
+    return Error{Code::unsupported,
+                 fmt::format("a relative bias of {} buckets for distances to {}: expected at least {} "
+                             "buckets, and distances to more than {} and at most {}",
+                             bias.buckets, bias.max_distance, bias.both_ways ? 4 : 2, bias.exact_buckets(),
+                             largest_bias_distance)};
+  }
+  const WeightView& view = lowering.graph().weight(table[0]).view;
+  if (view.rows != bias.buckets || view.columns != args.heads) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: found {} buckets of {} heads: expected {} of {}", view.tensor->name,
+                             view.rows, view.columns, bias.buckets, args.heads)};
+  }
+  PUMICE_TRY(args.bias_table, lowering.vector(table));
+  std::vector<float> buckets;
+  const int64_t farthest = bias.max_distance;
+  for (int64_t distance = -farthest; distance <= farthest; ++distance) {
+    buckets.push_back(static_cast<float>(bias.bucket(distance)));
+  }
+  const std::string key =
+      fmt::format("buckets {} to {} {}", bias.buckets, bias.max_distance, bias.both_ways ? "both ways" : "");
+  PUMICE_TRY(args.bias_buckets, lowering.constants(key, buckets));
+  return {};
+}
+
+// What no kernel can do.
+Status check(const Attention& attention, const CacheLayout& layout) {
+  if (layout.head_dim == 0 || layout.head_dim > largest_head_dim) {
+    return Error{Code::unsupported, fmt::format("layer {}: heads of {} dimensions: expected 1 to {}",
+                                                attention.layer, layout.head_dim, largest_head_dim)};
+  }
+  if (attention.sight != Sight::past && attention.window > 0) {
+    return Error{Code::unsupported, fmt::format("layer {}: a window of {} positions{}: only tokens that see "
+                                                "those before them can have one",
+                                                attention.layer, attention.window,
+                                                attention.sight == Sight::input ? ", both ways" : "")};
+  }
+  if (layout.window != 0 && (attention.window == 0 || attention.window > layout.window)) {
+    return Error{Code::internal,
+                 fmt::format("layer {}: attention over {} positions, and the cache keeps {} of them",
+                             attention.layer, attention.window ? std::to_string(attention.window) : "all",
+                             layout.window)};
+  }
+  if (attention.sight == Sight::memory && attention.bias.buckets > 0) {
+    return Error{Code::internal,
+                 fmt::format("layer {}: a bias by distance between two texts", attention.layer)};
+  }
+  return {};
+}
+
+// Whether neighbouring rows are mostly of one text. A step with no more rows than there are sequences is one
+// that decodes them all; beams of one input, which are what has origins, all see that.
+bool mostly_one_text(const AttentionArgs& args) {
+  const StepLayout& step = args.step_layout;
+  if (args.sight == Sight::input) return true;
+  if (args.sight == Sight::memory) return step.positions > 0 || args.q.rows > step.sequences;
+  return args.cache.layout.sequences == 1 || args.q.rows > args.cache.layout.sequences;
+}
+
+Result<AttentionArgs> lower_args(const Attention& attention, std::span<const WeightId> bias_table,
+                                 Lowering& lowering, const Node& node) {
   AttentionArgs args;
   args.q = lowering.tensor(node.inputs[0]);
   args.cache = lowering.cache(attention.layer);
@@ -141,35 +247,25 @@ Result<AttentionArgs> lower_args(const Attention& attention, Lowering& lowering,
   args.sight = attention.sight;
   args.bias = attention.bias;
   args.step_layout = lowering.step_layout();
-  const CacheLayout& layout = args.cache.layout;
-  // A step with no more rows than there are sequences is one that decodes them all.
-  args.one_sequence = layout.sequences == 1 || args.q.rows > layout.sequences;
+  args.one_sequence = mostly_one_text(args);
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
-  if (layout.head_dim == 0 || layout.head_dim > largest_head_dim) {
-    return Error{Code::unsupported, fmt::format("layer {}: heads of {} dimensions: expected 1 to {}",
-                                                attention.layer, layout.head_dim, largest_head_dim)};
-  }
-  if (layout.window != 0 && (args.window == 0 || args.window > layout.window)) {
-    return Error{Code::internal,
-                 fmt::format("layer {}: attention over {} positions, and the cache keeps {} of them",
-                             attention.layer, args.window ? std::to_string(args.window) : "all",
-                             layout.window)};
-  }
+  PUMICE_CHECK(check(attention, args.cache.layout));
+  PUMICE_CHECK(lower_bias(attention.bias, bias_table, lowering, args));
   return args;
 }
 
 } // namespace
 
 Status Attention::lower(Lowering& lowering, const Node& node) const {
-  PUMICE_TRY(AttentionArgs args, lower_args(*this, lowering, node));
+  PUMICE_TRY(AttentionArgs args, lower_args(*this, node.weights, lowering, node));
   if (!node.more_outputs.empty()) args.sums = lowering.tensor(node.more_outputs[0]);
   lowering.emit(pumice::attention(lowering.style(), args));
   return {};
 }
 
 Status AttentionWeights::lower(Lowering& lowering, const Node& node) const {
-  PUMICE_TRY(AttentionArgs args, lower_args(attention, lowering, node));
+  PUMICE_TRY(AttentionArgs args, lower_args(attention, bias_table, lowering, node));
   args.sums = lowering.tensor(node.inputs[1]);
   lowering.emit(pumice::attention_weights(lowering.style(), args, args.result.columns / args.heads));
   return {};
@@ -189,6 +285,7 @@ TensorId attention_weights(Graph& graph, std::string name, TensorId attention, u
   assert(operation);
   AttentionWeights weights;
   weights.attention = *operation;
+  weights.bias_table = graph.nodes()[at].weights;
   const TensorId q = graph.nodes()[at].inputs[0];
   const RowKind rows = graph.tensor(attention).rows;
   const TensorId sums = graph.add_output(at, {name + ".sums", rows, operation->heads * 2});

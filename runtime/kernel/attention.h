@@ -8,6 +8,7 @@
 #include "kernel/dispatch.h"
 #include "kernel/step_layout.h"
 #include "kernel/style.h"
+#include "shaders/attention/attention.params.h"
 
 namespace pumice {
 
@@ -16,24 +17,30 @@ constexpr uint32_t largest_head_dim = 512;
 
 // Which positions of the cache a row of the step sees.
 enum class Sight : uint32_t {
-  past,   // of its sequence, from the first that it may see to its own
-  input,  // of its whole input, which its step has too: from the first that it may see to before its end
-  memory, // of the encoder's input that its sequence is about, whatever its own position
+  // Of its sequence, from the first that it may see to its own.
+  past = ATTENTION_SIGHT_PAST,
+  // Of its whole input, which its step has too: from the first that it may see to before its end.
+  input = ATTENTION_SIGHT_INPUT,
+  // Of the encoder's input that its sequence is about, whatever its own position.
+  memory = ATTENTION_SIGHT_MEMORY,
 };
 
-// A number added to the scores by how far a key is from the query, each head its own (Raffel et al., T5, 2020).
-// Distances fall into buckets: single ones first, then ever wider ones, all from max_distance on into the last.
+// A number added to the scores by how far a key is from the query, each head its own (Raffel et al., T5,
+// 2020). Distances fall into buckets: single ones first, then ever wider ones, all from max_distance on into
+// the last.
 struct RelativeBias {
   uint32_t buckets = 0; // 0: there is no bias
   uint32_t max_distance = 0;
   bool both_ways = false; // keys after the query have half of the buckets; otherwise they are all as if at 0
 
+  uint32_t exact_buckets() const { return buckets / (both_ways ? 4 : 2); } // of a single distance
+
   uint32_t bucket(int64_t key_minus_query) const;
 };
 
-// For each row of the step and each of its heads: softmax(scale * q . keys + bias) * values, over the positions
-// that it sees. Keys and values of this step's rows are in the cache already. Heads share the cache's kv_heads
-// in equal groups, in order. A row that sees nothing gets zeros.
+// For each row of the step and each of its heads: softmax(scale * q . keys + bias) * values, over the
+// positions that it sees. Keys and values of this step's rows are in the cache already. Heads share the
+// cache's kv_heads in equal groups, in order. A row that sees nothing gets zeros.
 struct AttentionArgs {
   ActivationRef q; // [rows, heads * head_dim], rotated
   CacheRef cache;
@@ -54,8 +61,8 @@ struct AttentionArgs {
   StepLayout step_layout;
 };
 
-// Positions whose arithmetic hangs together: an input whose first position is a multiple of this gets the same
-// bits wherever it lies in the cache.
+// Positions whose arithmetic hangs together: an input whose first position is a multiple of this gets the
+// same bits wherever it lies in the cache.
 uint32_t attention_block(const KernelStyle& style, const CacheLayout& layout);
 
 Dispatch attention(const KernelStyle& style, const AttentionArgs& args);
@@ -64,8 +71,8 @@ Dispatch attention(const KernelStyle& style, const AttentionArgs& args);
 // [rows, heads * context], of each head its positions; zeros where the row sees nothing.
 Dispatch attention_weights(const KernelStyle& style, const AttentionArgs& args, uint32_t context);
 
-// inputs: q. weights: the bias's table [buckets, heads], where there is one. The layer's cache gives kv_heads and
-// head_dim. A second output keeps the sums.
+// inputs: q. weights: the bias's table [buckets, heads], where there is one. The layer's cache gives kv_heads
+// and head_dim. A second output keeps the sums.
 struct Attention : Operation {
   uint32_t layer = 0;
   uint32_t heads = 0;
@@ -83,6 +90,7 @@ struct Attention : Operation {
 // inputs: q, and the sums that the attention kept.
 struct AttentionWeights : Operation {
   Attention attention;
+  std::vector<WeightId> bias_table; // the attention's, or none
 
   std::string_view name() const override { return "attention_weights"; }
   std::string describe() const override { return attention.describe(); }
@@ -94,8 +102,8 @@ TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& 
                    std::optional<WeightId> bias_table = {});
 
 // Adds the computation of an attention's weights, [tokens, heads * context], right after it. `attention` is
-// its result, `context` the most positions that are wanted: counted from the sequence's first, or from that of the
-// input that is seen.
+// its result, `context` the most positions that are wanted: counted from the sequence's first, or from that
+// of the input that is seen.
 TensorId attention_weights(Graph& graph, std::string name, TensorId attention, uint32_t context);
 
 } // namespace pumice

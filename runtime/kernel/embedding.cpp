@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "plan/lowering.h"
-#include "shaders/embedding/embedding.params.h"
 #include "shaders/embedding/select_rows.params.h"
 
 namespace pumice {
@@ -34,6 +33,8 @@ Dispatch embedding(const KernelStyle& style, const EmbeddingArgs& args) {
   params.tiles = args.segment.tiles;
   params.all_tiles = args.tiles;
   params.out_stride = args.result.stride;
+  params.offset = args.offset;
+  params.details = args.step_layout.details();
   params.scale = args.scale;
   dispatch.set_params(params);
   dispatch.bind(EMBEDDING_STEP, args.step, Access::read);
@@ -68,7 +69,9 @@ Dispatch select_rows(const KernelStyle& style, const SelectRowsArgs& args) {
 }
 
 std::string Embedding::describe() const {
-  std::string text = index == EmbeddingIndex::token ? "by token" : "by position";
+  constexpr std::string_view names[] = {"by token", "by position", "by token type"};
+  std::string text(names[static_cast<uint32_t>(index)]);
+  if (offset > 0) text += fmt::format(" from row {}", offset);
   if (scale != 1) text += fmt::format(" scale {:g}", scale);
   return text;
 }
@@ -80,6 +83,8 @@ Status Embedding::lower(Lowering& lowering, const Node& node) const {
   args.tiles = table.tiles;
   args.scale = scale;
   args.index = index;
+  args.offset = offset;
+  args.step_layout = lowering.step_layout();
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
   for (const WeightSegment& segment : table.segments) {
@@ -109,6 +114,12 @@ TensorId position_embedding(Graph& graph, std::string name, WeightId table, uint
   Embedding operation;
   operation.index = EmbeddingIndex::position;
   operation.offset = offset;
+  return add_embedding(graph, std::move(name), table, operation);
+}
+
+TensorId token_type_embedding(Graph& graph, std::string name, WeightId table) {
+  Embedding operation;
+  operation.index = EmbeddingIndex::token_type;
   return add_embedding(graph, std::move(name), table, operation);
 }
 

@@ -5,13 +5,19 @@
 #include "kernel/packed_weight.h"
 #include "kernel/step_layout.h"
 #include "kernel/style.h"
+#include "shaders/embedding/embedding.params.h"
 
 namespace pumice {
 
 // What of a row picks its embedding. A position is counted from where the row's text begins.
-enum class EmbeddingIndex : uint32_t { token, position, token_type };
+enum class EmbeddingIndex : uint32_t {
+  token = EMBEDDING_BY_TOKEN,
+  position = EMBEDDING_BY_POSITION,
+  token_type = EMBEDDING_BY_TYPE,
+};
 
-// result[row] = scale * table[offset + the row's token, position or type], for those in one segment of the table.
+// result[row] = scale * table[offset + the row's token, position or type], for those in one segment of the
+// table.
 struct EmbeddingArgs {
   PackedFormat format;
   uint32_t tiles = 0; // of the whole table

@@ -178,17 +178,17 @@ Dispatch rotary_store(const KernelStyle& style, const RotaryStoreArgs& args) {
   params.norm_offset = args.norm_offset;
   dispatch.set_params(params);
   dispatch.bind(ROTARY_STEP, args.step, Access::read);
-  dispatch.bind(ROTARY_Q, args.q.buffer, Access::read);
+  if (args.heads > 0) dispatch.bind(ROTARY_Q, args.q.buffer, Access::read);
   dispatch.bind(ROTARY_K, args.k.buffer, Access::read);
   dispatch.bind(ROTARY_V, args.v.buffer, Access::read);
   if (rotates || args.query_norm || args.key_norm) dispatch.bind(ROTARY_TABLE, args.table, Access::read);
-  dispatch.bind(ROTARY_RESULT, args.result.buffer, Access::write);
+  if (args.heads > 0) dispatch.bind(ROTARY_RESULT, args.result.buffer, Access::write);
   // Written only, but in part: what other positions hold must last.
   dispatch.bind(ROTARY_KEYS, args.cache.keys, Access::read_write);
   dispatch.bind(ROTARY_VALUES, args.cache.values, Access::read_write);
   const uint32_t all_heads = args.heads + 2 * cache.kv_heads;
-  dispatch.groups = {args.q.rows, (all_heads + heads - 1) / heads, 1};
-  const double elements = double{1} * args.q.rows * all_heads * args.head_dim;
+  dispatch.groups = {args.k.rows, (all_heads + heads - 1) / heads, 1};
+  const double elements = double{1} * args.k.rows * all_heads * args.head_dim;
   dispatch.flops = elements * 4;
   dispatch.bytes = elements * 8;
   return dispatch;
@@ -270,6 +270,33 @@ Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
   args.step = lowering.step();
   lowering.emit(rotary_store(lowering.style(), args));
   return {};
+}
+
+std::string CacheStore::describe() const {
+  return fmt::format("layer {}", layer);
+}
+
+Status CacheStore::lower(Lowering& lowering, const Node& node) const {
+  RotaryStoreArgs args;
+  args.k = lowering.tensor(node.inputs[0]);
+  args.v = lowering.tensor(node.inputs[1]);
+  args.cache = lowering.cache(layer);
+  args.head_dim = args.cache.layout.head_dim;
+  args.step = lowering.step();
+  const uint32_t columns = args.cache.layout.kv_heads * args.head_dim;
+  if (args.k.columns != columns || args.v.columns != columns) {
+    return Error{Code::internal,
+                 fmt::format("layer {}: found keys of {} and values of {} columns: expected {}", layer,
+                             args.k.columns, args.v.columns, columns)};
+  }
+  lowering.emit(rotary_store(lowering.style(), args));
+  return {};
+}
+
+void cache_store(Graph& graph, std::string name, TensorId k, TensorId v, uint32_t layer) {
+  CacheStore operation;
+  operation.layer = layer;
+  graph.add(std::move(operation), {k, v}, {}, {std::move(name), graph.tensor(k).rows, 0});
 }
 
 TensorId rotary_store(Graph& graph, std::string name, TensorId q, TensorId k, TensorId v,

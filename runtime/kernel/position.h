@@ -66,7 +66,7 @@ double rotary_magnitude(const RotaryConfig& config);
 std::vector<float> rotary_table(std::span<const double> frequencies);
 
 // Rotates q and k by their rows' positions, where asked after a norm over each head; q goes to result, k and
-// v to the rows' places in the cache.
+// v to the rows' places in the cache. Without heads there is no q and no result.
 struct RotaryStoreArgs {
   ActivationRef q; // [tokens, heads * head_dim]
   ActivationRef k; // [tokens, kv_heads * head_dim]
@@ -108,7 +108,8 @@ struct RotaryStore : Operation {
 };
 
 // Puts keys and values into the cache as they are: of models without rotary positions, and of what an encoder
-// leaves for a decoder. inputs: k, v, whose rows are tokens. The output tensor only stands for it and holds nothing.
+// leaves for a decoder. inputs: k, v, whose rows are tokens. The output tensor only stands for it and holds
+// nothing.
 struct CacheStore : Operation {
   uint32_t layer = 0;
 

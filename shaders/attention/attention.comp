@@ -12,9 +12,12 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint HEAD_DIM = 64;
 layout(constant_id = 2) const uint CAPPED = 0;
-layout(constant_id = 3) const uint HEADS = 1;
-layout(constant_id = 4) const uint TOKENS = 1;
-layout(constant_id = 5) const uint KEEP = 0;
+layout(constant_id = 3) const uint SIGHT = ATTENTION_SIGHT_PAST;
+layout(constant_id = 4) const uint BIASED = 0;
+layout(constant_id = 5) const uint SHARED = 0;
+layout(constant_id = 6) const uint HEADS = 1;
+layout(constant_id = 7) const uint TOKENS = 1;
+layout(constant_id = 8) const uint KEEP = 0;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 READ_BUFFER(float, q, ATTENTION_Q);
@@ -69,15 +72,16 @@ void block_maximum(out float largest[QUERIES]) {
 }
 
 // Adds the block's values, by weight, to this invocation's sums.
-void add_values(uint base, uint block, int first, int last, inout float sum[QUERIES][VALUE_CHUNK]) {
+void add_values(uint base, Turn now, uint block, inout float sum[QUERIES][VALUE_CHUNK]) {
   const uint slice = OWN / CHUNKS;
   if (slice >= SLICES) return;
   const int begin = int(block * BLOCK);
-  const uint end = uint(min(last - begin, int(BLOCK) - 1)) + 1u;
+  const uint end = uint(min(now.last - begin, int(BLOCK) - 1)) + 1u;
   for (uint t = slice; t < end; t += SLICES) {
-    if (begin + int(t) < first) continue;
+    const uint position = uint(begin) + t;
+    if (int(position) < now.first) continue;
     float value[VALUE_CHUNK];
-    load_value(base, uint(begin) + t, OWN % CHUNKS, value);
+    load_value(position_base(base, now.text, position), position, OWN % CHUNKS, value);
     [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
       // A value without weight may be one that the row must not see: it may be anything, a NaN too.
       const float w = weight[m * BLOCK + t];
@@ -128,18 +132,19 @@ void main() {
     [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] = 0.0;
   }
 
-  // Rows of several sequences, which are rare here, take turns.
+  // Rows that see several texts, which are rare here, take turns.
   for (uint turn = 0; turn < TOKENS; ++turn) {
     const Turn now = take_turn(row, turn);
-    const uint base = head_base(now.sequence);
+    const uint base = text_base(now.text);
 
     [[dont_unroll]] for (uint block = uint(now.first) / BLOCK; block < (uint(now.last + 1) + BLOCK - 1u) / BLOCK; ++block) {
       barrier(); // the last block's weights are read, the queries are there
       const uint position = block * BLOCK + OWN;
       float score[QUERIES];
-      score_position(base, position, score);
+      score_position(position_base(base, now.text, position), position, score);
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-        score[m] = sees(row[m / HEADS], now, int(position)) ? final_score(score[m]) : NO_SCORE;
+        const Row own = row[m / HEADS];
+        score[m] = sees(own, now, int(position)) ? final_score(score[m], m, own, int(position)) : NO_SCORE;
         weight[m * BLOCK + OWN] = score[m];
       }
       float largest[QUERIES];
@@ -154,7 +159,7 @@ void main() {
         [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] *= old_worth;
       }
       barrier();
-      add_values(base, block, now.first, now.last, sum);
+      add_values(base, now, block, sum);
     }
   }
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) store_result(m, rows, maximum[m], total[m], sum[m]);

@@ -13,10 +13,13 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint HEAD_DIM = 64;
 layout(constant_id = 2) const uint CAPPED = 0;
-layout(constant_id = 3) const uint HEADS = 1;
-layout(constant_id = 4) const uint TOKENS = 1;
-layout(constant_id = 5) const uint KEEP = 0;
-layout(constant_id = 6) const uint UNROLL = 0;
+layout(constant_id = 3) const uint SIGHT = ATTENTION_SIGHT_PAST;
+layout(constant_id = 4) const uint BIASED = 0;
+layout(constant_id = 5) const uint SHARED = 0;
+layout(constant_id = 6) const uint HEADS = 1;
+layout(constant_id = 7) const uint TOKENS = 1;
+layout(constant_id = 8) const uint KEEP = 0;
+layout(constant_id = 9) const uint UNROLL = 0;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 READ_BUFFER(float, q, ATTENTION_Q);
@@ -103,8 +106,9 @@ void load_value(uint tile, uint t, uint chunk, out float value[VALUE_CHUNK]) {
 #endif
 }
 
-// Adds the values at position t of the tile, by weight, to the sums.
-void add_values(uint tile, uint t) {
+// Adds the values at position t of the tile, by weight, to the sums. `own_tile` is where that of the lane's position is.
+void add_values(uint own_tile, uint t) {
+  const uint tile = SHARED == 1u ? subgroupBroadcast(own_tile, t) : own_tile;
   float w[QUERIES];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) w[m] = subgroupBroadcast(weight[m], t);
   [[unroll]] for (uint c = 0; c < OWN_CHUNKS; ++c) {
@@ -140,15 +144,16 @@ void main() {
     [[unroll]] for (uint i = 0; i < OWN; ++i) sum[m][i] = 0.0;
   }
 
-  // Rows of several sequences, which are rare here, take turns.
+  // Rows that see several texts, which are rare here, take turns.
   for (uint turn = 0; turn < TOKENS; ++turn) {
     const Turn now = take_turn(row, turn);
-    const uint base = head_base(now.sequence);
+    const uint base = text_base(now.text);
     const uint tiles = p.capacity / 8u;
     uint slot = uint(now.first >> 3) % tiles; // the tile's place in the ring
 
     [[dont_unroll]] for (int tile = now.first >> 3; tile <= now.last >> 3; ++tile) {
-      const uint at = base + slot * TILE_QUADS;
+      const int position = tile * 8 + int(LANE);
+      const uint at = position_base(base, now.text, uint(position)) + slot * TILE_QUADS;
       slot = slot + 1u == tiles ? 0u : slot + 1u;
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) dot_product[m] = vec2(0.0);
       if (UNROLL == 1u) {
@@ -157,10 +162,11 @@ void main() {
         [[dont_unroll]] for (uint c = 0; c < KEY_STEPS; ++c) add_keys(at, c);
       }
 
-      const int position = tile * 8 + int(LANE);
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-        const bool seen = sees(row[m / HEADS], now, position);
-        const float score = seen ? final_score(dot_product[m].x + dot_product[m].y) : NO_SCORE;
+        const Row own = row[m / HEADS];
+        const bool seen = sees(own, now, position);
+        const float product = dot_product[m].x + dot_product[m].y;
+        const float score = seen ? final_score(product, m, own, position) : NO_SCORE;
         const float new_maximum = max(maximum[m], lane_max(score));
         const float old_worth = correction(maximum[m], new_maximum);
         maximum[m] = new_maximum;

@@ -1,4 +1,5 @@
-// result[row, head] = softmax(scale * q[row, head] . keys) * values, over the positions that the row may see.
+// result[row, head] = softmax(scale * q[row, head] . keys + bias) * values, over the positions that the row
+// sees.
 #ifndef PUMICE_ATTENTION_PARAMS_H
 #define PUMICE_ATTENTION_PARAMS_H
 #include "common/shared.h"
@@ -12,14 +13,24 @@ CONSTANT ATTENTION_KEYS = 2;   // one layer's
 CONSTANT ATTENTION_VALUES = 3; // one layer's
 CONSTANT ATTENTION_RESULT = 4; // [rows, result_stride]
 CONSTANT ATTENTION_SUMS = 5;   // [rows, sums_stride]: each head's largest score, times log2(e), and its sum
+CONSTANT ATTENTION_BIAS_TABLE = 6;   // [buckets, heads]
+CONSTANT ATTENTION_BIAS_BUCKETS = 7; // of each distance from -max_distance to max_distance
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT ATTENTION_HEAD_DIM_ID = 1;
 CONSTANT ATTENTION_CAPPED_ID = 2; // 1: scores are capped
-CONSTANT ATTENTION_HEADS_ID = 3;  // heads of one group to a workgroup
-CONSTANT ATTENTION_TOKENS_ID = 4; // rows of the step to a workgroup
-CONSTANT ATTENTION_KEEP_ID = 5;   // 1: the largest scores and the sums are written too
-CONSTANT ATTENTION_UNROLL_ID = 6; // 1: inner loops are unrolled; lane8 only
+CONSTANT ATTENTION_SIGHT_ID = 3;  // ATTENTION_SIGHT_*
+CONSTANT ATTENTION_BIASED_ID = 4; // 1: scores have a bias by distance
+CONSTANT ATTENTION_SHARED_ID = 5; // 1: the step says in whose cache each position lies
+CONSTANT ATTENTION_HEADS_ID = 6;  // heads of one group to a workgroup
+CONSTANT ATTENTION_TOKENS_ID = 7; // rows of the step to a workgroup
+CONSTANT ATTENTION_KEEP_ID = 8;   // 1: the largest scores and the sums are written too
+CONSTANT ATTENTION_UNROLL_ID = 9; // 1: inner loops are unrolled; lane8 only
+
+// Which positions a row sees.
+CONSTANT ATTENTION_SIGHT_PAST = 0;   // of its sequence, to its own
+CONSTANT ATTENTION_SIGHT_INPUT = 1;  // of its input, which is one of several in one sequence of the cache
+CONSTANT ATTENTION_SIGHT_MEMORY = 2; // of the input that its sequence is about, in such a cache
 
 struct AttentionParams {
   UINT q_first;       // of the buffer's floats; views begin at offsets that no descriptor may have
@@ -31,15 +42,20 @@ struct AttentionParams {
   UINT capacity;       // positions of one sequence in the cache
   UINT position_limit; // positions from here on are in no cache
   UINT window;         // positions that a row may see, its own included; 0: all
-  UINT end;            // not 0: a row sees the positions before this one, whatever its own
   UINT context;        // positions that attention_weights writes of each head
-  float scale;         // of a score; divided by the cap where there is one
-  float cap;           // a capped score is cap * tanh(score / cap)
+  UINT details;        // where these parts of the step block begin, in quads
+  UINT sequence_quads;
+  UINT origins;
+  UINT origin_positions; // of a sequence that have origins
+  UINT sequences;        // in the cache
+  UINT max_distance;     // of a bias; what is farther has the same
+  float scale;           // of a score; divided by the cap where there is one
+  float cap;             // a capped score is cap * tanh(score / cap)
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::AttentionParams) == 52);
+static_assert(sizeof(pumice::AttentionParams) == 72);
 #endif
 #endif

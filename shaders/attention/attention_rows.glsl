@@ -1,4 +1,4 @@
-// What the attention kernels share: which rows a workgroup has, which positions they may see, and where those lie.
+// What the attention kernels share: which rows a workgroup has, which positions they see, and where those lie.
 // A workgroup takes HEADS heads of one group (gl_WorkGroupID.x) and TOKENS rows of the step (gl_WorkGroupID.y), and
 // all their queries share each load of a key or value.
 #define CACHE_F32 0
@@ -22,6 +22,10 @@ const uint KEY_STEP_QUADS = 8;
 const uint KEY_STEPS = DIM_PADDED / KEY_STEP;
 const uint TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS; // of eight positions, keys or values
 
+READ_BUFFER(uint, step_words, ATTENTION_STEP);
+READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
+READ_BUFFER(float, bias_buckets, ATTENTION_BIAS_BUCKETS);
+
 // Scores are clamped to this, so that no difference of two overflows.
 const float SCORE_LIMIT = 1e30;
 const float NO_SCORE = -3e38; // below every score: the maximum over nothing
@@ -37,52 +41,70 @@ uint head_in_group(uint m) { return (gl_WorkGroupID.x % parts()) * HEADS + m % H
 uint query_head(uint m) { return kv_head() * group_heads() + min(head_in_group(m), group_heads() - 1u); }
 bool is_stored(uint m, uint rows) { return head_in_group(m) < group_heads() && first_token() + m / HEADS < rows; }
 
-// The positions that a row of the step may see: first to last, both included; none where first > last.
+// The positions that a row of the step sees: first to last, both included; none where first > last.
 struct Row {
-  uint sequence;
+  uint text; // what it sees a part of: a sequence, or the input that begins at this position
+  int position;
   int first;
   int last;
 };
 
 Row read_row(uint token, uint rows) {
-  const uvec4 row = step_block[STEP_HEADER_QUADS + min(token, rows - 1u)];
+  const uint at = min(token, rows - 1u);
+  const uvec4 row = step_block[STEP_HEADER_QUADS + at];
+  uvec2 range = uvec2(row.w, row.y + 1u); // before its end
+  if (SIGHT == ATTENTION_SIGHT_INPUT) range.y = step_block[p.details + at].w;
+  if (SIGHT == ATTENTION_SIGHT_MEMORY) range = step_block[p.sequence_quads + row.z].xy;
   Row result;
-  result.sequence = row.z;
-  result.last = int(min(p.end != 0u ? p.end - 1u : row.y, p.position_limit - 1u));
-  result.first = max(int(row.w), result.last - int(p.capacity - 1u));
+  result.text = SIGHT == ATTENTION_SIGHT_PAST ? row.z : range.x;
+  result.position = int(row.y);
+  result.last = int(min(range.y, p.position_limit)) - 1;
+  result.first = max(int(range.x), result.last - int(p.capacity - 1u));
   if (p.window != 0u) result.first = max(result.first, int(row.y) - int(p.window - 1u));
   return result;
 }
 
-// The rows of one sequence, and the positions that any of them sees.
+// The rows that see one text, and the positions that any of them sees.
 struct Turn {
-  uint sequence;
+  uint text;
   int first;
   int last;
 };
 
-// Nothing (last is -1) for rows that see nothing, or whose sequence had an earlier turn.
+// Nothing (last is -1) for rows that see nothing, or whose text had an earlier turn.
 Turn take_turn(Row row[TOKENS], uint turn) {
-  Turn now = Turn(row[0].sequence, int(p.position_limit), -1);
-  [[unroll]] for (uint t = 1; t < TOKENS; ++t) now.sequence = turn == t ? row[t].sequence : now.sequence;
+  Turn now = Turn(row[0].text, int(p.position_limit), -1);
+  [[unroll]] for (uint t = 1; t < TOKENS; ++t) now.text = turn == t ? row[t].text : now.text;
   bool again = false;
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-    if (row[t].sequence == now.sequence && row[t].first <= row[t].last) {
+    if (row[t].text == now.text && row[t].first <= row[t].last) {
       now.first = min(now.first, row[t].first);
       now.last = max(now.last, row[t].last);
     }
-    again = again || (t < turn && row[t].sequence == now.sequence);
+    again = again || (t < turn && row[t].text == now.text);
   }
   if (again) now.last = -1;
   return now;
 }
 
 bool sees(Row row, Turn now, int position) {
-  return row.sequence == now.sequence && position >= row.first && position <= row.last;
+  return row.text == now.text && position >= row.first && position <= row.last;
 }
 
-// Where the sequence's keys or values of this workgroup's head begin, in 16 bytes.
+// The position from which the columns of the weights count.
+int first_column(Row row) { return SIGHT == ATTENTION_SIGHT_PAST ? 0 : int(row.text); }
+
+// Where a sequence's keys or values of this workgroup's head begin, in 16 bytes.
 uint head_base(uint sequence) { return (sequence * p.kv_heads + kv_head()) * (p.capacity / 8u) * TILE_QUADS; }
+// The same of a text: inputs share the one sequence of their cache.
+uint text_base(uint text) { return head_base(SIGHT == ATTENTION_SIGHT_PAST ? text : 0u); }
+
+// The same as `base`, which is its text's, for one position: it may lie in the cache of another sequence.
+uint position_base(uint base, uint text, uint position) {
+  if (SHARED == 0u) return base;
+  const uint at = text * p.origin_positions + min(position, p.origin_positions - 1u);
+  return head_base(min(step_words[p.origins * 4u + at], p.sequences - 1u));
+}
 
 // A score within the limits whatever came in; a NaN is taken for the least.
 float finite_score(float score) { return score >= -SCORE_LIMIT ? min(score, SCORE_LIMIT) : -SCORE_LIMIT; }
@@ -105,9 +127,18 @@ float accurate_tanh(float x) {
   return abs(x) < 0.625 ? small : x < 0.0 ? -large : large;
 }
 
+// The dot product of a scaled query and a key with the bias for their distance.
+float biased(float product, uint m, Row row, int position) {
+  if (BIASED == 0u) return product;
+  const int farthest = int(p.max_distance);
+  const uint bucket = uint(bias_buckets[clamp(position - row.position, -farthest, farthest) + farthest]);
+  const float bias = bias_table[bucket * p.heads + query_head(m)];
+  return fma(bias, CAPPED == 1u ? 1.0 / p.cap : LOG2_E, product);
+}
+
 // The score that a dot product with a scaled query gives.
-float final_score(float product) {
-  const float score = finite_score(product);
+float final_score(float product, uint m, Row row, int position) {
+  const float score = finite_score(biased(product, m, row, position));
   return CAPPED == 1u ? p.cap * LOG2_E * accurate_tanh(score) : score;
 }
 

@@ -11,6 +11,9 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint HEAD_DIM = 64;
 layout(constant_id = 2) const uint CAPPED = 0;
+layout(constant_id = 3) const uint SIGHT = ATTENTION_SIGHT_PAST;
+layout(constant_id = 4) const uint BIASED = 0;
+layout(constant_id = 5) const uint SHARED = 0;
 const uint HEADS = 1;
 const uint TOKENS = 1;
 layout(push_constant) uniform Push { AttentionParams p; };
@@ -31,20 +34,21 @@ void main() {
   barrier();
 
   const Row row = read_row(token, rows);
-  const uint base = head_base(row.sequence);
+  const uint base = text_base(row.text);
   const uint head = query_head(0);
   const float maximum = sums[token * p.sums_stride + head * 2u];
   const float total = sums[token * p.sums_stride + head * 2u + 1u];
   const float share = total > 0.0 ? 1.0 / total : 0.0;
   const uint at = token * p.result_stride + head * p.context;
-  for (uint position = OWN; position < p.context; position += BLOCK) {
+  for (uint column = OWN; column < p.context; column += BLOCK) {
+    const int position = first_column(row) + int(column);
     float w = 0.0;
-    if (int(position) >= row.first && int(position) <= row.last) {
+    if (position >= row.first && position <= row.last) {
       float score[QUERIES];
-      score_position(base, position, score);
-      w = exp2(final_score(score[0]) - maximum) * share;
+      score_position(position_base(base, row.text, uint(position)), uint(position), score);
+      w = exp2(final_score(score[0], 0u, row, position) - maximum) * share;
     }
-    result[at + position] = w;
+    result[at + column] = w;
   }
   if (head == p.heads - 1u) {
     const uint columns = p.heads * p.context;

@@ -23,7 +23,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint CHUNK = 4;
-layout(constant_id = 2) const uint INDEX = 0;
+layout(constant_id = 2) const uint INDEX = EMBEDDING_BY_TOKEN;
 layout(push_constant) uniform Push { EmbeddingParams p; };
 READ_BUFFER(uvec4, step_block, EMBEDDING_STEP);
 READ_BUFFER(uint, table, EMBEDDING_TABLE);
@@ -53,10 +53,20 @@ vec4 decode_quad(uint block, uint lane, uint j) {
   return vec4(decode_weight(w, 0u), decode_weight(w, 1u), decode_weight(w, 2u), decode_weight(w, 3u));
 }
 
+// What a row takes: a row of the table whatever the step says.
+uint find_entry(uint row) {
+  const uvec4 token = step_block[STEP_HEADER_QUADS + row];
+  uint entry = token.x;
+  if (INDEX == EMBEDDING_BY_POSITION) entry = token.y - min(token.w, token.y);
+  if (INDEX == EMBEDDING_BY_TYPE) entry = step_block[p.details + row].z;
+  const uint last = p.all_tiles * 8u - 1u;
+  return min(entry, last - min(p.offset, last)) + min(p.offset, last);
+}
+
 void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= step_block[0][ROWS_TOKENS]) return;
-  const uint entry = min(step_block[STEP_HEADER_QUADS + row][INDEX], p.all_tiles * 8u - 1u);
+  const uint entry = find_entry(row);
   const uint tile = entry / 8u - p.first_tile;
   if (tile >= p.tiles) return; // another part of the table has it
   const uint lane = entry % 8u;

@@ -1,4 +1,5 @@
-// result[row] = scale * table[the row's token, or position]; the table is packed as matrices are.
+// result[row] = scale * table[offset + the row's token, position or type]; the table is packed as matrices
+// are.
 #ifndef PUMICE_EMBEDDING_PARAMS_H
 #define PUMICE_EMBEDDING_PARAMS_H
 #include "common/shared.h"
@@ -13,8 +14,11 @@ CONSTANT EMBEDDING_RESULT = 3; // [rows, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT EMBEDDING_CHUNK_ID = 1; // dwords of one row side by side in the payload
-// which component of the step's row says what to take: 0 the token, 1 the position
-CONSTANT EMBEDDING_INDEX_ID = 2;
+CONSTANT EMBEDDING_INDEX_ID = 2; // EMBEDDING_BY_*: what of a row says what to take
+
+CONSTANT EMBEDDING_BY_TOKEN = 0;
+CONSTANT EMBEDDING_BY_POSITION = 1; // counted from where the row's text begins
+CONSTANT EMBEDDING_BY_TYPE = 2;
 
 struct EmbeddingParams {
   UINT blocks;     // of 32 columns
@@ -22,12 +26,14 @@ struct EmbeddingParams {
   UINT tiles;      // in this part
   UINT all_tiles;  // in the table
   UINT out_stride; // in floats
+  UINT offset;     // of the table's rows
+  UINT details;    // where this part of the step block begins, in quads
   float scale;
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::EmbeddingParams) == 24);
+static_assert(sizeof(pumice::EmbeddingParams) == 32);
 #endif
 #endif

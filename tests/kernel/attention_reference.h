@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "kernel/attention.h"
 #include "kernel/cache_reference.h"
 
 // Attention in plain double precision.
@@ -60,15 +61,46 @@ private:
 
 struct Row {
   uint32_t token = 0, position = 0, sequence = 0, first = 0;
+  uint32_t end = 0; // of its input
 };
 
 struct Options {
   uint32_t heads = 1;
   double scale = 1;
   uint32_t window = 0;
-  uint32_t length = 0;
   double soft_cap = 0;
+  pumice::Sight sight = pumice::Sight::past;
+  std::vector<std::pair<uint32_t, uint32_t>> memories; // of each sequence, [first, end)
+  std::vector<uint32_t> origins;                       // [sequences, origin_positions]
+  uint32_t origin_positions = 0;
+  pumice::RelativeBias bias;
+  std::vector<float> bias_table; // [buckets, heads]
 };
+
+// What a row sees, [first, end), and the position that its weights' columns count from.
+struct Seen {
+  uint32_t first = 0, end = 0, base = 0;
+};
+
+inline Seen seen(const Options& options, const Row& row) {
+  Seen seen = {row.first, row.position + 1, 0};
+  if (options.sight == pumice::Sight::input) seen = {row.first, row.end, row.first};
+  if (options.sight == pumice::Sight::memory) {
+    const auto& [first, end] = options.memories[row.sequence];
+    seen = {first, end, first};
+  }
+  if (options.window > 0 && row.position + 1 > options.window) {
+    seen.first = std::max(seen.first, row.position + 1 - options.window);
+  }
+  return seen;
+}
+
+// The sequence of the cache in which a position that the row sees lies.
+inline uint32_t cache_sequence(const Options& options, const Row& row, uint32_t position) {
+  if (options.sight != pumice::Sight::past) return 0;
+  if (options.origin_positions == 0) return row.sequence;
+  return options.origins[row.sequence * options.origin_positions + position];
+}
 
 struct Attended {
   std::vector<float> result;  // [heads * head_dim]
@@ -81,17 +113,19 @@ inline Attended attend(const Cache& cache, const Options& options, const Row& ro
   Attended attended;
   attended.result.assign(size_t{options.heads} * dim, 0.0f);
   attended.weights.assign(size_t{options.heads} * cache.positions, 0.0f);
-  int64_t first = row.first;
-  if (options.window > 0) first = std::max(first, int64_t{row.position} - options.window + 1);
-  const int64_t last = options.length > 0 ? int64_t{options.length} - 1 : int64_t{row.position};
-  for (uint32_t head = 0; head < options.heads && first <= last; ++head) {
+  const auto [first, end, base] = seen(options, row);
+  for (uint32_t head = 0; head < options.heads && first < end; ++head) {
     const uint32_t kv_head = head / (options.heads / cache.layout.kv_heads);
     std::vector<double> scores;
-    for (int64_t position = first; position <= last; ++position) {
-      const std::vector<float> key = cache.key(row.sequence, kv_head, static_cast<uint32_t>(position));
+    for (uint32_t position = first; position < end; ++position) {
+      const std::vector<float> key = cache.key(cache_sequence(options, row, position), kv_head, position);
       double dot = 0;
       for (uint32_t d = 0; d < dim; ++d) dot += double{q[head * dim + d]} * key[d];
       double score = dot * options.scale;
+      if (options.bias.buckets > 0) {
+        const uint32_t bucket = options.bias.bucket(int64_t{position} - row.position);
+        score += options.bias_table[bucket * options.heads + head];
+      }
       if (options.soft_cap > 0) score = options.soft_cap * std::tanh(score / options.soft_cap);
       scores.push_back(score);
     }
@@ -99,12 +133,11 @@ inline Attended attend(const Cache& cache, const Options& options, const Row& ro
     double total = 0;
     for (double& score : scores) total += score = std::exp(score - largest);
     std::vector<double> sum(dim, 0.0);
-    for (int64_t position = first; position <= last; ++position) {
-      const double weight = scores[static_cast<size_t>(position - first)] / total;
-      const std::vector<float> value = cache.value(row.sequence, kv_head, static_cast<uint32_t>(position));
+    for (uint32_t position = first; position < end; ++position) {
+      const double weight = scores[position - first] / total;
+      const std::vector<float> value = cache.value(cache_sequence(options, row, position), kv_head, position);
       for (uint32_t d = 0; d < dim; ++d) sum[d] += weight * value[d];
-      attended.weights[size_t{head} * cache.positions + static_cast<size_t>(position)] =
-          static_cast<float>(weight);
+      attended.weights[size_t{head} * cache.positions + position - base] = static_cast<float>(weight);
     }
     for (uint32_t d = 0; d < dim; ++d) attended.result[head * dim + d] = static_cast<float>(sum[d]);
   }

@@ -19,7 +19,24 @@ struct Case {
   std::vector<uint32_t> segments; // tiles of each part of the table; one with all of them if empty
   EmbeddingIndex index = EmbeddingIndex::token;
   float scale = 1;
+  uint32_t offset = 0;
+  uint32_t first = 0; // position of the first row's text; the next row's is one further
 };
+
+// A block whose row i asks for c.entries[i], and in everything else for what is wrong.
+BufferRef step_block(const Case& c) {
+  const StepLayout layout = {c.bucket};
+  std::vector<uint32_t> block(layout.bytes() / 4, 9999);
+  block[0] = static_cast<uint32_t>(c.entries.size());
+  for (uint32_t i = 0; i < c.entries.size(); ++i) {
+    const uint32_t entry = c.entries[i] - c.offset, row = 4 * (STEP_HEADER_QUADS + i);
+    block[row + 3] = c.first + i;
+    if (c.index == EmbeddingIndex::token) block[row] = entry;
+    if (c.index == EmbeddingIndex::position) block[row + 1] = c.first + i + entry;
+    if (c.index == EmbeddingIndex::token_type) block[4 * (layout.details() + i) + 2] = entry;
+  }
+  return TestGpu::get().upload(block);
+}
 
 void run(const KernelStyle& style, const Case& c) {
   CAPTURE(style.workgroup);
@@ -28,11 +45,8 @@ void run(const KernelStyle& style, const Case& c) {
   CAPTURE(c.columns);
   TestGpu& gpu = TestGpu::get();
   const TestWeight table(c.type, c.vocabulary, c.columns, c.columns);
-  std::vector<StepRow> rows;
   std::vector<double> expected;
   for (uint32_t entry : c.entries) {
-    rows.push_back(c.index == EmbeddingIndex::token ? StepRow{entry, 9999, 0, 0}
-                                                    : StepRow{9999, entry, 0, 0});
     const std::vector<double> row = embedding_reference(table, entry, c.scale);
     expected.insert(expected.end(), row.begin(), row.end());
   }
@@ -42,8 +56,10 @@ void run(const KernelStyle& style, const Case& c) {
   args.tiles = ((c.vocabulary + 7) / 8 + 3) / 4 * 4;
   args.scale = c.scale;
   args.index = c.index;
+  args.offset = c.offset;
+  args.step_layout = {c.bucket};
   args.result = blank_rows(c.bucket, c.columns, 32);
-  args.step = gpu.step(rows, {}, c.bucket);
+  args.step = step_block(c);
   uint32_t first = 0;
   for (uint32_t count : c.segments.empty() ? std::vector{args.tiles} : c.segments) {
     std::vector<TileSource> tiles;
@@ -95,6 +111,21 @@ TEST_CASE("embedding from a table in several parts, scaled, by position") {
   }
 }
 
+TEST_CASE("embedding by position in a text, and by token type, from a row of the table on") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (EmbeddingIndex index :
+         {EmbeddingIndex::token, EmbeddingIndex::position, EmbeddingIndex::token_type}) {
+      for (TensorType type : {TensorType::f32, TensorType::q8_0}) {
+        Case c = {.type = type, .bucket = 7, .entries = {3, 2, 36, 2, 2}, .index = index};
+        run(style, c);
+        c.offset = 2;
+        c.first = 64;
+        run(style, c);
+      }
+    }
+  }
+}
+
 TEST_CASE("an entry past the table reads nothing past it") {
   TestGpu& gpu = TestGpu::get();
   for (const KernelStyle& style : styles_to_test()) {
@@ -106,8 +137,11 @@ TEST_CASE("an entry past the table reads nothing past it") {
     args.result = blank_rows(2, 32);
     const StepRow rows[] = {{32, 0, 0, 0}, {0xffffffffu, 0, 0, 0}};
     args.step = gpu.step(rows, {}, 2);
-    gpu.run(embedding(style, args));
-    check_rows(args.result, std::vector<double>(64), 0);
+    for (uint32_t offset : {0u, 3u, 0xffffffffu}) {
+      args.offset = offset;
+      gpu.run(embedding(style, args));
+      check_rows(args.result, std::vector<double>(64), 0);
+    }
     gpu.clear();
   }
 }

@@ -8,6 +8,7 @@
 #include "kernel/cache_reference.h"
 #include "kernel/position_reference.h"
 #include "kernel/rows.h"
+#include "kernel/test_lowering.h"
 
 using namespace pumice;
 
@@ -297,6 +298,59 @@ TEST_CASE("rotation of rows of several sequences, and of fewer rows than the buc
       }
     }
   }
+}
+
+TEST_CASE("keys and values go into the cache as they are") {
+  TestGpu& gpu = TestGpu::get();
+  for (const KernelStyle& style : styles_to_test()) {
+    for (CacheType type : cache_types) {
+      for (auto [head_dim, kv_heads] : {std::pair{24u, 3u}, {5u, 1u}}) {
+        // Two inputs and a token alone, packed into one sequence, and a row fewer than the bucket has.
+        const std::vector<StepRow> rows = {{0, 8, 0, 8}, {0, 9, 0, 8}, {0, 32, 0, 32}, {0, 63, 0, 63}};
+        const CacheLayout layout{type, 1, 64, kv_heads, head_dim};
+        const uint32_t columns = kv_heads * head_dim;
+        const std::vector<float> k = random_values(5 * columns, 1), v = random_values(5 * columns, 2);
+        std::vector<Written> keys, values;
+        for (size_t row = 0; row < rows.size(); ++row) {
+          for (uint32_t head = 0; head < kv_heads; ++head) {
+            const auto at = static_cast<ptrdiff_t>(row * columns + head * head_dim);
+            const Place place = {0, head, rows[row].position};
+            keys.push_back({place, {k.begin() + at, k.begin() + at + head_dim}});
+            values.push_back({place, {v.begin() + at, v.begin() + at + head_dim}});
+          }
+        }
+        Graph graph;
+        const TensorId k_id = graph.add_tensor({"k", RowKind::tokens, columns});
+        const TensorId v_id = graph.add_tensor({"v", RowKind::tokens, columns});
+        cache_store(graph, "store", k_id, v_id, 7);
+        REQUIRE(graph.nodes().size() == 1);
+        TestLowering lowering(style, graph, gpu.step(rows, {}, 5));
+        const CacheRef cache = {layout, new_cache(layout), new_cache(layout)};
+        lowering.place_cache(7, cache);
+        lowering.place(k_id, upload_rows(k, columns, 32, true));
+        lowering.place(v_id, upload_rows(v, columns, 0, true));
+        REQUIRE(lowering.lower(0));
+        lowering.run();
+        check_cache(layout, Side::keys, cache.keys, keys);
+        check_cache(layout, Side::values, cache.values, values);
+        gpu.clear();
+      }
+    }
+  }
+}
+
+TEST_CASE("keys of another width than the cache's are refused") {
+  Graph graph;
+  const TensorId k = graph.add_tensor({"k", RowKind::tokens, 24}),
+                 v = graph.add_tensor({"v", RowKind::tokens, 32});
+  cache_store(graph, "store", k, v, 0);
+  TestLowering lowering(KernelStyle{}, graph, {});
+  lowering.place_cache(0, {{CacheType::f32, 1, 32, 2, 12}, {}, {}});
+  lowering.place(k, {{}, 1, 0, 24, 32});
+  lowering.place(v, {{}, 1, 0, 32, 32});
+  const Status status = lowering.lower(0);
+  REQUIRE(!status);
+  CHECK(status.error().message == "layer 0: found keys of 24 and values of 32 columns: expected 24");
 }
 
 TEST_CASE("a position outside the cache writes nothing") {

@@ -47,7 +47,8 @@ public:
                                               std::span<const float> values) override {
     return store_.constants(key, values);
   }
-  pumice::CacheRef cache(uint32_t) override { return {}; }
+  pumice::CacheRef cache(uint32_t layer) override { return caches_[layer]; }
+  void place_cache(uint32_t layer, const pumice::CacheRef& where) { caches_[layer] = where; }
   pumice::BufferRef step() const override { return step_; }
   uint32_t context() const override { return 0; }
   const pumice::StepLayout& step_layout() const override { return step_layout_; }
@@ -104,5 +105,6 @@ private:
   pumice::StepLayout step_layout_;
   pumice::WeightStore store_;
   std::map<pumice::TensorId, pumice::ActivationRef> tensors_;
+  std::map<uint32_t, pumice::CacheRef> caches_;
   std::vector<pumice::Dispatch> dispatches_;
 };

@@ -1,0 +1,278 @@
+#include "kernel/attention_case.h"
+
+// What a row sees beside its sequence's past: its whole input, an encoder's input, a shared past.
+
+using namespace attention_case;
+
+namespace {
+
+// Inputs of these lengths side by side in one sequence of the cache, each at a multiple of `block`, from
+// `place` times that on. An input's contents depend on its tag alone.
+Case input_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim,
+                const std::vector<uint32_t>& lengths, uint32_t block, uint32_t place = 0, uint32_t tag = 0) {
+  std::vector<Row> rows;
+  uint32_t first = place * block;
+  for (uint32_t length : lengths) {
+    for (uint32_t i = 0; i < length; ++i) rows.push_back({tag, first + i, 0, first, first + length});
+    first += (length + block - 1) / block * block;
+    ++tag;
+  }
+  Case c = make_case(type, heads, kv_heads, dim, std::move(rows));
+  c.options.sight = Sight::input;
+  return c;
+}
+
+// Rows of several sequences, sequence i about [memories[i].first, memories[i].second) of the cache.
+Case memory_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim, std::vector<Row> rows,
+                 std::vector<std::pair<uint32_t, uint32_t>> memories) {
+  Case c = make_case(type, heads, kv_heads, dim, std::move(rows));
+  c.options.sight = Sight::memory;
+  c.options.memories = std::move(memories);
+  c.layout.sequences = 1;
+  c.layout.capacity = padded(c.positions());
+  return c;
+}
+
+// A row alone gives the bits that it gives among the others.
+void check_rows_alone(const KernelStyle& style, const Case& together, std::initializer_list<uint32_t> rows) {
+  const Cache cache = make_cache(together);
+  const std::vector<float> q = make_queries(together);
+  const std::vector<float> all = run(style, together, cache, q);
+  const size_t stride = together.stride(), columns = together.columns();
+  for (uint32_t row : rows) {
+    Case alone = together;
+    alone.rows = {together.rows[row]};
+    alone.capacity = 1;
+    const auto begin = q.begin() + static_cast<ptrdiff_t>(row * columns);
+    const std::vector<float> own(begin, begin + static_cast<ptrdiff_t>(columns));
+    INFO(together.text(), " row ", row, " lane8 ", style.lane8);
+    CHECK(same_bits(run(style, alone, cache, own), std::span(all).subspan(row * stride, stride)));
+  }
+}
+
+void give_bias(Case& c, bool both_ways, uint32_t buckets, uint32_t max_distance) {
+  c.options.bias = {buckets, max_distance, both_ways};
+  c.options.bias_table = random_floats(size_t{buckets} * c.options.heads, 77, 2);
+}
+
+// Beams that have parted: what they share lies in the cache of whichever wrote it.
+void share_pasts(Case& c, uint32_t sequences, uint32_t positions) {
+  c.layout.sequences = sequences;
+  c.options.origin_positions = positions;
+  c.options.origins.assign(size_t{sequences} * positions, 0xffffffff);
+  for (const Row& row : c.rows) {
+    for (uint32_t p = 0; p <= row.position; ++p) {
+      const uint32_t mixed = (row.sequence * 7 + p / 3 * 5 + p % 3) % sequences;
+      c.options.origins[row.sequence * positions + p] = p == row.position ? row.sequence : mixed;
+    }
+  }
+}
+
+// The bits are those of a cache in which each sequence has its whole past itself.
+void check_copied(const Case& shared, bool weights) {
+  Case copied = shared;
+  copied.options.origins.clear();
+  copied.options.origin_positions = 0;
+  const Cache cache = make_cache(shared);
+  Cache copy(copied.layout, cache.positions);
+  const auto dim = static_cast<ptrdiff_t>(copied.layout.head_dim);
+  for (const Row& row : shared.rows) {
+    const auto [first, end, base] = seen(shared.options, row);
+    for (uint32_t position = first; position < end; ++position) {
+      const uint32_t origin = cache_sequence(shared.options, row, position);
+      for (uint32_t head = 0; head < copied.layout.kv_heads; ++head) {
+        const auto from = static_cast<ptrdiff_t>(cache.at(origin, head, position));
+        const auto to = static_cast<ptrdiff_t>(copy.at(row.sequence, head, position));
+        std::copy_n(cache.keys.begin() + from, dim, copy.keys.begin() + to);
+        std::copy_n(cache.values.begin() + from, dim, copy.values.begin() + to);
+      }
+    }
+  }
+  const std::vector<float> q = make_queries(shared);
+  for (const KernelStyle& style : styles_to_test()) {
+    INFO(shared.text(), " lane8 ", style.lane8);
+    const Ran a = run_all(style, shared, cache, q, weights);
+    const Ran b = run_all(style, copied, copy, q, weights);
+    CHECK(same_bits(a.result, b.result));
+    CHECK(same_bits(a.weights, b.weights));
+  }
+}
+
+} // namespace
+
+// Each shape and type is a kernel of its own, which takes old drivers seconds to compile.
+TEST_CASE("attention: a whole input, both ways") {
+  for (CacheType type : all_types) {
+    check(input_case(type, 3, 3, 24, {5, 1, 17, 64, 65, 1, 1, 1, 3}, 64), 2e-6, type == CacheType::f16);
+  }
+  for (uint32_t length : {1, 2, 7, 8, 9, 33}) check(input_case(CacheType::f16, 3, 3, 24, {length}, 64));
+  check(input_case(CacheType::f16, 6, 1, 24, {40, 3, 9}, 8, 3)); // not a multiple of every kernel's block
+  Case c = input_case(CacheType::f32, 4, 2, 24, {13, 30, 2}, 32);
+  c.options.soft_cap = 5;
+  c.capacity = 64;
+  check(c, 4e-6, true);
+}
+
+TEST_CASE("attention: an input alone, in parts and packed at another block has the same bits") {
+  for (const KernelStyle& style : styles_to_test()) {
+    const uint32_t block = attention_block(style, {CacheType::f16, 1, 1024, 3, 24});
+    const Case packed = input_case(CacheType::f16, 3, 3, 24, {33, 1, 9, 70, 2}, block);
+    const std::vector<float> all = run(style, packed);
+    size_t row = 0;
+    uint32_t tag = 0;
+    for (uint32_t length : {33u, 1u, 9u, 70u, 2u}) {
+      for (uint32_t place : {0u, 3u}) {
+        const Case alone = input_case(CacheType::f16, 3, 3, 24, {length}, block, place, tag);
+        INFO(packed.text(), " length ", length, " place ", place, " lane8 ", style.lane8);
+        CHECK(same_bits(run(style, alone),
+                        std::span(all).subspan(row * packed.stride(), length * packed.stride())));
+      }
+      row += length;
+      ++tag;
+    }
+    check_rows_alone(style, packed, {0, 31, 32, 33, 34, 42, 43, 110, 114});
+  }
+}
+
+TEST_CASE("attention: the block is that of the kernel, whatever the head") {
+  KernelStyle style;
+  CHECK(attention_block(style, {CacheType::f16, 1, 32, 1, 64}) == style.workgroup);
+  CHECK(attention_block(style, {CacheType::f32, 1, 32, 1, 512}) == 128);
+  style.lane8 = true;
+  CHECK(attention_block(style, {CacheType::f32, 1, 32, 1, 512}) == 8);
+}
+
+TEST_CASE("attention: a memory") {
+  const std::vector<std::pair<uint32_t, uint32_t>> memories = {
+      {64, 101}, {0, 1}, {128, 128}, {64, 101}, {192, 200}};
+  // Five sequences, one of which sees nothing, and several rows of each.
+  std::vector<Row> rows;
+  for (uint32_t i = 0; i < 5; ++i) rows.push_back({0, 300 * i, i, 0});
+  for (uint32_t i = 0; i < 9; ++i) rows.push_back({0, i, i / 3, i});
+  for (CacheType type : all_types) check(memory_case(type, 3, 3, 24, rows, memories));
+  check(memory_case(CacheType::f16, 3, 3, 24, prefill(10, 0, 1), memories));
+  for (bool one_sequence : {false, true}) {
+    Case c = memory_case(CacheType::f16, 3, 3, 24, rows, memories);
+    c.one_sequence = one_sequence;
+    check(c, 2e-6, true);
+    for (const KernelStyle& style : styles_to_test()) {
+      check_rows_alone(style, c, {0, 1, 2, 3, 4, 5, 9, 13});
+      const std::vector<float> result = run(style, c);
+      for (uint32_t i = 0; i < c.stride(); ++i) REQUIRE(result[2 * c.stride() + i] == 0.0f);
+    }
+  }
+}
+
+TEST_CASE("attention: beams of one input have the bits of one alone") {
+  for (const KernelStyle& style : styles_to_test()) {
+    const Case c = memory_case(CacheType::f16, 3, 3, 24, {{0, 7, 0}, {0, 7, 1}, {0, 7, 2}, {0, 7, 3}},
+                               {{32, 77}, {32, 77}, {32, 77}, {32, 77}});
+    check_rows_alone(style, c, {0, 1, 2, 3});
+  }
+}
+
+TEST_CASE("attention: buckets of distances as T5's own code has them") {
+  // Where each bucket begins, by Hugging Face's relative_position_bucket.
+  struct Expected {
+    RelativeBias bias;
+    std::vector<int64_t> first; // the least distance of each bucket
+  };
+  const Expected cases[] = {
+      {{32, 128, true}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91}},
+      {{32, 128, false}, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                          16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113}},
+      {{8, 20, true}, {0, 1, 2, 7}},
+      {{8, 20, false}, {0, 1, 2, 3, 4, 6, 9, 14}},
+      {{64, 256, true}, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,  12,  13,  14,  15,
+                         16, 20, 23, 27, 32, 39, 46, 54, 64, 77, 91, 108, 128, 153, 182, 216}},
+      {{128, 512, false},
+       {0,   1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,  16,  17,  18,
+        19,  20,  21,  22,  23,  24,  25,  26,  27,  28,  29,  30,  31,  32,  33,  34,  35,  36,  37,
+        38,  39,  40,  41,  42,  43,  44,  45,  46,  47,  48,  49,  50,  51,  52,  53,  54,  55,  56,
+        57,  58,  59,  60,  61,  62,  63,  64,  67,  69,  71,  73,  76,  78,  81,  83,  86,  89,  92,
+        95,  98,  101, 105, 108, 112, 115, 119, 123, 127, 131, 136, 140, 145, 149, 154, 159, 165, 170,
+        176, 182, 187, 194, 200, 207, 213, 220, 228, 235, 243, 251, 259, 268, 277, 286, 295, 305, 315,
+        325, 336, 347, 359, 370, 383, 395, 408, 422, 436, 450, 465, 480, 496}},
+  };
+  for (const Expected& expected : cases) {
+    const RelativeBias& bias = expected.bias;
+    CAPTURE(bias.buckets);
+    CAPTURE(bias.max_distance);
+    const uint32_t side = bias.both_ways ? bias.buckets / 2 : bias.buckets;
+    REQUIRE(expected.first.size() == side);
+    uint32_t bucket = 0;
+    for (int64_t distance = 0; distance < 1000; ++distance) {
+      while (bucket + 1 < side && distance >= expected.first[bucket + 1]) ++bucket;
+      CHECK(bias.bucket(-distance) == bucket);
+      CHECK(bias.bucket(distance) == (bias.both_ways ? bucket + (distance > 0 ? side : 0) : 0));
+    }
+    CHECK(bias.bucket(-int64_t{1} << 40) == side - 1);
+  }
+}
+
+TEST_CASE("attention: a bias by distance") {
+  for (const auto& [buckets, max_distance] : {std::pair<uint32_t, uint32_t>{32, 128}, {8, 20}, {7, 5}}) {
+    Case input = input_case(CacheType::f32, 4, 2, 24, {150, 1, 30}, 64);
+    give_bias(input, true, buckets, max_distance);
+    check(input, 2e-6, true);
+    input.options.soft_cap = 3;
+    check(input, 4e-6, true);
+    Case past = make_case(CacheType::f32, 4, 2, 24, prefill(33, 130));
+    give_bias(past, false, buckets, max_distance);
+    check(past);
+  }
+  for (CacheType type : {CacheType::f16, CacheType::q8_0}) {
+    Case c = input_case(type, 3, 3, 24, {50, 9}, 64);
+    give_bias(c, true, 32, 128);
+    check(c);
+  }
+  for (const KernelStyle& style : styles_to_test()) {
+    Case c = input_case(CacheType::f16, 3, 3, 24, {70, 1, 30}, 64);
+    give_bias(c, true, 8, 20);
+    check_rows_alone(style, c, {0, 3, 69, 70, 71, 100});
+    Case elsewhere = c;
+    for (Row& row : elsewhere.rows) {
+      for (uint32_t* at : {&row.position, &row.first, &row.end}) *at += 128;
+    }
+    elsewhere.layout.capacity += 128;
+    CHECK(same_bits(run(style, c), run(style, elsewhere)));
+  }
+}
+
+TEST_CASE("attention: a past that lies in other sequences' caches has the bits of a copy") {
+  struct Shape {
+    std::vector<Row> rows;
+    uint32_t window = 0;
+  };
+  const Shape shapes[] = {
+      {{{0, 70, 0}, {0, 70, 1}, {0, 70, 2}, {0, 70, 3}}},
+      {{{0, 0, 0}, {0, 0, 2}}},
+      {{{0, 65, 3, 2}, {0, 3, 0}, {0, 8, 1, 9}}}, // the last sees nothing
+      {{{0, 69, 1}, {0, 70, 1}, {0, 71, 1}, {0, 72, 1}, {0, 73, 1}}, 20},
+  };
+  for (CacheType type : all_types) {
+    for (const Shape& shape : shapes) {
+      Case c = make_case(type, 3, 3, 24, shape.rows, shape.window);
+      c.one_sequence = type == CacheType::f16;
+      share_pasts(c, 4, 100);
+      check(c, 2e-6, type == CacheType::f16);
+      check_copied(c, type == CacheType::f16);
+    }
+  }
+}
+
+TEST_CASE("attention: a ring that is shared has the bits of a copy") {
+  Case c = make_case(CacheType::f16, 3, 3, 24, {{0, 130, 0}, {0, 130, 1}, {0, 130, 2}}, 20);
+  share_pasts(c, 3, 132);
+  c.layout.window = 20;
+  c.layout.capacity = 32;
+  check_copied(c, false);
+}
+
+TEST_CASE("attention: a shared past with a bias and capped scores") {
+  Case c = make_case(CacheType::f16, 4, 4, 24, {{0, 40, 0, 0}, {0, 40, 1, 0}, {0, 40, 2, 0}});
+  share_pasts(c, 3, 64);
+  give_bias(c, false, 8, 20);
+  c.options.soft_cap = 6;
+  check(c, 4e-6, true);
+}
