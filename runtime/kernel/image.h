@@ -1,8 +1,6 @@
 #pragma once
 
 #include "graph/graph.h"
-#include "kernel/activation_ref.h"
-#include "kernel/style.h"
 
 namespace pumice {
 
@@ -18,11 +16,11 @@ struct PatchShape {
   uint32_t columns() const { return channels * patch_height * patch_width; }
 };
 
-// Cuts the patches out of the host's pictures: the convolution of patch embeddings is a product with these rows.
-// inputs: pixels [outputs, channels * height * width], a picture a row, in planes. A row of the step is a patch of
-// the picture that its token names, numbered by how far its position is from where its text begins; the first
-// `lead` of those are zeros, where tokens of the model's own go. output: [tokens, channels * patch_height *
-// patch_width], ordered as a convolution's weights are.
+// Cuts the patches out of the host's pictures: the convolution of patch embeddings is a product with these
+// rows. inputs: pixels [outputs, channels * height * width], a picture a row, in planes. A row of the step is
+// a patch of the picture that its token names, numbered by how far its position is from where its text
+// begins; the first `lead` of those are zeros, where tokens of the model's own go. output: [tokens, channels
+// * patch_height * patch_width], ordered as a convolution's weights are.
 struct Patches : Operation {
   PatchShape shape;
   uint32_t lead = 0;

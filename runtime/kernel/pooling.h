@@ -1,13 +1,12 @@
 #pragma once
 
 #include "graph/graph.h"
-#include "kernel/activation_ref.h"
-#include "kernel/style.h"
 
 namespace pumice {
 
-// The mean over an input's rows, for each output of the step: the rows from the one that it names, which is its
-// input's first, to the input's end. inputs: x [tokens, columns]. output: [outputs, columns].
+// The mean over an input's rows, for each output of the step: the rows from the one that it names, which is
+// its input's first, to the input's end; zeros where it names a row past the step's last, which stands for an
+// input without rows. inputs: x [tokens, columns]. output: [outputs, columns].
 struct MeanRows : Operation {
   std::string_view name() const override { return "mean_rows"; }
   Status lower(Lowering& lowering, const Node& node) const override;

@@ -121,23 +121,6 @@ struct CacheStore : Operation {
 // k, v: [tokens, kv_heads * head_dim] of the layer's cache.
 void cache_store(Graph& graph, std::string name, TensorId k, TensorId v, uint32_t layer);
 
-// How sines and cosines share the columns (Vaswani et al., Attention Is All You Need, 2017).
-enum class SinusoidLayout : uint32_t {
-  interleaved, // sine in even columns, cosine in odd ones
-  halves,      // sines first, then cosines
-};
-
-// result = x + the sinusoidal encoding of the row's position, counted from where its text begins. inputs: x.
-struct SinusoidalPositions : Operation {
-  SinusoidLayout layout = SinusoidLayout::interleaved;
-
-  std::string_view name() const override { return "sinusoidal_positions"; }
-  std::string describe() const override;
-  Status lower(Lowering& lowering, const Node& node) const override;
-};
-
-TensorId sinusoidal_positions(Graph& graph, std::string name, TensorId x, SinusoidLayout layout);
-
 TensorId rotary_store(Graph& graph, std::string name, TensorId q, TensorId k, TensorId v,
                       RotaryStore operation, std::vector<WeightId> norm_weights = {});
 

@@ -5,6 +5,7 @@
 // variant: q8_0 CACHE_TYPE=2
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
+#include "position/cos_sin.glsl"
 #include "position/rotary_store.params.h"
 
 layout(local_size_x_id = 0) in;
@@ -35,22 +36,6 @@ shared vec2 rotation[HALF + 1];      // cosine and sine for each pair
 shared float squares[HEADS * NORM_LANES * NORMED + 1];
 
 #include "position/cache_store.glsl"
-
-// The cosine and sine of position * turns. The product is made in whole numbers and loses its whole turns by overflow,
-// so it is exact at any position, and the polynomials (Moshier, Cephes, sinf.c) do not depend on how far a device's
-// own sine is good, which Vulkan promises for small angles only.
-vec2 cos_sin(uint position, uvec2 turns_each) {
-  uint carry, low;
-  umulExtended(position, turns_each.y, carry, low);
-  const uint turn = position * turns_each.x + carry; // of 2^32
-  const uint quarter = (turn + 0x20000000u) >> 30;
-  const float a = float(int(turn - (quarter << 30))) * 1.4629180792671596e-9; // 2 pi / 2^32
-  const float z = a * a;
-  const float s = a + a * z * (-1.6666654611e-1 + z * (8.3321608736e-3 - z * 1.9515295891e-4));
-  const float c = 1.0 - 0.5 * z + z * z * (4.166664568298827e-2 + z * (-1.388731625493765e-3 + z * 2.443315711809948e-5));
-  const vec2 r = (quarter & 1u) == 0u ? vec2(c, s) : vec2(-s, c);
-  return (quarter & 2u) == 0u ? r : -r;
-}
 
 // A head of this workgroup. Kind 0 is a query, 1 a key, 2 a value.
 struct Head {

@@ -1,0 +1,108 @@
+#include "kernel/image.h"
+
+#include <doctest/doctest.h>
+
+#include "kernel/image_reference.h"
+#include "kernel/inputs_step.h"
+#include "kernel/operation.h"
+#include "kernel/weights.h"
+
+using namespace pumice;
+
+namespace {
+
+struct Case {
+  PatchShape shape;
+  uint32_t pictures = 1;
+  uint32_t lead = 0;
+  std::vector<StepInput> inputs;
+};
+
+void run(const KernelStyle& style, const Case& c) {
+  CAPTURE(style.workgroup);
+  CAPTURE(c.shape.columns());
+  TestGpu& gpu = TestGpu::get();
+  const uint32_t size = c.shape.channels * c.shape.height * c.shape.width, rows = rows_of(c.inputs);
+  const std::vector<float> pixels = random_values(size_t{size} * c.pictures, size);
+  std::vector<double> expected;
+  for (const StepInput& input : c.inputs) {
+    for (uint32_t i = 0; i < input.rows; ++i) {
+      std::vector<double> row(c.shape.columns());
+      if (i >= c.lead && i - c.lead < c.shape.count() && input.token < c.pictures) {
+        row =
+            patch_reference(std::span(pixels).subspan(size_t{input.token} * size, size), c.shape, i - c.lead);
+      }
+      expected.insert(expected.end(), row.begin(), row.end());
+    }
+  }
+  Graph graph;
+  const TensorId input = graph.input("pixels", RowKind::outputs, size);
+  const TensorId out = patches(graph, "patches", input, c.shape, c.lead);
+  CHECK(graph.tensor(out).columns == c.shape.columns());
+  const ActivationRef result = blank_rows(rows + 2, c.shape.columns(), 32);
+  const BufferRef step = inputs_step(c.inputs, rows + 3);
+  run_graph(style, graph, step, rows + 3,
+            {{input, upload_rows(pixels, size, 32, false, ROWS_OUTPUTS)}, {out, result}});
+  check_rows(result, expected, 0);
+  gpu.clear();
+}
+
+} // namespace
+
+TEST_CASE("patches of pictures") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t lead : {0u, 1u, 2u}) {
+      run(style, {{1, 1, 1, 1, 1}, 1, lead, {{1 + lead, 0, 0}}});
+      run(style, {{3, 6, 4, 3, 2}, 1, lead, {{4 + lead, 0, 0}}});
+      run(style, {{3, 32, 48, 16, 16}, 3, lead, {{6 + lead, 0, 1}, {6 + lead, 40, 0}, {6 + lead, 9, 2}}});
+      run(style, {{2, 35, 14, 5, 7}, 2, lead, {{14 + lead, 3, 1}, {2 + lead, 20, 0}}});
+    }
+    run(style, {{3, 4, 4, 2, 2}, 2, 1, {}});
+  }
+}
+
+TEST_CASE("patches past the picture, and of a picture that there is not, are zeros") {
+  for (const KernelStyle& style : styles_to_test()) {
+    run(style, {{3, 4, 4, 2, 2}, 2, 1, {{9, 0, 1}, {3, 0, 2}}});
+  }
+}
+
+TEST_CASE("patches that do not divide the picture, or of another picture, are refused") {
+  for (const auto& [shape, columns] : {std::pair(PatchShape{3, 5, 4, 2, 2}, 60u),
+                                       {PatchShape{3, 4, 5, 2, 2}, 60u},
+                                       {PatchShape{3, 4, 4, 2, 2}, 47u}}) {
+    Graph graph;
+    const TensorId input = graph.input("pixels", RowKind::outputs, columns);
+    const TensorId out = patches(graph, "patches", input, shape, 0);
+    TestLowering lowering(TestGpu::get().style, graph, {});
+    lowering.place(input, {{}, 1, ROWS_OUTPUTS, columns, 64});
+    lowering.place(out, {{}, 1, ROWS_TOKENS, 12, 32});
+    CHECK(!lowering.lower(0).ok());
+  }
+}
+
+TEST_CASE("a token of the model's own leads each input") {
+  TestGpu& gpu = TestGpu::get();
+  for (const KernelStyle& style : styles_to_test()) {
+    for (uint32_t columns : {1u, 7u, 32u, 33u, 192u, 769u}) {
+      for (bool view : {false, true}) {
+        const std::vector<StepInput> inputs = {{3, 0}, {1, 8}, {0, 3}, {4, 16}};
+        const TestWeight weight(TensorType::f32, 1, columns, columns);
+        const std::vector<float> x = random_values(size_t{8} * columns, columns);
+        std::vector<double> expected(x.begin(), x.end());
+        for (uint32_t row : {0u, 3u, 4u}) {
+          const std::vector<float> token = weight.decoded(0);
+          std::copy(token.begin(), token.end(), expected.begin() + row * columns);
+        }
+        Graph graph;
+        const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
+        const TensorId out = lead_token(graph, "lead", in, graph.weight(weight.weight, "embedding"));
+        const ActivationRef result = blank_rows(9, columns, 32);
+        run_graph(style, graph, inputs_step(inputs, 11), 11,
+                  {{in, upload_rows(x, columns, 32, view)}, {out, result}});
+        check_rows(result, expected, 0);
+        gpu.clear();
+      }
+    }
+  }
+}

@@ -1,0 +1,66 @@
+#include "kernel/sinusoid.h"
+
+#include <doctest/doctest.h>
+
+#include "kernel/inputs_step.h"
+#include "kernel/operation.h"
+#include "kernel/sinusoid_reference.h"
+
+using namespace pumice;
+
+namespace {
+
+// Adds the encodings of these positions to rows of a step whose texts begin at `first`.
+void run(const KernelStyle& style, uint32_t columns, SinusoidLayout layout,
+         const std::vector<uint32_t>& positions, uint32_t first, bool view) {
+  CAPTURE(style.workgroup);
+  CAPTURE(columns);
+  CAPTURE(static_cast<int>(layout));
+  TestGpu& gpu = TestGpu::get();
+  const uint32_t bucket = static_cast<uint32_t>(positions.size()) + 2;
+  const std::vector<float> x = random_values(size_t{bucket} * columns, columns);
+  std::vector<StepRow> rows;
+  std::vector<double> expected;
+  for (size_t row = 0; row < positions.size(); ++row) {
+    rows.push_back({9999, first + positions[row], 0, first});
+    const std::vector<double> encoding = sinusoid_reference(positions[row], columns, layout);
+    for (size_t i = 0; i < columns; ++i) expected.push_back(x[row * columns + i] + encoding[i]);
+  }
+  Graph graph;
+  const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
+  const TensorId out = sinusoidal_positions(graph, "positions", in, layout);
+  const ActivationRef result = blank_rows(bucket, columns, 32);
+  run_graph(style, graph, gpu.step(rows, {}, bucket), bucket,
+            {{in, upload_rows(x, columns, 32, view)}, {out, result}});
+  check_rows(result, expected, 1e-6);
+  const std::vector<float> got = gpu.read<float>(result.buffer);
+  double worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    worst = std::max(worst, std::abs(got[i / columns * result.stride + i % columns] - expected[i]));
+  }
+  CHECK(worst < 5e-7);
+  gpu.clear();
+}
+
+} // namespace
+
+TEST_CASE("sinusoidal positions in both layouts") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (SinusoidLayout layout : {SinusoidLayout::interleaved, SinusoidLayout::halves}) {
+      for (uint32_t columns : {1u, 2u, 7u, 32u, 33u, 64u, 257u, 512u}) {
+        run(style, columns, layout, {0, 1, 2, 3, 17, 511}, 0, false);
+        run(style, columns, layout, {0, 1, 5}, 24, true);
+      }
+      run(style, 16, layout, {}, 0, false);
+    }
+  }
+}
+
+TEST_CASE("sinusoidal positions far out") {
+  // Where a 32-bit angle would be off by a thousandth and more.
+  for (const KernelStyle& style : styles_to_test()) {
+    for (SinusoidLayout layout : {SinusoidLayout::interleaved, SinusoidLayout::halves}) {
+      run(style, 65, layout, {65536, 131071, 1000003, 123456789}, 8, false);
+    }
+  }
+}
