@@ -77,6 +77,13 @@ WeightView ModelBuilder::flat_tensor(const TensorName& name, std::string_view su
   return view;
 }
 
+WeightView ModelBuilder::shaped_tensor(const TensorName& name, std::string_view suffix,
+                                       std::vector<uint64_t> shape, std::string_view component) {
+  const WeightView view = WeightView::whole(*find(full_name(name, suffix, gguf_), shape, component));
+  twin(name, suffix, std::move(shape), {view});
+  return view;
+}
+
 bool ModelBuilder::has(const TensorName& name, std::string_view suffix) const {
   return file_ && file_->find(full_name(name, suffix, gguf_));
 }
@@ -172,11 +179,12 @@ TensorId ModelBuilder::rms_norm(TensorId x, const TensorName& name, float eps, f
   return pumice::rms_norm(graph(), node_name(name), x, weight, eps, gguf_ ? 0 : weight_offset);
 }
 
-TensorId ModelBuilder::layer_norm(TensorId x, const TensorName& name, float eps) {
+TensorId ModelBuilder::layer_norm(TensorId x, const TensorName& name, float eps, std::string_view weight,
+                                  std::string_view bias) {
   const uint32_t size = graph().tensor(x).columns;
-  const WeightId scale = weight(tensor(name, ".weight", size, 0, "norms"), "norms");
-  const WeightId bias = weight(tensor(name, ".bias", size, 0, "norms"), "norms");
-  return pumice::layer_norm(graph(), node_name(name), x, scale, bias, eps);
+  const WeightId scale = this->weight(tensor(name, weight, size, 0, "norms"), "norms");
+  const WeightId shift = this->weight(tensor(name, bias, size, 0, "norms"), "norms");
+  return pumice::layer_norm(graph(), node_name(name), x, scale, shift, eps);
 }
 
 TensorId ModelBuilder::add(TensorId a, TensorId b, std::string_view name) {

@@ -52,6 +52,9 @@ public:
   // One of any shape: rows along its first dimension.
   WeightView flat_tensor(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
                          std::string_view component);
+  // One of any shape: rows of its last dimension, and a single row where only that one is above 1.
+  WeightView shaped_tensor(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
+                           std::string_view component);
   // One that Hugging Face keeps the other way round, [columns, rows].
   WeightView transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
                                std::string_view component);
@@ -76,7 +79,8 @@ public:
   // has that added already.
   WeightId norm_weight(const TensorName& name, uint64_t size, float weight_offset = 0, float gguf_scale = 1);
   TensorId rms_norm(TensorId x, const TensorName& name, float eps, float weight_offset = 0);
-  TensorId layer_norm(TensorId x, const TensorName& name, float eps);
+  TensorId layer_norm(TensorId x, const TensorName& name, float eps, std::string_view weight = ".weight",
+                      std::string_view bias = ".bias");
   TensorId add(TensorId a, TensorId b, std::string_view name);
 
   // Results.

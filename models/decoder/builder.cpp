@@ -1,31 +1,25 @@
 #include "models/decoder/builder.h"
 
-#include <cmath>
-
-#include "kernel/attention.h"
 #include "kernel/elementwise.h"
 #include "kernel/embedding.h"
 
 namespace pumice {
 
 DecoderBuilder::DecoderBuilder(const DecoderConfig& config, bool gguf, const ModelFile* file)
-    : ModelBuilder(gguf, file, config.root), config_(config) {}
+    : StackBuilder(config, gguf, file), config_(config) {}
 
 void DecoderBuilder::layer(uint32_t layer, std::string_view hugging_face) {
   ModelBuilder::layer(layer, hugging_face);
 }
 
-TensorId DecoderBuilder::rms_norm(TensorId x, const TensorName& name, float weight_offset) {
-  return ModelBuilder::rms_norm(x, name, config_.norm_eps, weight_offset);
-}
-
-TensorId DecoderBuilder::layer_norm(TensorId x, const TensorName& name) {
-  return ModelBuilder::layer_norm(x, name, config_.norm_eps);
-}
-
 DecoderGraph DecoderBuilder::take() {
-  result_.graph = std::move(graph());
-  return std::move(result_);
+  DecoderGraph result;
+  result.graph = std::move(graph());
+  result.hidden_states = std::move(hidden_states_);
+  result.attentions = std::move(attentions_);
+  result.cross_attentions = std::move(cross_attentions_);
+  result.logits = logits_;
+  return result;
 }
 
 AttentionInputs DecoderBuilder::query_key_value(TensorId x, const AttentionStyle& style) {
@@ -49,13 +43,18 @@ AttentionInputs DecoderBuilder::query_key_value(TensorId x, const AttentionStyle
   return inputs;
 }
 
-TensorId DecoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) {
+TensorId DecoderBuilder::rotate_and_store(uint32_t layer, const AttentionInputs& inputs,
+                                          const AttentionStyle& style) {
   RotaryStore store;
   store.layer = layer;
   store.heads = config_.heads;
   store.kv_heads = config_.kv_heads;
   store.head_dim = config_.head_dim;
   store.rotary = style.rotary ? *style.rotary : config_.rotary;
+  if (store.rotary.pairs == RotaryPairs::none && !style.head_norms) {
+    cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, layer);
+    return inputs.query;
+  }
   std::vector<WeightId> norms;
   if (style.head_norms) {
     store.query_norm = store.key_norm = true;
@@ -65,17 +64,14 @@ TensorId DecoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, c
                          config_.gguf_query_scale),
              norm_weight({"self_attn.k_norm", "attn_k_norm"}, config_.head_dim, style.head_norm_offset)};
   }
-  const TensorId rotated = rotary_store(graph(), prefix() + "rotated_query", inputs.query, inputs.key,
-                                        inputs.value, store, std::move(norms));
-  Attention operation;
-  operation.layer = layer;
-  operation.heads = config_.heads;
-  operation.scale =
-      style.score_scale > 0 ? style.score_scale : 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
-  operation.window = config_.windows[layer];
-  operation.soft_cap = style.soft_cap;
-  result_.attentions.push_back(attention(graph(), prefix() + "attention", rotated, operation));
-  return result_.attentions.back();
+  return rotary_store(graph(), prefix() + "rotated_query", inputs.query, inputs.key, inputs.value, store,
+                      std::move(norms));
+}
+
+TensorId DecoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) {
+  const TensorId query = rotate_and_store(layer, inputs, style);
+  attentions_.push_back(attention("attention", query, layer, Sight::past, config_.windows[layer], style));
+  return attentions_.back();
 }
 
 TensorId DecoderBuilder::self_attention(uint32_t layer, TensorId x, const AttentionStyle& style) {
@@ -109,12 +105,7 @@ TensorId DecoderBuilder::sandwich_norm_block(TensorId x, const Sublayer& attenti
   return add(x, y, "residual");
 }
 
-TensorId DecoderBuilder::embed(const TensorName& name, float scale) {
-  embedding_table_ = tensor(name, ".weight", config_.vocabulary, config_.hidden, "embedding");
-  return embedding(graph(), "embedding", weight(embedding_table_, "embedding"), scale);
-}
-
-void DecoderBuilder::finish(TensorId x, const TensorName& head, bool bias, float soft_cap) {
+void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView* bias, float soft_cap) {
   prefix("", "");
   x = select_rows(graph(), "output_rows", x);
   WeightView matrix = embedding_table_;
@@ -123,11 +114,9 @@ void DecoderBuilder::finish(TensorId x, const TensorName& head, bool bias, float
   } else if (config_.gguf_needs_head) {
     twin(head, ".weight", {config_.vocabulary, config_.hidden}, {matrix});
   }
-  std::optional<WeightView> added;
-  if (bias) added = tensor(head, ".bias", config_.vocabulary, 0, "head");
-  x = project(x, "logits", matrix, added ? &*added : nullptr, "head");
+  x = project(x, "logits", matrix, bias, "head");
   if (soft_cap > 0) x = pumice::soft_cap(graph(), "capped_logits", x, soft_cap);
-  result_.logits = x;
+  logits_ = x;
 }
 
 void DecoderBuilder::decode(const std::function<TensorId(uint32_t layer, TensorId x)>& block,
@@ -141,7 +130,7 @@ void DecoderBuilder::decode(const std::function<TensorId(uint32_t layer, TensorI
   prefix("", "");
   x = rms_norm(x, {"model.norm", "output_norm"}, norm_offset);
   hidden_state(x);
-  finish(x, {"lm_head", "output"}, false, logit_soft_cap);
+  finish(x, {"lm_head", "output"}, nullptr, logit_soft_cap);
 }
 
 } // namespace pumice

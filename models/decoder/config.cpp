@@ -1,5 +1,7 @@
 #include "models/decoder/config.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "models/decoder/rotary.h"
@@ -8,61 +10,51 @@ namespace pumice {
 
 namespace {
 
-Status check(const Settings& settings, const DecoderConfigNames& names, const DecoderConfig& config) {
-  if (config.heads % config.kv_heads) {
-    return settings.error(names.kv_heads, fmt::format("expected a divisor of the {} heads; found {}",
-                                                      config.heads, config.kv_heads));
-  }
-  if (config.head_dim < 1 || config.head_dim > most::head_dim) {
-    return settings.error(
-        settings.has(names.head_dim) ? names.head_dim : names.heads,
-        fmt::format("expected heads of 1 to {} dimensions; found {}", most::head_dim, config.head_dim));
-  }
-  return {};
-}
-
-// Converters differ in whether a vocabulary's padding is counted: the embedding table decides.
-Result<uint32_t> read_vocabulary(const Settings& settings) {
-  const SettingName name = {"vocab_size", "vocab_size"};
-  if (!settings.gguf()) return settings.u32(name, 1, most::tokens);
-  const TensorView* table = settings.file().find("token_embd.weight");
-  if (table && table->shape.size() == 2 && table->shape[0] >= 1 && table->shape[0] <= most::tokens) {
-    return static_cast<uint32_t>(table->shape[0]);
-  }
-  return settings.u32(name, 1, most::tokens);
+std::string describe_windows(const DecoderConfig& config) {
+  const auto largest = std::max_element(config.windows.begin(), config.windows.end());
+  if (*largest == 0) return "none";
+  const auto sliding = config.windows.size() - std::count(config.windows.begin(), config.windows.end(), 0u);
+  return fmt::format("{} in {} of {} layers", *largest, sliding, config.layers);
 }
 
 } // namespace
 
+ModelShape DecoderConfig::shape() const {
+  ModelShape shape{vocabulary, context, {}, {}};
+  for (uint32_t window : windows) shape.layers.push_back({kv_heads, head_dim, window});
+  return shape;
+}
+
+std::vector<Hyperparameter> hyperparameters(const DecoderConfig& config) {
+  const auto number = [](auto value) { return fmt::format("{}", value); };
+  return {
+      {"vocabulary", number(config.vocabulary)},
+      {"context", number(config.context)},
+      {"hidden", number(config.hidden)},
+      {"layers", number(config.layers)},
+      {"heads", number(config.heads)},
+      {"kv_heads", number(config.kv_heads)},
+      {"head_dim", number(config.head_dim)},
+      {"feed_forward", number(config.feed_forward)},
+      {"norm_eps", number(config.norm_eps)},
+      {"activation", to_string(config.activation)},
+      {"rotary", describe(config.rotary)},
+      {"window", describe_windows(config)},
+      {"tied head", config.tied_head ? "yes" : "no"},
+  };
+}
+
 Result<DecoderConfig> read_decoder_config(const Settings& settings, const DecoderConfigNames& names) {
   DecoderConfig config;
-  PUMICE_TRY(config.vocabulary, read_vocabulary(settings));
-  PUMICE_TRY(config.context, settings.u32_or(names.context, 1, most::context, names.default_context));
+  PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
   PUMICE_TRY(config.original_context,
              settings.u32_or({"original_max_position_embeddings", ""}, 1, most::context, 0));
-  PUMICE_TRY(config.hidden, settings.u32(names.hidden, 1, most::columns));
-  PUMICE_TRY(config.layers, settings.u32(names.layers, 1, most::layers));
-  PUMICE_TRY(config.heads, settings.u32(names.heads, 1, most::heads));
-  PUMICE_TRY(config.kv_heads, settings.u32_or(names.kv_heads, 1, most::heads, config.heads));
-  const uint32_t head_dim = names.default_head_dim ? names.default_head_dim : config.hidden / config.heads;
-  PUMICE_TRY(config.head_dim, settings.u32_or(names.head_dim, 1, most::head_dim, head_dim));
-  const SettingName value_dim = {"", "attention.value_length"};
-  PUMICE_TRY(uint32_t values, settings.u32_or(value_dim, 1, most::head_dim, config.head_dim));
-  if (values != config.head_dim) {
-    return settings.error(value_dim,
-                          fmt::format("expected {}, as the keys; found {}", config.head_dim, values));
-  }
-  PUMICE_TRY(config.feed_forward,
-             settings.u32_or(names.feed_forward, 1, 4 * most::columns, 4 * config.hidden));
-  PUMICE_TRY(config.norm_eps, settings.f32_or(names.norm_eps, 0.0f, 1.0f, names.default_norm_eps));
-  PUMICE_TRY(config.activation, settings.activation_or(names.activation, names.default_activation));
   if (settings.gguf()) {
     config.tied_head = settings.file().has_weights() && !settings.file().find("output.weight");
   } else {
     PUMICE_TRY(config.tied_head, settings.boolean_or({"tie_word_embeddings", ""}, names.tied_by_default));
   }
   config.windows.assign(config.layers, 0);
-  PUMICE_CHECK(check(settings, names, config));
   if (names.rotary) {
     PUMICE_TRY(config.rotary, read_rotary(settings, config, names.default_rotary_share));
   }

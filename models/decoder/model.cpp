@@ -1,48 +1,17 @@
 #include "models/decoder/model.h"
 
-#include <algorithm>
-#include <cmath>
+#include <fmt/format.h>
 
 #include "models/decoder/rotary.h"
-#include <fmt/format.h>
 
 namespace pumice {
 
-namespace {
-
-std::string describe_windows(const DecoderConfig& config) {
-  const auto largest = std::max_element(config.windows.begin(), config.windows.end());
-  if (*largest == 0) return "none";
-  const auto sliding = config.windows.size() - std::count(config.windows.begin(), config.windows.end(), 0u);
-  return fmt::format("{} in {} of {} layers", *largest, sliding, config.layers);
-}
-
-} // namespace
-
 ModelShape DecoderModel::shape() const {
-  ModelShape shape{config_.vocabulary, config_.context, {}};
-  for (uint32_t window : config_.windows)
-    shape.layers.push_back({config_.kv_heads, config_.head_dim, window});
-  return shape;
+  return config_.shape();
 }
 
 std::vector<Hyperparameter> DecoderModel::hyperparameters() const {
-  const auto number = [](auto value) { return fmt::format("{}", value); };
-  std::vector<Hyperparameter> all = {
-      {"vocabulary", number(config_.vocabulary)},
-      {"context", number(config_.context)},
-      {"hidden", number(config_.hidden)},
-      {"layers", number(config_.layers)},
-      {"heads", number(config_.heads)},
-      {"kv_heads", number(config_.kv_heads)},
-      {"head_dim", number(config_.head_dim)},
-      {"feed_forward", number(config_.feed_forward)},
-      {"norm_eps", number(config_.norm_eps)},
-      {"activation", to_string(config_.activation)},
-      {"rotary", describe(config_.rotary)},
-      {"window", describe_windows(config_)},
-      {"tied head", config_.tied_head ? "yes" : "no"},
-  };
+  std::vector<Hyperparameter> all = pumice::hyperparameters(config_);
   for (Hyperparameter& own : own_hyperparameters()) all.push_back(std::move(own));
   return all;
 }

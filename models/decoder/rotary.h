@@ -1,8 +1,8 @@
 #pragma once
 
 #include "kernel/position.h"
-#include "models/decoder/settings.h"
 #include "models/gguf_model.h"
+#include "models/settings.h"
 
 namespace pumice {
 

@@ -5,46 +5,82 @@
 #include <fmt/format.h>
 
 #include "kernel/elementwise.h"
-#include "kernel/embedding.h"
 #include "models/decoder/model.h"
 
 namespace pumice {
 
 namespace {
 
-struct Gpt2Settings {
-  std::string prefix; // of Hugging Face's names: "transformer.", or nothing as in the first models published
-  bool scale_scores = true;
-  bool scale_by_layer = false;
-};
+// Hugging Face keeps the matrices as [in, out].
+TensorId project(ModelBuilder& builder, TensorId x, const TensorName& name, uint32_t rows,
+                 std::string_view component) {
+  const WeightView matrix =
+      builder.transposed_tensor(name, rows, builder.graph().tensor(x).columns, component);
+  const WeightView bias = builder.tensor(name, ".bias", rows, 0, component);
+  return builder.project(x, builder.node_name(name), matrix, &bias, component);
+}
+
+// The same for a part of `rows` rows of a matrix that has `parts` of them.
+TensorId project_part(ModelBuilder& builder, TensorId x, const TensorName& name, uint32_t rows,
+                      uint32_t parts, uint32_t index, const char* suffix) {
+  const uint32_t columns = builder.graph().tensor(x).columns;
+  const WeightView matrix = builder.transposed_tensor(name, parts * rows, columns, "attention");
+  const WeightView bias =
+      builder.tensor(name, ".bias", parts * rows, 0, "attention").slice(index * rows, rows);
+  return builder.project(x, builder.node_name(name) + suffix, matrix.slice(index * rows, rows), &bias,
+                         "attention");
+}
+
+AttentionStyle attention_style(const Gpt2Config& config, uint32_t layer) {
+  AttentionStyle style;
+  style.score_scale = config.scale_scores ? 1 / std::sqrt(static_cast<float>(config.decoder.head_dim)) : 1.0f;
+  if (config.scale_by_layer) style.score_scale /= static_cast<float>(layer + 1);
+  return style;
+}
+
+TensorId self_attention(DecoderBuilder& builder, const Gpt2Config& config, uint32_t layer, TensorId x) {
+  const TensorName name = {"attn.c_attn", "attn_qkv"};
+  const uint32_t size = config.decoder.hidden;
+  const AttentionInputs inputs = {project_part(builder, x, name, size, 3, 0, ".query"),
+                                  project_part(builder, x, name, size, 3, 1, ".key"),
+                                  project_part(builder, x, name, size, 3, 2, ".value")};
+  x = builder.attend(layer, inputs, attention_style(config, layer));
+  return project(builder, x, {"attn.c_proj", "attn_output"}, size, "attention");
+}
+
+TensorId cross_attention(DecoderBuilder& builder, const Gpt2Config& config, uint32_t layer, TensorId x) {
+  const uint32_t size = config.decoder.hidden;
+  x = project(builder, x, {"crossattention.q_attn", ""}, size, "attention");
+  x = builder.attend_memory(layer, x, attention_style(config, layer));
+  return project(builder, x, {"crossattention.c_proj", ""}, size, "attention");
+}
+
+TensorId feed_forward(DecoderBuilder& builder, const Gpt2Config& config, TensorId x) {
+  x = project(builder, x, {"mlp.c_fc", "ffn_up"}, config.decoder.feed_forward, "feed-forward");
+  x = activate(builder.graph(), builder.node_name({"mlp.activated", "activated"}), x,
+               config.decoder.activation);
+  return project(builder, x, {"mlp.c_proj", "ffn_down"}, config.decoder.hidden, "feed-forward");
+}
+
+TensorId block(DecoderBuilder& builder, const Gpt2Config& config, uint32_t layer, TensorId x) {
+  TensorId y = self_attention(builder, config, layer, builder.layer_norm(x, {"ln_1", "attn_norm"}));
+  x = builder.add(y, x, "attention_residual");
+  if (config.cross_attention) {
+    y = cross_attention(builder, config, layer, builder.layer_norm(x, {"ln_cross_attn", ""}));
+    x = builder.add(y, x, "cross_attention_residual");
+  }
+  y = feed_forward(builder, config, builder.layer_norm(x, {"ln_2", "ffn_norm"}));
+  return builder.add(y, x, "residual");
+}
 
 // GPT-2 (Radford et al. 2019), and so GPT-3: pre-norm blocks with layer norms, learned positions, biases
-// everywhere and a plain feed-forward. Hugging Face keeps the matrices as [in, out].
+// everywhere and a plain feed-forward.
 class Gpt2 : public DecoderModel {
 public:
-  Gpt2(DecoderConfig config, bool gguf, Gpt2Settings own)
-      : DecoderModel(std::move(config), gguf), own_(std::move(own)) {}
+  Gpt2(Gpt2Config config, bool gguf) : DecoderModel(config.decoder, gguf), gpt2_(std::move(config)) {}
 
 protected:
-  void build(DecoderBuilder& builder) const override {
-    builder.prefix(own_.prefix, "");
-    const TensorId tokens = builder.embed({"wte", "token_embd"});
-    const WeightView table =
-        builder.tensor({"wpe", "position_embd"}, ".weight", config().context, config().hidden, "embedding");
-    const TensorId positions =
-        position_embedding(builder.graph(), "position_embedding", builder.weight(table, "embedding"));
-    TensorId x = builder.add(tokens, positions, "embedded");
-    for (uint32_t layer = 0; layer < config().layers; ++layer) {
-      builder.hidden_state(x);
-      builder.layer(layer, own_.prefix + "h.{}.");
-      x = block(builder, layer, x);
-    }
-    builder.prefix(own_.prefix, "");
-    x = builder.layer_norm(x, {"ln_f", "output_norm"});
-    builder.hidden_state(x);
-    builder.finish(x, {"lm_head", "output"});
-  }
-
+  void build(DecoderBuilder& builder) const override { build_gpt2(builder, gpt2_); }
   std::vector<Hyperparameter> own_hyperparameters() const override { return {{"positions", "learned"}}; }
   std::string_view gguf_architecture() const override { return "gpt2"; }
   Activation gguf_activation() const override { return Activation::gelu_tanh; }
@@ -53,49 +89,38 @@ protected:
   }
 
 private:
-  TensorId project(DecoderBuilder& builder, TensorId x, const TensorName& name, uint32_t rows,
-                   std::string_view component) const {
-    const WeightView matrix =
-        builder.transposed_tensor(name, rows, builder.graph().tensor(x).columns, component);
-    const WeightView bias = builder.tensor(name, ".bias", rows, 0, component);
-    return builder.project(x, builder.node_name(name), matrix, &bias, component);
-  }
-
-  AttentionInputs inputs(DecoderBuilder& builder, TensorId x) const {
-    const TensorName name = {"attn.c_attn", "attn_qkv"};
-    const uint32_t size = config().hidden;
-    const WeightView matrix = builder.transposed_tensor(name, 3 * size, size, "attention");
-    const WeightView bias = builder.tensor(name, ".bias", 3 * size, 0, "attention");
-    const auto part = [&](uint32_t index, const char* suffix) {
-      const WeightView added = bias.slice(index * size, size);
-      return builder.project(x, builder.node_name(name) + suffix, matrix.slice(index * size, size), &added,
-                             "attention");
-    };
-    return {part(0, ".query"), part(1, ".key"), part(2, ".value")};
-  }
-
-  TensorId block(DecoderBuilder& builder, uint32_t layer, TensorId x) const {
-    AttentionStyle style;
-    style.score_scale = own_.scale_scores ? 1 / std::sqrt(static_cast<float>(config().head_dim)) : 1.0f;
-    if (own_.scale_by_layer) style.score_scale /= static_cast<float>(layer + 1);
-    TensorId y = builder.layer_norm(x, {"ln_1", "attn_norm"});
-    y = builder.attend(layer, inputs(builder, y), style);
-    y = project(builder, y, {"attn.c_proj", "attn_output"}, config().hidden, "attention");
-    x = builder.add(y, x, "attention_residual");
-    y = builder.layer_norm(x, {"ln_2", "ffn_norm"});
-    y = project(builder, y, {"mlp.c_fc", "ffn_up"}, config().feed_forward, "feed-forward");
-    y = activate(builder.graph(), builder.node_name({"mlp.activated", "activated"}), y, config().activation);
-    y = project(builder, y, {"mlp.c_proj", "ffn_down"}, config().hidden, "feed-forward");
-    return builder.add(y, x, "residual");
-  }
-
-  Gpt2Settings own_;
+  Gpt2Config gpt2_;
 };
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_gpt2(const ModelFile& file) {
-  const Settings settings(file);
+void build_gpt2(DecoderBuilder& builder, const Gpt2Config& config) {
+  builder.prefix(config.prefix, "");
+  TensorId x = builder.embed({"wte", "token_embd"});
+  x = builder.learned_positions(x, {"wpe", "position_embd"});
+  for (uint32_t layer = 0; layer < config.decoder.layers; ++layer) {
+    builder.hidden_state(x);
+    builder.layer(layer, config.prefix + "h.{}.");
+    x = block(builder, config, layer, x);
+  }
+  builder.prefix(config.prefix, "");
+  x = builder.layer_norm(x, {"ln_f", "output_norm"});
+  builder.hidden_state(x);
+  builder.finish(x, {"lm_head", "output"});
+}
+
+void store_gpt2_memory(EncoderBuilder& builder, const Gpt2Config& config, TensorId x) {
+  const TensorName name = {"crossattention.c_attn", ""};
+  const uint32_t size = config.decoder.hidden;
+  for (uint32_t layer = 0; layer < config.decoder.layers; ++layer) {
+    builder.layer(layer, config.decoder.root + config.prefix + "h.{}.");
+    const TensorId keys = project_part(builder, x, name, size, 2, 0, ".key");
+    const TensorId values = project_part(builder, x, name, size, 2, 1, ".value");
+    builder.store_memory(layer, keys, values);
+  }
+}
+
+Result<Gpt2Config> read_gpt2_config(const Settings& settings) {
   DecoderConfigNames names;
   names.context = {"n_positions", "context_length"};
   names.hidden = {"n_embd", "embedding_length"};
@@ -111,17 +136,24 @@ Result<std::unique_ptr<Definition>> open_gpt2(const ModelFile& file) {
   names.default_activation = Activation::gelu_tanh;
   names.tied_by_default = true;
   names.rotary = false;
-  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
-  if (config.hidden != config.heads * config.head_dim || config.kv_heads != config.heads) {
+  Gpt2Config config;
+  PUMICE_TRY(config.decoder, read_decoder_config(settings, names));
+  const DecoderConfig& decoder = config.decoder;
+  if (decoder.hidden != decoder.heads * decoder.head_dim || decoder.kv_heads != decoder.heads) {
     return settings.error(names.heads, fmt::format("expected a divisor of the {} columns; found {}",
-                                                   config.hidden, config.heads));
+                                                   decoder.hidden, decoder.heads));
   }
-  Gpt2Settings own;
-  PUMICE_TRY(own.scale_scores, settings.boolean_or({"scale_attn_weights", ""}, true));
-  PUMICE_TRY(own.scale_by_layer, settings.boolean_or({"scale_attn_by_inverse_layer_idx", ""}, false));
-  own.prefix = file.find("wte.weight") ? "" : "transformer.";
-  return std::unique_ptr<Definition>(
-      std::make_unique<Gpt2>(std::move(config), settings.gguf(), std::move(own)));
+  PUMICE_TRY(config.scale_scores, settings.boolean_or({"scale_attn_weights", ""}, true));
+  PUMICE_TRY(config.scale_by_layer, settings.boolean_or({"scale_attn_by_inverse_layer_idx", ""}, false));
+  config.prefix = "transformer.";
+  return config;
+}
+
+Result<std::unique_ptr<Definition>> open_gpt2(const ModelFile& file) {
+  const Settings settings(file);
+  PUMICE_TRY(Gpt2Config config, read_gpt2_config(settings));
+  if (file.find("wte.weight")) config.prefix.clear();
+  return std::unique_ptr<Definition>(std::make_unique<Gpt2>(std::move(config), settings.gguf()));
 }
 
 } // namespace pumice

@@ -14,6 +14,8 @@ const char* to_string(Activation activation) {
     return "gelu_tanh";
   case Activation::relu:
     return "relu";
+  case Activation::tanh:
+    return "tanh";
   }
   return "unknown";
 }

@@ -11,6 +11,7 @@ enum class Activation : uint32_t {
   gelu = ACTIVATION_GELU,           // x * Phi(x), Phi the normal distribution's cumulative function
   gelu_tanh = ACTIVATION_GELU_TANH, // GELU through tanh, as GPT-2 has it
   relu = ACTIVATION_RELU,
+  tanh = ACTIVATION_TANH,
 };
 
 const char* to_string(Activation activation);

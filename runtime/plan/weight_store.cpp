@@ -47,10 +47,13 @@ std::vector<T> interleave(const std::vector<T>& a, const std::vector<T>& b, size
 
 std::vector<float> decode_vector(const WeightView& weight) {
   const WeightView whole = WeightView::whole(*weight.tensor);
-  std::vector<float> all(whole.rows * whole.columns), values(weight.rows);
+  std::vector<float> all(whole.rows * whole.columns), values;
   decode_row(weight.type(), weight.tensor->data.data(), all);
-  for (uint64_t i = 0; i < weight.rows; ++i) values[i] = all[weight.source_row(i)];
-  values.resize(align(weight.rows, 8));
+  for (uint64_t i = 0; i < weight.rows; ++i) {
+    const auto row = all.begin() + static_cast<ptrdiff_t>(weight.source_row(i) * weight.columns);
+    values.insert(values.end(), row, row + static_cast<ptrdiff_t>(weight.columns));
+  }
+  values.resize(align(values.size(), 8));
   return values;
 }
 

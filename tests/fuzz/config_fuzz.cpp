@@ -1,6 +1,7 @@
 // config.json from anyone, through ModelFile as a program opens it; each field is then read as every type
-// there is.
+// there is, and the whole as a model's.
 #include "io/model_file.h"
+#include "models/architecture.h"
 
 #include <cstdint>
 #include <string>
@@ -37,5 +38,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)model->config().dump();
   (void)model->require("model.embed_tokens.weight", {});
   read_all(model->config(), model->fields(), 0);
+  const auto definition = open_definition(*model);
+  if (!definition) return 0;
+  (void)(*definition)->shape();
+  (void)(*definition)->hyperparameters();
   return 0;
 }

@@ -18,6 +18,8 @@ inline double activation_reference(pumice::Activation activation, double x) {
     return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
   case pumice::Activation::relu:
     return x > 0 ? x : 0;
+  case pumice::Activation::tanh:
+    return std::tanh(x);
   }
   return NAN;
 }

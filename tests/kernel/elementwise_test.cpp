@@ -10,8 +10,8 @@ using namespace pumice;
 
 namespace {
 
-constexpr Activation all_activations[] = {Activation::none, Activation::silu, Activation::gelu,
-                                          Activation::gelu_tanh, Activation::relu};
+constexpr Activation all_activations[] = {Activation::none,      Activation::silu, Activation::gelu,
+                                          Activation::gelu_tanh, Activation::relu, Activation::tanh};
 
 struct Case {
   ElementwiseKind kind = ElementwiseKind::add;

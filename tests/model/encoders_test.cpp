@@ -1,5 +1,8 @@
 // Encoders and encoder-decoders against a reference's answers, each input alone and beside others.
+#include <fstream>
+
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "io/safetensors.h"
 #include "session/encoder_decoder.h"
@@ -8,19 +11,26 @@
 #include "support/fixtures.h"
 #include "support/gpu.h"
 #include "support/model.h"
+#include "support/temporary_folder.h"
 
 using namespace pumice;
 
 namespace {
 
-constexpr const char* folders[] = {"bert",     "bert/model.gguf",
-                                   "roberta",  "distilbert",
-                                   "vit",      "transformer-postnorm",
-                                   "bart",     "transformer-prenorm",
-                                   "marian",   "marian-relu",
-                                   "t5",       "t5/model.gguf",
-                                   "whisper",  "flan-t5",
-                                   "vit-gpt2", "flan-t5/model.gguf"};
+constexpr const char* folders[] = {"bert",
+                                   "bert/model.gguf",
+                                   "roberta",
+                                   "distilbert",
+                                   "vit",
+                                   "transformer-postnorm",
+                                   "transformer-prenorm",
+                                   "bart",
+                                   "marian",
+                                   "marian-relu",
+                                   "t5",
+                                   "flan-t5",
+                                   "whisper",
+                                   "vit-gpt2"};
 
 // What a file of answers holds.
 struct Answers {
@@ -164,7 +174,8 @@ void check_forward(const std::shared_ptr<const Model>& model, const Answers& ans
     }
     for (const std::string& name : names) {
       CAPTURE(name);
-      CHECK(*together->read(name, i) == *alone->read(name, 0)); // the same bits
+      // How wide rows of attention weights are depends on the session.
+      if (!is_attention(name)) CHECK(*together->read(name, i) == *alone->read(name, 0)); // the same bits
     }
   }
 }
@@ -212,7 +223,7 @@ TEST_CASE("encoders and encoder-decoders give the reference's answers, alone and
     MESSAGE("skipped: there is no folder of fixtures");
     return;
   }
-  for (const char* folder : folders) {
+  for (const std::string folder : folders) {
     CAPTURE(folder);
     const std::filesystem::path path = *fixtures() / "models" / folder;
     const std::filesystem::path home = path.extension() == ".gguf" ? path.parent_path() : path;
@@ -220,5 +231,39 @@ TEST_CASE("encoders and encoder-decoders give the reference's answers, alone and
     const auto model = load_model(path);
     check_forward(model, answers, folder);
     if (model->shape().has_decoder()) check_generated(model, answers);
+  }
+}
+
+// GGUF does not say from which distance on keys are all the same to T5: it is 128, that of every model
+// published, and 20 in the fixtures' folders. So their twins are compared with the folders changed in that.
+TEST_CASE("T5 from GGUF gives what its folder gives") {
+  if (!fixtures()) {
+    MESSAGE("skipped: there is no folder of fixtures");
+    return;
+  }
+  for (const std::string name : {"t5", "flan-t5"}) {
+    CAPTURE(name);
+    const std::filesystem::path folder = *fixtures() / "models" / name;
+    const TemporaryFolder changed;
+    std::filesystem::copy_file(folder / "model.safetensors", changed.path() / "model.safetensors");
+    nlohmann::json config = nlohmann::json::parse(std::ifstream(folder / "config.json"));
+    config["relative_attention_max_distance"] = 128;
+    std::ofstream(changed.path() / "config.json") << config;
+    const Answers answers(folder / "expected.safetensors");
+    const std::vector<ForcedInput> inputs = answers.inputs();
+    const std::vector<std::string> kept = {"logits", "encoder_last_hidden_state"};
+    const auto gguf = load_model(folder / "model.gguf"), reference = load_model(changed.path());
+    const auto found = make_pass(gguf, kept, 2, 128), expected = make_pass(reference, kept, 2, 128);
+    REQUIRE(found->run(inputs).ok());
+    REQUIRE(expected->run(inputs).ok());
+    for (const std::string& tensor : kept) {
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        CHECK(relative_rms(*found->read(tensor, i), *expected->read(tensor, i)) <= 1e-4);
+      }
+    }
+    auto session = EncoderDecoder::create(gguf, {}), other = EncoderDecoder::create(reference, {});
+    REQUIRE(session.ok());
+    REQUIRE(other.ok());
+    CHECK(generate(**session, inputs[0].input, 1, {}) == generate(**other, inputs[0].input, 1, {}));
   }
 }

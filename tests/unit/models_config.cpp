@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <deque>
+#include <functional>
 
 #include "models/architecture.h"
 #include "support/messages.h"
@@ -60,6 +61,90 @@ std::string rotary(const json& config) {
 
 using Windows = std::vector<uint32_t>;
 
+json bart(const char* model_type) {
+  return {{"model_type", model_type},
+          {"vocab_size", 100},
+          {"d_model", 64},
+          {"encoder_layers", 3},
+          {"encoder_attention_heads", 4},
+          {"encoder_ffn_dim", 96},
+          {"decoder_layers", 2},
+          {"decoder_attention_heads", 8},
+          {"decoder_ffn_dim", 128},
+          {"max_position_embeddings", 256},
+          {"max_source_positions", 50},
+          {"max_target_positions", 40},
+          {"activation_function", "gelu"},
+          {"share_encoder_decoder_embeddings", true}};
+}
+
+json transformer() {
+  return {{"model_type", "transformer"}, {"vocab_size", 100},       {"d_model", 64},        {"num_heads", 4},
+          {"num_encoder_layers", 3},     {"num_decoder_layers", 2}, {"dim_feedforward", 96}};
+}
+
+json t5() {
+  return {{"model_type", "t5"}, {"vocab_size", 100}, {"d_model", 64}, {"d_kv", 8},
+          {"d_ff", 96},         {"num_layers", 3},   {"num_heads", 4}};
+}
+
+json vit() {
+  return with(base("vit"), {{"image_size", {32, 48}}, {"patch_size", 8}});
+}
+
+json captioner() {
+  const json gpt2 = {
+      {"model_type", "gpt2"}, {"vocab_size", 100}, {"n_embd", 48}, {"n_layer", 2}, {"n_head", 3}};
+  return {{"model_type", "vision-encoder-decoder"}, {"encoder", vit()}, {"decoder", gpt2}};
+}
+
+std::unique_ptr<Definition> opened(const json& config) {
+  auto definition = open(config);
+  if (!definition.ok()) FAIL(definition.error().text());
+  return *std::move(definition);
+}
+
+std::vector<uint64_t> weight_shape(const Definition& definition, const std::string& name) {
+  for (const WeightSpec& spec : definition.weights()) {
+    if (spec.name == name) return spec.shape;
+  }
+  return {};
+}
+
+// What every setting of a config, and of the objects in it, may be damaged into.
+void damage(const json& config, const std::function<void(const json&)>& use) {
+  const json values[] = {nullptr,
+                         true,
+                         -1,
+                         0,
+                         1,
+                         3,
+                         7.5,
+                         4294967295,
+                         1e300,
+                         "",
+                         "mish",
+                         json::array(),
+                         {1, 2},
+                         json::array({1, 2, 3}),
+                         json::object(),
+                         {{"0", 1}}};
+  for (const auto& [name, value] : config.items()) {
+    for (const json& each : values) use(with(config, {{name, each}}));
+    json without = config;
+    without.erase(name);
+    use(without);
+    if (!value.is_object()) continue;
+    damage(value, [&, key = name](const json& inner) {
+      json outer = config;
+      outer[key] = inner;
+      use(outer);
+    });
+  }
+}
+
+using Shape = std::vector<uint64_t>;
+
 } // namespace
 
 TEST_CASE("which layers have a window") {
@@ -96,7 +181,7 @@ TEST_CASE("what is wrong or not supported is named") {
   refused(base("perceptron"), {"config.json", "model_type", "gemma3_text", "mixtral", "perceptron"});
   refused(with(base("mistral"), {{"num_key_value_heads", 3}}), {"num_key_value_heads", "4 heads", "found 3"});
   refused(with(base("qwen3"), {{"head_dim", 1000}}), {"head_dim", "512", "1000"});
-  refused(with(base("qwen2"), {{"hidden_act", "tanh"}}), {"hidden_act", "silu", "tanh"});
+  refused(with(base("qwen2"), {{"hidden_act", "mish"}}), {"hidden_act", "silu", "mish"});
   refused(with(base("llama"), {{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2}}}}),
           {"rope_scaling", "rope_type", "yarn", "dynamic"});
   refused(with(base("llama"), {{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8}}}}),
@@ -118,4 +203,119 @@ TEST_CASE("what is wrong or not supported is named") {
   const json gpt2 = {{"model_type", "gpt2"}, {"vocab_size", 100}, {"n_embd", 65},
                      {"n_layer", 2},         {"n_head", 4},       {"n_positions", 64}};
   refused(gpt2, {"n_head", "65 columns", "found 4"});
+}
+
+TEST_CASE("both sides of an encoder-decoder have sizes of their own") {
+  for (const char* type : {"bart", "marian", "whisper"}) {
+    CAPTURE(type);
+    const auto definition = opened(bart(type));
+    const ModelShape shape = definition->shape();
+    CHECK(shape.layers.size() == 2);
+    CHECK(shape.layers[0].kv_heads == 8);
+    CHECK(shape.layers[0].head_dim == 8);
+    REQUIRE(shape.encoder);
+    REQUIRE(shape.encoder->caches.size() == 3);
+    CHECK(shape.encoder->caches[0].kv_heads == 8);
+    CHECK(shape.encoder->caches[1].head_dim == 8);
+    CHECK(shape.encoder->caches[2].kv_heads == 4);
+    CHECK(shape.encoder->caches[2].head_dim == 16);
+    CHECK(weight_shape(*definition, "model.encoder.layers.2.fc1.weight") == Shape{96, 64});
+    CHECK(weight_shape(*definition, "model.encoder.layers.3.fc1.weight").empty());
+    CHECK(weight_shape(*definition, "model.decoder.layers.1.fc1.weight") == Shape{128, 64});
+    CHECK(weight_shape(*definition, "model.decoder.layers.2.fc1.weight").empty());
+  }
+  const auto t5_model = opened(with(t5(), {{"num_decoder_layers", 5}}));
+  CHECK(t5_model->shape().layers.size() == 5);
+  CHECK(t5_model->shape().layers[0].head_dim == 8);
+  CHECK(t5_model->shape().encoder->caches.size() == 6);
+  CHECK(weight_shape(*t5_model, "encoder.block.2.layer.0.SelfAttention.q.weight") == Shape{32, 64});
+  CHECK(weight_shape(*t5_model, "decoder.block.4.layer.1.EncDecAttention.o.weight") == Shape{64, 32});
+  CHECK(opened(transformer())->shape().layers.size() == 2);
+  CHECK(opened(transformer())->shape().encoder->caches.size() == 3);
+}
+
+TEST_CASE("a picture's encoder may be wider than what captions it") {
+  const auto definition = opened(captioner());
+  const ModelShape shape = definition->shape();
+  CHECK(shape.encoder->hidden == 64);
+  CHECK(shape.encoder->context == 25);
+  CHECK(shape.encoder->input_shape == std::vector<uint32_t>{3, 32, 48});
+  CHECK(shape.encoder->caches[0].kv_heads == 3);
+  CHECK(shape.encoder->caches[2].kv_heads == 4);
+  CHECK(weight_shape(*definition, "enc_to_dec_proj.weight") == Shape{48, 64});
+  CHECK(weight_shape(*definition, "decoder.transformer.h.1.crossattention.c_attn.weight") == Shape{48, 96});
+}
+
+TEST_CASE("two vocabularies of one translation model") {
+  const json config =
+      with(bart("marian"), {{"share_encoder_decoder_embeddings", false}, {"decoder_vocab_size", 70}});
+  const auto definition = opened(config);
+  CHECK(definition->shape().vocabulary == 70);
+  CHECK(definition->shape().encoder->vocabulary == 100);
+  CHECK(weight_shape(*definition, "model.encoder.embed_tokens.weight") == Shape{100, 64});
+  CHECK(weight_shape(*definition, "model.decoder.embed_tokens.weight") == Shape{70, 64});
+  CHECK(opened(bart("marian"))->shape().vocabulary == 100);
+}
+
+TEST_CASE("where positions begin") {
+  CHECK(opened(base("bert"))->shape().encoder->context == 256);
+  CHECK(opened(base("roberta"))->shape().encoder->context == 254);
+  CHECK(opened(with(base("xlm-roberta"), {{"pad_token_id", 5}}))->shape().encoder->context == 250);
+  CHECK(opened(bart("bart"))->shape().encoder->context == 256);
+  CHECK(weight_shape(*opened(bart("bart")), "model.encoder.embed_positions.weight") == Shape{258, 64});
+}
+
+TEST_CASE("what is wrong with encoders is named") {
+  refused(with(base("bert"), {{"num_attention_heads", 5}}), {"num_attention_heads", "64 columns", "found 5"});
+  refused(with(base("bert"), {{"position_embedding_type", "relative_key"}}),
+          {"position_embedding_type", "absolute", "relative_key"});
+  refused(with(base("bert"), {{"is_decoder", true}}), {"is_decoder", "false"});
+  refused(with(base("roberta"), {{"pad_token_id", 300}}), {"max_position_embeddings", "301", "found 256"});
+  refused({{"model_type", "distilbert"}, {"vocab_size", 9}, {"dim", 8}, {"n_layers", 1}}, {"n_heads"});
+  refused(with(bart("bart"), {{"decoder_attention_heads", 7}}),
+          {"decoder_attention_heads", "64 columns", "found 7"});
+  refused(with(bart("marian"), {{"activation_function", "mish"}}), {"activation_function", "gelu", "mish"});
+  refused(with(bart("whisper"), {{"max_source_positions", 1 << 22}}),
+          {"max_source_positions", "1048576", "found 4194304"});
+  refused(with(bart("whisper"), {{"num_mel_bins", 0}}), {"num_mel_bins", "found 0"});
+  refused(with(transformer(), {{"position_encoding", "learned"}}),
+          {"position_encoding", "sinusoidal", "learned"});
+  refused(with(t5(), {{"feed_forward_proj", "gated-mish"}}), {"feed_forward_proj", "relu", "gated-mish"});
+  refused(with(t5(), {{"relative_attention_num_buckets", 9}}),
+          {"relative_attention_num_buckets", "even", "9"});
+  refused(with(t5(), {{"relative_attention_max_distance", 16}}),
+          {"relative_attention_max_distance", "32 buckets", "found 16"});
+  refused(with(vit(), {{"patch_size", 7}}), {"patch_size", "32 x 48", "7 x 7"});
+  refused(with(vit(), {{"image_size", {1, 2, 3}}}), {"image_size", "height", "3 numbers"});
+  json wrong = captioner();
+  wrong["encoder"]["model_type"] = "swin";
+  refused(wrong, {"encoder.model_type", "vit", "swin"});
+  wrong = captioner();
+  wrong["decoder"]["n_head"] = 5;
+  refused(wrong, {"decoder.n_head", "48 columns", "found 5"});
+  wrong.erase("decoder");
+  refused(wrong, {"decoder"});
+}
+
+TEST_CASE("damaged configs of encoders are refused or read, and nothing worse") {
+  size_t read = 0, refusals = 0;
+  const std::vector<json> all = {base("bert"),   base("roberta"), bart("bart"),
+                                 bart("marian"), bart("whisper"), transformer(),
+                                 t5(),           vit(),           captioner()};
+  for (const json& config : all) {
+    opened(config);
+    damage(config, [&](const json& damaged) {
+      const auto definition = open(damaged);
+      if (!definition.ok()) {
+        ++refusals;
+        CHECK(definition.error().text().find("field '") != std::string::npos);
+        return;
+      }
+      ++read;
+      CHECK((*definition)->hyperparameters().size() > 5);
+      CHECK(!(*definition)->weights().empty());
+    });
+  }
+  CHECK(read > 100);
+  CHECK(refusals > 100);
 }

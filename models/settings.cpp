@@ -1,4 +1,4 @@
-#include "models/decoder/settings.h"
+#include "models/settings.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -47,9 +47,10 @@ Result<Activation> Settings::activation_or(const SettingName& setting, Activatio
   if (text == "gelu") return Activation::gelu;
   if (text == "gelu_new" || text == "gelu_pytorch_tanh" || text == "gelu_fast") return Activation::gelu_tanh;
   if (text == "relu") return Activation::relu;
+  if (text == "tanh") return Activation::tanh;
   return error(
       setting,
-      fmt::format("expected one of silu, gelu, gelu_new, gelu_pytorch_tanh, relu; found '{}'", text));
+      fmt::format("expected one of silu, gelu, gelu_new, gelu_pytorch_tanh, relu, tanh; found '{}'", text));
 }
 
 Error Settings::error(const SettingName& setting, std::string_view what) const {

@@ -1,0 +1,183 @@
+#include "models/bart/bart.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernel/sinusoid.h"
+#include "models/encoder_decoder/model.h"
+
+namespace pumice {
+
+namespace {
+
+// The first rows of BART's tables of positions are not for any.
+constexpr uint32_t position_offset = 2;
+
+struct BartSettings {
+  std::string prefix;                       // of Hugging Face's names
+  std::string encoder_table, decoder_table; // of tokens; mostly the same
+  bool sinusoidal_positions = false;
+  bool norm_first = false;
+  bool final_norm = false;
+  bool logits_bias = false;
+  bool scaled_embedding = false;
+};
+
+// BART (Lewis et al. 2019): the Transformer of 2017 with learned positions and a norm of the embeddings.
+class Bart : public EncoderDecoderModel {
+public:
+  Bart(BartConfig config, bool gguf, BartSettings own)
+      : EncoderDecoderModel(std::move(config.encoder), std::move(config.decoder), gguf),
+        own_(std::move(own)) {}
+
+protected:
+  void build_encoder(EncoderBuilder& builder) const override {
+    TensorId x = embed(builder, own_.encoder_table, "encoder");
+    x = final_norm(builder, builder.run_layers(x, layer_names("encoder")), "encoder");
+    builder.finish(x);
+    builder.store_memory(x, layer_names("decoder"));
+  }
+
+  void build_decoder(DecoderBuilder& builder) const override {
+    TensorId x = embed(builder, own_.decoder_table, "decoder");
+    x = final_norm(builder, builder.run_layers(x, layer_names("decoder")), "decoder");
+    builder.hidden_state(x);
+    builder.prefix("", "");
+    std::optional<WeightView> bias;
+    if (own_.logits_bias) {
+      bias = builder.shaped_tensor({"final_logits_bias", ""}, "", {1, decoder().vocabulary}, "head");
+    }
+    builder.finish(x, {"lm_head", ""}, bias ? &*bias : nullptr);
+  }
+
+private:
+  LayerNames layer_names(std::string_view side) const {
+    LayerNames names = bart_layer_names(own_.prefix, side);
+    names.norm_first = own_.norm_first;
+    return names;
+  }
+
+  TensorId embed(StackBuilder& builder, const std::string& table, const std::string& side) const {
+    builder.prefix("", "");
+    const float scale = own_.scaled_embedding ? std::sqrt(static_cast<float>(encoder().hidden)) : 1.0f;
+    const TensorId x = builder.embed({table, ""}, scale);
+    if (own_.sinusoidal_positions) {
+      return sinusoidal_positions(builder.graph(), "with_positions", x, SinusoidLayout::halves);
+    }
+    builder.prefix(own_.prefix + side + ".", "");
+    return builder.layer_norm(builder.learned_positions(x, {"embed_positions", ""}, position_offset),
+                              {"layernorm_embedding", ""});
+  }
+
+  TensorId final_norm(StackBuilder& builder, TensorId x, const std::string& side) const {
+    if (!own_.final_norm) return x;
+    builder.prefix(own_.prefix + side + ".", "");
+    return builder.layer_norm(x, {"layer_norm", ""});
+  }
+
+  BartSettings own_;
+};
+
+// Of tables that are one in the model, a file may have only some.
+std::string first_found(const ModelFile& file, std::initializer_list<std::string> names) {
+  for (const std::string& name : names) {
+    if (file.find(name + ".weight")) return name;
+  }
+  return *names.begin();
+}
+
+} // namespace
+
+std::string bart_prefix(const ModelFile& file) {
+  return file.find("encoder.layers.0.fc1.weight") ? "" : "model.";
+}
+
+Result<BartConfig> read_bart_config(const Settings& settings, const BartConfigNames& own) {
+  StackConfigNames names;
+  names.vocabulary = own.encoder_vocabulary;
+  names.context = own.encoder_context;
+  names.hidden = {"d_model", ""};
+  names.layers = {"encoder_layers", ""};
+  names.heads = {"encoder_attention_heads", ""};
+  names.set_heads_share_columns();
+  names.feed_forward = {"encoder_ffn_dim", ""};
+  names.norm_eps = {};
+  names.activation = {"activation_function", ""};
+  names.default_context = own.default_context;
+  names.default_norm_eps = 1e-5f;
+  names.default_activation = Activation::gelu;
+  BartConfig config;
+  PUMICE_TRY(static_cast<StackConfig&>(config.encoder), read_stack_config(settings, names));
+
+  DecoderConfigNames decoder;
+  static_cast<StackConfigNames&>(decoder) = names;
+  decoder.vocabulary = own.decoder_vocabulary;
+  decoder.context = own.decoder_context;
+  decoder.layers = {"decoder_layers", ""};
+  decoder.heads = {"decoder_attention_heads", ""};
+  decoder.feed_forward = {"decoder_ffn_dim", ""};
+  decoder.tied_by_default = true;
+  decoder.rotary = false;
+  PUMICE_TRY(config.decoder, read_decoder_config(settings, decoder));
+  return config;
+}
+
+LayerNames bart_layer_names(const std::string& prefix, std::string_view side) {
+  LayerNames names;
+  names.hugging_face = fmt::format("{}{}.layers.{{}}.", prefix, side);
+  names.attention.query = {"self_attn.q_proj", ""};
+  names.attention.key = {"self_attn.k_proj", ""};
+  names.attention.value = {"self_attn.v_proj", ""};
+  names.attention.output = {"self_attn.out_proj", ""};
+  names.attention_norm = {"self_attn_layer_norm", ""};
+  if (side == "decoder") {
+    names.cross_attention.emplace();
+    names.cross_attention->query = {"encoder_attn.q_proj", ""};
+    names.cross_attention->key = {"encoder_attn.k_proj", ""};
+    names.cross_attention->value = {"encoder_attn.v_proj", ""};
+    names.cross_attention->output = {"encoder_attn.out_proj", ""};
+    names.cross_attention_norm = {"encoder_attn_layer_norm", ""};
+  }
+  names.up = {"fc1", ""};
+  names.down = {"fc2", ""};
+  names.feed_forward_norm = {"final_layer_norm", ""};
+  return names;
+}
+
+Result<std::unique_ptr<Definition>> open_bart_family(const ModelFile& file, const BartFamily& family) {
+  const Settings settings(file);
+  bool shared = true;
+  if (family.separate_vocabularies) {
+    PUMICE_TRY(shared, settings.boolean_or({"share_encoder_decoder_embeddings", ""}, true));
+  }
+  BartConfigNames names;
+  if (!shared && settings.has({"decoder_vocab_size", ""}))
+    names.decoder_vocabulary = {"decoder_vocab_size", ""};
+  PUMICE_TRY(BartConfig config, read_bart_config(settings, names));
+  config.encoder.any_length = family.sinusoidal_positions;
+
+  BartSettings own;
+  own.prefix = bart_prefix(file);
+  own.sinusoidal_positions = family.sinusoidal_positions;
+  const std::string encoder = own.prefix + "encoder.embed_tokens",
+                    decoder = own.prefix + "decoder.embed_tokens";
+  if (shared) {
+    own.encoder_table = own.decoder_table = first_found(file, {own.prefix + "shared", encoder, decoder});
+  } else {
+    own.encoder_table = encoder;
+    own.decoder_table = decoder;
+  }
+  PUMICE_TRY(own.scaled_embedding, settings.boolean_or({"scale_embedding", ""}, false));
+  PUMICE_TRY(own.norm_first, settings.boolean_or({"normalize_before", ""}, false));
+  PUMICE_TRY(own.final_norm, settings.boolean_or({"add_final_layer_norm", ""}, false));
+  own.logits_bias = file.find("final_logits_bias");
+  return std::unique_ptr<Definition>(
+      std::make_unique<Bart>(std::move(config), settings.gguf(), std::move(own)));
+}
+
+Result<std::unique_ptr<Definition>> open_bart(const ModelFile& file) {
+  return open_bart_family(file, {});
+}
+
+} // namespace pumice

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "models/decoder/config.h"
+#include "models/encoder/config.h"
+#include "models/stack/builder.h"
+
+namespace pumice {
+
+// The settings of both sides under BART's names.
+struct BartConfig {
+  EncoderConfig encoder;
+  DecoderConfig decoder;
+};
+
+struct BartConfigNames {
+  SettingName encoder_vocabulary = {"vocab_size", ""}; // empty: it reads no tokens
+  SettingName decoder_vocabulary = {"vocab_size", ""};
+  SettingName encoder_context = {"max_position_embeddings", ""};
+  SettingName decoder_context = {"max_position_embeddings", ""};
+  uint32_t default_context = 1024;
+};
+
+Result<BartConfig> read_bart_config(const Settings& settings, const BartConfigNames& names);
+
+// "model.", or nothing where the file has no heads.
+std::string bart_prefix(const ModelFile& file);
+
+// The names of a side's layers: `side` is "encoder" or "decoder".
+LayerNames bart_layer_names(const std::string& prefix, std::string_view side);
+
+// How a relative of BART differs from it.
+struct BartFamily {
+  bool sinusoidal_positions = false;  // rather than learned ones, and no norm of the embeddings
+  bool separate_vocabularies = false; // where share_encoder_decoder_embeddings is false
+};
+
+Result<std::unique_ptr<Definition>> open_bart_family(const ModelFile& file, const BartFamily& family);
+Result<std::unique_ptr<Definition>> open_bart(const ModelFile& file);
+
+} // namespace pumice

@@ -1,0 +1,164 @@
+#include "models/bert/bert.h"
+
+#include <fmt/format.h>
+
+#include "kernel/elementwise.h"
+#include "kernel/embedding.h"
+#include "models/encoder/model.h"
+
+namespace pumice {
+
+namespace {
+
+struct BertSettings {
+  std::string prefix; // of Hugging Face's names
+  uint32_t position_offset = 0;
+  bool token_types = true;
+  bool pooler = false;
+  bool classifier_has_dense = false;
+};
+
+// BERT (Devlin et al. 2018): post-norm layers with biases everywhere, over the sum of tokens, learned
+// positions and token types.
+class Bert : public EncoderModel {
+public:
+  Bert(EncoderConfig config, bool gguf, BertSettings own)
+      : EncoderModel(std::move(config), gguf), own_(std::move(own)) {}
+
+protected:
+  void build(EncoderBuilder& builder) const override {
+    TensorId x = builder.run_layers(embed(builder), layer_names());
+    builder.finish(x);
+    if (own_.pooler || !config().labels.empty()) heads(builder, builder.first_rows(x));
+  }
+
+private:
+  TensorId embed(EncoderBuilder& builder) const {
+    builder.prefix(own_.prefix + "embeddings.", "");
+    TensorId x = builder.embed({"word_embeddings", "token_embd"});
+    if (own_.token_types) {
+      const WeightView table = builder.tensor({"token_type_embeddings", "token_types"}, ".weight",
+                                              config().token_types, config().hidden, "embedding");
+      const TensorId types =
+          token_type_embedding(builder.graph(), "token_type_embedding", builder.weight(table, "embedding"));
+      x = builder.add(x, types, "with_types");
+    }
+    x = builder.learned_positions(x, {"position_embeddings", "position_embd"}, own_.position_offset);
+    return builder.layer_norm(x, {"LayerNorm", "token_embd_norm"});
+  }
+
+  LayerNames layer_names() const {
+    LayerNames names;
+    names.hugging_face = own_.prefix + "encoder.layer.{}.";
+    names.gguf = "blk.{}.";
+    names.attention.query = {"attention.self.query", "attn_q"};
+    names.attention.key = {"attention.self.key", "attn_k"};
+    names.attention.value = {"attention.self.value", "attn_v"};
+    names.attention.output = {"attention.output.dense", "attn_output"};
+    names.attention_norm = {"attention.output.LayerNorm", "attn_output_norm"};
+    names.up = {"intermediate.dense", "ffn_up"};
+    names.down = {"output.dense", "ffn_down"};
+    names.feed_forward_norm = {"output.LayerNorm", "layer_output_norm"};
+    return names;
+  }
+
+  TensorId dense_tanh(EncoderBuilder& builder, TensorId x, const TensorName& name) const {
+    x = builder.project(x, name, config().hidden, true, "head");
+    return activate(builder.graph(), builder.node_name(name) + ".activated", x, Activation::tanh);
+  }
+
+  void heads(EncoderBuilder& builder, TensorId first) const {
+    TensorId pooled = first;
+    if (own_.pooler) {
+      builder.prefix(own_.prefix, "");
+      pooled = dense_tanh(builder, first, {"pooler.dense", "cls"});
+      builder.pooler_output(pooled);
+    }
+    if (config().labels.empty()) return;
+    builder.prefix("", "");
+    if (own_.classifier_has_dense) {
+      builder.logits(dense_tanh(builder, first, {"classifier.dense", "cls"}),
+                     {"classifier.out_proj", "cls.output"});
+    } else {
+      builder.logits(pooled, {"classifier", "cls.output"});
+    }
+  }
+
+  BertSettings own_;
+};
+
+Status check(const Settings& settings) {
+  const SettingName positions = {"position_embedding_type", ""};
+  if (settings.has(positions)) {
+    PUMICE_TRY(std::string kind, settings.fields().string("position_embedding_type"));
+    if (kind != "absolute") {
+      return settings.error(positions, fmt::format("expected absolute; found '{}'", kind));
+    }
+  }
+  PUMICE_TRY(bool decoder, settings.boolean_or({"is_decoder", ""}, false));
+  if (decoder) return settings.error({"is_decoder", ""}, "expected false, as of an encoder; found true");
+  return {};
+}
+
+Result<EncoderConfig> read_config(const Settings& settings, const BertFamily& family) {
+  StackConfigNames names;
+  names.set_heads_share_columns();
+  names.norm_eps = {"layer_norm_eps", "attention.layer_norm_epsilon"};
+  names.default_context = 512 + family.position_offset;
+  names.default_norm_eps = 1e-12f;
+  names.default_activation = Activation::gelu;
+  PUMICE_CHECK(check(settings));
+  EncoderConfig config;
+  PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
+  if (config.context <= family.position_offset) {
+    return settings.error(names.context,
+                          fmt::format("expected more than the {} positions before the first; found {}",
+                                      family.position_offset, config.context));
+  }
+  config.context -= family.position_offset;
+  return config;
+}
+
+// GGUF says nothing of how many there are, if any, but has the table.
+Result<uint32_t> read_token_types(const Settings& settings) {
+  if (!settings.gguf()) return settings.u32_or({"type_vocab_size", ""}, 0, most::tokens, 2);
+  const TensorView* table = settings.file().find("token_types.weight");
+  if (!table) return settings.file().has_weights() ? 0 : 2;
+  if (table->shape.empty() || table->shape[0] < 1 || table->shape[0] > most::tokens) {
+    return Error{Code::invalid_file,
+                 fmt::format("{}: tensor 'token_types.weight': expected a row for each token type",
+                             settings.file().path())};
+  }
+  return static_cast<uint32_t>(table->shape[0]);
+}
+
+} // namespace
+
+Result<std::unique_ptr<Definition>> open_bert_family(const ModelFile& file, const BertFamily& family) {
+  const Settings settings(file);
+  PUMICE_TRY(EncoderConfig config, read_config(settings, family));
+  PUMICE_TRY(uint32_t types, read_token_types(settings));
+  BertSettings own;
+  own.position_offset = family.position_offset;
+  own.token_types = types > 0;
+  config.token_types = own.token_types ? types : 1;
+  const std::string prefix(family.prefix);
+  if (file.find(prefix + "embeddings.word_embeddings.weight")) own.prefix = prefix;
+  config.gamma_and_beta = file.find(own.prefix + "embeddings.LayerNorm.gamma");
+  own.pooler = file.find(own.prefix + "pooler.dense.weight");
+  own.classifier_has_dense = family.classifier_has_dense;
+  const bool classifier =
+      file.find(own.classifier_has_dense ? "classifier.out_proj.weight" : "classifier.weight") &&
+      (own.classifier_has_dense || own.pooler);
+  if (classifier) {
+    PUMICE_TRY(config.labels, read_labels(settings));
+  }
+  return std::unique_ptr<Definition>(
+      std::make_unique<Bert>(std::move(config), settings.gguf(), std::move(own)));
+}
+
+Result<std::unique_ptr<Definition>> open_bert(const ModelFile& file) {
+  return open_bert_family(file, {});
+}
+
+} // namespace pumice

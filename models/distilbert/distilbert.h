@@ -1,0 +1,9 @@
+#pragma once
+
+#include "models/architecture.h"
+
+namespace pumice {
+
+Result<std::unique_ptr<Definition>> open_distilbert(const ModelFile& file);
+
+} // namespace pumice

@@ -1,0 +1,57 @@
+#include "models/encoder/builder.h"
+
+#include "kernel/embedding.h"
+#include "kernel/position.h"
+
+namespace pumice {
+
+EncoderBuilder::EncoderBuilder(const EncoderConfig& config, bool gguf, const ModelFile* file)
+    : StackBuilder(config, gguf, file), config_(config) {}
+
+TensorId EncoderBuilder::attend(uint32_t, const AttentionInputs& inputs, const AttentionStyle& style) {
+  const uint32_t cache = config_.own_cache();
+  cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, cache);
+  attentions_.push_back(attention("attention", inputs.query, cache, Sight::input, 0, style));
+  return attentions_.back();
+}
+
+void EncoderBuilder::finish(TensorId x) {
+  hidden_state(x);
+  last_hidden_state_ = x;
+}
+
+TensorId EncoderBuilder::first_rows(TensorId x) {
+  return select_rows(graph(), "first_rows", x);
+}
+
+void EncoderBuilder::logits(TensorId x, const TensorName& name) {
+  logits_ = project(x, name, static_cast<uint32_t>(config_.labels.size()), true, "head");
+}
+
+void EncoderBuilder::store_memory(uint32_t decoder_layer, TensorId keys, TensorId values) {
+  const uint32_t cache = static_cast<uint32_t>(config_.memory.size()) + decoder_layer;
+  cache_store(graph(), prefix() + "memory", keys, values, cache);
+}
+
+void EncoderBuilder::store_memory(TensorId x, const LayerNames& decoder) {
+  for (uint32_t index = 0; index < config_.memory.size(); ++index) {
+    const uint32_t rows = config_.memory[index].kv_heads * config_.memory[index].head_dim;
+    layer(index, decoder.hugging_face, decoder.gguf);
+    const TensorId keys = project_input(x, *decoder.cross_attention, Projection::key, rows);
+    const TensorId values = project_input(x, *decoder.cross_attention, Projection::value, rows);
+    store_memory(index, keys, values);
+  }
+}
+
+EncoderGraph EncoderBuilder::take() {
+  EncoderGraph result;
+  result.graph = std::move(graph());
+  result.hidden_states = std::move(hidden_states_);
+  result.attentions = std::move(attentions_);
+  result.last_hidden_state = last_hidden_state_;
+  result.pooler_output = pooler_output_;
+  result.logits = logits_;
+  return result;
+}
+
+} // namespace pumice

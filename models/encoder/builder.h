@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+
+#include "models/encoder/config.h"
+#include "models/stack/builder.h"
+
+namespace pumice {
+
+// Describes an encoder: each position sees all of its input.
+class EncoderBuilder : public StackBuilder {
+public:
+  EncoderBuilder(const EncoderConfig& config, bool gguf, const ModelFile* file);
+
+  const EncoderConfig& config() const { return config_; }
+
+  TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) override;
+  // The last hidden state, which has had the final norm.
+  void finish(TensorId x);
+
+  // Heads over each input's first row.
+  TensorId first_rows(TensorId x); // [outputs, hidden]
+  void pooler_output(TensorId x) { pooler_output_ = x; }
+  void logits(TensorId x, const TensorName& name); // a projection to the labels
+
+  // Keys and values of x for a decoder layer's cross-attention.
+  void store_memory(uint32_t decoder_layer, TensorId keys, TensorId values);
+  // The same for all of a decoder's layers, by the names of their projections.
+  void store_memory(TensorId x, const LayerNames& decoder);
+
+  EncoderGraph take();
+
+private:
+  const EncoderConfig& config_;
+  TensorId last_hidden_state_ = 0;
+  std::optional<TensorId> pooler_output_, logits_;
+};
+
+} // namespace pumice

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "models/encoder/builder.h"
+
+namespace pumice {
+
+// A model that is an encoder and no more, whose architecture describes it through an EncoderBuilder.
+class EncoderModel : public Definition {
+public:
+  EncoderModel(EncoderConfig config, bool gguf) : config_(std::move(config)), gguf_(gguf) {}
+
+  ModelShape shape() const override;
+  std::vector<Hyperparameter> hyperparameters() const override;
+  std::vector<WeightSpec> weights() const override;
+  Result<EncoderGraph> encoder_graph(const ModelFile& file) const override;
+
+protected:
+  const EncoderConfig& config() const { return config_; }
+
+  virtual void build(EncoderBuilder& builder) const = 0;
+
+private:
+  EncoderConfig config_;
+  const bool gguf_;
+};
+
+} // namespace pumice

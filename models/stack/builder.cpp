@@ -1,0 +1,136 @@
+#include "models/stack/builder.h"
+
+#include <array>
+#include <cmath>
+
+#include "kernel/elementwise.h"
+#include "kernel/embedding.h"
+
+namespace pumice {
+
+StackBuilder::StackBuilder(const StackConfig& config, bool gguf, const ModelFile* file)
+    : ModelBuilder(gguf, file, config.root), config_(config) {}
+
+TensorId StackBuilder::rms_norm(TensorId x, const TensorName& name, float weight_offset) {
+  return ModelBuilder::rms_norm(x, name, config_.norm_eps, weight_offset);
+}
+
+TensorId StackBuilder::layer_norm(TensorId x, const TensorName& name) {
+  if (!config_.gamma_and_beta) return ModelBuilder::layer_norm(x, name, config_.norm_eps);
+  return ModelBuilder::layer_norm(x, name, config_.norm_eps, ".gamma", ".beta");
+}
+
+TensorId StackBuilder::embed(const TensorName& name, float scale) {
+  embedding_table_ = tensor(name, ".weight", config_.vocabulary, config_.hidden, "embedding");
+  return embedding(graph(), "embedding", weight(embedding_table_, "embedding"), scale);
+}
+
+TensorId StackBuilder::learned_positions(TensorId x, const TensorName& name, uint32_t offset) {
+  const WeightView table =
+      tensor(name, ".weight", uint64_t{config_.context} + offset, config_.hidden, "embedding");
+  const TensorId positions =
+      position_embedding(graph(), "position_embedding", weight(table, "embedding"), offset);
+  return add(x, positions, "with_positions");
+}
+
+TensorId StackBuilder::project_input(TensorId x, const AttentionNames& names, Projection which,
+                                     uint32_t rows) {
+  const std::string_view component = "attention";
+  if (names.fused.empty()) {
+    const std::array all = {names.query, names.key, names.value};
+    const bool bias = names.input_bias && (which != Projection::key || names.key_bias);
+    return project(x, all[static_cast<uint32_t>(which)], rows, bias, component);
+  }
+  const TensorName fused = {names.fused, names.fused};
+  const std::array<uint64_t, 3> counts = {rows, rows, rows};
+  const std::array suffixes = {"_query", "_key", "_value"};
+  const uint32_t part = static_cast<uint32_t>(which);
+  const WeightView matrix =
+      fused_tensor(fused, "_weight", counts, graph().tensor(x).columns, 0, component)[part];
+  std::optional<WeightView> bias;
+  if (names.input_bias) bias = fused_tensor(fused, "_bias", counts, 0, 0, component)[part];
+  return project(x, node_name(fused) + suffixes[part], matrix, bias ? &*bias : nullptr, component);
+}
+
+TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t cache, Sight sight,
+                                 uint32_t window, const AttentionStyle& style) {
+  Attention operation;
+  operation.layer = cache;
+  operation.heads = config_.heads;
+  operation.scale =
+      style.score_scale > 0 ? style.score_scale : 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+  operation.window = window;
+  operation.soft_cap = style.soft_cap;
+  operation.sight = sight;
+  operation.bias = style.relative_bias;
+  return pumice::attention(graph(), prefix() + std::string(name), query, operation,
+                           style.relative_bias_table);
+}
+
+TensorId StackBuilder::attend_memory(uint32_t layer, TensorId query, const AttentionStyle& style) {
+  cross_attentions_.push_back(
+      attention("cross_attention", query, config_.layers + layer, Sight::memory, 0, style));
+  return cross_attentions_.back();
+}
+
+TensorId StackBuilder::self_attention(uint32_t layer, TensorId x, const AttentionNames& names,
+                                      const AttentionStyle& style) {
+  AttentionInputs inputs;
+  inputs.query = project_input(x, names, Projection::query, config_.query_rows());
+  inputs.key = project_input(x, names, Projection::key, config_.key_rows());
+  inputs.value = project_input(x, names, Projection::value, config_.key_rows());
+  const TensorId y = attend(layer, inputs, style);
+  return project(y, names.output, config_.hidden, names.output_bias, "attention");
+}
+
+// Its keys are at no distance from the query that a bias could be about.
+TensorId StackBuilder::cross_attention(uint32_t layer, TensorId x, const AttentionNames& names,
+                                       AttentionStyle style) {
+  style.relative_bias = {};
+  style.relative_bias_table.reset();
+  const TensorId query = project_input(x, names, Projection::query, config_.query_rows());
+  return project(attend_memory(layer, query, style), names.output, config_.hidden, names.output_bias,
+                 "attention");
+}
+
+TensorId StackBuilder::feed_forward(TensorId x, const LayerNames& names) {
+  const std::string_view component = "feed-forward";
+  const bool bias = names.feed_forward_bias;
+  TensorId y = 0;
+  if (names.gate) {
+    const TensorId gated = project(x, *names.gate, config_.feed_forward, bias, component);
+    const TensorId up = project(x, names.up, config_.feed_forward, bias, component);
+    y = gate(graph(), prefix() + "gated", gated, up, config_.activation);
+  } else {
+    y = project(x, names.up, config_.feed_forward, bias, component);
+    y = activate(graph(), prefix() + "activated", y, config_.activation);
+  }
+  return project(y, names.down, config_.hidden, bias, component);
+}
+
+TensorId StackBuilder::sublayer(TensorId x, const LayerNames& names, const TensorName& norm,
+                                std::string_view residual, const Sublayer& function) {
+  const auto normalize = [&](TensorId y) {
+    return names.norm == NormKind::rms ? rms_norm(y, norm) : layer_norm(y, norm);
+  };
+  if (names.norm_first) return add(function(normalize(x)), x, residual);
+  return normalize(add(function(x), x, residual));
+}
+
+TensorId StackBuilder::run_layers(TensorId x, const LayerNames& names, const AttentionStyle& style) {
+  for (uint32_t index = 0; index < config_.layers; ++index) {
+    hidden_state(x);
+    layer(index, names.hugging_face, names.gguf);
+    x = sublayer(x, names, names.attention_norm, "attention_residual",
+                 [&](TensorId y) { return self_attention(index, y, names.attention, style); });
+    if (names.cross_attention) {
+      x = sublayer(x, names, names.cross_attention_norm, "cross_attention_residual",
+                   [&](TensorId y) { return cross_attention(index, y, *names.cross_attention, style); });
+    }
+    x = sublayer(x, names, names.feed_forward_norm, "residual",
+                 [&](TensorId y) { return feed_forward(y, names); });
+  }
+  return x;
+}
+
+} // namespace pumice

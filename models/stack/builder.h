@@ -1,0 +1,112 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel/attention.h"
+#include "kernel/norm.h"
+#include "models/builder.h"
+#include "models/stack/config.h"
+
+namespace pumice {
+
+struct RotaryConfig;
+
+// How a layer's attention differs from the plainest.
+struct AttentionStyle {
+  bool input_bias = false;
+  bool output_bias = false;
+  float score_scale = 0;                // 0: 1 / sqrt(head_dim)
+  float soft_cap = 0;                   // 0: none
+  bool head_norms = false;              // RMS norms of each head's query and key
+  float head_norm_offset = 0;           // added to their weights
+  const RotaryConfig* rotary = nullptr; // null: the config's
+  RelativeBias relative_bias;
+  std::optional<WeightId> relative_bias_table;
+};
+
+// The projections of one layer's attention, however a file stores them.
+struct AttentionInputs {
+  TensorId query = 0, key = 0, value = 0;
+};
+
+// The names of an attention's projections.
+struct AttentionNames {
+  TensorName query, key, value;
+  TensorName output;
+  std::string_view fused =
+      {}; // torch.nn.MultiheadAttention's name of the first three in one, with _weight or _bias
+  bool input_bias = true; // of query, key and value
+  bool key_bias = true;   // of the key, where there are others
+  bool output_bias = true;
+};
+
+// A layer as most encoders and encoder-decoders have it: attention to its own input, in a decoder attention
+// to the encoder's, a feed-forward, each with a norm and a residual around it. What its parts are called, and
+// where they differ.
+struct LayerNames {
+  std::string hugging_face, gguf; // in front of all names, with {} for the layer
+  AttentionNames attention;
+  TensorName attention_norm;
+  std::optional<AttentionNames> cross_attention;
+  TensorName cross_attention_norm;
+  std::optional<TensorName> gate; // where the feed-forward is gated
+  TensorName up, down;
+  TensorName feed_forward_norm;
+  bool feed_forward_bias = true;
+  bool norm_first = false; // x + f(norm(x)), rather than norm(x + f(x))
+  NormKind norm = NormKind::layer;
+};
+
+// Describes a stack of layers with what encoders and decoders have in common.
+class StackBuilder : public ModelBuilder {
+public:
+  StackBuilder(const StackConfig& config, bool gguf, const ModelFile* file);
+
+  // With the config's epsilon.
+  TensorId rms_norm(TensorId x, const TensorName& name, float weight_offset = 0);
+  TensorId layer_norm(TensorId x, const TensorName& name);
+
+  // The tokens' embeddings, by a table of the config's vocabulary.
+  TensorId embed(const TensorName& name, float scale = 1);
+  // x + learned positions; the table has `offset` rows more than the context, in front.
+  TensorId learned_positions(TensorId x, const TensorName& name, uint32_t offset = 0);
+
+  // One projection of an attention to or from `rows` columns.
+  enum class Projection : uint32_t { query, key, value };
+  TensorId project_input(TensorId x, const AttentionNames& names, Projection which, uint32_t rows);
+
+  // Stores and attends to the stack's own input; the output projection is not in it.
+  virtual TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) = 0;
+  // A decoder's attention to the encoder's input, whose keys and values the encoder's graph has stored.
+  TensorId attend_memory(uint32_t layer, TensorId query, const AttentionStyle& style);
+
+  using Sublayer = std::function<TensorId(TensorId x)>;
+  // All the layers. Their inputs are hidden states, their result is not one yet: there may be a final norm.
+  TensorId run_layers(TensorId x, const LayerNames& names, const AttentionStyle& style = {});
+
+  void hidden_state(TensorId x) { hidden_states_.push_back(x); }
+
+protected:
+  // An attention under the current prefix.
+  TensorId attention(std::string_view name, TensorId query, uint32_t cache, Sight sight, uint32_t window,
+                     const AttentionStyle& style);
+
+  std::vector<TensorId> hidden_states_, attentions_, cross_attentions_;
+  WeightView embedding_table_;
+
+private:
+  TensorId sublayer(TensorId x, const LayerNames& names, const TensorName& norm, std::string_view residual,
+                    const Sublayer& function);
+  TensorId self_attention(uint32_t layer, TensorId x, const AttentionNames& names,
+                          const AttentionStyle& style);
+  TensorId cross_attention(uint32_t layer, TensorId x, const AttentionNames& names, AttentionStyle style);
+  TensorId feed_forward(TensorId x, const LayerNames& names);
+
+  const StackConfig& config_;
+};
+
+} // namespace pumice

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+
+#include "kernel/activation.h"
+#include "models/settings.h"
+
+namespace pumice {
+
+// What the config says of any stack of layers: of a decoder-only model, of an encoder, of either side of a
+// model that has both.
+struct StackConfig {
+  uint32_t vocabulary = 0; // 0: it reads no tokens
+  uint32_t context = 0;    // positions it was trained for
+  uint32_t hidden = 0;
+  uint32_t layers = 0;
+  uint32_t heads = 0;
+  uint32_t kv_heads = 0;
+  uint32_t head_dim = 0;
+  uint32_t feed_forward = 0;
+  float norm_eps = 0;
+  Activation activation = Activation::silu;
+  bool gamma_and_beta = false; // are what a norm's weight and bias are called, as TensorFlow has it
+  std::string root;            // what Hugging Face's tensor names begin with, before "model."
+
+  uint32_t query_rows() const { return heads * head_dim; }
+  uint32_t key_rows() const { return kv_heads * head_dim; }
+};
+
+// The names of what differs between architectures, and what counts where the file does not say.
+struct StackConfigNames {
+  SettingName vocabulary = {"vocab_size", "vocab_size"};
+  SettingName context = {"max_position_embeddings", "context_length"};
+  SettingName hidden = {"hidden_size", "embedding_length"};
+  SettingName layers = {"num_hidden_layers", "block_count"};
+  SettingName heads = {"num_attention_heads", "attention.head_count"};
+  SettingName kv_heads = {"num_key_value_heads", "attention.head_count_kv"};
+  SettingName head_dim = {"head_dim", "attention.key_length"};
+  SettingName feed_forward = {"intermediate_size", "feed_forward_length"};
+  SettingName norm_eps = {"rms_norm_eps", "attention.layer_norm_rms_epsilon"};
+  SettingName activation = {"hidden_act", ""};
+  uint32_t default_context = 2048;
+  uint32_t default_head_dim = 0; // 0: hidden / heads
+  float default_norm_eps = 1e-6f;
+  Activation default_activation = Activation::silu;
+
+  // The heads share the columns: there is no setting for their dimensions, nor fewer keys than queries.
+  void set_heads_share_columns() { kv_heads = head_dim = {}; }
+  bool heads_share_columns() const { return kv_heads.hugging_face.empty() && head_dim.hugging_face.empty(); }
+};
+
+Result<StackConfig> read_stack_config(const Settings& settings, const StackConfigNames& names);
+
+} // namespace pumice

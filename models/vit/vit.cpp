@@ -1,0 +1,148 @@
+#include "models/vit/vit.h"
+
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "kernel/elementwise.h"
+#include "kernel/embedding.h"
+#include "models/encoder/model.h"
+
+namespace pumice {
+
+namespace {
+
+LayerNames layer_names(const VitConfig& config, const std::string& prefix) {
+  LayerNames names;
+  names.hugging_face = prefix + "encoder.layer.{}.";
+  names.norm_first = true;
+  names.attention.query = {"attention.attention.query", ""};
+  names.attention.key = {"attention.attention.key", ""};
+  names.attention.value = {"attention.attention.value", ""};
+  names.attention.output = {"attention.output.dense", ""};
+  names.attention.input_bias = config.input_bias;
+  names.attention_norm = {"layernorm_before", ""};
+  names.up = {"intermediate.dense", ""};
+  names.down = {"output.dense", ""};
+  names.feed_forward_norm = {"layernorm_after", ""};
+  return names;
+}
+
+// A row for each patch, after that of the class token.
+TensorId embed(EncoderBuilder& builder, const VitConfig& config) {
+  Graph& graph = builder.graph();
+  const uint32_t hidden = config.encoder.hidden;
+  const TensorId pixels =
+      graph.input("pixel_values", RowKind::outputs, config.encoder.shape().input_values());
+  const TensorName name = {"patch_embeddings.projection", ""};
+  const PatchShape& shape = config.patches;
+  const WeightView matrix = builder.flat_tensor(
+      name, ".weight", {hidden, shape.channels, shape.patch_height, shape.patch_width}, "embedding");
+  const WeightView bias = builder.tensor(name, ".bias", hidden, 0, "embedding");
+  TensorId x = patches(graph, "patches", pixels, shape, 1);
+  x = builder.project(x, builder.node_name(name), matrix, &bias, "embedding");
+  const WeightView lead = builder.shaped_tensor({"cls_token", ""}, "", {1, 1, hidden}, "embedding");
+  x = lead_token(graph, "with_class_token", x, builder.weight(lead, "embedding"));
+  const WeightView table = builder.shaped_tensor({"position_embeddings", ""}, "",
+                                                 {1, config.encoder.context, hidden}, "embedding");
+  const TensorId positions =
+      position_embedding(graph, "position_embedding", builder.weight(table, "embedding"));
+  return builder.add(x, positions, "with_positions");
+}
+
+// ViT (Dosovitskiy et al. 2020): a pre-norm encoder of a picture's patches.
+class Vit : public EncoderModel {
+public:
+  Vit(VitConfig config, bool gguf, std::string prefix, std::optional<Activation> pooler)
+      : EncoderModel(config.encoder, gguf), vit_(std::move(config)), prefix_(std::move(prefix)),
+        pooler_(pooler) {}
+
+protected:
+  void build(EncoderBuilder& builder) const override {
+    const TensorId x = build_vit(builder, vit_, prefix_);
+    if (!pooler_ && config().labels.empty()) return;
+    const TensorId first = builder.first_rows(x);
+    if (pooler_) {
+      builder.prefix(prefix_, "");
+      const TensorId y = builder.project(first, {"pooler.dense", ""}, config().hidden, true, "head");
+      builder.pooler_output(activate(builder.graph(), "pooler_output", y, *pooler_));
+    }
+    builder.prefix("", "");
+    if (!config().labels.empty()) builder.logits(first, {"classifier", ""});
+  }
+
+private:
+  VitConfig vit_;
+  std::string prefix_; // of Hugging Face's names: "vit.", or nothing where the encoder is all there is
+  std::optional<Activation> pooler_;
+};
+
+// One number for both sides, or height and width.
+Result<std::pair<uint32_t, uint32_t>> read_size(const Settings& settings, std::string_view name,
+                                                uint32_t fallback) {
+  constexpr uint32_t most_pixels = 8192; // so that a picture's values can be counted
+  PUMICE_TRY(std::vector<uint32_t> sides, settings.fields().u32_array_or_empty(name, 1, most_pixels));
+  if (sides.empty()) return std::pair(fallback, fallback);
+  if (sides.size() > 2) {
+    return settings.error({name, ""},
+                          fmt::format("expected a height and a width; found {} numbers", sides.size()));
+  }
+  return std::pair(sides.front(), sides.back());
+}
+
+} // namespace
+
+Result<VitConfig> read_vit_config(const Settings& settings) {
+  VitConfig config;
+  PatchShape& shape = config.patches;
+  PUMICE_TRY(const auto size, read_size(settings, "image_size", 224));
+  PUMICE_TRY(const auto patch, read_size(settings, "patch_size", 16));
+  std::tie(shape.height, shape.width) = size;
+  std::tie(shape.patch_height, shape.patch_width) = patch;
+  if (shape.height % shape.patch_height || shape.width % shape.patch_width) {
+    return settings.error({"patch_size", ""},
+                          fmt::format("expected a divisor of the picture's {} x {}; found {} x {}",
+                                      shape.height, shape.width, shape.patch_height, shape.patch_width));
+  }
+  PUMICE_TRY(shape.channels, settings.u32_or({"num_channels", ""}, 1, 16, 3));
+  PUMICE_TRY(config.input_bias, settings.boolean_or({"qkv_bias", ""}, true));
+
+  StackConfigNames names;
+  names.vocabulary = {};
+  names.context = {};
+  names.set_heads_share_columns();
+  names.norm_eps = {"layer_norm_eps", ""};
+  names.default_norm_eps = 1e-12f;
+  names.default_activation = Activation::gelu;
+  PUMICE_TRY(static_cast<StackConfig&>(config.encoder), read_stack_config(settings, names));
+  config.encoder.kind = InputKind::pixels;
+  config.encoder.context = shape.count() + 1;
+  config.encoder.input_shape = {shape.channels, shape.height, shape.width};
+  return config;
+}
+
+TensorId build_vit(EncoderBuilder& builder, const VitConfig& config, const std::string& prefix) {
+  builder.prefix(prefix + "embeddings.", "");
+  TensorId x = builder.run_layers(embed(builder, config), layer_names(config, prefix));
+  builder.prefix(prefix, "");
+  x = builder.layer_norm(x, {"layernorm", ""});
+  builder.finish(x);
+  return x;
+}
+
+Result<std::unique_ptr<Definition>> open_vit(const ModelFile& file) {
+  const Settings settings(file);
+  PUMICE_TRY(VitConfig config, read_vit_config(settings));
+  std::string prefix = file.find("vit.embeddings.cls_token") ? "vit." : "";
+  std::optional<Activation> pooler;
+  if (file.find(prefix + "pooler.dense.weight")) {
+    PUMICE_TRY(pooler, settings.activation_or({"pooler_act", ""}, Activation::tanh));
+  }
+  if (file.find("classifier.weight")) {
+    PUMICE_TRY(config.encoder.labels, read_labels(settings));
+  }
+  return std::unique_ptr<Definition>(
+      std::make_unique<Vit>(std::move(config), settings.gguf(), std::move(prefix), pooler));
+}
+
+} // namespace pumice

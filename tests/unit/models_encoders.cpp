@@ -1,0 +1,272 @@
+// Encoders and encoder-decoders as the fixtures have them: the tensors that each model asks for, its shape,
+// and that its graphs can be made. No device is needed.
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <set>
+
+#include "kernel/attention.h"
+#include "kernel/embedding.h"
+#include "kernel/position.h"
+#include "models/architecture.h"
+#include "support/fixtures.h"
+#include "support/messages.h"
+
+using namespace pumice;
+
+namespace {
+
+struct Opened {
+  ModelFile file;
+  std::unique_ptr<Definition> definition;
+};
+
+Opened open(const std::filesystem::path& path) {
+  auto file = ModelFile::open(path);
+  if (!file.ok()) FAIL(file.error().text());
+  auto definition = open_definition(*file);
+  if (!definition.ok()) FAIL(definition.error().text());
+  return {*std::move(file), *std::move(definition)};
+}
+
+// Which caches a graph's attention of some sight reads, in order.
+std::vector<uint32_t> read_caches(const Graph& graph, Sight sight) {
+  std::vector<uint32_t> caches;
+  for (const Node& node : graph.nodes()) {
+    const auto* attention = dynamic_cast<const Attention*>(node.operation.get());
+    if (attention && attention->sight == sight) caches.push_back(attention->layer);
+  }
+  return caches;
+}
+
+std::vector<uint32_t> stored_caches(const Graph& graph) {
+  std::vector<uint32_t> caches;
+  for (const Node& node : graph.nodes()) {
+    if (const auto* store = dynamic_cast<const CacheStore*>(node.operation.get()))
+      caches.push_back(store->layer);
+  }
+  return caches;
+}
+
+const Attention* first_attention(const Graph& graph, Sight sight) {
+  for (const Node& node : graph.nodes()) {
+    const auto* attention = dynamic_cast<const Attention*>(node.operation.get());
+    if (attention && attention->sight == sight) return attention;
+  }
+  return nullptr;
+}
+
+uint32_t position_offset(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    const auto* embedding = dynamic_cast<const Embedding*>(node.operation.get());
+    if (embedding && embedding->index == EmbeddingIndex::position) return embedding->offset;
+  }
+  return UINT32_MAX;
+}
+
+// Every tensor the model asks for is there with its shape, once, and no other is but `unused`.
+void check_weights(const Opened& model, const std::set<std::string>& unused) {
+  std::set<std::string> wanted;
+  for (const WeightSpec& spec : model.definition->weights()) {
+    CAPTURE(spec.name);
+    CHECK(wanted.insert(spec.name).second);
+    const auto found = model.file.require(spec.name, spec.shape);
+    if (!found.ok()) FAIL_CHECK(found.error().text());
+  }
+  for (const TensorView& tensor : model.file.tensors()) {
+    const std::string name(tensor.name);
+    CAPTURE(name);
+    CHECK(wanted.count(name) + unused.count(name) == 1);
+  }
+}
+
+// All the weights of a graph are ones that weights() names.
+void check_weights_named(const Definition& definition, const Graph& graph) {
+  std::set<std::string> named;
+  for (const WeightSpec& spec : definition.weights()) named.insert(spec.name);
+  for (const Weight& weight : graph.weights()) CHECK(named.count(std::string(weight.view.tensor->name)));
+}
+
+EncoderGraph check_encoder(const Opened& model, uint32_t decoder_layers) {
+  auto graph = model.definition->encoder_graph(model.file);
+  if (!graph.ok()) FAIL(graph.error().text());
+  const EncoderShape shape = *model.definition->shape().encoder;
+  const uint32_t layers = 2, own = 2 * decoder_layers;
+  CHECK(graph->hidden_states.size() == layers + 1);
+  CHECK(graph->attentions.size() == layers);
+  CHECK(graph->last_hidden_state == graph->hidden_states.back());
+  CHECK(graph->graph.tensor(graph->last_hidden_state).columns == shape.hidden);
+  CHECK(shape.caches.size() == decoder_layers + 1);
+  CHECK(read_caches(graph->graph, Sight::input) == std::vector<uint32_t>(layers, own));
+  std::vector<uint32_t> stored(layers, own);
+  for (uint32_t layer = 0; layer < decoder_layers; ++layer) stored.push_back(decoder_layers + layer);
+  CHECK(stored_caches(graph->graph) == stored);
+  check_weights_named(*model.definition, graph->graph);
+  return *std::move(graph);
+}
+
+DecoderGraph check_decoder(const Opened& model) {
+  auto graph = model.definition->graph(model.file);
+  if (!graph.ok()) FAIL(graph.error().text());
+  CHECK(graph->hidden_states.size() == 3);
+  CHECK(graph->attentions.size() == 2);
+  CHECK(graph->cross_attentions.size() == 2);
+  CHECK(read_caches(graph->graph, Sight::past) == std::vector<uint32_t>{0, 1});
+  CHECK(read_caches(graph->graph, Sight::memory) == std::vector<uint32_t>{2, 3});
+  CHECK(stored_caches(graph->graph) == std::vector<uint32_t>{0, 1});
+  CHECK(graph->graph.tensor(graph->logits).rows == RowKind::outputs);
+  CHECK(graph->graph.tensor(graph->logits).columns == model.definition->shape().vocabulary);
+  check_weights_named(*model.definition, graph->graph);
+  return *std::move(graph);
+}
+
+std::optional<std::filesystem::path> folder(const std::string& name) {
+  const auto root = fixtures();
+  if (!root) {
+    MESSAGE("skipped: there are no fixtures");
+    return {};
+  }
+  return *root / "models" / name;
+}
+
+std::vector<uint64_t> caches(const EncoderShape& shape) {
+  std::vector<uint64_t> result;
+  for (const LayerCache& cache : shape.caches) result.push_back(cache.kv_heads * 1000 + cache.head_dim);
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("BERT and its relatives: weights, shapes and graphs") {
+  struct Case {
+    std::string name;
+    uint32_t context, token_types, offset;
+    bool pooler;
+  };
+  for (const Case& c : {Case{"bert", 128, 2, 0, true}, Case{"bert/model.gguf", 128, 2, 0, false},
+                        Case{"roberta", 126, 2, 2, true}, Case{"distilbert", 128, 1, 0, false}}) {
+    CAPTURE(c.name);
+    const auto path = folder(c.name);
+    if (!path) return;
+    const Opened model = open(*path);
+    check_weights(model, {});
+    const ModelShape shape = model.definition->shape();
+    CHECK(!shape.has_decoder());
+    CHECK(shape.layers.empty());
+    REQUIRE(shape.encoder);
+    CHECK(shape.encoder->kind == InputKind::tokens);
+    CHECK(shape.encoder->vocabulary == 320);
+    CHECK(shape.encoder->context == c.context);
+    CHECK(!shape.encoder->any_length);
+    CHECK(shape.encoder->token_types == c.token_types);
+    CHECK(shape.encoder->hidden == 64);
+    CHECK(caches(*shape.encoder) == std::vector<uint64_t>{4016});
+    const EncoderGraph graph = check_encoder(model, 0);
+    CHECK(position_offset(graph.graph) == c.offset);
+    CHECK(graph.pooler_output.has_value() == c.pooler);
+    CHECK(!graph.logits);
+    CHECK(!model.definition->graph(model.file).ok());
+  }
+}
+
+TEST_CASE("ViT: weights, shape and graph") {
+  const auto path = folder("vit");
+  if (!path) return;
+  const Opened model = open(*path);
+  check_weights(model, {});
+  const ModelShape shape = model.definition->shape();
+  REQUIRE(shape.encoder);
+  CHECK(shape.encoder->kind == InputKind::pixels);
+  CHECK(shape.encoder->context == 17);
+  CHECK(shape.encoder->input_shape == std::vector<uint32_t>{3, 32, 32});
+  REQUIRE(shape.encoder->labels.size() == 7);
+  CHECK(shape.encoder->labels[3] == "LABEL_3");
+  const EncoderGraph graph = check_encoder(model, 0);
+  REQUIRE(graph.logits);
+  CHECK(graph.graph.tensor(*graph.logits).columns == 7);
+  CHECK(graph.graph.tensor(*graph.logits).rows == RowKind::outputs);
+  CHECK(!graph.pooler_output);
+}
+
+TEST_CASE("encoder-decoders: weights, shapes and graphs") {
+  struct Case {
+    std::string name;
+    uint32_t context, decoder_context;
+    bool any_length;
+    uint32_t offset; // of learned positions
+    std::set<std::string> unused;
+  };
+  const Case cases[] = {
+      {"transformer-postnorm", 512, 512, true, UINT32_MAX, {}},
+      {"transformer-prenorm", 512, 512, true, UINT32_MAX, {}},
+      {"marian", 128, 128, true, UINT32_MAX, {}},
+      {"marian-relu", 128, 128, true, UINT32_MAX, {}},
+      {"bart", 128, 128, false, 2, {}},
+      {"t5", 512, 512, true, UINT32_MAX, {}},
+      {"t5/model.gguf", 512, 512, true, UINT32_MAX, {}},
+      {"flan-t5", 512, 512, true, UINT32_MAX, {}},
+      {"flan-t5/model.gguf", 512, 512, true, UINT32_MAX, {}},
+      {"whisper", 50, 64, false, 0, {}},
+      // A decoder sees all of the picture's positions, not their pooled one.
+      {"vit-gpt2", 17, 64, false, 0, {"encoder.pooler.dense.weight", "encoder.pooler.dense.bias"}},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    const auto path = folder(c.name);
+    if (!path) return;
+    const Opened model = open(*path);
+    check_weights(model, c.unused);
+    const ModelShape shape = model.definition->shape();
+    CHECK(shape.vocabulary == 320);
+    CHECK(shape.context == c.decoder_context);
+    CHECK(shape.layers.size() == 2);
+    REQUIRE(shape.encoder);
+    CHECK(shape.encoder->context == c.context);
+    CHECK(shape.encoder->any_length == c.any_length);
+    CHECK(shape.encoder->hidden == 64);
+    CHECK(caches(*shape.encoder) == std::vector<uint64_t>(3, 4016));
+    const EncoderGraph encoder = check_encoder(model, 2);
+    const DecoderGraph decoder = check_decoder(model);
+    CHECK(position_offset(encoder.graph) == c.offset);
+    CHECK(position_offset(decoder.graph) == c.offset);
+  }
+}
+
+TEST_CASE("what an encoder reads") {
+  const auto path = folder("whisper");
+  if (!path) return;
+  const EncoderShape whisper = *open(*path).definition->shape().encoder;
+  CHECK(whisper.kind == InputKind::features);
+  CHECK(whisper.input_shape == std::vector<uint32_t>{80, 100});
+  const EncoderShape caption = *open(*folder("vit-gpt2")).definition->shape().encoder;
+  CHECK(caption.kind == InputKind::pixels);
+  CHECK(caption.input_shape == std::vector<uint32_t>{3, 32, 32});
+  const EncoderShape marian = *open(*folder("marian")).definition->shape().encoder;
+  CHECK(marian.kind == InputKind::tokens);
+  CHECK(marian.vocabulary == 320);
+}
+
+TEST_CASE("T5's attention is biased by distance and not scaled") {
+  for (const char* name : {"t5", "t5/model.gguf"}) {
+    CAPTURE(name);
+    const auto path = folder(name);
+    if (!path) return;
+    const Opened model = open(*path);
+    const EncoderGraph encoder = check_encoder(model, 2);
+    const DecoderGraph decoder = check_decoder(model);
+    const Attention* input = first_attention(encoder.graph, Sight::input);
+    const Attention* past = first_attention(decoder.graph, Sight::past);
+    const Attention* memory = first_attention(decoder.graph, Sight::memory);
+    REQUIRE((input && past && memory));
+    CHECK(input->scale == 1);
+    CHECK(memory->scale == 1);
+    CHECK(input->bias.buckets == 8);
+    CHECK(input->bias.both_ways);
+    CHECK(past->bias.buckets == 8);
+    CHECK(!past->bias.both_ways);
+    CHECK(memory->bias.buckets == 0);
+    // llama.cpp's GGUF cannot say, and counts on the published models' distance.
+    CHECK(input->bias.max_distance == (model.file.format() == ModelFile::Format::gguf ? 128 : 20));
+  }
+}
