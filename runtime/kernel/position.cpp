@@ -178,11 +178,12 @@ Dispatch rotary_store(const KernelStyle& style, const RotaryStoreArgs& args) {
   params.norm_offset = args.norm_offset;
   dispatch.set_params(params);
   dispatch.bind(ROTARY_STEP, args.step, Access::read);
-  if (args.heads > 0) dispatch.bind(ROTARY_Q, args.q.buffer, Access::read);
+  // Without queries their slots are not touched, and stand for memory that no launch beside this one uses.
+  dispatch.bind(ROTARY_Q, args.heads > 0 ? args.q.buffer : args.k.buffer, Access::read);
   dispatch.bind(ROTARY_K, args.k.buffer, Access::read);
   dispatch.bind(ROTARY_V, args.v.buffer, Access::read);
   if (rotates || args.query_norm || args.key_norm) dispatch.bind(ROTARY_TABLE, args.table, Access::read);
-  if (args.heads > 0) dispatch.bind(ROTARY_RESULT, args.result.buffer, Access::write);
+  dispatch.bind(ROTARY_RESULT, args.heads > 0 ? args.result.buffer : args.cache.values, Access::write);
   // Written only, but in part: what other positions hold must last.
   dispatch.bind(ROTARY_KEYS, args.cache.keys, Access::read_write);
   dispatch.bind(ROTARY_VALUES, args.cache.values, Access::read_write);
