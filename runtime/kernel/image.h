@@ -31,7 +31,8 @@ struct Patches : Operation {
 };
 
 // result = x, and in rows at the beginning of their text (a class token) the weight in its place. inputs: x
-// [tokens, columns]. weights: [columns].
+// [tokens, columns]. weights: a vector of as many rows; a file's [1, 1, columns] is that when seen
+// transposed.
 struct LeadToken : Operation {
   std::string_view name() const override { return "lead_token"; }
   Status lower(Lowering& lowering, const Node& node) const override;

@@ -18,7 +18,8 @@ void main() {
   const uint place = token.y - token.w - p.lead; // of the patch; rows before the first wrap round to far past the last
   const bool filled = token.x < step_block[0][ROWS_OUTPUTS] && place < p.count;
   const uint across = p.width / p.patch_width;
-  const uint from = token.x * p.pixels_stride + place / across * p.patch_height * p.width + place % across * p.patch_width;
+  const uint from = token.x * p.pixels_stride + place / across * p.patch_height * p.width +
+                    place % across * p.patch_width;
 
   const uint area = p.patch_height * p.patch_width, plane = p.height * p.width;
   const uint to = row * (p.out_stride >> 2), padded_quads = ((p.columns + 31u) >> 5) * 8u;

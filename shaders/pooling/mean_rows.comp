@@ -27,7 +27,8 @@ vec4 load(uint from, uint row, uint count) {
 }
 
 vec4 four_rows(uint from, uint row, uint count) {
-  return (load(from, row, count) + load(from, row + 1u, count)) + (load(from, row + 2u, count) + load(from, row + 3u, count));
+  return (load(from, row, count) + load(from, row + 1u, count)) +
+         (load(from, row + 2u, count) + load(from, row + 3u, count));
 }
 
 void main() {

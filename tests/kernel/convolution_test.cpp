@@ -4,7 +4,7 @@
 
 #include "kernel/convolution_reference.h"
 #include "kernel/inputs_step.h"
-#include "kernel/operation.h"
+#include "kernel/run_graph.h"
 
 using namespace pumice;
 

@@ -4,7 +4,7 @@
 
 #include "kernel/image_reference.h"
 #include "kernel/inputs_step.h"
-#include "kernel/operation.h"
+#include "kernel/run_graph.h"
 #include "kernel/weights.h"
 
 using namespace pumice;
@@ -96,7 +96,8 @@ TEST_CASE("a token of the model's own leads each input") {
         }
         Graph graph;
         const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
-        const TensorId out = lead_token(graph, "lead", in, graph.weight(weight.weight, "embedding"));
+        const TensorId out =
+            lead_token(graph, "lead", in, graph.weight(WeightView::transpose(weight.view), "embedding"));
         const ActivationRef result = blank_rows(9, columns, 32);
         run_graph(style, graph, inputs_step(inputs, 11), 11,
                   {{in, upload_rows(x, columns, 32, view)}, {out, result}});
@@ -105,4 +106,15 @@ TEST_CASE("a token of the model's own leads each input") {
       }
     }
   }
+}
+
+TEST_CASE("a leading token of another size is refused") {
+  const TestWeight weight(TensorType::f32, 1, 31, 1);
+  Graph graph;
+  const TensorId in = graph.add_tensor({"x", RowKind::tokens, 32});
+  const TensorId out =
+      lead_token(graph, "lead", in, graph.weight(WeightView::transpose(weight.view), "embedding"));
+  TestLowering lowering(TestGpu::get().style, graph, {});
+  for (TensorId id : {in, out}) lowering.place(id, {{}, 1, ROWS_TOKENS, 32, 32});
+  CHECK(!lowering.lower(0).ok());
 }

@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "kernel/inputs_step.h"
-#include "kernel/operation.h"
 #include "kernel/pooling_reference.h"
+#include "kernel/run_graph.h"
 
 using namespace pumice;
 

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "kernel/inputs_step.h"
-#include "kernel/operation.h"
+#include "kernel/run_graph.h"
 #include "kernel/sinusoid_reference.h"
 
 using namespace pumice;
