@@ -87,6 +87,29 @@ void fuse_gates(Graph& graph, std::optional<TensorType> weights, std::vector<Nod
   erase(nodes, dead);
 }
 
+// activation(product), where the product has no other reader.
+void fuse_activations(Graph& graph, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (Node& node : nodes) {
+    const Activate* activate = as<Activate>(node);
+    if (!activate) continue;
+    const TensorId product = node.inputs[0];
+    const size_t at = producer(nodes, product);
+    const Linear* linear = at == nodes.size() ? nullptr : plain_linear(nodes[at]);
+    if (!linear || linear->activation != Activation::none) continue;
+    if (graph.tensor(product).kept || used_by[product].size() != 1) continue;
+
+    Linear fused = *linear;
+    fused.activation = activate->activation;
+    node.inputs = nodes[at].inputs;
+    node.weights = nodes[at].weights;
+    node.operation = std::make_shared<Linear>(fused);
+    dead.insert(at);
+  }
+  erase(nodes, dead);
+}
+
 // add(product, other), where the product has no other reader and the other term is there before the product
 // runs.
 void fuse_residuals(Graph& graph, std::vector<Node>& nodes) {
@@ -160,6 +183,7 @@ void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector
 void fuse(Graph& graph, std::optional<TensorType> weights) {
   std::vector<Node> nodes(graph.nodes().begin(), graph.nodes().end());
   fuse_gates(graph, weights, nodes);
+  fuse_activations(graph, nodes);
   fuse_residuals(graph, nodes);
   merge_siblings(graph, weights, nodes);
   graph.replace_nodes(std::move(nodes));

@@ -10,7 +10,7 @@ namespace pumice {
 // and shapes, never at models:
 //   - products of one input by several weights of one type become one product
 //   - activation(x * gate) * (x * up) becomes one gated product
-//   - a sum with a product's result moves into the product
+//   - an activation of a product's result, and a sum with it, move into the product
 // A tensor that is kept for the host is never fused away. Types are those that weights have on the device:
 // plain numbers become `weights` if that is given.
 void fuse(Graph& graph, std::optional<TensorType> weights = {});

@@ -38,7 +38,7 @@ TEST_CASE("products of one input become one, and the parts views of it") {
   Draft draft;
   const TensorId x = draft.input(64);
   const TensorId query = draft.product(x, 80), key = draft.product(x, 20), value = draft.product(x, 20);
-  activate(draft.graph, "reader", query, Activation::relu);
+  scale(draft.graph, "reader", query, 2);
   fuse(draft.graph);
   REQUIRE(draft.graph.nodes().size() == 2);
   CHECK(draft.linear_at(0).matrices == 3);
@@ -85,6 +85,20 @@ TEST_CASE("a gate moves into its two products, a residual into its one") {
   CHECK(draft.linear_at(1).residual);
   CHECK(draft.graph.nodes()[1].inputs == std::vector<TensorId>{gated, x});
   CHECK(draft.graph.nodes()[1].output == sum);
+}
+
+TEST_CASE("an activation moves into its product, a residual after it") {
+  Draft draft;
+  const TensorId x = draft.input(64);
+  const TensorId up = activate(draft.graph, "activated", draft.product(x, 96), Activation::gelu);
+  draft.graph.keep(
+      add(draft.graph, "sum", activate(draft.graph, "a", draft.product(up, 64), Activation::relu), x),
+      "result");
+  fuse(draft.graph);
+  REQUIRE(draft.graph.nodes().size() == 2);
+  CHECK(draft.linear_at(0).activation == Activation::gelu);
+  CHECK(draft.linear_at(1).activation == Activation::relu);
+  CHECK(draft.linear_at(1).residual);
 }
 
 TEST_CASE("what the host reads, or a second reader needs, is not fused away") {
