@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures where present.
-#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,state,tokenizer}/seeds
+#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,state,tokenizer,media}/seeds
 set -euo pipefail
 corpus=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 fixtures=${PUMICE_FIXTURES:-../shared/fixtures}
-mkdir -p "$corpus"/{gguf,safetensors,config,state,tokenizer}/seeds
+mkdir -p "$corpus"/{gguf,safetensors,config,state,tokenizer,media}/seeds
 
 number() {  # BYTES VALUE, little-endian
   local i
@@ -68,6 +68,34 @@ cat >"$corpus/tokenizer/seeds/small.json" <<'JSON'
 "decoder":{"type":"ByteLevel"},"model":{"type":"BPE","byte_fallback":true,"unk_token":null,
 "vocab":{"<s>":0,"a":1,"b":2,"ab":3,"<0x0A>":4},"merges":["a b"]}}
 JSON
+
+wav() {  # FORMAT BITS DATA: two channels at 16 kHz
+  printf 'RIFF\0\0\0\0WAVELIST'; number 4 3; printf 'abc\0fmt '
+  number 4 16; number 2 "$1"; number 2 2; number 4 16000; number 4 $((16000 * $2 / 4)); number 2 $(($2 / 4)); number 2 "$2"
+  printf data; number 4 ${#3}; printf %s "$3"
+}
+wav 1 8 abcdefgh >"$corpus/media/seeds/pcm8.wav"
+wav 1 16 abcdefghijkl >"$corpus/media/seeds/pcm16.wav"
+wav 1 24 abcdefghijkl >"$corpus/media/seeds/pcm24.wav"
+wav 3 32 AAAABBBBAAAABBBB >"$corpus/media/seeds/float.wav"
+# A page that begins and ends a stream of one packet.
+{ printf 'OggS\0\6'; number 8 0; number 4 1; number 4 0; number 4 0; printf '\1\10OpusHead'; } >"$corpus/media/seeds/opus.ogg"
+# Five by three pixels in colours, and with a palette; the same as a JPEG, in one scan and in many; a sound of two channels.
+base64 -d >"$corpus/media/seeds/colours.png" <<<"iVBORw0KGgoAAAANSUhEUgAAAAUAAAADCAIAAADUVFKvAAAAG0lEQVR4nGNkYGAwQkIsDAEMDAwicATna0AQADccAk6FyYYHAAAAAElFTkSuQmCC"
+base64 -d >"$corpus/media/seeds/palette.png" <<<"iVBORw0KGgoAAAANSUhEUgAAAAUAAAADBAMAAACpGNjLAAAAGFBMVEWWoHivUEZkUCgZoBQZUAqvAABkAAAZAADsCyp4AAAAAnRSTlP/AOW3MEoAAAAUSURBVHicYyhP
+DWBwURRgMGZgAAAPdgHVC19YcQAAAABJRU5ErkJggg=="
+base64 -d >"$corpus/media/seeds/one.jpg" <<<"/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABsSFBcUERsXFhceHBsgKEIrKCUlKFE6PTBCYFVlZF9VXVtqeJmBanGQc1tdhbWGkJ6jq62rZ4C8ybqmx5moq6T/2wBDARwe
+HigjKE4rK06kbl1upKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKT/wAARCAADAAUDASIAAhEBAxEB/8QAFAABAAAAAAAAAAAA
+AAAAAAAAAP/EABkQAQACAwAAAAAAAAAAAAAAAAADBAECM//EABQBAQAAAAAAAAAAAAAAAAAAAAP/xAAaEQACAgMAAAAAAAAAAAAAAAAAAgEDEiEx/9oADAMBAAIRAxEA
+PwBUqwZi5agDXglTthGz/9k="
+base64 -d >"$corpus/media/seeds/many.jpg" <<<"/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABsSFBcUERsXFhceHBsgKEIrKCUlKFE6PTBCYFVlZF9VXVtqeJmBanGQc1tdhbWGkJ6jq62rZ4C8ybqmx5moq6T/2wBDARwe
+HigjKE4rK06kbl1upKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKSkpKT/wgARCAADAAUDASIAAhEBAxEB/8QAFAABAAAAAAAAAAAA
+AAAAAAAAAP/EABQBAQAAAAAAAAAAAAAAAAAAAAL/2gAMAwEAAhADEAAAAQK//8QAFhABAQEAAAAAAAAAAAAAAAAAAgER/9oACAEBAAEFAiZn/8QAFxEBAAMAAAAAAAAA
+AAAAAAAAAQACEf/aAAgBAwEBPwGq5P/EABURAQEAAAAAAAAAAAAAAAAAAAAB/9oACAECAQE/AY//xAAVEAEBAAAAAAAAAAAAAAAAAAAAMf/aAAgBAQAGPwKP/8QAFRAB
+AQAAAAAAAAAAAAAAAAAAAEH/2gAIAQEAAT8hnH//2gAMAwEAAgADAAAAEAP/xAAWEQADAAAAAAAAAAAAAAAAAAAAESH/2gAIAQMBAT8QW0//xAAVEQEBAAAAAAAAAAAA
+AAAAAAAAMf/aAAgBAgEBPxCH/8QAFRABAQAAAAAAAAAAAAAAAAAAAAH/2gAIAQEAAT8Qtb//2Q=="
+base64 -d >"$corpus/media/seeds/stereo.flac" <<<"ZkxhQwAAACIQABAAAAAmAAAmA+gCcAAAADREB39IVsfWxRn85d/A+x/PAwAAEgAAAAAAAAAAAAAAAAAAAAAANIQAACggAAAAcmVmZXJlbmNlIGxpYkZMQUMgMS40LjIg
+MjAyMjEwMjIAAAAA//hlkgAzQgD/itiyAGqqqgAMABVVVUABgAKqqqgAMABVVVUAOeo="
 
 # Of large files the head is enough: what is parsed lies there, and small inputs run more often.
 copy_head() {  # BYTES FOLDER FILES...

@@ -1,0 +1,98 @@
+#include "media/audio_formats.h"
+
+#include "io/bytes.h"
+
+#include <FLAC/stream_decoder.h>
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace pumice {
+
+namespace {
+
+struct Reading {
+  std::span<const std::byte> rest;
+  AudioSink& sink;
+  uint64_t announced = 0; // samples a channel; 0 where the file does not say
+
+  bool complete() const { return announced != 0 && sink.count() >= announced; }
+};
+
+FLAC__StreamDecoderReadStatus read_bytes(const FLAC__StreamDecoder*, FLAC__byte out[], size_t* count,
+                                         void* data) {
+  auto& reading = *static_cast<Reading*>(data);
+  *count = std::min(*count, reading.rest.size());
+  std::memcpy(out, reading.rest.data(), *count);
+  reading.rest = reading.rest.subspan(*count);
+  return *count == 0 ? FLAC__STREAM_DECODER_READ_STATUS_END_OF_STREAM
+                     : FLAC__STREAM_DECODER_READ_STATUS_CONTINUE;
+}
+
+FLAC__StreamDecoderWriteStatus take_samples(const FLAC__StreamDecoder*, const FLAC__Frame* frame,
+                                            const FLAC__int32* const buffer[], void* data) {
+  auto& reading = *static_cast<Reading*>(data);
+  const auto& header = frame->header;
+  const float scale = 1.0F / static_cast<float>(uint64_t{1} << (header.bits_per_sample - 1));
+  const bool taken = reading.sink.start(header.sample_rate, header.channels) &&
+                     reading.sink.add(header.blocksize, scale,
+                                      [&](size_t moment, size_t channel) { return buffer[channel][moment]; });
+  return taken ? FLAC__STREAM_DECODER_WRITE_STATUS_CONTINUE : FLAC__STREAM_DECODER_WRITE_STATUS_ABORT;
+}
+
+void take_metadata(const FLAC__StreamDecoder*, const FLAC__StreamMetadata* metadata, void* data) {
+  if (metadata->type == FLAC__METADATA_TYPE_STREAMINFO)
+    static_cast<Reading*>(data)->announced = metadata->data.stream_info.total_samples;
+}
+
+// What follows the last sample, such as a tag of another format, is no part of the sound.
+void on_error(const FLAC__StreamDecoder*, FLAC__StreamDecoderErrorStatus status, void* data) {
+  auto& reading = *static_cast<Reading*>(data);
+  if (!reading.complete())
+    reading.sink.fail(Code::invalid_file,
+                      fmt::format("expected whole FLAC frames, found a damaged one after {} samples ({})",
+                                  reading.sink.count(), FLAC__StreamDecoderErrorStatusString[status]));
+}
+
+void decode(std::span<const std::byte> bytes, AudioSink& sink, bool in_ogg) {
+  const std::unique_ptr<FLAC__StreamDecoder, void (*)(FLAC__StreamDecoder*)> owner(
+      FLAC__stream_decoder_new(), FLAC__stream_decoder_delete);
+  FLAC__StreamDecoder* decoder = owner.get();
+  if (!decoder) return sink.fail(Code::out_of_memory, "libFLAC does not start");
+  FLAC__stream_decoder_set_md5_checking(decoder, true);
+  Reading reading{bytes, sink};
+  const auto start = in_ogg ? FLAC__stream_decoder_init_ogg_stream : FLAC__stream_decoder_init_stream;
+  if (start(decoder, read_bytes, nullptr, nullptr, nullptr, nullptr, take_samples, take_metadata, on_error,
+            &reading) != FLAC__STREAM_DECODER_INIT_STATUS_OK)
+    return sink.fail(Code::unsupported, "this build's libFLAC does not read such a file");
+
+  while (!sink.failed() && !reading.complete() && FLAC__stream_decoder_process_single(decoder) &&
+         FLAC__stream_decoder_get_state(decoder) != FLAC__STREAM_DECODER_END_OF_STREAM) {
+  }
+  const auto state = FLAC__stream_decoder_get_state(decoder);
+  const bool ended = reading.complete() || state == FLAC__STREAM_DECODER_END_OF_STREAM;
+  if (!ended)
+    sink.fail(Code::invalid_file, fmt::format("expected a FLAC stream, found a damaged one ({})",
+                                              FLAC__StreamDecoderStateString[state]));
+  if (reading.announced != 0 && sink.count() < reading.announced)
+    sink.fail(Code::invalid_file, fmt::format("expected {} samples, found {}: the file is truncated",
+                                              reading.announced, sink.count()));
+  if (!FLAC__stream_decoder_finish(decoder))
+    sink.fail(Code::invalid_file, "expected the samples that its checksum was made of, found others");
+}
+
+} // namespace
+
+bool is_flac(std::span<const std::byte> bytes) {
+  return as_text(bytes).starts_with("fLaC");
+}
+
+void parse_flac(std::span<const std::byte> bytes, AudioSink& sink) {
+  decode(bytes, sink, false);
+}
+
+void parse_ogg_flac(std::span<const std::byte> bytes, AudioSink& sink) {
+  decode(bytes, sink, true);
+}
+
+} // namespace pumice

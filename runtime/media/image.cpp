@@ -1,0 +1,59 @@
+#include "media/image.h"
+
+#include "io/bytes.h"
+#include "io/mapped_file.h"
+#include "media/image_formats.h"
+
+#include <algorithm>
+#include <fstream>
+#include <new>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+Result<Image> blank_image(uint64_t width, uint64_t height, const std::string& name, uint64_t max_pixels) {
+  const uint64_t longest = std::max(width, height),
+                 count = longest > most_pixels_an_edge ? 0 : width * height;
+  if (longest > most_pixels_an_edge || count > max_pixels)
+    return Error{Code::unsupported,
+                 fmt::format("{}: expected a picture of at most {} pixels and {} an edge, found {} x {}",
+                             name, max_pixels, most_pixels_an_edge, width, height)};
+  if (count == 0)
+    return Error{Code::invalid_file,
+                 fmt::format("{}: expected a picture, found one of {} x {} pixels", name, width, height)};
+  Image image;
+  image.width = static_cast<uint32_t>(width);
+  image.height = static_cast<uint32_t>(height);
+  image.pixels.resize(count * 3);
+  return image;
+}
+
+Result<Image> parse_image(std::span<const std::byte> bytes, const std::string& name,
+                          uint64_t max_pixels) try {
+  if (is_png(bytes)) return parse_png(bytes, name, max_pixels);
+  if (is_jpeg(bytes)) return parse_jpeg(bytes, name, max_pixels);
+  if (bytes.empty())
+    return Error{Code::invalid_file,
+                 fmt::format("{}: expected a PNG or JPEG picture, found an empty file", name)};
+  return Error{Code::invalid_file,
+               fmt::format("{}: expected a PNG or JPEG picture, found a file that begins with {}", name,
+                           in_quotes(as_text(bytes), 16))};
+} catch (const std::bad_alloc&) {
+  return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the picture", name)};
+}
+
+Result<Image> read_image(const std::filesystem::path& path, uint64_t max_pixels) {
+  PUMICE_TRY(const MappedFile file, MappedFile::open(path));
+  return parse_image(file.bytes(), file.path(), max_pixels);
+}
+
+Status write_png(const Image& image, const std::filesystem::path& path) {
+  PUMICE_TRY(const std::vector<std::byte> bytes, png_bytes(image));
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!out.flush()) return Error{Code::io, fmt::format("{}: the picture cannot be written", path_text(path))};
+  return {};
+}
+
+} // namespace pumice

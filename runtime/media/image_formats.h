@@ -1,0 +1,17 @@
+#pragma once
+
+#include "media/image.h"
+
+// The formats that image.cpp tells apart by their first bytes.
+namespace pumice {
+
+bool is_png(std::span<const std::byte> bytes);
+Result<Image> parse_png(std::span<const std::byte> bytes, const std::string& name, uint64_t max_pixels);
+
+bool is_jpeg(std::span<const std::byte> bytes);
+Result<Image> parse_jpeg(std::span<const std::byte> bytes, const std::string& name, uint64_t max_pixels);
+
+// An image of this size whose pixels are to be filled in, or the error that it is too large.
+Result<Image> blank_image(uint64_t width, uint64_t height, const std::string& name, uint64_t max_pixels);
+
+} // namespace pumice

@@ -1,0 +1,216 @@
+#include "media/preprocess.h"
+
+#include "io/fields.h"
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+
+#include <algorithm>
+#include <new>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace pumice {
+
+namespace {
+
+constexpr uint32_t largest_size = 16384;
+
+// What an image processor does where its file is silent.
+struct Family {
+  std::string_view prefix; // of image_processor_type
+  Resampling resampling;
+  bool crops;
+  bool square; // a size of one number is both edges, not the shortest
+  std::array<float, 3> mean, deviation;
+};
+
+constexpr std::array<float, 3> half = {0.5F, 0.5F, 0.5F};
+constexpr std::array<float, 3> imagenet_mean = {0.485F, 0.456F, 0.406F};
+constexpr std::array<float, 3> imagenet_deviation = {0.229F, 0.224F, 0.225F};
+constexpr std::array<float, 3> clip_mean = {0.48145466F, 0.4578275F, 0.40821073F};
+constexpr std::array<float, 3> clip_deviation = {0.26862954F, 0.26130258F, 0.27577711F};
+
+constexpr Family vit = {"ViT", Resampling::bilinear, false, true, half, half};
+constexpr Family families[] = {
+    {"DeiT", Resampling::bicubic, true, true, imagenet_mean, imagenet_deviation},
+    {"CLIP", Resampling::bicubic, true, false, clip_mean, clip_deviation},
+    {"ChineseCLIP", Resampling::bicubic, true, false, clip_mean, clip_deviation},
+    {"Bit", Resampling::bicubic, true, false, clip_mean, clip_deviation},
+};
+
+// Each file names a class; those that are not in the table write all their fields out.
+Result<Family> family_of(const Fields& fields) {
+  PUMICE_TRY(const std::string old_type, fields.string_or("feature_extractor_type", ""));
+  PUMICE_TRY(const std::string type, fields.string_or("image_processor_type", old_type));
+  for (const Family& family : families)
+    if (type.starts_with(family.prefix)) return family;
+  return vit;
+}
+
+// Steps that change the picture and are not done here must not be asked for.
+Status refuse_unknown_steps(const Fields& fields) {
+  for (const char* step : {"do_pad", "do_thumbnail", "do_align_long_axis", "do_flip_channel_order",
+                           "do_split_image", "do_image_splitting", "do_pan_and_scan", "do_color_quantize"}) {
+    PUMICE_TRY(const bool asked, fields.boolean_or(step, false));
+    if (asked)
+      return Error{Code::unsupported,
+                   fields.error(step, "expected false, found a step that is not supported").message};
+  }
+  if (fields.has("crop_pct"))
+    return Error{Code::unsupported, fields.error("crop_pct", "is not supported; a crop_size is").message};
+  return {};
+}
+
+struct Size {
+  std::optional<uint32_t> shortest_edge;
+  uint32_t height = 0, width = 0;
+};
+
+// One number, [height, width], {"height", "width"} or {"shortest_edge"}; absent, the fallback.
+Result<Size> read_size(const Fields& fields, std::string_view name, bool square, const Size& fallback) {
+  const nlohmann::json* found = fields.find(name);
+  if (!found) return fallback;
+  Size size;
+  if (found->is_object()) {
+    PUMICE_TRY(const Fields parts, fields.object(name));
+    if (parts.has("longest_edge"))
+      return Error{
+          Code::unsupported,
+          parts.error("longest_edge", "is not supported; height and width, or shortest_edge, are").message};
+    if (parts.has("shortest_edge")) {
+      PUMICE_TRY(size.shortest_edge, parts.u32("shortest_edge", 1, largest_size));
+    } else {
+      PUMICE_TRY(size.height, parts.u32("height", 1, largest_size));
+      PUMICE_TRY(size.width, parts.u32("width", 1, largest_size));
+    }
+    return size;
+  }
+  PUMICE_TRY(const std::vector<uint32_t> numbers, fields.u32_array(name, 1, largest_size));
+  if (numbers.empty() || numbers.size() > 2)
+    return fields.error(name, fmt::format("expected one number or two, found {}", numbers.size()));
+  size.height = numbers.front();
+  size.width = numbers.back();
+  if (numbers.size() == 1 && !square) size.shortest_edge = numbers.front();
+  return size;
+}
+
+Result<std::array<float, 3>> read_colours(const Fields& fields, std::string_view name,
+                                          const std::array<float, 3>& fallback) {
+  if (!fields.has(name)) return fallback;
+  PUMICE_TRY(const std::vector<float> values, fields.f32_array(name));
+  if (values.size() == 1) return std::array{values[0], values[0], values[0]};
+  if (values.size() != 3)
+    return fields.error(name, fmt::format("expected three numbers, found {}", values.size()));
+  return std::array{values[0], values[1], values[2]};
+}
+
+Status read_numbers(const Fields& fields, const Family& family, ImagePreparation& result) {
+  PUMICE_TRY(const bool rescales, fields.boolean_or("do_rescale", true));
+  PUMICE_TRY(const float factor, fields.f32_or("rescale_factor", 1.0F / 255));
+  result.scale = rescales ? factor : 1;
+  PUMICE_TRY(const bool normalises, fields.boolean_or("do_normalize", true));
+  result.mean = {0, 0, 0};
+  result.deviation = {1, 1, 1};
+  if (!normalises) return {};
+  PUMICE_TRY(result.mean, read_colours(fields, "image_mean", family.mean));
+  PUMICE_TRY(result.deviation, read_colours(fields, "image_std", family.deviation));
+  for (const float deviation : result.deviation)
+    if (!(deviation > 0))
+      return fields.error("image_std", fmt::format("expected numbers above 0, found {}", deviation));
+  return {};
+}
+
+Result<ImagePreparation> read_preparation(const Fields& fields, uint32_t height, uint32_t width) {
+  PUMICE_CHECK(refuse_unknown_steps(fields));
+  PUMICE_TRY(const Family family, family_of(fields));
+  const Size model{std::nullopt, height, width};
+  ImagePreparation result;
+  PUMICE_TRY(result.resizes, fields.boolean_or("do_resize", true));
+  PUMICE_TRY(const Size size, read_size(fields, "size", family.square, model));
+  result.shortest_edge = size.shortest_edge;
+  result.height = size.height;
+  result.width = size.width;
+  PUMICE_TRY(const uint32_t code, fields.u32_or("resample", 0, 5, static_cast<uint32_t>(family.resampling)));
+  result.resampling = static_cast<Resampling>(code);
+
+  PUMICE_TRY(result.crops, fields.boolean_or("do_center_crop", family.crops));
+  PUMICE_TRY(const Size crop, read_size(fields, "crop_size", true, model));
+  if (result.crops && crop.shortest_edge)
+    return fields.error("crop_size", "expected height and width, found shortest_edge");
+  result.crop_height = crop.height;
+  result.crop_width = crop.width;
+  PUMICE_CHECK(read_numbers(fields, family, result));
+
+  if (result.crops && (crop.height != height || crop.width != width))
+    return fields.error("crop_size", fmt::format("expected the model's {} x {} pixels, found {} x {}", height,
+                                                 width, crop.height, crop.width));
+  if (!result.crops && result.resizes && result.shortest_edge)
+    return fields.error("size", "expected height and width where nothing is cropped, found shortest_edge");
+  if (!result.crops && result.resizes && (size.height != height || size.width != width))
+    return fields.error("size", fmt::format("expected the model's {} x {} pixels, found {} x {}", height,
+                                            width, size.height, size.width));
+  if (!result.crops && !result.resizes) { // pictures must then come in the model's size
+    result.height = height;
+    result.width = width;
+  }
+  return result;
+}
+
+int64_t floor_half(int64_t value) {
+  return value >= 0 ? value / 2 : -((1 - value) / 2);
+}
+
+} // namespace
+
+Result<ImagePreparation> read_image_preparation(const std::filesystem::path& folder, uint32_t height,
+                                                uint32_t width) {
+  const auto file = MappedFile::open(folder / "preprocessor_config.json");
+  if (!file && file.error().code == Code::not_found) {
+    ImagePreparation plain;
+    plain.height = height;
+    plain.width = width;
+    return plain;
+  }
+  if (!file) return file.error();
+  PUMICE_TRY(const nlohmann::json object, parse_json_object(file->bytes(), file->path()));
+  return read_preparation(Fields(object, file->path()), height, width);
+}
+
+Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& preparation,
+                                   const std::string& name) try {
+  uint64_t height = image.height, width = image.width;
+  if (preparation.resizes && preparation.shortest_edge) {
+    const uint64_t edge = *preparation.shortest_edge, shortest = std::min(height, width);
+    height = height == shortest ? edge : edge * height / shortest;
+    width = width == shortest ? edge : edge * width / shortest;
+  } else if (preparation.resizes) {
+    height = preparation.height;
+    width = preparation.width;
+  } else if (!preparation.crops && (height != preparation.height || width != preparation.width)) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{}: expected a picture of {} x {} pixels, as the model does not resize, found {} x {}",
+                    name, preparation.width, preparation.height, width, height)};
+  }
+  Window window{0, 0, static_cast<uint32_t>(width), static_cast<uint32_t>(height)};
+  if (preparation.crops)
+    window = {floor_half(static_cast<int64_t>(width) - preparation.crop_width),
+              floor_half(static_cast<int64_t>(height) - preparation.crop_height), preparation.crop_width,
+              preparation.crop_height};
+  const Image ready = resize(image, width, height, preparation.resampling, window);
+
+  const size_t plane = size_t{ready.width} * ready.height;
+  std::vector<float> values(plane * 3);
+  for (size_t colour = 0; colour < 3; ++colour)
+    for (size_t pixel = 0; pixel < plane; ++pixel)
+      values[colour * plane + pixel] =
+          (static_cast<float>(ready.pixels[pixel * 3 + colour]) * preparation.scale -
+           preparation.mean[colour]) /
+          preparation.deviation[colour];
+  return values;
+} catch (const std::bad_alloc&) {
+  return Error{Code::out_of_memory, fmt::format("{}: not enough memory to resize it", name)};
+}
+
+} // namespace pumice

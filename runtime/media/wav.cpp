@@ -1,0 +1,122 @@
+#include "media/audio_formats.h"
+
+#include "io/bytes.h"
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+enum : uint16_t { pcm = 1, floating = 3, extensible = 0xFFFE };
+
+struct Format {
+  uint16_t tag = 0;
+  uint16_t channels = 0;
+  uint32_t rate = 0;
+  uint32_t bytes_a_second = 0;
+  uint16_t frame = 0; // bytes of a sample of each channel
+  uint16_t bits = 0;
+};
+
+// Writers that stream do not know the length: they put the largest number there, or nearly.
+constexpr uint32_t unknown_length = 0x7FFF'0000;
+
+bool read_format(std::span<const std::byte> chunk, Format& format) {
+  ByteReader reader(chunk);
+  if (!reader.read(format.tag) || !reader.read(format.channels) || !reader.read(format.rate) ||
+      !reader.read(format.bytes_a_second) || !reader.read(format.frame) || !reader.read(format.bits))
+    return false;
+  std::span<const std::byte> skipped;
+  // The extension's size, valid bits and speakers come before what the format really is.
+  return format.tag != extensible || (reader.take(8, skipped) && reader.read(format.tag));
+}
+
+template <class T>
+T number(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
+int32_t number_of_24_bits(const std::byte* bytes) {
+  const uint32_t upper = static_cast<uint32_t>(bytes[0]) << 8 | static_cast<uint32_t>(bytes[1]) << 16 |
+                         static_cast<uint32_t>(bytes[2]) << 24;
+  return static_cast<int32_t>(upper) >> 8;
+}
+
+template <class Read>
+void add_samples(AudioSink& sink, const Format& format, std::span<const std::byte> data, float scale,
+                 Read read) {
+  const size_t width = format.bits / 8;
+  sink.add(data.size() / format.frame, scale, [&](size_t moment, size_t channel) {
+    return read(data.data() + moment * format.frame + channel * width);
+  });
+}
+
+void read_samples(AudioSink& sink, const Format& format, std::span<const std::byte> data) {
+  if (!sink.start(format.rate, format.channels)) return;
+  if (format.bits % 8 != 0 || format.frame != format.channels * (format.bits / 8))
+    return sink.fail(Code::invalid_file,
+                     fmt::format("fmt chunk: expected samples of {} channels of {} bits each, found {} bytes",
+                                 format.channels, format.bits, format.frame));
+  if (format.tag == pcm && format.bits == 8)
+    return add_samples(sink, format, data, 1.0F / 128,
+                       [](const std::byte* at) { return static_cast<int>(*at) - 128; });
+  if (format.tag == pcm && format.bits == 16)
+    return add_samples(sink, format, data, 1.0F / 32768, number<int16_t>);
+  if (format.tag == pcm && format.bits == 24)
+    return add_samples(sink, format, data, 1.0F / 8388608, number_of_24_bits);
+  if (format.tag == pcm && format.bits == 32)
+    return add_samples(sink, format, data, 1.0F / 2147483648.0F, number<int32_t>);
+  if (format.tag == floating && format.bits == 32) return add_samples(sink, format, data, 1, number<float>);
+  if (format.tag == floating && format.bits == 64) return add_samples(sink, format, data, 1, number<double>);
+  sink.fail(Code::unsupported, fmt::format("fmt chunk: expected PCM of 8, 16, 24 or 32 bits or floating "
+                                           "point of 32 or 64, found format {} of {} bits",
+                                           format.tag, format.bits));
+}
+
+} // namespace
+
+bool is_wav(std::span<const std::byte> bytes) {
+  const std::string_view text = as_text(bytes);
+  return text.size() >= 12 && (text.starts_with("RIFF") || text.starts_with("RF64")) &&
+         text.substr(8, 4) == "WAVE";
+}
+
+void parse_wav(std::span<const std::byte> bytes, AudioSink& sink) {
+  ByteReader reader(bytes.subspan(12));
+  const bool large = as_text(bytes).starts_with("RF64"); // sizes that do not fit are in a chunk of their own
+  std::optional<Format> format;
+  std::span<const std::byte> id, chunk;
+  uint32_t size = 0;
+  while (reader.take(4, id) && reader.read(size)) {
+    const bool data = as_text(id) == "data";
+    if (size > reader.remaining()) {
+      if (!data || (size < unknown_length && !large))
+        return sink.fail(Code::invalid_file,
+                         fmt::format("expected {} bytes in chunk {}, found {}: the file is truncated", size,
+                                     in_quotes(as_text(id)), reader.remaining()));
+      size = static_cast<uint32_t>(std::min<uint64_t>(reader.remaining(), UINT32_MAX));
+      if (reader.remaining() > UINT32_MAX)
+        return sink.fail(Code::unsupported, "expected a data chunk below 4 GiB");
+    }
+    reader.take(size, chunk);
+    if (size % 2 == 1 && reader.remaining() > 0) reader.take(1, id); // chunks begin at even places
+    if (data) {
+      if (!format) return sink.fail(Code::invalid_file, "expected a fmt chunk before the data");
+      return read_samples(sink, *format, chunk);
+    }
+    if (as_text(id) == "fmt ") {
+      format.emplace();
+      if (!read_format(chunk, *format))
+        return sink.fail(
+            Code::invalid_file,
+            fmt::format("fmt chunk: expected at least 16 bytes, or 26 where they are extensible, found {}",
+                        size));
+    }
+  }
+  sink.fail(Code::invalid_file, "expected a data chunk, found none");
+}
+
+} // namespace pumice
