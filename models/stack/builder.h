@@ -37,8 +37,8 @@ struct AttentionInputs {
 struct AttentionNames {
   TensorName query, key, value;
   TensorName output;
-  std::string_view fused =
-      {}; // torch.nn.MultiheadAttention's name of the first three in one, with _weight or _bias
+  // Where the first three are one tensor: its name in torch.nn.MultiheadAttention, before _weight or _bias.
+  std::string_view fused = {};
   bool input_bias = true; // of query, key and value
   bool key_bias = true;   // of the key, where there are others
   bool output_bias = true;

@@ -1,6 +1,7 @@
 #include "models/t5/t5.h"
 
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -151,24 +152,38 @@ Result<Activation> read_feed_forward(const Settings& settings, T5Settings& own) 
                         text));
 }
 
+// GGUF cannot say from which distance on all are alike. It does not matter for the published models, whose
+// 128 llama.cpp counts on; of another one the config.json that it was made from may lie beside the file.
+Result<uint32_t> read_max_distance(const Settings& settings) {
+  constexpr uint32_t usual = 128;
+  const char* name = "relative_attention_max_distance";
+  if (!settings.gguf()) return settings.u32_or({name, ""}, 1, most::context, usual);
+  const std::filesystem::path path = settings.file().path();
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return usual; // it is in memory
+  const auto config = ModelFile::open(path.parent_path() / "config.json");
+  if (!config.ok() || config->architecture() != "t5") return usual;
+  return config->fields().u32_or(name, 1, most::context, usual);
+}
+
 Result<T5Settings> read_own(const Settings& settings) {
   T5Settings own;
   const ModelFile& file = settings.file();
   const SettingName buckets = {"relative_attention_num_buckets", "attention.relative_buckets_count"};
   PUMICE_TRY(own.buckets, settings.u32_or(buckets, 4, 1 << 16, 32));
-  // GGUF cannot say; llama.cpp takes it to be that of the published models.
-  const SettingName distance = {"relative_attention_max_distance", ""};
-  PUMICE_TRY(own.max_distance, settings.u32_or(distance, 1, most::context, 128));
-  // Single distances take half of a side's buckets, and the logarithmic ones need a range of their own.
-  if (own.buckets % 2 || own.max_distance <= own.buckets / 2) {
-    return settings.error(own.buckets % 2 ? buckets : distance,
-                          own.buckets % 2 ? fmt::format("expected an even number; found {}", own.buckets)
-                                          : fmt::format("expected more than half of the {} buckets; found {}",
-                                                        own.buckets, own.max_distance));
+  if (own.buckets % 2) {
+    return settings.error(buckets, fmt::format("expected an even number; found {}", own.buckets));
   }
-  if (!settings.gguf() && file.has_weights() && !file.find("shared.weight")) {
-    own.table = file.find("encoder.embed_tokens.weight") ? "encoder.embed_tokens" : "shared";
+  PUMICE_TRY(own.max_distance, read_max_distance(settings));
+  // Up to half of the buckets are of single distances; the others need a range of their own.
+  if (own.max_distance <= own.buckets / 2) {
+    return Error{Code::invalid_file,
+                 fmt::format("{}: field 'relative_attention_max_distance': expected more than half of "
+                             "the {} buckets; found {}",
+                             file.path(), own.buckets, own.max_distance)};
   }
+  if (!file.find("shared.weight") && file.find("encoder.embed_tokens.weight"))
+    own.table = "encoder.embed_tokens";
   return own;
 }
 

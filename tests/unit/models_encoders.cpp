@@ -266,7 +266,7 @@ TEST_CASE("T5's attention is biased by distance and not scaled") {
     CHECK(past->bias.buckets == 8);
     CHECK(!past->bias.both_ways);
     CHECK(memory->bias.buckets == 0);
-    // llama.cpp's GGUF cannot say, and counts on the published models' distance.
-    CHECK(input->bias.max_distance == (model.file.format() == ModelFile::Format::gguf ? 128 : 20));
+    // Of the GGUF file, by the config.json beside it.
+    CHECK(input->bias.max_distance == 20);
   }
 }
