@@ -157,8 +157,10 @@ std::string memory_text(const Inspection& inspection) {
 std::string summary(const Inspection& inspection) {
   std::string text = fmt::format("{}\n\narchitecture      {} ({})\n", inspection.model,
                                  inspection.architecture, inspection.format);
+  size_t width = 16;
+  for (const Hyperparameter& each : inspection.hyperparameters) width = std::max(width, each.name.size() + 2);
   for (const Hyperparameter& each : inspection.hyperparameters) {
-    text += fmt::format("  {:<16}{}\n", each.name, each.value);
+    text += fmt::format("  {:<{}}{}\n", each.name, width, each.value);
   }
   const uint64_t total = inspection.parameters();
   text += "\nparameters\n";
