@@ -49,9 +49,9 @@ std::vector<float> decode_vector(const WeightView& weight) {
   const WeightView whole = WeightView::whole(*weight.tensor);
   std::vector<float> all(whole.rows * whole.columns), values;
   decode_row(weight.type(), weight.tensor->data.data(), all);
-  for (uint64_t i = 0; i < weight.rows; ++i) {
-    const auto row = all.begin() + static_cast<ptrdiff_t>(weight.source_row(i) * weight.columns);
-    values.insert(values.end(), row, row + static_cast<ptrdiff_t>(weight.columns));
+  for (uint64_t row = 0; row < weight.rows; ++row) {
+    const auto from = all.begin() + static_cast<ptrdiff_t>(weight.source_row(row) * weight.tensor_columns);
+    values.insert(values.end(), from, from + static_cast<ptrdiff_t>(weight.columns));
   }
   values.resize(align(values.size(), 8));
   return values;

@@ -17,7 +17,7 @@
 
 namespace pumice {
 
-// The elements of a vector, padded with zeros to a multiple of 8.
+// The elements of a vector, or of a matrix row by row, padded with zeros to a multiple of 8.
 std::vector<float> decode_vector(const WeightView& weight);
 
 // Decides how a model's weights lie on the device: every request for a matrix, a vector or constants gets a
