@@ -50,8 +50,11 @@ std::vector<float> decode_vector(const WeightView& weight) {
   std::vector<float> all(whole.rows * whole.columns), values;
   decode_row(weight.type(), weight.tensor->data.data(), all);
   for (uint64_t row = 0; row < weight.rows; ++row) {
-    const auto from = all.begin() + static_cast<ptrdiff_t>(weight.source_row(row) * weight.tensor_columns);
-    values.insert(values.end(), from, from + static_cast<ptrdiff_t>(weight.columns));
+    for (uint64_t column = 0; column < weight.columns; ++column) {
+      const uint64_t from = weight.source_row(row);
+      values.push_back(weight.transposed ? all[column * weight.tensor_columns + from]
+                                         : all[from * weight.tensor_columns + column]);
+    }
   }
   values.resize(align(values.size(), 8));
   return values;
