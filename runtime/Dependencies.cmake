@@ -6,10 +6,14 @@ if(PUMICE_STATIC)
   set(pcre2 libpcre2-8.a)
   set(utf8proc libutf8proc.a)
   set(fmt fmt::fmt-header-only)  # Debian has no static library of fmt
+  set(sentencepiece libsentencepiece.a)
+  set(sentencepiece_required)  # nor of sentencepiece: without it runtime/text reads its files itself
 else()
   set(pcre2 pcre2-8)
   set(utf8proc utf8proc)
   set(fmt fmt::fmt)
+  set(sentencepiece sentencepiece)
+  set(sentencepiece_required REQUIRED)
 endif()
 find_library(PCRE2_LIBRARY NAMES ${pcre2} REQUIRED NO_CACHE)
 find_library(UTF8PROC_LIBRARY NAMES ${utf8proc} REQUIRED NO_CACHE)
@@ -37,6 +41,8 @@ endforeach()
 # Build time only: the font of pictures' labels is rasterised into a table.
 find_package(Freetype REQUIRED)
 
+find_library(SENTENCEPIECE_LIBRARY NAMES ${sentencepiece} ${sentencepiece_required} NO_CACHE)
+find_path(SENTENCEPIECE_HEADERS sentencepiece_processor.h ${sentencepiece_required} NO_CACHE)
 # tools/setup.sh leaves newer headers in .deps/ where the distribution's are too old.
 find_path(VULKAN_HEADERS vulkan/vulkan.h
   HINTS ${PUMICE_VULKAN_INCLUDE} "${CMAKE_SOURCE_DIR}/.deps/root/usr/include" $ENV{VULKAN_SDK}/include REQUIRED NO_CACHE)
@@ -50,6 +56,12 @@ if(PUMICE_STATIC)
   target_compile_definitions(pumice_dependencies INTERFACE PCRE2_STATIC UTF8PROC_STATIC)
 endif()
 target_include_directories(pumice_dependencies SYSTEM INTERFACE ${VULKAN_HEADERS})
+if(SENTENCEPIECE_LIBRARY AND SENTENCEPIECE_HEADERS)
+  target_link_libraries(pumice_dependencies INTERFACE ${SENTENCEPIECE_LIBRARY})
+  target_include_directories(pumice_dependencies SYSTEM INTERFACE ${SENTENCEPIECE_HEADERS})
+  set_source_files_properties(runtime/text/sentence_piece.cpp PROPERTIES
+    COMPILE_DEFINITIONS PUMICE_SENTENCEPIECE SKIP_PRECOMPILE_HEADERS ON)
+endif()
 
 add_library(pumice_command_dependencies INTERFACE)
 find_package(CLI11 REQUIRED)

@@ -12,8 +12,8 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   exit 0
 fi
 
-packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev doctest-dev
-  libpng-dev libjpeg-dev libflac-dev libvorbis-dev libogg-dev zlib1g-dev libfreetype-dev fonts-dejavu-core
+packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
+  doctest-dev libpng-dev libjpeg-dev libflac-dev libvorbis-dev libogg-dev zlib1g-dev libfreetype-dev fonts-dejavu-core
   libvulkan-dev libvulkan1 mesa-vulkan-drivers glslang-tools spirv-tools)
 if [ "${1:-}" = --tests ]; then packages+=(clang vulkan-validationlayers); fi
 

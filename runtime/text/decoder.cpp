@@ -189,6 +189,56 @@ private:
   bool open_ = false;
 };
 
+// In order: what one replaces may make what another looks for.
+std::string clean_up(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kReplaced[] = {
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (auto [find, with] : kReplaced) text = replace_all(text, find, with);
+  return text;
+}
+
+class WordPieceStage final : public WholeTokens {
+public:
+  WordPieceStage(DecoderSink& next, const std::string& prefix, bool cleanup)
+      : WholeTokens(next), prefix_(prefix), cleanup_(cleanup) {}
+  void token(std::string whole) override {
+    if (!is_first_) {
+      if (whole.starts_with(prefix_)) {
+        whole.erase(0, prefix_.size());
+      } else {
+        whole.insert(0, 1, ' ');
+      }
+    }
+    is_first_ = false;
+    pass(cleanup_ ? clean_up(std::move(whole)) : whole);
+  }
+  void end() override { is_first_ = true; }
+
+private:
+  const std::string& prefix_;
+  bool cleanup_;
+  bool is_first_ = true;
+};
+
+// Holds a token back until it is known whether it is the last.
+class SuffixStage final : public WholeTokens {
+public:
+  SuffixStage(DecoderSink& next, const std::string& suffix) : WholeTokens(next), suffix_(suffix) {}
+  void token(std::string whole) override {
+    if (held_) pass(replace_all(*held_, suffix_, " "));
+    held_ = std::move(whole);
+  }
+  void end() override {
+    if (held_) pass(replace_all(*held_, suffix_, ""));
+    held_.reset();
+  }
+
+private:
+  const std::string& suffix_;
+  std::optional<std::string> held_;
+};
+
 class FuseStage final : public DecoderSink {
 public:
   explicit FuseStage(DecoderSink& next) : next_(next) {}
@@ -249,6 +299,13 @@ DecoderPtr make_strip_decoder(char32_t character, size_t start, size_t stop) {
 }
 DecoderPtr make_fuse_decoder() {
   return make_decoder<FuseStage>(1);
+}
+DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup) {
+  return make_decoder<WordPieceStage>(2, std::move(prefix), cleanup);
+}
+DecoderPtr make_suffix_decoder(std::string suffix) {
+  const double growth = replacement_growth(suffix.size(), 1);
+  return make_decoder<SuffixStage>(growth, std::move(suffix));
 }
 DecoderPtr make_spaced_decoder() {
   return make_decoder<SpacedStage>(2);

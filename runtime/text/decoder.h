@@ -44,6 +44,10 @@ DecoderPtr make_replace_decoder(std::string find, std::string with);
 DecoderPtr make_replace_decoder(Regex find, std::string with);
 DecoderPtr make_strip_decoder(char32_t character, size_t start, size_t stop); // of every token
 DecoderPtr make_fuse_decoder();
+// Tokens that begin with the prefix ("##") go on where the one before ended, all others after a space. With
+// `cleanup`, spaces before punctuation marks and within English contractions go.
+DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup);
+DecoderPtr make_suffix_decoder(std::string suffix); // a word's end ("</w>") is a space, but for the last one
 DecoderPtr make_spaced_decoder(); // a space between tokens: what there is where a file names no decoder
 
 } // namespace text

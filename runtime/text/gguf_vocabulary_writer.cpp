@@ -253,12 +253,12 @@ private:
   }
 
   Status write_ends() {
-    const PostProcessor& around = parts_.post_processor;
-    if (around.before.size() > 1 || around.after.size() > 1)
+    const size_t before = parts_.post_processor.before().size(), after = parts_.post_processor.after().size();
+    if (before > 1 || after > 1)
       return root_.at("post_processor")
           .unsupported("at most one token before a text and one after it, for GGUF");
-    table_.add_bos = !around.before.empty();
-    table_.add_eos = !around.after.empty();
+    table_.add_bos = before > 0;
+    table_.add_eos = after > 0;
     table_.bos = parts_.bos;
     table_.eos = parts_.eos;
     return {};

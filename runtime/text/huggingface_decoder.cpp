@@ -51,6 +51,19 @@ Status read_strip(const JsonField& field, std::vector<DecoderPtr>& out) {
   return {};
 }
 
+Status read_wordpiece(const JsonField& field, std::vector<DecoderPtr>& out) {
+  PUMICE_TRY(std::string prefix, field.string_or("prefix", "##"));
+  PUMICE_TRY(bool cleanup, field.boolean_or("cleanup", true));
+  out.push_back(make_wordpiece_decoder(std::move(prefix), cleanup));
+  return {};
+}
+
+Status read_suffix(const JsonField& field, std::vector<DecoderPtr>& out) {
+  PUMICE_TRY(std::string suffix, field.string_or("suffix", "</w>"));
+  out.push_back(make_suffix_decoder(std::move(suffix)));
+  return {};
+}
+
 Status read_sequence(const JsonField& field, std::vector<DecoderPtr>& out) {
   PUMICE_TRY(std::vector<JsonField> elements, field.at("decoders").elements());
   for (const JsonField& element : elements) PUMICE_CHECK(append_decoders(element, out));
@@ -64,6 +77,8 @@ constexpr TypeRow<Read> kTypes[] = {
     {"Metaspace", read_metaspace},
     {"Replace", read_replace},
     {"Strip", read_strip},
+    {"WordPiece", read_wordpiece},
+    {"BPEDecoder", read_suffix},
     {"Sequence", read_sequence},
 };
 

@@ -49,20 +49,23 @@ std::optional<uint32_t> customary(const AddedTokens& tokens, std::initializer_li
 }
 
 void find_ends(TokenizerParts& parts) {
-  const PostProcessor& around = parts.post_processor;
-  parts.bos =
-      around.before.empty()
-          ? customary(parts.added_tokens, {"<s>", "<bos>", "<|begin_of_text|>", "[CLS]", "<|startoftext|>"})
-          : around.before.front();
-  parts.eos = around.after.empty() ? customary(parts.added_tokens,
-                                               {"</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>", "[SEP]"})
-                                   : around.after.back();
+  const std::vector<uint32_t> before = parts.post_processor.before(), after = parts.post_processor.after();
+  parts.bos = before.empty() ? customary(parts.added_tokens,
+                                         {"<s>", "<bos>", "<|begin_of_text|>", "[CLS]", "<|startoftext|>"})
+                             : before.front();
+  parts.eos = after.empty() ? customary(parts.added_tokens,
+                                        {"</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>", "[SEP]"})
+                            : after.back();
 }
 
 } // namespace
 
 Result<std::unique_ptr<TokenizerParts>> read_huggingface(std::string_view json, const std::string& file) {
   PUMICE_TRY(JsonDocument document, parse_document(json, file));
+  return read_document(std::move(document), file);
+}
+
+Result<std::unique_ptr<TokenizerParts>> read_document(JsonDocument document, const std::string& file) {
   JsonField root(document.tree, file);
   PUMICE_CHECK(root.object());
   auto parts = std::make_unique<TokenizerParts>();

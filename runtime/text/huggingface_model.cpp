@@ -1,13 +1,15 @@
 #include "text/huggingface_parts.h"
 
+#include "text/unigram.h"
+#include "text/wordpiece.h"
+
 namespace pumice::text {
 
 namespace {
 
 using Shape = JsonDocument::Shape;
 
-// What a type of model is read by, and how its vocabulary is written. The rows still to come: WordPiece (a
-// map) and Unigram (a list).
+// What a type of model is read by, and how its vocabulary is written.
 struct ModelReader {
   Shape shape;
   Result<ModelPtr> (*read)(const JsonDocument&, const JsonField&, const Vocabulary&);
@@ -15,6 +17,8 @@ struct ModelReader {
 
 constexpr TypeRow<ModelReader> kTypes[] = {
     {"BPE", {Shape::map, read_bpe}},
+    {"WordPiece", {Shape::map, read_wordpiece}},
+    {"Unigram", {Shape::list, read_unigram}},
 };
 
 } // namespace
@@ -35,10 +39,36 @@ Status read_model(JsonDocument& document, const JsonField& field, TokenizerParts
     return Error{Code::invalid_file,
                  fmt::format("{}: expected {}, found {}", field.at("vocab").where(), expected, found)};
   }
-  PUMICE_TRY(parts.vocabulary,
-             std::move(document.vocabulary).build(Vocabulary::Repeated::is_error, field.at("vocab").where()));
+  const auto repeated =
+      reader.shape == Shape::map ? Vocabulary::Repeated::is_error : Vocabulary::Repeated::last_wins;
+  PUMICE_TRY(parts.vocabulary, std::move(document.vocabulary).build(repeated, field.at("vocab").where()));
   PUMICE_TRY(parts.model, reader.read(document, field, parts.vocabulary));
   return {};
+}
+
+Result<ModelPtr> read_wordpiece(const JsonDocument&, const JsonField& field, const Vocabulary& vocabulary) {
+  WordPieceOptions options;
+  PUMICE_TRY(std::string unknown, field.string_or("unk_token", "[UNK]"));
+  const std::optional<uint32_t> id = vocabulary.find(unknown);
+  if (!id)
+    return field.at("unk_token").expected(fmt::format("a token of model.vocab (\"{}\" is none)", unknown));
+  options.unknown = *id;
+  PUMICE_TRY(options.continuing_prefix, field.string_or("continuing_subword_prefix", "##"));
+  if (field.has("max_input_chars_per_word")) {
+    PUMICE_TRY(options.max_characters, field.at("max_input_chars_per_word").whole_number());
+  }
+  return make_wordpiece(vocabulary, std::move(options));
+}
+
+Result<ModelPtr> read_unigram(const JsonDocument& document, const JsonField& field,
+                              const Vocabulary& vocabulary) {
+  UnigramOptions options;
+  PUMICE_TRY(options.byte_fallback, field.boolean_or("byte_fallback", false));
+  if (field.has("unk_id")) {
+    PUMICE_TRY(options.unknown, field.at("unk_id").whole_number());
+    if (!vocabulary.has(*options.unknown)) return field.at("unk_id").expected("an id of model.vocab");
+  }
+  return make_unigram(vocabulary, document.scores, options);
 }
 
 Result<ModelPtr> read_bpe(const JsonDocument& document, const JsonField& field,

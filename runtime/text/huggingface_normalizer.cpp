@@ -1,3 +1,5 @@
+#include "text/base64.h"
+#include "text/character_map.h"
 #include "text/huggingface_parts.h"
 
 namespace pumice::text {
@@ -35,9 +37,21 @@ Result<NormalizerPtr> read_sequence(const JsonField& field) {
 }
 
 Result<NormalizerPtr> read_precompiled(const JsonField& field) {
-  return field.at("type").unsupported(
-      "a normalizer written out in steps (SentencePiece's compiled character map is "
-      "not supported yet)");
+  const JsonField base64 = field.at("precompiled_charsmap");
+  PUMICE_TRY(std::string text, base64.string());
+  const std::optional<std::string> bytes = decode_base64(text);
+  if (!bytes) return base64.expected("base64");
+  PUMICE_TRY(CharacterMap map, CharacterMap::parse(*bytes, base64.where()));
+  return make_grapheme_map(std::move(map));
+}
+
+Result<NormalizerPtr> read_bert(const JsonField& field) {
+  BertNormalizerOptions options;
+  PUMICE_TRY(options.clean_text, field.boolean_or("clean_text", true));
+  PUMICE_TRY(options.space_chinese, field.boolean_or("handle_chinese_chars", true));
+  PUMICE_TRY(options.lowercase, field.boolean_or("lowercase", true));
+  PUMICE_TRY(options.strip_accents, field.boolean_or("strip_accents", options.lowercase));
+  return make_bert_normalizer(options);
 }
 
 constexpr TypeRow<Read> kTypes[] = {
@@ -48,6 +62,8 @@ constexpr TypeRow<Read> kTypes[] = {
     {"Lowercase", [](const JsonField&) -> Result<NormalizerPtr> { return make_lowercase(); }},
     {"StripAccents", [](const JsonField&) -> Result<NormalizerPtr> { return make_strip_accents(); }},
     {"ByteLevel", [](const JsonField&) -> Result<NormalizerPtr> { return make_byte_level_normalizer(); }},
+    {"Nmt", [](const JsonField&) -> Result<NormalizerPtr> { return make_nmt(); }},
+    {"BertNormalizer", read_bert},
     {"Strip", read_strip},
     {"Prepend", read_prepend},
     {"Replace", read_replace},

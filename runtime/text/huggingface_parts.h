@@ -50,9 +50,15 @@ Result<PreTokenizerPtr> read_pre_tokenizer(const JsonField& field);    // likewi
 Result<std::vector<DecoderPtr>> read_decoders(const JsonField& field); // a null field: a space between tokens
 Result<PostProcessor> read_post_processor(const JsonField& field, const Vocabulary& vocabulary);
 
-// Fills parts.vocabulary and parts.model. Unigram, WordPiece: one line each in the table in
-// huggingface_model.cpp.
+// Fills parts.vocabulary and parts.model.
 Status read_model(JsonDocument& document, const JsonField& field, TokenizerParts& parts);
 Result<ModelPtr> read_bpe(const JsonDocument& document, const JsonField& field, const Vocabulary& vocabulary);
+Result<ModelPtr> read_wordpiece(const JsonDocument& document, const JsonField& field,
+                                const Vocabulary& vocabulary);
+Result<ModelPtr> read_unigram(const JsonDocument& document, const JsonField& field,
+                              const Vocabulary& vocabulary);
+
+// A whole tokenizer.json, or what stands for one.
+Result<std::unique_ptr<TokenizerParts>> read_document(JsonDocument document, const std::string& file);
 
 } // namespace pumice::text

@@ -157,7 +157,7 @@ private:
     }
     if (!inner_ || strings_ != 1 || has_score_ || !std::isfinite(as_double)) return unexpected(v.dump());
     has_score_ = true;
-    score_ = static_cast<float>(as_double);
+    score_ = as_double;
     return true;
   }
 
@@ -214,7 +214,7 @@ private:
   bool inner_ = false; // in [...] within a section
   int strings_ = 0;    // how many of them
   bool has_score_ = false;
-  float score_ = 0;
+  double score_ = 0;
   std::string first_, second_;
 };
 

@@ -19,7 +19,7 @@ struct JsonDocument {
   enum class Shape { absent, map, list }; // {"token": id, ...} or [["token", score], ...]
   Shape vocabulary_shape = Shape::absent;
   Vocabulary::Builder vocabulary;
-  std::vector<float> scores; // of a list, whose ids count from 0
+  std::vector<double> scores; // of a list, whose ids count from 0
   bool has_merges = false;
   Merges merges;
 };

@@ -31,6 +31,15 @@ NormalizerPtr make_prepend(std::string prefix); // not to an empty text
 NormalizerPtr make_replace(std::string find, std::string with);
 NormalizerPtr make_replace(Regex find, std::string with);
 NormalizerPtr make_byte_level_normalizer();
+NormalizerPtr make_nmt(); // what control characters and odd spaces become in SentencePiece's "nmt" rules
+
+struct BertNormalizerOptions {
+  bool clean_text = true;    // no control characters, one kind of space
+  bool space_chinese = true; // spaces around CJK ideographs
+  bool strip_accents = true;
+  bool lowercase = true;
+};
+NormalizerPtr make_bert_normalizer(const BertNormalizerOptions& options);
 NormalizerPtr make_sequence(std::vector<NormalizerPtr> steps);
 
 // Replaces `find`, left to right. An empty `find` changes nothing.

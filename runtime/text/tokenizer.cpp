@@ -1,10 +1,11 @@
 #include "text/tokenizer.h"
 
-#include <fstream>
+#include <algorithm>
 #include <new>
 
 #include <fmt/format.h>
 
+#include "text/tokenizer_folder.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
@@ -15,7 +16,6 @@ namespace {
 // Models count characters in 32 bits. Real pieces are far shorter, so where a longer one is cut does not
 // matter.
 constexpr size_t kMaxPiece = size_t{1} << 28;
-constexpr uint64_t kMaxFile = uint64_t{1} << 30;
 
 void cut_long_pieces(text::Pieces& pieces) {
   std::vector<text::Span> cut;
@@ -51,20 +51,37 @@ void encode_raw(const TokenizerParts& parts, std::string text, bool at_start, st
   }
 }
 
-Result<std::string> read_file(const std::filesystem::path& path) {
-  std::error_code code;
-  uint64_t size = std::filesystem::file_size(path, code);
-  if (code) return Error{Code::not_found, fmt::format("{}: {}", path.string(), code.message())};
-  if (size > kMaxFile) {
-    return Error{Code::invalid_file,
-                 fmt::format("{}: expected at most {} bytes, found {}", path.string(), kMaxFile, size)};
+std::vector<uint32_t> encode_text(const TokenizerParts& parts, std::string_view bytes) {
+  std::vector<uint32_t> ids;
+  const std::string escaped = text::escape_bytes(bytes);
+  for (const text::AddedTokens::Part& part : parts.added_tokens.cut_raw(escaped)) {
+    if (part.id) {
+      ids.push_back(*part.id);
+    } else {
+      encode_raw(parts, escaped.substr(part.span.begin, part.span.end - part.span.begin),
+                 part.span.begin == 0, ids);
+    }
   }
-  std::ifstream in(path, std::ios::binary);
-  std::string text(size, '\0');
-  if (!in.read(text.data(), static_cast<std::streamsize>(size))) {
-    return Error{Code::io, fmt::format("{}: cannot be read", path.string())};
+  return ids;
+}
+
+// What a limit leaves for the texts.
+size_t room(const text::PostProcessor::Parts& layout, size_t texts, size_t limit) {
+  const size_t special = layout.size() - texts;
+  return limit > special ? limit - special : 0;
+}
+
+Tokenizer::Encoding lay_out(const text::PostProcessor::Parts& layout, std::span<const uint32_t> first,
+                            std::span<const uint32_t> second) {
+  using Kind = text::PostProcessor::Part::Kind;
+  Tokenizer::Encoding out;
+  for (const text::PostProcessor::Part& part : layout) {
+    std::span<const uint32_t> ids(&part.token, 1);
+    if (part.kind != Kind::token) ids = part.kind == Kind::first ? first : second;
+    out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+    out.types.resize(out.ids.size(), part.type);
   }
-  return text;
+  return out;
 }
 
 } // namespace
@@ -72,9 +89,11 @@ Result<std::string> read_file(const std::filesystem::path& path) {
 Tokenizer::Tokenizer(std::unique_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
 Tokenizer::~Tokenizer() = default;
 
-Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::filesystem::path& tokenizer_json) {
-  PUMICE_TRY(std::string json, read_file(tokenizer_json));
-  return parse_json(json, tokenizer_json.string());
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::filesystem::path& at) try {
+  PUMICE_TRY(auto parts, text::read_tokenizer(at));
+  return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(parts)));
+} catch (const std::bad_alloc&) {
+  return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", at.string())};
 }
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::parse_json(std::string_view json, std::string file) try {
@@ -91,21 +110,29 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_gguf(const GgufVocabula
   return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", vocabulary.file)};
 }
 
-std::vector<uint32_t> Tokenizer::encode(std::string_view bytes, bool add_special) const {
-  std::vector<uint32_t> ids;
-  if (add_special) ids = parts_->post_processor.before;
-  std::string escaped = text::escape_bytes(bytes);
-  for (const text::AddedTokens::Part& part : parts_->added_tokens.cut_raw(escaped)) {
-    if (part.id) {
-      ids.push_back(*part.id);
-    } else {
-      encode_raw(*parts_, escaped.substr(part.span.begin, part.span.end - part.span.begin),
-                 part.span.begin == 0, ids);
-    }
+std::vector<uint32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
+  if (!add_special) return encode_text(*parts_, text);
+  return encode_limited(text, kNoLimit).ids;
+}
+
+Tokenizer::Encoding Tokenizer::encode_limited(std::string_view text, size_t limit) const {
+  const text::PostProcessor::Parts& layout = parts_->post_processor.single;
+  std::vector<uint32_t> ids = encode_text(*parts_, text);
+  ids.resize(std::min(ids.size(), room(layout, 1, limit)));
+  return lay_out(layout, ids, {});
+}
+
+Tokenizer::Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
+                                           size_t limit) const {
+  const text::PostProcessor::Parts& layout = parts_->post_processor.pair;
+  std::vector<uint32_t> a = encode_text(*parts_, first), b = encode_text(*parts_, second);
+  const size_t most = room(layout, 2, limit);
+  std::vector<uint32_t>&shorter = a.size() > b.size() ? b : a, &longer = a.size() > b.size() ? a : b;
+  if (a.size() + b.size() > most) {
+    if (shorter.size() > most / 2) shorter.resize(most / 2);
+    longer.resize(most - shorter.size());
   }
-  const std::vector<uint32_t>& after = parts_->post_processor.after;
-  if (add_special) ids.insert(ids.end(), after.begin(), after.end());
-  return ids;
+  return lay_out(layout, a, b);
 }
 
 std::string Tokenizer::decode(std::span<const uint32_t> ids, bool keep_special) const {

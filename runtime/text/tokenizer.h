@@ -28,11 +28,11 @@ class DecoderStream;   // text/decoder.h
 class Tokenizer {
 public:
   // A GGUF file's own vocabulary, taken apart by the caller so that text/ does not depend on io/. The views
-  // need to live only as long as the call to from_gguf. `scores` may be empty for "gpt2", `merges` for
-  // "llama", and `types` for either (then every token is a normal one).
+  // need to live only as long as the call to from_gguf. Only "llama" and "t5" need `scores`, only "gpt2"
+  // `merges`; without `types` every token is a normal one.
   struct GgufVocabulary {
     std::string file;                     // for error messages
-    std::string model;                    // tokenizer.ggml.model: "llama" or "gpt2"
+    std::string model;                    // tokenizer.ggml.model: "llama", "gpt2", "bert" or "t5"
     std::string pre;                      // tokenizer.ggml.pre: "default", "gpt-2", "llama-bpe", "qwen2", ...
     std::vector<std::string_view> tokens; // tokenizer.ggml.tokens
     std::vector<float> scores;            // tokenizer.ggml.scores
@@ -41,11 +41,18 @@ public:
     std::optional<uint32_t> bos, eos, unknown;
     bool add_bos = false;
     bool add_eos = false;
-    bool add_space_prefix = true; // "llama" only
+    bool add_space_prefix = true; // "llama" and "t5"
+    // "t5" only
+    std::string_view character_map; // tokenizer.ggml.precompiled_charsmap
+    bool remove_extra_whitespaces = false;
+    // "bert" only: what ends a text, after the beginning, which is bos. Failing that, "[CLS]" and "[SEP]".
+    std::optional<uint32_t> separator;
   };
 
-  // Reads a Hugging Face tokenizer.json.
-  static Result<std::shared_ptr<const Tokenizer>> load(const std::filesystem::path& tokenizer_json);
+  // Reads a Hugging Face tokenizer.json, or what a model's folder holds: a tokenizer.json, else the files
+  // that came before it (vocab.txt; vocab.json and merges.txt; spiece.model; source.spm, target.spm and
+  // vocab.json, where text is cut by one language's rules and put together by the other's).
+  static Result<std::shared_ptr<const Tokenizer>> load(const std::filesystem::path& at);
 
   // The same from memory; `file` is only for error messages.
   static Result<std::shared_ptr<const Tokenizer>> parse_json(std::string_view json, std::string file);
@@ -59,6 +66,22 @@ public:
   // The ids of `text`. With `add_special`, the tokens the vocabulary puts around a text (BOS, CLS, SEP, EOS
   // ...) are added. Special tokens spelled out in the text are recognised either way.
   std::vector<uint32_t> encode(std::string_view text, bool add_special) const;
+
+  // Ids and, beside each, its token type: which of two texts it counts to, as models with type embeddings
+  // want it.
+  struct Encoding {
+    std::vector<uint32_t> ids;
+    std::vector<uint32_t> types;
+  };
+  static constexpr size_t kNoLimit = SIZE_MAX;
+
+  // A text with its special tokens, of at most `limit` tokens: it is the text whose end is cut off. Where
+  // even the special tokens are more than that, they are all there is.
+  Encoding encode_limited(std::string_view text, size_t limit) const;
+
+  // Two texts as one input, with what the vocabulary puts around and between them, of at most `limit` tokens:
+  // the longer text is cut first, then both alike.
+  Encoding encode_pair(std::string_view first, std::string_view second, size_t limit = kNoLimit) const;
 
   // The text of `ids`, always valid UTF-8: bytes that make no character become U+FFFD. Ids the vocabulary
   // does not have are skipped; special tokens are skipped too unless `keep_special`.

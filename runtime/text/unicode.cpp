@@ -91,6 +91,21 @@ std::string escape_bytes(std::string_view bytes) {
   }
 }
 
+std::string unescape_bytes(std::string_view escaped) {
+  std::string bytes;
+  bytes.reserve(escaped.size());
+  while (!escaped.empty()) {
+    const CodePoint point = first_code_point(escaped);
+    if (auto byte = escaped_byte(point.value)) {
+      bytes.push_back(static_cast<char>(*byte));
+    } else {
+      bytes.append(escaped.substr(0, point.length));
+    }
+    escaped.remove_prefix(point.length);
+  }
+  return bytes;
+}
+
 CodePoint first_code_point(std::string_view escaped) {
   auto byte = [&](size_t i) -> char32_t { return static_cast<unsigned char>(escaped[i]); };
   char32_t first = byte(0);
@@ -156,6 +171,19 @@ bool is_punctuation(char32_t value) {
   }
   utf8proc_category_t c = category(value);
   return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
+}
+
+bool is_control(char32_t value) {
+  utf8proc_category_t c = category(value);
+  return c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CO;
+}
+
+bool is_chinese(char32_t value) {
+  auto within = [value](char32_t first, char32_t last) { return value >= first && value <= last; };
+  // The sixth range begins where the reference implementation has it begin, not where Unicode's block does.
+  return within(0x4E00, 0x9FFF) || within(0x3400, 0x4DBF) || within(0x20000, 0x2A6DF) ||
+         within(0x2A700, 0x2B73F) || within(0x2B740, 0x2B81F) || within(0x2B920, 0x2CEAF) ||
+         within(0xF900, 0xFAFF) || within(0x2F800, 0x2FA1F);
 }
 
 bool is_word(char32_t value) {

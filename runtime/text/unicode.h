@@ -30,6 +30,9 @@ bool is_valid_utf8(std::string_view bytes);
 // Any bytes → escaped UTF-8. The same string when it is valid already.
 std::string escape_bytes(std::string_view bytes);
 
+// The way back: the bytes the caller gave.
+std::string unescape_bytes(std::string_view escaped);
+
 // The code point at the start of a non-empty escaped string, and its length in bytes.
 struct CodePoint {
   char32_t value;
@@ -50,7 +53,9 @@ bool is_white_space(char32_t value); // White_Space
 bool is_number(char32_t value);      // Nd, Nl, No
 bool is_punctuation(
     char32_t value); // P*, and every ASCII character that is neither a letter, digit, space nor control
-bool is_word(char32_t value); // \w: letters, numbers, marks, connector punctuation
+bool is_control(char32_t value); // Cc, Cf, Co
+bool is_chinese(char32_t value); // a CJK ideograph, as BERT counts them
+bool is_word(char32_t value);    // \w: letters, numbers, marks, connector punctuation
 
 // Puts bytes together into characters. What makes no character becomes U+FFFD.
 class Utf8Assembler {

@@ -14,22 +14,15 @@ UnknownText::UnknownText(const Vocabulary& vocabulary, bool byte_fallback, std::
   }
 }
 
-bool UnknownText::append(std::string_view escaped_character, bool after_unknown,
-                         std::vector<uint32_t>& ids) const {
-  if (byte_fallback_ && append_bytes(escaped_character, ids)) return false;
+bool UnknownText::append(std::string_view escaped, bool after_unknown, std::vector<uint32_t>& ids) const {
+  if (byte_fallback_ && append_bytes(escaped, ids)) return false;
   if (unknown_ && !(fuse_ && after_unknown)) ids.push_back(*unknown_);
   return unknown_.has_value();
 }
 
-bool UnknownText::append_bytes(std::string_view escaped_character, std::vector<uint32_t>& ids) const {
-  char raw = 0;
-  std::string_view bytes = escaped_character;
-  if (auto byte = escaped_byte(first_code_point(escaped_character).value)) {
-    raw = static_cast<char>(*byte);
-    bytes = {&raw, 1};
-  }
-  size_t before = ids.size();
-  for (char byte : bytes) {
+bool UnknownText::append_bytes(std::string_view escaped, std::vector<uint32_t>& ids) const {
+  const size_t before = ids.size();
+  for (char byte : unescape_bytes(escaped)) {
     std::optional<uint32_t> id = bytes_[static_cast<unsigned char>(byte)];
     if (!id) {
       ids.resize(before);

@@ -16,12 +16,12 @@ public:
   UnknownText() = default;
   UnknownText(const Vocabulary& vocabulary, bool byte_fallback, std::optional<uint32_t> unknown, bool fuse);
 
-  // Appends the ids of one character. `after_unknown`: the character before became the unknown token.
-  // Returns whether this one did.
-  bool append(std::string_view escaped_character, bool after_unknown, std::vector<uint32_t>& ids) const;
+  // Appends the ids of a character, or of several that are unknown together. `after_unknown`: what was before
+  // became the unknown token. Returns whether this did.
+  bool append(std::string_view escaped, bool after_unknown, std::vector<uint32_t>& ids) const;
 
 private:
-  bool append_bytes(std::string_view escaped_character, std::vector<uint32_t>& ids) const;
+  bool append_bytes(std::string_view escaped, std::vector<uint32_t>& ids) const;
 
   std::array<std::optional<uint32_t>, 256> bytes_;
   std::optional<uint32_t> unknown_;

@@ -105,7 +105,7 @@ TEST_CASE("text: fields of a wrong type are named") {
   CHECK(says(with("/added_tokens/1/content", ""), {"bad.json: added_tokens[1].content"}) == "");
   CHECK(says(with("/added_tokens/1/lstrip", "no"), {"bad.json: added_tokens[1].lstrip", "no"}) == "");
   CHECK(says(with("/normalizer/normalizers/0/type", "Precompiled"),
-             {"normalizer.normalizers[0].type", "Precompiled"}) == "");
+             {"normalizer.normalizers[0].precompiled_charsmap", "string"}) == "");
   CHECK(says(with("/normalizer/normalizers/0/type", "X"), {"normalizer.normalizers[0].type", "NFKC", "X"}) ==
         "");
   CHECK(says(with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "(a"),

@@ -64,3 +64,15 @@ TEST_CASE("text: gemma") {
 TEST_CASE("text: roberta") {
   check_tokenizer("roberta");
 }
+TEST_CASE("text: bert-uncased") {
+  check_tokenizer("bert-uncased");
+}
+TEST_CASE("text: bert-cased") {
+  check_tokenizer("bert-cased");
+}
+TEST_CASE("text: bert-base-uncased") {
+  check_tokenizer("bert-base-uncased");
+}
+TEST_CASE("text: t5") {
+  check_tokenizer("t5");
+}

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "io/gguf.h"
+#include "support/character_map.h"
 #include "support/fixtures.h"
 #include "support/messages.h"
 #include "text/tokenizer.h"
@@ -169,6 +170,53 @@ TEST_CASE("text: every split named in GGUF files compiles") {
     begin = end + 2;
   }
   CHECK(count > 20);
+}
+
+TEST_CASE("text: BERT's vocabulary in a GGUF file") {
+  Gguf gguf;
+  gguf.file = "small.gguf";
+  gguf.model = "bert";
+  gguf.tokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁un", "able", "▁东", "▁.", "[MASK]"};
+  auto tokenizer = *Tokenizer::from_gguf(gguf);
+  CHECK(tokenizer->encode("Unable. 东x[MASK]", true) == std::vector<uint32_t>{2, 4, 5, 7, 6, 1, 8, 3});
+  CHECK(tokenizer->encode_pair("un", "un").types == std::vector<uint32_t>{0, 0, 0, 1, 1});
+  CHECK(tokenizer->decode(std::vector<uint32_t>{2, 4, 5, 7, 3}, false) == "unable.");
+  CHECK(tokenizer->piece(5) == "##able");
+  CHECK(tokenizer->bos() == 2u);
+  gguf.tokens.push_back("▁UN"); // so capitals matter
+  CHECK((*Tokenizer::from_gguf(gguf))->encode("UN Un", false) == std::vector<uint32_t>{9, 1});
+  gguf.tokens[3] = "[sep]";
+  CHECK(says(Tokenizer::from_gguf(gguf), {"small.gguf: tokenizer.ggml.seperator_token_id", "[SEP]"}) == "");
+  gguf.separator = 3;
+  CHECK(Tokenizer::from_gguf(gguf).ok());
+  gguf.separator = 99;
+  CHECK(says(Tokenizer::from_gguf(gguf), {"seperator_token_id", "99"}) == "");
+}
+
+TEST_CASE("text: T5's vocabulary in a GGUF file") {
+  const std::string map = character_map({{"A", "a"}, {"\t", " "}});
+  Gguf gguf;
+  gguf.file = "small.gguf";
+  gguf.model = "t5";
+  gguf.tokens = {"<pad>", "</s>", "<unk>", "▁", "a", "b", "▁ab", "▁a", "<user>"};
+  gguf.scores = {0, 0, 0, -2, -1, -1, -2.5f, -3, -50};
+  gguf.types = {3, 3, 2, 1, 1, 1, 1, 1, 4};
+  gguf.eos = 1;
+  gguf.unknown = 2;
+  gguf.add_eos = true;
+  gguf.character_map = map;
+  gguf.remove_extra_whitespaces = true;
+  auto tokenizer = *Tokenizer::from_gguf(gguf);
+  CHECK(tokenizer->encode(" Ab\t\tb ", true) == std::vector<uint32_t>{6, 3, 5, 1});
+  CHECK(tokenizer->encode("a東京a", false) == std::vector<uint32_t>{7, 2, 4});
+  CHECK(tokenizer->encode("<user></s>", true) == std::vector<uint32_t>{8, 1, 1});
+  CHECK(tokenizer->decode(std::vector<uint32_t>{6, 3, 5, 1}, false) == "ab b");
+  gguf.remove_extra_whitespaces = false;
+  CHECK((*Tokenizer::from_gguf(gguf))->encode("a  b", false) == std::vector<uint32_t>{7, 3, 3, 5});
+  gguf.character_map = "damaged";
+  CHECK(says(Tokenizer::from_gguf(gguf), {"small.gguf: tokenizer.ggml.precompiled_charsmap"}) == "");
+  gguf.scores.clear();
+  CHECK(says(Tokenizer::from_gguf(gguf), {"scores"}) == "");
 }
 
 TEST_CASE("text: GGUF vocabularies that are wrong") {

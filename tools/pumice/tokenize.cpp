@@ -28,8 +28,7 @@ bool is_gguf(const std::filesystem::path& path) {
 
 Result<std::shared_ptr<const Tokenizer>> open_tokenizer(const std::filesystem::path& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return Tokenizer::load(path / "tokenizer.json");
-  if (!is_gguf(path)) return Tokenizer::load(path);
+  if (std::filesystem::is_directory(path, ignored) || !is_gguf(path)) return Tokenizer::load(path);
   PUMICE_TRY(ModelFile file, ModelFile::open(path));
   return load_tokenizer(file);
 }
@@ -73,7 +72,7 @@ Subcommand add_tokenize(CLI::App& app) {
       app.add_subcommand("tokenize", "Turn the text on standard input into token ids, or ids into text");
   auto options = std::make_shared<TokenizeOptions>();
   sub->add_option("MODEL_OR_TOKENIZER", options->source,
-                  "A tokenizer.json, a folder with one, or a GGUF file")
+                  "A tokenizer.json, a folder with one or with what came before it, or a GGUF file")
       ->required();
   options->ids = sub->add_option("--ids", "Decode these ids instead of reading text")->type_name("ID,...");
   sub->add_flag("--no-special", options->no_special,
