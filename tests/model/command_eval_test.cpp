@@ -1,5 +1,7 @@
-// `pumice eval` on batches: what it writes beside the logits, and that rows do not disturb each other.
+// `pumice eval` on batches of every kind of model: what it writes, and that rows do not disturb each other.
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 #include "io/safetensors.h"
 #include "support/command.h"
@@ -44,7 +46,135 @@ SafetensorsFile eval(const std::filesystem::path& model, const std::vector<std::
   return std::move(*file);
 }
 
+bool is_input(const std::string& name) {
+  return name == "pixel_values" || name == "input_features" || name == "audio_16khz";
+}
+
+// The reference has weights of queries that are padding too.
+std::vector<float> without_padding(std::vector<float> weights, const std::vector<uint64_t>& shape,
+                                   const std::vector<int64_t>& mask) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const size_t query = i / shape[3] % shape[2], row = i / shape[3] / shape[2] / shape[1];
+    if (!mask[row * shape[2] + query]) weights[i] = 0;
+  }
+  return weights;
+}
+
+// Everything that a reference has of a model, from the command.
+void check_all(const std::filesystem::path& model, const SafetensorsFile& expected) {
+  const TemporaryFolder folder;
+  const std::string in = (model / "expected.safetensors").string(),
+                    out = (folder.path() / "out.safetensors").string();
+  std::vector<std::string> arguments = {"eval", model.string(), "--inputs", in, "--outputs", out};
+  for (const SafetensorsFile::Entry& entry : expected.entries) {
+    if (entry.dtype != "F32" || is_input(entry.name)) continue;
+    arguments.insert(arguments.end(), {"--output", entry.name});
+  }
+  const CommandResult result = pumice_command(arguments);
+  INFO(result.err);
+  REQUIRE(result.status == 0);
+  const auto actual = SafetensorsFile::open(out);
+  REQUIRE(actual.ok());
+  for (const SafetensorsFile::Entry& entry : expected.entries) {
+    if (entry.dtype != "F32" || is_input(entry.name)) continue;
+    CAPTURE(entry.name);
+    REQUIRE(actual->find(entry.name));
+    CHECK(actual->find(entry.name)->shape == entry.shape);
+    std::vector<float> wanted = floats(expected, entry.name.c_str());
+    if (entry.name.starts_with("attentions.") && expected.find("attention_mask")) {
+      wanted =
+          without_padding(wanted, entry.shape, *SafetensorsFile::integers(*expected.find("attention_mask")));
+    }
+    CHECK(relative_rms(floats(*actual, entry.name.c_str()), wanted) <= 1e-4);
+  }
+}
+
 } // namespace
+
+TEST_CASE("eval takes and gives the names of encoders and encoder-decoders") {
+  const auto root = fixtures();
+  if (!root) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  for (const char* name :
+       {"bert", "roberta", "distilbert", "vit", "transformer-postnorm", "transformer-prenorm", "marian",
+        "marian-relu", "bart", "t5", "flan-t5", "whisper", "vit-gpt2"}) {
+    CAPTURE(name);
+    const auto expected = SafetensorsFile::open(*root / "models" / name / "expected.safetensors");
+    REQUIRE(expected.ok());
+    check_all(*root / "models" / name, *expected);
+  }
+}
+
+TEST_CASE("eval gives an encoder's rows the bits they have alone, wherever their padding is") {
+  const auto root = fixtures();
+  if (!root) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const auto model = *root / "models" / "bert";
+  const TemporaryFolder folder, other; // files that are open stay as they are
+  const std::vector<std::string> more = {"--output", "attentions.1", "--output", "sentence_embedding_mean"};
+  const SafetensorsFile alone = eval(model, {{5, 6, 7}}, folder, more);
+  const SafetensorsFile batch =
+      eval(model, {{9, 8, 7, 6, 5}, {-1, -1, -1, -1, -1}, {-1, 5, 6, -1, 7}}, other, more);
+  const std::vector<float> own = floats(alone, "last_hidden_state"), all = floats(batch, "last_hidden_state");
+  const std::vector<float> weights = floats(alone, "attentions.1"),
+                           batch_weights = floats(batch, "attentions.1");
+  const size_t width = own.size() / 3, heads = weights.size() / 9, places[] = {1, 2, 4};
+  REQUIRE(all.size() == 3 * 5 * width);
+  std::vector<float> expected(5 * width), expected_weights(heads * 25);
+  for (size_t i = 0; i < 3; ++i) {
+    std::copy_n(own.begin() + i * width, width, expected.begin() + places[i] * width);
+    for (size_t head = 0; head < heads; ++head) {
+      for (size_t j = 0; j < 3; ++j) {
+        expected_weights[(head * 5 + places[i]) * 5 + places[j]] = weights[(head * 3 + i) * 3 + j];
+      }
+    }
+  }
+  CHECK(std::ranges::equal(std::span(all).subspan(10 * width), expected));
+  CHECK(std::ranges::equal(std::span(batch_weights).subspan(2 * heads * 25), expected_weights));
+  CHECK(std::ranges::count(std::span(all).subspan(5 * width, 5 * width), 0.0f) ==
+        static_cast<ptrdiff_t>(5 * width));
+  const std::vector<float> mean = floats(alone, "sentence_embedding_mean"),
+                           means = floats(batch, "sentence_embedding_mean");
+  CHECK(std::ranges::equal(std::span(means).subspan(2 * width), mean));
+}
+
+TEST_CASE("eval names what is wrong with an encoder's tensors") {
+  const auto root = fixtures();
+  if (!root) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string in = (folder.path() / "in.safetensors").string(), out = in + ".out";
+  const std::vector<int64_t> ids(200, 5), types(200, 2);
+  const std::vector<float> pixels(3 * 32 * 32);
+  const SafetensorsFile::Entry
+      two = {"input_ids", "I64", {1, 2}, std::as_bytes(std::span(ids).first(2))},
+      long_ids = {"input_ids", "I64", {1, 200}, std::as_bytes(std::span(ids))},
+      bad_types = {"token_type_ids", "I64", {1, 2}, std::as_bytes(std::span(types).first(2))},
+      wide = {"pixel_values", "F32", {1, 3, 16, 64}, std::as_bytes(std::span(pixels))},
+      sound = {"audio_16khz", "F32", {3072}, std::as_bytes(std::span(pixels))},
+      rows = {"decoder_input_ids", "I64", {2, 1}, std::as_bytes(std::span(ids).first(2))};
+  const auto fails = [&](const char* model, const std::vector<SafetensorsFile::Entry>& entries,
+                         const std::vector<std::string>& parts) {
+    REQUIRE(write_safetensors(in, entries).ok());
+    return fails_saying(
+        pumice_command({"eval", (*root / "models" / model).string(), "--inputs", in, "--outputs", out}),
+        parts);
+  };
+  CHECK(fails("bert", {long_ids}, {"'input_ids'", "128", "200"}) == "");
+  CHECK(fails("bert", {two, bad_types}, {"'token_type_ids'", "[0, 0]", "0 to 1", "2"}) == "");
+  CHECK(fails("bert", {wide}, {"'input_ids'", "pixel_values"}) == "");
+  CHECK(fails("vit", {wide}, {"'pixel_values'", "[batch, 3, 32, 32]", "[1, 3, 16, 64]"}) == "");
+  CHECK(fails("vit", {two}, {"'pixel_values'", "input_ids"}) == "");
+  CHECK(fails("whisper", {sound}, {"audio_16khz", "'input_features'", "[batch, 80, 100]"}) == "");
+  CHECK(fails("bart", {two}, {"'decoder_input_ids'"}) == "");
+  CHECK(fails("bart", {two, rows}, {"'decoder_input_ids'", "'input_ids'", "1", "2"}) == "");
+}
 
 TEST_CASE("eval gives a layer's attention weights") {
   const auto root = fixtures();

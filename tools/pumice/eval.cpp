@@ -1,12 +1,10 @@
 #include <algorithm>
-#include <map>
 
 #include <fmt/format.h>
 
+#include "eval_outputs.h"
 #include "open_device.h"
 #include "options.h"
-#include "prompt.h"
-#include "session/runner.h"
 #include "subcommand.h"
 #include "terminal.h"
 
@@ -23,143 +21,90 @@ struct EvalOptions {
   SizeOptions size;
 };
 
-// A sequence of a batch without its padding: tokens, and the column that each came from.
-struct Sequence {
-  std::vector<uint32_t> ids;
-  std::vector<uint64_t> columns;
-};
-
-struct Batch {
-  uint64_t columns = 0;
-  std::vector<Sequence> rows;
-
-  uint64_t longest() const {
-    uint64_t longest = 0;
-    for (const Sequence& row : rows) longest = std::max<uint64_t>(longest, row.ids.size());
-    return longest;
-  }
-};
-
-Result<Batch> read_batch(const std::string& path, uint32_t vocabulary) {
+Result<EvalBatch> read_batch(const std::string& path, const ModelShape& shape) {
   PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path));
-  PUMICE_TRY(IdTable ids, read_table(file, path, "input_ids"));
-  IdTable mask = ids;
-  std::fill(mask.values.begin(), mask.values.end(), 1);
-  if (file.find("attention_mask")) {
-    PUMICE_TRY(mask, read_table(file, path, "attention_mask"));
+  EvalBatch batch;
+  if (shape.encoder) {
+    PUMICE_TRY(batch.encoder, read_encoder_inputs(file, path, *shape.encoder));
+    PUMICE_CHECK(check_lengths(*batch.encoder, *shape.encoder));
   }
-  if (mask.rows != ids.rows || mask.columns != ids.columns) {
-    return Error{Code::invalid_file,
-                 fmt::format("{}: expected the shape of input_ids, [{}, {}]; found [{}, {}]", mask.source,
-                             ids.rows, ids.columns, mask.rows, mask.columns)};
-  }
-  Batch batch{ids.columns, std::vector<Sequence>(ids.rows)};
-  for (uint64_t i = 0; i < ids.values.size(); ++i) {
-    if (!mask.values[i]) continue;
-    const uint64_t row = i / ids.columns, column = i % ids.columns;
-    if (ids.values[i] < 0 || ids.values[i] >= vocabulary) {
-      return Error{Code::invalid_argument,
-                   fmt::format("{}: element [{}, {}] is not in the vocabulary: expected 0 to {}; found {}",
-                               ids.source, row, column, vocabulary - 1, ids.values[i])};
-    }
-    batch.rows[row].ids.push_back(static_cast<uint32_t>(ids.values[i]));
-    batch.rows[row].columns.push_back(column);
-  }
-  return batch;
+  if (!shape.has_decoder()) return batch;
+  const std::string prefix = shape.encoder ? "decoder_" : "";
+  PUMICE_TRY(batch.decoder,
+             read_tokens(file, path, prefix + "input_ids", prefix + "attention_mask", shape.vocabulary));
+  if (batch.decoder->ids.size() == batch.rows()) return batch;
+  return Error{Code::invalid_file,
+               fmt::format("{}: expected as many rows as {} has, {}; found {}", batch.decoder->source,
+                           batch.encoder->source, batch.rows(), batch.decoder->ids.size())};
 }
 
-// An output of the whole batch, [rows, columns, width], or of attention weights [rows, heads, columns,
-// columns]. Zeros where there is padding.
-struct Output {
-  std::string name;
-  uint64_t width = 0; // of what the runner gives for a token
-  uint64_t heads = 0; // 0: no attention weights
-  std::vector<float> values;
-
-  std::vector<uint64_t> shape(const Batch& batch) const {
-    if (heads) return {batch.rows.size(), heads, batch.columns, batch.columns};
-    return {batch.rows.size(), batch.columns, width};
+// What is written whether it was asked for or not, and then what was.
+Result<std::vector<std::string>> output_names(const EvalOptions& options, const Definition& definition,
+                                              const ModelFile& file) {
+  const ModelShape shape = definition.shape();
+  std::vector<std::string> names = {"logits"};
+  if (shape.encoder && shape.has_decoder()) {
+    names.push_back("encoder_last_hidden_state");
+  } else if (shape.encoder) {
+    PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
+    names = {"last_hidden_state"};
+    if (graph.pooler_output) names.push_back("pooler_output");
+    if (graph.logits) names.push_back("logits");
   }
-};
-
-Output make_output(const Runner& runner, const Batch& batch, const std::string& name) {
-  Output output{name, runner.columns(name), 0, {}};
-  if (name.starts_with("attentions.")) output.heads = output.width / runner.size().context;
-  uint64_t count = 1;
-  for (uint64_t size : output.shape(batch)) count *= size;
-  output.values.resize(count);
-  return output;
+  for (const std::string& name : options.names) {
+    if (std::ranges::count(names, name) == 0) names.push_back(name);
+  }
+  return names;
 }
 
-// Puts what the runner gave for token `index` of a row in its place. Keys go to the columns they came from
-// too.
-void place(Output& output, const Batch& batch, uint64_t row, size_t index, std::span<const float> values) {
-  const std::vector<uint64_t>& columns = batch.rows[row].columns;
-  if (!output.heads) {
-    const uint64_t at = (row * batch.columns + columns[index]) * output.width;
-    std::copy(values.begin(), values.end(), output.values.begin() + static_cast<ptrdiff_t>(at));
-    return;
+Result<ForcedPassOptions> pass_options(const EvalOptions& options, const ModelShape& shape,
+                                       const EvalBatch& batch) {
+  const SessionSize size = session_size(options.size, shape);
+  ForcedPassOptions pass;
+  pass.cache = size.cache;
+  pass.chunk = size.chunk;
+  // More would not fit one step.
+  pass.inputs = static_cast<uint32_t>(std::min<uint64_t>(batch.rows(), size.chunk));
+  if (batch.encoder) pass.input_tokens = step_positions(*batch.encoder, *shape.encoder, size.chunk);
+  if (!batch.decoder) return pass;
+  const uint64_t longest = batch.decoder->places.longest();
+  const uint64_t limit = options.size.context ? options.size.context : shape.context;
+  if (longest > limit) {
+    return Error{Code::invalid_argument, fmt::format("{}: expected at most {} tokens, the context; found {}",
+                                                     batch.decoder->source, limit, longest)};
   }
-  const uint64_t context = output.width / output.heads;
-  for (uint64_t head = 0; head < output.heads; ++head) {
-    const uint64_t at = ((row * output.heads + head) * batch.columns + columns[index]) * batch.columns;
-    for (size_t key = 0; key < columns.size(); ++key) {
-      output.values[at + columns[key]] = values[head * context + key];
-    }
-  }
+  pass.tokens = options.size.context ? size.context : static_cast<uint32_t>(std::max<uint64_t>(longest, 1));
+  return pass;
 }
 
-// A token of the batch.
-struct Place {
-  uint64_t row = 0;
-  size_t index = 0; // in its sequence
-};
-
-Status run_step(Runner& runner, const Batch& batch, std::span<const Place> tokens, uint64_t first_row,
-                std::vector<Output>& outputs) {
-  std::vector<StepToken> step;
-  for (const Place& token : tokens) {
-    step.push_back({batch.rows[token.row].ids[token.index], static_cast<uint32_t>(token.index),
-                    static_cast<uint32_t>(token.row - first_row), 0, true});
+Status run_batch(ForcedPass& pass, const EvalBatch& batch, std::vector<EvalOutput>& outputs) {
+  std::vector<ForcedInput> inputs;
+  std::vector<size_t> rows; // of the batch
+  for (size_t row = 0; row < batch.rows(); ++row) {
+    if (batch.is_padding(row)) continue;
+    inputs.push_back(batch.input(row));
+    rows.push_back(row);
   }
-  const uint32_t count = static_cast<uint32_t>(step.size());
-  if (interrupted()) return interruption();
-  PUMICE_CHECK(runner.write_step(step));
-  PUMICE_TRY(uint64_t submitted, runner.submit(count));
-  PUMICE_CHECK(runner.wait(submitted));
-  for (Output& output : outputs) {
-    PUMICE_TRY(std::vector<float> values, runner.read(output.name, count));
-    for (uint32_t i = 0; i < count; ++i) {
-      place(output, batch, tokens[i].row, tokens[i].index,
-            std::span(values).subspan(i * output.width, output.width));
+  ProgressBar bar("evaluating");
+  for (size_t first = 0; first < inputs.size();) {
+    if (!bar.update(first, inputs.size())) return interruption();
+    const std::span<const ForcedInput> rest = std::span<const ForcedInput>(inputs).subspan(first);
+    const size_t count = std::max<size_t>(pass.fitting(rest), 1);
+    PUMICE_CHECK(pass.run(rest.first(count)));
+    for (size_t i = 0; i < count; ++i) {
+      for (EvalOutput& output : outputs) {
+        PUMICE_TRY(const std::vector<float> values, pass.read(output.name(), i));
+        output.place(rows[first + i], values);
+      }
     }
+    first += count;
   }
   return {};
 }
 
-// The rows are the runner's sequences, as many at once as it has, and share its steps.
-Status run_batch(Runner& runner, const Batch& batch, std::vector<Output>& outputs, ProgressBar& bar) {
-  const uint64_t together = runner.size().sequences;
-  for (uint64_t first_row = 0; first_row < batch.rows.size(); first_row += together) {
-    const uint64_t end_row = std::min<uint64_t>(first_row + together, batch.rows.size());
-    std::vector<Place> tokens;
-    for (uint64_t row = first_row; row < end_row; ++row) {
-      for (size_t i = 0; i < batch.rows[row].ids.size(); ++i) tokens.push_back({row, i});
-    }
-    for (size_t first = 0; first < tokens.size(); first += runner.size().chunk) {
-      const size_t count = std::min<size_t>(runner.size().chunk, tokens.size() - first);
-      PUMICE_CHECK(run_step(runner, batch, std::span(tokens).subspan(first, count), first_row, outputs));
-    }
-    bar.update(end_row, batch.rows.size());
-  }
-  return {};
-}
-
-Status write_outputs(const std::string& path, const Batch& batch, const std::vector<Output>& outputs) {
+Status write_outputs(const std::string& path, const std::vector<EvalOutput>& outputs) {
   std::vector<SafetensorsFile::Entry> entries;
-  for (const Output& output : outputs) {
-    entries.push_back({output.name, "F32", output.shape(batch), std::as_bytes(std::span(output.values))});
-  }
+  for (const EvalOutput& output : outputs) entries.push_back(output.entry());
   return write_safetensors(path, entries);
 }
 
@@ -167,38 +112,18 @@ Status eval(const EvalOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
   const ModelShape shape = definition->shape();
-  PUMICE_TRY(Batch batch, read_batch(options.inputs, shape.vocabulary));
-  const uint64_t limit = options.size.context ? options.size.context : shape.context;
-  if (batch.longest() > limit) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: tensor 'input_ids': expected at most {} tokens, the context; found {}",
-                             options.inputs, limit, batch.longest())};
-  }
-  RunnerOptions runner_options;
-  runner_options.size = session_size(options.size, shape);
-  if (!options.size.context)
-    runner_options.size.context = static_cast<uint32_t>(std::max<uint64_t>(batch.longest(), 1));
-  // More would not fit one step.
-  runner_options.size.sequences =
-      static_cast<uint32_t>(std::min<uint64_t>(batch.rows.size(), runner_options.size.chunk));
-  runner_options.sampling = false;
-  runner_options.all_outputs = true;
-  runner_options.kept = {"logits"};
-  for (const std::string& name : options.names) {
-    if (std::count(runner_options.kept.begin(), runner_options.kept.end(), name) == 0) {
-      runner_options.kept.push_back(name);
-    }
-  }
+  PUMICE_TRY(const EvalBatch batch, read_batch(options.inputs, shape));
+  PUMICE_TRY(ForcedPassOptions pass_size, pass_options(options, shape, batch));
+  PUMICE_TRY(pass_size.kept, output_names(options, *definition, file));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
-  PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model, runner_options));
-  std::vector<Output> outputs;
-  for (const std::string& name : runner_options.kept) outputs.push_back(make_output(*runner, batch, name));
-  ProgressBar bar("evaluating");
-  PUMICE_CHECK(run_batch(*runner, batch, outputs, bar));
-  bar.erase();
-  PUMICE_CHECK(write_outputs(options.outputs, batch, outputs));
+  const std::vector<std::string> names = pass_size.kept;
+  PUMICE_TRY(std::unique_ptr<ForcedPass> pass, ForcedPass::create(std::move(model), std::move(pass_size)));
+  std::vector<EvalOutput> outputs;
+  for (const std::string& name : names) outputs.emplace_back(*pass, batch, name);
+  PUMICE_CHECK(run_batch(*pass, batch, outputs));
+  PUMICE_CHECK(write_outputs(options.outputs, outputs));
   fmt::print(stderr, "{} ({})\n", device.name(), device.driver());
   return device.save_pipelines();
 }
@@ -209,17 +134,25 @@ Subcommand add_eval(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("eval", "Run one forward pass on the tensors of a file");
   auto options = std::make_shared<EvalOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
-  sub->add_option(
-         "--inputs", options->inputs,
-         "A safetensors file with 'input_ids' [batch, tokens], and 'attention_mask' where there is padding")
+  sub->add_option("--inputs", options->inputs,
+                  "A safetensors file with what the model reads: 'input_ids' [batch, tokens], with "
+                  "'attention_mask' where there is padding and 'token_type_ids' where there are types; "
+                  "'pixel_values' [batch, channels, height, width]; 'input_features' [batch, mels, frames]; "
+                  "beside those of an encoder, 'decoder_input_ids'")
       ->type_name("FILE")
       ->required()
       ->group("Tensors");
-  sub->add_option("--outputs", options->outputs, "The safetensors file to write, with 'logits' in it")
+  sub->add_option("--outputs", options->outputs,
+                  "The safetensors file to write. Of a decoder it has 'logits', of an encoder "
+                  "'last_hidden_state' and, where the model has them, 'pooler_output' and 'logits', of both "
+                  "together 'logits' and 'encoder_last_hidden_state'")
       ->type_name("FILE")
       ->required()
       ->group("Tensors");
-  sub->add_option("--output", options->names, "Another output to write: hidden_states.N or attentions.N")
+  sub->add_option("--output", options->names,
+                  "Another output to write: hidden_states.N, attentions.N or cross_attentions.N; of an "
+                  "encoder also sentence_embedding_mean and sentence_embedding_cls; of the encoder beside a "
+                  "decoder the same with 'encoder_' before the name")
       ->type_name("NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

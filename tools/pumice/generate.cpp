@@ -1,3 +1,5 @@
+#include "generate.h"
+
 #include <algorithm>
 #include <map>
 
@@ -6,43 +8,15 @@
 
 #include "continuation.h"
 #include "json_output.h"
-#include "open_device.h"
-#include "options.h"
 #include "prompt.h"
 #include "session/batch.h"
 #include "session/vocabulary.h"
-#include "session_file.h"
 #include "subcommand.h"
 #include "terminal.h"
 
 namespace pumice::command {
 
 namespace {
-
-struct GenerateOptions {
-  std::string model;
-  std::vector<std::string> ids; // of these three, one is given
-  std::vector<std::string> prompts;
-  std::string inputs;
-  uint32_t count = 12;
-  uint32_t sequences = 16;
-  std::vector<uint32_t> stops;
-  bool ignore_end = false;
-  bool json = false;
-  uint32_t log_probabilities = 0; // 0: none
-  SessionFile session;
-  DeviceOptions device;
-  SizeOptions size;
-  SamplingOptions sampling;
-};
-
-// A prompt, and what came after it.
-struct Text {
-  std::string source; // for messages
-  std::vector<uint32_t> prompt;
-  std::vector<uint32_t> ids;
-  std::vector<TokenLogProbabilities> log_probabilities; // of ids, where asked for
-};
 
 // The mask of prompt_ids: 0 where there is padding. An attention_mask beside input_ids belongs to those.
 Result<IdTable> read_mask(const SafetensorsFile& file, const std::string& path, const IdTable& ids) {
@@ -85,9 +59,19 @@ std::string numbered(const char* option, size_t index, size_t count) {
   return count > 1 ? fmt::format("{} {}", option, index + 1) : option;
 }
 
-Result<std::vector<Text>> read_texts(const GenerateOptions& options,
-                                     const Result<std::shared_ptr<const Tokenizer>>& tokenizer) {
-  if (!options.inputs.empty()) return texts_from_file(options.inputs);
+// 0 where the model's settings name none: nothing depends on it but what a reader is told of shorter rows.
+uint32_t padding_token(const ModelFile& model) {
+  for (const char* name : {"pad_token_id", "tokenizer.ggml.padding_token_id"}) {
+    const Fields fields = model.fields();
+    if (!fields.has(name)) continue;
+    if (const Result<uint32_t> id = fields.u32(name); id.ok()) return *id;
+  }
+  return 0;
+}
+
+} // namespace
+
+Result<std::vector<Text>> read_prompts(const GenerateOptions& options, const MaybeTokenizer& tokenizer) {
   std::vector<Text> texts;
   for (const std::string& ids : options.ids) {
     Text text{numbered("--ids", texts.size(), options.ids.size()), {}, {}};
@@ -102,6 +86,23 @@ Result<std::vector<Text>> read_texts(const GenerateOptions& options,
   }
   return texts;
 }
+
+Status write_generated(const std::string& path, std::vector<std::vector<uint32_t>> texts,
+                       const ModelFile& model) {
+  size_t columns = 0;
+  for (const std::vector<uint32_t>& text : texts) columns = std::max(columns, text.size());
+  const uint32_t padding = padding_token(model);
+  std::vector<int64_t> ids;
+  for (std::vector<uint32_t>& text : texts) {
+    text.resize(columns, padding);
+    ids.insert(ids.end(), text.begin(), text.end());
+  }
+  const SafetensorsFile::Entry entry{
+      "generated_ids", "I64", {texts.size(), columns}, std::as_bytes(std::span(ids))};
+  return write_safetensors(path, std::span(&entry, 1));
+}
+
+namespace {
 
 Status check_texts(const GenerateOptions& options, std::span<const Text> texts, uint32_t vocabulary,
                    uint32_t context) {
@@ -149,8 +150,11 @@ Status continue_texts(Batch& batch, const GenerateOptions& options, const Sampli
     if (!bar.update(read + written, total)) return interruption();
     PUMICE_TRY(const std::span<const BatchToken> tokens, batch.step());
     for (const BatchToken& each : tokens) {
-      if (each.ending == Ending::stop) continue;
       Text& text = *by_id[each.sequence];
+      if (each.ending == Ending::stop) {
+        text.end = each.token;
+        continue;
+      }
       text.ids.push_back(each.token);
       if (options.log_probabilities) text.log_probabilities.push_back(each.log_probabilities);
     }
@@ -159,7 +163,7 @@ Status continue_texts(Batch& batch, const GenerateOptions& options, const Sampli
   return {};
 }
 
-std::string text_of(const Text& text, const Result<std::shared_ptr<const Tokenizer>>& tokenizer) {
+std::string text_of(const Text& text, const MaybeTokenizer& tokenizer) {
   if (!tokenizer.ok()) return fmt::format("{}", fmt::join(text.ids, ","));
   std::string result;
   ContinuedText continued(*tokenizer, text.prompt);
@@ -183,7 +187,7 @@ Json log_probabilities_of(const Text& text) {
 }
 
 void print(const GenerateOptions& options, const OpenedDevice& device, std::span<const Text> texts,
-           const Result<std::shared_ptr<const Tokenizer>>& tokenizer) {
+           const MaybeTokenizer& tokenizer) {
   if (!options.json) {
     for (const Text& text : texts) print_result(text_of(text, tokenizer) + "\n");
     fmt::print(stderr, "{} ({})\n", device.name(), device.driver());
@@ -217,14 +221,25 @@ Status save(Batch& batch, const GenerateOptions& options, const SamplingParams& 
   return batch.save(options.session.path, 0, conversation);
 }
 
-Status generate(const GenerateOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
-  const Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(file);
-  if (!tokenizer.ok() && tokenizer.error().code != Code::not_found) return tokenizer.error();
-  PUMICE_TRY(std::vector<Text> texts, read_texts(options, tokenizer));
-  const SessionSize size = session_size(options.size, definition->shape());
-  PUMICE_CHECK(check_texts(options, texts, definition->shape().vocabulary, size.context));
+Status write(const GenerateOptions& options, std::span<const Text> texts, const ModelFile& model) {
+  if (options.outputs.empty()) return {};
+  std::vector<std::vector<uint32_t>> ids;
+  for (const Text& text : texts) {
+    ids.push_back(text.ids);
+    if (text.end) ids.back().push_back(*text.end);
+  }
+  return write_generated(options.outputs, std::move(ids), model);
+}
+
+Status generate_on(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
+                   const MaybeTokenizer& tokenizer) {
+  if (options.beams.given()) {
+    return wrong_kind(options.model, shape, "beams are for models with an encoder beside the decoder");
+  }
+  PUMICE_TRY(std::vector<Text> texts,
+             options.inputs.empty() ? read_prompts(options, tokenizer) : texts_from_file(options.inputs));
+  const SessionSize size = session_size(options.size, shape);
+  PUMICE_CHECK(check_texts(options, texts, shape.vocabulary, size.context));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
@@ -242,14 +257,27 @@ Status generate(const GenerateOptions& options) {
   }
   PUMICE_CHECK(continue_texts(*batch, options, sampling, texts));
   print(options, device, texts, tokenizer);
+  PUMICE_CHECK(write(options, texts, model->file()));
   PUMICE_CHECK(save(*batch, options, sampling, texts[0]));
   return device.save_pipelines();
+}
+
+Status generate(const GenerateOptions& options) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  const ModelShape shape = definition->shape();
+  PUMICE_CHECK(check_makes_text(options.model, shape));
+  const MaybeTokenizer tokenizer = load_tokenizer(file);
+  if (!tokenizer.ok() && tokenizer.error().code != Code::not_found) return tokenizer.error();
+  return shape.encoder ? generate_from_inputs(options, std::move(file), shape, tokenizer)
+                       : generate_on(options, std::move(file), shape, tokenizer);
 }
 
 } // namespace
 
 Subcommand add_generate(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("generate", "Continue token ids or a text, for programs to read");
+  CLI::App* sub = app.add_subcommand(
+      "generate", "Continue token ids or a text, or answer an encoder's inputs, for programs to read");
   auto options = std::make_shared<GenerateOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
   const auto repeated = [](CLI::Option* option) {
@@ -268,7 +296,8 @@ Subcommand add_generate(CLI::App& app) {
           ->excludes(ids);
   sub->add_option("--inputs", options->inputs,
                   "A safetensors file with 'prompt_ids' [prompts, tokens], and 'prompt_mask' or "
-                  "'attention_mask' where there is padding")
+                  "'attention_mask' where there is padding; of a model with an encoder with what that reads: "
+                  "'input_ids' and 'attention_mask', 'pixel_values' or 'input_features'")
       ->type_name("FILE")
       ->group("Prompt")
       ->excludes(ids)
@@ -278,17 +307,27 @@ Subcommand add_generate(CLI::App& app) {
       ->check(CLI::Range(1u, 4096u).description(""))
       ->capture_default_str()
       ->group("Memory");
-  sub->add_option("-n,--count", options->count, "Most tokens to generate")
-      ->type_name("N")
-      ->capture_default_str()
-      ->group("Text");
+  add_batch_option(*sub, options->batch_tokens, "Memory");
+  options->count_option = sub->add_option("-n,--count", options->count,
+                                          "Most tokens to generate; with an encoder, the model's own "
+                                          "settings are the default where they say")
+                              ->type_name("N")
+                              ->capture_default_str()
+                              ->group("Text");
   repeated(sub->add_option("--stop-id", options->stops, "End a text before this token"))
       ->type_name("ID")
       ->group("Text");
   sub->add_flag("--ignore-eos", options->ignore_end, "Go on after tokens that end a text")->group("Text");
+  sub->add_option(
+         "--outputs", options->outputs,
+         "A safetensors file to write 'generated_ids' [texts, tokens] to: the new ids with the token "
+         "that ended each text, then the model's padding token")
+      ->type_name("FILE")
+      ->group("Text");
   sub->add_flag("--json", options->json,
-                "Print one JSON object: ids (the new ones), text, device, driver; of several prompts, "
-                "'sequences' with ids and text of each")
+                "Print one JSON object: ids (the new ones), text, device, driver, and score where there are "
+                "beams; of several prompts, 'sequences' with ids and text of each; with --n-best, "
+                "'hypotheses' of each")
       ->group("Text");
   sub->add_option("--logprobs", options->log_probabilities,
                   "With --json: 'logprobs', the log-probability of each new token and of the N most probable")
@@ -296,10 +335,12 @@ Subcommand add_generate(CLI::App& app) {
       ->check(CLI::Range(1u, static_cast<uint32_t>(SAMPLING_TOP)).description(""))
       ->group("Text");
   add_session_option(*sub, options->session);
+  add_beam_options(*sub, options->beams);
   add_sampling_options(*sub, options->sampling, SamplingParams());
   add_size_options(*sub, options->size, "f32");
   add_device_options(*sub, options->device);
-  sub->footer(example("pumice generate model.gguf --ids 1,403,407 -n 12 --temp 0 --ignore-eos --json"));
+  sub->footer(example("pumice generate model.gguf --ids 1,403,407 -n 12 --temp 0 --ignore-eos --json\n  "
+                      "pumice generate t5-folder --inputs in.safetensors --beams 4 --json"));
   return {sub, [options] { return generate(*options); }};
 }
 

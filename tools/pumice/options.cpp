@@ -92,6 +92,27 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
   add_loader_options(app, options);
 }
 
+void add_weights_option(CLI::App& app, LoadOptions& options) {
+  app.add_option_function<std::string>(
+         "--weights", [&options](const std::string& name) { options.weights = find_type_named(name)->type; },
+         "Quantise the model's floating-point matrices to this type while loading: " +
+             quantizable_type_names())
+      ->type_name("TYPE")
+      ->check(CLI::Validator(check_weights, ""))
+      ->group("Memory");
+}
+
+void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group) {
+  app.add_option(
+         "--batch-tokens", tokens,
+         fmt::format("Most tokens that the encoder reads in one step, of as many inputs as fit, or as many "
+                     "as its longest input can have (default: {})",
+                     default_batch_tokens))
+      ->type_name("N")
+      ->check(within(1u, 1u << 20))
+      ->group(group);
+}
+
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default) {
   options.kv = kv_default;
   app.add_option("--context", options.context,
@@ -110,14 +131,7 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
       ->check(CLI::IsMember({"f32", "f16", "q8_0"}).description(""))
       ->capture_default_str()
       ->group("Memory");
-  app.add_option_function<std::string>(
-         "--weights",
-         [&options](const std::string& name) { options.load.weights = find_type_named(name)->type; },
-         "Quantise the model's floating-point matrices to this type while loading: " +
-             quantizable_type_names())
-      ->type_name("TYPE")
-      ->check(CLI::Validator(check_weights, ""))
-      ->group("Memory");
+  add_weights_option(app, options.load);
 }
 
 SessionSize session_size(const SizeOptions& options, const ModelShape& shape) {

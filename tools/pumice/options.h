@@ -36,6 +36,16 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
 // What the options ask for, with the context filled in from the model.
 SessionSize session_size(const SizeOptions& options, const ModelShape& shape);
 
+// The type that weights are quantised to.
+void add_weights_option(CLI::App& app, LoadOptions& options);
+
+// Most tokens that an encoder reads in one step; what was not given is 0.
+void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group);
+inline constexpr uint32_t default_batch_tokens = 2048;
+inline uint32_t batch_tokens(uint32_t given) {
+  return given ? given : default_batch_tokens;
+}
+
 struct SamplingOptions {
   SamplingParams params;
   std::optional<uint64_t> seed;

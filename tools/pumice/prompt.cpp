@@ -55,6 +55,10 @@ Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::
   if (ids.empty()) {
     return Error{Code::invalid_argument, fmt::format("{}: it is empty: expected at least one token", source)};
   }
+  return check_ids_below(ids, vocabulary, source);
+}
+
+Status check_ids_below(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < vocabulary) continue;
     return Error{Code::invalid_argument,
@@ -73,6 +77,42 @@ Status check_fits(size_t count, uint32_t context, const std::string& source) {
           source, count, context, context - 1)};
 }
 
+namespace {
+
+const char* kind_of(const ModelShape& shape) {
+  if (!shape.encoder) return "a decoder";
+  if (shape.has_decoder()) return "an encoder-decoder";
+  switch (shape.encoder->kind) {
+  case InputKind::tokens:
+    return "an encoder";
+  case InputKind::pixels:
+    return "an encoder of pictures";
+  case InputKind::features:
+    return "an encoder of sounds";
+  }
+  return "unknown";
+}
+
+} // namespace
+
+Error wrong_kind(const std::string& model, const ModelShape& shape, const std::string& reason) {
+  return Error{Code::unsupported, fmt::format("{} is {}: {}", model, kind_of(shape), reason)};
+}
+
+Status check_makes_text(const std::string& model, const ModelShape& shape) {
+  if (shape.has_decoder()) return {};
+  const bool reads_text = shape.encoder->kind == InputKind::tokens;
+  return wrong_kind(model, shape,
+                    reads_text ? "it makes no text; use pumice embed"
+                               : "it makes no text; use pumice classify");
+}
+
+Status check_continues_text(const std::string& model, const ModelShape& shape) {
+  PUMICE_CHECK(check_makes_text(model, shape));
+  if (!shape.encoder) return {};
+  return wrong_kind(model, shape, "it answers a text rather than goes on from it; use pumice generate");
+}
+
 Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
                                             const std::string& source) {
   if (text.empty())
@@ -81,18 +121,21 @@ Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const st
   return tokenizer.encode(text, true);
 }
 
+Result<const SafetensorsFile::Entry*> find_tensor(const SafetensorsFile& file, const std::string& path,
+                                                  const std::string& name, const std::string& expected) {
+  if (const SafetensorsFile::Entry* entry = file.find(name)) return entry;
+  std::string found;
+  for (const SafetensorsFile::Entry& each : file.entries) found += (found.empty() ? "" : ", ") + each.name;
+  return Error{Code::not_found,
+               fmt::format("{}: tensor '{}': expected {}; the file has no tensor of that name, only {}", path,
+                           name, expected, found.empty() ? "none at all" : found)};
+}
+
 Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name) {
   IdTable table;
   table.source = fmt::format("{}: tensor '{}'", path, name);
-  const SafetensorsFile::Entry* entry = file.find(name);
-  if (!entry) {
-    std::string found;
-    for (const SafetensorsFile::Entry& each : file.entries) found += (found.empty() ? "" : ", ") + each.name;
-    return Error{Code::not_found,
-                 fmt::format("{}: expected whole numbers of shape [batch, tokens]; the file has no "
-                             "tensor of that name, only {}",
-                             table.source, found.empty() ? "none at all" : found)};
-  }
+  PUMICE_TRY(const SafetensorsFile::Entry* entry,
+             find_tensor(file, path, name, "whole numbers of shape [batch, tokens]"));
   if (entry->shape.empty() || entry->shape.size() > 2) {
     return Error{Code::invalid_file, fmt::format("{}: expected the shape [batch, tokens]; found [{}]",
                                                  table.source, fmt::join(entry->shape, ", "))};

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "io/safetensors.h"
+#include "models/architecture.h"
 #include "text/tokenizer.h"
 
 // What a subcommand is given to work on, read and checked. Errors name where it came from, what was expected
@@ -19,13 +20,21 @@ Status check_utf8(std::string_view text, const std::string& source);
 
 // "1,403,407".
 Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::string& source);
+// That there are some, and that all are in the vocabulary; or the latter alone.
 Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source);
+Status check_ids_below(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source);
 // Room for a prompt of `count` tokens and one more.
 Status check_fits(size_t count, uint32_t context, const std::string& source);
 
 // The ids of a prompt that is not empty and is UTF-8.
 Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
                                             const std::string& source);
+
+// "MODEL is an encoder: REASON", of a model that a subcommand cannot use.
+Error wrong_kind(const std::string& model, const ModelShape& shape, const std::string& reason);
+// That a model has a decoder, and that it has nothing else.
+Status check_makes_text(const std::string& model, const ModelShape& shape);
+Status check_continues_text(const std::string& model, const ModelShape& shape);
 
 // A tensor of whole numbers, [rows, columns]; one of one dimension counts as a single row.
 struct IdTable {
@@ -34,6 +43,9 @@ struct IdTable {
   uint64_t columns = 0;
   std::vector<int64_t> values;
 };
+// The error of a file without it says what was expected.
+Result<const SafetensorsFile::Entry*> find_tensor(const SafetensorsFile& file, const std::string& path,
+                                                  const std::string& name, const std::string& expected);
 Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name);
 
 } // namespace pumice::command

@@ -18,6 +18,8 @@ struct Subcommand {
 Subcommand add_run(CLI::App& app);
 Subcommand add_eval(CLI::App& app);
 Subcommand add_generate(CLI::App& app);
+Subcommand add_embed(CLI::App& app);
+Subcommand add_rerank(CLI::App& app);
 Subcommand add_tokenize(CLI::App& app);
 Subcommand add_inspect(CLI::App& app);
 Subcommand add_devices(CLI::App& app);

@@ -1,0 +1,222 @@
+// `pumice embed`: a vector for each line, in order, whatever else is in the batch.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "support/bert_folder.h"
+#include "support/command.h"
+#include "support/gpu.h"
+
+using namespace pumice;
+using nlohmann::json;
+
+namespace {
+
+using Vectors = std::vector<std::vector<float>>;
+
+Vectors numbers(const std::string& text) {
+  Vectors vectors;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream parts(line);
+    std::vector<float>& vector = vectors.emplace_back();
+    for (std::string part; parts >> part;) vector.push_back(std::strtof(part.c_str(), nullptr));
+  }
+  return vectors;
+}
+
+CommandResult run_embed(const std::filesystem::path& model, const std::string& input,
+                        std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"embed", model.string()});
+  const CommandResult result = pumice_command(more, input);
+  INFO(result.err);
+  REQUIRE(result.status == 0);
+  return result;
+}
+
+Vectors embed(const std::filesystem::path& model, const std::string& input,
+              const std::vector<std::string>& more = {}) {
+  return numbers(run_embed(model, input, more).out);
+}
+
+uint64_t steps(const CommandResult& result) {
+  const size_t end = result.err.find(" steps");
+  REQUIRE(end != std::string::npos);
+  return std::stoull(result.err.substr(result.err.rfind(' ', end - 1) + 1));
+}
+
+// Lines of 0 to `most` words.
+std::vector<std::string> random_lines(size_t count, size_t most) {
+  const char* words[] = {"the",          "quick", "brown", "fox", "Äpfel",
+                         "transformers", "42",    "don't", "x,y", "東京"};
+  std::mt19937 random(3);
+  std::vector<std::string> lines(count);
+  for (std::string& line : lines) {
+    for (size_t left = random() % (most + 1); left > 0; --left) {
+      line += words[random() % std::size(words)];
+      if (left > 1) line += ' ';
+    }
+  }
+  return lines;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("embed gives a vector of length one for each line, the same alone as beside others") {
+  const TemporaryFolder folder;
+  if (!BertFolder().write(folder)) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::vector<std::string> lines = {"a much longer line than the others, with many words in it", "",
+                                          "fox", "the quick brown fox", "fox"};
+  for (const char* pooling : {"mean", "cls"}) {
+    CAPTURE(pooling);
+    const Vectors together = embed(folder.path(), joined(lines), {"--pooling", pooling});
+    REQUIRE(together.size() == lines.size());
+    for (size_t i = 0; i < lines.size(); ++i) {
+      CAPTURE(i);
+      REQUIRE(together[i].size() == BertFolder::hidden);
+      double squares = 0;
+      for (float value : together[i]) squares += double{value} * value;
+      CHECK(std::abs(squares - 1) < 1e-5);
+      CHECK(embed(folder.path(), lines[i] + "\n", {"--pooling", pooling}) == Vectors{together[i]});
+    }
+    CHECK(together[2] == together[4]);
+    CHECK(together[2] != together[3]);
+  }
+  CHECK(embed(folder.path(), joined(lines)) == embed(folder.path(), joined(lines), {"--pooling", "mean"}));
+  // The last line need not end, lines may end as on Windows, and there may be none.
+  CHECK(embed(folder.path(), "fox") == embed(folder.path(), "fox\r\n"));
+  CHECK(run_embed(folder.path(), "").out == "");
+}
+
+TEST_CASE("embed: arguments, JSON and a file have the same vectors") {
+  const TemporaryFolder folder;
+  if (!BertFolder().write(folder)) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const Vectors expected = embed(folder.path(), "fox\nthe quick\n");
+  const std::string model = folder.path().string(), out = (folder.path() / "out.safetensors").string();
+  CHECK(numbers(pumice_command({"embed", model, "fox", "the quick"}).out) == expected);
+
+  std::istringstream objects(run_embed(model, "fox\nthe quick\n", {"--json"}).out);
+  for (size_t i = 0; i < 2; ++i) {
+    std::string line;
+    REQUIRE(std::getline(objects, line));
+    const json object = json::parse(line);
+    CHECK(object["text"] == (i ? "the quick" : "fox"));
+    CHECK(object["embedding"].get<std::vector<float>>() == expected[i]);
+  }
+  CHECK(run_embed(model, "fox\nthe quick\n", {"-o", out}).out == "");
+  const auto file = SafetensorsFile::open(out);
+  REQUIRE(file.ok());
+  REQUIRE(file->find("embeddings"));
+  CHECK(file->find("embeddings")->shape == std::vector<uint64_t>{2, BertFolder::hidden});
+  std::vector<float> all = expected[0];
+  all.insert(all.end(), expected[1].begin(), expected[1].end());
+  CHECK(*SafetensorsFile::floats(*file->find("embeddings")) == all);
+}
+
+TEST_CASE("embed: a thousand lines take far fewer steps, and come in their order") {
+  const TemporaryFolder folder;
+  if (!BertFolder().write(folder)) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::vector<std::string> lines = random_lines(1000, 12);
+  const CommandResult result = run_embed(folder.path(), joined(lines));
+  CHECK(result.err.find("1000 lines") != std::string::npos);
+  CHECK(steps(result) <= 25);
+  CHECK(result.err.find("cut off") == std::string::npos);
+  const Vectors all = numbers(result.out);
+  REQUIRE(all.size() == lines.size());
+  for (size_t i = 0; i < lines.size(); i += 211) {
+    CAPTURE(lines[i]);
+    CHECK(embed(folder.path(), lines[i] + "\n") == Vectors{all[i]});
+  }
+  // Whatever the budget, the vectors are the same.
+  const CommandResult small = run_embed(folder.path(), joined(lines), {"--batch-tokens", "1"});
+  CHECK(steps(small) > steps(result));
+  CHECK(small.out == result.out);
+}
+
+TEST_CASE("embed cuts a line at the context and says so") {
+  const TemporaryFolder folder;
+  if (!BertFolder().write(folder)) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  std::string longest = "the"; // the context less the two special tokens
+  for (int i = 1; i < 62; ++i) longest += " the";
+  const CommandResult fits = run_embed(folder.path(), longest + "\n");
+  CHECK(fits.err.find("cut off") == std::string::npos);
+  CHECK(fits.err.find("1 lines, 64 tokens") != std::string::npos);
+  const CommandResult cut = run_embed(folder.path(), longest + " the quick\n" + longest + " x\nfox\n");
+  CHECK(cut.err.find("2 lines were longer than the model's context of 64 tokens") != std::string::npos);
+  const Vectors vectors = numbers(cut.out);
+  REQUIRE(vectors.size() == 3);
+  CHECK(vectors[0] == numbers(fits.out)[0]);
+  CHECK(vectors[1] == vectors[0]);
+}
+
+TEST_CASE("embed pools as the folder's own settings say") {
+  const TemporaryFolder folder;
+  if (!BertFolder().write(folder)) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  std::filesystem::create_directories(folder.path() / "1_Pooling");
+  const Vectors mean = embed(folder.path(), "fox\n", {"--pooling", "mean"}),
+                cls = embed(folder.path(), "fox\n", {"--pooling", "cls"});
+  CHECK(mean != cls);
+  folder.write("1_Pooling/config.json",
+               R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false})");
+  CHECK(embed(folder.path(), "fox\n") == cls);
+  CHECK(embed(folder.path(), "fox\n", {"--pooling", "mean"}) == mean);
+  folder.write("1_Pooling/config.json",
+               R"({"pooling_mode_cls_token": false, "pooling_mode_mean_tokens": true})");
+  CHECK(embed(folder.path(), "fox\n") == mean);
+  folder.write("1_Pooling/config.json", R"({"pooling_mode_max_tokens": true})");
+  CHECK(fails_saying(pumice_command({"embed", folder.path().string(), "fox"}),
+                     {"1_Pooling", "pooling_mode_max_tokens", "--pooling"}) == "");
+}
+
+TEST_CASE("embed: what it cannot do is said") {
+  const TemporaryFolder folder;
+  if (!BertFolder().write(folder)) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::string own = folder.path().string();
+  const auto model = [&](const char* name) { return (*fixtures() / "models" / name).string(); };
+  CHECK(fails_saying(pumice_command({"embed", own, "x", "--pooling", "max"}), {"--pooling", "max", "cls"}) ==
+        "");
+  CHECK(fails_saying(pumice_command({"embed", model("llama-mha"), "x"}),
+                     {"llama-mha is a decoder", "pumice generate"}) == "");
+  CHECK(fails_saying(pumice_command({"embed", model("t5"), "x"}), {"t5 is an encoder-decoder"}) == "");
+  CHECK(fails_saying(pumice_command({"embed", model("vit"), "x"}), {"vit is an encoder of pictures"}) == "");
+  CHECK(fails_saying(pumice_command({"embed", model("bert"), "x"}), {"tokenizer.json"}) == "");
+  CHECK(fails_saying(pumice_command({"run", own, "x"}), {"is an encoder", "pumice embed"}) == "");
+  CHECK(fails_saying(pumice_command({"embed", own}, "fox\nb\xff\n"), {"standard input: line 2", "0xFF"}) ==
+        "");
+  CHECK(fails_saying(pumice_command({"embed", own, "x", "-o", "/dev/null/x"}), {"/dev/null/x"}) == "");
+
+  const TemporaryFolder other; // whose tokenizer has more tokens than the model
+  BertFolder small;
+  small.vocabulary = 320;
+  REQUIRE(small.write(other));
+  CHECK(fails_saying(pumice_command({"embed", other.path().string()}, "the\nthe transformers fox\n"),
+                     {"standard input: line", "vocabulary", "0 to 319"}) == "");
+}

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+#include "session/generation_config.h"
+
+namespace pumice::command {
+
+// How a text is searched for. What is not given is as the model's own settings say.
+struct BeamOptions {
+  std::optional<uint32_t> beams;
+  std::optional<float> length_penalty;
+  std::optional<EarlyStopping> early_stopping;
+  std::optional<uint32_t> no_repeat_ngram;
+  uint32_t hypotheses = 1;
+
+  bool given() const {
+    return beams || length_penalty || early_stopping || no_repeat_ngram || hypotheses > 1;
+  }
+  // Puts what was given into a model's settings. There are no more hypotheses than beams.
+  Status apply(GenerationConfig& config) const;
+};
+void add_beam_options(CLI::App& app, BeamOptions& options);
+
+} // namespace pumice::command

@@ -1,0 +1,130 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+#include "io/safetensors.h"
+#include "json_output.h"
+#include "line_encoder.h"
+#include "subcommand.h"
+#include "terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct EmbedOptions {
+  LineOptions lines;
+  std::vector<std::string> texts;
+  std::string pooling; // empty: the model's own
+  std::string output;
+  bool json = false;
+};
+
+// What sentence-transformers' settings beside the weights say; empty where there are none.
+Result<std::string> pooling_of_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "1_Pooling" / "config.json";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return std::string();
+  PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
+  PUMICE_TRY(nlohmann::json json, parse_json_object(mapped.bytes(), mapped.path()));
+  const Fields fields(json, mapped.path());
+  PUMICE_TRY(bool mean, fields.boolean_or("pooling_mode_mean_tokens", false));
+  PUMICE_TRY(bool cls, fields.boolean_or("pooling_mode_cls_token", false));
+  for (const auto& [name, value] : json.items()) {
+    const bool known = name == "pooling_mode_mean_tokens" || name == "pooling_mode_cls_token";
+    if (known || !name.starts_with("pooling_mode_") || value != true) continue;
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: the model pools by '{}': expected the mean or the first token; choose one with "
+                    "--pooling",
+                    path.string(), name)};
+  }
+  if (mean && cls) {
+    return Error{Code::unsupported, fmt::format("{}: the model pools in two ways: expected one; choose with "
+                                                "--pooling",
+                                                path.string())};
+  }
+  return std::string(cls ? "cls" : "mean");
+}
+
+Result<std::string> pooling_of(const ModelFile& file) {
+  if (file.format() == ModelFile::Format::hugging_face) return pooling_of_folder(file.path());
+  constexpr uint32_t first_token = 2; // as llama.cpp counts them
+  PUMICE_TRY(uint32_t type, file.fields().u32_or(file.architecture() + ".pooling_type", 0));
+  return std::string(type == first_token ? "cls" : "mean");
+}
+
+Result<std::string> pooled_name(const EmbedOptions& options, const ModelFile& file) {
+  std::string pooling = options.pooling;
+  if (pooling.empty()) {
+    PUMICE_TRY(pooling, pooling_of(file));
+  }
+  return "sentence_embedding_" + (pooling.empty() ? std::string("mean") : pooling);
+}
+
+void print(const EmbedOptions& options, const std::string& line, const std::vector<float>& values) {
+  if (options.json) {
+    print_json({{"text", line}, {"embedding", values}});
+  } else {
+    print_result(fmt::format("{}\n", fmt::join(values, " ")));
+  }
+}
+
+Status write(const std::string& path, const std::vector<float>& values, uint64_t columns) {
+  const SafetensorsFile::Entry entry{
+      "embeddings", "F32", {values.size() / columns, columns}, std::as_bytes(std::span(values))};
+  return write_safetensors(path, std::span(&entry, 1));
+}
+
+Status embed(const EmbedOptions& options) {
+  PUMICE_TRY(TextEncoder model, open_text_encoder(options.lines.model));
+  const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
+  PUMICE_TRY(std::string name, pooled_name(options, model.file));
+  PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
+             LineEncoder::create(std::move(model), options.lines, std::move(name)));
+  LineSource source(options.texts);
+  std::vector<float> all; // of what goes to a file
+  PUMICE_CHECK(encoder->run(
+      source, [&](const std::string& line, size_t limit) { return tokenizer->encode_limited(line, limit); },
+      [&](const std::string& line, const std::vector<float>& values) {
+        if (options.output.empty()) {
+          print(options, line, values);
+        } else {
+          all.insert(all.end(), values.begin(), values.end());
+        }
+      }));
+  if (!options.output.empty()) PUMICE_CHECK(write(options.output, all, encoder->columns()));
+  return encoder->finish();
+}
+
+} // namespace
+
+Subcommand add_embed(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("embed", "Turn lines of text into vectors of length 1");
+  auto options = std::make_shared<EmbedOptions>();
+  add_line_options(*sub, options->lines);
+  sub->add_option("TEXT", options->texts, "Texts; without any, each line of standard input is one");
+  sub->add_option("--pooling", options->pooling,
+                  "What a text's vector is made of: the 'mean' of its tokens, or 'cls', its first one "
+                  "(default: as the model's own settings say, or else mean)")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"mean", "cls"}).description(""))
+      ->group("Output");
+  CLI::Option* output =
+      sub->add_option("-o,--output", options->output,
+                      "Write 'embeddings' [texts, hidden] to this safetensors file and print nothing")
+          ->type_name("FILE")
+          ->group("Output");
+  sub->add_flag("--json", options->json, "Print one JSON object a line: text, embedding")
+      ->group("Output")
+      ->excludes(output);
+  sub->footer("Prints a vector a line, in the order of the texts: numbers with spaces between them. What is "
+              "longer than\nthe model's context is cut off there.\n\n" +
+              example("pumice embed bge-small-folder < lines.txt > vectors.txt"));
+  return {sub, [options] { return embed(*options); }};
+}
+
+} // namespace pumice::command

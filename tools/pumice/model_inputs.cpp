@@ -1,0 +1,144 @@
+#include "model_inputs.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "prompt.h"
+
+namespace pumice::command {
+
+namespace {
+
+Status check_same_shape(const IdTable& table, const IdTable& other, const std::string& name) {
+  if (table.rows == other.rows && table.columns == other.columns) return {};
+  return Error{Code::invalid_file,
+               fmt::format("{}: expected the shape of {}, [{}, {}]; found [{}, {}]", table.source, name,
+                           other.rows, other.columns, table.rows, table.columns)};
+}
+
+// Another tensor of the shape of `ids`; all `fallback` where the file has none.
+Result<IdTable> read_beside(const SafetensorsFile& file, const std::string& path, const std::string& name,
+                            const IdTable& ids, const std::string& ids_name, int64_t fallback) {
+  IdTable table = ids;
+  std::ranges::fill(table.values, fallback);
+  if (!file.find(name)) return table;
+  PUMICE_TRY(table, read_table(file, path, name));
+  PUMICE_CHECK(check_same_shape(table, ids, ids_name));
+  return table;
+}
+
+// The elements of a table that are left, each below `limit`.
+Result<std::vector<std::vector<uint32_t>>> pick(const IdTable& table, const Unpadded& places, uint32_t limit,
+                                                const char* kind) {
+  std::vector<std::vector<uint32_t>> picked(places.rows.size());
+  for (size_t row = 0; row < places.rows.size(); ++row) {
+    for (uint64_t column : places.rows[row]) {
+      const int64_t value = table.values[row * table.columns + column];
+      if (value < 0 || value >= limit) {
+        return Error{Code::invalid_argument,
+                     fmt::format("{}: element [{}, {}] is not in the {}: expected 0 to {}; found {}",
+                                 table.source, row, column, kind, limit - 1, value)};
+      }
+      picked[row].push_back(static_cast<uint32_t>(value));
+    }
+  }
+  return picked;
+}
+
+Result<EncoderBatch> read_token_inputs(const SafetensorsFile& file, const std::string& path,
+                                       const EncoderShape& shape) {
+  PUMICE_TRY(TokenBatch tokens, read_tokens(file, path, "input_ids", "attention_mask", shape.vocabulary));
+  EncoderBatch batch{std::move(tokens.source), std::move(tokens.places), {}};
+  batch.inputs.resize(tokens.ids.size());
+  for (size_t row = 0; row < batch.inputs.size(); ++row)
+    batch.inputs[row].tokens = std::move(tokens.ids[row]);
+  if (!file.find("token_type_ids")) return batch;
+  PUMICE_TRY(const IdTable ids, read_table(file, path, "input_ids"));
+  PUMICE_TRY(const IdTable table, read_beside(file, path, "token_type_ids", ids, "input_ids", 0));
+  PUMICE_TRY(auto types, pick(table, batch.places, shape.token_types, "token types"));
+  for (size_t row = 0; row < types.size(); ++row) batch.inputs[row].token_types = std::move(types[row]);
+  return batch;
+}
+
+// A picture or a sound's features for each row, or a single one.
+Result<EncoderBatch> read_value_inputs(const SafetensorsFile& file, const std::string& path,
+                                       const EncoderShape& shape) {
+  const std::string name = shape.kind == InputKind::pixels ? "pixel_values" : "input_features";
+  const std::string expected = fmt::format("[batch, {}]", fmt::join(shape.input_shape, ", "));
+  if (shape.kind == InputKind::features && !file.find(name) && file.find("audio_16khz")) {
+    return Error{Code::unsupported, fmt::format("{}: there is 'audio_16khz' alone: expected its features, "
+                                                "'{}' {}",
+                                                path, name, expected)};
+  }
+  PUMICE_TRY(const SafetensorsFile::Entry* entry,
+             find_tensor(file, path, name, "numbers of shape " + expected));
+  EncoderBatch batch{fmt::format("{}: tensor '{}'", path, name), {}, {}};
+  std::vector<uint64_t> own = entry->shape;
+  if (own.size() == shape.input_shape.size()) own.insert(own.begin(), 1);
+  if (own.size() != shape.input_shape.size() + 1 || own[0] == 0 ||
+      !std::equal(own.begin() + 1, own.end(), shape.input_shape.begin())) {
+    return Error{Code::invalid_argument, fmt::format("{}: expected the shape {}; found [{}]", batch.source,
+                                                     expected, fmt::join(entry->shape, ", "))};
+  }
+  const Result<std::vector<float>> values = SafetensorsFile::floats(*entry);
+  if (!values.ok()) {
+    return Error{values.error().code,
+                 fmt::format("{}: expected numbers (F32); found {}", batch.source, entry->dtype)};
+  }
+  std::vector<uint64_t> all(shape.context);
+  std::iota(all.begin(), all.end(), 0);
+  batch.places = {shape.context, std::vector(own[0], all)};
+  for (uint64_t row = 0; row < own[0]; ++row) {
+    const auto first = values->begin() + static_cast<ptrdiff_t>(row * shape.input_values());
+    batch.inputs.emplace_back().values.assign(first, first + shape.input_values());
+  }
+  return batch;
+}
+
+} // namespace
+
+uint64_t Unpadded::longest() const {
+  uint64_t longest = 0;
+  for (const std::vector<uint64_t>& row : rows) longest = std::max<uint64_t>(longest, row.size());
+  return longest;
+}
+
+Result<TokenBatch> read_tokens(const SafetensorsFile& file, const std::string& path, const std::string& name,
+                               const std::string& mask_name, uint32_t vocabulary) {
+  PUMICE_TRY(const IdTable table, read_table(file, path, name));
+  PUMICE_TRY(const IdTable mask, read_beside(file, path, mask_name, table, name, 1));
+  TokenBatch batch{table.source, {table.columns, {}}, {}};
+  batch.places.rows.resize(table.rows);
+  for (uint64_t i = 0; i < mask.values.size(); ++i) {
+    if (mask.values[i]) batch.places.rows[i / table.columns].push_back(i % table.columns);
+  }
+  PUMICE_TRY(batch.ids, pick(table, batch.places, vocabulary, "vocabulary"));
+  return batch;
+}
+
+Result<EncoderBatch> read_encoder_inputs(const SafetensorsFile& file, const std::string& path,
+                                         const EncoderShape& shape) {
+  return shape.kind == InputKind::tokens ? read_token_inputs(file, path, shape)
+                                         : read_value_inputs(file, path, shape);
+}
+
+Status check_lengths(const EncoderBatch& batch, const EncoderShape& shape) {
+  const uint64_t longest = batch.places.longest();
+  if (shape.any_length || longest <= shape.context) return {};
+  return Error{Code::invalid_argument, fmt::format("{}: expected at most {} tokens, the context; found {}",
+                                                   batch.source, shape.context, longest)};
+}
+
+uint32_t step_positions(const EncoderBatch& batch, const EncoderShape& shape, uint32_t wanted) {
+  const auto longest = static_cast<uint32_t>(std::max<uint64_t>(batch.places.longest(), 1));
+  uint64_t total = 0;
+  for (const std::vector<uint64_t>& row : batch.places.rows) total += row.size();
+  wanted = static_cast<uint32_t>(std::min<uint64_t>(wanted, total));
+  if (shape.kind != InputKind::tokens) wanted -= wanted % longest;
+  return std::max(longest, wanted);
+}
+
+} // namespace pumice::command

@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "json_output.h"
+#include "line_encoder.h"
+#include "prompt.h"
+#include "subcommand.h"
+#include "terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct RerankOptions {
+  LineOptions lines;
+  std::string query;
+  std::vector<std::string> texts;
+  uint32_t top = 0; // 0: all, in the order in which they came
+  bool raw = false;
+  bool json = false;
+};
+
+struct Scored {
+  float score = 0;
+  uint64_t index = 0;
+  std::string line;
+};
+
+// Of one label, how likely it is by itself; of several, how likely the second is among them.
+float score_of(const std::vector<float>& logits, bool raw) {
+  if (raw) return logits.size() == 1 ? logits[0] : logits[1];
+  if (logits.size() == 1) return static_cast<float>(1 / (1 + std::exp(-double{logits[0]})));
+  double sum = 0;
+  for (float logit : logits) sum += std::exp(double{logit} - logits[1]);
+  return static_cast<float>(1 / sum);
+}
+
+void print(const RerankOptions& options, const Scored& scored) {
+  if (options.json) {
+    print_json({{"index", scored.index}, {"score", scored.score}, {"text", scored.line}});
+  } else {
+    print_result(fmt::format("{}\t{}\n", scored.score, scored.line));
+  }
+}
+
+// Keeps the best, best first; of equal ones the first.
+void keep_best(std::vector<Scored>& best, Scored scored, size_t most) {
+  const auto better = [](const Scored& a, const Scored& b) { return a.score > b.score; };
+  best.insert(std::ranges::upper_bound(best, scored, better), std::move(scored));
+  if (best.size() > most) best.pop_back();
+}
+
+Status check_scores(const TextEncoder& model) {
+  PUMICE_TRY(const EncoderGraph graph, model.definition->encoder_graph(model.file));
+  if (graph.logits) return {};
+  return wrong_kind(model.file.path(), model.definition->shape(),
+                    "it has no sequence-classification head that scores pairs (tensor 'classifier.weight'); "
+                    "use pumice embed");
+}
+
+Status rerank(const RerankOptions& options) {
+  PUMICE_CHECK(check_utf8(options.query, "--query"));
+  PUMICE_TRY(TextEncoder model, open_text_encoder(options.lines.model));
+  PUMICE_CHECK(check_scores(model));
+  const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
+  PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
+             LineEncoder::create(std::move(model), options.lines, "logits"));
+  LineSource source(options.texts);
+  std::vector<Scored> best;
+  uint64_t count = 0;
+  PUMICE_CHECK(encoder->run(
+      source,
+      [&](const std::string& line, size_t limit) {
+        return tokenizer->encode_pair(options.query, line, limit);
+      },
+      [&](const std::string& line, const std::vector<float>& logits) {
+        Scored scored{score_of(logits, options.raw), count++, line};
+        if (options.top) {
+          keep_best(best, std::move(scored), options.top);
+        } else {
+          print(options, scored);
+        }
+      }));
+  for (const Scored& scored : best) print(options, scored);
+  return encoder->finish();
+}
+
+} // namespace
+
+Subcommand add_rerank(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("rerank", "Score lines of text by how well they answer a query");
+  auto options = std::make_shared<RerankOptions>();
+  add_line_options(*sub, options->lines);
+  sub->add_option("TEXT", options->texts, "Texts; without any, each line of standard input is one");
+  sub->add_option("--query", options->query, "What the texts are held against")
+      ->type_name("TEXT")
+      ->required()
+      ->group("Scores");
+  sub->add_option("--top", options->top, "Print the N best only, best first")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1u << 30).description(""))
+      ->group("Scores");
+  sub->add_flag("--raw", options->raw, "Print the model's logit, of label 1 where it has several labels")
+      ->group("Scores");
+  sub->add_flag("--json", options->json, "Print one JSON object a line: index (from 0), score, text")
+      ->group("Scores");
+  sub->footer(
+      "Prints 'SCORE<tab>TEXT' a line, in the order of the texts. The score is between 0 and 1: of a model "
+      "with one\nlabel the sigmoid of its logit, of one with several the softmax's probability of label 1. "
+      "Of a pair that is\nlonger than the model's context, the longer text is cut first.\n\n" +
+      example("pumice rerank cross-encoder-folder --query 'how do plants eat?' --top 3 < passages.txt"));
+  return {sub, [options] { return rerank(*options); }};
+}
+
+} // namespace pumice::command
