@@ -99,7 +99,7 @@ bool FolderSettings::has_file(const char* name) const {
 std::string FolderSettings::family() const {
   std::string name = content_of(tokenizer.value("tokenizer_class", json()));
   for (std::string_view end : {"Fast", "Tokenizer"}) {
-    if (name.ends_with(end)) name.erase(name.size() - end.size());
+    if (name.ends_with(end)) name = name.substr(0, name.size() - end.size());
   }
   // A class for all families says nothing.
   if (name.empty() || name == "PreTrained") return content_of(config.value("model_type", json()));
