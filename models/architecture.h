@@ -41,7 +41,8 @@ enum class InputKind : uint32_t {
   features, // of a sound [mels, frames]: the logarithm of its mel spectrum
 };
 
-// What an encoder reads. An input's positions are its tokens, its patches and class token, or every other frame.
+// What an encoder reads. An input's positions are its tokens, its patches and class token, or every other
+// frame.
 struct EncoderShape {
   InputKind kind = InputKind::tokens;
   uint32_t vocabulary = 0;  // of tokens
@@ -51,8 +52,8 @@ struct EncoderShape {
   std::vector<uint32_t> input_shape; // of a picture or a sound
   uint32_t hidden = 0;
   std::vector<std::string> labels; // what a classification's logits stand for
-  // Caches of its inputs' positions, which come after the decoder's: one for the cross-attention of each decoder
-  // layer, then one that all of its own layers use in turn.
+  // Caches of its inputs' positions, which come after the decoder's: one for the cross-attention of each
+  // decoder layer, then one that all of its own layers use in turn.
   std::vector<LayerCache> caches;
 
   uint32_t input_values() const {
@@ -82,7 +83,8 @@ struct DecoderGraph {
   TensorId logits = 0;                    // [outputs, vocabulary]
 };
 
-// An encoder's. It ends with the keys and values that the decoder's cross-attention needs, where there is one.
+// An encoder's. It ends with the keys and values that the decoder's cross-attention needs, where there is
+// one.
 struct EncoderGraph {
   Graph graph;
   std::vector<TensorId> hidden_states, attentions; // as a decoder's
@@ -100,8 +102,8 @@ public:
   virtual std::vector<Hyperparameter> hyperparameters() const = 0;
   // Every tensor the model needs. A tied head is not listed twice.
   virtual std::vector<WeightSpec> weights() const = 0;
-  // Weights are found in the file, and their names and shapes checked. Of a model without a decoder, or without
-  // an encoder, one of them is an error.
+  // Weights are found in the file, and their names and shapes checked. Of a model without a decoder, or
+  // without an encoder, one of them is an error.
   virtual Result<DecoderGraph> graph(const ModelFile& file) const;
   virtual Result<EncoderGraph> encoder_graph(const ModelFile& file) const;
   // The same model as llama.cpp's GGUF has it. `file` is the one it was read from, a Hugging Face folder.

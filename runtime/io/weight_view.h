@@ -8,17 +8,17 @@
 namespace pumice {
 
 // A tensor of a file, or a part of one, as the matrix [rows, columns] that an operation wants: each row what
-// makes one output. The tensor is seen as a matrix whose columns are its last dimension, or for convolutions all
-// dimensions but the first; one of a single dimension has one column. A part is made of runs of neighbouring rows: fused projections are cut that way,
-// interleaved ones too.
+// makes one output. The tensor is seen as a matrix whose columns are its last dimension, or for convolutions
+// all dimensions but the first; one of a single dimension has one column. A part is made of runs of
+// neighbouring rows: fused projections are cut that way, interleaved ones too.
 struct WeightView {
   const TensorView* tensor = nullptr;
   uint64_t rows = 0;
   uint64_t columns = 0;
-  bool transposed = false; // the tensor is [columns, rows]; only for types without blocks
-  uint64_t first = 0;      // row of the tensor, or column where it is transposed, that row 0 is
-  uint64_t run = 1;        // rows that are neighbours in the tensor
-  uint64_t step = 1;       // from one run's start to the next one's
+  bool transposed = false;     // the tensor is [columns, rows]; only for types without blocks
+  uint64_t first = 0;          // row of the tensor, or column where it is transposed, that row 0 is
+  uint64_t run = 1;            // rows that are neighbours in the tensor
+  uint64_t step = 1;           // from one run's start to the next one's
   uint64_t tensor_columns = 1; // of the tensor seen as a matrix
 
   static WeightView whole(const TensorView& tensor) {

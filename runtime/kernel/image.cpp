@@ -62,7 +62,8 @@ Status Patches::lower(Lowering& lowering, const Node& node) const {
 
 Status LeadToken::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
-  if (const WeightView& view = lowering.graph().weight(node.weights[0]).view; view.rows * view.columns != x.columns) {
+  if (const WeightView& view = lowering.graph().weight(node.weights[0]).view;
+      view.rows * view.columns != x.columns) {
     return Error{Code::invalid_argument, fmt::format("{}: a token of {} numbers leads rows of {}",
                                                      view.tensor->name, view.rows * view.columns, x.columns)};
   }

@@ -37,12 +37,12 @@ public:
   virtual Result<BufferRef> constants(const std::string& key, std::span<const float> values) = 0;
 
   virtual CacheRef cache(uint32_t layer) = 0;
-  virtual uint32_t context() const = 0;            // positions of one sequence
-  virtual BufferRef step() const = 0;              // the step block
+  virtual uint32_t context() const = 0; // positions of one sequence
+  virtual BufferRef step() const = 0;   // the step block
   virtual const StepLayout& step_layout() const = 0;
   uint32_t step_capacity() const { return step_layout().capacity; } // rows that fit the step block
-  virtual BufferRef sampling() const = 0;          // sampling's state, see kernel/sampling.h
-  virtual BufferRef temporary(uint64_t bytes) = 0; // scratch that lasts as long as this node
+  virtual BufferRef sampling() const = 0;                           // sampling's state, see kernel/sampling.h
+  virtual BufferRef temporary(uint64_t bytes) = 0;                  // scratch that lasts as long as this node
 
   virtual void emit(Dispatch dispatch) = 0;
 };

@@ -13,7 +13,8 @@ size_t BeamSearch::wanted() const {
 }
 
 float BeamSearch::penalized(float score, size_t length) const {
-  return score / std::pow(static_cast<float>(length), config_.length_penalty);
+  const size_t own = std::max<size_t>(length, config_.told_tokens + size_t{1}) - config_.told_tokens;
+  return score / std::pow(static_cast<float>(own), config_.length_penalty);
 }
 
 bool BeamSearch::is_end(uint32_t token) const {

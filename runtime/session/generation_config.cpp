@@ -89,6 +89,9 @@ Result<GenerationConfig> read(const Reader& reader, uint32_t vocabulary) {
   PUMICE_TRY(config.early_stopping, early_stopping(reader));
   PUMICE_TRY(config.repetition_penalty, reader.number("repetition_penalty", 1));
   PUMICE_TRY(config.no_repeat_ngram, reader.count("no_repeat_ngram_size", 0));
+  PUMICE_TRY(config.multilingual, reader.having("is_multilingual").boolean_or("is_multilingual", true));
+  PUMICE_TRY(config.latest_first_timestamp,
+             reader.count("max_initial_timestamp_index", config.latest_first_timestamp));
   return config;
 }
 

@@ -26,12 +26,16 @@ struct GenerationConfig {
   std::vector<uint32_t> suppressed_first; // do not come right after the prompt
   uint32_t min_tokens = 0;                // after the prompt, before an end
   uint32_t max_tokens = 0;                // after the prompt; 0: as many as fit
+  uint32_t told_tokens = 0; // after the prompt, but not counted in a text's length: a rule gives them
   uint32_t beams = 1;
   float length_penalty = 1; // a text's score is divided by its length to this power
   EarlyStopping early_stopping = EarlyStopping::no;
   float repetition_penalty =
       1; // scores of tokens that have come are divided by this, or multiplied below zero
   uint32_t no_repeat_ngram = 0; // no run of so many tokens comes twice; 0: off
+  // Of speech.
+  bool multilingual = true;             // where there are tokens for languages
+  uint32_t latest_first_timestamp = 50; // timestamps after the first one of a window, that it may begin with
 };
 
 // `vocabulary` is the decoder's: ids outside it are refused.

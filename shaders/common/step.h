@@ -11,14 +11,15 @@ PUMICE_PARAMS_BEGIN
 CONSTANT ROWS_TOKENS = 0;  // one row for each token of the step
 CONSTANT ROWS_OUTPUTS = 1; // one row for each token whose logits are wanted
 
-// The block is an array of uvec4: a header, then `capacity` rows, then `capacity` details, then what belongs to
-// each sequence whatever its rows (runtime/kernel/step_layout.h says where each part begins).
+// The block is an array of uvec4: a header, then `capacity` rows, then `capacity` details, then what belongs
+// to each sequence whatever its rows (runtime/kernel/step_layout.h says where each part begins).
 //   header:   x = count of tokens, y = count of outputs, z = results produced so far, w = unused
 //   row:      x = token, y = position in its sequence, z = sequence, w = first position it may see, which is
 //             where its text begins
-//   detail i: of output i, x = index of the row whose logits are wanted, y = the token whose likelihood is (see
-//             scoring/); of row i, z = its token's type, w = the end of its input: the first position after those
-//             that it sees where attention looks both ways
+//   detail i: of output i, x = index of the row whose logits are wanted, y = the token whose likelihood is
+//   (see
+//             scoring/); of row i, z = its token's type, w = the end of its input: the first position after
+//             those that it sees where attention looks both ways
 //   sequence: x = the first position of the encoder's input that its rows see, y = the one after the last
 //   origin:   a uint for each position of each sequence: the sequence in whose cache its key and value lie.
 //             Only where beams share what they have in common

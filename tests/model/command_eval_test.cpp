@@ -107,6 +107,30 @@ TEST_CASE("eval takes and gives the names of encoders and encoder-decoders") {
   }
 }
 
+TEST_CASE("eval makes features of sound") {
+  const auto root = fixtures();
+  if (!root) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const auto model = *root / "models" / "whisper";
+  const auto expected = SafetensorsFile::open(model / "expected.safetensors");
+  REQUIRE(expected.ok());
+  const TemporaryFolder folder;
+  const std::string in = (folder.path() / "in.safetensors").string(), out = in + ".out";
+  const std::vector<SafetensorsFile::Entry> inputs = {*expected->find("audio_16khz"),
+                                                      *expected->find("decoder_input_ids")};
+  REQUIRE(write_safetensors(in, inputs).ok());
+  const CommandResult result = pumice_command({"eval", model.string(), "--inputs", in, "--outputs", out});
+  INFO(result.err);
+  REQUIRE(result.status == 0);
+  const auto actual = SafetensorsFile::open(out);
+  REQUIRE(actual.ok());
+  for (const char* name : {"logits", "encoder_last_hidden_state"}) {
+    CHECK(relative_rms(floats(*actual, name), floats(*expected, name)) <= 1e-4);
+  }
+}
+
 TEST_CASE("eval gives an encoder's rows the bits they have alone, wherever their padding is") {
   const auto root = fixtures();
   if (!root) {
@@ -158,6 +182,7 @@ TEST_CASE("eval names what is wrong with an encoder's tensors") {
       bad_types = {"token_type_ids", "I64", {1, 2}, std::as_bytes(std::span(types).first(2))},
       wide = {"pixel_values", "F32", {1, 3, 16, 64}, std::as_bytes(std::span(pixels))},
       sound = {"audio_16khz", "F32", {3072}, std::as_bytes(std::span(pixels))},
+      cube = {"audio_16khz", "F32", {1, 1, 3072}, std::as_bytes(std::span(pixels))},
       rows = {"decoder_input_ids", "I64", {2, 1}, std::as_bytes(std::span(ids).first(2))};
   const auto fails = [&](const char* model, const std::vector<SafetensorsFile::Entry>& entries,
                          const std::vector<std::string>& parts) {
@@ -171,7 +196,9 @@ TEST_CASE("eval names what is wrong with an encoder's tensors") {
   CHECK(fails("bert", {wide}, {"'input_ids'", "pixel_values"}) == "");
   CHECK(fails("vit", {wide}, {"'pixel_values'", "[batch, 3, 32, 32]", "[1, 3, 16, 64]"}) == "");
   CHECK(fails("vit", {two}, {"'pixel_values'", "input_ids"}) == "");
-  CHECK(fails("whisper", {sound}, {"audio_16khz", "'input_features'", "[batch, 80, 100]"}) == "");
+  CHECK(fails("whisper", {two}, {"'input_features'", "[batch, 80, 100]"}) == "");
+  CHECK(fails("whisper", {sound}, {"'decoder_input_ids'"}) == "");
+  CHECK(fails("whisper", {cube}, {"'audio_16khz'", "[batch, samples]", "[1, 1, 3072]"}) == "");
   CHECK(fails("bart", {two}, {"'decoder_input_ids'"}) == "");
   CHECK(fails("bart", {two, rows}, {"'decoder_input_ids'", "'input_ids'", "1", "2"}) == "");
 }

@@ -3,8 +3,9 @@
 #include "support/command.h"
 
 TEST_CASE("every subcommand has help with an example") {
-  for (const char* name : {"run", "eval", "embed", "rerank", "generate", "tokenize", "inspect", "devices",
-                           "bench", "perplexity", "convert"}) {
+  for (const char* name :
+       {"run", "generate", "translate", "transcribe", "caption", "embed", "rerank", "classify", "tokenize",
+        "eval", "inspect", "devices", "bench", "perplexity", "convert"}) {
     CAPTURE(name);
     const CommandResult help = pumice_command({name, "--help"});
     CHECK(help.status == 0);

@@ -25,10 +25,13 @@ std::vector<float> language(uint32_t seed, uint32_t vocabulary, std::span<const 
   return logits;
 }
 
-std::vector<Continuation> best_continuations(const BeamSearch& search, uint32_t seed, uint32_t vocabulary) {
+// `skipped` are tokens that the texts begin with, and that the language knows nothing of.
+std::vector<Continuation> best_continuations(const BeamSearch& search, uint32_t seed, uint32_t vocabulary,
+                                             size_t skipped = 0) {
   std::vector<Continuation> all;
   for (uint32_t beam = 0; beam < search.beams().size(); ++beam) {
-    const std::vector<float> scores = language(seed, vocabulary, search.beams()[beam].tokens);
+    const std::vector<float> scores =
+        language(seed, vocabulary, std::span(search.beams()[beam].tokens).subspan(skipped));
     for (uint32_t token = 0; token < vocabulary; ++token) {
       all.push_back({beam, token, search.beams()[beam].score + scores[token]});
     }
@@ -181,6 +184,29 @@ TEST_CASE("beam search: the same as with masks over fixed arrays, whatever the s
     ++compared;
   }
   CHECK(compared > 350);
+}
+
+TEST_CASE("beam search: tokens that a rule gives do not count in a text's length") {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    GenerationConfig config;
+    config.beams = 3;
+    config.ends = {0};
+    config.max_tokens = 7;
+    config.length_penalty = 1.3f;
+    config.early_stopping = static_cast<EarlyStopping>(seed % 3);
+    const std::vector<Hypothesis> expected = run(config, seed, 6, 3);
+    config.told_tokens = 2;
+    config.max_tokens += 2;
+    BeamSearch search(config);
+    for (uint32_t i = 0; i < 2; ++i) search.advance(std::vector<Continuation>{{0, 5, 0}});
+    while (!search.done()) search.advance(best_continuations(search, seed, 6, 2));
+    const std::vector<Hypothesis> found = search.results(3);
+    REQUIRE(found.size() == expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      CHECK(found[i].score == doctest::Approx(expected[i].score));
+      CHECK(std::ranges::equal(std::span(found[i].tokens).subspan(2), expected[i].tokens));
+    }
+  }
 }
 
 TEST_CASE("beam search: no continuation at all ends it") {

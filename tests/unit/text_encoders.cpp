@@ -148,8 +148,7 @@ TEST_CASE("text: a compiled character map") {
   CHECK(applied(text::make_grapheme_map(*map), "fxA\u0301e\u0301ﬁ") == "xaéfi");
   for (size_t length = 0; length < bytes.size(); ++length)
     CHECK_FALSE(text::CharacterMap::parse(std::string_view(bytes).substr(0, length), "map").ok());
-  for (size_t at = 0; at < bytes.size();
-       ++at) { // damage gives an error or another map, never a walk outside
+  for (size_t at = 0; at < bytes.size(); ++at) { // damage gives an error or another map, never a walk outside
     std::string broken = bytes;
     broken[at] = static_cast<char>(broken[at] ^ 0xA5);
     auto other = text::CharacterMap::parse(broken, "map");

@@ -120,7 +120,7 @@ TEST_CASE("text: Marian's folder encodes one language and decodes the other") {
   CHECK(tokenizer->encode(">>fra<< hello", true) == Ids{4, 2, 0});
   CHECK(tokenizer->encode(">>deu<< hello", true) == Ids{1, 2, 0});
   CHECK(tokenizer->encode("hello >>x<<", false) == Ids{2, 6, 1}); // only at the start
-  CHECK(tokenizer->encode("hello hw", false) == Ids{2, 6, 1, 5});   // a piece that the vocabulary lacks
+  CHECK(tokenizer->encode("hello hw", false) == Ids{2, 6, 1, 5}); // a piece that the vocabulary lacks
   CHECK(tokenizer->encode("", true) == Ids{0});
   CHECK(tokenizer->decode(Ids{3, 6, 5, 0}, false) == "bonjour w");
   CHECK(tokenizer->eos() == 0u);

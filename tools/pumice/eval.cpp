@@ -112,12 +112,13 @@ Status eval(const EvalOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
   const ModelShape shape = definition->shape();
-  PUMICE_TRY(const EvalBatch batch, read_batch(options.inputs, shape));
+  PUMICE_TRY(EvalBatch batch, read_batch(options.inputs, shape));
   PUMICE_TRY(ForcedPassOptions pass_size, pass_options(options, shape, batch));
   PUMICE_TRY(pass_size.kept, output_names(options, *definition, file));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
+  if (batch.encoder) PUMICE_CHECK(replace_sound(*model, *batch.encoder));
   const std::vector<std::string> names = pass_size.kept;
   PUMICE_TRY(std::unique_ptr<ForcedPass> pass, ForcedPass::create(std::move(model), std::move(pass_size)));
   std::vector<EvalOutput> outputs;
@@ -137,7 +138,8 @@ Subcommand add_eval(CLI::App& app) {
   sub->add_option("--inputs", options->inputs,
                   "A safetensors file with what the model reads: 'input_ids' [batch, tokens], with "
                   "'attention_mask' where there is padding and 'token_type_ids' where there are types; "
-                  "'pixel_values' [batch, channels, height, width]; 'input_features' [batch, mels, frames]; "
+                  "'pixel_values' [batch, channels, height, width]; 'input_features' [batch, mels, frames] "
+                  "or 'audio_16khz' [batch, samples]; "
                   "beside those of an encoder, 'decoder_input_ids'")
       ->type_name("FILE")
       ->required()

@@ -142,10 +142,11 @@ void print(const GenerateOptions& options, const OpenedDevice& device, const std
 Status generate_from_inputs(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
                             const MaybeTokenizer& tokenizer) {
   PUMICE_CHECK(check_options(options, shape));
-  PUMICE_TRY(const EncoderBatch batch, read_inputs(options, *shape.encoder, tokenizer));
+  PUMICE_TRY(EncoderBatch batch, read_inputs(options, *shape.encoder, tokenizer));
   PUMICE_TRY(const GenerationOptions generation, generation_options(options, file, shape.vocabulary));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
+  PUMICE_CHECK(replace_sound(*model, batch));
   PUMICE_TRY(const std::vector<Answers> all, generate_all(model, options, batch, generation));
   print(options, device, all, generation.config, tokenizer);
   if (!options.outputs.empty()) {

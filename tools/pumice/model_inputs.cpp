@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -63,15 +64,39 @@ Result<EncoderBatch> read_token_inputs(const SafetensorsFile& file, const std::s
   return batch;
 }
 
+// Each row is a sound of at most a window, or there is a single one.
+Result<EncoderBatch> read_sounds(const SafetensorsFile::Entry& entry, const std::string& path,
+                                 const EncoderShape& shape) {
+  EncoderBatch batch{fmt::format("{}: tensor '{}'", path, entry.name), {}, {}, true};
+  const std::vector<uint64_t>& own = entry.shape;
+  if (own.empty() || own.size() > 2 || own[0] == 0 || own.back() == 0) {
+    return Error{Code::invalid_file, fmt::format("{}: expected the shape [batch, samples]; found [{}]",
+                                                 batch.source, fmt::join(own, ", "))};
+  }
+  const Result<std::vector<float>> values = SafetensorsFile::floats(entry);
+  if (!values.ok()) {
+    return Error{values.error().code,
+                 fmt::format("{}: expected numbers (F32); found {}", batch.source, entry.dtype)};
+  }
+  const auto length = static_cast<ptrdiff_t>(own.back());
+  for (auto first = values->begin(); first != values->end(); first += length) {
+    batch.inputs.emplace_back().values.assign(first, first + length);
+  }
+  std::vector<uint64_t> all(shape.context);
+  std::iota(all.begin(), all.end(), 0);
+  batch.places = {shape.context, std::vector(batch.inputs.size(), all)};
+  return batch;
+}
+
 // A picture or a sound's features for each row, or a single one.
 Result<EncoderBatch> read_value_inputs(const SafetensorsFile& file, const std::string& path,
                                        const EncoderShape& shape) {
   const std::string name = shape.kind == InputKind::pixels ? "pixel_values" : "input_features";
   const std::string expected = fmt::format("[batch, {}]", fmt::join(shape.input_shape, ", "));
-  if (shape.kind == InputKind::features && !file.find(name) && file.find("audio_16khz")) {
-    return Error{Code::unsupported, fmt::format("{}: there is 'audio_16khz' alone: expected its features, "
-                                                "'{}' {}",
-                                                path, name, expected)};
+  if (shape.kind == InputKind::features && !file.find(name)) {
+    if (const SafetensorsFile::Entry* sound = file.find("audio_16khz")) {
+      return read_sounds(*sound, path, shape);
+    }
   }
   PUMICE_TRY(const SafetensorsFile::Entry* entry,
              find_tensor(file, path, name, "numbers of shape " + expected));
@@ -123,6 +148,13 @@ Result<EncoderBatch> read_encoder_inputs(const SafetensorsFile& file, const std:
                                          const EncoderShape& shape) {
   return shape.kind == InputKind::tokens ? read_token_inputs(file, path, shape)
                                          : read_value_inputs(file, path, shape);
+}
+
+Status replace_sound(const Model& model, EncoderBatch& batch) {
+  if (!std::exchange(batch.samples, false)) return {};
+  Status status = replace_samples(model, 16000, batch.inputs);
+  if (status.ok()) return status;
+  return Error{status.error().code, fmt::format("{}: {}", batch.source, status.error().message)};
 }
 
 Status check_lengths(const EncoderBatch& batch, const EncoderShape& shape) {

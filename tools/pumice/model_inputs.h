@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "io/safetensors.h"
-#include "session/encoder.h"
+#include "session/audio_features.h"
 
 // The tensors that a file gives a model, under the names that Hugging Face's models take, without their
 // padding.
@@ -28,15 +28,21 @@ struct EncoderBatch {
   std::string source;
   Unpadded places; // of tokens, patches or frames
   std::vector<EncoderInput> inputs;
+  // The inputs' values are sound at 16 kHz, which replace_sound() makes features of.
+  bool samples = false;
 };
 
 // Token ids [batch, tokens]. `mask` names a tensor of the same shape, which need not be there: 0 is padding.
 Result<TokenBatch> read_tokens(const SafetensorsFile& file, const std::string& path, const std::string& name,
                                const std::string& mask, uint32_t vocabulary);
 
-// input_ids with attention_mask and token_type_ids, pixel_values, or input_features: what the encoder reads.
+// input_ids with attention_mask and token_type_ids, pixel_values, or input_features, failing that
+// audio_16khz: what the encoder reads.
 Result<EncoderBatch> read_encoder_inputs(const SafetensorsFile& file, const std::string& path,
                                          const EncoderShape& shape);
+
+// Makes features of sound.
+Status replace_sound(const Model& model, EncoderBatch& batch);
 
 // That an encoder has room for each of them.
 Status check_lengths(const EncoderBatch& batch, const EncoderShape& shape);

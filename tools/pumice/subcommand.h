@@ -18,6 +18,10 @@ struct Subcommand {
 Subcommand add_run(CLI::App& app);
 Subcommand add_eval(CLI::App& app);
 Subcommand add_generate(CLI::App& app);
+Subcommand add_translate(CLI::App& app);
+Subcommand add_transcribe(CLI::App& app);
+Subcommand add_caption(CLI::App& app);
+Subcommand add_classify(CLI::App& app);
 Subcommand add_embed(CLI::App& app);
 Subcommand add_rerank(CLI::App& app);
 Subcommand add_tokenize(CLI::App& app);

@@ -1,0 +1,101 @@
+// `pumice caption` against the same picture and model put together by hand.
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "io/safetensors.h"
+#include "media/image.h"
+#include "session/encoder_decoder.h"
+#include "support/command.h"
+#include "support/gpu.h"
+#include "support/model.h"
+#include "support/word_folder.h"
+
+using namespace pumice;
+using nlohmann::json;
+
+namespace {
+
+// A picture of the model's own size, so that nothing is resized.
+Image picture(uint32_t seed) {
+  Image image{32, 32, std::vector<uint8_t>(32 * 32 * 3)};
+  for (size_t i = 0; i < image.pixels.size(); ++i)
+    image.pixels[i] = static_cast<uint8_t>((i * i + seed) * 31);
+  return image;
+}
+
+std::vector<uint32_t> expected_tokens(const std::filesystem::path& folder, const Image& image) {
+  EncoderInput input;
+  for (size_t channel = 0; channel < 3; ++channel) {
+    for (size_t i = channel; i < image.pixels.size(); i += 3) {
+      input.values.push_back(static_cast<float>(image.pixels[i]) / 255 * 2 - 1);
+    }
+  }
+  const auto model = load_model(folder);
+  auto writer = EncoderDecoder::create(model, {});
+  REQUIRE(writer.ok());
+  GenerationOptions options;
+  options.config = *read_generation_config(model->file(), model->shape().vocabulary);
+  options.config.max_tokens = 8;
+  options.sampling.temperature = 0;
+  const auto written = (*writer)->generate(std::span(&input, 1), options);
+  REQUIRE(written.ok());
+  return written->at(0).at(0).tokens;
+}
+
+} // namespace
+
+TEST_CASE("caption writes about pictures, draws where it looked and refuses what is none") {
+  if (!fixtures()) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const TemporaryFolder folder;
+  write_word_folder(folder, "vit-gpt2");
+  const std::string model = folder.path().string();
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  REQUIRE(write_png(picture(1), path("a.png")).ok());
+  REQUIRE(write_png(picture(77), path("b.png")).ok());
+  REQUIRE(write_png(Image{1, 1, {9, 200, 3}}, path("dot.png")).ok());
+  const auto caption = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"caption", model, "-n", "8", "--no-cache"});
+    const CommandResult result = pumice_command(arguments);
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    return result.out;
+  };
+
+  const json first = json::parse(caption({path("a.png"), "--json"}));
+  CHECK(first["image"] == path("a.png"));
+  CHECK(first["tokens"].get<std::vector<uint32_t>>() == expected_tokens(folder.path(), picture(1)));
+  const std::string alone = caption({path("a.png")}), other = caption({path("b.png")});
+  CHECK(alone == first["text"].get<std::string>() + "\n");
+  CHECK(caption({path("b.png"), path("a.png")}) ==
+        path("b.png") + "\t" + other + path("a.png") + "\t" + alone);
+  CHECK(lines_of(caption({path("dot.png"), "--beams", "3", "--n-best", "2"})).size() == 2);
+
+  const std::string weights = path("w.safetensors");
+  caption({path("a.png"), "--attention", weights});
+  const auto file = SafetensorsFile::open(weights);
+  REQUIRE(file.ok());
+  const SafetensorsFile::Entry* shown = file->find("attention");
+  REQUIRE(shown);
+  CHECK(shown->shape == std::vector<uint64_t>{first["tokens"].size(), 17}); // a class token and 4 x 4 patches
+  const std::vector<float> rows = *SafetensorsFile::floats(*shown);
+  for (size_t row = 0; row < shown->shape[0]; ++row) {
+    const auto at = rows.begin() + static_cast<ptrdiff_t>(row * 17);
+    CHECK(std::accumulate(at, at + 17, 0.0) == doctest::Approx(1));
+  }
+  caption({path("a.png"), "--attention", path("w.png")});
+  CHECK(read_image(path("w.png")).ok());
+
+  folder.write("text.png", "this is no picture");
+  CHECK(fails_saying(pumice_command({"caption", model, path("text.png")}), {"text.png", "PNG"}) == "");
+  CHECK(fails_saying(pumice_command({"caption", model, path("none.png")}), {"none.png"}) == "");
+  CHECK(fails_saying(pumice_command({"caption", model, path("a.png"), path("b.png"), "--attention", weights}),
+                     {"expected one picture", "2"}) == "");
+  const std::string marian = (*fixtures() / "models" / "marian").string();
+  CHECK(fails_saying(pumice_command({"caption", marian, path("a.png")}), {"pumice translate"}) == "");
+}

@@ -1,0 +1,210 @@
+// `pumice translate`: texts from arguments and from standard input, beams, tasks, and attention.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "io/safetensors.h"
+#include "support/command.h"
+#include "support/gpu.h"
+#include "support/word_folder.h"
+
+using namespace pumice;
+using nlohmann::json;
+
+namespace {
+
+std::vector<int64_t> integers(const SafetensorsFile& file, const std::string& name) {
+  const SafetensorsFile::Entry* entry = file.find(name);
+  if (!entry) FAIL("no tensor " << name);
+  return *SafetensorsFile::integers(*entry);
+}
+
+// Marian's fixture with words, and what the reference made of its first input.
+struct Words {
+  TemporaryFolder folder;
+  std::string model = folder.path().string();
+  std::string source, other; // texts of the two inputs
+  std::vector<int64_t> greedy, beams;
+
+  Words() {
+    write_word_folder(folder, "marian");
+    const auto file = SafetensorsFile::open(*fixtures() / "models" / "marian" / "expected.safetensors");
+    REQUIRE(file.ok());
+    const std::vector<int64_t> ids = integers(*file, "input_ids"), mask = integers(*file, "attention_mask");
+    const size_t columns = ids.size() / 2;
+    std::vector<int64_t> rows[2];
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (mask[i]) rows[i / columns].push_back(ids[i]);
+    }
+    source = words(rows[0]);
+    other = words(rows[1]);
+    greedy = up_to_end(integers(*file, "generated_ids"));
+    beams = up_to_end(integers(*file, "beam4_ids"));
+  }
+
+  static std::vector<int64_t> up_to_end(std::vector<int64_t> ids) {
+    ids.erase(std::ranges::find(ids, 2), ids.end());
+    return ids;
+  }
+  CommandResult translate(std::vector<std::string> arguments, const std::string* input = nullptr) const {
+    arguments.insert(arguments.begin(), {"translate", model, "-n", "12", "--no-cache"});
+    const CommandResult result = pumice_command(arguments, input);
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    return result;
+  }
+  CommandResult fail(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"translate", model, source});
+    return pumice_command(arguments);
+  }
+};
+
+bool there_are_fixtures() {
+  if (!fixtures()) MESSAGE("skipped: no fixtures");
+  return fixtures().has_value();
+}
+
+} // namespace
+
+TEST_CASE("translate gives the reference's greedy and beam search texts") {
+  if (!there_are_fixtures()) return;
+  const Words words;
+  const json greedy = json::parse(words.translate({words.source, "--json"}).out);
+  CHECK(greedy["source"] == words.source);
+  CHECK(Words::up_to_end(greedy["tokens"].get<std::vector<int64_t>>()) == words.greedy);
+  CHECK(greedy["text"] == ::words(words.greedy));
+  CHECK(!greedy.contains("hypotheses"));
+
+  const json best =
+      json::parse(words.translate({words.source, "--json", "--beams", "4", "--n-best", "3"}).out);
+  CHECK(Words::up_to_end(best["tokens"].get<std::vector<int64_t>>()) == words.beams);
+  REQUIRE(best["hypotheses"].size() == 3);
+  CHECK(best["hypotheses"][0]["text"] == best["text"]);
+  CHECK(best["hypotheses"][0]["score"].get<float>() >= best["hypotheses"][1]["score"].get<float>());
+  CHECK(best["score"].get<float>() < 0);
+}
+
+TEST_CASE("translate answers lines in their order, and each as if it were alone") {
+  if (!there_are_fixtures()) return;
+  const Words words;
+  const std::string first = words.translate({words.source}).out, second = words.translate({words.other}).out;
+  CHECK(first == ::words(words.greedy) + "\n");
+  CHECK(second != first);
+  CHECK(words.translate({words.other, words.source}).out == second + first);
+  // No end to the last line; lines that are empty or have only spaces; the end that Windows writes.
+  const std::string input = words.source + "\n\n" + words.other + "\r\n  \n" + words.source;
+  const std::string expected = first + "\n" + second + "\n" + first;
+  CHECK(words.translate({}, &input).out == expected);
+  CHECK(words.translate({"--sequences", "1"}, &input).out == expected);
+  CHECK(words.translate({"--batch-tokens", "1"}, &input).out == expected);
+  const std::string nothing;
+  CHECK(words.translate({}, &nothing).out == "");
+  const std::string blank = "\n";
+  CHECK(json::parse(words.translate({"--json"}, &blank).out)["text"] == "");
+  CHECK(fails_saying(pumice_command({"translate", words.model}, std::string("w3\nw4 \xff\n")),
+                     {"line 2", "UTF-8"}) == "");
+}
+
+TEST_CASE("translate cuts a text that is too long, and says so") {
+  if (!there_are_fixtures()) return;
+  const Words words;
+  std::string longest, longer;
+  for (int i = 0; i < 3000; ++i) (i < 2048 ? longest : longer) += "w" + std::to_string(3 + i % 300) + " ";
+  const CommandResult whole = words.translate({longest, "--json"});
+  CHECK(whole.err.find("left out") == std::string::npos);
+  const CommandResult cut = words.translate({longest + longer, "--json"});
+  CHECK(cut.err.find("TEXT 1: 3000 tokens are more than the 2048") != std::string::npos);
+  CHECK(json::parse(cut.out)["truncated"] == true);
+  CHECK(json::parse(cut.out)["tokens"] == json::parse(whole.out)["tokens"]);
+}
+
+TEST_CASE("translate knows tasks, prefixes and target languages") {
+  if (!there_are_fixtures()) return;
+  const Words words;
+  const size_t space = words.source.find(' ');
+  const std::string start = words.source.substr(0, space + 1), rest = words.source.substr(space + 1);
+  const std::string expected = words.translate({words.source}).out;
+  CHECK(words.translate({rest, "--prefix", start}).out == expected);
+  const json forced = json::parse(words.translate({words.source, "--target-language", "w7", "--json"}).out);
+  CHECK(forced["tokens"][0] == 7);
+  CHECK(json::parse(words.translate({words.source, "--forced-first", "7", "--json"}).out) == forced);
+  CHECK(fails_saying(words.fail({"--target-language", "xx"}), {"--target-language", "0 to 319", "xx"}) == "");
+
+  json config = json::parse(std::ifstream(words.folder.path() / "config.json"));
+  config["task_specific_params"]["a_to_b"] = {{"prefix", start}, {"num_beams", 4}, {"max_length", 13}};
+  words.folder.write("config.json", config.dump());
+  const CommandResult task =
+      pumice_command({"translate", words.model, rest, "--task", "a_to_b", "--json", "--no-cache"});
+  REQUIRE(task.status == 0);
+  CHECK(Words::up_to_end(json::parse(task.out)["tokens"].get<std::vector<int64_t>>()) == words.beams);
+  CHECK(fails_saying(words.fail({"--task", "b_to_a"}), {"b_to_a", "only a_to_b"}) == "");
+}
+
+TEST_CASE("translate --attention: rows sum to one and are where the decoder looked") {
+  if (!there_are_fixtures()) return;
+  const Words words;
+  const std::string path = (words.folder.path() / "a.safetensors").string();
+  const json written = json::parse(words.translate({words.source, "--json", "--attention", path}).out);
+  const auto file = SafetensorsFile::open(path);
+  REQUIRE(file.ok());
+  CHECK(json(integers(*file, "output_ids")) == written["tokens"]);
+  CHECK(::words(integers(*file, "input_ids")) == words.source);
+  const SafetensorsFile::Entry *shown = file->find("attention"), *heads = file->find("cross_attentions.1");
+  REQUIRE(shown);
+  REQUIRE(heads);
+  const uint64_t queries = written["tokens"].size(), keys = integers(*file, "input_ids").size();
+  CHECK(shown->shape == std::vector<uint64_t>{queries, keys});
+  CHECK(heads->shape == std::vector<uint64_t>{4, queries, keys});
+  const std::vector<float> mean = *SafetensorsFile::floats(*shown), all = *SafetensorsFile::floats(*heads);
+  for (size_t row = 0; row < 4 * queries; ++row) {
+    const auto at = all.begin() + static_cast<ptrdiff_t>(row * keys);
+    CHECK(std::accumulate(at, at + static_cast<ptrdiff_t>(keys), 0.0) == doctest::Approx(1));
+  }
+  for (size_t i = 0; i < mean.size(); ++i) {
+    double sum = 0;
+    for (size_t head = 0; head < 4; ++head) sum += all[head * mean.size() + i];
+    CHECK(mean[i] == doctest::Approx(sum / 4));
+  }
+
+  words.translate({words.source, "--attention", path, "--attention-layer", "0", "--attention-head", "2"});
+  const auto chosen = SafetensorsFile::open(path);
+  REQUIRE(chosen->find("cross_attentions.0"));
+  const std::vector<float> first = *SafetensorsFile::floats(*chosen->find("cross_attentions.0"));
+  const std::vector<float> one = *SafetensorsFile::floats(*chosen->find("attention"));
+  const auto from = first.begin() + static_cast<ptrdiff_t>(2 * one.size());
+  CHECK(std::equal(one.begin(), one.end(), from));
+}
+
+TEST_CASE("translate --attention draws a PNG, and refuses what it cannot draw") {
+  if (!there_are_fixtures()) return;
+  const Words words;
+  const std::string path = (words.folder.path() / "a.png").string();
+  words.translate({words.source, "--beams", "2", "--attention", path});
+  std::string head(4, ' ');
+  std::ifstream(path, std::ios::binary).read(head.data(), 4);
+  CHECK(head == "\x89PNG");
+  CHECK(fails_saying(words.fail({"--attention", "a.gif"}), {".png", ".safetensors", "a.gif"}) == "");
+  CHECK(fails_saying(words.fail({"--attention", "/no/such/a.png"}), {"no folder /no/such"}) == "");
+  CHECK(fails_saying(words.fail({"--attention", path, "--attention-layer", "2"}), {"0 to 1", "2"}) == "");
+  CHECK(fails_saying(words.fail({"--attention", path, "--attention-head", "4"}), {"0 to 3", "4"}) == "");
+  CHECK(fails_saying(words.fail({"w5", "--attention", path}), {"expected one text", "several"}) == "");
+  CHECK(fails_saying(words.fail({"--attention-head", "1"}), {"--attention"}) == "");
+}
+
+TEST_CASE("translate says which subcommand another kind of model is for") {
+  if (!there_are_fixtures()) return;
+  const auto fails = [](const char* model, const char* kind, const char* subcommand) {
+    const std::string path = (*fixtures() / "models" / model).string();
+    return fails_saying(pumice_command({"translate", path, "w5"}), {kind, subcommand});
+  };
+  CHECK(fails("llama-mha", "is a decoder", "pumice run") == "");
+  CHECK(fails("bert", "is an encoder", "pumice embed") == "");
+  CHECK(fails("vit", "is an encoder of pictures", "pumice classify") == "");
+  CHECK(fails("vit-gpt2", "is an encoder-decoder", "pumice caption") == "");
+  CHECK(fails("whisper", "is an encoder-decoder", "pumice transcribe") == "");
+  CHECK(fails("marian", "tokenizer", "") == "");
+}

@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "json_output.h"
+#include "line_encoder.h"
+#include "open_device.h"
+#include "picture_input.h"
+#include "prompt.h"
+#include "session/vocabulary.h"
+#include "subcommand.h"
+#include "terminal.h"
+#include "writing.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct ClassifyOptions {
+  std::string model;
+  std::vector<std::string> inputs;
+  uint32_t top = 5;
+  uint32_t batch_tokens = 0;
+  bool json = false;
+  DeviceOptions device;
+  LoadOptions load;
+};
+
+// How a model's logits become what is printed.
+enum class Scoring {
+  one_of,   // labels exclude each other: probabilities that sum to one
+  each,     // each label is there or not: its own probability
+  as_it_is, // the logits are numbers that mean something by themselves
+};
+
+Result<Scoring> scoring(const ModelFile& file, size_t labels) {
+  PUMICE_TRY(const std::string problem, file.fields().string_or("problem_type", ""));
+  if (problem == "regression") return Scoring::as_it_is;
+  return problem == "multi_label_classification" || labels == 1 ? Scoring::each : Scoring::one_of;
+}
+
+std::vector<float> scores_of(std::vector<float> logits, Scoring scoring) {
+  if (scoring == Scoring::each) {
+    for (float& logit : logits) logit = 1 / (1 + std::exp(-logit));
+  } else if (scoring == Scoring::one_of) {
+    const float largest = *std::ranges::max_element(logits);
+    float sum = 0;
+    for (float& logit : logits) sum += logit = std::exp(logit - largest);
+    for (float& logit : logits) logit /= sum;
+  }
+  return logits;
+}
+
+// Prints what a model's logits say about an input.
+class Verdicts {
+public:
+  Verdicts(const ClassifyOptions& options, Scoring scoring, std::vector<std::string> labels)
+      : options_(options), scoring_(scoring), labels_(std::move(labels)) {}
+
+  // `kind` is what --json calls it: "image" or "text".
+  void print(const char* kind, const std::string& input, std::vector<float> logits) const {
+    const std::vector<float> scores = scores_of(std::move(logits), scoring_);
+    std::vector<size_t> order(scores.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+    order.resize(std::min<size_t>(order.size(), options_.top));
+    if (options_.json) {
+      Json json = {{kind, input}, {"labels", Json::array()}};
+      const char* value = scoring_ == Scoring::as_it_is ? "score" : "probability";
+      for (size_t i : order) json["labels"].push_back({{"label", labels_[i]}, {value, scores[i]}});
+      print_json(json);
+      return;
+    }
+    const std::string name = options_.inputs.size() == 1 ? "" : input + "\t";
+    std::string lines;
+    for (size_t i : order) lines += fmt::format("{}{:.4f}\t{}\n", name, scores[i], labels_[i]);
+    print_result(lines);
+  }
+
+private:
+  const ClassifyOptions& options_;
+  Scoring scoring_;
+  std::vector<std::string> labels_;
+};
+
+Status classify_texts(TextEncoder model, const ClassifyOptions& options, const Verdicts& verdicts) {
+  LineOptions line_options{options.model, options.batch_tokens, options.device, options.load};
+  const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
+  PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
+             LineEncoder::create(std::move(model), line_options, "logits"));
+  LineSource lines(options.inputs);
+  const auto encode = [&](const std::string& line, size_t limit) {
+    return tokenizer->encode_limited(line, limit);
+  };
+  const auto take = [&](const std::string& line, std::vector<float> logits) {
+    verdicts.print("text", line, std::move(logits));
+  };
+  PUMICE_CHECK(encoder->run(lines, encode, take));
+  return encoder->finish();
+}
+
+Status classify_pictures(ModelFile file, const ModelShape& shape, const ClassifyOptions& options,
+                         const Verdicts& verdicts) {
+  if (options.inputs.empty()) {
+    return Error{Code::invalid_argument, "pictures are needed: expected at least one file"};
+  }
+  PUMICE_TRY(const PictureInput reader, PictureInput::open(file, *shape.encoder));
+  PUMICE_CHECK(reader.read(options.inputs.front())); // before the model is loaded for nothing
+  PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
+  EncoderOptions encoder_options;
+  const uint32_t at_a_time = std::max(batch_tokens(options.batch_tokens) / shape.encoder->context, 1u);
+  encoder_options.inputs = static_cast<uint32_t>(std::min<size_t>(at_a_time, options.inputs.size()));
+  encoder_options.tokens = encoder_options.inputs * shape.encoder->context;
+  encoder_options.kept = {"logits"};
+  PUMICE_TRY(std::unique_ptr<Encoder> encoder, Encoder::create(model, encoder_options));
+  ProgressBar bar("classifying");
+  const Stopwatch stopwatch;
+  for (size_t first = 0; first < options.inputs.size(); first += encoder_options.inputs) {
+    if (!bar.update(first, options.inputs.size())) return interruption();
+    const size_t count = std::min<size_t>(encoder_options.inputs, options.inputs.size() - first);
+    std::vector<EncoderInput> inputs;
+    for (const std::string& name : std::span(options.inputs).subspan(first, count)) {
+      PUMICE_TRY(EncoderInput input, reader.read(name));
+      inputs.push_back(std::move(input));
+    }
+    PUMICE_CHECK(encoder->encode(inputs));
+    bar.erase();
+    for (size_t i = 0; i < count; ++i) {
+      PUMICE_TRY(std::vector<float> logits, encoder->read("logits", i));
+      verdicts.print("image", options.inputs[first + i], std::move(logits));
+    }
+  }
+  fmt::print(stderr, "{} ({})\n{} pictures in {:.3f} s\n", device.name(), device.driver(),
+             options.inputs.size(), stopwatch.seconds());
+  return device.save_pipelines();
+}
+
+// That there is something to classify with; its labels.
+Result<std::vector<std::string>> check_head(const ClassifyOptions& options, const ModelFile& file,
+                                            const Definition& definition) {
+  const ModelShape shape = definition.shape();
+  if (shape.has_decoder()) return wrong_subcommand(options.model, shape);
+  PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
+  if (!graph.logits) {
+    return wrong_kind(options.model, shape, "it has no classification head; use pumice embed");
+  }
+  return shape.encoder->labels;
+}
+
+Status classify(const ClassifyOptions& options) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  const ModelShape shape = definition->shape();
+  PUMICE_TRY(const std::vector<std::string> labels, check_head(options, file, *definition));
+  PUMICE_TRY(const Scoring how, scoring(file, labels.size()));
+  const Verdicts verdicts(options, how, labels);
+  if (shape.encoder->kind != InputKind::tokens) {
+    return classify_pictures(std::move(file), shape, options, verdicts);
+  }
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
+  return classify_texts({std::move(file), std::move(definition), std::move(tokenizer)}, options, verdicts);
+}
+
+} // namespace
+
+Subcommand add_classify(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("classify", "Say which of a model's labels pictures or texts belong to");
+  auto options = std::make_shared<ClassifyOptions>();
+  sub->add_option("MODEL", options->model,
+                  "A Hugging Face folder of an encoder with a classification head (ViT, BERT, RoBERTa ...)")
+      ->required();
+  sub->add_option("INPUT", options->inputs,
+                  "PNG or JPEG files, or texts, as the model reads them; without one, texts are the lines of "
+                  "standard input. Each line of the output is a probability, a tab and a label, with the "
+                  "input and a tab before them where there may be more than one input");
+  sub->add_option("--top", options->top, "Labels to print of each input, best first")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1u << 24).description(""))
+      ->capture_default_str();
+  sub->add_flag("--json", options->json,
+                "Print a JSON object for each input: image or text, labels (label, probability)");
+  add_batch_option(*sub, options->batch_tokens, "Memory");
+  add_weights_option(*sub, options->load);
+  add_device_options(*sub, options->device);
+  sub->footer(example("pumice classify vit-base-patch16-224 photo.jpg --top 3"));
+  return {sub, [options] { return classify(*options); }};
+}
+
+} // namespace pumice::command

@@ -1,0 +1,36 @@
+#include "picture_input.h"
+
+#include <fmt/format.h>
+
+namespace pumice::command {
+
+namespace {
+
+std::filesystem::path path_of(const std::string& text) {
+  return std::filesystem::path(reinterpret_cast<const char8_t*>(text.c_str()));
+}
+
+} // namespace
+
+Result<PictureInput> PictureInput::open(const ModelFile& file, const EncoderShape& shape) {
+  const std::vector<uint32_t>& size = shape.input_shape; // [channels, height, width]
+  if (size[0] != 3) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: pictures of {} channels: expected 3, for red, green and blue", file.path(),
+                             size[0])};
+  }
+  std::filesystem::path folder = path_of(file.path());
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) folder = folder.parent_path();
+  PUMICE_TRY(const ImagePreparation preparation, read_image_preparation(folder, size[1], size[2]));
+  return PictureInput(preparation);
+}
+
+Result<EncoderInput> PictureInput::read(const std::string& path) const {
+  PUMICE_TRY(const Image image, read_image(path_of(path)));
+  EncoderInput input;
+  PUMICE_TRY(input.values, prepare(image, preparation_, path));
+  return input;
+}
+
+} // namespace pumice::command

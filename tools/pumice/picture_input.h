@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "io/model_file.h"
+#include "media/preprocess.h"
+#include "session/encoder.h"
+
+namespace pumice::command {
+
+// Reads pictures as a model's preprocessor_config.json says.
+class PictureInput {
+public:
+  static Result<PictureInput> open(const ModelFile& file, const EncoderShape& shape);
+  Result<EncoderInput> read(const std::string& path) const;
+
+private:
+  explicit PictureInput(ImagePreparation preparation) : preparation_(preparation) {}
+  ImagePreparation preparation_;
+};
+
+} // namespace pumice::command

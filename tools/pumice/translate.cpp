@@ -1,0 +1,287 @@
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "attention_picture.h"
+#include "open_device.h"
+#include "prompt.h"
+#include "session/vocabulary.h"
+#include "subcommand.h"
+#include "terminal.h"
+#include "waiting_lines.h"
+#include "writing.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct TranslateOptions {
+  std::string model;
+  std::vector<std::string> texts;
+  std::string task;
+  std::optional<std::string> prefix;
+  std::string target;
+  AttentionOptions attention;
+  WritingOptions writing;
+};
+
+// A text, and as the encoder reads it: no tokens where there is nothing to translate.
+struct Source {
+  std::string text;
+  EncoderInput input;
+  bool cut = false;
+};
+
+// What is put before each text, as T5's models expect it, with the settings that go with it.
+Result<std::string> read_prefix(const ModelFile& file, const TranslateOptions& options,
+                                GenerationConfig& config) {
+  const Fields fields = file.fields();
+  PUMICE_TRY(const Fields tasks, fields.object_or_empty("task_specific_params"));
+  if (options.task.empty()) {
+    const nlohmann::json* own = fields.find("prefix");
+    return options.prefix ? *options.prefix : own && own->is_string() ? own->get<std::string>() : "";
+  }
+  if (!tasks.has(options.task)) {
+    std::vector<std::string> names;
+    if (const nlohmann::json* all = fields.find("task_specific_params")) {
+      for (const auto& [name, value] : all->items()) names.push_back(name);
+    }
+    return Error{Code::not_found,
+                 fmt::format("--task: {}: the model has no task '{}' (field 'task_specific_params'), only {}",
+                             file.path(), options.task,
+                             names.empty() ? "none at all" : fmt::format("{}", fmt::join(names, ", ")))};
+  }
+  PUMICE_TRY(const Fields task, tasks.object(options.task));
+  PUMICE_TRY(config.beams, task.u32_or("num_beams", 1, 1024, config.beams));
+  PUMICE_TRY(config.length_penalty, task.f32_or("length_penalty", config.length_penalty));
+  PUMICE_TRY(config.no_repeat_ngram, task.u32_or("no_repeat_ngram_size", config.no_repeat_ngram));
+  PUMICE_TRY(const bool early,
+             task.boolean_or("early_stopping", config.early_stopping == EarlyStopping::yes));
+  if (task.has("early_stopping")) config.early_stopping = early ? EarlyStopping::yes : EarlyStopping::no;
+  // Lengths count the decoder's own first tokens too.
+  const auto begun = static_cast<uint32_t>(config.prompt.size());
+  PUMICE_TRY(const uint32_t longest, task.u32_or("max_length", config.max_tokens + begun));
+  PUMICE_TRY(const uint32_t shortest, task.u32_or("min_length", config.min_tokens + begun));
+  config.max_tokens = longest - std::min(longest, begun);
+  config.min_tokens = shortest - std::min(shortest, begun);
+  PUMICE_TRY(const std::string prefix, task.string_or("prefix", ""));
+  return options.prefix.value_or(prefix);
+}
+
+// The token that a translation into this language begins with: as it is spelled, or between the underscores
+// that M2M100 has, or an id.
+Result<uint32_t> find_language(const Tokenizer& tokenizer, const std::string& name, uint32_t vocabulary) {
+  for (const std::string& spelled : {name, "__" + name + "__"}) {
+    if (const std::optional<uint32_t> id = tokenizer.find(spelled)) return *id;
+  }
+  uint32_t id = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, id);
+  if (error == std::errc() && rest == end && id < vocabulary) return id;
+  return Error{Code::not_found,
+               fmt::format("--target-language: expected a token of the vocabulary, such as deu_Latn (NLLB), "
+                           "de_DE (mBART) or de (M2M100), or an id from 0 to {}; found '{}'",
+                           vocabulary - 1, name)};
+}
+
+Result<GenerationOptions> generation_options(const ModelFile& file, const TranslateOptions& options,
+                                             const ModelShape& shape, const Tokenizer& tokenizer,
+                                             std::string& prefix) {
+  PUMICE_TRY(GenerationConfig config, read_generation_config(file, shape.vocabulary));
+  PUMICE_TRY(prefix, read_prefix(file, options, config));
+  if (!options.target.empty()) {
+    PUMICE_TRY(config.forced_first, find_language(tokenizer, options.target, shape.vocabulary));
+  }
+  return writing_options(options.writing, std::move(config));
+}
+
+class Translator {
+public:
+  Translator(const TranslateOptions& options, std::shared_ptr<const Tokenizer> tokenizer)
+      : options_(options), tokenizer_(std::move(tokenizer)) {}
+
+  Status open(ModelFile file, const ModelShape& shape) {
+    PUMICE_TRY(generation_, generation_options(file, options_, shape, *tokenizer_, prefix_));
+    const EncoderShape& encoder = *shape.encoder;
+    longest_ = encoder.context;
+    if (encoder.any_length) longest_ = std::max(longest_, batch_tokens(options_.writing.batch_tokens));
+    PUMICE_TRY(device_, open_device(options_.writing.device));
+    PUMICE_TRY(model_, load_model(std::move(file), device_, options_.writing.load));
+    PUMICE_TRY(writer_, create_writer(model_, options_.writing, generation_.config, longest_));
+    return {};
+  }
+
+  size_t texts_at_a_time() const { return inputs_at_a_time(options_.writing, generation_.config); }
+
+  Status answer(const std::vector<std::string>& texts, const WaitingLines& names) {
+    std::vector<Source> sources;
+    std::vector<EncoderInput> inputs;
+    for (const std::string& text : texts) {
+      PUMICE_TRY(Source source, read(text, names.name(count_++)));
+      if (!source.input.tokens.empty()) inputs.push_back(source.input);
+      sources.push_back(std::move(source));
+    }
+    std::optional<StreamDecoder> stream;
+    GenerationOptions generation = generation_;
+    if (streams(texts)) {
+      stream.emplace(tokenizer_);
+      generation.on_token = [&](size_t, uint32_t token) {
+        if (!std::ranges::count(generation_.config.ends, token)) print_result(stream->push(token));
+      };
+    }
+    const Stopwatch stopwatch;
+    PUMICE_TRY(const std::vector<std::vector<Hypothesis>> written, writer_->generate(inputs, generation));
+    figures_.add(written, stopwatch.seconds());
+    if (stream) {
+      print_result(stream->flush() + "\n");
+    } else {
+      print(sources, written);
+    }
+    return options_.attention.given() ? draw(sources, written) : Status();
+  }
+
+  Status finish() const {
+    figures_.print(device_);
+    return device_.save_pipelines();
+  }
+
+private:
+  bool streams(const std::vector<std::string>& texts) const {
+    return texts.size() == 1 && generation_.config.beams == 1 && !options_.writing.json &&
+           stdout_is_terminal();
+  }
+
+  Result<Source> read(const std::string& text, const std::string& name) const {
+    Source source{text, {}, false};
+    if (text.find_first_not_of(" \t\r\n") == std::string::npos) return source;
+    const std::string whole = prefix_ + text;
+    std::vector<uint32_t>& tokens = source.input.tokens;
+    tokens = tokenizer_->encode(whole, true);
+    source.cut = tokens.size() > longest_;
+    if (source.cut) {
+      print_note(fmt::format("{}: {} tokens are more than the {} that {} reads at a time: the end of the "
+                             "text is left out",
+                             name, tokens.size(), longest_, options_.model));
+      tokens = tokenizer_->encode_limited(whole, longest_).ids;
+    }
+    if (!tokens.empty()) PUMICE_CHECK(check_ids(tokens, model_->shape().encoder->vocabulary, name));
+    return source;
+  }
+
+  // `written` leaves out the sources that are empty.
+  void print(const std::vector<Source>& sources, std::span<const std::vector<Hypothesis>> written) const {
+    size_t next = 0;
+    for (const Source& source : sources) {
+      const bool empty = source.input.tokens.empty();
+      const std::vector<Hypothesis>& texts = empty ? nothing_ : written[next++];
+      if (!options_.writing.json) {
+        print_result(empty ? "\n" : lines_of(texts, generation_, *tokenizer_));
+        continue;
+      }
+      Json json = {{"source", source.text}};
+      if (source.cut) json["truncated"] = true;
+      add_written(json, texts, generation_, *tokenizer_);
+      print_json(json);
+    }
+  }
+
+  Status draw(const std::vector<Source>& sources, std::span<const std::vector<Hypothesis>> written) const {
+    if (written.empty()) {
+      return Error{Code::invalid_argument, "--attention: the text is empty: there is nothing to show"};
+    }
+    AttendedText text{
+        sources.front().input, generation_.config.prompt, written.front().front().tokens, {}, {}};
+    text.input_labels = token_labels(*tokenizer_, text.input.tokens);
+    text.output_labels = token_labels(*tokenizer_, text.output);
+    return write_attention(model_, options_.attention, text);
+  }
+
+  const TranslateOptions& options_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::string prefix_;
+  GenerationOptions generation_;
+  uint32_t longest_ = 0; // tokens that a text may have
+  OpenedDevice device_;
+  std::shared_ptr<const Model> model_;
+  std::unique_ptr<EncoderDecoder> writer_;
+  uint64_t count_ = 0; // texts so far
+  WritingFigures figures_;
+  const std::vector<Hypothesis> nothing_ = {{}};
+};
+
+// A picture shows one text: the only one there is.
+Status check_single(WaitingLines& lines, std::vector<std::string>& texts) {
+  for (;;) {
+    PUMICE_TRY(const std::vector<std::string> more, lines.next(2));
+    if (more.empty()) break;
+    texts.insert(texts.end(), more.begin(), more.end());
+    if (texts.size() > 1) break;
+  }
+  if (texts.size() == 1) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("--attention: expected one text; found {}", texts.empty() ? "none" : "several")};
+}
+
+Status translate(const TranslateOptions& options) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  const ModelShape shape = definition->shape();
+  if (!shape.has_decoder() || !shape.encoder || shape.encoder->kind != InputKind::tokens) {
+    return wrong_subcommand(options.model, shape);
+  }
+  PUMICE_CHECK(check_attention(options.attention, shape));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
+  WaitingLines lines(options.texts);
+  std::vector<std::string> texts;
+  if (options.attention.given()) PUMICE_CHECK(check_single(lines, texts));
+
+  Translator translator(options, std::move(tokenizer));
+  PUMICE_CHECK(translator.open(std::move(file), shape));
+  while (!interrupted()) {
+    if (!options.attention.given()) {
+      PUMICE_TRY(texts, lines.next(translator.texts_at_a_time()));
+    }
+    if (texts.empty()) break;
+    PUMICE_CHECK(translator.answer(texts, lines));
+    texts.clear();
+    if (options.attention.given()) break;
+  }
+  PUMICE_CHECK(translator.finish());
+  if (interrupted()) return interruption();
+  return {};
+}
+
+} // namespace
+
+Subcommand add_translate(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("translate", "Turn a text into another with an encoder-decoder");
+  auto options = std::make_shared<TranslateOptions>();
+  sub->add_option("MODEL", options->model, "A Hugging Face folder or a GGUF file (Marian, BART, T5 ...)")
+      ->required();
+  sub->add_option(
+      "TEXT", options->texts,
+      "Texts, each giving a line; without one, the lines of standard input, each answered as soon "
+      "as it is there. A text that is longer than the model can read is cut, with a note");
+  sub->add_option("--task", options->task,
+                  "A task of the model's settings, such as translation_en_to_de of T5")
+      ->type_name("NAME")
+      ->group("Text");
+  sub->add_option("--prefix", options->prefix, "Put this before each text")->type_name("TEXT")->group("Text");
+  sub->add_option("--target-language,--forced-first", options->target,
+                  "The token that the translation begins with, or its id: deu_Latn (NLLB), de_DE (mBART)")
+      ->type_name("TOKEN")
+      ->group("Text");
+  sub->add_flag("--json", options->writing.json,
+                "Print a JSON object for each text: source, text, tokens; with beams, score; with --n-best, "
+                "hypotheses")
+      ->group("Text");
+  add_attention_options(*sub, options->attention);
+  add_writing_options(*sub, options->writing);
+  sub->footer(example("pumice translate models/pretrained/dates \"le 3 mars 2021\" --attention dates.png"));
+  return {sub, [options] { return translate(*options); }};
+}
+
+} // namespace pumice::command

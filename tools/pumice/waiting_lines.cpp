@@ -1,0 +1,65 @@
+#include "waiting_lines.h"
+
+#include <cerrno>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "prompt.h"
+#include "terminal.h"
+
+namespace pumice::command {
+
+std::string WaitingLines::name(uint64_t text) const {
+  return fmt::format("{} {}", given_ ? "TEXT" : "standard input: line", text + 1);
+}
+
+// One that is whole, or the last one.
+bool WaitingLines::take(std::string& line) {
+  if (given_) {
+    if (count_ == texts_.size()) return false;
+    line = texts_[count_];
+    return true;
+  }
+  const size_t end = unread_.find('\n');
+  if (end == std::string::npos && (!ended_ || unread_.empty())) return false;
+  line = unread_.substr(0, end);
+  unread_.erase(0, end == std::string::npos ? end : end + 1);
+  if (line.ends_with('\r')) line.pop_back();
+  return true;
+}
+
+Status WaitingLines::read(bool wait) {
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  const int ready = poll(&input, 1, wait ? -1 : 0); // which a signal ends, unlike read()
+  if (interrupted()) return interruption();
+  dry_ = ready == 0;
+  if (ready == 0 || (ready < 0 && errno == EINTR)) return {};
+  char part[65536];
+  const ssize_t count = ::read(STDIN_FILENO, part, sizeof part);
+  if (count < 0 && errno == EINTR) return {};
+  if (count < 0) return Error{Code::io, "standard input: it could not be read"};
+  ended_ = count == 0;
+  unread_.append(part, static_cast<size_t>(count));
+  return {};
+}
+
+Result<std::vector<std::string>> WaitingLines::next(size_t most) {
+  std::vector<std::string> lines;
+  dry_ = false;
+  while (lines.size() < most) {
+    std::string line;
+    if (take(line)) {
+      PUMICE_CHECK(check_utf8(line, name(count_++)));
+      lines.push_back(std::move(line));
+    } else if (given_ || ended_ || (dry_ && !lines.empty())) {
+      break;
+    } else {
+      PUMICE_CHECK(read(lines.empty()));
+    }
+  }
+  return lines;
+}
+
+} // namespace pumice::command

@@ -1,0 +1,138 @@
+#include "writing.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "prompt.h"
+
+namespace pumice::command {
+
+namespace {
+
+// As many output positions as fit a text that the settings give no end.
+uint32_t output_tokens(const GenerationConfig& config, const ModelShape& shape) {
+  const uint64_t most =
+      config.max_tokens ? config.prompt.size() + uint64_t{config.max_tokens} : uint64_t{default_context};
+  return static_cast<uint32_t>(std::min<uint64_t>(most, shape.context));
+}
+
+Json json_of(const Hypothesis& written, const GenerationConfig& config, const Tokenizer& tokenizer) {
+  Json json;
+  json["text"] = text_of(written, config, tokenizer);
+  json["tokens"] = written.tokens;
+  if (config.beams > 1) json["score"] = written.score;
+  return json;
+}
+
+const char* advice(const ModelShape& shape) {
+  if (!shape.encoder) return "it goes on from a text; use pumice run";
+  const bool writes = shape.has_decoder();
+  switch (shape.encoder->kind) {
+  case InputKind::tokens:
+    return writes ? "it turns a text into another; use pumice translate"
+                  : "it writes no text; use pumice embed or pumice classify";
+  case InputKind::pixels:
+    return writes ? "it describes pictures; use pumice caption" : "it writes no text; use pumice classify";
+  case InputKind::features:
+    return "it writes down speech; use pumice transcribe";
+  }
+  return "";
+}
+
+} // namespace
+
+Error wrong_subcommand(const std::string& model, const ModelShape& shape) {
+  return wrong_kind(model, shape, advice(shape));
+}
+
+void add_writing_options(CLI::App& app, WritingOptions& options) {
+  app.add_option("-n,--count", options.count,
+                 "Most tokens of a text (default: as the model's settings say, or as many as fit)")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1u << 24).description(""))
+      ->group("Text");
+  app.add_option("--sequences", options.sequences,
+                 "Most texts that are written at a time, each beam counting as one")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 4096u).description(""))
+      ->capture_default_str()
+      ->group("Memory");
+  add_batch_option(app, options.batch_tokens, "Memory");
+  add_weights_option(app, options.load);
+  add_beam_options(app, options.beams);
+  SamplingParams defaults;
+  defaults.temperature = 0;
+  add_sampling_options(app, options.sampling, defaults);
+  add_device_options(app, options.device);
+}
+
+Result<GenerationOptions> writing_options(const WritingOptions& options, GenerationConfig config) {
+  GenerationOptions result;
+  result.sampling = options.sampling.resolved();
+  // Who asks for random draws does not mean the beams of the model's own settings.
+  if (result.sampling.temperature > 0 && !options.beams.given()) config.beams = 1;
+  PUMICE_CHECK(options.beams.apply(config));
+  if (options.count) config.max_tokens = options.count;
+  result.hypotheses = options.beams.hypotheses;
+  result.config = std::move(config);
+  return result;
+}
+
+uint32_t inputs_at_a_time(const WritingOptions& options, const GenerationConfig& config) {
+  return std::max(options.sequences / config.beams, 1u);
+}
+
+Result<std::unique_ptr<EncoderDecoder>> create_writer(std::shared_ptr<const Model> model,
+                                                      const WritingOptions& options,
+                                                      const GenerationConfig& config, uint32_t input_tokens) {
+  EncoderDecoderOptions session;
+  session.inputs = inputs_at_a_time(options, config);
+  session.beams = config.beams;
+  session.input_tokens = static_cast<uint32_t>(
+      std::max<uint64_t>(input_tokens, std::min<uint64_t>(batch_tokens(options.batch_tokens),
+                                                          uint64_t{session.inputs} * input_tokens)));
+  session.output_tokens = output_tokens(config, model->shape());
+  return EncoderDecoder::create(std::move(model), session);
+}
+
+std::string text_of(const Hypothesis& written, const GenerationConfig& config, const Tokenizer& tokenizer) {
+  std::span<const uint32_t> ids = written.tokens;
+  if (!ids.empty() && std::ranges::count(config.ends, ids.back())) ids = ids.first(ids.size() - 1);
+  return tokenizer.decode(ids, false);
+}
+
+std::string lines_of(std::span<const Hypothesis> written, const GenerationOptions& options,
+                     const Tokenizer& tokenizer) {
+  std::string lines;
+  for (const Hypothesis& each : written) {
+    std::string text = text_of(each, options.config, tokenizer);
+    std::ranges::replace(text, '\n', ' '); // one line is one text
+    lines += options.hypotheses > 1 ? fmt::format("{:.4f}\t{}\n", each.score, text) : text + "\n";
+  }
+  return lines;
+}
+
+void add_written(Json& json, std::span<const Hypothesis> written, const GenerationOptions& options,
+                 const Tokenizer& tokenizer) {
+  if (written.empty()) return;
+  json.update(json_of(written.front(), options.config, tokenizer));
+  if (options.hypotheses < 2) return;
+  json["hypotheses"] = Json::array();
+  for (const Hypothesis& each : written)
+    json["hypotheses"].push_back(json_of(each, options.config, tokenizer));
+}
+
+void WritingFigures::add(std::span<const std::vector<Hypothesis>> written, double spent) {
+  inputs += written.size();
+  for (const std::vector<Hypothesis>& each : written) tokens += each.empty() ? 0 : each.front().tokens.size();
+  seconds += spent;
+}
+
+void WritingFigures::print(const OpenedDevice& device) const {
+  const double rate = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+  fmt::print(stderr, "{} ({})\n{} input{}, {} tokens written in {:.3f} s, {:.1f} tokens/s\n", device.name(),
+             device.driver(), inputs, inputs == 1 ? "" : "s", tokens, seconds, rate);
+}
+
+} // namespace pumice::command
