@@ -8,6 +8,7 @@
 #include "bench_profile.h"
 #include "bench_report.h"
 #include "kernel/probe.h"
+#include "model_kind.h"
 #include "open_device.h"
 #include "options.h"
 #include "session/session.h"
@@ -154,6 +155,11 @@ Status measure(const BenchOptions& options, const OpenedDevice& device,
 
 Status bench(const BenchOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  if (const ModelShape shape = definition->shape(); shape.encoder) {
+    return wrong_kind(options.model, shape,
+                      "what is measured is going on from tokens, as a decoder by itself does");
+  }
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   PUMICE_CHECK(measure(options, device, model));

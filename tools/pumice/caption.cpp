@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "attention_picture.h"
+#include "model_kind.h"
 #include "open_device.h"
 #include "picture_input.h"
 #include "session/vocabulary.h"

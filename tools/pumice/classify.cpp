@@ -6,6 +6,7 @@
 
 #include "json_output.h"
 #include "line_encoder.h"
+#include "model_kind.h"
 #include "open_device.h"
 #include "picture_input.h"
 #include "prompt.h"

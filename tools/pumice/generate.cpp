@@ -8,6 +8,7 @@
 
 #include "continuation.h"
 #include "json_output.h"
+#include "model_kind.h"
 #include "prompt.h"
 #include "session/batch.h"
 #include "session/vocabulary.h"

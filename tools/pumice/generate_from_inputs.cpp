@@ -6,6 +6,7 @@
 #include "generate.h"
 #include "json_output.h"
 #include "model_inputs.h"
+#include "model_kind.h"
 #include "prompt.h"
 #include "session/encoder_decoder.h"
 #include "terminal.h"

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "model_kind.h"
 #include "prompt.h"
 #include "session/vocabulary.h"
 #include "terminal.h"
@@ -56,7 +57,7 @@ Result<TextEncoder> open_text_encoder(const std::string& path) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path));
   PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
   const ModelShape shape = definition->shape();
-  if (shape.has_decoder()) return wrong_kind(path, shape, "it writes text; use pumice generate");
+  if (shape.has_decoder()) return wrong_subcommand(path, shape);
   if (shape.encoder->kind != InputKind::tokens) return wrong_kind(path, shape, "it reads no text");
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   return TextEncoder{std::move(file), std::move(definition), std::move(tokenizer)};

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "json_output.h"
+#include "model_kind.h"
 #include "open_device.h"
 #include "options.h"
 #include "prompt.h"

@@ -77,41 +77,7 @@ Status check_fits(size_t count, uint32_t context, const std::string& source) {
           source, count, context, context - 1)};
 }
 
-namespace {
-
-const char* kind_of(const ModelShape& shape) {
-  if (!shape.encoder) return "a decoder";
-  if (shape.has_decoder()) return "an encoder-decoder";
-  switch (shape.encoder->kind) {
-  case InputKind::tokens:
-    return "an encoder";
-  case InputKind::pixels:
-    return "an encoder of pictures";
-  case InputKind::features:
-    return "an encoder of sounds";
-  }
-  return "unknown";
-}
-
-} // namespace
-
-Error wrong_kind(const std::string& model, const ModelShape& shape, const std::string& reason) {
-  return Error{Code::unsupported, fmt::format("{} is {}: {}", model, kind_of(shape), reason)};
-}
-
-Status check_makes_text(const std::string& model, const ModelShape& shape) {
-  if (shape.has_decoder()) return {};
-  const bool reads_text = shape.encoder->kind == InputKind::tokens;
-  return wrong_kind(model, shape,
-                    reads_text ? "it makes no text; use pumice embed"
-                               : "it makes no text; use pumice classify");
-}
-
-Status check_continues_text(const std::string& model, const ModelShape& shape) {
-  PUMICE_CHECK(check_makes_text(model, shape));
-  if (!shape.encoder) return {};
-  return wrong_kind(model, shape, "it answers a text rather than goes on from it; use pumice generate");
-}
+namespace {} // namespace
 
 Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
                                             const std::string& source) {

@@ -30,12 +30,6 @@ Status check_fits(size_t count, uint32_t context, const std::string& source);
 Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
                                             const std::string& source);
 
-// "MODEL is an encoder: REASON", of a model that a subcommand cannot use.
-Error wrong_kind(const std::string& model, const ModelShape& shape, const std::string& reason);
-// That a model has a decoder, and that it has nothing else.
-Status check_makes_text(const std::string& model, const ModelShape& shape);
-Status check_continues_text(const std::string& model, const ModelShape& shape);
-
 // A tensor of whole numbers, [rows, columns]; one of one dimension counts as a single row.
 struct IdTable {
   std::string source; // "FILE: tensor 'NAME'"

@@ -5,6 +5,7 @@
 
 #include "json_output.h"
 #include "line_encoder.h"
+#include "model_kind.h"
 #include "prompt.h"
 #include "subcommand.h"
 #include "terminal.h"

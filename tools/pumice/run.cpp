@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "continuation.h"
+#include "model_kind.h"
 #include "open_device.h"
 #include "options.h"
 #include "prompt.h"

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "attention_picture.h"
+#include "model_kind.h"
 #include "open_device.h"
 #include "prompt.h"
 #include "session/vocabulary.h"

@@ -25,26 +25,7 @@ Json json_of(const Hypothesis& written, const GenerationConfig& config, const To
   return json;
 }
 
-const char* advice(const ModelShape& shape) {
-  if (!shape.encoder) return "it goes on from a text; use pumice run";
-  const bool writes = shape.has_decoder();
-  switch (shape.encoder->kind) {
-  case InputKind::tokens:
-    return writes ? "it turns a text into another; use pumice translate"
-                  : "it writes no text; use pumice embed or pumice classify";
-  case InputKind::pixels:
-    return writes ? "it describes pictures; use pumice caption" : "it writes no text; use pumice classify";
-  case InputKind::features:
-    return "it writes down speech; use pumice transcribe";
-  }
-  return "";
-}
-
 } // namespace
-
-Error wrong_subcommand(const std::string& model, const ModelShape& shape) {
-  return wrong_kind(model, shape, advice(shape));
-}
 
 void add_writing_options(CLI::App& app, WritingOptions& options) {
   app.add_option("-n,--count", options.count,

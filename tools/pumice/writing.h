@@ -9,9 +9,6 @@
 // What subcommands share that let an encoder-decoder write a text about each of their inputs.
 namespace pumice::command {
 
-// Of a model that a subcommand cannot use: what it is, and the subcommand that can.
-Error wrong_subcommand(const std::string& model, const ModelShape& shape);
-
 struct WritingOptions {
   uint32_t count = 0;      // most tokens of a text; 0: as the model's settings say
   uint32_t sequences = 16; // that are written at a time, each beam being one
