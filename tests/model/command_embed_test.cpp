@@ -204,7 +204,7 @@ TEST_CASE("embed: what it cannot do is said") {
   CHECK(fails_saying(pumice_command({"embed", own, "x", "--pooling", "max"}), {"--pooling", "max", "cls"}) ==
         "");
   CHECK(fails_saying(pumice_command({"embed", model("llama-mha"), "x"}),
-                     {"llama-mha is a decoder", "pumice generate"}) == "");
+                     {"llama-mha is a decoder", "pumice run"}) == "");
   CHECK(fails_saying(pumice_command({"embed", model("t5"), "x"}), {"t5 is an encoder-decoder"}) == "");
   CHECK(fails_saying(pumice_command({"embed", model("vit"), "x"}), {"vit is an encoder of pictures"}) == "");
   CHECK(fails_saying(pumice_command({"embed", model("bert"), "x"}), {"tokenizer.json"}) == "");

@@ -61,8 +61,8 @@ Status convert(const ConvertOptions& options) {
   bar.erase();
   if (!conversion.ok()) {
     Error error = std::move(conversion).error();
-    if (error.code == Code::unsupported && error.message.starts_with(path_text(file.tokenizer_path())) &&
-        conversion_options.vocabulary)
+    if (error.code == Code::unsupported && !file.tokenizer_path().empty() &&
+        error.message.starts_with(path_text(file.tokenizer_path())) && conversion_options.vocabulary)
       error.reasons.push_back("--no-vocabulary writes the model without it");
     return error;
   }
