@@ -65,9 +65,7 @@ WeightView ModelBuilder::tensor(const TensorName& name, std::string_view suffix,
                                 uint64_t columns, std::string_view component, const GgufChange& change) {
   std::vector<uint64_t> shape = {rows};
   if (columns) shape.push_back(columns);
-  const WeightView view = WeightView::whole(*find(full_name(name, suffix, gguf_), shape, component));
-  twin(name, suffix, std::move(shape), {view}, change);
-  return view;
+  return shaped_tensor(name, suffix, std::move(shape), component, change);
 }
 
 WeightView ModelBuilder::flat_tensor(const TensorName& name, std::string_view suffix,
@@ -78,9 +76,10 @@ WeightView ModelBuilder::flat_tensor(const TensorName& name, std::string_view su
 }
 
 WeightView ModelBuilder::shaped_tensor(const TensorName& name, std::string_view suffix,
-                                       std::vector<uint64_t> shape, std::string_view component) {
+                                       std::vector<uint64_t> shape, std::string_view component,
+                                       const GgufChange& change) {
   const WeightView view = WeightView::whole(*find(full_name(name, suffix, gguf_), shape, component));
-  twin(name, suffix, std::move(shape), {view});
+  twin(name, suffix, std::move(shape), {view}, change);
   return view;
 }
 

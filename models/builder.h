@@ -54,7 +54,7 @@ public:
                          std::string_view component);
   // One of any shape: rows of its last dimension, and a single row where only that one is above 1.
   WeightView shaped_tensor(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
-                           std::string_view component);
+                           std::string_view component, const GgufChange& change = {});
   // One that Hugging Face keeps the other way round, [columns, rows].
   WeightView transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
                                std::string_view component);

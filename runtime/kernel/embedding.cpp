@@ -4,17 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "kernel/row_groups.h"
 #include "plan/lowering.h"
 #include "shaders/embedding/select_rows.params.h"
 
 namespace pumice {
 
 namespace {
-
-// Workgroups to a row of `quads` times four columns: on a GPU a few quads to an invocation.
-uint32_t groups_per_row(const KernelStyle& style, uint32_t quads) {
-  return style.lane8 ? 1 : std::max(1u, quads / (style.workgroup * 4));
-}
 
 TensorId add_embedding(Graph& graph, std::string name, WeightId table, const Embedding& operation) {
   const uint32_t columns = static_cast<uint32_t>(graph.weight(table).view.columns);
@@ -41,7 +37,7 @@ Dispatch embedding(const KernelStyle& style, const EmbeddingArgs& args) {
   dispatch.bind(EMBEDDING_TABLE, args.segment.payload, Access::read);
   if (args.format.scaled()) dispatch.bind(EMBEDDING_SCALES, args.segment.scales, Access::read);
   dispatch.bind(EMBEDDING_RESULT, args.result.buffer, Access::write);
-  dispatch.groups = {args.result.rows, groups_per_row(style, args.format.blocks() * 8), 1};
+  dispatch.groups = {args.result.rows, row_groups(style, args.result), 1};
   const double elements = double{1} * args.result.rows * args.format.columns;
   dispatch.flops = elements;
   dispatch.bytes = elements * 4 + args.result.rows *
@@ -63,7 +59,7 @@ Dispatch select_rows(const KernelStyle& style, const SelectRowsArgs& args) {
   dispatch.bind(SELECT_STEP, args.step, Access::read);
   dispatch.bind(SELECT_X, args.x.buffer, Access::read);
   dispatch.bind(SELECT_RESULT, args.result.buffer, Access::write);
-  dispatch.groups = {args.result.rows, groups_per_row(style, args.result.padded_columns() / 4), 1};
+  dispatch.groups = {args.result.rows, row_groups(style, args.result), 1};
   dispatch.bytes = 8.0 * args.result.rows * args.x.columns;
   return dispatch;
 }

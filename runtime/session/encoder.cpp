@@ -87,24 +87,7 @@ Status Encoder::check(const EncoderInput& input) const {
   return {};
 }
 
-Result<std::vector<InputRange>> Encoder::take(std::span<const EncoderInput> inputs) {
-  std::vector<InputRange> ranges;
-  uint64_t rows = 0;
-  for (const EncoderInput& input : inputs) {
-    rows += positions(input);
-    const std::optional<InputRange> range = pool_.take(positions(input));
-    if (range) ranges.push_back(*range);
-    if (range && ranges.size() <= runner_->size().sequences && rows <= runner_->size().chunk) continue;
-    for (const InputRange& each : ranges) pool_.release(each);
-    return Error{Code::invalid_argument,
-                 fmt::format("{} inputs do not fit a step of {} tokens of {} inputs, with {} positions kept",
-                             inputs.size(), runner_->size().chunk, runner_->size().sequences,
-                             runner_->size().input_positions)};
-  }
-  return ranges;
-}
-
-size_t Encoder::fitting(std::span<const EncoderInput> inputs) {
+std::vector<InputRange> Encoder::take_fitting(std::span<const EncoderInput> inputs) {
   std::vector<InputRange> ranges;
   uint64_t rows = 0;
   for (const EncoderInput& input : inputs) {
@@ -114,7 +97,26 @@ size_t Encoder::fitting(std::span<const EncoderInput> inputs) {
     if (!range) break;
     ranges.push_back(*range);
   }
+  return ranges;
+}
+
+void Encoder::release_all(std::span<const InputRange> ranges) {
   for (const InputRange& range : ranges) pool_.release(range);
+}
+
+Result<std::vector<InputRange>> Encoder::take(std::span<const EncoderInput> inputs) {
+  std::vector<InputRange> ranges = take_fitting(inputs);
+  if (ranges.size() == inputs.size()) return ranges;
+  release_all(ranges);
+  return Error{Code::invalid_argument,
+               fmt::format("{} inputs do not fit a step of {} tokens of {} inputs, with {} positions kept",
+                           inputs.size(), runner_->size().chunk, runner_->size().sequences,
+                           runner_->size().input_positions)};
+}
+
+size_t Encoder::fitting(std::span<const EncoderInput> inputs) {
+  const std::vector<InputRange> ranges = take_fitting(inputs);
+  release_all(ranges);
   return ranges.size();
 }
 
@@ -123,7 +125,7 @@ Result<std::vector<InputRange>> Encoder::encode(std::span<const EncoderInput> in
   if (!runner_->model().shape().has_decoder()) pool_.clear(); // nobody reads what the last step left
   PUMICE_TRY(ranges_, take(inputs));
   if (Status status = submit(inputs); !status.ok()) {
-    for (const InputRange& range : ranges_) pool_.release(range);
+    release_all(ranges_);
     ranges_.clear();
     return std::move(status).error();
   }

@@ -51,6 +51,9 @@ private:
   uint32_t positions(const EncoderInput& input) const;
   Status check(const EncoderInput& input) const;
   Status submit(std::span<const EncoderInput> inputs);
+  // Places for as many of the first inputs as fit a step.
+  std::vector<InputRange> take_fitting(std::span<const EncoderInput> inputs);
+  void release_all(std::span<const InputRange> ranges);
   Result<std::vector<InputRange>> take(std::span<const EncoderInput> inputs);
 
   std::unique_ptr<Runner> runner_;

@@ -17,7 +17,7 @@ Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Mod
   std::unique_ptr<ForcedPass> pass(new ForcedPass());
   pass->options_ = std::move(options);
   const ForcedPassOptions& own = pass->options_;
-  const ModelShape& shape = model->shape();
+  const ModelShape& shape = pass->shape_ = model->shape();
   EncoderOptions encoder;
   encoder.inputs = own.inputs;
   encoder.cache = own.cache;
@@ -25,9 +25,11 @@ Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Mod
   runner.sampling = false;
   runner.all_outputs = true;
   for (const std::string& name : own.kept) {
-    const bool encodes = !shape.has_decoder() || (shape.encoder && name.starts_with(encoder_prefix));
-    const size_t skipped = encodes && shape.has_decoder() ? encoder_prefix.size() : 0;
-    (encodes ? encoder.kept : runner.kept).push_back(name.substr(skipped));
+    if (pass->of_encoder(name)) {
+      encoder.kept.push_back(pass->encoder_name(name));
+    } else {
+      runner.kept.push_back(name);
+    }
   }
   if (shape.encoder) encoder.tokens = own.input_tokens ? own.input_tokens : shape.encoder->context;
   if (shape.has_decoder()) {
@@ -48,11 +50,11 @@ Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Mod
 }
 
 bool ForcedPass::of_encoder(const std::string& name) const {
-  return !decoder_ || (encoder_ && name.starts_with(encoder_prefix));
+  return !shape_.has_decoder() || (shape_.encoder && name.starts_with(encoder_prefix));
 }
 
 std::string ForcedPass::encoder_name(const std::string& name) const {
-  return decoder_ && name.starts_with(encoder_prefix) ? name.substr(encoder_prefix.size()) : name;
+  return shape_.has_decoder() ? name.substr(encoder_prefix.size()) : name;
 }
 
 uint32_t ForcedPass::columns(const std::string& name) const {

@@ -41,10 +41,11 @@ public:
 private:
   ForcedPass() = default;
   bool of_encoder(const std::string& name) const;
-  std::string encoder_name(const std::string& name) const;
+  std::string encoder_name(const std::string& name) const; // as the encoder knows it, of one of its own
   Status run_decoder(std::span<const ForcedInput> inputs);
 
   ForcedPassOptions options_;
+  ModelShape shape_;
   std::unique_ptr<Runner> decoder_;
   std::unique_ptr<Encoder> encoder_;
   std::map<std::string, std::vector<float>> kept_; // the decoder's, of all inputs of the run

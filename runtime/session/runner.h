@@ -82,8 +82,6 @@ public:
   Result<std::vector<float>> read(const std::string& name, uint32_t rows, uint32_t first = 0) const;
   uint32_t columns(const std::string& name) const;
   bool per_output(const std::string& name) const; // whether it has a row for each output, not for each token
-  // The dispatches of a step of up to this many tokens.
-  size_t dispatches(uint32_t tokens) { return bucket_for(tokens).plan.dispatches.size(); }
   // Sampling's state. Written only while no step runs.
   std::span<std::byte> sampling_memory() const { return sampling_.mapped(); }
 
