@@ -130,7 +130,7 @@ Result<ActivationRef> ExpertLayer::multiply(const ActivationRef& x, uint32_t slo
                                slots_per_row,  experts_.count, (tiles + unit - 1) / unit * unit};
   for (const WeightSegment& segment : packed.segments) {
     args.weight = segment;
-    lowering_.emit(matmul(lowering_.style(), args));
+    PUMICE_CHECK(matmul(lowering_, args));
   }
   return args.result;
 }

@@ -34,7 +34,7 @@ Status Linear::lower(Lowering& lowering, const Node& node) const {
   args.step = lowering.step();
   for (const WeightSegment& segment : packed.segments) {
     args.weight = segment;
-    lowering.emit(matmul(lowering.style(), args));
+    PUMICE_CHECK(matmul(lowering, args));
   }
   return {};
 }

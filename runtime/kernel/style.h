@@ -1,8 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel/choices.h"
 
 namespace pumice {
+
+// A product of matrices that a subgroup computes at once: [m, k] times [k, n], of halves, with sums in 32
+// bits.
+struct MatrixShape {
+  uint32_t m = 0, n = 0, k = 0;
+};
 
 // How kernels are shaped for a device. Chosen once per device (kernel/probe.h measures what properties do not
 // tell); everything that plans for the device reads it and nothing else.
@@ -15,6 +26,18 @@ struct KernelStyle {
   uint32_t workgroup = 64;
   // Workgroups that keep the device busy; smaller grids are cut finer.
   uint32_t busy_groups = 256;
+
+  // Invocations of every full subgroup, where kernels may shuffle among them; 0: they may not.
+  uint32_t subgroup = 0;
+  // Of the tiers that the device has (kernel/kernel_table.h).
+  bool dot = false;
+  std::vector<MatrixShape> matrix_shapes; // tier cm; empty without it
+  bool cm2 = false;
+
+  // A variant to be used wherever it runs, whatever was measured; empty: none.
+  std::string forced;
+  // What was measured on this device; null: every family's own order.
+  std::shared_ptr<const Choices> choices;
 
   // Dwords that lie side by side for one lane of a packed weight tile.
   uint32_t weight_chunk() const { return lane8 && uniform_loads ? 1 : 4; }

@@ -1,20 +1,66 @@
 // What a product does with a finished sum before it leaves the registers.
 #include "common/activation.glsl"
 
-// `tile` counts within the result; `second` is the paired tile's sum, for EPILOGUE_GATED only.
-void store_result(uint row, uint tile, uint lane, float sum, float second) {
+// What x still lacks of a norm: its row's sum of squares was left in parts, one for each eight columns.
+float row_scale(uint x_row) {
+  if ((EPILOGUE & EPILOGUE_ROW_SCALE) == 0u) return 1.0;
+  const uint at = (x_row * p.x_stride + p.scale_sums) >> 2;
+  vec4 parts = vec4(0.0);
+#ifdef LANE
+  for (uint i = LANE; i * 32u < p.scale_columns; i += 8u) parts += x[at + i];
+  const float squares = lane_sum((parts.x + parts.y) + (parts.z + parts.w));
+#else
+  for (uint i = 0; i * 32u < p.scale_columns; ++i) parts += x[at + i];
+  const float squares = (parts.x + parts.y) + (parts.z + parts.w);
+#endif
+  return 1.0 / sqrt(squares / float(p.scale_columns) + p.scale_eps);
+}
+
+// A finished number of the result. `second` is the paired tile's sum, for EPILOGUE_GATED only; `tile` counts within the
+// result and `lane` within the tile; `scale` is row_scale().
+float finish(uint row, uint tile, uint lane, float scale, float sum, float second) {
+  if ((EPILOGUE & EPILOGUE_ROW_SCALE) != 0u) {
+    sum *= scale;
+    second *= scale;
+  }
   if ((EPILOGUE & EPILOGUE_BIAS) != 0u) {
     sum += bias[tile * 8u + lane];
     if ((EPILOGUE & EPILOGUE_GATED) != 0u) second += bias[(tile + 1u) * 8u + lane];
   }
-  uint column = tile * 8u + lane;
   if ((EPILOGUE & EPILOGUE_GATED) != 0u) {
-    column = (tile >> 1) * 8u + lane;
     sum = activate(ACTIVATION, sum) * second;
   } else if ((EPILOGUE & EPILOGUE_ACTIVATE) != 0u) {
     sum = activate(ACTIVATION, sum);
   }
-  const uint at = row * p.out_stride + column;
-  if ((EPILOGUE & EPILOGUE_RESIDUAL) != 0u) sum += residual[at];
+  if ((EPILOGUE & EPILOGUE_RESIDUAL) != 0u) sum += residual[row * p.residual_stride + tile * 8u + lane];
+  return sum;
+}
+
+// Where a tile's columns are in the result's row.
+uint result_column(uint tile) { return (EPILOGUE & EPILOGUE_GATED) != 0u ? (tile >> 1) * 8u : tile * 8u; }
+
+// For kernels in which eight neighbouring lanes hold a tile: stores a lane's number, and returns its square.
+float store_lane(uint row, uint tile, uint lane, float scale, float sum, float second) {
+  sum = finish(row, tile, lane, scale, sum, second);
+  const uint at = row * p.out_stride + result_column(tile) + lane;
   result[at] = sum;
+  if ((EPILOGUE & EPILOGUE_NEXT_NORM) != 0u) {
+    result[at + p.normed] = sum * (bias[p.norm_weight + tile * 8u + lane] + p.norm_offset);
+  }
+  return sum * sum;
+}
+
+// Their sum, which one of the lanes stores.
+void store_squares(uint row, uint tile, float squares) { result[row * p.out_stride + p.norm_sums + tile] = squares; }
+
+// For kernels in which one invocation has all of a tile. The squares are added in the order in which lanes do it.
+void store_tile(uint row, uint tile, float scale, float sum[8], float second[8]) {
+  float square[8];
+  [[unroll]] for (uint lane = 0; lane < 8; ++lane) {
+    square[lane] = store_lane(row, tile, lane, scale, sum[lane], second[lane]);
+  }
+  if ((EPILOGUE & EPILOGUE_NEXT_NORM) != 0u) {
+    store_squares(row, tile,
+                  ((square[0] + square[1]) + (square[2] + square[3])) + ((square[4] + square[5]) + (square[6] + square[7])));
+  }
 }

@@ -108,19 +108,20 @@ void main() {
   }
   barrier();
 
-  // One invocation for each of the ROWS x 8 results adds the slices up, in order.
+  // One invocation for each row and tile adds the slices up, in order.
   const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
-  for (uint i = gl_LocalInvocationID.x; i < ROWS * 8u; i += gl_WorkGroupSize.x) {
-    const uint m = i / 8u;
+  for (uint i = gl_LocalInvocationID.x; i < ROWS * (TILES / step); i += gl_WorkGroupSize.x) {
+    const uint m = i % ROWS, t = i / ROWS * step;
     const uint row = result_row(m);
-    if (row == MATMUL_NOTHING) break;
-    for (uint t = 0; t < TILES; t += step) {
-      float first = 0.0, second = 0.0;
+    if (row == MATMUL_NOTHING) continue;
+    float first[8], second[8];
+    [[unroll]] for (uint n = 0; n < 8; ++n) {
+      first[n] = second[n] = 0.0;
       for (uint s = 0; s < SLICES; ++s) {
-        first += partial[((t * ROWS + m) * SLICES + s) * 8u + (i % 8u)];
-        if (step == 2u) second += partial[(((t + 1u) * ROWS + m) * SLICES + s) * 8u + (i % 8u)];
+        first[n] += partial[((t * ROWS + m) * SLICES + s) * 8u + n];
+        if (step == 2u) second[n] += partial[(((t + 1u) * ROWS + m) * SLICES + s) * 8u + n];
       }
-      store_result(row, column_tile0 + t, i % 8u, first, second);
     }
+    store_tile(row, column_tile0 + t, row_scale(x_row(m)), first, second);
   }
 }

@@ -169,8 +169,11 @@ void main() {
   [[unroll]] for (uint m = 0; m < ROWS; ++m) {
     const uint row = result_row(m);
     if (row != MATMUL_NOTHING) {
+      const float scale = row_scale(x_row(m));
       [[unroll]] for (uint t = 0; t < TILES; t += step) {
-        store_result(row, column_tile0 + t, LANE, sum[m][t], step == 2u ? sum[m][min(t + 1u, TILES - 1u)] : 0.0);
+        const float second = step == 2u ? sum[m][min(t + 1u, TILES - 1u)] : 0.0;
+        const float square = store_lane(row, column_tile0 + t, LANE, scale, sum[m][t], second);
+        if ((EPILOGUE & EPILOGUE_NEXT_NORM) != 0u) store_squares(row, column_tile0 + t, lane_sum(square));
       }
     }
   }

@@ -13,8 +13,8 @@ CONSTANT MATMUL_STEP = 0;
 CONSTANT MATMUL_WEIGHTS = 1;  // packed payload
 CONSTANT MATMUL_SCALES = 2;   // packed scales
 CONSTANT MATMUL_X = 3;        // [rows, x_stride]
-CONSTANT MATMUL_BIAS = 4;     // [all tiles * 8]
-CONSTANT MATMUL_RESIDUAL = 5; // [rows, out_stride]
+CONSTANT MATMUL_BIAS = 4;     // [all tiles * 8], and as many weights of the norm after this product
+CONSTANT MATMUL_RESIDUAL = 5; // [rows, residual_stride]
 CONSTANT MATMUL_RESULT = 6;   // [rows, out_stride]
 // Routed products only: the count of blocks, then for each block its expert and, of the slots that have
 // chosen it, as many as a workgroup takes rows. What is missing, slots or the block, is MATMUL_NOTHING.
@@ -36,6 +36,8 @@ CONSTANT EPILOGUE_BIAS = 1;     // add bias[n]
 CONSTANT EPILOGUE_RESIDUAL = 2; // add residual[m, n]
 CONSTANT EPILOGUE_ACTIVATE = 4; // activation
 CONSTANT EPILOGUE_GATED = 8;    // tiles come in pairs: activation(first) * second
+CONSTANT EPILOGUE_ROW_SCALE = 16; // before all others: multiply by the row's scale, which x still lacks
+CONSTANT EPILOGUE_NEXT_NORM = 32; // after all others: leave what the norm after this product needs
 
 struct MatmulParams {
   ADDRESS weights; // the same buffers by address, for LOAD_UNIFORM
@@ -44,16 +46,24 @@ struct MatmulParams {
   UINT blocks;     // of 32 along k
   UINT x_stride;   // in floats
   UINT out_stride; // in floats
+  UINT residual_stride;
   UINT rows_kind;  // ROWS_*
   UINT first_tile; // of a weight that is split over allocations: the result's columns are counted from here
   UINT slots_per_row; // routed: slots to a row of x
   UINT expert_tiles;  // routed: from one expert's first tile to the next one's
   UINT tiles;         // routed: that this part of the weight has
+  UINT scale_columns; // EPILOGUE_ROW_SCALE: the scale is 1 / sqrt(sum of squares / columns + eps)
+  UINT scale_sums;    // from x's row: where there is a sum of squares for each eight columns, zeros after the last
+  float scale_eps;
+  UINT norm_weight; // EPILOGUE_NEXT_NORM: where the weights begin in MATMUL_BIAS
+  UINT normed;      // from the result's row: where the row times the weights goes
+  UINT norm_sums;   // and the sums of the row's squares over each eight columns
+  float norm_offset; // added to the weights
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::MatmulParams) == 56);
+static_assert(sizeof(pumice::MatmulParams) == 88);
 #endif
 #endif

@@ -5,6 +5,7 @@
 #include "kernel/elementwise_reference.h"
 #include "kernel/matmul_reference.h"
 #include "kernel/rows.h"
+#include "kernel/test_lowering.h"
 #include "shaders/common/step.h"
 
 using namespace pumice;
@@ -92,6 +93,8 @@ struct Product {
       args.residual = upload_rows({residual.begin() + first * c.n, residual.begin() + (first + bucket) * c.n},
                                   c.n, 32, false, c.rows_kind);
     }
+    const Graph no_graph;
+    TestLowering lowering(style, no_graph, {});
     args.step = c.rows_kind == ROWS_TOKENS ? gpu.step(count) : gpu.step(bucket, count);
     const uint32_t part = c.split ? tiles / 2 / multiple * multiple : tiles;
     for (uint32_t tile = 0; tile < tiles; tile += args.weight.tiles) {
@@ -100,8 +103,9 @@ struct Product {
         sources.push_back(!c.gated ? weight.tile(t) : t % 2 == 0 ? weight.tile(t / 2) : up.tile(t / 2));
       }
       args.weight = upload_tiles(args.format, sources, tile);
-      gpu.run(matmul(style, args));
+      REQUIRE(matmul(lowering, args).ok());
     }
+    lowering.run();
     return args.result;
   }
 };

@@ -1,0 +1,64 @@
+#include "kernel/matmul_variants.h"
+#include "plan/lowering.h"
+#include "shaders/matmul/matmul.params.h"
+
+namespace pumice {
+
+namespace {
+
+// How much of the product one workgroup takes.
+struct Shape {
+  uint32_t rows;
+  uint32_t tiles;
+};
+
+Shape workgroup_shape(const KernelStyle& style, const MatmulArgs& args) {
+  const uint32_t pair = args.gated ? 2 : 1;
+  const MatmulExtent all = matmul_extent(args);
+  if (all.rows == 1) {
+    // A single row needs several tiles to keep the adders busy.
+    uint32_t tiles = 4;
+    while (tiles > pair && all.blocks * (all.tiles / tiles) < style.busy_groups) tiles /= 2;
+    return {1, tiles};
+  }
+  // Sixteen sums fill the registers. Broadcasting x costs where lanes load their own, so fewer rows and more
+  // tiles there.
+  if (!style.uniform_loads || all.rows < 8) return {4, 4};
+  return {8, 2};
+}
+
+bool runs(const KernelStyle& style, const MatmulArgs&) {
+  return style.lane8;
+}
+
+Status lower(Lowering& lowering, const MatmulArgs& args) {
+  const KernelStyle& style = lowering.style();
+  const Shape shape = workgroup_shape(style, args);
+  Dispatch dispatch;
+  dispatch.kernel = "matmul.lane8." + kernel_variant(args.format.type);
+  dispatch.constants = {8,
+                        shape.rows,
+                        shape.tiles,
+                        style.uniform_loads ? LOAD_UNIFORM : LOAD_LANE,
+                        matmul_epilogue(args),
+                        static_cast<uint32_t>(args.activation),
+                        args.routing ? 1u : 0u};
+  dispatch.set_params(matmul_params(args));
+  bind_matmul(dispatch, args);
+  if (style.uniform_loads) {
+    dispatch.pass_address(offsetof(MatmulParams, weights), args.weight.payload);
+    dispatch.pass_address(offsetof(MatmulParams, x), args.x.buffer);
+    if (args.format.scaled()) dispatch.pass_address(offsetof(MatmulParams, scales), args.weight.scales);
+  }
+  const MatmulExtent all = matmul_extent(args);
+  dispatch.groups = {all.blocks * ((all.rows + shape.rows - 1) / shape.rows), all.tiles / shape.tiles, 1};
+  estimate_matmul(dispatch, args);
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+} // namespace
+
+const KernelVariant<MatmulArgs> matmul_lane8 = {"lane8", runs, lower};
+
+} // namespace pumice

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "kernel/matmul.h"
+
+namespace pumice {
+
+// For CPU drivers that run a subgroup as one vector of 8 lanes: sums stay in registers.
+extern const KernelVariant<MatmulArgs> matmul_lane8;
+// For any device: a workgroup's invocations share the columns of eight weight rows.
+extern const KernelVariant<MatmulArgs> matmul_base;
+
+// What all variants pass to their kernels, and the launch's cost; the groups are left to them.
+struct MatmulParams;
+MatmulParams matmul_params(const MatmulArgs& args);
+uint32_t matmul_epilogue(const MatmulArgs& args); // EPILOGUE_* bits
+void bind_matmul(Dispatch& dispatch, const MatmulArgs& args);
+void estimate_matmul(Dispatch& dispatch, const MatmulArgs& args);
+
+// What there is to take: so many blocks of rows, and so many tiles for each.
+struct MatmulExtent {
+  uint32_t rows = 0; // of a block
+  uint32_t tiles = 0;
+  uint32_t blocks = 0;
+};
+MatmulExtent matmul_extent(const MatmulArgs& args);
+
+} // namespace pumice
