@@ -5,7 +5,9 @@
 
 #include "io/quantize.h"
 #include "kernel/elementwise.h"
+#include "kernel/embedding.h"
 #include "kernel/linear.h"
+#include "kernel/norm.h"
 #include "kernel/weight_packing.h"
 
 namespace pumice {
@@ -36,7 +38,8 @@ bool same_matrix_type(const Graph& graph, std::optional<TensorType> weights, Wei
 // A plain product that nothing has been fused into yet.
 const Linear* plain_linear(const Node& node) {
   const Linear* linear = as<Linear>(node);
-  return linear && linear->matrices == 1 && !linear->residual && !linear->gated ? linear : nullptr;
+  const bool plain = linear && linear->matrices == 1 && !linear->residual && !linear->gated;
+  return plain && !linear->norm_after && !linear->selected ? linear : nullptr;
 }
 
 size_t producer(const std::vector<Node>& nodes, TensorId tensor) {
@@ -139,6 +142,68 @@ void fuse_residuals(Graph& graph, std::vector<Node>& nodes) {
   erase(nodes, dead);
 }
 
+// product(selected rows), where nothing else reads those.
+void fuse_selections(Graph& graph, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!as<SelectRows>(nodes[i]) || graph.tensor(nodes[i].output).kept) continue;
+    const std::vector<size_t>& after = used_by[nodes[i].output];
+    const Linear* linear = after.size() == 1 ? as<Linear>(nodes[after[0]]) : nullptr;
+    if (!linear || nodes[after[0]].inputs[0] != nodes[i].output) continue;
+    Linear changed = *linear;
+    changed.selected = true;
+    nodes[after[0]].operation = std::make_shared<Linear>(changed);
+    nodes[after[0]].inputs[0] = nodes[i].inputs[0];
+    dead.insert(i);
+  }
+  erase(nodes, dead);
+}
+
+// norm(product), where only products read the norm's result.
+void fuse_norms(Graph& graph, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const RmsNorm* norm = as<RmsNorm>(nodes[i]);
+    if (!norm) continue;
+    const TensorId x = nodes[i].inputs[0], normed = nodes[i].output;
+    const size_t at = producer(nodes, x);
+    const Linear* before = at == nodes.size() ? nullptr : as<Linear>(nodes[at]);
+    if (!before || before->matrices != 1 || before->gated || before->norm_after) continue;
+    if (graph.tensor(x).kept || graph.tensor(normed).kept) continue;
+    const std::vector<size_t>& after = used_by[normed];
+    const bool only_products = std::all_of(after.begin(), after.end(), [&](size_t reader) {
+      const Node& node = nodes[reader];
+      return as<Linear>(node) && std::count(node.inputs.begin(), node.inputs.end(), normed) == 1 &&
+             node.inputs[0] == normed;
+    });
+    if (after.empty() || !only_products) continue;
+
+    const NormSplit split = {norm->eps, norm->weight_offset, graph.tensor(x).columns};
+    const Tensor parts = {graph.tensor(x).name + "+" + graph.tensor(normed).name,
+                          graph.tensor(x).rows,
+                          split.row_columns(),
+                          {},
+                          false};
+    const TensorId base = graph.add_tensor(parts);
+    graph.tensor(x).view = View{base, 0};
+    graph.tensor(normed).view = View{base, split.normed_at()};
+    Linear changed = *before;
+    changed.norm_after = split;
+    nodes[at].operation = std::make_shared<Linear>(changed);
+    nodes[at].weights.push_back(nodes[i].weights[0]);
+    nodes[at].output = base;
+    for (size_t reader : after) {
+      Linear following = *as<Linear>(nodes[reader]);
+      following.norm_before = split;
+      nodes[reader].operation = std::make_shared<Linear>(following);
+    }
+    dead.insert(i);
+  }
+  erase(nodes, dead);
+}
+
 // Products of one input: the first of them computes all, the others become views of its result.
 void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector<Node>& nodes) {
   std::set<size_t> dead;
@@ -185,6 +250,8 @@ void fuse(Graph& graph, std::optional<TensorType> weights) {
   fuse_gates(graph, weights, nodes);
   fuse_activations(graph, nodes);
   fuse_residuals(graph, nodes);
+  fuse_selections(graph, nodes);
+  fuse_norms(graph, nodes);
   merge_siblings(graph, weights, nodes);
   graph.replace_nodes(std::move(nodes));
 }

@@ -10,6 +10,9 @@ namespace pumice {
 // and shapes, never at models:
 //   - products of one input by several weights of one type become one product
 //   - activation(x * gate) * (x * up) becomes one gated product
+//   - a root-mean-square norm between products becomes a part of them: its sums of squares and its weights of
+//     the one before, its scale of those after
+//   - a product takes the rows that a selection would copy from where they are
 //   - an activation of a product's result, and a sum with it, move into the product
 // A tensor that is kept for the host is never fused away. Types are those that weights have on the device:
 // plain numbers become `weights` if that is given.

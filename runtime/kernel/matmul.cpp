@@ -42,7 +42,7 @@ Status matmul(Lowering& lowering, const MatmulArgs& args) {
 }
 
 MatmulExtent matmul_extent(const MatmulArgs& args) {
-  if (!args.routing) return {args.x.rows, args.weight.tiles, 1};
+  if (!args.routing) return {args.result.rows, args.weight.tiles, 1};
   const uint32_t tiles = args.result.padded_columns() / 8 * (args.gated ? 2 : 1);
   return {args.routing->block_slots, tiles, args.routing->count};
 }
@@ -66,13 +66,19 @@ uint32_t matmul_epilogue(const MatmulArgs& args) {
   return epilogue;
 }
 
+uint32_t matmul_rows_from(const MatmulArgs& args) {
+  if (args.routing) return MATMUL_ROWS_ROUTED;
+  return args.selected_by ? MATMUL_ROWS_SELECTED : MATMUL_ROWS_OWN;
+}
+
 MatmulParams matmul_params(const MatmulArgs& args) {
   MatmulParams params = {};
   params.blocks = args.format.blocks();
   params.x_stride = args.x.stride;
   params.out_stride = args.result.stride;
   if (args.residual) params.residual_stride = args.residual->stride;
-  params.rows_kind = args.x.rows_kind;
+  params.rows_kind = args.result.rows_kind;
+  params.details = args.selected_by.value_or(0);
   params.first_tile = args.weight.first_tile;
   if (args.routing) {
     params.slots_per_row = args.routing->slots_per_row;

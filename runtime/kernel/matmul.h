@@ -55,6 +55,9 @@ struct MatmulArgs {
   ActivationRef result;
   BufferRef step;
   std::optional<MatmulRouting> routing; // without bias, residual and norms
+  // The result has a row for each output of the step, of the row of x that the output names: where the
+  // details begin in the step block, in quads. Not with routing.
+  std::optional<uint32_t> selected_by;
   std::optional<RowScale> row_scale;
   std::optional<NextNorm> next_norm; // of a product that is not gated
 };

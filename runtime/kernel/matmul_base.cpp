@@ -22,7 +22,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
                         LOAD_LANE,
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
-                        args.routing ? 1u : 0u};
+                        matmul_rows_from(args)};
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   dispatch.groups = {all.blocks * ((all.rows + rows - 1) / rows), all.tiles / tiles, 1};

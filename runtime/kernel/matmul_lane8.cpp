@@ -42,7 +42,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
                         style.uniform_loads ? LOAD_UNIFORM : LOAD_LANE,
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
-                        args.routing ? 1u : 0u};
+                        matmul_rows_from(args)};
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   if (style.uniform_loads) {

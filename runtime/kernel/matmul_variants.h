@@ -12,7 +12,8 @@ extern const KernelVariant<MatmulArgs> matmul_base;
 // What all variants pass to their kernels, and the launch's cost; the groups are left to them.
 struct MatmulParams;
 MatmulParams matmul_params(const MatmulArgs& args);
-uint32_t matmul_epilogue(const MatmulArgs& args); // EPILOGUE_* bits
+uint32_t matmul_epilogue(const MatmulArgs& args);  // EPILOGUE_* bits
+uint32_t matmul_rows_from(const MatmulArgs& args); // MATMUL_ROWS_*
 void bind_matmul(Dispatch& dispatch, const MatmulArgs& args);
 void estimate_matmul(Dispatch& dispatch, const MatmulArgs& args);
 

@@ -45,14 +45,24 @@ READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
 #include "matmul/epilogue.glsl"
 #include "matmul/work.glsl"
 
-const uint TILE_QUADS = PAYLOAD * 2; // uvec4 in one block of one tile
+// Blocks of 32 columns as a uniform load sees them: a tile's eight rows, and a row of x. One index to a block, and
+// constants within it, leave the driver an address to add up for each block instead of each load.
+struct TileBlock {
+  uvec4 d[PAYLOAD * 2];
+};
+struct RowBlock {
+  vec4 d[8];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer TileBlocks { TileBlock block[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer RowBlocks { RowBlock block[]; };
 
-void load_block(uint at, out uint w[PAYLOAD]) {
+void load_block(uint block, out uint w[PAYLOAD]) {
   if (LOAD == LOAD_UNIFORM) {
     [[unroll]] for (uint c = 0; c < PAYLOAD; ++c) {
-      w[c] = lane_select(AddressU32x4(p.weights).d[at + 2u * c], AddressU32x4(p.weights).d[at + 2u * c + 1u]);
+      w[c] = lane_select(TileBlocks(p.weights).block[block].d[2u * c], TileBlocks(p.weights).block[block].d[2u * c + 1u]);
     }
   } else {
+    const uint at = block * (PAYLOAD * 2);
     [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
       const uvec4 quad = weights[at + c * 8u + LANE];
       w[4 * c] = quad.x;
@@ -77,27 +87,27 @@ uint load_scale(uint tile, uint word) {
 }
 #endif
 
-// Columns 4j to 4j + 3 of a block of x that begins at quad `at`, of which the lanes hold a quad each in `own`.
-vec4 x_quad(uint at, vec4 own, uint j) {
-  return LOAD == LOAD_UNIFORM ? AddressF32x4(p.x).d[at + j] : subgroupBroadcast(own, j);
+// Columns 4j to 4j + 3 of a block of x, of which the lanes hold a quad each in `own`.
+vec4 x_quad(uint block, vec4 own, uint j) {
+  return LOAD == LOAD_UNIFORM ? RowBlocks(p.x).block[block].d[j] : subgroupBroadcast(own, j);
 }
 
 // Adds block kb to the sums.
-void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PARTS], float minimum[TILES][PARTS],
+void add_block(uint kb, uint tile0, uint row_block[ROWS], float scale[TILES][PARTS], float minimum[TILES][PARTS],
                inout float sum[ROWS][TILES]) {
   uint w[TILES][PAYLOAD];
-  [[unroll]] for (uint t = 0; t < TILES; ++t) load_block(((tile0 + t) * p.blocks + kb) * TILE_QUADS, w[t]);
+  [[unroll]] for (uint t = 0; t < TILES; ++t) load_block((tile0 + t) * p.blocks + kb, w[t]);
 
   vec4 own[ROWS];
   if (LOAD == LOAD_LANE) {
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[row_quad[m] + kb * 8u + LANE];
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[(row_block[m] + kb) * 8u + LANE];
   }
 #ifdef MINIMUMS
   // Every weight is finished before it is multiplied, which needs half the registers of two sums to a result and the
   // sums of x besides.
   [[unroll]] for (uint j = 0; j < 8; ++j) {
     vec4 xv[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(row_quad[m] + kb * 8u, own[m], j);
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(row_block[m] + kb, own[m], j);
     const uint part = j / (8 / PARTS);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       float weight[TILES];
@@ -117,7 +127,7 @@ void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PART
       [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = 0.0;
     }
     vec4 xv[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(row_quad[m] + kb * 8u, own[m], j);
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(row_block[m] + kb, own[m], j);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       float decoded[TILES];
       [[unroll]] for (uint t = 0; t < TILES; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
@@ -136,8 +146,8 @@ void add_block(uint kb, uint tile0, uint row_quad[ROWS], float scale[TILES][PART
 
 void main() {
   if (!find_work()) return;
-  uint row_quad[ROWS];
-  [[unroll]] for (uint m = 0; m < ROWS; ++m) row_quad[m] = x_row(m) * (p.x_stride >> 2);
+  uint row_block[ROWS];
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) row_block[m] = x_row(m) * (p.x_stride >> 5);
 
   float sum[ROWS][TILES];
   float scale[TILES][PARTS], minimum[TILES][PARTS];
@@ -158,11 +168,11 @@ void main() {
     const uint end = min(first + BLOCKS_OF_WORD, p.blocks);
     [[dont_unroll]] for (uint kb = first; kb < end; ++kb) {
       [[unroll]] for (uint t = 0; t < TILES; ++t) block_scales(head[t], own[t], kb - first, scale[t], minimum[t]);
-      add_block(kb, tile0, row_quad, scale, minimum, sum);
+      add_block(kb, tile0, row_block, scale, minimum, sum);
     }
   }
 #else
-  for (uint kb = 0; kb < p.blocks; ++kb) add_block(kb, tile0, row_quad, scale, minimum, sum);
+  for (uint kb = 0; kb < p.blocks; ++kb) add_block(kb, tile0, row_block, scale, minimum, sum);
 #endif
 
   const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;

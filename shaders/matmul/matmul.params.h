@@ -27,7 +27,11 @@ CONSTANT MATMUL_TILES_ID = 2;      // tiles to a workgroup
 CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; lane8 only
 CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
 CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EPILOGUE_GATED
-CONSTANT MATMUL_ROUTED_ID = 6;     // 1: a routed product
+CONSTANT MATMUL_ROUTED_ID = 6;     // MATMUL_ROWS_*
+
+CONSTANT MATMUL_ROWS_OWN = 0;      // the result's row m is of x's row m
+CONSTANT MATMUL_ROWS_ROUTED = 1;   // a routed product
+CONSTANT MATMUL_ROWS_SELECTED = 2; // of the row that output m of the step names
 
 CONSTANT LOAD_LANE = 0;    // each lane loads its own 16 bytes
 CONSTANT LOAD_UNIFORM = 1; // all lanes load the same 32 bytes, by address, and take their dword
@@ -52,6 +56,7 @@ struct MatmulParams {
   UINT slots_per_row; // routed: slots to a row of x
   UINT expert_tiles;  // routed: from one expert's first tile to the next one's
   UINT tiles;         // routed: that this part of the weight has
+  UINT details;       // MATMUL_ROWS_SELECTED: where the details begin in the step block, in quads
   UINT scale_columns; // EPILOGUE_ROW_SCALE: the scale is 1 / sqrt(sum of squares / columns + eps)
   UINT scale_sums;    // from x's row: where there is a sum of squares for each eight columns, zeros after the last
   float scale_eps;
@@ -64,6 +69,6 @@ struct MatmulParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::MatmulParams) == 88);
+static_assert(sizeof(pumice::MatmulParams) == 96);
 #endif
 #endif

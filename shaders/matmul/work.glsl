@@ -8,7 +8,7 @@ uint column_tile0; // and within the result
 // False if there is nothing to do.
 bool find_work() {
   tile0 = gl_WorkGroupID.y * TILES;
-  if (ROUTED == 0u) {
+  if (ROUTED != MATMUL_ROWS_ROUTED) {
     column_tile0 = p.first_tile + tile0;
     rows = step_block[0][p.rows_kind];
     return gl_WorkGroupID.x * ROWS < rows;
@@ -23,14 +23,18 @@ bool find_work() {
 
 // Where the m-th sums go, or MATMUL_NOTHING.
 uint result_row(uint m) {
-  if (ROUTED != 0u) return expert_blocks[block + 1u + m];
+  if (ROUTED == MATMUL_ROWS_ROUTED) return expert_blocks[block + 1u + m];
   const uint row = gl_WorkGroupID.x * ROWS + m;
   return row < rows ? row : MATMUL_NOTHING;
 }
 
 // What the m-th sums are of. Rows past the end repeat another, so that no load needs a guard.
 uint x_row(uint m) {
-  if (ROUTED == 0u) return min(gl_WorkGroupID.x * ROWS + m, rows - 1u);
+  if (ROUTED != MATMUL_ROWS_ROUTED) {
+    const uint row = min(gl_WorkGroupID.x * ROWS + m, rows - 1u);
+    if (ROUTED == MATMUL_ROWS_OWN) return row;
+    return min(step_block[p.details + row].x, step_block[0][ROWS_TOKENS] - 1u);
+  }
   const uint slot = result_row(m);
   return (slot == MATMUL_NOTHING ? result_row(0u) : slot) / p.slots_per_row;
 }
