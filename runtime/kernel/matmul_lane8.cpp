@@ -24,6 +24,8 @@ Shape workgroup_shape(const KernelStyle& style, const MatmulArgs& args) {
   // Sixteen sums fill the registers. Broadcasting x costs where lanes load their own, so fewer rows and more
   // tiles there.
   if (!style.uniform_loads || all.rows < 8) return {4, 4};
+  // Plain weights need no second sum for a part of a row: with one tile, each is converted for more rows.
+  if (!args.format.scaled() && !args.gated && !args.routing && all.rows >= 16) return {16, 1};
   return {8, 2};
 }
 
