@@ -1,4 +1,5 @@
 #include "kernel/attention_case.h"
+#include "kernel/timed_cases.h"
 
 using namespace attention_case;
 
@@ -23,6 +24,12 @@ TEST_CASE("attention: heads, head sizes and cache types") {
   for (uint32_t dim : {5, 24, 80, 256}) check(make_case(CacheType::q8_0, 1, 1, dim, prefill(2, 65)));
   for (uint32_t dim : {18, 96}) check(make_case(CacheType::f16, 3, 1, dim, prefill(1, 33)));
   check(make_case(CacheType::f16, 7, 1, 32, prefill(3, 40))); // a group that is not divided evenly
+}
+
+TEST_CASE("attention that is also timed") {
+  for (const timed_cases::Attention& each : timed_cases::attentions()) {
+    check(make_case(each.type, each.heads, each.kv_heads, each.head_dim, prefill(each.rows, each.position)));
+  }
 }
 
 TEST_CASE("attention: positions of a single token") {

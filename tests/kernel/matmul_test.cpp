@@ -6,6 +6,7 @@
 #include "kernel/matmul_reference.h"
 #include "kernel/rows.h"
 #include "kernel/test_lowering.h"
+#include "kernel/timed_cases.h"
 #include "shaders/common/step.h"
 
 using namespace pumice;
@@ -146,6 +147,15 @@ TEST_CASE("products of every type and shape") {
           ++turn;
         }
       }
+    }
+  }
+}
+
+TEST_CASE("products that are also timed") {
+  for (const KernelStyle& style : styles_to_test()) {
+    for (const timed_cases::Product& each : timed_cases::products()) {
+      if (each.only_timed) continue;
+      run(style, {.type = each.type, .k = each.k, .n = each.n, .bucket = each.rows, .count = each.rows});
     }
   }
 }

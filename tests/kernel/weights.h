@@ -1,62 +1,16 @@
 #pragma once
 
-#include <cstring>
 #include <optional>
-#include <random>
 #include <vector>
 
 #include "io/quantize.h"
 #include "io/tensor_type.h"
 #include "io/tensor_view.h"
 #include "kernel/packed_weight.h"
+#include "kernel/random_weight.h"
 #include "kernel/rows.h"
 
 // Weights for tests of kernels.
-
-// Quantised blocks are right with any bytes but for their scales, plain numbers are made from floats.
-inline void make_sane(pumice::TensorType type, std::byte* block, float a, float b) {
-  using enum pumice::TensorType;
-  const auto half = [&](size_t at, float value) {
-    const uint16_t bits = type == bf16 ? pumice::float_to_bf16(value) : pumice::float_to_half(value);
-    std::memcpy(block + at, &bits, 2);
-  };
-  switch (type) {
-  case f32:
-    std::memcpy(block, &a, 4);
-    break;
-  case f16:
-  case bf16:
-    half(0, a);
-    break;
-  case q8_0:
-  case q4_0:
-  case q5_0:
-  case iq4_nl:
-  case iq4_xs:
-    half(0, a * 0.02f);
-    break;
-  case q4_1:
-  case q5_1:
-  case q4_k:
-  case q5_k:
-    half(0, a * 0.02f);
-    half(2, b * 0.1f);
-    break;
-  case q2_k:
-    half(80, a * 0.02f);
-    half(82, b * 0.02f);
-    break;
-  case q3_k:
-    half(108, a * 0.02f);
-    break;
-  case q6_k:
-    half(208, a * 0.02f);
-    break;
-  case mxfp4:
-    block[0] = static_cast<std::byte>(120 + static_cast<int>(a * 4));
-    break;
-  }
-}
 
 // A matrix as a file has it. Stays where it is: its view points into it.
 struct TestWeight {
@@ -69,14 +23,7 @@ struct TestWeight {
   TestWeight(pumice::TensorType type, uint32_t rows, uint32_t columns, uint32_t seed,
              std::optional<pumice::TensorType> quantised_to = {})
       : quantised(quantised_to) {
-    const pumice::TensorTypeInfo& info = pumice::info(type);
-    data.resize(rows * pumice::row_bytes(type, columns));
-    std::mt19937 random(seed);
-    for (std::byte& byte : data) byte = static_cast<std::byte>(random());
-    const std::vector<float> values = random_values(data.size(), seed);
-    for (size_t at = 0, i = 0; at < data.size(); at += info.block_bytes, i += 2) {
-      make_sane(type, data.data() + at, values[i], values[i + 1]);
-    }
+    data = random_weight(type, rows, columns, seed);
     view.type = type;
     view.shape = {rows, columns};
     view.data = data;

@@ -1,4 +1,4 @@
-#include "bench_profile.h"
+#include "tools/pumice/bench/profile.h"
 
 #include <algorithm>
 #include <map>

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <vector>
+
+#include "io/tensor_type.h"
+#include "kernel/cache_layout.h"
+
+// The cases of the kernels that matter most: the tests hold them against the reference and `pumice bench
+// --ops` times them, so that what is fast is also known to be right.
+namespace timed_cases {
+
+// x [rows, k] times the transpose of a weight [n, k].
+struct Product {
+  pumice::TensorType type;
+  uint32_t rows = 1, n = 0, k = 0;
+  // Too large for the reference; a smaller case has the same type and as many rows.
+  bool only_timed = false;
+};
+
+inline std::vector<Product> products() {
+  std::vector<Product> cases;
+  for (const pumice::TensorTypeInfo& info : pumice::tensor_types()) {
+    for (uint32_t rows : {1u, 8u, 128u}) {
+      cases.push_back({info.type, rows, 768, 768});
+      cases.push_back({info.type, rows, 4096, 4096, true});
+    }
+  }
+  return cases;
+}
+
+// Rows of one sequence, the first at `position`, over all positions before each and its own.
+struct Attention {
+  pumice::CacheType type;
+  uint32_t heads = 0, kv_heads = 0, head_dim = 0;
+  uint32_t rows = 1, position = 0;
+};
+
+inline std::vector<Attention> attentions() {
+  std::vector<Attention> cases;
+  for (pumice::CacheType type : {pumice::CacheType::f32, pumice::CacheType::f16, pumice::CacheType::q8_0}) {
+    cases.push_back({type, 12, 12, 64, 1, 1023});
+    cases.push_back({type, 32, 8, 128, 1, 1023});
+    cases.push_back({type, 32, 8, 128, 128, 0});
+    cases.push_back({type, 32, 8, 128, 64, 1024});
+  }
+  return cases;
+}
+
+} // namespace timed_cases

@@ -1,0 +1,174 @@
+#include <filesystem>
+#include <functional>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "kernel/probe.h"
+#include "session/session.h"
+#include "tools/pumice/bench/compare.h"
+#include "tools/pumice/bench/measure.h"
+#include "tools/pumice/bench/profile.h"
+#include "tools/pumice/bench/report.h"
+#include "tools/pumice/model_kind.h"
+#include "tools/pumice/open_device.h"
+#include "tools/pumice/subcommand.h"
+#include "tools/pumice/terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+uint64_t count_parameters(const Definition& definition) {
+  uint64_t sum = 0;
+  for (const WeightSpec& spec : definition.weights()) {
+    sum += std::accumulate(spec.shape.begin(), spec.shape.end(), uint64_t{1}, std::multiplies<>());
+  }
+  return sum;
+}
+
+MeasuredModel describe(const Model& model, const BenchOptions& options) {
+  MeasuredModel result;
+  result.path = model.file().path();
+  result.name = std::filesystem::path(result.path).filename().string();
+  if (result.name.empty()) result.name = result.path;
+  result.hash = model_hash(model.file());
+  result.bytes = model.file().file_bytes();
+  result.parameters = count_parameters(model.definition());
+  if (options.size.load.weights) result.weights = info(*options.size.load.weights).name;
+  result.kv = options.size.kv;
+  return result;
+}
+
+Status profile(const BenchOptions& options, const std::shared_ptr<const Model>& model) {
+  SessionOptions session_options;
+  session_options.size = session_size(options.size, model->shape());
+  PUMICE_TRY(const std::unique_ptr<Session> session, Session::create(model, session_options));
+  return print_profile(*session);
+}
+
+Status check_profile(const BenchOptions& options, const Definition& definition) {
+  if (!options.profile || !definition.shape().encoder) return {};
+  return wrong_kind(options.model, definition.shape(), "--profile is about a decoder by itself");
+}
+
+Status measure_model(const BenchOptions& options, const OpenedDevice& device, ModelFile file,
+                     BenchReport& report) {
+  report.cold_start.emplace();
+  report.cold_start->device = process_age();
+  PUMICE_TRY(const std::shared_ptr<const Model> model,
+             load_model(std::move(file), device, options.size.load));
+  report.cold_start->loaded = process_age();
+  Sampler sampler(options, report, device.capabilities().is_cpu());
+  const ModelShape& shape = model->shape();
+  PUMICE_CHECK(!shape.encoder        ? measure_decoder(options, model, sampler)
+               : shape.has_decoder() ? measure_encoder_decoder(options, model, sampler)
+                                     : measure_encoder(options, model, sampler));
+  if (report.results.empty()) report.cold_start.reset(); // there was no first one
+  report.model = describe(*model, options);
+  PUMICE_TRY(report.ceilings, measure_ceilings(device.context.device, device.context.pipelines));
+  print_report(report, options.format);
+  return options.profile ? profile(options, model) : Status();
+}
+
+Status bench(const BenchOptions& options) {
+  if (options.operations == !options.model.empty()) {
+    return Error{Code::invalid_argument, options.operations
+                                             ? "--ops measures the device, without a model: expected no MODEL"
+                                             : "nothing to measure: expected a MODEL, or --ops"};
+  }
+  BenchReport report;
+  if (options.operations) {
+    PUMICE_TRY(const OpenedDevice device, open_device(options.device));
+    report.environment = read_environment(device);
+    PUMICE_TRY(report.ceilings, measure_ceilings(device.context.device, device.context.pipelines));
+    Sampler sampler(options, report, device.capabilities().is_cpu());
+    PUMICE_CHECK(measure_operations(options, device.context, sampler));
+    print_report(report, options.format);
+    return device.save_pipelines();
+  }
+  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(const std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_CHECK(check_profile(options, *definition));
+  PUMICE_TRY(const OpenedDevice device, open_device(options.device));
+  report.environment = read_environment(device);
+  PUMICE_CHECK(measure_model(options, device, std::move(file), report));
+  return device.save_pipelines();
+}
+
+void add_measurement_options(CLI::App& sub, BenchOptions& options) {
+  const auto list = [&](const char* name, std::vector<uint32_t>& values, const char* help, uint32_t low) {
+    sub.add_option(name, values, help)
+        ->type_name("N,...")
+        ->delimiter(',')
+        ->check(CLI::Range(low, 1u << 20).description(""))
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->capture_default_str()
+        ->group("Measurement");
+  };
+  list("-p,--prompt", options.prompts, "Tokens of the prompt, or the input, that is read; 0 for no such test",
+       0);
+  list("-n,--count", options.counts, "Tokens that are written; 0 for no such test", 0);
+  list("-d,--depth", options.depths, "Tokens that are in a decoder's context before either", 0);
+  list("-b,--batch", options.batches, "Inputs that an encoder reads at a time", 1);
+  const auto number = [&](const char* name, uint32_t& value, const char* help, uint32_t low) {
+    sub.add_option(name, value, help)
+        ->type_name("N")
+        ->check(CLI::Range(low, 1u << 20).description(""))
+        ->capture_default_str()
+        ->group("Measurement");
+  };
+  number("-r,--repetitions", options.repetitions, "Runs of each test that count", 1);
+  number("-w,--warm-up", options.warm_up,
+         "Runs of each test before those, at most; fewer once their times stay the same", 0);
+  sub.add_flag("--ops", options.operations, "Measure single operations on the device, without a model")
+      ->group("Measurement");
+  sub.add_option("--only", options.only, "Of the operations, those whose row has this text")
+      ->type_name("TEXT")
+      ->group("Measurement");
+  sub.add_option("-o,--output", options.format,
+                 "What to print: md (a table), csv, json (every sample) or html (a page with charts)")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"md", "csv", "json", "html"}).description(""))
+      ->capture_default_str()
+      ->group("Measurement");
+  sub.add_flag("--profile", options.profile,
+               "Afterwards, what each kernel of a decoder's step takes, by the device's clock")
+      ->group("Measurement");
+}
+
+CLI::App* add_compare(CLI::App& bench_app, const std::shared_ptr<CompareOptions>& options) {
+  CLI::App* sub = bench_app.add_subcommand("compare", "Say whether B was faster or slower than A");
+  sub->add_option("A", options->a, "What 'pumice bench -o json' wrote")->required();
+  sub->add_option("B", options->b, "The same of another run")->required();
+  sub->add_option("--threshold", options->threshold, "Percent of speed that a difference must exceed")
+      ->type_name("P")
+      ->check(CLI::Range(0.0, 1000.0).description(""))
+      ->capture_default_str();
+  sub->add_flag("--force", options->force, "Although they are of different models or devices");
+  sub->add_flag("--json", options->json, "Print one JSON object");
+  sub->footer(example("pumice bench compare before.json after.json"));
+  return sub;
+}
+
+} // namespace
+
+Subcommand add_bench(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("bench", "Measure models and single operations, and compare two runs");
+  auto options = std::make_shared<BenchOptions>();
+  auto compare_options = std::make_shared<CompareOptions>();
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder");
+  add_measurement_options(*sub, *options);
+  add_size_options(*sub, options->size, "f16");
+  add_device_options(*sub, options->device);
+  CLI::App* compare = add_compare(*sub, compare_options);
+  sub->footer(example("pumice bench model.gguf -p 128,512 -n 32 -d 0,1024 -r 10 -o json > before.json\n"
+                      "  pumice bench compare before.json after.json\n"
+                      "  pumice bench --ops"));
+  return {sub, [options, compare_options, compare] {
+            return compare->parsed() ? compare_benches(*compare_options) : bench(*options);
+          }};
+}
+
+} // namespace pumice::command

@@ -1,0 +1,142 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "session/session.h"
+#include "tools/pumice/bench/measure.h"
+#include "tools/pumice/terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+// What the plans of a prompt's steps say that they compute and move.
+Status add_prompt_work(Session& session, uint32_t count, Measurement& measurement) {
+  const uint32_t chunk = session.size().chunk;
+  for (uint32_t first = 0; first < count; first += chunk) {
+    PUMICE_TRY(const Plan* plan, session.runner().plan(std::min(chunk, count - first)));
+    measurement.flops += plan->flops();
+    measurement.bytes += plan->bytes();
+  }
+  return {};
+}
+
+Status write_token(Session& session) {
+  if (interrupted()) return interruption();
+  PUMICE_TRY(const uint32_t token, session.next());
+  (void)token;
+  return {};
+}
+
+// A decoder with some tokens in its context, which every run begins with.
+class Depth {
+public:
+  Depth(Session& session, uint32_t depth)
+      : session_(session), tokens_(random_tokens(depth, session.runner().model().shape().vocabulary)) {}
+
+  // Keys and values that are there from the run before are not computed again.
+  Status restore() {
+    if (tokens_.empty()) return session_.reset();
+    return session_.set_prompt(tokens_, {}, [](uint64_t, uint64_t) { return !interrupted(); });
+  }
+
+  Measurement name(std::string test, const char* kind, uint32_t count) const {
+    const auto depth = static_cast<uint32_t>(tokens_.size());
+    Measurement result;
+    result.test = depth ? fmt::format("{} @ d{}", test, depth) : std::move(test);
+    result.kind = kind;
+    result.depth = depth;
+    result.tokens = count;
+    return result;
+  }
+
+  Result<BenchRun> prompt(std::span<const uint32_t> tokens) {
+    PUMICE_CHECK(restore());
+    BenchRun run;
+    const Stopwatch watch;
+    // With a callback, prefill waits for the device.
+    PUMICE_CHECK(session_.prefill(tokens, {}, [](uint64_t, uint64_t) { return !interrupted(); }));
+    run.seconds = watch.seconds();
+    if (session_.reused() != tokens_.size()) {
+      return Error{Code::internal, fmt::format("{} tokens of a prompt were there already: expected {}",
+                                               session_.reused(), tokens_.size())};
+    }
+    PUMICE_CHECK(write_token(session_));
+    run.first_token = watch.seconds();
+    return run;
+  }
+
+  Result<BenchRun> decode(uint32_t count) {
+    PUMICE_CHECK(restore());
+    if (tokens_.empty()) PUMICE_CHECK(session_.prefill(random_tokens(1, 1), {}));
+    PUMICE_CHECK(write_token(session_)); // the prompt's own
+    BenchRun run;
+    const double host = session_.host_seconds();
+    const uint64_t steps = session_.decode_steps();
+    const Stopwatch watch;
+    for (uint32_t i = 0; i < count; ++i) {
+      PUMICE_CHECK(write_token(session_));
+      const double now = watch.seconds();
+      run.token_seconds.push_back(now - run.seconds);
+      run.seconds = now;
+    }
+    run.after_first = run.seconds;
+    if (session_.decode_steps() > steps) {
+      run.host_step_seconds =
+          (session_.host_seconds() - host) / static_cast<double>(session_.decode_steps() - steps);
+    }
+    return run;
+  }
+
+private:
+  Session& session_;
+  std::vector<uint32_t> tokens_;
+};
+
+Status measure_depth(const BenchOptions& options, Session& session, uint32_t tokens, Sampler& sampler) {
+  Depth depth(session, tokens);
+  for (uint32_t count : options.prompts) {
+    if (count == 0) continue;
+    Measurement result = depth.name(fmt::format("pp{}", count), "prompt", count);
+    PUMICE_CHECK(add_prompt_work(session, count, result));
+    const std::vector<uint32_t> prompt = random_tokens(count, session.runner().model().shape().vocabulary);
+    PUMICE_CHECK(sampler.add(std::move(result), [&] { return depth.prompt(prompt); }));
+  }
+  for (uint32_t count : options.counts) {
+    if (count == 0) continue;
+    Measurement result = depth.name(fmt::format("tg{}", count), "decode", count);
+    PUMICE_TRY(const Plan* plan, session.runner().plan(1));
+    result.flops = plan->flops() * count;
+    result.bytes = plan->bytes() * count;
+    PUMICE_CHECK(sampler.add(std::move(result), [&] { return depth.decode(count); }));
+  }
+  return {};
+}
+
+} // namespace
+
+Status measure_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
+                       Sampler& sampler) {
+  const uint32_t prompt = std::ranges::max(options.prompts), count = std::ranges::max(options.counts);
+  for (uint32_t depth : options.depths) {
+    SessionOptions session_options;
+    session_options.size = session_size(options.size, model->shape());
+    // The decoding loop runs ahead of the token it returns.
+    const uint64_t needed =
+        uint64_t{depth} + std::max(prompt + 1, count + 3) + 1 + session_options.steps_ahead;
+    if (!options.size.context) {
+      session_options.size.context =
+          static_cast<uint32_t>(std::min<uint64_t>(needed, model->shape().context));
+    }
+    if (needed > session_options.size.context) {
+      return Error{Code::invalid_argument,
+                   fmt::format("-p {} -n {} -d {} need a context of {}; it has {}", prompt, count, depth,
+                               needed, session_options.size.context)};
+    }
+    PUMICE_TRY(const std::unique_ptr<Session> session, Session::create(model, session_options));
+    PUMICE_CHECK(measure_depth(options, *session, depth, sampler));
+  }
+  return {};
+}
+
+} // namespace pumice::command

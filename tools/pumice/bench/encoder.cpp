@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "session/encoder_decoder.h"
+#include "session/generation_config.h"
+#include "tools/pumice/bench/measure.h"
+#include "tools/pumice/terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+// Inputs of random content. Pictures and sounds have a size of their own.
+Result<std::vector<EncoderInput>> random_inputs(const Model& model, uint32_t tokens, uint32_t count) {
+  const EncoderShape& shape = *model.shape().encoder;
+  EncoderInput input;
+  if (shape.kind == InputKind::tokens) {
+    if (tokens > shape.context && !shape.any_length) {
+      return Error{Code::invalid_argument, fmt::format("-p {}: {} reads at most {} tokens at a time", tokens,
+                                                       model.file().path(), shape.context)};
+    }
+    input.tokens = random_tokens(tokens, shape.vocabulary);
+  } else {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    input.values.resize(shape.input_values());
+    for (float& value : input.values) value = normal(random);
+  }
+  return std::vector<EncoderInput>(count, input);
+}
+
+// How many positions the inputs have that are to be measured.
+std::vector<uint32_t> input_sizes(const BenchOptions& options, const EncoderShape& shape) {
+  if (shape.kind != InputKind::tokens) return {shape.context};
+  std::vector<uint32_t> sizes = options.prompts;
+  std::erase(sizes, 0u);
+  return sizes;
+}
+
+std::string batch_text(uint32_t inputs) {
+  return inputs > 1 ? fmt::format(" b{}", inputs) : "";
+}
+
+// Releases what it encoded.
+Result<BenchRun> encode(Encoder& encoder, std::span<const EncoderInput> inputs) {
+  BenchRun run;
+  const Stopwatch watch;
+  PUMICE_TRY(const std::vector<InputRange> ranges, encoder.encode(inputs));
+  PUMICE_TRY(const std::vector<float> none, encoder.runner().read("last_hidden_state", 0)); // waits
+  (void)none;
+  run.seconds = watch.seconds();
+  for (const InputRange& range : ranges) encoder.release(range);
+  return run;
+}
+
+// The decoder's prompt as the model says, and nothing that would end a text early or forbid a token.
+Result<GenerationConfig> plain_generation(const Model& model, uint32_t count) {
+  PUMICE_TRY(const GenerationConfig theirs, read_generation_config(model.file(), model.shape().vocabulary));
+  GenerationConfig config;
+  config.prompt = theirs.prompt;
+  if (config.prompt.empty()) config.prompt = {0};
+  config.max_tokens = count;
+  return config;
+}
+
+Result<BenchRun> translate(EncoderDecoder& session, std::span<const EncoderInput> inputs,
+                           const GenerationConfig& config) {
+  BenchRun run;
+  GenerationOptions options;
+  options.config = config;
+  const Stopwatch watch;
+  double last = 0;
+  options.on_token = [&](size_t input, uint32_t) {
+    const double now = watch.seconds();
+    if (!run.first_token) {
+      run.first_token = now;
+    } else if (input == 0) {
+      run.token_seconds.push_back(now - last);
+    }
+    if (input == 0) last = now;
+  };
+  PUMICE_TRY(const auto texts, session.generate(inputs, options));
+  run.seconds = watch.seconds();
+  run.after_first = run.seconds - run.first_token.value_or(run.seconds);
+  for (const std::vector<Hypothesis>& text : texts) {
+    if (text[0].tokens.size() == config.max_tokens) continue;
+    return Error{Code::internal, fmt::format("a text of {} tokens was made: expected {}",
+                                             text[0].tokens.size(), config.max_tokens)};
+  }
+  return run;
+}
+
+Result<std::unique_ptr<EncoderDecoder>> create_session(const BenchOptions& options,
+                                                       const std::shared_ptr<const Model>& model,
+                                                       const GenerationConfig& config, uint32_t positions,
+                                                       uint32_t batch) {
+  EncoderDecoderOptions session;
+  session.inputs = batch;
+  session.input_tokens = positions * batch;
+  session.cache = session_size(options.size, model->shape()).cache;
+  const uint32_t needed = static_cast<uint32_t>(config.prompt.size()) + config.max_tokens + 1;
+  session.output_tokens = std::min(needed, model->shape().context);
+  if (config.prompt.size() + config.max_tokens > session.output_tokens) {
+    return Error{Code::invalid_argument,
+                 fmt::format("-n {}: the decoder of {} has a context of {}, with a prompt of {}",
+                             config.max_tokens, model->file().path(), model->shape().context,
+                             config.prompt.size())};
+  }
+  return EncoderDecoder::create(model, session);
+}
+
+Status add_work(Runner& runner, uint32_t tokens, double times, Measurement& result) {
+  PUMICE_TRY(const Plan* plan, runner.plan(tokens));
+  result.flops += plan->flops() * times;
+  result.bytes += plan->bytes() * times;
+  return {};
+}
+
+} // namespace
+
+Status measure_encoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
+                       Sampler& sampler) {
+  for (uint32_t positions : input_sizes(options, *model->shape().encoder)) {
+    for (uint32_t batch : options.batches) {
+      PUMICE_TRY(const std::vector<EncoderInput> inputs, random_inputs(*model, positions, batch));
+      EncoderOptions encoder_options;
+      encoder_options.tokens = positions * batch;
+      encoder_options.inputs = batch;
+      encoder_options.cache = session_size(options.size, model->shape()).cache;
+      encoder_options.kept = {"last_hidden_state"};
+      PUMICE_TRY(const std::unique_ptr<Encoder> encoder, Encoder::create(model, encoder_options));
+      Measurement result;
+      result.test = fmt::format("enc{}{}", positions, batch_text(batch));
+      result.kind = "encode";
+      result.tokens = positions * batch;
+      PUMICE_CHECK(add_work(encoder->runner(), positions * batch, 1, result));
+      PUMICE_CHECK(sampler.add(std::move(result), [&] { return encode(*encoder, inputs); }));
+    }
+  }
+  return {};
+}
+
+Status measure_encoder_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
+                               Sampler& sampler) {
+  for (uint32_t positions : input_sizes(options, *model->shape().encoder)) {
+    for (uint32_t count : options.counts) {
+      if (count == 0) continue;
+      for (uint32_t batch : options.batches) {
+        PUMICE_TRY(const std::vector<EncoderInput> inputs, random_inputs(*model, positions, batch));
+        PUMICE_TRY(const GenerationConfig config, plain_generation(*model, count));
+        PUMICE_TRY(const std::unique_ptr<EncoderDecoder> session,
+                   create_session(options, model, config, positions, batch));
+        Measurement result;
+        result.test = fmt::format("enc{}+tg{}{}", positions, count, batch_text(batch));
+        result.kind = "translate";
+        result.tokens = count * batch; // those that are written
+        PUMICE_CHECK(add_work(session->encoder().runner(), positions * batch, 1, result));
+        PUMICE_CHECK(add_work(session->decoder(), batch, count, result));
+        PUMICE_CHECK(sampler.add(std::move(result), [&] { return translate(*session, inputs, config); }));
+      }
+    }
+  }
+  return {};
+}
+
+} // namespace pumice::command

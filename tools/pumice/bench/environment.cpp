@@ -1,0 +1,161 @@
+#include "tools/pumice/bench/environment.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "tools/pumice/bench/statistics.h"
+#include "tools/pumice/version.h"
+
+namespace pumice::command {
+
+namespace {
+
+std::optional<double> read_number(const std::filesystem::path& path) {
+  double value = 0;
+  if (std::ifstream(path) >> value) return value;
+  return std::nullopt;
+}
+
+std::optional<double> cpu_clock() {
+  std::vector<double> cores;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/devices/system/cpu", error)) {
+    if (const auto khz = read_number(entry.path() / "cpufreq" / "scaling_cur_freq"))
+      cores.push_back(*khz / 1e3);
+  }
+  if (cores.empty()) {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+      const size_t colon = line.find(':');
+      if (line.starts_with("cpu MHz") && colon != std::string::npos) {
+        cores.push_back(std::strtod(line.c_str() + colon + 1, nullptr));
+      }
+    }
+  }
+  if (cores.empty()) return std::nullopt;
+  return median(cores);
+}
+
+// amdgpu lists its clocks, the one in use with a star: "1: 2100Mhz *".
+std::optional<double> marked_clock(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(':');
+    if (line.ends_with("*") && colon != std::string::npos)
+      return std::strtod(line.c_str() + colon + 1, nullptr);
+  }
+  return std::nullopt;
+}
+
+// None where there are several devices: which of them is Vulkan's is not said there.
+std::optional<double> graphics_clock() {
+  std::vector<double> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/drm", error)) {
+    const std::filesystem::path& card = entry.path();
+    if (card.filename().string().find('-') != std::string::npos) continue; // a connector
+    std::optional<double> clock = read_number(card / "gt_cur_freq_mhz");
+    if (!clock) clock = marked_clock(card / "device" / "pp_dpm_sclk");
+    if (clock && card.filename().string().starts_with("card")) found.push_back(*clock);
+  }
+  if (found.size() != 1) return std::nullopt;
+  return found[0];
+}
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  while (text.ends_with('\0')) text.pop_back();
+  std::ranges::replace(text, '\0', ' ');
+  return text;
+}
+
+class Hash {
+public:
+  void add(std::span<const std::byte> bytes) {
+    for (size_t at = 0; at < bytes.size(); at += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, std::min<size_t>(8, bytes.size() - at));
+      add(word);
+    }
+    add(bytes.size());
+  }
+  void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
+  void add(uint64_t word) { state_ = (state_ ^ word) * 0x100000001b3; }
+  // A multiplication carries nothing downwards, so the upper half is mixed into the lower one.
+  uint64_t value() const { return state_ ^ state_ >> 32; }
+
+private:
+  uint64_t state_ = 0xcbf29ce484222325;
+};
+
+} // namespace
+
+Clocks read_clocks(bool cpu_device) {
+  Clocks clocks;
+  clocks.cpu = cpu_clock();
+  if (!cpu_device) clocks.device = graphics_clock();
+  return clocks;
+}
+
+Environment read_environment(const OpenedDevice& device) {
+  const Capabilities& capabilities = device.capabilities();
+  Environment environment;
+  environment.device = capabilities.name;
+  environment.device_type = capabilities.type_name();
+  environment.driver = capabilities.driver;
+  environment.driver_version = capabilities.driver_version;
+  environment.version = version;
+  environment.command = command_line();
+  environment.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
+  environment.clocks = read_clocks(capabilities.is_cpu());
+  return environment;
+}
+
+double process_age() {
+  static const auto loaded = std::chrono::steady_clock::now();
+  std::ifstream file("/proc/self/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  // The second field, a name in parentheses, may hold anything; the 22nd is the start in ticks.
+  const size_t name_end = text.rfind(')');
+  timespec now = {};
+  if (name_end == std::string::npos || clock_gettime(CLOCK_BOOTTIME, &now) != 0) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - loaded).count();
+  }
+  const char* at = text.c_str() + name_end + 1;
+  for (int field = 2; field < 21; ++field) at = std::strchr(at + 1, ' ');
+  const double start = std::strtod(at, nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - start;
+}
+
+std::string model_hash(const ModelFile& file) {
+  constexpr size_t block = 4096, blocks = 16;
+  Hash hash;
+  hash.add(file.config().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  for (const TensorView& tensor : file.tensors()) {
+    hash.add(tensor.name);
+    hash.add(info(tensor.type).name);
+    for (uint64_t size : tensor.shape) hash.add(size);
+    hash.add(tensor.data.size());
+    if (tensor.data.size() <= block * blocks) {
+      hash.add(tensor.data);
+      continue;
+    }
+    for (size_t i = 0; i < blocks; ++i) {
+      hash.add(tensor.data.subspan((tensor.data.size() - block) / (blocks - 1) * i, block));
+    }
+  }
+  return fmt::format("{:016x}", hash.value());
+}
+
+} // namespace pumice::command

@@ -1,0 +1,62 @@
+#include "tools/pumice/bench/measure.h"
+
+#include <random>
+
+#include <fmt/format.h>
+
+#include "tools/pumice/bench/statistics.h"
+#include "tools/pumice/terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+// A test that takes longer to come to rest is measured as it is.
+constexpr uint32_t least_warm_up = 3;
+constexpr double longest_warm_up = 30; // seconds
+
+} // namespace
+
+std::vector<uint32_t> random_tokens(uint32_t count, uint32_t vocabulary) {
+  std::mt19937 generator(1);
+  std::vector<uint32_t> tokens(count);
+  for (uint32_t& token : tokens) token = static_cast<uint32_t>(generator() % vocabulary);
+  return tokens;
+}
+
+Result<BenchRun> Sampler::once(const Measurement& measurement, const Run& run) {
+  if (interrupted()) return interruption();
+  const double before = process_age();
+  PUMICE_TRY(BenchRun result, run());
+  if (report_.cold_start && report_.cold_start->test.empty()) {
+    report_.cold_start->test = measurement.test;
+    report_.cold_start->started = before;
+    report_.cold_start->first = process_age() - result.after_first;
+  }
+  result.clocks = read_clocks(cpu_device_);
+  return result;
+}
+
+Status Sampler::add(Measurement measurement, const Run& run) {
+  {
+    ProgressBar bar(measurement.test + ": warming up");
+    const Stopwatch watch;
+    for (uint32_t i = 0; i < options_.warm_up && !measurement.stable; ++i) {
+      if (i >= least_warm_up && watch.seconds() > longest_warm_up) break;
+      if (!bar.update(i, options_.warm_up)) return interruption();
+      PUMICE_TRY(const BenchRun result, once(measurement, run));
+      measurement.warm_up.push_back(result.seconds);
+      measurement.stable = is_stable(measurement.warm_up);
+    }
+  }
+  ProgressBar bar(measurement.test);
+  for (uint32_t i = 0; i < options_.repetitions; ++i) {
+    if (!bar.update(i, options_.repetitions)) return interruption();
+    PUMICE_TRY(BenchRun result, once(measurement, run));
+    measurement.runs.push_back(std::move(result));
+  }
+  report_.results.push_back(std::move(measurement));
+  return {};
+}
+
+} // namespace pumice::command

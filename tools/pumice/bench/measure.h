@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "session/model.h"
+#include "tools/pumice/bench/report.h"
+#include "tools/pumice/options.h"
+
+namespace pumice::command {
+
+struct BenchOptions {
+  std::string model;
+  std::vector<uint32_t> prompts = {128};
+  std::vector<uint32_t> counts = {32};
+  std::vector<uint32_t> depths = {0};
+  std::vector<uint32_t> batches = {1};
+  uint32_t repetitions = 5;
+  uint32_t warm_up = 12; // runs at most
+  std::string format = "md";
+  bool profile = false;
+  bool operations = false;
+  std::string only; // operations whose row has this text
+  DeviceOptions device;
+  SizeOptions size;
+};
+
+// Runs tests until they have warmed up and then as often as was asked for, and adds them to a report.
+class Sampler {
+public:
+  Sampler(const BenchOptions& options, BenchReport& report, bool cpu_device)
+      : options_(options), report_(report), cpu_device_(cpu_device) {}
+
+  using Run = std::function<Result<BenchRun>()>;
+  Status add(Measurement measurement, const Run& run);
+
+private:
+  Result<BenchRun> once(const Measurement& measurement, const Run& run);
+
+  const BenchOptions& options_;
+  BenchReport& report_;
+  bool cpu_device_;
+};
+
+std::vector<uint32_t> random_tokens(uint32_t count, uint32_t vocabulary);
+
+// Every combination that the options name, each a row of the report.
+Status measure_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
+                       Sampler& sampler);
+Status measure_encoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
+                       Sampler& sampler);
+Status measure_encoder_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
+                               Sampler& sampler);
+// Single operations, of a table that the kernel tests have too.
+Status measure_operations(const BenchOptions& options, const DeviceContext& context, Sampler& sampler);
+
+} // namespace pumice::command

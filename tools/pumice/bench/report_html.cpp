@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "tools/pumice/bench/chart.h"
+#include "tools/pumice/bench/report.h"
+#include "tools/pumice/bench/statistics.h"
+
+namespace pumice::command {
+
+namespace {
+
+constexpr const char* style =
+    R"(body { font: 15px/1.45 sans-serif; color: #222; max-width: 60em; margin: 2em auto; padding: 0 1em }
+h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin-top: 2em }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { padding: 0.2em 0.7em; border-bottom: 1px solid #ddd; text-align: right }
+th:first-child, td:first-child { text-align: left }
+dl { display: grid; grid-template-columns: max-content auto; gap: 0.1em 1.2em } dd { margin: 0; overflow-wrap: anywhere }
+svg { max-width: 100%; height: auto; display: block; margin: 1em 0 }
+svg text { font: 12px sans-serif; fill: #333 } svg .title { font-size: 14px; font-weight: bold }
+.grid { stroke: #e4e4e4 } .axis { stroke: #555; fill: none }
+)";
+
+// What rows of one kind have in common: a colour and an entry of the legend.
+std::string group_of(const Measurement& result) {
+  if (result.kind != "operation") return result.kind;
+  const std::string name = result.test.substr(0, result.test.find(' '));
+  return fmt::format("{}, {}", name,
+                     result.shape.substr(0, result.shape.find(name == "product" ? " x" : ",")) +
+                         (name == "product" ? " rows" : ""));
+}
+
+std::string roofline(const BenchReport& report) {
+  const Ceilings& ceilings = report.ceilings;
+  std::map<std::string, ChartSeries> groups;
+  const double ridge = ceilings.flops_per_second / ceilings.copy_bytes_per_second;
+  double low = ridge / 10, high = ridge * 10;
+  for (const Measurement& result : report.results) {
+    if (!(result.flops > 0) || !(result.bytes > 0)) continue;
+    const double intensity = result.flops / result.bytes, rate = result.flops / result.median_seconds();
+    ChartSeries& series = groups[group_of(result)];
+    series.name = group_of(result);
+    series.line = false;
+    series.points.push_back({intensity, rate / 1e9});
+    series.notes.push_back(fmt::format("{}: {:.2f} GFLOP/s, {:.1f} % of the roof", result.test, rate / 1e9,
+                                       100 * result.share_of_roof(ceilings)));
+    low = std::min(low, intensity);
+    high = std::max(high, intensity);
+  }
+  if (groups.empty() || !(ridge > 0)) return "";
+  Chart chart;
+  chart.title = "Roofline: what was reached below what the device can do";
+  chart.x_label = "arithmetic intensity, FLOP per byte";
+  chart.y_label = "GFLOP/s";
+  chart.log_x = chart.log_y = true;
+  chart.height = 440;
+  const auto roof = [&](double x) {
+    return std::pair(x, std::min(ceilings.flops_per_second, x * ceilings.copy_bytes_per_second) / 1e9);
+  };
+  chart.series.push_back({"measured ceilings", {roof(low), roof(ridge), roof(high)}, {}, true, false});
+  for (auto& [name, series] : groups) chart.series.push_back(std::move(series));
+  return draw(chart);
+}
+
+std::string speed_by_depth(const BenchReport& report, const std::string& kind, const std::string& title) {
+  Chart chart;
+  chart.title = title;
+  chart.x_label = "depth: tokens in the context before";
+  chart.y_label = "tokens/s";
+  std::map<std::string, ChartSeries> tests;
+  for (const Measurement& result : report.results) {
+    if (result.kind != kind) continue;
+    const std::string name = result.test.substr(0, result.test.find(" @"));
+    ChartSeries& series = tests[name];
+    series.name = name;
+    const double speed = median(result.tokens_per_second());
+    series.points.push_back({result.depth, speed});
+    series.notes.push_back(fmt::format("{}: {:.2f} tokens/s", result.test, speed));
+  }
+  if (tests.empty()) return "";
+  for (auto& [name, series] : tests) {
+    std::ranges::sort(series.points);
+    chart.series.push_back(std::move(series));
+  }
+  return draw(chart);
+}
+
+std::string samples_over_time(const Measurement& result) {
+  const bool operation = result.kind == "operation";
+  Chart chart;
+  chart.title = result.test + (result.stable || result.warm_up.empty() ? "" : " (not stable)");
+  chart.x_label = "run";
+  chart.y_label = operation ? "µs" : "ms";
+  chart.height = 220;
+  const double unit = operation ? 1e6 : 1e3;
+  ChartSeries counted{"samples"}, warm_up{"warming up"};
+  double run = 0;
+  for (double seconds : result.warm_up) warm_up.points.push_back({++run, seconds * unit});
+  for (const BenchRun& each : result.runs) counted.points.push_back({++run, each.seconds * unit});
+  // The first run may take many times as long, and would press the others flat.
+  const double most = 4 * result.median_seconds() * unit;
+  for (auto& point : warm_up.points) {
+    warm_up.notes.push_back(fmt::format("{:.4g} {}", point.second, chart.y_label));
+    if (point.second > most) chart.y_label = (operation ? "µs" : "ms") + std::string(", cut off above");
+    point.second = std::min(point.second, most);
+  }
+  warm_up.hollow = true;
+  chart.series = {counted, warm_up};
+  return draw(chart);
+}
+
+std::string rows(const BenchReport& report) {
+  std::string text = "<table><tr><th>test</th><th>tokens/s</th><th>ms</th><th>GFLOP/s</th><th>GB/s</th>"
+                     "<th>of the roof</th><th>first token ms</th><th>token ms p50</th><th>p99</th></tr>\n";
+  for (const Measurement& result : report.results) {
+    const double seconds = result.median_seconds();
+    const std::vector<double> first = result.first_tokens(), between = result.token_seconds();
+    text += fmt::format(
+        "<tr><td>{}</td><td>{}</td><td>{:.4g}</td><td>{:.2f}</td><td>{:.2f}</td><td>{:.1f} %</td>"
+        "<td>{}</td><td>{}</td><td>{}</td></tr>\n",
+        escaped(result.test), result.tokens > 0 ? fmt::format("{:.2f}", result.tokens / seconds) : "",
+        seconds * 1e3, result.flops / seconds / 1e9, result.bytes / seconds / 1e9,
+        100 * result.share_of_roof(report.ceilings),
+        first.empty() ? "" : fmt::format("{:.1f}", median(first) * 1e3),
+        between.empty() ? "" : fmt::format("{:.2f}", median(between) * 1e3),
+        between.empty() ? "" : fmt::format("{:.2f}", quantile(between, 0.99) * 1e3));
+  }
+  return text + "</table>\n";
+}
+
+std::string facts(const BenchReport& report) {
+  const Environment& environment = report.environment;
+  std::string text = "<dl>\n";
+  const auto fact = [&](const char* name, const std::string& value) {
+    text += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, escaped(value));
+  };
+  if (report.model) {
+    fact("Model", fmt::format("{} ({:.2f} million parameters, {} bytes, hash {})", report.model->path,
+                              static_cast<double>(report.model->parameters) / 1e6, report.model->bytes,
+                              report.model->hash));
+  }
+  fact("Device", fmt::format("{} ({})", environment.device, environment.device_type));
+  fact("Driver", environment.driver + " " + environment.driver_version);
+  fact("Ceilings",
+       fmt::format("copies {:.2f} GB/s, computes {:.2f} GFLOP/s", report.ceilings.copy_bytes_per_second / 1e9,
+                   report.ceilings.flops_per_second / 1e9));
+  if (const auto& start = report.cold_start) {
+    fact("Cold start",
+         fmt::format("device {:.2f} s, loaded {:.2f} s, session {:.2f} s, first result {:.2f} s "
+                     "after the process began ({})",
+                     start->device, start->loaded, start->started, start->first, start->test));
+  }
+  fact("Command", environment.command);
+  fact("Version", environment.version);
+  fact("Date", environment.date);
+  return text + "</dl>\n";
+}
+
+} // namespace
+
+std::string report_html(const BenchReport& report) {
+  const std::string name = report.model ? report.model->name : "single operations";
+  std::string page = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                                 "<title>pumice bench: {0}</title>\n<style>\n{1}</style></head><body>\n"
+                                 "<h1>pumice bench: {0}</h1>\n",
+                                 escaped(name), style);
+  page += facts(report) + "<h2>Results</h2>\n" + rows(report);
+  page += "<h2>Distance to the roof</h2>\n" + roofline(report);
+  if (report.model) {
+    const std::string prompt = speed_by_depth(report, "prompt", "Reading a prompt, by depth"),
+                      decode = speed_by_depth(report, "decode", "Writing tokens, by depth");
+    if (!prompt.empty() || !decode.empty()) page += "<h2>Speed by depth of context</h2>\n" + prompt + decode;
+  }
+  page += "<h2>Samples over time</h2>\n";
+  for (const Measurement& result : report.results) page += samples_over_time(result);
+  return page + "</body></html>\n";
+}
+
+} // namespace pumice::command

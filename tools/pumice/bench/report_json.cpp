@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include "tools/pumice/bench/report.h"
+#include "tools/pumice/bench/statistics.h"
+#include "tools/pumice/json_output.h"
+
+namespace pumice::command {
+
+namespace {
+
+Json number(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json to_json(const Clocks& clocks) {
+  return {{"cpu_mhz", number(clocks.cpu)}, {"device_mhz", number(clocks.device)}};
+}
+
+Json to_json(const BenchRun& run) {
+  Json json;
+  json["seconds"] = run.seconds;
+  if (run.first_token) json["first_token_seconds"] = *run.first_token;
+  if (run.host_step_seconds) json["host_step_seconds"] = *run.host_step_seconds;
+  if (!run.token_seconds.empty()) json["token_seconds"] = run.token_seconds;
+  json["clocks"] = to_json(run.clocks);
+  return json;
+}
+
+Json to_json(const Measurement& result, const Ceilings& ceilings) {
+  Json json;
+  json["test"] = result.test;
+  json["kind"] = result.kind;
+  if (result.kind == "operation") {
+    json["type"] = result.type;
+    json["shape"] = result.shape;
+  } else {
+    json["depth"] = result.depth;
+    json["tokens"] = result.tokens;
+    json["median_tokens_per_second"] = median(result.tokens_per_second());
+  }
+  json["median_seconds"] = result.median_seconds();
+  if (const auto first = result.first_tokens(); !first.empty()) {
+    json["median_first_token_seconds"] = median(first);
+  }
+  if (const auto between = result.token_seconds(); !between.empty()) {
+    json["token_seconds"] = {{"p50", quantile(between, 0.5)},
+                             {"p90", quantile(between, 0.9)},
+                             {"p99", quantile(between, 0.99)},
+                             {"max", quantile(between, 1)}};
+  }
+  if (const auto host = result.host_step_seconds(); !host.empty()) {
+    json["median_host_step_seconds"] = median(host);
+  }
+  json["flops"] = result.flops;
+  json["bytes"] = result.bytes;
+  json["share_of_bandwidth"] = result.share_of_bandwidth(ceilings);
+  json["share_of_arithmetic"] = result.share_of_arithmetic(ceilings);
+  json["share_of_roof"] = result.share_of_roof(ceilings);
+  json["stable"] = result.stable;
+  json["warm_up_seconds"] = result.warm_up;
+  json["samples"] = Json::array();
+  for (const BenchRun& run : result.runs) json["samples"].push_back(to_json(run));
+  return json;
+}
+
+Json to_json(const MeasuredModel& model) {
+  return {{"path", model.path},
+          {"hash", model.hash},
+          {"hash_kind", model_hash_kind},
+          {"size_bytes", model.bytes},
+          {"parameters", model.parameters},
+          {"weights", model.weights.empty() ? Json(nullptr) : Json(model.weights)},
+          {"kv", model.kv}};
+}
+
+} // namespace
+
+std::string report_json(const BenchReport& report) {
+  const Environment& environment = report.environment;
+  Json json;
+  json["version"] = environment.version;
+  json["command"] = environment.command;
+  json["date"] = environment.date;
+  json["device"] = environment.device;
+  json["device_type"] = environment.device_type;
+  json["driver"] = environment.driver;
+  json["driver_version"] = environment.driver_version;
+  json["clocks"] = to_json(environment.clocks);
+  json["ceilings"] = {{"copy_bytes_per_second", report.ceilings.copy_bytes_per_second},
+                      {"flops_per_second", report.ceilings.flops_per_second}};
+  json["model"] = report.model ? to_json(*report.model) : Json(nullptr);
+  if (const auto& start = report.cold_start) {
+    json["cold_start"] = {{"test", start->test},
+                          {"device_seconds", start->device},
+                          {"loaded_seconds", start->loaded},
+                          {"started_seconds", start->started},
+                          {"first_seconds", start->first}};
+  }
+  json["results"] = Json::array();
+  for (const Measurement& result : report.results) {
+    json["results"].push_back(to_json(result, report.ceilings));
+  }
+  // A driver's name need not be UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace pumice::command

@@ -1,0 +1,148 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tools/pumice/bench/report.h"
+#include "tools/pumice/bench/statistics.h"
+
+namespace pumice::command {
+
+namespace {
+
+std::string size_text(uint64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
+  return mebibytes < 1024 ? fmt::format("{:.2f} MiB", mebibytes)
+                          : fmt::format("{:.2f} GiB", mebibytes / 1024);
+}
+
+std::string count_text(uint64_t count) {
+  const double millions = static_cast<double>(count) / 1e6;
+  return millions < 1000 ? fmt::format("{:.2f} M", millions) : fmt::format("{:.2f} B", millions / 1000);
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.1f} %", 100 * share);
+}
+
+// Columns as on a terminal: bytes that go on with a character of UTF-8 take none.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+using Row = std::vector<std::string>;
+
+// The first row is the head; the first `left` columns are set to the left. Columns without any text but the
+// head's are left out.
+std::string table(std::vector<Row> rows, size_t left) {
+  std::vector<size_t> widths(rows[0].size());
+  for (size_t i = 0; i < widths.size(); ++i) {
+    const bool used =
+        std::any_of(rows.begin() + 1, rows.end(), [&](const Row& row) { return !row[i].empty(); });
+    for (const Row& row : rows) widths[i] = used ? std::max(widths[i], width_of(row[i])) : 0;
+  }
+  std::string text;
+  for (size_t line = 0; line < rows.size(); ++line) {
+    for (size_t i = 0; i < widths.size(); ++i) {
+      if (widths[i] == 0) continue;
+      const std::string space(widths[i] - width_of(rows[line][i]), ' ');
+      text += i < left ? "| " + rows[line][i] + space + " " : "| " + space + rows[line][i] + " ";
+    }
+    text += "|\n";
+    if (line > 0) continue;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      if (widths[i] > 0) text += "|" + std::string(widths[i] + 1, '-') + (i < left ? "-" : ":");
+    }
+    text += "|\n";
+  }
+  return text;
+}
+
+std::string model_table(const BenchReport& report) {
+  const MeasuredModel& model = *report.model;
+  // The columns up to t/s are llama-bench's.
+  std::vector<Row> rows = {{"model", "size", "params", "backend", "test", "t/s", "of bandwidth",
+                            "of arithmetic", "seconds", "first token ms", "token ms p50", "p90", "p99", "max",
+                            "host µs/step"}};
+  for (const Measurement& result : report.results) {
+    const std::vector<double> speeds = result.tokens_per_second(), first = result.first_tokens(),
+                              between = result.token_seconds(), host = result.host_step_seconds();
+    const auto milliseconds = [&](double share) {
+      return between.empty() ? "" : fmt::format("{:.2f}", quantile(between, share) * 1e3);
+    };
+    rows.push_back({model.name, size_text(model.bytes), count_text(model.parameters), "Vulkan", result.test,
+                    fmt::format("{:.2f} ± {:.2f}", mean(speeds), deviation(speeds)),
+                    percent(result.share_of_bandwidth(report.ceilings)),
+                    percent(result.share_of_arithmetic(report.ceilings)),
+                    result.kind == "translate" ? fmt::format("{:.3f}", result.median_seconds()) : "",
+                    first.empty() ? "" : fmt::format("{:.1f}", median(first) * 1e3), milliseconds(0.5),
+                    milliseconds(0.9), milliseconds(0.99), milliseconds(1),
+                    host.empty() ? "" : fmt::format("{:.1f}", median(host) * 1e6)});
+  }
+  return table(std::move(rows), 5);
+}
+
+std::string operation_table(const BenchReport& report) {
+  std::vector<Row> rows = {{"op", "type", "shape", "µs", "GFLOP/s", "GB/s", "bound by", "of the roof"}};
+  for (const Measurement& result : report.results) {
+    const double seconds = result.median_seconds();
+    const bool arithmetic =
+        result.share_of_arithmetic(report.ceilings) > result.share_of_bandwidth(report.ceilings);
+    rows.push_back({result.test.substr(0, result.test.find(' ')), result.type, result.shape,
+                    fmt::format("{:.1f}", seconds * 1e6), fmt::format("{:.2f}", result.flops / seconds / 1e9),
+                    fmt::format("{:.2f}", result.bytes / seconds / 1e9), arithmetic ? "arithmetic" : "memory",
+                    percent(result.share_of_roof(report.ceilings))});
+  }
+  return table(std::move(rows), 3);
+}
+
+std::string notes(const BenchReport& report) {
+  const Environment& environment = report.environment;
+  std::string text =
+      fmt::format("\n{} ({} {}): copies {:.2f} GB/s, computes {:.2f} GFLOP/s\n", environment.device,
+                  environment.driver, environment.driver_version, report.ceilings.copy_bytes_per_second / 1e9,
+                  report.ceilings.flops_per_second / 1e9);
+  if (const auto& start = report.cold_start) {
+    text += fmt::format("cold start ({}), since the process's: device {:.2f} s, loaded {:.2f} s, session "
+                        "{:.2f} s, first result {:.2f} s\n",
+                        start->test, start->device, start->loaded, start->started, start->first);
+  }
+  for (const Measurement& result : report.results) {
+    if (result.stable || result.warm_up.empty()) continue;
+    text += fmt::format("{}: not stable after {} runs to warm up; the last one took {:.3g} s\n", result.test,
+                        result.warm_up.size(), result.warm_up.back());
+  }
+  return text;
+}
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (char c : text) result += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return result + "\"";
+}
+
+} // namespace
+
+std::string report_markdown(const BenchReport& report) {
+  return (report.model ? model_table(report) : operation_table(report)) + notes(report);
+}
+
+std::string report_csv(const BenchReport& report) {
+  const Environment& environment = report.environment;
+  std::string text = "model,size_bytes,parameters,device,driver,driver_version,test,samples,stable,"
+                     "median_seconds,mean_tokens_per_second,standard_deviation,median_tokens_per_second,"
+                     "flops,bytes,share_of_bandwidth,share_of_arithmetic\n";
+  const MeasuredModel model = report.model.value_or(MeasuredModel());
+  for (const Measurement& result : report.results) {
+    const std::vector<double> speeds = result.tokens_per_second();
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.4f},{:.4f}\n",
+                    quoted(model.path), model.bytes, model.parameters, quoted(environment.device),
+                    quoted(environment.driver), quoted(environment.driver_version), quoted(result.test),
+                    result.runs.size(), result.stable ? 1 : 0, result.median_seconds(), mean(speeds),
+                    deviation(speeds), median(speeds), result.flops, result.bytes,
+                    result.share_of_bandwidth(report.ceilings), result.share_of_arithmetic(report.ceilings));
+  }
+  return text;
+}
+
+} // namespace pumice::command
