@@ -62,7 +62,7 @@ fetch_newer_compiler() {
     (cd "$new/debs" && apt-get "${options[@]}" download glslang-tools spirv-tools libc6 libstdc++6 libgcc-s1 libvulkan-dev) >>"$new/log" 2>&1 ||
     { tail -n 3 "$new/log" >&2; return 1; }
   for file in "$new"/debs/*.deb; do dpkg -x "$file" "$new/root" || return 1; done
-  for tool in glslangValidator spirv-val; do
+  for tool in glslangValidator spirv-val spirv-opt; do
     # Their C library is newer than the machine's, so they are started through the loader that came with it.
     cat >"$new/bin/$tool" <<'WRAPPER'
 #!/bin/sh
@@ -84,7 +84,7 @@ if [ "${1:-}" = --tests ]; then  # the fuzzer's library is named after clang's v
 fi
 
 . /etc/os-release
-if [ "$ID:${VERSION_ID:-}" = debian:12 ] && [ -z "${VULKAN_SDK:-}" ] && [ ! -x .deps/bin/spirv-val ]; then
+if [ "$ID:${VERSION_ID:-}" = debian:12 ] && [ -z "${VULKAN_SDK:-}" ] && [ ! -x .deps/bin/spirv-opt ]; then
   say "fetching Debian 13's shader compiler into .deps/"
   if ! fetch_newer_compiler; then
     rm -rf .deps.new

@@ -22,7 +22,11 @@ std::set<std::string> extension_names(const VulkanTable& vk, VkPhysicalDevice ha
 }
 
 void read_properties(const VulkanTable& vk, Capabilities& device) {
-  VkPhysicalDeviceVulkan12Properties v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+  VkPhysicalDeviceSubgroupSizeControlProperties control{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+  const bool has_control = device.api_version >= VK_API_VERSION_1_3;
+  VkPhysicalDeviceVulkan12Properties v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES,
+                                         has_control ? &control : nullptr};
   VkPhysicalDeviceVulkan11Properties v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, &v12};
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &v11};
   vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
@@ -43,20 +47,38 @@ void read_properties(const VulkanTable& vk, Capabilities& device) {
   std::copy_n(limits.maxComputeWorkGroupCount, 3, device.max_workgroups.begin());
   device.timestamp_period_ns = limits.timestampPeriod;
   device.subgroup_size = v11.subgroupSize;
+  device.min_subgroup_size = control.minSubgroupSize;
+  device.max_subgroup_size = control.maxSubgroupSize;
+  device.subgroup_size_control = control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
   const bool in_compute = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
   device.subgroup_ballot = in_compute && (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT);
   device.subgroup_shuffle = in_compute && (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
 }
 
 void read_features(const VulkanTable& vk, const std::set<std::string>& extensions, Capabilities& device) {
-  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
-  const bool has_dot = extensions.count(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME) ||
-                       device.api_version >= VK_API_VERSION_1_3;
-  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-                                       has_dot ? &dot : nullptr};
+  // Only structures that the device knows may be in the chain.
+  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
   VkPhysicalDeviceVulkan11Features v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &v12};
   VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &v11};
+  void** end = &v12.pNext;
+  const auto add = [&](auto& structure, bool known) {
+    if (!known) return;
+    *end = &structure;
+    end = &structure.pNext;
+  };
+  const bool is_13 = device.api_version >= VK_API_VERSION_1_3;
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  add(dot, is_13 || extensions.count(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME));
+  VkPhysicalDeviceSubgroupSizeControlFeatures control{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
+  add(control, is_13);
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
+  add(matrix, extensions.count(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME));
+  VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV};
+  add(matrix2, extensions.count(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME));
   vk.vkGetPhysicalDeviceFeatures2(device.handle, &features);
 
   device.buffer_device_address = v12.bufferDeviceAddress;
@@ -67,9 +89,58 @@ void read_features(const VulkanTable& vk, const std::set<std::string>& extension
   device.float16 = v12.shaderFloat16;
   device.int8 = v12.shaderInt8;
   device.integer_dot_product = dot.shaderIntegerDotProduct;
-  device.cooperative_matrix = extensions.count("VK_KHR_cooperative_matrix");
-  device.cooperative_matrix2 = extensions.count("VK_NV_cooperative_matrix2");
+  device.subgroup_size_control =
+      device.subgroup_size_control && control.subgroupSizeControl && control.computeFullSubgroups;
+  device.memory_model = v12.vulkanMemoryModel;
+  device.cooperative_matrix = matrix.cooperativeMatrix;
+  device.cooperative_matrix2 = matrix.cooperativeMatrix && matrix2.cooperativeMatrixFlexibleDimensions;
+  device.workgroup_matrices = device.cooperative_matrix2 && matrix2.cooperativeMatrixWorkgroupScope;
   device.memory_budget = extensions.count("VK_EXT_memory_budget");
+}
+
+// Whether products of halves have sums in 32 bits; both kinds of properties say it alike.
+template <class Properties>
+bool halves_to_floats(const Properties& matrix) {
+  return matrix.AType == VK_COMPONENT_TYPE_FLOAT16_KHR && matrix.BType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+         matrix.CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
+         matrix.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && !matrix.saturatingAccumulation;
+}
+
+// All that a query of a device's matrices returns; nothing if it fails.
+template <class Properties, class Query>
+std::vector<Properties> matrix_properties(Query query, VkPhysicalDevice handle, VkStructureType type) {
+  uint32_t count = 0;
+  if (!query || query(handle, &count, nullptr) != VK_SUCCESS) return {};
+  std::vector<Properties> all(count, Properties{type});
+  if (query(handle, &count, all.data()) < 0) return {};
+  all.resize(std::min<size_t>(count, all.size()));
+  return all;
+}
+
+void read_matrices(const VulkanTable& vk, Capabilities& device) {
+  if (device.cooperative_matrix) {
+    for (const auto& matrix : matrix_properties<VkCooperativeMatrixPropertiesKHR>(
+             vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, device.handle,
+             VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR)) {
+      if (!halves_to_floats(matrix) || matrix.scope != VK_SCOPE_SUBGROUP_KHR) continue;
+      device.matrix_sizes.push_back({matrix.MSize, matrix.NSize, matrix.KSize});
+    }
+  }
+  if (device.cooperative_matrix2) {
+    for (const auto& matrix : matrix_properties<VkCooperativeMatrixFlexibleDimensionsPropertiesNV>(
+             vk.vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV, device.handle,
+             VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV)) {
+      const bool workgroup = matrix.scope == VK_SCOPE_WORKGROUP_KHR && device.workgroup_matrices;
+      if (!halves_to_floats(matrix) || !(workgroup || matrix.scope == VK_SCOPE_SUBGROUP_KHR)) continue;
+      device.matrix_granularities.push_back({{matrix.MGranularity, matrix.NGranularity, matrix.KGranularity},
+                                             workgroup ? matrix.workgroupInvocations : 0});
+    }
+    VkPhysicalDeviceCooperativeMatrix2PropertiesNV matrix2{
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV};
+    VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &matrix2};
+    vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
+    device.matrix_reserved_bytes = matrix2.cooperativeMatrixWorkgroupScopeReservedSharedMemory;
+  }
 }
 
 void read_memory(const VulkanTable& vk, Capabilities& device) {
@@ -144,6 +215,7 @@ Capabilities read_capabilities(const VulkanTable& vk, VkPhysicalDevice handle, u
   }
   read_properties(vk, device);
   read_features(vk, extension_names(vk, handle), device);
+  read_matrices(vk, device);
   read_memory(vk, device);
   read_queues(vk, device);
   find_problems(device);
@@ -174,12 +246,24 @@ const char* Capabilities::type_name() const {
   }
 }
 
+uint32_t Capabilities::kernel_subgroup_size() const {
+  if (!subgroup_size_control) return 0;
+  // Intel's matrices are those of its narrowest subgroups.
+  constexpr uint32_t intel = 0x8086;
+  return vendor_id == intel ? min_subgroup_size : subgroup_size;
+}
+
 std::vector<std::string> Capabilities::tiers() const {
   std::vector<std::string> tiers = {"base"};
   // Kernels of this tier take a subgroup for one 8-lane vector of a CPU, which only a driver that compiles
   // shaders to such vectors has.
   if (is_cpu() && subgroup_size == 8 && subgroup_ballot && subgroup_shuffle && buffer_device_address)
     tiers.push_back("lane8");
+  // Kernels of these take matrices of halves from shared memory, of which 32 KiB is the least that such
+  // devices have.
+  const bool matrices = float16 && memory_model && max_shared_bytes >= 32768 && kernel_subgroup_size() > 0;
+  if (matrices && !matrix_sizes.empty()) tiers.push_back("cm");
+  if (matrices && !matrix_granularities.empty()) tiers.push_back("cm2");
   return tiers;
 }
 

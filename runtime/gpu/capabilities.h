@@ -5,9 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "gpu/matrix_shape.h"
 #include "gpu/vulkan_table.h"
 
 namespace pumice {
+
+// Sizes of matrices that may be chosen freely: any multiples of these.
+struct MatrixGranularity : MatrixShape {
+  uint32_t workgroup =
+      0; // invocations of the workgroup that multiplies such matrices together; 0: a subgroup does
+};
 
 // What one physical device is and can do, as facts. Nothing here depends on a model.
 struct Capabilities {
@@ -36,9 +43,12 @@ struct Capabilities {
   uint32_t max_workgroup_invocations = 0;
   std::array<uint32_t, 3> max_workgroups = {};
   uint32_t subgroup_size = 0;
-  bool subgroup_ballot = false;  // broadcast
-  bool subgroup_shuffle = false; // shuffle
-  bool unified_memory = false;   // device-local memory that the host can map is all there is
+  uint32_t min_subgroup_size = 0; // equal to the next where every subgroup is of one size
+  uint32_t max_subgroup_size = 0;
+  bool subgroup_size_control = false; // a kernel can ask for one of them, and for full subgroups
+  bool subgroup_ballot = false;       // broadcast
+  bool subgroup_shuffle = false;      // shuffle
+  bool unified_memory = false;        // device-local memory that the host can map is all there is
   int compute_queue_family = -1;
   bool timestamps = false;
   double timestamp_period_ns = 0;
@@ -51,8 +61,13 @@ struct Capabilities {
   bool float16 = false;
   bool int8 = false;
   bool integer_dot_product = false; // accelerated for packed 4×8 bits
+  bool memory_model = false;        // Vulkan's, which cooperative matrices need
   bool cooperative_matrix = false;
-  bool cooperative_matrix2 = false;
+  bool cooperative_matrix2 = false;                    // sizes chosen freely
+  std::vector<MatrixShape> matrix_sizes;               // that cooperative_matrix offers to a subgroup
+  std::vector<MatrixGranularity> matrix_granularities; // that cooperative_matrix2 offers
+  bool workgroup_matrices = false;                     // some of them to a whole workgroup
+  uint32_t matrix_reserved_bytes = 0; // of shared memory, where a workgroup multiplies matrices
   bool memory_budget = false;
 
   std::vector<std::string> problems; // why the runtime cannot use it; empty if it can
@@ -62,6 +77,9 @@ struct Capabilities {
   bool is_cpu() const { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
   std::string uuid_text() const; // 32 hexadecimal digits in the usual groups
   const char* type_name() const; // "discrete GPU", "CPU", ...
+  // Invocations of every subgroup of kernels that use subgroups, which Pipelines sees to; 0 where nothing
+  // can.
+  uint32_t kernel_subgroup_size() const;
 
   // Kernel tiers this device can run, best last. "base" is always first; see runtime/kernel/kernel_table.h.
   std::vector<std::string> tiers() const;

@@ -10,6 +10,50 @@ namespace {
 
 constexpr uint64_t one_second_ns = 1'000'000'000;
 
+// What a device is asked for: only what kernels use, since features cost some drivers speed.
+struct Features {
+  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  VkPhysicalDeviceSubgroupSizeControlFeatures control{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
+  VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV};
+  std::vector<const char*> extensions;
+
+  explicit Features(const Capabilities& chosen) {
+    v12.bufferDeviceAddress = chosen.buffer_device_address;
+    v12.timelineSemaphore = VK_TRUE;
+    v12.hostQueryReset = chosen.host_query_reset;
+    void** end = &v12.pNext;
+    const auto add = [&](auto& structure) {
+      *end = &structure;
+      end = &structure.pNext;
+    };
+    if (chosen.subgroup_size_control) {
+      control.subgroupSizeControl = control.computeFullSubgroups = VK_TRUE;
+      add(control);
+    }
+    const std::vector<std::string> tiers = chosen.tiers();
+    const auto has = [&](const char* tier) {
+      return std::find(tiers.begin(), tiers.end(), tier) != tiers.end();
+    };
+    if (has("cm") || has("cm2")) {
+      v12.shaderFloat16 = v12.vulkanMemoryModel = matrix.cooperativeMatrix = VK_TRUE;
+      add(matrix);
+      extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    }
+    if (has("cm2")) {
+      matrix2.cooperativeMatrixFlexibleDimensions = VK_TRUE;
+      matrix2.cooperativeMatrixWorkgroupScope = chosen.workgroup_matrices;
+      add(matrix2);
+      extensions.push_back(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
+    }
+  }
+  Features(const Features&) = delete; // its structures point to each other
+  Features& operator=(const Features&) = delete;
+};
+
 } // namespace
 
 Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instance,
@@ -28,20 +72,17 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   vk.vkGetPhysicalDeviceMemoryProperties2(chosen.handle, &memory);
   device->memory_ = memory.memoryProperties;
 
-  // Only what kernels use is switched on: features cost some drivers speed.
-  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-  v12.bufferDeviceAddress = chosen.buffer_device_address;
-  v12.timelineSemaphore = VK_TRUE;
-  v12.hostQueryReset = chosen.host_query_reset;
-
+  const Features features(chosen);
   const float priority = 1.0f;
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
   queue.queueFamilyIndex = static_cast<uint32_t>(chosen.compute_queue_family);
   queue.queueCount = 1;
   queue.pQueuePriorities = &priority;
-  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &v12};
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &features.v12};
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue;
+  info.enabledExtensionCount = static_cast<uint32_t>(features.extensions.size());
+  info.ppEnabledExtensionNames = features.extensions.data();
   if (VkResult result = vk.vkCreateDevice(chosen.handle, &info, nullptr, &device->handle_);
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateDevice", result);

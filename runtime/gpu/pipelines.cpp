@@ -8,6 +8,20 @@
 
 namespace pumice {
 
+namespace {
+
+// Whether a kernel declares subgroup operations or their matrices. A module begins with five words, then come
+// its capabilities.
+bool uses_subgroups(const KernelBinary& kernel) {
+  constexpr uint32_t capability = 2 << 16 | 17, non_uniform = 61, cooperative_matrix = 6022;
+  for (size_t at = 5; at + 1 < kernel.code.size() && kernel.code[at] == capability; at += 2) {
+    if (kernel.code[at + 1] == non_uniform || kernel.code[at + 1] == cooperative_matrix) return true;
+  }
+  return false;
+}
+
+} // namespace
+
 Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> device,
                                                      const std::filesystem::path& cache_folder) {
   std::shared_ptr<Pipelines> pipelines(new Pipelines(std::move(device)));
@@ -98,6 +112,17 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
   info.stage.module = module;
   info.stage.pName = "main";
   info.stage.pSpecializationInfo = &specialisation;
+  // Where subgroups come in several sizes, a kernel that uses them is shaped for one, and counts on full
+  // ones.
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroups{
+      VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO};
+  const Capabilities& capabilities = device_->capabilities();
+  subgroups.requiredSubgroupSize = capabilities.kernel_subgroup_size();
+  if (capabilities.min_subgroup_size < capabilities.max_subgroup_size && subgroups.requiredSubgroupSize > 0 &&
+      uses_subgroups(*binary) && !constants.empty() && constants[0] % subgroups.requiredSubgroupSize == 0) {
+    info.stage.pNext = &subgroups;
+    info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+  }
   info.layout = layout_;
   VkPipeline pipeline = VK_NULL_HANDLE;
   const VkResult result =

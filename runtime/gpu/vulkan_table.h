@@ -4,6 +4,7 @@
 #include <vulkan/vulkan.h>
 
 #include "base/result.h"
+#include "gpu/cooperative_matrix.h"
 
 namespace pumice {
 
@@ -30,7 +31,9 @@ namespace pumice {
 
 #define PUMICE_VULKAN_INSTANCE_OPTIONAL(F)                                                                   \
   F(vkCreateDebugUtilsMessengerEXT)                                                                          \
-  F(vkDestroyDebugUtilsMessengerEXT)
+  F(vkDestroyDebugUtilsMessengerEXT)                                                                         \
+  F(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)                                                       \
+  F(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV)
 
 #define PUMICE_VULKAN_DEVICE(F)                                                                              \
   F(vkDestroyDevice)                                                                                         \

@@ -13,7 +13,9 @@ namespace pumice {
 
 namespace {
 
-constexpr std::array variants = {&matmul_lane8, &matmul_base};
+// Those after `base`, which always runs, are taken only where they were measured or are demanded: they round
+// what they multiply.
+constexpr std::array variants = {&matmul_lane8, &matmul_base, &matmul_cm, &matmul_cm2};
 
 // Products of so many rows are measured together; the largest of each class.
 uint32_t rows_class(uint32_t rows) {

@@ -8,6 +8,9 @@ namespace pumice {
 extern const KernelVariant<MatmulArgs> matmul_lane8;
 // For any device: a workgroup's invocations share the columns of eight weight rows.
 extern const KernelVariant<MatmulArgs> matmul_base;
+// For many rows on devices that multiply matrices of halves: of the device's sizes, or of ours.
+extern const KernelVariant<MatmulArgs> matmul_cm;
+extern const KernelVariant<MatmulArgs> matmul_cm2;
 
 // What all variants pass to their kernels, and the launch's cost; the groups are left to them.
 struct MatmulParams;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "gpu/commands.h"
@@ -69,6 +70,20 @@ Result<bool> uniform_loads_are_faster(const std::shared_ptr<Device>& device,
   return seconds[1] < 1.5 * seconds[0];
 }
 
+// Of the sizes that may be chosen freely, the granularity that products go by: a workgroup's, else a
+// subgroup's.
+std::optional<MatrixGranularity> free_matrices(const Capabilities& capabilities) {
+  constexpr uint32_t workgroup = 128, shared_bytes = 27 * 1024; // as products use them
+  std::optional<MatrixGranularity> found;
+  for (const MatrixGranularity& matrix : capabilities.matrix_granularities) {
+    if (16 % matrix.m || 16 % matrix.n || 16 % matrix.k) continue;
+    const bool together = matrix.workgroup == workgroup &&
+                          capabilities.matrix_reserved_bytes + shared_bytes <= capabilities.max_shared_bytes;
+    if (together || (matrix.workgroup == 0 && !found)) found = matrix;
+  }
+  return found;
+}
+
 } // namespace
 
 Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
@@ -76,11 +91,21 @@ Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
   const Capabilities& capabilities = device->capabilities();
   KernelStyle style;
   const std::vector<std::string> tiers = capabilities.tiers();
-  style.lane8 = std::find(tiers.begin(), tiers.end(), "lane8") != tiers.end();
+  const auto has = [&](const char* tier) {
+    return std::find(tiers.begin(), tiers.end(), tier) != tiers.end();
+  };
+  style.lane8 = has("lane8");
   if (style.lane8) {
     style.workgroup = 8;
     style.busy_groups = 16;
     PUMICE_TRY(style.uniform_loads, uniform_loads_are_faster(device, pipelines));
+  }
+  if (capabilities.subgroup_shuffle) style.subgroup = capabilities.kernel_subgroup_size();
+  if (has("cm")) style.matrix_shapes = capabilities.matrix_sizes;
+  if (has("cm2")) {
+    const std::optional<MatrixGranularity> matrix = free_matrices(capabilities);
+    style.cm2 = matrix.has_value();
+    style.cm2_workgroup = matrix ? matrix->workgroup : 0;
   }
   return style;
 }

@@ -5,15 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "gpu/matrix_shape.h"
 #include "kernel/choices.h"
 
 namespace pumice {
-
-// A product of matrices that a subgroup computes at once: [m, k] times [k, n], of halves, with sums in 32
-// bits.
-struct MatrixShape {
-  uint32_t m = 0, n = 0, k = 0;
-};
 
 // How kernels are shaped for a device. Chosen once per device (kernel/probe.h measures what properties do not
 // tell); everything that plans for the device reads it and nothing else.
@@ -33,6 +28,8 @@ struct KernelStyle {
   bool dot = false;
   std::vector<MatrixShape> matrix_shapes; // tier cm; empty without it
   bool cm2 = false;
+  uint32_t cm2_workgroup =
+      0; // invocations of a workgroup that multiplies matrices together; 0: a subgroup does
 
   // A variant to be used wherever it runs, whatever was measured; empty: none.
   std::string forced;

@@ -28,6 +28,15 @@ CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; lane8 only
 CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
 CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EPILOGUE_GATED
 CONSTANT MATMUL_ROUTED_ID = 6;     // MATMUL_ROWS_*
+// cm only; 3 is the size of a group of invocations that multiply a matrix together there.
+CONSTANT MATMUL_ROW_PARTS_ID = 7; // groups among which the rows are divided; the others divide the tiles
+CONSTANT MATMUL_M_ID = 8;         // sizes of the matrices
+CONSTANT MATMUL_N_ID = 9;
+CONSTANT MATMUL_K_ID = 10;
+CONSTANT MATMUL_SCOPE_ID = 11; // MATRIX_OF_*: of a group
+
+CONSTANT MATRIX_OF_WORKGROUP = 2; // SPIR-V's numbers
+CONSTANT MATRIX_OF_SUBGROUP = 3;
 
 CONSTANT MATMUL_ROWS_OWN = 0;      // the result's row m is of x's row m
 CONSTANT MATMUL_ROWS_ROUTED = 1;   // a routed product
@@ -36,10 +45,10 @@ CONSTANT MATMUL_ROWS_SELECTED = 2; // of the row that output m of the step names
 CONSTANT LOAD_LANE = 0;    // each lane loads its own 16 bytes
 CONSTANT LOAD_UNIFORM = 1; // all lanes load the same 32 bytes, by address, and take their dword
 
-CONSTANT EPILOGUE_BIAS = 1;     // add bias[n]
-CONSTANT EPILOGUE_RESIDUAL = 2; // add residual[m, n]
-CONSTANT EPILOGUE_ACTIVATE = 4; // activation
-CONSTANT EPILOGUE_GATED = 8;    // tiles come in pairs: activation(first) * second
+CONSTANT EPILOGUE_BIAS = 1;       // add bias[n]
+CONSTANT EPILOGUE_RESIDUAL = 2;   // add residual[m, n]
+CONSTANT EPILOGUE_ACTIVATE = 4;   // activation
+CONSTANT EPILOGUE_GATED = 8;      // tiles come in pairs: activation(first) * second
 CONSTANT EPILOGUE_ROW_SCALE = 16; // before all others: multiply by the row's scale, which x still lacks
 CONSTANT EPILOGUE_NEXT_NORM = 32; // after all others: leave what the norm after this product needs
 
@@ -58,11 +67,12 @@ struct MatmulParams {
   UINT tiles;         // routed: that this part of the weight has
   UINT details;       // MATMUL_ROWS_SELECTED: where the details begin in the step block, in quads
   UINT scale_columns; // EPILOGUE_ROW_SCALE: the scale is 1 / sqrt(sum of squares / columns + eps)
-  UINT scale_sums;    // from x's row: where there is a sum of squares for each eight columns, zeros after the last
+  UINT scale_sums;    // from x's row: where there is a sum of squares for each eight columns, zeros after the
+                      // last
   float scale_eps;
-  UINT norm_weight; // EPILOGUE_NEXT_NORM: where the weights begin in MATMUL_BIAS
-  UINT normed;      // from the result's row: where the row times the weights goes
-  UINT norm_sums;   // and the sums of the row's squares over each eight columns
+  UINT norm_weight;  // EPILOGUE_NEXT_NORM: where the weights begin in MATMUL_BIAS
+  UINT normed;       // from the result's row: where the row times the weights goes
+  UINT norm_sums;    // and the sums of the row's squares over each eight columns
   float norm_offset; // added to the weights
 };
 

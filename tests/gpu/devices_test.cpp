@@ -21,6 +21,8 @@ struct FakeDevice {
   uint32_t api_version;
   uint8_t uuid;
   bool timeline;
+  uint32_t vendor = 0;
+  bool matrices = false; // with both extensions
 };
 std::vector<FakeDevice> fake_devices;
 
@@ -54,6 +56,7 @@ VKAPI_ATTR void VKAPI_CALL fake_properties(VkPhysicalDevice handle, VkPhysicalDe
   std::strcpy(properties->deviceName, device.name);
   properties->deviceType = device.type;
   properties->apiVersion = device.api_version;
+  properties->vendorID = device.vendor;
 }
 VKAPI_ATTR void VKAPI_CALL fake_properties2(VkPhysicalDevice handle,
                                             VkPhysicalDeviceProperties2* properties) {
@@ -64,6 +67,12 @@ VKAPI_ATTR void VKAPI_CALL fake_properties2(VkPhysicalDevice handle,
   limits.maxPushConstantsSize = 128;
   limits.maxComputeWorkGroupInvocations = 256;
   for (auto* next = static_cast<VkBaseOutStructure*>(properties->pNext); next; next = next->pNext) {
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
+      auto* control = reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlProperties*>(next);
+      control->minSubgroupSize = 8;
+      control->maxSubgroupSize = 32;
+      control->requiredSubgroupSizeStages = VK_SHADER_STAGE_COMPUTE_BIT;
+    }
     if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) continue;
     auto* v11 = reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(next);
     std::memset(v11->deviceUUID, device_of(handle).uuid, VK_UUID_SIZE);
@@ -73,8 +82,20 @@ VKAPI_ATTR void VKAPI_CALL fake_properties2(VkPhysicalDevice handle,
 }
 VKAPI_ATTR void VKAPI_CALL fake_features(VkPhysicalDevice handle, VkPhysicalDeviceFeatures2* features) {
   for (auto* next = static_cast<VkBaseOutStructure*>(features->pNext); next; next = next->pNext) {
-    if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) continue;
-    reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next)->timelineSemaphore = device_of(handle).timeline;
+    const FakeDevice& device = device_of(handle);
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) {
+      auto* v12 = reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next);
+      v12->timelineSemaphore = device.timeline;
+      v12->shaderFloat16 = v12->vulkanMemoryModel = VK_TRUE;
+    } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES) {
+      auto* control = reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlFeatures*>(next);
+      control->subgroupSizeControl = control->computeFullSubgroups = VK_TRUE;
+    } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR) {
+      reinterpret_cast<VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(next)->cooperativeMatrix = VK_TRUE;
+    } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV) {
+      auto* matrix2 = reinterpret_cast<VkPhysicalDeviceCooperativeMatrix2FeaturesNV*>(next);
+      matrix2->cooperativeMatrixFlexibleDimensions = VK_TRUE;
+    }
   }
 }
 VKAPI_ATTR void VKAPI_CALL fake_memory(VkPhysicalDevice, VkPhysicalDeviceMemoryProperties2* memory) {
@@ -84,9 +105,45 @@ VKAPI_ATTR void VKAPI_CALL fake_queues(VkPhysicalDevice, uint32_t* count, VkQueu
   *count = 1;
   if (families) *families = {VK_QUEUE_COMPUTE_BIT, 1, 64, {}};
 }
-VKAPI_ATTR VkResult VKAPI_CALL fake_extensions(VkPhysicalDevice, const char*, uint32_t* count,
-                                               VkExtensionProperties*) {
-  *count = 0;
+VKAPI_ATTR VkResult VKAPI_CALL fake_extensions(VkPhysicalDevice handle, const char*, uint32_t* count,
+                                               VkExtensionProperties* extensions) {
+  *count = device_of(handle).matrices ? 2 : 0;
+  if (extensions && *count == 2) {
+    std::strcpy(extensions[0].extensionName, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    std::strcpy(extensions[1].extensionName, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
+  }
+  return VK_SUCCESS;
+}
+// Four products of matrices, of which the runtime can use the second only.
+template <class Properties>
+void fill_matrices(uint32_t* count, Properties* all, void (*sizes)(Properties&, uint32_t)) {
+  *count = 4;
+  if (!all) return;
+  for (uint32_t i = 0; i < 4; ++i) {
+    all[i].AType = all[i].BType = VK_COMPONENT_TYPE_FLOAT16_KHR;
+    all[i].CType = all[i].ResultType = i == 0 ? VK_COMPONENT_TYPE_FLOAT16_KHR : VK_COMPONENT_TYPE_FLOAT32_KHR;
+    all[i].scope = i == 2 ? VK_SCOPE_WORKGROUP_KHR : VK_SCOPE_SUBGROUP_KHR;
+    all[i].saturatingAccumulation = i == 3;
+    sizes(all[i], i);
+  }
+}
+VKAPI_ATTR VkResult VKAPI_CALL fake_matrices(VkPhysicalDevice, uint32_t* count,
+                                             VkCooperativeMatrixPropertiesKHR* all) {
+  fill_matrices<VkCooperativeMatrixPropertiesKHR>(count, all, [](auto& matrix, uint32_t i) {
+    matrix.MSize = 8 << i;
+    matrix.NSize = 8;
+    matrix.KSize = 16;
+  });
+  return VK_SUCCESS;
+}
+VKAPI_ATTR VkResult VKAPI_CALL fake_free_matrices(VkPhysicalDevice, uint32_t* count,
+                                                  VkCooperativeMatrixFlexibleDimensionsPropertiesNV* all) {
+  fill_matrices<VkCooperativeMatrixFlexibleDimensionsPropertiesNV>(count, all, [](auto& matrix, uint32_t i) {
+    matrix.MGranularity = 4 << i;
+    matrix.NGranularity = 4;
+    matrix.KGranularity = 8;
+    matrix.workgroupInvocations = i == 2 ? 128 : 0;
+  });
   return VK_SUCCESS;
 }
 VKAPI_ATTR void VKAPI_CALL fake_anything() {}
@@ -109,6 +166,8 @@ std::shared_ptr<Instance> fake_instance(std::vector<FakeDevice> devices) {
   table.vkGetPhysicalDeviceMemoryProperties2 = fake_memory;
   table.vkGetPhysicalDeviceQueueFamilyProperties = fake_queues;
   table.vkEnumerateDeviceExtensionProperties = fake_extensions;
+  table.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR = fake_matrices;
+  table.vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV = fake_free_matrices;
   auto instance = Instance::create(options);
   if (!instance.ok()) FAIL(instance.error().text());
   return *instance;
@@ -203,6 +262,28 @@ TEST_CASE("one GPU under two drivers is shown as such") {
   CHECK(instance->devices()[0].duplicate_of == -1);
   CHECK(instance->devices()[1].duplicate_of == 0);
   CHECK(instance->devices()[2].duplicate_of == -1);
+}
+
+TEST_CASE("of a device's matrices those count that multiply halves and add in 32 bits") {
+  const auto instance = fake_instance({{"Plain", discrete, v13, 1, true},
+                                       {"Matrices", discrete, v13, 2, true, 0x10de, true},
+                                       {"Intel", integrated, v13, 3, true, 0x8086, true},
+                                       {"Old", discrete, VK_API_VERSION_1_2, 4, true, 0x10de, true}});
+  const std::vector<Capabilities>& devices = instance->devices();
+  using Tiers = std::vector<std::string>;
+  CHECK(devices[0].tiers() == Tiers{"base"});
+  CHECK(devices[0].matrix_sizes.empty());
+  CHECK(devices[1].tiers() == Tiers{"base", "cm", "cm2"});
+  REQUIRE(devices[1].matrix_sizes.size() == 1);
+  CHECK(devices[1].matrix_sizes[0].m == 16);
+  CHECK(devices[1].matrix_sizes[0].n == 8);
+  CHECK(devices[1].matrix_sizes[0].k == 16);
+  REQUIRE(devices[1].matrix_granularities.size() == 1); // a workgroup's are not offered
+  CHECK(devices[1].matrix_granularities[0].m == 8);
+  CHECK(devices[1].matrix_granularities[0].workgroup == 0);
+  CHECK(devices[1].kernel_subgroup_size() == 32);
+  CHECK(devices[2].kernel_subgroup_size() == 8);
+  CHECK(devices[3].tiers() == Tiers{"base"}); // subgroups of no certain size
 }
 
 TEST_CASE("no device and no loader are errors that say what is missing") {

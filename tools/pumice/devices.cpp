@@ -61,6 +61,10 @@ Json to_json(const Capabilities& device, bool chosen) {
   json["uuid"] = device.uuid_text();
   json["memory_bytes"] = device.memory_bytes;
   json["subgroup_size"] = device.subgroup_size;
+  json["matrix_sizes"] = Json::array();
+  for (const MatrixShape& matrix : device.matrix_sizes) {
+    json["matrix_sizes"].push_back({matrix.m, matrix.n, matrix.k});
+  }
   for (const auto& [name, value] : limits_of(device)) json["limits"][name] = value;
   for (const auto& [name, present] : features_of(device)) json["features"][name] = present;
   json["tiers"] = device.usable() ? device.tiers() : std::vector<std::string>();
@@ -72,13 +76,16 @@ Json to_json(const Capabilities& device, bool chosen) {
 }
 
 std::string describe(const Capabilities& device, bool chosen) {
-  std::string present, absent, limits;
+  std::string present, absent, limits, matrices;
   for (const auto& [name, has] : features_of(device)) {
     std::string& list = has ? present : absent;
     list += (list.empty() ? "" : ", ") + std::string(name);
   }
   for (const auto& [name, value] : limits_of(device)) {
     limits += fmt::format("{}{} {}", limits.empty() ? "" : ", ", name, value);
+  }
+  for (const MatrixShape& matrix : device.matrix_sizes) {
+    matrices += fmt::format("{}{}x{}x{}", matrices.empty() ? "" : ", ", matrix.m, matrix.n, matrix.k);
   }
   std::string text =
       fmt::format("{} {}: {}{}\n", chosen ? "*" : " ", device.index, device.name, chosen ? "  (chosen)" : "");
@@ -90,6 +97,7 @@ std::string describe(const Capabilities& device, bool chosen) {
   line("uuid", device.uuid_text());
   line("memory", fmt::format("{:.2f} GiB", static_cast<double>(device.memory_bytes) / (1 << 30)));
   line("subgroup", fmt::format("{} invocations", device.subgroup_size));
+  if (!device.matrix_sizes.empty()) line("matrices", matrices);
   line("limits", limits);
   line("has", present);
   line("has not", absent);

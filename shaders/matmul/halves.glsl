@@ -1,0 +1,86 @@
+// Operands of a product as halves in shared memory, for kernels that multiply matrices of them: ROWS rows of x and the
+// rows of TILES tiles, each DEPTH blocks of 32 columns deep.
+const uint DEPTH = 2;
+const uint PAIR_STRIDE = DEPTH * 16 + 4; // a row and 16 bytes between it and the next, which spreads rows over the banks
+
+shared f16vec2 x_halves[ROWS * PAIR_STRIDE];
+shared f16vec2 weight_halves[TILES * 8 * PAIR_STRIDE];
+shared float unscale[ROWS];    // what a row's sums are still to be multiplied by, for x was scaled
+shared float row_factor[ROWS]; // row_scale()
+shared float largest[gl_WorkGroupSize.x];
+
+float most(vec4 v) {
+  const vec4 size = abs(v);
+  return max(max(size.x, size.y), max(size.z, size.w));
+}
+
+// Finds the rows' factors. Eight invocations share a row.
+void scale_rows() {
+  const uint lane = gl_LocalInvocationID.x % 8u;
+  for (uint first = 0; first < ROWS; first += gl_WorkGroupSize.x / 8u) {
+    const uint m = first + gl_LocalInvocationID.x / 8u;
+    const uint at = x_row(min(m, ROWS - 1u)) * (p.x_stride >> 2);
+    float own = 0.0;
+    for (uint i = lane; i < p.blocks * 8u; i += 8u) own = max(own, most(x[at + i]));
+    largest[gl_LocalInvocationID.x] = own;
+    barrier();
+    if (lane == 0u && m < ROWS) {
+      for (uint i = 1; i < 8u; ++i) own = max(own, largest[gl_LocalInvocationID.x + i]);
+      // 2^(e - 14) for a largest number of 2^e or just above.
+      const int exponent = int(floatBitsToUint(own) >> 23) - 14;
+      unscale[m] = uintBitsToFloat(uint(clamp(exponent, 1, 253)) << 23);
+      row_factor[m] = row_scale(x_row(m));
+    }
+    barrier();
+  }
+}
+
+void load_x(uint kb) {
+  for (uint i = gl_LocalInvocationID.x; i < ROWS * DEPTH * 8u; i += gl_WorkGroupSize.x) {
+    const uint m = i / (DEPTH * 8u), quad = i % (DEPTH * 8u);
+    vec4 v = vec4(0.0);
+    if (kb + quad / 8u < p.blocks) v = x[x_row(m) * (p.x_stride >> 2) + kb * 8u + quad] * (1.0 / unscale[m]);
+    x_halves[m * PAIR_STRIDE + quad * 2u] = f16vec2(v.xy);
+    x_halves[m * PAIR_STRIDE + quad * 2u + 1u] = f16vec2(v.zw);
+  }
+}
+
+// A row's block of 32 weights to an invocation. Past the segment's last tile the last is repeated: nothing is made of it.
+void load_weights(uint kb0) {
+  for (uint i = gl_LocalInvocationID.x; i < TILES * 8u * DEPTH; i += gl_WorkGroupSize.x) {
+    const uint row = i % (TILES * 8u), lane = row % 8u, depth = i / (TILES * 8u), kb = kb0 + depth;
+    const uint tile = min(tile0 + row / 8u, p.tiles - 1u);
+    const uint out_at = row * PAIR_STRIDE + depth * 16u;
+    if (kb >= p.blocks) {
+      [[unroll]] for (uint j = 0; j < 16; ++j) weight_halves[out_at + j] = f16vec2(0.0);
+      continue;
+    }
+    uint w[PAYLOAD];
+    const uint at = (tile * p.blocks + kb) * (PAYLOAD * 2);
+    [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
+      const uvec4 quad = weights[at + c * 8u + lane];
+      w[4 * c] = quad.x;
+      w[4 * c + 1] = quad.y;
+      w[4 * c + 2] = quad.z;
+      w[4 * c + 3] = quad.w;
+    }
+    [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) {
+      w[c] = weight_dwords[at * 4u + PAYLOAD / 4 * 32u + lane * (PAYLOAD % 4) + c % 4u];
+    }
+    float scale[PARTS], minimum[PARTS];
+    scale[0] = 1.0;
+#ifdef SCALED
+    const uint first_scale = tile * scale_dwords(p.blocks);
+    block_scales(scales[(first_scale + head_word(kb)) * 8u + lane], scales[(first_scale + scale_word(kb)) * 8u + lane],
+                 kb % BLOCKS_OF_WORD, scale, minimum);
+#endif
+    [[unroll]] for (uint j = 0; j < 16; ++j) {
+      const uint part = j / (16 / PARTS);
+      vec2 pair = vec2(decode_weight(w, 2 * j), decode_weight(w, 2 * j + 1)) * scale[part];
+#ifdef MINIMUMS
+      pair -= minimum[part];
+#endif
+      weight_halves[out_at + j] = f16vec2(clamp(pair, -65504.0, 65504.0));
+    }
+  }
+}

@@ -1,0 +1,136 @@
+#version 460
+// Matrix x matrix by the matrices that a subgroup multiplies at once, or where GROUP is a workgroup's size the whole
+// workgroup, of any size M x N x K that divides their part of the product. Both operands become halves on the way into
+// shared memory; sums are 32 bits wide.
+// Halves keep 11 bits of x and of each weight, so a product's error is about 2^-12 of its terms' root mean square where
+// the portable kernels reach 2^-22. A row of x is first multiplied by a power of two that takes its largest number to
+// 2^14 or just above, so that none overflows and only what is 2^28 times smaller loses bits; the sums are divided by it
+// again. Weights beyond what halves hold are clamped.
+// The order of the additions does not depend on ROWS.
+// variant: f32 WEIGHT_TYPE=0
+// variant: f16 WEIGHT_TYPE=1
+// variant: bf16 WEIGHT_TYPE=2
+// variant: q8_0 WEIGHT_TYPE=3
+// variant: q4_0 WEIGHT_TYPE=4
+// variant: q4_1 WEIGHT_TYPE=5
+// variant: q5_0 WEIGHT_TYPE=6
+// variant: q5_1 WEIGHT_TYPE=7
+// variant: q2_k WEIGHT_TYPE=8
+// variant: q3_k WEIGHT_TYPE=9
+// variant: q4_k WEIGHT_TYPE=10
+// variant: q5_k WEIGHT_TYPE=11
+// variant: q6_k WEIGHT_TYPE=12
+// variant: iq4_nl WEIGHT_TYPE=13
+// variant: iq4_xs WEIGHT_TYPE=14
+// variant: mxfp4 WEIGHT_TYPE=15
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#include "common/types.glsl"
+#include "common/weight.glsl"
+#include "matmul/matmul.params.h"
+
+layout(local_size_x = 128, local_size_x_id = 0) in;
+layout(constant_id = 1) const uint ROWS = 64;
+layout(constant_id = 2) const uint TILES = 8;
+layout(constant_id = 3) const uint GROUP = 32; // invocations that multiply a matrix together
+layout(constant_id = 4) const uint EPILOGUE = 0;
+layout(constant_id = 5) const uint ACTIVATION = 0;
+layout(constant_id = 6) const uint ROUTED = MATMUL_ROWS_OWN;
+layout(constant_id = 7) const uint ROW_PARTS = 2; // groups among which the rows are divided; the others divide the tiles
+layout(constant_id = 8) const uint M = 16;
+layout(constant_id = 9) const uint N = 16;
+layout(constant_id = 10) const uint K = 16;
+layout(constant_id = 11) const uint SCOPE = MATRIX_OF_SUBGROUP;
+layout(push_constant) uniform Push { MatmulParams p; };
+READ_BUFFER(uvec4, step_block, MATMUL_STEP);
+READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
+READ_BUFFER(uint, weight_dwords, MATMUL_WEIGHTS); // the same, for what is left of a block after its quads
+READ_BUFFER(uint, scales, MATMUL_SCALES);
+READ_BUFFER(vec4, x, MATMUL_X);
+READ_BUFFER(float, bias, MATMUL_BIAS);
+READ_BUFFER(float, residual, MATMUL_RESIDUAL);
+WRITE_BUFFER(float, result, MATMUL_RESULT);
+READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
+
+#include "matmul/epilogue.glsl"
+#include "matmul/work.glsl"
+#include "matmul/halves.glsl"
+
+const uint WORKGROUP = gl_WorkGroupSize.x;
+const uint GROUPS = WORKGROUP / GROUP;
+const uint COLUMN_PARTS = GROUPS / ROW_PARTS;
+// A group's part of the result, and the matrices that it is made of.
+const uint PART_ROWS = ROWS / ROW_PARTS;
+const uint PART_COLUMNS = TILES * 8 / COLUMN_PARTS;
+const uint MATRICES_DOWN = PART_ROWS / M;
+const uint MATRICES_ACROSS = PART_COLUMNS / N;
+
+// One row of matrices of each group, on its way from the sums to the result.
+shared float strips[GROUPS * M * PART_COLUMNS];
+
+// Stores rows `down` * M and on of every group's part; gated tiles come in pairs.
+void store_strips(uint down) {
+  const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
+  const uint across = PART_COLUMNS / 8 / step, strip = M * across;
+  for (uint i = gl_LocalInvocationID.x; i < GROUPS * strip; i += WORKGROUP) {
+    const uint part = i / strip, line = i % strip / across, t = i % across * step;
+    const uint m = part / COLUMN_PARTS * PART_ROWS + down * M + line;
+    const uint tile = part % COLUMN_PARTS * (PART_COLUMNS / 8) + t;
+    const uint row = result_row(m);
+    if (row == MATMUL_NOTHING || tile0 + tile >= p.tiles) continue;
+    const uint at = (part * M + line) * PART_COLUMNS + t * 8u;
+    float first[8], second[8];
+    [[unroll]] for (uint n = 0; n < 8; ++n) {
+      first[n] = strips[at + n] * unscale[m];
+      second[n] = step == 2u ? strips[at + 8u + n] * unscale[m] : 0.0;
+    }
+    store_tile(row, column_tile0 + tile, row_factor[m], first, second);
+  }
+}
+
+void main() {
+  if (!find_work()) return;
+  scale_rows();
+
+  coopmat<float, SCOPE, M, N, gl_MatrixUseAccumulator> sums[MATRICES_DOWN * MATRICES_ACROSS];
+  [[unroll]] for (uint i = 0; i < MATRICES_DOWN * MATRICES_ACROSS; ++i) {
+    sums[i] = coopmat<float, SCOPE, M, N, gl_MatrixUseAccumulator>(0.0);
+  }
+  const uint group = GROUPS == 1u ? 0u : gl_SubgroupID;
+  const uint first_row = group / COLUMN_PARTS * PART_ROWS;
+  const uint first_column = group % COLUMN_PARTS * PART_COLUMNS;
+  for (uint kb = 0; kb < p.blocks; kb += DEPTH) {
+    load_x(kb);
+    load_weights(kb);
+    barrier();
+    [[dont_unroll]] for (uint k = 0; k < DEPTH * 32 / K; ++k) {
+      coopmat<float16_t, SCOPE, M, K, gl_MatrixUseA> a[MATRICES_DOWN];
+      [[unroll]] for (uint i = 0; i < MATRICES_DOWN; ++i) {
+        coopMatLoad(a[i], x_halves, (first_row + i * M) * PAIR_STRIDE + k * (K / 2), PAIR_STRIDE,
+                    gl_CooperativeMatrixLayoutRowMajor);
+      }
+      [[unroll]] for (uint j = 0; j < MATRICES_ACROSS; ++j) {
+        coopmat<float16_t, SCOPE, K, N, gl_MatrixUseB> b;
+        coopMatLoad(b, weight_halves, (first_column + j * N) * PAIR_STRIDE + k * (K / 2), PAIR_STRIDE,
+                    gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint i = 0; i < MATRICES_DOWN; ++i) {
+          sums[i * MATRICES_ACROSS + j] = coopMatMulAdd(a[i], b, sums[i * MATRICES_ACROSS + j]);
+        }
+      }
+    }
+    barrier();
+  }
+
+  [[unroll]] for (uint i = 0; i < MATRICES_DOWN; ++i) {
+    [[unroll]] for (uint j = 0; j < MATRICES_ACROSS; ++j) {
+      coopMatStore(sums[i * MATRICES_ACROSS + j], strips, group * M * PART_COLUMNS + j * N, PART_COLUMNS,
+                   gl_CooperativeMatrixLayoutRowMajor);
+    }
+    barrier();
+    store_strips(i);
+    barrier();
+  }
+}
