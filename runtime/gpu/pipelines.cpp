@@ -79,13 +79,29 @@ Pipelines::~Pipelines() {
 }
 
 Result<VkPipeline> Pipelines::get(const std::string& kernel, const std::vector<uint32_t>& constants) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto key = std::make_pair(kernel, constants);
-  if (auto found = pipelines_.find(key); found != pipelines_.end()) return found->second;
-  PUMICE_TRY(VkPipeline pipeline, make(kernel, constants));
-  pipelines_.emplace(key, pipeline);
-  unsaved_ = true;
+  for (auto found = pipelines_.find(key); found != pipelines_.end(); found = pipelines_.find(key)) {
+    if (found->second) return found->second;
+    made_.wait(lock);
+  }
+  pipelines_[key] = VK_NULL_HANDLE;
+  lock.unlock();
+  Result<VkPipeline> pipeline = make(kernel, constants);
+  lock.lock();
+  if (pipeline.ok()) {
+    pipelines_[key] = *pipeline;
+    unsaved_ = true;
+  } else {
+    pipelines_.erase(key); // whoever waits tries it too
+  }
+  made_.notify_all();
   return pipeline;
+}
+
+size_t Pipelines::count() const {
+  std::lock_guard lock(mutex_);
+  return pipelines_.size();
 }
 
 Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<uint32_t>& constants) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -27,11 +28,11 @@ public:
   Pipelines& operator=(const Pipelines&) = delete;
 
   // The pipeline of a kernel named as in kernel_table.h; `constants[i]` is the specialisation constant with
-  // id i.
+  // id i. From any thread; different ones are made at the same time.
   Result<VkPipeline> get(const std::string& kernel, const std::vector<uint32_t>& constants);
   VkPipelineLayout layout() const { return layout_; }
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
-  size_t count() const { return pipelines_.size(); }
+  size_t count() const;
 
   // Writes the driver's cache to the folder if pipelines were made since it was read.
   Status save();
@@ -46,7 +47,9 @@ private:
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::condition_variable made_;
+  // Null while some thread makes it.
   std::map<std::pair<std::string, std::vector<uint32_t>>, VkPipeline> pipelines_;
   bool unsaved_ = false;
 };

@@ -143,4 +143,20 @@ void MappedFile::unmap() {
 #endif
 }
 
+#ifdef _WIN32
+
+void will_be_read(std::span<const std::byte>) {} // Windows reads ahead of what is touched by itself
+
+#else
+
+void will_be_read(std::span<const std::byte> bytes) {
+  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size());
+  if (bytes.empty()) return;
+  ::posix_madvise(reinterpret_cast<void*>(begin), end - begin, POSIX_MADV_WILLNEED);
+}
+
+#endif
+
 } // namespace pumice

@@ -41,4 +41,8 @@ private:
   bool owned_ = false;
 };
 
+// Says that bytes of a mapped file will be touched soon, so that the system can begin to read them. Changes
+// nothing but time.
+void will_be_read(std::span<const std::byte> bytes);
+
 } // namespace pumice

@@ -1,6 +1,7 @@
 #include "kernel/weight_packing.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cctype>
 #include <cstring>
@@ -80,97 +81,190 @@ void pack_codes(const QuantFormat& format, const QuantRun& run, uint32_t* words)
   }
 }
 
-// A row's bytes as a file has them one after the other. Those of a transposed weight are put into `gathered`
-// first.
-const std::byte* source_row(const WeightView& weight, uint64_t row, std::vector<std::byte>& gathered) {
-  const uint64_t stride = weight.tensor_row_bytes();
-  const std::byte* data = weight.tensor->data.data();
-  if (!weight.transposed) return data + weight.source_row(row) * stride;
-  const uint64_t element = info(weight.type()).block_bytes;
-  gathered.resize(weight.columns * element);
-  data += weight.source_row(row) * element;
-  for (uint64_t column = 0; column < weight.columns; ++column) {
-    std::memcpy(gathered.data() + column * element, data + column * stride, element);
-  }
-  return gathered.data();
-}
-
-// The rows of a tile in the format's type, whatever the file's.
-class RowReader {
-public:
-  RowReader(const PackedFormat& format, const WeightView& weight) : format_(format), weight_(weight) {
-    if (weight.type() == format.type) return;
-    const uint64_t block = info(format.type).block_size;
-    values_.resize((format.columns + block - 1) / block * block);
-    quantised_.resize(row_bytes(format.type, values_.size()));
-  }
-
-  const std::byte* read(uint64_t row) {
-    const std::byte* bytes = source_row(weight_, row, gathered_);
-    if (quantised_.empty()) return bytes;
-    decode_row(weight_.type(), bytes, std::span(values_).first(format_.columns));
-    quantize_row(format_.type, values_, quantised_.data());
-    return quantised_.data();
-  }
-
-private:
-  const PackedFormat& format_;
-  const WeightView& weight_;
-  std::vector<std::byte> gathered_, quantised_;
-  std::vector<float> values_; // past the columns: zeros
+// Codes that a file keeps in the order that the kernels want: where in a block they begin, and what to flip
+// in each dword of them and in the scales before them.
+struct ReadyBlock {
+  TensorType type;
+  uint32_t codes, flipped_codes, flipped_scales;
 };
 
-// Row `row` of a tile's payload, which takes a block's dwords one after the other.
-class LaneWriter {
-public:
-  LaneWriter(const PackedFormat& format, std::span<std::byte> payload, uint32_t row)
-      : payload_(payload), row_(row), dwords_(format.payload_dwords()), chunk_(format.chunk) {}
+constexpr ReadyBlock ready_blocks[] = {
+    {TensorType::q8_0, 2, 0, 0},   {TensorType::q4_0, 2, 0x88888888, 0}, {TensorType::q4_1, 4, 0, 0x80000000},
+    {TensorType::iq4_nl, 2, 0, 0}, {TensorType::mxfp4, 1, 0, 0},
+};
 
-  void write(const uint32_t* words) {
-    for (uint32_t word = 0; word < dwords_; word += chunk_) {
-      const size_t width = size_t{std::min(chunk_, dwords_ - word)} * 4;
-      std::memcpy(payload_.data() + at_ + row_ * width, words + word, width);
-      at_ += width * 8;
+const ReadyBlock* find_ready_block(TensorType type) {
+  const auto* found = std::ranges::find(ready_blocks, type, &ReadyBlock::type);
+  return found == std::end(ready_blocks) ? nullptr : found;
+}
+
+// A place in each of a tile's rows.
+using RowPointers = std::array<const std::byte*, 8>;
+
+// The rows of a tile in the format's type, whatever the file's and however they lie in it.
+class TileRows {
+public:
+  TileRows(const PackedFormat& format, const TileSource& source) {
+    const WeightView& weight = *source.weight;
+    if (weight.transposed) {
+      gather(weight, source);
+    } else {
+      const uint64_t stride = weight.tensor_row_bytes();
+      for (uint32_t row = 0; row < source.rows; ++row) {
+        rows_[row] = weight.tensor->data.data() + weight.source_row(source.first_row + row) * stride;
+      }
+    }
+    if (weight.type() != format.type) quantize(format, weight.type(), source.rows);
+  }
+  TileRows(const TileRows&) = delete;
+  TileRows& operator=(const TileRows&) = delete;
+
+  const RowPointers& rows() const { return rows_; }
+
+private:
+  void gather(const WeightView& weight, const TileSource& source) {
+    const uint64_t stride = weight.tensor_row_bytes(), element = info(weight.type()).block_bytes;
+    const uint64_t row_size = weight.columns * element;
+    gathered_.resize(source.rows * row_size);
+    RowPointers from = {};
+    for (uint32_t row = 0; row < source.rows; ++row) {
+      from[row] = weight.tensor->data.data() + weight.source_row(source.first_row + row) * element;
+      rows_[row] = gathered_.data() + row * row_size;
+    }
+    for (uint64_t column = 0; column < weight.columns; ++column) {
+      for (uint32_t row = 0; row < source.rows; ++row) {
+        std::memcpy(gathered_.data() + row * row_size + column * element, from[row] + column * stride,
+                    element);
+      }
+    }
+  }
+
+  void quantize(const PackedFormat& format, TensorType from, uint32_t count) {
+    const uint64_t block = info(format.type).block_size;
+    std::vector<float> values((format.columns + block - 1) / block * block); // past the columns: zeros
+    const uint64_t row_size = row_bytes(format.type, values.size());
+    quantized_.resize(count * row_size);
+    for (uint32_t row = 0; row < count; ++row) {
+      std::byte* to = quantized_.data() + row * row_size;
+      decode_row(from, rows_[row], std::span(values).first(format.columns));
+      quantize_row(format.type, values, to);
+      rows_[row] = to;
+    }
+  }
+
+  RowPointers rows_ = {};
+  std::vector<std::byte> gathered_, quantized_;
+};
+
+// Fills a tile's payload from its start to its end: where the host writes to a device's memory, anything else
+// is slow.
+class PayloadWriter {
+public:
+  PayloadWriter(const PackedFormat& format, uint32_t rows, std::span<std::byte> payload)
+      : chunk_(format.chunk * 4), rows_(rows), at_(payload.data()) {}
+
+  // As many bytes of each row as whole blocks have; `bytes` of one block.
+  void write(const RowPointers& from, size_t count, size_t bytes) {
+    if (rows_ == 8 && chunk_ == 16 && bytes % 16 == 0) return write_chunks<16>(from, count * bytes);
+    if (rows_ == 8 && chunk_ == 4) return write_chunks<4>(from, count * bytes);
+    for (size_t block = 0; block < count; ++block) {
+      for (size_t begin = 0; begin < bytes; begin += chunk_) {
+        const size_t width = std::min(chunk_, bytes - begin);
+        for (uint32_t row = 0; row < rows_; ++row) {
+          std::memcpy(at_ + row * width, from[row] + block * bytes + begin, width);
+        }
+        at_ += 8 * width;
+      }
     }
   }
 
 private:
-  std::span<std::byte> payload_;
-  uint32_t row_, dwords_, chunk_;
-  size_t at_ = 0;
+  template <size_t width>
+  void write_chunks(const RowPointers& rows, size_t bytes) {
+    const RowPointers from = rows; // which nothing that is written can change
+    std::byte* to = at_;
+    for (size_t begin = 0; begin < bytes; begin += width, to += 8 * width) {
+      for (uint32_t row = 0; row < 8; ++row) std::memcpy(to + row * width, from[row] + begin, width);
+    }
+    at_ = to;
+  }
+
+  size_t chunk_;
+  uint32_t rows_;
+  std::byte* at_;
 };
 
 // Plain numbers are the payload as they are; a last block that is not full ends in zeros.
-void pack_plain_row(const PackedFormat& format, const std::byte* in, LaneWriter& lane) {
-  const uint32_t element = info(format.type).block_bytes;
-  for (uint32_t block = 0; block < format.blocks(); ++block, in += size_t{32} * element) {
-    uint32_t words[32] = {};
-    std::memcpy(words, in, size_t{std::min(32u, format.columns - block * 32)} * element);
-    lane.write(words);
+void pack_plain(const PackedFormat& format, const RowPointers& rows, uint32_t count,
+                std::span<std::byte> payload) {
+  const size_t element = info(format.type).block_bytes, block = 32 * element;
+  const size_t whole = format.columns / 32, rest = format.columns % 32 * element;
+  PayloadWriter writer(format, count, payload);
+  writer.write(rows, whole, block);
+  if (rest == 0) return;
+  std::byte last[8][128] = {};
+  RowPointers ends = {};
+  for (uint32_t row = 0; row < count; ++row) {
+    std::memcpy(last[row], rows[row] + whole * block, rest);
+    ends[row] = last[row];
   }
+  writer.write(ends, 1, block);
 }
 
-void pack_quant_row(const PackedFormat& format, const QuantFormat& quant, const std::byte* in,
-                    LaneWriter& lane, uint32_t row, std::span<std::byte> scales) {
-  const TensorTypeInfo& type = info(format.type);
-  const uint32_t runs = type.block_size / 32;
-  const ScaleShape shape = scale_shape(quant);
-  std::vector<std::byte> bytes(size_t{format.scale_dwords()} * 4);
-  QuantRun run = {};
-  for (uint32_t block = 0; block < format.blocks(); ++block) {
-    quant.read(in + size_t{block / runs} * type.block_bytes, block % runs, run);
-    uint32_t words[8];
-    pack_codes(quant, run, words);
-    lane.write(words);
-    const uint32_t own = block_scales(quant, run), at = scale_offset(shape, block);
-    std::memcpy(bytes.data() + at, &own, shape.block_bytes);
-    if (shape.head && block % blocks_of_head == 0) {
-      const uint32_t head = run.scale | uint32_t{run.minimum} << 16;
-      std::memcpy(bytes.data() + at - 4, &head, 4);
+// Packs quantised blocks of one row at a time, each at most eight dwords, and keeps their scales.
+class QuantRowPacker {
+public:
+  QuantRowPacker(const PackedFormat& format, const QuantFormat& quant)
+      : quant_(quant), ready_(find_ready_block(format.type)), shape_(scale_shape(quant)),
+        block_bytes_(info(format.type).block_bytes), runs_(info(format.type).block_size / 32) {}
+
+  // Block `block` of 32 columns of a row: its codes, and its scales among those of the row.
+  void pack(const std::byte* row, uint32_t block, uint32_t* words, std::byte* scales) {
+    const std::byte* in = row + size_t{block / runs_} * block_bytes_;
+    std::byte* own_scales = scales + scale_offset(shape_, block);
+    uint32_t own = 0;
+    if (ready_) {
+      std::memcpy(words, in + ready_->codes, size_t{quant_.bits} * 4);
+      for (uint32_t word = 0; word < quant_.bits; ++word) words[word] ^= ready_->flipped_codes;
+      std::memcpy(&own, in, shape_.block_bytes);
+      own ^= ready_->flipped_scales;
+    } else {
+      quant_.read(in, block % runs_, run_);
+      pack_codes(quant_, run_, words);
+      own = block_scales(quant_, run_);
+      const uint32_t head = run_.scale | uint32_t{run_.minimum} << 16;
+      if (shape_.head && block % blocks_of_head == 0) std::memcpy(own_scales - 4, &head, 4);
     }
+    std::memcpy(own_scales, &own, shape_.block_bytes);
   }
-  for (size_t word = 0; word < format.scale_dwords(); ++word) {
-    std::memcpy(scales.data() + (word * 8 + row) * 4, bytes.data() + word * 4, 4);
+
+private:
+  const QuantFormat& quant_;
+  const ReadyBlock* ready_;
+  ScaleShape shape_;
+  uint32_t block_bytes_, runs_;
+  QuantRun run_ = {};
+};
+
+void pack_quantized(const PackedFormat& format, const QuantFormat& quant, const RowPointers& rows,
+                    uint32_t count, std::span<std::byte> payload, std::span<std::byte> scales) {
+  const size_t row_scales = size_t{format.scale_dwords()} * 4;
+  std::vector<std::byte> row_major(8 * row_scales);
+  QuantRowPacker packer(format, quant);
+  PayloadWriter writer(format, count, payload);
+  uint32_t words[8][8];
+  RowPointers blocks = {};
+  for (uint32_t row = 0; row < 8; ++row) blocks[row] = reinterpret_cast<const std::byte*>(words[row]);
+  for (uint32_t block = 0; block < format.blocks(); ++block) {
+    for (uint32_t row = 0; row < count; ++row) {
+      packer.pack(rows[row], block, words[row], row_major.data() + row * row_scales);
+    }
+    writer.write(blocks, 1, size_t{quant.bits} * 4);
+  }
+  for (size_t word = 0; word < row_scales; word += 4) {
+    for (uint32_t row = 0; row < count; ++row) {
+      std::memcpy(scales.data() + word * 8 + row * 4, row_major.data() + row * row_scales + word, 4);
+    }
   }
 }
 
@@ -202,16 +296,11 @@ void pack_tile(const PackedFormat& format, const TileSource& source, std::span<s
     if (!scales.empty()) std::memset(scales.data(), 0, scales.size());
   }
   if (source.rows == 0) return;
-  const QuantFormat* quant = find_quant_format(format.type);
-  RowReader rows(format, *source.weight);
-  for (uint32_t row = 0; row < source.rows; ++row) {
-    const std::byte* in = rows.read(source.first_row + row);
-    LaneWriter lane(format, payload, row);
-    if (quant) {
-      pack_quant_row(format, *quant, in, lane, row, scales);
-    } else {
-      pack_plain_row(format, in, lane);
-    }
+  const TileRows tile(format, source);
+  if (const QuantFormat* quant = find_quant_format(format.type)) {
+    pack_quantized(format, *quant, tile.rows(), source.rows, payload, scales);
+  } else {
+    pack_plain(format, tile.rows(), source.rows, payload);
   }
 }
 

@@ -29,6 +29,7 @@ Result<Recording> Recording::create(const DeviceContext& context, const Plan& pl
     if (seconds > 0 && seconds + cost > longest_submission_seconds) {
       commands.barrier();
       PUMICE_CHECK(commands.end());
+      recording.seconds_.push_back(seconds);
       PUMICE_CHECK(commands.begin());
       seconds = 0;
     }
@@ -38,15 +39,26 @@ Result<Recording> Recording::create(const DeviceContext& context, const Plan& pl
   }
   commands.barrier();
   PUMICE_CHECK(commands.end());
+  recording.seconds_.push_back(seconds);
   return recording;
 }
 
-Result<uint64_t> Recording::submit() const {
-  uint64_t value = 0;
-  for (const VkCommandBuffer& commands : commands_.buffers()) {
-    PUMICE_TRY(value, device_->submit(std::span(&commands, 1)));
+Result<uint64_t> Recording::submit(uint32_t steps, std::span<const VkCommandBuffer> before) const {
+  std::vector<VkCommandBuffer> together(before.begin(), before.end());
+  double seconds = 0;
+  for (uint32_t step = 0; step < steps; ++step) {
+    for (size_t i = 0; i < seconds_.size(); ++i) {
+      if (seconds > 0 && seconds + seconds_[i] > longest_submission_seconds) {
+        PUMICE_TRY(const uint64_t value, device_->submit(together));
+        (void)value;
+        together.clear();
+        seconds = 0;
+      }
+      together.push_back(commands_.buffers()[i]);
+      seconds += seconds_[i];
+    }
   }
-  return value;
+  return device_->submit(together);
 }
 
 } // namespace pumice

@@ -15,10 +15,9 @@ class Recording {
 public:
   static Result<Recording> create(const DeviceContext& context, const Plan& plan, const BufferLookup& lookup);
 
-  // Submits one step. Returns the timeline value that is reached when it is done.
-  Result<uint64_t> submit() const;
-  // How many submissions a step is cut into, so that none runs long enough for a driver to reset the device.
-  size_t submissions() const { return commands_.buffers().size(); }
+  // Submits `before` and then as many steps, together where that does not run long enough for a driver to
+  // reset the device. Returns the timeline value that is reached when all are done.
+  Result<uint64_t> submit(uint32_t steps = 1, std::span<const VkCommandBuffer> before = {}) const;
 
 private:
   Recording(const DeviceContext& context)
@@ -27,6 +26,7 @@ private:
   std::shared_ptr<Device> device_;
   Launcher launcher_;
   Commands commands_;
+  std::vector<double> seconds_; // that each of its buffers may take
 };
 
 } // namespace pumice

@@ -1,31 +1,39 @@
 #include "plan/upload.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <thread>
 
+#include "base/workers.h"
 #include "gpu/commands.h"
+#include "io/mapped_file.h"
 
 namespace pumice {
 
 namespace {
 
 constexpr uint64_t staging_bytes = uint64_t{8} << 20;
+// What one thread packs at a time: enough to be worth taking, little enough that all end together.
+constexpr uint64_t job_bytes = uint64_t{128} << 10;
+constexpr size_t most_threads = 16;
+
+uint64_t align16(uint64_t bytes) {
+  return (bytes + 15) / 16 * 16;
+}
 
 // Where the host writes a range of a weight buffer, whichever way it gets there.
 class Writer {
 public:
   Writer(std::shared_ptr<Device> device, const std::vector<Buffer>& parts)
       : device_(std::move(device)), parts_(parts) {}
-
-  // Makes room for place() calls of `bytes` in all, so that none of them sends off what another has placed.
-  Status reserve(uint64_t bytes) {
-    if (slots_[current_].used + bytes <= staging_bytes) return {};
-    return flush();
+  // Copies in flight use what this owns.
+  ~Writer() {
+    for (const Slot& slot : slots_) (void)device_->wait(slot.done);
   }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
 
-  // Memory for bytes [offset, offset + bytes) of a part, to be filled before the next reserve().
+  // Memory for bytes [offset, offset + bytes) of a part, to be filled before the next flush(). Those between
+  // two of them fit the staging buffer, each rounded up to 16 bytes.
   Result<std::span<std::byte>> place(uint32_t part, uint64_t offset, uint64_t bytes) {
     const std::span<std::byte> mapped = parts_[part].mapped();
     if (!mapped.empty()) return mapped.subspan(offset, bytes);
@@ -38,8 +46,6 @@ public:
     slot.used += align16(bytes);
     return where;
   }
-
-  static uint64_t align16(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
 
   // Starts copying what has been placed, and makes the other staging buffer ready.
   Status flush() {
@@ -87,56 +93,81 @@ private:
   int current_ = 0;
 };
 
-// Where a packed tile goes.
-struct TileTarget {
-  std::span<std::byte> payload, scales;
+// A part of an item, packed by one thread: `count` tiles from tile `first` on, or bytes of its values.
+struct Job {
+  const WeightStore::Item* item;
+  uint64_t first, count;
+  std::span<std::byte> payload = {}, scales = {}; // where they go
+
+  uint64_t payload_unit() const { return item->tiles.empty() ? 1 : item->format.tile_payload_bytes(); }
+  uint64_t scale_unit() const { return item->tiles.empty() ? 0 : item->format.tile_scale_bytes(); }
+  uint64_t bytes() const { return count * (payload_unit() + scale_unit()); }
+  uint64_t staged_bytes() const { return align16(count * payload_unit()) + align16(count * scale_unit()); }
 };
 
-Status write_values(Writer& writer, const WeightStore::Item& item) {
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(item.values));
-  for (uint64_t done = 0; done < bytes.size();) {
-    const uint64_t size = std::min<uint64_t>(staging_bytes, bytes.size() - done);
-    PUMICE_CHECK(writer.reserve(size));
-    PUMICE_TRY(std::span<std::byte> where, writer.place(item.payload.part, item.payload.offset + done, size));
-    std::memcpy(where.data(), bytes.data() + done, size);
-    done += size;
+Result<std::vector<Job>> cut(const WeightStore& store) {
+  std::vector<Job> jobs;
+  for (const WeightStore::Item& item : store.items()) {
+    const Job one{&item, 0, 1};
+    if (one.staged_bytes() > staging_bytes) {
+      return Error{Code::unsupported, "a weight matrix has rows too long to be uploaded"};
+    }
+    const uint64_t total = item.tiles.empty() ? item.payload.bytes : item.tiles.size();
+    const uint64_t most = std::max<uint64_t>(1, job_bytes / std::max<uint64_t>(1, one.bytes()));
+    for (uint64_t first = 0; first < total; first += most) {
+      jobs.push_back({&item, first, std::min(most, total - first)});
+    }
   }
+  return jobs;
+}
+
+// How many jobs from the first on fit the staging buffer together.
+size_t batch_size(std::span<const Job> jobs) {
+  size_t count = 0;
+  for (uint64_t used = 0; count < jobs.size(); ++count) {
+    used += jobs[count].staged_bytes();
+    if (used > staging_bytes) break;
+  }
+  return count;
+}
+
+Status place(Writer& writer, Job& job) {
+  const WeightStore::Item& item = *job.item;
+  const uint64_t payload = job.payload_unit(), scale = job.scale_unit();
+  PUMICE_TRY(job.payload,
+             writer.place(item.payload.part, item.payload.offset + job.first * payload, job.count * payload));
+  if (scale == 0) return {};
+  PUMICE_TRY(job.scales,
+             writer.place(item.scales.part, item.scales.offset + job.first * scale, job.count * scale));
   return {};
 }
 
-// Packs tiles on all of the host's cores: decoding and quantising take longer than the copy.
-void pack_tiles(const WeightStore::Item& item, size_t first, std::span<const TileTarget> targets) {
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < targets.size(); i = next++) {
-      pack_tile(item.format, item.tiles[first + i], targets[i].payload, targets[i].scales);
-    }
-  };
-  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::jthread> helpers;
-  for (size_t i = 1; i < std::min(cores, targets.size()); ++i) helpers.emplace_back(work);
-  work();
-}
-
-// Bytes of staging memory that a tile takes.
-uint64_t staged_bytes(const PackedFormat& format) {
-  return Writer::align16(format.tile_payload_bytes()) + Writer::align16(format.tile_scale_bytes());
-}
-
-Status write_tiles(Writer& writer, const WeightStore::Item& item, size_t first, size_t count) {
-  const uint64_t payload = item.format.tile_payload_bytes(), scale = item.format.tile_scale_bytes();
-  PUMICE_CHECK(writer.reserve(count * staged_bytes(item.format)));
-  std::vector<TileTarget> targets(count);
-  for (size_t i = 0; i < count; ++i) {
-    const size_t tile = first + i;
-    PUMICE_TRY(targets[i].payload,
-               writer.place(item.payload.part, item.payload.offset + tile * payload, payload));
-    if (scale) {
-      PUMICE_TRY(targets[i].scales, writer.place(item.scales.part, item.scales.offset + tile * scale, scale));
-    }
+void pack(const Job& job) {
+  const WeightStore::Item& item = *job.item;
+  if (item.tiles.empty()) {
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(item.values));
+    std::memcpy(job.payload.data(), bytes.data() + job.first, job.count);
+    return;
   }
-  pack_tiles(item, first, targets);
-  return {};
+  const uint64_t payload = job.payload_unit(), scale = job.scale_unit();
+  for (uint64_t i = 0; i < job.count; ++i) {
+    pack_tile(item.format, item.tiles[job.first + i], job.payload.subspan(i * payload, payload),
+              scale ? job.scales.subspan(i * scale, scale) : std::span<std::byte>());
+  }
+}
+
+// The system reads what jobs will need from the disk while those before them are packed.
+void read_ahead(std::span<const Job> jobs) {
+  for (const Job& job : jobs) {
+    if (job.item->tiles.empty()) continue;
+    const TileSource &first = job.item->tiles[job.first], &last = job.item->tiles[job.first + job.count - 1];
+    if (!first.weight || first.weight != last.weight || first.weight->transposed) continue;
+    const WeightView& weight = *first.weight;
+    const uint64_t begin = weight.source_row(first.first_row);
+    const uint64_t end = weight.source_row(last.first_row + last.rows - 1) + 1;
+    const uint64_t stride = weight.tensor_row_bytes();
+    will_be_read(weight.tensor->data.subspan(begin * stride, (end - begin) * stride));
+  }
 }
 
 } // namespace
@@ -148,28 +179,26 @@ Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device
     PUMICE_TRY(Buffer part, Buffer::create(device, bytes, MemoryUse::device));
     parts.push_back(std::move(part));
   }
+  PUMICE_TRY(std::vector<Job> jobs, cut(store));
   Writer writer(device, parts);
+  Workers workers(most_threads);
   const uint64_t total = store.bytes();
-  uint64_t done = 0, reported = 0;
-  const auto report = [&](uint64_t bytes) -> Status {
-    done += bytes;
-    if (!progress || done - reported < staging_bytes) return {};
-    reported = done;
-    if (!progress(done, total)) return Error{Code::cancelled, "loading was cancelled"};
-    return {};
-  };
-  for (const WeightStore::Item& item : store.items()) {
-    if (item.tiles.empty()) PUMICE_CHECK(write_values(writer, item));
-    if (item.tiles.empty()) PUMICE_CHECK(report(item.payload.bytes));
-    for (size_t tile = 0; tile < item.tiles.size();) {
-      if (staged_bytes(item.format) > staging_bytes) {
-        return Error{Code::unsupported, "a weight matrix has rows too long to be uploaded"};
-      }
-      const size_t most = std::max<uint64_t>(1, staging_bytes / 4 / staged_bytes(item.format));
-      const size_t count = std::min(most, item.tiles.size() - tile);
-      PUMICE_CHECK(write_tiles(writer, item, tile, count));
-      PUMICE_CHECK(report(count * (item.format.tile_payload_bytes() + item.format.tile_scale_bytes())));
-      tile += count;
+  uint64_t done = 0;
+  const std::span<Job> all(jobs);
+  for (size_t begin = 0, end = batch_size(all); begin < all.size();) {
+    const std::span<Job> batch = all.subspan(begin, end - begin);
+    const size_t next_end = end + batch_size(all.subspan(end));
+    for (Job& job : batch) {
+      PUMICE_CHECK(place(writer, job));
+      done += job.bytes();
+    }
+    read_ahead(all.subspan(end, next_end - end));
+    workers.run(batch.size(), [&](size_t i) { pack(batch[i]); });
+    PUMICE_CHECK(writer.flush());
+    begin = end;
+    end = next_end;
+    if (progress && begin < all.size() && !progress(done, total)) {
+      return Error{Code::cancelled, "loading was cancelled"};
     }
   }
   PUMICE_CHECK(writer.finish());

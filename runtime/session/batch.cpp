@@ -11,6 +11,13 @@ namespace pumice {
 
 namespace {
 
+// What steps that are submitted together read, unless the caller says how many: a few milliseconds even of a
+// CPU.
+constexpr double small_steps_bytes = 8 << 20;
+
+// Chunks of prompts in flight: one that runs, and the next.
+constexpr size_t most_chunks = StepRing::places;
+
 uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b) {
   return static_cast<uint32_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
@@ -51,6 +58,11 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   }
   // A token's log-probabilities are kept for as many tokens after it.
   options.steps_ahead = std::min(options.steps_ahead, SAMPLING_REPORTS - 2);
+  if (options.steps_per_submit == 0) {
+    PUMICE_TRY(const Plan* plan, runner->plan(1));
+    options.steps_per_submit = static_cast<uint32_t>(std::clamp(small_steps_bytes / plan->bytes(), 1.0, 8.0));
+  }
+  options.steps_per_submit = std::min(options.steps_per_submit, SAMPLING_REPORTS - 1 - options.steps_ahead);
   return std::unique_ptr<Batch>(new Batch(std::move(runner), options));
 }
 
@@ -103,15 +115,17 @@ uint32_t Batch::unread(uint32_t id) const {
 }
 
 Status Batch::wait() const {
-  return in_flight_.empty() ? Status() : runner_->wait(in_flight_.back());
+  return in_flight_.empty() ? Status() : runner_->wait(in_flight_.back().value);
 }
 
 Result<std::span<const BatchToken>> Batch::step() {
   results_.clear();
   PUMICE_CHECK(submit(1 + size_t{options_.steps_ahead}));
   if (in_flight_.empty()) return std::span<const BatchToken>(results_);
-  PUMICE_CHECK(runner_->wait(in_flight_.front()));
+  const Flight flight = in_flight_.front();
+  PUMICE_CHECK(runner_->wait(flight.value));
   in_flight_.pop_front();
+  if (!flight.outputs) return std::span<const BatchToken>(results_);
   for (Sequence*& row : rows_) {
     if (!row) continue;
     results_.push_back(read_token(*row));
@@ -152,9 +166,9 @@ void Batch::release(Sequence& sequence) {
 
 Status Batch::submit(size_t most) {
   while (in_flight_.size() < most) {
-    if (can_repeat()) {
-      PUMICE_CHECK(repeat());
-    } else if (in_flight_.empty() && !sequences_.empty()) {
+    if (const uint32_t steps = repeatable_steps()) {
+      PUMICE_CHECK(repeat(steps));
+    } else if (can_compose()) {
       PUMICE_CHECK(compose());
     } else {
       break;
@@ -163,19 +177,29 @@ Status Batch::submit(size_t most) {
   return {};
 }
 
-bool Batch::can_repeat() const {
-  if (changed_ || rows_.empty()) return false;
+// How many steps can follow that are as the device has put them in place.
+uint32_t Batch::repeatable_steps() const {
+  if (changed_ || rows_.empty()) return 0;
+  uint32_t steps = options_.steps_per_submit;
   // The token at a sequence's limit is its last, and is not put in again.
-  return std::ranges::all_of(rows_, [](const Sequence* row) { return row->next + 1 < row->limit; });
+  for (const Sequence* row : rows_)
+    steps = std::min(steps, row->limit - 1 - std::min(row->next, row->limit - 1));
+  return steps;
 }
 
-Status Batch::repeat() {
+// What comes next must not depend on tokens that have not been read.
+bool Batch::can_compose() const {
+  return !sequences_.empty() && in_flight_.size() < most_chunks &&
+         std::ranges::none_of(in_flight_, &Flight::outputs);
+}
+
+Status Batch::repeat(uint32_t steps) {
   const auto start = std::chrono::steady_clock::now();
-  PUMICE_TRY(uint64_t value, runner_->submit(static_cast<uint32_t>(rows_.size())));
-  in_flight_.push_back(value);
-  for (Sequence* row : rows_) ++row->next;
+  PUMICE_TRY(uint64_t value, runner_->submit(static_cast<uint32_t>(rows_.size()), steps));
+  in_flight_.insert(in_flight_.end(), steps, {value, true});
+  for (Sequence* row : rows_) row->next += steps;
   host_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  ++repeated_steps_;
+  repeated_steps_ += steps;
   return {};
 }
 
@@ -207,7 +231,7 @@ Status Batch::compose() {
   }
   PUMICE_CHECK(runner_->write_step(rows));
   PUMICE_TRY(uint64_t value, runner_->submit(static_cast<uint32_t>(rows.size())));
-  in_flight_.push_back(value);
+  in_flight_.push_back({value, !rows_.empty()});
   for (Sequence& sequence : sequences_) {
     if (sequence.slot >= 0) sequence.next += counts[static_cast<size_t>(sequence.slot)];
   }

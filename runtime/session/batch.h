@@ -17,6 +17,9 @@ struct SessionOptions {
   // Steps that are submitted before the host has read the tokens they start from. They keep the device busy
   // while the host looks at a token; those after a stop are thrown away.
   uint32_t steps_ahead = 2;
+  // Steps of decoding that are submitted at once. Their tokens can be read when the last of them is done. 0:
+  // one, and some more where steps are so small that nobody sees tokens come in groups.
+  uint32_t steps_per_submit = 0;
 };
 
 // A text to go on from, and how.
@@ -110,6 +113,11 @@ private:
     bool busy = false;
   };
 
+  struct Flight {
+    uint64_t value = 0; // of the timeline, when the step is done
+    bool outputs = false;
+  };
+
   Batch(std::unique_ptr<Runner> runner, SessionOptions options)
       : runner_(std::move(runner)), options_(options), sampling_state_(runner_->sampling_memory()),
         slots_(runner_->size().sequences) {}
@@ -117,8 +125,9 @@ private:
   Status check_free(uint32_t slot) const;
   Status assign_slots();
   uint32_t reusable(const Slot& slot, std::span<const uint32_t> prompt) const;
-  bool can_repeat() const;
-  Status repeat();
+  uint32_t repeatable_steps() const;
+  bool can_compose() const;
+  Status repeat(uint32_t steps);
   Status compose();
   BatchToken read_token(Sequence& sequence);
   void release(Sequence& sequence);
@@ -127,9 +136,9 @@ private:
   SessionOptions options_;
   SamplingState sampling_state_;
   std::vector<Slot> slots_;
-  std::list<Sequence> sequences_;  // in the order they came
-  std::vector<Sequence*> rows_;    // outputs of each step in flight; null where the sequence has ended
-  std::deque<uint64_t> in_flight_; // timeline values of steps that have not been read, in order
+  std::list<Sequence> sequences_; // in the order they came
+  std::vector<Sequence*> rows_;  // outputs of each step in flight that has any; null where the sequence ended
+  std::deque<Flight> in_flight_; // steps that have not been read, in order
   std::vector<BatchToken> results_;
   bool changed_ = false; // the next step is not the one that the device has put in place
   uint32_t next_id_ = 0;

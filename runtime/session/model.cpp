@@ -12,6 +12,7 @@
 #include "kernel/pooling.h"
 #include "kernel/sampling.h"
 #include "kernel/scoring.h"
+#include "plan/pipeline_maker.h"
 #include "plan/plan.h"
 #include "plan/upload.h"
 #include "session/memory_plan.h"
@@ -146,28 +147,36 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   const DeviceContext& device = model->context_;
   model->weights_ =
       std::make_unique<WeightStore>(device.style, device.device->capabilities(), options.weights);
-  PUMICE_CHECK(model->place_weights());
+  PUMICE_TRY(const std::vector<Plan> plans, model->place_weights());
+  PipelineMaker pipelines(device.pipelines, plans);
   PUMICE_TRY(model->parts_, upload_weights(device.device, *model->weights_, progress));
+  PUMICE_CHECK(pipelines.finish());
   model->weights_->seal();
   return std::shared_ptr<const Model>(std::move(model));
 }
 
-// Any plan of a graph asks for every weight, and all plans ask for the same ones.
-Status Model::place_weights() {
+// Any plan of a graph asks for every weight, and all plans ask for the same ones. Returns plans like those
+// that a session's first steps will have: of a short prompt, and of decoding.
+Result<std::vector<Plan>> Model::place_weights() {
   GraphRequest request;
   request.sampling = true;
   request.context = shape_.context;
   const MemoryPlan memory = plan_memory(shape_, context_, {});
   const PlanContext context = memory.plan_context(context_, *weights_);
+  std::vector<Plan> plans;
   if (shape_.has_decoder()) {
     PUMICE_TRY(Graph decoder, graph(request));
-    PUMICE_CHECK(make_plan(decoder, context, Bucket{}));
+    for (const Bucket& bucket : step_buckets(memory.size, false)) {
+      PUMICE_TRY(Plan plan, make_plan(decoder, context, bucket));
+      plans.push_back(std::move(plan));
+    }
+    plans.resize(std::min<size_t>(plans.size(), 2)); // the smallest ones
   }
   if (shape_.encoder) {
     PUMICE_TRY(Graph encoder, encoder_graph(request));
     PUMICE_CHECK(make_plan(encoder, context, Bucket{}));
   }
-  return {};
+  return plans;
 }
 
 Result<Graph> Model::graph(const GraphRequest& request) const {

@@ -10,6 +10,7 @@
 #include "io/model_file.h"
 #include "kernel/device_context.h"
 #include "models/architecture.h"
+#include "plan/plan.h"
 #include "plan/weight_store.h"
 
 namespace pumice {
@@ -61,7 +62,7 @@ public:
 private:
   Model(ModelFile file, DeviceContext context, const LoadOptions& options)
       : file_(std::move(file)), context_(std::move(context)), options_(options) {}
-  Status place_weights();
+  Result<std::vector<Plan>> place_weights();
 
   ModelFile file_;
   DeviceContext context_;

@@ -77,6 +77,7 @@ Status Runner::allocate() {
   }
   PUMICE_TRY(scratch_, Buffer::create(device, scratch, MemoryUse::device));
   PUMICE_TRY(step_, Buffer::create(device, memory_.step.bytes, MemoryUse::shared));
+  PUMICE_TRY(step_ring_, StepRing::create(device, memory_.step_layout, step_));
   PUMICE_TRY(sampling_, Buffer::create(device, memory_.sampling.bytes, MemoryUse::shared));
   if (inputs) {
     PUMICE_TRY(inputs_, Buffer::create(device, inputs, MemoryUse::shared));
@@ -90,8 +91,8 @@ Status Runner::allocate() {
 }
 
 uint64_t Runner::device_bytes() const {
-  uint64_t sum = scratch_.memory_bytes() + step_.memory_bytes() + sampling_.memory_bytes() +
-                 inputs_.memory_bytes() + outputs_.memory_bytes();
+  uint64_t sum = scratch_.memory_bytes() + step_.memory_bytes() + step_ring_.memory_bytes() +
+                 sampling_.memory_bytes() + inputs_.memory_bytes() + outputs_.memory_bytes();
   if (!options_.caches) sum += caches_->memory_bytes(); // others' are counted there
   return sum;
 }
@@ -183,8 +184,8 @@ Status Runner::write_step(std::span<const StepToken> rows) {
         Code::invalid_argument,
         fmt::format("a step of {} tokens with {} outputs: expected at most {}", rows.size(), wanted, most)};
   }
-  PUMICE_CHECK(wait(last_submission_));
-  auto* quads = reinterpret_cast<uint32_t*>(step_.mapped().data());
+  PUMICE_TRY(const std::span<uint32_t> block, step_ring_.begin());
+  uint32_t* quads = block.data();
   uint32_t* details = quads + memory_.step_layout.details() * 4;
   uint32_t outputs = 0;
   for (uint32_t i = 0; i < rows.size(); ++i) {
@@ -253,14 +254,19 @@ Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float>
   return {};
 }
 
-Result<uint64_t> Runner::submit(uint32_t tokens) {
+Result<uint64_t> Runner::submit(uint32_t tokens, uint32_t steps) {
   PUMICE_CHECK(prepare(tokens));
   last_tokens_ = tokens;
-  PUMICE_TRY(last_submission_, bucket_for(tokens).recording->submit());
+  PUMICE_TRY(last_submission_, bucket_for(tokens).recording->submit(steps, step_ring_.pending()));
+  step_ring_.submitted(last_submission_);
   return last_submission_;
 }
 
 Result<std::vector<double>> Runner::profile(uint32_t tokens) {
+  if (const auto rows = step_ring_.pending(); !rows.empty()) {
+    PUMICE_TRY(last_submission_, model_->context().device->submit(rows));
+    step_ring_.submitted(last_submission_);
+  }
   return pumice::profile(model_->context(), bucket_for(tokens).plan,
                          [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); });
 }

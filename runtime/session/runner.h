@@ -8,6 +8,7 @@
 #include "plan/recording.h"
 #include "session/caches.h"
 #include "session/model.h"
+#include "session/step_ring.h"
 
 namespace pumice {
 
@@ -63,9 +64,9 @@ public:
 
   // Makes what steps of up to this many tokens need, so that the first one does not have to.
   Status prepare(uint32_t tokens);
-  // Puts the rows of the next step in place. Waits for the steps before, since they read the block. At most
-  // size().chunk rows. Tokens must be in the vocabulary and positions in the context; at most one output for
-  // each sequence, unless all_outputs was asked for.
+  // Takes the rows of the next step, while those before it may still run. At most size().chunk rows. Tokens
+  // must be in the vocabulary and positions in the context; at most one output for each sequence, unless
+  // all_outputs was asked for.
   Status write_step(std::span<const StepToken> rows);
   // Which of the encoder's inputs a sequence is about, from the next step on.
   Status set_input(uint32_t sequence, InputRange input);
@@ -73,16 +74,16 @@ public:
   Status set_origins(uint32_t sequence, std::span<const uint32_t> origins);
   // A row of the tensor that the host fills: a picture, or a sound, of the next step of `tokens` rows.
   Status write_input(uint32_t tokens, uint32_t row, std::span<const float> values);
-  // Submits a step of `tokens` rows: those written, or those that the last step's sampling left. Returns the
-  // timeline value that is reached when it is done.
-  Result<uint64_t> submit(uint32_t tokens);
+  // Submits a step of `tokens` rows: those written, or those that the last step's sampling left; `steps` of
+  // them where each leaves the next one's. Returns the timeline value that is reached when all are done.
+  Result<uint64_t> submit(uint32_t tokens, uint32_t steps = 1);
   Status wait(uint64_t value) const { return model_->context().device->wait(value); }
 
   // A kept tensor of the last step: `rows` rows of its columns, from row `first` on.
   Result<std::vector<float>> read(const std::string& name, uint32_t rows, uint32_t first = 0) const;
   uint32_t columns(const std::string& name) const;
   bool per_output(const std::string& name) const; // whether it has a row for each output, not for each token
-  // Sampling's state. Written only while no step runs.
+  // Sampling's state. Written only while no step runs that has outputs.
   std::span<std::byte> sampling_memory() const { return sampling_.mapped(); }
 
   // Runs one step like submit(), timed: the seconds of each dispatch of plan(tokens), in its order.
@@ -115,6 +116,7 @@ private:
   std::map<uint32_t, Bucketed> buckets_; // by tokens
   std::shared_ptr<const Caches> caches_;
   Buffer step_, sampling_, scratch_, inputs_, outputs_;
+  StepRing step_ring_;
   uint64_t last_submission_ = 0;
   uint32_t last_tokens_ = 1; // of the last submission
 };

@@ -19,12 +19,14 @@ std::shared_ptr<const Model> model() {
   return loaded;
 }
 
-SessionOptions options_for(uint32_t sequences, uint32_t chunk = 16, uint32_t ahead = 2) {
+SessionOptions options_for(uint32_t sequences, uint32_t chunk = 16, uint32_t ahead = 2,
+                           uint32_t together = 0) {
   SessionOptions options;
   options.size.context = 200;
   options.size.chunk = chunk;
   options.size.sequences = sequences;
   options.steps_ahead = ahead;
+  options.steps_per_submit = together;
   return options;
 }
 
@@ -70,7 +72,7 @@ void finish(Batch& batch, Texts& texts) {
 }
 
 Text alone(const SequenceRequest& request) {
-  auto batch = make_batch(options_for(1, 128, 0));
+  auto batch = make_batch(options_for(1, 128, 0, 1));
   const uint32_t id = add(*batch, request);
   Texts texts;
   finish(*batch, texts);
@@ -123,11 +125,12 @@ TEST_CASE("each sequence of a batch says what it says alone") {
   // Fewer slots than sequences too: the others wait.
   for (uint32_t slots : {5u, 2u, 1u}) {
     for (uint32_t chunk : {7u, 64u}) {
-      for (uint32_t ahead : {0u, 3u}) {
+      for (const auto& pace : {std::pair(0u, 1u), std::pair(3u, 2u), std::pair(2u, 5u)}) {
         CAPTURE(slots);
         CAPTURE(chunk);
-        CAPTURE(ahead);
-        auto batch = make_batch(options_for(slots, chunk, ahead));
+        CAPTURE(pace.first);
+        CAPTURE(pace.second);
+        auto batch = make_batch(options_for(slots, chunk, pace.first, pace.second));
         std::vector<uint32_t> ids;
         for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
         CHECK(batch->sequences() == 5);

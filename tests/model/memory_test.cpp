@@ -50,8 +50,7 @@ TEST_CASE("device memory is what the plan said, within 2 %") {
       REQUIRE(plan.ok());
       scratch = std::max(scratch, plan->scratch_bytes);
     }
-    uint64_t sum = Buffer::allocated_bytes(scratch) + Buffer::allocated_bytes(memory.step.bytes) +
-                   Buffer::allocated_bytes(memory.sampling.bytes);
+    uint64_t sum = Buffer::allocated_bytes(scratch) + memory.state_bytes();
     for (uint64_t part : store.part_bytes()) sum += Buffer::allocated_bytes(part);
     for (uint64_t part : memory.cache_part_bytes) sum += Buffer::allocated_bytes(part);
     const double planned = static_cast<double>(sum);

@@ -38,11 +38,15 @@ const std::vector<uint32_t> prompt = {1, 300, 400, 500, 600};
 
 } // namespace
 
-TEST_CASE("how far the host lags behind changes nothing") {
+TEST_CASE("how far the host lags behind, and how many steps go together, changes nothing") {
   std::vector<uint32_t> first;
-  for (uint32_t ahead : {0u, 1u, 2u, 7u}) {
+  for (const auto& pace : {std::pair(0u, 1u), std::pair(1u, 2u), std::pair(2u, 0u), std::pair(2u, 5u),
+                           std::pair(7u, 1u), std::pair(7u, 1000u)}) {
+    CAPTURE(pace.first);
+    CAPTURE(pace.second);
     SessionOptions options;
-    options.steps_ahead = ahead;
+    options.steps_ahead = pace.first;
+    options.steps_per_submit = pace.second;
     auto session = make_session(options);
     SamplingParams sampling;
     sampling.temperature = 1;
@@ -90,11 +94,17 @@ TEST_CASE("seeds reproduce, and differ") {
 TEST_CASE("the context fills to its last position and no further") {
   SessionOptions options;
   options.size.context = 40;
-  auto session = make_session(options);
-  REQUIRE(session->prefill(prompt, {}).ok());
-  take(*session, 40 - prompt.size());
-  CHECK(session->full());
-  CHECK(says(session->next(), {"context of 40 tokens is full"}) == "");
+  std::vector<uint32_t> first;
+  for (uint32_t together : {1u, 2u, 5u}) {
+    options.steps_per_submit = together;
+    auto session = make_session(options);
+    REQUIRE(session->prefill(prompt, {}).ok());
+    const std::vector<uint32_t> tokens = take(*session, 40 - prompt.size());
+    if (first.empty()) first = tokens;
+    CHECK(tokens == first);
+    CHECK(session->full());
+    CHECK(says(session->next(), {"context of 40 tokens is full"}) == "");
+  }
 }
 
 TEST_CASE("what a session refuses, and that it goes on afterwards") {

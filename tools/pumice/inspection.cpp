@@ -96,15 +96,14 @@ Status plan_on_device(const Definition& definition, const ModelFile& file, const
     PUMICE_TRY(Graph graph, build_encoder_graph(definition, file, request, load));
     PUMICE_CHECK(add_plans(graph, own.plan_context(device.context, store),
                            encoder_buckets(*shape.encoder, own.size), "encoder: ", needs.scratch, plans));
-    needs.state += Buffer::allocated_bytes(own.step.bytes) + Buffer::allocated_bytes(own.sampling.bytes);
+    needs.state += own.state_bytes();
   }
   if (shape.has_decoder()) {
     PUMICE_TRY(Graph graph, build_graph(definition, file, request, load));
     PUMICE_CHECK(add_plans(graph, memory.plan_context(device.context, store),
                            step_buckets(memory.size, false), shape.encoder ? "decoder: " : "", needs.scratch,
                            plans));
-    needs.state +=
-        Buffer::allocated_bytes(memory.step.bytes) + Buffer::allocated_bytes(memory.sampling.bytes);
+    needs.state += memory.state_bytes();
   }
   needs.context = shape.has_decoder() ? memory.size.context : memory.size.input_positions;
   needs.kv = to_string(size.cache);
