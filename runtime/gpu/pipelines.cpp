@@ -29,14 +29,15 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
   const VulkanTable& vk = owner.table();
   PUMICE_CHECK(pipelines->make_layouts());
 
-  std::vector<std::byte> contents;
+  DeviceFile kept;
   if (!cache_folder.empty()) {
-    pipelines->cache_file_ = pipeline_cache_path(cache_folder, owner.capabilities());
-    contents = read_pipeline_cache(pipelines->cache_file_, owner.capabilities());
+    pipelines->cache_file_ = device_file_path(cache_folder, owner.capabilities());
+    kept = read_device_file(pipelines->cache_file_, owner.capabilities());
   }
+  pipelines->facts_ = std::move(kept.facts);
   VkPipelineCacheCreateInfo cache{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-  cache.initialDataSize = contents.size();
-  cache.pInitialData = contents.data();
+  cache.initialDataSize = kept.pipelines.size();
+  cache.pInitialData = kept.pipelines.data();
   if (VkResult result = vk.vkCreatePipelineCache(owner.handle(), &cache, nullptr, &pipelines->cache_);
       result != VK_SUCCESS) {
     return vulkan_error("vkCreatePipelineCache", result);
@@ -97,6 +98,28 @@ Result<VkPipeline> Pipelines::get(const std::string& kernel, const std::vector<u
   }
   made_.notify_all();
   return pipeline;
+}
+
+std::map<std::string, std::string> Pipelines::facts() const {
+  std::lock_guard lock(mutex_);
+  return facts_;
+}
+
+void Pipelines::set_fact(const std::string& name, const std::string& fact) {
+  std::lock_guard lock(mutex_);
+  std::string& known = facts_[name];
+  if (known == fact) return;
+  known = fact;
+  unsaved_ = true;
+}
+
+void Pipelines::replace_facts(const std::string& prefix, const std::map<std::string, std::string>& facts) {
+  std::lock_guard lock(mutex_);
+  std::map<std::string, std::string> all = facts_;
+  std::erase_if(all, [&](const auto& fact) { return fact.first.starts_with(prefix); });
+  for (const auto& [name, fact] : facts) all[prefix + name] = fact;
+  unsaved_ = unsaved_ || all != facts_;
+  facts_ = std::move(all);
 }
 
 size_t Pipelines::count() const {
@@ -161,13 +184,13 @@ Status Pipelines::save() {
       result != VK_SUCCESS) {
     return vulkan_error("vkGetPipelineCacheData", result);
   }
-  std::vector<std::byte> contents(size);
-  if (VkResult result = vk.vkGetPipelineCacheData(device_->handle(), cache_, &size, contents.data());
+  DeviceFile kept{facts_, std::vector<std::byte>(size)};
+  if (VkResult result = vk.vkGetPipelineCacheData(device_->handle(), cache_, &size, kept.pipelines.data());
       result < 0) {
     return vulkan_error("vkGetPipelineCacheData", result);
   }
-  contents.resize(size);
-  PUMICE_CHECK(write_pipeline_cache(cache_file_, device_->capabilities(), contents));
+  kept.pipelines.resize(size);
+  PUMICE_CHECK(write_device_file(cache_file_, device_->capabilities(), kept));
   unsaved_ = false;
   return {};
 }

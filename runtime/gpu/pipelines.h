@@ -8,19 +8,20 @@
 #include <vector>
 
 #include "gpu/device.h"
-#include "gpu/pipeline_cache_file.h"
+#include "gpu/device_file.h"
 
 namespace pumice {
 
 // The compute pipelines of one device: each kernel with each set of specialisation constants is made once.
-// All share one layout: 128 bytes of push constants and one descriptor set of storage buffers.
+// All share one layout: 128 bytes of push constants and one descriptor set of storage buffers. Safe to use
+// from several threads, which make different pipelines at the same time.
 class Pipelines {
 public:
   static constexpr uint32_t push_constant_bytes = 128;
   static constexpr uint32_t descriptor_slots = 8;
 
-  // `cache_folder` keeps compiled pipelines between runs; empty for none. A folder that cannot be written is
-  // reported by save(), never here.
+  // `cache_folder` keeps compiled pipelines and facts between runs (gpu/device_file.h); empty for none. A
+  // folder that cannot be written is reported by save(), never here.
   static Result<std::shared_ptr<Pipelines>> create(std::shared_ptr<Device> device,
                                                    const std::filesystem::path& cache_folder);
   ~Pipelines();
@@ -34,7 +35,13 @@ public:
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
   size_t count() const;
 
-  // Writes the driver's cache to the folder if pipelines were made since it was read.
+  // What else is known about the device, by name: what the folder's file had, and what was found out since.
+  std::map<std::string, std::string> facts() const;
+  void set_fact(const std::string& name, const std::string& fact);
+  // All facts whose names begin with `prefix`; those of `facts` come after it.
+  void replace_facts(const std::string& prefix, const std::map<std::string, std::string>& facts);
+
+  // Writes the driver's cache and the facts to the folder if there are more of them than when it was read.
   Status save();
 
 private:
@@ -48,6 +55,7 @@ private:
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   mutable std::mutex mutex_;
+  std::map<std::string, std::string> facts_;
   std::condition_variable made_;
   // Null while some thread makes it.
   std::map<std::pair<std::string, std::vector<uint32_t>>, VkPipeline> pipelines_;

@@ -23,7 +23,7 @@ Result<Timestamps> Timestamps::create(std::shared_ptr<Device> device, uint32_t c
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateQueryPool", result);
   }
-  vk.vkResetQueryPool(handle, timestamps.pool_, 0, count);
+  timestamps.reset();
   return timestamps;
 }
 
@@ -32,6 +32,10 @@ Timestamps& Timestamps::operator=(Timestamps&& other) noexcept {
   std::swap(pool_, other.pool_);
   std::swap(count_, other.count_);
   return *this;
+}
+
+void Timestamps::reset() {
+  device_->table().vkResetQueryPool(device_->handle(), pool_, 0, count_);
 }
 
 Timestamps::~Timestamps() {

@@ -17,6 +17,8 @@ public:
 
   // Records point `index`, from 0, reached when everything before has finished.
   void write(Commands& commands, uint32_t index) { commands.write_timestamp(pool_, index); }
+  // Before the same points are written again, with nothing that writes them under way.
+  void reset();
   // All points in seconds, counted from the first. Call after the submission has been waited for.
   Result<std::vector<double>> read() const;
 

@@ -19,6 +19,7 @@ TensorId Graph::add_tensor(Tensor tensor) {
 TensorId Graph::add(std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
                     std::vector<WeightId> weights, Tensor output) {
   const TensorId id = add_tensor(std::move(output));
+  ++added_;
   nodes_.push_back({std::move(operation), std::move(inputs), std::move(weights), id, {}});
   return id;
 }
@@ -26,6 +27,7 @@ TensorId Graph::add(std::shared_ptr<const Operation> operation, std::vector<Tens
 TensorId Graph::insert(size_t at, std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
                        Tensor output) {
   const TensorId id = add_tensor(std::move(output));
+  ++added_;
   nodes_.insert(nodes_.begin() + static_cast<ptrdiff_t>(at),
                 {std::move(operation), std::move(inputs), {}, id, {}});
   return id;

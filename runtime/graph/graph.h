@@ -94,6 +94,9 @@ public:
   const Weight& weight(WeightId id) const { return weights_[id]; }
   void replace_nodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); } // for graph/fusion.h
 
+  // How many of the operations that were ever added have become a part of others.
+  size_t folded() const { return added_ - nodes_.size(); }
+
   // The tensor whose memory `id` lies in: itself, or the base of the view it is.
   TensorId storage(TensorId id) const { return tensors_[id].view ? tensors_[id].view->base : id; }
 
@@ -104,6 +107,7 @@ public:
 
 private:
   std::vector<Node> nodes_;
+  size_t added_ = 0; // operations
   std::vector<Tensor> tensors_;
   std::vector<Weight> weights_;
 };

@@ -2,11 +2,37 @@
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace pumice {
+
+class Pipelines;
 
 // Which way of doing its work was found the fastest on a device, for each kernel family and class of shapes.
 // Families name their classes ("matmul q8_0 1 x 3072 x 768") and their variants ("tiled").
 using Choices = std::map<std::string, std::string>;
+
+// Variants that gave wrong answers on a device, by family and name ("matmul cm"), and what was wrong.
+using Refusals = std::map<std::string, std::string>;
+
+// How a variant is named among the refusals: a class begins with its family.
+std::string refusal_key(std::string_view shape_class, std::string_view variant);
+
+// A choice that was made while a plan was: the variants that can do the work on this device, in the family's
+// order, the last of them the plain one.
+struct VariantChoice {
+  std::string shape_class;
+  std::vector<std::string> variants;
+  std::string chosen;
+};
+
+// What is kept of both among the facts of the device's file.
+Choices kept_choices(const Pipelines& pipelines);
+Refusals kept_refusals(const Pipelines& pipelines);
+void keep_choices(Pipelines& pipelines, const Choices& choices, const Refusals& refusals);
+
+// Every variant's name, once, whatever device it needs.
+std::vector<std::string> variant_names();
 
 } // namespace pumice

@@ -39,8 +39,7 @@ std::string matmul_shape_class(const MatmulArgs& args) {
 }
 
 Status matmul(Lowering& lowering, const MatmulArgs& args) {
-  return choose_variant(matmul_variants(), lowering.style(), args, matmul_shape_class(args))
-      .lower(lowering, args);
+  return lower_variant(lowering, matmul_variants(), args, matmul_shape_class(args));
 }
 
 MatmulExtent matmul_extent(const MatmulArgs& args) {

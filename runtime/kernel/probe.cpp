@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "gpu/commands.h"
 #include "kernel/launcher.h"
@@ -20,54 +25,89 @@ struct Probe {
   uint32_t groups = 0;
 };
 
-// The shortest of several runs in seconds: a ceiling is what the device can do when nothing else disturbs it.
+// A probe made ready to run again and again.
+class ProbeRun {
+public:
+  ProbeRun(const std::shared_ptr<Device>& device, const std::shared_ptr<Pipelines>& pipelines)
+      : device_(device), launcher_(device, pipelines) {}
+
+  Status record(const Probe& probe, const Buffer& source, const Buffer& target) {
+    Dispatch dispatch;
+    dispatch.kernel = probe.kernel;
+    dispatch.constants = probe.constants;
+    dispatch.set_params(ProbeParams{0, probe.quads, 0});
+    const BufferRef source_ref{Space::scratch, PROBE_SOURCE, 0, source.size()};
+    dispatch.bind(PROBE_SOURCE, source_ref, Access::read);
+    dispatch.bind(PROBE_TARGET, {Space::scratch, PROBE_TARGET, 0, target.size()}, Access::write);
+    if (device_->capabilities().buffer_device_address) {
+      dispatch.pass_address(offsetof(ProbeParams, source), source_ref);
+    }
+    dispatch.groups = {probe.groups, 1, 1};
+    PUMICE_TRY(commands_, Commands::create(device_));
+    PUMICE_CHECK(commands_.begin());
+    PUMICE_CHECK(launcher_.record(commands_, dispatch, [&](const BufferRef& ref) -> const Buffer& {
+      return ref.part == PROBE_SOURCE ? source : target;
+    }));
+    return commands_.end();
+  }
+
+  // Keeps the shortest run: what the device can do when nothing else disturbs it. The first may compile and
+  // does not count.
+  Status run() {
+    const auto start = std::chrono::steady_clock::now();
+    PUMICE_TRY(uint64_t done, device_->submit(commands_.buffers()));
+    PUMICE_CHECK(device_->wait(done));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (runs_++ > 0) shortest_ = std::min(shortest_, took.count());
+    return {};
+  }
+  double shortest() const { return shortest_; }
+
+private:
+  std::shared_ptr<Device> device_;
+  Launcher launcher_;
+  Commands commands_;
+  int runs_ = 0;
+  double shortest_ = 1e9;
+};
+
 Result<double> shortest_run(const std::shared_ptr<Device>& device,
                             const std::shared_ptr<Pipelines>& pipelines, const Probe& probe,
                             const Buffer& source, const Buffer& target, int runs) {
-  Dispatch dispatch;
-  dispatch.kernel = probe.kernel;
-  dispatch.constants = probe.constants;
-  dispatch.set_params(ProbeParams{0, probe.quads, 0});
-  const BufferRef source_ref{Space::scratch, PROBE_SOURCE, 0, source.size()};
-  dispatch.bind(PROBE_SOURCE, source_ref, Access::read);
-  dispatch.bind(PROBE_TARGET, {Space::scratch, PROBE_TARGET, 0, target.size()}, Access::write);
-  if (device->capabilities().buffer_device_address) {
-    dispatch.pass_address(offsetof(ProbeParams, source), source_ref);
-  }
-  dispatch.groups = {probe.groups, 1, 1};
-
-  Launcher launcher(device, pipelines);
-  PUMICE_TRY(Commands commands, Commands::create(device));
-  PUMICE_CHECK(commands.begin());
-  PUMICE_CHECK(launcher.record(commands, dispatch, [&](const BufferRef& ref) -> const Buffer& {
-    return ref.part == PROBE_SOURCE ? source : target;
-  }));
-  PUMICE_CHECK(commands.end());
-  double best = 1e9;
-  for (int run = 0; run <= runs; ++run) {
-    const auto start = std::chrono::steady_clock::now();
-    PUMICE_TRY(uint64_t done, device->submit(commands.buffers()));
-    PUMICE_CHECK(device->wait(done));
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    if (run > 0) best = std::min(best, took.count()); // the first run may compile
-  }
-  return best;
+  ProbeRun one(device, pipelines);
+  PUMICE_CHECK(one.record(probe, source, target));
+  for (int run = 0; run <= runs; ++run) PUMICE_CHECK(one.run());
+  return one.shortest();
 }
 
 Result<bool> uniform_loads_are_faster(const std::shared_ptr<Device>& device,
                                       const std::shared_ptr<Pipelines>& pipelines) {
   constexpr uint32_t groups = 16,
                      quads = 4096; // 1 MiB in all: long enough to time, short enough for a cold start
+  constexpr int runs = 15;         // so many that each way has had a quiet moment on a busy machine
   PUMICE_TRY(Buffer source, Buffer::create(device, uint64_t{groups} * quads * 16, MemoryUse::device));
   PUMICE_TRY(Buffer target, Buffer::create(device, groups * 8 * 16, MemoryUse::device));
-  double seconds[2] = {};
-  for (uint32_t uniform : {0u, 1u}) {
-    const Probe probe{"load.lane8", {8, uniform}, quads, groups};
-    PUMICE_TRY(seconds[uniform], shortest_run(device, pipelines, probe, source, target, 5));
+  ProbeRun by_lane(device, pipelines), uniform(device, pipelines);
+  PUMICE_CHECK(by_lane.record({"load.lane8", {8, 0}, quads, groups}, source, target));
+  PUMICE_CHECK(uniform.record({"load.lane8", {8, 1}, quads, groups}, source, target));
+  for (int run = 0; run <= runs; ++run) {
+    PUMICE_CHECK(by_lane.run());
+    PUMICE_CHECK(uniform.run());
   }
   // Products gain more from uniform loads than this shows, since x comes that way too; where they are slow,
   // they are slower many times over. The margin keeps noise from choosing another style on another day.
-  return seconds[1] < 1.5 * seconds[0];
+  return uniform.shortest() < 1.5 * by_lane.shortest();
+}
+
+// The same, kept for the next start.
+Result<bool> known_uniform_loads(const std::shared_ptr<Device>& device,
+                                 const std::shared_ptr<Pipelines>& pipelines) {
+  const std::string name = "uniform loads";
+  const std::map<std::string, std::string> facts = pipelines->facts();
+  if (const auto fact = facts.find(name); fact != facts.end()) return fact->second == "fast";
+  PUMICE_TRY(bool fast, uniform_loads_are_faster(device, pipelines));
+  pipelines->set_fact(name, fast ? "fast" : "slow");
+  return fast;
 }
 
 // Of the sizes that may be chosen freely, the granularity that products go by: a workgroup's, else a
@@ -98,7 +138,7 @@ Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
   if (style.lane8) {
     style.workgroup = 8;
     style.busy_groups = 16;
-    PUMICE_TRY(style.uniform_loads, uniform_loads_are_faster(device, pipelines));
+    PUMICE_TRY(style.uniform_loads, known_uniform_loads(device, pipelines));
   }
   if (capabilities.subgroup_shuffle) style.subgroup = capabilities.kernel_subgroup_size();
   if (has("cm")) style.matrix_shapes = capabilities.matrix_sizes;
@@ -107,6 +147,8 @@ Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
     style.cm2 = matrix.has_value();
     style.cm2_workgroup = matrix ? matrix->workgroup : 0;
   }
+  style.choices = std::make_shared<const Choices>(kept_choices(*pipelines));
+  style.refused = std::make_shared<const Refusals>(kept_refusals(*pipelines));
   return style;
 }
 
@@ -131,6 +173,21 @@ Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device,
   const Probe arithmetic{"arithmetic", {workgroup}, rounds, groups};
   PUMICE_TRY(double seconds, shortest_run(device, pipelines, arithmetic, source, target, 5));
   ceilings.flops_per_second = 2.0 * 3 * 4 * 8 * rounds * groups * workgroup / seconds;
+  return ceilings;
+}
+
+Result<Ceilings> known_ceilings(const std::shared_ptr<Device>& device,
+                                const std::shared_ptr<Pipelines>& pipelines) {
+  const std::string name = "ceilings";
+  Ceilings ceilings;
+  const std::map<std::string, std::string> facts = pipelines->facts();
+  if (const auto fact = facts.find(name); fact != facts.end()) {
+    std::istringstream text(fact->second);
+    text >> ceilings.copy_bytes_per_second >> ceilings.flops_per_second;
+    if (text && ceilings.copy_bytes_per_second > 0 && ceilings.flops_per_second > 0) return ceilings;
+  }
+  PUMICE_TRY(ceilings, measure_ceilings(device, pipelines));
+  pipelines->set_fact(name, fmt::format("{} {}", ceilings.copy_bytes_per_second, ceilings.flops_per_second));
   return ceilings;
 }
 

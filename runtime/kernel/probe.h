@@ -1,21 +1,21 @@
 #pragma once
 
 #include "gpu/pipelines.h"
+#include "kernel/ceilings.h"
 #include "kernel/style.h"
 
 namespace pumice {
 
 // Chooses the kernels' style for a device: by its properties, and on CPU drivers by timing two ways to load,
-// which differ tenfold one way or the other between versions of the same driver.
+// which differ tenfold one way or the other between versions of the same driver. What was measured is kept
+// among the device's facts and not measured again; the choices among them are the style's.
 Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
                                  const std::shared_ptr<Pipelines>& pipelines);
 
-// What the device reaches with kernels that do nothing else: the roof that results are held against.
-struct Ceilings {
-  double copy_bytes_per_second = 0; // read plus written
-  double flops_per_second = 0;      // fused multiply-adds in 32 bits count two
-};
 Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device,
                                   const std::shared_ptr<Pipelines>& pipelines);
+// The same, kept among the device's facts.
+Result<Ceilings> known_ceilings(const std::shared_ptr<Device>& device,
+                                const std::shared_ptr<Pipelines>& pipelines);
 
 } // namespace pumice

@@ -35,6 +35,8 @@ struct KernelStyle {
   std::string forced;
   // What was measured on this device; null: every family's own order.
   std::shared_ptr<const Choices> choices;
+  // What was found to be wrong on it; null: nothing.
+  std::shared_ptr<const Refusals> refused;
 
   // Dwords that lie side by side for one lane of a packed weight tile.
   uint32_t weight_chunk() const { return lane8 && uniform_loads ? 1 : 4; }

@@ -7,10 +7,9 @@
 
 #include "base/result.h"
 #include "kernel/style.h"
+#include "plan/lowering.h"
 
 namespace pumice {
-
-class Lowering;
 
 // One way in which a kernel family does its work. Args say what is to be done.
 template <class Args>
@@ -21,7 +20,8 @@ struct KernelVariant {
 };
 
 // The variant that the style demands, if it runs; else the one that was measured to be the fastest for such
-// shapes; else the first that runs. The last of a family's variants always does.
+// shapes; else the first that runs and was not refused. The last of a family's variants, the plain one,
+// always does. The shape class begins with the family's name.
 template <class Args>
 const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* const> variants,
                                           const KernelStyle& style, const Args& args,
@@ -32,16 +32,34 @@ const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* c
     });
     return at == variants.end() ? nullptr : *at;
   };
+  const auto refused = [&](std::string_view name) {
+    return style.refused && style.refused->contains(refusal_key(shape_class, name));
+  };
   if (const KernelVariant<Args>* forced = find(style.forced)) return *forced;
   if (style.choices) {
     const auto choice = style.choices->find(shape_class);
     const KernelVariant<Args>* measured = choice == style.choices->end() ? nullptr : find(choice->second);
-    if (measured) return *measured;
+    if (measured && !refused(measured->name)) return *measured;
   }
   for (const KernelVariant<Args>* variant : variants) {
-    if (variant->runs(style, args)) return *variant;
+    if (variant->runs(style, args) && !refused(variant->name)) return *variant;
   }
   return *variants.back();
+}
+
+// Lowers to the variant chosen as above, and lets the plan know what it was chosen from.
+template <class Args>
+Status lower_variant(Lowering& lowering, std::span<const KernelVariant<Args>* const> variants,
+                     const Args& args, const std::string& shape_class) {
+  const KernelVariant<Args>& chosen = choose_variant(variants, lowering.style(), args, shape_class);
+  VariantChoice choice{shape_class, {}, std::string(chosen.name)};
+  for (const KernelVariant<Args>* variant : variants) {
+    if (variant->runs(lowering.style(), args)) choice.variants.emplace_back(variant->name);
+  }
+  lowering.begin_choice(std::move(choice));
+  const Status status = chosen.lower(lowering, args);
+  lowering.end_choice();
+  return status;
 }
 
 } // namespace pumice

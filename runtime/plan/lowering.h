@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
 #include "kernel/cache_layout.h"
+#include "kernel/choices.h"
 #include "kernel/dispatch.h"
 #include "kernel/packed_weight.h"
 #include "kernel/step_layout.h"
@@ -45,6 +46,9 @@ public:
   virtual BufferRef temporary(uint64_t bytes) = 0;                  // scratch that lasts as long as this node
 
   virtual void emit(Dispatch dispatch) = 0;
+  // What is emitted between the two is what was chosen.
+  virtual void begin_choice(VariantChoice) {}
+  virtual void end_choice() {}
 };
 
 } // namespace pumice

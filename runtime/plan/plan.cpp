@@ -1,6 +1,7 @@
 #include "plan/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -23,16 +24,21 @@ public:
       : graph_(graph), context_(context),
         alignment_(std::max<uint64_t>(256, context.device.storage_offset_alignment)) {
     plan_.bucket = bucket;
+    plan_.folded = graph.folded();
   }
 
   Result<Plan> run() {
     place_tensors();
     for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
       node_ = i;
+      const Operation& operation = *graph_.nodes()[i].operation;
+      const std::string details = operation.describe();
+      plan_.operations.push_back(std::string(operation.name()) + (details.empty() ? "" : " ") + details);
       temporary_offset_ = tensor_bytes_;
-      PUMICE_CHECK(graph_.nodes()[i].operation->lower(*this, graph_.nodes()[i]));
+      PUMICE_CHECK(operation.lower(*this, graph_.nodes()[i]));
       PUMICE_CHECK(status_);
     }
+    plan_.tensor_bytes = tensor_bytes_;
     plan_.scratch_bytes = tensor_bytes_ + temporary_bytes_;
     return std::move(plan_);
   }
@@ -89,8 +95,14 @@ public:
     }
     dispatch.label = graph_.tensor(graph_.nodes()[node_].output).name;
     const bool barrier = hazards_.add(dispatch);
-    plan_.dispatches.push_back({std::move(dispatch), barrier, node_});
+    plan_.dispatches.push_back({std::move(dispatch), barrier, node_, choice_});
   }
+
+  void begin_choice(VariantChoice choice) override {
+    choice_ = static_cast<uint32_t>(plan_.choices.size());
+    plan_.choices.push_back(std::move(choice));
+  }
+  void end_choice() override { choice_.reset(); }
 
 private:
   uint32_t rows(const Tensor& tensor) const {
@@ -139,6 +151,7 @@ private:
   HazardTracker hazards_;
   Status status_;
   uint32_t node_ = 0;
+  std::optional<uint32_t> choice_;
   uint64_t tensor_bytes_ = 0;
   uint64_t temporary_offset_ = 0;
   uint64_t temporary_bytes_ = 0;
@@ -162,18 +175,31 @@ double Plan::bytes() const {
   return sum;
 }
 
-std::string Plan::text() const {
-  std::string text =
-      fmt::format("{} dispatches for {} tokens, {} outputs: {:.3f} GFLOP, {:.3f} MB moved, scratch "
-                  "{:.2f} MB\n",
-                  dispatches.size(), bucket.tokens, bucket.outputs, flops() / 1e9, bytes() / 1e6,
-                  static_cast<double>(scratch_bytes) / 1e6);
-  size_t index = 0;
-  for (const PlannedDispatch& planned : dispatches) {
+std::vector<double> estimate_seconds(const Plan& plan, const Ceilings& ceilings) {
+  std::vector<double> seconds;
+  for (const PlannedDispatch& planned : plan.dispatches) {
+    seconds.push_back(std::max(planned.dispatch.flops / ceilings.flops_per_second,
+                               planned.dispatch.bytes / ceilings.copy_bytes_per_second));
+  }
+  return seconds;
+}
+
+std::string plan_text(const Plan& plan, std::span<const double> seconds, bool measured) {
+  std::string text = fmt::format(
+      "{} dispatches for {} tokens, {} outputs: {:.3f} GFLOP, {:.3f} MB moved, scratch {:.2f} MB; {} "
+      "operations, {} more of the model's fused into them; {} {:.3f} ms{}\n",
+      plan.dispatches.size(), plan.bucket.tokens, plan.bucket.outputs, plan.flops() / 1e9, plan.bytes() / 1e6,
+      static_cast<double>(plan.scratch_bytes) / 1e6, plan.operations.size(), plan.folded,
+      measured ? "measured" : "at best", std::accumulate(seconds.begin(), seconds.end(), 0.0) * 1e3,
+      measured ? ", each dispatch waited for" : "");
+  for (size_t i = 0; i < plan.dispatches.size(); ++i) {
+    const PlannedDispatch& planned = plan.dispatches[i];
     const Dispatch& dispatch = planned.dispatch;
-    text += fmt::format("{:4} {} {:<24} {:<28} {:>5}x{:<5}x{:<3} {:10.3f} MFLOP {:9.3f} MB\n", index++,
-                        planned.barrier ? "|" : " ", dispatch.kernel, dispatch.label, dispatch.groups[0],
-                        dispatch.groups[1], dispatch.groups[2], dispatch.flops / 1e6, dispatch.bytes / 1e6);
+    text += fmt::format(
+        "{:4} {} {:<24} {:<28} {:>5}x{:<5}x{:<3} {:10.3f} MFLOP {:9.3f} MB {:10.1f} µs  {:<8} {}\n", i,
+        planned.barrier ? "|" : " ", dispatch.kernel, dispatch.label, dispatch.groups[0], dispatch.groups[1],
+        dispatch.groups[2], dispatch.flops / 1e6, dispatch.bytes / 1e6, seconds[i] * 1e6,
+        planned.choice ? plan.choices[*planned.choice].chosen : "-", plan.operations[planned.node]);
   }
   return text;
 }

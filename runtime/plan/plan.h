@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
 #include "kernel/cache_layout.h"
+#include "kernel/ceilings.h"
+#include "kernel/choices.h"
 #include "kernel/dispatch.h"
 #include "kernel/step_layout.h"
 #include "kernel/style.h"
@@ -38,8 +41,9 @@ struct PlanContext {
 // One launch of a plan.
 struct PlannedDispatch {
   Dispatch dispatch;
-  bool barrier = false; // it reads or overwrites what a launch since the last barrier wrote
-  uint32_t node = 0;    // of the graph
+  bool barrier = false;           // it reads or overwrites what a launch since the last barrier wrote
+  uint32_t node = 0;              // of the graph
+  std::optional<uint32_t> choice; // of the plan's, which it is a part of
 };
 
 // A tensor that the host can read after the step, or writes before it.
@@ -54,14 +58,24 @@ struct Plan {
   Bucket bucket;
   std::vector<PlannedDispatch> dispatches;
   std::vector<KeptTensor> kept;
-  std::optional<KeptTensor> input; // in Space::inputs
+  std::optional<KeptTensor> input;     // in Space::inputs
+  std::vector<VariantChoice> choices;  // one for each time that a family had to choose
+  std::vector<std::string> operations; // by node, for a person: "linear gated silu"
+  size_t folded = 0;                   // operations of the model that became part of others
+  uint64_t tensor_bytes = 0;           // of scratch: those of tensors, which lie alike whatever was chosen
   uint64_t scratch_bytes = 0;
   uint64_t output_bytes = 0;
 
   double flops() const;
-  double bytes() const;     // that must move to and from memory
-  std::string text() const; // a line for each dispatch, for `pumice inspect --plan`
+  double bytes() const; // that must move to and from memory
 };
+
+// What each dispatch takes on a device that reaches so much, at best.
+std::vector<double> estimate_seconds(const Plan& plan, const Ceilings& ceilings);
+
+// A line for each dispatch, for `pumice inspect --plan`: what it is, what it costs, and in `seconds` what it
+// took or is estimated to take.
+std::string plan_text(const Plan& plan, std::span<const double> seconds, bool measured);
 
 Result<Plan> make_plan(const Graph& graph, const PlanContext& context, Bucket bucket);
 

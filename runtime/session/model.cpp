@@ -152,6 +152,10 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   PUMICE_TRY(model->parts_, upload_weights(device.device, *model->weights_, progress));
   PUMICE_CHECK(pipelines.finish());
   model->weights_->seal();
+  if (options.tune) {
+    PUMICE_TRY(model->context_.style, options.tune(model));
+    model->options_.tune = nullptr;
+  }
   return std::shared_ptr<const Model>(std::move(model));
 }
 

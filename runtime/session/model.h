@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -15,10 +16,15 @@
 
 namespace pumice {
 
+class Model;
+
 struct LoadOptions {
   // What matrices of plain numbers are quantised to while they are loaded; can_quantize() says to which
   // types.
   std::optional<TensorType> weights;
+  // Asked once the weights are on the device: the style that the model's sessions are to have, such as
+  // session/tuning.h finds. Without, the device's own.
+  std::function<Result<KernelStyle>(const std::shared_ptr<const Model>&)> tune;
 };
 
 // What a plan is to be made of.

@@ -134,6 +134,12 @@ Result<const Plan*> Runner::plan(uint32_t tokens) {
   return static_cast<const Plan*>(&bucket_for(tokens).plan);
 }
 
+Result<Plan> Runner::plan_in(const KernelStyle& style, Bucket bucket) const {
+  PlanContext context = memory_.plan_context(model_->context(), model_->weights());
+  context.style = style;
+  return make_plan(graph_, context, bucket);
+}
+
 Status Runner::prepare(uint32_t tokens) {
   Bucketed& bucket = bucket_for(tokens);
   if (bucket.recording) return {};

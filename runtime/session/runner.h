@@ -62,6 +62,11 @@ public:
   // still holds what is seen from there.
   bool can_resume(uint32_t position, uint32_t written_end) const;
 
+  // The plan of a step in another style, whose tensors lie as in the runner's own; its scratch may be larger.
+  Result<Plan> plan_in(const KernelStyle& style, Bucket bucket) const;
+  // What a plan's range lies in.
+  const Buffer& buffer(const BufferRef& ref) const;
+
   // Makes what steps of up to this many tokens need, so that the first one does not have to.
   Status prepare(uint32_t tokens);
   // Takes the rows of the next step, while those before it may still run. At most size().chunk rows. Tokens
@@ -107,7 +112,6 @@ private:
   Status check_row(const StepToken& row) const;
   Status allocate();
   Bucketed& bucket_for(uint32_t tokens);
-  const Buffer& buffer(const BufferRef& ref) const;
 
   std::shared_ptr<const Model> model_;
   RunnerOptions options_;

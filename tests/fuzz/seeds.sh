@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures where present.
-#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,state,tokenizer,media}/seeds
+#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,state,device_file,tokenizer,media}/seeds
 set -euo pipefail
 corpus=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 fixtures=${PUMICE_FIXTURES:-../shared/fixtures}
-mkdir -p "$corpus"/{gguf,safetensors,config,state,tokenizer,media}/seeds
+mkdir -p "$corpus"/{gguf,safetensors,config,state,device_file,tokenizer,media}/seeds
 
 number() {  # BYTES VALUE, little-endian
   local i
@@ -54,6 +54,11 @@ state() {  # two tokens and one layer with 16 bytes; the target makes size and c
   head -c 24 /dev/zero
 }
 state >"$corpus/state/seeds/small"
+
+device_file() { # two facts and three bytes; the target puts identity and checksum around them
+  number 8 2; text ceilings; text '1e9 1e9'; text 'uniform loads'; text fast; text abc
+}
+device_file >"$corpus/device_file/seeds/small"
 
 cat >"$corpus/config/seeds/small.json" <<'JSON'
 {"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,

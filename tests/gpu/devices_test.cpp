@@ -4,11 +4,9 @@
 #include <cstring>
 
 #include "gpu/instance.h"
-#include "gpu/pipeline_cache_file.h"
 #include "kernel/device_context.h"
 #include "session/session.h"
 #include "support/messages.h"
-#include "support/temporary_folder.h"
 
 using namespace pumice;
 
@@ -314,36 +312,4 @@ TEST_CASE("memory that runs out, a lost device and a failing compiler come back 
         [](VulkanTable& table) { table.vkQueueSubmit = failing_submit; });
   check(VK_ERROR_OUT_OF_HOST_MEMORY, Code::out_of_memory, "vkCreateComputePipelines",
         [](VulkanTable& table) { table.vkCreateComputePipelines = failing_pipeline; });
-}
-
-TEST_CASE("the pipeline cache on disk is used only by the device and driver that made it") {
-  const TemporaryFolder folder;
-  Capabilities device;
-  device.vendor_id = 1;
-  device.driver_build = 5;
-  const std::filesystem::path file = pipeline_cache_path(folder.path(), device);
-  const std::vector<std::byte> contents(1000, std::byte{42});
-  CHECK(read_pipeline_cache(file, device).empty());
-  REQUIRE(write_pipeline_cache(file, device, contents).ok());
-  CHECK(read_pipeline_cache(file, device) == contents);
-
-  Capabilities newer = device;
-  newer.driver_build = 6;
-  CHECK(pipeline_cache_path(folder.path(), newer) != file);
-  CHECK(read_pipeline_cache(file, newer).empty());
-
-  // Damage anywhere, or a file cut off, and it counts as absent.
-  for (uint64_t at : {uint64_t{0}, uint64_t{20}, uint64_t{60}, uint64_t{500}}) {
-    REQUIRE(write_pipeline_cache(file, device, contents).ok());
-    FILE* stream = std::fopen(file.string().c_str(), "r+b");
-    std::fseek(stream, static_cast<long>(at), SEEK_SET);
-    std::fputc(0x55, stream);
-    std::fclose(stream);
-    CHECK(read_pipeline_cache(file, device).empty());
-  }
-  REQUIRE(write_pipeline_cache(file, device, contents).ok());
-  std::filesystem::resize_file(file, 700);
-  CHECK(read_pipeline_cache(file, device).empty());
-  CHECK(says(write_pipeline_cache("/dev/null/folder/file", device, contents),
-             {"/dev/null/folder", "cannot be written"}) == "");
 }

@@ -5,7 +5,7 @@
 TEST_CASE("every subcommand has help with an example") {
   for (const char* name :
        {"run", "generate", "translate", "transcribe", "caption", "embed", "rerank", "classify", "tokenize",
-        "eval", "inspect", "devices", "bench", "perplexity", "convert"}) {
+        "eval", "inspect", "devices", "tune", "bench", "perplexity", "convert"}) {
     CAPTURE(name);
     const CommandResult help = pumice_command({name, "--help"});
     CHECK(help.status == 0);

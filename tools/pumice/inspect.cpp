@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspection.h"
+#include "kernel/probe.h"
 #include "options.h"
 #include "subcommand.h"
 #include "terminal.h"
@@ -13,6 +14,7 @@ struct InspectOptions {
   std::string model;
   bool graph = false;
   bool plan = false;
+  bool measure = false;
   bool json = false;
   DeviceOptions device;
   SizeOptions size;
@@ -20,7 +22,7 @@ struct InspectOptions {
 
 // What cannot be told of a model that has no weights is estimated; what needs a device that is not there is
 // left out, unless it was asked for.
-Status inspect_memory(const InspectOptions& options, const Definition& definition, const ModelFile& file,
+Status inspect_memory(const InspectOptions& options, const Definition& definition, ModelFile& file,
                       Inspection& inspection) {
   const SessionSize size = session_size(options.size, definition.shape());
   if (!file.has_weights()) {
@@ -35,8 +37,16 @@ Status inspect_memory(const InspectOptions& options, const Definition& definitio
   }
   MemoryNeeds needs;
   std::string plans;
-  PUMICE_CHECK(plan_on_device(definition, file, *device, size, options.size.load, needs, plans));
+  std::optional<Ceilings> ceilings;
+  if (options.plan && !options.measure) {
+    PUMICE_TRY(ceilings, known_ceilings(device->context.device, device->context.pipelines));
+  }
+  PUMICE_CHECK(plan_on_device(definition, file, *device, size, options.size.load, ceilings, needs, plans));
   inspection.memory = needs;
+  if (options.measure) {
+    PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), *device, options.size.load));
+    PUMICE_TRY(plans, measured_plans(model, size));
+  }
   if (options.plan) inspection.plan = std::move(plans);
   return device->save_pipelines();
 }
@@ -92,7 +102,12 @@ Subcommand add_inspect(CLI::App& app) {
   sub->add_option("MODEL", options->model, "A GGUF file, a Hugging Face folder, or a config.json by itself")
       ->required();
   sub->add_flag("--graph", options->graph, "Print the operations that the model computes")->group("Stages");
-  sub->add_flag("--plan", options->plan, "Print the kernel launches they become on the device")
+  CLI::Option* plan =
+      sub->add_flag("--plan", options->plan,
+                    "Print the kernel launches they become on the device, and what each takes at best")
+          ->group("Stages");
+  sub->add_flag("--measure", options->measure, "Run the plan and print what each launch took instead")
+      ->needs(plan)
       ->group("Stages");
   sub->add_flag("--json", options->json, "Print one JSON object");
   add_size_options(*sub, options->size, "f16");

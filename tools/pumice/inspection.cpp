@@ -9,6 +9,7 @@
 #include "json_output.h"
 #include "plan/plan.h"
 #include "session/memory_plan.h"
+#include "session/sample_steps.h"
 
 namespace pumice::command {
 
@@ -65,15 +66,19 @@ MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& siz
 
 namespace {
 
-// Adds what one graph's steps need: their plans as text, and the largest of their scratch.
+// Adds what one graph's steps need: their plans as text where there are ceilings to hold them against, and
+// the largest of their scratch.
 Status add_plans(const Graph& graph, const PlanContext& context, const std::vector<Bucket>& buckets,
-                 const char* heading, uint64_t& scratch, std::string& plans) {
+                 const char* heading, const std::optional<Ceilings>& ceilings, uint64_t& scratch,
+                 std::string& plans) {
   uint64_t largest = 0, inputs = 0;
   for (const Bucket& bucket : buckets) {
     PUMICE_TRY(Plan plan, make_plan(graph, context, bucket));
     largest = std::max(largest, plan.scratch_bytes);
     if (plan.input) inputs = std::max(inputs, plan.input->where.buffer.bytes);
-    plans += (plans.empty() ? "" : "\n") + std::string(heading) + plan.text();
+    if (!ceilings) continue;
+    plans += (plans.empty() ? "" : "\n") + std::string(heading) +
+             plan_text(plan, estimate_seconds(plan, *ceilings), false);
   }
   scratch += Buffer::allocated_bytes(largest) + (inputs ? Buffer::allocated_bytes(inputs) : 0);
   return {};
@@ -82,8 +87,8 @@ Status add_plans(const Graph& graph, const PlanContext& context, const std::vect
 } // namespace
 
 Status plan_on_device(const Definition& definition, const ModelFile& file, const OpenedDevice& device,
-                      const SessionSize& size, const LoadOptions& load, MemoryNeeds& needs,
-                      std::string& plans) {
+                      const SessionSize& size, const LoadOptions& load,
+                      const std::optional<Ceilings>& ceilings, MemoryNeeds& needs, std::string& plans) {
   const ModelShape shape = definition.shape();
   const MemoryPlan memory = plan_memory(shape, device.context, size);
   WeightStore store(device.context.style, device.capabilities(), load.weights);
@@ -95,14 +100,15 @@ Status plan_on_device(const Definition& definition, const ModelFile& file, const
     const MemoryPlan own = memory.with_steps(shape.encoder->context, 1);
     PUMICE_TRY(Graph graph, build_encoder_graph(definition, file, request, load));
     PUMICE_CHECK(add_plans(graph, own.plan_context(device.context, store),
-                           encoder_buckets(*shape.encoder, own.size), "encoder: ", needs.scratch, plans));
+                           encoder_buckets(*shape.encoder, own.size), "encoder: ", ceilings, needs.scratch,
+                           plans));
     needs.state += own.state_bytes();
   }
   if (shape.has_decoder()) {
     PUMICE_TRY(Graph graph, build_graph(definition, file, request, load));
     PUMICE_CHECK(add_plans(graph, memory.plan_context(device.context, store),
-                           step_buckets(memory.size, false), shape.encoder ? "decoder: " : "", needs.scratch,
-                           plans));
+                           step_buckets(memory.size, false), shape.encoder ? "decoder: " : "", ceilings,
+                           needs.scratch, plans));
     needs.state += memory.state_bytes();
   }
   needs.context = shape.has_decoder() ? memory.size.context : memory.size.input_positions;
@@ -112,6 +118,37 @@ Status plan_on_device(const Definition& definition, const ModelFile& file, const
   for (uint64_t part : store.part_bytes()) needs.weights += Buffer::allocated_bytes(part);
   for (uint64_t part : memory.cache_part_bytes) needs.cache += Buffer::allocated_bytes(part);
   return {};
+}
+
+namespace {
+
+Status add_measured(const std::shared_ptr<const Model>& model, Part part, const SessionSize& size,
+                    const std::string& heading, std::string& plans) {
+  PUMICE_TRY(SampleSteps steps, SampleSteps::create(model, part, size));
+  for (uint32_t tokens : steps.sizes()) {
+    std::vector<double> seconds;
+    for (int run = 0; run < 2; ++run) { // the first one may compile
+      PUMICE_CHECK(steps.write(tokens));
+      PUMICE_TRY(seconds, steps.runner().profile(tokens));
+    }
+    PUMICE_TRY(const Plan* plan, steps.runner().plan(tokens));
+    plans += (plans.empty() ? "" : "\n") + heading + plan_text(*plan, seconds, true);
+  }
+  return {};
+}
+
+} // namespace
+
+Result<std::string> measured_plans(const std::shared_ptr<const Model>& model, const SessionSize& size) {
+  std::string plans;
+  const ModelShape& shape = model->shape();
+  if (shape.encoder) {
+    PUMICE_CHECK(add_measured(model, Part::encoder, size, "encoder: ", plans));
+  }
+  if (shape.has_decoder()) {
+    PUMICE_CHECK(add_measured(model, Part::decoder, size, shape.encoder ? "decoder: " : "", plans));
+  }
+  return plans;
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "kernel/ceilings.h"
 #include "models/architecture.h"
 #include "open_device.h"
 
@@ -56,10 +57,13 @@ std::vector<ComponentCount> count_components(const Definition& definition);
 std::vector<TypeCount> count_types(const ModelFile& file);
 // Without weights or a device: from shapes alone.
 MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& size);
-// What loading the model and making a session would allocate, found by planning them; and the plans as text.
+// What loading the model and making a session would allocate, found by planning them; where there are
+// ceilings to hold them against, also the plans as text.
 Status plan_on_device(const Definition& definition, const ModelFile& file, const OpenedDevice& device,
-                      const SessionSize& size, const LoadOptions& load, MemoryNeeds& needs,
-                      std::string& plans);
+                      const SessionSize& size, const LoadOptions& load,
+                      const std::optional<Ceilings>& ceilings, MemoryNeeds& needs, std::string& plans);
+// The plans as text, with what each dispatch took.
+Result<std::string> measured_plans(const std::shared_ptr<const Model>& model, const SessionSize& size);
 
 void print_inspection(const Inspection& inspection, bool json);
 

@@ -47,9 +47,10 @@ int parse_and_run(int argc, char** argv) {
   app.footer("'pumice SUBCOMMAND --help' lists a subcommand's options.\n\nExample:\n"
              "  pumice run models/pretrained/stories-2m.gguf \"Once upon a time\"");
   const std::vector<Subcommand> subcommands = {
-      add_run(app),     add_generate(app), add_translate(app), add_transcribe(app), add_caption(app),
-      add_embed(app),   add_rerank(app),   add_classify(app),  add_tokenize(app),   add_eval(app),
-      add_inspect(app), add_devices(app),  add_bench(app),     add_perplexity(app), add_convert(app)};
+      add_run(app),      add_generate(app), add_translate(app),  add_transcribe(app),
+      add_caption(app),  add_embed(app),    add_rerank(app),     add_classify(app),
+      add_tokenize(app), add_eval(app),     add_inspect(app),    add_devices(app),
+      add_tune(app),     add_bench(app),    add_perplexity(app), add_convert(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

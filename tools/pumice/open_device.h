@@ -6,6 +6,7 @@
 #include "kernel/device_context.h"
 #include "options.h"
 #include "session/model.h"
+#include "session/tuning.h"
 
 namespace pumice::command {
 
@@ -14,6 +15,7 @@ struct OpenedDevice {
   DeviceContext context;
   std::filesystem::path cache; // empty for none
   bool cache_was_asked_for = false;
+  bool tunes = false; // measures at first use what is not known yet
 
   const Capabilities& capabilities() const { return context.device->capabilities(); }
   std::string name() const { return capabilities().name; }
@@ -27,9 +29,13 @@ Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options);
 // Says on standard error if only a CPU device was found.
 Result<OpenedDevice> open_device(const DeviceOptions& options);
 
-// Uploads a model's weights, with a bar.
+// Uploads a model's weights, with a bar, and measures for about a second what its sessions could choose
+// between and nobody has measured yet.
 Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
                                                 const LoadOptions& options);
+
+// Keeps what was measured, names what was refused, and gives the style that follows from it.
+KernelStyle apply_tuning(const Tuning& tuning, const OpenedDevice& device);
 
 // What the validation layers have said so far.
 uint64_t validation_messages();

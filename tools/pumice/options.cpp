@@ -6,8 +6,10 @@
 #include <random>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "io/quantize.h"
+#include "kernel/choices.h"
 #include "shaders/sampling/sampling.params.h"
 
 namespace pumice::command {
@@ -26,6 +28,17 @@ std::string check_weights(const std::string& name) {
   if (type && can_quantize(type->type)) return "";
   return fmt::format("weights cannot be quantised to '{}': expected one of {}", name,
                      quantizable_type_names());
+}
+
+std::string joined_variants() {
+  return fmt::format("{}", fmt::join(variant_names(), ", "));
+}
+
+// A kernel variant of this build; otherwise what is wrong.
+std::string check_style(const std::string& name) {
+  const std::vector<std::string> names = variant_names();
+  if (std::ranges::find(names, name) != names.end()) return "";
+  return fmt::format("there is no kernel variant named '{}': expected one of {}", name, joined_variants());
 }
 
 // "ID=BIAS"; the bias may be inf or -inf.
@@ -81,14 +94,28 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
       ->type_name("WISH")
       ->group("Device");
   CLI::Option* cache =
-      app.add_option(
-             "--cache", options.cache,
-             "Folder that keeps compiled pipelines (default: $XDG_CACHE_HOME/pumice or ~/.cache/pumice)")
+      app.add_option("--cache", options.cache,
+                     "Folder that keeps what was measured on a device and its compiled pipelines (default: "
+                     "$XDG_CACHE_HOME/pumice or ~/.cache/pumice)")
           ->type_name("DIR")
           ->group("Device");
-  app.add_flag("--no-cache", options.no_cache, "Keep no compiled pipelines")
+  app.add_flag("--no-cache", options.no_cache, "Keep no compiled pipelines, and nothing that was measured")
       ->group("Device")
       ->excludes(cache);
+  CLI::Option* no_tune =
+      app.add_flag(
+             "--no-tune", options.no_tune,
+             "Measure nothing at first use and use nothing that was measured: of the kernel variants that "
+             "run on the device, the first of " +
+                 joined_variants())
+          ->group("Device");
+  app.add_option("--style", options.style,
+                 "Use this kernel variant wherever it runs, whatever was measured: one of " +
+                     joined_variants())
+      ->type_name("NAME")
+      ->check(CLI::Validator(check_style, ""))
+      ->excludes(no_tune)
+      ->group("Device");
   add_loader_options(app, options);
 }
 

@@ -18,6 +18,8 @@ struct DeviceOptions {
   std::string device; // an index, a part of a name, or a UUID
   std::string cache;  // empty: the user's cache folder
   bool no_cache = false;
+  bool no_tune = false;
+  std::string style; // a kernel variant to be used wherever it runs; empty: none
   std::string loader;
   bool validate = false;
 };

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/capabilities.h"
+
+namespace pumice {
+
+// What is kept of a device from one run to the next: one file for each device and driver build. It repeats
+// both, the kernels of the build that wrote it and a checksum of everything, so that a stale, foreign or
+// damaged file is ignored: nothing in it is more than a saving of time.
+struct DeviceFile {
+  std::map<std::string, std::string> facts; // by name: what was measured
+  std::vector<std::byte> pipelines;         // the driver's pipeline cache
+};
+
+std::filesystem::path device_file_path(const std::filesystem::path& folder, const Capabilities& device);
+
+// The contents, or nothing if there is no file or it does not fit this device, driver and build.
+DeviceFile read_device_file(const std::filesystem::path& file, const Capabilities& device);
+
+// Replaces the file in one step, so that a reader never sees half of it.
+Status write_device_file(const std::filesystem::path& file, const Capabilities& device,
+                         const DeviceFile& contents);
+
+// The file as bytes, and back.
+std::vector<std::byte> pack_device_file(const Capabilities& device, const DeviceFile& contents);
+std::optional<DeviceFile> parse_device_file(std::span<const std::byte> bytes, const Capabilities& device);
+
+} // namespace pumice

@@ -1,0 +1,54 @@
+#include "kernel/choices.h"
+
+#include <algorithm>
+
+#include "gpu/pipelines.h"
+#include "kernel/matmul.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr const char *choice_prefix = "choice ", *refusal_prefix = "refused ";
+
+std::map<std::string, std::string> facts_after(const Pipelines& pipelines, std::string_view prefix) {
+  std::map<std::string, std::string> found;
+  for (const auto& [name, fact] : pipelines.facts()) {
+    if (name.starts_with(prefix)) found.emplace(name.substr(prefix.size()), fact);
+  }
+  return found;
+}
+
+template <class Args>
+void add_names(std::span<const KernelVariant<Args>* const> variants, std::vector<std::string>& names) {
+  for (const KernelVariant<Args>* variant : variants) {
+    if (std::ranges::find(names, variant->name) == names.end()) names.emplace_back(variant->name);
+  }
+}
+
+} // namespace
+
+std::string refusal_key(std::string_view shape_class, std::string_view variant) {
+  return std::string(shape_class.substr(0, shape_class.find(' '))) + " " + std::string(variant);
+}
+
+Choices kept_choices(const Pipelines& pipelines) {
+  return facts_after(pipelines, choice_prefix);
+}
+
+Refusals kept_refusals(const Pipelines& pipelines) {
+  return facts_after(pipelines, refusal_prefix);
+}
+
+void keep_choices(Pipelines& pipelines, const Choices& choices, const Refusals& refusals) {
+  pipelines.replace_facts(choice_prefix, choices);
+  pipelines.replace_facts(refusal_prefix, refusals);
+}
+
+std::vector<std::string> variant_names() {
+  std::vector<std::string> names;
+  add_names(matmul_variants(), names);
+  return names;
+}
+
+} // namespace pumice

@@ -1,0 +1,84 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "support/command.h"
+
+using nlohmann::json;
+
+namespace {
+
+const std::string model = std::string(PUMICE_SOURCE_DIR) + "/models/pretrained/stories-2m.gguf";
+
+} // namespace
+
+TEST_CASE("tune measures variants and keeps what it found for the runs after it") {
+  const TemporaryFolder cache;
+  const auto files = [&] {
+    std::vector<std::filesystem::path> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(cache.path())) paths.push_back(entry.path());
+    return paths;
+  };
+  const std::vector<std::string> in_cache = {"--cache", cache.path().string()};
+  const auto with_cache = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), in_cache.begin(), in_cache.end());
+    const CommandResult result = pumice_command(arguments);
+    CAPTURE(result.err);
+    REQUIRE(result.status == 0);
+    return result;
+  };
+  const json tuned = json::parse(with_cache({"tune", model, "-o", "json", "--seconds", "2"}).out);
+  CHECK(tuned["device"] != "");
+  REQUIRE(tuned["classes"].size() > 0);
+  for (const json& each : tuned["classes"]) {
+    REQUIRE(each["variants"].size() > 1);
+    bool won = false;
+    for (const json& variant : each["variants"]) {
+      CHECK((variant.contains("refused") || variant["seconds"] > 0));
+      won = won || (variant["variant"] == each["winner"] && !variant.contains("refused"));
+    }
+    CHECK(won);
+  }
+  REQUIRE(files().size() == 1);
+
+  // Everything that had been measured is kept by a run, and a damaged file is as good as none.
+  const std::vector<std::string> run = {"run", model, "Once upon a time", "-n", "8", "--temp", "0"};
+  const std::string text = with_cache(run).out;
+  const std::filesystem::path file = files()[0];
+  const auto size = std::filesystem::file_size(file);
+  CHECK(with_cache(run).out == text);
+  CHECK(std::filesystem::file_size(file) >= size);
+  std::filesystem::resize_file(file, size / 2);
+  CHECK(with_cache(run).out.starts_with("Once upon a time"));
+  CHECK(files().size() == 1);
+
+  const std::string table = with_cache({"tune", model, "--seconds", "0.5"}).out;
+  CHECK(table.find("GFLOP/s") != std::string::npos);
+  CHECK(table.find("  *") != std::string::npos);
+  CHECK(table.find(tuned["classes"][0]["class"]) != std::string::npos);
+}
+
+TEST_CASE("a variant can be forced, and nothing be measured") {
+  CHECK(fails_saying(pumice_command({"run", model, "x", "--style", "fastest"}),
+                     {"fastest", "lane8", "base"}) == "");
+  const auto variants = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"inspect", model, "--plan", "--no-cache"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return pumice_command(arguments).out;
+  };
+  const std::string forced = variants({"--style", "base"});
+  CHECK(forced.find("matmul.q8_0 ") != std::string::npos);
+  CHECK(forced.find("µs  base     linear") != std::string::npos);
+  CHECK(forced.find("at best") != std::string::npos);
+  CHECK(forced.find("fused into them") != std::string::npos);
+  CHECK(variants({"--no-tune"}).find("matmul.") != std::string::npos);
+  CHECK(variants({"--measure"}).find("measured") != std::string::npos);
+
+  const CommandResult result =
+      pumice_command({"run", model, "Once upon a time", "-n", "4", "--temp", "0", "--no-tune", "--no-cache"});
+  CHECK(result.status == 0);
+  CHECK(result.err.find("measuring") == std::string::npos);
+  CHECK(fails_saying(pumice_command({"run", model, "x", "--no-tune", "--style", "base"}), {"--style"}) == "");
+}

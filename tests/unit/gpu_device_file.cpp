@@ -1,0 +1,74 @@
+#include "gpu/device_file.h"
+
+#include <doctest/doctest.h>
+
+#include "support/messages.h"
+#include "support/temporary_folder.h"
+
+using namespace pumice;
+
+namespace {
+
+Capabilities some_device() {
+  Capabilities device;
+  device.vendor_id = 1;
+  device.driver_build = 5;
+  device.driver_uuid[3] = 7;
+  return device;
+}
+
+DeviceFile some_contents() {
+  return {{{"uniform loads", "fast"}, {"choice matmul f16 1 x 64 x 64", "tiled"}, {"empty", ""}},
+          std::vector<std::byte>(100, std::byte{42})};
+}
+
+bool same(const DeviceFile& a, const DeviceFile& b) {
+  return a.facts == b.facts && a.pipelines == b.pipelines;
+}
+
+bool empty(const DeviceFile& file) {
+  return same(file, DeviceFile());
+}
+
+} // namespace
+
+TEST_CASE("what is kept of a device is used only by the device and driver that it was kept for") {
+  const TemporaryFolder folder;
+  const Capabilities device = some_device();
+  const std::filesystem::path file = device_file_path(folder.path(), device);
+  CHECK(empty(read_device_file(file, device)));
+  REQUIRE(write_device_file(file, device, some_contents()).ok());
+  CHECK(same(read_device_file(file, device), some_contents()));
+  DeviceFile more = some_contents();
+  more.facts["another"] = "fact";
+  REQUIRE(write_device_file(file, device, more).ok());
+  CHECK(same(read_device_file(file, device), more));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1); // nothing left beside it
+
+  Capabilities newer = device, other = device;
+  newer.driver_build = 6;
+  other.pipeline_cache_uuid[0] = 1;
+  for (const Capabilities& foreign : {newer, other}) {
+    CHECK(device_file_path(folder.path(), foreign) != file);
+    CHECK(empty(read_device_file(file, foreign)));
+  }
+  CHECK(empty(read_device_file(folder.path(), device))); // a folder is no file
+  CHECK(says(write_device_file("/dev/null/folder/file", device, more),
+             {"/dev/null/folder", "cannot be written"}) == "");
+}
+
+TEST_CASE("damage anywhere in it, and what is kept of a device counts as absent") {
+  const Capabilities device = some_device();
+  const std::vector<std::byte> whole = pack_device_file(device, some_contents());
+  REQUIRE(parse_device_file(whole, device));
+  for (size_t at = 0; at < whole.size(); ++at) {
+    CAPTURE(at);
+    std::vector<std::byte> damaged = whole;
+    damaged[at] ^= std::byte{0x10};
+    CHECK_FALSE(parse_device_file(damaged, device));
+    CHECK_FALSE(parse_device_file(std::span(whole).first(at), device));
+  }
+  std::vector<std::byte> longer = whole;
+  longer.push_back(std::byte{0});
+  CHECK_FALSE(parse_device_file(longer, device));
+}

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include "json_output.h"
+#include "open_device.h"
+#include "subcommand.h"
+#include "terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct TuneCommandOptions {
+  std::string model;
+  double seconds = 120;
+  std::string output = "text";
+  LoadOptions load;
+  DeviceOptions device;
+};
+
+Json to_json(const Tuning& tuning, const OpenedDevice& device) {
+  Json json;
+  add_device(json, device);
+  json["uniform_loads"] = device.context.style.uniform_loads;
+  json["complete"] = tuning.complete;
+  json["classes"] = Json::array();
+  for (const TunedClass& tuned : tuning.classes) {
+    Json variants = Json::array();
+    for (const VariantResult& each : tuned.variants) {
+      Json variant{{"variant", each.variant}};
+      if (each.refused.empty()) {
+        variant["seconds"] = each.seconds;
+        variant["flops"] = each.flops;
+        variant["bytes"] = each.bytes;
+      } else {
+        variant["refused"] = each.refused;
+      }
+      variants.push_back(std::move(variant));
+    }
+    json["classes"].push_back(
+        {{"class", tuned.shape_class}, {"variants", std::move(variants)}, {"winner", tuned.winner}});
+  }
+  json["refused"] = Json::object();
+  for (const auto& [variant, reason] : tuning.refusals) json["refused"][variant] = reason;
+  return json;
+}
+
+std::string to_text(const Tuning& tuning, const OpenedDevice& device) {
+  std::string text = fmt::format("{} ({})\n\n{:<40} {:<10} {:>11} {:>9} {:>9}\n", device.name(),
+                                 device.driver(), "class", "variant", "µs", "GFLOP/s", "GB/s");
+  for (const TunedClass& tuned : tuning.classes) {
+    std::string name = tuned.shape_class;
+    for (const VariantResult& each : tuned.variants) {
+      text += fmt::format("{:<40} {:<10} ", name, each.variant);
+      if (!each.refused.empty()) {
+        text += fmt::format("refused: {}\n", each.refused);
+      } else {
+        text +=
+            fmt::format("{:10.1f} {:9.2f} {:9.2f}{}\n", each.seconds * 1e6, each.flops / each.seconds / 1e9,
+                        each.bytes / each.seconds / 1e9, each.variant == tuned.winner ? "  *" : "");
+      }
+      name.clear();
+    }
+  }
+  if (tuning.classes.empty()) text += "nothing to measure: no kernel has a choice of variants here\n";
+  if (!tuning.complete) text += "time was up before everything had been measured: see --seconds\n";
+  return text;
+}
+
+Status tune(const TuneCommandOptions& options) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  device.tunes = false;
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
+  TuneOptions how;
+  how.everything = true;
+  how.seconds = options.seconds;
+  how.samples = 15;
+  how.sample_seconds = 0.01;
+  ProgressBar bar("measuring the device");
+  how.progress = bar.callback();
+  PUMICE_TRY(const Tuning tuning, tune_model(model, how));
+  bar.erase();
+  apply_tuning(tuning, device);
+  if (options.output == "json") {
+    print_json(to_json(tuning, device), 2);
+  } else {
+    print_result(to_text(tuning, device));
+  }
+  return device.save_pipelines();
+}
+
+} // namespace
+
+Subcommand add_tune(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand(
+      "tune", "Measure which kernel variants are the fastest for a model on this device, and keep that");
+  auto options = std::make_shared<TuneCommandOptions>();
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
+  sub->add_option("--seconds", options->seconds, "Begin nothing more after this long")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 86400.0).description(""))
+      ->capture_default_str();
+  sub->add_option("-o,--output", options->output, "What to print: text or json")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"text", "json"}).description(""))
+      ->capture_default_str();
+  add_weights_option(*sub, options->load);
+  add_device_options(*sub, options->device);
+  sub->footer(example("pumice tune models/pretrained/stories-2m.gguf"));
+  return {sub, [options] { return tune(*options); }};
+}
+
+} // namespace pumice::command
