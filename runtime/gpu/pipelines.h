@@ -18,7 +18,7 @@ namespace pumice {
 class Pipelines {
 public:
   static constexpr uint32_t push_constant_bytes = 128;
-  static constexpr uint32_t descriptor_slots = 8;
+  static constexpr uint32_t descriptor_slots = 12;
 
   // `cache_folder` keeps compiled pipelines and facts between runs (gpu/device_file.h); empty for none. A
   // folder that cannot be written is reported by save(), never here.

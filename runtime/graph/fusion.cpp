@@ -4,6 +4,7 @@
 #include <set>
 
 #include "io/quantize.h"
+#include "kernel/attention.h"
 #include "kernel/elementwise.h"
 #include "kernel/embedding.h"
 #include "kernel/linear.h"
@@ -243,6 +244,38 @@ void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector
   erase(nodes, dead);
 }
 
+// An attention to its layer's past, and what puts the step's keys and values there, which comes before it.
+void fuse_stores(Graph& graph, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Attention* attention = as<Attention>(nodes[i]);
+    if (!attention || attention->sight != Sight::past) continue;
+    for (size_t at = 0; at < i; ++at) {
+      const RotaryStore* rotary = as<RotaryStore>(nodes[at]);
+      const CacheStore* store = as<CacheStore>(nodes[at]);
+      if (dead.count(at) || (!rotary && !store)) continue;
+      if ((rotary ? rotary->layer : store->layer) != attention->layer) continue;
+      const TensorId stored = nodes[at].output;
+      const size_t own_readers = rotary ? 1 : 0;
+      if (graph.tensor(stored).kept || used_by[stored].size() != own_readers) continue;
+      if (rotary && stored != nodes[i].inputs[0]) continue;
+
+      StoringAttention fused;
+      fused.attention = *attention;
+      if (rotary) fused.rotary = *rotary;
+      const TensorId q = rotary ? nodes[at].inputs[0] : nodes[i].inputs[0];
+      const size_t k = rotary ? 1 : 0;
+      nodes[i].inputs = {q, nodes[at].inputs[k], nodes[at].inputs[k + 1]};
+      nodes[i].weights.insert(nodes[i].weights.begin(), nodes[at].weights.begin(), nodes[at].weights.end());
+      nodes[i].operation = std::make_shared<StoringAttention>(std::move(fused));
+      dead.insert(at);
+      break;
+    }
+  }
+  erase(nodes, dead);
+}
+
 } // namespace
 
 void fuse(Graph& graph, std::optional<TensorType> weights) {
@@ -253,6 +286,7 @@ void fuse(Graph& graph, std::optional<TensorType> weights) {
   fuse_selections(graph, nodes);
   fuse_norms(graph, nodes);
   merge_siblings(graph, weights, nodes);
+  fuse_stores(graph, nodes);
   graph.replace_nodes(std::move(nodes));
 }
 

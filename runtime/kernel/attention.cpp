@@ -1,48 +1,30 @@
 #include "kernel/attention.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cassert>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "kernel/attention_variants.h"
 #include "plan/lowering.h"
 
 namespace pumice {
 
 namespace {
 
-// How many queries one workgroup takes: they share its loads, and each needs registers by the head's size.
-struct Shape {
-  uint32_t heads;
-  uint32_t tokens;
-};
+constexpr std::array variants = {&attention_rotary, &attention_lane8, &attention_split, &attention_base};
 
-Shape choose_shape(const AttentionArgs& args) {
-  const CacheLayout& layout = args.cache.layout;
-  const uint32_t group = args.heads / layout.kv_heads;
-  const uint32_t most = layout.head_dim <= 128 ? 4 : layout.head_dim <= 256 ? 2 : 1;
-  // As many heads as fit, the same in each of the group's workgroups as near as can be.
-  const uint32_t parts = (group + most - 1) / most;
-  Shape shape = {(group + parts - 1) / parts, 1};
-  if (args.one_sequence) {
-    while (shape.heads * shape.tokens * 2 <= most && shape.tokens < args.q.rows) shape.tokens *= 2;
-  }
-  return shape;
+// The cache is taken to be half full: how full it is a plan cannot know.
+double positions_seen(const AttentionArgs& args) {
+  const uint32_t half = args.cache.layout.capacity / 2;
+  return args.window > 0 ? std::min(half, args.window) : half;
 }
 
-// An invocation of the portable kernel sums up a part of a head, and all of them at least one head.
-uint32_t workgroup_size(const KernelStyle& style, const CacheLayout& layout) {
-  const uint32_t chunks = layout.head_dim_padded() / (layout.type == CacheType::f32 ? 4 : 8);
-  return style.lane8 ? 8 : std::max(style.workgroup, std::bit_ceil(chunks));
-}
+} // namespace
 
-// A descriptor begins at a multiple of this on every device.
-constexpr uint64_t descriptor_alignment = 256;
-
-// What both kernels are told, and the buffers that both read.
-Dispatch prepare(const AttentionArgs& args, uint32_t workgroup, uint32_t context) {
+Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32_t context) {
   const CacheLayout& layout = args.cache.layout;
   assert(args.heads % layout.kv_heads == 0);
   assert(args.q.columns == args.heads * layout.head_dim);
@@ -83,7 +65,7 @@ Dispatch prepare(const AttentionArgs& args, uint32_t workgroup, uint32_t context
                         shared ? 1u : 0u};
   dispatch.bind(ATTENTION_STEP, args.step, Access::read);
   dispatch.bind(ATTENTION_Q, q, Access::read);
-  dispatch.bind(ATTENTION_KEYS, args.cache.keys, Access::read);
+  dispatch.bind(ATTENTION_KEYS, args.cache.keys, args.store ? Access::read_write : Access::read);
   dispatch.bind(ATTENTION_RESULT, args.result.buffer, Access::write);
   if (args.bias.buckets > 0) {
     dispatch.bind(ATTENTION_BIAS_TABLE, args.bias_table, Access::read);
@@ -91,14 +73,6 @@ Dispatch prepare(const AttentionArgs& args, uint32_t workgroup, uint32_t context
   }
   return dispatch;
 }
-
-// The cache is taken to be half full: how full it is a plan cannot know.
-double positions_seen(const AttentionArgs& args) {
-  const uint32_t half = args.cache.layout.capacity / 2;
-  return args.window > 0 ? std::min(half, args.window) : half;
-}
-
-} // namespace
 
 uint32_t RelativeBias::bucket(int64_t key_minus_query) const {
   const uint32_t side = both_ways ? buckets / 2 : buckets;
@@ -113,39 +87,67 @@ uint32_t RelativeBias::bucket(int64_t key_minus_query) const {
   return first + std::min(exact + static_cast<uint32_t>(further), side - 1);
 }
 
-uint32_t attention_block(const KernelStyle& style, const CacheLayout& layout) {
-  return workgroup_size(style, layout);
+std::span<const KernelVariant<AttentionArgs>* const> attention_variants() {
+  return variants;
 }
 
-Dispatch attention(const KernelStyle& style, const AttentionArgs& args) {
+std::string attention_shape_class(const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
-  const Shape shape = choose_shape(args);
-  Dispatch dispatch = prepare(args, workgroup_size(style, layout), 0);
-  dispatch.kernel = std::string(style.lane8 ? "attention.lane8." : "attention.") + to_string(layout.type);
-  for (uint32_t constant : {shape.heads, shape.tokens, args.sums ? 1u : 0u}) {
-    dispatch.constants.push_back(constant);
-  }
-  // Compilers that know uniform loads (Mesa 26's) make up to twice as fast a kernel of unrolled loops, as
-  // long as its code stays small. Older ones make a slower one of them, and take seconds for it.
-  const bool unroll = style.uniform_loads && shape.heads * shape.tokens * layout.head_dim <= 256;
-  if (style.lane8) dispatch.constants.push_back(unroll ? 1 : 0);
-  dispatch.bind(ATTENTION_VALUES, args.cache.values, Access::read);
-  if (args.sums) dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::write);
+  return fmt::format("attention {} {} x {} of {} in {} x {}{}", to_string(layout.type), args.q.rows,
+                     args.heads, layout.head_dim, layout.kv_heads, layout.capacity,
+                     args.store ? " storing" : "");
+}
 
+Status attention(Lowering& lowering, const AttentionArgs& args) {
+  return choose_variant(attention_variants(), lowering.style(), args, attention_shape_class(args))
+      .lower(lowering, args);
+}
+
+AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args) {
+  AttentionArgs stored = args;
+  if (!args.store) return stored;
+  RotaryStoreArgs store = *args.store;
+  if (store.heads > 0) {
+    stored.q.stride = stored.q.padded_columns();
+    stored.q.buffer = lowering.temporary(uint64_t{stored.q.rows} * stored.q.stride * sizeof(float));
+    store.result = stored.q;
+  }
+  lowering.emit(rotary_store(lowering.style(), store));
+  stored.store.reset();
+  return stored;
+}
+
+AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups) {
+  const CacheLayout& layout = args.cache.layout;
   const uint32_t group = args.heads / layout.kv_heads;
-  const uint32_t parts = (group + shape.heads - 1) / shape.heads;
+  const uint32_t fit = layout.head_dim <= 128 ? 4 : layout.head_dim <= 256 ? 2 : 1;
+  // As many heads as fit, the same in each of the group's workgroups as near as can be.
+  uint32_t parts = (group + fit - 1) / fit;
+  while (parts < group && parts * layout.kv_heads * args.q.rows < fewest_groups) ++parts;
+  AttentionShape shape;
+  shape.heads = (group + parts - 1) / parts;
+  shape.parts = (group + shape.heads - 1) / shape.heads;
+  if (args.one_sequence) {
+    while (shape.heads * shape.tokens * 2 <= fit && shape.tokens < args.q.rows) shape.tokens *= 2;
+  }
+  return shape;
+}
+
+void finish_attention(Dispatch& dispatch, const AttentionArgs& args, const AttentionShape& shape) {
+  const CacheLayout& layout = args.cache.layout;
+  dispatch.bind(ATTENTION_VALUES, args.cache.values, args.store ? Access::read_write : Access::read);
+  if (args.sums) dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::write);
   const uint32_t token_groups = (args.q.rows + shape.tokens - 1) / shape.tokens;
-  dispatch.groups = {layout.kv_heads * parts, token_groups, 1};
+  dispatch.groups = {layout.kv_heads * shape.parts, token_groups, 1};
   const double seen = positions_seen(args);
   dispatch.flops = 4.0 * args.q.rows * args.heads * layout.head_dim * seen;
-  dispatch.bytes = 2.0 * token_groups * layout.kv_heads * parts * layout.tile_bytes() / 8 * seen +
+  dispatch.bytes = 2.0 * token_groups * layout.kv_heads * shape.parts * layout.tile_bytes() / 8 * seen +
                    8.0 * args.q.rows * args.q.columns;
-  return dispatch;
 }
 
 Dispatch attention_weights(const KernelStyle& style, const AttentionArgs& args, uint32_t context) {
   const CacheLayout& layout = args.cache.layout;
-  Dispatch dispatch = prepare(args, style.workgroup, context);
+  Dispatch dispatch = prepare_attention(args, style.workgroup, context);
   dispatch.kernel = std::string("attention_weights.") + to_string(layout.type);
   dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::read);
   dispatch.groups = {args.heads, args.q.rows, 1};
@@ -260,8 +262,25 @@ Result<AttentionArgs> lower_args(const Attention& attention, std::span<const Wei
 Status Attention::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(AttentionArgs args, lower_args(*this, node.weights, lowering, node));
   if (!node.more_outputs.empty()) args.sums = lowering.tensor(node.more_outputs[0]);
-  lowering.emit(pumice::attention(lowering.style(), args));
-  return {};
+  return pumice::attention(lowering, args);
+}
+
+std::string StoringAttention::describe() const {
+  return (rotary ? fmt::format("({}) ", rotary->describe()) : "") + attention.describe();
+}
+
+Status StoringAttention::lower(Lowering& lowering, const Node& node) const {
+  const size_t norms = rotary ? size_t{rotary->query_norm} + rotary->key_norm : 0;
+  const std::span<const WeightId> weights = node.weights;
+  PUMICE_TRY(AttentionArgs args, lower_args(attention, weights.subspan(norms), lowering, node));
+  if (rotary) {
+    PUMICE_TRY(args.store, rotary->args(lowering, node.inputs, weights.first(norms)));
+  } else {
+    CacheStore store;
+    store.layer = attention.layer;
+    PUMICE_TRY(args.store, store.args(lowering, std::span(node.inputs).subspan(1)));
+  }
+  return pumice::attention(lowering, args);
 }
 
 Status AttentionWeights::lower(Lowering& lowering, const Node& node) const {

@@ -6,8 +6,9 @@
 #include "kernel/activation_ref.h"
 #include "kernel/cache_layout.h"
 #include "kernel/dispatch.h"
+#include "kernel/position.h"
 #include "kernel/step_layout.h"
-#include "kernel/style.h"
+#include "kernel/variant.h"
 #include "shaders/attention/attention.params.h"
 
 namespace pumice {
@@ -39,11 +40,14 @@ struct RelativeBias {
 };
 
 // For each row of the step and each of its heads: softmax(scale * q . keys + bias) * values, over the
-// positions that it sees. Keys and values of this step's rows are in the cache already. Heads share the
-// cache's kv_heads in equal groups, in order. A row that sees nothing gets zeros.
+// positions that it sees. Heads share the cache's kv_heads in equal groups, in order. A row that sees nothing
+// gets zeros.
 struct AttentionArgs {
   ActivationRef q; // [rows, heads * head_dim], rotated
   CacheRef cache;
+  // What has still to be done to have the keys and values of this step's rows in the cache, and q rotated
+  // where this has queries; its result is not set. Otherwise they are there already.
+  std::optional<RotaryStoreArgs> store;
   uint32_t heads = 0;
   float scale = 1;
   float soft_cap = 0;  // not 0: scores become cap * tanh(score / cap)
@@ -65,7 +69,10 @@ struct AttentionArgs {
 // same bits wherever it lies in the cache.
 uint32_t attention_block(const KernelStyle& style, const CacheLayout& layout);
 
-Dispatch attention(const KernelStyle& style, const AttentionArgs& args);
+// The ways to compute it, in order of preference where nothing was measured.
+std::span<const KernelVariant<AttentionArgs>* const> attention_variants();
+std::string attention_shape_class(const AttentionArgs& args); // those that are measured together
+Status attention(Lowering& lowering, const AttentionArgs& args);
 
 // The weights themselves of an attention with these arguments, which has run and has kept its sums. result:
 // [rows, heads * context], of each head its positions; zeros where the row sees nothing.
@@ -83,6 +90,18 @@ struct Attention : Operation {
   RelativeBias bias;
 
   std::string_view name() const override { return "attention"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// What keeps the step's keys and values and the attention to them, in one where the device has that.
+// inputs: q, k, v as the store's. weights: the rotation's norms, then the attention's. Otherwise as
+// Attention.
+struct StoringAttention : Operation {
+  std::optional<RotaryStore> rotary; // otherwise they are kept as they are
+  Attention attention;
+
+  std::string_view name() const override { return "storing_attention"; }
   std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
 };

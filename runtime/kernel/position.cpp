@@ -153,16 +153,25 @@ std::vector<float> rotary_table(std::span<const double> frequencies) {
   return table;
 }
 
+RotaryConstants rotary_constants(const RotaryStoreArgs& args) {
+  RotaryConstants constants;
+  if (args.rotary_dim > 0 && args.pairs != RotaryPairs::none) {
+    constants.pairs = static_cast<uint32_t>(args.pairs);
+    constants.dim = args.rotary_dim;
+  }
+  if (args.query_norm) constants.norms += ROTARY_NORM_QUERIES;
+  if (args.key_norm) constants.norms += ROTARY_NORM_KEYS;
+  return constants;
+}
+
 Dispatch rotary_store(const KernelStyle& style, const RotaryStoreArgs& args) {
   const CacheLayout& cache = args.cache.layout;
-  const bool rotates = args.pairs != RotaryPairs::none && args.rotary_dim > 0;
+  const RotaryConstants constants = rotary_constants(args);
   const uint32_t heads = heads_per_group(style, args);
   Dispatch dispatch;
   dispatch.kernel = std::string("rotary_store.") + to_string(cache.type);
-  dispatch.constants = {
-      style.workgroup, static_cast<uint32_t>(rotates ? args.pairs : RotaryPairs::none),
-      args.head_dim,   rotates ? args.rotary_dim : 0,
-      heads,           (args.query_norm ? ROTARY_NORM_QUERIES : 0) + (args.key_norm ? ROTARY_NORM_KEYS : 0)};
+  dispatch.constants = {style.workgroup, constants.pairs, args.head_dim,
+                        constants.dim,   heads,           constants.norms};
   RotaryStoreParams params = {};
   params.heads = args.heads;
   params.kv_heads = cache.kv_heads;
@@ -182,7 +191,7 @@ Dispatch rotary_store(const KernelStyle& style, const RotaryStoreArgs& args) {
   dispatch.bind(ROTARY_Q, args.heads > 0 ? args.q.buffer : args.k.buffer, Access::read);
   dispatch.bind(ROTARY_K, args.k.buffer, Access::read);
   dispatch.bind(ROTARY_V, args.v.buffer, Access::read);
-  if (rotates || args.query_norm || args.key_norm) dispatch.bind(ROTARY_TABLE, args.table, Access::read);
+  if (constants.reads_table()) dispatch.bind(ROTARY_TABLE, args.table, Access::read);
   dispatch.bind(ROTARY_RESULT, args.heads > 0 ? args.result.buffer : args.cache.values, Access::write);
   // Written only, but in part: what other positions hold must last.
   dispatch.bind(ROTARY_KEYS, args.cache.keys, Access::read_write);
@@ -207,19 +216,19 @@ namespace {
 
 // Turns of each pair in a session with this context, then the norms' weights.
 std::vector<float> make_table(const RotaryStore& operation, uint32_t context, const Graph& graph,
-                              const Node& node) {
+                              std::span<const WeightId> norms) {
   std::vector<float> table;
   if (operation.rotary.pairs != RotaryPairs::none) {
     table = rotary_table(rotary_frequencies(operation.rotary, context));
   }
-  for (WeightId id : node.weights) {
+  for (WeightId id : norms) {
     const std::vector<float> weights = decode_vector(graph.weight(id).view);
     table.insert(table.end(), weights.begin(), weights.begin() + operation.head_dim);
   }
   return table;
 }
 
-Status check(const RotaryStore& operation, const Lowering& lowering, const Node& node) {
+Status check(const RotaryStore& operation, const Graph& graph, std::span<const WeightId> norms) {
   const uint32_t head_dim = operation.head_dim;
   const RotaryConfig& rotary = operation.rotary;
   if (rotary.dim % 2 != 0 || rotary.dim > head_dim) {
@@ -232,9 +241,9 @@ Status check(const RotaryStore& operation, const Lowering& lowering, const Node&
                  fmt::format("{} factors for the frequencies of {} dimensions: expected {}", factors->size(),
                              rotary.dim, rotary.dim / 2)};
   }
-  assert(node.weights.size() == size_t{operation.query_norm} + operation.key_norm);
-  for (WeightId id : node.weights) {
-    const WeightView& view = lowering.graph().weight(id).view;
+  assert(norms.size() == size_t{operation.query_norm} + operation.key_norm);
+  for (WeightId id : norms) {
+    const WeightView& view = graph.weight(id).view;
     if (view.rows * view.columns == head_dim) continue;
     return Error{Code::invalid_argument, fmt::format("{}: {} weights of a norm over heads of {} dimensions",
                                                      view.tensor->name, view.rows * view.columns, head_dim)};
@@ -244,12 +253,13 @@ Status check(const RotaryStore& operation, const Lowering& lowering, const Node&
 
 } // namespace
 
-Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
-  PUMICE_CHECK(check(*this, lowering, node));
+Result<RotaryStoreArgs> RotaryStore::args(Lowering& lowering, std::span<const TensorId> inputs,
+                                          std::span<const WeightId> norms) const {
+  PUMICE_CHECK(check(*this, lowering.graph(), norms));
   RotaryStoreArgs args;
-  args.q = lowering.tensor(node.inputs[0]);
-  args.k = lowering.tensor(node.inputs[1]);
-  args.v = lowering.tensor(node.inputs[2]);
+  args.q = lowering.tensor(inputs[0]);
+  args.k = lowering.tensor(inputs[1]);
+  args.v = lowering.tensor(inputs[2]);
   args.heads = heads;
   args.head_dim = head_dim;
   args.pairs = rotary.pairs;
@@ -262,14 +272,19 @@ Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
   // Every plan asks for the tables of short and of long contexts: what one plan has not asked for is not on
   // the device for another.
   for (uint32_t context : {0u, UINT32_MAX, lowering.context()}) {
-    const std::vector<float> table = make_table(*this, context, lowering.graph(), node);
+    const std::vector<float> table = make_table(*this, context, lowering.graph(), norms);
     if (table.empty()) break;
     PUMICE_TRY(args.table, lowering.constants(fmt::format("rotary {:016x}", hash(table)), table));
   }
   args.cache = lowering.cache(layer);
-  args.result = lowering.tensor(node.output);
   args.step = lowering.step();
-  lowering.emit(rotary_store(lowering.style(), args));
+  return args;
+}
+
+Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
+  PUMICE_TRY(RotaryStoreArgs store, args(lowering, node.inputs, node.weights));
+  store.result = lowering.tensor(node.output);
+  lowering.emit(rotary_store(lowering.style(), store));
   return {};
 }
 
@@ -277,10 +292,10 @@ std::string CacheStore::describe() const {
   return fmt::format("layer {}", layer);
 }
 
-Status CacheStore::lower(Lowering& lowering, const Node& node) const {
+Result<RotaryStoreArgs> CacheStore::args(Lowering& lowering, std::span<const TensorId> inputs) const {
   RotaryStoreArgs args;
-  args.k = lowering.tensor(node.inputs[0]);
-  args.v = lowering.tensor(node.inputs[1]);
+  args.k = lowering.tensor(inputs[0]);
+  args.v = lowering.tensor(inputs[1]);
   args.cache = lowering.cache(layer);
   args.head_dim = args.cache.layout.head_dim;
   args.step = lowering.step();
@@ -290,7 +305,12 @@ Status CacheStore::lower(Lowering& lowering, const Node& node) const {
                  fmt::format("layer {}: found keys of {} and values of {} columns: expected {}", layer,
                              args.k.columns, args.v.columns, columns)};
   }
-  lowering.emit(rotary_store(lowering.style(), args));
+  return args;
+}
+
+Status CacheStore::lower(Lowering& lowering, const Node& node) const {
+  PUMICE_TRY(RotaryStoreArgs store, args(lowering, node.inputs));
+  lowering.emit(rotary_store(lowering.style(), store));
   return {};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "graph/graph.h"
@@ -89,6 +90,16 @@ struct RotaryStoreArgs {
 
 Dispatch rotary_store(const KernelStyle& style, const RotaryStoreArgs& args);
 
+// Specialisation constants of every kernel that rotates.
+struct RotaryConstants {
+  uint32_t pairs = ROTARY_PAIRS_NONE;
+  uint32_t dim = 0;
+  uint32_t norms = 0; // ROTARY_NORM_*
+
+  bool reads_table() const { return pairs != ROTARY_PAIRS_NONE || norms != 0; }
+};
+RotaryConstants rotary_constants(const RotaryStoreArgs& args);
+
 // inputs: q, k, v, whose rows are tokens. weights: [head_dim] of the query norm and of the key norm, as far
 // as there are those. output: the rotated q.
 struct RotaryStore : Operation {
@@ -105,6 +116,9 @@ struct RotaryStore : Operation {
   std::string_view name() const override { return "rotary_store"; }
   std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
+  // All but where the rotated queries go. inputs: q, k, v. norms: the node's weights.
+  Result<RotaryStoreArgs> args(Lowering& lowering, std::span<const TensorId> inputs,
+                               std::span<const WeightId> norms) const;
 };
 
 // Puts keys and values into the cache as they are: of models without rotary positions, and of what an encoder
@@ -116,6 +130,7 @@ struct CacheStore : Operation {
   std::string_view name() const override { return "cache_store"; }
   std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
+  Result<RotaryStoreArgs> args(Lowering& lowering, std::span<const TensorId> inputs) const; // inputs: k, v
 };
 
 // k, v: [tokens, kv_heads * head_dim] of the layer's cache.

@@ -1,7 +1,9 @@
 #version 460
 // Attention for any device. Positions come in blocks of as many as the workgroup has invocations, counted from the
-// sequence's start. An invocation is a position of the block while scores are computed; for the values it is a chunk of
-// dimensions and every SLICES-th position of the block. A row's arithmetic does not depend on which rows share its workgroup.
+// sequence's start. An invocation is a position of the block while scores are computed; for the values it is a few
+// dimensions and every SLICES-th position of the block. Blocks come in spans of SPAN positions, whose sums are added up
+// in order, be it here or, where each span has a workgroup of its own, by attention_combine: the bits are the same. A
+// row's arithmetic does not depend on which rows share its workgroup.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
@@ -18,6 +20,8 @@ layout(constant_id = 5) const uint SHARED = 0;
 layout(constant_id = 6) const uint HEADS = 1;
 layout(constant_id = 7) const uint TOKENS = 1;
 layout(constant_id = 8) const uint KEEP = 0;
+layout(constant_id = 9) const uint SPAN = 256;
+layout(constant_id = 10) const uint SPLIT = 0;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 READ_BUFFER(float, q, ATTENTION_Q);
@@ -25,9 +29,11 @@ READ_BUFFER(uvec4, keys, ATTENTION_KEYS);
 READ_BUFFER(uvec4, values, ATTENTION_VALUES);
 WRITE_BUFFER(float, result, ATTENTION_RESULT);
 WRITE_BUFFER(float, sums, ATTENTION_SUMS);
+WRITE_BUFFER(float, spans, ATTENTION_SPANS);
 
 #include "attention/attention_rows.glsl"
 #include "attention/attention_scores.glsl"
+#include "attention/attention_spans.glsl"
 
 #if CACHE_TYPE == CACHE_F32
 const uint VALUE_CHUNK = 4; // dimensions that an invocation sums up
@@ -90,25 +96,59 @@ void add_values(uint base, Turn now, uint block, inout float sum[QUERIES][VALUE_
   }
 }
 
-void store_result(uint m, uint rows, float maximum, float own_total, float own_sum[VALUE_CHUNK]) {
+const uint OWN_DIMS = (HEAD_DIM + BLOCK - 1) / BLOCK; // every BLOCK-th dimension is an invocation's
+// Of each query, over the spans so far.
+float all_maximum[QUERIES];
+float all_total[QUERIES];
+float all_sum[QUERIES][OWN_DIMS];
+
+// The sums over a span: of all the workgroup's invocations.
+void gather(float own_total, float own_sum[VALUE_CHUNK], out float total, out float sum[OWN_DIMS]) {
   barrier();
   weight[OWN] = own_total;
   [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) gathered[OWN * VALUE_CHUNK + i] = own_sum[i];
   barrier();
-  if (!is_stored(m, rows)) return;
-  float total = 0.0;
+  total = 0.0;
   for (uint i = 0; i < BLOCK; ++i) total += weight[i];
-  const float share = total > 0.0 ? 1.0 / total : 0.0;
-  if (KEEP == 1u && OWN == 0u) {
-    const uint kept = (first_token() + m / HEADS) * p.sums_stride + query_head(m) * 2u;
-    sums[kept] = maximum;
-    sums[kept + 1u] = total;
+  [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) {
+    sum[j] = 0.0;
+    const uint d = min(OWN + j * BLOCK, HEAD_DIM - 1u);
+    for (uint slice = 0; slice < SLICES; ++slice) sum[j] += gathered[slice * DIM_PADDED + d];
   }
-  const uint at = (first_token() + m / HEADS) * p.result_stride;
-  for (uint d = OWN; d < HEAD_DIM; d += BLOCK) {
-    float sum = 0.0;
-    for (uint slice = 0; slice < SLICES; ++slice) sum += gathered[slice * DIM_PADDED + d];
-    result[at + query_head(m) * HEAD_DIM + d] = sum * share;
+}
+
+void add_span(uint m, float maximum, float total, float sum[OWN_DIMS]) {
+  const Worth worth = merge(all_maximum[m], maximum);
+  all_maximum[m] = worth.maximum;
+  all_total[m] = merged(all_total[m], total, worth);
+  [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) all_sum[m][j] = merged(all_sum[m][j], sum[j], worth);
+}
+
+// Leaves a span to attention_combine.
+void store_span(uint m, uint rows, float maximum, float total, float sum[OWN_DIMS]) {
+  if (!is_stored(m, rows)) return;
+  const uint at = span_place(first_token(), query_head(m), gl_WorkGroupID.z);
+  [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) {
+    if (OWN + j * BLOCK < HEAD_DIM) spans[at + OWN + j * BLOCK] = sum[j];
+  }
+  if (OWN == 0u) {
+    spans[at + HEAD_DIM] = maximum;
+    spans[at + HEAD_DIM + 1u] = total;
+  }
+}
+
+void store_result(uint m, uint rows) {
+  if (!is_stored(m, rows)) return;
+  const uint token = first_token() + m / HEADS;
+  const float share = all_total[m] > 0.0 ? 1.0 / all_total[m] : 0.0;
+  if (KEEP == 1u && OWN == 0u) {
+    const uint kept = token * p.sums_stride + query_head(m) * 2u;
+    sums[kept] = all_maximum[m];
+    sums[kept + 1u] = all_total[m];
+  }
+  const uint at = token * p.result_stride;
+  [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) {
+    if (OWN + j * BLOCK < HEAD_DIM) result[at + query_head(m) * HEAD_DIM + OWN + j * BLOCK] = all_sum[m][j] * share;
   }
   if (query_head(m) == p.heads - 1u) {
     for (uint column = columns() + OWN; column < (columns() + 31u) / 32u * 32u; column += BLOCK) result[at + column] = 0.0;
@@ -121,23 +161,30 @@ void main() {
 
   Row row[TOKENS];
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) row[t] = read_row(first_token() + t, rows);
+  if (SPLIT == 1u && !has_span(row[0], gl_WorkGroupID.z)) return;
   load_queries(rows);
 
-  float maximum[QUERIES];
-  float total[QUERIES]; // of this invocation's positions
+  float maximum[QUERIES]; // of a span, as the next two
+  float total[QUERIES];   // of this invocation's positions
   float sum[QUERIES][VALUE_CHUNK];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-    maximum[m] = NO_SCORE;
-    total[m] = 0.0;
+    all_maximum[m] = maximum[m] = NO_SCORE;
+    all_total[m] = total[m] = 0.0;
+    [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) all_sum[m][j] = 0.0;
     [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] = 0.0;
   }
 
   // Rows that see several texts, which are rare here, take turns.
   for (uint turn = 0; turn < TOKENS; ++turn) {
-    const Turn now = take_turn(row, turn);
+    Turn now = take_turn(row, turn);
+    if (SPLIT == 1u) {
+      now.first = max(now.first, span_begin(row[0], gl_WorkGroupID.z));
+      now.last = min(now.last, span_begin(row[0], gl_WorkGroupID.z + 1u) - 1);
+    }
     const uint base = text_base(now.text);
+    const uint end = (uint(now.last + 1) + BLOCK - 1u) / BLOCK;
 
-    [[dont_unroll]] for (uint block = uint(now.first) / BLOCK; block < (uint(now.last + 1) + BLOCK - 1u) / BLOCK; ++block) {
+    [[dont_unroll]] for (uint block = uint(now.first) / BLOCK; block < end; ++block) {
       barrier(); // the last block's weights are read, the queries are there
       const uint position = block * BLOCK + OWN;
       float score[QUERIES];
@@ -160,7 +207,22 @@ void main() {
       }
       barrier();
       add_values(base, now, block, sum);
+
+      if (block + 1u != end && (block + 1u) % (SPAN / BLOCK) != 0u) continue;
+      [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+        float span_total, span_sum[OWN_DIMS];
+        gather(total[m], sum[m], span_total, span_sum);
+        if (SPLIT == 1u) {
+          store_span(m, rows, maximum[m], span_total, span_sum);
+        } else {
+          add_span(m, maximum[m], span_total, span_sum);
+        }
+        maximum[m] = NO_SCORE;
+        total[m] = 0.0;
+        [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] = 0.0;
+      }
     }
   }
-  [[unroll]] for (uint m = 0; m < QUERIES; ++m) store_result(m, rows, maximum[m], total[m], sum[m]);
+  if (SPLIT == 1u) return;
+  [[unroll]] for (uint m = 0; m < QUERIES; ++m) store_result(m, rows);
 }

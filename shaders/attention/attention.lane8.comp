@@ -2,9 +2,13 @@
 // Attention for CPU drivers: a workgroup is one 8-lane vector. Positions come in tiles of eight, counted from the
 // sequence's start. Lanes are the tile's positions while scores are computed, dimensions while values are summed up, and
 // everything stays in registers. A row's arithmetic does not depend on which rows share its workgroup.
+// The rotary kernels are for steps of one row, and put its key and value into the cache themselves.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
+// variant: rotary.f32 CACHE_TYPE=0 ROTARY
+// variant: rotary.f16 CACHE_TYPE=1 ROTARY
+// variant: rotary.q8_0 CACHE_TYPE=2 ROTARY
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/lane8.glsl"
@@ -22,19 +26,27 @@ layout(constant_id = 8) const uint KEEP = 0;
 layout(constant_id = 9) const uint UNROLL = 0;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
+#ifdef ROTARY
+#define CACHE_BUFFER COHERENT_BUFFER
+#else
+#define CACHE_BUFFER READ_BUFFER
 READ_BUFFER(float, q, ATTENTION_Q);
-READ_BUFFER(uvec4, keys, ATTENTION_KEYS);
-READ_BUFFER(uvec4, values, ATTENTION_VALUES);
+#endif
+CACHE_BUFFER(uvec4, keys, ATTENTION_KEYS);
+CACHE_BUFFER(uvec4, values, ATTENTION_VALUES);
 WRITE_BUFFER(float, result, ATTENTION_RESULT);
 WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 
 #include "attention/attention_rows.glsl"
+#ifdef ROTARY
+#include "attention/rotary_queries.glsl"
+#endif
 
 #if CACHE_TYPE == CACHE_Q8_0
 // The same memory in other units: a lane has half as many bytes of a value as of a key.
-READ_BUFFER(uint, key_words, ATTENTION_KEYS);
-READ_BUFFER(uint, value_words, ATTENTION_VALUES);
-READ_BUFFER(uvec2, value_chunks, ATTENTION_VALUES);
+CACHE_BUFFER(uint, key_words, ATTENTION_KEYS);
+CACHE_BUFFER(uint, value_words, ATTENTION_VALUES);
+CACHE_BUFFER(uvec2, value_chunks, ATTENTION_VALUES);
 #endif
 
 // A lane's dimensions: of every eighth chunk, all. Chunks past the last repeat it and are not stored.
@@ -124,9 +136,21 @@ void add_values(uint own_tile, uint t) {
   }
 }
 
+#ifndef ROTARY
+float load_query(uint m, uint d, uint rows) {
+  const uint at = p.q_first + min(first_token() + m / HEADS, rows - 1u) * p.q_stride + query_head(m) * HEAD_DIM;
+  return d < HEAD_DIM ? q[at + d] : 0.0;
+}
+#endif
+
 void main() {
   const uint rows = step_block[0][ROWS_TOKENS];
   if (first_token() >= rows) return;
+#ifdef ROTARY
+  rotate_and_store(0u, LOCAL_HEADS);
+  memoryBarrierBuffer();
+  barrier();
+#endif
 
   Row row[TOKENS];
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) row[t] = read_row(first_token() + t, rows);
@@ -134,11 +158,7 @@ void main() {
   float maximum[QUERIES];
   float total[QUERIES]; // of the lane's positions
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-    const uint at = p.q_first + min(first_token() + m / HEADS, rows - 1u) * p.q_stride + query_head(m) * HEAD_DIM;
-    [[unroll]] for (uint i = 0; i < DIM_PADDED / 8; ++i) {
-      const uint d = i * 8u + LANE;
-      query[m][i] = d < HEAD_DIM ? q[at + d] * score_scale() : 0.0;
-    }
+    [[unroll]] for (uint i = 0; i < DIM_PADDED / 8; ++i) query[m][i] = load_query(m, i * 8u + LANE, rows) * score_scale();
     maximum[m] = NO_SCORE;
     total[m] = 0.0;
     [[unroll]] for (uint i = 0; i < OWN; ++i) sum[m][i] = 0.0;

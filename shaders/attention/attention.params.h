@@ -15,6 +15,13 @@ CONSTANT ATTENTION_RESULT = 4; // [rows, result_stride]
 CONSTANT ATTENTION_SUMS = 5;   // [rows, sums_stride]: each head's largest score, times log2(e), and its sum
 CONSTANT ATTENTION_BIAS_TABLE = 6;   // [buckets, heads]
 CONSTANT ATTENTION_BIAS_BUCKETS = 7; // of each distance from -max_distance to max_distance
+// Where the kernel also does what position/rotary_store.params.h says, its inputs.
+CONSTANT ATTENTION_K = 8;      // [rows, k_stride]
+CONSTANT ATTENTION_V = 9;      // [rows, v_stride]
+CONSTANT ATTENTION_TABLE = 10; // ROTARY_TABLE
+// Of each row and head, for each span of positions: head_dim sums, not divided, then the span's largest score
+// and its sum.
+CONSTANT ATTENTION_SPANS = 11; // [rows, heads, spans, head_dim + 2]
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT ATTENTION_HEAD_DIM_ID = 1;
@@ -26,6 +33,14 @@ CONSTANT ATTENTION_HEADS_ID = 6;  // heads of one group to a workgroup
 CONSTANT ATTENTION_TOKENS_ID = 7; // rows of the step to a workgroup
 CONSTANT ATTENTION_KEEP_ID = 8;   // 1: the largest scores and the sums are written too
 CONSTANT ATTENTION_UNROLL_ID = 9; // 1: inner loops are unrolled; lane8 only
+// The portable kernel: positions whose sums are made before they are added to those of others, in order; 1:
+// that is left to attention_combine, and a workgroup takes one span.
+CONSTANT ATTENTION_SPAN_ID = 9;
+CONSTANT ATTENTION_SPLIT_ID = 10;
+// Where the kernel rotates too: as in position/rotary_store.params.h.
+CONSTANT ATTENTION_PAIRS_ID = 10;
+CONSTANT ATTENTION_ROTARY_DIM_ID = 11;
+CONSTANT ATTENTION_NORMS_ID = 12;
 
 // Which positions a row sees.
 CONSTANT ATTENTION_SIGHT_PAST = 0;   // of its sequence, to its own
@@ -51,11 +66,18 @@ struct AttentionParams {
   UINT max_distance;     // of a bias; what is farther has the same
   float scale;           // of a score; divided by the cap where there is one
   float cap;             // a capped score is cap * tanh(score / cap)
+  // As in RotaryStoreParams, of a kernel that rotates too.
+  UINT k_stride;
+  UINT v_stride;
+  float magnitude;
+  float norm_eps;
+  float norm_offset;
+  UINT spans; // that a row's positions may lie in, where they are split
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::AttentionParams) == 72);
+static_assert(sizeof(pumice::AttentionParams) == 96);
 #endif
 #endif

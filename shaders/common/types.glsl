@@ -7,5 +7,7 @@
 
 #define READ_BUFFER(type, name, slot) layout(set = 0, binding = slot, std430) readonly restrict buffer name##_buffer { type name[]; }
 #define WRITE_BUFFER(type, name, slot) layout(set = 0, binding = slot, std430) restrict buffer name##_buffer { type name[]; }
+// Memory that a kernel writes under one name and reads under another, after memoryBarrierBuffer() and barrier().
+#define COHERENT_BUFFER(type, name, slot) layout(set = 0, binding = slot, std430) coherent buffer name##_buffer { type name[]; }
 
 #endif

@@ -15,20 +15,39 @@ const uint CACHE_QUADS = (HEAD_DIM + 31) / 32 * 8; // of a head with its padding
 const uint BLOCKS = CACHE_QUADS / 8;
 const uint KEY_BLOCK_WORDS = 4 + 64; // the scales of eight positions, then their bytes
 const uint TILE_WORDS = BLOCKS * KEY_BLOCK_WORDS;
-WRITE_BUFFER(uint, keys, ROTARY_KEYS);
-WRITE_BUFFER(uint, values, ROTARY_VALUES);
-shared float largest[gl_WorkGroupSize.x];
+CACHE_BUFFER(uint, stored_keys, SLOT_KEYS);
+CACHE_BUFFER(uint, stored_values, SLOT_VALUES);
+
+float largest_of(vec4 a) { return max(max(abs(a.x), abs(a.y)), max(abs(a.z), abs(a.w))); }
 
 // The largest of the 32 numbers that eight neighbouring invocations have.
+#ifdef ONE_ROW
+float block_maximum(vec4 a) { return lane_max(largest_of(a)); }
+#else
+shared float largest[gl_WorkGroupSize.x];
+
 float block_maximum(vec4 a) {
   const uint own = gl_LocalInvocationID.x;
-  largest[own] = max(max(abs(a.x), abs(a.y)), max(abs(a.z), abs(a.w)));
+  largest[own] = largest_of(a);
   barrier();
   float m = 0.0;
   for (uint j = 0; j < 8u; ++j) m = max(m, largest[(own & ~7u) + j]);
   barrier(); // the next ones may overwrite them
   return m;
 }
+#endif
+
+// Two positions share a scale's dword.
+#ifdef ONE_ROW
+// Nobody writes the other one's just now, and whoever else is here writes the same.
+#define KEEP_SCALE(dwords, at, place, scale_half) \
+  dwords[at] = bitfieldInsert(dwords[at], scale_half, int(place % 2u * 16u), 16)
+#else
+// Another workgroup may be writing the other one's just now.
+#define KEEP_SCALE(dwords, at, place, scale_half) \
+  atomicAnd(dwords[at], ~(0xffffu << place % 2u * 16u)); \
+  atomicOr(dwords[at], scale_half << place % 2u * 16u)
+#endif
 
 // Every invocation of the workgroup comes here, those with nothing to store too.
 void store_in_cache(bool wanted, bool is_key, uint tile, uint place, uint quad, vec4 a) {
@@ -37,22 +56,17 @@ void store_in_cache(bool wanted, bool is_key, uint tile, uint place, uint quad, 
   const float scale = unpackHalf2x16(scale_half).x;
   const ivec4 bytes = scale > 0.0 ? ivec4(clamp(roundEven(a / scale), -127.0, 127.0)) : ivec4(0);
   const uint word = uint(bytes.x & 255) | uint(bytes.y & 255) << 8 | uint(bytes.z & 255) << 16 | uint(bytes.w) << 24;
-  // Two positions share a scale's dword, and another workgroup may be writing the other one's just now.
-  const uint shift = place % 2u * 16u;
-  const uint others = ~(0xffffu << shift);
   if (is_key) {
     const uint block = tile * TILE_WORDS + quad / 8u * KEY_BLOCK_WORDS;
-    keys[block + 4u + (quad % 8u / 4u * 8u + place) * 4u + quad % 4u] = word;
+    stored_keys[block + 4u + (quad % 8u / 4u * 8u + place) * 4u + quad % 4u] = word;
     if (quad % 8u == 0u) {
-      atomicAnd(keys[block + place / 2u], others);
-      atomicOr(keys[block + place / 2u], scale_half << shift);
+      KEEP_SCALE(stored_keys, block + place / 2u, place, scale_half);
     }
   } else {
     const uint block = tile * TILE_WORDS + quad / 8u * 4u;
-    values[tile * TILE_WORDS + BLOCKS * 4u + place * CACHE_QUADS + quad] = word;
+    stored_values[tile * TILE_WORDS + BLOCKS * 4u + place * CACHE_QUADS + quad] = word;
     if (quad % 8u == 0u) {
-      atomicAnd(values[block + place / 2u], others);
-      atomicOr(values[block + place / 2u], scale_half << shift);
+      KEEP_SCALE(stored_values, block + place / 2u, place, scale_half);
     }
   }
 }
@@ -71,16 +85,16 @@ CACHE_QUAD to_cache(vec4 a) {
 }
 #endif
 const uint CACHE_QUADS = (HEAD_DIM + 7) / 8 * 2; // of a head with its padding
-WRITE_BUFFER(CACHE_QUAD, keys, ROTARY_KEYS);
-WRITE_BUFFER(CACHE_QUAD, values, ROTARY_VALUES);
+CACHE_BUFFER(CACHE_QUAD, stored_keys, SLOT_KEYS);
+CACHE_BUFFER(CACHE_QUAD, stored_values, SLOT_VALUES);
 
 void store_in_cache(bool wanted, bool is_key, uint tile, uint place, uint quad, vec4 a) {
   if (!wanted) return;
   if (is_key) {
     const uint chunk = tile * (CACHE_QUADS / QUADS_PER_CHUNK) + quad / QUADS_PER_CHUNK;
-    keys[(chunk * 8u + place) * QUADS_PER_CHUNK + quad % QUADS_PER_CHUNK] = to_cache(a);
+    stored_keys[(chunk * 8u + place) * QUADS_PER_CHUNK + quad % QUADS_PER_CHUNK] = to_cache(a);
   } else {
-    values[(tile * 8u + place) * CACHE_QUADS + quad] = to_cache(a);
+    stored_values[(tile * 8u + place) * CACHE_QUADS + quad] = to_cache(a);
   }
 }
 #endif

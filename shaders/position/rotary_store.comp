@@ -16,107 +16,23 @@ layout(constant_id = 4) const uint HEADS = 1;
 layout(constant_id = 5) const uint NORMS = 0;
 layout(push_constant) uniform Push { RotaryStoreParams p; };
 READ_BUFFER(uvec4, step_block, ROTARY_STEP);
-// Heads of a multiple of four dimensions are read and written by fours, others one by one.
-READ_BUFFER(vec4, q_quads, ROTARY_Q);
-READ_BUFFER(vec4, k_quads, ROTARY_K);
-READ_BUFFER(vec4, v_quads, ROTARY_V);
-READ_BUFFER(float, q, ROTARY_Q);
-READ_BUFFER(float, k, ROTARY_K);
-READ_BUFFER(float, v, ROTARY_V);
-READ_BUFFER(uint, table, ROTARY_TABLE);
+const uint LOCAL_HEADS = HEADS;
+#define SLOT_Q ROTARY_Q
+#define SLOT_K ROTARY_K
+#define SLOT_V ROTARY_V
+#define SLOT_TABLE ROTARY_TABLE
+#define SLOT_KEYS ROTARY_KEYS
+#define SLOT_VALUES ROTARY_VALUES
+#define CACHE_BUFFER WRITE_BUFFER
+#include "position/rotary.glsl"
+
 layout(set = 0, binding = ROTARY_RESULT, std430) writeonly buffer result_quads_buffer { vec4 result_quads[]; };
 layout(set = 0, binding = ROTARY_RESULT, std430) writeonly buffer result_buffer { float result[]; };
 
-const uint HALF = ROTARY_DIM / 2;
-const uint HEAD_QUADS = (HEAD_DIM + 3) / 4;
-const bool BY_FOURS = HEAD_DIM % 4 == 0;
-const uint NORMED = uint(NORMS != 0);
-const uint NORM_LANES = 8;           // that add up a head's squares
-shared vec2 rotation[HALF + 1];      // cosine and sine for each pair
-shared float squares[HEADS * NORM_LANES * NORMED + 1];
+uint global_head(uint local_head) { return gl_WorkGroupID.y * HEADS + local_head; }
 
-#include "position/cache_store.glsl"
-
-// A head of this workgroup. Kind 0 is a query, 1 a key, 2 a value.
-struct Head {
-  uint kind;
-  uint index; // among its kind
-  uint at;    // where its row's numbers begin in its buffer
-  bool normed;
-  float scale; // of the norm
-};
-
-Head find_head(uint row, uint head) {
-  Head h;
-  h.kind = head < p.heads ? 0u : head < p.heads + p.kv_heads ? 1u : 2u;
-  h.index = head - (h.kind == 0u ? 0u : h.kind == 1u ? p.heads : p.heads + p.kv_heads);
-  h.at = row * (h.kind == 0u ? p.q_stride : h.kind == 1u ? p.k_stride : p.v_stride) + h.index * HEAD_DIM;
-  h.normed = h.kind == 0u ? (NORMS & ROTARY_NORM_QUERIES) != 0u : h.kind == 1u && (NORMS & ROTARY_NORM_KEYS) != 0u;
-  h.scale = 1.0;
-  return h;
-}
-
-float load(Head h, uint dimension) {
-  if (h.kind == 0u) return q[h.at + dimension];
-  if (h.kind == 1u) return k[h.at + dimension];
-  return v[h.at + dimension];
-}
-
-vec4 load_quad(Head h, uint quad) {
-  if (BY_FOURS) {
-    if (h.kind == 0u) return q_quads[h.at / 4u + quad];
-    if (h.kind == 1u) return k_quads[h.at / 4u + quad];
-    return v_quads[h.at / 4u + quad];
-  }
-  vec4 a = vec4(0.0);
-  for (uint j = 0; j < 4u; ++j) {
-    if (quad * 4u + j < HEAD_DIM) a[j] = load(h, quad * 4u + j);
-  }
-  return a;
-}
-
-// What the norm multiplies a dimension with.
-float norm_factor(Head h, uint dimension) {
-  const uint first = ROTARY_DIM + (h.kind == 1u && (NORMS & ROTARY_NORM_QUERIES) != 0u ? HEAD_DIM : 0u);
-  return h.scale * (uintBitsToFloat(table[first + min(dimension, HEAD_DIM - 1u)]) + p.norm_offset);
-}
-
-vec4 normed_quad(Head h, uint quad) {
-  vec4 a = load_quad(h, quad);
-  if (h.normed) {
-    for (uint j = 0; j < 4u; ++j) a[j] *= norm_factor(h, quad * 4u + j);
-  }
-  return a;
-}
-
-// The four numbers that those of quad `quad` turn with.
-vec4 partners(Head h, uint quad, vec4 own) {
-  if (PAIRS == ROTARY_PAIRS_NEIGHBOURING) return own.yxwz;
-  if (HALF % 4u == 0u) return normed_quad(h, quad < HALF / 4u ? quad + HALF / 4u : quad - HALF / 4u);
-  vec4 other = vec4(0.0);
-  for (uint j = 0; j < 4u; ++j) {
-    const uint dimension = quad * 4u + j;
-    if (dimension >= ROTARY_DIM) break;
-    const uint partner = dimension < HALF ? dimension + HALF : dimension - HALF;
-    other[j] = load(h, partner) * (h.normed ? norm_factor(h, partner) : 1.0);
-  }
-  return other;
-}
-
-vec4 rotate(vec4 own, vec4 other, uint quad) {
-  vec4 c = vec4(1.0), s = vec4(0.0);
-  for (uint j = 0; j < 4u; ++j) {
-    const uint dimension = quad * 4u + j;
-    if (dimension >= ROTARY_DIM) break;
-    const bool split = PAIRS == ROTARY_PAIRS_HALF_SPLIT;
-    const vec2 r = rotation[split ? dimension % HALF : dimension / 2u];
-    c[j] = r.x;
-    s[j] = (split ? dimension < HALF : dimension % 2u == 0u) ? -r.y : r.y;
-  }
-  return own * c + other * s;
-}
-
-void store_result(uint at, uint quad, vec4 a) {
+void keep_query(uint row, uint local_head, uint query, uint quad, vec4 a) {
+  const uint at = row * p.out_stride + query * HEAD_DIM;
   if (BY_FOURS) {
     result_quads[at / 4u + quad] = a;
   } else {
@@ -126,58 +42,10 @@ void store_result(uint at, uint quad, vec4 a) {
   }
 }
 
-void add_squares(uint row, uint first_head, uint heads) {
-  for (uint i = gl_LocalInvocationID.x; i < heads * NORM_LANES; i += gl_WorkGroupSize.x) {
-    const Head h = find_head(row, first_head + i / NORM_LANES);
-    if (!h.normed) continue;
-    float sum = 0.0;
-    for (uint d = i % NORM_LANES; d < HEAD_DIM; d += NORM_LANES) {
-      const float a = load(h, d);
-      sum = fma(a, a, sum);
-    }
-    squares[i] = sum;
-  }
-}
-
-float norm_scale(uint local_head) {
-  float sum = 0.0;
-  for (uint j = 0; j < NORM_LANES; ++j) sum += squares[local_head * NORM_LANES + j];
-  return 1.0 / sqrt(sum / float(HEAD_DIM) + p.norm_eps);
-}
-
 void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= step_block[0][ROWS_TOKENS]) return;
-  const uvec4 token = step_block[STEP_HEADER_QUADS + row];
-  const uint position = token.y, sequence = token.z;
-  const uint first_head = gl_WorkGroupID.y * HEADS;
-  const uint heads = min(HEADS, p.heads + 2u * p.kv_heads - first_head);
-  if (PAIRS != ROTARY_PAIRS_NONE) {
-    for (uint i = gl_LocalInvocationID.x; i < HALF; i += gl_WorkGroupSize.x) {
-      rotation[i] = cos_sin(position, uvec2(table[2u * i], table[2u * i + 1u])) * p.magnitude;
-    }
-  }
-  if (NORMED == 1u) add_squares(row, first_head, heads);
-  if (PAIRS != ROTARY_PAIRS_NONE || NORMED == 1u) barrier();
-
-  const bool cached = position < p.position_limit && sequence < p.sequences; // true, unless the host is wrong
-  const uint slot = position % p.capacity;
-  const uint items = heads * CACHE_QUADS;
-  for (uint first = 0; first < items; first += gl_WorkGroupSize.x) {
-    const uint i = min(first + gl_LocalInvocationID.x, items - 1u);
-    const bool busy = first + gl_LocalInvocationID.x < items;
-    const uint quad = i % CACHE_QUADS;
-    Head h = find_head(row, first_head + i / CACHE_QUADS);
-    vec4 a = vec4(0.0);
-    if (busy && quad < HEAD_QUADS) {
-      if (h.normed) h.scale = norm_scale(i / CACHE_QUADS);
-      a = normed_quad(h, quad);
-      if (PAIRS != ROTARY_PAIRS_NONE && h.kind != 2u && quad * 4u < ROTARY_DIM) a = rotate(a, partners(h, quad, a), quad);
-      if (h.kind == 0u) store_result(row * p.out_stride + h.index * HEAD_DIM, quad, a);
-    }
-    const uint tile = (sequence * p.kv_heads + h.index) * (p.capacity / 8u) + slot / 8u;
-    store_in_cache(busy && cached && h.kind != 0u, h.kind == 1u, tile, slot % 8u, quad, a);
-  }
+  rotate_and_store(row, min(HEADS, p.heads + 2u * p.kv_heads - global_head(0u)));
 
   // The zeros after the queries.
   if (gl_WorkGroupID.y == 0u) {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "kernel/attention.h"
 #include "kernel/elementwise.h"
 #include "kernel/linear.h"
 #include "kernel/norm.h"
@@ -118,5 +119,82 @@ TEST_CASE("what the host reads, or a second reader needs, is not fused away") {
     activate(draft.graph, "other", a, Activation::relu);
     fuse(draft.graph);
     CHECK(draft.graph.nodes().size() == 3);
+  }
+}
+
+namespace {
+
+// Queries, keys and values of 4 heads over 2, and how they get into the cache of layer 1.
+struct StoringDraft : Draft {
+  TensorId q, k, v;
+  RotaryStore store;
+  Attention operation;
+
+  StoringDraft() {
+    const TensorId x = input(64);
+    q = product(x, 64, TensorType::f32);
+    k = product(x, 32, TensorType::f16);
+    v = product(x, 32, TensorType::q8_0);
+    store.layer = operation.layer = 1;
+    store.heads = operation.heads = 4;
+    store.kv_heads = 2;
+    store.head_dim = 16;
+    store.key_norm = true;
+  }
+  TensorId rotated() { return rotary_store(graph, "rotated", q, k, v, store, {weight(1, 16)}); }
+  const StoringAttention* fused(size_t node) const {
+    return dynamic_cast<const StoringAttention*>(graph.nodes()[node].operation.get());
+  }
+};
+
+} // namespace
+
+TEST_CASE("what stores keys and values moves into the attention to them") {
+  SUBCASE("with a rotation") {
+    StoringDraft draft;
+    const TensorId result = attention(draft.graph, "result", draft.rotated(), draft.operation);
+    attention(draft.graph, "another", result, draft.operation); // of the same layer
+    fuse(draft.graph);
+    REQUIRE(draft.graph.nodes().size() == 5);
+    REQUIRE(draft.fused(3));
+    CHECK(draft.fused(3)->rotary->key_norm);
+    CHECK(draft.graph.nodes()[3].inputs == std::vector<TensorId>{draft.q, draft.k, draft.v});
+    CHECK(draft.graph.nodes()[3].weights.size() == 1);
+    CHECK(draft.graph.nodes()[3].output == result);
+    CHECK(!draft.fused(4));
+  }
+  SUBCASE("as they are") {
+    StoringDraft draft;
+    cache_store(draft.graph, "stored", draft.k, draft.v, 1);
+    attention(draft.graph, "result", draft.q, draft.operation);
+    fuse(draft.graph);
+    REQUIRE(draft.graph.nodes().size() == 4);
+    REQUIRE(draft.fused(3));
+    CHECK(!draft.fused(3)->rotary);
+    CHECK(draft.graph.nodes()[3].inputs == std::vector<TensorId>{draft.q, draft.k, draft.v});
+  }
+}
+
+TEST_CASE("what stores keys and values stays apart from other attentions") {
+  SUBCASE("of another layer") {
+    StoringDraft draft;
+    draft.operation.layer = 2;
+    attention(draft.graph, "result", draft.rotated(), draft.operation);
+    fuse(draft.graph);
+    CHECK(draft.graph.nodes().size() == 5);
+  }
+  SUBCASE("to a whole input") {
+    StoringDraft draft;
+    draft.operation.sight = Sight::input;
+    attention(draft.graph, "result", draft.rotated(), draft.operation);
+    fuse(draft.graph);
+    CHECK(draft.graph.nodes().size() == 5);
+  }
+  SUBCASE("whose weights are wanted too") {
+    StoringDraft draft;
+    const TensorId result = attention(draft.graph, "result", draft.rotated(), draft.operation);
+    draft.graph.keep(attention_weights(draft.graph, "weights", result, 8), "weights");
+    fuse(draft.graph);
+    CHECK(draft.graph.nodes().size() == 6);
   }
 }

@@ -9,6 +9,7 @@
 
 #include "kernel/attention.h"
 #include "kernel/attention_reference.h"
+#include "kernel/test_lowering.h"
 #include "shaders/common/step.h"
 #include "support/gpu.h"
 
@@ -145,6 +146,7 @@ inline std::vector<uint32_t> step_block(const Case& c) {
 struct Ran {
   std::vector<float> result;  // [step_rows, stride]
   std::vector<float> weights; // [step_rows, heads * positions, padded to a multiple of 32]
+  size_t dispatches = 0;      // for the result
 };
 
 inline uint32_t padded(uint32_t columns) {
@@ -190,8 +192,11 @@ inline Ran run_all(const KernelStyle& style, const Case& c, const Cache& cache, 
   }
   args.step = gpu.upload(step_block(c));
   args.step_layout = step_layout(c);
-  gpu.run(attention(style, args));
-  Ran ran{gpu.read<float>(args.result.buffer), {}};
+  const Graph graph;
+  TestLowering lowering(style, graph, args.step);
+  REQUIRE(attention(lowering, args));
+  gpu.run(lowering.dispatches());
+  Ran ran{gpu.read<float>(args.result.buffer), {}, lowering.dispatches().size()};
   if (weights) {
     args.result = blank(c.options.heads * c.positions());
     gpu.run(attention_weights(style, args, c.positions()));

@@ -133,12 +133,12 @@ TEST_CASE("attention: an input alone, in parts and packed at another block has t
   }
 }
 
-TEST_CASE("attention: the block is that of the kernel, whatever the head") {
+TEST_CASE("attention: the block is that of every kernel, whatever the head") {
   KernelStyle style;
   CHECK(attention_block(style, {CacheType::f16, 1, 32, 1, 64}) == style.workgroup);
   CHECK(attention_block(style, {CacheType::f32, 1, 32, 1, 512}) == 128);
-  style.lane8 = true;
-  CHECK(attention_block(style, {CacheType::f32, 1, 32, 1, 512}) == 8);
+  style.workgroup = 8;
+  CHECK(attention_block(style, {CacheType::f16, 1, 32, 1, 64}) == 8);
 }
 
 TEST_CASE("attention: a memory") {

@@ -1,0 +1,54 @@
+#version 460
+// Adds up what a split attention left of each span of positions: a workgroup takes one head of one row, an invocation
+// every gl_WorkGroupSize.x-th dimension.
+// variant: -
+#extension GL_GOOGLE_include_directive : require
+#include "common/types.glsl"
+#include "attention/attention.params.h"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint HEAD_DIM = 64;
+layout(constant_id = 2) const uint CAPPED = 0;
+layout(constant_id = 3) const uint SIGHT = ATTENTION_SIGHT_PAST;
+layout(constant_id = 4) const uint BIASED = 0;
+layout(constant_id = 5) const uint SHARED = 0;
+layout(constant_id = 6) const uint HEADS = 1;
+layout(constant_id = 7) const uint TOKENS = 1;
+layout(constant_id = 8) const uint KEEP = 0;
+layout(constant_id = 9) const uint SPAN = 256;
+layout(push_constant) uniform Push { AttentionParams p; };
+READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
+READ_BUFFER(float, spans, ATTENTION_SPANS);
+WRITE_BUFFER(float, result, ATTENTION_RESULT);
+WRITE_BUFFER(float, sums, ATTENTION_SUMS);
+
+#define CACHE_TYPE CACHE_F32
+#include "attention/attention_rows.glsl"
+#include "attention/attention_spans.glsl"
+
+void main() {
+  const uint rows = step_block[0][ROWS_TOKENS];
+  const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y;
+  if (token >= rows) return;
+  const Row row = read_row(token, rows);
+  const uint at = token * p.result_stride;
+  for (uint d = gl_LocalInvocationID.x; d < HEAD_DIM; d += gl_WorkGroupSize.x) {
+    float maximum = NO_SCORE, total = 0.0, sum = 0.0;
+    for (uint span = 0; has_span(row, span); ++span) {
+      const uint from = span_place(token, head, span);
+      const Worth worth = merge(maximum, spans[from + HEAD_DIM]);
+      maximum = worth.maximum;
+      total = merged(total, spans[from + HEAD_DIM + 1u], worth);
+      sum = merged(sum, spans[from + d], worth);
+    }
+    result[at + head * HEAD_DIM + d] = total > 0.0 ? sum * (1.0 / total) : 0.0;
+    if (KEEP == 1u && d == 0u) {
+      sums[token * p.sums_stride + head * 2u] = maximum;
+      sums[token * p.sums_stride + head * 2u + 1u] = total;
+    }
+  }
+  if (head == p.heads - 1u) {
+    const uint end = (columns() + 31u) / 32u * 32u;
+    for (uint column = columns() + gl_LocalInvocationID.x; column < end; column += gl_WorkGroupSize.x) result[at + column] = 0.0;
+  }
+}

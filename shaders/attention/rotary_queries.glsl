@@ -1,0 +1,32 @@
+// What an attention kernel needs to rotate its queries itself and to put its head of keys and values into the cache.
+#include "position/cos_sin.glsl"
+#include "position/rotary_store.params.h"
+
+layout(constant_id = 10) const uint PAIRS = ROTARY_PAIRS_NONE;
+layout(constant_id = 11) const uint ROTARY_DIM = 0;
+layout(constant_id = 12) const uint NORMS = 0;
+
+const uint LOCAL_HEADS = HEADS + 2; // queries, their key and its value
+#define ONE_ROW
+#define SLOT_Q ATTENTION_Q
+#define SLOT_K ATTENTION_K
+#define SLOT_V ATTENTION_V
+#define SLOT_TABLE ATTENTION_TABLE
+#define SLOT_KEYS ATTENTION_KEYS
+#define SLOT_VALUES ATTENTION_VALUES
+#include "position/rotary.glsl"
+
+shared float rotated[HEADS * DIM_PADDED];
+
+uint global_head(uint local_head) {
+  if (local_head < HEADS) return query_head(local_head);
+  return p.heads + (local_head - HEADS) * p.kv_heads + kv_head();
+}
+
+void keep_query(uint row, uint local_head, uint query, uint quad, vec4 a) {
+  [[unroll]] for (uint j = 0; j < 4; ++j) rotated[local_head * DIM_PADDED + quad * 4u + j] = a[j];
+}
+
+float load_query(uint m, uint d, uint rows) {
+  return d < HEAD_DIM ? rotated[m * DIM_PADDED + d] : 0.0;
+}

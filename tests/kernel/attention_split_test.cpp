@@ -1,0 +1,110 @@
+#include "kernel/attention_case.h"
+
+// Attention whose positions are divided among workgroups.
+
+using namespace attention_case;
+
+namespace {
+
+KernelStyle forced(const std::string& variant) {
+  KernelStyle style;
+  style.forced = variant;
+  return style;
+}
+
+// What the whole attention gives, to the bit, and what it should.
+void check_split(const Case& c, double bound = 2e-6, bool weights = false) {
+  INFO(c.text());
+  const Cache cache = make_cache(c);
+  const std::vector<float> q = make_queries(c);
+  const Ran split = run_all(forced("split"), c, cache, q, weights);
+  const Ran whole = run_all(forced("base"), c, cache, q, weights);
+  CHECK(split.dispatches == 2);
+  CHECK(whole.dispatches == 1);
+  CHECK(same_bits(split.result, whole.result));
+  CHECK(same_bits(split.weights, whole.weights));
+  std::vector<float> expected;
+  for (size_t row = 0; row < c.rows.size(); ++row) {
+    const auto one = attend(cache, c.options, c.rows[row], q.data() + row * c.columns());
+    expected.insert(expected.end(), one.result.begin(), one.result.end());
+  }
+  CHECK(relative_rms(without_padding(c, split.result, c.columns()), expected) <= bound);
+}
+
+} // namespace
+
+TEST_CASE("attention split: one row at and around the ends of its spans") {
+  for (CacheType type : all_types) {
+    for (uint32_t position : {0, 200, 255, 256, 511, 512, 1000}) {
+      Case c = make_case(type, 6, 2, 32, prefill(1, position));
+      c.layout.capacity = 1024;
+      check_split(c);
+    }
+  }
+  check_split(make_case(CacheType::f16, 5, 1, 20, prefill(1, 300)));
+  check_split(make_case(CacheType::f32, 1, 1, 96, prefill(1, 300)));
+}
+
+TEST_CASE("attention split: several rows, padding, caps, biases and sums") {
+  for (CacheType type : all_types) {
+    Case c = make_case(type, 4, 2, 32,
+                       {{0, 700, 0, 0}, {0, 3, 2, 0}, {0, 600, 1, 590}, {0, 701, 0, 300}, {0, 4, 1, 20}});
+    c.capacity = 7;
+    check_split(c, 2e-6, true);
+    c.options.soft_cap = 5;
+    c.options.bias = {8, 20, false};
+    c.options.bias_table = random_floats(8 * 4, 77, 2);
+    check_split(c, 4e-6);
+  }
+}
+
+TEST_CASE("attention split: windows and rings") {
+  for (CacheType type : all_types) {
+    for (uint32_t position : {3, 300, 767, 768, 5000}) {
+      Case c = make_case(type, 4, 2, 32, prefill(1, position), 290);
+      c.layout.capacity = 320;
+      c.layout.window = 290;
+      check_split(c);
+    }
+  }
+}
+
+TEST_CASE("attention split: pasts that beams share") {
+  for (CacheType type : all_types) {
+    Case c = make_case(type, 4, 2, 32, {{0, 400, 0, 0}, {0, 401, 1, 0}, {0, 30, 2, 0}});
+    c.options.origin_positions = 416;
+    c.options.origins.assign(3 * 416, 0xffffffff);
+    for (const Row& row : c.rows) {
+      for (uint32_t p = 0; p <= row.position; ++p) {
+        c.options.origins[row.sequence * 416 + p] = p == row.position ? row.sequence : p / 3 % 3;
+      }
+    }
+    check_split(c);
+  }
+}
+
+TEST_CASE("attention split: only where workgroups are few and positions many") {
+  AttentionArgs args;
+  args.heads = 8;
+  args.q = {{}, 1, 0, 8 * 64, 8 * 64};
+  args.cache.layout = {CacheType::f16, 1, 2048, 2, 64};
+  const auto chosen = [&](const KernelStyle& style, uint32_t rows, uint32_t capacity, uint32_t window,
+                          Sight sight) {
+    args.q.rows = rows;
+    args.cache.layout.capacity = capacity;
+    args.window = window;
+    args.sight = sight;
+    return choose_variant(attention_variants(), style, args, attention_shape_class(args)).name;
+  };
+  KernelStyle style;
+  CHECK(chosen(style, 1, 2048, 0, Sight::past) == "split");
+  CHECK(chosen(style, 512, 2048, 0, Sight::past) == "base");
+  CHECK(chosen(style, 1, 256, 0, Sight::past) == "base");
+  CHECK(chosen(style, 1, 2048, 200, Sight::past) == "base");
+  CHECK(chosen(style, 1, 2048, 300, Sight::past) == "split");
+  CHECK(chosen(style, 1, 2048, 0, Sight::input) == "base");
+  style.lane8 = true;
+  CHECK(chosen(style, 1, 2048, 0, Sight::past) == "lane8");
+  style.forced = "split";
+  CHECK(chosen(style, 1, 2048, 0, Sight::past) == "split");
+}

@@ -1,0 +1,256 @@
+#include "kernel/attention_case.h"
+#include "kernel/position_reference.h"
+#include "kernel/rows.h"
+
+// Attention that puts its step's keys and values into the cache itself.
+
+using namespace attention_case;
+
+namespace {
+
+// A case of one row, and how its key gets into the cache.
+struct StoringCase {
+  Case attention;
+  RotaryPairs pairs = RotaryPairs::half_split;
+  uint32_t rotary_dim = 0;
+  bool query_norm = false;
+  bool key_norm = false;
+  bool rotary = true; // otherwise keys and values are kept as they are
+  bool sums = false;
+  uint32_t step_rows = 1;
+};
+
+// What a step leaves.
+struct Left {
+  std::vector<float> result, sums;
+  std::vector<uint8_t> keys, values;
+  size_t dispatches = 0;
+};
+
+bool same_bits(const Left& a, const Left& b) {
+  return attention_case::same_bits(a.result, b.result) && attention_case::same_bits(a.sums, b.sums) &&
+         a.keys == b.keys && a.values == b.values;
+}
+
+constexpr float eps = 1e-5f;
+
+// The numbers of a case, from its seed.
+struct Inputs {
+  std::vector<float> q, k, v, query_norm, key_norm;
+  std::vector<double> frequencies;
+
+  explicit Inputs(const StoringCase& c) {
+    const CacheLayout& layout = c.attention.layout;
+    q = random_floats(c.attention.columns(), 11);
+    k = random_floats(layout.kv_heads * layout.head_dim, 12);
+    v = random_floats(layout.kv_heads * layout.head_dim, 13);
+    if (c.query_norm) query_norm = random_floats(layout.head_dim, 14);
+    if (c.key_norm) key_norm = random_floats(layout.head_dim, 15);
+    RotaryConfig config;
+    config.pairs = c.pairs;
+    config.dim = c.rotary_dim;
+    frequencies = rotary_frequencies(config);
+  }
+};
+
+RotaryStoreArgs store_args(const StoringCase& c, const Inputs& in) {
+  TestGpu& gpu = TestGpu::get();
+  const CacheLayout& layout = c.attention.layout;
+  RotaryStoreArgs args;
+  args.k = upload_rows(in.k, layout.kv_heads * layout.head_dim, 64, true);
+  args.v = upload_rows(in.v, layout.kv_heads * layout.head_dim, 0, true);
+  args.head_dim = layout.head_dim;
+  if (!c.rotary) return args;
+  args.heads = c.attention.options.heads;
+  args.pairs = c.pairs;
+  args.rotary_dim = c.rotary_dim;
+  args.query_norm = c.query_norm;
+  args.key_norm = c.key_norm;
+  args.norm_eps = eps;
+  args.norm_offset = 0.5f;
+  std::vector<float> table;
+  if (c.pairs != RotaryPairs::none) table = rotary_table(in.frequencies);
+  table.insert(table.end(), in.query_norm.begin(), in.query_norm.end());
+  table.insert(table.end(), in.key_norm.begin(), in.key_norm.end());
+  if (!table.empty()) args.table = gpu.upload(table);
+  return args;
+}
+
+// `variant` is used if it runs.
+Left run(KernelStyle style, const StoringCase& c, const std::string& variant) {
+  TestGpu& gpu = TestGpu::get();
+  gpu.clear();
+  const Case& a = c.attention;
+  const Inputs in(c);
+  const Cache cache = make_cache(a);
+  style.forced = variant;
+  std::vector<uint32_t> block = step_block(a);
+  block[0] = c.step_rows;
+
+  AttentionArgs args;
+  args.q = upload_rows(in.q, a.columns(), 32, true);
+  args.cache = {a.layout, gpu.upload(cache.packed_keys()), gpu.upload(cache.packed_values())};
+  args.heads = a.options.heads;
+  args.scale = static_cast<float>(a.options.scale);
+  args.soft_cap = static_cast<float>(a.options.soft_cap);
+  args.window = a.options.window;
+  args.bias = a.options.bias;
+  if (args.bias.buckets > 0) {
+    args.bias_table = gpu.upload(a.options.bias_table);
+    std::vector<float> buckets;
+    const int64_t farthest = args.bias.max_distance;
+    for (int64_t distance = -farthest; distance <= farthest; ++distance) {
+      buckets.push_back(static_cast<float>(args.bias.bucket(distance)));
+    }
+    args.bias_buckets = gpu.upload(buckets);
+  }
+  args.result = blank_rows(1, a.columns());
+  if (c.sums) args.sums = blank_rows(1, a.options.heads * 2);
+  args.step = gpu.upload(block);
+  args.step_layout = step_layout(a);
+  args.store = store_args(c, in);
+  args.store->q = args.q;
+  args.store->cache = args.cache;
+  args.store->step = args.step;
+
+  const Graph graph;
+  TestLowering lowering(style, graph, args.step);
+  REQUIRE(attention(lowering, args));
+  gpu.run(lowering.dispatches());
+  Left left;
+  left.result = gpu.read<float>(args.result.buffer);
+  if (c.sums) left.sums = gpu.read<float>(args.sums->buffer);
+  left.keys = gpu.read<uint8_t>(args.cache.keys);
+  left.values = gpu.read<uint8_t>(args.cache.values);
+  left.dispatches = lowering.dispatches().size();
+  return left;
+}
+
+// In plain double precision, for a cache of floats.
+std::vector<float> expected(const StoringCase& c) {
+  const Case& a = c.attention;
+  const Row& row = a.rows[0];
+  const uint32_t dim = a.layout.head_dim;
+  const Inputs in(c);
+  Cache cache = make_cache(a);
+  const auto rotated = [&](const std::vector<float>& heads, uint32_t head, const std::vector<float>& norm) {
+    const auto own = head_norm_reference(std::span(heads).subspan(head * dim, dim), norm, eps, 0.5f);
+    const auto turned =
+        rotary_reference(own, c.rotary ? c.pairs : RotaryPairs::none, in.frequencies, row.position);
+    return std::vector<float>(turned.begin(), turned.end());
+  };
+  for (uint32_t head = 0; head < a.layout.kv_heads; ++head) {
+    const auto at = static_cast<ptrdiff_t>(cache.at(row.sequence, head, row.position));
+    const std::vector<float> key = rotated(in.k, head, in.key_norm);
+    std::copy(key.begin(), key.end(), cache.keys.begin() + at);
+    std::copy_n(in.v.begin() + head * dim, dim, cache.values.begin() + at);
+  }
+  std::vector<float> q;
+  for (uint32_t head = 0; head < a.options.heads; ++head) {
+    const std::vector<float> one = rotated(in.q, head, in.query_norm);
+    q.insert(q.end(), one.begin(), one.end());
+  }
+  return attend(cache, a.options, row, q.data()).result;
+}
+
+void check_storing(const StoringCase& c) {
+  for (const KernelStyle& style : styles_to_test()) {
+    INFO(c.attention.text(), " pairs ", to_string(c.pairs), " of ", c.rotary_dim, " norms ", c.query_norm,
+         c.key_norm, " rotary ", c.rotary, " lane8 ", style.lane8);
+    const Left apart = run(style, c, style.lane8 ? "lane8" : "base");
+    CHECK(apart.dispatches == 2);
+    if (c.attention.layout.type == CacheType::f32) {
+      CHECK(relative_rms(without_padding(c.attention, apart.result, c.attention.columns()), expected(c)) <=
+            3e-6);
+    }
+    const Left together = run(style, c, "");
+    CHECK(together.dispatches == (style.lane8 ? 1 : 2));
+    CHECK(same_bits(together, apart));
+  }
+}
+
+StoringCase make_storing(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t position,
+                         uint32_t window = 0) {
+  StoringCase c;
+  c.attention = make_case(type, heads, kv_heads, dim, prefill(1, position), window);
+  c.rotary_dim = dim / 2 * 2;
+  return c;
+}
+
+} // namespace
+
+// Each head size, group, rotation and norm is a kernel of its own, which old drivers take seconds to compile.
+
+TEST_CASE("attention that stores: the bits of storing first, whatever the heads and the cache") {
+  for (CacheType type : all_types) {
+    for (uint32_t position : {0, 1, 7, 8, 31, 70, 100}) check_storing(make_storing(type, 6, 2, 32, position));
+  }
+  check_storing(make_storing(CacheType::f32, 2, 1, 5, 40));
+  check_storing(make_storing(CacheType::f16, 3, 3, 18, 33));
+  check_storing(
+      make_storing(CacheType::q8_0, 7, 1, 40, 65)); // in two workgroups, one of which has a head less
+  check_storing(make_storing(CacheType::f16, 4, 1, 128, 9));
+  check_storing(make_storing(CacheType::f32, 2, 1, 320, 9));
+}
+
+TEST_CASE("attention that stores: rotations and norms") {
+  uint32_t turn = 0;
+  for (RotaryPairs pairs : {RotaryPairs::none, RotaryPairs::neighbouring, RotaryPairs::half_split}) {
+    for (bool norms : {false, true}) {
+      StoringCase c = make_storing(all_types[turn++ % 3], 4, 2, 24, 50);
+      c.pairs = pairs;
+      c.rotary_dim = norms ? 24 : 10;
+      c.query_norm = c.key_norm = norms;
+      check_storing(c);
+    }
+  }
+  StoringCase c = make_storing(CacheType::f16, 4, 2, 24, 50);
+  c.key_norm = true;
+  check_storing(c);
+}
+
+TEST_CASE("attention that stores: windows, rings, caps, biases, sums, padding and shared pasts") {
+  for (CacheType type : all_types) {
+    StoringCase ring = make_storing(type, 4, 2, 32, 71, 20);
+    ring.attention.layout.capacity = 32;
+    ring.attention.layout.window = 20;
+    check_storing(ring);
+
+    StoringCase all = make_storing(type, 4, 2, 32, 90, 40);
+    all.attention.rows[0].first = 61;
+    all.attention.options.soft_cap = 5;
+    all.attention.options.bias = {8, 20, false};
+    all.attention.options.bias_table = random_floats(8 * 4, 77, 2);
+    all.sums = true;
+    check_storing(all);
+
+    StoringCase beam = make_storing(type, 4, 2, 32, 45);
+    beam.attention.rows[0].sequence = 2;
+    beam.attention.layout.sequences = 3;
+    beam.attention.options.origin_positions = 48;
+    beam.attention.options.origins.assign(3 * 48, 0xffffffff);
+    for (uint32_t p = 0; p <= 45; ++p) beam.attention.options.origins[2 * 48 + p] = p == 45 ? 2 : p % 3;
+    check_storing(beam);
+  }
+}
+
+TEST_CASE("attention that stores: keys and values as they are") {
+  for (CacheType type : all_types) {
+    StoringCase c = make_storing(type, 6, 2, 20, 37);
+    c.rotary = false;
+    c.pairs = RotaryPairs::none;
+    check_storing(c);
+  }
+}
+
+TEST_CASE("attention that stores: a step without rows leaves everything as it was") {
+  StoringCase c = make_storing(CacheType::f16, 4, 2, 32, 20);
+  c.step_rows = 0;
+  for (const KernelStyle& style : styles_to_test()) {
+    const Left left = run(style, c, "");
+    const Cache cache = make_cache(c.attention);
+    for (float value : left.result) REQUIRE(value == sentinel);
+    CHECK(left.keys == cache.packed_keys());
+    CHECK(left.values == cache.packed_values());
+  }
+}
