@@ -88,7 +88,8 @@ void read_features(const VulkanTable& vk, const std::set<std::string>& extension
   device.storage_8bit = v12.storageBuffer8BitAccess;
   device.float16 = v12.shaderFloat16;
   device.int8 = v12.shaderInt8;
-  device.integer_dot_product = dot.shaderIntegerDotProduct;
+  device.integer_dot_product =
+      dot.shaderIntegerDotProduct && extensions.count(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   device.subgroup_size_control =
       device.subgroup_size_control && control.subgroupSizeControl && control.computeFullSubgroups;
   device.memory_model = v12.vulkanMemoryModel;

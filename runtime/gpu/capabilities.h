@@ -60,7 +60,7 @@ struct Capabilities {
   bool storage_8bit = false;
   bool float16 = false;
   bool int8 = false;
-  bool integer_dot_product = false; // accelerated for packed 4×8 bits
+  bool integer_dot_product = false; // of packed 4×8 bits, accelerated or not
   bool memory_model = false;        // Vulkan's, which cooperative matrices need
   bool cooperative_matrix = false;
   bool cooperative_matrix2 = false;                    // sizes chosen freely

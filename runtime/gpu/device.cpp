@@ -1,6 +1,7 @@
 #include "gpu/device.h"
 
 #include <algorithm>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,8 @@ struct Features {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
   VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV};
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
   std::vector<const char*> extensions;
 
   explicit Features(const Capabilities& chosen) {
@@ -33,6 +36,11 @@ struct Features {
     if (chosen.subgroup_size_control) {
       control.subgroupSizeControl = control.computeFullSubgroups = VK_TRUE;
       add(control);
+    }
+    if (chosen.integer_dot_product) {
+      dot.shaderIntegerDotProduct = VK_TRUE;
+      add(dot);
+      extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
     }
     const std::vector<std::string> tiers = chosen.tiers();
     const auto has = [&](const char* tier) {

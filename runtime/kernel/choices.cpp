@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu/pipelines.h"
+#include "kernel/attention.h"
 #include "kernel/matmul.h"
 
 namespace pumice {
@@ -48,6 +49,7 @@ void keep_choices(Pipelines& pipelines, const Choices& choices, const Refusals& 
 std::vector<std::string> variant_names() {
   std::vector<std::string> names;
   add_names(matmul_variants(), names);
+  add_names(attention_variants(), names);
   return names;
 }
 

@@ -13,9 +13,8 @@ namespace pumice {
 
 namespace {
 
-// Those after `base`, which always runs, are taken only where they were measured or are demanded: they round
-// what they multiply.
-constexpr std::array variants = {&matmul_lane8, &matmul_base, &matmul_cm, &matmul_cm2};
+constexpr std::array variants = {&matmul_lane8, &matmul_vector, &matmul_tiled, &matmul_dot,
+                                 &matmul_cm,    &matmul_cm2,    &matmul_base};
 
 // Products of so many rows are measured together; the largest of each class.
 uint32_t rows_class(uint32_t rows) {
@@ -81,10 +80,10 @@ MatmulParams matmul_params(const MatmulArgs& args) {
   params.rows_kind = args.result.rows_kind;
   params.details = args.selected_by.value_or(0);
   params.first_tile = args.weight.first_tile;
+  params.tiles = args.weight.tiles;
   if (args.routing) {
     params.slots_per_row = args.routing->slots_per_row;
     params.expert_tiles = args.routing->expert_tiles;
-    params.tiles = args.weight.tiles;
   }
   if (args.row_scale) {
     params.scale_columns = args.row_scale->columns;

@@ -6,8 +6,8 @@ namespace pumice {
 
 namespace {
 
-bool runs(const KernelStyle&, const MatmulArgs&) {
-  return true;
+bool runs(const KernelStyle&, const MatmulArgs& args) {
+  return args.format.chunk == 4;
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {

@@ -113,7 +113,7 @@ Status lower_free(Lowering& lowering, const MatmulArgs& args) {
 
 } // namespace
 
-const KernelVariant<MatmulArgs> matmul_cm = {"cm", fixed_runs, lower_fixed};
-const KernelVariant<MatmulArgs> matmul_cm2 = {"cm2", free_runs, lower_free};
+const KernelVariant<MatmulArgs> matmul_cm = {"cm", fixed_runs, lower_fixed, true};
+const KernelVariant<MatmulArgs> matmul_cm2 = {"cm2", free_runs, lower_free, true};
 
 } // namespace pumice

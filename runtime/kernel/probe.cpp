@@ -140,7 +140,8 @@ Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
     style.busy_groups = 16;
     PUMICE_TRY(style.uniform_loads, known_uniform_loads(device, pipelines));
   }
-  if (capabilities.subgroup_shuffle) style.subgroup = capabilities.kernel_subgroup_size();
+  if (capabilities.subgroup_ballot && capabilities.subgroup_shuffle)
+    style.subgroup = capabilities.kernel_subgroup_size();
   if (has("cm")) style.matrix_shapes = capabilities.matrix_sizes;
   if (has("cm2")) {
     const std::optional<MatrixGranularity> matrix = free_matrices(capabilities);
@@ -149,6 +150,8 @@ Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
   }
   style.choices = std::make_shared<const Choices>(kept_choices(*pipelines));
   style.refused = std::make_shared<const Refusals>(kept_refusals(*pipelines));
+  style.shared_bytes = capabilities.max_shared_bytes;
+  style.dot = capabilities.integer_dot_product;
   return style;
 }
 

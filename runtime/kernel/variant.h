@@ -17,11 +17,13 @@ struct KernelVariant {
   std::string_view name;
   bool (*runs)(const KernelStyle& style, const Args& args); // whether it can do that on such a device
   Status (*lower)(Lowering& lowering, const Args& args);
+  // What it multiplies is rounded to fewer than 32 bits: only taken where it was measured or is demanded.
+  bool rounds = false;
 };
 
 // The variant that the style demands, if it runs; else the one that was measured to be the fastest for such
-// shapes; else the first that runs and was not refused. The last of a family's variants, the plain one,
-// always does. The shape class begins with the family's name.
+// shapes; else the first that runs, was not refused and does not round. The last of a family's variants, the
+// plain one, always does. The shape class begins with the family's name.
 template <class Args>
 const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* const> variants,
                                           const KernelStyle& style, const Args& args,
@@ -42,7 +44,7 @@ const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* c
     if (measured && !refused(measured->name)) return *measured;
   }
   for (const KernelVariant<Args>* variant : variants) {
-    if (variant->runs(style, args) && !refused(variant->name)) return *variant;
+    if (!variant->rounds && variant->runs(style, args) && !refused(variant->name)) return *variant;
   }
   return *variants.back();
 }

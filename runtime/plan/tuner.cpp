@@ -141,6 +141,9 @@ public:
     for (const VariantResult& each : tuned_.variants) {
       if (!each.refused.empty()) continue;
       // Both have to say so: on a busy machine the one or the other is noise.
+      // The plain one is there to be compared with: what adds up in its order differs from what adds up in
+      // theirs, so noise must not have it take turns with them.
+      if (winner && each.variant == plain) continue;
       const bool faster = winner && each.seconds < margin * winner->seconds &&
                           each.least_seconds < margin * winner->least_seconds;
       if (!winner || faster) winner = &each;

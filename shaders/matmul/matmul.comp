@@ -18,30 +18,7 @@
 // variant: iq4_xs WEIGHT_TYPE=14
 // variant: mxfp4 WEIGHT_TYPE=15
 #extension GL_GOOGLE_include_directive : require
-#include "common/types.glsl"
-#include "common/weight.glsl"
-#include "matmul/matmul.params.h"
-
-layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint ROWS = 1;
-layout(constant_id = 2) const uint TILES = 1;
-layout(constant_id = 3) const uint LOAD = LOAD_LANE;
-layout(constant_id = 4) const uint EPILOGUE = 0;
-layout(constant_id = 5) const uint ACTIVATION = 0;
-layout(constant_id = 6) const uint ROUTED = 0;
-layout(push_constant) uniform Push { MatmulParams p; };
-READ_BUFFER(uvec4, step_block, MATMUL_STEP);
-READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
-READ_BUFFER(uint, weight_dwords, MATMUL_WEIGHTS); // the same, for what is left of a block after its quads
-READ_BUFFER(uint, scales, MATMUL_SCALES);
-READ_BUFFER(vec4, x, MATMUL_X);
-READ_BUFFER(float, bias, MATMUL_BIAS);
-READ_BUFFER(float, residual, MATMUL_RESIDUAL);
-WRITE_BUFFER(float, result, MATMUL_RESULT);
-READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
-
-#include "matmul/epilogue.glsl"
-#include "matmul/work.glsl"
+#include "matmul/portable.glsl"
 
 const uint SLICES = gl_WorkGroupSize.x / 8; // of k
 shared float partial[ROWS * TILES * gl_WorkGroupSize.x];
@@ -51,24 +28,9 @@ void sum_slice(uint lane, uint slice, uint tile, uint row_quad[ROWS], out float 
   [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m] = 0.0;
   for (uint kb = slice; kb < p.blocks; kb += SLICES) {
     uint w[PAYLOAD];
-    const uint at = (tile * p.blocks + kb) * (PAYLOAD * 2);
-    [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
-      const uvec4 quad = weights[at + c * 8u + lane];
-      w[4 * c] = quad.x;
-      w[4 * c + 1] = quad.y;
-      w[4 * c + 2] = quad.z;
-      w[4 * c + 3] = quad.w;
-    }
-    [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) {
-      w[c] = weight_dwords[at * 4u + PAYLOAD / 4 * 32u + lane * (PAYLOAD % 4) + c % 4u];
-    }
+    load_block(tile, kb, lane, w);
     float scale[PARTS], minimum[PARTS];
-    scale[0] = 1.0;
-#ifdef SCALED
-    const uint first_scale = tile * scale_dwords(p.blocks);
-    block_scales(scales[(first_scale + head_word(kb)) * 8u + lane], scales[(first_scale + scale_word(kb)) * 8u + lane],
-                 kb % BLOCKS_OF_WORD, scale, minimum);
-#endif
+    load_scales(tile, kb, lane, scale, minimum);
     float products[ROWS], x_sum[ROWS];
     [[unroll]] for (uint j = 0; j < 8; ++j) {
       const uint part = j / (8 / PARTS);
@@ -109,9 +71,8 @@ void main() {
   barrier();
 
   // One invocation for each row and tile adds the slices up, in order.
-  const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
-  for (uint i = gl_LocalInvocationID.x; i < ROWS * (TILES / step); i += gl_WorkGroupSize.x) {
-    const uint m = i % ROWS, t = i / ROWS * step;
+  for (uint i = gl_LocalInvocationID.x; i < ROWS * (TILES / PAIR); i += gl_WorkGroupSize.x) {
+    const uint m = i % ROWS, t = i / ROWS * PAIR;
     const uint row = result_row(m);
     if (row == MATMUL_NOTHING) continue;
     float first[8], second[8];
@@ -119,7 +80,7 @@ void main() {
       first[n] = second[n] = 0.0;
       for (uint s = 0; s < SLICES; ++s) {
         first[n] += partial[((t * ROWS + m) * SLICES + s) * 8u + n];
-        if (step == 2u) second[n] += partial[(((t + 1u) * ROWS + m) * SLICES + s) * 8u + n];
+        if (PAIR == 2u) second[n] += partial[(((t + 1u) * ROWS + m) * SLICES + s) * 8u + n];
       }
     }
     store_tile(row, column_tile0 + t, row_scale(x_row(m)), first, second);

@@ -20,6 +20,7 @@ CONSTANT MATMUL_RESULT = 6;   // [rows, out_stride]
 // chosen it, as many as a workgroup takes rows. What is missing, slots or the block, is MATMUL_NOTHING.
 CONSTANT MATMUL_EXPERT_BLOCKS = 7;
 CONSTANT MATMUL_NOTHING = 0xffffffffu;
+CONSTANT MATMUL_CODES = 7; // dot only, which routes nothing: x as quantize_rows.params.h has it
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT MATMUL_ROWS_ID = 1;       // rows of x to a workgroup
@@ -28,6 +29,8 @@ CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; lane8 only
 CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
 CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EPILOGUE_GATED
 CONSTANT MATMUL_ROUTED_ID = 6;     // MATMUL_ROWS_*
+CONSTANT MATMUL_SUBGROUP_ID = 7;   // invocations of a subgroup, at least 8; vector and dot only
+CONSTANT MATMUL_OWN_ROWS_ID = 7;   // rows that an invocation takes of the workgroup's; tiled only
 // cm only; 3 is the size of a group of invocations that multiply a matrix together there.
 CONSTANT MATMUL_ROW_PARTS_ID = 7; // groups among which the rows are divided; the others divide the tiles
 CONSTANT MATMUL_M_ID = 8;         // sizes of the matrices
@@ -64,7 +67,7 @@ struct MatmulParams {
   UINT first_tile; // of a weight that is split over allocations: the result's columns are counted from here
   UINT slots_per_row; // routed: slots to a row of x
   UINT expert_tiles;  // routed: from one expert's first tile to the next one's
-  UINT tiles;         // routed: that this part of the weight has
+  UINT tiles;         // that this part of the weight has
   UINT details;       // MATMUL_ROWS_SELECTED: where the details begin in the step block, in quads
   UINT scale_columns; // EPILOGUE_ROW_SCALE: the scale is 1 / sqrt(sum of squares / columns + eps)
   UINT scale_sums;    // from x's row: where there is a sum of squares for each eight columns, zeros after the

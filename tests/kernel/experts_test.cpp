@@ -204,6 +204,18 @@ TEST_CASE("mixtures of types of each kind, from one row to many") {
   }
 }
 
+TEST_CASE("mixtures whose products are shared out over subgroups") {
+  const KernelStyle style = forced_style("vector");
+  if (style.subgroup < 8) return;
+  for (uint32_t rows : {1u, 17u}) { // a slot to a block, and several
+    Case c = shaped(TensorType::q8_0, TensorType::q8_0, 96, 160);
+    c.bucket = c.count = rows;
+    c.experts = 5;
+    c.residual = true;
+    run(style, c);
+  }
+}
+
 TEST_CASE("a gate of another type than its up") {
   for (const KernelStyle& style : styles_to_test()) {
     for (uint32_t rows : {1u, 17u}) {

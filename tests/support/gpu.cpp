@@ -153,6 +153,17 @@ std::vector<KernelStyle> styles_to_test() {
   return styles;
 }
 
+KernelStyle forced_style(std::string variant) {
+  TestGpu& gpu = TestGpu::get();
+  const Capabilities& device = gpu.device()->capabilities();
+  KernelStyle style;
+  style.shared_bytes = gpu.style.shared_bytes;
+  style.subgroup = device.subgroup_shuffle ? device.subgroup_size : 0;
+  style.dot = gpu.style.dot;
+  style.forced = std::move(variant);
+  return style;
+}
+
 double relative_rms(std::span<const float> a, std::span<const float> b) {
   REQUIRE(a.size() == b.size());
   double difference = 0, total = 0;

@@ -67,6 +67,9 @@ private:
 // Every style this device can run, the chosen one first: kernels are tested in all of them.
 std::vector<pumice::KernelStyle> styles_to_test();
 
+// The style of a common GPU, as far as this device can run it, in which a variant is demanded.
+pumice::KernelStyle forced_style(std::string variant);
+
 // What the validation layers have said in this process so far.
 std::vector<std::string>& validation_messages();
 

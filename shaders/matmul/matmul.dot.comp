@@ -1,0 +1,64 @@
+#version 460
+// Products in integers: rows of x in 8 bits (quantize_rows.comp) times the weights' codes, four at a time. The sum of a
+// block is exact; what is lost of x is at most half a 127th of the largest number in the block.
+// variant: q8_0 WEIGHT_TYPE=3
+// variant: q4_0 WEIGHT_TYPE=4
+// variant: q4_1 WEIGHT_TYPE=5
+// variant: q5_0 WEIGHT_TYPE=6
+// variant: q5_1 WEIGHT_TYPE=7
+// variant: q2_k WEIGHT_TYPE=8
+// variant: q3_k WEIGHT_TYPE=9
+// variant: q4_k WEIGHT_TYPE=10
+// variant: q5_k WEIGHT_TYPE=11
+// variant: q6_k WEIGHT_TYPE=12
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_integer_dot_product : require
+#include "matmul/subgroup_slices.glsl"
+#include "matmul/quantize_rows.params.h"
+
+READ_BUFFER(uvec4, x_codes, MATMUL_CODES);
+
+// Bytes hold signed codes in their upper bits; only where decode_weight sees them so do the scales allow for it.
+const float BYTE_UNIT = (SIGNED == 1 ? 1.0 / float(1 << (8 - BITS)) : 1.0) / CODE_UNIT;
+
+// Adds block kb to the sums.
+void add_block(uint kb, uint row_block[ROWS], inout float sum[ROWS][TILES]) {
+  int codes[TILES][8];
+  float scale[TILES][PARTS], minimum[TILES][PARTS];
+  [[unroll]] for (uint t = 0; t < TILES; ++t) {
+    uint w[PAYLOAD];
+    load_block(tile0 + t, kb, LANE, w);
+    load_scales(tile0 + t, kb, LANE, scale[t], minimum[t]);
+    [[unroll]] for (uint j = 0; j < 8; ++j) codes[t][j] = int(quad_codes(w, j));
+  }
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+    const uint at = (row_block[m] + kb) * CODES_QUADS;
+    const ivec4 own[2] = {ivec4(x_codes[at]), ivec4(x_codes[at + 1u])};
+    const vec4 scale_sums = uintBitsToFloat(x_codes[at + 2u]);
+    [[unroll]] for (uint t = 0; t < TILES; ++t) {
+      [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+        int products = 0;
+        [[unroll]] for (uint j = part * (8 / PARTS); j < (part + 1) * (8 / PARTS); ++j) {
+          products += dotPacked4x8EXT(codes[t][j], own[j / 4][j % 4]);
+        }
+        sum[m][t] = fma(float(products) * (scale_sums.x * BYTE_UNIT), scale[t][part], sum[m][t]);
+#ifdef MINIMUMS
+        const float x_sum = PARTS == 1 ? scale_sums.y + scale_sums.z : scale_sums[1 + part];
+        sum[m][t] = fma(x_sum, -minimum[t][part], sum[m][t]);
+#endif
+      }
+    }
+  }
+}
+
+void main() {
+  if (!find_work()) return;
+  uint row_block[ROWS];
+  float sum[ROWS][TILES];
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+    row_block[m] = x_row(m) * p.blocks;
+    [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] = 0.0;
+  }
+  for (uint kb = own_slice(); kb < p.blocks; kb += SLICES) add_block(kb, row_block, sum);
+  store_sums(sum);
+}

@@ -1,0 +1,76 @@
+#version 460
+// Matrix x vector, for up to eight rows of x at once, on devices whose subgroups can shuffle. Neighbouring lanes load
+// neighbouring quads of the weights, and what is loaded of x serves several tiles.
+// variant: f32 WEIGHT_TYPE=0
+// variant: f16 WEIGHT_TYPE=1
+// variant: bf16 WEIGHT_TYPE=2
+// variant: q8_0 WEIGHT_TYPE=3
+// variant: q4_0 WEIGHT_TYPE=4
+// variant: q4_1 WEIGHT_TYPE=5
+// variant: q5_0 WEIGHT_TYPE=6
+// variant: q5_1 WEIGHT_TYPE=7
+// variant: q2_k WEIGHT_TYPE=8
+// variant: q3_k WEIGHT_TYPE=9
+// variant: q4_k WEIGHT_TYPE=10
+// variant: q5_k WEIGHT_TYPE=11
+// variant: q6_k WEIGHT_TYPE=12
+// variant: iq4_nl WEIGHT_TYPE=13
+// variant: iq4_xs WEIGHT_TYPE=14
+// variant: mxfp4 WEIGHT_TYPE=15
+#extension GL_GOOGLE_include_directive : require
+#include "matmul/subgroup_slices.glsl"
+
+// Adds block kb to the sums.
+void add_block(uint kb, uint row_quad[ROWS], inout float sum[ROWS][TILES]) {
+  uint w[TILES][PAYLOAD];
+  float scale[TILES][PARTS], minimum[TILES][PARTS];
+  [[unroll]] for (uint t = 0; t < TILES; ++t) {
+    load_block(tile0 + t, kb, LANE, w[t]);
+    load_scales(tile0 + t, kb, LANE, scale[t], minimum[t]);
+  }
+  float products[ROWS][TILES], x_sum[ROWS];
+  [[unroll]] for (uint j = 0; j < 8; ++j) {
+    const uint part = j / (8 / PARTS);
+    if (j % (8 / PARTS) == 0) {
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        x_sum[m] = 0.0;
+        [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = 0.0;
+      }
+    }
+    vec4 decoded[TILES];
+    [[unroll]] for (uint t = 0; t < TILES; ++t) {
+      [[unroll]] for (uint i = 0; i < 4; ++i) decoded[t][i] = decode_weight(w[t], 4 * j + i);
+    }
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+      const vec4 xv = x[row_quad[m] + kb * 8u + j];
+#ifdef MINIMUMS
+      x_sum[m] += (xv.x + xv.y) + (xv.z + xv.w);
+#endif
+      [[unroll]] for (uint t = 0; t < TILES; ++t) {
+        [[unroll]] for (uint i = 0; i < 4; ++i) products[m][t] = fma(decoded[t][i], xv[i], products[m][t]);
+      }
+    }
+    if (j % (8 / PARTS) == 8 / PARTS - 1) {
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        [[unroll]] for (uint t = 0; t < TILES; ++t) {
+          sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
+#ifdef MINIMUMS
+          sum[m][t] = fma(x_sum[m], -minimum[t][part], sum[m][t]);
+#endif
+        }
+      }
+    }
+  }
+}
+
+void main() {
+  if (!find_work()) return;
+  uint row_quad[ROWS];
+  float sum[ROWS][TILES];
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+    row_quad[m] = x_row(m) * (p.x_stride >> 2);
+    [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] = 0.0;
+  }
+  for (uint kb = own_slice(); kb < p.blocks; kb += SLICES) add_block(kb, row_quad, sum);
+  store_sums(sum);
+}

@@ -1,0 +1,48 @@
+// Products in which a workgroup's invocations share the columns: each eight neighbouring lanes of a subgroup take a slice of
+// k and in it a row of every tile each. The slices' sums are added within subgroups by shuffles, and then over the
+// workgroup's subgroups, in an order that does not depend on ROWS or TILES.
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+
+#define LANE (gl_SubgroupInvocationID % 8u)
+
+layout(constant_id = 7) const uint SUBGROUP = 32; // a power of two, at least 8
+
+// By shuffles: subgroupAdd ends the process on some drivers that advertise it.
+float lane_sum(float a) {
+  a += subgroupShuffleXor(a, 1u);
+  a += subgroupShuffleXor(a, 2u);
+  return a + subgroupShuffleXor(a, 4u);
+}
+
+#include "matmul/portable.glsl"
+
+const uint SLICES = gl_WorkGroupSize.x / 8;
+const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
+shared float partial[ROWS * TILES * SUBGROUPS * 8];
+
+uint own_slice() { return gl_SubgroupID * (SUBGROUP / 8) + gl_SubgroupInvocationID / 8u; }
+
+// Adds up what the slices have, and stores it.
+void store_sums(float sum[ROWS][TILES]) {
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+    [[unroll]] for (uint t = 0; t < TILES; ++t) {
+      float all = sum[m][t];
+      [[unroll]] for (uint n = 8; n < SUBGROUP; n *= 2) all += subgroupShuffleXor(all, n);
+      if (gl_SubgroupInvocationID < 8u) partial[((m * TILES + t) * SUBGROUPS + gl_SubgroupID) * 8u + LANE] = all;
+    }
+  }
+  barrier();
+  for (uint i = own_slice(); i < ROWS * (TILES / PAIR); i += SLICES) {
+    const uint m = i % ROWS, t = i / ROWS * PAIR;
+    const uint row = result_row(m);
+    if (row == MATMUL_NOTHING) continue;
+    float first = 0.0, second = 0.0;
+    for (uint s = 0; s < SUBGROUPS; ++s) {
+      first += partial[((m * TILES + t) * SUBGROUPS + s) * 8u + LANE];
+      if (PAIR == 2u) second += partial[((m * TILES + t + 1u) * SUBGROUPS + s) * 8u + LANE];
+    }
+    const float square = store_lane(row, column_tile0 + t, LANE, row_scale(x_row(m)), first, second);
+    if ((EPILOGUE & EPILOGUE_NEXT_NORM) != 0u) store_squares(row, column_tile0 + t, lane_sum(square));
+  }
+}
