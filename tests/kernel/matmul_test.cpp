@@ -131,7 +131,8 @@ TEST_CASE("a product of a step smaller than its bucket, and of a weight in two p
 TEST_CASE("a row's product has the same bits whatever rows are beside it") {
   TestGpu& gpu = TestGpu::get();
   for (KernelStyle style : styles_to_test()) {
-    if (!style.lane8) style.forced = "base"; // there, variants share the work between them by the rows' number
+    if (!style.lane8)
+      style.forced = "base"; // there, variants share the work between them by the rows' number
     for (TensorType type : weight_types) {
       for (bool gated : {false, true}) {
         if (gated && type != TensorType::q8_0) continue; // the sums are the same code
