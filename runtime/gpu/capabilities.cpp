@@ -92,7 +92,7 @@ void read_features(const VulkanTable& vk, const std::set<std::string>& extension
       dot.shaderIntegerDotProduct && extensions.count(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   device.subgroup_size_control =
       device.subgroup_size_control && control.subgroupSizeControl && control.computeFullSubgroups;
-  device.memory_model = v12.vulkanMemoryModel;
+  device.memory_model = v12.vulkanMemoryModel && v12.vulkanMemoryModelDeviceScope;
   device.cooperative_matrix = matrix.cooperativeMatrix;
   device.cooperative_matrix2 = matrix.cooperativeMatrix && matrix2.cooperativeMatrixFlexibleDimensions;
   device.workgroup_matrices = device.cooperative_matrix2 && matrix2.cooperativeMatrixWorkgroupScope;

@@ -61,7 +61,7 @@ struct Capabilities {
   bool float16 = false;
   bool int8 = false;
   bool integer_dot_product = false; // of packed 4×8 bits, accelerated or not
-  bool memory_model = false;        // Vulkan's, which cooperative matrices need
+  bool memory_model = false;        // Vulkan's with device scope, which cooperative matrices need
   bool cooperative_matrix = false;
   bool cooperative_matrix2 = false;                    // sizes chosen freely
   std::vector<MatrixShape> matrix_sizes;               // that cooperative_matrix offers to a subgroup

@@ -47,7 +47,8 @@ struct Features {
       return std::find(tiers.begin(), tiers.end(), tier) != tiers.end();
     };
     if (has("cm") || has("cm2")) {
-      v12.shaderFloat16 = v12.vulkanMemoryModel = matrix.cooperativeMatrix = VK_TRUE;
+      v12.shaderFloat16 = matrix.cooperativeMatrix = VK_TRUE;
+      v12.vulkanMemoryModel = v12.vulkanMemoryModelDeviceScope = VK_TRUE;
       add(matrix);
       extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
     }

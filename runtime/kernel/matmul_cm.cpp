@@ -81,9 +81,7 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
                         shape.matrix.n,
                         shape.matrix.k,
                         scope};
-  MatmulParams params = matmul_params(args);
-  params.tiles = args.weight.tiles;
-  dispatch.set_params(params);
+  dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   dispatch.groups = {(args.result.rows + shape.rows - 1) / shape.rows,
                      (args.weight.tiles + Shape::tiles - 1) / Shape::tiles, 1};

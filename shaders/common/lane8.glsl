@@ -11,7 +11,6 @@
 // Buffers by address: a load from an address that all lanes share is a plain load there, while one through a
 // descriptor never is.
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer AddressU32x4 { uvec4 d[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer AddressF32x4 { vec4 d[]; };
 
 #define LANE gl_SubgroupInvocationID
 

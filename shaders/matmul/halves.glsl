@@ -1,5 +1,7 @@
 // Operands of a product as halves in shared memory, for kernels that multiply matrices of them: ROWS rows of x and the
 // rows of TILES tiles, each DEPTH blocks of 32 columns deep.
+#include "matmul/tile_row.glsl"
+
 const uint DEPTH = 2;
 const uint PAIR_STRIDE = DEPTH * 16 + 4; // a row and 16 bytes between it and the next, which spreads rows over the banks
 
@@ -56,24 +58,9 @@ void load_weights(uint kb0) {
       continue;
     }
     uint w[PAYLOAD];
-    const uint at = (tile * p.blocks + kb) * (PAYLOAD * 2);
-    [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
-      const uvec4 quad = weights[at + c * 8u + lane];
-      w[4 * c] = quad.x;
-      w[4 * c + 1] = quad.y;
-      w[4 * c + 2] = quad.z;
-      w[4 * c + 3] = quad.w;
-    }
-    [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) {
-      w[c] = weight_dwords[at * 4u + PAYLOAD / 4 * 32u + lane * (PAYLOAD % 4) + c % 4u];
-    }
+    load_block(tile, kb, lane, w);
     float scale[PARTS], minimum[PARTS];
-    scale[0] = 1.0;
-#ifdef SCALED
-    const uint first_scale = tile * scale_dwords(p.blocks);
-    block_scales(scales[(first_scale + head_word(kb)) * 8u + lane], scales[(first_scale + scale_word(kb)) * 8u + lane],
-                 kb % BLOCKS_OF_WORD, scale, minimum);
-#endif
+    load_scales(tile, kb, lane, scale, minimum);
     [[unroll]] for (uint j = 0; j < 16; ++j) {
       const uint part = j / (16 / PARTS);
       vec2 pair = vec2(decode_weight(w, 2 * j), decode_weight(w, 2 * j + 1)) * scale[part];

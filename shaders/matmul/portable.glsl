@@ -1,5 +1,4 @@
-// What the kernels of products for any device share: their constants and buffers, and how an invocation that takes one
-// row of a tile loads it.
+// What the kernels of products for any device share: their constants and buffers.
 #include "common/types.glsl"
 #include "common/weight.glsl"
 #include "matmul/matmul.params.h"
@@ -27,27 +26,4 @@ READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
 // Tiles that the epilogue takes at once.
 const uint PAIR = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
 
-// The payload of block kb of a tile's row.
-void load_block(uint tile, uint kb, uint row, out uint w[PAYLOAD]) {
-  const uint at = (tile * p.blocks + kb) * (PAYLOAD * 2);
-  [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
-    const uvec4 quad = weights[at + c * 8u + row];
-    w[4 * c] = quad.x;
-    w[4 * c + 1] = quad.y;
-    w[4 * c + 2] = quad.z;
-    w[4 * c + 3] = quad.w;
-  }
-  [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) {
-    w[c] = weight_dwords[at * 4u + PAYLOAD / 4 * 32u + row * (PAYLOAD % 4) + c % 4u];
-  }
-}
-
-// Its scales and minimums.
-void load_scales(uint tile, uint kb, uint row, out float scale[PARTS], out float minimum[PARTS]) {
-  scale[0] = 1.0;
-#ifdef SCALED
-  const uint first = tile * scale_dwords(p.blocks);
-  block_scales(scales[(first + head_word(kb)) * 8u + row], scales[(first + scale_word(kb)) * 8u + row],
-               kb % BLOCKS_OF_WORD, scale, minimum);
-#endif
-}
+#include "matmul/tile_row.glsl"

@@ -84,7 +84,7 @@ VKAPI_ATTR void VKAPI_CALL fake_features(VkPhysicalDevice handle, VkPhysicalDevi
     if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) {
       auto* v12 = reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next);
       v12->timelineSemaphore = device.timeline;
-      v12->shaderFloat16 = v12->vulkanMemoryModel = VK_TRUE;
+      v12->shaderFloat16 = v12->vulkanMemoryModel = v12->vulkanMemoryModelDeviceScope = VK_TRUE;
     } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES) {
       auto* control = reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlFeatures*>(next);
       control->subgroupSizeControl = control->computeFullSubgroups = VK_TRUE;

@@ -1,0 +1,26 @@
+// How an invocation that takes one row of a tile loads a block of it.
+
+// The payload of block kb of a tile's row.
+void load_block(uint tile, uint kb, uint row, out uint w[PAYLOAD]) {
+  const uint at = (tile * p.blocks + kb) * (PAYLOAD * 2);
+  [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
+    const uvec4 quad = weights[at + c * 8u + row];
+    w[4 * c] = quad.x;
+    w[4 * c + 1] = quad.y;
+    w[4 * c + 2] = quad.z;
+    w[4 * c + 3] = quad.w;
+  }
+  [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) {
+    w[c] = weight_dwords[at * 4u + PAYLOAD / 4 * 32u + row * (PAYLOAD % 4) + c % 4u];
+  }
+}
+
+// Its scales and minimums.
+void load_scales(uint tile, uint kb, uint row, out float scale[PARTS], out float minimum[PARTS]) {
+  scale[0] = 1.0;
+#ifdef SCALED
+  const uint first = tile * scale_dwords(p.blocks);
+  block_scales(scales[(first + head_word(kb)) * 8u + row], scales[(first + scale_word(kb)) * 8u + row],
+               kb % BLOCKS_OF_WORD, scale, minimum);
+#endif
+}
