@@ -24,9 +24,17 @@ Shape workgroup_shape(const KernelStyle& style, const MatmulArgs& args) {
   // Sixteen sums fill the registers. Broadcasting x costs where lanes load their own, so fewer rows and more
   // tiles there.
   if (!style.uniform_loads || all.rows < 8) return {4, 4};
-  // Plain weights need no second sum for a part of a row: with one tile, each is converted for more rows.
-  if (!args.format.scaled() && !args.gated && !args.routing && all.rows >= 16) return {16, 1};
-  return {8, 2};
+  if (args.routing || all.rows < 16) return {8, pair};
+  // The more rows, the fewer conversions to each; plain weights need no second sum for a part of a row.
+  return {args.format.scaled() || all.rows < 32 ? 16u : 32u, pair};
+}
+
+// From one of a workgroup's rows to the next, in blocks of 32, where that can be a constant; otherwise 0.
+// Rows past the step's last are read then: the buffer has them where workgroups take all of its rows evenly.
+uint32_t row_blocks(const KernelStyle& style, const MatmulArgs& args, const Shape& shape) {
+  const bool own = matmul_rows_from(args) == MATMUL_ROWS_OWN;
+  return style.uniform_loads && own && shape.rows > 1 && args.x.rows % shape.rows == 0 ? args.x.stride / 32
+                                                                                       : 0;
 }
 
 bool runs(const KernelStyle& style, const MatmulArgs&) {
@@ -44,7 +52,8 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
                         style.uniform_loads ? LOAD_UNIFORM : LOAD_LANE,
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
-                        matmul_rows_from(args)};
+                        matmul_rows_from(args),
+                        row_blocks(style, args, shape)};
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   if (style.uniform_loads) {

@@ -31,6 +31,7 @@ layout(constant_id = 3) const uint LOAD = LOAD_LANE;
 layout(constant_id = 4) const uint EPILOGUE = 0;
 layout(constant_id = 5) const uint ACTIVATION = 0;
 layout(constant_id = 6) const uint ROUTED = 0;
+layout(constant_id = 7) const uint ROW_BLOCKS = 0;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
@@ -44,6 +45,10 @@ READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
 
 #include "matmul/epilogue.glsl"
 #include "matmul/work.glsl"
+
+// Tiles that share what is loaded of x. With many rows to a tile, each multiplication takes its number of x straight from
+// memory; one that several tiles share would have to pass through a register, or worse through the stack.
+const uint ABREAST = ROWS < 8 ? TILES : 1;
 
 // Blocks of 32 columns as a uniform load sees them: a tile's eight rows, and a row of x. One index to a block, and
 // constants within it, leave the driver an address to add up for each block instead of each load.
@@ -87,93 +92,111 @@ uint load_scale(uint tile, uint word) {
 }
 #endif
 
-// Columns 4j to 4j + 3 of a block of x, of which the lanes hold a quad each in `own`.
-vec4 x_quad(uint block, vec4 own, uint j) {
-  return LOAD == LOAD_UNIFORM ? RowBlocks(p.x).block[block].d[j] : subgroupBroadcast(own, j);
+// Where block `block` of x is. Rows at constant distances from it need no registers of their own.
+uvec2 x_address(uint block) {
+  const uint bytes = block * 128u;
+  const uint low = p.x.x + bytes;
+  return uvec2(low, p.x.y + (low < bytes ? 1u : 0u));
+}
+
+// Columns 4j to 4j + 3 of a block of x: `block` counts from `at`, and the lanes hold a quad each in `own`.
+vec4 x_quad(uvec2 at, uint block, vec4 own, uint j) {
+  return LOAD == LOAD_UNIFORM ? RowBlocks(at).block[block].d[j] : subgroupBroadcast(own, j);
 }
 
 // Adds block kb to the sums.
-void add_block(uint kb, uint tile0, uint row_block[ROWS], float scale[TILES][PARTS], float minimum[TILES][PARTS],
-               inout float sum[ROWS][TILES]) {
-  uint w[TILES][PAYLOAD];
-  [[unroll]] for (uint t = 0; t < TILES; ++t) load_block((tile0 + t) * p.blocks + kb, w[t]);
+void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], float scale[ABREAST][PARTS],
+               float minimum[ABREAST][PARTS], inout float sum[ROWS][ABREAST]) {
+  uint w[ABREAST][PAYLOAD];
+  [[unroll]] for (uint t = 0; t < ABREAST; ++t) load_block((first_tile + t) * p.blocks + kb, w[t]);
 
+  const uvec2 at = x_address(first_row + kb);
   vec4 own[ROWS];
   if (LOAD == LOAD_LANE) {
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[(row_block[m] + kb) * 8u + LANE];
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[(first_row + row_block[m] + kb) * 8u + LANE];
   }
 #ifdef MINIMUMS
   // Every weight is finished before it is multiplied, which needs half the registers of two sums to a result and the
   // sums of x besides.
   [[unroll]] for (uint j = 0; j < 8; ++j) {
     vec4 xv[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(row_block[m] + kb, own[m], j);
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(at, row_block[m], own[m], j);
     const uint part = j / (8 / PARTS);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
-      float weight[TILES];
-      [[unroll]] for (uint t = 0; t < TILES; ++t) {
+      float weight[ABREAST];
+      [[unroll]] for (uint t = 0; t < ABREAST; ++t) {
         weight[t] = fma(decode_weight(w[t], 4 * j + i), scale[t][part], -minimum[t][part]);
       }
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] = fma(weight[t], xv[m][i], sum[m][t]);
+        [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t] = fma(weight[t], xv[m][i], sum[m][t]);
       }
     }
   }
 #else
-  float products[ROWS][TILES];
+  float products[ROWS][ABREAST];
   [[unroll]] for (uint j = 0; j < 8; ++j) {
     const uint part = j / (8 / PARTS);
     if (j % (8 / PARTS) == 0) {
-      [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = 0.0;
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = 0.0;
     }
     vec4 xv[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(row_block[m] + kb, own[m], j);
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(at, row_block[m], own[m], j);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
-      float decoded[TILES];
-      [[unroll]] for (uint t = 0; t < TILES; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
+      float decoded[ABREAST];
+      [[unroll]] for (uint t = 0; t < ABREAST; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = fma(decoded[t], xv[m][i], products[m][t]);
+        [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = fma(decoded[t], xv[m][i], products[m][t]);
       }
     }
     if (j % (8 / PARTS) == 8 / PARTS - 1) {
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
+        [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
       }
     }
   }
 #endif
 }
 
-void main() {
-  if (!find_work()) return;
-  uint row_block[ROWS];
-  [[unroll]] for (uint m = 0; m < ROWS; ++m) row_block[m] = x_row(m) * (p.x_stride >> 5);
-
-  float sum[ROWS][TILES];
-  float scale[TILES][PARTS], minimum[TILES][PARTS];
-  [[unroll]] for (uint t = 0; t < TILES; ++t) {
+// The sums of some tiles. Scales are loaded for each block, though neighbours share a dword of them: a loop within a loop
+// costs CPU drivers more.
+void add_blocks(uint first_tile, uint first_row, uint row_block[ROWS], out float sum[ROWS][ABREAST]) {
+  float scale[ABREAST][PARTS], minimum[ABREAST][PARTS];
+  [[unroll]] for (uint t = 0; t < ABREAST; ++t) {
     scale[t][0] = 1.0;
     [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m][t] = 0.0;
   }
+  [[dont_unroll]] for (uint kb = 0; kb < p.blocks; ++kb) {
 #ifdef SCALED
-  for (uint word = 0; word * BLOCKS_OF_WORD < p.blocks; ++word) {
-    const uint first = word * BLOCKS_OF_WORD;
-    uint own[TILES], head[TILES];
-    [[unroll]] for (uint t = 0; t < TILES; ++t) {
-      own[t] = load_scale(tile0 + t, scale_word(first));
+    [[unroll]] for (uint t = 0; t < ABREAST; ++t) {
 #ifdef HEAD
-      head[t] = load_scale(tile0 + t, head_word(first));
+      const uint head = load_scale(first_tile + t, head_word(kb));
+#else
+      const uint head = 0u;
 #endif
+      const uint word = load_scale(first_tile + t, scale_word(kb));
+      block_scales(head, word, kb % BLOCKS_OF_WORD, scale[t], minimum[t]);
     }
-    const uint end = min(first + BLOCKS_OF_WORD, p.blocks);
-    [[dont_unroll]] for (uint kb = first; kb < end; ++kb) {
-      [[unroll]] for (uint t = 0; t < TILES; ++t) block_scales(head[t], own[t], kb - first, scale[t], minimum[t]);
-      add_block(kb, tile0, row_block, scale, minimum, sum);
+#endif
+    add_block(kb, first_tile, first_row, row_block, scale, minimum, sum);
+  }
+}
+
+void main() {
+  if (!find_work()) return;
+  const uint first_row = gl_WorkGroupID.x * ROWS * ROW_BLOCKS;
+  uint row_block[ROWS];
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+    row_block[m] = ROW_BLOCKS != 0u ? m * ROW_BLOCKS : x_row(m) * (p.x_stride >> 5);
+  }
+
+  float sum[ROWS][TILES];
+  [[unroll]] for (uint t0 = 0; t0 < TILES; t0 += ABREAST) {
+    float abreast[ROWS][ABREAST];
+    add_blocks(tile0 + t0, first_row, row_block, abreast);
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+      [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t0 + t] = abreast[m][t];
     }
   }
-#else
-  for (uint kb = 0; kb < p.blocks; ++kb) add_block(kb, tile0, row_block, scale, minimum, sum);
-#endif
 
   const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
   [[unroll]] for (uint m = 0; m < ROWS; ++m) {
