@@ -32,9 +32,8 @@ Shape workgroup_shape(const KernelStyle& style, const MatmulArgs& args) {
 // From one of a workgroup's rows to the next, in blocks of 32, where that can be a constant; otherwise 0.
 // Rows past the step's last are read then: the buffer has them where workgroups take all of its rows evenly.
 uint32_t row_blocks(const KernelStyle& style, const MatmulArgs& args, const Shape& shape) {
-  const bool own = matmul_rows_from(args) == MATMUL_ROWS_OWN;
-  return style.uniform_loads && own && shape.rows > 1 && args.x.rows % shape.rows == 0 ? args.x.stride / 32
-                                                                                       : 0;
+  const bool even = matmul_rows_from(args) == MATMUL_ROWS_OWN && args.x.rows % shape.rows == 0;
+  return style.uniform_loads && even && shape.rows >= 16 ? args.x.stride / 32 : 0;
 }
 
 bool runs(const KernelStyle& style, const MatmulArgs&) {
