@@ -10,9 +10,10 @@
 
 #include "graph/graph.h"
 #include "io/model_file.h"
-#include "models/gguf_model.h"
 
 namespace pumice {
+
+struct GgufModel; // whose header needs JSON's, which takes long to compile
 
 // A setting of a model, for a person to read.
 struct Hyperparameter {

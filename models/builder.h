@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/architecture.h"
-#include "models/gguf_model.h"
+#include "models/gguf_tensor.h"
 
 namespace pumice {
 

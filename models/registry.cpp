@@ -10,6 +10,7 @@
 #include "models/gemma/gemma.h"
 #include "models/gemma2/gemma2.h"
 #include "models/gemma3/gemma3.h"
+#include "models/gguf_model.h"
 #include "models/gpt2/gpt2.h"
 #include "models/gpt_neox/gpt_neox.h"
 #include "models/llama/llama.h"

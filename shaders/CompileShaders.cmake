@@ -12,7 +12,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
   file(MAKE_DIRECTORY "${folder}")
   list(TRANSFORM DEFINES PREPEND -D)
   execute_process(
-    COMMAND "${COMPILER}" --quiet -S comp --target-env ${TARGET} "-I${INCLUDE}" ${DEFINES} --depfile "${OUTPUT}.d" -o "${OUTPUT}" "${SOURCE}"
+    COMMAND "${COMPILER}" --quiet -g0 -S comp --target-env ${TARGET} "-I${INCLUDE}" ${DEFINES} --depfile "${OUTPUT}.d" -o "${OUTPUT}" "${SOURCE}"
     RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
   if(status EQUAL 0 AND NOT text MATCHES "WARNING|ERROR" AND VALIDATOR)
     execute_process(COMMAND "${VALIDATOR}" --target-env ${TARGET} "${OUTPUT}" RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)

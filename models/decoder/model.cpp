@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/decoder/rotary.h"
+#include "models/gguf_model.h"
 
 namespace pumice {
 

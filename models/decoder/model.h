@@ -1,5 +1,7 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include "models/decoder/builder.h"
 
 namespace pumice {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "kernel/position.h"
-#include "models/gguf_model.h"
+#include "models/gguf_tensor.h"
 #include "models/settings.h"
 
 namespace pumice {

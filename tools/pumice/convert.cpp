@@ -32,7 +32,7 @@ Status check_target(const ConvertOptions& options) {
   return {};
 }
 
-std::string size_text(uint64_t bytes) {
+std::string file_size_text(uint64_t bytes) {
   const double megabytes = static_cast<double>(bytes) / 1e6;
   return megabytes < 1000 ? fmt::format("{:.1f} MB", megabytes) : fmt::format("{:.2f} GB", megabytes / 1000);
 }
@@ -68,7 +68,7 @@ Status convert(const ConvertOptions& options) {
   }
   for (const std::string& note : conversion->notes) print_note(note);
   print_result(
-      fmt::format("{}: {} tensors, {}\n", options.out, conversion->tensors, size_text(conversion->bytes)));
+      fmt::format("{}: {} tensors, {}\n", options.out, conversion->tensors, file_size_text(conversion->bytes)));
   return {};
 }
 
