@@ -28,6 +28,20 @@ def fail(message):
     sys.exit(f"compare: {message}")
 
 
+def words(option, command):
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        fail(f"{option} {command}: {error}")
+
+
+def json_of(name, command, text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        fail(f"{name}: {shlex.join(command)} printed no JSON: {text[:80]!r}")
+
+
 def note(message):
     if sys.stderr.isatty():
         print(f"\r\033[K{message}", end="", file=sys.stderr, flush=True)
@@ -53,7 +67,7 @@ def install_llama():
 
 def llama_command(options):
     if options.llama_bench:
-        return shlex.split(options.llama_bench)
+        return words("--llama-bench", options.llama_bench)
     if options.llama:
         program = options.llama if os.path.isfile(options.llama) else os.path.join(options.llama, "llama-bench")
         if not os.access(program, os.X_OK):
@@ -66,7 +80,7 @@ def llama_command(options):
 
 def pumice_command(options):
     if options.pumice:
-        return shlex.split(options.pumice)
+        return words("--pumice", options.pumice)
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "pumice")
     if os.access(program, os.X_OK):
         return [os.path.normpath(program)]
@@ -102,7 +116,7 @@ class Pumice:
 
     def run(self):
         """Tokens per second of each test: the median of its samples."""
-        report = json.loads(output_of(self.name, self.command))
+        report = json_of(self.name, self.command, output_of(self.name, self.command))
         self.device = report["device"]
         self.about = f"pumice {report['version']}: {report['device']}, {report['driver']} {report['driver_version']}"
         return {each["test"]: each["median_tokens_per_second"] for each in report["results"]}
@@ -120,7 +134,7 @@ class Llama:
 
     def run(self):
         lines = [line for line in output_of(self.name, self.command, self.environment).splitlines() if line.startswith("{")]
-        results = [json.loads(line) for line in lines]
+        results = [json_of(self.name, self.command, line) for line in lines]
         if not results:
             fail(f"{self.name}: {shlex.join(self.command)} printed no results")
         first = results[0]
@@ -197,6 +211,12 @@ def main():
     options = parser.parse_args()
     if options.rounds < 1 or options.repetitions < 1:
         fail("--rounds and --repetitions: expected at least 1")
+    kept = None
+    if options.json:
+        try:
+            kept = open(options.json, "w")
+        except OSError as error:
+            fail(f"--json {options.json}: {error.strerror}")
     sides = [Pumice(options), Llama(options, False)]
     if options.llama_cpu:
         sides.append(Llama(options, True))
@@ -206,11 +226,11 @@ def main():
     for side in sides:
         print(f"{side.about}\n    {shlex.join(side.command)}")
     print("\n" + table(sides, results))
-    if options.json:
-        with open(options.json, "w") as file:
+    if kept:
+        with kept:
             json.dump({"model": options.model, "date": date,
                        "sides": [{"name": side.name, "about": side.about, "command": side.command, "rounds": runs}
-                                 for side, runs in zip(sides, results)]}, file, indent=2)
+                                 for side, runs in zip(sides, results)]}, kept, indent=2)
 
 
 main()

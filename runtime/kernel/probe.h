@@ -12,10 +12,14 @@ namespace pumice {
 Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
                                  const std::shared_ptr<Pipelines>& pipelines);
 
+// Measures the ceilings and raises those that are known to what it finds.
 Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device,
                                   const std::shared_ptr<Pipelines>& pipelines);
-// The same, kept among the device's facts.
+// Those that are known; measures where none are.
 Result<Ceilings> known_ceilings(const std::shared_ptr<Device>& device,
                                 const std::shared_ptr<Pipelines>& pipelines);
+// The greater of what is known and what was reached now, which is kept among the device's facts: a busy
+// machine only ever shows less than the device can do.
+Ceilings raise_ceilings(Pipelines& pipelines, Ceilings reached);
 
 } // namespace pumice

@@ -4,9 +4,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "io/safetensors.h"
 #include "session/encoder_decoder.h"
-#include "session/forced_pass.h"
+#include "support/answers.h"
 #include "support/command.h"
 #include "support/fixtures.h"
 #include "support/gpu.h"
@@ -33,62 +32,6 @@ constexpr const char* folders[] = {"bert",
                                    "flan-t5/model.gguf",
                                    "whisper",
                                    "vit-gpt2"};
-
-// What a file of answers holds.
-struct Answers {
-  std::map<std::string, std::vector<uint64_t>> shapes;
-  std::map<std::string, std::vector<float>> floats;
-  std::map<std::string, std::vector<int64_t>> integers;
-
-  explicit Answers(const std::filesystem::path& path) {
-    const auto file = SafetensorsFile::open(path);
-    if (!file.ok()) FAIL(file.error().text());
-    for (const SafetensorsFile::Entry& entry : file->entries) {
-      shapes[entry.name] = entry.shape;
-      if (entry.dtype == "F32") {
-        floats[entry.name] = *SafetensorsFile::floats(entry);
-      } else {
-        integers[entry.name] = *SafetensorsFile::integers(entry);
-      }
-    }
-  }
-
-  // Row `row` of a tensor of whatever shape.
-  std::span<const float> row(const std::string& name, size_t row) const {
-    const std::vector<float>& all = floats.at(name);
-    const size_t size = all.size() / shapes.at(name)[0];
-    return std::span(all).subspan(row * size, size);
-  }
-  std::vector<uint32_t> ids(const std::string& name, size_t row) const {
-    const auto found = integers.find(name);
-    if (found == integers.end()) return {};
-    const size_t columns = shapes.at(name)[1];
-    const auto first = found->second.begin() + static_cast<ptrdiff_t>(row * columns);
-    return {first, first + static_cast<ptrdiff_t>(columns)};
-  }
-  // The inputs without their padding.
-  std::vector<ForcedInput> inputs() const {
-    std::vector<ForcedInput> inputs;
-    const char* names[] = {"input_ids", "pixel_values", "input_features"};
-    for (const char* name : names) {
-      if (!shapes.contains(name)) continue;
-      inputs.resize(shapes.at(name)[0]);
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        EncoderInput& input = inputs[i].input;
-        if (floats.contains(name)) input.values.assign(row(name, i).begin(), row(name, i).end());
-        const std::vector<uint32_t> mask = ids("attention_mask", i);
-        input.tokens = ids("input_ids", i);
-        input.token_types = ids("token_type_ids", i);
-        const auto kept = static_cast<size_t>(std::ranges::count(mask, 1u));
-        if (!mask.empty()) input.tokens.resize(kept);
-        if (!input.token_types.empty()) input.token_types.resize(kept);
-        inputs[i].tokens = ids("decoder_input_ids", i);
-      }
-      return inputs;
-    }
-    return inputs;
-  }
-};
 
 // [queries, heads, width] as a pass gives them to [heads, queries, keys] as the reference does, with zeros
 // for padding.

@@ -108,13 +108,13 @@ std::string label(double value) {
 
 std::string draw_axes(const Chart& chart, const Axis& x, const Axis& y) {
   std::string svg;
-  for (double mark : x.marks(8)) {
+  for (double mark : x.marks(std::max(3, static_cast<int>(x.end - x.begin) / 65))) {
     const double at = x.at(mark);
     svg += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>"
                        "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\">{4}</text>\n",
                        at, y.begin, y.end, y.begin + 16, label(mark));
   }
-  for (double mark : y.marks(6)) {
+  for (double mark : y.marks(std::max(4, static_cast<int>(y.begin - y.end) / 55))) {
     const double at = y.at(mark);
     svg += fmt::format("<line class=\"grid\" x1=\"{1:.1f}\" y1=\"{0:.1f}\" x2=\"{2:.1f}\" y2=\"{0:.1f}\"/>"
                        "<text x=\"{3:.1f}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
@@ -152,7 +152,9 @@ std::string draw_series(const ChartSeries& series, const char* colour, const Axi
 } // namespace
 
 std::string draw(const Chart& chart) {
-  constexpr double legend_width = 190;
+  const bool legends =
+      std::ranges::any_of(chart.series, [](const ChartSeries& each) { return !each.name.empty(); });
+  const double legend_width = legends ? 190 : 20;
   Axis x = around(chart, true), y = around(chart, false);
   x.begin = 76;
   x.end = chart.width - legend_width;
@@ -161,7 +163,7 @@ std::string draw(const Chart& chart) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "role=\"img\">\n<title>{2}</title>\n<text class=\"title\" x=\"{3:.1f}\" y=\"20\">{2}</text>\n",
-      chart.width, chart.height, escaped(chart.title), x.begin);
+      chart.width, chart.height, escaped(chart.title), legends ? x.begin : 8);
   svg += draw_axes(chart, x, y);
   double legend = y.end + 8;
   for (size_t i = 0; i < chart.series.size(); ++i) {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -26,6 +28,16 @@ Status write_token(Session& session) {
   PUMICE_TRY(const uint32_t token, session.next());
   (void)token;
   return {};
+}
+
+// Tokens whose steps were submitted together arrive together: they share the time that it took.
+void share_time(std::vector<double>& token_seconds, uint64_t together) {
+  for (size_t first = 0; first < token_seconds.size(); first += together) {
+    const auto group = std::span(token_seconds).subspan(first);
+    const auto some = group.first(std::min<size_t>(group.size(), together));
+    const double sum = std::accumulate(some.begin(), some.end(), 0.0);
+    std::ranges::fill(some, sum / static_cast<double>(some.size()));
+  }
 }
 
 // A decoder with some tokens in its context, which every run begins with.
@@ -68,18 +80,28 @@ public:
 
   Result<BenchRun> decode(uint32_t count) {
     PUMICE_CHECK(restore());
-    if (tokens_.empty()) PUMICE_CHECK(session_.prefill(random_tokens(1, 1), {}));
-    PUMICE_CHECK(write_token(session_)); // the prompt's own
+    if (tokens_.empty()) {
+      PUMICE_CHECK(
+          session_.prefill(random_tokens(1, 1), {}, [](uint64_t, uint64_t) { return !interrupted(); }));
+    }
     BenchRun run;
     const double host = session_.host_seconds();
     const uint64_t steps = session_.decode_steps();
+    // The device is at rest: it runs ahead of the host, and must not do so before the watch runs too.
     const Stopwatch watch;
+    PUMICE_CHECK(write_token(session_)); // the prompt's own, which is there already
+    run.seconds = watch.seconds();
+    uint64_t together = count; // steps of a submission
     for (uint32_t i = 0; i < count; ++i) {
+      const uint64_t submitted = session_.decode_steps();
       PUMICE_CHECK(write_token(session_));
+      if (session_.decode_steps() > submitted)
+        together = std::min(together, session_.decode_steps() - submitted);
       const double now = watch.seconds();
       run.token_seconds.push_back(now - run.seconds);
       run.seconds = now;
     }
+    share_time(run.token_seconds, together);
     run.after_first = run.seconds;
     if (session_.decode_steps() > steps) {
       run.host_step_seconds =

@@ -21,11 +21,14 @@ namespace pumice::command {
 namespace {
 
 constexpr uint32_t most_copies = 32;
+constexpr uint32_t many_rows = 64;
 constexpr double shortest_sample = 5e-3; // seconds: what a submission itself costs disappears in it
 
 // Copies of an operation, each with weights or a cache of its own, so that they come from memory as those of
-// a model's layers do and not from what the last run has left near the processor.
-uint32_t copies_of(uint64_t bytes, bool cpu_device) {
+// a model's layers do and not from what the last run has left near the processor. Many rows compute so much
+// with what they read that it makes no difference.
+uint32_t copies_of(uint64_t bytes, uint32_t rows, bool cpu_device) {
+  if (rows >= many_rows) return 1;
   const uint64_t total = uint64_t{cpu_device ? 32u : 128u} << 20;
   return static_cast<uint32_t>(std::clamp<uint64_t>(total / std::max<uint64_t>(bytes, 1), 1, most_copies));
 }
@@ -51,7 +54,7 @@ void add_product(const timed_cases::Product& c, bool cpu_device, Operands& opera
     std::copy_n(some.begin(), std::min(some.size(), operands.weight.size() - at),
                 operands.weight.begin() + static_cast<ptrdiff_t>(at));
   }
-  operands.copies = copies_of(operands.weight.size(), cpu_device);
+  operands.copies = copies_of(operands.weight.size(), c.rows, cpu_device);
   operands.weights.resize(operands.copies);
   const TensorId x = operands.graph.input("x", RowKind::tokens, c.k);
   for (TensorView& view : operands.weights) {
@@ -70,7 +73,7 @@ void add_attention(const timed_cases::Attention& c, bool cpu_device, Operands& o
   layout.kv_heads = c.kv_heads;
   layout.head_dim = c.head_dim;
   const uint64_t bytes = layout.layer_bytes();
-  operands.copies = copies_of(2 * bytes, cpu_device);
+  operands.copies = copies_of(2 * bytes, c.rows, cpu_device);
   const TensorId q = operands.graph.input("q", RowKind::tokens, operands.columns);
   for (uint32_t i = 0; i < operands.copies; ++i) {
     operands.caches.push_back({layout, {Space::cache, 2 * i, 0, bytes}, {Space::cache, 2 * i + 1, 0, bytes}});

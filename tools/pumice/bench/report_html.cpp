@@ -16,11 +16,13 @@ constexpr const char* style =
 h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin-top: 2em }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th, td { padding: 0.2em 0.7em; border-bottom: 1px solid #ddd; text-align: right }
-th:first-child, td:first-child { text-align: left }
+th { vertical-align: bottom } th:first-child, td:first-child { text-align: left; white-space: nowrap }
 dl { display: grid; grid-template-columns: max-content auto; gap: 0.1em 1.2em } dd { margin: 0; overflow-wrap: anywhere }
 svg { max-width: 100%; height: auto; display: block; margin: 1em 0 }
 svg text { font: 12px sans-serif; fill: #333 } svg .title { font-size: 14px; font-weight: bold }
 .grid { stroke: #e4e4e4 } .axis { stroke: #555; fill: none }
+.samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(26em, 1fr)); gap: 0 1em }
+.samples svg { margin: 0.3em 0 } .samples svg .title { font-size: 12px }
 )";
 
 // What rows of one kind have in common: a colour and an entry of the legend.
@@ -93,9 +95,10 @@ std::string samples_over_time(const Measurement& result) {
   chart.title = result.test + (result.stable || result.warm_up.empty() ? "" : " (not stable)");
   chart.x_label = "run";
   chart.y_label = operation ? "µs" : "ms";
-  chart.height = 220;
+  chart.width = 440;
+  chart.height = 200;
   const double unit = operation ? 1e6 : 1e3;
-  ChartSeries counted{"samples"}, warm_up{"warming up"};
+  ChartSeries counted, warm_up;
   double run = 0;
   for (double seconds : result.warm_up) warm_up.points.push_back({++run, seconds * unit});
   for (const BenchRun& each : result.runs) counted.points.push_back({++run, each.seconds * unit});
@@ -111,21 +114,32 @@ std::string samples_over_time(const Measurement& result) {
   return draw(chart);
 }
 
-std::string rows(const BenchReport& report) {
-  std::string text = "<table><tr><th>test</th><th>tokens/s</th><th>ms</th><th>GFLOP/s</th><th>GB/s</th>"
-                     "<th>of the roof</th><th>first token ms</th><th>token ms p50</th><th>p99</th></tr>\n";
+// Columns that nothing was measured for are left out.
+std::string results_table(const BenchReport& report) {
+  std::vector<std::vector<std::string>> rows = {{"test", "tokens/s", "ms", "GFLOP/s", "GB/s", "of the roof",
+                                                 "first token ms", "token ms p50", "p90", "p99"}};
   for (const Measurement& result : report.results) {
     const double seconds = result.median_seconds();
     const std::vector<double> first = result.first_tokens(), between = result.token_seconds();
-    text += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{:.4g}</td><td>{:.2f}</td><td>{:.2f}</td><td>{:.1f} %</td>"
-        "<td>{}</td><td>{}</td><td>{}</td></tr>\n",
-        escaped(result.test), result.tokens > 0 ? fmt::format("{:.2f}", result.tokens / seconds) : "",
-        seconds * 1e3, result.flops / seconds / 1e9, result.bytes / seconds / 1e9,
-        100 * result.share_of_roof(report.ceilings),
-        first.empty() ? "" : fmt::format("{:.1f}", median(first) * 1e3),
-        between.empty() ? "" : fmt::format("{:.2f}", median(between) * 1e3),
-        between.empty() ? "" : fmt::format("{:.2f}", quantile(between, 0.99) * 1e3));
+    const auto milliseconds = [&](double share) {
+      return between.empty() ? "" : fmt::format("{:.2f}", quantile(between, share) * 1e3);
+    };
+    rows.push_back({result.test, result.tokens > 0 ? fmt::format("{:.2f}", result.tokens / seconds) : "",
+                    fmt::format("{:.4g}", seconds * 1e3), fmt::format("{:.2f}", result.flops / seconds / 1e9),
+                    fmt::format("{:.2f}", result.bytes / seconds / 1e9),
+                    fmt::format("{:.1f} %", 100 * result.share_of_roof(report.ceilings)),
+                    first.empty() ? "" : fmt::format("{:.1f}", median(first) * 1e3), milliseconds(0.5),
+                    milliseconds(0.9), milliseconds(0.99)});
+  }
+  std::string text = "<table>\n";
+  for (size_t line = 0; line < rows.size(); ++line) {
+    text += "<tr>";
+    for (size_t i = 0; i < rows[line].size(); ++i) {
+      if (std::all_of(rows.begin() + 1, rows.end(), [&](const auto& row) { return row[i].empty(); }))
+        continue;
+      text += fmt::format("<{0}>{1}</{0}>", line == 0 ? "th" : "td", escaped(rows[line][i]));
+    }
+    text += "</tr>\n";
   }
   return text + "</table>\n";
 }
@@ -166,16 +180,17 @@ std::string report_html(const BenchReport& report) {
                                  "<title>pumice bench: {0}</title>\n<style>\n{1}</style></head><body>\n"
                                  "<h1>pumice bench: {0}</h1>\n",
                                  escaped(name), style);
-  page += facts(report) + "<h2>Results</h2>\n" + rows(report);
+  page += facts(report) + "<h2>Results</h2>\n" + results_table(report);
   page += "<h2>Distance to the roof</h2>\n" + roofline(report);
   if (report.model) {
     const std::string prompt = speed_by_depth(report, "prompt", "Reading a prompt, by depth"),
                       decode = speed_by_depth(report, "decode", "Writing tokens, by depth");
     if (!prompt.empty() || !decode.empty()) page += "<h2>Speed by depth of context</h2>\n" + prompt + decode;
   }
-  page += "<h2>Samples over time</h2>\n";
+  page += "<h2>Samples over time</h2>\n<p>Filled: the samples; hollow: warming up.</p>\n<div "
+          "class=\"samples\">\n";
   for (const Measurement& result : report.results) page += samples_over_time(result);
-  return page + "</body></html>\n";
+  return page + "</div>\n</body></html>\n";
 }
 
 } // namespace pumice::command

@@ -1,0 +1,233 @@
+// Every model of the fixtures with every kernel variant forced that can run here: those for CPU drivers in
+// the device's own style, the others in that of a common GPU, as far as the device can run it.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernel/choices.h"
+#include "kernel/kernel_table.h"
+#include "support/answers.h"
+#include "support/fixtures.h"
+#include "support/gpu.h"
+#include "support/model.h"
+
+using namespace pumice;
+
+namespace {
+
+struct Fixture {
+  std::filesystem::path model, answers;
+  // One of those that differ in their weights' type alone. Kernels are slow to compile on CPU drivers, and
+  // their own tests run each type in each variant, so that here each type meets a third of them.
+  bool takes_turns = false;
+};
+
+std::vector<Fixture> all_fixtures() {
+  std::vector<Fixture> found;
+  for (const auto& entry : std::filesystem::directory_iterator(*fixtures() / "models")) {
+    const std::filesystem::path answers = entry.path() / "expected.safetensors";
+    found.push_back({entry.path(), answers});
+    const std::filesystem::path gguf = entry.path() / "model.gguf";
+    if (std::filesystem::exists(gguf)) found.push_back({gguf, answers});
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(*fixtures() / "gguf")) {
+    std::filesystem::path answers = entry.path();
+    if (answers.extension() != ".gguf") continue;
+    answers.replace_extension(".expected.safetensors");
+    found.push_back({entry.path(), answers, entry.path().filename().string().starts_with("random-")});
+  }
+  std::ranges::sort(found, {}, &Fixture::model);
+  return found;
+}
+
+// What ends a pass; what lies between would keep kernels from being fused.
+std::vector<std::string> last_tensors(const Answers& answers, const Fixture& fixture) {
+  std::vector<std::string> names;
+  for (const auto& [name, values] : answers.floats) {
+    if (name == "pooler_output" && fixture.model.extension() == ".gguf") continue; // has no pooler
+    if (name == "logits" || name == "pooler_output" || name.ends_with("last_hidden_state") ||
+        name.starts_with("sentence_embedding"))
+      names.push_back(name);
+  }
+  return names;
+}
+
+// A variant that is forced, in the style of the devices it is made for.
+struct Forced {
+  std::string variant;
+  KernelStyle style;
+  double tolerance = 0; // of an answer, relative to its root mean square
+};
+
+// Sums in 32 bits meet the float64 reference to 1e-4. Factors that are rounded to 16 bits are off by 2^-12 of
+// themselves at most, those rounded to 8 by 1/254 of the largest of 32, weights and x alike; answers of
+// random models move several times as far.
+double tolerance_of(const std::string& variant) {
+  return variant == "dot" ? 0.1 : variant.starts_with("cm") ? 3e-3 : 1e-4;
+}
+
+bool device_has(const std::string& variant, const KernelStyle& own) {
+  if (variant == "lane8" || variant == "rotary") return own.lane8;
+  if (variant == "vector") return own.subgroup >= 8;
+  if (variant == "dot") return own.dot && own.subgroup >= 8 && find_kernel("matmul.dot.q8_0");
+  if (variant == "cm") return !own.matrix_shapes.empty() && find_kernel("matmul.cm.f32");
+  if (variant == "cm2") return own.cm2 && find_kernel("matmul.cm.f32");
+  return true;
+}
+
+std::vector<Forced> forced_styles() {
+  const KernelStyle& own = TestGpu::get().style;
+  std::vector<Forced> styles;
+  for (const std::string& variant : variant_names()) {
+    if (!device_has(variant, own)) continue;
+    const bool for_cpus = variant == "lane8" || variant == "rotary";
+    Forced forced{variant, for_cpus ? own : forced_style(variant), tolerance_of(variant)};
+    forced.style.forced = variant;
+    if (!for_cpus) {
+      forced.style.matrix_shapes = own.matrix_shapes;
+      forced.style.cm2 = own.cm2;
+      forced.style.cm2_workgroup = own.cm2_workgroup;
+    }
+    styles.push_back(std::move(forced));
+  }
+  return styles;
+}
+
+std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
+                                      const std::vector<std::string>& kept, uint32_t inputs, uint32_t chunk) {
+  ForcedPassOptions options;
+  options.kept = kept;
+  options.inputs = inputs;
+  options.chunk = chunk;
+  if (model->shape().encoder) options.input_tokens = model->shape().encoder->context * inputs;
+  auto pass = ForcedPass::create(model, options);
+  if (!pass.ok()) FAIL(pass.error().text());
+  return std::move(*pass);
+}
+
+// Attention's variants are told by their kernels, which a plan does not list as choices.
+bool is_of(const std::string& variant, const Dispatch& dispatch) {
+  return (variant == "rotary" && dispatch.kernel.starts_with("attention.lane8.rotary.")) ||
+         (variant == "split" && dispatch.kernel == "attention_combine");
+}
+
+bool has_part(const std::string& variant, Runner* runner, uint32_t tokens) {
+  if (!runner) return false;
+  const auto plan = runner->plan(tokens);
+  if (!plan.ok()) FAIL(plan.error().text());
+  return std::ranges::any_of((*plan)->choices,
+                             [&](const auto& choice) { return choice.chosen == variant; }) ||
+         std::ranges::any_of((*plan)->dispatches,
+                             [&](const auto& each) { return is_of(variant, each.dispatch); });
+}
+
+// Whether a variant is used in a pass over these inputs.
+bool has_part(const std::string& variant, ForcedPass& pass, std::span<const ForcedInput> inputs,
+              uint32_t chunk) {
+  uint32_t tokens = 0, positions = 0;
+  for (const ForcedInput& input : inputs) {
+    tokens += static_cast<uint32_t>(input.tokens.size());
+    if (!pass.encoder()) continue;
+    positions += input.input.tokens.empty() ? pass.encoder()->shape().context
+                                            : static_cast<uint32_t>(input.input.tokens.size());
+  }
+  return has_part(variant, pass.decoder(), std::min(tokens, chunk)) ||
+         (pass.encoder() && has_part(variant, &pass.encoder()->runner(), positions));
+}
+
+size_t largest(std::span<const float> values) {
+  return static_cast<size_t>(std::ranges::max_element(values) - values.begin());
+}
+
+// The likeliest token of every row, where the reference's lead over the next one is more than errors within
+// the tolerance can take away: five times their root mean square on both.
+void check_likeliest(std::span<const float> logits, std::span<const float> expected, size_t columns,
+                     double tolerance) {
+  double squares = 0;
+  for (float value : expected) squares += double{value} * value;
+  const double lead = 10 * tolerance * std::sqrt(squares / static_cast<double>(expected.size()));
+  for (size_t begin = 0; begin < expected.size(); begin += columns) {
+    std::vector<float> row(expected.begin() + static_cast<ptrdiff_t>(begin),
+                           expected.begin() + static_cast<ptrdiff_t>(begin + columns));
+    const size_t first = largest(row);
+    const float best = std::exchange(row[first], -1e30f);
+    if (best - row[largest(row)] > lead) CHECK(largest(logits.subspan(begin, columns)) == first);
+  }
+}
+
+void compare(const ForcedPass& pass, const Answers& answers, const std::vector<std::string>& names,
+             size_t inputs, double tolerance, double& worst) {
+  for (const std::string& name : names) {
+    for (size_t input = 0; input < inputs; ++input) {
+      CAPTURE(name);
+      CAPTURE(input);
+      const auto values = pass.read(name, input);
+      if (!values.ok()) FAIL(values.error().text());
+      // Of an encoder's rows, those of padding are the reference's alone.
+      const std::span<const float> expected = answers.row(name, input).first(values->size());
+      const double off = relative_rms(*values, expected);
+      worst = std::max(worst, off);
+      CHECK(off <= tolerance);
+      if (name == "logits") check_likeliest(*values, expected, pass.columns(name), tolerance);
+    }
+  }
+}
+
+// Runs a fixture's prompts at once, or token by token, and compares; false if the variant has no part in it.
+bool run(const std::shared_ptr<const Model>& model, const Fixture& fixture, const Answers& answers,
+         const Forced& forced, uint32_t chunk, double& worst) {
+  const std::vector<std::string> names = last_tensors(answers, fixture);
+  std::vector<ForcedInput> inputs = model->shape().encoder ? answers.inputs() : answers.sequences();
+  REQUIRE(!inputs.empty());
+  REQUIRE(!names.empty());
+  if (chunk == 1) inputs.resize(1);
+  const auto pass = make_pass(model, names, static_cast<uint32_t>(inputs.size()), chunk);
+  if (!has_part(forced.variant, *pass, inputs, chunk)) return false;
+  if (const Status status = pass->run(inputs); !status.ok()) FAIL(status.error().text());
+  compare(*pass, answers, names, inputs.size(), forced.tolerance, worst);
+  return true;
+}
+
+} // namespace
+
+TEST_CASE("every fixture holds with every kernel variant forced") {
+  if (!fixtures()) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::vector<Forced> styles = forced_styles();
+  std::map<std::string, size_t> models;
+  std::map<std::string, double> worst;
+  size_t turn = 0;
+  for (const Fixture& fixture : all_fixtures()) {
+    CAPTURE(fixture.model.string());
+    const Answers answers(fixture.answers);
+    ++turn;
+    for (size_t i = 0; i < styles.size(); ++i) {
+      const Forced& forced = styles[i];
+      CAPTURE(forced.variant);
+      if (fixture.takes_turns && (turn + i) % 3 != 0) continue;
+      // T5's attention is not scaled: weights in 8 bits alone move its answers by half their size.
+      if (forced.variant == "dot" && fixture.model.string().find("t5") != std::string::npos) continue;
+      DeviceContext context = test_context();
+      context.style = forced.style;
+      LoadOptions options;
+      if (forced.variant == "dot") options.weights = TensorType::q8_0; // it has no kernels for plain numbers
+      const auto model = Model::load(fixture.model, context, {}, options);
+      if (!model.ok()) FAIL(model.error().text());
+      // Where a variant has a part in both, all at once and token by token take turns too.
+      const bool decodes = (*model)->shape().has_decoder(), one = decodes && (turn + i) % 2 == 0;
+      double& off = worst[forced.variant];
+      models[forced.variant] += run(*model, fixture, answers, forced, one ? 1 : 128, off) ||
+                                (decodes && run(*model, fixture, answers, forced, one ? 128 : 1, off));
+    }
+  }
+  for (const Forced& forced : styles) {
+    CAPTURE(forced.variant);
+    CHECK(models[forced.variant] > 0);
+    MESSAGE(forced.variant << ": " << models[forced.variant] << " models, at most " << worst[forced.variant]
+                           << " off");
+  }
+}
