@@ -67,8 +67,8 @@ Status convert(const ConvertOptions& options) {
     return error;
   }
   for (const std::string& note : conversion->notes) print_note(note);
-  print_result(
-      fmt::format("{}: {} tensors, {}\n", options.out, conversion->tensors, file_size_text(conversion->bytes)));
+  print_result(fmt::format("{}: {} tensors, {}\n", options.out, conversion->tensors,
+                           file_size_text(conversion->bytes)));
   return {};
 }
 
