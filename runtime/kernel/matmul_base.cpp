@@ -6,8 +6,8 @@ namespace pumice {
 
 namespace {
 
-bool runs(const KernelStyle&, const MatmulArgs& args) {
-  return args.format.chunk == 4;
+bool runs(const KernelStyle&, const MatmulArgs&) {
+  return true;
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {
@@ -19,7 +19,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   dispatch.constants = {lowering.style().workgroup,
                         rows,
                         tiles,
-                        LOAD_LANE,
+                        args.format.chunk == 1 ? LOAD_DWORD : LOAD_LANE,
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
                         matmul_rows_from(args)};

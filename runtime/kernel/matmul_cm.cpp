@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "kernel/kernel_table.h"
@@ -25,9 +26,14 @@ struct Shape {
   static constexpr uint32_t tiles = 8;
 };
 
-// Four subgroups in a square; few rows leave all of them for the tiles.
-Shape four_subgroups(const KernelStyle& style, const MatmulArgs& args) {
-  return args.result.rows <= 32 ? Shape{32, 1, 4, style.subgroup, {}} : Shape{64, 2, 2, style.subgroup, {}};
+// Narrow subgroups make up for it by their number, up to `most`: four of 32 invocations, eight of 16. As
+// square as can be, but two tiles wide at least, for gated ones come in pairs; few rows leave more of the
+// subgroups for the tiles.
+Shape subgroups_in_square(const KernelStyle& style, const MatmulArgs& args, uint32_t most) {
+  const uint32_t groups = std::clamp(128 / style.subgroup, 4u, most);
+  const bool few = args.result.rows <= 32;
+  const uint32_t across = few || groups > 4 ? 4 : 2;
+  return {few ? 32u : 64u, groups / across, across, style.subgroup, {}};
 }
 
 // With the largest matrices that the device has, that divide a subgroup's part and leave the kernel within
@@ -35,13 +41,15 @@ Shape four_subgroups(const KernelStyle& style, const MatmulArgs& args) {
 std::optional<Shape> fixed_shape(const KernelStyle& style, const MatmulArgs& args) {
   std::optional<Shape> best;
   const auto size = [](const MatrixShape& matrix) { return matrix.m * matrix.n * matrix.k; };
-  for (const MatrixShape& matrix : style.matrix_shapes) {
-    Shape shape = four_subgroups(style, args);
-    shape.matrix = matrix;
-    if (shape.part_rows() % matrix.m || shape.part_columns() % matrix.n || 32 % matrix.k || matrix.n % 8)
-      continue;
-    if (shape.shared_bytes() > 32000) continue;
-    if (!best || size(matrix) > size(best->matrix)) best = shape;
+  for (uint32_t most : {16u, 8u, 4u}) {
+    for (const MatrixShape& matrix : style.matrix_shapes) {
+      Shape shape = subgroups_in_square(style, args, most);
+      shape.matrix = matrix;
+      if (shape.part_rows() % matrix.m || shape.part_columns() % matrix.n || 32 % matrix.k || matrix.n % 8)
+        continue;
+      if (shape.shared_bytes() > 32000) continue;
+      if (!best || size(matrix) > size(best->matrix)) best = shape;
+    }
   }
   return best;
 }
@@ -51,7 +59,7 @@ std::optional<Shape> fixed_shape(const KernelStyle& style, const MatmulArgs& arg
 // VK_NV_cooperative_matrix2 has too, are left alone: no software driver has them to be tested with.
 std::optional<Shape> free_shape(const KernelStyle& style, const MatmulArgs& args) {
   if (!style.cm2) return {};
-  Shape shape = four_subgroups(style, args);
+  Shape shape = subgroups_in_square(style, args, 8); // matrices 16 high at least
   if (style.cm2_workgroup > 0) {
     shape.row_parts = shape.column_parts = 1;
     shape.group = style.cm2_workgroup;

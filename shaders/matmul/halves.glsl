@@ -1,5 +1,6 @@
 // Operands of a product as halves in shared memory, for kernels that multiply matrices of them: ROWS rows of x and the
 // rows of TILES tiles, each DEPTH blocks of 32 columns deep.
+const uint LOAD = LOAD_LANE;
 #include "matmul/tile_row.glsl"
 
 const uint DEPTH = 2;
@@ -19,7 +20,7 @@ float most(vec4 v) {
 // Finds the rows' factors. Eight invocations share a row.
 void scale_rows() {
   const uint lane = gl_LocalInvocationID.x % 8u;
-  for (uint first = 0; first < ROWS; first += gl_WorkGroupSize.x / 8u) {
+  [[dont_unroll]] for (uint first = 0; first < ROWS; first += gl_WorkGroupSize.x / 8u) {
     const uint m = first + gl_LocalInvocationID.x / 8u;
     const uint at = x_row(min(m, ROWS - 1u)) * (p.x_stride >> 2);
     float own = 0.0;
@@ -37,19 +38,25 @@ void scale_rows() {
   }
 }
 
+// Some loads at once, to wait for them together. Loops are not unrolled beyond that: CPU drivers would compile long.
 void load_x(uint kb) {
-  for (uint i = gl_LocalInvocationID.x; i < ROWS * DEPTH * 8u; i += gl_WorkGroupSize.x) {
-    const uint m = i / (DEPTH * 8u), quad = i % (DEPTH * 8u);
-    vec4 v = vec4(0.0);
-    if (kb + quad / 8u < p.blocks) v = x[x_row(m) * (p.x_stride >> 2) + kb * 8u + quad] * (1.0 / unscale[m]);
-    x_halves[m * PAIR_STRIDE + quad * 2u] = f16vec2(v.xy);
-    x_halves[m * PAIR_STRIDE + quad * 2u + 1u] = f16vec2(v.zw);
+  const uint TOGETHER = 4;
+  [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < ROWS * DEPTH * 8u; i += TOGETHER * gl_WorkGroupSize.x) {
+    [[unroll]] for (uint j = 0; j < TOGETHER; ++j) {
+      const uint at = i + j * gl_WorkGroupSize.x;
+      if (at >= ROWS * DEPTH * 8u) break;
+      const uint m = at / (DEPTH * 8u), quad = at % (DEPTH * 8u);
+      vec4 v = vec4(0.0);
+      if (kb + quad / 8u < p.blocks) v = x[x_row(m) * (p.x_stride >> 2) + kb * 8u + quad] * (1.0 / unscale[m]);
+      x_halves[m * PAIR_STRIDE + quad * 2u] = f16vec2(v.xy);
+      x_halves[m * PAIR_STRIDE + quad * 2u + 1u] = f16vec2(v.zw);
+    }
   }
 }
 
 // A row's block of 32 weights to an invocation. Past the segment's last tile the last is repeated: nothing is made of it.
 void load_weights(uint kb0) {
-  for (uint i = gl_LocalInvocationID.x; i < TILES * 8u * DEPTH; i += gl_WorkGroupSize.x) {
+  [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < TILES * 8u * DEPTH; i += gl_WorkGroupSize.x) {
     const uint row = i % (TILES * 8u), lane = row % 8u, depth = i / (TILES * 8u), kb = kb0 + depth;
     const uint tile = min(tile0 + row / 8u, p.tiles - 1u);
     const uint out_at = row * PAIR_STRIDE + depth * 16u;

@@ -75,7 +75,7 @@ shared float strips[GROUPS * M * PART_COLUMNS];
 void store_strips(uint down) {
   const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
   const uint across = PART_COLUMNS / 8 / step, strip = M * across;
-  for (uint i = gl_LocalInvocationID.x; i < GROUPS * strip; i += WORKGROUP) {
+  [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < GROUPS * strip; i += WORKGROUP) {
     const uint part = i / strip, line = i % strip / across, t = i % across * step;
     const uint m = part / COLUMN_PARTS * PART_ROWS + down * M + line;
     const uint tile = part % COLUMN_PARTS * (PART_COLUMNS / 8) + t;

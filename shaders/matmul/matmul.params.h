@@ -25,7 +25,7 @@ CONSTANT MATMUL_CODES = 7; // dot only, which routes nothing: x as quantize_rows
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT MATMUL_ROWS_ID = 1;       // rows of x to a workgroup
 CONSTANT MATMUL_TILES_ID = 2;      // tiles to a workgroup
-CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; lane8 only
+CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; not cm
 CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
 CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EPILOGUE_GATED
 CONSTANT MATMUL_ROUTED_ID = 6;     // MATMUL_ROWS_*
@@ -50,6 +50,7 @@ CONSTANT MATMUL_ROWS_SELECTED = 2; // of the row that output m of the step names
 
 CONSTANT LOAD_LANE = 0;    // each lane loads its own 16 bytes
 CONSTANT LOAD_UNIFORM = 1; // all lanes load the same 32 bytes, by address, and take their dword
+CONSTANT LOAD_DWORD = 2;   // each lane loads its own dwords of weights packed for LOAD_UNIFORM
 
 CONSTANT EPILOGUE_BIAS = 1;       // add bias[n]
 CONSTANT EPILOGUE_RESIDUAL = 2;   // add residual[m, n]

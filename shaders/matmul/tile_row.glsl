@@ -1,8 +1,12 @@
-// How an invocation that takes one row of a tile loads a block of it.
+// How an invocation that takes one row of a tile loads a block of it. LOAD: LOAD_LANE or LOAD_DWORD.
 
 // The payload of block kb of a tile's row.
 void load_block(uint tile, uint kb, uint row, out uint w[PAYLOAD]) {
   const uint at = (tile * p.blocks + kb) * (PAYLOAD * 2);
+  if (LOAD == LOAD_DWORD) {
+    [[unroll]] for (uint c = 0; c < PAYLOAD; ++c) w[c] = weight_dwords[at * 4u + c * 8u + row];
+    return;
+  }
   [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
     const uvec4 quad = weights[at + c * 8u + row];
     w[4 * c] = quad.x;

@@ -30,6 +30,17 @@ TEST_CASE("products of every type and shape") {
   }
 }
 
+TEST_CASE("the plain kernel's products of weights that are packed for a CPU driver") {
+  KernelStyle style = TestGpu::get().style;
+  style.lane8 = style.uniform_loads = true;
+  style.forced = "base";
+  REQUIRE(style.weight_chunk() == 1);
+  for (TensorType type : weight_types) {
+    const uint32_t k = std::max(96u, info(type).block_size);
+    check_product(style, {.type = type, .k = k, .n = 33, .bucket = 5, .count = 5});
+  }
+}
+
 TEST_CASE("products of rows that workgroups take evenly, and of fewer in their place") {
   for (const KernelStyle& style : styles_to_test()) {
     for (TensorType type : weight_types) {
