@@ -277,6 +277,43 @@ void fuse_stores(Graph& graph, std::vector<Node>& nodes) {
   erase(nodes, dead);
 }
 
+// The product that makes an attention's queries, keys and values, and nothing else.
+void fuse_projections(Graph& graph, std::vector<Node>& nodes) {
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const StoringAttention* attention = as<StoringAttention>(nodes[i]);
+    if (!attention) continue;
+    const std::vector<TensorId> parts = nodes[i].inputs;
+    const TensorId row = graph.storage(parts[0]);
+    const size_t at = producer(nodes, row);
+    const Linear* linear = at == nodes.size() ? nullptr : as<Linear>(nodes[at]);
+    if (!linear || linear->matrices != parts.size() || linear->gated) continue;
+    const bool only_parts = std::ranges::all_of(parts, [&](TensorId part) {
+      return graph.tensor(part).view && graph.storage(part) == row && !graph.tensor(part).kept;
+    });
+    const auto reads_row = [&](const Node& node) {
+      return &node != &nodes[i] &&
+             std::ranges::any_of(node.inputs, [&](TensorId input) { return graph.storage(input) == row; });
+    };
+    if (!only_parts || graph.tensor(row).kept || std::ranges::any_of(nodes, reads_row)) continue;
+    if (graph.tensor(parts[0]).view->first_column != 0) continue;
+
+    ProjectingAttention fused;
+    fused.projection = *linear;
+    fused.projection_weights = nodes[at].weights.size();
+    fused.attention = *attention;
+    fused.q = parts[0];
+    fused.k = parts[1];
+    fused.v = parts[2];
+    nodes[i].inputs = nodes[at].inputs;
+    nodes[i].weights.insert(nodes[i].weights.begin(), nodes[at].weights.begin(), nodes[at].weights.end());
+    nodes[i].more_outputs = {row};
+    nodes[i].operation = std::make_shared<ProjectingAttention>(std::move(fused));
+    dead.insert(at);
+  }
+  erase(nodes, dead);
+}
+
 } // namespace
 
 void fuse(Graph& graph, std::optional<TensorType> weights) {
@@ -288,6 +325,7 @@ void fuse(Graph& graph, std::optional<TensorType> weights) {
   fuse_norms(graph, nodes);
   merge_siblings(graph, weights, nodes);
   fuse_stores(graph, nodes);
+  fuse_projections(graph, nodes);
   graph.replace_nodes(std::move(nodes));
 }
 

@@ -14,7 +14,8 @@ namespace pumice {
 
 namespace {
 
-constexpr std::array variants = {&attention_rotary, &attention_lane8, &attention_split, &attention_base};
+constexpr std::array variants = {&attention_projected, &attention_rotary, &attention_lane8, &attention_split,
+                                 &attention_base};
 
 // The cache is taken to be half full: how full it is a plan cannot know.
 double positions_seen(const AttentionArgs& args) {
@@ -99,8 +100,10 @@ std::string attention_shape_class(const AttentionArgs& args) {
 }
 
 Status attention(Lowering& lowering, const AttentionArgs& args) {
-  return choose_variant(attention_variants(), lowering.style(), args, attention_shape_class(args))
-      .lower(lowering, args);
+  const KernelVariant<AttentionArgs>& variant =
+      choose_variant(attention_variants(), lowering.style(), args, attention_shape_class(args));
+  if (args.projection && &variant != &attention_projected) PUMICE_CHECK(matmul(lowering, *args.projection));
+  return variant.lower(lowering, args);
 }
 
 AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args) {
@@ -269,7 +272,7 @@ std::string StoringAttention::describe() const {
   return (rotary ? fmt::format("({}) ", rotary->describe()) : "") + attention.describe();
 }
 
-Status StoringAttention::lower(Lowering& lowering, const Node& node) const {
+Result<AttentionArgs> StoringAttention::args(Lowering& lowering, const Node& node) const {
   const size_t norms = rotary ? size_t{rotary->query_norm} + rotary->key_norm : 0;
   const std::span<const WeightId> weights = node.weights;
   PUMICE_TRY(AttentionArgs args, lower_args(attention, weights.subspan(norms), lowering, node));
@@ -279,6 +282,34 @@ Status StoringAttention::lower(Lowering& lowering, const Node& node) const {
     CacheStore store;
     store.layer = attention.layer;
     PUMICE_TRY(args.store, store.args(lowering, std::span(node.inputs).subspan(1)));
+  }
+  return args;
+}
+
+Status StoringAttention::lower(Lowering& lowering, const Node& node) const {
+  PUMICE_TRY(const AttentionArgs args, this->args(lowering, node));
+  return pumice::attention(lowering, args);
+}
+
+std::string ProjectingAttention::describe() const {
+  return fmt::format("({}) {}", projection.describe(), attention.describe());
+}
+
+Status ProjectingAttention::lower(Lowering& lowering, const Node& node) const {
+  const auto own = node.weights.begin() + static_cast<ptrdiff_t>(projection_weights);
+  Node product, rest;
+  product.inputs = node.inputs;
+  product.weights.assign(node.weights.begin(), own);
+  product.output = node.more_outputs[0];
+  rest.inputs = {q, k, v};
+  rest.weights.assign(own, node.weights.end());
+  rest.output = node.output;
+  PUMICE_TRY(const std::vector<MatmulArgs> products, projection.args(lowering, product));
+  PUMICE_TRY(AttentionArgs args, attention.args(lowering, rest));
+  if (products.size() == 1) {
+    args.projection = products[0];
+  } else {
+    for (const MatmulArgs& each : products) PUMICE_CHECK(matmul(lowering, each));
   }
   return pumice::attention(lowering, args);
 }

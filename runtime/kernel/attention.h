@@ -6,6 +6,7 @@
 #include "kernel/activation_ref.h"
 #include "kernel/cache_layout.h"
 #include "kernel/dispatch.h"
+#include "kernel/linear.h"
 #include "kernel/position.h"
 #include "kernel/step_layout.h"
 #include "kernel/variant.h"
@@ -48,6 +49,9 @@ struct AttentionArgs {
   // What has still to be done to have the keys and values of this step's rows in the cache, and q rotated
   // where this has queries; its result is not set. Otherwise they are there already.
   std::optional<RotaryStoreArgs> store;
+  // With the former: the product that makes its q, k and v, in this order in one row, where that has still to
+  // be done.
+  std::optional<MatmulArgs> projection;
   uint32_t heads = 0;
   float scale = 1;
   float soft_cap = 0;  // not 0: scores become cap * tanh(score / cap)
@@ -102,6 +106,21 @@ struct StoringAttention : Operation {
   Attention attention;
 
   std::string_view name() const override { return "storing_attention"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+  Result<AttentionArgs> args(Lowering& lowering, const Node& node) const;
+};
+
+// The product that makes queries, keys and values and what reads nothing else, in one where the device has
+// that. inputs: x. weights: the product's, then the attention's. The second output is the product's result,
+// which `q`, `k` and `v` are views of.
+struct ProjectingAttention : Operation {
+  Linear projection;
+  size_t projection_weights = 0; // how many of the node's
+  StoringAttention attention;
+  TensorId q = 0, k = 0, v = 0;
+
+  std::string_view name() const override { return "projecting_attention"; }
   std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
 };

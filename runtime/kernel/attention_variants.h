@@ -4,6 +4,8 @@
 
 namespace pumice {
 
+// As the next one, and it makes the row's query, key and value too.
+extern const KernelVariant<AttentionArgs> attention_projected;
 // For CPU drivers that run a subgroup as one vector of 8 lanes: a step's one row, whose key and value the
 // kernel puts into the cache itself.
 extern const KernelVariant<AttentionArgs> attention_rotary;

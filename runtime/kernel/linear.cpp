@@ -42,7 +42,7 @@ std::string Linear::describe() const {
   return text;
 }
 
-Status Linear::lower(Lowering& lowering, const Node& node) const {
+Result<std::vector<MatmulArgs>> Linear::args(Lowering& lowering, const Node& node) const {
   const std::span<const WeightId> weights(node.weights);
   PUMICE_TRY(PackedWeight packed, lowering.matrix(weights.first(matrices), gated));
   MatmulArgs args;
@@ -65,10 +65,17 @@ Status Linear::lower(Lowering& lowering, const Node& node) const {
   args.gated = gated;
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
+  std::vector<MatmulArgs> products;
   for (const WeightSegment& segment : packed.segments) {
-    args.weight = segment;
-    PUMICE_CHECK(matmul(lowering, args));
+    products.push_back(args);
+    products.back().weight = segment;
   }
+  return products;
+}
+
+Status Linear::lower(Lowering& lowering, const Node& node) const {
+  PUMICE_TRY(const std::vector<MatmulArgs> products, args(lowering, node));
+  for (const MatmulArgs& product : products) PUMICE_CHECK(matmul(lowering, product));
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include "graph/graph.h"
 #include "kernel/activation.h"
+#include "kernel/matmul.h"
 
 namespace pumice {
 
@@ -37,6 +38,8 @@ struct Linear : Operation {
   std::string_view name() const override { return "linear"; }
   std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
+  // A product for each of the weight's segments.
+  Result<std::vector<MatmulArgs>> args(Lowering& lowering, const Node& node) const;
 };
 
 TensorId linear(Graph& graph, std::string name, TensorId x, WeightId weight,

@@ -37,6 +37,10 @@ std::string matmul_shape_class(const MatmulArgs& args) {
                      args.routing ? " routed" : "");
 }
 
+std::string_view chosen_matmul(const KernelStyle& style, const MatmulArgs& args) {
+  return choose_variant(matmul_variants(), style, args, matmul_shape_class(args)).name;
+}
+
 Status matmul(Lowering& lowering, const MatmulArgs& args) {
   return lower_variant(lowering, matmul_variants(), args, matmul_shape_class(args));
 }

@@ -68,6 +68,7 @@ uint32_t routed_block_slots(const KernelStyle& style, double slots_per_expert);
 // The ways to compute a product, in order of preference where nothing was measured.
 std::span<const KernelVariant<MatmulArgs>* const> matmul_variants();
 std::string matmul_shape_class(const MatmulArgs& args); // those that are measured together
+std::string_view chosen_matmul(const KernelStyle& style, const MatmulArgs& args); // the variant's name
 Status matmul(Lowering& lowering, const MatmulArgs& args);
 
 } // namespace pumice

@@ -7,6 +7,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -163,6 +164,7 @@ Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
   if (style.lane8) {
     style.workgroup = 8;
     style.busy_groups = 16;
+    style.threads = std::max(1u, std::thread::hardware_concurrency());
     PUMICE_TRY(style.uniform_loads, known_uniform_loads(device, pipelines));
   }
   if (capabilities.subgroup_ballot && capabilities.subgroup_shuffle)

@@ -19,6 +19,8 @@ struct KernelStyle {
   bool uniform_loads = false;
   // Invocations of an ordinary workgroup.
   uint32_t workgroup = 64;
+  // That a CPU driver has for workgroups; 0: this is no CPU.
+  uint32_t threads = 0;
   // Bytes that a workgroup can share.
   uint32_t shared_bytes = 16384;
   // Workgroups that keep the device busy; smaller grids are cut finer.

@@ -2,13 +2,30 @@
 // Attention for CPU drivers: a workgroup is one 8-lane vector. Positions come in tiles of eight, counted from the
 // sequence's start. Lanes are the tile's positions while scores are computed, dimensions while values are summed up, and
 // everything stays in registers. A row's arithmetic does not depend on which rows share its workgroup.
-// The rotary kernels are for steps of one row, and put its key and value into the cache themselves.
+// The rotary kernels are for steps of one row, and put its key and value into the cache themselves. The projected ones make
+// it too; they are named after the weights' type.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
 // variant: rotary.f32 CACHE_TYPE=0 ROTARY
 // variant: rotary.f16 CACHE_TYPE=1 ROTARY
 // variant: rotary.q8_0 CACHE_TYPE=2 ROTARY
+// variant: projected.f32 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=0
+// variant: projected.f16 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=1
+// variant: projected.bf16 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=2
+// variant: projected.q8_0 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=3
+// variant: projected.q4_0 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=4
+// variant: projected.q4_1 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=5
+// variant: projected.q5_0 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=6
+// variant: projected.q5_1 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=7
+// variant: projected.q2_k CACHE_TYPE=1 ROTARY WEIGHT_TYPE=8
+// variant: projected.q3_k CACHE_TYPE=1 ROTARY WEIGHT_TYPE=9
+// variant: projected.q4_k CACHE_TYPE=1 ROTARY WEIGHT_TYPE=10
+// variant: projected.q5_k CACHE_TYPE=1 ROTARY WEIGHT_TYPE=11
+// variant: projected.q6_k CACHE_TYPE=1 ROTARY WEIGHT_TYPE=12
+// variant: projected.iq4_nl CACHE_TYPE=1 ROTARY WEIGHT_TYPE=13
+// variant: projected.iq4_xs CACHE_TYPE=1 ROTARY WEIGHT_TYPE=14
+// variant: projected.mxfp4 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=15
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/lane8.glsl"
@@ -24,7 +41,11 @@ layout(constant_id = 6) const uint HEADS = 1;
 layout(constant_id = 7) const uint TOKENS = 1;
 layout(constant_id = 8) const uint KEEP = 0;
 layout(constant_id = 9) const uint UNROLL = 0;
+#ifdef WEIGHT_TYPE
+layout(push_constant) uniform Push { AttentionParams p; ProjectionParams projection; };
+#else
 layout(push_constant) uniform Push { AttentionParams p; };
+#endif
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 #ifdef ROTARY
 #define CACHE_BUFFER COHERENT_BUFFER
@@ -40,6 +61,9 @@ WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 #include "attention/attention_rows.glsl"
 #ifdef ROTARY
 #include "attention/rotary_queries.glsl"
+#endif
+#ifdef WEIGHT_TYPE
+#include "attention/projection.glsl"
 #endif
 
 #if CACHE_TYPE == CACHE_Q8_0
@@ -146,6 +170,11 @@ float load_query(uint m, uint d, uint rows) {
 void main() {
   const uint rows = step_block[0][ROWS_TOKENS];
   if (first_token() >= rows) return;
+#ifdef WEIGHT_TYPE
+  project();
+  memoryBarrierBuffer();
+  barrier();
+#endif
 #ifdef ROTARY
   rotate_and_store(0u, LOCAL_HEADS);
   memoryBarrierBuffer();

@@ -8,6 +8,11 @@ layout(constant_id = 12) const uint NORMS = 0;
 
 const uint LOCAL_HEADS = HEADS + 2; // queries, their key and its value
 #define ONE_ROW
+#ifdef WEIGHT_TYPE
+#define ROW_BUFFER COHERENT_BUFFER
+#else
+#define ROW_BUFFER READ_BUFFER
+#endif
 #define SLOT_Q ATTENTION_Q
 #define SLOT_K ATTENTION_K
 #define SLOT_V ATTENTION_V

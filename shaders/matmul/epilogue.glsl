@@ -1,19 +1,10 @@
 // What a product does with a finished sum before it leaves the registers.
 #include "common/activation.glsl"
+#include "matmul/row_scale.glsl"
 
-// What x still lacks of a norm: its row's sum of squares was left in parts, one for each eight columns.
 float row_scale(uint x_row) {
   if ((EPILOGUE & EPILOGUE_ROW_SCALE) == 0u) return 1.0;
-  const uint at = (x_row * p.x_stride + p.scale_sums) >> 2;
-  vec4 parts = vec4(0.0);
-#ifdef LANE
-  for (uint i = LANE; i * 32u < p.scale_columns; i += 8u) parts += x[at + i];
-  const float squares = lane_sum((parts.x + parts.y) + (parts.z + parts.w));
-#else
-  for (uint i = 0; i * 32u < p.scale_columns; ++i) parts += x[at + i];
-  const float squares = (parts.x + parts.y) + (parts.z + parts.w);
-#endif
-  return 1.0 / sqrt(squares / float(p.scale_columns) + p.scale_eps);
+  return row_scale_of((x_row * p.x_stride + p.scale_sums) >> 2, p.scale_columns, p.scale_eps);
 }
 
 // A finished number of the result. `second` is the paired tile's sum, for EPILOGUE_GATED only; `tile` counts within the

@@ -1,6 +1,7 @@
 // Norms and rotates heads of one row and puts keys and values into the cache. Who includes this has a workgroup of a
 // multiple of eight invocations, and says which heads it takes and where its queries go:
-//   SLOT_Q, SLOT_K, SLOT_V, SLOT_TABLE, SLOT_KEYS, SLOT_VALUES: the buffers; CACHE_BUFFER declares the last two
+//   SLOT_Q, SLOT_K, SLOT_V, SLOT_TABLE, SLOT_KEYS, SLOT_VALUES: the buffers; ROW_BUFFER declares the first three,
+//   CACHE_BUFFER the last two
 //   ONE_ROW, if it is a subgroup of eight, and all workgroups with a key's head have the same row
 //   PAIRS, HEAD_DIM, ROTARY_DIM, NORMS: as in position/rotary_store.params.h
 //   LOCAL_HEADS: how many heads there are to a workgroup at most
@@ -13,12 +14,12 @@ uint global_head(uint local_head);
 void keep_query(uint row, uint local_head, uint query, uint quad, vec4 a);
 
 // Heads of a multiple of four dimensions are read by fours, others one by one.
-READ_BUFFER(vec4, q_quads, SLOT_Q);
-READ_BUFFER(vec4, k_quads, SLOT_K);
-READ_BUFFER(vec4, v_quads, SLOT_V);
-READ_BUFFER(float, q_floats, SLOT_Q);
-READ_BUFFER(float, k_floats, SLOT_K);
-READ_BUFFER(float, v_floats, SLOT_V);
+ROW_BUFFER(vec4, q_quads, SLOT_Q);
+ROW_BUFFER(vec4, k_quads, SLOT_K);
+ROW_BUFFER(vec4, v_quads, SLOT_V);
+ROW_BUFFER(float, q_floats, SLOT_Q);
+ROW_BUFFER(float, k_floats, SLOT_K);
+ROW_BUFFER(float, v_floats, SLOT_V);
 READ_BUFFER(uint, table, SLOT_TABLE);
 
 const uint HALF = ROTARY_DIM / 2;

@@ -23,6 +23,7 @@ const uint LOCAL_HEADS = HEADS;
 #define SLOT_TABLE ROTARY_TABLE
 #define SLOT_KEYS ROTARY_KEYS
 #define SLOT_VALUES ROTARY_VALUES
+#define ROW_BUFFER READ_BUFFER
 #define CACHE_BUFFER WRITE_BUFFER
 #include "position/rotary.glsl"
 

@@ -175,6 +175,35 @@ TEST_CASE("what stores keys and values moves into the attention to them") {
   }
 }
 
+TEST_CASE("the product that makes queries, keys and values moves into what stores them") {
+  // `readers`: of the values, beside the attention.
+  const auto fused = [](TensorType values, bool reader) {
+    StoringDraft draft;
+    const TensorId x = draft.input(64);
+    draft.q = draft.product(x, 64, TensorType::q8_0);
+    draft.k = draft.product(x, 32, TensorType::q8_0);
+    draft.v = draft.product(x, 32, values);
+    const TensorId result = attention(draft.graph, "result", draft.rotated(), draft.operation);
+    if (reader) draft.product(draft.v, 8, TensorType::f16);
+    fuse(draft.graph);
+    const size_t at = draft.graph.producer(result);
+    const Node& node = draft.graph.nodes()[at];
+    const auto* operation = dynamic_cast<const ProjectingAttention*>(node.operation.get());
+    if (!operation) return false;
+    CHECK(operation->projection.matrices == 3);
+    CHECK(operation->attention.rotary->key_norm);
+    CHECK(node.inputs == std::vector<TensorId>{x});
+    CHECK(node.weights.size() == 4);
+    REQUIRE(node.more_outputs.size() == 1);
+    for (TensorId part : {operation->q, operation->k, operation->v})
+      CHECK(draft.graph.storage(part) == node.more_outputs[0]);
+    return true;
+  };
+  CHECK(fused(TensorType::q8_0, false));
+  CHECK(!fused(TensorType::q8_0, true));
+  CHECK(!fused(TensorType::f16, false)); // a product of its own
+}
+
 TEST_CASE("what stores keys and values stays apart from other attentions") {
   SUBCASE("of another layer") {
     StoringDraft draft;

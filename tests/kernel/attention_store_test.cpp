@@ -1,12 +1,21 @@
 #include "kernel/attention_case.h"
+#include "kernel/matmul.h"
 #include "kernel/position_reference.h"
 #include "kernel/rows.h"
+#include "kernel/weights.h"
 
 // Attention that puts its step's keys and values into the cache itself.
 
 using namespace attention_case;
 
 namespace {
+
+// The product that makes the row's query, key and value.
+struct Projection {
+  TensorType type = TensorType::f16;
+  bool bias = false;
+  bool row_scale = false;
+};
 
 // A case of one row, and how its key gets into the cache.
 struct StoringCase {
@@ -18,6 +27,7 @@ struct StoringCase {
   bool rotary = true; // otherwise keys and values are kept as they are
   bool sums = false;
   uint32_t step_rows = 1;
+  std::optional<Projection> projection = {};
 };
 
 // What a step leaves.
@@ -76,6 +86,48 @@ RotaryStoreArgs store_args(const StoringCase& c, const Inputs& in) {
   return args;
 }
 
+// Lets a product of x make the arguments' q, k and v, as parts of one row.
+void project(const KernelStyle& style, const Projection& projection, AttentionArgs& args) {
+  TestGpu& gpu = TestGpu::get();
+  constexpr uint32_t columns_of_x = 256;
+  uint32_t columns = 0;
+  const auto add_part = [&](ActivationRef& part) {
+    const uint32_t first = columns;
+    columns += (part.columns + merged_columns - 1) / merged_columns * merged_columns;
+    return first;
+  };
+  const uint32_t q = add_part(args.q), k = add_part(args.store->k), v = add_part(args.store->v);
+  MatmulArgs product;
+  product.format = {projection.type, columns_of_x, style.weight_chunk()};
+  product.result = blank_rows(1, columns);
+  product.step = args.step;
+  std::vector<float> x = random_floats(columns_of_x, 21);
+  if (projection.row_scale) { // the sums of its squares, over each eight columns
+    product.row_scale = RowScale{columns_of_x, eps, columns_of_x};
+    for (uint32_t first = 0; first < columns_of_x; first += 8) {
+      float squares = 0;
+      for (uint32_t i = first; i < first + 8; ++i) squares += x[i] * x[i];
+      x.push_back(squares);
+    }
+  }
+  product.x = upload_rows(x, static_cast<uint32_t>(x.size()));
+  product.x.columns = columns_of_x;
+  const TestWeight weight(projection.type, columns, columns_of_x, 22);
+  std::vector<TileSource> tiles;
+  for (uint32_t tile = 0; tile < columns / 8; ++tile) tiles.push_back(weight.tile(tile));
+  product.weight = upload_tiles(product.format, tiles);
+  if (projection.bias) product.bias = gpu.upload(random_floats(columns, 23));
+  const auto place = [&](ActivationRef& part, uint32_t first) {
+    part.stride = product.result.stride;
+    part.buffer = product.result.buffer.at(first * sizeof(float), (columns - first) * sizeof(float));
+  };
+  place(args.q, q);
+  place(args.store->k, k);
+  place(args.store->v, v);
+  args.store->q = args.q;
+  args.projection = product;
+}
+
 // `variant` is used if it runs.
 Left run(KernelStyle style, const StoringCase& c, const std::string& variant) {
   TestGpu& gpu = TestGpu::get();
@@ -112,6 +164,7 @@ Left run(KernelStyle style, const StoringCase& c, const std::string& variant) {
   args.store->q = args.q;
   args.store->cache = args.cache;
   args.store->step = args.step;
+  if (c.projection) project(style, *c.projection, args);
 
   const Graph graph;
   TestLowering lowering(style, graph, args.step);
@@ -253,4 +306,47 @@ TEST_CASE("attention that stores: a step without rows leaves everything as it wa
     CHECK(left.keys == cache.packed_keys());
     CHECK(left.values == cache.packed_values());
   }
+}
+
+TEST_CASE("attention that projects and stores: the bits of doing one after the other") {
+  KernelStyle style = TestGpu::get().style;
+  if (!style.lane8) {
+    MESSAGE("SKIPPED: only CPU drivers have it");
+    return;
+  }
+  style.threads = 1; // groups for all of them
+  const auto check = [&](StoringCase c, const Projection& projection) {
+    c.projection = projection;
+    INFO(c.attention.text(), " weights ", info(projection.type).name);
+    const Left apart = run(style, c, "rotary"), together = run(style, c, "projected");
+    CHECK(apart.dispatches == 2);
+    CHECK(together.dispatches == 1);
+    CHECK(same_bits(together, apart));
+  };
+  for (TensorType type : {TensorType::f32, TensorType::f16, TensorType::q8_0, TensorType::q4_0,
+                          TensorType::q4_k, TensorType::q6_k})
+    check(make_storing(CacheType::f16, 6, 2, 32, 41), {.type = type, .row_scale = true});
+  StoringCase c = make_storing(CacheType::f16, 6, 2, 96, 9);
+  c.query_norm = c.key_norm = true;
+  check(c, {.bias = true});
+  c = make_storing(CacheType::f16, 1, 1, 64, 0);
+  c.rotary = false;
+  c.pairs = RotaryPairs::none;
+  check(c, {.bias = true, .row_scale = true});
+}
+
+TEST_CASE("attention that projects: what it leaves to a product before it") {
+  KernelStyle style = TestGpu::get().style;
+  if (!style.lane8) return;
+  const auto dispatches = [&](const StoringCase& from, uint32_t threads) {
+    StoringCase c = from;
+    c.projection = Projection{};
+    style.threads = threads;
+    return run(style, c, "").dispatches;
+  };
+  const StoringCase c = make_storing(CacheType::f16, 6, 2, 32, 41);
+  CHECK(dispatches(c, 2) == 1);
+  CHECK(dispatches(c, 3) == 2); // one thread would have nothing to do
+  CHECK(dispatches(make_storing(CacheType::f32, 6, 2, 32, 41), 2) == 2);
+  CHECK(dispatches(make_storing(CacheType::f16, 6, 2, 20, 41), 2) == 2);
 }

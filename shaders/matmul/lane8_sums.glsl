@@ -1,0 +1,140 @@
+// A lane's sums over k: ROWS rows of x times TILES tiles of a weight, in registers. The order of the additions does not
+// depend on ROWS. Who includes this has the buffers weights, weight_dwords, scales and x, and says
+//   ROWS, TILES, LOAD: as in matmul/matmul.params.h
+//   SUMS_WEIGHTS, SUMS_SCALES, SUMS_X: the addresses of the first three, for LOAD_UNIFORM
+//   SUMS_BLOCKS: blocks of 32 along k
+
+// Tiles that share what is loaded of x. With many rows to a tile, each multiplication takes its number of x straight from
+// memory; one that several tiles share would have to pass through a register, or worse through the stack.
+const uint ABREAST = ROWS < 8 ? TILES : 1;
+
+// Blocks of 32 columns as a uniform load sees them: a tile's eight rows, and a row of x. One index to a block, and
+// constants within it, leave the driver an address to add up for each block instead of each load.
+struct TileBlock {
+  uvec4 d[PAYLOAD * 2];
+};
+struct RowBlock {
+  vec4 d[8];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer TileBlocks { TileBlock block[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer RowBlocks { RowBlock block[]; };
+
+void load_block(uint block, out uint w[PAYLOAD]) {
+  if (LOAD == LOAD_UNIFORM) {
+    [[unroll]] for (uint c = 0; c < PAYLOAD; ++c) {
+      w[c] = lane_select(TileBlocks(SUMS_WEIGHTS).block[block].d[2u * c], TileBlocks(SUMS_WEIGHTS).block[block].d[2u * c + 1u]);
+    }
+  } else {
+    const uint at = block * (PAYLOAD * 2);
+    [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
+      const uvec4 quad = weights[at + c * 8u + LANE];
+      w[4 * c] = quad.x;
+      w[4 * c + 1] = quad.y;
+      w[4 * c + 2] = quad.z;
+      w[4 * c + 3] = quad.w;
+    }
+    [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) {
+      w[c] = weight_dwords[at * 4u + PAYLOAD / 4 * 32u + LANE * (PAYLOAD % 4) + c % 4u];
+    }
+  }
+}
+
+#ifdef SCALED
+// One dword of each row's scales.
+uint load_scale(uint tile, uint word) {
+  const uint at = (tile * scale_dwords(SUMS_BLOCKS) + word) * 8u;
+  if (LOAD == LOAD_UNIFORM) {
+    return lane_select(AddressU32x4(SUMS_SCALES).d[at >> 2], AddressU32x4(SUMS_SCALES).d[(at >> 2) + 1u]);
+  }
+  return scales[at + LANE];
+}
+#endif
+
+// Where block `block` of x is. Rows at constant distances from it need no registers of their own.
+uvec2 x_address(uint block) {
+  const uint bytes = block * 128u;
+  const uint low = SUMS_X.x + bytes;
+  return uvec2(low, SUMS_X.y + (low < bytes ? 1u : 0u));
+}
+
+// Columns 4j to 4j + 3 of a block of x: `block` counts from `at`, and the lanes hold a quad each in `own`.
+vec4 x_quad(uvec2 at, uint block, vec4 own, uint j) {
+  return LOAD == LOAD_UNIFORM ? RowBlocks(at).block[block].d[j] : subgroupBroadcast(own, j);
+}
+
+// Adds block kb to the sums.
+void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], float scale[ABREAST][PARTS],
+               float minimum[ABREAST][PARTS], inout float sum[ROWS][ABREAST]) {
+  uint w[ABREAST][PAYLOAD];
+  [[unroll]] for (uint t = 0; t < ABREAST; ++t) load_block((first_tile + t) * SUMS_BLOCKS + kb, w[t]);
+
+  const uvec2 at = x_address(first_row + kb);
+  vec4 own[ROWS];
+  if (LOAD == LOAD_LANE) {
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[(first_row + row_block[m] + kb) * 8u + LANE];
+  }
+#ifdef MINIMUMS
+  // Every weight is finished before it is multiplied, which needs half the registers of two sums to a result and the
+  // sums of x besides.
+  [[unroll]] for (uint j = 0; j < 8; ++j) {
+    vec4 xv[ROWS];
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(at, row_block[m], own[m], j);
+    const uint part = j / (8 / PARTS);
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      float weight[ABREAST];
+      [[unroll]] for (uint t = 0; t < ABREAST; ++t) {
+        weight[t] = fma(decode_weight(w[t], 4 * j + i), scale[t][part], -minimum[t][part]);
+      }
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t] = fma(weight[t], xv[m][i], sum[m][t]);
+      }
+    }
+  }
+#else
+  float products[ROWS][ABREAST];
+  [[unroll]] for (uint j = 0; j < 8; ++j) {
+    const uint part = j / (8 / PARTS);
+    if (j % (8 / PARTS) == 0) {
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = 0.0;
+    }
+    vec4 xv[ROWS];
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(at, row_block[m], own[m], j);
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      float decoded[ABREAST];
+      [[unroll]] for (uint t = 0; t < ABREAST; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = fma(decoded[t], xv[m][i], products[m][t]);
+      }
+    }
+    if (j % (8 / PARTS) == 8 / PARTS - 1) {
+      [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+        [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
+      }
+    }
+  }
+#endif
+}
+
+// The sums of some tiles. Scales are loaded for each block, though neighbours share a dword of them: a loop within a loop
+// costs CPU drivers more.
+void add_blocks(uint first_tile, uint first_row, uint row_block[ROWS], out float sum[ROWS][ABREAST]) {
+  float scale[ABREAST][PARTS], minimum[ABREAST][PARTS];
+  [[unroll]] for (uint t = 0; t < ABREAST; ++t) {
+    scale[t][0] = 1.0;
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m][t] = 0.0;
+  }
+  [[dont_unroll]] for (uint kb = 0; kb < SUMS_BLOCKS; ++kb) {
+#ifdef SCALED
+    [[unroll]] for (uint t = 0; t < ABREAST; ++t) {
+#ifdef HEAD
+      const uint head = load_scale(first_tile + t, head_word(kb));
+#else
+      const uint head = 0u;
+#endif
+      const uint word = load_scale(first_tile + t, scale_word(kb));
+      block_scales(head, word, kb % BLOCKS_OF_WORD, scale[t], minimum[t]);
+    }
+#endif
+    add_block(kb, first_tile, first_row, row_block, scale, minimum, sum);
+  }
+}
