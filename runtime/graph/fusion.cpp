@@ -143,20 +143,79 @@ void fuse_residuals(Graph& graph, std::vector<Node>& nodes) {
   erase(nodes, dead);
 }
 
-// product(selected rows), where nothing else reads those.
+// The selection of a tensor's rows, as the one node for that right before node `at`, which moves up by one if
+// it was not there.
+TensorId select_before(Graph& graph, std::vector<Node>& nodes, size_t& at, TensorId rows) {
+  Node select;
+  const auto same = std::ranges::find_if(
+      nodes, [&](const Node& node) { return as<SelectRows>(node) && node.inputs[0] == rows; });
+  if (same == nodes.end()) {
+    const Tensor& all = graph.tensor(rows);
+    select.operation = std::make_shared<SelectRows>();
+    select.inputs = {rows};
+    select.output = graph.add_tensor({"selected " + all.name, RowKind::outputs, all.columns, {}, false});
+  } else {
+    if (same - nodes.begin() < static_cast<ptrdiff_t>(at)) return same->output;
+    select = std::move(*same);
+    nodes.erase(same);
+  }
+  const TensorId selected = select.output;
+  nodes.insert(nodes.begin() + static_cast<ptrdiff_t>(at++), std::move(select));
+  return selected;
+}
+
+// What is computed of all rows, and of which some are selected then, is computed of those alone: select(f(a,
+// b)) becomes f(select(a), select(b)), back to what looks at other rows. Returns how many products that makes
+// smaller.
+size_t sink_selections(Graph& graph, std::vector<Node>& nodes) {
+  size_t products = 0;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const TensorId rows = nodes[i].output;
+    const bool alone = nodes[i].operation->by_row() && nodes[i].more_outputs.empty();
+    if (!alone || graph.tensor(rows).kept) continue;
+    const std::vector<size_t> after = readers(graph, nodes)[rows];
+    if (after.size() != 1 || !as<SelectRows>(nodes[after[0]])) continue;
+    const std::vector<TensorId> inputs = nodes[i].inputs;
+    if (std::ranges::any_of(inputs, [&](TensorId input) { return graph.tensor(input).view.has_value(); }))
+      continue;
+
+    nodes[i].output = nodes[after[0]].output;
+    if (!graph.tensor(nodes[i].output).kept) graph.tensor(nodes[i].output).name = graph.tensor(rows).name;
+    nodes.erase(nodes.begin() + static_cast<ptrdiff_t>(after[0]));
+    size_t at = i;
+    std::vector<TensorId> selected;
+    for (TensorId input : inputs) selected.push_back(select_before(graph, nodes, at, input));
+    nodes[at].inputs = std::move(selected);
+    products += as<Linear>(nodes[at]) != nullptr;
+  }
+  return products;
+}
+
+// product(selected rows), and its residual, where that is selected too.
 void fuse_selections(Graph& graph, std::vector<Node>& nodes) {
+  const auto source = [&](TensorId tensor) -> std::optional<TensorId> {
+    const size_t at = producer(nodes, tensor);
+    if (at == nodes.size() || !as<SelectRows>(nodes[at]) || graph.tensor(tensor).kept) return {};
+    return nodes[at].inputs[0];
+  };
+  for (Node& node : nodes) {
+    const Linear* linear = as<Linear>(node);
+    if (!linear || linear->selected) continue;
+    std::vector<TensorId> sources;
+    for (TensorId input : node.inputs) {
+      if (const std::optional<TensorId> from = source(input)) sources.push_back(*from);
+    }
+    if (sources.size() != node.inputs.size()) continue;
+    Linear changed = *linear;
+    changed.selected = true;
+    node.operation = std::make_shared<Linear>(changed);
+    node.inputs = std::move(sources);
+  }
   const auto used_by = readers(graph, nodes);
   std::set<size_t> dead;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (!as<SelectRows>(nodes[i]) || graph.tensor(nodes[i].output).kept) continue;
-    const std::vector<size_t>& after = used_by[nodes[i].output];
-    const Linear* linear = after.size() == 1 ? as<Linear>(nodes[after[0]]) : nullptr;
-    if (!linear || nodes[after[0]].inputs[0] != nodes[i].output) continue;
-    Linear changed = *linear;
-    changed.selected = true;
-    nodes[after[0]].operation = std::make_shared<Linear>(changed);
-    nodes[after[0]].inputs[0] = nodes[i].inputs[0];
-    dead.insert(i);
+    const TensorId rows = nodes[i].output;
+    if (as<SelectRows>(nodes[i]) && used_by[rows].empty() && !graph.tensor(rows).kept) dead.insert(i);
   }
   erase(nodes, dead);
 }
@@ -318,6 +377,13 @@ void fuse_projections(Graph& graph, std::vector<Node>& nodes) {
 
 void fuse(Graph& graph, std::optional<TensorType> weights) {
   std::vector<Node> nodes(graph.nodes().begin(), graph.nodes().end());
+  // Selections of what else there is cost more than they save.
+  Graph sunk = graph;
+  std::vector<Node> sunk_nodes = nodes;
+  if (sink_selections(sunk, sunk_nodes) > 0) {
+    graph = std::move(sunk);
+    nodes = std::move(sunk_nodes);
+  }
   fuse_gates(graph, weights, nodes);
   fuse_activations(graph, nodes);
   fuse_residuals(graph, nodes);

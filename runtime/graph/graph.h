@@ -26,6 +26,8 @@ public:
   virtual ~Operation() = default;
   virtual std::string_view name() const = 0;
   virtual std::string describe() const { return {}; } // its attributes, for a person: "eps 1e-05"
+  // Whether a row of the output is made of the same row of the inputs alone.
+  virtual bool by_row() const { return false; }
   virtual Status lower(Lowering& lowering, const Node& node) const = 0;
 };
 

@@ -33,6 +33,7 @@ Dispatch elementwise(const KernelStyle& style, const ElementwiseArgs& args);
 // result = a + b. inputs: a, b.
 struct Add : Operation {
   std::string_view name() const override { return "add"; }
+  bool by_row() const override { return true; }
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
@@ -42,6 +43,7 @@ struct Gate : Operation {
 
   std::string_view name() const override { return "gate"; }
   std::string describe() const override;
+  bool by_row() const override { return true; }
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
@@ -51,6 +53,7 @@ struct Activate : Operation {
 
   std::string_view name() const override { return "activate"; }
   std::string describe() const override;
+  bool by_row() const override { return true; }
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
@@ -60,6 +63,7 @@ struct Scale : Operation {
 
   std::string_view name() const override { return "scale"; }
   std::string describe() const override;
+  bool by_row() const override { return true; }
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
@@ -69,6 +73,7 @@ struct SoftCap : Operation {
 
   std::string_view name() const override { return "soft_cap"; }
   std::string describe() const override;
+  bool by_row() const override { return true; }
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 

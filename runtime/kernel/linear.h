@@ -31,12 +31,13 @@ struct Linear : Operation {
   bool residual = false;
   bool gated = false;
   Activation activation = Activation::none;
-  bool selected = false; // of x's rows those that the step's outputs name, as SelectRows takes them
+  bool selected = false; // of x's and the residual's rows those that the step's outputs name, as SelectRows
   std::optional<NormSplit> norm_before; // x is the second part of what the product before that norm left
   std::optional<NormSplit> norm_after;  // the result has its three parts
 
   std::string_view name() const override { return "linear"; }
   std::string describe() const override;
+  bool by_row() const override { return true; }
   Status lower(Lowering& lowering, const Node& node) const override;
   // A product for each of the weight's segments.
   Result<std::vector<MatmulArgs>> args(Lowering& lowering, const Node& node) const;

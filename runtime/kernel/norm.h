@@ -35,6 +35,7 @@ struct RmsNorm : Operation {
 
   std::string_view name() const override { return "rms_norm"; }
   std::string describe() const override;
+  bool by_row() const override { return true; }
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
@@ -44,6 +45,7 @@ struct LayerNorm : Operation {
 
   std::string_view name() const override { return "layer_norm"; }
   std::string describe() const override;
+  bool by_row() const override { return true; }
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 

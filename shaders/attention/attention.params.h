@@ -23,7 +23,8 @@ CONSTANT ATTENTION_TABLE = 10; // ROTARY_TABLE
 // and its sum.
 CONSTANT ATTENTION_SPANS = 11; // [rows, heads, spans, head_dim + 2]
 // Where it also makes the queries, keys and values from x, by a product as in matmul/matmul.params.h; they go
-// to ATTENTION_Q and on, which are parts of one row. Such kernels have no use for what else is in these slots.
+// to ATTENTION_Q and on, which are parts of one row. Such kernels have no use for what else is in these
+// slots.
 CONSTANT ATTENTION_X = 5;
 CONSTANT ATTENTION_WEIGHTS = 6;
 CONSTANT ATTENTION_SCALES = 7;
@@ -48,10 +49,10 @@ CONSTANT ATTENTION_PAIRS_ID = 10;
 CONSTANT ATTENTION_ROTARY_DIM_ID = 11;
 CONSTANT ATTENTION_NORMS_ID = 12;
 // Where it projects too.
-CONSTANT ATTENTION_LOAD_ID = 13;          // LOAD_*
-CONSTANT ATTENTION_EPILOGUE_ID = 14;      // EPILOGUE_BIAS, EPILOGUE_ROW_SCALE
-CONSTANT ATTENTION_BLOCKS_ID = 15;        // of 32 along x
-CONSTANT ATTENTION_K_TILE_ID = 16;        // the keys' first tile of the weight, and the values'
+CONSTANT ATTENTION_LOAD_ID = 13;     // LOAD_*
+CONSTANT ATTENTION_EPILOGUE_ID = 14; // EPILOGUE_BIAS, EPILOGUE_ROW_SCALE
+CONSTANT ATTENTION_BLOCKS_ID = 15;   // of 32 along x
+CONSTANT ATTENTION_K_TILE_ID = 16;   // the keys' first tile of the weight, and the values'
 CONSTANT ATTENTION_V_TILE_ID = 17;
 CONSTANT ATTENTION_SCALE_COLUMNS_ID = 18; // EPILOGUE_ROW_SCALE, as in MatmulParams
 CONSTANT ATTENTION_SCALE_SUMS_ID = 19;

@@ -2,6 +2,9 @@
 #include "common/activation.glsl"
 #include "matmul/row_scale.glsl"
 
+// The row of x, and of the residual, that a row of the result is of.
+uint selected_row(uint row);
+
 float row_scale(uint x_row) {
   if ((EPILOGUE & EPILOGUE_ROW_SCALE) == 0u) return 1.0;
   return row_scale_of((x_row * p.x_stride + p.scale_sums) >> 2, p.scale_columns, p.scale_eps);
@@ -23,7 +26,7 @@ float finish(uint row, uint tile, uint lane, float scale, float sum, float secon
   } else if ((EPILOGUE & EPILOGUE_ACTIVATE) != 0u) {
     sum = activate(ACTIVATION, sum);
   }
-  if ((EPILOGUE & EPILOGUE_RESIDUAL) != 0u) sum += residual[row * p.residual_stride + tile * 8u + lane];
+  if ((EPILOGUE & EPILOGUE_RESIDUAL) != 0u) sum += residual[selected_row(row) * p.residual_stride + tile * 8u + lane];
   return sum;
 }
 

@@ -28,12 +28,15 @@ uint result_row(uint m) {
   return row < rows ? row : MATMUL_NOTHING;
 }
 
+uint selected_row(uint row) {
+  if (ROUTED != MATMUL_ROWS_SELECTED) return row;
+  return min(step_block[p.details + row].x, step_block[0][ROWS_TOKENS] - 1u);
+}
+
 // What the m-th sums are of. Rows past the end repeat another, so that no load needs a guard.
 uint x_row(uint m) {
   if (ROUTED != MATMUL_ROWS_ROUTED) {
-    const uint row = min(gl_WorkGroupID.x * ROWS + m, rows - 1u);
-    if (ROUTED == MATMUL_ROWS_OWN) return row;
-    return min(step_block[p.details + row].x, step_block[0][ROWS_TOKENS] - 1u);
+    return selected_row(min(gl_WorkGroupID.x * ROWS + m, rows - 1u));
   }
   const uint slot = result_row(m);
   return (slot == MATMUL_NOTHING ? result_row(0u) : slot) / p.slots_per_row;

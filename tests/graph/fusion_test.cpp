@@ -5,6 +5,7 @@
 
 #include "kernel/attention.h"
 #include "kernel/elementwise.h"
+#include "kernel/embedding.h"
 #include "kernel/linear.h"
 #include "kernel/norm.h"
 
@@ -100,6 +101,45 @@ TEST_CASE("an activation moves into its product, a residual after it") {
   CHECK(draft.linear_at(0).activation == Activation::gelu);
   CHECK(draft.linear_at(1).activation == Activation::relu);
   CHECK(draft.linear_at(1).residual);
+}
+
+TEST_CASE("of what only some rows are wanted, only those are computed") {
+  // Two layers of a feed-forward with residuals; what mixes rows lies before them.
+  Draft draft;
+  const TensorId x = draft.input(64);
+  const TensorId first = add(draft.graph, "first", draft.product(x, 64), x);
+  const TensorId gated =
+      gate(draft.graph, "g", draft.product(first, 96), draft.product(first, 96), Activation::silu);
+  const TensorId second = add(draft.graph, "second", draft.product(gated, 64), first);
+  SUBCASE("back to the input") {
+    const TensorId rows = select_rows(draft.graph, "rows", second);
+    draft.graph.keep(draft.product(rows, 32), "result");
+    fuse(draft.graph);
+    REQUIRE(draft.graph.nodes().size() == 4);
+    CHECK(draft.linear_at(0).selected);
+    CHECK(draft.linear_at(0).residual);
+    CHECK(draft.graph.nodes()[0].inputs == std::vector<TensorId>{x, x});
+    for (const Node& node : draft.graph.nodes())
+      CHECK(draft.graph.tensor(node.output).rows == RowKind::outputs);
+    for (size_t node : {1, 2, 3}) CHECK(!draft.linear_at(node).selected);
+  }
+  SUBCASE("back to what is wanted of all rows") {
+    draft.graph.keep(first, "first");
+    const TensorId rows = select_rows(draft.graph, "rows", second);
+    draft.graph.keep(draft.product(rows, 32), "result");
+    fuse(draft.graph);
+    const auto& nodes = draft.graph.nodes();
+    CHECK(draft.graph.tensor(nodes[0].output).rows == RowKind::tokens);
+    for (size_t node = 1; node < nodes.size(); ++node)
+      CHECK(draft.graph.tensor(nodes[node].output).rows == RowKind::outputs);
+  }
+  SUBCASE("not at all where no product gets smaller") {
+    const TensorId rows = select_rows(draft.graph, "rows", scale(draft.graph, "scaled", second, 2));
+    draft.graph.keep(second, "second");
+    draft.graph.keep(draft.product(rows, 32), "result");
+    fuse(draft.graph);
+    CHECK(draft.linear_at(draft.graph.nodes().size() - 1).selected);
+  }
 }
 
 TEST_CASE("what the host reads, or a second reader needs, is not fused away") {

@@ -22,7 +22,8 @@ struct Case {
   uint32_t n = 32; // that are normed
   uint32_t rows = 1;
   bool bias = false;
-  bool selected = false; // every second row
+  bool selected = false;   // every second row
+  bool all_wanted = false; // the sums, of all rows all the same
 };
 
 constexpr float eps = 1e-5f;
@@ -38,20 +39,29 @@ public:
   void check() {
     TestGpu& gpu = TestGpu::get();
     build();
-    REQUIRE(graph_.nodes().size() == 2);
+    REQUIRE(graph_.nodes().size() == (c_.all_wanted ? 3 : 2));
     const uint32_t outputs = c_.selected ? (c_.rows + 1) / 2 : c_.rows;
     const BufferRef step = c_.selected ? selecting_step() : gpu.step(c_.rows);
     const TensorId base = graph_.nodes()[0].output;
-    const ActivationRef parts = blank_rows(c_.rows, graph_.tensor(base).columns);
-    const ActivationRef result = blank_rows(outputs, 40, 0, c_.selected ? ROWS_OUTPUTS : ROWS_TOKENS);
-    run_graph(style_, graph_, step, c_.rows,
-              {{x_id_, upload_rows(x_, c_.k)},
-               {residual_id_, upload_rows(residual_, c_.n, 32)},
-               {base, parts},
-               {normed_id_, part(parts, graph_.tensor(normed_id_).view->first_column)},
-               {graph_.nodes()[1].output, result}});
+    const uint32_t result_kind = c_.selected ? ROWS_OUTPUTS : ROWS_TOKENS;
+    const bool only_selected = graph_.tensor(base).rows == RowKind::outputs;
+    CHECK(only_selected == (c_.selected && !c_.all_wanted));
+    const ActivationRef parts = only_selected
+                                    ? blank_rows(outputs, graph_.tensor(base).columns, 0, ROWS_OUTPUTS)
+                                    : blank_rows(c_.rows, graph_.tensor(base).columns);
+    const ActivationRef result = blank_rows(outputs, 40, 0, result_kind);
+    const TensorId normed = graph_.nodes()[1].inputs[0];
+    std::vector<std::pair<TensorId, ActivationRef>> places = {
+        {x_id_, upload_rows(x_, c_.k)},
+        {residual_id_, upload_rows(residual_, c_.n, 32)},
+        {base, parts},
+        {sum_id_, part(parts, 0)},
+        {normed, part(parts, graph_.tensor(normed).view->first_column)},
+        {graph_.nodes()[1].output, result}};
+    if (c_.all_wanted) places.emplace_back(scaled_id_, blank_rows(c_.rows, c_.n));
+    run_graph(style_, graph_, step, c_.rows, places);
     const std::vector<float> sum = reference();
-    check_columns(parts, sum);
+    check_columns(parts, sum, only_selected);
     check_rows(result, expected(sum), 1e-5, 0.1);
     gpu.clear();
   }
@@ -66,9 +76,11 @@ private:
     if (c_.bias) bias = weight(bias_);
     const TensorId product = linear(graph_, "product", x_id_, weight(first_), bias);
     const TensorId sum = add(graph_, "sum", product, residual_id_);
-    normed_id_ = rms_norm(graph_, "normed", sum, weight(norm_), eps, weight_offset);
-    const TensorId rows = c_.selected ? select_rows(graph_, "selected", normed_id_) : normed_id_;
+    sum_id_ = sum;
+    const TensorId normed = rms_norm(graph_, "normed", sum, weight(norm_), eps, weight_offset);
+    const TensorId rows = c_.selected ? select_rows(graph_, "selected", normed) : normed;
     linear(graph_, "result", rows, weight(second_));
+    if (c_.all_wanted) scaled_id_ = scale(graph_, "scaled", sum, 2);
     fuse(graph_);
   }
 
@@ -99,12 +111,15 @@ private:
   }
 
   // What the residual stream goes on with is the first part of each row.
-  void check_columns(const ActivationRef& parts, const std::vector<float>& sum) const {
+  void check_columns(const ActivationRef& parts, const std::vector<float>& sum, bool only_selected) const {
     const std::vector<float> got = TestGpu::get().read<float>(parts.buffer);
     double worst = 0;
-    for (size_t i = 0; i < sum.size(); ++i) {
-      const double difference = std::abs(got[i / c_.n * parts.stride + i % c_.n] - double{sum[i]});
-      if (!(difference <= worst)) worst = difference;
+    for (uint32_t row = 0; row < parts.rows; ++row) {
+      const size_t from = size_t{only_selected ? output_row(row) : row} * c_.n;
+      for (uint32_t i = 0; i < c_.n; ++i) {
+        const double difference = std::abs(got[size_t{row} * parts.stride + i] - double{sum[from + i]});
+        if (!(difference <= worst)) worst = difference;
+      }
     }
     CHECK(worst < 1e-4);
   }
@@ -126,7 +141,7 @@ private:
   const TestWeight first_, second_, norm_, bias_;
   const std::vector<float> x_, residual_;
   Graph graph_;
-  TensorId x_id_ = 0, residual_id_ = 0, normed_id_ = 0;
+  TensorId x_id_ = 0, residual_id_ = 0, sum_id_ = 0, scaled_id_ = 0;
 };
 
 } // namespace
@@ -141,6 +156,7 @@ TEST_CASE("a norm between products is a part of them") {
         CAPTURE(rows);
         Block(style, {.type = type, .n = 96, .rows = rows, .bias = type == TensorType::f16}).check();
         Block(style, {.type = type, .n = 256, .rows = rows, .selected = true}).check();
+        Block(style, {.type = type, .n = 256, .rows = rows, .selected = true, .all_wanted = true}).check();
       }
     }
     // Columns that end within a tile.
