@@ -106,6 +106,9 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
     dispatch.pass_address(addresses + offsetof(ProjectionParams, weights), product.weight.payload);
     dispatch.pass_address(addresses + offsetof(ProjectionParams, x), product.x.buffer);
   }
+  for (Dispatch::Binding& binding : dispatch.bindings) {
+    if (binding.slot == ATTENTION_Q) binding = {ATTENTION_Q, product.result.buffer, Access::read_write};
+  }
   dispatch.bind(ATTENTION_WEIGHTS, product.weight.payload, Access::read);
   dispatch.bind(ATTENTION_X, product.x.buffer, Access::read);
   if (product.format.scaled()) {

@@ -1,5 +1,6 @@
 #include "kernel/launcher.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -44,14 +45,17 @@ Result<VkDescriptorSet> Launcher::descriptor_set(const Dispatch& dispatch, const
   }
   --sets_left_;
 
-  // A slot that the kernel does not use in this specialisation still has to hold something: the first
-  // binding.
+  // A slot that the kernel does not use in this specialisation still has to hold something: what it writes
+  // anyway, which no other launch touches without a barrier between them.
+  const auto written = std::ranges::find_if(
+      dispatch.bindings, [](const Dispatch::Binding& binding) { return binding.access != Access::read; });
+  const Dispatch::Binding& filler = written == dispatch.bindings.end() ? dispatch.bindings.front() : *written;
   std::array<VkDescriptorBufferInfo, slots> buffers = {};
   std::array<VkWriteDescriptorSet, slots> writes = {};
   const auto range = [&](const BufferRef& ref) {
     return VkDescriptorBufferInfo{lookup(ref).handle(), ref.offset, ref.bytes};
   };
-  buffers.fill(range(dispatch.bindings.front().buffer));
+  buffers.fill(range(filler.buffer));
   for (const Dispatch::Binding& binding : dispatch.bindings) buffers[binding.slot] = range(binding.buffer);
   for (uint32_t slot = 0; slot < slots; ++slot) {
     writes[slot] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};

@@ -75,7 +75,9 @@ double tolerance_of(const std::string& variant, const Fixture& fixture) {
 }
 
 bool device_has(const std::string& variant, const KernelStyle& own) {
-  if (variant == "lane8" || variant == "rotary" || variant == "projected") return own.lane8;
+  if (variant == "lane8" || variant == "rotary") return own.lane8;
+  // Its bits are rotary's (attention_store_test.cpp), and it is for caches of halves.
+  if (variant == "projected") return false;
   if (variant == "vector") return own.subgroup >= 8;
   if (variant == "dot") return own.dot && own.subgroup >= 8 && find_kernel("matmul.dot.q8_0");
   if (variant == "cm") return !own.matrix_shapes.empty() && find_kernel("matmul.cm.f32");
@@ -88,7 +90,7 @@ std::vector<Forced> forced_styles() {
   std::vector<Forced> styles;
   for (const std::string& variant : variant_names()) {
     if (!device_has(variant, own)) continue;
-    const bool for_cpus = variant == "lane8" || variant == "rotary" || variant == "projected";
+    const bool for_cpus = variant == "lane8" || variant == "rotary";
     Forced forced{variant, for_cpus ? own : forced_style(variant)};
     forced.style.forced = variant;
     if (!for_cpus) {
@@ -116,7 +118,6 @@ std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
 // Attention's variants are told by their kernels, which a plan does not list as choices.
 bool is_of(const std::string& variant, const Dispatch& dispatch) {
   return (variant == "rotary" && dispatch.kernel.starts_with("attention.lane8.rotary.")) ||
-         (variant == "projected" && dispatch.kernel.starts_with("attention.lane8.projected.")) ||
          (variant == "split" && dispatch.kernel == "attention_combine");
 }
 
