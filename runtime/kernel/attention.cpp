@@ -14,8 +14,8 @@ namespace pumice {
 
 namespace {
 
-constexpr std::array variants = {&attention_projected, &attention_rotary, &attention_lane8, &attention_split,
-                                 &attention_base};
+constexpr std::array variants = {&attention_projected, &attention_rotary, &attention_lane8,
+                                 &attention_split,     &attention_cm,     &attention_base};
 
 // The cache is taken to be half full: how full it is a plan cannot know.
 double positions_seen(const AttentionArgs& args) {

@@ -13,6 +13,8 @@ extern const KernelVariant<AttentionArgs> attention_rotary;
 extern const KernelVariant<AttentionArgs> attention_lane8;
 // For GPUs and few rows: as the next one, and each span of positions has a workgroup of its own.
 extern const KernelVariant<AttentionArgs> attention_split;
+// For many rows on devices that multiply matrices of halves.
+extern const KernelVariant<AttentionArgs> attention_cm;
 // For any device: a workgroup's invocations share the positions.
 extern const KernelVariant<AttentionArgs> attention_base;
 

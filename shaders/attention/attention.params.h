@@ -44,6 +44,12 @@ CONSTANT ATTENTION_UNROLL_ID = 9; // 1: inner loops are unrolled; lane8 only
 // that is left to attention_combine, and a workgroup takes one span.
 CONSTANT ATTENTION_SPAN_ID = 9;
 CONSTANT ATTENTION_SPLIT_ID = 10;
+// cm: from 8 on.
+CONSTANT ATTENTION_ROWS_ID = 8;  // queries to a workgroup: heads times tokens or somewhat more
+CONSTANT ATTENTION_GROUP_ID = 9; // invocations of a subgroup
+CONSTANT ATTENTION_M_ID = 10;    // sizes of the matrices
+CONSTANT ATTENTION_N_ID = 11;
+CONSTANT ATTENTION_K_ID = 12;
 // Where the kernel rotates too: as in position/rotary_store.params.h.
 CONSTANT ATTENTION_PAIRS_ID = 10;
 CONSTANT ATTENTION_ROTARY_DIM_ID = 11;
@@ -57,6 +63,8 @@ CONSTANT ATTENTION_V_TILE_ID = 17;
 CONSTANT ATTENTION_SCALE_COLUMNS_ID = 18; // EPILOGUE_ROW_SCALE, as in MatmulParams
 CONSTANT ATTENTION_SCALE_SUMS_ID = 19;
 CONSTANT ATTENTION_SCALE_EPS_ID = 20; // its bits
+
+CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 
 // Which positions a row sees.
 CONSTANT ATTENTION_SIGHT_PAST = 0;   // of its sequence, to its own

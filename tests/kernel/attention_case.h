@@ -79,6 +79,56 @@ inline Case make_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_
   return c;
 }
 
+inline uint32_t padded(uint32_t columns) {
+  return (columns + 31) / 32 * 32;
+}
+
+// Inputs of these lengths side by side in one sequence of the cache, each at a multiple of `block`, from
+// `place` times that on. An input's contents depend on its tag alone.
+inline Case input_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim,
+                       const std::vector<uint32_t>& lengths, uint32_t block, uint32_t place = 0,
+                       uint32_t tag = 0) {
+  std::vector<Row> rows;
+  uint32_t first = place * block;
+  for (uint32_t length : lengths) {
+    for (uint32_t i = 0; i < length; ++i) rows.push_back({tag, first + i, 0, first, first + length});
+    first += (length + block - 1) / block * block;
+    ++tag;
+  }
+  Case c = make_case(type, heads, kv_heads, dim, std::move(rows));
+  c.options.sight = Sight::input;
+  return c;
+}
+
+// Rows of several sequences, sequence i about [memories[i].first, memories[i].second) of the cache.
+inline Case memory_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim,
+                        std::vector<Row> rows, std::vector<std::pair<uint32_t, uint32_t>> memories) {
+  Case c = make_case(type, heads, kv_heads, dim, std::move(rows));
+  c.options.sight = Sight::memory;
+  c.options.memories = std::move(memories);
+  c.layout.sequences = 1;
+  c.layout.capacity = padded(c.positions());
+  return c;
+}
+
+inline void give_bias(Case& c, bool both_ways, uint32_t buckets, uint32_t max_distance) {
+  c.options.bias = {buckets, max_distance, both_ways};
+  c.options.bias_table = random_floats(size_t{buckets} * c.options.heads, 77, 2);
+}
+
+// Beams that have parted: what they share lies in the cache of whichever wrote it.
+inline void share_pasts(Case& c, uint32_t sequences, uint32_t positions) {
+  c.layout.sequences = sequences;
+  c.options.origin_positions = positions;
+  c.options.origins.assign(size_t{sequences} * positions, 0xffffffff);
+  for (const Row& row : c.rows) {
+    for (uint32_t p = 0; p <= row.position; ++p) {
+      const uint32_t mixed = (row.sequence * 7 + p / 3 * 5 + p % 3) % sequences;
+      c.options.origins[row.sequence * positions + p] = p == row.position ? row.sequence : mixed;
+    }
+  }
+}
+
 // What a row's queries and its input's contents are made from, wherever the input lies.
 inline uint32_t own_seed(const Case& c, const Row& row, uint32_t position) {
   return c.options.sight == Sight::input ? row.token * 512 + position - row.first : position;
@@ -147,11 +197,8 @@ struct Ran {
   std::vector<float> result;  // [step_rows, stride]
   std::vector<float> weights; // [step_rows, heads * positions, padded to a multiple of 32]
   size_t dispatches = 0;      // for the result
+  std::string kernel;         // the last of them
 };
-
-inline uint32_t padded(uint32_t columns) {
-  return (columns + 31) / 32 * 32;
-}
 
 inline Ran run_all(const KernelStyle& style, const Case& c, const Cache& cache, const std::vector<float>& q,
                    bool weights) {
@@ -196,7 +243,10 @@ inline Ran run_all(const KernelStyle& style, const Case& c, const Cache& cache, 
   TestLowering lowering(style, graph, args.step);
   REQUIRE(attention(lowering, args));
   gpu.run(lowering.dispatches());
-  Ran ran{gpu.read<float>(args.result.buffer), {}, lowering.dispatches().size()};
+  Ran ran{gpu.read<float>(args.result.buffer),
+          {},
+          lowering.dispatches().size(),
+          lowering.dispatches().back().kernel};
   if (weights) {
     args.result = blank(c.options.heads * c.positions());
     gpu.run(attention_weights(style, args, c.positions()));

@@ -75,6 +75,10 @@ struct Options {
   uint32_t origin_positions = 0;
   pumice::RelativeBias bias;
   std::vector<float> bias_table; // [buckets, heads]
+  // What a score weighs, to a common factor.
+  double (*weight)(double score, double largest) = [](double score, double largest) {
+    return std::exp(score - largest);
+  };
 };
 
 // What a row sees, [first, end), and the position that its weights' columns count from.
@@ -131,7 +135,7 @@ inline Attended attend(const Cache& cache, const Options& options, const Row& ro
     }
     const double largest = *std::max_element(scores.begin(), scores.end());
     double total = 0;
-    for (double& score : scores) total += score = std::exp(score - largest);
+    for (double& score : scores) total += score = options.weight(score, largest);
     std::vector<double> sum(dim, 0.0);
     for (uint32_t position = first; position < end; ++position) {
       const double weight = scores[position - first] / total;

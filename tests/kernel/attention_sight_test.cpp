@@ -6,33 +6,6 @@ using namespace attention_case;
 
 namespace {
 
-// Inputs of these lengths side by side in one sequence of the cache, each at a multiple of `block`, from
-// `place` times that on. An input's contents depend on its tag alone.
-Case input_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim,
-                const std::vector<uint32_t>& lengths, uint32_t block, uint32_t place = 0, uint32_t tag = 0) {
-  std::vector<Row> rows;
-  uint32_t first = place * block;
-  for (uint32_t length : lengths) {
-    for (uint32_t i = 0; i < length; ++i) rows.push_back({tag, first + i, 0, first, first + length});
-    first += (length + block - 1) / block * block;
-    ++tag;
-  }
-  Case c = make_case(type, heads, kv_heads, dim, std::move(rows));
-  c.options.sight = Sight::input;
-  return c;
-}
-
-// Rows of several sequences, sequence i about [memories[i].first, memories[i].second) of the cache.
-Case memory_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim, std::vector<Row> rows,
-                 std::vector<std::pair<uint32_t, uint32_t>> memories) {
-  Case c = make_case(type, heads, kv_heads, dim, std::move(rows));
-  c.options.sight = Sight::memory;
-  c.options.memories = std::move(memories);
-  c.layout.sequences = 1;
-  c.layout.capacity = padded(c.positions());
-  return c;
-}
-
 // A row alone gives the bits that it gives among the others.
 void check_rows_alone(const KernelStyle& style, const Case& together, std::initializer_list<uint32_t> rows) {
   const Cache cache = make_cache(together);
@@ -47,24 +20,6 @@ void check_rows_alone(const KernelStyle& style, const Case& together, std::initi
     const std::vector<float> own(begin, begin + static_cast<ptrdiff_t>(columns));
     INFO(together.text(), " row ", row, " lane8 ", style.lane8);
     CHECK(same_bits(run(style, alone, cache, own), std::span(all).subspan(row * stride, stride)));
-  }
-}
-
-void give_bias(Case& c, bool both_ways, uint32_t buckets, uint32_t max_distance) {
-  c.options.bias = {buckets, max_distance, both_ways};
-  c.options.bias_table = random_floats(size_t{buckets} * c.options.heads, 77, 2);
-}
-
-// Beams that have parted: what they share lies in the cache of whichever wrote it.
-void share_pasts(Case& c, uint32_t sequences, uint32_t positions) {
-  c.layout.sequences = sequences;
-  c.options.origin_positions = positions;
-  c.options.origins.assign(size_t{sequences} * positions, 0xffffffff);
-  for (const Row& row : c.rows) {
-    for (uint32_t p = 0; p <= row.position; ++p) {
-      const uint32_t mixed = (row.sequence * 7 + p / 3 * 5 + p % 3) % sequences;
-      c.options.origins[row.sequence * positions + p] = p == row.position ? row.sequence : mixed;
-    }
   }
 }
 

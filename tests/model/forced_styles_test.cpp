@@ -67,10 +67,10 @@ bool is_t5(const Fixture& fixture) {
 
 // Sums in 32 bits meet the float64 reference to 1e-4. Factors that are rounded to 16 bits are off by 2^-12 of
 // themselves at most, those rounded to 8 by 1/254 of the largest of 32, weights and x alike; answers of
-// random models move several times as far, and T5's some thirty times.
+// random models move up to twenty times as far, and T5's some hundred times.
 double tolerance_of(const std::string& variant, const Fixture& fixture) {
   if (variant == "dot") return 0.1;
-  if (variant.starts_with("cm")) return is_t5(fixture) ? 0.1 : 3e-3;
+  if (variant.starts_with("cm")) return is_t5(fixture) ? 0.2 : 5e-3;
   return 1e-4;
 }
 
@@ -118,7 +118,8 @@ std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
 // Attention's variants are told by their kernels, which a plan does not list as choices.
 bool is_of(const std::string& variant, const Dispatch& dispatch) {
   return (variant == "rotary" && dispatch.kernel.starts_with("attention.lane8.rotary.")) ||
-         (variant == "split" && dispatch.kernel == "attention_combine");
+         (variant == "split" && dispatch.kernel == "attention_combine") ||
+         (variant == "cm" && dispatch.kernel.starts_with("attention.cm."));
 }
 
 bool has_part(const std::string& variant, Runner* runner, uint32_t tokens) {

@@ -1,0 +1,257 @@
+#version 460
+// Attention by the matrices that a subgroup multiplies at once, of any size M x N x K that divides a tile. A workgroup
+// takes ROWS queries, those of a group's heads and some tokens, and goes over the positions that any of them sees in
+// tiles of KEYS, counted from the sequence's start.
+// Queries, keys, weights and values become halves on the way into shared memory; scores and sums are 32 bits wide.
+// Halves keep 11 bits: a score is off by about 2^-12 of its terms' root mean square, a weight by 2^-12 of itself. A
+// query is first multiplied by a power of two that takes its largest number to 2^14 or just above, so that none
+// overflows and only what is 2^28 times smaller loses bits. Keys and values beyond what halves hold are clamped. Weights
+// are exponentials times 2^15, so that only those 2^29 times smaller than the largest lose bits; their sum is that of
+// the halves, so that what is lost of one does not move the others' mean.
+// A row's maximum is rounded up to a whole number: what that makes of older sums is a power of two, which loses nothing,
+// and mostly one. A row's arithmetic does not depend on which rows share its workgroup.
+// variant: f32 CACHE_TYPE=0
+// variant: f16 CACHE_TYPE=1
+// variant: q8_0 CACHE_TYPE=2
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#include "common/types.glsl"
+#include "attention/attention.params.h"
+
+layout(local_size_x = 128, local_size_x_id = 0) in;
+layout(constant_id = 1) const uint HEAD_DIM = 64;
+layout(constant_id = 2) const uint CAPPED = 0;
+layout(constant_id = 3) const uint SIGHT = ATTENTION_SIGHT_PAST;
+layout(constant_id = 4) const uint BIASED = 0;
+layout(constant_id = 5) const uint SHARED = 0;
+layout(constant_id = 6) const uint HEADS = 1;
+layout(constant_id = 7) const uint TOKENS = 32;
+layout(constant_id = 8) const uint ROWS = 32; // HEADS * TOKENS or somewhat more
+layout(constant_id = 9) const uint GROUP = 32; // invocations of a subgroup, at least 8
+layout(constant_id = 10) const uint M = 16;
+layout(constant_id = 11) const uint N = 16;
+layout(constant_id = 12) const uint K = 16;
+layout(push_constant) uniform Push { AttentionParams p; };
+READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
+READ_BUFFER(float, q, ATTENTION_Q);
+READ_BUFFER(uvec4, keys, ATTENTION_KEYS);
+READ_BUFFER(uvec4, values, ATTENTION_VALUES);
+WRITE_BUFFER(float, result, ATTENTION_RESULT);
+
+#include "attention/attention_rows.glsl"
+#include "attention/attention_turns.glsl"
+#include "attention/attention_halves.glsl"
+
+const uint WORKGROUP = gl_WorkGroupSize.x;
+const uint GROUPS = WORKGROUP / GROUP;
+const uint STRIPS = ROWS / M; // rows of matrices
+const uint ROW_PARTS = STRIPS < GROUPS ? STRIPS : GROUPS; // subgroups among which they are divided
+const uint COLUMN_PARTS = GROUPS / ROW_PARTS;             // the others divide the columns, taking every such one
+const uint DOWN = STRIPS / ROW_PARTS;
+const uint SCORE_COLUMNS = KEYS / N;
+const uint SCORES_ACROSS = (SCORE_COLUMNS + COLUMN_PARTS - 1) / COLUMN_PARTS;
+const uint VALUE_COLUMNS = DIM / N;
+const uint VALUES_ACROSS = (VALUE_COLUMNS + COLUMN_PARTS - 1) / COLUMN_PARTS;
+const uint SCORE_STRIDE = KEYS + 4;
+const uint WEIGHT_STRIDE = KEYS / 2 + 4; // in pairs
+
+// Scores of a tile; where those are not needed, a matrix of each subgroup on its way from the sums.
+const uint TILE_SCORES = ROWS * SCORE_STRIDE, ONE_EACH = GROUPS * M * N;
+shared float scores[TILE_SCORES > ONE_EACH ? TILE_SCORES : ONE_EACH];
+shared f16vec2 weights[ROWS * WEIGHT_STRIDE];
+shared float maximum[ROWS]; // of the positions so far, rounded up
+shared float total[ROWS];   // of their weights
+shared float worth[ROWS];   // what a row's sums are worth under the maximum of this tile
+shared uint any_worth_less;
+
+const float WEIGHT_ONE = 32768.0;
+
+#define MATRIX_SUMS coopmat<float, gl_ScopeSubgroup, M, N, gl_MatrixUseAccumulator>
+
+uint row_part() { return GROUPS == 1u ? 0u : gl_SubgroupID / COLUMN_PARTS; }
+uint column_part() { return GROUPS == 1u ? 0u : gl_SubgroupID % COLUMN_PARTS; }
+uint first_row(uint down) { return (row_part() * DOWN + down) * M; }
+uint own_scores() { return (GROUPS == 1u ? 0u : gl_SubgroupID) * (M * N); }
+// Of this subgroup's columns of matrices; the last may be one too many.
+uint column(uint across) { return across * COLUMN_PARTS + column_part(); }
+
+// The dot products of all queries with the keys of the tile.
+void score_tile() {
+  MATRIX_SUMS own[DOWN * SCORES_ACROSS];
+  [[unroll]] for (uint i = 0; i < DOWN * SCORES_ACROSS; ++i) own[i] = MATRIX_SUMS(0.0);
+  [[dont_unroll]] for (uint k = 0; k < DIM / K; ++k) {
+    coopmat<float16_t, gl_ScopeSubgroup, M, K, gl_MatrixUseA> a[DOWN];
+    [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+      coopMatLoad(a[i], queries, first_row(i) * PAIR_STRIDE + k * (K / 2), PAIR_STRIDE,
+                  gl_CooperativeMatrixLayoutRowMajor);
+    }
+    [[unroll]] for (uint j = 0; j < SCORES_ACROSS; ++j) {
+      if (column(j) >= SCORE_COLUMNS) continue;
+      coopmat<float16_t, gl_ScopeSubgroup, K, N, gl_MatrixUseB> b;
+      coopMatLoad(b, tile, column(j) * N * PAIR_STRIDE + k * (K / 2), PAIR_STRIDE,
+                  gl_CooperativeMatrixLayoutColumnMajor);
+      [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+        own[i * SCORES_ACROSS + j] = coopMatMulAdd(a[i], b, own[i * SCORES_ACROSS + j]);
+      }
+    }
+  }
+  [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+    [[unroll]] for (uint j = 0; j < SCORES_ACROSS; ++j) {
+      if (column(j) >= SCORE_COLUMNS) continue;
+      coopMatStore(own[i * SCORES_ACROSS + j], scores, first_row(i) * SCORE_STRIDE + column(j) * N, SCORE_STRIDE,
+                   gl_CooperativeMatrixLayoutRowMajor);
+    }
+  }
+}
+
+// To the nearest number of 11 bits: devices may truncate as they make halves, and compilers take a number that was a
+// half for what it was before.
+float rounded(float a) {
+  const uint bits = floatBitsToUint(a);
+  return uintBitsToFloat((bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);
+}
+
+// 2^(a - b) of whole numbers, exactly; 0 where that is too small.
+float power_of_two(float a, float b) { return uintBitsToFloat(uint(max(a - b + 127.0, 0.0)) << 23); }
+
+// Makes weights of the tile's scores. Eight lanes share a row, two neighbouring positions of each sixteen to a lane.
+void weigh_tile(Turn now, int begin) {
+  [[dont_unroll]] for (uint m = own_eight(); m < ROWS; m += WORKGROUP / 8u) {
+    const Row own = row_of(m);
+    float score[KEYS / 8], largest = NO_SCORE;
+    [[unroll]] for (uint i = 0; i < KEYS / 8; ++i) {
+      const uint t = i / 2 * 16 + LANE * 2u + i % 2;
+      score[i] = NO_SCORE;
+      if (m < QUERIES && sees(own, now, begin + int(t))) {
+        score[i] = final_score(scores[m * SCORE_STRIDE + t] * unscale[m] * score_scale(), m, own, begin + int(t));
+      }
+      largest = max(largest, score[i]);
+    }
+    [[unroll]] for (uint n = 1; n < 8; n *= 2) largest = max(largest, subgroupShuffleXor(largest, n));
+    const float old_maximum = maximum[m], new_maximum = max(old_maximum, ceil(largest));
+    float sum = 0.0;
+    [[unroll]] for (uint i = 0; i < KEYS / 16; ++i) {
+      vec2 pair;
+      [[unroll]] for (uint j = 0; j < 2; ++j) {
+        const float one = score[i * 2 + j];
+        pair[j] = one > NO_SCORE ? rounded(WEIGHT_ONE * exp2(one - new_maximum)) : 0.0;
+      }
+      weights[m * WEIGHT_STRIDE + i * 8 + LANE] = f16vec2(pair);
+      sum += pair.x + pair.y;
+    }
+    [[unroll]] for (uint n = 1; n < 8; n *= 2) sum += subgroupShuffleXor(sum, n);
+    if (LANE == 0u) {
+      // A sum of nothing can stay as it is.
+      const float old_worth = old_maximum == NO_SCORE ? 1.0 : power_of_two(old_maximum, new_maximum);
+      maximum[m] = new_maximum;
+      worth[m] = old_worth;
+      total[m] = total[m] * old_worth + sum;
+      if (old_worth != 1.0) any_worth_less = 1u;
+    }
+  }
+}
+
+MATRIX_SUMS sums[DOWN * VALUES_ACROSS]; // of this subgroup's part of the result
+
+void add_values() {
+  [[dont_unroll]] for (uint k = 0; k < KEYS / K; ++k) {
+    coopmat<float16_t, gl_ScopeSubgroup, M, K, gl_MatrixUseA> a[DOWN];
+    [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+      coopMatLoad(a[i], weights, first_row(i) * WEIGHT_STRIDE + k * (K / 2), WEIGHT_STRIDE,
+                  gl_CooperativeMatrixLayoutRowMajor);
+    }
+    [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
+      if (column(j) >= VALUE_COLUMNS) continue;
+      coopmat<float16_t, gl_ScopeSubgroup, K, N, gl_MatrixUseB> b;
+      coopMatLoad(b, tile, k * K * PAIR_STRIDE + column(j) * (N / 2), PAIR_STRIDE,
+                  gl_CooperativeMatrixLayoutRowMajor);
+      [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+        sums[i * VALUES_ACROSS + j] = coopMatMulAdd(a[i], b, sums[i * VALUES_ACROSS + j]);
+      }
+    }
+  }
+}
+
+// Multiplies the sums by what they are worth. Which invocation has which of a matrix's numbers only the device knows.
+void rescale() {
+  [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+    [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
+      coopMatStore(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
+      subgroupBarrier();
+      [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
+        scores[own_scores() + e] *= worth[first_row(i) + e / N];
+      }
+      subgroupBarrier();
+      coopMatLoad(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
+      subgroupBarrier();
+    }
+  }
+}
+
+void store_matrix(uint row0, uint column0, uint rows) {
+  [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
+    const uint m = row0 + e / N, d = column0 + e % N;
+    if (m >= QUERIES || d >= HEAD_DIM || !is_stored(m, rows)) continue;
+    const float share = total[m] > 0.0 ? 1.0 / total[m] : 0.0;
+    const uint at = (first_token() + m / HEADS) * p.result_stride;
+    result[at + query_head(m) * HEAD_DIM + d] = scores[own_scores() + e] * share;
+  }
+}
+
+void store_padding(uint rows) {
+  const uint end = (columns() + 31u) / 32u * 32u;
+  if (columns() == end) return;
+  for (uint m = 0; m < QUERIES; ++m) {
+    if (!is_stored(m, rows) || query_head(m) != p.heads - 1u) continue;
+    const uint at = (first_token() + m / HEADS) * p.result_stride;
+    for (uint i = columns() + gl_LocalInvocationID.x; i < end; i += WORKGROUP) result[at + i] = 0.0;
+  }
+}
+
+void main() {
+  const uint rows = step_block[0][ROWS_TOKENS];
+  if (first_token() >= rows) return;
+  read_rows(rows);
+  load_queries(rows);
+  clear_padding();
+  for (uint m = gl_LocalInvocationID.x; m < ROWS; m += WORKGROUP) {
+    maximum[m] = NO_SCORE;
+    total[m] = 0.0;
+  }
+  barrier();
+  find_turns();
+  barrier();
+
+  [[unroll]] for (uint i = 0; i < DOWN * VALUES_ACROSS; ++i) sums[i] = MATRIX_SUMS(0.0);
+  for (uint turn = 0; turn < TOKENS; ++turn) {
+    const Turn now = turn_of(turn);
+    const uint base = text_base(now.text);
+    [[dont_unroll]] for (int begin = now.first / int(KEYS) * int(KEYS); begin <= now.last; begin += int(KEYS)) {
+      load_keys(base, now.text, uint(begin));
+      if (gl_LocalInvocationID.x == 0u) any_worth_less = 0u;
+      barrier();
+      score_tile();
+      barrier(); // the keys are read: the values take their place
+      load_values(base, now.text, uint(begin));
+      weigh_tile(now, begin);
+      barrier();
+      if (any_worth_less == 1u) rescale();
+      add_values();
+      barrier();
+    }
+  }
+
+  [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+    [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
+      coopMatStore(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
+      subgroupBarrier();
+      store_matrix(first_row(i), column(j) * N, rows);
+      subgroupBarrier();
+    }
+  }
+  store_padding(rows);
+}
