@@ -94,16 +94,21 @@ std::span<const KernelVariant<AttentionArgs>* const> attention_variants() {
 
 std::string attention_shape_class(const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
-  return fmt::format("attention {} {} x {} of {} in {} x {}{}", to_string(layout.type), args.q.rows,
-                     args.heads, layout.head_dim, layout.kv_heads, layout.capacity,
-                     args.store ? " storing" : "");
+  // How long the cache is matters to those that divide it, for few rows.
+  const std::string length = args.q.rows < 16 ? fmt::format(" x {}", layout.capacity) : "";
+  return fmt::format("attention {} {} x {} of {} in {}{}{}", to_string(layout.type), args.q.rows, args.heads,
+                     layout.head_dim, layout.kv_heads, length, args.store ? " storing" : "");
 }
 
 Status attention(Lowering& lowering, const AttentionArgs& args) {
+  const std::string shape_class = attention_shape_class(args);
   const KernelVariant<AttentionArgs>& variant =
-      choose_variant(attention_variants(), lowering.style(), args, attention_shape_class(args));
+      choose_variant(attention_variants(), lowering.style(), args, shape_class);
   if (args.projection && &variant != &attention_projected) PUMICE_CHECK(matmul(lowering, *args.projection));
-  return variant.lower(lowering, args);
+  // A CPU driver's own kernels are one better than the other by their order, which no measuring is needed
+  // for.
+  if (lowering.style().lane8) return variant.lower(lowering, args);
+  return lower_variant(lowering, attention_variants(), args, shape_class);
 }
 
 AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args) {

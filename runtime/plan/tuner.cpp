@@ -213,6 +213,7 @@ private:
 Tuner::Tuner(const DeviceContext& context, TuneOptions options)
     : context_(context), options_(std::move(options)) {
   context_.style.forced.clear();
+  context_.style.threads = 0; // products that attention makes itself are measured apart
   if (context_.style.choices) tuning_.choices = *context_.style.choices;
   if (context_.style.refused) tuning_.refusals = *context_.style.refused;
 }
