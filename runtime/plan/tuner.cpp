@@ -51,35 +51,46 @@ public:
 
   // Remembers what is in the ranges that a plan's part writes, of those that outlast it.
   Status remember(const Plan& part, uint64_t tensor_bytes) {
-    std::vector<BufferRef> written;
+    std::vector<Range> written;
     for (const PlannedDispatch& planned : part.dispatches) {
       for (const Dispatch::Binding& binding : planned.dispatch.bindings) {
         const BufferRef& ref = binding.buffer;
         const bool tensor = ref.space == Space::scratch && ref.offset < tensor_bytes;
         if (binding.access == Access::read || !(tensor || ref.space == Space::outputs)) continue;
-        written.push_back(ref);
+        written.push_back({ref, binding.access == Access::write});
       }
     }
     // Each byte once.
-    std::ranges::sort(written, {},
-                      [](const BufferRef& ref) { return std::tuple(ref.space, ref.part, ref.offset); });
+    std::ranges::sort(written, {}, [](const Range& range) {
+      return std::tuple(range.ref.space, range.ref.part, range.ref.offset);
+    });
     ranges_.clear();
-    for (const BufferRef& ref : written) {
-      BufferRef* last = ranges_.empty() ? nullptr : &ranges_.back();
-      if (last && last->space == ref.space && last->part == ref.part &&
-          ref.offset <= last->offset + last->bytes) {
-        last->bytes = std::max(last->bytes, ref.offset + ref.bytes - last->offset);
+    for (const Range& range : written) {
+      BufferRef* last = ranges_.empty() ? nullptr : &ranges_.back().ref;
+      if (last && last->space == range.ref.space && last->part == range.ref.part &&
+          range.ref.offset <= last->offset + last->bytes) {
+        last->bytes = std::max(last->bytes, range.ref.offset + range.ref.bytes - last->offset);
+        ranges_.back().only_written = ranges_.back().only_written && range.only_written;
       } else {
-        ranges_.push_back(ref);
+        ranges_.push_back(range);
       }
     }
     uint64_t bytes = 0;
-    for (const BufferRef& ref : ranges_) bytes += ref.bytes;
+    for (const Range& range : ranges_) bytes += range.ref.bytes;
     PUMICE_TRY(saved_, Buffer::create(context_.device, bytes, MemoryUse::device));
     PUMICE_TRY(result_, Buffer::create(context_.device, bytes, MemoryUse::upload));
     return copy(saved_, true);
   }
   Status restore() const { return copy(saved_, false); }
+  // The same with junk in what is only written: an earlier launch may have left the right numbers there.
+  Status prepare() const {
+    PUMICE_CHECK(restore());
+    return submit([&](Commands& commands) {
+      for (const auto& [ref, only_written] : ranges_) {
+        if (only_written) commands.fill(lookup()(ref), ref.offset, ref.bytes, 0xffffffff); // NaNs
+      }
+    });
+  }
   Result<std::vector<float>> results() const {
     PUMICE_CHECK(copy(result_, true));
     std::vector<float> values(result_.size() / sizeof(float));
@@ -90,27 +101,39 @@ public:
 private:
   Bed(const DeviceContext& context, BufferLookup others) : context_(context), others_(std::move(others)) {}
 
-  Status copy(const Buffer& store, bool out) const {
+  struct Range {
+    BufferRef ref;
+    bool only_written = false;
+  };
+
+  template <class Record>
+  Status submit(const Record& record) const {
     PUMICE_TRY(Commands commands, Commands::create(context_.device));
     PUMICE_CHECK(commands.begin());
     commands.barrier();
-    uint64_t at = 0;
-    for (const BufferRef& ref : ranges_) {
-      const Buffer& buffer = lookup()(ref);
-      if (out) commands.copy(buffer, ref.offset, store, at, ref.bytes);
-      if (!out) commands.copy(store, at, buffer, ref.offset, ref.bytes);
-      at += ref.bytes;
-    }
+    record(commands);
     commands.barrier();
     PUMICE_CHECK(commands.end());
     PUMICE_TRY(uint64_t done, context_.device->submit(commands.buffers()));
     return context_.device->wait(done);
   }
 
+  Status copy(const Buffer& store, bool out) const {
+    return submit([&](Commands& commands) {
+      uint64_t at = 0;
+      for (const auto& [ref, only_written] : ranges_) {
+        const Buffer& buffer = lookup()(ref);
+        if (out) commands.copy(buffer, ref.offset, store, at, ref.bytes);
+        if (!out) commands.copy(store, at, buffer, ref.offset, ref.bytes);
+        at += ref.bytes;
+      }
+    });
+  }
+
   DeviceContext context_;
   BufferLookup others_;
   Buffer scratch_, saved_, result_;
-  std::vector<BufferRef> ranges_;
+  std::vector<Range> ranges_;
 };
 
 // Measures one choice's variants. `plans` has each one's plan.
@@ -124,6 +147,7 @@ public:
     tuned_.shape_class = choice.shape_class;
     const std::string& plain = choice.variants.back();
     PUMICE_CHECK(bed_.remember(part(plain), plans_.at(plain).tensor_bytes));
+    PUMICE_CHECK(bed_.prepare());
     PUMICE_CHECK(bed_.run(part(plain)));
     PUMICE_TRY(expected_, bed_.results());
     for (const std::string& name : candidates) {
@@ -160,7 +184,7 @@ private:
     const Plan own = part(name);
     result.flops = own.flops();
     result.bytes = own.bytes();
-    PUMICE_CHECK(bed_.restore());
+    PUMICE_CHECK(bed_.prepare());
     PUMICE_CHECK(bed_.run(own));
     PUMICE_TRY(std::vector<float> values, bed_.results());
     for (const PlannedDispatch& planned : own.dispatches) {
