@@ -173,15 +173,17 @@ size_t sink_selections(Graph& graph, std::vector<Node>& nodes) {
     const TensorId rows = nodes[i].output;
     const bool alone = nodes[i].operation->by_row() && nodes[i].more_outputs.empty();
     if (!alone || graph.tensor(rows).kept) continue;
-    const std::vector<size_t> after = readers(graph, nodes)[rows];
-    if (after.size() != 1 || !as<SelectRows>(nodes[after[0]])) continue;
+    const auto reads = [&](const Node& node) { return std::ranges::count(node.inputs, rows) > 0; };
+    const auto select = std::ranges::find_if(nodes, reads);
+    if (select == nodes.end() || !as<SelectRows>(*select)) continue;
+    if (std::any_of(select + 1, nodes.end(), reads)) continue;
     const std::vector<TensorId> inputs = nodes[i].inputs;
     if (std::ranges::any_of(inputs, [&](TensorId input) { return graph.tensor(input).view.has_value(); }))
       continue;
 
-    nodes[i].output = nodes[after[0]].output;
+    nodes[i].output = select->output;
     if (!graph.tensor(nodes[i].output).kept) graph.tensor(nodes[i].output).name = graph.tensor(rows).name;
-    nodes.erase(nodes.begin() + static_cast<ptrdiff_t>(after[0]));
+    nodes.erase(select);
     size_t at = i;
     std::vector<TensorId> selected;
     for (TensorId input : inputs) selected.push_back(select_before(graph, nodes, at, input));

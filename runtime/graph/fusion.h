@@ -13,8 +13,7 @@ namespace pumice {
 //   - a root-mean-square norm between products becomes a part of them: its sums of squares and its weights of
 //     the one before, its scale of those after
 //   - what is computed of all rows and selected from later is computed of the selected rows, as far back as
-//   rows
-//     are looked at one by one and a product gets smaller by it
+//     each row is made of its own alone, if a product gets smaller by it
 //   - a product takes the rows, its residual's too, that a selection would copy from where they are
 //   - what puts a step's keys and values into the cache, and the attention to it, become one; and so does the
 //     product that makes them
