@@ -20,7 +20,8 @@ Dispatch prepare(const KernelStyle& style, const AttentionArgs& args, const Atte
   // Compilers that know uniform loads (Mesa 26's) make up to twice as fast a kernel of unrolled loops, as
   // long as its code stays small. Older ones make a slower one of them, and take seconds for it.
   const bool unroll = style.uniform_loads && shape.heads * shape.tokens * args.cache.layout.head_dim <= 256;
-  for (uint32_t constant : {shape.heads, shape.tokens, args.sums ? 1u : 0u, unroll ? 1u : 0u}) {
+  for (uint32_t constant : {shape.heads, shape.tokens, args.sums ? 1u : 0u, unroll ? 1u : 0u,
+                            style.uniform_loads ? LOAD_UNIFORM : LOAD_LANE}) {
     dispatch.constants.push_back(constant);
   }
   finish_attention(dispatch, args, shape);
@@ -34,7 +35,11 @@ bool runs(const KernelStyle& style, const AttentionArgs&) {
 Status lower(Lowering& lowering, const AttentionArgs& args) {
   const AttentionArgs stored = store_first(lowering, args);
   const AttentionShape shape = attention_shape(stored, fewest_groups);
-  lowering.emit(prepare(lowering.style(), stored, shape, ""));
+  const KernelStyle& style = lowering.style();
+  Dispatch dispatch = prepare(style, stored, shape, "");
+  dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
+  if (style.uniform_loads) dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, q), stored.q.buffer);
+  lowering.emit(std::move(dispatch));
   return {};
 }
 
@@ -95,8 +100,7 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
     return static_cast<uint32_t>((part.buffer.offset - product.result.buffer.offset) / sizeof(float) / 8);
   };
   const RowScale scale = product.row_scale.value_or(RowScale{1, 0, 0});
-  for (uint32_t constant : {style.uniform_loads ? LOAD_UNIFORM : LOAD_LANE, matmul_epilogue(product),
-                            product.format.blocks(), first_tile(store.k), first_tile(store.v), scale.columns,
+  for (uint32_t constant : {matmul_epilogue(product), product.format.blocks(), first_tile(store.k), first_tile(store.v), scale.columns,
                             scale.sums_at, std::bit_cast<uint32_t>(scale.eps)}) {
     dispatch.constants.push_back(constant);
   }

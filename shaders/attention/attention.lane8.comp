@@ -41,10 +41,14 @@ layout(constant_id = 6) const uint HEADS = 1;
 layout(constant_id = 7) const uint TOKENS = 1;
 layout(constant_id = 8) const uint KEEP = 0;
 layout(constant_id = 9) const uint UNROLL = 0;
+layout(constant_id = 10) const uint LOAD = LOAD_LANE;
 #ifdef WEIGHT_TYPE
 layout(push_constant) uniform Push { AttentionParams p; ProjectionParams projection; };
-#else
+#elif defined(ROTARY)
 layout(push_constant) uniform Push { AttentionParams p; };
+#else
+layout(push_constant) uniform Push { AttentionParams p; QueryParams by_address; };
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly restrict buffer QueryRow { float d[]; };
 #endif
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 #ifdef ROTARY
@@ -73,11 +77,19 @@ CACHE_BUFFER(uint, value_words, ATTENTION_VALUES);
 CACHE_BUFFER(uvec2, value_chunks, ATTENTION_VALUES);
 #endif
 
-// A lane's dimensions: of every eighth chunk, all. Chunks past the last repeat it and are not stored.
 #if CACHE_TYPE == CACHE_F32
-const uint VALUE_CHUNK = 4;
-#else
+const uint PER_DWORD = 1;
+float element(uint word, uint) { return uintBitsToFloat(word); }
+#elif CACHE_TYPE == CACHE_F16
+const uint PER_DWORD = 2;
+float element(uint word, uint i) { return unpackHalf2x16(word)[i]; }
+#endif
+
+// A lane's dimensions: of every eighth chunk, all. Chunks past the last repeat it and are not stored.
+#if CACHE_TYPE == CACHE_Q8_0
 const uint VALUE_CHUNK = 8;
+#else
+const uint VALUE_CHUNK = 4 * PER_DWORD;
 #endif
 const uint CHUNKS = DIM_PADDED / VALUE_CHUNK;
 const uint OWN_CHUNKS = (CHUNKS + 7) / 8;
@@ -85,17 +97,31 @@ const uint OWN = OWN_CHUNKS * VALUE_CHUNK;
 
 uint own_dimension(uint i) { return (i / VALUE_CHUNK * 8u + LANE) * VALUE_CHUNK + i % VALUE_CHUNK; }
 
-#if CACHE_TYPE == CACHE_F32
-float element(uvec4 quad, uint i) { return uintBitsToFloat(quad[i]); }
-#elif CACHE_TYPE == CACHE_F16
-float element(uvec4 quad, uint i) { return unpackHalf2x16(quad[i / 2u])[i % 2u]; }
-#endif
+// The queries. Where loads are uniform, each multiplication takes its number straight from memory, and this says where that
+// is; otherwise the lanes hold dimension 8 i + lane.
+uvec2 query_at[QUERIES];
+float query[QUERIES][DIM_PADDED / 8];
 
-float query[QUERIES][DIM_PADDED / 8]; // dimension 8 i + lane
+float query_number(uint m, uint d) {
+  if (LOAD != LOAD_UNIFORM) return subgroupBroadcast(query[m][d / 8u], d % 8u);
+#ifdef ROTARY
+  const float number = rotated[m * DIM_PADDED + d];
+#else
+  const float number = QueryRow(query_at[m]).d[d];
+#endif
+  return HEAD_DIM == DIM_PADDED || d < HEAD_DIM ? number : 0.0;
+}
+
 // Two sums to a dot product: one long chain of additions would wait for itself.
 vec2 dot_product[QUERIES];
-float weight[QUERIES]; // of the lane's position; negative where the row does not see it
+float weight[QUERIES]; // of the lane's position
 float sum[QUERIES][OWN];
+// The sums with a tile's part. CPU drivers mask every assignment to what lives longer than a round of a loop.
+float new_sum[QUERIES][OWN];
+
+// The weight of a position that a row does not see. Another row may, so that its value is not replaced: then it is the
+// weight that says not to add it.
+const float UNSEEN = TOKENS == 1 ? 0.0 : -1.0;
 
 // Adds a step of the tile's keys to the dot products.
 #if CACHE_TYPE == CACHE_Q8_0
@@ -109,8 +135,7 @@ void add_keys(uint tile, uint step) {
     [[unroll]] for (uint i = 0; i < 16; ++i) {
       const float key = float(bitfieldExtract(int(quad[i / 4]), int(i % 4 * 8), 8));
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-        const float one = subgroupBroadcast(query[m][step * 4u + half_step * 2u + i / 8u], i % 8);
-        product[m][i % 2] = fma(key, one, product[m][i % 2]);
+        product[m][i % 2] = fma(key, query_number(m, step * 32u + half_step * 16u + i), product[m][i % 2]);
       }
     }
   }
@@ -120,52 +145,69 @@ void add_keys(uint tile, uint step) {
 void add_keys(uint tile, uint step) {
   const uvec4 quad = keys[tile + step * 8u + LANE];
   [[unroll]] for (uint i = 0; i < KEY_STEP; ++i) {
-    const float key = element(quad, i);
-    const uint lane = KEY_STEP == 8 ? i : step % 2u * 4u + i;
+    const float key = element(quad[i / PER_DWORD], i % PER_DWORD);
     [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-      dot_product[m][i % 2] = fma(key, subgroupBroadcast(query[m][step * KEY_STEP / 8u], lane), dot_product[m][i % 2]);
+      dot_product[m][i % 2] = fma(key, query_number(m, step * KEY_STEP + i), dot_product[m][i % 2]);
     }
   }
 }
 #endif
 
-// A chunk of the value at position t of the tile.
-void load_value(uint tile, uint t, uint chunk, out float value[VALUE_CHUNK]) {
+// The lane's chunk c of the value at position t of the tile. An unseen value may be anything, a NaN too, which a weight of
+// zero would not remove: where none of the rows sees it, `seen` makes a zero of it.
+void load_value(uint tile, uint t, uint c, uint seen, out float value[VALUE_CHUNK]) {
+  const uint chunk = min(c * 8u + LANE, CHUNKS - 1u);
 #if CACHE_TYPE == CACHE_Q8_0
-  const vec2 scales = unpackHalf2x16(value_words[(tile + chunk / 4u) * 4u + t / 2u]);
+  const vec2 scales = unpackHalf2x16(value_words[(tile + chunk / 4u) * 4u + t / 2u] & seen);
   const float scale = t % 2u == 0u ? scales.x : scales.y;
   const uvec2 words = value_chunks[(tile + KEY_STEPS) * 2u + t * CHUNKS + chunk];
   [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = scale * float(bitfieldExtract(int(words[i / 4]), int(i % 4 * 8), 8));
 #else
-  const uvec4 quad = values[tile + t * CHUNKS + chunk];
-  [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) value[i] = element(quad, i);
+  const uvec4 quad = values[tile + t * CHUNKS + chunk] & seen;
+  [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) value[i] = element(quad[i / PER_DWORD], i % PER_DWORD);
 #endif
 }
 
-// Adds the values at position t of the tile, by weight, to the sums. `own_tile` is where that of the lane's position is.
-void add_values(uint own_tile, uint t) {
+// Adds the values at position t of the tile, by weight, to the sums. `own_tile` is where that of the lane's position is, and
+// `own_seen` all ones if any row sees that, otherwise zero.
+void add_values(uint own_tile, uint own_seen, uint t) {
   const uint tile = SHARED == 1u ? subgroupBroadcast(own_tile, t) : own_tile;
+  const uint seen = subgroupBroadcast(own_seen, t);
   float w[QUERIES];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) w[m] = subgroupBroadcast(weight[m], t);
   [[unroll]] for (uint c = 0; c < OWN_CHUNKS; ++c) {
     float value[VALUE_CHUNK];
-    load_value(tile, t, min(c * 8u + LANE, CHUNKS - 1u), value);
+    load_value(tile, t, c, seen, value);
     [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) {
       const uint own = c * VALUE_CHUNK + i;
-      // An unseen value may be anything, a NaN too, which a weight of zero would not remove.
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-        sum[m][own] = w[m] >= 0.0 ? fma(w[m], value[i], sum[m][own]) : sum[m][own];
+        const float more = fma(w[m], value[i], new_sum[m][own]);
+        new_sum[m][own] = TOKENS == 1 || w[m] >= 0.0 ? more : new_sum[m][own];
       }
     }
   }
 }
 
+void load_query(uint m, uint rows) {
 #ifndef ROTARY
-float load_query(uint m, uint d, uint rows) {
-  const uint at = p.q_first + min(first_token() + m / HEADS, rows - 1u) * p.q_stride + query_head(m) * HEAD_DIM;
-  return d < HEAD_DIM ? q[at + d] : 0.0;
-}
+  const uint from = min(first_token() + m / HEADS, rows - 1u) * p.q_stride + query_head(m) * HEAD_DIM;
+  if (LOAD == LOAD_UNIFORM) {
+    const uint low = by_address.q.x + from * 4u;
+    query_at[m] = uvec2(low, by_address.q.y + (low < from * 4u ? 1u : 0u));
+    return;
+  }
 #endif
+  if (LOAD == LOAD_UNIFORM) return;
+  [[unroll]] for (uint i = 0; i < DIM_PADDED / 8; ++i) {
+    const uint d = i * 8u + LANE;
+#ifdef ROTARY
+    const float number = rotated[m * DIM_PADDED + d];
+#else
+    const float number = q[p.q_first + from + min(d, HEAD_DIM - 1u)];
+#endif
+    query[m][i] = d < HEAD_DIM ? number : 0.0;
+  }
+}
 
 void main() {
   const uint rows = step_block[0][ROWS_TOKENS];
@@ -187,7 +229,7 @@ void main() {
   float maximum[QUERIES];
   float total[QUERIES]; // of the lane's positions
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-    [[unroll]] for (uint i = 0; i < DIM_PADDED / 8; ++i) query[m][i] = load_query(m, i * 8u + LANE, rows) * score_scale();
+    load_query(m, rows);
     maximum[m] = NO_SCORE;
     total[m] = 0.0;
     [[unroll]] for (uint i = 0; i < OWN; ++i) sum[m][i] = 0.0;
@@ -211,23 +253,28 @@ void main() {
         [[dont_unroll]] for (uint c = 0; c < KEY_STEPS; ++c) add_keys(at, c);
       }
 
+      uint seen_by_any = 0u;
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         const Row own = row[m / HEADS];
         const bool seen = sees(own, now, position);
-        const float product = dot_product[m].x + dot_product[m].y;
+        seen_by_any = seen ? ~0u : seen_by_any;
+        const float product = (dot_product[m].x + dot_product[m].y) * score_scale();
         const float score = seen ? final_score(product, m, own, position) : NO_SCORE;
         const float new_maximum = max(maximum[m], lane_max(score));
         const float old_worth = correction(maximum[m], new_maximum);
         maximum[m] = new_maximum;
-        weight[m] = seen ? exp2(score - new_maximum) : -1.0;
+        weight[m] = seen ? exp2(score - new_maximum) : UNSEEN;
         total[m] = fma(total[m], old_worth, max(weight[m], 0.0));
-        [[unroll]] for (uint i = 0; i < OWN; ++i) sum[m][i] *= old_worth;
+        [[unroll]] for (uint i = 0; i < OWN; ++i) new_sum[m][i] = sum[m][i] * old_worth;
       }
 
       if (UNROLL == 1u) {
-        [[unroll]] for (uint t = 0; t < 8; ++t) add_values(at, t);
+        [[unroll]] for (uint t = 0; t < 8; ++t) add_values(at, seen_by_any, t);
       } else {
-        [[dont_unroll]] for (uint t = 0; t < 8; ++t) add_values(at, t);
+        [[dont_unroll]] for (uint t = 0; t < 8; ++t) add_values(at, seen_by_any, t);
+      }
+      [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+        [[unroll]] for (uint i = 0; i < OWN; ++i) sum[m][i] = new_sum[m][i];
       }
     }
   }

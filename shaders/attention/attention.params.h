@@ -2,6 +2,7 @@
 // sees.
 #ifndef PUMICE_ATTENTION_PARAMS_H
 #define PUMICE_ATTENTION_PARAMS_H
+#include "common/load.h"
 #include "common/shared.h"
 
 PUMICE_PARAMS_BEGIN
@@ -40,6 +41,7 @@ CONSTANT ATTENTION_HEADS_ID = 6;  // heads of one group to a workgroup
 CONSTANT ATTENTION_TOKENS_ID = 7; // rows of the step to a workgroup
 CONSTANT ATTENTION_KEEP_ID = 8;   // 1: the largest scores and the sums are written too
 CONSTANT ATTENTION_UNROLL_ID = 9; // 1: inner loops are unrolled; lane8 only
+CONSTANT ATTENTION_LOAD_ID = 10;  // LOAD_*, of queries and of what a kernel projects from; lane8 only
 // The portable kernel: positions whose sums are made before they are added to those of others, in order; 1:
 // that is left to attention_combine, and a workgroup takes one span.
 CONSTANT ATTENTION_SPAN_ID = 9;
@@ -51,11 +53,10 @@ CONSTANT ATTENTION_M_ID = 10;    // sizes of the matrices
 CONSTANT ATTENTION_N_ID = 11;
 CONSTANT ATTENTION_K_ID = 12;
 // Where the kernel rotates too: as in position/rotary_store.params.h.
-CONSTANT ATTENTION_PAIRS_ID = 10;
-CONSTANT ATTENTION_ROTARY_DIM_ID = 11;
-CONSTANT ATTENTION_NORMS_ID = 12;
+CONSTANT ATTENTION_PAIRS_ID = 11;
+CONSTANT ATTENTION_ROTARY_DIM_ID = 12;
+CONSTANT ATTENTION_NORMS_ID = 13;
 // Where it projects too.
-CONSTANT ATTENTION_LOAD_ID = 13;     // LOAD_*
 CONSTANT ATTENTION_EPILOGUE_ID = 14; // EPILOGUE_BIAS, EPILOGUE_ROW_SCALE
 CONSTANT ATTENTION_BLOCKS_ID = 15;   // of 32 along x
 CONSTANT ATTENTION_K_TILE_ID = 16;   // the keys' first tile of the weight, and the values'
@@ -99,6 +100,11 @@ struct AttentionParams {
   UINT spans; // that a row's positions may lie in, where they are split
 };
 
+// Of a lane8 kernel that does not rotate: ATTENTION_Q by address, for LOAD_UNIFORM.
+struct QueryParams {
+  ADDRESS q;
+};
+
 // Of a kernel that projects too: ATTENTION_WEIGHTS, ATTENTION_SCALES and ATTENTION_X by address, for
 // LOAD_UNIFORM.
 struct ProjectionParams {
@@ -110,6 +116,7 @@ struct ProjectionParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::AttentionParams) == 96 && sizeof(pumice::ProjectionParams) == 24);
+static_assert(sizeof(pumice::AttentionParams) == 96 && sizeof(pumice::QueryParams) == 8 &&
+              sizeof(pumice::ProjectionParams) == 24);
 #endif
 #endif

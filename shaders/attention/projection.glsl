@@ -3,7 +3,6 @@
 #include "common/weight.glsl"
 #include "matmul/matmul.params.h"
 
-layout(constant_id = 13) const uint LOAD = LOAD_LANE;
 layout(constant_id = 14) const uint EPILOGUE = 0;
 layout(constant_id = 15) const uint BLOCKS_OF_X = 1;
 layout(constant_id = 16) const uint K_TILE = 0;

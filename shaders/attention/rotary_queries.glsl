@@ -2,9 +2,9 @@
 #include "position/cos_sin.glsl"
 #include "position/rotary_store.params.h"
 
-layout(constant_id = 10) const uint PAIRS = ROTARY_PAIRS_NONE;
-layout(constant_id = 11) const uint ROTARY_DIM = 0;
-layout(constant_id = 12) const uint NORMS = 0;
+layout(constant_id = 11) const uint PAIRS = ROTARY_PAIRS_NONE;
+layout(constant_id = 12) const uint ROTARY_DIM = 0;
+layout(constant_id = 13) const uint NORMS = 0;
 
 const uint LOCAL_HEADS = HEADS + 2; // queries, their key and its value
 #define ONE_ROW
@@ -30,8 +30,4 @@ uint global_head(uint local_head) {
 
 void keep_query(uint row, uint local_head, uint query, uint quad, vec4 a) {
   [[unroll]] for (uint j = 0; j < 4; ++j) rotated[local_head * DIM_PADDED + quad * 4u + j] = a[j];
-}
-
-float load_query(uint m, uint d, uint rows) {
-  return d < HEAD_DIM ? rotated[m * DIM_PADDED + d] : 0.0;
 }

@@ -4,6 +4,7 @@
 // expert's weight[n, k].
 #ifndef PUMICE_MATMUL_PARAMS_H
 #define PUMICE_MATMUL_PARAMS_H
+#include "common/load.h"
 #include "common/shared.h"
 
 PUMICE_PARAMS_BEGIN
@@ -47,10 +48,6 @@ CONSTANT MATRIX_OF_SUBGROUP = 3;
 CONSTANT MATMUL_ROWS_OWN = 0;      // the result's row m is of x's row m
 CONSTANT MATMUL_ROWS_ROUTED = 1;   // a routed product
 CONSTANT MATMUL_ROWS_SELECTED = 2; // of the row that output m of the step names
-
-CONSTANT LOAD_LANE = 0;    // each lane loads its own 16 bytes
-CONSTANT LOAD_UNIFORM = 1; // all lanes load the same 32 bytes, by address, and take their dword
-CONSTANT LOAD_DWORD = 2;   // each lane loads its own dwords of weights packed for LOAD_UNIFORM
 
 CONSTANT EPILOGUE_BIAS = 1;       // add bias[n]
 CONSTANT EPILOGUE_RESIDUAL = 2;   // add residual[m, n]
