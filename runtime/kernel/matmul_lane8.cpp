@@ -16,8 +16,8 @@ Shape workgroup_shape(const KernelStyle& style, const MatmulArgs& args) {
   const uint32_t pair = args.gated ? 2 : 1;
   const MatmulExtent all = matmul_extent(args);
   if (all.rows == 1) {
-    // A single row needs several tiles to keep the adders busy.
-    uint32_t tiles = 4;
+    // A single row needs several tiles to keep the adders busy, and more of those that take scales besides.
+    uint32_t tiles = args.format.scaled() && all.tiles % 8 == 0 ? 8 : 4;
     while (tiles > pair && all.blocks * (all.tiles / tiles) < style.busy_groups) tiles /= 2;
     return {1, tiles};
   }
