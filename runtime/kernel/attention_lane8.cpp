@@ -38,7 +38,8 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
   const KernelStyle& style = lowering.style();
   Dispatch dispatch = prepare(style, stored, shape, "");
   dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
-  if (style.uniform_loads) dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, q), stored.q.buffer);
+  if (style.uniform_loads)
+    dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, q), stored.q.buffer);
   lowering.emit(std::move(dispatch));
   return {};
 }
@@ -100,8 +101,9 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
     return static_cast<uint32_t>((part.buffer.offset - product.result.buffer.offset) / sizeof(float) / 8);
   };
   const RowScale scale = product.row_scale.value_or(RowScale{1, 0, 0});
-  for (uint32_t constant : {matmul_epilogue(product), product.format.blocks(), first_tile(store.k), first_tile(store.v), scale.columns,
-                            scale.sums_at, std::bit_cast<uint32_t>(scale.eps)}) {
+  for (uint32_t constant :
+       {matmul_epilogue(product), product.format.blocks(), first_tile(store.k), first_tile(store.v),
+        scale.columns, scale.sums_at, std::bit_cast<uint32_t>(scale.eps)}) {
     dispatch.constants.push_back(constant);
   }
   dispatch.params.resize(sizeof(AttentionParams) + sizeof(ProjectionParams));
