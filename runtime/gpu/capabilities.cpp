@@ -182,14 +182,13 @@ void find_problems(Capabilities& device) {
   };
   need(device.compute_queue_family >= 0, "no queue that runs compute shaders");
   need(device.timeline_semaphore, "no timeline semaphores (timelineSemaphore)");
-  need(device.max_push_constant_bytes >= 128,
-       fmt::format("push constants of {} bytes; 1212 are needed", device.max_push_constant_bytes));
-  need(device.max_storage_buffers >= 12,
-       fmt::format("{} storage buffers to a shader; 12 are needed", device.max_storage_buffers));
-  need(device.max_shared_bytes >= 16384,
-       fmt::format("{} bytes of shared memory; 16384 are needed", device.max_shared_bytes));
-  need(device.max_workgroup_invocations >= 128,
-       fmt::format("workgroups of {} invocations; 1212 are needed", device.max_workgroup_invocations));
+  const auto need_at_least = [&](uint32_t least, uint32_t has, const char* what) {
+    need(has >= least, fmt::format("{} {}; {} are needed", has, what, least));
+  };
+  need_at_least(128, device.max_push_constant_bytes, "bytes of push constants");
+  need_at_least(12, device.max_storage_buffers, "storage buffers to a shader");
+  need_at_least(16384, device.max_shared_bytes, "bytes of shared memory");
+  need_at_least(128, device.max_workgroup_invocations, "invocations to a workgroup");
 }
 
 } // namespace

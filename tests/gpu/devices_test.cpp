@@ -21,6 +21,7 @@ struct FakeDevice {
   bool timeline;
   uint32_t vendor = 0;
   bool matrices = false; // with both extensions
+  bool cramped = false;  // one less of everything than is needed
 };
 std::vector<FakeDevice> fake_devices;
 
@@ -64,6 +65,11 @@ VKAPI_ATTR void VKAPI_CALL fake_properties2(VkPhysicalDevice handle,
   limits.maxComputeSharedMemorySize = 32768;
   limits.maxPushConstantsSize = 128;
   limits.maxComputeWorkGroupInvocations = 256;
+  if (device_of(handle).cramped) {
+    limits.maxPerStageDescriptorStorageBuffers = 11;
+    limits.maxComputeSharedMemorySize = 16383;
+    limits.maxPushConstantsSize = limits.maxComputeWorkGroupInvocations = 127;
+  }
   for (auto* next = static_cast<VkBaseOutStructure*>(properties->pNext); next; next = next->pNext) {
     if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
       auto* control = reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlProperties*>(next);
@@ -251,6 +257,12 @@ TEST_CASE("a device that cannot be used is passed over with its reasons") {
   CHECK(instance->choose("")->name == "Small GPU");
   CHECK(says(instance->choose("old"), {"Old GPU", "Vulkan 1.1; 1.2 or newer is needed"}) == "");
   CHECK(says(instance->choose("1"), {"Odd GPU", "timeline semaphores"}) == "");
+
+  const auto cramped = fake_instance({{"Tiny GPU", integrated, v13, 1, true, 0, false, true}});
+  CHECK(says(cramped->choose(""), {"Tiny GPU", "127 bytes of push constants; 128 are needed",
+                                   "11 storage buffers to a shader; 12 are needed",
+                                   "16383 bytes of shared memory; 16384 are needed",
+                                   "127 invocations to a workgroup; 128 are needed"}) == "");
 }
 
 TEST_CASE("one GPU under two drivers is shown as such") {
