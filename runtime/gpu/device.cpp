@@ -63,24 +63,19 @@ struct Features {
   Features& operator=(const Features&) = delete;
 };
 
+Status check_usable(const Capabilities& device) {
+  if (device.usable()) return {};
+  return Error{Code::unsupported, fmt::format("device {} ({}) cannot be used", device.index, device.name),
+               device.problems};
+}
+
 } // namespace
 
 Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instance,
                                                const Capabilities& chosen) {
-  if (!chosen.usable()) {
-    return Error{Code::unsupported, fmt::format("device {} ({}) cannot be used", chosen.index, chosen.name),
-                 chosen.problems};
-  }
-  std::shared_ptr<Device> device(new Device);
-  device->instance_ = std::move(instance);
-  device->table_ = device->instance_->table();
-  device->capabilities_ = chosen;
-  VulkanTable& vk = device->table_;
-
-  VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
-  vk.vkGetPhysicalDeviceMemoryProperties2(chosen.handle, &memory);
-  device->memory_ = memory.memoryProperties;
-
+  PUMICE_CHECK(check_usable(chosen));
+  std::shared_ptr<Device> device(new Device(std::move(instance), chosen));
+  const VulkanTable& vk = device->table_;
   const Features features(chosen);
   const float priority = 1.0f;
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
@@ -96,24 +91,66 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateDevice", result);
   }
-  PUMICE_CHECK(vk.load_device(device->handle_));
+  PUMICE_CHECK(device->table_.load_device(device->handle_));
   vk.vkGetDeviceQueue(device->handle_, queue.queueFamilyIndex, 0, &device->queue_);
+  PUMICE_CHECK(device->make_timeline());
+  return device;
+}
 
+Result<std::shared_ptr<Device>> Device::adopt(const HostDevice& host, VulkanTable table) {
+  PUMICE_TRY(std::shared_ptr<Instance> instance,
+             Instance::adopt(host.instance, host.get_instance_proc_addr, table));
+  if (!host.physical_device || !host.device || !host.queue) {
+    return Error{
+        Code::invalid_argument,
+        "an application's Vulkan device: expected a physical device, a device and a queue, found a null"};
+  }
+  if (!host.lock_queue != !host.unlock_queue) {
+    return Error{Code::invalid_argument,
+                 "an application's lock of its queue: expected both functions or neither, found one"};
+  }
+  const Capabilities capabilities = read_capabilities(instance->table(), host);
+  PUMICE_CHECK(check_usable(capabilities));
+  std::shared_ptr<Device> device(new Device(std::move(instance), capabilities));
+  device->owned_ = false;
+  device->handle_ = host.device;
+  device->queue_ = host.queue;
+  device->lock_queue_ = host.lock_queue;
+  device->unlock_queue_ = host.unlock_queue;
+  PUMICE_CHECK(device->table_.load_device(device->handle_));
+  PUMICE_CHECK(device->make_timeline());
+  return device;
+}
+
+Device::Device(std::shared_ptr<Instance> instance, const Capabilities& chosen)
+    : instance_(std::move(instance)), table_(instance_->table()), capabilities_(chosen) {
+  VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+  table_.vkGetPhysicalDeviceMemoryProperties2(chosen.handle, &memory);
+  memory_ = memory.memoryProperties;
+}
+
+Status Device::make_timeline() {
   VkSemaphoreTypeCreateInfo timeline{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
   timeline.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   VkSemaphoreCreateInfo semaphore{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &timeline};
-  if (VkResult result = vk.vkCreateSemaphore(device->handle_, &semaphore, nullptr, &device->timeline_);
+  if (VkResult result = table_.vkCreateSemaphore(handle_, &semaphore, nullptr, &timeline_);
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateSemaphore", result);
   }
-  return device;
+  return {};
 }
 
 Device::~Device() {
   if (!handle_ || !table_.vkDestroyDevice) return;
-  table_.vkDeviceWaitIdle(handle_);
+  // An application's queues are its own to wait for: what was submitted here is all that has to be done. On a
+  // device that is lost, waiting fails at once.
+  if (owned_) {
+    table_.vkDeviceWaitIdle(handle_);
+  } else if (last_value_ > 0) {
+    (void)wait(last_value_);
+  }
   if (timeline_) table_.vkDestroySemaphore(handle_, timeline_, nullptr);
-  table_.vkDestroyDevice(handle_, nullptr);
+  if (owned_) table_.vkDestroyDevice(handle_, nullptr);
 }
 
 Result<uint64_t> Device::submit(std::span<const VkCommandBuffer> commands) {
@@ -127,9 +164,10 @@ Result<uint64_t> Device::submit(std::span<const VkCommandBuffer> commands) {
   info.pCommandBuffers = commands.data();
   info.signalSemaphoreCount = 1;
   info.pSignalSemaphores = &timeline_;
-  if (VkResult result = table_.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE); result != VK_SUCCESS) {
-    return vulkan_error("vkQueueSubmit", result);
-  }
+  if (lock_queue_) lock_queue_();
+  const VkResult result = table_.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
+  if (unlock_queue_) unlock_queue_();
+  if (result != VK_SUCCESS) return vulkan_error("vkQueueSubmit", result);
   last_value_ = value;
   return value;
 }

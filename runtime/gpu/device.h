@@ -6,6 +6,7 @@
 #include <span>
 
 #include "gpu/capabilities.h"
+#include "gpu/host_device.h"
 #include "gpu/instance.h"
 
 namespace pumice {
@@ -16,6 +17,8 @@ class Device : public std::enable_shared_from_this<Device> {
 public:
   static Result<std::shared_ptr<Device>> create(std::shared_ptr<Instance> instance,
                                                 const Capabilities& chosen);
+  // One that the application owns: its queue is shared, nothing but what is made here is destroyed here.
+  static Result<std::shared_ptr<Device>> adopt(const HostDevice& host, VulkanTable table = {});
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -42,7 +45,8 @@ public:
   void count_release(uint64_t bytes) { allocated_bytes_ -= bytes; }
 
 private:
-  Device() = default;
+  Device(std::shared_ptr<Instance> instance, const Capabilities& chosen);
+  Status make_timeline();
 
   std::shared_ptr<Instance> instance_;
   VulkanTable table_;
@@ -50,6 +54,8 @@ private:
   VkPhysicalDeviceMemoryProperties memory_ = {};
   VkDevice handle_ = VK_NULL_HANDLE;
   VkQueue queue_ = VK_NULL_HANDLE;
+  bool owned_ = true;
+  std::function<void()> lock_queue_, unlock_queue_; // the application's; empty where the queue is our own
   VkSemaphore timeline_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_;
   std::atomic<uint64_t> last_value_ = 0;

@@ -140,9 +140,25 @@ Result<std::shared_ptr<Instance>> Instance::create(InstanceOptions options) {
   return instance;
 }
 
+Result<std::shared_ptr<Instance>>
+Instance::adopt(VkInstance handle, PFN_vkGetInstanceProcAddr get_instance_proc_addr, VulkanTable table) {
+  if (!handle || !get_instance_proc_addr) {
+    return Error{
+        Code::invalid_argument,
+        "an application's Vulkan instance and its vkGetInstanceProcAddr: expected both, found a null"};
+  }
+  std::shared_ptr<Instance> instance(new Instance);
+  instance->owned_ = false;
+  instance->handle_ = handle;
+  instance->table_ = table;
+  instance->table_.vkGetInstanceProcAddr = get_instance_proc_addr;
+  PUMICE_CHECK(instance->table_.load_instance(handle));
+  return instance;
+}
+
 Instance::~Instance() {
   if (messenger_) table_.vkDestroyDebugUtilsMessengerEXT(handle_, messenger_, nullptr);
-  if (handle_ && table_.vkDestroyInstance) table_.vkDestroyInstance(handle_, nullptr);
+  if (owned_ && handle_ && table_.vkDestroyInstance) table_.vkDestroyInstance(handle_, nullptr);
 }
 
 Status Instance::enumerate_devices() {

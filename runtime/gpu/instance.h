@@ -24,6 +24,10 @@ struct InstanceOptions {
 class Instance {
 public:
   static Result<std::shared_ptr<Instance>> create(InstanceOptions options = {});
+  // One that the application owns, which knows no devices. Members of `table` that are set replace the
+  // functions that `get_instance_proc_addr` finds.
+  static Result<std::shared_ptr<Instance>>
+  adopt(VkInstance handle, PFN_vkGetInstanceProcAddr get_instance_proc_addr, VulkanTable table = {});
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
@@ -45,6 +49,7 @@ private:
 
   VulkanTable table_;
   VkInstance handle_ = VK_NULL_HANDLE;
+  bool owned_ = true;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
   ValidationLog validation_log_;
   std::vector<Capabilities> devices_;

@@ -21,4 +21,7 @@ struct DeviceContext {
 Result<DeviceContext> open_device(std::shared_ptr<Instance> instance, const Capabilities& chosen,
                                   const std::filesystem::path& cache_folder);
 
+// The same with a device that there is already.
+Result<DeviceContext> open_device(std::shared_ptr<Device> device, const std::filesystem::path& cache_folder);
+
 } // namespace pumice

@@ -1,0 +1,170 @@
+#include "gpu/host_device.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+// Of the features that kernels may use, those that are switched on in a chain of structures. Each stands in a
+// structure of its own and in that of the Vulkan version that took it over; the chain may have either.
+struct EnabledFeatures {
+  bool buffer_device_address = false;
+  bool timeline_semaphore = false;
+  bool host_query_reset = false;
+  bool storage_16bit = false;
+  bool storage_8bit = false;
+  bool float16 = false;
+  bool int8 = false;
+  bool memory_model = false;
+  bool integer_dot_product = false;
+  bool subgroup_size_control = false;
+  bool cooperative_matrix = false;
+  bool flexible_matrices = false;
+  bool workgroup_matrices = false;
+
+  explicit EnabledFeatures(const void* chain) {
+    for (auto* next = static_cast<const VkBaseInStructure*>(chain); next; next = next->pNext) read(*next);
+  }
+
+private:
+  void read(const VkBaseInStructure& structure) {
+    switch (structure.sType) {
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
+      storage_16bit |= as<VkPhysicalDeviceVulkan11Features>(structure).storageBuffer16BitAccess == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
+      storage_16bit |=
+          as<VkPhysicalDevice16BitStorageFeatures>(structure).storageBuffer16BitAccess == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES: {
+      const auto& v12 = as<VkPhysicalDeviceVulkan12Features>(structure);
+      buffer_device_address |= v12.bufferDeviceAddress == VK_TRUE;
+      timeline_semaphore |= v12.timelineSemaphore == VK_TRUE;
+      host_query_reset |= v12.hostQueryReset == VK_TRUE;
+      storage_8bit |= v12.storageBuffer8BitAccess == VK_TRUE;
+      float16 |= v12.shaderFloat16 == VK_TRUE;
+      int8 |= v12.shaderInt8 == VK_TRUE;
+      memory_model |= v12.vulkanMemoryModel && v12.vulkanMemoryModelDeviceScope;
+      break;
+    }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES:
+      buffer_device_address |=
+          as<VkPhysicalDeviceBufferDeviceAddressFeatures>(structure).bufferDeviceAddress == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES:
+      timeline_semaphore |=
+          as<VkPhysicalDeviceTimelineSemaphoreFeatures>(structure).timelineSemaphore == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_HOST_QUERY_RESET_FEATURES:
+      host_query_reset |= as<VkPhysicalDeviceHostQueryResetFeatures>(structure).hostQueryReset == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES:
+      storage_8bit |= as<VkPhysicalDevice8BitStorageFeatures>(structure).storageBuffer8BitAccess == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES: {
+      const auto& small = as<VkPhysicalDeviceShaderFloat16Int8Features>(structure);
+      float16 |= small.shaderFloat16 == VK_TRUE;
+      int8 |= small.shaderInt8 == VK_TRUE;
+      break;
+    }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES: {
+      const auto& model = as<VkPhysicalDeviceVulkanMemoryModelFeatures>(structure);
+      memory_model |= model.vulkanMemoryModel && model.vulkanMemoryModelDeviceScope;
+      break;
+    }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES: {
+      const auto& v13 = as<VkPhysicalDeviceVulkan13Features>(structure);
+      integer_dot_product |= v13.shaderIntegerDotProduct == VK_TRUE;
+      subgroup_size_control |= v13.subgroupSizeControl && v13.computeFullSubgroups;
+      break;
+    }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES:
+      integer_dot_product |=
+          as<VkPhysicalDeviceShaderIntegerDotProductFeatures>(structure).shaderIntegerDotProduct == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES: {
+      const auto& control = as<VkPhysicalDeviceSubgroupSizeControlFeatures>(structure);
+      subgroup_size_control |= control.subgroupSizeControl && control.computeFullSubgroups;
+      break;
+    }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
+      cooperative_matrix |=
+          as<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(structure).cooperativeMatrix == VK_TRUE;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV: {
+      const auto& matrix2 = as<VkPhysicalDeviceCooperativeMatrix2FeaturesNV>(structure);
+      flexible_matrices |= matrix2.cooperativeMatrixFlexibleDimensions == VK_TRUE;
+      workgroup_matrices |= matrix2.cooperativeMatrixWorkgroupScope == VK_TRUE;
+      break;
+    }
+    default:
+      break;
+    }
+  }
+
+  template <class Structure>
+  static const Structure& as(const VkBaseInStructure& structure) {
+    return reinterpret_cast<const Structure&>(structure);
+  }
+};
+
+// Takes the host's queue family for the one to use.
+void read_queue_family(const VulkanTable& vk, const HostDevice& host, Capabilities& device) {
+  uint32_t count = 0;
+  vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
+  std::vector<VkQueueFamilyProperties> families(count);
+  vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, families.data());
+  if (host.queue_family >= count) {
+    device.problems.push_back(
+        fmt::format("queue family {}: the device has {} of them", host.queue_family, count));
+    return;
+  }
+  const VkQueueFamilyProperties& family = families[host.queue_family];
+  if (!(family.queueFlags & VK_QUEUE_COMPUTE_BIT)) {
+    device.problems.push_back(fmt::format("queue family {} does not run compute shaders", host.queue_family));
+  }
+  device.compute_queue_family = static_cast<int>(host.queue_family);
+  device.timestamps = family.timestampValidBits > 0 && device.timestamp_period_ns > 0;
+}
+
+} // namespace
+
+Capabilities read_capabilities(const VulkanTable& vk, const HostDevice& host) {
+  Capabilities device = read_capabilities(vk, host.physical_device, 0);
+  const EnabledFeatures enabled(host.features);
+  if (device.timeline_semaphore && !enabled.timeline_semaphore) {
+    device.problems.push_back(
+        "timeline semaphores (timelineSemaphore) are not enabled on the application's device");
+  }
+  read_queue_family(vk, host, device);
+  const auto has = [&](std::string_view extension) {
+    return std::ranges::any_of(host.extensions, [&](const char* name) { return name == extension; });
+  };
+  device.buffer_device_address &= enabled.buffer_device_address;
+  device.host_query_reset &= enabled.host_query_reset;
+  device.storage_16bit &= enabled.storage_16bit;
+  device.storage_8bit &= enabled.storage_8bit;
+  device.float16 &= enabled.float16;
+  device.int8 &= enabled.int8;
+  device.memory_model &= enabled.memory_model;
+  device.subgroup_size_control &= enabled.subgroup_size_control;
+  device.integer_dot_product &=
+      enabled.integer_dot_product && has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+  device.cooperative_matrix &= enabled.cooperative_matrix && has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  device.cooperative_matrix2 &= device.cooperative_matrix && enabled.flexible_matrices &&
+                                has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
+  device.workgroup_matrices &= device.cooperative_matrix2 && enabled.workgroup_matrices;
+  if (!device.cooperative_matrix) device.matrix_sizes.clear();
+  if (!device.cooperative_matrix2) device.matrix_granularities.clear();
+  std::erase_if(device.matrix_granularities, [&](const MatrixGranularity& matrix) {
+    return matrix.workgroup > 0 && !device.workgroup_matrices;
+  });
+  return device;
+}
+
+} // namespace pumice
