@@ -154,34 +154,38 @@ Device::~Device() {
 }
 
 Result<uint64_t> Device::submit(std::span<const VkCommandBuffer> commands) {
-  std::lock_guard lock(queue_mutex_);
-  const uint64_t value = last_value_ + 1;
-  VkTimelineSemaphoreSubmitInfo timeline{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
-  timeline.signalSemaphoreValueCount = 1;
-  timeline.pSignalSemaphoreValues = &value;
-  VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO, &timeline};
-  info.commandBufferCount = static_cast<uint32_t>(commands.size());
-  info.pCommandBuffers = commands.data();
-  info.signalSemaphoreCount = 1;
-  info.pSignalSemaphores = &timeline_;
-  if (lock_queue_) lock_queue_();
-  const VkResult result = table_.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
-  if (unlock_queue_) unlock_queue_();
+  uint64_t value = 0;
+  const VkResult result = with_queue([&] {
+    value = last_value_ + 1;
+    VkTimelineSemaphoreSubmitInfo timeline{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
+    timeline.signalSemaphoreValueCount = 1;
+    timeline.pSignalSemaphoreValues = &value;
+    VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO, &timeline};
+    info.commandBufferCount = static_cast<uint32_t>(commands.size());
+    info.pCommandBuffers = commands.data();
+    info.signalSemaphoreCount = 1;
+    info.pSignalSemaphores = &timeline_;
+    const VkResult submitted = table_.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
+    if (submitted == VK_SUCCESS) last_value_ = value;
+    return submitted;
+  });
   if (result != VK_SUCCESS) return vulkan_error("vkQueueSubmit", result);
-  last_value_ = value;
   return value;
 }
 
-Status Device::wait(uint64_t value) const {
+Status Device::wait(uint64_t value) {
   VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
   info.semaphoreCount = 1;
   info.pSemaphores = &timeline_;
   info.pValues = &value;
-  for (;;) {
-    const VkResult result = table_.vkWaitSemaphores(handle_, &info, one_second_ns);
-    if (result == VK_SUCCESS) return {};
-    if (result != VK_TIMEOUT) return vulkan_error("vkWaitSemaphores", result);
-  }
+  VkResult result = VK_TIMEOUT;
+  while (result == VK_TIMEOUT) result = table_.vkWaitSemaphores(handle_, &info, one_second_ns);
+  if (result == VK_SUCCESS) return {};
+  // Whoever is told of an error takes down what the device may still work on. Without memory for the one call
+  // the other may do, and then nothing has failed; on a lost device it returns at once.
+  const VkResult idle = with_queue([&] { return table_.vkQueueWaitIdle(queue_); });
+  if (idle == VK_SUCCESS && result != VK_ERROR_DEVICE_LOST) return {};
+  return vulkan_error("vkWaitSemaphores", result);
 }
 
 Result<uint64_t> Device::completed() const {

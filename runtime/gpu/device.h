@@ -31,8 +31,9 @@ public:
   // Submits command buffers in order, after everything submitted before. Returns the timeline value that is
   // reached when they have finished.
   Result<uint64_t> submit(std::span<const VkCommandBuffer> commands);
-  // Waits until the timeline has reached `value`.
-  Status wait(uint64_t value) const;
+  // Waits until the timeline has reached `value`. Also where this fails the device has stopped: what it
+  // worked on may go.
+  Status wait(uint64_t value);
   // The timeline value reached so far.
   Result<uint64_t> completed() const;
   // The value of the last submission; waiting for it waits for everything.
@@ -47,6 +48,15 @@ public:
 private:
   Device(std::shared_ptr<Instance> instance, const Capabilities& chosen);
   Status make_timeline();
+  // A call that uses the queue, which no other thread uses meanwhile.
+  template <class Call>
+  VkResult with_queue(const Call& call) {
+    std::lock_guard lock(queue_mutex_);
+    if (lock_queue_) lock_queue_();
+    const VkResult result = call();
+    if (unlock_queue_) unlock_queue_();
+    return result;
+  }
 
   std::shared_ptr<Instance> instance_;
   VulkanTable table_;

@@ -32,11 +32,15 @@ VkDebugUtilsMessengerCreateInfoEXT messenger_info(ValidationLog* log) {
   return info;
 }
 
-bool layer_is_installed(const VulkanTable& vk, const char* name) {
+Result<bool> layer_is_installed(const VulkanTable& vk, const char* name) {
   uint32_t count = 0;
-  if (vk.vkEnumerateInstanceLayerProperties(&count, nullptr) != VK_SUCCESS) return false;
+  if (VkResult result = vk.vkEnumerateInstanceLayerProperties(&count, nullptr); result < 0) {
+    return vulkan_error("vkEnumerateInstanceLayerProperties", result);
+  }
   std::vector<VkLayerProperties> layers(count);
-  if (vk.vkEnumerateInstanceLayerProperties(&count, layers.data()) < 0) return false;
+  if (VkResult result = vk.vkEnumerateInstanceLayerProperties(&count, layers.data()); result < 0) {
+    return vulkan_error("vkEnumerateInstanceLayerProperties", result);
+  }
   return std::any_of(layers.begin(), layers.begin() + count,
                      [&](const VkLayerProperties& layer) { return !std::strcmp(layer.layerName, name); });
 }
@@ -91,9 +95,12 @@ Result<std::shared_ptr<Instance>> Instance::create(InstanceOptions options) {
                  fmt::format("the Vulkan loader is of version {}.{}; 1.2 or newer is needed",
                              VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version))};
   }
-  if (options.validate && !layer_is_installed(table, validation_layer)) {
-    return Error{Code::unsupported, "validation was asked for, and the Vulkan validation layers are not "
-                                    "installed (Debian and Ubuntu: vulkan-validationlayers)"};
+  if (options.validate) {
+    PUMICE_TRY(const bool installed, layer_is_installed(table, validation_layer));
+    if (!installed) {
+      return Error{Code::unsupported, "validation was asked for, and the Vulkan validation layers are not "
+                                      "installed (Debian and Ubuntu: vulkan-validationlayers)"};
+    }
   }
 
   std::shared_ptr<Instance> instance(new Instance);

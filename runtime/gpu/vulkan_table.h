@@ -40,6 +40,7 @@ namespace pumice {
   F(vkGetDeviceQueue)                                                                                        \
   F(vkDeviceWaitIdle)                                                                                        \
   F(vkQueueSubmit)                                                                                           \
+  F(vkQueueWaitIdle)                                                                                         \
   F(vkAllocateMemory)                                                                                        \
   F(vkFreeMemory)                                                                                            \
   F(vkMapMemory)                                                                                             \

@@ -1,11 +1,9 @@
-// Devices through a replaced dispatch table: lists that no machine here has, and failures.
+// Devices through a replaced dispatch table: lists that no machine here has.
 #include <doctest/doctest.h>
 
 #include <cstring>
 
 #include "gpu/instance.h"
-#include "kernel/device_context.h"
-#include "session/session.h"
 #include "support/messages.h"
 
 using namespace pumice;
@@ -182,61 +180,6 @@ constexpr VkPhysicalDeviceType integrated = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_G
 constexpr VkPhysicalDeviceType cpu = VK_PHYSICAL_DEVICE_TYPE_CPU;
 constexpr uint32_t v13 = VK_API_VERSION_1_3;
 
-// The real driver, with the calls that can fail counted and one of them failing.
-int calls_until_failure = -1;
-VkResult failure = VK_SUCCESS;
-VulkanTable real;
-
-bool fail_now() {
-  return calls_until_failure >= 0 && calls_until_failure-- == 0;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL failing_allocate(VkDevice device, const VkMemoryAllocateInfo* info,
-                                                const VkAllocationCallbacks* callbacks,
-                                                VkDeviceMemory* memory) {
-  return fail_now() ? failure : real.vkAllocateMemory(device, info, callbacks, memory);
-}
-VKAPI_ATTR VkResult VKAPI_CALL failing_submit(VkQueue queue, uint32_t count, const VkSubmitInfo* info,
-                                              VkFence fence) {
-  return fail_now() ? failure : real.vkQueueSubmit(queue, count, info, fence);
-}
-VKAPI_ATTR VkResult VKAPI_CALL failing_pipeline(VkDevice device, VkPipelineCache cache, uint32_t count,
-                                                const VkComputePipelineCreateInfo* info,
-                                                const VkAllocationCallbacks* callbacks,
-                                                VkPipeline* pipeline) {
-  if (fail_now()) return failure;
-  return real.vkCreateComputePipelines(device, cache, count, info, callbacks, pipeline);
-}
-
-const std::filesystem::path shipped =
-    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
-
-// Opens the device with a table in which one function is replaced, loads, and takes three tokens.
-template <class Replace>
-Status run_with(const Replace& replace) {
-  InstanceOptions options;
-  replace(options.table);
-  PUMICE_TRY(std::shared_ptr<Instance> instance, Instance::create(options));
-  PUMICE_TRY(Capabilities chosen, instance->choose(""));
-  {
-    // The functions behind the replaced ones, from a device of its own.
-    PUMICE_TRY(std::shared_ptr<Instance> plain, Instance::create({}));
-    PUMICE_TRY(Capabilities same, plain->choose(""));
-    PUMICE_TRY(std::shared_ptr<Device> device, Device::create(plain, same));
-    real = device->table();
-  }
-  PUMICE_TRY(DeviceContext context, open_device(instance, chosen, {}));
-  PUMICE_TRY(std::shared_ptr<const Model> model, Model::load(shipped, context));
-  PUMICE_TRY(std::unique_ptr<Session> session, Session::create(model, {}));
-  const std::vector<uint32_t> prompt = {1, 300, 400};
-  PUMICE_CHECK(session->prefill(prompt, {}));
-  for (int i = 0; i < 3; ++i) {
-    PUMICE_TRY(uint32_t token, session->next());
-    (void)token;
-  }
-  return {};
-}
-
 } // namespace
 
 TEST_CASE("a discrete GPU comes before an integrated one before a CPU") {
@@ -299,29 +242,4 @@ TEST_CASE("of a device's matrices those count that multiply halves and add in 32
 TEST_CASE("no device and no loader are errors that say what is missing") {
   CHECK(says(fake_instance({})->choose(""), {"no usable Vulkan device", "no driver"}) == "");
   CHECK(says(open_vulkan_loader("/nonexistent/libvulkan.so"), {"no Vulkan loader", "/nonexistent"}) == "");
-}
-
-TEST_CASE("memory that runs out, a lost device and a failing compiler come back as errors") {
-  const auto check = [](VkResult result, Code code, const std::string& call, const auto& replace) {
-    int failures = 0;
-    for (int n = 0; n < 200; ++n) {
-      calls_until_failure = n;
-      failure = result;
-      const Status status = run_with(replace);
-      if (status.ok()) break; // there is no n-th call
-      ++failures;
-      CHECK(status.error().code == code);
-      CHECK(says(status, {call}) == "");
-    }
-    calls_until_failure = -1;
-    CHECK(failures > 0);
-    CHECK(run_with(replace).ok()); // and nothing is left broken
-    MESSAGE(call << ": " << failures << " failures injected");
-  };
-  check(VK_ERROR_OUT_OF_DEVICE_MEMORY, Code::out_of_memory, "vkAllocateMemory",
-        [](VulkanTable& table) { table.vkAllocateMemory = failing_allocate; });
-  check(VK_ERROR_DEVICE_LOST, Code::device_lost, "vkQueueSubmit",
-        [](VulkanTable& table) { table.vkQueueSubmit = failing_submit; });
-  check(VK_ERROR_OUT_OF_HOST_MEMORY, Code::out_of_memory, "vkCreateComputePipelines",
-        [](VulkanTable& table) { table.vkCreateComputePipelines = failing_pipeline; });
 }
