@@ -10,108 +10,90 @@ namespace pumice {
 
 namespace {
 
-// Of the features that kernels may use, those that are switched on in a chain of structures. Each stands in a
-// structure of its own and in that of the Vulkan version that took it over; the chain may have either.
-struct EnabledFeatures {
-  bool buffer_device_address = false;
-  bool timeline_semaphore = false;
-  bool host_query_reset = false;
-  bool storage_16bit = false;
-  bool storage_8bit = false;
-  bool float16 = false;
-  bool int8 = false;
-  bool memory_model = false;
-  bool integer_dot_product = false;
-  bool subgroup_size_control = false;
-  bool cooperative_matrix = false;
-  bool flexible_matrices = false;
-  bool workgroup_matrices = false;
+template <class Structure>
+const Structure& as(const VkBaseInStructure& structure) {
+  return reinterpret_cast<const Structure&>(structure);
+}
 
-  explicit EnabledFeatures(const void* chain) {
-    for (auto* next = static_cast<const VkBaseInStructure*>(chain); next; next = next->pNext) read(*next);
+// Adds the features that a structure switches on. Each stands in a structure of its own and in that of the
+// Vulkan version that took it over; an application may use either.
+void read_enabled(const VkBaseInStructure& structure, Capabilities& enabled) {
+  switch (structure.sType) {
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
+    enabled.storage_16bit |=
+        as<VkPhysicalDeviceVulkan11Features>(structure).storageBuffer16BitAccess == VK_TRUE;
+    break;
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
+    enabled.storage_16bit |=
+        as<VkPhysicalDevice16BitStorageFeatures>(structure).storageBuffer16BitAccess == VK_TRUE;
+    break;
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES: {
+    const auto& v12 = as<VkPhysicalDeviceVulkan12Features>(structure);
+    enabled.buffer_device_address |= v12.bufferDeviceAddress == VK_TRUE;
+    enabled.timeline_semaphore |= v12.timelineSemaphore == VK_TRUE;
+    enabled.host_query_reset |= v12.hostQueryReset == VK_TRUE;
+    enabled.storage_8bit |= v12.storageBuffer8BitAccess == VK_TRUE;
+    enabled.float16 |= v12.shaderFloat16 == VK_TRUE;
+    enabled.int8 |= v12.shaderInt8 == VK_TRUE;
+    enabled.memory_model |= v12.vulkanMemoryModel && v12.vulkanMemoryModelDeviceScope;
+    break;
   }
-
-private:
-  void read(const VkBaseInStructure& structure) {
-    switch (structure.sType) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
-      storage_16bit |= as<VkPhysicalDeviceVulkan11Features>(structure).storageBuffer16BitAccess == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
-      storage_16bit |=
-          as<VkPhysicalDevice16BitStorageFeatures>(structure).storageBuffer16BitAccess == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES: {
-      const auto& v12 = as<VkPhysicalDeviceVulkan12Features>(structure);
-      buffer_device_address |= v12.bufferDeviceAddress == VK_TRUE;
-      timeline_semaphore |= v12.timelineSemaphore == VK_TRUE;
-      host_query_reset |= v12.hostQueryReset == VK_TRUE;
-      storage_8bit |= v12.storageBuffer8BitAccess == VK_TRUE;
-      float16 |= v12.shaderFloat16 == VK_TRUE;
-      int8 |= v12.shaderInt8 == VK_TRUE;
-      memory_model |= v12.vulkanMemoryModel && v12.vulkanMemoryModelDeviceScope;
-      break;
-    }
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES:
-      buffer_device_address |=
-          as<VkPhysicalDeviceBufferDeviceAddressFeatures>(structure).bufferDeviceAddress == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES:
-      timeline_semaphore |=
-          as<VkPhysicalDeviceTimelineSemaphoreFeatures>(structure).timelineSemaphore == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_HOST_QUERY_RESET_FEATURES:
-      host_query_reset |= as<VkPhysicalDeviceHostQueryResetFeatures>(structure).hostQueryReset == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES:
-      storage_8bit |= as<VkPhysicalDevice8BitStorageFeatures>(structure).storageBuffer8BitAccess == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES: {
-      const auto& small = as<VkPhysicalDeviceShaderFloat16Int8Features>(structure);
-      float16 |= small.shaderFloat16 == VK_TRUE;
-      int8 |= small.shaderInt8 == VK_TRUE;
-      break;
-    }
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES: {
-      const auto& model = as<VkPhysicalDeviceVulkanMemoryModelFeatures>(structure);
-      memory_model |= model.vulkanMemoryModel && model.vulkanMemoryModelDeviceScope;
-      break;
-    }
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES: {
-      const auto& v13 = as<VkPhysicalDeviceVulkan13Features>(structure);
-      integer_dot_product |= v13.shaderIntegerDotProduct == VK_TRUE;
-      subgroup_size_control |= v13.subgroupSizeControl && v13.computeFullSubgroups;
-      break;
-    }
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES:
-      integer_dot_product |=
-          as<VkPhysicalDeviceShaderIntegerDotProductFeatures>(structure).shaderIntegerDotProduct == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES: {
-      const auto& control = as<VkPhysicalDeviceSubgroupSizeControlFeatures>(structure);
-      subgroup_size_control |= control.subgroupSizeControl && control.computeFullSubgroups;
-      break;
-    }
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
-      cooperative_matrix |=
-          as<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(structure).cooperativeMatrix == VK_TRUE;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV: {
-      const auto& matrix2 = as<VkPhysicalDeviceCooperativeMatrix2FeaturesNV>(structure);
-      flexible_matrices |= matrix2.cooperativeMatrixFlexibleDimensions == VK_TRUE;
-      workgroup_matrices |= matrix2.cooperativeMatrixWorkgroupScope == VK_TRUE;
-      break;
-    }
-    default:
-      break;
-    }
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES:
+    enabled.buffer_device_address |=
+        as<VkPhysicalDeviceBufferDeviceAddressFeatures>(structure).bufferDeviceAddress == VK_TRUE;
+    break;
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES:
+    enabled.timeline_semaphore |=
+        as<VkPhysicalDeviceTimelineSemaphoreFeatures>(structure).timelineSemaphore == VK_TRUE;
+    break;
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_HOST_QUERY_RESET_FEATURES:
+    enabled.host_query_reset |=
+        as<VkPhysicalDeviceHostQueryResetFeatures>(structure).hostQueryReset == VK_TRUE;
+    break;
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES:
+    enabled.storage_8bit |=
+        as<VkPhysicalDevice8BitStorageFeatures>(structure).storageBuffer8BitAccess == VK_TRUE;
+    break;
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES: {
+    const auto& small = as<VkPhysicalDeviceShaderFloat16Int8Features>(structure);
+    enabled.float16 |= small.shaderFloat16 == VK_TRUE;
+    enabled.int8 |= small.shaderInt8 == VK_TRUE;
+    break;
   }
-
-  template <class Structure>
-  static const Structure& as(const VkBaseInStructure& structure) {
-    return reinterpret_cast<const Structure&>(structure);
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES: {
+    const auto& model = as<VkPhysicalDeviceVulkanMemoryModelFeatures>(structure);
+    enabled.memory_model |= model.vulkanMemoryModel && model.vulkanMemoryModelDeviceScope;
+    break;
   }
-};
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES: {
+    const auto& v13 = as<VkPhysicalDeviceVulkan13Features>(structure);
+    enabled.integer_dot_product |= v13.shaderIntegerDotProduct == VK_TRUE;
+    enabled.subgroup_size_control |= v13.subgroupSizeControl && v13.computeFullSubgroups;
+    break;
+  }
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES:
+    enabled.integer_dot_product |=
+        as<VkPhysicalDeviceShaderIntegerDotProductFeatures>(structure).shaderIntegerDotProduct == VK_TRUE;
+    break;
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES: {
+    const auto& control = as<VkPhysicalDeviceSubgroupSizeControlFeatures>(structure);
+    enabled.subgroup_size_control |= control.subgroupSizeControl && control.computeFullSubgroups;
+    break;
+  }
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
+    enabled.cooperative_matrix |=
+        as<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(structure).cooperativeMatrix == VK_TRUE;
+    break;
+  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV: {
+    const auto& matrix2 = as<VkPhysicalDeviceCooperativeMatrix2FeaturesNV>(structure);
+    enabled.cooperative_matrix2 |= matrix2.cooperativeMatrixFlexibleDimensions == VK_TRUE;
+    enabled.workgroup_matrices |= matrix2.cooperativeMatrixWorkgroupScope == VK_TRUE;
+    break;
+  }
+  default:
+    break;
+  }
+}
 
 // Takes the host's queue family for the one to use.
 void read_queue_family(const VulkanTable& vk, const HostDevice& host, Capabilities& device) {
@@ -136,7 +118,10 @@ void read_queue_family(const VulkanTable& vk, const HostDevice& host, Capabiliti
 
 Capabilities read_capabilities(const VulkanTable& vk, const HostDevice& host) {
   Capabilities device = read_capabilities(vk, host.physical_device, 0);
-  const EnabledFeatures enabled(host.features);
+  Capabilities enabled; // nothing but its features
+  for (auto* next = static_cast<const VkBaseInStructure*>(host.features); next; next = next->pNext) {
+    read_enabled(*next, enabled);
+  }
   if (device.timeline_semaphore && !enabled.timeline_semaphore) {
     device.problems.push_back(
         "timeline semaphores (timelineSemaphore) are not enabled on the application's device");
@@ -156,7 +141,7 @@ Capabilities read_capabilities(const VulkanTable& vk, const HostDevice& host) {
   device.integer_dot_product &=
       enabled.integer_dot_product && has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   device.cooperative_matrix &= enabled.cooperative_matrix && has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-  device.cooperative_matrix2 &= device.cooperative_matrix && enabled.flexible_matrices &&
+  device.cooperative_matrix2 &= device.cooperative_matrix && enabled.cooperative_matrix2 &&
                                 has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
   device.workgroup_matrices &= device.cooperative_matrix2 && enabled.workgroup_matrices;
   if (!device.cooperative_matrix) device.matrix_sizes.clear();
