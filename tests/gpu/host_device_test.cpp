@@ -16,38 +16,34 @@ namespace {
 const std::filesystem::path shipped =
     std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
 
-// An application: an instance with validation, and a device with the features and extensions it was told.
+// An application: an instance with validation, and a device with the features it was told.
 class Application {
 public:
-  explicit Application(const void* features, std::vector<const char*> extensions = {})
-      : extensions_(std::move(extensions)) {
+  explicit Application(const void* features) {
     InstanceOptions options;
     options.validate = !std::getenv("PUMICE_TEST_NO_VALIDATION");
     options.validation_log = [](const std::string& message) { validation_messages().push_back(message); };
     instance_ = *Instance::create(options);
-    chosen_ = *instance_->choose("");
+    const Capabilities chosen = *instance_->choose("");
     table_ = instance_->table();
 
     const float priority = 0.5f;
     VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
-    queue.queueFamilyIndex = static_cast<uint32_t>(chosen_.compute_queue_family);
+    queue.queueFamilyIndex = static_cast<uint32_t>(chosen.compute_queue_family);
     queue.queueCount = 1;
     queue.pQueuePriorities = &priority;
     VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, features};
     info.queueCreateInfoCount = 1;
     info.pQueueCreateInfos = &queue;
-    info.enabledExtensionCount = static_cast<uint32_t>(extensions_.size());
-    info.ppEnabledExtensionNames = extensions_.data();
-    REQUIRE(table_.vkCreateDevice(chosen_.handle, &info, nullptr, &device_) == VK_SUCCESS);
+    REQUIRE(table_.vkCreateDevice(chosen.handle, &info, nullptr, &device_) == VK_SUCCESS);
     REQUIRE(table_.load_device(device_).ok());
     host_.get_instance_proc_addr = table_.vkGetInstanceProcAddr;
     host_.instance = instance_->handle();
-    host_.physical_device = chosen_.handle;
+    host_.physical_device = chosen.handle;
     host_.device = device_;
     host_.queue_family = queue.queueFamilyIndex;
     table_.vkGetDeviceQueue(device_, queue.queueFamilyIndex, 0, &host_.queue);
     host_.features = features;
-    host_.extensions = extensions_;
   }
   ~Application() {
     CHECK(table_.vkDeviceWaitIdle(device_) == VK_SUCCESS); // it is still there
@@ -55,12 +51,9 @@ public:
   }
 
   HostDevice& host() { return host_; }
-  const Capabilities& chosen() const { return chosen_; }
 
 private:
-  std::vector<const char*> extensions_;
   std::shared_ptr<Instance> instance_;
-  Capabilities chosen_;
   VulkanTable table_;
   VkDevice device_ = VK_NULL_HANDLE;
   HostDevice host_;

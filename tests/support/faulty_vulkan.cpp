@@ -1,6 +1,5 @@
 #include "support/faulty_vulkan.h"
 
-#include <atomic>
 #include <mutex>
 #include <type_traits>
 
