@@ -132,7 +132,7 @@ typedef struct pumice_vulkan {
   uint32_t queue_family; /* that the queue is of; it has to run compute shaders */
   VkQueue queue;
   /* VkDeviceCreateInfo's pNext and its extensions, as the device was made with them: what is not among them
-   * is not used, whatever the hardware has. timelineSemaphore is needed. bufferDeviceAddress, hostQueryReset,
+   * is not used, whatever the hardware has. timelineSemaphore is needed. bufferDeviceAddress,
    * subgroupSizeControl with computeFullSubgroups, shaderIntegerDotProduct, and cooperative matrices with
    * vulkanMemoryModel and shaderFloat16, make kernels faster where there are any. */
   const void* features;

@@ -20,6 +20,8 @@ const char* to_string(Code code) {
     return "cancelled";
   case Code::io:
     return "input/output";
+  case Code::not_ready:
+    return "not ready";
   case Code::internal:
     return "internal";
   }

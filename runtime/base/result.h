@@ -19,6 +19,7 @@ enum class Code {
   cancelled,
   io, // the operating system refused a read or a write
   internal,
+  not_ready, // something has to happen first
 };
 
 const char* to_string(Code code);

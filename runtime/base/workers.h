@@ -16,6 +16,7 @@ public:
   // where the system has no more to give.
   explicit Workers(size_t most);
   ~Workers();
+  size_t threads() const { return threads_.size() + 1; } // the caller's among them
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 

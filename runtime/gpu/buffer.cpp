@@ -12,6 +12,12 @@ namespace {
 constexpr VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
 constexpr VkMemoryPropertyFlags host =
     VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+// Kinds that nothing here is made for, of which some need features that are not enabled.
+constexpr VkMemoryPropertyFlags special =
+    VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT | VK_MEMORY_PROPERTY_PROTECTED_BIT |
+    VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD | VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD;
+
+constexpr uint64_t least_bytes = 16; // of a buffer that nothing needs
 
 // The first memory type that has all of `wanted`, in the driver's order, which is the order of preference.
 int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, uint32_t allowed,
@@ -23,7 +29,13 @@ int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, uint32_t al
   return -1;
 }
 
-int choose_memory_type(const Device& device, uint32_t allowed, MemoryUse use) {
+// The wish that can be met first; its types are to be had.
+struct MemoryChoice {
+  uint32_t type_bits = 0;
+  int type = -1;
+};
+
+MemoryChoice choose_memory(const Device& device, uint32_t allowed, MemoryUse use) {
   const VkPhysicalDeviceMemoryProperties& memory = device.memory_properties();
   std::array<VkMemoryPropertyFlags, 3> wishes = {};
   switch (use) {
@@ -38,39 +50,78 @@ int choose_memory_type(const Device& device, uint32_t allowed, MemoryUse use) {
     break;
   }
   for (VkMemoryPropertyFlags wish : wishes) {
-    if (int type = find_memory_type(memory, allowed, wish); type >= 0) return type;
+    MemoryChoice choice;
+    choice.type = find_memory_type(memory, allowed, wish);
+    if (choice.type < 0) continue;
+    const VkMemoryPropertyFlags flags = memory.memoryTypes[choice.type].propertyFlags;
+    // What the host maps in one type it has to be able to map in all of them.
+    const VkMemoryPropertyFlags needed = (flags & host) == host ? wish | host : wish;
+    for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+      const VkMemoryPropertyFlags other = memory.memoryTypes[i].propertyFlags;
+      if ((allowed & 1u << i) && (other & needed) == needed && !(other & special & ~flags)) {
+        choice.type_bits |= 1u << i;
+      }
+    }
+    return choice;
   }
-  return -1;
+  return {};
+}
+
+bool is_mappable(const Device& device, int type) {
+  return (device.memory_properties().memoryTypes[type].propertyFlags & host) == host;
 }
 
 } // namespace
 
-Result<Buffer> Buffer::create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use) {
-  const Capabilities& capabilities = device->capabilities();
+Result<VkBuffer> Buffer::make_handle(const Device& device, uint64_t bytes) {
+  const Capabilities& capabilities = device.capabilities();
   if (bytes > capabilities.max_allocation_bytes) {
     return Error{Code::out_of_memory,
                  fmt::format("a buffer of {} bytes is over the device's limit of {} bytes", bytes,
                              capabilities.max_allocation_bytes)};
   }
-  Buffer buffer;
-  buffer.device_ = std::move(device);
-  buffer.size_ = std::max<uint64_t>(bytes, 16);
-
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
-  info.size = allocated_bytes(buffer.size_);
+  info.size = allocated_bytes(std::max(bytes, least_bytes));
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   if (capabilities.buffer_device_address) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
-  const VulkanTable& vk = buffer.device_->table();
-  VkDevice handle = buffer.device_->handle();
-  if (VkResult result = vk.vkCreateBuffer(handle, &info, nullptr, &buffer.handle_); result != VK_SUCCESS) {
+  VkBuffer handle = VK_NULL_HANDLE;
+  if (VkResult result = device.table().vkCreateBuffer(device.handle(), &info, nullptr, &handle);
+      result != VK_SUCCESS) {
     return vulkan_error("vkCreateBuffer", result);
   }
+  return handle;
+}
+
+Result<VkMemoryRequirements> Buffer::requirements(const Device& device, uint64_t bytes) {
+  PUMICE_TRY(const VkBuffer handle, make_handle(device, bytes));
+  VkMemoryRequirements requirements;
+  device.table().vkGetBufferMemoryRequirements(device.handle(), handle, &requirements);
+  device.table().vkDestroyBuffer(device.handle(), handle, nullptr);
+  return requirements;
+}
+
+Result<uint64_t> Buffer::memory_needed(const Device& device, uint64_t bytes) {
+  PUMICE_TRY(const VkMemoryRequirements found, requirements(device, bytes));
+  return found.size;
+}
+
+Result<bool> Buffer::will_be_mapped(const Device& device, MemoryUse use) {
+  PUMICE_TRY(const VkMemoryRequirements found, requirements(device, least_bytes));
+  const MemoryChoice choice = choose_memory(device, found.memoryTypeBits, use);
+  return device.can_map() && choice.type >= 0 && is_mappable(device, choice.type);
+}
+
+Result<Buffer> Buffer::create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use) {
+  Buffer buffer;
+  buffer.size_ = std::max(bytes, least_bytes);
+  PUMICE_TRY(buffer.handle_, make_handle(*device, bytes));
+  buffer.device_ = std::move(device);
   PUMICE_CHECK(buffer.allocate(use));
-  if (capabilities.buffer_device_address) {
+  if (buffer.device_->capabilities().buffer_device_address) {
     VkBufferDeviceAddressInfo address{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
     address.buffer = buffer.handle_;
-    buffer.address_ = vk.vkGetBufferDeviceAddress(handle, &address);
+    buffer.address_ = buffer.device_->table().vkGetBufferDeviceAddress(buffer.device_->handle(), &address);
   }
   return buffer;
 }
@@ -79,34 +130,28 @@ Status Buffer::allocate(MemoryUse use) {
   const VulkanTable& vk = device_->table();
   VkMemoryRequirements requirements;
   vk.vkGetBufferMemoryRequirements(device_->handle(), handle_, &requirements);
-  const int type = choose_memory_type(*device_, requirements.memoryTypeBits, use);
-  if (type < 0) return Error{Code::unsupported, "the device has no memory of the kind a buffer needs"};
-
-  VkMemoryAllocateFlagsInfo flags{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO};
-  flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
-  VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                            device_->capabilities().buffer_device_address ? &flags : nullptr};
-  info.allocationSize = requirements.size;
-  info.memoryTypeIndex = static_cast<uint32_t>(type);
-  if (VkResult result = vk.vkAllocateMemory(device_->handle(), &info, nullptr, &memory_);
-      result != VK_SUCCESS) {
-    Error error = vulkan_error("vkAllocateMemory", result);
-    error.message += fmt::format(" for {} bytes on {}", requirements.size, device_->capabilities().name);
-    return error;
+  const MemoryChoice choice = choose_memory(*device_, requirements.memoryTypeBits, use);
+  if (choice.type < 0) {
+    return Error{Code::unsupported, "the device has no memory of the kind a buffer needs"};
   }
-  memory_bytes_ = requirements.size;
-  device_->count_allocation(memory_bytes_);
-  if (VkResult result = vk.vkBindBufferMemory(device_->handle(), handle_, memory_, 0); result != VK_SUCCESS) {
+  MemoryRequest request;
+  request.bytes = requirements.size;
+  request.alignment = requirements.alignment;
+  request.memory_type_bits = choice.type_bits;
+  request.memory_type = static_cast<uint32_t>(choice.type);
+  request.host_visible = is_mappable(*device_, choice.type);
+  request.device_address = device_->capabilities().buffer_device_address;
+  PUMICE_TRY(memory_, device_->allocate(request));
+  memory_bytes_ = request.bytes;
+  if (VkResult result = vk.vkBindBufferMemory(device_->handle(), handle_, memory_.memory, memory_.offset);
+      result != VK_SUCCESS) {
     return vulkan_error("vkBindBufferMemory", result);
   }
-  const VkMemoryPropertyFlags properties = device_->memory_properties().memoryTypes[type].propertyFlags;
-  if ((properties & host) == host) {
-    void* pointer = nullptr;
-    if (VkResult result = vk.vkMapMemory(device_->handle(), memory_, 0, VK_WHOLE_SIZE, 0, &pointer);
-        result != VK_SUCCESS) {
-      return vulkan_error("vkMapMemory", result);
-    }
-    mapped_ = static_cast<std::byte*>(pointer);
+  if (!request.host_visible) return {};
+  PUMICE_TRY(mapped_, device_->map(memory_));
+  if (!mapped_ && use != MemoryUse::device) {
+    return Error{Code::unsupported,
+                 "the application's allocator did not map memory that the host has to write"};
   }
   return {};
 }
@@ -116,7 +161,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   release();
   device_ = std::move(other.device_);
   handle_ = std::exchange(other.handle_, VK_NULL_HANDLE);
-  memory_ = std::exchange(other.memory_, VK_NULL_HANDLE);
+  memory_ = std::exchange(other.memory_, {});
   size_ = std::exchange(other.size_, 0);
   memory_bytes_ = std::exchange(other.memory_bytes_, 0);
   address_ = std::exchange(other.address_, 0);
@@ -128,12 +173,9 @@ void Buffer::release() {
   if (!device_) return;
   const VulkanTable& vk = device_->table();
   if (handle_) vk.vkDestroyBuffer(device_->handle(), handle_, nullptr);
-  if (memory_) {
-    vk.vkFreeMemory(device_->handle(), memory_, nullptr);
-    device_->count_release(memory_bytes_);
-  }
+  if (memory_.memory) device_->free(memory_, memory_bytes_);
   handle_ = VK_NULL_HANDLE;
-  memory_ = VK_NULL_HANDLE;
+  memory_ = {};
   mapped_ = nullptr;
   device_.reset();
 }

@@ -23,6 +23,11 @@ public:
   // but has to be there.
   static constexpr uint64_t allocated_bytes(uint64_t bytes) { return (bytes + 2048 + 15) / 16 * 16; }
 
+  // memory_bytes() of one of this size, as the driver has it, without allocating it.
+  static Result<uint64_t> memory_needed(const Device& device, uint64_t bytes);
+  // Whether one would be mapped.
+  static Result<bool> will_be_mapped(const Device& device, MemoryUse use);
+
   static Result<Buffer> create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use);
   Buffer() = default;
   Buffer(Buffer&& other) noexcept { *this = std::move(other); }
@@ -39,12 +44,14 @@ public:
   explicit operator bool() const { return handle_ != VK_NULL_HANDLE; }
 
 private:
+  static Result<VkBuffer> make_handle(const Device& device, uint64_t bytes);
+  static Result<VkMemoryRequirements> requirements(const Device& device, uint64_t bytes);
   Status allocate(MemoryUse use);
   void release();
 
   std::shared_ptr<Device> device_;
   VkBuffer handle_ = VK_NULL_HANDLE;
-  VkDeviceMemory memory_ = VK_NULL_HANDLE;
+  DeviceMemory memory_;
   uint64_t size_ = 0;
   uint64_t memory_bytes_ = 0;
   uint64_t address_ = 0;

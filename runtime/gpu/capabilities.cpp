@@ -83,7 +83,6 @@ void read_features(const VulkanTable& vk, const std::set<std::string>& extension
 
   device.buffer_device_address = v12.bufferDeviceAddress;
   device.timeline_semaphore = v12.timelineSemaphore;
-  device.host_query_reset = v12.hostQueryReset;
   device.storage_16bit = v11.storageBuffer16BitAccess;
   device.storage_8bit = v12.storageBuffer8BitAccess;
   device.float16 = v12.shaderFloat16;
@@ -96,7 +95,10 @@ void read_features(const VulkanTable& vk, const std::set<std::string>& extension
   device.cooperative_matrix = matrix.cooperativeMatrix;
   device.cooperative_matrix2 = matrix.cooperativeMatrix && matrix2.cooperativeMatrixFlexibleDimensions;
   device.workgroup_matrices = device.cooperative_matrix2 && matrix2.cooperativeMatrixWorkgroupScope;
-  device.memory_budget = extensions.count("VK_EXT_memory_budget");
+  device.memory_budget = extensions.count(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  for (const char* name : {VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME, VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME}) {
+    if (extensions.count(name)) device.global_priority_extension = name;
+  }
 }
 
 // Whether products of halves have sums in 32 bits; both kinds of properties say it alike.

@@ -55,7 +55,6 @@ struct Capabilities {
 
   bool buffer_device_address = false;
   bool timeline_semaphore = false;
-  bool host_query_reset = false;
   bool storage_16bit = false;
   bool storage_8bit = false;
   bool float16 = false;
@@ -69,6 +68,7 @@ struct Capabilities {
   bool workgroup_matrices = false;                     // some of them to a whole workgroup
   uint32_t matrix_reserved_bytes = 0; // of shared memory, where a workgroup multiplies matrices
   bool memory_budget = false;
+  std::string global_priority_extension; // by which queues have priorities beside other programs; or empty
 
   std::vector<std::string> problems; // why the runtime cannot use it; empty if it can
   int duplicate_of = -1;             // index of the same GPU under another driver, listed earlier

@@ -17,10 +17,19 @@ Result<Commands> Commands::create(std::shared_ptr<Device> device) {
   return commands;
 }
 
+Commands Commands::into(std::shared_ptr<Device> device, VkCommandBuffer buffer) {
+  Commands commands;
+  commands.device_ = std::move(device);
+  commands.buffers_ = {buffer};
+  commands.used_ = 1;
+  return commands;
+}
+
 Commands& Commands::operator=(Commands&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(pool_, other.pool_);
   std::swap(buffers_, other.buffers_);
+  std::swap(used_, other.used_);
   return *this;
 }
 
@@ -29,27 +38,42 @@ Commands::~Commands() {
 }
 
 Status Commands::begin() {
+  if (used_ == buffers_.size()) PUMICE_CHECK(add_buffer());
+  VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+  if (VkResult result = device_->table().vkBeginCommandBuffer(buffers_[used_], &begin);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkBeginCommandBuffer", result);
+  }
+  ++used_;
+  return {};
+}
+
+Status Commands::add_buffer() {
   VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
   allocate.commandPool = pool_;
   allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
   allocate.commandBufferCount = 1;
   VkCommandBuffer buffer = VK_NULL_HANDLE;
-  const VulkanTable& vk = device_->table();
-  if (VkResult result = vk.vkAllocateCommandBuffers(device_->handle(), &allocate, &buffer);
+  if (VkResult result = device_->table().vkAllocateCommandBuffers(device_->handle(), &allocate, &buffer);
       result != VK_SUCCESS) {
     return vulkan_error("vkAllocateCommandBuffers", result);
   }
   buffers_.push_back(buffer);
-  VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-  begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
-  if (VkResult result = vk.vkBeginCommandBuffer(buffer, &begin); result != VK_SUCCESS) {
-    return vulkan_error("vkBeginCommandBuffer", result);
+  return {};
+}
+
+Status Commands::reset() {
+  used_ = 0;
+  if (VkResult result = device_->table().vkResetCommandPool(device_->handle(), pool_, 0);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkResetCommandPool", result);
   }
   return {};
 }
 
 Status Commands::end() {
-  if (VkResult result = device_->table().vkEndCommandBuffer(buffers_.back()); result != VK_SUCCESS) {
+  if (VkResult result = device_->table().vkEndCommandBuffer(current()); result != VK_SUCCESS) {
     return vulkan_error("vkEndCommandBuffer", result);
   }
   return {};
@@ -62,14 +86,14 @@ void Commands::barrier() {
                           VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT |
                           VK_ACCESS_HOST_READ_BIT;
   constexpr VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-  device_->table().vkCmdPipelineBarrier(buffers_.back(), work, work | VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
-                                        &barrier, 0, nullptr, 0, nullptr);
+  device_->table().vkCmdPipelineBarrier(current(), work, work | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
+                                        nullptr, 0, nullptr);
 }
 
 void Commands::dispatch(VkPipeline pipeline, VkPipelineLayout layout, VkDescriptorSet set,
                         std::span<const std::byte> push_constants, std::array<uint32_t, 3> groups) {
   const VulkanTable& vk = device_->table();
-  VkCommandBuffer buffer = buffers_.back();
+  VkCommandBuffer buffer = current();
   vk.vkCmdBindPipeline(buffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
   vk.vkCmdBindDescriptorSets(buffer, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &set, 0, nullptr);
   vk.vkCmdPushConstants(buffer, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
@@ -80,15 +104,29 @@ void Commands::dispatch(VkPipeline pipeline, VkPipelineLayout layout, VkDescript
 void Commands::copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset,
                     uint64_t bytes) {
   const VkBufferCopy region{from_offset, to_offset, bytes};
-  device_->table().vkCmdCopyBuffer(buffers_.back(), from.handle(), to.handle(), 1, &region);
+  copy(from.handle(), to.handle(), std::span(&region, 1));
+}
+
+void Commands::copy(VkBuffer from, VkBuffer to, std::span<const VkBufferCopy> regions) {
+  device_->table().vkCmdCopyBuffer(current(), from, to, static_cast<uint32_t>(regions.size()),
+                                   regions.data());
 }
 
 void Commands::fill(const Buffer& buffer, uint64_t offset, uint64_t bytes, uint32_t value) {
-  device_->table().vkCmdFillBuffer(buffers_.back(), buffer.handle(), offset, bytes, value);
+  device_->table().vkCmdFillBuffer(current(), buffer.handle(), offset, bytes, value);
+}
+
+void Commands::reset_queries(VkQueryPool pool, uint32_t count) {
+  device_->table().vkCmdResetQueryPool(current(), pool, 0, count);
 }
 
 void Commands::write_timestamp(VkQueryPool pool, uint32_t index) {
-  device_->table().vkCmdWriteTimestamp(buffers_.back(), VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, index);
+  device_->table().vkCmdWriteTimestamp(current(), VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, index);
+}
+
+void Commands::set_event(VkEvent event) {
+  device_->table().vkCmdSetEvent(current(), event,
+                                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
 }
 
 } // namespace pumice

@@ -12,6 +12,8 @@ namespace pumice {
 class Commands {
 public:
   static Result<Commands> create(std::shared_ptr<Device> device);
+  // The application's command buffer, in the recording state: recorded into, neither begun, ended nor freed.
+  static Commands into(std::shared_ptr<Device> device, VkCommandBuffer buffer);
   Commands() = default;
   Commands(Commands&& other) noexcept { *this = std::move(other); }
   Commands& operator=(Commands&& other) noexcept;
@@ -19,6 +21,8 @@ public:
 
   // Starts another command buffer. It may be submitted again while an earlier submission of it still runs.
   Status begin();
+  // Takes all buffers back, to begin anew. None of them may be under way.
+  Status reset();
   // Ends the buffer that begin() started; it is the last of buffers().
   Status end();
 
@@ -28,15 +32,23 @@ public:
   void dispatch(VkPipeline pipeline, VkPipelineLayout layout, VkDescriptorSet set,
                 std::span<const std::byte> push_constants, std::array<uint32_t, 3> groups);
   void copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset, uint64_t bytes);
+  void copy(VkBuffer from, VkBuffer to, std::span<const VkBufferCopy> regions);
   void fill(const Buffer& buffer, uint64_t offset, uint64_t bytes, uint32_t value);
+  void reset_queries(VkQueryPool pool, uint32_t count);
   void write_timestamp(VkQueryPool pool, uint32_t index);
+  // Sets the event when everything before has finished.
+  void set_event(VkEvent event);
 
-  std::span<const VkCommandBuffer> buffers() const { return buffers_; }
+  std::span<const VkCommandBuffer> buffers() const { return std::span(buffers_).first(used_); }
 
 private:
+  Status add_buffer();
+  VkCommandBuffer current() const { return buffers_[used_ - 1]; }
+
   std::shared_ptr<Device> device_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
   std::vector<VkCommandBuffer> buffers_;
+  size_t used_ = 0; // of the buffers, since the last reset
 };
 
 } // namespace pumice

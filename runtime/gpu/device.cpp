@@ -27,7 +27,6 @@ struct Features {
   explicit Features(const Capabilities& chosen) {
     v12.bufferDeviceAddress = chosen.buffer_device_address;
     v12.timelineSemaphore = VK_TRUE;
-    v12.hostQueryReset = chosen.host_query_reset;
     void** end = &v12.pNext;
     const auto add = [&](auto& structure) {
       *end = &structure;
@@ -69,35 +68,108 @@ Status check_usable(const Capabilities& device) {
                device.problems};
 }
 
+const char* name_of(GlobalPriority priority) {
+  constexpr const char* names[] = {"default", "low", "medium", "high", "realtime"};
+  return names[static_cast<size_t>(priority)];
+}
+
+VkQueueGlobalPriorityKHR vulkan_priority(GlobalPriority priority) {
+  switch (priority) {
+  case GlobalPriority::low:
+    return VK_QUEUE_GLOBAL_PRIORITY_LOW_KHR;
+  case GlobalPriority::high:
+    return VK_QUEUE_GLOBAL_PRIORITY_HIGH_KHR;
+  case GlobalPriority::realtime:
+    return VK_QUEUE_GLOBAL_PRIORITY_REALTIME_KHR;
+  default:
+    return VK_QUEUE_GLOBAL_PRIORITY_MEDIUM_KHR;
+  }
+}
+
+// Semaphores side by side with their values, as VkSubmitInfo has them.
+struct Semaphores {
+  std::vector<VkSemaphore> handles;
+  std::vector<uint64_t> values;
+
+  explicit Semaphores(std::span<const SemaphoreValue> semaphores) {
+    for (const SemaphoreValue& semaphore : semaphores) add(semaphore);
+  }
+  void add(const SemaphoreValue& semaphore) {
+    handles.push_back(semaphore.semaphore);
+    values.push_back(semaphore.value);
+  }
+  uint32_t count() const { return static_cast<uint32_t>(handles.size()); }
+};
+
 } // namespace
 
-Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instance,
-                                               const Capabilities& chosen) {
+Status Device::check(const DeviceOptions& options) {
+  if (!(options.queue_priority >= 0 && options.queue_priority <= 1)) {
+    return Error{Code::invalid_argument, fmt::format("a queue's priority: expected a number from 0 to 1, "
+                                                     "found {}",
+                                                     options.queue_priority)};
+  }
+  if (!options.allocator.allocate != !options.allocator.free) {
+    return Error{Code::invalid_argument,
+                 "an application's allocator: expected functions that allocate and free, found one of them"};
+  }
+  return {};
+}
+
+Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instance, const Capabilities& chosen,
+                                               const DeviceOptions& options) {
   PUMICE_CHECK(check_usable(chosen));
-  std::shared_ptr<Device> device(new Device(std::move(instance), chosen));
-  const VulkanTable& vk = device->table_;
-  const Features features(chosen);
-  const float priority = 1.0f;
+  PUMICE_CHECK(check(options));
+  std::shared_ptr<Device> device(new Device(std::move(instance), chosen, options));
+  PUMICE_CHECK(device->make_device(options));
+  PUMICE_CHECK(device->table_.load_device(device->handle_));
+  device->table_.vkGetDeviceQueue(device->handle_, static_cast<uint32_t>(chosen.compute_queue_family), 0,
+                                  &device->queue_);
+  PUMICE_CHECK(device->make_timeline());
+  return device;
+}
+
+Status Device::make_device(const DeviceOptions& options) {
+  Features features(capabilities_);
+  VkDeviceQueueGlobalPriorityCreateInfoKHR global{
+      VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_KHR};
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
-  queue.queueFamilyIndex = static_cast<uint32_t>(chosen.compute_queue_family);
+  queue.queueFamilyIndex = static_cast<uint32_t>(capabilities_.compute_queue_family);
   queue.queueCount = 1;
-  queue.pQueuePriorities = &priority;
+  queue.pQueuePriorities = &options.queue_priority;
+  const char* const priority = name_of(options.global_priority);
+  if (options.global_priority != GlobalPriority::standard) {
+    if (capabilities_.global_priority_extension.empty()) {
+      notes_.push_back(fmt::format("a global priority ({}) was asked for, and {} has no such thing "
+                                   "(VK_KHR_global_priority): the queue has the default one",
+                                   priority, capabilities_.name));
+    } else {
+      global.globalPriority = vulkan_priority(options.global_priority);
+      queue.pNext = &global;
+      features.extensions.push_back(capabilities_.global_priority_extension.c_str());
+    }
+  }
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &features.v12};
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue;
   info.enabledExtensionCount = static_cast<uint32_t>(features.extensions.size());
   info.ppEnabledExtensionNames = features.extensions.data();
-  if (VkResult result = vk.vkCreateDevice(chosen.handle, &info, nullptr, &device->handle_);
-      result != VK_SUCCESS) {
-    return vulkan_error("vkCreateDevice", result);
+  VkResult result = table_.vkCreateDevice(capabilities_.handle, &info, nullptr, &handle_);
+  // A priority that this user may not have, or that the device does not know.
+  if (queue.pNext && (result == VK_ERROR_NOT_PERMITTED_KHR || result == VK_ERROR_INITIALIZATION_FAILED)) {
+    notes_.push_back(fmt::format("{} refused the global priority that was asked for ({}): the queue has the "
+                                 "default one",
+                                 capabilities_.name, priority));
+    queue.pNext = nullptr;
+    result = table_.vkCreateDevice(capabilities_.handle, &info, nullptr, &handle_);
   }
-  PUMICE_CHECK(device->table_.load_device(device->handle_));
-  vk.vkGetDeviceQueue(device->handle_, queue.queueFamilyIndex, 0, &device->queue_);
-  PUMICE_CHECK(device->make_timeline());
-  return device;
+  if (result != VK_SUCCESS) return vulkan_error("vkCreateDevice", result);
+  return {};
 }
 
-Result<std::shared_ptr<Device>> Device::adopt(const HostDevice& host, VulkanTable table) {
+Result<std::shared_ptr<Device>> Device::adopt(const HostDevice& host, VulkanTable table,
+                                              const DeviceOptions& options) {
+  PUMICE_CHECK(check(options));
   PUMICE_TRY(std::shared_ptr<Instance> instance,
              Instance::adopt(host.instance, host.get_instance_proc_addr, table));
   if (!host.physical_device || !host.device || !host.queue) {
@@ -111,19 +183,20 @@ Result<std::shared_ptr<Device>> Device::adopt(const HostDevice& host, VulkanTabl
   }
   const Capabilities capabilities = read_capabilities(instance->table(), host);
   PUMICE_CHECK(check_usable(capabilities));
-  std::shared_ptr<Device> device(new Device(std::move(instance), capabilities));
+  std::shared_ptr<Device> device(new Device(std::move(instance), capabilities, options));
   device->owned_ = false;
   device->handle_ = host.device;
   device->queue_ = host.queue;
-  device->lock_queue_ = host.lock_queue;
-  device->unlock_queue_ = host.unlock_queue;
+  device->host_lock_ = host.lock_queue;
+  device->host_unlock_ = host.unlock_queue;
   PUMICE_CHECK(device->table_.load_device(device->handle_));
   PUMICE_CHECK(device->make_timeline());
   return device;
 }
 
-Device::Device(std::shared_ptr<Instance> instance, const Capabilities& chosen)
-    : instance_(std::move(instance)), table_(instance_->table()), capabilities_(chosen) {
+Device::Device(std::shared_ptr<Instance> instance, const Capabilities& chosen, const DeviceOptions& options)
+    : instance_(std::move(instance)), table_(instance_->table()), capabilities_(chosen),
+      allocator_(options.allocator), memory_count_(options.memory_limit) {
   VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
   table_.vkGetPhysicalDeviceMemoryProperties2(chosen.handle, &memory);
   memory_ = memory.memoryProperties;
@@ -153,18 +226,37 @@ Device::~Device() {
   if (owned_) table_.vkDestroyDevice(handle_, nullptr);
 }
 
-Result<uint64_t> Device::submit(std::span<const VkCommandBuffer> commands) {
+void Device::lock_queue() {
+  queue_mutex_.lock();
+  if (host_lock_) host_lock_();
+}
+
+void Device::unlock_queue() {
+  if (host_unlock_) host_unlock_();
+  queue_mutex_.unlock();
+}
+
+Result<uint64_t> Device::submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync) {
+  const Semaphores wait(sync.wait);
+  Semaphores signal(sync.signal);
+  signal.add({timeline_, 0});
+  const std::vector<VkPipelineStageFlags> stages(sync.wait.size(), VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
   uint64_t value = 0;
   const VkResult result = with_queue([&] {
-    value = last_value_ + 1;
+    signal.values.back() = value = last_value_ + 1;
     VkTimelineSemaphoreSubmitInfo timeline{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
-    timeline.signalSemaphoreValueCount = 1;
-    timeline.pSignalSemaphoreValues = &value;
+    timeline.waitSemaphoreValueCount = wait.count();
+    timeline.pWaitSemaphoreValues = wait.values.data();
+    timeline.signalSemaphoreValueCount = signal.count();
+    timeline.pSignalSemaphoreValues = signal.values.data();
     VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO, &timeline};
+    info.waitSemaphoreCount = wait.count();
+    info.pWaitSemaphores = wait.handles.data();
+    info.pWaitDstStageMask = stages.data();
     info.commandBufferCount = static_cast<uint32_t>(commands.size());
     info.pCommandBuffers = commands.data();
-    info.signalSemaphoreCount = 1;
-    info.pSignalSemaphores = &timeline_;
+    info.signalSemaphoreCount = signal.count();
+    info.pSignalSemaphores = signal.handles.data();
     const VkResult submitted = table_.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
     if (submitted == VK_SUCCESS) last_value_ = value;
     return submitted;
@@ -194,13 +286,6 @@ Result<uint64_t> Device::completed() const {
     return vulkan_error("vkGetSemaphoreCounterValue", result);
   }
   return value;
-}
-
-void Device::count_allocation(uint64_t bytes) {
-  const uint64_t now = allocated_bytes_ += bytes;
-  uint64_t peak = peak_bytes_;
-  while (peak < now && !peak_bytes_.compare_exchange_weak(peak, now)) {
-  }
 }
 
 } // namespace pumice

@@ -31,7 +31,6 @@ void read_enabled(const VkBaseInStructure& structure, Capabilities& enabled) {
     const auto& v12 = as<VkPhysicalDeviceVulkan12Features>(structure);
     enabled.buffer_device_address |= v12.bufferDeviceAddress == VK_TRUE;
     enabled.timeline_semaphore |= v12.timelineSemaphore == VK_TRUE;
-    enabled.host_query_reset |= v12.hostQueryReset == VK_TRUE;
     enabled.storage_8bit |= v12.storageBuffer8BitAccess == VK_TRUE;
     enabled.float16 |= v12.shaderFloat16 == VK_TRUE;
     enabled.int8 |= v12.shaderInt8 == VK_TRUE;
@@ -45,10 +44,6 @@ void read_enabled(const VkBaseInStructure& structure, Capabilities& enabled) {
   case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES:
     enabled.timeline_semaphore |=
         as<VkPhysicalDeviceTimelineSemaphoreFeatures>(structure).timelineSemaphore == VK_TRUE;
-    break;
-  case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_HOST_QUERY_RESET_FEATURES:
-    enabled.host_query_reset |=
-        as<VkPhysicalDeviceHostQueryResetFeatures>(structure).hostQueryReset == VK_TRUE;
     break;
   case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES:
     enabled.storage_8bit |=
@@ -131,7 +126,6 @@ Capabilities read_capabilities(const VulkanTable& vk, const HostDevice& host) {
     return std::ranges::any_of(host.extensions, [&](const char* name) { return name == extension; });
   };
   device.buffer_device_address &= enabled.buffer_device_address;
-  device.host_query_reset &= enabled.host_query_reset;
   device.storage_16bit &= enabled.storage_16bit;
   device.storage_8bit &= enabled.storage_8bit;
   device.float16 &= enabled.float16;

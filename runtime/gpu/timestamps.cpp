@@ -8,7 +8,7 @@ namespace pumice {
 
 Result<Timestamps> Timestamps::create(std::shared_ptr<Device> device, uint32_t count) {
   const Capabilities& capabilities = device->capabilities();
-  if (!capabilities.timestamps || !capabilities.host_query_reset) {
+  if (!capabilities.timestamps) {
     return Error{Code::unsupported, fmt::format("{} has no timestamps", capabilities.name)};
   }
   Timestamps timestamps;
@@ -23,7 +23,6 @@ Result<Timestamps> Timestamps::create(std::shared_ptr<Device> device, uint32_t c
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateQueryPool", result);
   }
-  timestamps.reset();
   return timestamps;
 }
 
@@ -34,20 +33,18 @@ Timestamps& Timestamps::operator=(Timestamps&& other) noexcept {
   return *this;
 }
 
-void Timestamps::reset() {
-  device_->table().vkResetQueryPool(device_->handle(), pool_, 0, count_);
-}
-
 Timestamps::~Timestamps() {
   if (pool_) device_->table().vkDestroyQueryPool(device_->handle(), pool_, nullptr);
 }
 
-Result<std::vector<double>> Timestamps::read() const {
-  std::vector<uint64_t> ticks(count_);
-  if (VkResult result = device_->table().vkGetQueryPoolResults(device_->handle(), pool_, 0, count_,
-                                                               count_ * sizeof(uint64_t), ticks.data(),
-                                                               sizeof(uint64_t), VK_QUERY_RESULT_64_BIT);
-      result != VK_SUCCESS) {
+Result<std::vector<double>> Timestamps::read(uint32_t count) const {
+  std::vector<uint64_t> ticks(count);
+  if (VkResult result =
+          device_->table().vkGetQueryPoolResults(device_->handle(), pool_, 0, count, count * sizeof(uint64_t),
+                                                 ticks.data(), sizeof(uint64_t), VK_QUERY_RESULT_64_BIT);
+      result == VK_NOT_READY) {
+    return Error{Code::not_ready, "the device has not written its timestamps yet"};
+  } else if (result != VK_SUCCESS) {
     return vulkan_error("vkGetQueryPoolResults", result);
   }
   std::vector<double> seconds;

@@ -82,9 +82,15 @@ namespace pumice {
   F(vkCmdPipelineBarrier)                                                                                    \
   F(vkCmdCopyBuffer)                                                                                         \
   F(vkCmdFillBuffer)                                                                                         \
+  F(vkResetCommandPool)                                                                                      \
+  F(vkCreateEvent)                                                                                           \
+  F(vkDestroyEvent)                                                                                          \
+  F(vkGetEventStatus)                                                                                        \
+  F(vkResetEvent)                                                                                            \
+  F(vkCmdSetEvent)                                                                                           \
   F(vkCreateQueryPool)                                                                                       \
   F(vkDestroyQueryPool)                                                                                      \
-  F(vkResetQueryPool)                                                                                        \
+  F(vkCmdResetQueryPool)                                                                                     \
   F(vkCmdWriteTimestamp)                                                                                     \
   F(vkGetQueryPoolResults)
 

@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* single_name = "model.safetensors";
+constexpr uint64_t first_header_bytes = uint64_t{1} << 20;
 constexpr const char* index_name = "model.safetensors.index.json";
 
 bool is_there(const fs::path& path) {
@@ -42,6 +43,16 @@ bool starts_as_gguf(std::span<const std::byte> bytes) {
   return as_text(bytes).starts_with("GGUF");
 }
 
+// Opens a model, or says that there was no memory for what its header needs.
+template <class Open>
+Result<ModelFile> with_memory(const std::string& name, const Open& open) {
+  try {
+    return open();
+  } catch (const std::bad_alloc&) {
+    return Error{Code::out_of_memory, fmt::format("{}: no memory for its header", name)};
+  }
+}
+
 // Which shard each tensor is in.
 Result<std::map<std::string, std::string>> read_index(const fs::path& path) {
   PUMICE_TRY(const MappedFile file, MappedFile::open(path));
@@ -62,20 +73,45 @@ Result<std::map<std::string, std::string>> read_index(const fs::path& path) {
 } // namespace
 
 Result<ModelFile> ModelFile::open(const fs::path& path) {
-  try {
-    return open_path(path);
-  } catch (const std::bad_alloc&) {
-    return Error{Code::out_of_memory, fmt::format("{}: no memory for its header", path_text(path))};
-  }
+  return with_memory(path_text(path), [&] { return open_path(path); });
+}
+
+Result<ModelFile> ModelFile::open(const fs::path& path, FileRange range) {
+  return with_memory(path_text(path), [&]() -> Result<ModelFile> {
+    PUMICE_TRY(MappedFile file, MappedFile::open(path, range));
+    return from_gguf(std::move(file));
+  });
 }
 
 Result<ModelFile> ModelFile::from_memory(std::span<const std::byte> bytes, std::string name) {
-  try {
-    MappedFile file = MappedFile::from_memory(bytes, std::move(name));
-    return starts_as_gguf(bytes) ? from_gguf(std::move(file)) : from_config(file);
-  } catch (const std::bad_alloc&) {
-    return Error{Code::out_of_memory, "no memory for the model's header"};
-  }
+  return with_memory(name, [&] { return from_bytes(MappedFile::from_memory(bytes, name)); });
+}
+
+Result<ModelFile> ModelFile::read(const ReadBytes& source, uint64_t bytes, std::string name,
+                                  const Progress& progress) {
+  return with_memory(name, [&]() -> Result<ModelFile> {
+    PUMICE_TRY(MappedFile file, MappedFile::reserve(bytes, name));
+    PUMICE_CHECK(file.read(source, 0, bytes, progress));
+    return from_bytes(std::move(file));
+  });
+}
+
+// How long a header is stands nowhere. What has not been read are zeros, which no header goes on with: it is
+// read further until it makes sense and ends before them.
+Result<ModelFile> ModelFile::read_header(const ReadBytes& source, uint64_t bytes, std::string name) {
+  return with_memory(name, [&]() -> Result<ModelFile> {
+    PUMICE_TRY(MappedFile file, MappedFile::reserve(bytes, name));
+    for (uint64_t begin = 0, end = std::min(first_header_bytes, bytes);; end = std::min(end * 2, bytes)) {
+      PUMICE_CHECK(file.read(source, begin, end - begin));
+      const Result<GgufFile> gguf = GgufFile::parse(file.bytes(), name);
+      if (end == bytes || (gguf.ok() && gguf->data_offset <= end)) return from_bytes(std::move(file));
+      begin = end;
+    }
+  });
+}
+
+Result<ModelFile> ModelFile::from_bytes(MappedFile file) {
+  return starts_as_gguf(file.bytes()) ? from_gguf(std::move(file)) : from_config(file);
 }
 
 Result<ModelFile> ModelFile::open_path(const fs::path& path) {
@@ -230,6 +266,12 @@ uint64_t ModelFile::file_bytes() const {
   uint64_t bytes = 0;
   for (const MappedFile& file : files_) bytes += file.bytes().size();
   return bytes;
+}
+
+void ModelFile::forget_weights() {
+  for (MappedFile& file : files_) {
+    for (const TensorView& tensor : tensors_) file.forget(tensor.data);
+  }
 }
 
 } // namespace pumice

@@ -35,6 +35,16 @@ public:
   // Errors: not_found, io, invalid_file, unsupported, out_of_memory.
   static Result<ModelFile> open(const std::filesystem::path& path);
 
+  // A GGUF file that is a part of another file, such as a game's packed data.
+  static Result<ModelFile> open(const std::filesystem::path& path, FileRange range);
+
+  // A GGUF file of `bytes`, or else the text of a config.json, that an application reads: into memory of the
+  // host, which goes with the ModelFile. `progress` counts bytes.
+  static Result<ModelFile> read(const ReadBytes& source, uint64_t bytes, std::string name,
+                                const Progress& progress = {});
+  // The same to plan with: reads no more than the header, and tensors are zeros.
+  static Result<ModelFile> read_header(const ReadBytes& source, uint64_t bytes, std::string name);
+
   // A GGUF file, or else the text of a config.json, in the caller's memory, which must outlive the ModelFile.
   static Result<ModelFile> from_memory(std::span<const std::byte> bytes, std::string name);
 
@@ -58,6 +68,8 @@ public:
 
   bool has_weights() const { return !tensors_.empty(); }
   uint64_t file_bytes() const; // of the files that hold the weights; 0 without weights
+  // The weights are not read any more: what read() took for them is given back. Their data may be zeros.
+  void forget_weights();
 
   // tokenizer.json in the folder of the model; empty if there is none.
   std::filesystem::path tokenizer_path() const { return tokenizer_path_; }
@@ -71,6 +83,7 @@ private:
 
   ModelFile() = default;
   static Result<ModelFile> open_path(const std::filesystem::path& path);
+  static Result<ModelFile> from_bytes(MappedFile file);
   static Result<ModelFile> from_gguf(MappedFile file);
   static Result<ModelFile> from_config(const MappedFile& file);
   Status add_shards(const std::filesystem::path& folder);

@@ -5,8 +5,8 @@
 namespace pumice {
 
 Result<DeviceContext> open_device(std::shared_ptr<Instance> instance, const Capabilities& chosen,
-                                  const std::filesystem::path& cache_folder) {
-  PUMICE_TRY(std::shared_ptr<Device> device, Device::create(std::move(instance), chosen));
+                                  const std::filesystem::path& cache_folder, const DeviceOptions& options) {
+  PUMICE_TRY(std::shared_ptr<Device> device, Device::create(std::move(instance), chosen, options));
   return open_device(std::move(device), cache_folder);
 }
 

@@ -19,7 +19,8 @@ struct DeviceContext {
 
 // Opens a device for kernels. `cache_folder` as for Pipelines.
 Result<DeviceContext> open_device(std::shared_ptr<Instance> instance, const Capabilities& chosen,
-                                  const std::filesystem::path& cache_folder);
+                                  const std::filesystem::path& cache_folder,
+                                  const DeviceOptions& options = {});
 
 // The same with a device that there is already.
 Result<DeviceContext> open_device(std::shared_ptr<Device> device, const std::filesystem::path& cache_folder);

@@ -19,15 +19,26 @@ Launcher::~Launcher() {
   }
 }
 
-Status Launcher::record(Commands& commands, const Dispatch& dispatch, const BufferLookup& lookup) {
-  PUMICE_TRY(VkPipeline pipeline, pipelines_->get(dispatch.kernel, dispatch.constants));
-  PUMICE_TRY(VkDescriptorSet set, descriptor_set(dispatch, lookup));
-  std::vector<std::byte> params = dispatch.params;
+Result<Launch> Launcher::prepare(const Dispatch& dispatch, const BufferLookup& lookup) {
+  Launch launch;
+  PUMICE_TRY(launch.pipeline, pipelines_->get(dispatch.kernel, dispatch.constants));
+  PUMICE_TRY(launch.set, descriptor_set(dispatch, lookup));
+  launch.params = dispatch.params;
+  launch.groups = dispatch.groups;
   for (const Dispatch::Address& entry : dispatch.addresses) {
     const uint64_t address = lookup(entry.buffer).address() + entry.buffer.offset;
-    std::memcpy(params.data() + entry.param_offset, &address, sizeof(address));
+    std::memcpy(launch.params.data() + entry.param_offset, &address, sizeof(address));
   }
-  commands.dispatch(pipeline, pipelines_->layout(), set, params, dispatch.groups);
+  return launch;
+}
+
+void Launcher::record(Commands& commands, const Launch& launch) const {
+  commands.dispatch(launch.pipeline, pipelines_->layout(), launch.set, launch.params, launch.groups);
+}
+
+Status Launcher::record(Commands& commands, const Dispatch& dispatch, const BufferLookup& lookup) {
+  PUMICE_TRY(const Launch launch, prepare(dispatch, lookup));
+  record(commands, launch);
   return {};
 }
 

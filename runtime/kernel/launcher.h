@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -14,6 +15,14 @@ namespace pumice {
 // Finds the allocation that a range lies in; its offset is counted from that allocation's start.
 using BufferLookup = std::function<const Buffer&(const BufferRef&)>;
 
+// A dispatch with all that it is launched with. Good as long as the launcher that made it.
+struct Launch {
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  VkDescriptorSet set = VK_NULL_HANDLE;
+  std::vector<std::byte> params;
+  std::array<uint32_t, 3> groups = {};
+};
+
 // Puts dispatches into command buffers. Owns their descriptor sets, and so has to live as long as what it
 // recorded.
 class Launcher {
@@ -24,6 +33,8 @@ public:
   Launcher& operator=(Launcher&&) = delete;
   ~Launcher();
 
+  Result<Launch> prepare(const Dispatch& dispatch, const BufferLookup& lookup);
+  void record(Commands& commands, const Launch& launch) const;
   Status record(Commands& commands, const Dispatch& dispatch, const BufferLookup& lookup);
 
 private:

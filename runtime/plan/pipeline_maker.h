@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,17 +18,22 @@ namespace pumice {
 // Makes the pipelines of plans on threads of its own, while the caller does something else.
 class PipelineMaker {
 public:
-  PipelineMaker(std::shared_ptr<Pipelines> pipelines, const std::vector<Plan>& plans);
+  // At most `threads` of them, and no more than the host can run. With none, finish() does all the work.
+  PipelineMaker(std::shared_ptr<Pipelines> pipelines, const std::vector<Plan>& plans,
+                size_t threads = SIZE_MAX);
   // Leaves out what has not been begun.
   ~PipelineMaker();
   PipelineMaker(const PipelineMaker&) = delete;
   PipelineMaker& operator=(const PipelineMaker&) = delete;
 
-  // Waits until all are there. The first error, if any could not be made.
-  Status finish();
+  // Helps until all are there. The first error, if any could not be made. Asked between two pipelines,
+  // `go_on` may end it with Code::cancelled.
+  Status finish(const std::function<bool()>& go_on = {});
+  size_t threads() const { return threads_.size(); }
 
 private:
-  void make();
+  void make(const std::function<bool()>& go_on);
+  void stop();
 
   std::shared_ptr<Pipelines> pipelines_;
   std::vector<std::pair<std::string, std::vector<uint32_t>>> wanted_; // kernels with their constants

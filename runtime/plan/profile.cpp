@@ -11,6 +11,7 @@ Result<std::vector<double>> profile(const DeviceContext& context, const Plan& pl
   Launcher launcher(context.device, context.pipelines);
   PUMICE_TRY(Commands commands, Commands::create(context.device));
   PUMICE_CHECK(commands.begin());
+  timestamps.reset(commands);
   commands.barrier();
   timestamps.write(commands, 0);
   for (uint32_t i = 0; i < count; ++i) {

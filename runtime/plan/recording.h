@@ -1,11 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "gpu/commands.h"
-#include "kernel/device_context.h"
-#include "kernel/launcher.h"
-#include "plan/plan.h"
+#include "plan/prepared_plan.h"
 
 namespace pumice {
 
@@ -13,18 +12,25 @@ namespace pumice {
 // from step to step is in the step block.
 class Recording {
 public:
-  static Result<Recording> create(const DeviceContext& context, const Plan& plan, const BufferLookup& lookup);
+  static Result<Recording> create(const DeviceContext& context, const Plan& plan, const BufferLookup& lookup,
+                                  PlanCopies copies = {});
 
   // Submits `before` and then as many steps, together where that does not run long enough for a driver to
   // reset the device. Returns the timeline value that is reached when all are done.
-  Result<uint64_t> submit(uint32_t steps = 1, std::span<const VkCommandBuffer> before = {}) const;
+  // With `interrupt`, no more than two submissions are under way at a time, and once it is set no other is
+  // begun: `cancelled`, when those have finished.
+  Result<uint64_t> submit(uint32_t steps = 1, std::span<const VkCommandBuffer> before = {},
+                          const std::atomic<bool>* interrupt = nullptr) const;
+
+  // To be recorded in pieces.
+  const PreparedPlan& plan() const { return plan_; }
 
 private:
-  Recording(const DeviceContext& context)
-      : device_(context.device), launcher_(context.device, context.pipelines) {}
+  Recording(std::shared_ptr<Device> device, PreparedPlan plan)
+      : device_(std::move(device)), plan_(std::move(plan)) {}
 
   std::shared_ptr<Device> device_;
-  Launcher launcher_;
+  PreparedPlan plan_;
   Commands commands_;
   std::vector<double> seconds_; // that each of its buffers may take
 };

@@ -172,8 +172,26 @@ void read_ahead(std::span<const Job> jobs) {
 
 } // namespace
 
+Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store) {
+  UploadBytes sum;
+  for (uint64_t bytes : store.part_bytes()) {
+    PUMICE_TRY(const uint64_t needed, Buffer::memory_needed(device, bytes));
+    sum.weights += needed;
+  }
+  PUMICE_TRY(const bool mapped, Buffer::will_be_mapped(device, MemoryUse::device));
+  if (mapped) return sum;
+  PUMICE_TRY(const std::vector<Job> jobs, cut(store));
+  PUMICE_TRY(const uint64_t slot, Buffer::memory_needed(device, staging_bytes));
+  std::span<const Job> left(jobs);
+  for (int slots = 0; slots < 2 && !left.empty(); ++slots) {
+    left = left.subspan(batch_size(left));
+    sum.staging += slot;
+  }
+  return sum;
+}
+
 Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device, const WeightStore& store,
-                                           const Progress& progress) {
+                                           const Progress& progress, size_t threads) {
   std::vector<Buffer> parts;
   for (uint64_t bytes : store.part_bytes()) {
     PUMICE_TRY(Buffer part, Buffer::create(device, bytes, MemoryUse::device));
@@ -181,7 +199,7 @@ Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device
   }
   PUMICE_TRY(std::vector<Job> jobs, cut(store));
   Writer writer(device, parts);
-  Workers workers(most_threads);
+  Workers workers(threads ? std::min(threads, most_threads) : most_threads);
   const uint64_t total = store.bytes();
   uint64_t done = 0;
   const std::span<Job> all(jobs);

@@ -74,14 +74,16 @@ Result<VariantBench> VariantBench::create(const DeviceContext& context, const Pl
   VariantBench bench(context);
   bench.repeats_ = repeats;
   PUMICE_TRY(bench.commands_, Commands::create(context.device));
-  const Capabilities& device = context.device->capabilities();
-  if (device.timestamps && device.host_query_reset) {
+  if (context.device->capabilities().timestamps) {
     PUMICE_TRY(bench.timestamps_, Timestamps::create(context.device, 2));
   }
   Commands& commands = bench.commands_;
   PUMICE_CHECK(commands.begin());
   commands.barrier();
-  if (bench.timestamps_) bench.timestamps_->write(commands, 0);
+  if (bench.timestamps_) {
+    bench.timestamps_->reset(commands);
+    bench.timestamps_->write(commands, 0);
+  }
   for (uint32_t repeat = 0; repeat < repeats; ++repeat) {
     for (const PlannedDispatch& planned : all[repeat % all.size()].dispatches) {
       if (planned.barrier) commands.barrier();
@@ -95,7 +97,6 @@ Result<VariantBench> VariantBench::create(const DeviceContext& context, const Pl
 }
 
 Result<double> VariantBench::run() {
-  if (timestamps_) timestamps_->reset();
   const auto start = std::chrono::steady_clock::now();
   PUMICE_TRY(uint64_t done, device_->submit(commands_.buffers()));
   PUMICE_CHECK(device_->wait(done));

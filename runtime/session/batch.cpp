@@ -18,6 +18,9 @@ constexpr double small_steps_bytes = 8 << 20;
 // Chunks of prompts in flight: one that runs, and the next.
 constexpr size_t most_chunks = StepRing::places;
 
+// Steps in slices that the host has not read: those after a stop are thrown away.
+constexpr size_t sliced_steps = 8;
+
 uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b) {
   return static_cast<uint32_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
@@ -48,6 +51,12 @@ Status check_request(const Model& model, const SessionSize& size, const Sequence
 Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model, SessionOptions options) {
   RunnerOptions runner_options;
   runner_options.size = options.size;
+  if (options.logits.buffer) {
+    runner_options.kept = {"logits"};
+    runner_options.output = options.logits;
+    options.steps_ahead = 0;
+    options.steps_per_submit = 1;
+  }
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(runner_options)));
   const SessionSize& size = runner->size();
   if (size.sequences > size.chunk) {
@@ -63,7 +72,9 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
     options.steps_per_submit = static_cast<uint32_t>(std::clamp(small_steps_bytes / plan->bytes(), 1.0, 8.0));
   }
   options.steps_per_submit = std::min(options.steps_per_submit, SAMPLING_REPORTS - 1 - options.steps_ahead);
-  return std::unique_ptr<Batch>(new Batch(std::move(runner), options));
+  std::unique_ptr<Batch> batch(new Batch(std::move(runner), options));
+  batch->most_sliced_steps_ = options.logits.buffer ? 1 : sliced_steps;
+  return batch;
 }
 
 // Command buffers in flight use the runner's memory.
@@ -71,8 +82,12 @@ Batch::~Batch() {
   (void)wait();
 }
 
+Status Batch::check(const SequenceRequest& request) const {
+  return check_request(runner_->model(), size(), request);
+}
+
 Result<uint32_t> Batch::add(SequenceRequest request) {
-  PUMICE_CHECK(check_request(runner_->model(), size(), request));
+  PUMICE_CHECK(check(request));
   Sequence sequence;
   sequence.id = next_id_++;
   const uint64_t limit = uint64_t{request.max_tokens} + request.prompt.size();
@@ -92,9 +107,19 @@ Status Batch::drop(uint32_t id) {
   release(*found);
   if (std::ranges::any_of(rows_, [](const Sequence* row) { return row != nullptr; })) return {};
   // What is in flight is no one's any more.
+  if (runner_->step_open()) runner_->close_step();
   const Status status = wait();
   in_flight_.clear();
   return status;
+}
+
+void Batch::abandon(uint32_t id) {
+  const auto found = std::ranges::find(sequences_, id, &Sequence::id);
+  runner_->close_step();
+  in_flight_.clear();
+  rows_.clear();
+  changed_ = true;
+  if (found != sequences_.end()) release(*found);
 }
 
 const Batch::Sequence* Batch::find(uint32_t id) const {
@@ -118,6 +143,38 @@ Status Batch::wait() const {
   return in_flight_.empty() ? Status() : runner_->wait(in_flight_.back().value);
 }
 
+void Batch::set_slices(Slices* slices) {
+  slices_ = slices;
+  runner_->set_slices(slices);
+}
+
+// Host and device share what a step is made from: one is composed when there is a place for its rows and
+// nothing that it depends on is to be read.
+bool Batch::can_open() const {
+  return repeatable_steps() > 0 || (can_compose() && runner_->place_free());
+}
+
+Status Batch::fill() {
+  while (runner_->step_open() || (in_flight_.size() < most_sliced_steps_ && can_open())) {
+    if (!runner_->step_open()) PUMICE_CHECK(repeatable_steps() ? repeat(1) : compose());
+    PUMICE_TRY(const bool complete, runner_->fill());
+    if (!complete) return {};
+    in_flight_.back().value = slices_->number();
+  }
+  return {};
+}
+
+std::span<const BatchToken> Batch::collect() {
+  results_.clear();
+  while (results_.empty() && !in_flight_.empty()) {
+    const Flight flight = in_flight_.front();
+    if (flight.value == 0 || flight.value > slices_->finished()) break;
+    in_flight_.pop_front();
+    read_step(flight);
+  }
+  return results_;
+}
+
 Result<std::span<const BatchToken>> Batch::step() {
   results_.clear();
   PUMICE_CHECK(submit(1 + size_t{options_.steps_ahead}));
@@ -125,13 +182,34 @@ Result<std::span<const BatchToken>> Batch::step() {
   const Flight flight = in_flight_.front();
   PUMICE_CHECK(runner_->wait(flight.value));
   in_flight_.pop_front();
-  if (!flight.outputs) return std::span<const BatchToken>(results_);
+  return read_step(flight);
+}
+
+std::span<const BatchToken> Batch::read_step(const Flight& flight) {
+  for (const auto& [id, position] : flight.reached) {
+    for (Sequence& sequence : sequences_) {
+      if (sequence.id == id) sequence.known = position;
+    }
+  }
+  if (!flight.outputs) return results_;
   for (Sequence*& row : rows_) {
     if (!row) continue;
     results_.push_back(read_token(*row));
     if (results_.back().ending != Ending::none) release(*std::exchange(row, nullptr));
   }
-  return std::span<const BatchToken>(results_);
+  return results_;
+}
+
+// Submits a step that is in place, or opens it for slices.
+Status Batch::launch(uint32_t tokens, uint32_t steps, bool outputs) {
+  if (slices_) {
+    PUMICE_CHECK(runner_->open_step(tokens));
+    in_flight_.push_back({0, outputs});
+    return {};
+  }
+  PUMICE_TRY(const uint64_t value, runner_->submit(tokens, steps));
+  in_flight_.insert(in_flight_.end(), steps, {value, outputs});
+  return {};
 }
 
 BatchToken Batch::read_token(Sequence& sequence) {
@@ -142,6 +220,7 @@ BatchToken Batch::read_token(Sequence& sequence) {
     result.log_probabilities = sampling_state_.log_probabilities(slot, n);
   }
   sequence.tokens.push_back(result.token);
+  sequence.known = n; // the new token itself is yet to be put in
   if (sampling_state_.finished_at(slot) == n) {
     result.ending = Ending::stop;
   } else if (sequence.tokens.size() == sequence.limit) {
@@ -159,7 +238,9 @@ void Batch::release(Sequence& sequence) {
     slot.busy = false;
     slot.written_end = std::max(slot.written_end, sequence.next);
     slot.cached = std::move(sequence.tokens);
-    slot.cached.resize(std::min<size_t>(slot.cached.size(), sequence.next));
+    // Slices may have been left out; what is submitted otherwise is computed.
+    const uint32_t computed = slices_ ? sequence.known : sequence.next;
+    slot.cached.resize(std::min<size_t>(slot.cached.size(), computed));
   }
   sequences_.remove_if([&](const Sequence& each) { return &each == &sequence; });
 }
@@ -195,8 +276,7 @@ bool Batch::can_compose() const {
 
 Status Batch::repeat(uint32_t steps) {
   const auto start = std::chrono::steady_clock::now();
-  PUMICE_TRY(uint64_t value, runner_->submit(static_cast<uint32_t>(rows_.size()), steps));
-  in_flight_.insert(in_flight_.end(), steps, {value, true});
+  PUMICE_CHECK(launch(static_cast<uint32_t>(rows_.size()), steps, true));
   for (Sequence* row : rows_) row->next += steps;
   host_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   repeated_steps_ += steps;
@@ -230,10 +310,11 @@ Status Batch::compose() {
     }
   }
   PUMICE_CHECK(runner_->write_step(rows));
-  PUMICE_TRY(uint64_t value, runner_->submit(static_cast<uint32_t>(rows.size())));
-  in_flight_.push_back({value, !rows_.empty()});
+  PUMICE_CHECK(launch(static_cast<uint32_t>(rows.size()), 1, !rows_.empty()));
   for (Sequence& sequence : sequences_) {
-    if (sequence.slot >= 0) sequence.next += counts[static_cast<size_t>(sequence.slot)];
+    if (sequence.slot < 0) continue;
+    sequence.next += counts[static_cast<size_t>(sequence.slot)];
+    in_flight_.back().reached.emplace_back(sequence.id, sequence.next);
   }
   changed_ = prompts_left;
   // While the device works.
@@ -253,7 +334,7 @@ Status Batch::assign_slots() {
       sequence.reused = reused;
     }
     if (!best) return {};
-    sequence.next = sequence.reused;
+    sequence.next = sequence.known = sequence.reused;
     sequence.slot = static_cast<int>(best - slots_.data());
     if (sequence.reused == 0) best->written_end = 0;
     best->busy = true;
@@ -280,22 +361,37 @@ Status Batch::check_free(uint32_t slot) const {
                fmt::format("slot {}: expected one of {} that no sequence runs in", slot, slots_.size())};
 }
 
-Status Batch::save(const std::filesystem::path& path, uint32_t slot, const Conversation& conversation) {
-  PUMICE_CHECK(check_free(slot));
-  PUMICE_CHECK(wait());
+Snapshot Batch::snapshot(uint32_t slot, const Conversation& conversation) const {
   const Slot& from = slots_[slot];
   Snapshot snapshot;
   snapshot.tokens = conversation.tokens;
   snapshot.sampling = conversation.sampling;
   snapshot.cached = common_prefix(from.cached, conversation.tokens);
   snapshot.written_end = from.written_end;
-  return save_snapshot(path, *runner_, slot, std::move(snapshot));
+  return snapshot;
+}
+
+Status Batch::save(const std::filesystem::path& path, uint32_t slot, const Conversation& conversation) {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(wait());
+  return save_snapshot(path, *runner_, slot, snapshot(slot, conversation));
+}
+
+Result<std::vector<std::byte>> Batch::save(uint32_t slot, const Conversation& conversation) {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(wait());
+  return snapshot_bytes(*runner_, slot, snapshot(slot, conversation));
 }
 
 Result<Conversation> Batch::load(const std::filesystem::path& path, uint32_t slot) {
+  PUMICE_TRY(MappedFile file, MappedFile::open(path));
+  return load(std::move(file), slot);
+}
+
+Result<Conversation> Batch::load(MappedFile file, uint32_t slot) {
   PUMICE_CHECK(check_free(slot));
   PUMICE_CHECK(wait());
-  PUMICE_TRY(const OpenedSnapshot opened, open_snapshot(path, *runner_));
+  PUMICE_TRY(const OpenedSnapshot opened, open_snapshot(std::move(file), *runner_));
   forget(slot);
   PUMICE_CHECK(restore_caches(opened, *runner_, slot));
   const Snapshot& snapshot = opened.snapshot;

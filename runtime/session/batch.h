@@ -7,8 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "io/mapped_file.h"
 #include "kernel/sampling.h"
 #include "session/runner.h"
+#include "session/state_file.h"
 
 namespace pumice {
 
@@ -20,6 +22,8 @@ struct SessionOptions {
   // Steps of decoding that are submitted at once. Their tokens can be read when the last of them is done. 0:
   // one, and some more where steps are so small that nobody sees tokens come in groups.
   uint32_t steps_per_submit = 0;
+  // Where each step's logits are copied, of the tokens in their order; steps then come one at a time.
+  HostBuffer logits;
 };
 
 // A text to go on from, and how.
@@ -61,10 +65,14 @@ public:
   static Result<std::unique_ptr<Batch>> create(std::shared_ptr<const Model> model, SessionOptions options);
   ~Batch();
 
+  // Whether add() would take it.
+  Status check(const SequenceRequest& request) const;
   // Returns the sequence's id. The prompt has to fit the context with one position to spare.
   Result<uint32_t> add(SequenceRequest request);
   // Ends a sequence between steps. Nothing happens where it has ended already.
   Status drop(uint32_t id);
+  // Ends it where steps may be left out, whose slices have been discarded.
+  void abandon(uint32_t id);
 
   // The tokens of the next step, one for each sequence whose prompt has been read: none where that was of no
   // sequence, and once there are no sequences. Good until the next call.
@@ -73,6 +81,16 @@ public:
   Status submit(size_t most);
   // Waits for the steps in flight, without reading them.
   Status wait() const;
+
+  // The same in slices, of a batch of one sequence, in place of step() and submit(), which are used again
+  // after set_slices(nullptr). Both while nothing is in flight.
+  void set_slices(Slices* slices);
+  // Puts what comes next into the slice that has been begun, as far as it fits.
+  Status fill();
+  // The tokens of the next step that is known to have finished; none where none is.
+  std::span<const BatchToken> collect();
+  // Whether there are steps that have not been read.
+  bool in_flight() const { return !in_flight_.empty(); }
 
   // Sequences that have been added and have not ended.
   size_t sequences() const { return sequences_.size(); }
@@ -86,6 +104,9 @@ public:
   // conversation fits, for an add() to find. A file that is damaged or foreign changes nothing.
   Status save(const std::filesystem::path& path, uint32_t slot, const Conversation& conversation);
   Result<Conversation> load(const std::filesystem::path& path, uint32_t slot);
+  // The same in the host's memory.
+  Result<std::vector<std::byte>> save(uint32_t slot, const Conversation& conversation);
+  Result<Conversation> load(MappedFile file, uint32_t slot);
   // Forgets a slot's keys and values.
   void forget(uint32_t slot) { slots_[slot].cached.clear(); }
 
@@ -105,6 +126,7 @@ private:
     int slot = -1;      // none yet
     uint32_t next = 0;  // position of the next row that is submitted
     uint32_t reused = 0;
+    uint32_t known = 0; // positions that steps left which have been read
   };
   // A sequence's place in the caches.
   struct Slot {
@@ -114,8 +136,11 @@ private:
   };
 
   struct Flight {
-    uint64_t value = 0; // of the timeline, when the step is done
+    uint64_t value =
+        0; // of the timeline, when the step is done, or its slice; 0: it is not all in slices yet
     bool outputs = false;
+    std::vector<std::pair<uint32_t, uint32_t>> reached =
+        {}; // sequences, and where their prompts are after it
   };
 
   Batch(std::unique_ptr<Runner> runner, SessionOptions options)
@@ -123,10 +148,14 @@ private:
         slots_(runner_->size().sequences) {}
   const Sequence* find(uint32_t id) const;
   Status check_free(uint32_t slot) const;
+  Snapshot snapshot(uint32_t slot, const Conversation& conversation) const;
   Status assign_slots();
   uint32_t reusable(const Slot& slot, std::span<const uint32_t> prompt) const;
   uint32_t repeatable_steps() const;
   bool can_compose() const;
+  bool can_open() const;
+  Status launch(uint32_t tokens, uint32_t steps, bool outputs);
+  std::span<const BatchToken> read_step(const Flight& flight);
   Status repeat(uint32_t steps);
   Status compose();
   BatchToken read_token(Sequence& sequence);
@@ -134,12 +163,14 @@ private:
 
   std::unique_ptr<Runner> runner_;
   SessionOptions options_;
+  size_t most_sliced_steps_ = 0; // that the host has not read
   SamplingState sampling_state_;
   std::vector<Slot> slots_;
   std::list<Sequence> sequences_; // in the order they came
   std::vector<Sequence*> rows_;  // outputs of each step in flight that has any; null where the sequence ended
   std::deque<Flight> in_flight_; // steps that have not been read, in order
   std::vector<BatchToken> results_;
+  Slices* slices_ = nullptr;
   bool changed_ = false; // the next step is not the one that the device has put in place
   uint32_t next_id_ = 0;
   double host_seconds_ = 0;

@@ -24,10 +24,20 @@ uint32_t position_block(const Model& model, CacheType cache) {
 } // namespace
 
 Result<std::unique_ptr<Encoder>> Encoder::create(std::shared_ptr<const Model> model, EncoderOptions options) {
-  const ModelShape& shape = model->shape();
+  PUMICE_TRY(RunnerOptions runner_options, Encoder::runner_options(*model, std::move(options)));
+  const uint32_t block = position_block(*model, runner_options.size.cache);
+  const bool given = runner_options.input.buffer != VK_NULL_HANDLE;
+  PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(runner_options)));
+  std::unique_ptr<Encoder> encoder(new Encoder(std::move(runner), block));
+  encoder->given_ = given;
+  return encoder;
+}
+
+Result<RunnerOptions> Encoder::runner_options(const Model& model, EncoderOptions options) {
+  const ModelShape& shape = model.shape();
   if (!shape.encoder) {
     return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' has no encoder",
-                                                model->file().path(), model->file().architecture())};
+                                                model.file().path(), model.file().architecture())};
   }
   if (options.inputs == 0) {
     return Error{Code::invalid_argument, "an encoder for 0 inputs at a time: expected at least one"};
@@ -37,14 +47,14 @@ Result<std::unique_ptr<Encoder>> Encoder::create(std::shared_ptr<const Model> mo
   runner_options.sampling = false;
   runner_options.kept = std::move(options.kept);
   runner_options.caches = std::move(options.caches);
+  runner_options.input = options.input;
+  runner_options.output = options.output;
   SessionSize& size = runner_options.size;
   size.chunk = options.tokens ? options.tokens : shape.encoder->context;
   size.sequences = std::min(options.inputs, size.chunk);
   size.cache = runner_options.caches ? runner_options.caches->plan().size.cache : options.cache;
-  size.input_positions = cache_positions(*model, size.cache, size.chunk, size.sequences);
-  const uint32_t block = position_block(*model, size.cache);
-  PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(runner_options)));
-  return std::unique_ptr<Encoder>(new Encoder(std::move(runner), block));
+  size.input_positions = cache_positions(model, size.cache, size.chunk, size.sequences);
+  return runner_options;
 }
 
 Encoder::Encoder(std::unique_ptr<Runner> runner, uint32_t block)
@@ -72,7 +82,7 @@ uint32_t Encoder::positions(const EncoderInput& input) const {
 Status Encoder::check(const EncoderInput& input) const {
   const std::string& path = runner_->model().file().path();
   if (shape().kind != InputKind::tokens) {
-    if (input.values.size() == shape().input_values()) return {};
+    if (given_ || input.values.size() == shape().input_values()) return {};
     return Error{Code::invalid_argument, fmt::format("{}: an input of {} numbers: expected {}", path,
                                                      input.values.size(), shape().input_values())};
   }
@@ -115,24 +125,44 @@ Result<std::vector<InputRange>> Encoder::take(std::span<const EncoderInput> inpu
 }
 
 size_t Encoder::fitting(std::span<const EncoderInput> inputs) {
+  if (!runner_->model().shape().has_decoder()) pool_.clear(); // as the next encode() will
   const std::vector<InputRange> ranges = take_fitting(inputs);
   release_all(ranges);
   return ranges.size();
 }
 
-Result<std::vector<InputRange>> Encoder::encode(std::span<const EncoderInput> inputs) {
+// Takes places for the inputs.
+Status Encoder::begin(std::span<const EncoderInput> inputs) {
   for (const EncoderInput& input : inputs) PUMICE_CHECK(check(input));
   if (!runner_->model().shape().has_decoder()) pool_.clear(); // nobody reads what the last step left
   PUMICE_TRY(ranges_, take(inputs));
-  if (Status status = submit(inputs); !status.ok()) {
+  return {};
+}
+
+Result<std::vector<InputRange>> Encoder::encode(std::span<const EncoderInput> inputs) {
+  PUMICE_CHECK(begin(inputs));
+  if (ranges_.empty()) return ranges_;
+  Result<uint32_t> rows = write(inputs);
+  const Result<uint64_t> submitted = rows.ok() ? runner_->submit(*rows) : Result<uint64_t>(rows.error());
+  if (!submitted.ok()) {
     release_all(ranges_);
     ranges_.clear();
-    return std::move(status).error();
+    return submitted.error();
   }
+  submitted_ = *submitted;
+  ++steps_;
   return ranges_;
 }
 
-Status Encoder::submit(std::span<const EncoderInput> inputs) {
+Status Encoder::open(std::span<const EncoderInput> inputs) {
+  PUMICE_CHECK(begin(inputs));
+  if (ranges_.empty()) return {};
+  PUMICE_TRY(const uint32_t rows, write(inputs));
+  ++steps_;
+  return runner_->open_step(rows);
+}
+
+Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
   first_rows_.clear();
   std::vector<StepToken> rows;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -149,15 +179,13 @@ Status Encoder::submit(std::span<const EncoderInput> inputs) {
       rows.push_back(row);
     }
   }
-  if (rows.empty()) return {};
   const uint32_t count = static_cast<uint32_t>(rows.size());
   PUMICE_CHECK(runner_->write_step(rows));
-  for (size_t i = 0; i < inputs.size() && shape().kind != InputKind::tokens; ++i) {
+  if (given_ || shape().kind == InputKind::tokens) return count;
+  for (size_t i = 0; i < inputs.size(); ++i) {
     PUMICE_CHECK(runner_->write_input(count, static_cast<uint32_t>(i), inputs[i].values));
   }
-  PUMICE_TRY(submitted_, runner_->submit(count));
-  ++steps_;
-  return {};
+  return count;
 }
 
 Result<std::vector<float>> Encoder::read(const std::string& name, size_t input) const {

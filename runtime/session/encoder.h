@@ -18,6 +18,8 @@ struct EncoderOptions {
   CacheType cache = CacheType::f32;
   std::vector<std::string> kept;        // what read() gives: see Model::encoder_graph
   std::shared_ptr<const Caches> caches; // those of the decoder's runner, where there is a decoder
+  HostBuffer input;                     // as RunnerOptions has them
+  HostBuffer output;
 };
 
 // Runs a model's encoder: inputs of different lengths side by side in one step, without padding, each with
@@ -28,6 +30,8 @@ public:
   static Result<std::unique_ptr<Encoder>> create(std::shared_ptr<const Model> model, EncoderOptions options);
   ~Encoder();
 
+  // What its runner is made with.
+  static Result<RunnerOptions> runner_options(const Model& model, EncoderOptions options);
   // Positions that caches need for steps of so many tokens of so many inputs.
   static uint32_t cache_positions(const Model& model, CacheType cache, uint32_t tokens, uint32_t inputs);
 
@@ -35,6 +39,8 @@ public:
   size_t fitting(std::span<const EncoderInput> inputs);
   // Runs them, and returns where each one's keys and values are. They have to fit.
   Result<std::vector<InputRange>> encode(std::span<const EncoderInput> inputs);
+  // The same, where the runner puts its steps into slices: opens the step, for its fill().
+  Status open(std::span<const EncoderInput> inputs);
   void release(const InputRange& input) { pool_.release(input); }
 
   // Of an input of the last encode(): its rows of a kept tensor, or its only one.
@@ -50,13 +56,15 @@ private:
   Encoder(std::unique_ptr<Runner> runner, uint32_t block);
   uint32_t positions(const EncoderInput& input) const;
   Status check(const EncoderInput& input) const;
-  Status submit(std::span<const EncoderInput> inputs);
+  Status begin(std::span<const EncoderInput> inputs);
+  Result<uint32_t> write(std::span<const EncoderInput> inputs);
   // Places for as many of the first inputs as fit a step.
   std::vector<InputRange> take_fitting(std::span<const EncoderInput> inputs);
   void release_all(std::span<const InputRange> ranges);
   Result<std::vector<InputRange>> take(std::span<const EncoderInput> inputs);
 
   std::unique_ptr<Runner> runner_;
+  bool given_ = false; // numbers come from the application's buffer
   PositionPool pool_;
   std::vector<InputRange> ranges_;   // of the last step's inputs
   std::vector<uint32_t> first_rows_; // in that step

@@ -35,49 +35,64 @@ void add_continuations(uint32_t beam, float beam_score, std::span<const float> s
   }
 }
 
+Error cancelled() {
+  return {Code::cancelled, "writing was cancelled"};
+}
+
 } // namespace
 
-Result<std::unique_ptr<EncoderDecoder>> EncoderDecoder::create(std::shared_ptr<const Model> model,
-                                                               EncoderDecoderOptions options) {
-  const ModelShape& shape = model->shape();
+Result<std::vector<RunnerOptions>> EncoderDecoder::runner_options(const Model& model,
+                                                                  const EncoderDecoderOptions& options) {
+  const ModelShape& shape = model.shape();
   if (!shape.encoder || !shape.has_decoder()) {
     return Error{
         Code::unsupported,
         fmt::format("{}: a model of the architecture '{}' has {}: expected one with an encoder and a "
                     "decoder",
-                    model->file().path(), model->file().architecture(),
+                    model.file().path(), model.file().architecture(),
                     shape.encoder ? "no decoder" : "no encoder")};
   }
   if (options.inputs == 0 || options.beams == 0) {
     return Error{Code::invalid_argument, fmt::format("{} inputs of {} beams at a time: expected at least one",
                                                      options.inputs, options.beams)};
   }
-  SessionSize size;
+  EncoderOptions encoder_options;
+  encoder_options.tokens = options.input_tokens;
+  encoder_options.inputs = options.inputs;
+  encoder_options.cache = options.cache;
+  PUMICE_TRY(RunnerOptions encoder, Encoder::runner_options(model, encoder_options));
+  RunnerOptions decoder;
+  SessionSize& size = decoder.size;
   size.context = options.output_tokens;
   size.sequences = options.inputs * options.beams;
   size.chunk = std::max(prompt_chunk, size.sequences);
   size.cache = options.cache;
   size.beams = options.beams > 1;
-  EncoderOptions encoder;
-  encoder.tokens = options.input_tokens ? options.input_tokens : shape.encoder->context;
-  encoder.inputs = options.inputs;
-  size.input_positions = Encoder::cache_positions(*model, options.cache, encoder.tokens, encoder.inputs);
+  size.input_positions = encoder.size.input_positions;
+  if (options.beams > 1) {
+    decoder.sampling = false;
+    decoder.kept = {"logits"};
+  }
+  return std::vector<RunnerOptions>{std::move(decoder), std::move(encoder)};
+}
 
+Result<std::unique_ptr<EncoderDecoder>> EncoderDecoder::create(std::shared_ptr<const Model> model,
+                                                               EncoderDecoderOptions options) {
+  PUMICE_TRY(const std::vector<RunnerOptions> runners, runner_options(*model, options));
   std::unique_ptr<EncoderDecoder> result(new EncoderDecoder());
   result->options_ = options;
   if (options.beams == 1) {
     SessionOptions session;
-    session.size = size;
+    session.size = runners[0].size;
     PUMICE_TRY(result->batch_, Batch::create(model, session));
     result->decoder_ = &result->batch_->runner();
   } else {
-    RunnerOptions runner;
-    runner.size = size;
-    runner.sampling = false;
-    runner.kept = {"logits"};
-    PUMICE_TRY(result->search_runner_, Runner::create(model, std::move(runner)));
+    PUMICE_TRY(result->search_runner_, Runner::create(model, runners[0]));
     result->decoder_ = result->search_runner_.get();
   }
+  EncoderOptions encoder;
+  encoder.tokens = options.input_tokens;
+  encoder.inputs = options.inputs;
   encoder.caches = result->decoder_->shared_caches();
   PUMICE_TRY(result->encoder_, Encoder::create(std::move(model), std::move(encoder)));
   return result;
@@ -137,6 +152,10 @@ Result<std::vector<std::vector<Hypothesis>>> EncoderDecoder::generate(std::span<
     }
     const size_t count = std::max<size_t>(encoder_->fitting(inputs.subspan(first)), 1);
     PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(inputs.subspan(first, count)));
+    if (options.interrupted()) {
+      for (const InputRange& range : ranges) encoder_->release(range);
+      return cancelled();
+    }
     const Status status =
         on_device ? greedy(ranges, first, options, texts) : search(ranges, first, options, texts);
     for (const InputRange& range : ranges) encoder_->release(range);
@@ -166,6 +185,10 @@ Status EncoderDecoder::greedy(std::span<const InputRange> ranges, size_t first_i
     texts[first_input + ids.size() - 1].resize(1);
   }
   while (batch_->sequences() > 0) {
+    if (options.interrupted()) {
+      for (uint32_t id : ids) PUMICE_CHECK(batch_->drop(id));
+      return cancelled();
+    }
     PUMICE_TRY(const std::span<const BatchToken> tokens, batch_->step());
     ++decoder_steps_;
     for (const BatchToken& each : tokens) {
@@ -200,7 +223,10 @@ Status EncoderDecoder::search(std::span<const InputRange> ranges, size_t first_i
     PUMICE_CHECK(search_runner_->submit(static_cast<uint32_t>(count)));
   }
   const auto done = [](const Search& each) { return each.beams.done(); };
-  while (!std::ranges::all_of(searches, done)) PUMICE_CHECK(search_step(searches, options));
+  while (!std::ranges::all_of(searches, done)) {
+    if (options.interrupted()) return cancelled();
+    PUMICE_CHECK(search_step(searches, options));
+  }
   for (const Search& each : searches) texts[each.input] = each.beams.results(options.hypotheses);
   return {};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "session/batch.h"
@@ -26,6 +27,10 @@ struct GenerationOptions {
   // Called as tokens come, where there are no beams. `input` counts those of the call.
   std::function<void(size_t input, uint32_t token)> on_token;
   Progress progress; // inputs that are done
+  // Looked at between submissions: once it is set, `cancelled`.
+  const std::atomic<bool>* interrupt = nullptr;
+
+  bool interrupted() const { return interrupt && *interrupt; }
 };
 
 // Makes texts from inputs: reads each input once with the encoder, then writes with the decoder, which looks
@@ -35,6 +40,10 @@ class EncoderDecoder {
 public:
   static Result<std::unique_ptr<EncoderDecoder>> create(std::shared_ptr<const Model> model,
                                                         EncoderDecoderOptions options);
+
+  // What the runners of its decoder and of its encoder are made with, but for the caches that they share.
+  static Result<std::vector<RunnerOptions>> runner_options(const Model& model,
+                                                           const EncoderDecoderOptions& options);
 
   // A list of texts for each input.
   Result<std::vector<std::vector<Hypothesis>>> generate(std::span<const EncoderInput> inputs,

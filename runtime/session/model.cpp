@@ -1,11 +1,14 @@
 #include "session/model.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "graph/fusion.h"
+#include "io/checksum.h"
 #include "io/quantize.h"
 #include "kernel/attention.h"
 #include "kernel/embedding.h"
@@ -14,7 +17,6 @@
 #include "kernel/scoring.h"
 #include "plan/pipeline_maker.h"
 #include "plan/plan.h"
-#include "plan/upload.h"
 #include "session/memory_plan.h"
 
 namespace pumice {
@@ -103,6 +105,36 @@ Status keep_by_name(EncoderGraph& encoder, const ModelFile& file, const std::str
   return {};
 }
 
+// Threads that a load has, the caller's among those that pack.
+struct LoadThreads {
+  size_t packing = 0; // 0: as many as the host can run
+  size_t compiling = SIZE_MAX;
+};
+
+// Weights and kernels have a half each, and neither waits for the other.
+LoadThreads share_threads(uint32_t threads) {
+  if (threads == 0) return {};
+  return {threads - threads / 2, threads / 2};
+}
+
+constexpr size_t sample_bytes = 64; // of a tensor, three times
+
+uint64_t identity_of(const ModelFile& file, const LoadOptions& options) {
+  Checksum sum;
+  // Quantised while loading, the same file gives other keys and values.
+  sum.add(options.weights ? 1 + static_cast<uint64_t>(*options.weights) : uint64_t{0});
+  sum.add(file.config().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  for (const TensorView& tensor : file.tensors()) {
+    sum.add(tensor.name);
+    for (uint64_t size : tensor.shape) sum.add(size);
+    sum.add(static_cast<uint64_t>(tensor.type));
+    const size_t bytes = tensor.data.size(), sample = std::min(bytes, sample_bytes);
+    for (size_t at : {size_t{0}, (bytes - sample) / 2, bytes - sample})
+      sum.add(tensor.data.subspan(at, sample));
+  }
+  return sum.value();
+}
+
 } // namespace
 
 Result<Graph> build_graph(const Definition& definition, const ModelFile& file, const GraphRequest& request,
@@ -128,8 +160,8 @@ Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& pa
   return load(std::move(file), std::move(context), progress, options);
 }
 
-Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext context,
-                                                 const Progress& progress, const LoadOptions& options) {
+Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext context,
+                                              const LoadOptions& options, std::vector<Plan>& plans) {
   if (options.weights && !can_quantize(*options.weights)) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: weights cannot be quantised to {}: expected one of {}", file.path(),
@@ -147,11 +179,33 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   const DeviceContext& device = model->context_;
   model->weights_ =
       std::make_unique<WeightStore>(device.style, device.device->capabilities(), options.weights);
-  PUMICE_TRY(const std::vector<Plan> plans, model->place_weights());
-  PipelineMaker pipelines(device.pipelines, plans);
-  PUMICE_TRY(model->parts_, upload_weights(device.device, *model->weights_, progress));
-  PUMICE_CHECK(pipelines.finish());
+  PUMICE_TRY(plans, model->place_weights());
+  return model;
+}
+
+Result<std::shared_ptr<const Model>> Model::plan(ModelFile file, DeviceContext context,
+                                                 const LoadOptions& options) {
+  std::vector<Plan> plans;
+  PUMICE_TRY(std::shared_ptr<Model> model, prepare(std::move(file), std::move(context), options, plans));
+  PUMICE_TRY(model->bytes_, upload_bytes(*model->context_.device, *model->weights_));
   model->weights_->seal();
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext context,
+                                                 const Progress& progress, const LoadOptions& options) {
+  std::vector<Plan> plans;
+  PUMICE_TRY(std::shared_ptr<Model> model, prepare(std::move(file), std::move(context), options, plans));
+  const DeviceContext& device = model->context_;
+  const LoadThreads threads = share_threads(options.threads);
+  PipelineMaker pipelines(device.pipelines, plans, threads.compiling);
+  PUMICE_TRY(model->parts_, upload_weights(device.device, *model->weights_, progress, threads.packing));
+  const uint64_t total = model->weights_->bytes();
+  PUMICE_CHECK(pipelines.finish([&] { return !progress || progress(total, total); }));
+  for (const Buffer& part : model->parts_) model->bytes_.weights += part.memory_bytes();
+  model->weights_->seal();
+  model->identity_ = identity_of(model->file_, options);
+  model->file_.forget_weights();
   if (options.tune) {
     PUMICE_TRY(model->context_.style, options.tune(model));
     model->options_.tune = nullptr;
@@ -189,12 +243,6 @@ Result<Graph> Model::graph(const GraphRequest& request) const {
 
 Result<Graph> Model::encoder_graph(const GraphRequest& request) const {
   return build_encoder_graph(*definition_, file_, request, options_);
-}
-
-uint64_t Model::weight_bytes() const {
-  uint64_t sum = 0;
-  for (const Buffer& part : parts_) sum += part.memory_bytes();
-  return sum;
 }
 
 } // namespace pumice

@@ -12,6 +12,7 @@
 #include "kernel/device_context.h"
 #include "models/architecture.h"
 #include "plan/plan.h"
+#include "plan/upload.h"
 #include "plan/weight_store.h"
 
 namespace pumice {
@@ -22,6 +23,9 @@ struct LoadOptions {
   // What matrices of plain numbers are quantised to while they are loaded; can_quantize() says to which
   // types.
   std::optional<TensorType> weights;
+  // That pack weights and compile kernels, the calling one among them: with 1 it does all of it alone. 0: as
+  // many as the host can run at a time.
+  uint32_t threads = 0;
   // Asked once the weights are on the device: the style that the model's sessions are to have, such as
   // session/tuning.h finds. Without, the device's own.
   std::function<Result<KernelStyle>(const std::shared_ptr<const Model>&)> tune;
@@ -46,6 +50,10 @@ public:
   static Result<std::shared_ptr<const Model>>
   load(ModelFile file, DeviceContext context, const Progress& progress = {}, const LoadOptions& options = {});
 
+  // A model whose weights have their places and are not on the device: to plan with, as if it were loaded.
+  static Result<std::shared_ptr<const Model>> plan(ModelFile file, DeviceContext context,
+                                                   const LoadOptions& options = {});
+
   const ModelFile& file() const { return file_; }
   const LoadOptions& options() const { return options_; }
   const Definition& definition() const { return *definition_; }
@@ -54,7 +62,12 @@ public:
   // Places of the weights. Plans ask it for weights; after loading it only finds what it has placed before.
   WeightStore& weights() const { return *weights_; }
   const Buffer& weight_part(uint32_t part) const { return parts_[part]; }
-  uint64_t weight_bytes() const; // on the device
+  bool loaded() const { return !parts_.empty(); }
+  uint64_t weight_bytes() const { return bytes_.weights; }  // on the device, or that will be
+  uint64_t loading_bytes() const { return bytes_.staging; } // that loading takes for a while; 0 after it
+  // The settings, the tensors and a sample of their bytes, in a number: keys and values are of no use to a
+  // model with another one.
+  uint64_t identity() const { return identity_; }
 
   // The decoder's graph as plans are made from it: fused. What may be kept: "logits", "log_likelihoods",
   // "hidden_states.N", "attentions.N", a layer's attention weights [tokens, heads * context], and
@@ -68,6 +81,9 @@ public:
 private:
   Model(ModelFile file, DeviceContext context, const LoadOptions& options)
       : file_(std::move(file)), context_(std::move(context)), options_(options) {}
+  // All that comes before the upload.
+  static Result<std::shared_ptr<Model>> prepare(ModelFile file, DeviceContext context,
+                                                const LoadOptions& options, std::vector<Plan>& plans);
   Result<std::vector<Plan>> place_weights();
 
   ModelFile file_;
@@ -77,6 +93,8 @@ private:
   ModelShape shape_;
   std::unique_ptr<WeightStore> weights_;
   std::vector<Buffer> parts_;
+  UploadBytes bytes_;
+  uint64_t identity_ = 0;
 };
 
 // The graphs as above, from a definition and its file alone.

@@ -6,84 +6,41 @@
 #include <fmt/format.h>
 
 #include "plan/profile.h"
+#include "session/runner_plan.h"
 #include "shaders/common/step.h"
 
 namespace pumice {
 
 Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> model, RunnerOptions options) {
+  const MemoryPlan* shared = options.caches ? &options.caches->plan() : nullptr;
+  PUMICE_TRY(RunnerPlan plan, plan_runner(*model, options, shared));
   std::unique_ptr<Runner> runner(new Runner(std::move(model), std::move(options)));
-  PUMICE_CHECK(runner->check_size());
-  PUMICE_CHECK(runner->plan_all());
-  PUMICE_CHECK(runner->allocate());
+  PUMICE_CHECK(runner->allocate(plan));
+  runner->memory_ = std::move(plan.memory);
+  runner->graph_ = std::move(plan.graph);
+  for (Plan& step : plan.plans) {
+    const uint32_t tokens = step.bucket.tokens;
+    runner->buckets_.emplace(tokens, Bucketed{std::move(step), nullptr});
+  }
   return runner;
 }
 
-Status Runner::check_size() const {
-  const SessionSize& size = options_.size;
-  if (size.sequences == 0) {
-    return Error{Code::invalid_argument, "a session of 0 sequences: expected at least one"};
-  }
-  const uint32_t longest = model_->shape().context;
-  if (options_.part == Part::decoder && size.context > longest) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: a context of {} tokens was asked for, and the model was "
-                             "made for {}",
-                             model_->file().path(), size.context, longest)};
-  }
-  return {};
-}
-
-Status Runner::plan_all() {
-  const ModelShape& shape = model_->shape();
-  const bool encodes = options_.part == Part::encoder;
-  memory_ = options_.caches ? options_.caches->plan() : plan_memory(shape, model_->context(), options_.size);
-  if (encodes) memory_ = memory_.with_steps(options_.size.chunk, options_.size.sequences);
-  const uint64_t limit = model_->context().device->capabilities().max_storage_range_bytes;
-  for (size_t layer = 0; layer < memory_.caches.size(); ++layer) {
-    const uint64_t bytes = memory_.caches[layer].keys.bytes;
-    if (bytes <= limit) continue;
-    return Error{Code::unsupported,
-                 fmt::format("{}: a context of {} tokens takes {} bytes of keys for layer {}, and this "
-                             "device's kernels can reach {}: ask for a shorter one",
-                             model_->file().path(), memory_.size.context, bytes, layer, limit)};
-  }
-  GraphRequest request;
-  request.sampling = options_.sampling;
-  request.kept = options_.kept;
-  request.context = memory_.size.context;
-  request.input_context = std::min(shape.encoder ? shape.encoder->context : 0, memory_.size.input_positions);
-  if (shape.encoder && shape.encoder->any_length) request.input_context = memory_.size.input_positions;
-  PUMICE_TRY(graph_, encodes ? model_->encoder_graph(request) : model_->graph(request));
-  const PlanContext context = memory_.plan_context(model_->context(), model_->weights());
-  for (const Bucket& bucket : encodes ? encoder_buckets(*shape.encoder, memory_.size)
-                                      : step_buckets(memory_.size, options_.all_outputs)) {
-    PUMICE_TRY(Plan plan, make_plan(graph_, context, bucket));
-    buckets_.emplace(bucket.tokens, Bucketed{std::move(plan), nullptr});
-  }
-  return {};
-}
-
-Status Runner::allocate() {
+// What runner_bytes() counts.
+Status Runner::allocate(const RunnerPlan& plan) {
   const std::shared_ptr<Device>& device = model_->context().device;
-  uint64_t scratch = 0, inputs = 0, outputs = 0;
-  for (const auto& [tokens, bucket] : buckets_) {
-    scratch = std::max(scratch, bucket.plan.scratch_bytes);
-    outputs = std::max(outputs, bucket.plan.output_bytes);
-    if (bucket.plan.input) inputs = std::max(inputs, bucket.plan.input->where.buffer.bytes);
-  }
   caches_ = options_.caches;
   if (!caches_) {
-    PUMICE_TRY(caches_, Caches::create(device, memory_));
+    PUMICE_TRY(caches_, Caches::create(device, plan.memory));
   }
-  PUMICE_TRY(scratch_, Buffer::create(device, scratch, MemoryUse::device));
-  PUMICE_TRY(step_, Buffer::create(device, memory_.step.bytes, MemoryUse::shared));
-  PUMICE_TRY(step_ring_, StepRing::create(device, memory_.step_layout, step_));
-  PUMICE_TRY(sampling_, Buffer::create(device, memory_.sampling.bytes, MemoryUse::shared));
-  if (inputs) {
-    PUMICE_TRY(inputs_, Buffer::create(device, inputs, MemoryUse::shared));
+  PUMICE_TRY(scratch_, Buffer::create(device, plan.scratch_bytes, MemoryUse::device));
+  PUMICE_TRY(step_, Buffer::create(device, plan.memory.step.bytes, MemoryUse::shared));
+  PUMICE_TRY(step_ring_, StepRing::create(device, plan.memory.step_layout, step_));
+  PUMICE_TRY(sampling_, Buffer::create(device, plan.memory.sampling.bytes, MemoryUse::shared));
+  if (plan.input_bytes) {
+    PUMICE_TRY(inputs_, Buffer::create(device, plan.input_bytes, MemoryUse::shared));
   }
-  if (outputs) {
-    PUMICE_TRY(outputs_, Buffer::create(device, outputs, MemoryUse::shared));
+  if (plan.output_bytes) {
+    PUMICE_TRY(outputs_, Buffer::create(device, plan.output_bytes, MemoryUse::shared));
   }
   std::memset(step_.mapped().data(), 0, step_.mapped().size());
   std::memset(sampling_.mapped().data(), 0, sampling_.mapped().size());
@@ -140,14 +97,60 @@ Result<Plan> Runner::plan_in(const KernelStyle& style, Bucket bucket) const {
   return make_plan(graph_, context, bucket);
 }
 
+// Rows lie side by side in the application's buffers.
+PlanCopies Runner::copies(const Plan& plan) const {
+  PlanCopies copies;
+  const auto each_row = [](const ActivationRef& where, const HostBuffer& host, const auto& add) {
+    const uint64_t bytes = uint64_t{where.columns} * 4;
+    for (uint64_t row = 0; row < where.rows && (row + 1) * bytes <= host.bytes; ++row) {
+      add(where.buffer.offset + row * where.stride * 4, host.offset + row * bytes, bytes);
+    }
+  };
+  if (options_.input.buffer && plan.input) {
+    each_row(plan.input->where, options_.input, [&](uint64_t ours, uint64_t theirs, uint64_t bytes) {
+      copies.before.push_back({options_.input.buffer, inputs_.handle(), {theirs, ours, bytes}});
+    });
+  }
+  if (options_.output.buffer && !plan.kept.empty()) {
+    each_row(plan.kept[0].where, options_.output, [&](uint64_t ours, uint64_t theirs, uint64_t bytes) {
+      copies.after.push_back({outputs_.handle(), options_.output.buffer, {ours, theirs, bytes}});
+    });
+  }
+  return copies;
+}
+
 Status Runner::prepare(uint32_t tokens) {
   Bucketed& bucket = bucket_for(tokens);
   if (bucket.recording) return {};
   PUMICE_TRY(Recording recording,
-             Recording::create(model_->context(), bucket.plan,
-                               [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); }));
+             Recording::create(
+                 model_->context(), bucket.plan,
+                 [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); }, copies(bucket.plan)));
   bucket.recording = std::make_unique<Recording>(std::move(recording));
+  std::vector<double> guesses;
+  for (const PlannedDispatch& planned : bucket.plan.dispatches) {
+    guesses.push_back(guessed_seconds(planned.dispatch, model_->context().device->capabilities()));
+  }
+  bucket.costs = std::make_shared<CostTable>(guesses);
   return {};
+}
+
+Status Runner::prepare_all() {
+  const std::shared_ptr<Device>& device = model_->context().device;
+  PUMICE_TRY(Commands commands, Commands::create(device));
+  PUMICE_CHECK(commands.begin());
+  for (auto& [tokens, bucket] : buckets_) {
+    PUMICE_CHECK(prepare(tokens));
+    bucket.recording->plan().record_empty(commands);
+  }
+  PUMICE_CHECK(commands.end());
+  PUMICE_TRY(const uint64_t done, device->submit(commands.buffers()));
+  return device->wait(done);
+}
+
+Status Runner::wait(uint64_t value) const {
+  if (!slices_) return model_->context().device->wait(value);
+  return value <= slices_->finished() ? Status() : slices_->wait();
 }
 
 Status Runner::check_row(const StepToken& row) const {
@@ -190,7 +193,8 @@ Status Runner::write_step(std::span<const StepToken> rows) {
         Code::invalid_argument,
         fmt::format("a step of {} tokens with {} outputs: expected at most {}", rows.size(), wanted, most)};
   }
-  PUMICE_TRY(const std::span<uint32_t> block, step_ring_.begin());
+  PUMICE_CHECK(wait(step_ring_.next_place()));
+  const std::span<uint32_t> block = step_ring_.begin();
   uint32_t* quads = block.data();
   uint32_t* details = quads + memory_.step_layout.details() * 4;
   uint32_t outputs = 0;
@@ -263,9 +267,46 @@ Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float>
 Result<uint64_t> Runner::submit(uint32_t tokens, uint32_t steps) {
   PUMICE_CHECK(prepare(tokens));
   last_tokens_ = tokens;
-  PUMICE_TRY(last_submission_, bucket_for(tokens).recording->submit(steps, step_ring_.pending()));
+  PUMICE_TRY(last_submission_, bucket_for(tokens).recording->submit(steps, step_ring_.pending(), interrupt_));
   step_ring_.submitted(last_submission_);
   return last_submission_;
+}
+
+void Runner::set_slices(Slices* slices) {
+  slices_ = slices;
+  open_ = nullptr;
+  last_submission_ = 0;
+  step_ring_.forget();
+}
+
+Status Runner::open_step(uint32_t tokens) {
+  PUMICE_CHECK(prepare(tokens));
+  last_tokens_ = tokens;
+  open_ = &bucket_for(tokens);
+  next_dispatch_ = 0;
+  return {};
+}
+
+Result<bool> Runner::fill() {
+  const PreparedPlan& plan = open_->recording->plan();
+  for (; next_dispatch_ < plan.size(); ++next_dispatch_) {
+    if (!slices_->fits(*open_->costs, next_dispatch_)) return false;
+    slices_->add(open_->costs, next_dispatch_);
+    last_submission_ = slices_->number();
+    if (next_dispatch_ == 0) {
+      slices_->commands().barrier(); // against the step before
+      step_ring_.record(slices_->commands());
+      step_ring_.submitted(last_submission_);
+    }
+    plan.record(slices_->commands(), next_dispatch_);
+  }
+  open_ = nullptr;
+  return true;
+}
+
+double Runner::largest_dispatch() const {
+  const Bucketed& bucket = open_ ? *open_ : buckets_.lower_bound(last_tokens_)->second;
+  return bucket.costs && slices_ ? slices_->seconds(bucket.costs->largest()) : 0;
 }
 
 Result<std::vector<double>> Runner::profile(uint32_t tokens) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "plan/recording.h"
+#include "plan/slices.h"
 #include "session/caches.h"
 #include "session/model.h"
 #include "session/step_ring.h"
@@ -27,6 +29,15 @@ struct StepToken {
 
 enum class Part { decoder, encoder };
 
+// A part of a buffer of the application's.
+struct HostBuffer {
+  VkBuffer buffer = VK_NULL_HANDLE; // none
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+struct RunnerPlan; // session/runner_plan.h
+
 // Positions of one input of an encoder among all those that are kept.
 struct InputRange {
   uint32_t first = 0;
@@ -42,7 +53,9 @@ struct RunnerOptions {
   bool sampling = true;     // end each step with sampling, which prepares the next one on the device
   bool all_outputs = false; // any row may be an output; otherwise at most one for each sequence
   std::vector<std::string>
-      kept; // tensors that the host reads after a step: see Model::graph and Model::encoder_graph
+      kept;          // tensors that the host reads after a step: see Model::graph and Model::encoder_graph
+  HostBuffer input;  // where each step's numbers come from, if there is one, in place of write_input()
+  HostBuffer output; // where the first kept tensor's rows are copied by each step, as many as fit
 };
 
 // Runs a model's steps, its decoder's or its encoder's: owns their memory and the recordings made for them.
@@ -82,7 +95,7 @@ public:
   // Submits a step of `tokens` rows: those written, or those that the last step's sampling left; `steps` of
   // them where each leaves the next one's. Returns the timeline value that is reached when all are done.
   Result<uint64_t> submit(uint32_t tokens, uint32_t steps = 1);
-  Status wait(uint64_t value) const { return model_->context().device->wait(value); }
+  Status wait(uint64_t value) const;
 
   // A kept tensor of the last step: `rows` rows of its columns, from row `first` on.
   Result<std::vector<float>> read(const std::string& name, uint32_t rows, uint32_t first = 0) const;
@@ -90,6 +103,23 @@ public:
   bool per_output(const std::string& name) const; // whether it has a row for each output, not for each token
   // Sampling's state. Written only while no step runs that has outputs.
   std::span<std::byte> sampling_memory() const { return sampling_.mapped(); }
+
+  // Steps in slices, in place of submit(): from here on, open_step() takes the step that would be submitted
+  // (write_step() before it needs a place that is free), and fill() puts as much of it into the slice that
+  // has been begun as fits; true once its last dispatch is in. Null: submit() again. Nothing may be under way
+  // in the other way.
+  void set_slices(Slices* slices);
+  bool place_free() const { return step_ring_.next_place() <= (slices_ ? slices_->finished() : 0); }
+  Status open_step(uint32_t tokens);
+  bool step_open() const { return open_ != nullptr; }
+  Result<bool> fill();
+  void close_step() { open_ = nullptr; } // leaves out what has not been put into slices
+  // What the largest dispatch of the open step, or else of the last one, is expected to take, in seconds.
+  double largest_dispatch() const;
+  // What submit() looks at between submissions of one step, which then ends with `cancelled`.
+  void set_interrupt(const std::atomic<bool>* interrupt) { interrupt_ = interrupt; }
+  // Makes steps of all sizes, and has the driver do what it does when it first sees them. Waits for it.
+  Status prepare_all();
 
   // Runs one step like submit(), timed: the seconds of each dispatch of plan(tokens), in its order.
   Result<std::vector<double>> profile(uint32_t tokens);
@@ -103,15 +133,15 @@ private:
   struct Bucketed {
     Plan plan;
     std::unique_ptr<Recording> recording; // null until it is first needed
+    std::shared_ptr<CostTable> costs;     // as well
   };
 
   Runner(std::shared_ptr<const Model> model, RunnerOptions options)
       : model_(std::move(model)), options_(std::move(options)) {}
-  Status check_size() const;
-  Status plan_all();
   Status check_row(const StepToken& row) const;
-  Status allocate();
+  Status allocate(const RunnerPlan& plan);
   Bucketed& bucket_for(uint32_t tokens);
+  PlanCopies copies(const Plan& plan) const;
 
   std::shared_ptr<const Model> model_;
   RunnerOptions options_;
@@ -121,8 +151,12 @@ private:
   std::shared_ptr<const Caches> caches_;
   Buffer step_, sampling_, scratch_, inputs_, outputs_;
   StepRing step_ring_;
-  uint64_t last_submission_ = 0;
-  uint32_t last_tokens_ = 1; // of the last submission
+  const std::atomic<bool>* interrupt_ = nullptr;
+  Slices* slices_ = nullptr;
+  Bucketed* open_ = nullptr; // of the step that is being put into slices
+  size_t next_dispatch_ = 0;
+  uint64_t last_submission_ = 0; // on the device's timeline, or a slice's number
+  uint32_t last_tokens_ = 1;     // of the last submission
 };
 
 } // namespace pumice

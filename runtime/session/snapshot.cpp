@@ -3,17 +3,12 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "io/bytes.h"
-#include "io/checksum.h"
 #include "session/cache_transfer.h"
 
 namespace pumice {
 
 namespace {
-
-constexpr size_t sample_bytes = 64;
 
 uint64_t sum_of(const std::vector<CacheRange>& ranges) {
   uint64_t sum = 0;
@@ -63,7 +58,7 @@ void check_layer(Checker& check, size_t index, const Snapshot& snapshot, const C
 
 Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::string& file) {
   Checker check(file);
-  const uint64_t model = model_identity(runner.model());
+  const uint64_t model = runner.model().identity();
   if (snapshot.model != model) {
     check.fail("model", fmt::format("{:016x}, {}", model, runner.model().file().path()),
                fmt::format("{:016x}, another one", snapshot.model));
@@ -82,28 +77,10 @@ Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::str
   return check.status();
 }
 
-} // namespace
-
-uint64_t model_identity(const Model& model) {
-  const ModelFile& file = model.file();
-  Checksum sum;
-  // Quantised while loading, the same file gives other keys and values.
-  sum.add(model.options().weights ? 1 + static_cast<uint64_t>(*model.options().weights) : uint64_t{0});
-  sum.add(file.config().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  for (const TensorView& tensor : file.tensors()) {
-    sum.add(tensor.name);
-    for (uint64_t size : tensor.shape) sum.add(size);
-    sum.add(static_cast<uint64_t>(tensor.type));
-    const size_t bytes = tensor.data.size(), sample = std::min(bytes, sample_bytes);
-    for (size_t at : {size_t{0}, (bytes - sample) / 2, bytes - sample})
-      sum.add(tensor.data.subspan(at, sample));
-  }
-  return sum.value();
-}
-
-Status save_snapshot(const std::filesystem::path& path, const Runner& runner, uint32_t sequence,
-                     Snapshot snapshot) {
-  snapshot.model = model_identity(runner.model());
+// Calls write(snapshot, reader) with all that a snapshot of these caches says, and a reader of its data.
+template <class Write>
+Status write_snapshot(const Runner& runner, uint32_t sequence, Snapshot snapshot, const Write& write) {
+  snapshot.model = runner.model().identity();
   snapshot.cache = runner.size().cache;
   const auto ranges_of = [&](size_t layer) {
     const CacheRef& cache = runner.caches()[layer];
@@ -115,24 +92,42 @@ Status save_snapshot(const std::filesystem::path& path, const Runner& runner, ui
     snapshot.layers.push_back({layout.kv_heads, layout.head_dim, layout.capacity, sum_of(ranges_of(i)), {}});
   }
   CacheTransfer transfer(runner.model().context().device);
-  return write_state_file(path, snapshot,
-                          [&](size_t layer, uint64_t offset, std::span<std::byte> piece) -> Status {
-                            for (const CacheRange& range : ranges_of(layer)) {
-                              if (offset < range.bytes && !piece.empty()) {
-                                const uint64_t bytes = std::min<uint64_t>(range.bytes - offset, piece.size());
-                                PUMICE_CHECK(transfer.read(runner.cache_part(range.part),
-                                                           range.offset + offset, piece.first(bytes)));
-                                piece = piece.subspan(bytes);
-                                offset += bytes;
-                              }
-                              offset -= std::min(offset, range.bytes);
-                            }
-                            return {};
-                          });
+  return write(snapshot, [&](size_t layer, uint64_t offset, std::span<std::byte> piece) -> Status {
+    for (const CacheRange& range : ranges_of(layer)) {
+      if (offset < range.bytes && !piece.empty()) {
+        const uint64_t bytes = std::min<uint64_t>(range.bytes - offset, piece.size());
+        PUMICE_CHECK(transfer.read(runner.cache_part(range.part), range.offset + offset, piece.first(bytes)));
+        piece = piece.subspan(bytes);
+        offset += bytes;
+      }
+      offset -= std::min(offset, range.bytes);
+    }
+    return {};
+  });
 }
 
-Result<OpenedSnapshot> open_snapshot(const std::filesystem::path& path, const Runner& runner) {
-  PUMICE_TRY(MappedFile file, MappedFile::open(path));
+} // namespace
+
+Status save_snapshot(const std::filesystem::path& path, const Runner& runner, uint32_t sequence,
+                     Snapshot snapshot) {
+  return write_snapshot(
+      runner, sequence, std::move(snapshot),
+      [&](const Snapshot& whole, const LayerReader& read) { return write_state_file(path, whole, read); });
+}
+
+Result<std::vector<std::byte>> snapshot_bytes(const Runner& runner, uint32_t sequence, Snapshot snapshot) {
+  std::vector<std::byte> all;
+  PUMICE_CHECK(write_snapshot(
+      runner, sequence, std::move(snapshot), [&](const Snapshot& whole, const LayerReader& read) {
+        return write_state(whole, read, [&](std::span<const std::byte> bytes) -> Status {
+          all.insert(all.end(), bytes.begin(), bytes.end());
+          return {};
+        });
+      }));
+  return all;
+}
+
+Result<OpenedSnapshot> open_snapshot(MappedFile file, const Runner& runner) {
   PUMICE_TRY(Snapshot snapshot, parse_state_file(file.bytes(), file.path()));
   PUMICE_CHECK(check_fits(snapshot, runner, file.path()));
   return OpenedSnapshot{std::move(file), std::move(snapshot)};

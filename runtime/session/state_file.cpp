@@ -76,19 +76,16 @@ public:
     std::filesystem::remove(temporary_, ignored);
   }
 
-  void put(std::span<const std::byte> bytes) {
-    checksum_.add(bytes);
+  Status put(std::span<const std::byte> bytes) {
     stream_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    return stream_.good() ? Status() : Status(failed());
   }
-  bool good() const { return stream_.good(); }
   Error failed(const std::string& why) const {
     return {Code::io, fmt::format("{}: the session cannot be saved: {}", path_text(path_), why)};
   }
   Error failed() const { return failed(errno ? std::generic_category().message(errno) : "unknown reason"); }
 
   Status finish() {
-    const uint64_t sum = checksum_.value();
-    put(std::as_bytes(std::span(&sum, 1)));
     stream_.close();
     if (!stream_) return failed();
     std::error_code error;
@@ -99,7 +96,6 @@ public:
 private:
   std::filesystem::path path_, temporary_;
   std::ofstream stream_;
-  Checksum checksum_;
 };
 
 // The fields as bytes.
@@ -235,27 +231,38 @@ Status check_fields(const Snapshot& snapshot, const std::string& file) {
 
 } // namespace
 
-Status write_state_file(const std::filesystem::path& path, const Snapshot& snapshot,
-                        const LayerReader& read) {
+Status write_state(const Snapshot& snapshot, const LayerReader& read, const StateSink& sink) {
   FieldWriter fields;
   visit_fields(snapshot, [&](std::string_view name, const auto& value) { fields(name, value); });
   uint64_t size = header_bytes + fields.bytes().size() + checksum_bytes;
   for (const SnapshotLayer& layer : snapshot.layers) size += layer.bytes;
 
-  StateWriter writer(path);
-  writer.put(std::as_bytes(std::span(magic)));
-  writer.put(std::as_bytes(std::span(&current_version, 1)));
-  writer.put(std::as_bytes(std::span(&size, 1)));
-  writer.put(fields.bytes());
+  Checksum checksum;
+  const auto put = [&](std::span<const std::byte> bytes) {
+    checksum.add(bytes);
+    return sink(bytes);
+  };
+  PUMICE_CHECK(put(std::as_bytes(std::span(magic))));
+  PUMICE_CHECK(put(std::as_bytes(std::span(&current_version, 1))));
+  PUMICE_CHECK(put(std::as_bytes(std::span(&size, 1))));
+  PUMICE_CHECK(put(fields.bytes()));
   std::vector<std::byte> piece;
   for (size_t layer = 0; layer < snapshot.layers.size(); ++layer) {
     for (uint64_t done = 0; done < snapshot.layers[layer].bytes; done += piece.size()) {
       piece.resize(std::min(piece_bytes, snapshot.layers[layer].bytes - done));
       PUMICE_CHECK(read(layer, done, piece));
-      writer.put(piece);
-      if (!writer.good()) return writer.failed();
+      PUMICE_CHECK(put(piece));
     }
   }
+  const uint64_t sum = checksum.value();
+  return sink(std::as_bytes(std::span(&sum, 1)));
+}
+
+Status write_state_file(const std::filesystem::path& path, const Snapshot& snapshot,
+                        const LayerReader& read) {
+  StateWriter writer(path);
+  PUMICE_CHECK(
+      write_state(snapshot, read, [&](std::span<const std::byte> bytes) { return writer.put(bytes); }));
   return writer.finish();
 }
 

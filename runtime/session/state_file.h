@@ -26,7 +26,7 @@ struct SnapshotLayer {
 //   magic, version, bytes of the file, the fields below in their order with a count before each list, the
 //   layers' data one after the other, and a checksum of everything before it.
 struct Snapshot {
-  uint64_t model = 0; // model_identity()
+  uint64_t model = 0; // Model::identity()
   CacheType cache = CacheType::f16;
   uint32_t cached = 0;      // leading tokens whose keys and values are there
   uint32_t written_end = 0; // after the last position that was written to the caches
@@ -37,6 +37,10 @@ struct Snapshot {
 
 // Fills a piece of a layer's data, from `offset` in it.
 using LayerReader = std::function<Status(size_t layer, uint64_t offset, std::span<std::byte> piece)>;
+
+// Takes the bytes of a state file one after the other.
+using StateSink = std::function<Status(std::span<const std::byte> bytes)>;
+Status write_state(const Snapshot& snapshot, const LayerReader& read, const StateSink& sink);
 
 // Beside `path`, which the file then replaces.
 Status write_state_file(const std::filesystem::path& path, const Snapshot& snapshot, const LayerReader& read);

@@ -20,22 +20,31 @@ public:
                                  const Buffer& step_block);
   StepRing() = default;
 
-  // A place for the next step, as the block begins. Waits for the last step but one if that came from here.
-  Result<std::span<uint32_t>> begin();
+  // What submitted() was told of the last step from the next one's place: that has to have finished before
+  // begin(). Zero where there was none.
+  uint64_t next_place() const { return done_[pending_ ? current_ : (current_ + 1) % places]; }
+  // A place for the next step, as the block begins.
+  std::span<uint32_t> begin();
   // What has to be submitted before the step that begin() was called for; nothing where that step is under
   // way or the device has put it in place itself.
   std::span<const VkCommandBuffer> pending() const {
     return pending_ ? commands_.buffers().subspan(current_, 1) : std::span<const VkCommandBuffer>();
   }
-  // That pending() has been, up to a value of the device's timeline.
-  void submitted(uint64_t value);
+  // The same, recorded into other commands.
+  void record(Commands& commands) const;
+  // That it has been submitted, as part of what the caller counts by this number.
+  void submitted(uint64_t number);
+  // Everything before has finished, and the caller counts anew.
+  void forget() { done_ = {}; }
 
   uint64_t memory_bytes() const { return staging_.memory_bytes(); }
 
 private:
-  std::shared_ptr<Device> device_;
+  void record_copy(Commands& commands, uint32_t place) const;
+
   uint64_t place_bytes_ = 0;
   Buffer staging_;
+  VkBuffer step_block_ = VK_NULL_HANDLE;
   Commands commands_; // a copy for each place
   std::array<uint64_t, places> done_ = {};
   uint32_t current_ = 0;

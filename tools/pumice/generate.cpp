@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "continuation.h"
 #include "json_output.h"
 #include "model_kind.h"
 #include "prompt.h"
@@ -14,6 +13,7 @@
 #include "session/vocabulary.h"
 #include "subcommand.h"
 #include "terminal.h"
+#include "text/continued_text.h"
 
 namespace pumice::command {
 

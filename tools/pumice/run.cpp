@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "continuation.h"
 #include "model_kind.h"
 #include "open_device.h"
 #include "options.h"
@@ -16,6 +15,7 @@
 #include "stop_strings.h"
 #include "subcommand.h"
 #include "terminal.h"
+#include "text/continued_text.h"
 
 namespace pumice::command {
 

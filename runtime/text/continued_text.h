@@ -6,7 +6,7 @@
 
 #include "text/tokenizer.h"
 
-namespace pumice::command {
+namespace pumice {
 
 // The text of tokens that go on from a prompt, whole characters only: what decoding everything adds to
 // decoding the prompt. A tokenizer may drop a space at the start of a text, which the continuation is not.
@@ -34,4 +34,4 @@ private:
   size_t skip_ = 0;
 };
 
-} // namespace pumice::command
+} // namespace pumice

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "api/pumice.h"
+#include "base/result.h"
+
+// What every function of the C interface goes through.
+namespace pumice::api {
+
+pumice_status to_status(Code code);
+Code to_code(pumice_status status);
+
+// Writes an error for the caller, where there is room for it, and returns its status.
+pumice_status report(pumice_error* error, pumice_status status, const char* message) noexcept;
+
+// Calls `body`, which returns a Status. Nothing is thrown out of here.
+template <class Body>
+pumice_status call(pumice_error* error, const Body& body) noexcept {
+  try {
+    const Status status = body();
+    if (status.ok()) return report(error, PUMICE_OK, "");
+    return report(error, to_status(status.error().code), status.error().text().c_str());
+  } catch (const std::bad_alloc&) {
+    return report(error, PUMICE_OUT_OF_MEMORY, "the host has no memory left");
+  } catch (const std::exception& exception) {
+    return report(error, PUMICE_INTERNAL, exception.what());
+  } catch (...) {
+    return report(error, PUMICE_INTERNAL, "an exception of an unknown kind");
+  }
+}
+
+// A structure as the caller's header has it, in ours: what that lacks is zero. A null stands for the
+// defaults.
+template <class Structure>
+Result<Structure> read(const Structure* given, const char* name) {
+  Structure own = {};
+  own.struct_size = sizeof own;
+  if (!given) return own;
+  const size_t size = given->struct_size;
+  if (size < sizeof(size_t)) {
+    return Error{Code::invalid_argument, std::string(name) +
+                                             ".struct_size: expected the structure's size, found " +
+                                             std::to_string(size)};
+  }
+  if (size > sizeof own) {
+    return Error{Code::invalid_argument, std::string(name) + ".struct_size: expected at most " +
+                                             std::to_string(sizeof own) + ", found " + std::to_string(size) +
+                                             ": the library is older than the program's header"};
+  }
+  std::memcpy(&own, given, size);
+  own.struct_size = sizeof own;
+  return own;
+}
+
+// The other way round, as far as the caller's structure goes. `to` may be null.
+template <class Structure>
+Status write(const Structure& own, Structure* to, const char* name) {
+  if (!to) return {};
+  const size_t size = to->struct_size;
+  if (size < sizeof(size_t) || size > sizeof own) {
+    return Error{Code::invalid_argument, std::string(name) +
+                                             ".struct_size: expected the structure's size, at most " +
+                                             std::to_string(sizeof own) + ", found " + std::to_string(size)};
+  }
+  std::memcpy(to, &own, size);
+  to->struct_size = size;
+  return {};
+}
+
+inline Error null_argument(const char* name) {
+  return {Code::invalid_argument, std::string(name) + ": expected one, found a null"};
+}
+
+// Fills what there is room for, and says how much there is.
+template <class Element>
+void hand_out(const Element* from, size_t available, Element* to, size_t capacity, size_t* count) {
+  if (to && capacity) std::copy_n(from, std::min(available, capacity), to);
+  if (count) *count = available;
+}
+
+// The same with text, which always ends.
+void hand_out(const std::string& text, char* to, size_t capacity, size_t* count);
+
+} // namespace pumice::api
+
+#define PUMICE_REQUIRE(argument)                                                                             \
+  if (!(argument)) return ::pumice::api::null_argument(#argument)

@@ -1,0 +1,198 @@
+#include <fmt/format.h>
+
+#include "api/handles.h"
+#include "api/slice.h"
+#include "session/encoding.h"
+
+using namespace pumice;
+using namespace pumice::api;
+
+struct pumice_encoder {
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<Encoding> encoding;
+  bool given_values = false; // by a buffer of the caller's
+};
+
+namespace {
+
+Result<EncoderInput> input_of(const pumice_encoder& encoder, const pumice_input& given) {
+  EncoderInput input;
+  if (given.values) {
+    const uint64_t count = encoder.model->shape().encoder->input_values();
+    input.values.assign(given.values, given.values + count);
+  } else if (given.text) {
+    PUMICE_TRY(const Tokenizer* tokenizer, require_tokenizer(encoder.tokenizer, *encoder.model));
+    Tokenizer::Encoding text = tokenizer->encode_limited(given.text, encoder.encoding->encoder().longest());
+    input.tokens = std::move(text.ids);
+    if (encoder.model->shape().encoder->token_types > 1) input.token_types = std::move(text.types);
+  } else if (given.tokens) {
+    input.tokens.assign(given.tokens, given.tokens + given.token_count);
+  } else if (!encoder.given_values) {
+    return Error{Code::invalid_argument, "an input: expected a text, tokens or values, found none of them"};
+  }
+  return input;
+}
+
+Result<std::vector<EncoderInput>> inputs_of(const pumice_encoder& encoder, const pumice_input* inputs,
+                                            size_t count) {
+  PUMICE_REQUIRE(inputs);
+  std::vector<EncoderInput> all;
+  for (size_t i = 0; i < count; ++i) {
+    if (inputs[i].values && encoder.model->shape().encoder->kind == InputKind::tokens) {
+      return Error{Code::invalid_argument, fmt::format("{}: an input of values: expected a text or tokens",
+                                                       encoder.model->file().path())};
+    }
+    PUMICE_TRY(EncoderInput input, input_of(encoder, inputs[i]));
+    all.push_back(std::move(input));
+  }
+  return all;
+}
+
+Status read_values(pumice_encoder& encoder, float* values, size_t capacity, size_t* count) {
+  PUMICE_TRY(const std::vector<float> all, encoder.encoding->read());
+  hand_out(all.data(), all.size(), values, capacity, count);
+  return {};
+}
+
+Result<EncoderOptions> encoder_options(const pumice_encoder_options& given, const EncoderShape& shape) {
+  EncoderOptions options;
+  options.kept = {given.output ? given.output : "sentence_embedding_mean"};
+  options.tokens = given.tokens;
+  options.inputs = given.inputs ? given.inputs : 1;
+  if (given.input_buffer.buffer) {
+    if (shape.kind == InputKind::tokens) {
+      return Error{Code::invalid_argument, "options.input_buffer: expected none, the model reads tokens"};
+    }
+    PUMICE_CHECK(
+        check_buffer(given.input_buffer, shape.input_values() * 4 * options.inputs, "options.input_buffer"));
+  }
+  PUMICE_CHECK(check_buffer(given.output_buffer, 4, "options.output_buffer"));
+  options.input = host_buffer(given.input_buffer);
+  options.output = host_buffer(given.output_buffer);
+  return options;
+}
+
+} // namespace
+
+extern "C" {
+
+pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_options* options,
+                                    pumice_encoder** encoder, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE(encoder);
+    *encoder = nullptr;
+    const ModelShape& shape = model->model->shape();
+    if (!shape.encoder || shape.has_decoder()) {
+      return Error{Code::unsupported,
+                   fmt::format("{}: a model of the architecture '{}' has {}: expected an encoder alone",
+                               model->model->file().path(), model->architecture,
+                               shape.encoder ? "a decoder beside its encoder" : "no encoder")};
+    }
+    PUMICE_TRY(const pumice_encoder_options given, read(options, "options"));
+    PUMICE_TRY(const EncoderOptions own, encoder_options(given, *shape.encoder));
+    auto handle = std::make_unique<pumice_encoder>();
+    handle->model = model->model;
+    handle->tokenizer = model->tokenizer;
+    handle->given_values = own.input.buffer != VK_NULL_HANDLE;
+    PUMICE_TRY(handle->encoding, Encoding::create(model->model, own));
+    *encoder = handle.release();
+    return {};
+  });
+}
+
+void pumice_encoder_destroy(pumice_encoder* encoder) {
+  delete encoder;
+}
+
+uint32_t pumice_encoder_columns(const pumice_encoder* encoder) {
+  return encoder ? encoder->encoding->columns() : 0;
+}
+
+pumice_status pumice_encode(pumice_encoder* encoder, const pumice_input* inputs, size_t input_count,
+                            float* values, size_t capacity, size_t* count, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(encoder);
+    PUMICE_TRY(const std::vector<EncoderInput> own, inputs_of(*encoder, inputs, input_count));
+    PUMICE_CHECK(encoder->encoding->run(own));
+    return read_values(*encoder, values, capacity, count);
+  });
+}
+
+pumice_status pumice_encode_begin(pumice_encoder* encoder, const pumice_input* inputs, size_t input_count,
+                                  pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(encoder);
+    PUMICE_TRY(const std::vector<EncoderInput> own, inputs_of(*encoder, inputs, input_count));
+    return encoder->encoding->begin(own);
+  });
+}
+
+pumice_status pumice_encode_advance(pumice_encoder* encoder, float budget_us, const pumice_sync* sync,
+                                    pumice_slice* slice, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(encoder);
+    PUMICE_TRY(const double budget, read_budget(budget_us));
+    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
+    PUMICE_TRY(const WorkSlice result, encoder->encoding->advance(budget, semaphores.spans()));
+    return write_slice(result, slice);
+  });
+}
+
+pumice_status pumice_encode_record(pumice_encoder* encoder, VkCommandBuffer command_buffer, float budget_us,
+                                   pumice_slice* slice, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(encoder);
+    PUMICE_REQUIRE(command_buffer);
+    PUMICE_TRY(const double budget, read_budget(budget_us));
+    PUMICE_TRY(const WorkSlice result, encoder->encoding->record(command_buffer, budget));
+    return write_slice(result, slice);
+  });
+}
+
+pumice_status pumice_encode_read(pumice_encoder* encoder, float* values, size_t capacity, size_t* count,
+                                 pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(encoder);
+    return read_values(*encoder, values, capacity, count);
+  });
+}
+
+void pumice_encoder_cancel(pumice_encoder* encoder) {
+  if (encoder) encoder->encoding->cancel();
+}
+
+pumice_status pumice_embed(pumice_encoder* encoder, const char* const* texts, size_t count, float* values,
+                           pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(encoder);
+    PUMICE_REQUIRE(texts || count == 0);
+    PUMICE_REQUIRE(values || count == 0);
+    Encoding& encoding = *encoder->encoding;
+    if (!encoding.encoder().runner().per_output(encoding.output())) {
+      return Error{
+          Code::invalid_argument,
+          fmt::format("the encoder's output '{}' has a row for each token: expected one of those that "
+                      "have a row for each input",
+                      encoding.output())};
+    }
+    std::vector<EncoderInput> inputs;
+    for (size_t i = 0; i < count; ++i) {
+      PUMICE_REQUIRE(texts[i]);
+      PUMICE_TRY(EncoderInput input, input_of(*encoder, {texts[i], nullptr, 0, nullptr}));
+      inputs.push_back(std::move(input));
+    }
+    for (size_t first = 0; first < count;) {
+      const std::span<const EncoderInput> left = std::span(inputs).subspan(first);
+      const size_t fitting = std::max<size_t>(encoding.encoder().fitting(left), 1);
+      PUMICE_CHECK(encoding.run(left.first(fitting)));
+      PUMICE_TRY(const std::vector<float> rows, encoding.read());
+      std::copy(rows.begin(), rows.end(), values + first * encoding.columns());
+      first += fitting;
+    }
+    return {};
+  });
+}
+
+} // extern "C"

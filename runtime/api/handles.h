@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "api/pumice.h"
+#include "kernel/device_context.h"
+#include "session/batch.h"
+#include "session/model.h"
+#include "text/tokenizer.h"
+
+namespace pumice::api {
+
+// Where messages go. Shared by everything that is made from a device.
+class Log {
+public:
+  Log(pumice_log_function function, void* user) : function_(function), user_(user) {}
+  void say(pumice_log_level level, const std::string& message) const {
+    if (function_) function_(user_, level, message.c_str());
+  }
+
+private:
+  pumice_log_function function_;
+  void* user_;
+};
+
+} // namespace pumice::api
+
+struct pumice_device {
+  pumice::DeviceContext context;
+  std::shared_ptr<const pumice::api::Log> log;
+};
+
+struct pumice_model {
+  std::shared_ptr<const pumice::Model> model;
+  std::shared_ptr<const pumice::Tokenizer> tokenizer; // null where there is none
+  std::string architecture;
+};
+
+namespace pumice::api {
+
+// Tokens of a text, or why there can be none.
+Result<const Tokenizer*> require_tokenizer(const std::shared_ptr<const Tokenizer>& tokenizer,
+                                           const Model& model);
+
+// Keeps what has been compiled and found out for the next run, where there is a folder for it.
+void save_pipelines(const DeviceContext& context, const Log& log);
+
+// A model's header, or all of a source that only a callback can read.
+Result<ModelFile> open_source(const pumice_source* source, const Progress& progress, bool header_only);
+Result<LoadOptions> read_load_options(const pumice_load_options& options);
+Result<SessionOptions> session_options(const pumice_session_options& options, const ModelShape& shape);
+
+std::filesystem::path path_of(const char* utf8);
+
+} // namespace pumice::api

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "api/handles.h"
+
+namespace pumice::api {
+
+// Loads a model and its vocabulary by the calling thread. `progress` is asked as LoadOptions has it.
+Result<std::unique_ptr<pumice_model>> load_model(const pumice_device& device, const pumice_source* source,
+                                                 const pumice_load_options& options,
+                                                 const Progress& progress);
+
+} // namespace pumice::api

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <vector>
+
+#include "api/call.h"
+#include "session/dialogue.h"
+
+namespace pumice::api {
+
+inline double seconds(float microseconds) {
+  return double{microseconds} * 1e-6;
+}
+
+// A submission's semaphores, out of the caller's arrays.
+class Sync {
+public:
+  static Result<Sync> read(const pumice_sync* given) {
+    PUMICE_TRY(const pumice_sync sync, api::read(given, "sync"));
+    Sync own;
+    PUMICE_TRY(own.wait_, pairs(sync.wait, sync.wait_values, sync.wait_count, "sync.wait"));
+    PUMICE_TRY(own.signal_, pairs(sync.signal, sync.signal_values, sync.signal_count, "sync.signal"));
+    return own;
+  }
+  SubmitSync spans() const { return {wait_, signal_}; }
+
+private:
+  static Result<std::vector<SemaphoreValue>> pairs(const VkSemaphore* semaphores, const uint64_t* values,
+                                                   uint32_t count, const char* name) {
+    std::vector<SemaphoreValue> all;
+    if (count && (!semaphores || !values)) return null_argument(name);
+    for (uint32_t i = 0; i < count; ++i) all.push_back({semaphores[i], values[i]});
+    return all;
+  }
+
+  std::vector<SemaphoreValue> wait_, signal_;
+};
+
+inline Status write_slice(const WorkSlice& from, pumice_slice* to) {
+  pumice_slice own = {sizeof own};
+  own.active = from.active;
+  own.dispatches = from.report.dispatches;
+  own.expected_us = static_cast<float>(from.report.expected * 1e6);
+  own.largest_us = static_cast<float>(from.largest * 1e6);
+  own.finished = from.report.finished;
+  own.measured_us = static_cast<float>(from.report.measured * 1e6);
+  own.predicted_us = static_cast<float>(from.report.predicted * 1e6);
+  return write(own, to, "slice");
+}
+
+inline Result<double> read_budget(float budget_us) {
+  if (budget_us > 0) return seconds(budget_us); // false for a NaN
+  return Error{Code::invalid_argument, "budget_us: expected more than 0, found " + std::to_string(budget_us)};
+}
+
+inline HostBuffer host_buffer(const pumice_buffer& buffer) {
+  return {buffer.buffer, buffer.offset, buffer.bytes};
+}
+
+// Whether a part of the caller's buffer can hold so much.
+inline Status check_buffer(const pumice_buffer& buffer, uint64_t bytes, const char* name) {
+  if (!buffer.buffer) return {};
+  if (buffer.offset % 4 != 0) {
+    return Error{Code::invalid_argument, std::string(name) + ".offset: expected a multiple of 4, found " +
+                                             std::to_string(buffer.offset)};
+  }
+  if (buffer.bytes >= bytes) return {};
+  return Error{Code::invalid_argument, std::string(name) + ".bytes: expected at least " +
+                                           std::to_string(bytes) + ", found " + std::to_string(buffer.bytes)};
+}
+
+} // namespace pumice::api

@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include "api/call.h"
+#include "api/handles.h"
+#include "io/quantize.h"
+#include "io/tensor_type.h"
+
+namespace pumice::api {
+
+namespace {
+
+Result<ModelFile> read_through(const pumice_source& source, const std::string& name, const Progress& progress,
+                               bool header_only) {
+  const ReadBytes bytes = [&source](uint64_t at, std::span<std::byte> to) {
+    return source.read(source.user, at, to.data(), to.size());
+  };
+  if (header_only) return ModelFile::read_header(bytes, source.bytes, name);
+  return ModelFile::read(bytes, source.bytes, name, progress);
+}
+
+} // namespace
+
+Result<ModelFile> open_source(const pumice_source* given, const Progress& progress, bool header_only) {
+  PUMICE_REQUIRE(given);
+  PUMICE_TRY(const pumice_source source, read(given, "source"));
+  const int kinds = (source.path != nullptr) + (source.memory != nullptr) + (source.read != nullptr);
+  if (kinds != 1) {
+    return Error{Code::invalid_argument,
+                 fmt::format("source: expected a path, memory or a read callback, found {} of them", kinds)};
+  }
+  if (source.path) {
+    if (source.offset == 0 && source.bytes == 0) return ModelFile::open(path_of(source.path));
+    return ModelFile::open(path_of(source.path), FileRange{source.offset, source.bytes});
+  }
+  if (source.bytes == 0) {
+    return Error{Code::invalid_argument, "source.bytes: expected the size of the model, found 0"};
+  }
+  const std::string name = source.name ? source.name : "model";
+  if (source.read) return read_through(source, name, progress, header_only);
+  return ModelFile::from_memory({static_cast<const std::byte*>(source.memory), source.bytes}, name);
+}
+
+std::filesystem::path path_of(const char* utf8) {
+  const std::string_view text = utf8 ? utf8 : "";
+  return std::u8string(text.begin(), text.end());
+}
+
+Result<LoadOptions> read_load_options(const pumice_load_options& given) {
+  LoadOptions options;
+  options.threads = std::max(given.threads, 1u);
+  if (!given.quantize) return options;
+  const TensorTypeInfo* type = find_type_named(given.quantize);
+  if (!type) {
+    return Error{Code::invalid_argument, fmt::format("load.quantize: expected one of {}, found '{}'",
+                                                     quantizable_type_names(), given.quantize)};
+  }
+  options.weights = type->type;
+  return options;
+}
+
+Result<const Tokenizer*> require_tokenizer(const std::shared_ptr<const Tokenizer>& tokenizer,
+                                           const Model& model) {
+  if (tokenizer) return tokenizer.get();
+  return Error{Code::not_found,
+               fmt::format("{}: the model brings no vocabulary: hand in tokens", model.file().path())};
+}
+
+} // namespace pumice::api

@@ -1,0 +1,96 @@
+// Where a device's memory comes from, and how much of it there is.
+#include <fmt/format.h>
+
+#include "gpu/device.h"
+
+namespace pumice {
+
+Result<DeviceMemory> Device::allocate(const MemoryRequest& request) {
+  PUMICE_CHECK(memory_count_.reserve(request.bytes));
+  Result<DeviceMemory> memory =
+      allocator_.allocate ? allocate_from_application(request) : allocate_from_driver(request);
+  if (memory.ok()) {
+    memory_count_.confirm(request.bytes);
+  } else {
+    memory_count_.cancel(request.bytes);
+  }
+  return memory;
+}
+
+Result<DeviceMemory> Device::allocate_from_application(const MemoryRequest& request) {
+  PUMICE_TRY(const DeviceMemory memory, allocator_.allocate(request));
+  if (memory.memory && memory.offset % request.alignment == 0) return memory;
+  Error error{Code::invalid_argument,
+              fmt::format("the application's allocator: expected memory at an offset that is a multiple of "
+                          "{}, found {}",
+                          request.alignment,
+                          memory.memory ? fmt::format("the offset {}", memory.offset) : "no memory")};
+  if (memory.memory) allocator_.free(memory);
+  return error;
+}
+
+Result<DeviceMemory> Device::allocate_from_driver(const MemoryRequest& request) {
+  VkMemoryAllocateFlagsInfo flags{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO};
+  flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+  VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                            request.device_address ? &flags : nullptr};
+  info.allocationSize = request.bytes;
+  info.memoryTypeIndex = request.memory_type;
+  DeviceMemory memory;
+  if (VkResult result = table_.vkAllocateMemory(handle_, &info, nullptr, &memory.memory);
+      result != VK_SUCCESS) {
+    Error error = vulkan_error("vkAllocateMemory", result);
+    error.message += fmt::format(" for {} bytes on {}", request.bytes, capabilities_.name);
+    return error;
+  }
+  return memory;
+}
+
+Result<std::byte*> Device::map(const DeviceMemory& memory) {
+  if (allocator_.allocate) {
+    return static_cast<std::byte*>(allocator_.map ? allocator_.map(memory) : nullptr);
+  }
+  void* pointer = nullptr;
+  if (VkResult result = table_.vkMapMemory(handle_, memory.memory, 0, VK_WHOLE_SIZE, 0, &pointer);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkMapMemory", result);
+  }
+  return static_cast<std::byte*>(pointer);
+}
+
+void Device::free(const DeviceMemory& memory, uint64_t bytes) {
+  if (allocator_.allocate) {
+    allocator_.free(memory);
+  } else {
+    table_.vkFreeMemory(handle_, memory.memory, nullptr);
+  }
+  memory_count_.release(bytes);
+}
+
+// The query is of the physical device: that has to have the extension, the device need not have been made
+// with it.
+HeapBudget Device::heap_budget() const {
+  if (!capabilities_.memory_budget) return {};
+  VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+  VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, &budget};
+  table_.vkGetPhysicalDeviceMemoryProperties2(capabilities_.handle, &memory);
+  for (uint32_t heap = 0; heap < memory.memoryProperties.memoryHeapCount; ++heap) {
+    const VkMemoryHeap& found = memory.memoryProperties.memoryHeaps[heap];
+    if (!(found.flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) || found.size != capabilities_.memory_bytes)
+      continue;
+    return {budget.heapBudget[heap], budget.heapUsage[heap]};
+  }
+  return {};
+}
+
+MemoryReport Device::memory() const {
+  MemoryReport report;
+  report.allocated = memory_count_.allocated();
+  report.peak = memory_count_.peak();
+  report.limit = memory_count_.limit();
+  report.heap = capabilities_.memory_bytes;
+  return with_available(report, heap_budget());
+}
+
+} // namespace pumice

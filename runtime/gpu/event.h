@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+
+#include "gpu/device.h"
+
+namespace pumice {
+
+// Set by the device when it has come to a place in a command buffer, which the host can see whoever submitted
+// that. Move-only.
+class Event {
+public:
+  static Result<Event> create(std::shared_ptr<Device> device);
+  Event() = default;
+  Event(Event&& other) noexcept { *this = std::move(other); }
+  Event& operator=(Event&& other) noexcept;
+  ~Event();
+
+  VkEvent handle() const { return handle_; }
+  Result<bool> is_set() const;
+  Status reset();
+
+private:
+  std::shared_ptr<Device> device_;
+  VkEvent handle_ = VK_NULL_HANDLE;
+};
+
+} // namespace pumice

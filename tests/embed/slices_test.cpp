@@ -1,0 +1,53 @@
+// Generating in slices of time.
+#include <algorithm>
+#include <random>
+
+#include "support/guest.h"
+
+namespace {
+
+constexpr const char* prompt =
+    "Once upon a time there was a little girl named Lily. She loved to play outside";
+
+Story tell_in_slices(pumice_session* session, uint32_t max_tokens, const pumice_sampling* sampling,
+                     const std::function<float()>& budget, uint64_t* slices = nullptr) {
+  begin(session, prompt, max_tokens, sampling);
+  Story story;
+  pumice_slice slice = {sizeof slice};
+  pumice_error error;
+  do {
+    require_ok(pumice_advance(session, budget(), nullptr, &slice, &error), error);
+    take_events(session, story);
+    if (slices) *slices += slice.dispatches > 0;
+  } while (slice.active);
+  return story;
+}
+
+} // namespace
+
+TEST_CASE("slices of any size tell the story that is told without them") {
+  const DeviceHandle device = make_device();
+  const ModelHandle model = load(device.get());
+  pumice_session_options options = {sizeof options};
+  options.context = 256;
+  options.chunk = 8;
+  const SessionHandle session = make_session(model.get(), options);
+  pumice_sampling sampling = {sizeof sampling};
+  sampling.temperature = 0.8f;
+  sampling.repeat_penalty = 1.1f;
+  sampling.seed = 7;
+  const Story expected = tell(session.get(), prompt, 40, &sampling);
+  CHECK(expected.tokens.size() == 40);
+  CHECK(expected.ending == PUMICE_ENDING_LENGTH);
+  for (const float budget : {1.0f, 300.0f, 2000.0f, 1e6f}) {
+    CAPTURE(budget);
+    uint64_t slices = 0;
+    CHECK(tell_in_slices(
+              session.get(), 40, &sampling, [&] { return budget; }, &slices) == expected);
+    MESSAGE(slices << " slices of " << budget << " us");
+  }
+  std::mt19937 random(1);
+  std::exponential_distribution<float> budgets(1 / 400.0f);
+  CHECK(tell_in_slices(session.get(), 40, &sampling, [&] { return 1 + budgets(random); }) == expected);
+  CHECK(tell(session.get(), prompt, 40, &sampling) == expected);
+}

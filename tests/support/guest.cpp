@@ -1,0 +1,64 @@
+#include "support/guest.h"
+
+#include <cstdlib>
+
+#include "support/gpu.h"
+
+DeviceHandle make_device(pumice_device_options options) {
+  options.validate = !options.vulkan && !std::getenv("PUMICE_TEST_NO_VALIDATION");
+  if (!options.log) {
+    options.log = [](void*, pumice_log_level level, const char* message) {
+      if (level == PUMICE_LOG_WARNING) validation_messages().push_back(message);
+    };
+  }
+  pumice_device* device = nullptr;
+  pumice_error error;
+  require_ok(pumice_device_create(&options, &device, &error), error);
+  return DeviceHandle(device);
+}
+
+ModelHandle load(pumice_device* device, const std::string& path) {
+  pumice_source source = {sizeof source};
+  source.path = path.c_str();
+  pumice_model* model = nullptr;
+  pumice_error error;
+  require_ok(pumice_model_load(device, &source, nullptr, &model, &error), error);
+  return ModelHandle(model);
+}
+
+SessionHandle make_session(pumice_model* model, pumice_session_options options) {
+  pumice_session* session = nullptr;
+  pumice_error error;
+  require_ok(pumice_session_create(model, &options, &session, &error), error);
+  return SessionHandle(session);
+}
+
+void take_events(pumice_session* session, Story& story) {
+  pumice_event event;
+  while (pumice_poll(session, &event)) {
+    story.text += event.text;
+    if (event.type == PUMICE_EVENT_TOKEN) story.tokens.push_back(event.token);
+    if (event.type == PUMICE_EVENT_END) story.ending = event.ending;
+  }
+}
+
+void begin(pumice_session* session, const char* prompt, uint32_t max_tokens,
+           const pumice_sampling* sampling) {
+  pumice_request request = {sizeof request};
+  request.text = prompt;
+  request.anew = true;
+  request.max_tokens = max_tokens;
+  request.sampling = sampling;
+  pumice_error error;
+  require_ok(pumice_generate(session, &request, &error), error);
+}
+
+Story tell(pumice_session* session, const char* prompt, uint32_t max_tokens,
+           const pumice_sampling* sampling) {
+  begin(session, prompt, max_tokens, sampling);
+  pumice_error error;
+  require_ok(pumice_run(session, &error), error);
+  Story story;
+  take_events(session, story);
+  return story;
+}

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "api/pumice.h"
+
+// The public interface as a program uses it. A failure fails the test.
+
+inline const std::string stories = std::string(PUMICE_SOURCE_DIR) + "/models/pretrained/stories-2m.gguf";
+inline const std::string dates = std::string(PUMICE_SOURCE_DIR) + "/models/pretrained/dates";
+
+template <auto destroy>
+struct Destroy {
+  template <class Handle>
+  void operator()(Handle* handle) const {
+    destroy(handle);
+  }
+};
+using DeviceHandle = std::unique_ptr<pumice_device, Destroy<pumice_device_destroy>>;
+using ModelHandle = std::unique_ptr<pumice_model, Destroy<pumice_model_destroy>>;
+using LoadHandle = std::unique_ptr<pumice_load, Destroy<pumice_load_destroy>>;
+using SessionHandle = std::unique_ptr<pumice_session, Destroy<pumice_session_destroy>>;
+using EncoderHandle = std::unique_ptr<pumice_encoder, Destroy<pumice_encoder_destroy>>;
+using TranslatorHandle = std::unique_ptr<pumice_translator, Destroy<pumice_translator_destroy>>;
+
+inline void require_ok(pumice_status status, const pumice_error& error) {
+  if (status != PUMICE_OK) FAIL(pumice_status_name(status) << ": " << error.message);
+}
+
+// With validation, unless the environment says otherwise: the test program fails if there was a message.
+DeviceHandle make_device(pumice_device_options options = {sizeof(pumice_device_options)});
+ModelHandle load(pumice_device* device, const std::string& path = stories);
+SessionHandle make_session(pumice_model* model,
+                           pumice_session_options options = {sizeof(pumice_session_options)});
+
+struct Story {
+  std::string text;
+  std::vector<uint32_t> tokens;
+  pumice_ending ending = PUMICE_ENDING_NONE;
+
+  bool operator==(const Story&) const = default;
+};
+
+// Adds the events that wait.
+void take_events(pumice_session* session, Story& story);
+void begin(pumice_session* session, const char* prompt, uint32_t max_tokens,
+           const pumice_sampling* sampling = nullptr);
+Story tell(pumice_session* session, const char* prompt, uint32_t max_tokens,
+           const pumice_sampling* sampling = nullptr);
