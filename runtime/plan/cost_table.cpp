@@ -7,10 +7,10 @@ namespace pumice {
 
 namespace {
 
-// Shares of a new measurement in the mean and in the deviation.
-constexpr double mean_gain = 1.0 / 8;
-constexpr double deviation_gain = 1.0 / 4;
-// A measurement counts as no more than so many times the mean: something else ran in between.
+// Shares of a new measurement in the mean, one that is less than it and one that is more, and in the
+// deviation.
+constexpr double gain_down = 1.0 / 4, gain_up = 1.0 / 8, deviation_gain = 1.0 / 4;
+// A measurement counts as no more than so many times the mean.
 constexpr double most_times = 3;
 
 constexpr double launch_seconds = 5e-6;
@@ -24,35 +24,29 @@ double guessed_seconds(const Dispatch& dispatch, const Capabilities& device) {
 }
 
 CostTable::CostTable(const std::vector<double>& guesses) {
-  for (double guess : guesses) costs_.push_back({guess + launch_seconds, 0, false});
-}
-
-double CostTable::expected(size_t dispatch) const {
-  return costs_[dispatch].mean + costs_[dispatch].deviation;
+  for (double guess : guesses) costs_.emplace_back(guess + launch_seconds);
 }
 
 double CostTable::largest() const {
   double largest = 0;
-  for (size_t i = 0; i < costs_.size(); ++i) largest = std::max(largest, expected(i));
+  for (const Cost& cost : costs_) largest = std::max(largest, cost.mean());
   return largest;
 }
 
-void CostTable::learn(size_t dispatch, double seconds) {
-  Cost& cost = costs_[dispatch];
-  if (!cost.measured) {
-    cost = {seconds, seconds / 4, true};
+void Cost::learn(double seconds) {
+  if (samples_++ == 0) {
+    mean_ = seconds;
+    deviation_ = seconds / 4;
     return;
   }
-  const double error = std::min(seconds, most_times * cost.mean) - cost.mean;
-  cost.mean += mean_gain * error;
-  cost.deviation += deviation_gain * (std::abs(error) - cost.deviation);
+  const double error = std::min(seconds, most_times * mean_) - mean_;
+  // Of the first few, those that were disturbed are as likely to be in the mean as not.
+  mean_ = samples_ <= enough ? std::min(mean_, seconds) : mean_ + (error < 0 ? gain_down : gain_up) * error;
+  deviation_ = samples_ <= enough ? mean_ / 4 : deviation_ + deviation_gain * (std::abs(error) - deviation_);
 }
 
 void Pace::learn(double expected_seconds, double seconds) {
-  if (expected_seconds <= 0) return;
-  const double error = std::min(seconds / expected_seconds, most_times * mean_) - mean_;
-  mean_ = std::clamp(mean_ + mean_gain * error, 0.1, 10.0);
-  deviation_ += deviation_gain * (std::abs(error) - deviation_);
+  if (expected_seconds > 0) ratio_.learn(std::clamp(seconds / expected_seconds, 0.1, 10.0));
 }
 
 } // namespace pumice

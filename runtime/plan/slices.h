@@ -63,7 +63,7 @@ public:
   // Forgets slices in the application's command buffers, which will not run.
   void discard();
 
-  double seconds(double expected) const { return expected * pace_.factor(); }
+  double pace() const { return pace_.mean(); }
   const SliceReport& report() const { return report_; }
 
 private:
@@ -95,6 +95,7 @@ private:
   Status submit(Slot& slot, const SubmitSync& sync);
   Status finish_oldest();
   void learn(const Slot& slot, std::span<const double> points);
+  double seconds(double dispatches) const { return (start_.expected() + dispatches) * pace_.factor(); }
 
   std::shared_ptr<Device> device_;
   std::array<Slot, most_under_way> slots_;
@@ -104,6 +105,7 @@ private:
   bool open_ = false;
   uint64_t number_ = 0;
   uint64_t finished_ = 0;
+  Cost start_ = Cost(0); // what a slice takes before its first dispatch, and is measured with that
   Pace pace_;
   SliceReport report_;
 };

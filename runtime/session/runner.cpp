@@ -306,7 +306,7 @@ Result<bool> Runner::fill() {
 
 double Runner::largest_dispatch() const {
   const Bucketed& bucket = open_ ? *open_ : buckets_.lower_bound(last_tokens_)->second;
-  return bucket.costs && slices_ ? slices_->seconds(bucket.costs->largest()) : 0;
+  return bucket.costs && slices_ ? slices_->pace() * bucket.costs->largest() : 0;
 }
 
 Result<std::vector<double>> Runner::profile(uint32_t tokens) {
