@@ -1,22 +1,36 @@
 # Third-party libraries, as targets. Each is listed in the README with the reason it was chosen.
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
-if(PUMICE_STATIC)
-  set(pcre2 libpcre2-8.a)
-  set(utf8proc libutf8proc.a)
-  set(fmt fmt::fmt-header-only)  # Debian has no static library of fmt
-  set(sentencepiece libsentencepiece.a)
-  set(sentencepiece_required)  # nor of sentencepiece: without it runtime/text reads its files itself
+find_package(fmt REQUIRED)
+# Where there is a static library, it is taken: programs that embed Pumice have nothing more to carry.
+find_library(PCRE2_LIBRARY NAMES libpcre2-8.a pcre2-8 REQUIRED NO_CACHE)
+find_library(UTF8PROC_LIBRARY NAMES libutf8proc.a utf8proc REQUIRED NO_CACHE)
+# tools/setup.sh leaves newer headers in .deps/ where the distribution's are too old.
+find_path(VULKAN_HEADERS vulkan/vulkan.h
+  HINTS ${PUMICE_VULKAN_INCLUDE} "${PROJECT_SOURCE_DIR}/.deps/root/usr/include" $ENV{VULKAN_SDK}/include REQUIRED NO_CACHE)
+
+add_library(pumice_dependencies INTERFACE)
+target_link_libraries(pumice_dependencies INTERFACE
+  nlohmann_json::nlohmann_json ${PCRE2_LIBRARY} ${UTF8PROC_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
+foreach(library PCRE2 UTF8PROC)
+  if(${library}_LIBRARY MATCHES "\\.a$")
+    target_compile_definitions(pumice_dependencies INTERFACE ${library}_STATIC)
+  elseif(PUMICE_STATIC)
+    message(FATAL_ERROR "PUMICE_STATIC takes static libraries: found ${${library}_LIBRARY} alone")
+  endif()
+endforeach()
+# runtime/base/fmt.cpp is fmt's library, of the versions that it knows.
+if(fmt_VERSION VERSION_LESS 12)
+  target_include_directories(pumice_dependencies SYSTEM INTERFACE $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
 else()
-  set(pcre2 pcre2-8)
-  set(utf8proc utf8proc)
-  set(fmt fmt::fmt)
-  set(sentencepiece sentencepiece)
-  set(sentencepiece_required REQUIRED)
+  target_link_libraries(pumice_dependencies INTERFACE fmt::fmt-header-only)
 endif()
-find_library(PCRE2_LIBRARY NAMES ${pcre2} REQUIRED NO_CACHE)
-find_library(UTF8PROC_LIBRARY NAMES ${utf8proc} REQUIRED NO_CACHE)
+target_include_directories(pumice_dependencies SYSTEM INTERFACE ${VULKAN_HEADERS})
+
+if(NOT PUMICE_RUNTIME)
+  return()
+endif()
+
 # Pictures and sound. Linked statically, the libraries that these need themselves are named too.
 if(PUMICE_STATIC)
   set(codecs libpng16.a libz.a libjpeg.a libFLAC.a libvorbisfile.a libvorbis.a libogg.a)
@@ -41,26 +55,24 @@ endforeach()
 # Build time only: the font of pictures' labels is rasterised into a table.
 find_package(Freetype REQUIRED)
 
+add_library(pumice_media_dependencies INTERFACE)
+target_link_libraries(pumice_media_dependencies INTERFACE ${codec_libraries})
+target_include_directories(pumice_media_dependencies SYSTEM INTERFACE ${codec_headers})
+
+if(PUMICE_STATIC)
+  set(sentencepiece libsentencepiece.a)  # Debian has none: without it runtime/text reads its files itself
+  set(sentencepiece_required)
+else()
+  set(sentencepiece sentencepiece)
+  set(sentencepiece_required REQUIRED)
+endif()
 find_library(SENTENCEPIECE_LIBRARY NAMES ${sentencepiece} ${sentencepiece_required} NO_CACHE)
 find_path(SENTENCEPIECE_HEADERS sentencepiece_processor.h ${sentencepiece_required} NO_CACHE)
-# tools/setup.sh leaves newer headers in .deps/ where the distribution's are too old.
-find_path(VULKAN_HEADERS vulkan/vulkan.h
-  HINTS ${PUMICE_VULKAN_INCLUDE} "${CMAKE_SOURCE_DIR}/.deps/root/usr/include" $ENV{VULKAN_SDK}/include REQUIRED NO_CACHE)
-
-add_library(pumice_dependencies INTERFACE)
-target_link_libraries(pumice_dependencies INTERFACE
-  ${fmt} nlohmann_json::nlohmann_json ${PCRE2_LIBRARY} ${UTF8PROC_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
-target_link_libraries(pumice_dependencies INTERFACE ${codec_libraries})
-target_include_directories(pumice_dependencies SYSTEM INTERFACE ${codec_headers})
-if(PUMICE_STATIC)
-  target_compile_definitions(pumice_dependencies INTERFACE PCRE2_STATIC UTF8PROC_STATIC)
-endif()
-target_include_directories(pumice_dependencies SYSTEM INTERFACE ${VULKAN_HEADERS})
+add_library(pumice_sentencepiece INTERFACE)
 if(SENTENCEPIECE_LIBRARY AND SENTENCEPIECE_HEADERS)
-  target_link_libraries(pumice_dependencies INTERFACE ${SENTENCEPIECE_LIBRARY})
-  target_include_directories(pumice_dependencies SYSTEM INTERFACE ${SENTENCEPIECE_HEADERS})
-  set_source_files_properties(runtime/text/sentence_piece.cpp PROPERTIES
-    COMPILE_DEFINITIONS PUMICE_SENTENCEPIECE SKIP_PRECOMPILE_HEADERS ON)
+  target_link_libraries(pumice_sentencepiece INTERFACE ${SENTENCEPIECE_LIBRARY})
+  target_include_directories(pumice_sentencepiece SYSTEM INTERFACE ${SENTENCEPIECE_HEADERS})
+  target_compile_definitions(pumice_sentencepiece INTERFACE PUMICE_SENTENCEPIECE)
 endif()
 
 add_library(pumice_command_dependencies INTERFACE)

@@ -35,7 +35,7 @@ set(PUMICE_SHADER_SCRIPT "${CMAKE_CURRENT_LIST_FILE}")
 set(PUMICE_SHADERS_FROM "" CACHE PATH "A build folder whose compiled shaders are used instead of compiling them again")
 
 # tools/setup.sh leaves a newer compiler in .deps/ where the distribution's is too old.
-set(hints "${CMAKE_SOURCE_DIR}/.deps/bin")
+set(hints "${PROJECT_SOURCE_DIR}/.deps/bin")
 if(DEFINED ENV{VULKAN_SDK})
   list(APPEND hints "$ENV{VULKAN_SDK}/bin")
 endif()
@@ -66,7 +66,7 @@ function(pumice_missing_tiers result)
   endif()
   string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" version "${version}")
   message(STATUS "Shader compiler: ${PUMICE_GLSLANG} (glslang ${version})")
-  set(probe "${CMAKE_BINARY_DIR}/CMakeFiles/tier.comp")
+  set(probe "${PROJECT_BINARY_DIR}/CMakeFiles/tier.comp")
   set(missing)
   foreach(tier dot cm cm2)
     pumice_tier_target(${tier} target)
@@ -91,15 +91,15 @@ function(pumice_compile_shaders target)
   if(PUMICE_SHADERS_FROM)
     get_filename_component(folder "${PUMICE_SHADERS_FROM}/shaders" ABSOLUTE)
   else()
-    set(folder "${CMAKE_BINARY_DIR}/shaders")
+    set(folder "${PROJECT_BINARY_DIR}/shaders")
   endif()
 
-  file(GLOB shaders CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/shaders/*/*.comp")
+  file(GLOB shaders CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/shaders/*/*.comp")
   set(names)
   set(words)
   foreach(shader IN LISTS shaders)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${shader}")  # its variant lines are read here
-    file(RELATIVE_PATH path "${CMAKE_SOURCE_DIR}/shaders" "${shader}")
+    file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}/shaders" "${shader}")
     get_filename_component(family "${path}" DIRECTORY)
     get_filename_component(stem "${path}" NAME)
     string(REGEX REPLACE "\\.comp$" "" stem "${stem}")
@@ -148,7 +148,7 @@ function(pumice_compile_shaders target)
       pumice_tier_target("${tier}" environment)
       add_custom_command(OUTPUT "${output}" "${output}.inc"
         COMMAND "${CMAKE_COMMAND}" "-DCOMPILER=${PUMICE_GLSLANG}" "-DVALIDATOR=${PUMICE_SPIRV_VAL}" -DTARGET=${environment}
-          "-DINCLUDE=${CMAKE_SOURCE_DIR}/shaders" "-DDEFINES=${defines}" "-DSOURCE=${shader}" "-DOUTPUT=${output}" -P "${PUMICE_SHADER_SCRIPT}"
+          "-DINCLUDE=${PROJECT_SOURCE_DIR}/shaders" "-DDEFINES=${defines}" "-DSOURCE=${shader}" "-DOUTPUT=${output}" -P "${PUMICE_SHADER_SCRIPT}"
         DEPENDS "${shader}" "${PUMICE_GLSLANG}" "${PUMICE_SHADER_SCRIPT}"
         DEPFILE "${output}.d"
         COMMENT "Shader ${name}" VERBATIM)
@@ -166,7 +166,7 @@ function(pumice_compile_shaders target)
     string(APPEND rows "    {\"${name}\", \"${tier_of_${name}}\", code_${index}},\n")
     math(EXPR index "${index} + 1")
   endforeach()
-  set(table "${CMAKE_BINARY_DIR}/generated/kernel_table.cpp")
+  set(table "${PROJECT_BINARY_DIR}/generated/kernel_table.cpp")
   # Written only when it differs, so that a touched shader does not rebuild what has not changed.
   file(CONFIGURE OUTPUT "${table}" @ONLY CONTENT
 "// Made by shaders/CompileShaders.cmake.

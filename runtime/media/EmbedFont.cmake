@@ -8,9 +8,9 @@ if(NOT PUMICE_FONT)
 endif()
 
 function(pumice_embed_font target)
-  add_executable(embed_font "${CMAKE_SOURCE_DIR}/tools/embed_font.cpp")
+  add_executable(embed_font "${PROJECT_SOURCE_DIR}/tools/embed_font.cpp")
   target_link_libraries(embed_font PRIVATE Freetype::Freetype)
-  set(table "${CMAKE_BINARY_DIR}/generated/font_table.cpp")
+  set(table "${PROJECT_BINARY_DIR}/generated/font_table.cpp")
   add_custom_command(OUTPUT "${table}"
     COMMAND embed_font "${PUMICE_FONT}" "${table}" 11 14 18
     DEPENDS embed_font "${PUMICE_FONT}"

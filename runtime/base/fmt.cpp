@@ -1,0 +1,21 @@
+// fmt itself, as its own library would have it. That one is a shared library wherever distributions have it,
+// and programs that embed Pumice would have to carry it; header-only, it costs every file two seconds.
+#ifndef FMT_HEADER_ONLY
+
+#include <fmt/format-inl.h>
+
+FMT_BEGIN_NAMESPACE
+namespace detail {
+
+// What fmt's headers declare, and leave to the library to instantiate.
+template locale_ref::locale_ref(const std::locale& locale);
+template std::locale locale_ref::get<std::locale>() const;
+template thousands_sep_result<char> thousands_sep_impl<char>(locale_ref);
+template char decimal_point_impl<char>(locale_ref);
+template dragonbox::decimal_fp<float> dragonbox::to_decimal<float>(float) noexcept;
+template dragonbox::decimal_fp<double> dragonbox::to_decimal<double>(double) noexcept;
+
+} // namespace detail
+FMT_END_NAMESPACE
+
+#endif

@@ -1,0 +1,127 @@
+// Each class of the C++ layer, with the models that ship.
+//   classes STORIES.gguf CACHE DATES     prints what the first one tells, as the other programs do
+#include <pumice/pumice.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+using namespace pumice;
+
+namespace {
+
+[[noreturn]] void fail(const char* what, const std::string& why) {
+  std::fprintf(stderr, "%s: %s\n", what, why.c_str());
+  std::exit(1);
+}
+
+template <class T>
+T need(Result<T> result, const char* what) {
+  if (!result.ok()) fail(what, result.error().message);
+  return std::move(result).value();
+}
+
+void need(const Status& status, const char* what) {
+  if (!status.ok()) fail(what, status.error().message);
+}
+
+void expect(bool held, const char* what) {
+  if (!held) fail(what, "not so");
+}
+
+std::vector<char> read_file(const char* path) {
+  std::vector<char> bytes;
+  std::FILE* file = std::fopen(path, "rb");
+  expect(file != nullptr, path);
+  char part[4096];
+  while (const size_t count = std::fread(part, 1, sizeof part, file)) {
+    bytes.insert(bytes.end(), part, part + count);
+  }
+  std::fclose(file);
+  return bytes;
+}
+
+// On a thread of its own, through a function that reads.
+Model load(const Device& device, const std::vector<char>& bytes) {
+  uint64_t reported = 0;
+  auto read = [&](uint64_t at, void* to, size_t count) {
+    std::memcpy(to, bytes.data() + at, count);
+    return true;
+  };
+  auto progress = [&](uint64_t done, uint64_t) {
+    reported = done;
+    return true;
+  };
+  Load first = need(Load::start(device, Source::reader(read, bytes.size()), {}, progress), "Load::start");
+  Load loading = std::move(first);
+  Model model = need(loading.finish(), "Load::finish");
+  uint64_t done = 0, total = 0;
+  expect(loading.poll(&done, &total) && done == total && reported == total,
+         "the load's progress is complete");
+  expect(!loading.finish().ok(), "a model is handed out once");
+  return model;
+}
+
+std::string slice_by_slice(Session& session) {
+  std::string text;
+  for (bool active = true; active;) {
+    active = need(session.advance(500), "Session::advance").active;
+    while (const std::optional<Event> event = session.poll()) text += event->text;
+  }
+  return text;
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+  if (count != 4) return 2;
+  const std::string prompt = "Once upon a time";
+  const std::string file = std::string(arguments[2]) + "/conversation";
+  DeviceOptions device_options{};
+  device_options.cache_folder = arguments[2];
+  const Device device = need(Device::create(device_options), "Device::create");
+  expect(device.vulkan().device != nullptr && *device.name(), "the device has handles and a name");
+
+  const std::vector<char> bytes = read_file(arguments[1]);
+  SessionOptions options{};
+  options.context = 64;
+  const Plan plan = need(plan_memory(device, Source::file(arguments[1]), {}, options), "plan_memory");
+  const Model model = load(device, bytes);
+  const ModelInfo info = need(model.info(), "Model::info");
+  expect(info.weight_bytes == plan.weights && plan.fits, "what was planned is what was taken");
+  expect(need(device.memory(), "Device::memory").allocated >= info.weight_bytes, "the weights are counted");
+  expect(need(model.detokenize(need(model.tokenize(prompt), "tokenize")), "detokenize") == prompt,
+         "a text's tokens are its own");
+
+  // Told to a function, through objects that move; and fetched, a slice at a time.
+  std::string told;
+  Session moved = need(Session::create(model, options, [&](const Event& event) { told += event.text; }),
+                       "Session::create");
+  Session teller;
+  teller = std::move(moved);
+  need(teller.generate(prompt, 8), "Session::generate");
+  need(teller.run(), "Session::run");
+  Session sliced = need(Session::create(model, options), "Session::create");
+  need(sliced.generate(prompt, 8), "Session::generate");
+  expect(slice_by_slice(sliced) == told, "slices tell the same");
+  std::puts(told.c_str());
+
+  // Kept, and gone on with.
+  need(sliced.save(file), "Session::save");
+  need(sliced.suspend(), "Session::suspend");
+  need(sliced.resume(model), "Session::resume");
+  Session restored = need(Session::create(model, options), "Session::create");
+  need(restored.restore(file), "Session::restore");
+  expect(need(restored.tokens(), "tokens") == need(teller.tokens(), "tokens"), "what was saved is restored");
+  need(sliced.generate(Request{}), "Session::generate");
+  need(restored.generate(Request{}), "Session::generate");
+  expect(slice_by_slice(sliced) == slice_by_slice(restored), "both go on in the same way");
+
+  const Model dates = need(Model::load(device, Source::file(arguments[3])), "Model::load");
+  Translator translator = need(Translator::create(dates), "Translator::create");
+  expect(need(translator.translate("le 3 mars 2021"), "Translator::translate") == "2021-03-03", "a date");
+
+  const auto none = Encoder::create(model);
+  expect(!none.ok() && none.error().status == PUMICE_UNSUPPORTED, "a decoder is no encoder");
+  return 0;
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Makes the packages, unpacks them elsewhere, and starts the command from there.
+#   package.sh BUILD     with CPACK in the environment
+set -euo pipefail
+build=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+version=$("$build/pumice" --version)
+generators=TGZ
+command -v dpkg-deb >/dev/null && generators="DEB;TGZ"
+"$CPACK" --config "$build/CPackConfig.cmake" -G "$generators" -B "$folder/packages" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "cpack"; }
+
+check() {  # PREFIX
+  local file libraries
+  [ "$("$1/bin/pumice" --version)" = "$version" ] || fail "$1/bin/pumice is of another version than $version"
+  libraries=$(dirname "$(find "$1" -name libpumice.so.1)")
+  for file in libpumice.so libpumice.so.1 libpumice.a cmake/pumice/pumice-config.cmake pkgconfig/pumice.pc \
+    ../include/pumice/pumice.h ../include/pumice/pumice.hpp ../share/doc/pumice/{LICENSE,THIRD-PARTY-LICENSES}; do
+    [ -s "$libraries/$file" ] || fail "$1 lacks $file"
+  done
+}
+
+mkdir "$folder/tarball" "$folder/debian"
+tar -xzf "$folder"/packages/*.tar.gz -C "$folder/tarball"
+check "$folder/tarball"/pumice-*
+if [ "$generators" != TGZ ]; then
+  package=$(echo "$folder"/packages/*.deb)
+  dpkg-deb -x "$package" "$folder/debian"
+  check "$folder/debian/usr"
+  [ "$(dpkg-deb -f "$package" Version)" = "$version" ] || fail "$package is of another version than $version"
+  if command -v dpkg-shlibdeps file >/dev/null; then
+    dpkg-deb -f "$package" Depends | grep -q 'libc6 (>=' || fail "$package does not depend on the C library"
+  fi
+fi
+(cd "$folder/packages" && ls -s --block-size=k ./*.tar.gz ./*.deb 2>/dev/null) || true
