@@ -1,4 +1,6 @@
-// Writes sizes of a font as a C++ table of glyphs, while the library is built: embed_font FONT OUTPUT SIZE...
+// Writes sizes of a font as a C++ table of glyphs, while a program is built:
+//   embed_font FONT OUTPUT HEADER NAMESPACE SIZE...
+// HEADER declares Glyph, Font and fonts() in the namespace; runtime/media/font.h says what they are.
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
@@ -74,13 +76,14 @@ Table rasterise(FT_Face face, const std::string& size) {
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) fail("usage: embed_font FONT OUTPUT SIZE...");
+  if (argc < 6) fail("usage: embed_font FONT OUTPUT HEADER NAMESPACE SIZE...");
   FT_Library library = nullptr;
   FT_Face face = nullptr;
   if (FT_Init_FreeType(&library)) fail("FreeType does not start");
   if (FT_New_Face(library, argv[1], 0, &face)) fail(std::string(argv[1]) + " is not a font");
+  const std::string header = argv[3], name_space = argv[4];
   std::string arrays, rows;
-  for (int i = 3; i < argc; ++i) {
+  for (int i = 5; i < argc; ++i) {
     const std::string size = argv[i];
     const Table table = rasterise(face, size);
     arrays += "const Glyph glyphs_" + size + "[] = {\n" + table.glyphs + "};\nconst uint8_t coverage_" +
@@ -90,9 +93,10 @@ int main(int argc, char** argv) {
   FT_Done_Face(face);
   FT_Done_FreeType(library);
   std::ofstream out(argv[2]);
-  out << "// Made by tools/embed_font.cpp.\n#include \"media/font.h\"\n\nnamespace pumice {\nnamespace {\n"
+  out << "// Made by tools/embed_font.cpp.\n#include \"" << header << "\"\n\nnamespace " << name_space
+      << " {\nnamespace {\n"
       << arrays << "const Font table[] = {\n"
       << rows << "};\n} // namespace\n\n"
-      << "std::span<const Font> fonts() { return table; }\n\n} // namespace pumice\n";
+      << "std::span<const Font> fonts() { return table; }\n\n} // namespace " << name_space << "\n";
   if (!out.flush()) fail(std::string(argv[2]) + " cannot be written");
 }

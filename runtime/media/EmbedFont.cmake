@@ -7,12 +7,15 @@ if(NOT PUMICE_FONT)
   message(FATAL_ERROR "DejaVuSans.ttf was not found: install the DejaVu fonts (fonts-dejavu-core), or name a TrueType font with -DPUMICE_FONT=FILE")
 endif()
 
-function(pumice_embed_font target)
-  add_executable(embed_font "${PROJECT_SOURCE_DIR}/tools/embed_font.cpp")
-  target_link_libraries(embed_font PRIVATE Freetype::Freetype)
-  set(table "${PROJECT_BINARY_DIR}/generated/font_table.cpp")
+# The sizes that are named become fonts() of a namespace, as a header declares it.
+function(pumice_embed_font target header namespace)
+  if(NOT TARGET embed_font)
+    add_executable(embed_font "${PROJECT_SOURCE_DIR}/tools/embed_font.cpp")
+    target_link_libraries(embed_font PRIVATE Freetype::Freetype)
+  endif()
+  set(table "${PROJECT_BINARY_DIR}/generated/${target}_font_table.cpp")
   add_custom_command(OUTPUT "${table}"
-    COMMAND embed_font "${PUMICE_FONT}" "${table}" 11 14 18
+    COMMAND embed_font "${PUMICE_FONT}" "${table}" "${header}" "${namespace}" ${ARGN}
     DEPENDS embed_font "${PUMICE_FONT}"
     COMMENT "Font table" VERBATIM)
   target_sources(${target} PRIVATE "${table}")

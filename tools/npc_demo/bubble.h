@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "canvas.h"
+
+namespace npc {
+
+struct BubbleText {
+  std::string_view text;
+  bool complaint = false;        // something went wrong
+  std::optional<float> progress; // a bar below the text, 0 to 1
+};
+
+// A speech bubble at the right of a mouth, above `ground`. Of a long text the end is shown.
+void draw_bubble(Canvas& canvas, Point mouth, float ground, const BubbleText& content);
+
+// A text in lines of at most `width` pixels: broken at spaces, or within words that are longer.
+std::vector<std::string_view> wrap(const Canvas& canvas, uint32_t size, float width, std::string_view text);
+
+} // namespace npc

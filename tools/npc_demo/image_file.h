@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace npc {
+
+// Writes rows of red, green, blue and an unused byte.
+void write_png(const std::filesystem::path& path, uint32_t width, uint32_t height, const uint8_t* pixels);
+
+} // namespace npc

@@ -1,0 +1,242 @@
+#include "npc.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include "failure.h"
+
+namespace npc {
+
+namespace {
+
+const char* const prompts[] = {
+    "Once upon a time",     "One day, a little fox",  "In a big forest there lived",
+    "It was a cold night.", "There was a small boat",
+};
+
+void say(void*, pumice_log_level, const char* message) {
+  std::fprintf(stderr, "npc_demo: %s\n", message);
+}
+
+void say_warning(void*, pumice_log_level level, const char* message) {
+  if (level == PUMICE_LOG_WARNING) say(nullptr, level, message);
+}
+
+} // namespace
+
+Npc::Npc(const Device& device, const Options& options) : options_(options) {
+  open_device(device);
+  if (device_) start_loading();
+}
+
+// ---- making the session: device, model, session ----
+
+// The demo's own Vulkan device, handed to Pumice with its one queue.
+void Npc::open_device(const Device& device) {
+  pumice_vulkan vulkan{};
+  vulkan.get_instance_proc_addr = device.functions().vkGetInstanceProcAddr;
+  vulkan.instance = device.instance().handle();
+  vulkan.physical_device = device.physical();
+  vulkan.device = device.handle();
+  vulkan.queue_family = device.queue_family();
+  vulkan.queue = device.queue();
+  // What is switched on is what may be used: Pumice cannot ask a VkDevice for it.
+  vulkan.features = device.features();
+  vulkan.extensions = device.extensions().data();
+  vulkan.extension_count = static_cast<uint32_t>(device.extensions().size());
+  // While the model is loaded, Pumice submits from a thread of its own.
+  vulkan.lock_user = &device.queue_lock();
+  vulkan.lock_queue = [](void* lock) { static_cast<std::mutex*>(lock)->lock(); };
+  vulkan.unlock_queue = [](void* lock) { static_cast<std::mutex*>(lock)->unlock(); };
+
+  pumice_device_options wishes{};
+  wishes.struct_size = sizeof wishes;
+  wishes.vulkan = &vulkan;
+  wishes.cache_folder = options_.cache.empty() ? nullptr : options_.cache.c_str();
+  wishes.log = options_.say_more ? say : say_warning;
+  pumice_device* made = nullptr;
+  pumice_error error;
+  if (!failed(pumice_device_create(&wishes, &made, &error), "Pumice cannot use this device", error))
+    device_.reset(made);
+}
+
+void Npc::start_loading() {
+  pumice_source source{};
+  source.struct_size = sizeof source;
+  source.path = options_.model.c_str();
+  pumice_load* load = nullptr;
+  pumice_error error;
+  progress_ = 0;
+  if (!failed(pumice_load_start(device_.get(), &source, nullptr, &load, &error), "the model", error))
+    load_.reset(load);
+}
+
+void Npc::finish_loading() {
+  pumice_model* model = nullptr;
+  pumice_error error;
+  const pumice_status status = pumice_load_finish(load_.get(), &model, &error);
+  load_.reset();
+  if (failed(status, "the model", error)) return;
+  model_.reset(model);
+  begin_anew();
+}
+
+void Npc::begin_anew() {
+  if (!model_) return;
+  session_.reset();
+  said_.clear();
+  complaint_.clear();
+  pumice_session_options wishes{};
+  wishes.struct_size = sizeof wishes;
+  wishes.chunk = 16; // the prompts are short, and short launches fit small budgets
+  pumice_session* session = nullptr;
+  pumice_error error;
+  if (failed(pumice_session_create(model_.get(), &wishes, &session, &error), "a session", error)) return;
+  session_.reset(session);
+  wants_to_begin_ = true;
+  pause_ = 0;
+}
+
+// ---- each frame ----
+
+void Npc::update() {
+  if (load_) {
+    uint64_t done = 0, total = 0;
+    const bool ended = pumice_load_poll(load_.get(), &done, &total);
+    progress_ = total > 0 ? static_cast<float>(done) / static_cast<float>(total) : 0;
+    if (ended) finish_loading();
+  }
+  if (!session_ || !complaint_.empty()) return;
+  if (pause_ > 0)
+    --pause_;
+  else if (wants_to_begin_)
+    begin_text();
+}
+
+void Npc::begin_text() {
+  if (!said_.empty()) take_events(); // the last ones of a text that is broken off
+  Speech speech;
+  speech.prompt = prompts[said_.size() % std::size(prompts)];
+  speech.seed = options_.seed + said_.size();
+  // Not before the slices of the text before have run; then this returns false without a complaint.
+  if (!request(session_.get(), speech, options_.tokens)) return;
+  said_.push_back(std::move(speech));
+  wants_to_begin_ = false;
+}
+
+bool Npc::request(pumice_session* session, const Speech& speech, uint32_t max_tokens) {
+  pumice_sampling sampling{};
+  sampling.struct_size = sizeof sampling;
+  sampling.temperature = 0.8f;
+  sampling.top_k = 40;
+  sampling.top_p = 0.95f;
+  sampling.min_p = 0.05f;
+  sampling.seed = speech.seed;
+  pumice_request wanted{};
+  wanted.struct_size = sizeof wanted;
+  wanted.text = speech.prompt.c_str();
+  wanted.anew = true; // each text is a story of its own
+  wanted.max_tokens = max_tokens;
+  wanted.sampling = &sampling;
+  pumice_error error;
+  const pumice_status status = pumice_generate(session, &wanted, &error);
+  return status != PUMICE_NOT_READY && !failed(status, "the prompt", error);
+}
+
+Turn Npc::record(VkCommandBuffer commands, float budget_us) {
+  return take_turn([&](pumice_slice* slice, pumice_error* error) {
+    return pumice_record(session_.get(), commands, budget_us, slice, error);
+  });
+}
+
+Turn Npc::advance(float budget_us) {
+  return take_turn([&](pumice_slice* slice, pumice_error* error) {
+    return pumice_advance(session_.get(), budget_us, nullptr, slice, error);
+  });
+}
+
+template <class Slice>
+Turn Npc::take_turn(const Slice& slice) {
+  Turn turn;
+  if (!speaks()) return turn;
+  pumice_slice report{};
+  report.struct_size = sizeof report;
+  pumice_error error;
+  const auto before = std::chrono::steady_clock::now();
+  const pumice_status status = slice(&report, &error);
+  turn.cpu_us = std::chrono::duration<float, std::micro>(std::chrono::steady_clock::now() - before).count();
+  if (failed(status, "generating", error)) return turn;
+  turn.expected_us = report.expected_us;
+  turn.largest_us = report.largest_us;
+  turn.dispatches = report.dispatches;
+  turn.tokens = take_events();
+  return turn;
+}
+
+uint32_t Npc::take_events() {
+  uint32_t tokens = 0;
+  for (pumice_event event{}; pumice_poll(session_.get(), &event);) {
+    Speech& speech = said_.back();
+    speech.text += event.text; // good until the next call with the session
+    if (event.type == PUMICE_EVENT_TOKEN) {
+      speech.tokens.push_back(event.token);
+      ++tokens;
+    } else { // however it has ended, there is another story
+      speech.complete = true;
+      wants_to_begin_ = true;
+      pause_ = options_.pause;
+    }
+  }
+  return tokens;
+}
+
+void Npc::restart() {
+  complaint_.clear();
+  if (!device_ || load_) return;
+  if (!model_) {
+    start_loading();
+  } else if (!session_) {
+    begin_anew();
+  } else {
+    wants_to_begin_ = true;
+    pause_ = 0;
+  }
+}
+
+// ---- what must be so ----
+
+bool Npc::same_without_slices() {
+  pumice_session_options wishes{};
+  wishes.struct_size = sizeof wishes;
+  wishes.chunk = 16;
+  pumice_session* made = nullptr;
+  pumice_error error;
+  if (failed(pumice_session_create(model_.get(), &wishes, &made, &error), "a session", error)) return false;
+  const Session session(made);
+  for (const Speech& speech : said_) {
+    const auto count = static_cast<uint32_t>(speech.tokens.size());
+    if (count == 0) continue;
+    // A text that is not complete is compared as far as it has come.
+    if (!request(session.get(), speech, speech.complete ? options_.tokens : count)) return false;
+    if (failed(pumice_run(session.get(), &error), "generating without slices", error)) return false;
+    Speech whole;
+    for (pumice_event event{}; pumice_poll(session.get(), &event);) {
+      whole.text += event.text;
+      if (event.type == PUMICE_EVENT_TOKEN) whole.tokens.push_back(event.token);
+    }
+    if (whole.tokens != speech.tokens || (speech.complete && whole.text != speech.text)) return false;
+  }
+  return true;
+}
+
+// Whether it did not work. Then the character says why in place of its story, and the scene goes on; only
+// without a device nothing can.
+bool Npc::failed(pumice_status status, const std::string& what, const pumice_error& error) {
+  if (status == PUMICE_OK) return false;
+  if (status == PUMICE_DEVICE_LOST) throw DeviceLost();
+  complaint_ = fmt::format("{}: {}", what, error.message);
+  std::fprintf(stderr, "npc_demo: %s\n", complaint_.c_str());
+  return true;
+}
+
+} // namespace npc

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "vulkan_functions.h"
+
+namespace npc {
+
+enum class Generation { off, on, alternate };
+
+struct Options {
+  std::string model = "models/pretrained/stories-2m.gguf";
+  std::string device;
+  std::string cache;
+  bool headless = false;
+  bool submit = false; // pumice_advance in place of pumice_record
+  bool validate = false;
+  bool verbose = false;
+  bool help = false;
+  VkExtent2D size = {960, 540};
+  uint64_t frames = 0; // once the model is there; 0: until the window is closed
+  std::vector<float> budgets_us = {2000};
+  bool compare = false; // several budgets in turn, after as many frames without generation
+  Generation generation = Generation::on;
+  uint32_t tokens = 0;
+  uint64_t seed = 1;
+  std::string csv;
+  std::string text;
+  std::string screenshot;
+  std::string frames_out;
+  uint64_t every = 60;
+};
+
+extern const char* const usage;
+
+// Throws a Failure that says which option is wrong, and why.
+Options read_options(int argc, char** argv);
+
+} // namespace npc

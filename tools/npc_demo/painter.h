@@ -1,0 +1,41 @@
+#pragma once
+
+#include "canvas.h"
+#include "picture.h"
+
+namespace npc {
+
+// Draws a canvas: one render pass, one pipeline, one texture.
+class Painter {
+public:
+  static constexpr size_t most_vertices = 60000; // of a frame; what is beyond is not drawn
+
+  Painter(const Device& device, const Atlas& atlas);
+  ~Painter();
+  Painter(const Painter&) = delete;
+  Painter& operator=(const Painter&) = delete;
+
+  VkRenderPass render_pass() const { return render_pass_; }
+  // `vertices` is the frame's own buffer. After it, the picture can be copied from.
+  void draw(VkCommandBuffer commands, const Canvas& canvas, const Picture& picture,
+            const Buffer& vertices) const;
+
+private:
+  void make_render_pass();
+  void upload(const Atlas& atlas);
+  void make_descriptors();
+  void make_layout();
+  void make_pipeline();
+
+  const Device& device_;
+  Image atlas_;
+  VkRenderPass render_pass_ = VK_NULL_HANDLE;
+  VkSampler sampler_ = VK_NULL_HANDLE;
+  VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
+  VkDescriptorPool descriptor_pool_ = VK_NULL_HANDLE;
+  VkDescriptorSet set_ = VK_NULL_HANDLE;
+  VkPipelineLayout layout_ = VK_NULL_HANDLE;
+  VkPipeline pipeline_ = VK_NULL_HANDLE;
+};
+
+} // namespace npc

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "device.h"
+
+namespace npc {
+
+// A buffer in memory that the host sees.
+class Buffer {
+public:
+  Buffer(const Device& device, VkDeviceSize bytes, VkBufferUsageFlags usage);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  VkBuffer handle() const { return buffer_; }
+  void* data() const { return data_; }
+
+private:
+  const Device& device_;
+  VkBuffer buffer_ = VK_NULL_HANDLE;
+  VkDeviceMemory memory_ = VK_NULL_HANDLE;
+  void* data_ = nullptr;
+};
+
+// An image of one level and one layer in the device's memory, and a view of it.
+class Image {
+public:
+  Image(const Device& device, VkFormat format, VkExtent2D extent, VkImageUsageFlags usage);
+  ~Image();
+  Image(const Image&) = delete;
+  Image& operator=(const Image&) = delete;
+
+  VkImage handle() const { return image_; }
+  VkImageView view() const { return view_; }
+  VkExtent2D extent() const { return extent_; }
+
+private:
+  const Device& device_;
+  VkExtent2D extent_;
+  VkImage image_ = VK_NULL_HANDLE;
+  VkDeviceMemory memory_ = VK_NULL_HANDLE;
+  VkImageView view_ = VK_NULL_HANDLE;
+};
+
+// A command buffer that is made for one occasion, submitted, and waited for.
+class OneTimeCommands {
+public:
+  explicit OneTimeCommands(const Device& device);
+  ~OneTimeCommands();
+  OneTimeCommands(const OneTimeCommands&) = delete;
+  OneTimeCommands& operator=(const OneTimeCommands&) = delete;
+
+  VkCommandBuffer handle() const { return commands_; }
+  void run();
+
+private:
+  const Device& device_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  VkCommandBuffer commands_ = VK_NULL_HANDLE;
+};
+
+constexpr VkImageSubresourceRange whole_image = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+constexpr VkImageSubresourceLayers whole_layer = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1};
+
+// What an image is used for on one side of a barrier.
+struct ImageUse {
+  VkImageLayout layout;
+  VkPipelineStageFlags stage;
+  VkAccessFlags access;
+};
+void change_use(const VulkanFunctions& vk, VkCommandBuffer commands, VkImage image, const ImageUse& before,
+                const ImageUse& after);
+
+} // namespace npc
