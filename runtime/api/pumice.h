@@ -361,6 +361,9 @@ typedef struct pumice_session_options {
   pumice_cache_type cache;
   pumice_event_function on_event; /* NULL: events wait to be fetched by pumice_poll */
   void* user;
+  /* Runs each kind of step a few times while the session is created, which takes some tenths of a second:
+   * then the first slices keep to their budgets too. False: what steps cost is learned on the way. */
+  bool rehearse;
   pumice_buffer
       logits; /* f32[vocabulary] of the step that the last token came from are copied there; no buffer: not */
 } pumice_session_options;

@@ -160,7 +160,7 @@ pumice_status pumice_session_create(pumice_model* model, const pumice_session_op
     PUMICE_TRY(const pumice_session_options given, read(options, "options"));
     PUMICE_TRY(const SessionOptions made, session_options(given, own.shape()));
     auto handle = std::make_unique<pumice_session>();
-    PUMICE_TRY(handle->dialogue, Dialogue::create(model->model, made));
+    PUMICE_TRY(handle->dialogue, Dialogue::create(model->model, made, given.rehearse));
     handle->tokenizer = model->tokenizer;
     handle->on_event = given.on_event;
     handle->user = given.user;

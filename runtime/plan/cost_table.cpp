@@ -7,11 +7,16 @@ namespace pumice {
 
 namespace {
 
-// Shares of a new measurement in the mean, one that is less than it and one that is more, and in the
-// deviation.
-constexpr double gain_down = 1.0 / 4, gain_up = 1.0 / 8, deviation_gain = 1.0 / 4;
+// Shares of a new measurement in the mean: one that is less than it, and one that is more.
+constexpr double gain_down = 1.0 / 4, gain_up = 1.0 / 8;
 // A measurement counts as no more than so many times the mean.
 constexpr double most_times = 3;
+
+// Slices that a device's pace is known from, and the share of them that took no longer than is safe.
+constexpr size_t pace_window = 128;
+constexpr double safe_share = 0.98;
+// Work that takes so many times the usual was interrupted, which no budget can provide for.
+constexpr double most_paces = 2;
 
 constexpr double launch_seconds = 5e-6;
 
@@ -36,17 +41,24 @@ double CostTable::largest() const {
 void Cost::learn(double seconds) {
   if (samples_++ == 0) {
     mean_ = seconds;
-    deviation_ = seconds / 4;
-    return;
+  } else if (samples_ <= enough) {
+    mean_ = std::min(mean_, seconds); // either of them may have been disturbed
+  } else {
+    const double error = std::min(seconds, most_times * mean_) - mean_;
+    mean_ += (error < 0 ? gain_down : gain_up) * error;
   }
-  const double error = std::min(seconds, most_times * mean_) - mean_;
-  // Of the first few, those that were disturbed are as likely to be in the mean as not.
-  mean_ = samples_ <= enough ? std::min(mean_, seconds) : mean_ + (error < 0 ? gain_down : gain_up) * error;
-  deviation_ = samples_ <= enough ? mean_ / 4 : deviation_ + deviation_gain * (std::abs(error) - deviation_);
 }
 
 void Pace::learn(double expected_seconds, double seconds) {
-  if (expected_seconds > 0) ratio_.learn(std::clamp(seconds / expected_seconds, 0.1, 10.0));
+  if (expected_seconds <= 0) return;
+  if (ratios_.size() < pace_window) ratios_.push_back(0);
+  ratios_[next_] = seconds / expected_seconds;
+  next_ = (next_ + 1) % pace_window;
+  std::vector<double> sorted = ratios_;
+  std::ranges::sort(sorted);
+  median_ = sorted[sorted.size() / 2];
+  safe_ = std::min(sorted[static_cast<size_t>(safe_share * static_cast<double>(sorted.size() - 1))],
+                   most_paces * median_);
 }
 
 } // namespace pumice

@@ -11,25 +11,21 @@ namespace pumice {
 // A guess on the slow side of what a dispatch takes on a device of which nothing is known.
 double guessed_seconds(const Dispatch& dispatch, const Capabilities& device);
 
-// What something takes, in seconds: a guess first, then what was measured. The estimate is that of round-trip
-// times in TCP (Jacobson 1988), a moving mean and how far from it measurements stray; single ones that are
-// far too long, because something else ran in between, count for little.
+// What something takes, in seconds: a guess first, then a moving mean of what was measured, in which single
+// measurements that are far too long, because something else ran in between, count for little.
 class Cost {
 public:
   explicit Cost(double guess) : mean_(guess) {}
 
   double mean() const { return mean_; }
-  // Such as is seldom exceeded.
-  double expected() const { return mean_ + deviation_; }
   // Enough measurements to go by have been made.
   bool known() const { return samples_ >= enough; }
   void learn(double seconds);
 
 private:
-  static constexpr int enough = 3;
+  static constexpr int enough = 2;
 
   double mean_;
-  double deviation_ = 0;
   int samples_ = 0;
 };
 
@@ -38,9 +34,7 @@ class CostTable {
 public:
   explicit CostTable(const std::vector<double>& guesses);
 
-  double expected(size_t dispatch) const { return costs_[dispatch].expected(); }
-  double mean(size_t dispatch) const { return costs_[dispatch].mean(); }
-  bool known(size_t dispatch) const { return costs_[dispatch].known(); }
+  const Cost& operator[](size_t dispatch) const { return costs_[dispatch]; }
   double largest() const; // mean of all
   void learn(size_t dispatch, double seconds) { costs_[dispatch].learn(seconds); }
 
@@ -52,13 +46,16 @@ private:
 // work to do.
 class Pace {
 public:
-  // What costs are multiplied with, on the safe side.
-  double factor() const { return ratio_.expected(); }
-  double mean() const { return ratio_.mean(); }
+  double median() const { return median_; }
+  // What work seldom takes more than, times its costs: of a hundred times in two or so.
+  double safe() const { return safe_; }
   void learn(double expected_seconds, double seconds);
 
 private:
-  Cost ratio_ = Cost(1);
+  std::vector<double> ratios_; // the latest, in a ring
+  size_t next_ = 0;
+  double median_ = 1;
+  double safe_ = 1;
 };
 
 } // namespace pumice

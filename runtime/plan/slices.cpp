@@ -59,7 +59,7 @@ Result<bool> Slices::begin(double budget, VkCommandBuffer into) {
 
 bool Slices::fits(const CostTable& costs, size_t dispatch) const {
   const Slot& slot = slots_[current_];
-  return slot.entries.empty() || seconds(slot.expected + costs.expected(dispatch)) <= budget_;
+  return slot.entries.empty() || seconds(slot.expected + costs[dispatch].mean()) <= budget_;
 }
 
 void Slices::write_point(Slot& slot) {
@@ -75,10 +75,10 @@ void Slices::add(const std::shared_ptr<CostTable>& costs, size_t dispatch) {
     slot.commands().barrier(); // against what was submitted before
     write_point(slot);
   }
-  entry.timed = (slot.fine || !costs->known(dispatch)) && slot.points < most_points;
+  entry.timed = (slot.fine || !(*costs)[dispatch].known()) && slot.points < most_points;
   if (!first && (entry.timed || slot.entries.back().timed)) write_point(slot);
   entry.before = slot.points - 1;
-  slot.expected += costs->expected(dispatch);
+  slot.expected += (*costs)[dispatch].mean();
   slot.entries.push_back(std::move(entry));
 }
 
@@ -174,17 +174,17 @@ Status Slices::finish_oldest() {
 
 void Slices::learn(const Slot& slot, std::span<const double> points) {
   report_.measured = points.back();
-  pace_.learn(start_.expected() + slot.expected, points.back());
+  pace_.learn(start_.mean() + slot.expected, points.back());
   for (size_t i = 0; i < slot.entries.size(); ++i) {
     const Entry& entry = slot.entries[i];
     if (!entry.timed) continue;
     const size_t after = i + 1 < slot.entries.size() ? slot.entries[i + 1].before : points.size() - 1;
-    const double seconds = (points[after] - points[entry.before]) / pace_.mean();
+    const double seconds = (points[after] - points[entry.before]) / pace_.median();
     // What the first one takes longer is the slice's start, once it is known by itself.
-    if (i > 0 || !entry.costs->known(entry.dispatch)) {
+    if (i > 0 || !(*entry.costs)[entry.dispatch].known()) {
       entry.costs->learn(entry.dispatch, seconds);
     } else {
-      start_.learn(std::max(0.0, seconds - entry.costs->mean(entry.dispatch)));
+      start_.learn(std::max(0.0, seconds - (*entry.costs)[entry.dispatch].mean()));
     }
   }
 }

@@ -63,7 +63,7 @@ public:
   // Forgets slices in the application's command buffers, which will not run.
   void discard();
 
-  double pace() const { return pace_.mean(); }
+  double pace() const { return pace_.median(); }
   const SliceReport& report() const { return report_; }
 
 private:
@@ -95,7 +95,7 @@ private:
   Status submit(Slot& slot, const SubmitSync& sync);
   Status finish_oldest();
   void learn(const Slot& slot, std::span<const double> points);
-  double seconds(double dispatches) const { return (start_.expected() + dispatches) * pace_.factor(); }
+  double seconds(double dispatches) const { return (start_.mean() + dispatches) * pace_.safe(); }
 
   std::shared_ptr<Device> device_;
   std::array<Slot, most_under_way> slots_;

@@ -7,16 +7,27 @@
 
 namespace pumice {
 
-Result<std::unique_ptr<Dialogue>> Dialogue::create(std::shared_ptr<const Model> model,
-                                                   SessionOptions options) {
+namespace {
+
+constexpr int rehearsals = 3;
+constexpr uint32_t rehearsed_tokens = 3;
+// Slices as small as those that will be asked for, or what they cost to begin would not show.
+constexpr double rehearsed_slice_seconds = 1e-3;
+// A step that may take longer is not rehearsed.
+constexpr double longest_rehearsal_seconds = 0.1;
+
+} // namespace
+
+Result<std::unique_ptr<Dialogue>> Dialogue::create(std::shared_ptr<const Model> model, SessionOptions options,
+                                                   bool rehearse) {
   options.size.sequences = 1;
-  std::unique_ptr<Dialogue> dialogue(new Dialogue(std::move(model), options));
+  std::unique_ptr<Dialogue> dialogue(new Dialogue(std::move(model), options, rehearse));
   PUMICE_CHECK(dialogue->make());
   return dialogue;
 }
 
-Dialogue::Dialogue(std::shared_ptr<const Model> model, SessionOptions options)
-    : model_(std::move(model)), options_(options) {}
+Dialogue::Dialogue(std::shared_ptr<const Model> model, SessionOptions options, bool rehearse)
+    : model_(std::move(model)), options_(options), rehearse_(rehearse) {}
 
 // Slices under way use the batch's memory, and their recordings.
 Dialogue::~Dialogue() {
@@ -36,6 +47,31 @@ Status Dialogue::make() {
   PUMICE_CHECK(batch->runner().prepare_all());
   batch_ = std::move(batch);
   batch_->runner().set_interrupt(&cancelled_);
+  return rehearse_ ? rehearse() : Status();
+}
+
+// Texts that need steps of each size, a token of nothing, until every dispatch has been timed often enough.
+Status Dialogue::rehearse() {
+  PUMICE_CHECK(use_slices(true));
+  const uint32_t most = batch_->size().context - rehearsed_tokens;
+  for (uint32_t prompt : {batch_->size().chunk, small_chunk, 1u}) {
+    if (prompt > batch_->size().chunk || prompt >= most) continue;
+    PUMICE_TRY(const double guess, batch_->runner().guessed_step_seconds(prompt));
+    if (guess > longest_rehearsal_seconds) continue;
+    for (int round = 0; round < rehearsals; ++round) {
+      PUMICE_TRY(sequence_, batch_->add({std::vector<uint32_t>(prompt), {}, rehearsed_tokens, {}}));
+      while (sequence_) {
+        PUMICE_CHECK(slices_->begin(rehearsed_slice_seconds));
+        PUMICE_CHECK(batch_->fill());
+        PUMICE_CHECK(slices_->end());
+        PUMICE_CHECK(slices_->wait());
+        for (auto tokens = batch_->collect(); !tokens.empty(); tokens = batch_->collect()) {
+          if (tokens.back().ending != Ending::none) sequence_.reset();
+        }
+      }
+      batch_->forget(0);
+    }
+  }
   return {};
 }
 

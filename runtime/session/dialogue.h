@@ -24,7 +24,9 @@ struct DialogueRequest {
 // but for cancel().
 class Dialogue {
 public:
-  static Result<std::unique_ptr<Dialogue>> create(std::shared_ptr<const Model> model, SessionOptions options);
+  // With `rehearse`, runs each kind of step while it is made, so that the first slices' costs are known.
+  static Result<std::unique_ptr<Dialogue>> create(std::shared_ptr<const Model> model, SessionOptions options,
+                                                  bool rehearse = false);
   ~Dialogue();
 
   // Begins a text; what was being generated ends where it is. Computes nothing.
@@ -56,8 +58,9 @@ public:
   Status resume(std::shared_ptr<const Model> model);
 
 private:
-  Dialogue(std::shared_ptr<const Model> model, SessionOptions options);
+  Dialogue(std::shared_ptr<const Model> model, SessionOptions options, bool rehearse);
   Status make();
+  Status rehearse();
   Status ready();
   Status go_on();
   Status stop();
@@ -71,6 +74,7 @@ private:
 
   std::shared_ptr<const Model> model_;
   SessionOptions options_;
+  bool rehearse_ = false;
   std::unique_ptr<Slices> slices_;
   std::unique_ptr<Batch> batch_;
   bool sliced_ = false; // which way the batch is used

@@ -11,9 +11,6 @@ namespace pumice {
 
 namespace {
 
-// Short prompts should not pay for a long chunk's grid.
-constexpr uint32_t small_chunk = 16;
-
 // Positions that a ring keeps beside the window and a chunk: steps that run ahead and are thrown away, or a
 // conversation that goes back a little, find what they need.
 constexpr uint32_t ring_slack = 32;

@@ -37,6 +37,9 @@ struct MemoryPlan {
   PlanContext plan_context(const DeviceContext& context, WeightStore& weights) const;
 };
 
+// Tokens of a short prompt, which should not pay for a long chunk's grid.
+constexpr uint32_t small_chunk = 16;
+
 // The sizes of steps that a session has plans for, smallest first: one token, a short prompt's, a whole
 // chunk's, and powers of two for a token of each of several sequences. Their largest scratch and outputs are
 // what it allocates.

@@ -304,6 +304,15 @@ Result<bool> Runner::fill() {
   return true;
 }
 
+Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
+  PUMICE_TRY(const Plan* step, plan(tokens));
+  double seconds = 0;
+  for (const PlannedDispatch& planned : step->dispatches) {
+    seconds += guessed_seconds(planned.dispatch, model_->context().device->capabilities());
+  }
+  return seconds;
+}
+
 double Runner::largest_dispatch() const {
   const Bucketed& bucket = open_ ? *open_ : buckets_.lower_bound(last_tokens_)->second;
   return bucket.costs && slices_ ? slices_->pace() * bucket.costs->largest() : 0;

@@ -118,6 +118,8 @@ public:
   double largest_dispatch() const;
   // What submit() looks at between submissions of one step, which then ends with `cancelled`.
   void set_interrupt(const std::atomic<bool>* interrupt) { interrupt_ = interrupt; }
+  // A guess at what a step of so many tokens takes, on the slow side.
+  Result<double> guessed_step_seconds(uint32_t tokens);
   // Makes steps of all sizes, and has the driver do what it does when it first sees them. Waits for it.
   Status prepare_all();
 

@@ -89,6 +89,7 @@ void Npc::begin_anew() {
   pumice_session_options wishes{};
   wishes.struct_size = sizeof wishes;
   wishes.chunk = 16; // the prompts are short, and short launches fit small budgets
+  wishes.rehearse = true; // the first frames are to be as smooth as the others
   pumice_session* session = nullptr;
   pumice_error error;
   if (failed(pumice_session_create(model_.get(), &wishes, &session, &error), "a session", error)) return;
