@@ -208,11 +208,11 @@ Result<WorkSlice> Dialogue::slice(VkCommandBuffer into, double budget, const Sub
   collect();
   PUMICE_CHECK(check_cancelled());
   WorkSlice result;
+  result.report = slices_->report();
+  result.report.dispatches = 0;
   if (active_) {
     PUMICE_CHECK(go_on());
     PUMICE_TRY(const bool begun, slices_->begin(budget, into));
-    result.report = slices_->report();
-    result.report.dispatches = 0;
     if (begun) {
       PUMICE_CHECK(batch_->fill());
       PUMICE_CHECK(slices_->end(sync));

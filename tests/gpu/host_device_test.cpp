@@ -6,7 +6,7 @@
 #include "gpu/instance.h"
 #include "kernel/device_context.h"
 #include "session/session.h"
-#include "support/gpu.h"
+#include "support/application.h"
 #include "support/messages.h"
 
 using namespace pumice;
@@ -15,49 +15,6 @@ namespace {
 
 const std::filesystem::path shipped =
     std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
-
-// An application: an instance with validation, and a device with the features it was told.
-class Application {
-public:
-  explicit Application(const void* features) {
-    InstanceOptions options;
-    options.validate = !std::getenv("PUMICE_TEST_NO_VALIDATION");
-    options.validation_log = [](const std::string& message) { validation_messages().push_back(message); };
-    instance_ = *Instance::create(options);
-    const Capabilities chosen = *instance_->choose("");
-    table_ = instance_->table();
-
-    const float priority = 0.5f;
-    VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
-    queue.queueFamilyIndex = static_cast<uint32_t>(chosen.compute_queue_family);
-    queue.queueCount = 1;
-    queue.pQueuePriorities = &priority;
-    VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, features};
-    info.queueCreateInfoCount = 1;
-    info.pQueueCreateInfos = &queue;
-    REQUIRE(table_.vkCreateDevice(chosen.handle, &info, nullptr, &device_) == VK_SUCCESS);
-    REQUIRE(table_.load_device(device_).ok());
-    host_.get_instance_proc_addr = table_.vkGetInstanceProcAddr;
-    host_.instance = instance_->handle();
-    host_.physical_device = chosen.handle;
-    host_.device = device_;
-    host_.queue_family = queue.queueFamilyIndex;
-    table_.vkGetDeviceQueue(device_, queue.queueFamilyIndex, 0, &host_.queue);
-    host_.features = features;
-  }
-  ~Application() {
-    CHECK(table_.vkDeviceWaitIdle(device_) == VK_SUCCESS); // it is still there
-    table_.vkDestroyDevice(device_, nullptr);
-  }
-
-  HostDevice& host() { return host_; }
-
-private:
-  std::shared_ptr<Instance> instance_;
-  VulkanTable table_;
-  VkDevice device_ = VK_NULL_HANDLE;
-  HostDevice host_;
-};
 
 std::vector<uint32_t> tokens_on(const std::shared_ptr<Device>& device) {
   const DeviceContext context = *open_device(device, {});

@@ -1,0 +1,446 @@
+// Pumice on a Vulkan device that the program renders with.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "support/application.h"
+#include "support/guest.h"
+
+using pumice::VulkanTable;
+
+namespace {
+
+constexpr const char* prompt = "Once upon a time there was a little girl named Lily. She loved to";
+
+// An application in the public interface's terms.
+class Host {
+public:
+  Host() : Host(usual()) {}
+  explicit Host(const VkPhysicalDeviceVulkan12Features& features)
+      : features_(features), application_(&features_) {}
+
+  static VkPhysicalDeviceVulkan12Features usual() {
+    VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    v12.timelineSemaphore = v12.bufferDeviceAddress = VK_TRUE;
+    return v12;
+  }
+
+  pumice_vulkan vulkan() {
+    const pumice::HostDevice& host = application_.host();
+    pumice_vulkan own = {};
+    own.get_instance_proc_addr = reinterpret_cast<pumice_get_instance_proc_addr>(host.get_instance_proc_addr);
+    own.instance = host.instance;
+    own.physical_device = host.physical_device;
+    own.device = host.device;
+    own.queue_family = host.queue_family;
+    own.queue = host.queue;
+    own.features = host.features;
+    own.lock_user = this;
+    own.lock_queue = [](void* user) {
+      auto& self = *static_cast<Host*>(user);
+      self.queue_.lock();
+      ++self.locks;
+    };
+    own.unlock_queue = [](void* user) { static_cast<Host*>(user)->queue_.unlock(); };
+    return own;
+  }
+  DeviceHandle device(const pumice_allocator* allocator = nullptr) {
+    const pumice_vulkan own = vulkan();
+    pumice_device_options options = {sizeof options};
+    options.vulkan = &own;
+    options.allocator = allocator;
+    return make_device(options);
+  }
+
+  const VulkanTable& vk() const { return application_.table(); }
+  VkDevice handle() { return application_.host().device; }
+  uint32_t family() { return application_.host().queue_family; }
+  std::mutex& queue() { return queue_; }
+
+  void submit(VkCommandBuffer commands) {
+    VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
+    info.commandBufferCount = 1;
+    info.pCommandBuffers = &commands;
+    const std::lock_guard lock(queue_);
+    REQUIRE(vk().vkQueueSubmit(application_.host().queue, 1, &info, VK_NULL_HANDLE) == VK_SUCCESS);
+  }
+  void wait() {
+    const std::lock_guard lock(queue_);
+    REQUIRE(vk().vkQueueWaitIdle(application_.host().queue) == VK_SUCCESS);
+  }
+
+  std::atomic<int> locks = 0;
+
+private:
+  VkPhysicalDeviceVulkan12Features features_;
+  Application application_;
+  std::mutex queue_;
+};
+
+// Command buffers of a program that has several frames under way.
+class Frames {
+public:
+  explicit Frames(Host& host) : host_(host) {
+    VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+    info.queueFamilyIndex = host.family();
+    REQUIRE(host.vk().vkCreateCommandPool(host.handle(), &info, nullptr, &pool_) == VK_SUCCESS);
+  }
+  ~Frames() {
+    host_.wait();
+    host_.vk().vkDestroyCommandPool(host_.handle(), pool_, nullptr);
+  }
+  VkCommandBuffer begin() {
+    VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+    allocate.commandPool = pool_;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    VkCommandBuffer buffer = VK_NULL_HANDLE;
+    REQUIRE(host_.vk().vkAllocateCommandBuffers(host_.handle(), &allocate, &buffer) == VK_SUCCESS);
+    VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    REQUIRE(host_.vk().vkBeginCommandBuffer(buffer, &begin) == VK_SUCCESS);
+    return buffer;
+  }
+  void end(VkCommandBuffer buffer) { REQUIRE(host_.vk().vkEndCommandBuffer(buffer) == VK_SUCCESS); }
+
+private:
+  Host& host_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+};
+
+SessionHandle small_session(pumice_model* model, pumice_buffer logits = {}) {
+  pumice_session_options options = {sizeof options};
+  options.context = 192;
+  options.chunk = 16;
+  options.logits = logits;
+  return make_session(model, options);
+}
+
+// In a buffer of the program's that the host can read.
+class HostMemory {
+public:
+  HostMemory(Host& host, uint64_t bytes, VkBufferUsageFlags usage) : host_(host) {
+    const VulkanTable& vk = host.vk();
+    VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+    info.size = bytes;
+    info.usage = usage;
+    REQUIRE(vk.vkCreateBuffer(host.handle(), &info, nullptr, &buffer_) == VK_SUCCESS);
+    VkMemoryRequirements needs;
+    vk.vkGetBufferMemoryRequirements(host.handle(), buffer_, &needs);
+    VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+    allocate.allocationSize = needs.size; // lavapipe's first memory type is all there is
+    REQUIRE(vk.vkAllocateMemory(host.handle(), &allocate, nullptr, &memory_) == VK_SUCCESS);
+    REQUIRE(vk.vkBindBufferMemory(host.handle(), buffer_, memory_, 0) == VK_SUCCESS);
+    REQUIRE(vk.vkMapMemory(host.handle(), memory_, 0, VK_WHOLE_SIZE, 0, &mapped_) == VK_SUCCESS);
+  }
+  ~HostMemory() {
+    host_.vk().vkDestroyBuffer(host_.handle(), buffer_, nullptr);
+    host_.vk().vkFreeMemory(host_.handle(), memory_, nullptr);
+  }
+  VkBuffer buffer() const { return buffer_; }
+  std::byte* bytes() const { return static_cast<std::byte*>(mapped_); }
+
+private:
+  Host& host_;
+  VkBuffer buffer_ = VK_NULL_HANDLE;
+  VkDeviceMemory memory_ = VK_NULL_HANDLE;
+  void* mapped_ = nullptr;
+};
+
+Story expected_story(uint32_t tokens) {
+  const DeviceHandle device = make_device();
+  const ModelHandle model = load(device.get());
+  return tell(small_session(model.get()).get(), prompt, tokens);
+}
+
+} // namespace
+
+TEST_CASE("slices in the program's own command buffers tell the same story") {
+  Host host;
+  const DeviceHandle device = host.device();
+  const ModelHandle model = load(device.get());
+  const SessionHandle session = small_session(model.get());
+  const Story expected = expected_story(30);
+  CHECK(tell(session.get(), prompt, 30) == expected);
+  for (const int under_way : {1, 3, 6}) { // frames; more than four, and there is nothing to record into
+    CAPTURE(under_way);
+    Frames frames(host);
+    begin(session.get(), prompt, 30);
+    Story story;
+    pumice_slice slice = {sizeof slice};
+    pumice_error error;
+    int frame = 0;
+    do {
+      const VkCommandBuffer commands = frames.begin();
+      require_ok(pumice_record(session.get(), commands, 1000, &slice, &error), error);
+      frames.end(commands);
+      take_events(session.get(), story);
+      host.submit(commands);
+      if (++frame % under_way == 0) host.wait();
+    } while (slice.active && frame < 5000);
+    CHECK(story == expected);
+    CHECK(slice.finished > 0);
+    CHECK(slice.measured_us > 0);
+  }
+  CHECK(host.locks > 0);
+}
+
+TEST_CASE("what was recorded and is not submitted can be forgotten") {
+  Host host;
+  const DeviceHandle device = host.device();
+  const ModelHandle model = load(device.get());
+  const SessionHandle session = small_session(model.get());
+  const Story expected = expected_story(20);
+  Frames frames(host);
+  begin(session.get(), prompt, 20);
+  Story story;
+  pumice_slice slice = {sizeof slice};
+  pumice_error error;
+  for (int frame = 0; frame == 0 || (slice.active && frame < 5000); ++frame) {
+    const VkCommandBuffer commands = frames.begin();
+    require_ok(pumice_record(session.get(), commands, 1500, &slice, &error), error);
+    frames.end(commands);
+    take_events(session.get(), story);
+    // Not so often that a step never comes to its end.
+    if ((frame == 2 || frame == 31 || frame == 77) && slice.dispatches > 0) {
+      CHECK(pumice_run(session.get(), &error) == PUMICE_NOT_READY);
+      pumice_request anew = {sizeof anew};
+      anew.text = prompt;
+      CHECK(pumice_generate(session.get(), &anew, &error) == PUMICE_NOT_READY);
+      require_ok(pumice_discard(session.get(), &error), error);
+    } else {
+      host.submit(commands);
+      host.wait();
+    }
+  }
+  CHECK(story == expected);
+}
+
+TEST_CASE("logits go straight into a buffer of the program's") {
+  Host host;
+  const DeviceHandle device = host.device();
+  const ModelHandle model = load(device.get());
+  pumice_model_info info = {sizeof info};
+  pumice_error error;
+  require_ok(pumice_model_get_info(model.get(), &info, &error), error);
+  const uint64_t bytes = uint64_t{info.vocabulary} * 4;
+  HostMemory memory(host, bytes + 64, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+  const auto largest = [&] {
+    std::vector<float> logits(info.vocabulary);
+    std::memcpy(logits.data(), memory.bytes() + 64, bytes);
+    return static_cast<uint32_t>(std::ranges::max_element(logits) - logits.begin());
+  };
+  const SessionHandle session = small_session(model.get(), {memory.buffer(), 64, bytes});
+  for (const bool slices : {false, true}) {
+    begin(session.get(), prompt, 5);
+    Story story;
+    pumice_slice slice = {sizeof slice, slices};
+    while (slice.active) {
+      const size_t before = story.tokens.size();
+      require_ok(pumice_advance(session.get(), 700, nullptr, &slice, &error), error);
+      take_events(session.get(), story);
+      if (story.tokens.size() > before && !slice.active) CHECK(largest() == story.tokens.back());
+    }
+    if (!slices) {
+      require_ok(pumice_run(session.get(), &error), error);
+      take_events(session.get(), story);
+      CHECK(largest() == story.tokens.back());
+    }
+    CHECK(story.tokens.size() == 5);
+  }
+  pumice_session_options options = {sizeof options};
+  options.logits = {memory.buffer(), 64, bytes - 4};
+  pumice_session* refused = nullptr;
+  CHECK(pumice_session_create(model.get(), &options, &refused, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(std::string(error.message).find("options.logits.bytes") != std::string::npos);
+}
+
+TEST_CASE("submissions wait for semaphores and signal them") {
+  Host host;
+  const DeviceHandle device = host.device();
+  const ModelHandle model = load(device.get());
+  const SessionHandle session = small_session(model.get());
+  VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type};
+  VkSemaphore timeline = VK_NULL_HANDLE;
+  REQUIRE(host.vk().vkCreateSemaphore(host.handle(), &info, nullptr, &timeline) == VK_SUCCESS);
+  const Story expected = expected_story(10);
+  begin(session.get(), prompt, 10);
+  Story story;
+  pumice_slice slice = {sizeof slice};
+  pumice_error error;
+  uint64_t value = 0;
+  do {
+    const uint64_t wait_value = value, signal_value = ++value;
+    pumice_sync sync = {sizeof sync};
+    sync.wait = sync.signal = &timeline;
+    sync.wait_values = &wait_value;
+    sync.signal_values = &signal_value;
+    sync.wait_count = wait_value > 0;
+    sync.signal_count = 1;
+    require_ok(pumice_advance(session.get(), 2000, &sync, &slice, &error), error);
+    take_events(session.get(), story);
+    VkSemaphoreWaitInfo wait{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
+    wait.semaphoreCount = 1;
+    wait.pSemaphores = &timeline;
+    wait.pValues = &signal_value;
+    CHECK(host.vk().vkWaitSemaphores(host.handle(), &wait, 10'000'000'000) == VK_SUCCESS);
+  } while (slice.active);
+  CHECK(story == expected);
+  host.vk().vkDestroySemaphore(host.handle(), timeline, nullptr);
+}
+
+TEST_CASE("memory comes from the program's allocator") {
+  Host host;
+  struct Heap {
+    Host& host;
+    std::atomic<uint64_t> bytes = 0, most = 0;
+    std::atomic<int> maps = 0;
+  } heap{host};
+  pumice_allocator allocator = {};
+  allocator.user = &heap;
+  allocator.allocate = [](void* user, const pumice_memory_request* request, pumice_memory* memory) {
+    auto& own = *static_cast<Heap*>(user);
+    VkMemoryAllocateFlagsInfo flags{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO};
+    flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+    VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                              request->device_address ? &flags : nullptr};
+    const uint64_t offset = (1000 / request->alignment + 1) * request->alignment;
+    info.allocationSize = request->bytes + offset;
+    info.memoryTypeIndex = request->memory_type;
+    VkDeviceMemory made = VK_NULL_HANDLE;
+    if (own.host.vk().vkAllocateMemory(own.host.handle(), &info, nullptr, &made) != VK_SUCCESS)
+      return PUMICE_OUT_OF_MEMORY;
+    *memory = {made, offset, new uint64_t(request->bytes)};
+    own.bytes += request->bytes;
+    own.most = std::max<uint64_t>(own.most, own.bytes);
+    return PUMICE_OK;
+  };
+  allocator.free = [](void* user, const pumice_memory* memory) {
+    auto& own = *static_cast<Heap*>(user);
+    own.bytes -= *static_cast<uint64_t*>(memory->handle);
+    delete static_cast<uint64_t*>(memory->handle);
+    own.host.vk().vkFreeMemory(own.host.handle(), memory->memory, nullptr);
+  };
+  allocator.map = [](void* user, const pumice_memory* memory) -> void* {
+    auto& own = *static_cast<Heap*>(user);
+    void* mapped = nullptr;
+    if (own.host.vk().vkMapMemory(own.host.handle(), memory->memory, 0, VK_WHOLE_SIZE, 0, &mapped) !=
+        VK_SUCCESS)
+      return nullptr;
+    ++own.maps;
+    return static_cast<std::byte*>(mapped) + memory->offset;
+  };
+  const Story expected = expected_story(10);
+  {
+    const DeviceHandle device = host.device(&allocator);
+    const ModelHandle model = load(device.get());
+    const SessionHandle session = small_session(model.get());
+    CHECK(tell(session.get(), prompt, 10) == expected);
+    pumice_memory_report report = {sizeof report};
+    pumice_error error;
+    require_ok(pumice_device_memory(device.get(), &report, &error), error);
+    CHECK(report.allocated == heap.bytes);
+    CHECK(report.peak == heap.most);
+    CHECK(heap.maps > 0);
+  }
+  CHECK(heap.bytes == 0);
+}
+
+TEST_CASE("a program that holds its queue's lock is waited for") {
+  Host host;
+  const DeviceHandle device = host.device();
+  const ModelHandle model = load(device.get());
+  const SessionHandle session = small_session(model.get());
+  begin(session.get(), prompt, 10);
+  std::atomic<bool> done = false;
+  host.queue().lock();
+  std::thread guest([&] {
+    pumice_error error;
+    CHECK(pumice_run(session.get(), &error) == PUMICE_OK);
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  CHECK_FALSE(done);
+  host.queue().unlock();
+  guest.join();
+  Story story;
+  take_events(session.get(), story);
+  CHECK(story == expected_story(10));
+}
+
+TEST_CASE("a device with the least of features will do") {
+  VkPhysicalDeviceVulkan12Features least{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  least.timelineSemaphore = VK_TRUE; // no 16-bit storage, no float16, no buffer addresses, no subgroup sizes
+  Host host(least);
+  const DeviceHandle device = host.device();
+  const ModelHandle model = load(device.get());
+  CHECK(tell(small_session(model.get()).get(), prompt, 10) == expected_story(10));
+}
+
+namespace {
+
+PFN_vkGetInstanceProcAddr real_lookup = nullptr;
+
+// A device whose queues only copy.
+void VKAPI_CALL families_without_compute(VkPhysicalDevice, uint32_t* count,
+                                         VkQueueFamilyProperties* families) {
+  if (families) families[0] = {VK_QUEUE_TRANSFER_BIT, 1, 64, {1, 1, 1}};
+  *count = 1;
+}
+
+pumice_function lookup_without_compute(VkInstance instance, const char* name) {
+  if (std::strcmp(name, "vkGetPhysicalDeviceQueueFamilyProperties") == 0) {
+    return reinterpret_cast<pumice_function>(families_without_compute);
+  }
+  return reinterpret_cast<pumice_function>(real_lookup(instance, name));
+}
+
+} // namespace
+
+TEST_CASE("what a program's device lacks is named") {
+  VkPhysicalDeviceVulkan12Features none{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  Host host(none);
+  pumice_vulkan vulkan = host.vulkan();
+  pumice_device_options options = {sizeof options};
+  options.vulkan = &vulkan;
+  pumice_device* device = nullptr;
+  pumice_error error;
+  const auto says = [&](const char* word) {
+    return std::string(error.message).find(word) != std::string::npos;
+  };
+  CHECK(pumice_device_create(&options, &device, &error) == PUMICE_UNSUPPORTED);
+  CHECK(says("timelineSemaphore"));
+  real_lookup = reinterpret_cast<PFN_vkGetInstanceProcAddr>(vulkan.get_instance_proc_addr);
+  vulkan.get_instance_proc_addr = lookup_without_compute;
+  CHECK(pumice_device_create(&options, &device, &error) == PUMICE_UNSUPPORTED);
+  CHECK(says("does not run compute"));
+  vulkan = host.vulkan();
+  vulkan.queue = nullptr;
+  CHECK(pumice_device_create(&options, &device, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(says("a queue"));
+  vulkan = host.vulkan();
+  vulkan.unlock_queue = nullptr;
+  CHECK(pumice_device_create(&options, &device, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(says("both functions or neither"));
+  CHECK(device == nullptr);
+}
+
+TEST_CASE("Pumice's own device can be used by the program") {
+  const DeviceHandle device = make_device();
+  pumice_vulkan vulkan = {};
+  pumice_device_vulkan(device.get(), &vulkan);
+  CHECK(vulkan.instance);
+  CHECK(vulkan.queue);
+  VulkanTable table;
+  REQUIRE(table.load_global(reinterpret_cast<PFN_vkGetInstanceProcAddr>(vulkan.get_instance_proc_addr)).ok());
+  REQUIRE(table.load_instance(vulkan.instance).ok());
+  REQUIRE(table.load_device(vulkan.device).ok());
+  vulkan.lock_queue(vulkan.lock_user);
+  CHECK(table.vkQueueWaitIdle(vulkan.queue) == VK_SUCCESS);
+  vulkan.unlock_queue(vulkan.lock_user);
+}

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include "gpu/instance.h"
+#include "support/gpu.h"
+
+// An application: an instance with validation, and a device with the features it was told.
+class Application {
+public:
+  explicit Application(const void* features) {
+    pumice::InstanceOptions options;
+    options.validate = !std::getenv("PUMICE_TEST_NO_VALIDATION");
+    options.validation_log = [](const std::string& message) { validation_messages().push_back(message); };
+    instance_ = *pumice::Instance::create(options);
+    const pumice::Capabilities chosen = *instance_->choose("");
+    table_ = instance_->table();
+
+    const float priority = 0.5f;
+    VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+    queue.queueFamilyIndex = static_cast<uint32_t>(chosen.compute_queue_family);
+    queue.queueCount = 1;
+    queue.pQueuePriorities = &priority;
+    VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, features};
+    info.queueCreateInfoCount = 1;
+    info.pQueueCreateInfos = &queue;
+    REQUIRE(table_.vkCreateDevice(chosen.handle, &info, nullptr, &device_) == VK_SUCCESS);
+    REQUIRE(table_.load_device(device_).ok());
+    host_.get_instance_proc_addr = table_.vkGetInstanceProcAddr;
+    host_.instance = instance_->handle();
+    host_.physical_device = chosen.handle;
+    host_.device = device_;
+    host_.queue_family = queue.queueFamilyIndex;
+    table_.vkGetDeviceQueue(device_, queue.queueFamilyIndex, 0, &host_.queue);
+    host_.features = features;
+  }
+  ~Application() {
+    CHECK(table_.vkDeviceWaitIdle(device_) == VK_SUCCESS); // it is still there
+    table_.vkDestroyDevice(device_, nullptr);
+  }
+
+  pumice::HostDevice& host() { return host_; }
+  const pumice::VulkanTable& table() const { return table_; }
+
+private:
+  std::shared_ptr<pumice::Instance> instance_;
+  pumice::VulkanTable table_;
+  VkDevice device_ = VK_NULL_HANDLE;
+  pumice::HostDevice host_;
+};
