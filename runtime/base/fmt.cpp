@@ -14,6 +14,10 @@ template thousands_sep_result<char> thousands_sep_impl<char>(locale_ref);
 template char decimal_point_impl<char>(locale_ref);
 template dragonbox::decimal_fp<float> dragonbox::to_decimal<float>(float) noexcept;
 template dragonbox::decimal_fp<double> dragonbox::to_decimal<double>(double) noexcept;
+#if FMT_VERSION >= 100000 && FMT_VERSION < 110000
+template void vformat_to<char>(buffer<char>& out, string_view format, vformat_args<char>::type arguments,
+                               locale_ref locale);
+#endif
 
 } // namespace detail
 FMT_END_NAMESPACE

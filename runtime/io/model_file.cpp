@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* single_name = "model.safetensors";
 constexpr uint64_t first_header_bytes = uint64_t{1} << 20;
+constexpr uint64_t small_tensor_bytes = 4096;
 constexpr const char* index_name = "model.safetensors.index.json";
 
 bool is_there(const fs::path& path) {
@@ -51,6 +52,16 @@ Result<ModelFile> with_memory(const std::string& name, const Open& open) {
   } catch (const std::bad_alloc&) {
     return Error{Code::out_of_memory, fmt::format("{}: no memory for its header", name)};
   }
+}
+
+// Those that are settings rather than weights, such as the factors of rotary positions.
+Status read_small_tensors(MappedFile& file, const ReadBytes& source, std::span<const TensorView> tensors) {
+  for (const TensorView& tensor : tensors) {
+    if (tensor.data.size() > small_tensor_bytes) continue;
+    const auto begin = static_cast<uint64_t>(tensor.data.data() - file.bytes().data());
+    PUMICE_CHECK(file.read(source, begin, tensor.data.size()));
+  }
+  return {};
 }
 
 // Which shard each tensor is in.
@@ -101,10 +112,14 @@ Result<ModelFile> ModelFile::read(const ReadBytes& source, uint64_t bytes, std::
 Result<ModelFile> ModelFile::read_header(const ReadBytes& source, uint64_t bytes, std::string name) {
   return with_memory(name, [&]() -> Result<ModelFile> {
     PUMICE_TRY(MappedFile file, MappedFile::reserve(bytes, name));
-    for (uint64_t begin = 0, end = std::min(first_header_bytes, bytes);; end = std::min(end * 2, bytes)) {
+    for (uint64_t begin = 0, end = std::min(first_header_bytes, bytes);; end += std::min(end, bytes - end)) {
       PUMICE_CHECK(file.read(source, begin, end - begin));
       const Result<GgufFile> gguf = GgufFile::parse(file.bytes(), name);
-      if (end == bytes || (gguf.ok() && gguf->data_offset <= end)) return from_bytes(std::move(file));
+      if (gguf.ok() && gguf->data_offset <= end) {
+        PUMICE_CHECK(read_small_tensors(file, source, gguf->tensors));
+        return from_bytes(std::move(file));
+      }
+      if (end == bytes || !starts_as_gguf(file.bytes())) return from_bytes(std::move(file));
       begin = end;
     }
   });

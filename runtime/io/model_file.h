@@ -42,7 +42,7 @@ public:
   // host, which goes with the ModelFile. `progress` counts bytes.
   static Result<ModelFile> read(const ReadBytes& source, uint64_t bytes, std::string name,
                                 const Progress& progress = {});
-  // The same to plan with: reads no more than the header, and tensors are zeros.
+  // The same to plan with: reads little more than the header, and large tensors are zeros.
   static Result<ModelFile> read_header(const ReadBytes& source, uint64_t bytes, std::string name);
 
   // A GGUF file, or else the text of a config.json, in the caller's memory, which must outlive the ModelFile.

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "kernel/sampling.h"
-#include "session/step_ring.h"
 #include "shaders/common/step.h"
 
 namespace pumice {
@@ -89,11 +88,6 @@ MemoryPlan MemoryPlan::with_steps(uint32_t tokens, uint32_t inputs) const {
   plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
   plan.sampling = {Space::results, 0, 0, SamplingState::bytes(1)}; // which no encoder's step looks at
   return plan;
-}
-
-uint64_t MemoryPlan::state_bytes() const {
-  return Buffer::allocated_bytes(step.bytes) + Buffer::allocated_bytes(sampling.bytes) +
-         Buffer::allocated_bytes(StepRing::places * StepRing::place_bytes(step_layout));
 }
 
 std::vector<Bucket> encoder_buckets(const EncoderShape& shape, const SessionSize& size) {

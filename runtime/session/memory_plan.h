@@ -29,9 +29,6 @@ struct MemoryPlan {
   BufferRef step;
   BufferRef sampling;
 
-  // On the device, of what steps need beside caches and scratch: their block, what the host writes of the
-  // next ones, sampling's state.
-  uint64_t state_bytes() const;
   // The same caches with other steps: those of the encoder, of up to so many tokens of so many inputs.
   MemoryPlan with_steps(uint32_t tokens, uint32_t inputs) const;
   PlanContext plan_context(const DeviceContext& context, WeightStore& weights) const;

@@ -1,6 +1,7 @@
 // A device whose own memory the host cannot reach: the real one, saying so.
 #include <doctest/doctest.h>
 
+#include "session/memory_needs.h"
 #include "session/session.h"
 #include "support/temporary_folder.h"
 
@@ -41,10 +42,21 @@ T require(Result<T> result) {
 const std::filesystem::path shipped =
     std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
 
-std::shared_ptr<const Model> model_on(const InstanceOptions& options) {
+DeviceContext device_on(const InstanceOptions& options) {
   const auto instance = require(Instance::create(options));
   const Capabilities chosen = require(instance->choose(""));
-  return require(Model::load(shipped, require(open_device(instance, chosen, {}))));
+  return require(open_device(instance, chosen, {}));
+}
+
+InstanceOptions split() {
+  // Not destroyed: with its last instance the driver goes, and with it what the table points to.
+  static const DeviceContext* plain = new DeviceContext(device_on({}));
+  real = plain->device->table();
+  InstanceOptions options;
+  options.table.vkGetPhysicalDeviceMemoryProperties2 = split_memory;
+  options.table.vkGetBufferMemoryRequirements = either_type;
+  options.table.vkAllocateMemory = allocate_real;
+  return options;
 }
 
 std::unique_ptr<Session> session_of(const std::shared_ptr<const Model>& model) {
@@ -63,13 +75,8 @@ std::vector<uint32_t> take(Session& session, size_t count) {
 
 TEST_CASE(
     "where the host cannot reach the device's memory, weights and saved sessions are copied there and back") {
-  const auto plain_model = model_on({});
-  real = plain_model->context().device->table();
-  InstanceOptions options;
-  options.table.vkGetPhysicalDeviceMemoryProperties2 = split_memory;
-  options.table.vkGetBufferMemoryRequirements = either_type;
-  options.table.vkAllocateMemory = allocate_real;
-  const auto split_model = model_on(options);
+  const auto plain_model = require(Model::load(shipped, device_on({})));
+  const auto split_model = require(Model::load(shipped, device_on(split())));
 
   const auto plain = session_of(plain_model), split = session_of(split_model);
   CHECK(split->runner().cache_part(0).mapped().empty());
@@ -89,4 +96,18 @@ TEST_CASE(
     REQUIRE(session->prefill({}, {}).ok());
     CHECK(session->reused() > prompt.size());
   }
+}
+
+TEST_CASE("what weights are copied through while they are loaded is planned, and given back") {
+  const DeviceContext context = device_on(split());
+  const uint64_t probed = context.device->peak_bytes();
+  const auto planned = require(Model::plan(require(ModelFile::open(shipped)), context));
+  const MemoryNeeds needs = require(memory_needs(*planned, require(usual_runners(*planned, {}))));
+  CHECK(needs.loading > 0);
+  CHECK(needs.peak() >= needs.weights + needs.loading);
+  REQUIRE(needs.weights + needs.loading > probed);
+  const auto model = require(Model::load(shipped, context));
+  CHECK(context.device->peak_bytes() == needs.weights + needs.loading);
+  CHECK(context.device->allocated_bytes() == needs.weights);
+  CHECK(require(memory_needs(*model, {})).loading == 0);
 }

@@ -30,37 +30,6 @@ uint64_t anonymous_bytes() {
 
 } // namespace
 
-TEST_CASE("device memory is what the plan said, within 2 %") {
-  const std::shared_ptr<Device>& device = test_context().device;
-  for (uint32_t context : {64u, 512u}) {
-    const uint64_t before = device->allocated_bytes();
-    const auto model = load_model(shipped);
-    SessionOptions options;
-    options.size.context = context;
-    auto session = Session::create(model, options);
-    REQUIRE(session.ok());
-
-    const auto graph = build_graph(model->definition(), model->file(), {true, {}, context, 0});
-    REQUIRE(graph.ok());
-    const MemoryPlan memory = plan_memory(model->shape(), test_context(), (*session)->size());
-    WeightStore store(test_context().style, device->capabilities());
-    uint64_t scratch = 0;
-    for (uint32_t tokens : {1u, (*session)->size().chunk}) {
-      const auto plan = make_plan(*graph, memory.plan_context(test_context(), store), {tokens, 1});
-      REQUIRE(plan.ok());
-      scratch = std::max(scratch, plan->scratch_bytes);
-    }
-    uint64_t sum = Buffer::allocated_bytes(scratch) + memory.state_bytes();
-    for (uint64_t part : store.part_bytes()) sum += Buffer::allocated_bytes(part);
-    for (uint64_t part : memory.cache_part_bytes) sum += Buffer::allocated_bytes(part);
-    const double planned = static_cast<double>(sum);
-    const double allocated = static_cast<double>(device->allocated_bytes() - before);
-    CAPTURE(planned);
-    CAPTURE(allocated);
-    CHECK(std::abs(planned - allocated) <= 0.02 * allocated);
-  }
-}
-
 TEST_CASE("a session and a model give their memory back") {
   const std::shared_ptr<Device>& device = test_context().device;
   const uint64_t before = device->allocated_bytes();

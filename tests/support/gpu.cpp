@@ -46,9 +46,9 @@ TestGpu::TestGpu() {
     std::lock_guard lock(mutex);
     validation_messages().push_back(message);
   };
-  std::shared_ptr<Instance> instance = require(Instance::create(options));
-  const Capabilities chosen = require(instance->choose(""));
-  device_ = require(Device::create(instance, chosen));
+  instance_ = require(Instance::create(options));
+  const Capabilities chosen = require(instance_->choose(""));
+  device_ = require(Device::create(instance_, chosen));
   pipelines_ = require(Pipelines::create(device_, {}));
   style = require(choose_style(device_, pipelines_));
   context_ = {device_, pipelines_, style};

@@ -49,6 +49,7 @@ public:
   double time(const pumice::Dispatch& dispatch, int copies = 8, int samples = 7);
   void clear() { buffers_.clear(); } // frees every buffer
 
+  const std::shared_ptr<pumice::Instance>& instance() { return instance_; }
   const std::shared_ptr<pumice::Device>& device() { return device_; }
   const pumice::DeviceContext& context() { return context_; }
   pumice::KernelStyle style; // as chosen for the device; a test may change its copy
@@ -59,6 +60,7 @@ private:
   pumice::Commands record(pumice::Launcher& launcher, std::span<const pumice::Dispatch> dispatches);
 
   pumice::DeviceContext context_;
+  std::shared_ptr<pumice::Instance> instance_;
   std::shared_ptr<pumice::Device> device_;
   std::shared_ptr<pumice::Pipelines> pipelines_;
   std::vector<pumice::Buffer> buffers_;

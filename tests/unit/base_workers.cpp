@@ -24,6 +24,7 @@ TEST_CASE("workers do each part of the work once") {
 
 TEST_CASE("workers that are told of one thread use the caller's") {
   Workers workers(1);
+  CHECK(workers.threads() == 1);
   std::set<std::thread::id> threads;
   workers.run(20, [&](size_t) { threads.insert(std::this_thread::get_id()); });
   CHECK(threads == std::set<std::thread::id>{std::this_thread::get_id()});

@@ -85,6 +85,92 @@ TEST_CASE("model file: a GGUF file is known by its magic too, and in memory") {
   CHECK(!config->has_weights());
 }
 
+TEST_CASE("model file: a GGUF file inside another file, at any offset") {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> model = small_gguf().build();
+  for (size_t offset : {0u, 1u, 3u, 32u, 4096u, 5001u}) {
+    CAPTURE(offset);
+    std::vector<std::byte> packed(offset, std::byte{0xee});
+    packed.insert(packed.end(), model.begin(), model.end());
+    packed.resize(packed.size() + 777, std::byte{0xdd});
+    const auto path = folder.write("assets.pak", packed);
+    const auto opened = ModelFile::open(path, {offset, model.size()});
+    REQUIRE_MESSAGE(opened.ok(), says(opened, {}));
+    CHECK(opened->architecture() == "llama");
+    CHECK(opened->file_bytes() == model.size());
+    CHECK(opened->array("tokenizer.ggml.scores")->floats() == std::vector<float>{0, -1, -2.5f});
+    // The tensors' bytes count up from 0.
+    std::vector<float> row(4), expected(4);
+    std::vector<std::byte> counting(16);
+    for (size_t i = 0; i < 16; ++i) counting[i] = static_cast<std::byte>(i);
+    decode_row(TensorType::f32, opened->find("token_embd.weight")->data.data(), row);
+    decode_row(TensorType::f32, counting.data(), expected);
+    CHECK(row == expected);
+    CHECK(says(ModelFile::open(path, {offset, model.size() - 40}), {"assets.pak", "data"}) == "");
+    CHECK(says(ModelFile::open(path, {offset + 1, 0}), {"assets.pak", "magic"}) == "");
+    CHECK(says(ModelFile::open(path, {offset, packed.size() + 1}), {"assets.pak", "found a file of"}) == "");
+  }
+}
+
+TEST_CASE("model file: one that an application reads") {
+  const std::vector<std::byte> bytes = small_gguf().build();
+  const ReadBytes source = [&](uint64_t at, std::span<std::byte> to) {
+    if (at + to.size() > bytes.size()) return false;
+    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), to.size(), to.begin());
+    return true;
+  };
+  auto model = ModelFile::read(source, bytes.size(), "pack:small");
+  REQUIRE_MESSAGE(model.ok(), says(model, {}));
+  CHECK(model->path() == "pack:small");
+  CHECK(model->find("token_embd.weight")->data[5] == std::byte{5});
+  model->forget_weights();
+  CHECK(model->array("tokenizer.ggml.tokens")->strings()[2] == "hello");
+  CHECK(model->config()["llama.block_count"] == 2);
+
+  const auto cancelled = ModelFile::read(source, bytes.size(), "x", [](uint64_t, uint64_t) { return false; });
+  CHECK(cancelled.error().code == Code::cancelled);
+  CHECK(says(ModelFile::read(source, bytes.size() + 1, "pack:small"), {"pack:small", "not be read"}) == "");
+  CHECK(says(ModelFile::read(source, bytes.size() - 8, "pack:small"), {"pack:small", "data"}) == "");
+  const std::string_view config = R"({"model_type":"gpt2"})";
+  const ReadBytes text = [&](uint64_t at, std::span<std::byte> to) {
+    std::ranges::copy(std::as_bytes(std::span(config)).subspan(at, to.size()), to.begin());
+    return true;
+  };
+  CHECK(ModelFile::read(text, config.size(), "pack:config")->architecture() == "gpt2");
+}
+
+TEST_CASE("model file: to plan with, an application reads little more than the header") {
+  // A header of some 3 MB with a tensor behind it, of 64 MB, and one of a few bytes.
+  GgufBuilder builder = small_gguf();
+  builder.numbers<uint32_t>("test.many", GgufType::u32, std::vector<uint32_t>(700000, 7));
+  builder.tensor({"large", {4096, 4096}, 0, 256}).tensor({"small", {4}, 0, 256 + (64u << 20)});
+  const std::vector<std::byte> header = builder.header();
+  const uint64_t data = (header.size() + 31) / 32 * 32, bytes = data + 256 + (64u << 20) + 16;
+  uint64_t read = 0;
+  const ReadBytes source = [&](uint64_t at, std::span<std::byte> to) {
+    read += to.size();
+    for (size_t i = 0; i < to.size(); ++i)
+      to[i] = at + i < header.size() ? header[at + i] : std::byte{at + i < data ? uint8_t{0} : uint8_t{1}};
+    return true;
+  };
+  const auto model = ModelFile::read_header(source, bytes, "pack:model");
+  REQUIRE_MESSAGE(model.ok(), says(model, {}));
+  CHECK(read < 8u << 20);
+  CHECK(model->array("test.many")->count == 700000);
+  CHECK(model->find("small")->data[3] == std::byte{1});
+  CHECK(model->find("large")->data.size() == 64u << 20);
+  CHECK(model->find("large")->data[40u << 20] == std::byte{0});
+
+  read = 0;
+  const ReadBytes nonsense = [&](uint64_t at, std::span<std::byte> to) {
+    if (at >= 8u << 20) read += to.size();
+    std::ranges::fill(to, std::byte{9});
+    return true;
+  };
+  CHECK(says(ModelFile::read_header(nonsense, 64u << 20, "pack:model"), {"pack:model"}) == "");
+  CHECK(read == 0);
+}
+
 TEST_CASE("model file: a Hugging Face folder with one file") {
   const TemporaryFolder folder;
   folder.write("config.json", std::string_view(R"({"model_type":"bert","layers":2})"));

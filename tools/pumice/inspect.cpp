@@ -35,19 +35,18 @@ Status inspect_memory(const InspectOptions& options, const Definition& definitio
     inspection.no_memory = device.error().text();
     return {};
   }
-  MemoryNeeds needs;
-  std::string plans;
-  std::optional<Ceilings> ceilings;
-  if (options.plan && !options.measure) {
-    PUMICE_TRY(ceilings, known_ceilings(device->context.device, device->context.pipelines));
-  }
-  PUMICE_CHECK(plan_on_device(definition, file, *device, size, options.size.load, ceilings, needs, plans));
-  inspection.memory = needs;
+  PUMICE_TRY(const std::shared_ptr<const Model> planned,
+             Model::plan(std::move(file), device->context, options.size.load));
+  PUMICE_TRY(inspection.memory, planned_memory(*planned, size));
   if (options.measure) {
-    PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), *device, options.size.load));
-    PUMICE_TRY(plans, measured_plans(model, size));
+    PUMICE_TRY(ModelFile again, ModelFile::open(options.model));
+    PUMICE_TRY(const std::shared_ptr<const Model> model,
+               load_model(std::move(again), *device, options.size.load));
+    PUMICE_TRY(inspection.plan, measured_plans(model, size));
+  } else if (options.plan) {
+    PUMICE_TRY(const Ceilings ceilings, known_ceilings(device->context.device, device->context.pipelines));
+    PUMICE_TRY(inspection.plan, planned_steps(*planned, size, ceilings));
   }
-  if (options.plan) inspection.plan = std::move(plans);
   return device->save_pipelines();
 }
 

@@ -9,6 +9,7 @@
 #include "json_output.h"
 #include "plan/plan.h"
 #include "session/memory_plan.h"
+#include "session/runner_plan.h"
 #include "session/sample_steps.h"
 
 namespace pumice::command {
@@ -46,11 +47,12 @@ std::vector<TypeCount> count_types(const ModelFile& file) {
   return result;
 }
 
-MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& size) {
+InspectedMemory estimate_memory(const Definition& definition, const SessionSize& size) {
   const ModelShape shape = definition.shape();
-  MemoryNeeds needs;
+  InspectedMemory memory;
+  memory.kv = to_string(size.cache);
+  MemoryNeeds& needs = memory.needs;
   needs.context = size.context;
-  needs.kv = to_string(size.cache);
   for (const ComponentCount& each : count_components(definition)) needs.weights += each.parameters * 2;
   for (const LayerCache& layer : shape.layers) needs.cache += cache_layout(layer, size).layer_bytes() * 2;
   if (shape.encoder) {
@@ -61,63 +63,36 @@ MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& siz
       needs.cache += input_cache_layout(layer, inputs).layer_bytes() * 2;
     }
   }
-  return needs;
+  return memory;
 }
 
-namespace {
-
-// Adds what one graph's steps need: their plans as text where there are ceilings to hold them against, and
-// the largest of their scratch.
-Status add_plans(const Graph& graph, const PlanContext& context, const std::vector<Bucket>& buckets,
-                 const char* heading, const std::optional<Ceilings>& ceilings, uint64_t& scratch,
-                 std::string& plans) {
-  uint64_t largest = 0, inputs = 0;
-  for (const Bucket& bucket : buckets) {
-    PUMICE_TRY(Plan plan, make_plan(graph, context, bucket));
-    largest = std::max(largest, plan.scratch_bytes);
-    if (plan.input) inputs = std::max(inputs, plan.input->where.buffer.bytes);
-    if (!ceilings) continue;
-    plans += (plans.empty() ? "" : "\n") + std::string(heading) +
-             plan_text(plan, estimate_seconds(plan, *ceilings), false);
-  }
-  scratch += Buffer::allocated_bytes(largest) + (inputs ? Buffer::allocated_bytes(inputs) : 0);
-  return {};
+Result<InspectedMemory> planned_memory(const Model& model, const SessionSize& size) {
+  const Capabilities& device = model.context().device->capabilities();
+  InspectedMemory memory;
+  PUMICE_TRY(const SessionRunners runners, usual_runners(model, size));
+  PUMICE_TRY(memory.needs, memory_needs(model, runners));
+  memory.kv = to_string(size.cache);
+  memory.exact = true;
+  memory.device = fmt::format("{} ({})", device.name, device.driver);
+  return memory;
 }
 
-} // namespace
-
-Status plan_on_device(const Definition& definition, const ModelFile& file, const OpenedDevice& device,
-                      const SessionSize& size, const LoadOptions& load,
-                      const std::optional<Ceilings>& ceilings, MemoryNeeds& needs, std::string& plans) {
-  const ModelShape shape = definition.shape();
-  const MemoryPlan memory = plan_memory(shape, device.context, size);
-  WeightStore store(device.context.style, device.capabilities(), load.weights);
-  GraphRequest request;
-  request.sampling = true;
-  request.context = memory.size.context;
-  needs = {};
-  if (shape.encoder) {
-    const MemoryPlan own = memory.with_steps(shape.encoder->context, 1);
-    PUMICE_TRY(Graph graph, build_encoder_graph(definition, file, request, load));
-    PUMICE_CHECK(add_plans(graph, own.plan_context(device.context, store),
-                           encoder_buckets(*shape.encoder, own.size), "encoder: ", ceilings, needs.scratch,
-                           plans));
-    needs.state += own.state_bytes();
+Result<std::string> planned_steps(const Model& model, const SessionSize& size, const Ceilings& ceilings) {
+  PUMICE_TRY(const SessionRunners runners, usual_runners(model, size));
+  std::optional<RunnerPlan> first;
+  std::string decoder, encoder;
+  for (const RunnerOptions& runner : runners) {
+    PUMICE_TRY(RunnerPlan plan, plan_runner(model, runner, first ? &first->memory : nullptr));
+    const bool encodes = runner.part == Part::encoder;
+    std::string& text = encodes ? encoder : decoder;
+    for (const Plan& step : plan.plans) {
+      text += text.empty() ? "" : "\n";
+      text += encodes ? "encoder: " : model.shape().encoder ? "decoder: " : "";
+      text += plan_text(step, estimate_seconds(step, ceilings), false);
+    }
+    if (!first) first = std::move(plan);
   }
-  if (shape.has_decoder()) {
-    PUMICE_TRY(Graph graph, build_graph(definition, file, request, load));
-    PUMICE_CHECK(add_plans(graph, memory.plan_context(device.context, store),
-                           step_buckets(memory.size, false), shape.encoder ? "decoder: " : "", ceilings,
-                           needs.scratch, plans));
-    needs.state += memory.state_bytes();
-  }
-  needs.context = shape.has_decoder() ? memory.size.context : memory.size.input_positions;
-  needs.kv = to_string(size.cache);
-  needs.exact = true;
-  needs.device = fmt::format("{} ({})", device.name(), device.driver());
-  for (uint64_t part : store.part_bytes()) needs.weights += Buffer::allocated_bytes(part);
-  for (uint64_t part : memory.cache_part_bytes) needs.cache += Buffer::allocated_bytes(part);
-  return {};
+  return encoder + (encoder.empty() || decoder.empty() ? "" : "\n") + decoder;
 }
 
 namespace {
@@ -167,25 +142,26 @@ double share(uint64_t part, uint64_t whole) {
 std::string memory_text(const Inspection& inspection) {
   if (!inspection.memory)
     return fmt::format("\nmemory: not known without a device: {}\n", inspection.no_memory);
-  const MemoryNeeds& needs = *inspection.memory;
+  const InspectedMemory& memory = *inspection.memory;
+  const MemoryNeeds& needs = memory.needs;
   std::string text =
-      needs.exact
-          ? fmt::format("\nmemory for a context of {} tokens (cache in {}) on {}\n", needs.context, needs.kv,
-                        needs.device)
+      memory.exact
+          ? fmt::format("\nmemory for a context of {} tokens (cache in {}) on {}\n", needs.context, memory.kv,
+                        memory.device)
           : fmt::format(
                 "\nmemory for a context of {} tokens (cache in {}), an estimate with weights of 16 bits\n",
-                needs.context, needs.kv);
+                needs.context, memory.kv);
   const auto line = [&](const char* name, uint64_t bytes) {
     text += fmt::format("  {:<16}{:>20} bytes{:>14.2f} MiB\n", name, grouped(bytes),
                         static_cast<double>(bytes) / (1 << 20));
   };
   line("weights", needs.weights);
   line("KV cache", needs.cache);
-  if (needs.exact) {
+  if (memory.exact) {
     line("scratch", needs.scratch);
     line("step, sampling", needs.state);
   }
-  line("total", needs.total());
+  line("total", memory.total());
   if (!inspection.no_memory.empty()) text += fmt::format("  ({})\n", inspection.no_memory);
   return text;
 }
@@ -214,11 +190,12 @@ std::string summary(const Inspection& inspection) {
 
 Json memory_json(const Inspection& inspection) {
   if (!inspection.memory) return {};
-  const MemoryNeeds& needs = *inspection.memory;
-  return {{"context", needs.context},      {"kv", needs.kv},
-          {"exact", needs.exact},          {"weights_bytes", needs.weights},
+  const InspectedMemory& memory = *inspection.memory;
+  const MemoryNeeds& needs = memory.needs;
+  return {{"context", needs.context},      {"kv", memory.kv},
+          {"exact", memory.exact},         {"weights_bytes", needs.weights},
           {"kv_cache_bytes", needs.cache}, {"scratch_bytes", needs.scratch},
-          {"state_bytes", needs.state},    {"total_bytes", needs.total()}};
+          {"state_bytes", needs.state},    {"total_bytes", memory.total()}};
 }
 
 Json to_json(const Inspection& inspection) {

@@ -9,6 +9,7 @@
 #include "kernel/ceilings.h"
 #include "models/architecture.h"
 #include "open_device.h"
+#include "session/memory_needs.h"
 
 namespace pumice::command {
 
@@ -24,17 +25,13 @@ struct TypeCount {
 };
 
 // Device memory of a model and one session.
-struct MemoryNeeds {
-  uint32_t context = 0;
+struct InspectedMemory {
+  MemoryNeeds needs;
   std::string kv;
   bool exact = false; // as it will be allocated on `device`; else the weights are counted at 16 bits
   std::string device; // and driver
-  uint64_t weights = 0;
-  uint64_t cache = 0;
-  uint64_t scratch = 0;
-  uint64_t state = 0; // step block and sampling
 
-  uint64_t total() const { return weights + cache + scratch + state; }
+  uint64_t total() const { return needs.weights + needs.session(); }
 };
 
 // What `pumice inspect` tells of a model.
@@ -45,7 +42,7 @@ struct Inspection {
   std::vector<Hyperparameter> hyperparameters;
   std::vector<ComponentCount> components;
   std::vector<TypeCount> types;
-  std::optional<MemoryNeeds> memory;
+  std::optional<InspectedMemory> memory;
   std::string no_memory; // why it is not there
   std::string graph;     // where they were asked for
   std::string plan;
@@ -56,12 +53,11 @@ struct Inspection {
 std::vector<ComponentCount> count_components(const Definition& definition);
 std::vector<TypeCount> count_types(const ModelFile& file);
 // Without weights or a device: from shapes alone.
-MemoryNeeds estimate_memory(const Definition& definition, const SessionSize& size);
-// What loading the model and making a session would allocate, found by planning them; where there are
-// ceilings to hold them against, also the plans as text.
-Status plan_on_device(const Definition& definition, const ModelFile& file, const OpenedDevice& device,
-                      const SessionSize& size, const LoadOptions& load,
-                      const std::optional<Ceilings>& ceilings, MemoryNeeds& needs, std::string& plans);
+InspectedMemory estimate_memory(const Definition& definition, const SessionSize& size);
+// What loading a model that is planned and making a session would allocate.
+Result<InspectedMemory> planned_memory(const Model& model, const SessionSize& size);
+// The session's plans as text, held against ceilings.
+Result<std::string> planned_steps(const Model& model, const SessionSize& size, const Ceilings& ceilings);
 // The plans as text, with what each dispatch took.
 Result<std::string> measured_plans(const std::shared_ptr<const Model>& model, const SessionSize& size);
 

@@ -1,0 +1,231 @@
+// Loading as games load, and what is not a conversation: encoding, embedding, translating.
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "support/bert_folder.h"
+#include "support/guest.h"
+#include "support/temporary_folder.h"
+
+namespace {
+
+constexpr const char* prompt = "Once upon a time there was a little girl named Lily.";
+
+std::vector<char> bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+ModelHandle load_from(pumice_device* device, const pumice_source& source) {
+  pumice_model* model = nullptr;
+  pumice_error error;
+  require_ok(pumice_model_load(device, &source, nullptr, &model, &error), error);
+  return ModelHandle(model);
+}
+
+Story story_of(pumice_model* model) {
+  pumice_session_options options = {sizeof options};
+  options.context = 128;
+  return tell(make_session(model, options).get(), prompt, 10);
+}
+
+bool read_vector(void* user, uint64_t at, void* to, size_t count) {
+  const auto& bytes = *static_cast<const std::vector<char>*>(user);
+  if (at > bytes.size() || count > bytes.size() - at) return false;
+  std::memcpy(to, bytes.data() + at, count);
+  return true;
+}
+
+} // namespace
+
+TEST_CASE("a model comes from a path, a packed file, memory or a callback") {
+  const DeviceHandle device = make_device();
+  const Story expected = story_of(load(device.get()).get());
+  const std::vector<char> bytes = bytes_of(stories);
+
+  const TemporaryFolder folder;
+  const std::string packed = (folder.path() / "game.pak").string();
+  {
+    std::ofstream pak(packed, std::ios::binary);
+    pak << std::string(12345, 'x');
+    pak.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    pak << std::string(777, 'y');
+  }
+  pumice_source source = {sizeof source};
+  source.path = packed.c_str();
+  source.offset = 12345;
+  source.bytes = bytes.size();
+  CHECK(story_of(load_from(device.get(), source).get()) == expected);
+
+  void* aligned = std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64);
+  std::memcpy(aligned, bytes.data(), bytes.size());
+  source = {sizeof source};
+  source.memory = aligned;
+  source.bytes = bytes.size();
+  CHECK(story_of(load_from(device.get(), source).get()) == expected);
+  std::free(aligned);
+
+  source = {sizeof source};
+  source.read = read_vector;
+  source.user = const_cast<std::vector<char>*>(&bytes);
+  source.bytes = bytes.size();
+  CHECK(story_of(load_from(device.get(), source).get()) == expected);
+
+  pumice_model* model = nullptr;
+  pumice_error error;
+  source.read = [](void*, uint64_t, void*, size_t) { return false; };
+  source.name = "hero.gguf";
+  CHECK(pumice_model_load(device.get(), &source, nullptr, &model, &error) == PUMICE_IO);
+  CHECK(std::string(error.message).find("hero.gguf") != std::string::npos);
+  source.path = packed.c_str();
+  CHECK(pumice_model_load(device.get(), &source, nullptr, &model, &error) == PUMICE_INVALID_ARGUMENT);
+  source = {sizeof source};
+  source.path = "/no/such/model.gguf";
+  CHECK(pumice_model_load(device.get(), &source, nullptr, &model, &error) == PUMICE_NOT_FOUND);
+  source.path = packed.c_str();
+  source.offset = 12346;
+  CHECK(pumice_model_load(device.get(), &source, nullptr, &model, &error) == PUMICE_INVALID_FILE);
+  CHECK(model == nullptr);
+}
+
+TEST_CASE("a model loads on a thread of its own, with progress, and can be cancelled") {
+  const DeviceHandle device = make_device();
+  const Story expected = story_of(load(device.get()).get());
+  pumice_source source = {sizeof source};
+  source.path = stories.c_str();
+  pumice_load* started = nullptr;
+  pumice_error error;
+  require_ok(pumice_load_start(device.get(), &source, nullptr, &started, &error), error);
+  const LoadHandle load(started);
+  uint64_t done = 0, total = 0;
+  while (!pumice_load_poll(load.get(), &done, &total)) std::this_thread::yield();
+  CHECK(done == total);
+  CHECK(total > 1'000'000);
+  pumice_model* model = nullptr;
+  require_ok(pumice_load_finish(load.get(), &model, &error), error);
+  const ModelHandle owner(model);
+  CHECK(story_of(model) == expected);
+  CHECK(pumice_load_finish(load.get(), &model, &error) == PUMICE_INVALID_ARGUMENT);
+
+  require_ok(pumice_load_start(device.get(), &source, nullptr, &started, &error), error);
+  const LoadHandle cancelled(started);
+  pumice_load_cancel(started);
+  CHECK(pumice_load_finish(started, &model, &error) == PUMICE_CANCELLED);
+  CHECK(model == nullptr);
+  require_ok(pumice_load_start(device.get(), &source, nullptr, &started, &error), error);
+  pumice_load_destroy(started);
+}
+
+TEST_CASE("the plan of a model and a session is what they take") {
+  const DeviceHandle device = make_device();
+  pumice_error error;
+  pumice_source source = {sizeof source};
+  source.path = stories.c_str();
+  for (const uint32_t context : {64u, 512u}) {
+    pumice_session_options options = {sizeof options};
+    options.context = context;
+    pumice_plan plan = {sizeof plan};
+    require_ok(pumice_plan_memory(device.get(), &source, nullptr, &options, &plan, &error), error);
+    const DeviceHandle fresh = make_device();
+    pumice_memory_report before = {sizeof before}, after = {sizeof after};
+    require_ok(pumice_device_memory(fresh.get(), &before, &error), error);
+    const ModelHandle model = load(fresh.get());
+    const SessionHandle session = make_session(model.get(), options);
+    tell(session.get(), prompt, 5);
+    require_ok(pumice_device_memory(fresh.get(), &after, &error), error);
+    const double planned = static_cast<double>(plan.peak),
+                 peak = static_cast<double>(after.peak - before.allocated);
+    CAPTURE(planned);
+    CAPTURE(peak);
+    CHECK(std::abs(planned - peak) <= 0.02 * peak);
+    CHECK(plan.peak == plan.weights + plan.cache + plan.scratch + plan.loading);
+    CHECK(plan.fits);
+    CHECK(plan.longest_context >= context);
+  }
+}
+
+TEST_CASE("texts become vectors, at once and in slices") {
+  const DeviceHandle device = make_device();
+  const TemporaryFolder folder;
+  if (!BertFolder().write(folder)) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const ModelHandle model = load(device.get(), folder.path().string());
+  pumice_encoder_options options = {sizeof options};
+  options.inputs = 2;
+  pumice_encoder* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_encoder_create(model.get(), &options, &made, &error), error);
+  const EncoderHandle encoder(made);
+  const uint32_t columns = pumice_encoder_columns(made);
+  REQUIRE(columns > 0);
+  const char* texts[] = {"hello world", "the quick brown fox", "hello"};
+  std::vector<float> embedded(size_t{3} * columns);
+  require_ok(pumice_embed(made, texts, 3, embedded.data(), &error), error);
+  double length = 0;
+  for (uint32_t i = 0; i < columns; ++i) length += double{embedded[i]} * embedded[i];
+  CHECK(length == doctest::Approx(1).epsilon(1e-4));
+
+  const pumice_input input = {texts[1], nullptr, 0, nullptr};
+  std::vector<float> once(columns), sliced(columns);
+  size_t count = 0;
+  require_ok(pumice_encode(made, &input, 1, once.data(), once.size(), &count, &error), error);
+  CHECK(count == columns);
+  CHECK(std::memcmp(once.data(), embedded.data() + columns, columns * 4) == 0);
+  require_ok(pumice_encode_begin(made, &input, 1, &error), error);
+  CHECK(pumice_encode_read(made, sliced.data(), sliced.size(), &count, &error) == PUMICE_NOT_READY);
+  pumice_slice slice = {sizeof slice};
+  uint32_t slices = 0;
+  do {
+    require_ok(pumice_encode_advance(made, 50, nullptr, &slice, &error), error);
+    slices += slice.dispatches > 0;
+  } while (slice.active);
+  CHECK(slices > 1);
+  require_ok(pumice_encode_read(made, sliced.data(), sliced.size(), &count, &error), error);
+  CHECK(sliced == once);
+
+  require_ok(pumice_encode_begin(made, &input, 1, &error), error);
+  pumice_encoder_cancel(made);
+  CHECK(pumice_encode_advance(made, 50, nullptr, &slice, &error) == PUMICE_CANCELLED);
+  require_ok(pumice_encode(made, &input, 1, sliced.data(), sliced.size(), &count, &error), error);
+  CHECK(sliced == once);
+  CHECK(pumice_session_create(model.get(), nullptr, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
+  pumice_session* session = nullptr;
+  CHECK(pumice_session_create(model.get(), nullptr, &session, &error) == PUMICE_UNSUPPORTED);
+}
+
+TEST_CASE("dates are translated") {
+  const DeviceHandle device = make_device();
+  const ModelHandle model = load(device.get(), dates);
+  pumice_translator* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_translator_create(model.get(), nullptr, &made, &error), error);
+  const TranslatorHandle translator(made);
+  char translation[32];
+  size_t count = 0;
+  require_ok(pumice_translate(made, "le 3 mars 2021", translation, sizeof translation, &count, &error),
+             error);
+  CHECK(std::string(translation) == "2021-03-03");
+  CHECK(count == 10);
+  require_ok(pumice_translate(made, "May 4, 1999", translation, 5, &count, &error), error);
+  CHECK(std::string(translation) == "1999");
+  CHECK(count == 10);
+}
+
+TEST_CASE("text becomes tokens and tokens text") {
+  const DeviceHandle device = make_device();
+  const ModelHandle model = load(device.get());
+  uint32_t tokens[64];
+  size_t count = 0;
+  pumice_error error;
+  require_ok(pumice_tokenize(model.get(), "Once upon a time", true, tokens, 64, &count, &error), error);
+  REQUIRE(count > 2);
+  size_t needed = 0;
+  require_ok(pumice_tokenize(model.get(), "Once upon a time", true, nullptr, 0, &needed, &error), error);
+  CHECK(needed == count);
+  char text[64];
+  require_ok(pumice_detokenize(model.get(), tokens, count, text, sizeof text, &needed, &error), error);
+  CHECK(std::string(text) == "Once upon a time");
+}

@@ -1,0 +1,212 @@
+// What a model and a session are said to take, before any of it is allocated.
+#include <doctest/doctest.h>
+
+#include "session/encoder_decoder.h"
+#include "session/memory_needs.h"
+#include "support/fixtures.h"
+#include "support/fresh_device.h"
+#include "support/messages.h"
+#include "support/model.h"
+
+using namespace pumice;
+
+namespace {
+
+const std::filesystem::path pretrained = std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained";
+const std::filesystem::path shipped = pretrained / "stories-2m.gguf";
+
+template <class T>
+T require(Result<T> result) {
+  if (!result.ok()) FAIL(result.error().text());
+  return *std::move(result);
+}
+
+std::shared_ptr<const Model> plan(const std::filesystem::path& path, const DeviceContext& context,
+                                  const LoadOptions& load = {}) {
+  return require(Model::plan(require(ModelFile::open(path)), context, load));
+}
+
+SessionSize size_of(uint32_t context, uint32_t chunk = 128, CacheType cache = CacheType::f16) {
+  SessionSize size;
+  size.context = context;
+  size.chunk = chunk;
+  size.cache = cache;
+  return size;
+}
+
+// Plans, allocates and compares. `make` makes the session and returns whatever keeps it alive.
+template <class Runners, class Make>
+void check_needs(const std::filesystem::path& path, const LoadOptions& load, const Runners& runners,
+                 const Make& make) {
+  CAPTURE(path.filename().string());
+  const DeviceContext context = fresh_device();
+  MemoryNeeds needs;
+  {
+    const auto planned = plan(path, context, load);
+    needs = require(memory_needs(*planned, runners(*planned)));
+    CHECK(context.device->peak_bytes() == 0);
+    CHECK(needs.fits());
+  }
+  const auto model = require(Model::load(path, context, {}, load));
+  CHECK(model->weight_bytes() == needs.weights);
+  CHECK(context.device->peak_bytes() == needs.weights + needs.loading);
+  const auto session = make(model);
+  CHECK(context.device->allocated_bytes() == needs.weights + needs.session());
+  CHECK(context.device->peak_bytes() == needs.peak());
+  // A model that is loaded says the same of a session.
+  const MemoryNeeds loaded = require(memory_needs(*model, runners(*model)));
+  CHECK(loaded.session() == needs.session());
+  CHECK(loaded.weights == needs.weights);
+  CHECK(loaded.context == needs.context);
+}
+
+void check_session(const std::filesystem::path& path, const SessionSize& size, const LoadOptions& load = {}) {
+  check_needs(
+      path, load, [&](const Model& model) { return require(usual_runners(model, size)); },
+      [&](const std::shared_ptr<const Model>& model) {
+        SessionOptions options;
+        options.size = size;
+        return require(Session::create(model, options));
+      });
+}
+
+} // namespace
+
+TEST_CASE("a session's memory is planned to the byte") {
+  check_session(shipped, size_of(0));
+  check_session(shipped, size_of(64, 16));
+  check_session(shipped, size_of(200, 128, CacheType::q8_0));
+  check_session(shipped, size_of(333, 512, CacheType::f32));
+  const auto folder = fixtures();
+  if (!folder) return;
+  check_session(*folder / "gguf" / "random-Q4_K_M.gguf", size_of(100));
+  LoadOptions quantised;
+  quantised.weights = TensorType::q8_0;
+  check_session(*folder / "gguf" / "random-F16.gguf", size_of(100), quantised);
+}
+
+TEST_CASE("kept outputs are planned too") {
+  const std::vector<std::string> kept = {"logits", "hidden_states.1"};
+  check_needs(
+      shipped, {}, [&](const Model& model) { return require(usual_runners(model, size_of(64), kept)); },
+      [&](const std::shared_ptr<const Model>& model) {
+        RunnerOptions options;
+        options.size = size_of(64);
+        options.kept = kept;
+        return require(Runner::create(model, options));
+      });
+}
+
+TEST_CASE("an encoder with a decoder is planned to the byte") {
+  for (const auto& [beams, input_tokens, output_tokens] :
+       {std::tuple(1u, 0u, 0u), std::tuple(1u, 48u, 32u), std::tuple(4u, 100u, 20u)}) {
+    CAPTURE(beams);
+    EncoderDecoderOptions options;
+    options.beams = beams;
+    options.input_tokens = input_tokens;
+    options.output_tokens = output_tokens;
+    check_needs(
+        pretrained / "dates", {},
+        [&](const Model& model) { return require(EncoderDecoder::runner_options(model, options)); },
+        [&](const std::shared_ptr<const Model>& model) {
+          return require(EncoderDecoder::create(model, options));
+        });
+  }
+}
+
+TEST_CASE("an encoder alone is planned to the byte") {
+  const auto folder = fixtures();
+  if (!folder) {
+    MESSAGE("skipped: no fixtures");
+    return;
+  }
+  const std::vector<std::string> kept = {"sentence_embedding_mean"};
+  for (uint32_t tokens : {0u, 40u}) {
+    check_needs(
+        *folder / "models" / "bert", {},
+        [&](const Model& model) {
+          return require(usual_runners(model, size_of(tokens, 128, CacheType::f32), kept));
+        },
+        [&](const std::shared_ptr<const Model>& model) {
+          EncoderOptions options;
+          options.tokens = tokens;
+          options.kept = kept;
+          return require(Encoder::create(model, options));
+        });
+  }
+}
+
+TEST_CASE("with a limit just as high as was planned all fits, and with less nothing is left behind") {
+  constexpr uint32_t context = 256;
+  SessionOptions options;
+  options.size = size_of(context);
+  MemoryNeeds needs, smaller;
+  {
+    const auto planned = plan(shipped, fresh_device());
+    needs = require(memory_needs(*planned, require(usual_runners(*planned, options.size))));
+    smaller = require(memory_needs(*planned, require(usual_runners(*planned, size_of(context / 2)))));
+  }
+  REQUIRE(smaller.peak() < needs.peak());
+  const DeviceContext enough = fresh_device({needs.peak()});
+  const auto model = require(Model::load(shipped, enough));
+  CHECK(Session::create(model, options).ok());
+
+  const DeviceContext tight = fresh_device({needs.peak() - 1});
+  {
+    const auto planned = plan(shipped, tight);
+    CHECK_FALSE(require(memory_needs(*planned, require(usual_runners(*planned, options.size)))).fits());
+  }
+  const auto fits = require(Model::load(shipped, tight));
+  const uint64_t before = tight.device->allocated_bytes();
+  const auto refused = Session::create(fits, options);
+  CHECK(says(refused, {"limit of " + std::to_string(needs.peak() - 1) + " bytes"}) == "");
+  CHECK(refused.error().code == Code::out_of_memory);
+  CHECK(tight.device->allocated_bytes() == before);
+  options.size = size_of(context / 2);
+  const auto session = require(Session::create(fits, options));
+  CHECK(session->prefill(std::vector<uint32_t>{1, 300, 400}, {}).ok());
+  CHECK(session->next().ok());
+
+  const DeviceContext less = fresh_device({needs.weights - 1});
+  const auto no_model = Model::load(shipped, less);
+  CHECK(no_model.error().code == Code::out_of_memory);
+  CHECK(less.device->allocated_bytes() == 0);
+}
+
+TEST_CASE("the longest context that fits is found") {
+  const SessionSize size = size_of(0, 16);
+  MemoryNeeds needs;
+  uint32_t longest = 0;
+  {
+    const auto planned = plan(shipped, fresh_device());
+    longest = planned->shape().context;
+    CHECK(require(longest_context(*planned, size)) == longest);
+    needs = require(memory_needs(*planned, require(usual_runners(*planned, size_of(100, 16)))));
+  }
+  const DeviceContext tight = fresh_device({needs.peak()});
+  const auto planned = plan(shipped, tight);
+  const uint32_t found = require(longest_context(*planned, size));
+  CHECK(found >= 100);
+  CHECK(found < longest);
+  const auto fits = [&](uint32_t context) {
+    return require(memory_needs(*planned, require(usual_runners(*planned, size_of(context, 16))))).fits();
+  };
+  CHECK(fits(found));
+  CHECK_FALSE(fits(found + 1));
+
+  const auto model = require(Model::load(shipped, tight));
+  CHECK(require(longest_context(*model, size)) == found);
+  SessionOptions options;
+  options.size = size_of(found, 16);
+  CHECK(Session::create(model, options).ok());
+  options.size = size_of(found + 1, 16);
+  CHECK(Session::create(model, options).error().code == Code::out_of_memory);
+
+  CHECK(require(longest_context(*plan(shipped, fresh_device({needs.weights})), size)) == 0);
+}
+
+TEST_CASE("what passes the model's or the device's limits is refused by the plan as by the session") {
+  const auto planned = plan(shipped, fresh_device());
+  const auto runners = require(usual_runners(*planned, size_of(1u << 20)));
+  CHECK(says(memory_needs(*planned, runners), {"stories-2m.gguf", "a context of 1048576"}) == "");
+}

@@ -1,0 +1,16 @@
+#include "support/fresh_device.h"
+
+#include <doctest/doctest.h>
+
+#include "support/gpu.h"
+
+using namespace pumice;
+
+DeviceContext fresh_device(const DeviceOptions& options) {
+  TestGpu& gpu = TestGpu::get();
+  auto device = Device::create(gpu.instance(), gpu.device()->capabilities(), options);
+  if (!device.ok()) FAIL(device.error().text());
+  auto pipelines = Pipelines::create(*device, {});
+  if (!pipelines.ok()) FAIL(pipelines.error().text());
+  return {*device, *pipelines, gpu.style};
+}
