@@ -10,7 +10,7 @@
  *                          pumice_advance (Pumice submits) or pumice_record (into your command buffer)
  *
  * Structures. Every structure that is handed in begins with its size and takes zero for "the default":
- *     pumice_session_options options = {sizeof options};
+ *     pumice_session_options options = {.struct_size = sizeof options};
  *     options.context = 512;
  * so that a program compiled against an older header of the same major version goes on working.
  *
@@ -502,7 +502,8 @@ PUMICE_API pumice_status pumice_session_suspend(pumice_session* session, pumice_
 
 /* Makes the session anew on a model: the same one, after it was suspended, or after PUMICE_DEVICE_LOST one
  * that was loaded from the same file on a new device. What was being generated goes on with the tokens that
- * would have come; keys and values that were not saved are computed again, at the next call. */
+ * would have come; keys and values that were not saved are computed again, at the next call, which on GPUs may
+ * round differently (README.md, "How it is built"). */
 PUMICE_API pumice_status pumice_session_resume(pumice_session* session, pumice_model* model,
                                                pumice_error* error);
 
