@@ -37,6 +37,7 @@ Result<EncoderInput> input_of(const pumice_encoder& encoder, const pumice_input&
 Result<std::vector<EncoderInput>> inputs_of(const pumice_encoder& encoder, const pumice_input* inputs,
                                             size_t count) {
   PUMICE_REQUIRE(inputs);
+  PUMICE_CHECK(encoder.encoding->ready());
   std::vector<EncoderInput> all;
   for (size_t i = 0; i < count; ++i) {
     if (inputs[i].values && encoder.model->shape().encoder->kind == InputKind::tokens) {
@@ -170,6 +171,7 @@ pumice_status pumice_embed(pumice_encoder* encoder, const char* const* texts, si
     PUMICE_REQUIRE(texts || count == 0);
     PUMICE_REQUIRE(values || count == 0);
     Encoding& encoding = *encoder->encoding;
+    PUMICE_CHECK(encoding.ready());
     if (!encoding.encoder().runner().per_output(encoding.output())) {
       return Error{
           Code::invalid_argument,

@@ -120,6 +120,14 @@ Error vulkan_error(const char* call, VkResult result) {
               "no installed driver supports Vulkan", Code::unsupported},
       Meaning{VK_ERROR_TOO_MANY_OBJECTS, "VK_ERROR_TOO_MANY_OBJECTS", "too many objects of one kind",
               Code::out_of_memory},
+      Meaning{VK_ERROR_FRAGMENTATION, "VK_ERROR_FRAGMENTATION", "a pool's memory is in pieces",
+              Code::out_of_memory},
+      Meaning{VK_ERROR_FRAGMENTED_POOL, "VK_ERROR_FRAGMENTED_POOL", "what is left of a pool is in pieces",
+              Code::out_of_memory},
+      Meaning{VK_ERROR_OUT_OF_POOL_MEMORY, "VK_ERROR_OUT_OF_POOL_MEMORY", "a pool is used up",
+              Code::out_of_memory},
+      Meaning{VK_ERROR_INVALID_SHADER_NV, "VK_ERROR_INVALID_SHADER_NV", "the driver refused a shader",
+              Code::internal},
       Meaning{VK_TIMEOUT, "VK_TIMEOUT", "the device did not finish in time", Code::device_lost},
   };
   for (const Meaning& meaning : meanings) {

@@ -46,7 +46,9 @@ Result<uint64_t> Recording::submit(uint32_t steps, std::span<const VkCommandBuff
   for (uint32_t step = 0; step < steps; ++step) {
     for (size_t i = 0; i < seconds_.size(); ++i) {
       if (seconds > 0 && seconds + seconds_[i] > longest_submission_seconds) {
-        PUMICE_TRY(const uint64_t value, device_->submit(together));
+        const Result<uint64_t> submitted = device_->submit(together);
+        if (!submitted.ok() && last) (void)device_->wait(last); // nobody else knows of it
+        PUMICE_TRY(const uint64_t value, submitted);
         if (interrupt && last) PUMICE_CHECK(device_->wait(last));
         if (interrupt && *interrupt) {
           PUMICE_CHECK(device_->wait(value));
@@ -60,7 +62,9 @@ Result<uint64_t> Recording::submit(uint32_t steps, std::span<const VkCommandBuff
       seconds += seconds_[i];
     }
   }
-  return device_->submit(together);
+  Result<uint64_t> submitted = device_->submit(together);
+  if (!submitted.ok() && last) (void)device_->wait(last); // nobody else knows of it
+  return submitted;
 }
 
 } // namespace pumice

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/workers.h"
 #include "gpu/commands.h"
@@ -27,7 +28,7 @@ public:
       : device_(std::move(device)), parts_(parts) {}
   // Copies in flight use what this owns.
   ~Writer() {
-    for (const Slot& slot : slots_) (void)device_->wait(slot.done);
+    for (Slot& slot : slots_) (void)wait(slot);
   }
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
@@ -64,7 +65,7 @@ public:
     }
     current_ ^= 1;
     Slot& next = slots_[current_];
-    PUMICE_CHECK(device_->wait(next.done));
+    PUMICE_CHECK(wait(next));
     next.used = 0;
     return {};
   }
@@ -84,8 +85,12 @@ private:
     Commands commands;
     std::vector<Copy> copies;
     uint64_t used = 0;
-    uint64_t done = 0; // timeline value after which the buffer may be written again
+    uint64_t done = 0; // timeline value after which the buffer may be written again; 0: it may
   };
+  Status wait(Slot& slot) {
+    const uint64_t done = std::exchange(slot.done, 0);
+    return done ? device_->wait(done) : Status();
+  }
 
   std::shared_ptr<Device> device_;
   const std::vector<Buffer>& parts_;

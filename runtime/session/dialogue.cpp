@@ -78,13 +78,14 @@ Status Dialogue::rehearse() {
 Status Dialogue::ready() {
   if (suspended_) return Error{Code::not_ready, "the session is suspended: resume it first"};
   if (!broken_ && batch_) return {};
-  // The application's command buffers may still be at work with what is about to go.
-  if (slices_) {
-    if (const Status status = slices_->wait(); !status.ok() && status.error().code == Code::not_ready) {
-      return status;
-    }
-  }
+  PUMICE_CHECK(wait_for_slices());
   return make();
+}
+
+// The application's command buffers may still be at work with what is about to go. A lost device is not.
+Status Dialogue::wait_for_slices() {
+  const Status status = slices_ ? slices_->wait() : Status();
+  return !status.ok() && status.error().code == Code::device_lost ? Status() : status;
 }
 
 // After an error from the device nobody knows what is in the caches.
@@ -227,6 +228,7 @@ Result<WorkSlice> Dialogue::slice(VkCommandBuffer into, double budget, const Sub
 }
 
 Status Dialogue::discard() {
+  if (broken_) PUMICE_CHECK(discard_broken());
   PUMICE_CHECK(ready());
   if (!sliced_) return {};
   PUMICE_CHECK(failed(slices_->look()));
@@ -236,11 +238,20 @@ Status Dialogue::discard() {
   return {};
 }
 
+// Everything will be made anew, and some of the command buffers may have been submitted.
+Status Dialogue::discard_broken() {
+  slices_->discard();
+  const std::shared_ptr<Device>& device = model_->context().device;
+  PUMICE_TRY(const uint64_t all, device->submit({}));
+  return device->wait(all);
+}
+
 Status Dialogue::save(const std::filesystem::path& path) {
   PUMICE_CHECK(ready());
   PUMICE_CHECK(failed(stop()));
+  PUMICE_CHECK(failed(batch_->save(path, 0, conversation_)));
   active_ = false;
-  return failed(batch_->save(path, 0, conversation_));
+  return {};
 }
 
 Status Dialogue::restore(const std::filesystem::path& path) {
@@ -269,11 +280,7 @@ Status Dialogue::resume(std::shared_ptr<const Model> model) {
                  fmt::format("{}: expected the model that the session was made with, {}",
                              model->file().path(), model_->file().path())};
   }
-  if (slices_) {
-    if (const Status status = slices_->wait(); !status.ok() && status.error().code == Code::not_ready) {
-      return status;
-    }
-  }
+  PUMICE_CHECK(wait_for_slices());
   model_ = std::move(model);
   PUMICE_CHECK(make());
   suspended_ = false;

@@ -62,6 +62,8 @@ private:
   Status make();
   Status rehearse();
   Status ready();
+  Status wait_for_slices();
+  Status discard_broken();
   Status go_on();
   Status stop();
   Status use_slices(bool wanted);

@@ -16,7 +16,6 @@ Encoding::~Encoding() {
 }
 
 Status Encoding::make() {
-  state_ = State::none;
   encoder_.reset();
   slices_ = std::make_unique<Slices>(model_->context().device);
   sliced_ = broken_ = false;
@@ -30,12 +29,23 @@ Status Encoding::make() {
 
 Status Encoding::ready() {
   if (!broken_ && encoder_) return {};
-  if (slices_) {
-    if (const Status status = slices_->wait(); !status.ok() && status.error().code == Code::not_ready) {
-      return status;
-    }
+  // The application's command buffers may still be at work with what is about to go. A lost device is not.
+  if (const Status status = slices_->wait(); !status.ok() && status.error().code != Code::device_lost) {
+    return status;
   }
-  return make();
+  if (state_ == State::running && encoder_ && !encoder_->runner().step_open()) state_ = State::done;
+  PUMICE_CHECK(make());
+  return state_ == State::none ? Status() : failed(encode_again());
+}
+
+// What was lost with an encoder that had to be made anew: in slices again, where some were still to come.
+Status Encoding::encode_again() {
+  if (state_ == State::running) {
+    PUMICE_CHECK(use_slices(true));
+    return encoder_->open(inputs_);
+  }
+  const Result<std::vector<InputRange>> ranges = encoder_->encode(inputs_);
+  return ranges.ok() ? Status() : Status(ranges.error());
 }
 
 template <class T>
@@ -43,8 +53,10 @@ T Encoding::failed(T result) {
   if (result.ok()) return result;
   const Code code = result.error().code;
   if (code == Code::not_ready || code == Code::invalid_argument) return result;
-  state_ = State::none;
-  if (code == Code::cancelled) return result;
+  if (code == Code::cancelled) {
+    state_ = State::none;
+    return result;
+  }
   slices_->abandon();
   broken_ = true;
   return result;
@@ -59,24 +71,24 @@ Status Encoding::use_slices(bool wanted) {
 }
 
 Status Encoding::run(std::span<const EncoderInput> inputs) {
+  state_ = State::none;
   PUMICE_CHECK(ready());
   PUMICE_CHECK(failed(use_slices(false)));
-  state_ = State::none;
   cancelled_ = false;
   const Result<std::vector<InputRange>> ranges = failed(encoder_->encode(inputs));
   if (!ranges.ok()) return ranges.error();
-  inputs_ = inputs.size();
+  inputs_.assign(inputs.begin(), inputs.end());
   state_ = State::done;
   return {};
 }
 
 Status Encoding::begin(std::span<const EncoderInput> inputs) {
+  state_ = State::none;
   PUMICE_CHECK(ready());
   PUMICE_CHECK(failed(use_slices(true)));
-  state_ = State::none;
   cancelled_ = false;
   PUMICE_CHECK(failed(encoder_->open(inputs)));
-  inputs_ = inputs.size();
+  inputs_.assign(inputs.begin(), inputs.end());
   state_ = State::running;
   return {};
 }
@@ -132,7 +144,7 @@ Result<std::vector<float>> Encoding::read() {
     return Error{Code::not_ready, "no inputs have been run to their end: nothing can be read"};
   }
   std::vector<float> all;
-  for (size_t i = 0; i < inputs_; ++i) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
     PUMICE_TRY(const std::vector<float> rows, failed(encoder_->read(output(), i)));
     all.insert(all.end(), rows.begin(), rows.end());
   }

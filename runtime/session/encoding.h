@@ -31,6 +31,8 @@ public:
   // `cancelled`.
   void cancel() { cancelled_ = true; }
 
+  // After an error everything is made anew, which may fail as well: before encoder() is used.
+  Status ready();
   Encoder& encoder() { return *encoder_; }
   const std::string& output() const { return options_.kept[0]; }
   uint32_t columns() const { return columns_; }
@@ -39,7 +41,7 @@ private:
   Encoding(std::shared_ptr<const Model> model, EncoderOptions options)
       : model_(std::move(model)), options_(std::move(options)) {}
   Status make();
-  Status ready();
+  Status encode_again();
   Status use_slices(bool wanted);
   Status check_cancelled();
   Result<WorkSlice> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
@@ -56,7 +58,7 @@ private:
   bool sliced_ = false;
   bool broken_ = false; // an error came from the device: the encoder is made anew before anything else
   State state_ = State::none;
-  size_t inputs_ = 0;
+  std::vector<EncoderInput> inputs_; // that are being run, or were
   std::atomic<bool> cancelled_ = false;
 };
 

@@ -2,16 +2,10 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include <cmath>
-#include <deque>
-#include <random>
-
-#include "io/safetensors.h"
-#include "models/architecture.h"
 #include "support/gpu.h"
 #include "support/llama_reference.h"
 #include "support/model.h"
-#include "support/temporary_folder.h"
+#include "support/random_model.h"
 
 using namespace pumice;
 
@@ -36,30 +30,6 @@ nlohmann::json config(const Sizes& sizes) {
           {"rope_parameters", {{"rope_theta", 10000.0}, {"rope_type", "default"}}}};
 }
 
-// A Hugging Face folder with random weights.
-void write_model(const TemporaryFolder& folder, const Sizes& sizes) {
-  const std::string text = config(sizes).dump();
-  folder.write("config.json", text);
-  const auto config_file = ModelFile::open(folder.path());
-  REQUIRE(config_file.ok());
-  const auto definition = open_definition(*config_file);
-  REQUIRE(definition.ok());
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal;
-  std::deque<std::vector<float>> values;
-  std::vector<SafetensorsFile::Entry> entries;
-  for (const WeightSpec& spec : (*definition)->weights()) {
-    uint64_t count = 1;
-    for (uint64_t size : spec.shape) count *= size;
-    const bool norm = spec.shape.size() == 1;
-    const float scale = norm ? 0.1f : 1.0f / std::sqrt(static_cast<float>(spec.shape.back()));
-    std::vector<float>& data = values.emplace_back(count);
-    for (float& value : data) value = normal(random) * scale + (norm ? 1.0f : 0.0f);
-    entries.push_back({spec.name, "F32", spec.shape, std::as_bytes(std::span(data))});
-  }
-  REQUIRE(write_safetensors(folder.path() / "model.safetensors", entries).ok());
-}
-
 } // namespace
 
 TEST_CASE("sizes that divide nothing evenly") {
@@ -73,7 +43,7 @@ TEST_CASE("sizes that divide nothing evenly") {
     // clang-format on
     CAPTURE(sizes.hidden);
     const TemporaryFolder folder;
-    write_model(folder, sizes);
+    write_random_model(folder, config(sizes));
     const auto model = load_model(folder.path());
     std::vector<uint32_t> ids;
     for (uint32_t i = 0; i < 45; ++i) ids.push_back((i * i * 31 + 7) % sizes.vocabulary);

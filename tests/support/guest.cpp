@@ -1,19 +1,34 @@
 #include "support/guest.h"
 
 #include <cstdlib>
+#include <mutex>
 
 #include "support/gpu.h"
+
+#ifdef PUMICE_THREAD_SANITIZER
+#include <dlfcn.h>
+
+// ThreadSanitizer ends a program that unloads a library which tests/tsan.supp names.
+static void keep_driver() {
+  (void)dlopen("libvulkan_lvp.so", RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+#else
+static void keep_driver() {}
+#endif
 
 DeviceHandle make_device(pumice_device_options options) {
   options.validate = !options.vulkan && !std::getenv("PUMICE_TEST_NO_VALIDATION");
   if (!options.log) {
     options.log = [](void*, pumice_log_level level, const char* message) {
+      static std::mutex mutex;
+      std::lock_guard lock(mutex);
       if (level == PUMICE_LOG_WARNING) validation_messages().push_back(message);
     };
   }
   pumice_device* device = nullptr;
   pumice_error error;
   require_ok(pumice_device_create(&options, &device, &error), error);
+  keep_driver();
   return DeviceHandle(device);
 }
 

@@ -1,0 +1,501 @@
+// Every Vulkan call that can fail, failing, through the interface that programs use: it comes back as an
+// error, and the program goes on.
+#include <cstdlib>
+
+#include "support/bert_folder.h"
+#include "support/fault_phase.h"
+#include "support/program.h"
+
+namespace {
+
+constexpr const char* prompt = "Once upon a time there was a little girl";
+constexpr uint32_t longer = 5; // tokens, after the first
+
+using Owner = FaultyProgram::Owner;
+using Drive = pumice_status (FaultyProgram::*)(pumice_error*);
+
+// What a session says where nothing fails.
+struct Expected {
+  Story first; // the prompt's first token
+  Story rest;  // what follows
+  Story whole;
+};
+
+Story finish(FaultyProgram& program, Drive drive) {
+  pumice_error error;
+  require_ok((program.*drive)(&error), error);
+  return program.story();
+}
+
+Story tell(FaultyProgram& program, const char* text, uint32_t max_tokens, Drive drive = &FaultyProgram::run) {
+  program.begin(text, max_tokens);
+  return finish(program, drive);
+}
+
+Expected expected_of(FaultyProgram& program) {
+  Expected expected;
+  expected.first = tell(program, prompt, 1);
+  expected.rest = tell(program, nullptr, longer);
+  expected.whole = tell(program, prompt, 1 + longer);
+  CHECK(expected.whole.tokens.size() == 1 + longer);
+  return expected;
+}
+
+FaultPhase creating_a_device(FaultyProgram& program) {
+  FaultPhase phase{"creating a device", {}, {}, {}};
+  phase.before = [&program] { program.device.reset(); };
+  phase.during = [&program](pumice_error* error) { return program.open_device(error); };
+  phase.after = [&program](pumice_status) {
+    pumice_error error;
+    require_ok(program.open_device(&error), error);
+  };
+  return phase;
+}
+
+FaultPhase loading(FaultyProgram& program, const Expected& expected) {
+  FaultPhase phase{"loading a model", {}, {}, {}};
+  phase.before = [&program] {
+    pumice_error error;
+    program.session.reset();
+    program.model.reset();
+    require_ok(program.open_device(&error), error);
+  };
+  phase.during = [&program](pumice_error* error) { return program.load(error); };
+  phase.after = [&program, &expected](pumice_status status) {
+    pumice_error error;
+    if (status != PUMICE_OK) CHECK(program.allocated() == 0);
+    if (status == PUMICE_DEVICE_LOST) require_ok(program.open_device(&error), error);
+    if (status != PUMICE_OK) return require_ok(program.load(&error), error);
+    require_ok(program.open_session(&error), error);
+    CHECK(tell(program, prompt, 1) == expected.first);
+  };
+  phase.most_calls = 4; // on a new device each
+  return phase;
+}
+
+// The first session that a model has; it compiles what is left.
+FaultPhase creating_a_session(FaultyProgram& program, const Expected& expected) {
+  FaultPhase phase{"creating a session", {}, {}, {}};
+  phase.before = [&program] {
+    program.session.reset();
+    program.open_world();
+  };
+  phase.during = [&program](pumice_error* error) {
+    const uint64_t before = program.allocated();
+    const pumice_status status = program.open_session(error);
+    if (status != PUMICE_OK) CHECK(program.allocated() == before);
+    return status;
+  };
+  phase.after = [&program, &expected](pumice_status status) {
+    pumice_error error;
+    if (status == PUMICE_DEVICE_LOST) program.open_world();
+    if (status != PUMICE_OK) require_ok(program.open_session(&error), error);
+    CHECK(tell(program, prompt, 1) == expected.first);
+  };
+  phase.most_calls = 4;
+  return phase;
+}
+
+FaultPhase prefill(FaultyProgram& program, std::string name, Drive drive, const Expected& expected) {
+  FaultPhase phase{std::move(name), {}, {}, {}};
+  phase.before = [&program] {
+    pumice_error error;
+    require_ok(program.open_session(&error), error);
+    program.begin(prompt, 1);
+  };
+  phase.during = [&program, drive](pumice_error* error) { return (program.*drive)(error); };
+  phase.after = [&program, drive, &expected](pumice_status status) {
+    program.recover(status);
+    CHECK(finish(program, drive) == expected.first);
+  };
+  return phase;
+}
+
+// In a session that goes on from one case to the next.
+FaultPhase decoding(FaultyProgram& program, std::string name, Drive drive, const Expected& expected) {
+  FaultPhase phase{std::move(name), {}, {}, {}};
+  phase.before = [&program, drive, &expected] {
+    CHECK(tell(program, prompt, 1, drive) == expected.first);
+    program.begin(nullptr, longer);
+  };
+  phase.during = [&program, drive](pumice_error* error) { return (program.*drive)(error); };
+  phase.after = [&program, drive, &expected](pumice_status status) {
+    program.recover(status);
+    CHECK(finish(program, drive) == expected.rest);
+  };
+  return phase;
+}
+
+// What an error left is made anew, and that fails too.
+FaultPhase coming_back(FaultyVulkan& vulkan, FaultyProgram& program, const Expected& expected) {
+  FaultPhase phase{"coming back after an error", {}, {}, {}};
+  phase.before = [&vulkan, &program] {
+    pumice_error error;
+    program.begin(prompt, 1 + longer);
+    vulkan.fail_next("vkQueueSubmit", VK_ERROR_OUT_OF_HOST_MEMORY);
+    CHECK(program.run(&error) == PUMICE_OUT_OF_MEMORY);
+    vulkan.rest();
+  };
+  phase.during = [&program](pumice_error* error) { return program.run(error); };
+  phase.after = [&program, &expected](pumice_status status) {
+    program.recover(status);
+    CHECK(finish(program, &FaultyProgram::run) == expected.whole);
+  };
+  phase.most_calls = 6;
+  return phase;
+}
+
+FaultPhase suspending(FaultyProgram& program, const Expected& expected) {
+  FaultPhase phase{"suspending", {}, {}, {}};
+  phase.before = [&program] {
+    program.begin(prompt, 1 + longer);
+    program.go_midway();
+  };
+  phase.during = [&program](pumice_error* error) {
+    return pumice_session_suspend(program.session.get(), error);
+  };
+  phase.after = [&program, &expected](pumice_status status) {
+    pumice_error error;
+    program.recover(status);
+    if (status == PUMICE_OK) {
+      require_ok(pumice_session_resume(program.session.get(), program.model.get(), &error), error);
+    }
+    CHECK(finish(program, &FaultyProgram::advance) == expected.whole);
+  };
+  return phase;
+}
+
+FaultPhase resuming(FaultyProgram& program, const Expected& expected) {
+  FaultPhase phase{"resuming", {}, {}, {}};
+  phase.before = [&program] {
+    pumice_error error;
+    program.begin(prompt, 1 + longer);
+    program.go_midway();
+    require_ok(pumice_session_suspend(program.session.get(), &error), error);
+  };
+  phase.during = [&program](pumice_error* error) {
+    return pumice_session_resume(program.session.get(), program.model.get(), error);
+  };
+  phase.after = [&program, &expected](pumice_status status) {
+    pumice_error error;
+    program.recover(status);
+    if (status != PUMICE_OK && status != PUMICE_DEVICE_LOST) {
+      require_ok(pumice_session_resume(program.session.get(), program.model.get(), &error), error);
+    }
+    CHECK(finish(program, &FaultyProgram::run) == expected.whole);
+  };
+  return phase;
+}
+
+FaultPhase saving(FaultyProgram& program, const std::string& path, const Expected& expected) {
+  FaultPhase phase{"saving", {}, {}, {}};
+  phase.before = [&program] {
+    program.begin(prompt, 1 + longer);
+    program.go_midway();
+  };
+  phase.during = [&program, path](pumice_error* error) {
+    return pumice_session_save(program.session.get(), path.c_str(), error);
+  };
+  phase.after = [&program, &expected](pumice_status status) {
+    if (status == PUMICE_OK) return; // the text has ended with it
+    program.recover(status);
+    CHECK(finish(program, &FaultyProgram::advance) == expected.whole);
+  };
+  return phase;
+}
+
+FaultPhase restoring(FaultyProgram& program, const std::string& path, const Expected& expected) {
+  FaultPhase phase{"restoring", {}, {}, {}};
+  phase.before = [&program, path, &expected] {
+    pumice_error error;
+    CHECK(tell(program, prompt, 1) == expected.first);
+    require_ok(pumice_session_save(program.session.get(), path.c_str(), &error), error);
+    program.begin("The dog ran to the park and", 1 + longer);
+    program.go_midway();
+  };
+  phase.during = [&program, path](pumice_error* error) {
+    return pumice_session_restore(program.session.get(), path.c_str(), error);
+  };
+  phase.after = [&program, path, &expected](pumice_status status) {
+    pumice_error error;
+    program.recover(status);
+    if (status != PUMICE_OK) {
+      CHECK(finish(program, &FaultyProgram::advance).tokens.size() == 1 + longer);
+      require_ok(pumice_session_restore(program.session.get(), path.c_str(), &error), error);
+    }
+    CHECK(tell(program, nullptr, longer) == expected.rest);
+  };
+  return phase;
+}
+
+FaultPhase taking_down(FaultyProgram& program) {
+  FaultPhase phase{"taking down", {}, {}, {}, false};
+  phase.before = [&program] {
+    program.open_all();
+    program.begin(prompt, 1 + longer);
+    program.go_midway();
+  };
+  phase.during = [&program](pumice_error*) {
+    program.session.reset();
+    program.model.reset();
+    program.device.reset();
+    return PUMICE_OK;
+  };
+  phase.after = [](pumice_status) {};
+  return phase;
+}
+
+// An encoder of the program, and what it makes of a text.
+struct Embedding {
+  FaultyProgram& program;
+  std::string path;
+  EncoderHandle encoder;
+  bool begun = false; // in slices
+
+  static constexpr pumice_input input = {"the little dog ran to the park", nullptr, 0, nullptr};
+
+  void open_world() {
+    pumice_error error;
+    encoder.reset();
+    program.model.reset();
+    require_ok(program.open_device(&error), error);
+    require_ok(program.load(&error, path), error);
+  }
+  pumice_status create(pumice_error* error) {
+    pumice_encoder* made = nullptr;
+    const pumice_status status = pumice_encoder_create(program.model.get(), nullptr, &made, error);
+    encoder.reset(made);
+    return status;
+  }
+  void recover(pumice_status status) {
+    pumice_error error;
+    begun = begun && status != PUMICE_DEVICE_LOST;
+    if (status != PUMICE_DEVICE_LOST) return;
+    open_world();
+    require_ok(create(&error), error);
+  }
+  pumice_status run(std::vector<float>& values, pumice_error* error) {
+    values.assign(BertFolder::hidden, 0);
+    return pumice_encode(encoder.get(), &input, 1, values.data(), values.size(), nullptr, error);
+  }
+  // Begins where it has not, and goes on where it had come to.
+  pumice_status run_in_slices(std::vector<float>& values, pumice_error* error) {
+    pumice_status status = PUMICE_OK;
+    if (!begun) status = pumice_encode_begin(encoder.get(), &input, 1, error);
+    if (status != PUMICE_OK) return status;
+    begun = true;
+    pumice_slice slice = {sizeof slice};
+    for (int number = 0; number == 0 || slice.active; ++number) {
+      status = pumice_encode_advance(encoder.get(), program.budget_us, nullptr, &slice, error);
+      if (status != PUMICE_OK) return status;
+      if (number % 2) program.wait_for_device();
+    }
+    values.assign(BertFolder::hidden, 0);
+    status = pumice_encode_read(encoder.get(), values.data(), values.size(), nullptr, error);
+    begun = status != PUMICE_OK;
+    return status;
+  }
+};
+
+FaultPhase creating_an_encoder(Embedding& embedding) {
+  FaultPhase phase{"creating an encoder", {}, {}, {}};
+  phase.before = [&embedding] { embedding.open_world(); };
+  phase.during = [&embedding](pumice_error* error) { return embedding.create(error); };
+  phase.after = [&embedding](pumice_status status) {
+    pumice_error error;
+    if (status == PUMICE_DEVICE_LOST) embedding.open_world();
+    if (status != PUMICE_OK) require_ok(embedding.create(&error), error);
+  };
+  phase.most_calls = 3;
+  return phase;
+}
+
+FaultPhase coming_back(FaultyVulkan& vulkan, Embedding& embedding, const std::vector<float>& expected) {
+  FaultPhase phase{"an encoder's coming back after an error", {}, {}, {}};
+  phase.before = [&vulkan, &embedding] {
+    pumice_error error;
+    std::vector<float> values;
+    vulkan.fail_next("vkQueueSubmit", VK_ERROR_OUT_OF_HOST_MEMORY);
+    CHECK(embedding.run(values, &error) == PUMICE_OUT_OF_MEMORY);
+    vulkan.rest();
+  };
+  phase.during = [&embedding](pumice_error* error) {
+    std::vector<float> values;
+    return embedding.run(values, error);
+  };
+  phase.after = [&embedding, &expected](pumice_status status) {
+    pumice_error error;
+    std::vector<float> values;
+    embedding.recover(status);
+    require_ok(embedding.run(values, &error), error);
+    CHECK(values == expected);
+  };
+  phase.most_calls = 4;
+  return phase;
+}
+
+FaultPhase encoding(Embedding& embedding, std::string name, auto run, const std::vector<float>& expected) {
+  FaultPhase phase{std::move(name), {}, {}, {}};
+  phase.before = [] {};
+  phase.during = [&embedding, run](pumice_error* error) {
+    std::vector<float> values;
+    return (embedding.*run)(values, error);
+  };
+  phase.after = [&embedding, run, &expected](pumice_status status) {
+    pumice_error error;
+    std::vector<float> values;
+    embedding.recover(status);
+    require_ok((embedding.*run)(values, &error), error);
+    CHECK(values == expected);
+  };
+  return phase;
+}
+
+// A program with a device of Pumice's own, and what its sessions say.
+struct Scene {
+  TemporaryFolder cache, folder;
+  FaultyProgram program;
+  Expected expected;
+
+  explicit Scene(Owner owner, bool validate = false) : program(owner, validate) {
+    if (owner == Owner::pumice) program.cache_folder = cache.path().string();
+    program.open_all();
+    expected = expected_of(program);
+  }
+  // Phases one after the other, after each of which the next session is as the first one.
+  FaultCount inject(FaultyVulkan& vulkan, const std::vector<FaultPhase>& phases,
+                    const FaultEffort& effort = {}) {
+    FaultCount count;
+    for (const FaultPhase& phase : phases) {
+      count += ::inject(vulkan, phase, effort);
+      program.open_all();
+      CHECK(tell(program, prompt, 1 + longer) == expected.whole);
+    }
+    return count;
+  }
+  std::string saved() const { return (folder.path() / "saved").string(); }
+};
+
+std::vector<FaultPhase> texts(FaultyVulkan& vulkan, Scene& scene) {
+  FaultyProgram& program = scene.program;
+  const Expected& expected = scene.expected;
+  return {prefill(program, "a prompt, at once", &FaultyProgram::run, expected),
+          decoding(program, "going on, at once", &FaultyProgram::run, expected),
+          prefill(program, "a prompt, in slices", &FaultyProgram::advance, expected),
+          decoding(program, "going on, in slices", &FaultyProgram::advance, expected),
+          coming_back(vulkan, program, expected),
+          suspending(program, expected),
+          resuming(program, expected),
+          saving(program, scene.saved(), expected),
+          restoring(program, scene.saved(), expected)};
+}
+
+std::vector<FaultPhase> recordings(Scene& scene) {
+  return {prefill(scene.program, "a prompt, recorded", &FaultyProgram::record, scene.expected),
+          decoding(scene.program, "going on, recorded", &FaultyProgram::record, scene.expected)};
+}
+
+FaultCount inject_into_encoder(FaultyVulkan& vulkan, const TemporaryFolder& model, bool validate,
+                               const FaultEffort& effort = {}) {
+  const TemporaryFolder cache;
+  FaultyProgram program(Owner::pumice, validate);
+  program.cache_folder = cache.path().string();
+  Embedding embedding{program, model.path().string(), {}};
+  FaultCount count = inject(vulkan, creating_an_encoder(embedding), effort);
+  pumice_error error;
+  std::vector<float> expected;
+  require_ok(embedding.run(expected, &error), error);
+  count += inject(vulkan, encoding(embedding, "encoding, at once", &Embedding::run, expected), effort);
+  count += inject(vulkan, coming_back(vulkan, embedding, expected), effort);
+  count +=
+      inject(vulkan, encoding(embedding, "encoding, in slices", &Embedding::run_in_slices, expected), effort);
+  return count;
+}
+
+void check_count(const FaultCount& count, int least) {
+  MESSAGE(count.cases << " failures injected, " << count.tolerated << " of them without consequence");
+  CHECK(count.cases >= least);
+}
+
+} // namespace
+
+// Whichever Vulkan call fails, and how, a program gets an error, and goes on as if nothing had been.
+
+TEST_CASE("faults while a device is created, a model loaded, and all taken down") {
+  FaultyVulkan vulkan;
+  vulkan.split_memory(true);
+  FaultyProgram program(Owner::pumice, false);
+  FaultCount count = inject(vulkan, creating_a_device(program));
+  Scene scene(Owner::pumice);
+  count +=
+      scene.inject(vulkan, {loading(scene.program, scene.expected),
+                            creating_a_session(scene.program, scene.expected), taking_down(scene.program)});
+  check_count(count, 200);
+}
+
+TEST_CASE("faults while a text is generated, a session suspended or saved, and brought back") {
+  FaultyVulkan vulkan;
+  vulkan.split_memory(true);
+  Scene scene(Owner::pumice);
+  check_count(scene.inject(vulkan, texts(vulkan, scene)), 200);
+}
+
+TEST_CASE("faults while steps are recorded into a program's own command buffers") {
+  FaultyVulkan vulkan;
+  vulkan.split_memory(false);
+  Scene scene(Owner::host);
+  check_count(scene.inject(vulkan, recordings(scene)), 50);
+}
+
+TEST_CASE("after a fault, a recorded slice that has not run is waited for, or discarded") {
+  FaultyVulkan vulkan;
+  vulkan.split_memory(false);
+  Scene scene(Owner::host);
+  FaultyProgram& program = scene.program;
+  for (const bool discarded : {false, true}) {
+    CAPTURE(discarded);
+    pumice_error error;
+    program.begin(prompt, 1 + longer);
+    const VkCommandBuffer commands = program.host().begin();
+    const auto record = [&] { return pumice_record(program.session.get(), commands, 1, nullptr, &error); };
+    require_ok(record(), error);
+    vulkan.fail_next("vkGetEventStatus", VK_ERROR_OUT_OF_HOST_MEMORY);
+    CHECK(record() == PUMICE_OUT_OF_MEMORY);
+    vulkan.rest();
+    CHECK(record() == PUMICE_NOT_READY);
+    if (discarded) {
+      require_ok(pumice_discard(program.session.get(), &error), error);
+    } else {
+      program.host().run();
+    }
+    CHECK(finish(program, &FaultyProgram::record) == scene.expected.whole);
+  }
+}
+
+TEST_CASE("faults while an encoder is made and used") {
+  const TemporaryFolder model;
+  if (!BertFolder().write(model)) {
+    MESSAGE("no fixtures: skipped");
+    return;
+  }
+  FaultyVulkan vulkan;
+  vulkan.split_memory(true);
+  check_count(inject_into_encoder(vulkan, model, false), 50);
+}
+
+// Its synchronisation and the lives of its objects are watched, of each function once.
+TEST_CASE("faults with Vulkan's validation layers looking on") {
+  if (std::getenv("PUMICE_TEST_NO_VALIDATION")) return;
+  const FaultEffort once = {1, false};
+  FaultyVulkan vulkan;
+  vulkan.split_memory(false);
+  FaultCount count;
+  {
+    Scene scene(Owner::pumice, true);
+    count += scene.inject(vulkan, {loading(scene.program, scene.expected)}, once);
+    count += scene.inject(vulkan, texts(vulkan, scene), once);
+  }
+  Scene host(Owner::host, true);
+  count += host.inject(vulkan, recordings(host), once);
+  check_count(count, 50);
+}

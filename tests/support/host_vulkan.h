@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+
+#include "api/pumice.h"
+#include "gpu/instance.h"
+
+// A program that renders with Vulkan itself: an instance, a device and a queue of its own, and a command
+// buffer at a time. Pumice gets there through `get_instance_proc_addr`, which may be another one than its
+// own.
+class HostVulkan {
+public:
+  HostVulkan(PFN_vkGetInstanceProcAddr get_instance_proc_addr, bool validate);
+  ~HostVulkan();
+  HostVulkan(const HostVulkan&) = delete;
+  HostVulkan& operator=(const HostVulkan&) = delete;
+
+  pumice_vulkan vulkan() const { return vulkan_; }
+
+  // The command buffer, in the recording state.
+  VkCommandBuffer begin();
+  // Submits it and waits until it has run.
+  void run();
+
+private:
+  std::shared_ptr<pumice::Instance> instance_;
+  pumice::VulkanTable table_;
+  VkPhysicalDeviceVulkan12Features features_{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  pumice_vulkan vulkan_ = {};
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  VkCommandBuffer commands_ = VK_NULL_HANDLE;
+};

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <deque>
+
+#include "support/faulty_vulkan.h"
+#include "support/guest.h"
+#include "support/host_vulkan.h"
+#include "support/temporary_folder.h"
+
+// A program that uses Pumice where Vulkan fails, and what it does about that. Functions that return a status
+// may fail; the others must not, and nothing fails in them.
+class FaultyProgram {
+public:
+  enum class Owner { pumice, host }; // of the device
+
+  FaultyProgram(Owner owner, bool validate) : owner_(owner), validate_(validate) {}
+
+  pumice_status open_device(pumice_error* error);
+  pumice_status load(pumice_error* error, const std::string& path = stories);
+  pumice_status open_session(pumice_error* error);
+  void open_world(); // a new device and a model on it
+  void open_all();   // and a session
+
+  // A prompt in place of the conversation, or nothing new.
+  void begin(const char* prompt, uint32_t max_tokens);
+  // To the end of the text.
+  pumice_status run(pumice_error* error) { return pumice_run(session.get(), error); }
+  pumice_status advance(pumice_error* error);
+  pumice_status record(pumice_error* error);
+  // Into a text, with slices under way.
+  void go_midway();
+  Story story(); // what came since begin()
+
+  // After an error: everything on a new device, where the old one is lost.
+  void recover(pumice_status status);
+
+  // For submissions and recordings.
+  HostVulkan& host() { return *hosts_.back(); }
+  void wait_for_device();
+  uint64_t allocated() const;
+
+  std::string cache_folder;
+  float budget_us = 300; // some dispatches
+
+private:
+  Owner owner_;
+  bool validate_;
+  // The last one is in use; one that was lost goes once nothing of it is left.
+  std::deque<std::unique_ptr<HostVulkan>> hosts_;
+  Story story_;
+
+public:
+  DeviceHandle device;
+  ModelHandle model;
+  SessionHandle session;
+};
