@@ -147,6 +147,7 @@ FaultPhase coming_back(FaultyVulkan& vulkan, FaultyProgram& program, const Expec
 
 FaultPhase suspending(FaultyProgram& program, const Expected& expected) {
   FaultPhase phase{"suspending", {}, {}, {}};
+  phase.most_calls = 6;
   phase.before = [&program] {
     program.begin(prompt, 1 + longer);
     program.go_midway();
@@ -167,6 +168,7 @@ FaultPhase suspending(FaultyProgram& program, const Expected& expected) {
 
 FaultPhase resuming(FaultyProgram& program, const Expected& expected) {
   FaultPhase phase{"resuming", {}, {}, {}};
+  phase.most_calls = 6;
   phase.before = [&program] {
     pumice_error error;
     program.begin(prompt, 1 + longer);
@@ -189,6 +191,7 @@ FaultPhase resuming(FaultyProgram& program, const Expected& expected) {
 
 FaultPhase saving(FaultyProgram& program, const std::string& path, const Expected& expected) {
   FaultPhase phase{"saving", {}, {}, {}};
+  phase.most_calls = 6;
   phase.before = [&program] {
     program.begin(prompt, 1 + longer);
     program.go_midway();
@@ -206,6 +209,7 @@ FaultPhase saving(FaultyProgram& program, const std::string& path, const Expecte
 
 FaultPhase restoring(FaultyProgram& program, const std::string& path, const Expected& expected) {
   FaultPhase phase{"restoring", {}, {}, {}};
+  phase.most_calls = 6;
   phase.before = [&program, path, &expected] {
     pumice_error error;
     CHECK(tell(program, prompt, 1) == expected.first);

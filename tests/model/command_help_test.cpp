@@ -14,7 +14,7 @@ TEST_CASE("every subcommand has help with an example") {
     CHECK(help.out.find(std::string("pumice ") + name) != std::string::npos);
   }
   CHECK(pumice_command({"--help"}).out.find("tokenize") != std::string::npos);
-  CHECK(pumice_command({"--version"}).out.find("0.") == 0);
+  CHECK(pumice_command({"--version"}).out.find("1.") == 0);
 }
 
 TEST_CASE("bad arguments end with status 1 and a message") {
