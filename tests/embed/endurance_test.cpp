@@ -25,6 +25,7 @@ struct Growth {
 template <class Round>
 Growth repeat(size_t rounds, const Round& round) {
   constexpr size_t parts = 5;
+  mallopt(M_ARENA_MAX, 1); // else each thread that comes may find another pool to fill
   const auto part = [&] {
     for (size_t i = 0; i < rounds / parts; ++i) round();
     malloc_trim(0);

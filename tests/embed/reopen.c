@@ -111,6 +111,7 @@ int main(int argc, char** argv) {
   double growth;
   int i;
   if (argc != 3) fail("reopen", "expected a library and a model");
+  mallopt(M_ARENA_MAX, 1); /* else each thread that comes may find another pool to fill */
   before = after = open_often(argv[1], argv[2]);
   for (i = 0; i < parts; ++i) {
     const long last = after.anonymous_kib;

@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/drivers.h"
+
 using namespace pumice;
 
 namespace {
@@ -282,15 +284,8 @@ FaultyVulkan::FaultyVulkan() {
   if (!loader.ok()) FAIL(loader.error().text());
   state.loader = *loader;
   // The loader's own functions serve every instance and device: they look up the right layer by the handle.
-  // This instance stays, and with it the drivers.
-  static VkInstance any = VK_NULL_HANDLE;
-  if (!any) {
-    VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
-    application.apiVersion = VK_API_VERSION_1_3;
-    const VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, nullptr, 0, &application};
-    const auto create = reinterpret_cast<PFN_vkCreateInstance>((*loader)(VK_NULL_HANDLE, "vkCreateInstance"));
-    REQUIRE(create(&info, nullptr, &any) == VK_SUCCESS);
-  }
+  const VkInstance any = resident_instance();
+  REQUIRE(any);
 #define PUMICE_FIND_GLOBAL(name) state.real[id_##name] = (*loader)(VK_NULL_HANDLE, #name);
 #define PUMICE_FIND(name) state.real[id_##name] = (*loader)(any, #name);
   PUMICE_VULKAN_GLOBAL(PUMICE_FIND_GLOBAL)

@@ -5,7 +5,12 @@
 
 #include <cstdio>
 
+#include "support/drivers.h"
 #include "support/gpu.h"
+
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
 
 namespace {
 
@@ -36,6 +41,10 @@ REGISTER_LISTENER("count_cases", 1, CountCases);
 int main(int argc, char** argv) {
   doctest::Context context;
   context.applyCommandLine(argc, argv);
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+  // At the end LeakSanitizer tells a driver's leaks from ours as long as the driver is there.
+  (void)resident_instance();
+#endif
   const int status = context.run();
   if (context.shouldExit()) return status; // --help, --list-test-cases and the like
   if (chosen_cases == 0) {
