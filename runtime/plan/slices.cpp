@@ -135,6 +135,7 @@ Status Slices::look() {
 }
 
 Status Slices::wait() {
+  Status first; // error, after which the others are waited for all the same
   while (!under_way_.empty()) {
     Slot& slot = slots_[under_way_.front()];
     if (slot.borrowed) {
@@ -146,9 +147,10 @@ Status Slices::wait() {
     } else {
       PUMICE_CHECK(device_->wait(slot.value));
     }
-    PUMICE_CHECK(finish_oldest());
+    Status finished = finish_oldest();
+    if (first.ok()) first = std::move(finished);
   }
-  return {};
+  return first;
 }
 
 void Slices::discard() {

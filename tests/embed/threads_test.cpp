@@ -304,27 +304,41 @@ uint64_t allocated(const pumice_device* device) {
   return report.allocated;
 }
 
-// A load in a thread of its own, which is given up.
-template <class Random>
-void load_in_vain(pumice_device* device, Canceller& canceller, Random& random, Outcomes& outcomes) {
-  const uint64_t before = allocated(device);
-  pumice_source source = {sizeof source};
-  source.path = stories.c_str();
-  pumice_error error;
-  pumice_load* started = nullptr;
-  require_ok(pumice_load_start(device, &source, nullptr, &started, &error), error);
-  const LoadHandle load(started);
-  canceller.arm(Seconds(std::uniform_real_distribution(0.0, 0.1)(random)),
-                [&] { pumice_load_cancel(started); });
-  pumice_model* model = nullptr;
-  const pumice_status status = pumice_load_finish(started, &model, &error);
-  const Canceller::Done ended = now();
-  pumice_model_destroy(model);
-  check_stopped_or_done(status, error);
-  outcomes.add(status, canceller.wait(), ended);
-  CHECK((model != nullptr) == (status == PUMICE_OK));
-  CHECK(allocated(device) == before);
-}
+// Loads in a thread of their own, which are given up.
+class Loading {
+public:
+  Loading(pumice_device* device, Canceller& canceller) : device_(device), canceller_(canceller) {
+    const Clock::time_point begin = Clock::now();
+    load(device);
+    whole_ = Clock::now() - begin;
+  }
+
+  template <class Random>
+  void turn(Random& random, Outcomes& outcomes) {
+    const uint64_t before = allocated(device_);
+    pumice_source source = {sizeof source};
+    source.path = stories.c_str();
+    pumice_error error;
+    pumice_load* started = nullptr;
+    require_ok(pumice_load_start(device_, &source, nullptr, &started, &error), error);
+    const LoadHandle load(started);
+    canceller_.arm(whole_ * std::uniform_real_distribution(0.0, 1.1)(random),
+                   [&] { pumice_load_cancel(started); });
+    pumice_model* model = nullptr;
+    const pumice_status status = pumice_load_finish(started, &model, &error);
+    const Canceller::Done ended = now();
+    pumice_model_destroy(model);
+    check_stopped_or_done(status, error);
+    outcomes.add(status, canceller_.wait(), ended);
+    CHECK((model != nullptr) == (status == PUMICE_OK));
+    CHECK(allocated(device_) == before);
+  }
+
+private:
+  pumice_device* device_;
+  Canceller& canceller_;
+  Seconds whole_{0};
+};
 
 TemporaryFolder& bert() {
   static TemporaryFolder folder;
@@ -361,12 +375,13 @@ TEST_CASE("what is cancelled from another thread stops within one submission, an
   Canceller canceller;
   Conversation conversation(decoder.get(), canceller);
   Reading reading(encoder.get(), canceller);
+  Loading loading(device.get(), canceller);
   Outcomes said, read, loaded;
   std::mt19937 random(11);
   while (said.all + read.all + loaded.all < 1000) {
     switch (random() % 20) {
     case 0:
-      load_in_vain(device.get(), canceller, random, loaded);
+      loading.turn(random, loaded);
       break;
     case 1:
     case 2:
