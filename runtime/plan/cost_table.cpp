@@ -15,6 +15,8 @@ constexpr double most_times = 3;
 // Slices that a device's pace is known from, and the share of them that took no longer than is safe.
 constexpr size_t pace_window = 128;
 constexpr double safe_share = 0.98;
+// Where one took longer than is safe, so many after it are taken to do so too: a device is slow for a while.
+constexpr size_t wary_slices = 4;
 // Work that takes so many times the usual was interrupted, which no budget can provide for.
 constexpr double most_paces = 2;
 
@@ -53,12 +55,19 @@ void Pace::learn(double expected_seconds, double seconds) {
   if (expected_seconds <= 0) return;
   if (ratios_.size() < pace_window) ratios_.push_back(0);
   ratios_[next_] = seconds / expected_seconds;
+  double safe = 0;
+  for (size_t i = 0; i < std::min(wary_slices, ratios_.size()); ++i) {
+    safe = std::max(safe, ratios_[(next_ + pace_window - i) % pace_window]);
+  }
   next_ = (next_ + 1) % pace_window;
-  std::vector<double> sorted = ratios_;
-  std::ranges::sort(sorted);
-  median_ = sorted[sorted.size() / 2];
-  safe_ = std::min(sorted[static_cast<size_t>(safe_share * static_cast<double>(sorted.size() - 1))],
-                   most_paces * median_);
+  std::vector<double> ratios = ratios_;
+  const auto quantile = [&](double share) {
+    const auto at = ratios.begin() + static_cast<ptrdiff_t>(share * static_cast<double>(ratios.size() - 1));
+    std::ranges::nth_element(ratios, at);
+    return *at;
+  };
+  median_ = quantile(0.5);
+  safe_ = std::min(std::max(safe, quantile(safe_share)), most_paces * median_);
 }
 
 } // namespace pumice
