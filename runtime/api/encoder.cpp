@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "api/handles.h"
@@ -59,8 +61,13 @@ Status read_values(pumice_encoder& encoder, float* values, size_t capacity, size
 Result<EncoderOptions> encoder_options(const pumice_encoder_options& given, const EncoderShape& shape) {
   EncoderOptions options;
   options.kept = {given.output ? given.output : "sentence_embedding_mean"};
-  options.tokens = given.tokens;
   options.inputs = given.inputs ? given.inputs : 1;
+  options.tokens = given.tokens;
+  // Pictures and sounds are all of one length.
+  if (given.tokens == 0 && shape.kind != InputKind::tokens) {
+    options.tokens =
+        static_cast<uint32_t>(std::min<uint64_t>(uint64_t{shape.context} * options.inputs, INT32_MAX));
+  }
   if (given.input_buffer.buffer) {
     if (shape.kind == InputKind::tokens) {
       return Error{Code::invalid_argument, "options.input_buffer: expected none, the model reads tokens"};

@@ -502,8 +502,8 @@ PUMICE_API pumice_status pumice_session_suspend(pumice_session* session, pumice_
 
 /* Makes the session anew on a model: the same one, after it was suspended, or after PUMICE_DEVICE_LOST one
  * that was loaded from the same file on a new device. What was being generated goes on with the tokens that
- * would have come; keys and values that were not saved are computed again, at the next call, which on GPUs may
- * round differently (README.md, "How it is built"). */
+ * would have come; keys and values that were not saved are computed again, at the next call, which on GPUs
+ * may round differently (README.md, "How it is built"). */
 PUMICE_API pumice_status pumice_session_resume(pumice_session* session, pumice_model* model,
                                                pumice_error* error);
 
@@ -517,11 +517,13 @@ typedef struct pumice_encoder_options {
    * "sentence_embedding_mean" or "sentence_embedding_cls", of length one, and as far as the model has them
    * "pooler_output" and "logits". NULL: "sentence_embedding_mean". */
   const char* output;
-  uint32_t tokens; /* most of all inputs of one step together; 0: the most that one input has */
+  uint32_t tokens; /* most of all inputs of one step together; 0: the most that one input has, and of pictures
+                      and sounds what all of them have */
   uint32_t inputs; /* most of one step; 0: 1 */
-  pumice_buffer
-      input_buffer; /* values are read from there, in place of pumice_input.values; no buffer: not */
-  pumice_buffer output_buffer; /* the result is copied there as well, f32[rows, columns]; no buffer: not */
+  /* Values are read from there, f32[inputs, input_values], in place of pumice_input.values; none: not. */
+  pumice_buffer input_buffer;
+  /* The result is copied there as well, f32[rows, columns], as many rows as it can hold; none: not. */
+  pumice_buffer output_buffer;
 } pumice_encoder_options;
 
 PUMICE_API pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_options* options,

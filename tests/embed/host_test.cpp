@@ -1,6 +1,7 @@
 // Pumice on a Vulkan device that the program renders with.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -8,6 +9,7 @@
 
 #include "support/application.h"
 #include "support/guest.h"
+#include "support/random_model.h"
 
 using pumice::VulkanTable;
 
@@ -256,6 +258,98 @@ TEST_CASE("logits go straight into a buffer of the program's") {
   pumice_session* refused = nullptr;
   CHECK(pumice_session_create(model.get(), &options, &refused, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(std::string(error.message).find("options.logits.bytes") != std::string::npos);
+}
+
+TEST_CASE("pictures come from a buffer of the program's, and what they give goes into another one") {
+  const TemporaryFolder folder;
+  write_random_model(folder, {{"model_type", "vit"},
+                              {"image_size", 24},
+                              {"patch_size", 8},
+                              {"num_channels", 3},
+                              {"hidden_size", 32},
+                              {"intermediate_size", 64},
+                              {"num_attention_heads", 2},
+                              {"num_hidden_layers", 2},
+                              {"layer_norm_eps", 1e-12},
+                              {"hidden_act", "gelu"}});
+  Host host;
+  const DeviceHandle device = host.device();
+  const ModelHandle model = load(device.get(), folder.path().string());
+  pumice_model_info info = {sizeof info};
+  pumice_error error;
+  require_ok(pumice_model_get_info(model.get(), &info, &error), error);
+  REQUIRE(info.input_values == 3 * 24 * 24);
+  constexpr size_t pictures = 2;
+  std::vector<float> values(pictures * info.input_values);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i) * 0.37f);
+  const auto make = [&](const pumice_encoder_options& options) {
+    pumice_encoder* made = nullptr;
+    require_ok(pumice_encoder_create(model.get(), &options, &made, &error), error);
+    return EncoderHandle(made);
+  };
+  pumice_encoder_options options = {sizeof options};
+  options.output = "last_hidden_state";
+  options.inputs = pictures;
+  const EncoderHandle plain = make(options);
+  const pumice_input given[pictures] = {{nullptr, nullptr, 0, values.data()},
+                                        {nullptr, nullptr, 0, values.data() + info.input_values}};
+  size_t count = 0;
+  require_ok(pumice_encode(plain.get(), given, pictures, nullptr, 0, &count, &error), error);
+  std::vector<float> expected(count);
+  require_ok(pumice_encode(plain.get(), given, pictures, expected.data(), count, &count, &error), error);
+
+  const uint64_t in_bytes = values.size() * 4, out_bytes = expected.size() * 4;
+  HostMemory in(host, in_bytes + 8, VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
+  HostMemory out(host, out_bytes + 16, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+  std::memcpy(in.bytes() + 8, values.data(), in_bytes);
+  options.input_buffer = {in.buffer(), 8, in_bytes};
+  options.output_buffer = {out.buffer(), 16, out_bytes};
+  const EncoderHandle encoder = make(options);
+  const pumice_input from_buffer[pictures] = {};
+  std::vector<float> read(expected.size());
+  const auto check_output = [&] {
+    CHECK(read == expected);
+    CHECK(std::memcmp(out.bytes() + 16, expected.data(), out_bytes) == 0);
+    std::memset(out.bytes(), 0, out_bytes + 16);
+  };
+  require_ok(pumice_encode(encoder.get(), from_buffer, pictures, read.data(), read.size(), &count, &error),
+             error);
+  check_output();
+  for (const bool recorded : {false, true}) {
+    Frames frames(host);
+    require_ok(pumice_encode_begin(encoder.get(), from_buffer, pictures, &error), error);
+    pumice_slice slice = {sizeof slice};
+    do {
+      if (recorded) {
+        const VkCommandBuffer commands = frames.begin();
+        require_ok(pumice_encode_record(encoder.get(), commands, 50, &slice, &error), error);
+        frames.end(commands);
+        host.submit(commands);
+      } else {
+        require_ok(pumice_encode_advance(encoder.get(), 50, nullptr, &slice, &error), error);
+      }
+      host.wait();
+    } while (slice.active);
+    require_ok(pumice_encode_read(encoder.get(), read.data(), read.size(), &count, &error), error);
+    check_output();
+  }
+
+  const auto refused = [&](const char* name) {
+    pumice_encoder* made = nullptr;
+    CHECK(pumice_encoder_create(model.get(), &options, &made, &error) == PUMICE_INVALID_ARGUMENT);
+    CHECK(made == nullptr);
+    INFO(error.message);
+    CHECK(std::string(error.message).find(name) != std::string::npos);
+  };
+  options.input_buffer.bytes = in_bytes - 4;
+  refused("options.input_buffer.bytes");
+  options.input_buffer = {in.buffer(), 2, in_bytes};
+  refused("options.input_buffer.offset");
+  options.input_buffer = {in.buffer(), 8, in_bytes};
+  options.output_buffer.offset = 1;
+  refused("options.output_buffer.offset");
+  options.output_buffer = {out.buffer(), 0, 0};
+  refused("options.output_buffer.bytes");
 }
 
 TEST_CASE("submissions wait for semaphores and signal them") {

@@ -29,7 +29,7 @@ using EncoderHandle = std::unique_ptr<pumice_encoder, Destroy<pumice_encoder_des
 using TranslatorHandle = std::unique_ptr<pumice_translator, Destroy<pumice_translator_destroy>>;
 
 inline void require_ok(pumice_status status, const pumice_error& error) {
-  if (status != PUMICE_OK) FAIL(pumice_status_name(status) << ": " << error.message);
+  if (status != PUMICE_OK) FAIL(std::string(pumice_status_name(status)) << ": " << error.message);
 }
 
 // With validation, unless the environment says otherwise: the test program fails if there was a message.
