@@ -32,6 +32,25 @@ Status Slices::make(Slot& slot) {
   return {};
 }
 
+Result<SliceReport> Slices::run(const std::function<Status()>& fill, double budget, const SubmitSync& sync,
+                                VkCommandBuffer into) {
+  report_.dispatches = 0;
+  report_.expected = 0;
+  PUMICE_TRY(const bool begun, fill ? begin(budget, into) : Result<bool>(false));
+  if (!begun) {
+    if (!sync.empty()) PUMICE_CHECK(device_->submit({}, sync));
+    return report_;
+  }
+  Status status = fill();
+  if (status.ok()) status = end(sync);
+  if (!status.ok()) {
+    --number_;
+    return status.error();
+  }
+  return report_;
+}
+
+// False: too many are under way.
 Result<bool> Slices::begin(double budget, VkCommandBuffer into) {
   PUMICE_CHECK(look());
   if (under_way_.size() == most_under_way) return false;
@@ -53,7 +72,6 @@ Result<bool> Slices::begin(double budget, VkCommandBuffer into) {
   slot.fine = (number_ + 1) % fine_interval == 0;
   budget_ = budget;
   slot.number = ++number_;
-  open_ = true;
   return true;
 }
 
@@ -84,7 +102,6 @@ void Slices::add(const std::shared_ptr<CostTable>& costs, size_t dispatch) {
 
 Status Slices::end(const SubmitSync& sync) {
   Slot& slot = slots_[current_];
-  open_ = false;
   const bool empty = slot.entries.empty();
   if (!empty) {
     slot.commands().barrier();
@@ -94,14 +111,15 @@ Status Slices::end(const SubmitSync& sync) {
   slot.predicted = seconds(slot.expected);
   report_.dispatches = static_cast<uint32_t>(slot.entries.size());
   report_.expected = slot.predicted;
-  Status status;
   if (!slot.borrowed) {
-    status = slot.own.end();
-    if (status.ok()) status = submit(slot, sync);
+    PUMICE_CHECK(slot.own.end());
+    PUMICE_CHECK(submit(slot, sync));
   }
-  if (!status.ok() || empty) --number_;
-  PUMICE_CHECK(std::move(status));
-  if (!empty) under_way_.push_back(current_);
+  if (empty) {
+    --number_;
+  } else {
+    under_way_.push_back(current_);
+  }
   return {};
 }
 
@@ -110,12 +128,6 @@ Status Slices::submit(Slot& slot, const SubmitSync& sync) {
   const std::span<const VkCommandBuffer> commands = slot.own.buffers();
   PUMICE_TRY(slot.value, device_->submit(slot.entries.empty() ? commands.first(0) : commands, sync));
   return {};
-}
-
-void Slices::abandon() {
-  if (!open_) return;
-  open_ = false;
-  --number_;
 }
 
 Result<bool> Slices::has_finished(const Slot& slot) const {
@@ -151,6 +163,11 @@ Status Slices::wait() {
     if (first.ok()) first = std::move(finished);
   }
   return first;
+}
+
+Status Slices::wait_before_end() {
+  Status status = wait();
+  return !status.ok() && status.error().code == Code::device_lost ? Status() : status;
 }
 
 void Slices::discard() {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -38,18 +39,16 @@ public:
   explicit Slices(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   ~Slices();
 
-  // Begins a slice of so many seconds, in the application's command buffer if there is one. False: too many
-  // are under way.
-  Result<bool> begin(double budget, VkCommandBuffer into = VK_NULL_HANDLE);
+  // A slice of so many seconds with what `fill` adds to it, submitted, or in the application's command buffer
+  // if there is one. Without `fill`, or where too many slices are under way, only the semaphores are
+  // submitted.
+  Result<SliceReport> run(const std::function<Status()>& fill, double budget, const SubmitSync& sync = {},
+                          VkCommandBuffer into = VK_NULL_HANDLE);
   // Whether a dispatch goes into the slice that was begun. The first one always does.
   bool fits(const CostTable& costs, size_t dispatch) const;
   Commands& commands() { return slots_[current_].commands(); }
   // Says that it is recorded next.
   void add(const std::shared_ptr<CostTable>& costs, size_t dispatch);
-  // Ends the slice. One of ours is submitted, where there is something in it or somebody to signal.
-  Status end(const SubmitSync& sync = {});
-  // Ends it without submitting what is in it, after an error.
-  void abandon();
 
   // The number of the slice that was begun last, from 1.
   uint64_t number() const { return number_; }
@@ -60,11 +59,12 @@ public:
   Status look();
   // Waits for slices of ours. `not_ready` where the application has recorded slices that have not run.
   Status wait();
+  // The same, before what the slices use goes: a lost device has done with all of them.
+  Status wait_before_end();
   // Forgets slices in the application's command buffers, which will not run.
   void discard();
 
   double pace() const { return pace_.median(); }
-  const SliceReport& report() const { return report_; }
 
 private:
   struct Entry {
@@ -90,6 +90,8 @@ private:
     std::vector<Entry> entries;
   };
   Status make(Slot& slot);
+  Result<bool> begin(double budget, VkCommandBuffer into);
+  Status end(const SubmitSync& sync);
   void write_point(Slot& slot);
   Result<bool> has_finished(const Slot& slot) const;
   Status submit(Slot& slot, const SubmitSync& sync);
@@ -102,7 +104,6 @@ private:
   std::deque<size_t> under_way_; // slots, in order
   size_t current_ = 0;
   double budget_ = 0;
-  bool open_ = false;
   uint64_t number_ = 0;
   uint64_t finished_ = 0;
   Cost start_ = Cost(0); // what a slice takes before its first dispatch, and is measured with that

@@ -39,15 +39,19 @@ Dialogue::~Dialogue() {
 
 // Everything on the device. What a driver does when it first sees a kernel happens here, and not in a frame.
 Status Dialogue::make() {
+  broken_ = true; // until all is done
+  if (slices_) PUMICE_CHECK(slices_->wait_before_end());
   sequence_.reset();
   batch_.reset();
   slices_ = std::make_unique<Slices>(model_->context().device);
-  sliced_ = broken_ = false;
+  sliced_ = false;
   PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model_, options_));
   PUMICE_CHECK(batch->runner().prepare_all());
   batch_ = std::move(batch);
   batch_->runner().set_interrupt(&cancelled_);
-  return rehearse_ ? rehearse() : Status();
+  if (rehearse_) PUMICE_CHECK(rehearse());
+  broken_ = false;
+  return {};
 }
 
 // Texts that need steps of each size, a token of nothing, until every dispatch has been timed often enough.
@@ -61,9 +65,7 @@ Status Dialogue::rehearse() {
     for (int round = 0; round < rehearsals; ++round) {
       PUMICE_TRY(sequence_, batch_->add({std::vector<uint32_t>(prompt), {}, rehearsed_tokens, {}}));
       while (sequence_) {
-        PUMICE_CHECK(slices_->begin(rehearsed_slice_seconds));
-        PUMICE_CHECK(batch_->fill());
-        PUMICE_CHECK(slices_->end());
+        PUMICE_CHECK(slices_->run([this] { return batch_->fill(); }, rehearsed_slice_seconds));
         PUMICE_CHECK(slices_->wait());
         for (auto tokens = batch_->collect(); !tokens.empty(); tokens = batch_->collect()) {
           if (tokens.back().ending != Ending::none) sequence_.reset();
@@ -77,15 +79,7 @@ Status Dialogue::rehearse() {
 
 Status Dialogue::ready() {
   if (suspended_) return Error{Code::not_ready, "the session is suspended: resume it first"};
-  if (!broken_ && batch_) return {};
-  PUMICE_CHECK(wait_for_slices());
-  return make();
-}
-
-// The application's command buffers may still be at work with what is about to go. A lost device is not.
-Status Dialogue::wait_for_slices() {
-  const Status status = slices_ ? slices_->wait() : Status();
-  return !status.ok() && status.error().code == Code::device_lost ? Status() : status;
+  return broken_ ? make() : Status();
 }
 
 // After an error from the device nobody knows what is in the caches.
@@ -94,7 +88,6 @@ T Dialogue::failed(T result) {
   if (result.ok()) return result;
   const Code code = result.error().code;
   if (code == Code::cancelled || code == Code::not_ready || code == Code::invalid_argument) return result;
-  slices_->abandon();
   sequence_.reset();
   broken_ = true;
   return result;
@@ -208,21 +201,11 @@ Result<WorkSlice> Dialogue::slice(VkCommandBuffer into, double budget, const Sub
   PUMICE_CHECK(slices_->look());
   collect();
   PUMICE_CHECK(check_cancelled());
+  if (active_) PUMICE_CHECK(go_on());
+  const auto fill = [this] { return batch_->fill(); };
   WorkSlice result;
-  result.report = slices_->report();
-  result.report.dispatches = 0;
-  if (active_) {
-    PUMICE_CHECK(go_on());
-    PUMICE_TRY(const bool begun, slices_->begin(budget, into));
-    if (begun) {
-      PUMICE_CHECK(batch_->fill());
-      PUMICE_CHECK(slices_->end(sync));
-      result.report = slices_->report();
-    }
-    result.largest = batch_->runner().largest_dispatch();
-  } else if (!sync.empty()) {
-    PUMICE_CHECK(model_->context().device->submit({}, sync));
-  }
+  PUMICE_TRY(result.report, slices_->run(active_ ? fill : std::function<Status()>(), budget, sync, into));
+  if (active_) result.largest = batch_->runner().largest_dispatch();
   result.active = active_;
   return result;
 }
@@ -280,7 +263,7 @@ Status Dialogue::resume(std::shared_ptr<const Model> model) {
                  fmt::format("{}: expected the model that the session was made with, {}",
                              model->file().path(), model_->file().path())};
   }
-  PUMICE_CHECK(wait_for_slices());
+  if (slices_) PUMICE_CHECK(slices_->wait_before_end());
   model_ = std::move(model);
   PUMICE_CHECK(make());
   suspended_ = false;

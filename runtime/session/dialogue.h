@@ -62,7 +62,6 @@ private:
   Status make();
   Status rehearse();
   Status ready();
-  Status wait_for_slices();
   Status discard_broken();
   Status go_on();
   Status stop();

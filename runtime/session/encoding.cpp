@@ -16,24 +16,22 @@ Encoding::~Encoding() {
 }
 
 Status Encoding::make() {
+  broken_ = true; // until all is done
+  if (slices_) PUMICE_CHECK(slices_->wait_before_end());
+  if (state_ == State::running && encoder_ && !encoder_->runner().step_open()) state_ = State::done;
   encoder_.reset();
   slices_ = std::make_unique<Slices>(model_->context().device);
-  sliced_ = broken_ = false;
-  PUMICE_TRY(std::unique_ptr<Encoder> encoder, Encoder::create(model_, options_));
-  PUMICE_CHECK(encoder->runner().prepare_all());
-  encoder->runner().set_interrupt(&cancelled_);
-  encoder_ = std::move(encoder);
+  sliced_ = false;
+  PUMICE_TRY(encoder_, Encoder::create(model_, options_));
+  PUMICE_CHECK(encoder_->runner().prepare_all());
+  encoder_->runner().set_interrupt(&cancelled_);
   columns_ = encoder_->columns(output());
+  broken_ = false;
   return {};
 }
 
 Status Encoding::ready() {
-  if (!broken_ && encoder_) return {};
-  // The application's command buffers may still be at work with what is about to go. A lost device is not.
-  if (const Status status = slices_->wait(); !status.ok() && status.error().code != Code::device_lost) {
-    return status;
-  }
-  if (state_ == State::running && encoder_ && !encoder_->runner().step_open()) state_ = State::done;
+  if (!broken_) return {};
   PUMICE_CHECK(make());
   return state_ == State::none ? Status() : failed(encode_again());
 }
@@ -57,7 +55,6 @@ T Encoding::failed(T result) {
     state_ = State::none;
     return result;
   }
-  slices_->abandon();
   broken_ = true;
   return result;
 }
@@ -117,19 +114,14 @@ Result<WorkSlice> Encoding::slice(VkCommandBuffer into, double budget, const Sub
   PUMICE_CHECK(slices_->look());
   PUMICE_CHECK(check_cancelled());
   if (state_ == State::running && !runner.step_open() && !slices_->under_way()) state_ = State::done;
+  const bool more = state_ == State::running && runner.step_open();
+  const auto fill = [&runner]() -> Status {
+    const Result<bool> complete = runner.fill();
+    return complete.ok() ? Status() : Status(complete.error());
+  };
   WorkSlice result;
-  result.report = slices_->report();
-  result.report.dispatches = 0;
-  const bool wanted = state_ == State::running && runner.step_open();
-  PUMICE_TRY(const bool begun, wanted ? slices_->begin(budget, into) : Result<bool>(false));
-  if (begun) {
-    PUMICE_CHECK(runner.fill());
-    PUMICE_CHECK(slices_->end(sync));
-    result.report = slices_->report();
-    result.largest = runner.largest_dispatch();
-  } else if (!sync.empty()) {
-    PUMICE_CHECK(model_->context().device->submit({}, sync));
-  }
+  PUMICE_TRY(result.report, slices_->run(more ? fill : std::function<Status()>(), budget, sync, into));
+  if (more) result.largest = runner.largest_dispatch();
   result.active = state_ == State::running;
   return result;
 }

@@ -29,6 +29,11 @@ done
 dynamic=$(readelf -dW "$shared")
 grep -qE 'SONAME.*\[libpumice\.so\.1\]' <<<"$dynamic" || fail "$shared is not libpumice.so.1"
 grep -q TEXTREL <<<"$dynamic" && fail "$shared has relocations in its code"
+# Nothing that prints or ends the process.
+if nm -uD "$shared" | grep -wE '(f|v|vf|d)?printf|f?puts|f?putc|putchar|perror|stdout|stderr|_ZSt4(cout|cerr|clog)|abort|_?exit|_Exit|quick_exit|raise|kill|__assert_fail' &&
+  [ "$BUILD_TYPE" = Release ]; then
+  fail "$shared uses these"
+fi
 size=$(stat -Lc %s "$shared")
 [ "$size" -le 10000000 ] || [ "$BUILD_TYPE" != Release ] || fail "$shared has $size bytes: more than 10 MB"
 echo "$(wc -w <<<"$declared") functions, $size bytes"
