@@ -35,12 +35,11 @@ void PreparedPlan::record(Commands& commands, size_t dispatch) const {
   }
 }
 
-void PreparedPlan::record_empty(Commands& commands) const {
-  for (Launch launch : launches_) {
-    launch.groups = {0, 0, 0};
-    commands.barrier();
-    launcher_.record(commands, launch);
-  }
+void PreparedPlan::record_empty(Commands& commands, size_t dispatch) const {
+  Launch launch = launches_[dispatch];
+  launch.groups = {0, 0, 0};
+  commands.barrier();
+  launcher_.record(commands, launch);
 }
 
 } // namespace pumice

@@ -31,9 +31,10 @@ public:
   // Records a dispatch, after the barrier that it needs behind those before it. With the first and the last
   // one come the copies.
   void record(Commands& commands, size_t dispatch) const;
-  // Records all dispatches with nothing to do: drivers compile for some when they first see them, which this
-  // brings forward.
-  void record_empty(Commands& commands) const;
+  // Records a dispatch with nothing to do: drivers compile for some when they first see them, which this brings
+  // forward.
+  void record_empty(Commands& commands, size_t dispatch) const;
+  VkPipeline pipeline(size_t dispatch) const { return launches_[dispatch].pipeline; }
 
 private:
   explicit PreparedPlan(const DeviceContext& context) : launcher_(context.device, context.pipelines) {}

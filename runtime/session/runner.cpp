@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -135,17 +136,26 @@ Status Runner::prepare(uint32_t tokens) {
   return {};
 }
 
+// Each kernel is submitted by itself: somebody else's work on the queue comes in between, and waits for one
+// compilation at most.
 Status Runner::prepare_all() {
   const std::shared_ptr<Device>& device = model_->context().device;
   PUMICE_TRY(Commands commands, Commands::create(device));
-  PUMICE_CHECK(commands.begin());
+  std::set<VkPipeline> seen;
   for (auto& [tokens, bucket] : buckets_) {
     PUMICE_CHECK(prepare(tokens));
-    bucket.recording->plan().record_empty(commands);
+    const PreparedPlan& plan = bucket.recording->plan();
+    for (size_t dispatch = 0; dispatch < plan.size(); ++dispatch) {
+      if (!seen.insert(plan.pipeline(dispatch)).second) continue;
+      PUMICE_CHECK(commands.reset());
+      PUMICE_CHECK(commands.begin());
+      plan.record_empty(commands, dispatch);
+      PUMICE_CHECK(commands.end());
+      PUMICE_TRY(const uint64_t done, device->submit(commands.buffers()));
+      PUMICE_CHECK(device->wait(done));
+    }
   }
-  PUMICE_CHECK(commands.end());
-  PUMICE_TRY(const uint64_t done, device->submit(commands.buffers()));
-  return device->wait(done);
+  return {};
 }
 
 Status Runner::wait(uint64_t value) const {

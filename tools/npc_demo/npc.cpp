@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "failure.h"
 
@@ -86,16 +87,35 @@ void Npc::begin_anew() {
   session_.reset();
   said_.clear();
   complaint_.clear();
+  // It compiles kernels and runs some steps, which is nothing for a frame to wait for.
+  making_ = std::async(std::launch::async, [this] { return make_session(true); });
+}
+
+Npc::Made Npc::make_session(bool rehearse) const {
   pumice_session_options wishes{};
   wishes.struct_size = sizeof wishes;
-  wishes.chunk = 16; // the prompts are short, and short launches fit small budgets
-  wishes.rehearse = true; // the first frames are to be as smooth as the others
+  wishes.chunk = 16;          // the prompts are short, and short launches fit small budgets
+  wishes.rehearse = rehearse; // the first frames are to be as smooth as the others
+  Made made;
   pumice_session* session = nullptr;
-  pumice_error error;
-  if (failed(pumice_session_create(model_.get(), &wishes, &session, &error), "a session", error)) return;
-  session_.reset(session);
+  made.status = pumice_session_create(model_.get(), &wishes, &session, &made.error);
+  made.session.reset(session);
+  return made;
+}
+
+void Npc::take_session() {
+  Made made = making_.get();
+  if (failed(made.status, "a session", made.error)) return;
+  session_ = std::move(made.session);
   wants_to_begin_ = true;
   pause_ = 0;
+}
+
+void Npc::wait_until_loaded() {
+  while (loading()) {
+    update();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 // ---- each frame ----
@@ -107,6 +127,8 @@ void Npc::update() {
     progress_ = total > 0 ? static_cast<float>(done) / static_cast<float>(total) : 0;
     if (ended) finish_loading();
   }
+  if (making_.valid() && making_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    take_session();
   if (!session_ || !complaint_.empty()) return;
   if (pause_ > 0)
     --pause_;
@@ -193,7 +215,7 @@ uint32_t Npc::take_events() {
 
 void Npc::restart() {
   complaint_.clear();
-  if (!device_ || load_) return;
+  if (!device_ || loading()) return;
   if (!model_) {
     start_loading();
   } else if (!session_) {
@@ -207,13 +229,10 @@ void Npc::restart() {
 // ---- what must be so ----
 
 bool Npc::same_without_slices() {
-  pumice_session_options wishes{};
-  wishes.struct_size = sizeof wishes;
-  wishes.chunk = 16;
-  pumice_session* made = nullptr;
+  const Made made = make_session(false);
+  if (failed(made.status, "a session", made.error)) return false;
+  const Session& session = made.session;
   pumice_error error;
-  if (failed(pumice_session_create(model_.get(), &wishes, &made, &error), "a session", error)) return false;
-  const Session session(made);
   for (const Speech& speech : said_) {
     const auto count = static_cast<uint32_t>(speech.tokens.size());
     if (count == 0) continue;

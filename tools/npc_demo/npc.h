@@ -1,5 +1,6 @@
 #pragma once
 
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,7 +51,7 @@ public:
     bool say_more = false; // Pumice's notes as well as its warnings, on stderr
   };
 
-  // Starts loading the model, on a thread of Pumice's; the scene moves on meanwhile.
+  // Starts loading the model and then making a session, on other threads; the scene moves on meanwhile.
   Npc(const Device& device, const Options& options);
 
   // Takes what has come, and begins the next text when it is time to.
@@ -62,21 +63,32 @@ public:
   Turn advance(float budget_us);
   // Begins the next text; after a failure, tries again.
   void restart();
-  // Forgets everything that was said, for a session without a history. The device must have nothing to do.
+  // Forgets everything that was said, for a session without a history, which is made on another thread. The
+  // device must have nothing to do.
   void begin_anew();
+  void wait_until_loaded();
   // Whether pumice_run, which knows no slices, says the same in a session of its own.
   bool same_without_slices();
 
-  bool loading() const { return load_ != nullptr; }
+  bool loading() const { return load_ || making_.valid(); }
   float progress() const { return progress_; } // of loading, 0 to 1
   bool speaks() const { return session_ && complaint_.empty() && !wants_to_begin_; }
   const std::vector<Speech>& said() const { return said_; }
   const std::string& complaint() const { return complaint_; } // why it is silent; empty: it is not
 
 private:
+  using Session = std::unique_ptr<pumice_session, Destroyer<pumice_session_destroy>>;
+  struct Made {
+    Session session;
+    pumice_status status = PUMICE_OK;
+    pumice_error error{};
+  };
+
   void open_device(const Device& device);
   void start_loading();
   void finish_loading();
+  Made make_session(bool rehearse) const;
+  void take_session();
   void begin_text();
   bool request(pumice_session* session, const Speech& speech, uint32_t max_tokens);
   template <class Slice>
@@ -85,12 +97,12 @@ private:
   bool failed(pumice_status status, const std::string& what, const pumice_error& error);
 
   Options options_;
-  // Pumice's objects may be destroyed in any order; the load first of all, as it is still reading the model.
+  // Pumice's objects may be destroyed in any order; what is being made first of all.
   std::unique_ptr<pumice_device, Destroyer<pumice_device_destroy>> device_;
   std::unique_ptr<pumice_model, Destroyer<pumice_model_destroy>> model_;
-  using Session = std::unique_ptr<pumice_session, Destroyer<pumice_session_destroy>>;
   Session session_;
   std::unique_ptr<pumice_load, Destroyer<pumice_load_destroy>> load_;
+  std::future<Made> making_; // waits when it is destroyed
 
   float progress_ = 0;
   std::vector<Speech> said_;

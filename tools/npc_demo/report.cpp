@@ -77,9 +77,10 @@ uint64_t Report::tokens() const {
 
 std::string Report::line(const Row& row) {
   const std::vector<float> frame_ms = values(row.frames, &Figures::frame_ms);
-  std::string text = fmt::format("{:<10} {:>6} {:>6}  {:>7.2f} {:>7.2f}", row.generation,
-                                 row.budget_us > 0 ? fmt::format("{:.0f}", row.budget_us) : "-",
-                                 row.frames.size(), median(frame_ms), quantile(frame_ms, 0.99));
+  std::string text =
+      fmt::format("{:<10} {:>6} {:>6}  {:>7.2f} {:>7.2f} {:>7.2f}", row.generation,
+                  row.budget_us > 0 ? fmt::format("{:.0f}", row.budget_us) : "-", row.frames.size(),
+                  median(frame_ms), quantile(frame_ms, 0.99), most(frame_ms));
   if (row.generation != "on") return text;
 
   std::vector<Figures> first, later; // of the frames that had a slice
@@ -106,10 +107,10 @@ std::string Report::line(const Row& row) {
 
 void Report::print(const std::string& title) const {
   std::printf("%s\n\n", title.c_str());
-  std::printf("%-10s %6s %6s  %15s  %40s  %16s  %13s  %7s\n", "", "", "", "frame, ms",
+  std::printf("%-10s %6s %6s  %23s  %40s  %16s  %13s  %7s\n", "", "", "", "frame, ms",
               "added by Pumice, µs       ", "first 10 slices", "its call, µs", "");
-  std::printf("%-10s %6s %6s  %7s %7s  %7s %7s %7s %7s %8s  %7s %8s  %6s %6s  %7s  %s\n", "generation",
-              "budget", "frames", "median", "p99", "median", "p99", "max", "limit", "exceeded", "max",
+  std::printf("%-10s %6s %6s  %7s %7s %7s  %7s %7s %7s %7s %8s  %7s %8s  %6s %6s  %7s  %s\n", "generation",
+              "budget", "frames", "median", "p99", "max", "median", "p99", "max", "limit", "exceeded", "max",
               "exceeded", "median", "p99", "token/s", "text");
   for (const Row& row : rows_) std::printf("%s\n", line(row).c_str());
   std::printf("\nlimit: the budget and the largest dispatch that came with it, at most; exceeded: frames "
