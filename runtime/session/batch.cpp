@@ -77,11 +77,6 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   return batch;
 }
 
-// Command buffers in flight use the runner's memory.
-Batch::~Batch() {
-  (void)wait();
-}
-
 Status Batch::check(const SequenceRequest& request) const {
   return check_request(runner_->model(), size(), request);
 }

@@ -63,7 +63,6 @@ struct Conversation {
 class Batch {
 public:
   static Result<std::unique_ptr<Batch>> create(std::shared_ptr<const Model> model, SessionOptions options);
-  ~Batch();
 
   // Whether add() would take it.
   Status check(const SequenceRequest& request) const;

@@ -60,10 +60,6 @@ Result<RunnerOptions> Encoder::runner_options(const Model& model, EncoderOptions
 Encoder::Encoder(std::unique_ptr<Runner> runner, uint32_t block)
     : runner_(std::move(runner)), pool_(runner_->size().input_positions, block) {}
 
-Encoder::~Encoder() {
-  (void)runner_->wait(submitted_);
-}
-
 uint32_t Encoder::cache_positions(const Model& model, CacheType cache, uint32_t tokens, uint32_t inputs) {
   const uint64_t spare = uint64_t{position_block(model, cache) - 1} * inputs;
   return static_cast<uint32_t>(std::min<uint64_t>(tokens + spare, INT32_MAX));
@@ -149,7 +145,6 @@ Result<std::vector<InputRange>> Encoder::encode(std::span<const EncoderInput> in
     ranges_.clear();
     return submitted.error();
   }
-  submitted_ = *submitted;
   ++steps_;
   return ranges_;
 }

@@ -28,7 +28,6 @@ struct EncoderOptions {
 class Encoder {
 public:
   static Result<std::unique_ptr<Encoder>> create(std::shared_ptr<const Model> model, EncoderOptions options);
-  ~Encoder();
 
   // What its runner is made with.
   static Result<RunnerOptions> runner_options(const Model& model, EncoderOptions options);
@@ -68,7 +67,6 @@ private:
   PositionPool pool_;
   std::vector<InputRange> ranges_;   // of the last step's inputs
   std::vector<uint32_t> first_rows_; // in that step
-  uint64_t submitted_ = 0;
   uint64_t steps_ = 0;
 };
 

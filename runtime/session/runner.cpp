@@ -158,6 +158,10 @@ Status Runner::prepare_all() {
   return {};
 }
 
+Runner::~Runner() {
+  (void)wait(last_submission_);
+}
+
 Status Runner::wait(uint64_t value) const {
   if (!slices_) return model_->context().device->wait(value);
   return value <= slices_->finished() ? Status() : slices_->wait();

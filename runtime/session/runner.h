@@ -63,6 +63,8 @@ struct RunnerOptions {
 class Runner {
 public:
   static Result<std::unique_ptr<Runner>> create(std::shared_ptr<const Model> model, RunnerOptions options);
+  // Steps under way use its memory: waits for them.
+  ~Runner();
 
   const Model& model() const { return *model_; }
   const std::shared_ptr<const Model>& shared_model() const { return model_; }

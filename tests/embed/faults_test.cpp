@@ -357,6 +357,73 @@ FaultPhase encoding(Embedding& embedding, std::string name, auto run, const std:
   return phase;
 }
 
+// A translator of the program, with beams, and what it makes of a text.
+struct Translation {
+  FaultyProgram& program;
+  uint32_t beams;
+  TranslatorHandle translator;
+
+  void open_world() {
+    pumice_error error;
+    translator.reset();
+    program.model.reset();
+    require_ok(program.open_device(&error), error);
+    require_ok(program.load(&error, dates), error);
+  }
+  pumice_status create(pumice_error* error) {
+    pumice_translator_options options = {sizeof options};
+    options.beams = beams;
+    pumice_translator* made = nullptr;
+    const pumice_status status = pumice_translator_create(program.model.get(), &options, &made, error);
+    translator.reset(made);
+    return status;
+  }
+  void recover(pumice_status status) {
+    if (status != PUMICE_DEVICE_LOST) return;
+    pumice_error error;
+    open_world();
+    require_ok(create(&error), error);
+  }
+  pumice_status run(std::string& text, pumice_error* error) {
+    char buffer[64] = "";
+    const pumice_status status =
+        pumice_translate(translator.get(), "the third of may, 1987", buffer, sizeof buffer, nullptr, error);
+    text = buffer;
+    return status;
+  }
+};
+
+FaultPhase creating_a_translator(Translation& translation) {
+  FaultPhase phase{"creating a translator", {}, {}, {}};
+  phase.before = [&translation] { translation.open_world(); };
+  phase.during = [&translation](pumice_error* error) { return translation.create(error); };
+  phase.after = [&translation](pumice_status status) {
+    pumice_error error;
+    if (status == PUMICE_DEVICE_LOST) translation.open_world();
+    if (status != PUMICE_OK) require_ok(translation.create(&error), error);
+  };
+  phase.most_calls = 2;
+  return phase;
+}
+
+FaultPhase translating(Translation& translation, const std::string& expected) {
+  FaultPhase phase{"translating with " + std::to_string(translation.beams) + " beams", {}, {}, {}};
+  phase.before = [] {};
+  phase.during = [&translation](pumice_error* error) {
+    std::string text;
+    return translation.run(text, error);
+  };
+  phase.after = [&translation, &expected](pumice_status status) {
+    pumice_error error;
+    std::string text;
+    translation.recover(status);
+    require_ok(translation.run(text, &error), error);
+    CHECK(text == expected);
+  };
+  phase.most_calls = 12;
+  return phase;
+}
+
 // A program with a device of Pumice's own, and what its sessions say.
 struct Scene {
   TemporaryFolder cache, folder;
@@ -553,6 +620,25 @@ TEST_CASE("faults while an encoder is made and used") {
   FaultyVulkan vulkan;
   vulkan.split_memory(true);
   check_count(inject_into_encoder(vulkan, model, false), 50);
+}
+
+TEST_CASE("faults while a translator is made and used") {
+  FaultyVulkan vulkan;
+  vulkan.split_memory(true);
+  FaultCount count;
+  for (const uint32_t beams : {1u, 4u}) {
+    FaultyProgram program(Owner::pumice, false);
+    Translation translation{program, beams, {}};
+    translation.open_world();
+    pumice_error error;
+    std::string expected;
+    require_ok(translation.create(&error), error);
+    require_ok(translation.run(expected, &error), error);
+    CHECK(expected == "1987-05-03");
+    if (beams == 1) count += inject(vulkan, creating_a_translator(translation));
+    count += inject(vulkan, translating(translation, expected));
+  }
+  check_count(count, 50);
 }
 
 // Its synchronisation and the lives of its objects are watched, of each function once.
