@@ -31,8 +31,8 @@ public:
   // Records a dispatch, after the barrier that it needs behind those before it. With the first and the last
   // one come the copies.
   void record(Commands& commands, size_t dispatch) const;
-  // Records a dispatch with nothing to do: drivers compile for some when they first see them, which this brings
-  // forward.
+  // Records a dispatch with nothing to do: drivers compile for some when they first see them, which this
+  // brings forward.
   void record_empty(Commands& commands, size_t dispatch) const;
   VkPipeline pipeline(size_t dispatch) const { return launches_[dispatch].pipeline; }
 
