@@ -52,18 +52,20 @@ constexpr bool keeps_freed_memory = __has_feature(address_sanitizer);
 constexpr bool keeps_freed_memory = false;
 #endif
 
-void check_nothing_left(const std::string& what, const Growth& growth, double allowed_kib_per_round) {
+// A leak grows each time; where a busy machine has the allocator's pools grow, another time shows it.
+template <class Round>
+void check_nothing_left(const std::string& what, double allowed_kib_per_round, size_t rounds,
+                        const Round& round) {
+  Growth growth;
+  int left = 3;
+  do {
+    growth = repeat(rounds, round);
+  } while (--left > 0 && growth.kib_per_round > allowed_kib_per_round);
   MESSAGE(what << ": " << growth.kib_per_round << " KiB a round, " << growth.after.files << " files, "
                << growth.after.threads << " threads");
   if (!keeps_freed_memory) CHECK(growth.kib_per_round <= allowed_kib_per_round);
   CHECK(growth.after.files == growth.before.files);
   CHECK(growth.after.threads == growth.before.threads);
-}
-
-uint64_t allocated(const pumice_device* device) {
-  pumice_memory_report report = {sizeof report};
-  REQUIRE(pumice_device_memory(device, &report, nullptr) == PUMICE_OK);
-  return report.allocated;
 }
 
 void say_something(pumice_device* device) {
@@ -138,18 +140,17 @@ TEST_CASE("a model that is loaded and unloaded a hundred times leaves nothing be
   const DeviceHandle device = make_plain_device();
   say_something(device.get());
   const uint64_t memory = allocated(device.get());
-  const Growth growth = repeat(100, [&] {
+  check_nothing_left("a model", 2, 100, [&] {
     say_something(device.get());
     CHECK(allocated(device.get()) == memory);
   });
-  check_nothing_left("a model", growth, 2);
 }
 
 TEST_CASE("a device that is made and destroyed fifty times leaves no more behind than a bare one") {
   const PFN_vkGetInstanceProcAddr get = loader();
   const Growth bare = repeat(50, [&] { const BareDevice device(get); });
   MESSAGE("a bare device: " << bare.kib_per_round << " KiB a round");
-  const Growth growth = repeat(50, [] { CHECK(allocated(make_plain_device().get()) == 0); });
-  check_nothing_left("a device", growth, std::max(0.0, bare.kib_per_round) + 4);
+  check_nothing_left("a device", std::max(0.0, bare.kib_per_round) + 4, 50,
+                     [] { CHECK(allocated(make_plain_device().get()) == 0); });
 }
 #endif

@@ -108,3 +108,8 @@ FaultCount inject(FaultyVulkan& vulkan, const FaultPhase& phase, const FaultEffo
                      << " of them without consequence, in " << took.count() << " s");
   return count;
 }
+
+void check_count(const FaultCount& count, int least) {
+  MESSAGE(count.cases << " failures injected, " << count.tolerated << " of them without consequence");
+  CHECK(count.cases >= least);
+}

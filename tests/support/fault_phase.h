@@ -35,3 +35,6 @@ struct FaultEffort {
 // Makes the calls of each Vulkan function in a phase fail, one at a time: it has to come back as a status and
 // a sentence that names the function.
 FaultCount inject(FaultyVulkan& vulkan, const FaultPhase& phase, const FaultEffort& effort = {});
+
+// Says how many there were, and checks that there were enough.
+void check_count(const FaultCount& count, int least);

@@ -77,3 +77,9 @@ Story tell(pumice_session* session, const char* prompt, uint32_t max_tokens,
   take_events(session, story);
   return story;
 }
+
+uint64_t allocated(const pumice_device* device) {
+  pumice_memory_report report = {sizeof report};
+  REQUIRE(pumice_device_memory(device, &report, nullptr) == PUMICE_OK);
+  return report.allocated;
+}

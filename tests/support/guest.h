@@ -38,6 +38,8 @@ ModelHandle load(pumice_device* device, const std::string& path = stories);
 SessionHandle make_session(pumice_model* model,
                            pumice_session_options options = {sizeof(pumice_session_options)});
 
+uint64_t allocated(const pumice_device* device); // bytes on the device
+
 struct Story {
   std::string text;
   std::vector<uint32_t> tokens;

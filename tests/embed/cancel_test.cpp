@@ -1,0 +1,389 @@
+// Cancelling from another thread: what is generated, encoded or loaded. ThreadSanitizer watches this too.
+#include <vulkan/vulkan.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "support/guest.h"
+#include "support/random_model.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+// Stands between Pumice and Vulkan, and counts submissions.
+class CountedVulkan {
+public:
+  // Pumice's get_instance_proc_addr, in front of the loader that `device` found.
+  static pumice_get_instance_proc_addr in_front_of(const pumice_device* device) {
+    pumice_vulkan vulkan;
+    pumice_device_vulkan(device, &vulkan);
+    get_instance_function = reinterpret_cast<PFN_vkGetInstanceProcAddr>(vulkan.get_instance_proc_addr);
+    return reinterpret_cast<pumice_get_instance_proc_addr>(instance_function);
+  }
+  static uint64_t submissions() { return count; }
+
+private:
+  static PFN_vkVoidFunction VKAPI_CALL instance_function(VkInstance instance, const char* name) {
+    const PFN_vkVoidFunction found = get_instance_function(instance, name);
+    if (!found || std::strcmp(name, "vkGetDeviceProcAddr") != 0) return found;
+    get_device_function = reinterpret_cast<PFN_vkGetDeviceProcAddr>(found);
+    return reinterpret_cast<PFN_vkVoidFunction>(device_function);
+  }
+  static PFN_vkVoidFunction VKAPI_CALL device_function(VkDevice device, const char* name) {
+    const PFN_vkVoidFunction found = get_device_function(device, name);
+    if (std::strcmp(name, "vkQueueSubmit") != 0) return found;
+    queue_submit = reinterpret_cast<PFN_vkQueueSubmit>(found);
+    return reinterpret_cast<PFN_vkVoidFunction>(submit);
+  }
+  static VkResult VKAPI_CALL submit(VkQueue queue, uint32_t infos, const VkSubmitInfo* info, VkFence fence) {
+    ++count;
+    return queue_submit(queue, infos, info, fence);
+  }
+
+  inline static PFN_vkGetInstanceProcAddr get_instance_function = nullptr;
+  inline static PFN_vkGetDeviceProcAddr get_device_function = nullptr;
+  inline static PFN_vkQueueSubmit queue_submit = nullptr;
+  inline static std::atomic<uint64_t> count = 0;
+};
+
+// A thread that cancels something a moment after it was told to.
+class Canceller {
+public:
+  struct Done {
+    Clock::time_point when;
+    uint64_t submissions = 0; // until then
+  };
+
+  Canceller() : thread_([this] { work(); }) {}
+  ~Canceller() {
+    tell([this] { ending_ = true; });
+    thread_.join();
+  }
+
+  void arm(Seconds delay, std::function<void()> cancel) {
+    const Clock::time_point when = Clock::now() + std::chrono::duration_cast<Clock::duration>(delay);
+    tell([&] {
+      when_ = when;
+      cancel_ = std::move(cancel);
+    });
+  }
+  // Waits until it has been done.
+  Done wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !cancel_; });
+    return done_;
+  }
+
+private:
+  template <class Change>
+  void tell(const Change& change) {
+    {
+      std::lock_guard lock(mutex_);
+      change();
+    }
+    changed_.notify_all();
+  }
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return ending_ || cancel_; });
+      if (ending_) return;
+      lock.unlock();
+      std::this_thread::sleep_until(when_);
+      const Clock::time_point now = Clock::now();
+      cancel_();
+      const uint64_t submissions = CountedVulkan::submissions();
+      lock.lock();
+      done_ = {now, submissions};
+      cancel_ = nullptr;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<void()> cancel_;
+  Clock::time_point when_;
+  Done done_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+// What came of cancelling.
+struct Outcomes {
+  size_t all = 0, cancelled = 0;
+  Seconds longest{0};
+  uint64_t submissions = 0; // the most after one
+
+  // `ended`: when the call that it ended returned, and after how many submissions.
+  void add(pumice_status status, const Canceller::Done& done, const Canceller::Done& ended) {
+    ++all;
+    if (status != PUMICE_CANCELLED) return;
+    ++cancelled;
+    longest = std::max<Seconds>(longest, ended.when - done.when);
+    submissions = std::max(submissions, ended.submissions - std::min(ended.submissions, done.submissions));
+  }
+};
+
+Canceller::Done now() {
+  return {Clock::now(), CountedVulkan::submissions()};
+}
+
+void check_stopped_or_done(pumice_status status, const pumice_error& error) {
+  if (status != PUMICE_CANCELLED) require_ok(status, error);
+}
+
+// What is said in turns that may be cancelled, against the same without.
+class Conversation {
+public:
+  static constexpr uint32_t length = 16;
+
+  Conversation(pumice_model* model, Canceller& canceller) : canceller_(canceller) {
+    pumice_session_options options = {sizeof options};
+    options.context = 64;
+    options.chunk = 8;
+    session_ = make_session(model, options);
+    tell(session_.get(), prompt, length);
+    const Clock::time_point begin = Clock::now();
+    expected_ = tell(session_.get(), prompt, length);
+    whole_ = Clock::now() - begin;
+    REQUIRE(expected_.tokens.size() == length);
+    prompt_tokens_ = tokens().size() - length;
+    said_ = length;
+  }
+
+  template <class Random>
+  void turn(Random& random, Outcomes& outcomes) {
+    if (said_ == length || random() % 4 == 0) {
+      begin(session_.get(), prompt, length);
+      said_ = 0;
+    } else {
+      go_on();
+    }
+    canceller_.arm(whole_ * std::uniform_real_distribution(0.0, 1.1)(random),
+                   [this] { pumice_session_cancel(session_.get()); });
+    pumice_error error;
+    const bool sliced = random() % 2;
+    std::exponential_distribution<float> budget(1 / 500.0f);
+    const pumice_status status =
+        sliced ? advance([&] { return 1 + budget(random); }, error) : pumice_run(session_.get(), &error);
+    const Canceller::Done ended = now();
+    check_stopped_or_done(status, error);
+    outcomes.add(status, canceller_.wait(), ended);
+    check(status);
+    // Cancelled too late, there is nothing to stop.
+    if (status == PUMICE_OK) CHECK(pumice_run(session_.get(), &error) == PUMICE_OK);
+  }
+
+  void check_whole() {
+    CHECK(tell(session_.get(), prompt, length) == expected_);
+    said_ = length;
+  }
+
+private:
+  static constexpr const char* prompt = "Once upon a time there was a little girl named Lily. She loved to";
+
+  std::vector<uint32_t> tokens() const {
+    std::vector<uint32_t> tokens(64);
+    size_t count = 0;
+    REQUIRE(pumice_session_tokens(session_.get(), tokens.data(), tokens.size(), &count, nullptr) ==
+            PUMICE_OK);
+    tokens.resize(count);
+    return tokens;
+  }
+  // With what was not said yet.
+  void go_on() {
+    pumice_request request = {sizeof request};
+    request.max_tokens = static_cast<uint32_t>(length - said_);
+    pumice_error error;
+    require_ok(pumice_generate(session_.get(), &request, &error), error);
+  }
+  pumice_status advance(const std::function<float()>& budget, pumice_error& error) {
+    pumice_slice slice = {sizeof slice};
+    pumice_status status;
+    do {
+      status = pumice_advance(session_.get(), budget(), nullptr, &slice, &error);
+      if (slice.dispatches == 0) std::this_thread::yield();
+    } while (status == PUMICE_OK && slice.active);
+    return status;
+  }
+  // The conversation has gone on as it would have, by what came as events, and to the end unless it was
+  // cancelled.
+  void check(pumice_status status) {
+    Story story;
+    take_events(session_.get(), story);
+    const std::vector<uint32_t> all = tokens();
+    const std::vector<uint32_t> said(all.begin() + static_cast<ptrdiff_t>(prompt_tokens_), all.end());
+    REQUIRE(said.size() == said_ + story.tokens.size());
+    REQUIRE(said.size() <= length);
+    CHECK(std::equal(said.begin(), said.end(), expected_.tokens.begin()));
+    CHECK(std::equal(story.tokens.begin(), story.tokens.end(), said.begin() + static_cast<ptrdiff_t>(said_)));
+    CHECK((status == PUMICE_CANCELLED) == (story.ending == PUMICE_ENDING_CANCELLED));
+    if (status == PUMICE_OK) CHECK(said.size() == length);
+    said_ = said.size();
+  }
+
+  Canceller& canceller_;
+  SessionHandle session_;
+  Story expected_;
+  Seconds whole_{0};
+  size_t prompt_tokens_ = 0;
+  size_t said_ = 0;
+};
+
+// The same with an encoder's input.
+class Reading {
+public:
+  Reading(pumice_model* model, Canceller& canceller) : canceller_(canceller) {
+    pumice_error error;
+    pumice_encoder* encoder = nullptr;
+    require_ok(pumice_encoder_create(model, nullptr, &encoder, &error), error);
+    encoder_.reset(encoder);
+    for (uint32_t i = 0; i < 50; ++i) tokens_.push_back(5 + i * i % 300);
+    expected_.resize(pumice_encoder_columns(encoder));
+    read(expected_, error);
+    const Clock::time_point begin = Clock::now();
+    require_ok(read(expected_, error), error);
+    whole_ = Clock::now() - begin;
+  }
+
+  template <class Random>
+  void turn(Random& random, Outcomes& outcomes) {
+    canceller_.arm(whole_ * std::uniform_real_distribution(0.0, 1.1)(random),
+                   [this] { pumice_encoder_cancel(encoder_.get()); });
+    std::vector<float> values(expected_.size());
+    pumice_error error;
+    const pumice_status status = random() % 2 ? read(values, error) : read_in_slices(values, error);
+    const Canceller::Done ended = now();
+    check_stopped_or_done(status, error);
+    outcomes.add(status, canceller_.wait(), ended);
+    if (status == PUMICE_OK) CHECK(values == expected_);
+  }
+
+private:
+  pumice_status read(std::vector<float>& values, pumice_error& error) {
+    const pumice_input input = {nullptr, tokens_.data(), tokens_.size(), nullptr};
+    return pumice_encode(encoder_.get(), &input, 1, values.data(), values.size(), nullptr, &error);
+  }
+  pumice_status read_in_slices(std::vector<float>& values, pumice_error& error) {
+    const pumice_input input = {nullptr, tokens_.data(), tokens_.size(), nullptr};
+    require_ok(pumice_encode_begin(encoder_.get(), &input, 1, &error), error);
+    pumice_slice slice = {sizeof slice};
+    do {
+      const pumice_status status = pumice_encode_advance(encoder_.get(), 100, nullptr, &slice, &error);
+      if (status != PUMICE_OK) return status;
+      if (slice.dispatches == 0) std::this_thread::yield();
+    } while (slice.active);
+    return pumice_encode_read(encoder_.get(), values.data(), values.size(), nullptr, &error);
+  }
+
+  Canceller& canceller_;
+  EncoderHandle encoder_;
+  std::vector<uint32_t> tokens_;
+  std::vector<float> expected_;
+  Seconds whole_{0};
+};
+
+// Loads in a thread of their own, which are given up.
+class Loading {
+public:
+  Loading(pumice_device* device, Canceller& canceller) : device_(device), canceller_(canceller) {
+    const Clock::time_point begin = Clock::now();
+    load(device);
+    whole_ = Clock::now() - begin;
+  }
+
+  template <class Random>
+  void turn(Random& random, Outcomes& outcomes) {
+    const uint64_t before = allocated(device_);
+    pumice_source source = {sizeof source};
+    source.path = stories.c_str();
+    pumice_error error;
+    pumice_load* started = nullptr;
+    require_ok(pumice_load_start(device_, &source, nullptr, &started, &error), error);
+    const LoadHandle load(started);
+    canceller_.arm(whole_ * std::uniform_real_distribution(0.0, 1.1)(random),
+                   [&] { pumice_load_cancel(started); });
+    pumice_model* model = nullptr;
+    const pumice_status status = pumice_load_finish(started, &model, &error);
+    const Canceller::Done ended = now();
+    pumice_model_destroy(model);
+    check_stopped_or_done(status, error);
+    outcomes.add(status, canceller_.wait(), ended);
+    CHECK((model != nullptr) == (status == PUMICE_OK));
+    CHECK(allocated(device_) == before);
+  }
+
+private:
+  pumice_device* device_;
+  Canceller& canceller_;
+  Seconds whole_{0};
+};
+
+TemporaryFolder& bert() {
+  static TemporaryFolder folder;
+  write_random_model(folder, {{"model_type", "bert"},
+                              {"vocab_size", 400},
+                              {"hidden_size", 64},
+                              {"intermediate_size", 128},
+                              {"num_attention_heads", 4},
+                              {"num_hidden_layers", 3},
+                              {"max_position_embeddings", 64},
+                              {"type_vocab_size", 2},
+                              {"layer_norm_eps", 1e-12},
+                              {"hidden_act", "gelu"}});
+  return folder;
+}
+
+void report(const std::string& what, const Outcomes& outcomes) {
+  MESSAGE(what << ": cancelled " << outcomes.all << " times, " << outcomes.cancelled
+               << " of them in time; the longest took " << outcomes.longest.count() * 1e3 << " ms and "
+               << outcomes.submissions << " submissions to return");
+  CHECK(outcomes.submissions <= 1);
+  CHECK(outcomes.cancelled > outcomes.all / 8); // the others came too late
+}
+
+} // namespace
+
+TEST_CASE("what is cancelled from another thread stops within one submission, and goes on as if it had not "
+          "been") {
+  pumice_device_options device_options = {sizeof device_options};
+  const DeviceHandle plain = make_device();
+  device_options.get_instance_proc_addr = CountedVulkan::in_front_of(plain.get());
+  const DeviceHandle device = make_device(device_options);
+  const ModelHandle decoder = load(device.get()), encoder = load(device.get(), bert().path().string());
+  Canceller canceller;
+  Conversation conversation(decoder.get(), canceller);
+  Reading reading(encoder.get(), canceller);
+  Loading loading(device.get(), canceller);
+  Outcomes said, read, loaded;
+  std::mt19937 random(11);
+  while (said.all + read.all + loaded.all < 1000) {
+    switch (random() % 20) {
+    case 0:
+      loading.turn(random, loaded);
+      break;
+    case 1:
+    case 2:
+      reading.turn(random, read);
+      break;
+    default:
+      conversation.turn(random, said);
+      if (said.all % 50 == 0) conversation.check_whole();
+    }
+  }
+  conversation.check_whole();
+  report("generating", said);
+  report("encoding", read);
+  report("loading", loaded);
+}

@@ -1,0 +1,230 @@
+// As faults_test.cpp, for encoders and translators.
+#include "support/bert_folder.h"
+#include "support/fault_phase.h"
+#include "support/program.h"
+
+namespace {
+
+using Owner = FaultyProgram::Owner;
+
+// An encoder of the program, and what it makes of a text.
+struct Embedding {
+  FaultyProgram& program;
+  std::string path;
+  EncoderHandle encoder;
+  bool begun = false; // in slices
+
+  static constexpr pumice_input input = {"the little dog ran to the park", nullptr, 0, nullptr};
+
+  void open_world() {
+    pumice_error error;
+    encoder.reset();
+    program.model.reset();
+    require_ok(program.open_device(&error), error);
+    require_ok(program.load(&error, path), error);
+  }
+  pumice_status create(pumice_error* error) {
+    pumice_encoder* made = nullptr;
+    const pumice_status status = pumice_encoder_create(program.model.get(), nullptr, &made, error);
+    encoder.reset(made);
+    return status;
+  }
+  void recover(pumice_status status) {
+    pumice_error error;
+    begun = begun && status != PUMICE_DEVICE_LOST;
+    if (status != PUMICE_DEVICE_LOST) return;
+    open_world();
+    require_ok(create(&error), error);
+  }
+  pumice_status run(std::vector<float>& values, pumice_error* error) {
+    values.assign(BertFolder::hidden, 0);
+    return pumice_encode(encoder.get(), &input, 1, values.data(), values.size(), nullptr, error);
+  }
+  // Begins where it has not, and goes on where it had come to.
+  pumice_status run_in_slices(std::vector<float>& values, pumice_error* error) {
+    pumice_status status = PUMICE_OK;
+    if (!begun) status = pumice_encode_begin(encoder.get(), &input, 1, error);
+    if (status != PUMICE_OK) return status;
+    begun = true;
+    pumice_slice slice = {sizeof slice};
+    for (int number = 0; number == 0 || slice.active; ++number) {
+      status = pumice_encode_advance(encoder.get(), program.budget_us, nullptr, &slice, error);
+      if (status != PUMICE_OK) return status;
+      if (number % 2) program.wait_for_device();
+    }
+    values.assign(BertFolder::hidden, 0);
+    status = pumice_encode_read(encoder.get(), values.data(), values.size(), nullptr, error);
+    begun = status != PUMICE_OK;
+    return status;
+  }
+};
+
+FaultPhase creating_an_encoder(Embedding& embedding) {
+  FaultPhase phase{"creating an encoder", {}, {}, {}};
+  phase.before = [&embedding] { embedding.open_world(); };
+  phase.during = [&embedding](pumice_error* error) { return embedding.create(error); };
+  phase.after = [&embedding](pumice_status status) {
+    pumice_error error;
+    if (status == PUMICE_DEVICE_LOST) embedding.open_world();
+    if (status != PUMICE_OK) require_ok(embedding.create(&error), error);
+  };
+  phase.most_calls = 3;
+  return phase;
+}
+
+FaultPhase coming_back(FaultyVulkan& vulkan, Embedding& embedding, const std::vector<float>& expected) {
+  FaultPhase phase{"an encoder's coming back after an error", {}, {}, {}};
+  phase.before = [&vulkan, &embedding] {
+    pumice_error error;
+    std::vector<float> values;
+    vulkan.fail_next("vkQueueSubmit", VK_ERROR_OUT_OF_HOST_MEMORY);
+    CHECK(embedding.run(values, &error) == PUMICE_OUT_OF_MEMORY);
+    vulkan.rest();
+  };
+  phase.during = [&embedding](pumice_error* error) {
+    std::vector<float> values;
+    return embedding.run(values, error);
+  };
+  phase.after = [&embedding, &expected](pumice_status status) {
+    pumice_error error;
+    std::vector<float> values;
+    embedding.recover(status);
+    require_ok(embedding.run(values, &error), error);
+    CHECK(values == expected);
+  };
+  phase.most_calls = 4;
+  return phase;
+}
+
+FaultPhase encoding(Embedding& embedding, std::string name, auto run, const std::vector<float>& expected) {
+  FaultPhase phase{std::move(name), {}, {}, {}};
+  phase.before = [] {};
+  phase.during = [&embedding, run](pumice_error* error) {
+    std::vector<float> values;
+    return (embedding.*run)(values, error);
+  };
+  phase.after = [&embedding, run, &expected](pumice_status status) {
+    pumice_error error;
+    std::vector<float> values;
+    embedding.recover(status);
+    require_ok((embedding.*run)(values, &error), error);
+    CHECK(values == expected);
+  };
+  return phase;
+}
+
+// A translator of the program, with beams, and what it makes of a text.
+struct Translation {
+  FaultyProgram& program;
+  uint32_t beams;
+  TranslatorHandle translator;
+
+  void open_world() {
+    pumice_error error;
+    translator.reset();
+    program.model.reset();
+    require_ok(program.open_device(&error), error);
+    require_ok(program.load(&error, dates), error);
+  }
+  pumice_status create(pumice_error* error) {
+    pumice_translator_options options = {sizeof options};
+    options.beams = beams;
+    pumice_translator* made = nullptr;
+    const pumice_status status = pumice_translator_create(program.model.get(), &options, &made, error);
+    translator.reset(made);
+    return status;
+  }
+  void recover(pumice_status status) {
+    if (status != PUMICE_DEVICE_LOST) return;
+    pumice_error error;
+    open_world();
+    require_ok(create(&error), error);
+  }
+  pumice_status run(std::string& text, pumice_error* error) {
+    char buffer[64] = "";
+    const pumice_status status =
+        pumice_translate(translator.get(), "the third of may, 1987", buffer, sizeof buffer, nullptr, error);
+    text = buffer;
+    return status;
+  }
+};
+
+FaultPhase creating_a_translator(Translation& translation) {
+  FaultPhase phase{"creating a translator", {}, {}, {}};
+  phase.before = [&translation] { translation.open_world(); };
+  phase.during = [&translation](pumice_error* error) { return translation.create(error); };
+  phase.after = [&translation](pumice_status status) {
+    pumice_error error;
+    if (status == PUMICE_DEVICE_LOST) translation.open_world();
+    if (status != PUMICE_OK) require_ok(translation.create(&error), error);
+  };
+  phase.most_calls = 2;
+  return phase;
+}
+
+FaultPhase translating(Translation& translation, const std::string& expected) {
+  FaultPhase phase{"translating with " + std::to_string(translation.beams) + " beams", {}, {}, {}};
+  phase.before = [] {};
+  phase.during = [&translation](pumice_error* error) {
+    std::string text;
+    return translation.run(text, error);
+  };
+  phase.after = [&translation, &expected](pumice_status status) {
+    pumice_error error;
+    std::string text;
+    translation.recover(status);
+    require_ok(translation.run(text, &error), error);
+    CHECK(text == expected);
+  };
+  phase.most_calls = 12;
+  return phase;
+}
+
+FaultCount inject_into_encoder(FaultyVulkan& vulkan, const TemporaryFolder& model, bool validate,
+                               const FaultEffort& effort = {}) {
+  const TemporaryFolder cache;
+  FaultyProgram program(Owner::pumice, validate);
+  program.cache_folder = cache.path().string();
+  Embedding embedding{program, model.path().string(), {}};
+  FaultCount count = inject(vulkan, creating_an_encoder(embedding), effort);
+  pumice_error error;
+  std::vector<float> expected;
+  require_ok(embedding.run(expected, &error), error);
+  count += inject(vulkan, encoding(embedding, "encoding, at once", &Embedding::run, expected), effort);
+  count += inject(vulkan, coming_back(vulkan, embedding, expected), effort);
+  count +=
+      inject(vulkan, encoding(embedding, "encoding, in slices", &Embedding::run_in_slices, expected), effort);
+  return count;
+}
+
+} // namespace
+
+TEST_CASE("faults while an encoder is made and used") {
+  const TemporaryFolder model;
+  if (!BertFolder().write(model)) {
+    MESSAGE("no fixtures: skipped");
+    return;
+  }
+  FaultyVulkan vulkan;
+  vulkan.split_memory(true);
+  check_count(inject_into_encoder(vulkan, model, false), 50);
+}
+
+TEST_CASE("faults while a translator is made and used") {
+  FaultyVulkan vulkan;
+  vulkan.split_memory(true);
+  FaultCount count;
+  for (const uint32_t beams : {1u, 4u}) {
+    FaultyProgram program(Owner::pumice, false);
+    Translation translation{program, beams, {}};
+    translation.open_world();
+    pumice_error error;
+    std::string expected;
+    require_ok(translation.create(&error), error);
+    require_ok(translation.run(expected, &error), error);
+    CHECK(expected == "1987-05-03");
+    if (beams == 1) count += inject(vulkan, creating_a_translator(translation));
+    count += inject(vulkan, translating(translation, expected));
+  }
+  check_count(count, 50);
+}
