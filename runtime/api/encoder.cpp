@@ -159,6 +159,13 @@ pumice_status pumice_encode_record(pumice_encoder* encoder, VkCommandBuffer comm
   });
 }
 
+pumice_status pumice_encode_discard(pumice_encoder* encoder, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(encoder);
+    return encoder->encoding->discard();
+  });
+}
+
 pumice_status pumice_encode_read(pumice_encoder* encoder, float* values, size_t capacity, size_t* count,
                                  pumice_error* error) {
   return call(error, [&]() -> Status {

@@ -556,6 +556,8 @@ PUMICE_API pumice_status pumice_encode_advance(pumice_encoder* encoder, float bu
                                                pumice_error* error);
 PUMICE_API pumice_status pumice_encode_record(pumice_encoder* encoder, VkCommandBuffer command_buffer,
                                               float budget_us, pumice_slice* slice, pumice_error* error);
+/* As pumice_discard: the inputs are begun anew. */
+PUMICE_API pumice_status pumice_encode_discard(pumice_encoder* encoder, pumice_error* error);
 PUMICE_API pumice_status pumice_encode_read(pumice_encoder* encoder, float* values, size_t capacity,
                                             size_t* count, pumice_error* error);
 PUMICE_API void pumice_encoder_cancel(pumice_encoder* encoder);

@@ -469,6 +469,7 @@ public:
   Result<Slice> record(VkCommandBuffer command_buffer, float budget_us) {
     return detail::made(detail::sized(Slice{}), pumice_encode_record, get(), command_buffer, budget_us);
   }
+  Status discard() { return detail::call(pumice_encode_discard, get()); }
   Result<std::vector<float>> read() {
     return detail::listed<std::vector<float>>(columns(), 0, pumice_encode_read, get());
   }

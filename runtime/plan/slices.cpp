@@ -174,6 +174,12 @@ void Slices::discard() {
   std::erase_if(under_way_, [this](size_t slot) { return slots_[slot].borrowed; });
 }
 
+Status Slices::discard_and_wait() {
+  discard();
+  PUMICE_TRY(const uint64_t all, device_->submit({}));
+  return device_->wait(all);
+}
+
 Status Slices::finish_oldest() {
   const Slot& slot = slots_[under_way_.front()];
   under_way_.pop_front();

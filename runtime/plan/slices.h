@@ -63,6 +63,8 @@ public:
   Status wait_before_end();
   // Forgets slices in the application's command buffers, which will not run.
   void discard();
+  // The same after an error, when some of them may have been submitted: waits for all that was.
+  Status discard_and_wait();
 
   double pace() const { return pace_.median(); }
 

@@ -211,7 +211,7 @@ Result<WorkSlice> Dialogue::slice(VkCommandBuffer into, double budget, const Sub
 }
 
 Status Dialogue::discard() {
-  if (broken_) PUMICE_CHECK(discard_broken());
+  if (broken_) PUMICE_CHECK(slices_->discard_and_wait());
   PUMICE_CHECK(ready());
   if (!sliced_) return {};
   PUMICE_CHECK(failed(slices_->look()));
@@ -219,14 +219,6 @@ Status Dialogue::discard() {
   slices_->discard();
   if (sequence_) batch_->abandon(*std::exchange(sequence_, std::nullopt));
   return {};
-}
-
-// Everything will be made anew, and some of the command buffers may have been submitted.
-Status Dialogue::discard_broken() {
-  slices_->discard();
-  const std::shared_ptr<Device>& device = model_->context().device;
-  PUMICE_TRY(const uint64_t all, device->submit({}));
-  return device->wait(all);
 }
 
 Status Dialogue::save(const std::filesystem::path& path) {

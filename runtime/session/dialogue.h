@@ -62,7 +62,6 @@ private:
   Status make();
   Status rehearse();
   Status ready();
-  Status discard_broken();
   Status go_on();
   Status stop();
   Status use_slices(bool wanted);

@@ -68,9 +68,9 @@ Status Encoding::use_slices(bool wanted) {
 }
 
 Status Encoding::run(std::span<const EncoderInput> inputs) {
-  state_ = State::none;
   PUMICE_CHECK(ready());
   PUMICE_CHECK(failed(use_slices(false)));
+  state_ = State::none;
   cancelled_ = false;
   const Result<std::vector<InputRange>> ranges = failed(encoder_->encode(inputs));
   if (!ranges.ok()) return ranges.error();
@@ -80,9 +80,9 @@ Status Encoding::run(std::span<const EncoderInput> inputs) {
 }
 
 Status Encoding::begin(std::span<const EncoderInput> inputs) {
-  state_ = State::none;
   PUMICE_CHECK(ready());
   PUMICE_CHECK(failed(use_slices(true)));
+  state_ = State::none;
   cancelled_ = false;
   PUMICE_CHECK(failed(encoder_->open(inputs)));
   inputs_.assign(inputs.begin(), inputs.end());
@@ -124,6 +124,14 @@ Result<WorkSlice> Encoding::slice(VkCommandBuffer into, double budget, const Sub
   if (more) result.largest = runner.largest_dispatch();
   result.active = state_ == State::running;
   return result;
+}
+
+Status Encoding::discard() {
+  if (broken_) PUMICE_CHECK(slices_->discard_and_wait());
+  PUMICE_CHECK(ready());
+  slices_->discard();
+  PUMICE_CHECK(failed(slices_->wait()));
+  return state_ == State::running ? failed(encode_again()) : Status();
 }
 
 Result<std::vector<float>> Encoding::read() {

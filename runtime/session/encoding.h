@@ -24,6 +24,9 @@ public:
   Result<WorkSlice> advance(double budget, const SubmitSync& sync = {});
   Result<WorkSlice> record(VkCommandBuffer into, double budget);
 
+  // Forgets slices in command buffers that will not be submitted: the inputs are begun anew.
+  Status discard();
+
   // Of the inputs that were run: what they gave of the kept tensor, one after the other.
   Result<std::vector<float>> read();
 

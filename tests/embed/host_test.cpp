@@ -334,6 +334,26 @@ TEST_CASE("pictures come from a buffer of the program's, and what they give goes
     check_output();
   }
 
+  // What is not submitted is forgotten; the slices that were, before and after, change nothing.
+  Frames frames(host);
+  require_ok(pumice_encode_begin(encoder.get(), from_buffer, pictures, &error), error);
+  pumice_slice slice = {sizeof slice};
+  for (int frame = 0; frame == 0 || slice.active; ++frame) {
+    const VkCommandBuffer commands = frames.begin();
+    require_ok(pumice_encode_record(encoder.get(), commands, 50, &slice, &error), error);
+    frames.end(commands);
+    if (frame == 2) {
+      REQUIRE(slice.dispatches > 0);
+      CHECK(pumice_encode_begin(encoder.get(), from_buffer, pictures, &error) == PUMICE_NOT_READY);
+      require_ok(pumice_encode_discard(encoder.get(), &error), error);
+    } else {
+      host.submit(commands);
+      host.wait();
+    }
+  }
+  require_ok(pumice_encode_read(encoder.get(), read.data(), read.size(), &count, &error), error);
+  check_output();
+
   const auto refused = [&](const char* name) {
     pumice_encoder* made = nullptr;
     CHECK(pumice_encoder_create(model.get(), &options, &made, &error) == PUMICE_INVALID_ARGUMENT);
