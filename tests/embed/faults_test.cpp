@@ -6,6 +6,7 @@
 
 #include "support/fault_phase.h"
 #include "support/program.h"
+#include "support/timeline.h"
 
 namespace {
 
@@ -294,41 +295,6 @@ std::vector<FaultPhase> recordings(Scene& scene) {
           decoding(scene.program, "going on, recorded", &FaultyProgram::record, scene.expected)};
 }
 
-// A timeline semaphore on a device of Pumice's.
-class DeviceSemaphore {
-public:
-  explicit DeviceSemaphore(const pumice_device* device) {
-    pumice_device_vulkan(device, &vulkan_);
-    VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
-    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-    const VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type};
-    REQUIRE(function<PFN_vkCreateSemaphore>("vkCreateSemaphore")(vulkan_.device, &info, nullptr, &handle_) ==
-            VK_SUCCESS);
-  }
-  ~DeviceSemaphore() {
-    function<PFN_vkDestroySemaphore>("vkDestroySemaphore")(vulkan_.device, handle_, nullptr);
-  }
-  DeviceSemaphore(const DeviceSemaphore&) = delete;
-  DeviceSemaphore& operator=(const DeviceSemaphore&) = delete;
-
-  const VkSemaphore& handle() const { return handle_; }
-  void signal(uint64_t value) const {
-    VkSemaphoreSignalInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO};
-    info.semaphore = handle_;
-    info.value = value;
-    CHECK(function<PFN_vkSignalSemaphore>("vkSignalSemaphore")(vulkan_.device, &info) == VK_SUCCESS);
-  }
-
-private:
-  template <class Function>
-  Function function(const char* name) const {
-    return reinterpret_cast<Function>((*pumice::open_vulkan_loader())(vulkan_.instance, name));
-  }
-
-  pumice_vulkan vulkan_ = {};
-  VkSemaphore handle_ = VK_NULL_HANDLE;
-};
-
 } // namespace
 
 // Whichever Vulkan call fails, and how, a program gets an error, and goes on as if nothing had been.
@@ -390,24 +356,20 @@ TEST_CASE("a session with two slices under way goes once both are done, though t
   vulkan.split_memory(false);
   FaultyProgram program(Owner::pumice, false);
   program.open_all();
-  const DeviceSemaphore semaphore(program.device.get());
+  const Timeline timeline(program.device.get());
   program.begin(prompt, 1);
   pumice_error error;
   for (uint64_t value = 1; value <= 2; ++value) {
-    pumice_sync sync = {sizeof sync};
-    sync.wait = &semaphore.handle();
-    sync.wait_values = &value;
-    sync.wait_count = 1;
-    require_ok(pumice_advance(program.session.get(), 1, &sync, nullptr, &error), error);
+    require_ok(timeline.advance(program.session.get(), 1, value, 0, nullptr, &error), error);
   }
   const uint64_t before = program.allocated();
   vulkan.fail_next("vkGetQueryPoolResults", VK_ERROR_OUT_OF_HOST_MEMORY);
   std::thread signals([&] {
-    semaphore.signal(1);
+    timeline.signal(1);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     CHECK(vulkan.failed());
     CHECK(program.allocated() == before); // the second one still works on it
-    semaphore.signal(2);
+    timeline.signal(2);
   });
   program.session.reset();
   signals.join();

@@ -10,6 +10,7 @@
 #include "support/application.h"
 #include "support/guest.h"
 #include "support/random_model.h"
+#include "support/timeline.h"
 
 using pumice::VulkanTable;
 
@@ -372,61 +373,12 @@ TEST_CASE("pictures come from a buffer of the program's, and what they give goes
   refused("options.output_buffer.bytes");
 }
 
-namespace {
-
-// A timeline semaphore of the program's.
-class Timeline {
-public:
-  explicit Timeline(Host& host) : host_(host) {
-    VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
-    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-    const VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type};
-    REQUIRE(host.vk().vkCreateSemaphore(host.handle(), &info, nullptr, &handle_) == VK_SUCCESS);
-  }
-  ~Timeline() { host_.vk().vkDestroySemaphore(host_.handle(), handle_, nullptr); }
-  Timeline(const Timeline&) = delete;
-  Timeline& operator=(const Timeline&) = delete;
-
-  bool reaches(uint64_t value) const {
-    VkSemaphoreWaitInfo wait{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
-    wait.semaphoreCount = 1;
-    wait.pSemaphores = &handle_;
-    wait.pValues = &value;
-    return host_.vk().vkWaitSemaphores(host_.handle(), &wait, 10'000'000'000) == VK_SUCCESS;
-  }
-  void signal(uint64_t value) const {
-    VkSemaphoreSignalInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO};
-    info.semaphore = handle_;
-    info.value = value;
-    const auto function = reinterpret_cast<PFN_vkSignalSemaphore>(
-        host_.vk().vkGetDeviceProcAddr(host_.handle(), "vkSignalSemaphore"));
-    REQUIRE(function(host_.handle(), &info) == VK_SUCCESS);
-  }
-  // Waits for one value, if it is not 0, and signals another.
-  pumice_status advance(pumice_session* session, uint64_t wait, uint64_t signal, pumice_slice& slice,
-                        pumice_error& error) const {
-    pumice_sync sync = {sizeof sync};
-    sync.wait = sync.signal = &handle_;
-    sync.wait_values = &wait;
-    sync.signal_values = &signal;
-    sync.wait_count = wait > 0;
-    sync.signal_count = 1;
-    return pumice_advance(session, 2000, &sync, &slice, &error);
-  }
-
-private:
-  Host& host_;
-  VkSemaphore handle_ = VK_NULL_HANDLE;
-};
-
-} // namespace
-
 TEST_CASE("submissions wait for semaphores and signal them") {
   Host host;
   const DeviceHandle device = host.device();
   const ModelHandle model = load(device.get());
   const SessionHandle session = small_session(model.get());
-  const Timeline timeline(host);
+  const Timeline timeline(device.get());
   const Story expected = expected_story(10);
   begin(session.get(), prompt, 10);
   Story story;
@@ -434,7 +386,7 @@ TEST_CASE("submissions wait for semaphores and signal them") {
   pumice_error error;
   uint64_t value = 0;
   do {
-    require_ok(timeline.advance(session.get(), value, value + 1, slice, error), error);
+    require_ok(timeline.advance(session.get(), 2000, value, value + 1, &slice, &error), error);
     take_events(session.get(), story);
     CHECK(timeline.reaches(++value));
   } while (slice.active);
@@ -452,10 +404,10 @@ TEST_CASE("semaphores are signalled when too many slices are under way for anoth
   pumice_slice slice = {sizeof slice};
   pumice_error error;
   {
-    const Timeline timeline(host);
+    const Timeline timeline(device.get());
     uint64_t value = 1; // for which the first one waits
     do {
-      require_ok(timeline.advance(session.get(), value, value + 1, slice, error), error);
+      require_ok(timeline.advance(session.get(), 2000, value, value + 1, &slice, &error), error);
       ++value;
     } while (slice.dispatches > 0 && value < 20);
     CHECK(slice.dispatches == 0);

@@ -143,8 +143,5 @@ void FaultyProgram::wait_for_device() {
 }
 
 uint64_t FaultyProgram::allocated() const {
-  pumice_memory_report report = {sizeof report};
-  pumice_error error;
-  require_ok(pumice_device_memory(device.get(), &report, &error), error);
-  return report.allocated;
+  return ::allocated(device.get());
 }
