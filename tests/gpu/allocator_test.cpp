@@ -7,13 +7,13 @@
 #include "session/session.h"
 #include "support/gpu.h"
 #include "support/messages.h"
+#include "support/paths.h"
 
 using namespace pumice;
 
 namespace {
 
-const std::filesystem::path shipped =
-    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
+const std::filesystem::path shipped = stories_model();
 
 // Ranges of one large allocation, each behind a gap that its alignment allows.
 class Arena {

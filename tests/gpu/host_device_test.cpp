@@ -8,13 +8,13 @@
 #include "session/session.h"
 #include "support/application.h"
 #include "support/messages.h"
+#include "support/paths.h"
 
 using namespace pumice;
 
 namespace {
 
-const std::filesystem::path shipped =
-    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
+const std::filesystem::path shipped = stories_model();
 
 std::vector<uint32_t> tokens_on(const std::shared_ptr<Device>& device) {
   const DeviceContext context = *open_device(device, {});

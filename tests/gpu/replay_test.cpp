@@ -6,6 +6,8 @@
 
 #include "session/session.h"
 
+#include "support/paths.h"
+
 using namespace pumice;
 
 namespace {
@@ -42,7 +44,7 @@ T require(Result<T> result) {
 
 std::shared_ptr<const Model> model() {
   static const auto loaded = [] {
-    const auto path = std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
+    const auto path = stories_model();
     const auto plain = require(Instance::create({}));
     real = require(Device::create(plain, require(plain->choose(""))))->table();
     InstanceOptions options;

@@ -3,6 +3,7 @@
 
 #include "session/memory_needs.h"
 #include "session/session.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;
@@ -39,8 +40,7 @@ T require(Result<T> result) {
   return *std::move(result);
 }
 
-const std::filesystem::path shipped =
-    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
+const std::filesystem::path shipped = stories_model();
 
 DeviceContext device_on(const InstanceOptions& options) {
   const auto instance = require(Instance::create(options));

@@ -8,14 +8,14 @@
 
 #include "support/messages.h"
 #include "support/model.h"
+#include "support/paths.h"
 
 using namespace pumice;
 
 namespace {
 
 std::shared_ptr<const Model> model() {
-  static const auto loaded =
-      load_model(std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf");
+  static const auto loaded = load_model(stories_model());
   return loaded;
 }
 

@@ -5,13 +5,14 @@
 
 #include "io/safetensors.h"
 #include "support/command.h"
+#include "support/paths.h"
 
 using namespace pumice;
 using nlohmann::json;
 
 namespace {
 
-const std::string model = std::string(PUMICE_SOURCE_DIR) + "/models/pretrained/stories-2m.gguf";
+const std::string model = stories_model().string();
 
 CommandResult generate(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"generate", model, "--no-cache"});

@@ -7,14 +7,14 @@
 #include "support/command.h"
 #include "support/gpu.h"
 #include "support/model.h"
+#include "support/paths.h"
 
 using namespace pumice;
 using nlohmann::json;
 
 namespace {
 
-const std::filesystem::path model_path =
-    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
+const std::filesystem::path model_path = stories_model();
 
 std::string some_text() {
   std::string text;

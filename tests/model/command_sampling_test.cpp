@@ -5,12 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "support/command.h"
+#include "support/paths.h"
 
 using nlohmann::json;
 
 namespace {
 
-const std::string model = std::string(PUMICE_SOURCE_DIR) + "/models/pretrained/stories-2m.gguf";
+const std::string model = stories_model().string();
 
 CommandResult generate(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"generate", model, "--prompt", "Once upon a time", "--ignore-eos",

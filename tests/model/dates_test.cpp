@@ -7,13 +7,13 @@
 #include "session/encoder_decoder.h"
 #include "session/vocabulary.h"
 #include "support/model.h"
+#include "support/paths.h"
 
 using namespace pumice;
 
 namespace {
 
-const std::filesystem::path folder =
-    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "dates";
+const std::filesystem::path folder = dates_model();
 
 std::vector<std::vector<Hypothesis>> generate(const std::shared_ptr<const Model>& model,
                                               std::span<const EncoderInput> inputs, uint32_t beams) {

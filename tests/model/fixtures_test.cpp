@@ -9,6 +9,7 @@
 #include "support/gpu.h"
 #include "support/llama_reference.h"
 #include "support/model.h"
+#include "support/paths.h"
 
 using namespace pumice;
 
@@ -169,7 +170,7 @@ TEST_CASE("a trained model tells its story token for token") {
 }
 
 TEST_CASE("the model that ships continues as its trainer computed") {
-  const std::filesystem::path folder = std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained";
+  const std::filesystem::path folder = pretrained_folder();
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".gguf") continue;
     std::ifstream stream(entry.path().parent_path() / (entry.path().stem().string() + ".expected.json"));

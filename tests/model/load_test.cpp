@@ -10,14 +10,14 @@
 #include "session/memory_plan.h"
 #include "support/messages.h"
 #include "support/model.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;
 
 namespace {
 
-const std::filesystem::path shipped =
-    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
+const std::filesystem::path shipped = stories_model();
 
 template <class T>
 T require(Result<T> result) {

@@ -7,12 +7,13 @@
 #include "support/fresh_device.h"
 #include "support/messages.h"
 #include "support/model.h"
+#include "support/paths.h"
 
 using namespace pumice;
 
 namespace {
 
-const std::filesystem::path pretrained = std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained";
+const std::filesystem::path pretrained = pretrained_folder();
 const std::filesystem::path shipped = pretrained / "stories-2m.gguf";
 
 template <class T>

@@ -8,13 +8,13 @@
 
 #include "support/fixtures.h"
 #include "support/model.h"
+#include "support/paths.h"
 
 using namespace pumice;
 
 namespace {
 
-const std::filesystem::path shipped =
-    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
+const std::filesystem::path shipped = stories_model();
 
 #ifdef __linux__
 // Anonymous memory of this process in bytes.

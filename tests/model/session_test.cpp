@@ -5,13 +5,13 @@
 #include "support/fixtures.h"
 #include "support/messages.h"
 #include "support/model.h"
+#include "support/paths.h"
 
 using namespace pumice;
 
 namespace {
 
-const std::filesystem::path shipped =
-    std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf";
+const std::filesystem::path shipped = stories_model();
 
 std::shared_ptr<const Model> model() {
   static const auto loaded = load_model(shipped);

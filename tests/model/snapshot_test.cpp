@@ -9,6 +9,7 @@
 #include "support/fixtures.h"
 #include "support/messages.h"
 #include "support/model.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;
@@ -16,8 +17,7 @@ using namespace pumice;
 namespace {
 
 std::shared_ptr<const Model> model() {
-  static const auto loaded =
-      load_model(std::filesystem::path(PUMICE_SOURCE_DIR) / "models" / "pretrained" / "stories-2m.gguf");
+  static const auto loaded = load_model(stories_model());
   return loaded;
 }
 

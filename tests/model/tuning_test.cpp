@@ -6,6 +6,7 @@
 
 #include "support/gpu.h"
 #include "support/model.h"
+#include "support/paths.h"
 
 using namespace pumice;
 
@@ -13,8 +14,7 @@ TEST_CASE("in the style of a common GPU, attention is measured too, and no varia
   DeviceContext context = test_context();
   context.style = forced_style("");
   context.style.matrix_shapes = TestGpu::get().style.matrix_shapes;
-  const auto model =
-      Model::load(std::string(PUMICE_SOURCE_DIR) + "/models/pretrained/stories-2m.gguf", context);
+  const auto model = Model::load(stories_model().string(), context);
   if (!model.ok()) FAIL(model.error().text());
   TuneOptions options;
   options.seconds = 1e9;

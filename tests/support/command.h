@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 // Runs the `pumice` command as a user would.
@@ -39,7 +40,7 @@ inline CommandResult pumice_command(const std::vector<std::string>& arguments,
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
   std::string line = "env";
   for (const std::string& each : environment) line += quoted_argument(each);
-  line += quoted_argument(PUMICE_COMMAND);
+  line += quoted_argument(command_path().string());
   for (const std::string& each : arguments) line += quoted_argument(each);
   if (input) folder.write("in", *input);
   line += " <";

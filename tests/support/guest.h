@@ -9,10 +9,12 @@
 
 #include "api/pumice.h"
 
+#include "support/paths.h"
+
 // The public interface as a program uses it. A failure fails the test.
 
-inline const std::string stories = std::string(PUMICE_SOURCE_DIR) + "/models/pretrained/stories-2m.gguf";
-inline const std::string dates = std::string(PUMICE_SOURCE_DIR) + "/models/pretrained/dates";
+inline const std::string stories = stories_model().string();
+inline const std::string dates = dates_model().string();
 
 template <auto destroy>
 struct Destroy {

@@ -1,0 +1,13 @@
+#include "support/paths.h"
+
+std::filesystem::path source_folder() {
+  return PUMICE_SOURCE_DIR;
+}
+
+std::filesystem::path command_path() {
+#ifdef PUMICE_COMMAND
+  return PUMICE_COMMAND;
+#else
+  return {};
+#endif
+}

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+
+// Where the tests find the sources and the command. Defined in one file, so that no other depends on where
+// the checkout lies.
+std::filesystem::path source_folder();
+std::filesystem::path command_path(); // of the `pumice` command; empty where it is not built
+
+// The models that ship with the sources.
+inline std::filesystem::path pretrained_folder() {
+  return source_folder() / "models" / "pretrained";
+}
+inline std::filesystem::path stories_model() {
+  return pretrained_folder() / "stories-2m.gguf";
+}
+inline std::filesystem::path dates_model() {
+  return pretrained_folder() / "dates";
+}
