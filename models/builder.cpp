@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "kernel/elementwise.h"
-#include "kernel/linear.h"
-#include "kernel/norm.h"
+#include "kernel/elementwise/elementwise.h"
+#include "kernel/matmul/linear.h"
+#include "kernel/norm/norm.h"
 
 namespace pumice {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "models/architecture.h"
-#include "models/gguf_tensor.h"
+#include "model/architecture.h"
+#include "model/gguf_tensor.h"
 
 namespace pumice {
 

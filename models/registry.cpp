@@ -1,16 +1,16 @@
-#include "models/architecture.h"
+#include "model/architecture.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "model/gguf_model.h"
 #include "models/bart/bart.h"
 #include "models/bert/bert.h"
 #include "models/distilbert/distilbert.h"
 #include "models/gemma/gemma.h"
 #include "models/gemma2/gemma2.h"
 #include "models/gemma3/gemma3.h"
-#include "models/gguf_model.h"
 #include "models/gpt2/gpt2.h"
 #include "models/gpt_neox/gpt_neox.h"
 #include "models/llama/llama.h"

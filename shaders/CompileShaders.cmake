@@ -170,7 +170,7 @@ function(pumice_compile_shaders target)
   # Written only when it differs, so that a touched shader does not rebuild what has not changed.
   file(CONFIGURE OUTPUT "${table}" @ONLY CONTENT
 "// Made by shaders/CompileShaders.cmake.
-#include \"kernel/kernel_table.h\"
+#include \"gpu/kernel_table.h\"
 
 #include <array>
 #include <cstdint>

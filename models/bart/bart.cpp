@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/sinusoid.h"
+#include "kernel/position/sinusoid.h"
 #include "models/encoder_decoder/model.h"
 
 namespace pumice {

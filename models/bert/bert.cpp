@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "kernel/elementwise.h"
-#include "kernel/embedding.h"
+#include "kernel/elementwise/elementwise.h"
+#include "kernel/embedding/embedding.h"
 #include "models/encoder/model.h"
 
 namespace pumice {

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "models/architecture.h"
+#include "model/architecture.h"
 
 namespace pumice {
 

@@ -1,7 +1,7 @@
 #include "models/decoder/builder.h"
 
-#include "kernel/elementwise.h"
-#include "kernel/embedding.h"
+#include "kernel/elementwise/elementwise.h"
+#include "kernel/embedding/embedding.h"
 
 namespace pumice {
 

@@ -3,8 +3,8 @@
 #include <functional>
 #include <vector>
 
-#include "kernel/position.h"
-#include "models/architecture.h"
+#include "kernel/position/position.h"
+#include "model/architecture.h"
 #include "models/stack/config.h"
 
 namespace pumice {

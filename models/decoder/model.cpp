@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "model/gguf_model.h"
 #include "models/decoder/rotary.h"
-#include "models/gguf_model.h"
 
 namespace pumice {
 

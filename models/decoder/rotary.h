@@ -2,8 +2,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "kernel/position.h"
-#include "models/gguf_tensor.h"
+#include "kernel/position/position.h"
+#include "model/gguf_tensor.h"
 #include "models/settings.h"
 
 namespace pumice {

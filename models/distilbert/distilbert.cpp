@@ -1,6 +1,6 @@
 #include "models/distilbert/distilbert.h"
 
-#include "kernel/elementwise.h"
+#include "kernel/elementwise/elementwise.h"
 #include "models/encoder/model.h"
 
 namespace pumice {

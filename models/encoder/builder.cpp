@@ -1,7 +1,7 @@
 #include "models/encoder/builder.h"
 
-#include "kernel/embedding.h"
-#include "kernel/position.h"
+#include "kernel/embedding/embedding.h"
+#include "kernel/position/position.h"
 
 namespace pumice {
 

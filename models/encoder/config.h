@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "models/architecture.h"
+#include "model/architecture.h"
 #include "models/stack/config.h"
 
 namespace pumice {

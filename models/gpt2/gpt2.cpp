@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/elementwise.h"
+#include "kernel/elementwise/elementwise.h"
 #include "models/decoder/model.h"
 
 namespace pumice {

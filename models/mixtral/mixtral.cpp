@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/experts.h"
+#include "kernel/experts/experts.h"
 #include "models/decoder/model.h"
 
 namespace pumice {

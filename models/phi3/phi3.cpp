@@ -1,6 +1,6 @@
 #include "models/phi3/phi3.h"
 
-#include "kernel/elementwise.h"
+#include "kernel/elementwise/elementwise.h"
 #include "models/decoder/model.h"
 
 namespace pumice {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "models/architecture.h"
+#include "model/architecture.h"
 
 namespace pumice {
 

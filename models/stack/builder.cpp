@@ -3,8 +3,8 @@
 #include <array>
 #include <cmath>
 
-#include "kernel/elementwise.h"
-#include "kernel/embedding.h"
+#include "kernel/elementwise/elementwise.h"
+#include "kernel/embedding/embedding.h"
 
 namespace pumice {
 

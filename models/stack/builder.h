@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernel/attention.h"
-#include "kernel/norm.h"
+#include "kernel/attention/attention.h"
+#include "kernel/norm/norm.h"
 #include "models/builder.h"
 #include "models/stack/config.h"
 

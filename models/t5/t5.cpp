@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/elementwise.h"
+#include "kernel/elementwise/elementwise.h"
 #include "models/encoder/model.h"
 #include "models/encoder_decoder/model.h"
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "kernel/image.h"
+#include "kernel/image/image.h"
 #include "models/encoder/builder.h"
 
 namespace pumice {

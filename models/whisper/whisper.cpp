@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "kernel/convolution.h"
-#include "kernel/elementwise.h"
+#include "kernel/convolution/convolution.h"
+#include "kernel/elementwise/elementwise.h"
 #include "models/bart/bart.h"
 #include "models/encoder_decoder/model.h"
 

@@ -17,7 +17,7 @@ function(pumice_public_library target name)
   add_library(pumice::${name} ALIAS ${target})
 endfunction()
 
-add_library(pumice_sentence_piece OBJECT runtime/text/sentence_piece.cpp)
+add_library(pumice_sentence_piece OBJECT runtime/text/formats/sentence_piece.cpp)
 pumice_library_code(pumice_sentence_piece)
 set(objects $<TARGET_OBJECTS:pumice_core> $<TARGET_OBJECTS:pumice_sentence_piece>)
 

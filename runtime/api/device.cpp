@@ -2,6 +2,7 @@
 
 #include "api/call.h"
 #include "api/handles.h"
+#include "kernel/probe/open_device.h"
 
 using namespace pumice;
 using namespace pumice::api;

@@ -4,7 +4,7 @@
 
 #include "api/handles.h"
 #include "api/slice.h"
-#include "session/encoding.h"
+#include "step/encoding.h"
 
 using namespace pumice;
 using namespace pumice::api;

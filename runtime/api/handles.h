@@ -6,8 +6,8 @@
 
 #include "api/pumice.h"
 #include "kernel/device_context.h"
-#include "session/batch.h"
-#include "session/model.h"
+#include "model/model.h"
+#include "step/batch.h"
 #include "text/tokenizer.h"
 
 namespace pumice::api {

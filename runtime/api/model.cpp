@@ -2,7 +2,7 @@
 
 #include "api/call.h"
 #include "api/load.h"
-#include "session/vocabulary.h"
+#include "model/vocabulary.h"
 
 using namespace pumice;
 using namespace pumice::api;

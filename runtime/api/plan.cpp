@@ -2,7 +2,7 @@
 
 #include "api/call.h"
 #include "api/handles.h"
-#include "session/memory_needs.h"
+#include "step/memory_needs.h"
 
 using namespace pumice;
 using namespace pumice::api;

@@ -6,7 +6,7 @@
 
 #include "api/handles.h"
 #include "api/slice.h"
-#include "session/vocabulary.h"
+#include "model/vocabulary.h"
 #include "text/continued_text.h"
 
 using namespace pumice;

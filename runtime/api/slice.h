@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "api/call.h"
-#include "session/dialogue.h"
+#include "generate/dialogue.h"
 
 namespace pumice::api {
 

@@ -5,7 +5,7 @@
 
 #include "api/call.h"
 #include "api/handles.h"
-#include "session/encoder_decoder.h"
+#include "generate/encoder_decoder.h"
 
 using namespace pumice;
 using namespace pumice::api;

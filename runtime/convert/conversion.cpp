@@ -7,7 +7,7 @@
 #include "convert/tensor_rows.h"
 #include "convert/vocabulary_keys.h"
 #include "io/quantize.h"
-#include "models/gguf_model.h"
+#include "model/gguf_model.h"
 
 namespace pumice {
 

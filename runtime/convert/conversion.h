@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/progress.h"
-#include "models/architecture.h"
+#include "model/architecture.h"
 
 namespace pumice {
 

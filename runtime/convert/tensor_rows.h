@@ -2,7 +2,7 @@
 
 #include "base/progress.h"
 #include "io/gguf_writer.h"
-#include "models/gguf_tensor.h"
+#include "model/gguf_tensor.h"
 
 namespace pumice {
 

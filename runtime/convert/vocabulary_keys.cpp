@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/json_text.h"
-#include "text/gguf_vocabulary_writer.h"
+#include "text/formats/gguf_vocabulary_writer.h"
 #include "text/tokenizer.h"
 
 namespace pumice {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "gpu/kernel_table.h"
 #include "io/bytes.h"
 #include "io/checksum.h"
-#include "kernel/kernel_table.h"
 
 namespace pumice {
 

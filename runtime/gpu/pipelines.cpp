@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/kernel_table.h"
+#include "gpu/kernel_table.h"
 
 namespace pumice {
 

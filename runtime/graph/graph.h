@@ -16,7 +16,7 @@ namespace pumice {
 using TensorId = uint32_t;
 using WeightId = uint32_t;
 
-class Lowering; // plan/lowering.h
+class Lowering; // kernel/lowering.h
 struct Node;
 
 // What a node computes. Each operation lives with its kernel (runtime/kernel/FAMILY.h): the graph only knows
@@ -94,7 +94,7 @@ public:
   const Tensor& tensor(TensorId id) const { return tensors_[id]; }
   Tensor& tensor(TensorId id) { return tensors_[id]; }
   const Weight& weight(WeightId id) const { return weights_[id]; }
-  void replace_nodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); } // for graph/fusion.h
+  void replace_nodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); } // for plan/fusion.h
 
   // How many of the operations that were ever added have become a part of others.
   size_t folded() const { return added_ - nodes_.size(); }

@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <vector>
 
 #include "io/tensor_view.h"
 
@@ -60,5 +61,8 @@ struct WeightView {
 
   auto operator<=>(const WeightView&) const = default;
 };
+
+// The elements of a vector, or of a matrix row by row, padded with zeros to a multiple of 8.
+std::vector<float> decode_vector(const WeightView& weight);
 
 } // namespace pumice

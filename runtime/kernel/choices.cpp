@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "gpu/pipelines.h"
-#include "kernel/attention.h"
-#include "kernel/matmul.h"
+#include "kernel/attention/attention.h"
+#include "kernel/matmul/matmul.h"
 
 namespace pumice {
 

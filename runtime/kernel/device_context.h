@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -16,13 +15,5 @@ struct DeviceContext {
   std::shared_ptr<Pipelines> pipelines;
   KernelStyle style;
 };
-
-// Opens a device for kernels. `cache_folder` as for Pipelines.
-Result<DeviceContext> open_device(std::shared_ptr<Instance> instance, const Capabilities& chosen,
-                                  const std::filesystem::path& cache_folder,
-                                  const DeviceOptions& options = {});
-
-// The same with a device that there is already.
-Result<DeviceContext> open_device(std::shared_ptr<Device> device, const std::filesystem::path& cache_folder);
 
 } // namespace pumice

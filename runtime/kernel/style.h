@@ -10,8 +10,8 @@
 
 namespace pumice {
 
-// How kernels are shaped for a device. Chosen once per device (kernel/probe.h measures what properties do not
-// tell); everything that plans for the device reads it and nothing else.
+// How kernels are shaped for a device. Chosen once per device (kernel/probe/probe.h measures what properties
+// do not tell); everything that plans for the device reads it and nothing else.
 struct KernelStyle {
   // A subgroup is one 8-lane vector of a CPU: workgroups of eight, a lane to a row, no shared memory.
   bool lane8 = false;
@@ -28,7 +28,7 @@ struct KernelStyle {
 
   // Invocations of every full subgroup, where kernels may shuffle among them; 0: they may not.
   uint32_t subgroup = 0;
-  // Of the tiers that the device has (kernel/kernel_table.h).
+  // Of the tiers that the device has (gpu/kernel_table.h).
   bool dot = false;
   std::vector<MatrixShape> matrix_shapes; // tier cm; empty without it
   bool cm2 = false;

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "kernel/lowering.h"
 #include "kernel/style.h"
-#include "plan/lowering.h"
 
 namespace pumice {
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "graph/liveness.h"
+#include "kernel/lowering.h"
 #include "plan/hazards.h"
-#include "plan/lowering.h"
 #include "shaders/common/step.h"
 
 namespace pumice {

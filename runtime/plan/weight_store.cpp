@@ -45,21 +45,6 @@ std::vector<T> interleave(const std::vector<T>& a, const std::vector<T>& b, size
 
 } // namespace
 
-std::vector<float> decode_vector(const WeightView& weight) {
-  const WeightView whole = WeightView::whole(*weight.tensor);
-  std::vector<float> all(whole.rows * whole.columns), values;
-  decode_row(weight.type(), weight.tensor->data.data(), all);
-  for (uint64_t row = 0; row < weight.rows; ++row) {
-    for (uint64_t column = 0; column < weight.columns; ++column) {
-      const uint64_t from = weight.source_row(row);
-      values.push_back(weight.transposed ? all[column * weight.tensor_columns + from]
-                                         : all[from * weight.tensor_columns + column]);
-    }
-  }
-  values.resize(align(values.size(), 8));
-  return values;
-}
-
 WeightStore::WeightStore(const KernelStyle& style, const Capabilities& device,
                          std::optional<TensorType> weights)
     : style_(style), weights_(weights), alignment_(std::max<uint64_t>(256, device.storage_offset_alignment)),

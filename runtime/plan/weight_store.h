@@ -17,9 +17,6 @@
 
 namespace pumice {
 
-// The elements of a vector, or of a matrix row by row, padded with zeros to a multiple of 8.
-std::vector<float> decode_vector(const WeightView& weight);
-
 // Decides how a model's weights lie on the device: every request for a matrix, a vector or constants gets a
 // place, the same request the same place. Nothing is allocated or read from the file until upload
 // (plan/upload.h).

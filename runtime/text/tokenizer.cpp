@@ -1,11 +1,7 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
-#include <new>
 
-#include <fmt/format.h>
-
-#include "text/tokenizer_folder.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
@@ -88,27 +84,6 @@ Tokenizer::Encoding lay_out(const text::PostProcessor::Parts& layout, std::span<
 
 Tokenizer::Tokenizer(std::unique_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
 Tokenizer::~Tokenizer() = default;
-
-Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::filesystem::path& at) try {
-  PUMICE_TRY(auto parts, text::read_tokenizer(at));
-  return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(parts)));
-} catch (const std::bad_alloc&) {
-  return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", at.string())};
-}
-
-Result<std::shared_ptr<const Tokenizer>> Tokenizer::parse_json(std::string_view json, std::string file) try {
-  PUMICE_TRY(auto parts, text::read_huggingface(json, file));
-  return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(parts)));
-} catch (const std::bad_alloc&) {
-  return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", file)};
-}
-
-Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_gguf(const GgufVocabulary& vocabulary) try {
-  PUMICE_TRY(auto parts, text::read_gguf(vocabulary));
-  return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(parts)));
-} catch (const std::bad_alloc&) {
-  return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", vocabulary.file)};
-}
 
 std::vector<uint32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
   if (!add_special) return encode_text(*parts_, text);

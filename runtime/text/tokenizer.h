@@ -18,7 +18,8 @@ class DecoderStream;   // text/decoder.h
 
 // Turns text into token ids and back. Immutable once made, so one may be shared between threads.
 //
-// A tokenizer is a row of parts, each in a file of its own under text/:
+// A tokenizer is a row of steps, each in a file of its own under text/ (and what reads them in
+// text/formats/):
 //   encode: added tokens → normalizer → pre-tokenizer → model → post-processor
 //   decode: ids → pieces → decoder
 //

@@ -39,8 +39,5 @@ namespace text {
 // reaches 40.
 inline constexpr double kMaxGrowth = 4096;
 
-Result<std::unique_ptr<TokenizerParts>> read_huggingface(std::string_view json, const std::string& file);
-Result<std::unique_ptr<TokenizerParts>> read_gguf(const Tokenizer::GgufVocabulary& vocabulary);
-
 } // namespace text
 } // namespace pumice

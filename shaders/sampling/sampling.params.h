@@ -32,8 +32,8 @@ struct SamplingReport {
   float log_probabilities[SAMPLING_TOP];
 };
 
-// One sequence's parameters and tokens. Written by runtime/kernel/sampling.h; pick appends tokens and their
-// reports.
+// One sequence's parameters and tokens. Written by runtime/kernel/sampling/sampling.h; pick appends tokens
+// and their reports.
 struct SamplingSlot {
   float temperature; // 0: take the largest logit
   float inverse_temperature;

@@ -1,7 +1,7 @@
 // config.json from anyone, through ModelFile as a program opens it; each field is then read as every type
 // there is, and the whole as a model's.
 #include "io/model_file.h"
-#include "models/architecture.h"
+#include "model/architecture.h"
 
 #include <cstdint>
 #include <string>

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "session/session.h"
+#include "generate/session.h"
 #include "support/gpu.h"
 #include "support/messages.h"
 #include "support/paths.h"

@@ -3,9 +3,9 @@
 
 #include <atomic>
 
+#include "generate/session.h"
 #include "gpu/instance.h"
-#include "kernel/device_context.h"
-#include "session/session.h"
+#include "kernel/probe/open_device.h"
 #include "support/application.h"
 #include "support/messages.h"
 #include "support/paths.h"

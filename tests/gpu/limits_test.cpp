@@ -5,9 +5,9 @@
 #include <cmath>
 #include <random>
 
+#include "generate/session.h"
 #include "io/gguf_writer.h"
-#include "session/memory_needs.h"
-#include "session/session.h"
+#include "step/memory_needs.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;

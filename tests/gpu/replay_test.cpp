@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "session/session.h"
+#include "generate/session.h"
 
 #include "support/paths.h"
 

@@ -1,8 +1,8 @@
 // A device whose own memory the host cannot reach: the real one, saying so.
 #include <doctest/doctest.h>
 
-#include "session/memory_needs.h"
-#include "session/session.h"
+#include "generate/session.h"
+#include "step/memory_needs.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
 

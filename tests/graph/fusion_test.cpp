@@ -1,13 +1,13 @@
-#include "graph/fusion.h"
+#include "plan/fusion.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "kernel/attention.h"
-#include "kernel/elementwise.h"
-#include "kernel/embedding.h"
-#include "kernel/linear.h"
-#include "kernel/norm.h"
+#include "kernel/attention/attention.h"
+#include "kernel/elementwise/elementwise.h"
+#include "kernel/embedding/embedding.h"
+#include "kernel/matmul/linear.h"
+#include "kernel/norm/norm.h"
 
 using namespace pumice;
 

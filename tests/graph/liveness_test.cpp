@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernel/elementwise.h"
+#include "kernel/elementwise/elementwise.h"
 
 using namespace pumice;
 

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "kernel/attention.h"
+#include "kernel/attention/attention.h"
 #include "kernel/attention_reference.h"
 #include "kernel/test_lowering.h"
 #include "shaders/common/step.h"

@@ -2,9 +2,9 @@
 // against the numbers as they are.
 #include <numbers>
 
+#include "gpu/kernel_table.h"
 #include "io/tensor_type.h"
 #include "kernel/attention_case.h"
-#include "kernel/kernel_table.h"
 
 using namespace attention_case;
 

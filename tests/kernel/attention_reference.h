@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernel/attention.h"
+#include "kernel/attention/attention.h"
 #include "kernel/cache_reference.h"
 
 // Attention in plain double precision.

@@ -1,5 +1,5 @@
 #include "kernel/attention_case.h"
-#include "kernel/matmul.h"
+#include "kernel/matmul/matmul.h"
 #include "kernel/position_reference.h"
 #include "kernel/rows.h"
 #include "kernel/weights.h"

@@ -1,5 +1,5 @@
 #include "kernel/attention_case.h"
-#include "kernel/timed_cases.h"
+#include "tools/pumice/bench/timed_cases.h"
 
 using namespace attention_case;
 

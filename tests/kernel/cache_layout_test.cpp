@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "session/memory_plan.h"
+#include "model/memory_plan.h"
 
 using namespace pumice;
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "kernel/convolution.h"
+#include "kernel/convolution/convolution.h"
 
 // What a convolution's weights see of features [channels, frames] at position `p`.
 inline std::vector<double> frame_window_reference(std::span<const float> features,

@@ -1,4 +1,4 @@
-#include "kernel/convolution.h"
+#include "kernel/convolution/convolution.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "kernel/elementwise.h"
+#include "kernel/elementwise/elementwise.h"
 
 #include <doctest/doctest.h>
 

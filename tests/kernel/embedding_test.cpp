@@ -1,4 +1,4 @@
-#include "kernel/embedding.h"
+#include "kernel/embedding/embedding.h"
 
 #include <doctest/doctest.h>
 

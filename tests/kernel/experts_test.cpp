@@ -1,4 +1,4 @@
-#include "kernel/experts.h"
+#include "kernel/experts/experts.h"
 
 #include <memory>
 #include <set>

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "kernel/image.h"
+#include "kernel/image/image.h"
 
 // A patch of a picture, plane after plane and row after row.
 inline std::vector<double> patch_reference(std::span<const float> pixels, const pumice::PatchShape& shape,

@@ -1,4 +1,4 @@
-#include "kernel/image.h"
+#include "kernel/image/image.h"
 
 #include <doctest/doctest.h>
 

@@ -1,15 +1,15 @@
-#include "kernel/linear.h"
+#include "kernel/matmul/linear.h"
 
 #include <doctest/doctest.h>
 
-#include "graph/fusion.h"
-#include "kernel/elementwise.h"
-#include "kernel/embedding.h"
+#include "kernel/elementwise/elementwise.h"
+#include "kernel/embedding/embedding.h"
 #include "kernel/matmul_reference.h"
-#include "kernel/norm.h"
+#include "kernel/norm/norm.h"
 #include "kernel/norm_reference.h"
 #include "kernel/run_graph.h"
 #include "kernel/weights.h"
+#include "plan/fusion.h"
 
 using namespace pumice;
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "kernel/log_mel.h"
+#include "kernel/audio/log_mel.h"
 
 // The log-mel features of one input [mels, frames] (Radford et al. 2022), in 64 bits and straight from the
 // definitions.

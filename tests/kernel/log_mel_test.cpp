@@ -1,4 +1,4 @@
-#include "kernel/log_mel.h"
+#include "kernel/audio/log_mel.h"
 
 #include <cstring>
 #include <fstream>
@@ -11,8 +11,8 @@
 #include "kernel/log_mel_reference.h"
 #include "kernel/run_graph.h"
 #include "plan/plan.h"
-#include "plan/recording.h"
 #include "plan/upload.h"
+#include "recording/recording.h"
 #include "support/fixtures.h"
 
 using namespace pumice;

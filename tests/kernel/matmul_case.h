@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "kernel/elementwise_reference.h"
-#include "kernel/matmul.h"
+#include "kernel/matmul/matmul.h"
 #include "kernel/matmul_reference.h"
 #include "kernel/rows.h"
 #include "kernel/test_lowering.h"

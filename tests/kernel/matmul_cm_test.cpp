@@ -1,9 +1,9 @@
 // Products by cooperative matrices, against references that round to halves what the kernels round.
 #include <doctest/doctest.h>
 
+#include "gpu/kernel_table.h"
 #include "kernel/elementwise_reference.h"
-#include "kernel/kernel_table.h"
-#include "kernel/matmul.h"
+#include "kernel/matmul/matmul.h"
 #include "kernel/rows.h"
 #include "kernel/test_lowering.h"
 #include "kernel/weights.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernel/kernel_table.h"
+#include "gpu/kernel_table.h"
 #include "kernel/matmul_case.h"
 
 using namespace pumice;

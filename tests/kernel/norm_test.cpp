@@ -1,4 +1,4 @@
-#include "kernel/norm.h"
+#include "kernel/norm/norm.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "kernel/pooling.h"
+#include "kernel/pooling/pooling.h"
 
 #include <cstring>
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernel/cache_layout.h"
-#include "kernel/position.h"
+#include "kernel/position/position.h"
 
 // Rotates the first dimensions of one head (Su et al. 2021), in 64 bits.
 inline std::vector<double> rotary_reference(std::span<const double> head, pumice::RotaryPairs pairs,

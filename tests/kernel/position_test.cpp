@@ -1,4 +1,4 @@
-#include "kernel/position.h"
+#include "kernel/position/position.h"
 
 #include <map>
 #include <numbers>

@@ -1,5 +1,5 @@
 // What is measured of a device and kept.
-#include "kernel/probe.h"
+#include "kernel/probe/probe.h"
 
 #include <doctest/doctest.h>
 

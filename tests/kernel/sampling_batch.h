@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "kernel/sampling.h"
+#include "kernel/sampling/sampling.h"
 #include "shaders/common/step.h"
 #include "support/gpu.h"
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "kernel/sampling.h"
+#include "kernel/sampling/sampling.h"
 
-// Sampling as kernel/sampling.h states it, by sorting the whole vocabulary.
+// Sampling as kernel/sampling/sampling.h states it, by sorting the whole vocabulary.
 struct ReferenceChoice {
   uint32_t token = 0;
   std::vector<uint32_t> allowed; // what could have been drawn

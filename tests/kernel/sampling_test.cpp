@@ -1,13 +1,13 @@
-#include "kernel/sampling.h"
+#include "kernel/sampling/sampling.h"
 
 #include <algorithm>
 #include <random>
 
 #include <doctest/doctest.h>
 
+#include "kernel/lowering.h"
 #include "kernel/sampling_batch.h"
 #include "kernel/sampling_reference.h"
-#include "plan/lowering.h"
 
 using namespace pumice;
 

@@ -1,4 +1,4 @@
-#include "kernel/scoring.h"
+#include "kernel/scoring/scoring.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernel/sinusoid.h"
+#include "kernel/position/sinusoid.h"
 
 // The sinusoidal encoding of a position (Vaswani et al. 2017), in 64 bits.
 inline std::vector<double> sinusoid_reference(uint32_t position, uint32_t columns,

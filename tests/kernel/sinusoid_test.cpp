@@ -1,4 +1,4 @@
-#include "kernel/sinusoid.h"
+#include "kernel/position/sinusoid.h"
 
 #include <doctest/doctest.h>
 

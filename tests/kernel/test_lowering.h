@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "kernel/lowering.h"
 #include "kernel/rows.h"
-#include "plan/lowering.h"
 #include "plan/weight_store.h"
 #include "support/gpu.h"
 

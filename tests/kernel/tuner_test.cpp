@@ -1,11 +1,11 @@
 // The tuner with a family of planted variants: slow ones, a fast one and wrong ones.
-#include "plan/tuner.h"
+#include "tuning/tuner.h"
 
 #include <array>
 
 #include <doctest/doctest.h>
 
-#include "kernel/elementwise.h"
+#include "kernel/elementwise/elementwise.h"
 #include "kernel/rows.h"
 #include "kernel/variant.h"
 #include "plan/weight_store.h"

@@ -7,8 +7,8 @@
 #include "io/tensor_type.h"
 #include "io/tensor_view.h"
 #include "kernel/packed_weight.h"
-#include "kernel/random_weight.h"
 #include "kernel/rows.h"
+#include "tools/pumice/bench/random_weight.h"
 
 // Weights for tests of kernels.
 

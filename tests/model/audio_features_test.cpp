@@ -1,4 +1,4 @@
-#include "session/audio_features.h"
+#include "speech/audio_features.h"
 
 #include <fstream>
 

@@ -1,5 +1,5 @@
 // Sequences that share their steps, against each of them alone.
-#include "session/batch.h"
+#include "step/batch.h"
 
 #include <doctest/doctest.h>
 

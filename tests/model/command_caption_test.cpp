@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "generate/encoder_decoder.h"
 #include "io/safetensors.h"
 #include "media/image.h"
-#include "session/encoder_decoder.h"
 #include "support/command.h"
 #include "support/gpu.h"
 #include "support/model.h"

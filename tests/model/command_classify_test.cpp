@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "media/image.h"
-#include "session/encoder.h"
+#include "step/encoder.h"
 #include "support/bert_folder.h"
 #include "support/command.h"
 #include "support/gpu.h"

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "session/session.h"
+#include "generate/session.h"
 #include "support/command.h"
 #include "support/fixtures.h"
 

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "session/vocabulary.h"
+#include "model/vocabulary.h"
 #include "support/command.h"
 #include "support/gpu.h"
 #include "support/model.h"

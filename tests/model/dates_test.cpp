@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "session/encoder_decoder.h"
-#include "session/vocabulary.h"
+#include "generate/encoder_decoder.h"
+#include "model/vocabulary.h"
 #include "support/model.h"
 #include "support/paths.h"
 

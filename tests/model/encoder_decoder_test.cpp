@@ -1,6 +1,6 @@
 // Decoding with an encoder's input: what is computed how often, several inputs together, the rules of
 // decoding.
-#include "session/encoder_decoder.h"
+#include "generate/encoder_decoder.h"
 
 #include <algorithm>
 #include <set>

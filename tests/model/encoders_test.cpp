@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "session/encoder_decoder.h"
+#include "generate/encoder_decoder.h"
 #include "support/answers.h"
 #include "support/command.h"
 #include "support/fixtures.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "gpu/kernel_table.h"
 #include "kernel/choices.h"
-#include "kernel/kernel_table.h"
 #include "support/answers.h"
 #include "support/fixtures.h"
 #include "support/gpu.h"

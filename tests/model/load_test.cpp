@@ -6,8 +6,8 @@
 #include <fstream>
 #include <thread>
 
-#include "plan/pipeline_maker.h"
-#include "session/memory_plan.h"
+#include "model/memory_plan.h"
+#include "recording/pipeline_maker.h"
 #include "support/messages.h"
 #include "support/model.h"
 #include "support/paths.h"

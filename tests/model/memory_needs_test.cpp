@@ -1,8 +1,8 @@
 // What a model and a session are said to take, before any of it is allocated.
 #include <doctest/doctest.h>
 
-#include "session/encoder_decoder.h"
-#include "session/memory_needs.h"
+#include "generate/encoder_decoder.h"
+#include "step/memory_needs.h"
 #include "support/fixtures.h"
 #include "support/fresh_device.h"
 #include "support/messages.h"

@@ -1,4 +1,4 @@
-#include "session/session.h"
+#include "generate/session.h"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "io/checksum.h"
-#include "session/snapshot.h"
+#include "step/snapshot.h"
 #include "support/fixtures.h"
 #include "support/messages.h"
 #include "support/model.h"

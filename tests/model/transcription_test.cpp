@@ -1,13 +1,13 @@
-#include "session/transcription.h"
+#include "speech/transcription.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <doctest/doctest.h>
 
+#include "generate/forced_pass.h"
 #include "io/safetensors.h"
-#include "session/forced_pass.h"
-#include "session/vocabulary.h"
+#include "model/vocabulary.h"
 #include "support/fixtures.h"
 #include "support/model.h"
 #include "support/whisper_folder.h"

@@ -1,4 +1,4 @@
-#include "session/tuning.h"
+#include "tuning/tune_model.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "session/session.h"
+#include "generate/session.h"
 #include "support/fixtures.h"
 #include "support/gpu.h"
 #include "support/model.h"

@@ -34,7 +34,7 @@ check_all() {  # "ID ID ..." KERNEL...
   done
 }
 
-# Workgroup, rows, tiles, group, row parts, M, N, K, scope, as in shaders/matmul/matmul.params.h and runtime/kernel/matmul_cm.cpp.
+# Workgroup, rows, tiles, group, row parts, M, N, K, scope, as in shaders/matmul/matmul.params.h and runtime/kernel/matmul/matmul_cm.cpp.
 products=("$folder"/matmul/matmul.cm.*.spv)
 check_all "0 1 2 3 7 8 9 10 11" "${products[@]}" <<'SHAPES'
 32 32 8 8 1 8 8 8 3
@@ -51,7 +51,7 @@ check_all "0 1 2 3 7 8 9 10 11" "${products[@]}" <<'SHAPES'
 SHAPES
 
 # Workgroup, head's dimensions, heads, tokens, rows, group, M, N, K, as in shaders/attention/attention.params.h and
-# runtime/kernel/attention_cm.cpp.
+# runtime/kernel/attention/attention_cm.cpp.
 attentions=("$folder"/attention/attention.cm.*.spv)
 check_all "0 1 6 7 8 9 10 11 12" "${attentions[@]}" <<'SHAPES'
 64 64 3 21 64 8 8 8 8

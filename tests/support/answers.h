@@ -10,8 +10,8 @@
 
 #include <doctest/doctest.h>
 
+#include "generate/forced_pass.h"
 #include "io/safetensors.h"
-#include "session/forced_pass.h"
 
 // What a fixture's expected.safetensors holds: a reference's inputs and its answers.
 struct Answers {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernel/device_context.h"
+#include "kernel/probe/open_device.h"
 
 // A device of its own with these options, validated as in support/gpu.h and with the style that was chosen
 // for the test device, so that nothing has been allocated on it yet.

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernel/probe.h"
+#include "kernel/probe/probe.h"
 #include "shaders/common/step.h"
 
 using namespace pumice;

@@ -7,9 +7,9 @@
 #include "gpu/buffer.h"
 #include "gpu/commands.h"
 #include "gpu/pipelines.h"
-#include "kernel/device_context.h"
 #include "kernel/dispatch.h"
 #include "kernel/launcher.h"
+#include "kernel/probe/open_device.h"
 #include "kernel/style.h"
 
 // A row of the step block, as in shaders/common/step.h.

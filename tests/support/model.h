@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kernel/device_context.h"
-#include "session/session.h"
+#include "generate/session.h"
+#include "kernel/probe/open_device.h"
 
 // The device that model tests run on, opened once, with validation as in support/gpu.h.
 const pumice::DeviceContext& test_context();

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/safetensors.h"
-#include "models/architecture.h"
+#include "model/architecture.h"
 #include "support/temporary_folder.h"
 
 // A Hugging Face folder of a model that is as `config` says, with random weights and no tokenizer.

@@ -5,7 +5,7 @@
 #include <deque>
 #include <functional>
 
-#include "models/architecture.h"
+#include "model/architecture.h"
 #include "support/messages.h"
 
 using namespace pumice;

@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
-#include "kernel/attention.h"
-#include "kernel/embedding.h"
-#include "kernel/position.h"
-#include "models/architecture.h"
+#include "kernel/attention/attention.h"
+#include "kernel/embedding/embedding.h"
+#include "kernel/position/position.h"
+#include "model/architecture.h"
 #include "support/fixtures.h"
 #include "support/messages.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <map>
 
-#include "kernel/elementwise.h"
-#include "models/architecture.h"
+#include "kernel/elementwise/elementwise.h"
+#include "model/architecture.h"
 #include "support/safetensors_builder.h"
 #include "support/temporary_folder.h"
 

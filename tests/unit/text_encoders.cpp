@@ -6,8 +6,8 @@
 
 #include "support/character_map.h"
 #include "support/messages.h"
-#include "text/base64.h"
 #include "text/character_map.h"
+#include "text/formats/base64.h"
 #include "text/tokenizer.h"
 
 using namespace pumice;

@@ -9,7 +9,7 @@
 #include "support/messages.h"
 #include "support/sentence_piece.h"
 #include "support/temporary_folder.h"
-#include "text/sentence_piece.h"
+#include "text/formats/sentence_piece.h"
 #include "text/tokenizer.h"
 #include "text/whisper_tokens.h"
 

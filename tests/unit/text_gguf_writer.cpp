@@ -8,7 +8,7 @@
 
 #include "support/fixtures.h"
 #include "support/messages.h"
-#include "text/gguf_vocabulary_writer.h"
+#include "text/formats/gguf_vocabulary_writer.h"
 #include "text/normalizer.h"
 #include "text/tokenizer.h"
 

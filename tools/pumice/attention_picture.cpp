@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "generate/forced_pass.h"
 #include "io/safetensors.h"
 #include "media/heat_map.h"
-#include "session/forced_pass.h"
 
 namespace pumice::command {
 

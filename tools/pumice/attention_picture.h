@@ -7,8 +7,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "session/encoder.h"
-#include "session/model.h"
+#include "model/model.h"
+#include "step/encoder.h"
 #include "text/tokenizer.h"
 
 // Where a decoder looked while it wrote: its attention to the encoder's input, drawn or written down.

@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "session/generation_config.h"
+#include "generate/generation_config.h"
 
 namespace pumice::command {
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "attention_picture.h"
+#include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
 #include "picture_input.h"
-#include "session/vocabulary.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "writing.h"

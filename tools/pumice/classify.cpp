@@ -6,11 +6,11 @@
 
 #include "json_output.h"
 #include "line_encoder.h"
+#include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
 #include "picture_input.h"
 #include "prompt.h"
-#include "session/vocabulary.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "writing.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "generate/forced_pass.h"
 #include "model_inputs.h"
-#include "session/forced_pass.h"
 
 namespace pumice::command {
 

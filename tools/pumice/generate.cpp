@@ -7,10 +7,10 @@
 #include <fmt/ranges.h>
 
 #include "json_output.h"
+#include "model/vocabulary.h"
 #include "model_kind.h"
 #include "prompt.h"
-#include "session/batch.h"
-#include "session/vocabulary.h"
+#include "step/batch.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "text/continued_text.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "beam_options.h"
-#include "kernel/sampling.h"
+#include "kernel/sampling/sampling.h"
 #include "open_device.h"
 #include "options.h"
 #include "session_file.h"

@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include "generate.h"
+#include "generate/encoder_decoder.h"
 #include "json_output.h"
 #include "model_inputs.h"
 #include "model_kind.h"
 #include "prompt.h"
-#include "session/encoder_decoder.h"
 #include "terminal.h"
 
 namespace pumice::command {

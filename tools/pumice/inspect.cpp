@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspection.h"
-#include "kernel/probe.h"
+#include "kernel/probe/probe.h"
 #include "options.h"
 #include "subcommand.h"
 #include "terminal.h"

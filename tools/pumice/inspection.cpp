@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 
 #include "json_output.h"
+#include "model/memory_plan.h"
 #include "plan/plan.h"
-#include "session/memory_plan.h"
-#include "session/runner_plan.h"
-#include "session/sample_steps.h"
+#include "step/runner_plan.h"
+#include "tuning/sample_steps.h"
 
 namespace pumice::command {
 

@@ -7,9 +7,9 @@
 
 #include "base/result.h"
 #include "kernel/ceilings.h"
-#include "models/architecture.h"
+#include "model/architecture.h"
 #include "open_device.h"
-#include "session/memory_needs.h"
+#include "step/memory_needs.h"
 
 namespace pumice::command {
 

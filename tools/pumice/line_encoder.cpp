@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "model/vocabulary.h"
 #include "model_kind.h"
 #include "prompt.h"
-#include "session/vocabulary.h"
 #include "terminal.h"
 
 namespace pumice::command {

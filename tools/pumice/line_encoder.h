@@ -7,7 +7,7 @@
 
 #include "open_device.h"
 #include "options.h"
-#include "session/encoder.h"
+#include "step/encoder.h"
 #include "text/tokenizer.h"
 
 namespace pumice::command {

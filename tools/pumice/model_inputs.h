@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "io/safetensors.h"
-#include "session/audio_features.h"
+#include "speech/audio_features.h"
 
 // The tensors that a file gives a model, under the names that Hugging Face's models take, without their
 // padding.

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "models/architecture.h"
+#include "model/architecture.h"
 
 // What to say of a model that a subcommand cannot use.
 namespace pumice::command {

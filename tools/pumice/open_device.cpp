@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "kernel/probe/open_device.h"
 #include "terminal.h"
 
 namespace pumice::command {

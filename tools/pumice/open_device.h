@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "kernel/device_context.h"
+#include "model/model.h"
 #include "options.h"
-#include "session/model.h"
-#include "session/tuning.h"
+#include "tuning/tune_model.h"
 
 namespace pumice::command {
 

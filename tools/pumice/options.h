@@ -6,10 +6,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "kernel/sampling.h"
-#include "models/architecture.h"
-#include "session/memory_plan.h"
-#include "session/model.h"
+#include "kernel/sampling/sampling.h"
+#include "model/architecture.h"
+#include "model/memory_plan.h"
+#include "model/model.h"
 
 // Options that several subcommands share, each with its group in the help.
 namespace pumice::command {

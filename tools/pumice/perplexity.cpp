@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include "json_output.h"
+#include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
 #include "options.h"
 #include "prompt.h"
-#include "session/runner.h"
-#include "session/vocabulary.h"
+#include "step/runner.h"
 #include "subcommand.h"
 #include "terminal.h"
 

@@ -4,7 +4,7 @@
 
 #include "io/model_file.h"
 #include "media/preprocess.h"
-#include "session/encoder.h"
+#include "step/encoder.h"
 
 namespace pumice::command {
 

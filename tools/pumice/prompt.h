@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "io/safetensors.h"
-#include "models/architecture.h"
+#include "model/architecture.h"
 #include "text/tokenizer.h"
 
 // What a subcommand is given to work on, read and checked. Errors name where it came from, what was expected

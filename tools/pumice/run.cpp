@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "generate/session.h"
+#include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
 #include "options.h"
 #include "prompt.h"
-#include "session/session.h"
-#include "session/vocabulary.h"
 #include "session_file.h"
 #include "stop_strings.h"
 #include "subcommand.h"

@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include "json_output.h"
+#include "model/vocabulary.h"
 #include "prompt.h"
-#include "session/vocabulary.h"
 #include "subcommand.h"
 #include "terminal.h"
 

@@ -6,10 +6,10 @@
 #include "attention_picture.h"
 #include "json_output.h"
 #include "media/audio.h"
+#include "model/vocabulary.h"
 #include "open_device.h"
 #include "options.h"
-#include "session/transcription.h"
-#include "session/vocabulary.h"
+#include "speech/transcription.h"
 #include "subcommand.h"
 #include "terminal.h"
 

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "attention_picture.h"
+#include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
 #include "prompt.h"
-#include "session/vocabulary.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "waiting_lines.h"

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "beam_options.h"
+#include "generate/encoder_decoder.h"
 #include "json_output.h"
 #include "options.h"
-#include "session/encoder_decoder.h"
 #include "text/tokenizer.h"
 
 // What subcommands share that let an encoder-decoder write a text about each of their inputs.

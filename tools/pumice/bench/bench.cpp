@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "kernel/probe.h"
-#include "session/session.h"
+#include "generate/session.h"
+#include "kernel/probe/probe.h"
 #include "tools/pumice/bench/compare.h"
 #include "tools/pumice/bench/measure.h"
 #include "tools/pumice/bench/profile.h"

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "session/session.h"
+#include "generate/session.h"
 #include "tools/pumice/bench/measure.h"
 #include "tools/pumice/terminal.h"
 

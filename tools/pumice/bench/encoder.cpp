@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "session/encoder_decoder.h"
-#include "session/generation_config.h"
+#include "generate/encoder_decoder.h"
+#include "generate/generation_config.h"
 #include "tools/pumice/bench/measure.h"
 #include "tools/pumice/terminal.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "session/model.h"
+#include "model/model.h"
 #include "tools/pumice/bench/report.h"
 #include "tools/pumice/options.h"
 

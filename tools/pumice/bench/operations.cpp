@@ -5,15 +5,15 @@
 
 #include <fmt/format.h>
 
-#include "kernel/attention.h"
+#include "kernel/attention/attention.h"
 #include "kernel/launcher.h"
-#include "kernel/linear.h"
+#include "kernel/matmul/linear.h"
 #include "plan/plan.h"
 #include "plan/upload.h"
 #include "shaders/common/step.h"
-#include "tests/kernel/random_weight.h"
-#include "tests/kernel/timed_cases.h"
 #include "tools/pumice/bench/measure.h"
+#include "tools/pumice/bench/random_weight.h"
+#include "tools/pumice/bench/timed_cases.h"
 #include "tools/pumice/terminal.h"
 
 namespace pumice::command {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "session/session.h"
+#include "generate/session.h"
 
 namespace pumice::command {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/probe.h"
+#include "kernel/probe/probe.h"
 #include "tools/pumice/bench/environment.h"
 
 // What `pumice bench` found out, before it is written one way or another.

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "generate/generation_config.h"
+
+namespace pumice {
+
+// A text that a search has found.
+struct Hypothesis {
+  std::vector<uint32_t> tokens; // after the prompt, the end token included
+  float score = 0;              // the sum of its tokens' log-probabilities, by its length as the penalty says
+  bool finished = false;        // by an end token or its greatest length
+};
+
+// One way for a beam to go on.
+struct Continuation {
+  uint32_t beam = 0;
+  uint32_t token = 0;
+  float score = 0; // the beam's own, and the token's log-probability
+};
+
+// Beam search for one input (as transformers does it): a number of texts that grow together, and the best
+// that have ended. Knows no model: it is given the best continuations of its beams, step after step.
+class BeamSearch {
+public:
+  // `config` gives beams, ends, max_tokens (not 0), the length penalty and when to stop.
+  explicit BeamSearch(const GenerationConfig& config);
+
+  struct Beam {
+    std::vector<uint32_t> tokens; // after the prompt
+    float score = 0;
+  };
+
+  // The texts that go on. In the beginning there is one, later as many as asked for, or fewer where there
+  // were no more continuations.
+  std::span<const Beam> beams() const { return running_; }
+  // How many continuations advance() wants to choose from: the best over all beams.
+  size_t wanted() const;
+  // Goes on with the best of these, best first. Returns the beam that each of the new ones continues.
+  std::vector<uint32_t> advance(std::span<const Continuation> best);
+  bool done() const { return done_; }
+
+  // The best `count` texts, best first. Those that go on are there only where none has finished.
+  std::vector<Hypothesis> results(size_t count) const;
+
+private:
+  float penalized(float score, size_t length) const;
+  bool is_end(uint32_t token) const;
+  void finish(const Continuation& last, size_t length);
+  bool can_improve(size_t length) const;
+
+  const GenerationConfig& config_;
+  std::vector<Beam> running_;
+  std::vector<Hypothesis> finished_; // best first
+  bool done_ = false;
+  bool closed_ = false; // nothing that finishes from now on counts
+};
+
+} // namespace pumice

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "generate/beam_search.h"
+#include "generate/logit_rules.h"
+#include "step/batch.h"
+#include "step/encoder.h"
+
+namespace pumice {
+
+struct EncoderDecoderOptions {
+  uint32_t inputs = 1;        // that are worked on at a time
+  uint32_t beams = 1;         // of each
+  uint32_t input_tokens = 0;  // most positions of those inputs together; 0: the most that one input has
+  uint32_t output_tokens = 0; // most tokens of a text, its prompt included; 0: the model's context
+  CacheType cache = CacheType::f32;
+};
+
+// How one call decodes.
+struct GenerationOptions {
+  GenerationConfig config; // its beams are those of the session or 1
+  SamplingParams sampling; // without beams; its own suppressed tokens and stops are added to
+  size_t hypotheses = 1;   // texts of each input, best first, at most its beams
+  LogitRule rule;          // beside what the config asks for
+  // Called as tokens come, where there are no beams. `input` counts those of the call.
+  std::function<void(size_t input, uint32_t token)> on_token;
+  Progress progress; // inputs that are done
+  // Looked at between submissions: once it is set, `cancelled`.
+  const std::atomic<bool>* interrupt = nullptr;
+
+  bool interrupted() const { return interrupt && *interrupt; }
+};
+
+// Makes texts from inputs: reads each input once with the encoder, then writes with the decoder, which looks
+// at what the encoder left. Several inputs run together and get the same texts as alone. Used by one thread
+// at a time.
+class EncoderDecoder {
+public:
+  static Result<std::unique_ptr<EncoderDecoder>> create(std::shared_ptr<const Model> model,
+                                                        EncoderDecoderOptions options);
+
+  // What the runners of its decoder and of its encoder are made with, but for the caches that they share.
+  static Result<std::vector<RunnerOptions>> runner_options(const Model& model,
+                                                           const EncoderDecoderOptions& options);
+
+  // A list of texts for each input.
+  Result<std::vector<std::vector<Hypothesis>>> generate(std::span<const EncoderInput> inputs,
+                                                        const GenerationOptions& options);
+
+  const Model& model() const { return decoder_->model(); }
+  Encoder& encoder() { return *encoder_; }
+  Runner& decoder() { return *decoder_; }
+  uint64_t decoder_steps() const { return decoder_steps_; }
+
+private:
+  // An input that is being worked on by beams.
+  struct Search {
+    size_t input = 0; // of the call
+    uint32_t first_slot = 0;
+    BeamSearch beams;
+    std::vector<std::vector<uint32_t>> origins; // of each beam, a slot for each position
+  };
+
+  EncoderDecoder() = default;
+  Status check(const GenerationOptions& options) const;
+  Status greedy(std::span<const InputRange> ranges, size_t first_input, const GenerationOptions& options,
+                std::vector<std::vector<Hypothesis>>& texts);
+  Status search(std::span<const InputRange> ranges, size_t first_input, const GenerationOptions& options,
+                std::vector<std::vector<Hypothesis>>& texts);
+  Status search_step(std::vector<Search>& searches, const GenerationOptions& options);
+  Result<uint32_t> write_rows(std::vector<Search>& searches, const GenerationOptions& options);
+
+  EncoderDecoderOptions options_;
+  std::unique_ptr<Batch> batch_;          // decodes on the device, where that is all there is to do
+  std::unique_ptr<Runner> search_runner_; // steps whose tokens are chosen here
+  Runner* decoder_ = nullptr;
+  std::unique_ptr<Encoder> encoder_;
+  uint64_t decoder_steps_ = 0;
+};
+
+} // namespace pumice

@@ -1,0 +1,122 @@
+#include "generate/forced_pass.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+constexpr std::string_view encoder_prefix = "encoder_";
+
+} // namespace
+
+Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Model> model,
+                                                       ForcedPassOptions options) {
+  std::unique_ptr<ForcedPass> pass(new ForcedPass());
+  pass->options_ = std::move(options);
+  const ForcedPassOptions& own = pass->options_;
+  const ModelShape& shape = pass->shape_ = model->shape();
+  EncoderOptions encoder;
+  encoder.inputs = own.inputs;
+  encoder.cache = own.cache;
+  RunnerOptions runner;
+  runner.sampling = false;
+  runner.all_outputs = true;
+  for (const std::string& name : own.kept) {
+    if (pass->of_encoder(name)) {
+      encoder.kept.push_back(pass->encoder_name(name));
+    } else {
+      runner.kept.push_back(name);
+    }
+  }
+  if (shape.encoder) encoder.tokens = own.input_tokens ? own.input_tokens : shape.encoder->context;
+  if (shape.has_decoder()) {
+    runner.size.context = own.tokens;
+    runner.size.sequences = own.inputs;
+    runner.size.chunk = own.chunk;
+    runner.size.cache = own.cache;
+    if (shape.encoder) {
+      runner.size.input_positions = Encoder::cache_positions(*model, own.cache, encoder.tokens, own.inputs);
+    }
+    PUMICE_TRY(pass->decoder_, Runner::create(model, std::move(runner)));
+    encoder.caches = pass->decoder_->shared_caches();
+  }
+  if (shape.encoder) {
+    PUMICE_TRY(pass->encoder_, Encoder::create(std::move(model), std::move(encoder)));
+  }
+  return pass;
+}
+
+bool ForcedPass::of_encoder(const std::string& name) const {
+  return !shape_.has_decoder() || (shape_.encoder && name.starts_with(encoder_prefix));
+}
+
+std::string ForcedPass::encoder_name(const std::string& name) const {
+  return shape_.has_decoder() ? name.substr(encoder_prefix.size()) : name;
+}
+
+uint32_t ForcedPass::columns(const std::string& name) const {
+  return of_encoder(name) ? encoder_->columns(encoder_name(name)) : decoder_->columns(name);
+}
+
+size_t ForcedPass::fitting(std::span<const ForcedInput> inputs) {
+  size_t count = std::min<size_t>(inputs.size(), options_.inputs);
+  if (!encoder_) return count;
+  std::vector<EncoderInput> encoded;
+  for (const ForcedInput& each : inputs.first(count)) encoded.push_back(each.input);
+  return encoder_->fitting(encoded);
+}
+
+Status ForcedPass::run(std::span<const ForcedInput> inputs) {
+  if (encoder_) {
+    std::vector<EncoderInput> encoded;
+    for (const ForcedInput& each : inputs) encoded.push_back(each.input);
+    PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(encoded));
+    // Nothing else takes their places before the decoder has looked at them.
+    for (const InputRange& range : ranges) encoder_->release(range);
+    for (uint32_t i = 0; decoder_ && i < ranges.size(); ++i) PUMICE_CHECK(decoder_->set_input(i, ranges[i]));
+  }
+  return decoder_ ? run_decoder(inputs) : Status();
+}
+
+Status ForcedPass::run_decoder(std::span<const ForcedInput> inputs) {
+  std::vector<StepToken> rows;
+  first_rows_.clear();
+  kept_.clear();
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    first_rows_.push_back(rows.size());
+    for (uint32_t at = 0; at < inputs[i].tokens.size(); ++at) {
+      rows.push_back({inputs[i].tokens[at], at, i, 0, true});
+    }
+  }
+  first_rows_.push_back(rows.size());
+  for (size_t first = 0; first < rows.size(); first += decoder_->size().chunk) {
+    const auto count = static_cast<uint32_t>(std::min<size_t>(decoder_->size().chunk, rows.size() - first));
+    PUMICE_CHECK(decoder_->write_step(std::span(rows).subspan(first, count)));
+    PUMICE_CHECK(decoder_->submit(count));
+    for (const std::string& name : options_.kept) {
+      if (of_encoder(name)) continue;
+      PUMICE_TRY(const std::vector<float> values, decoder_->read(name, count));
+      std::vector<float>& all = kept_[name];
+      all.insert(all.end(), values.begin(), values.end());
+    }
+  }
+  return {};
+}
+
+Result<std::vector<float>> ForcedPass::read(const std::string& name, size_t input) const {
+  if (of_encoder(name)) return encoder_->read(encoder_name(name), input);
+  const auto found = kept_.find(name);
+  if (found == kept_.end() || input + 1 >= first_rows_.size()) {
+    return Error{Code::invalid_argument,
+                 fmt::format("the tensor '{}' of input {} was not kept by the last pass", name, input)};
+  }
+  const size_t width = columns(name);
+  const auto begin = found->second.begin() + static_cast<ptrdiff_t>(first_rows_[input] * width);
+  const auto end = found->second.begin() + static_cast<ptrdiff_t>(first_rows_[input + 1] * width);
+  return std::vector<float>(begin, end);
+}
+
+} // namespace pumice

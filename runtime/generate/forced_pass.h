@@ -1,0 +1,55 @@
+#pragma once
+
+#include "step/encoder.h"
+
+namespace pumice {
+
+// What goes into one pass: an encoder's input, a decoder's tokens, or both, as the model has them.
+struct ForcedInput {
+  EncoderInput input;
+  std::vector<uint32_t> tokens;
+};
+
+struct ForcedPassOptions {
+  // Tensors to read: the decoder's (see Model::graph), and the encoder's (see Model::encoder_graph), whose
+  // names begin with "encoder_" where there is a decoder too.
+  std::vector<std::string> kept;
+  uint32_t inputs = 1;       // that run together at most
+  uint32_t input_tokens = 0; // most positions of those inputs together; 0: the most that one has
+  uint32_t tokens = 0;       // most tokens of one; 0: the decoder's context
+  uint32_t chunk = 128;      // most of a decoder's tokens in one step
+  CacheType cache = CacheType::f32;
+};
+
+// Runs a model over tokens that are given rather than chosen, and gives what it made of each: for comparing
+// with references, and for looking into it. Used by one thread at a time.
+class ForcedPass {
+public:
+  static Result<std::unique_ptr<ForcedPass>> create(std::shared_ptr<const Model> model,
+                                                    ForcedPassOptions options);
+
+  // How many of the first of these can run together.
+  size_t fitting(std::span<const ForcedInput> inputs);
+  Status run(std::span<const ForcedInput> inputs);
+  // Of an input of the last run: rows of `columns(name)`, one for each of its tokens or positions, or one.
+  Result<std::vector<float>> read(const std::string& name, size_t input) const;
+  uint32_t columns(const std::string& name) const;
+
+  Encoder* encoder() { return encoder_.get(); } // null where the model has none
+  Runner* decoder() { return decoder_.get(); }  // the same
+
+private:
+  ForcedPass() = default;
+  bool of_encoder(const std::string& name) const;
+  std::string encoder_name(const std::string& name) const; // as the encoder knows it, of one of its own
+  Status run_decoder(std::span<const ForcedInput> inputs);
+
+  ForcedPassOptions options_;
+  ModelShape shape_;
+  std::unique_ptr<Runner> decoder_;
+  std::unique_ptr<Encoder> encoder_;
+  std::map<std::string, std::vector<float>> kept_; // the decoder's, of all inputs of the run
+  std::vector<size_t> first_rows_;                 // of each input in those, and the end
+};
+
+} // namespace pumice

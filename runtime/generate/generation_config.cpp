@@ -1,0 +1,124 @@
+#include "generate/generation_config.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+
+namespace pumice {
+
+namespace {
+
+// Settings that may be in generation_config.json, and failing that in config.json.
+class Reader {
+public:
+  Reader(const Fields* own, Fields config, uint32_t vocabulary)
+      : own_(own), config_(std::move(config)), vocabulary_(vocabulary) {}
+
+  const Fields& having(std::string_view name) const { return own_ && own_->has(name) ? *own_ : config_; }
+
+  Result<std::optional<uint32_t>> token(std::string_view name) const {
+    if (!having(name).has(name)) return std::optional<uint32_t>();
+    PUMICE_TRY(uint32_t id, having(name).u32(name, 0, vocabulary_ - 1));
+    return std::optional(id);
+  }
+  Result<std::vector<uint32_t>> tokens(std::string_view name) const {
+    return having(name).u32_array_or_empty(name, 0, vocabulary_ - 1);
+  }
+  Result<uint32_t> count(std::string_view name, uint32_t fallback) const {
+    return having(name).u32_or(name, fallback);
+  }
+  Result<float> number(std::string_view name, float fallback) const {
+    return having(name).f32_or(name, fallback);
+  }
+
+private:
+  const Fields* own_;
+  Fields config_;
+  uint32_t vocabulary_;
+};
+
+Result<EarlyStopping> early_stopping(const Reader& reader) {
+  const Fields& fields = reader.having("early_stopping");
+  const nlohmann::json* value = fields.find("early_stopping");
+  if (!value) return EarlyStopping::no;
+  if (value->is_string() && *value == "never") return EarlyStopping::never;
+  if (!value->is_boolean()) {
+    return fields.error("early_stopping", "expected true, false or \"never\"; found " + value->dump());
+  }
+  return value->get<bool>() ? EarlyStopping::yes : EarlyStopping::no;
+}
+
+// Words of one token are tokens that never come; longer ones are not looked at.
+void add_bad_words(const Reader& reader, std::vector<uint32_t>& suppressed, uint32_t vocabulary) {
+  const nlohmann::json* words = reader.having("bad_words_ids").find("bad_words_ids");
+  if (!words || !words->is_array()) return;
+  for (const nlohmann::json& word : *words) {
+    if (!word.is_array() || word.size() != 1 || !word[0].is_number_unsigned()) continue;
+    if (const uint64_t id = word[0].get<uint64_t>(); id < vocabulary) {
+      suppressed.push_back(static_cast<uint32_t>(id));
+    }
+  }
+}
+
+Result<GenerationConfig> read(const Reader& reader, uint32_t vocabulary) {
+  GenerationConfig config;
+  PUMICE_TRY(const std::optional<uint32_t> start, reader.token("decoder_start_token_id"));
+  PUMICE_TRY(const std::optional<uint32_t> first, reader.token("bos_token_id"));
+  if (start || first) config.prompt = {start ? *start : *first};
+  PUMICE_TRY(config.ends, reader.tokens("eos_token_id"));
+  PUMICE_TRY(config.forced_first, reader.token("forced_bos_token_id"));
+  PUMICE_TRY(config.forced_last, reader.token("forced_eos_token_id"));
+  PUMICE_TRY(config.suppressed, reader.tokens("suppress_tokens"));
+  PUMICE_TRY(config.suppressed_first, reader.tokens("begin_suppress_tokens"));
+  add_bad_words(reader, config.suppressed, vocabulary);
+  PUMICE_TRY(config.min_tokens, reader.count("min_new_tokens", 0));
+  // Lengths count the decoder's own first tokens too.
+  const auto without_prompt = [&](uint32_t length) {
+    return length - std::min(length, static_cast<uint32_t>(config.prompt.size()));
+  };
+  PUMICE_TRY(uint32_t min_length, reader.count("min_length", 0));
+  config.min_tokens = std::max(config.min_tokens, without_prompt(min_length));
+  PUMICE_TRY(uint32_t max_length, reader.count("max_length", 0));
+  PUMICE_TRY(config.max_tokens, reader.count("max_new_tokens", without_prompt(max_length)));
+  PUMICE_TRY(config.beams, reader.count("num_beams", 1));
+  config.beams = std::max(config.beams, 1u);
+  PUMICE_TRY(config.length_penalty, reader.number("length_penalty", 1));
+  PUMICE_TRY(config.early_stopping, early_stopping(reader));
+  PUMICE_TRY(config.repetition_penalty, reader.number("repetition_penalty", 1));
+  PUMICE_TRY(config.no_repeat_ngram, reader.count("no_repeat_ngram_size", 0));
+  PUMICE_TRY(config.multilingual, reader.having("is_multilingual").boolean_or("is_multilingual", true));
+  PUMICE_TRY(config.latest_first_timestamp,
+             reader.count("max_initial_timestamp_index", config.latest_first_timestamp));
+  return config;
+}
+
+// T5 is the one GGUF has.
+Result<GenerationConfig> read_gguf(const ModelFile& file, uint32_t vocabulary) {
+  const Fields fields = file.fields();
+  GenerationConfig config;
+  PUMICE_TRY(uint32_t start,
+             fields.u32_or(file.architecture() + ".decoder_start_token_id", 0, vocabulary - 1, 0));
+  config.prompt = {start};
+  PUMICE_TRY(config.ends, fields.u32_array_or_empty("tokenizer.ggml.eos_token_id", 0, vocabulary - 1));
+  return config;
+}
+
+} // namespace
+
+Result<GenerationConfig> read_generation_config(const ModelFile& file, uint32_t vocabulary) {
+  if (file.format() == ModelFile::Format::gguf) return read_gguf(file, vocabulary);
+  const std::filesystem::path path =
+      std::filesystem::path(reinterpret_cast<const char8_t*>(file.path().c_str())) / "generation_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored))
+    return read(Reader(nullptr, file.fields(), vocabulary), vocabulary);
+  PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
+  PUMICE_TRY(nlohmann::json json, parse_json_object(mapped.bytes(), mapped.path()));
+  const Fields own(json, mapped.path());
+  return read(Reader(&own, file.fields(), vocabulary), vocabulary);
+}
+
+} // namespace pumice

@@ -1,0 +1,22 @@
+#include "io/weight_view.h"
+
+#include "io/quantize.h"
+
+namespace pumice {
+
+std::vector<float> decode_vector(const WeightView& weight) {
+  const WeightView whole = WeightView::whole(*weight.tensor);
+  std::vector<float> all(whole.rows * whole.columns), values;
+  decode_row(weight.type(), weight.tensor->data.data(), all);
+  for (uint64_t row = 0; row < weight.rows; ++row) {
+    for (uint64_t column = 0; column < weight.columns; ++column) {
+      const uint64_t from = weight.source_row(row);
+      values.push_back(weight.transposed ? all[column * weight.tensor_columns + from]
+                                         : all[from * weight.tensor_columns + column]);
+    }
+  }
+  values.resize((values.size() + 7) / 8 * 8);
+  return values;
+}
+
+} // namespace pumice

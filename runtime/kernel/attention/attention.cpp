@@ -1,0 +1,351 @@
+#include "kernel/attention/attention.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernel/attention/attention_variants.h"
+#include "kernel/lowering.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr std::array variants = {&attention_projected, &attention_rotary, &attention_lane8,
+                                 &attention_split,     &attention_cm,     &attention_base};
+
+// The cache is taken to be half full: how full it is a plan cannot know.
+double positions_seen(const AttentionArgs& args) {
+  const uint32_t half = args.cache.layout.capacity / 2;
+  return args.window > 0 ? std::min(half, args.window) : half;
+}
+
+} // namespace
+
+Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32_t context) {
+  const CacheLayout& layout = args.cache.layout;
+  assert(args.heads % layout.kv_heads == 0);
+  assert(args.q.columns == args.heads * layout.head_dim);
+  // Queries may be a view that begins anywhere.
+  BufferRef q = args.q.buffer;
+  const uint64_t q_first = q.offset % descriptor_alignment;
+  q.offset -= q_first;
+  q.bytes += q_first;
+
+  AttentionParams params = {};
+  params.q_first = static_cast<uint32_t>(q_first / sizeof(float));
+  params.q_stride = args.q.stride;
+  params.result_stride = args.result.stride;
+  params.sums_stride = args.sums ? args.sums->stride : 0;
+  params.heads = args.heads;
+  params.kv_heads = layout.kv_heads;
+  params.capacity = layout.capacity;
+  params.position_limit = layout.position_limit();
+  params.window = args.window;
+  params.context = context;
+  params.details = args.step_layout.details();
+  params.sequence_quads = args.step_layout.sequence_quads();
+  params.origins = args.step_layout.origins();
+  params.origin_positions = args.step_layout.positions;
+  params.sequences = layout.sequences;
+  params.max_distance = args.bias.max_distance;
+  params.scale = args.soft_cap > 0 ? args.scale / args.soft_cap : args.scale;
+  params.cap = args.soft_cap;
+
+  Dispatch dispatch;
+  dispatch.set_params(params);
+  const bool shared = args.sight == Sight::past && args.step_layout.positions > 0;
+  dispatch.constants = {workgroup,
+                        layout.head_dim,
+                        args.soft_cap > 0 ? 1u : 0u,
+                        static_cast<uint32_t>(args.sight),
+                        args.bias.buckets > 0 ? 1u : 0u,
+                        shared ? 1u : 0u};
+  dispatch.bind(ATTENTION_STEP, args.step, Access::read);
+  dispatch.bind(ATTENTION_Q, q, Access::read);
+  dispatch.bind(ATTENTION_KEYS, args.cache.keys, args.store ? Access::read_write : Access::read);
+  dispatch.bind(ATTENTION_RESULT, args.result.buffer, Access::write);
+  if (args.bias.buckets > 0) {
+    dispatch.bind(ATTENTION_BIAS_TABLE, args.bias_table, Access::read);
+    dispatch.bind(ATTENTION_BIAS_BUCKETS, args.bias_buckets, Access::read);
+  }
+  return dispatch;
+}
+
+uint32_t RelativeBias::bucket(int64_t key_minus_query) const {
+  const uint32_t side = both_ways ? buckets / 2 : buckets;
+  const uint32_t first = both_ways && key_minus_query > 0 ? side : 0;
+  const int64_t distance = both_ways ? std::abs(key_minus_query) : std::max<int64_t>(-key_minus_query, 0);
+  const uint32_t exact = exact_buckets();
+  if (distance < exact) return first + static_cast<uint32_t>(distance);
+  // In floats as T5's own code: buckets begin where its rounding has it.
+  const float size = std::log(static_cast<float>(distance) / static_cast<float>(exact));
+  const float largest = static_cast<float>(std::log(static_cast<double>(max_distance) / exact));
+  const float further = size / largest * static_cast<float>(side - exact);
+  return first + std::min(exact + static_cast<uint32_t>(further), side - 1);
+}
+
+std::span<const KernelVariant<AttentionArgs>* const> attention_variants() {
+  return variants;
+}
+
+std::string attention_shape_class(const AttentionArgs& args) {
+  const CacheLayout& layout = args.cache.layout;
+  // How long the cache is matters to those that divide it, for few rows.
+  const std::string length = args.q.rows < 16 ? fmt::format(" x {}", layout.capacity) : "";
+  return fmt::format("attention {} {} x {} of {} in {}{}{}", to_string(layout.type), args.q.rows, args.heads,
+                     layout.head_dim, layout.kv_heads, length, args.store ? " storing" : "");
+}
+
+Status attention(Lowering& lowering, const AttentionArgs& args) {
+  const std::string shape_class = attention_shape_class(args);
+  const KernelVariant<AttentionArgs>& variant =
+      choose_variant(attention_variants(), lowering.style(), args, shape_class);
+  if (args.projection && &variant != &attention_projected) PUMICE_CHECK(matmul(lowering, *args.projection));
+  // A CPU driver's own kernels are one better than the other by their order, which no measuring is needed
+  // for.
+  if (lowering.style().lane8) return variant.lower(lowering, args);
+  return lower_variant(lowering, attention_variants(), args, shape_class);
+}
+
+AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args) {
+  AttentionArgs stored = args;
+  if (!args.store) return stored;
+  RotaryStoreArgs store = *args.store;
+  if (store.heads > 0) {
+    stored.q.stride = stored.q.padded_columns();
+    stored.q.buffer = lowering.temporary(uint64_t{stored.q.rows} * stored.q.stride * sizeof(float));
+    store.result = stored.q;
+  }
+  lowering.emit(rotary_store(lowering.style(), store));
+  stored.store.reset();
+  return stored;
+}
+
+AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups) {
+  const CacheLayout& layout = args.cache.layout;
+  const uint32_t group = args.heads / layout.kv_heads;
+  const uint32_t fit = layout.head_dim <= 128 ? 4 : layout.head_dim <= 256 ? 2 : 1;
+  // As many heads as fit, the same in each of the group's workgroups as near as can be.
+  uint32_t parts = (group + fit - 1) / fit;
+  while (parts < group && parts * layout.kv_heads * args.q.rows < fewest_groups) ++parts;
+  AttentionShape shape;
+  shape.heads = (group + parts - 1) / parts;
+  shape.parts = (group + shape.heads - 1) / shape.heads;
+  if (args.one_sequence) {
+    while (shape.heads * shape.tokens * 2 <= fit && shape.tokens < args.q.rows) shape.tokens *= 2;
+  }
+  return shape;
+}
+
+void finish_attention(Dispatch& dispatch, const AttentionArgs& args, const AttentionShape& shape) {
+  const CacheLayout& layout = args.cache.layout;
+  dispatch.bind(ATTENTION_VALUES, args.cache.values, args.store ? Access::read_write : Access::read);
+  if (args.sums) dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::write);
+  const uint32_t token_groups = (args.q.rows + shape.tokens - 1) / shape.tokens;
+  dispatch.groups = {layout.kv_heads * shape.parts, token_groups, 1};
+  const double seen = positions_seen(args);
+  dispatch.flops = 4.0 * args.q.rows * args.heads * layout.head_dim * seen;
+  dispatch.bytes = 2.0 * token_groups * layout.kv_heads * shape.parts * layout.tile_bytes() / 8 * seen +
+                   8.0 * args.q.rows * args.q.columns;
+}
+
+Dispatch attention_weights(const KernelStyle& style, const AttentionArgs& args, uint32_t context) {
+  const CacheLayout& layout = args.cache.layout;
+  Dispatch dispatch = prepare_attention(args, style.workgroup, context);
+  dispatch.kernel = std::string("attention_weights.") + to_string(layout.type);
+  dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::read);
+  dispatch.groups = {args.heads, args.q.rows, 1};
+  const double scores = args.q.rows * args.heads * positions_seen(args);
+  dispatch.flops = 2.0 * layout.head_dim * scores;
+  dispatch.bytes = layout.tile_bytes() / 8 * scores + 4.0 * args.q.rows * args.heads * context;
+  return dispatch;
+}
+
+std::string Attention::describe() const {
+  std::string text = fmt::format("layer {} heads {} scale {:.6g}", layer, heads, scale);
+  if (soft_cap > 0) text += fmt::format(" capped at {:g}", soft_cap);
+  if (window > 0) text += fmt::format(" window {}", window);
+  if (sight == Sight::input) text += " both ways";
+  if (sight == Sight::memory) text += " of the encoder's input";
+  if (bias.buckets > 0) {
+    text += fmt::format(" bias of {} buckets to {}", bias.buckets, bias.max_distance);
+  }
+  return text;
+}
+
+namespace {
+
+constexpr uint32_t largest_bias_distance = 1 << 20;
+
+Status lower_bias(const RelativeBias& bias, std::span<const WeightId> table, Lowering& lowering,
+                  AttentionArgs& args) {
+  if (bias.buckets == 0) return {};
+  assert(table.size() == 1);
+  if (bias.exact_buckets() == 0 || bias.max_distance <= bias.exact_buckets() ||
+      bias.max_distance > largest_bias_distance) {
+    return Error{Code::unsupported,
+                 fmt::format("a relative bias of {} buckets for distances to {}: expected at least {} "
+                             "buckets, and distances to more than {} and at most {}",
+                             bias.buckets, bias.max_distance, bias.both_ways ? 4 : 2, bias.exact_buckets(),
+                             largest_bias_distance)};
+  }
+  const WeightView& view = lowering.graph().weight(table[0]).view;
+  if (view.rows != bias.buckets || view.columns != args.heads) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: found {} buckets of {} heads: expected {} of {}", view.tensor->name,
+                             view.rows, view.columns, bias.buckets, args.heads)};
+  }
+  PUMICE_TRY(args.bias_table, lowering.vector(table));
+  std::vector<float> buckets;
+  const int64_t farthest = bias.max_distance;
+  for (int64_t distance = -farthest; distance <= farthest; ++distance) {
+    buckets.push_back(static_cast<float>(bias.bucket(distance)));
+  }
+  const std::string key =
+      fmt::format("buckets {} to {} {}", bias.buckets, bias.max_distance, bias.both_ways ? "both ways" : "");
+  PUMICE_TRY(args.bias_buckets, lowering.constants(key, buckets));
+  return {};
+}
+
+// What no kernel can do.
+Status check(const Attention& attention, const CacheLayout& layout) {
+  if (layout.head_dim == 0 || layout.head_dim > largest_head_dim) {
+    return Error{Code::unsupported, fmt::format("layer {}: heads of {} dimensions: expected 1 to {}",
+                                                attention.layer, layout.head_dim, largest_head_dim)};
+  }
+  if (attention.sight != Sight::past && attention.window > 0) {
+    return Error{Code::unsupported, fmt::format("layer {}: a window of {} positions{}: only tokens that see "
+                                                "those before them can have one",
+                                                attention.layer, attention.window,
+                                                attention.sight == Sight::input ? ", both ways" : "")};
+  }
+  if (layout.window != 0 && (attention.window == 0 || attention.window > layout.window)) {
+    return Error{Code::internal,
+                 fmt::format("layer {}: attention over {} positions, and the cache keeps {} of them",
+                             attention.layer, attention.window ? std::to_string(attention.window) : "all",
+                             layout.window)};
+  }
+  if (attention.sight == Sight::memory && attention.bias.buckets > 0) {
+    return Error{Code::internal,
+                 fmt::format("layer {}: a bias by distance between two texts", attention.layer)};
+  }
+  return {};
+}
+
+// Whether neighbouring rows are mostly of one text. A step with no more rows than there are sequences is one
+// that decodes them all; beams of one input, which are what has origins, all see that.
+bool mostly_one_text(const AttentionArgs& args) {
+  const StepLayout& step = args.step_layout;
+  if (args.sight == Sight::input) return true;
+  if (args.sight == Sight::memory) return step.positions > 0 || args.q.rows > step.sequences;
+  return args.cache.layout.sequences == 1 || args.q.rows > args.cache.layout.sequences;
+}
+
+Result<AttentionArgs> lower_args(const Attention& attention, std::span<const WeightId> bias_table,
+                                 Lowering& lowering, const Node& node) {
+  AttentionArgs args;
+  args.q = lowering.tensor(node.inputs[0]);
+  args.cache = lowering.cache(attention.layer);
+  args.heads = attention.heads;
+  args.scale = attention.scale;
+  args.soft_cap = attention.soft_cap;
+  args.window = attention.window;
+  args.sight = attention.sight;
+  args.bias = attention.bias;
+  args.step_layout = lowering.step_layout();
+  args.one_sequence = mostly_one_text(args);
+  args.result = lowering.tensor(node.output);
+  args.step = lowering.step();
+  PUMICE_CHECK(check(attention, args.cache.layout));
+  PUMICE_CHECK(lower_bias(attention.bias, bias_table, lowering, args));
+  return args;
+}
+
+} // namespace
+
+Status Attention::lower(Lowering& lowering, const Node& node) const {
+  PUMICE_TRY(AttentionArgs args, lower_args(*this, node.weights, lowering, node));
+  if (!node.more_outputs.empty()) args.sums = lowering.tensor(node.more_outputs[0]);
+  return pumice::attention(lowering, args);
+}
+
+std::string StoringAttention::describe() const {
+  return (rotary ? fmt::format("({}) ", rotary->describe()) : "") + attention.describe();
+}
+
+Result<AttentionArgs> StoringAttention::args(Lowering& lowering, const Node& node) const {
+  const size_t norms = rotary ? size_t{rotary->query_norm} + rotary->key_norm : 0;
+  const std::span<const WeightId> weights = node.weights;
+  PUMICE_TRY(AttentionArgs args, lower_args(attention, weights.subspan(norms), lowering, node));
+  if (rotary) {
+    PUMICE_TRY(args.store, rotary->args(lowering, node.inputs, weights.first(norms)));
+  } else {
+    CacheStore store;
+    store.layer = attention.layer;
+    PUMICE_TRY(args.store, store.args(lowering, std::span(node.inputs).subspan(1)));
+  }
+  return args;
+}
+
+Status StoringAttention::lower(Lowering& lowering, const Node& node) const {
+  PUMICE_TRY(const AttentionArgs args, this->args(lowering, node));
+  return pumice::attention(lowering, args);
+}
+
+std::string ProjectingAttention::describe() const {
+  return fmt::format("({}) {}", projection.describe(), attention.describe());
+}
+
+Status ProjectingAttention::lower(Lowering& lowering, const Node& node) const {
+  const auto own = node.weights.begin() + static_cast<ptrdiff_t>(projection_weights);
+  Node product, rest;
+  product.inputs = node.inputs;
+  product.weights.assign(node.weights.begin(), own);
+  product.output = node.more_outputs[0];
+  rest.inputs = {q, k, v};
+  rest.weights.assign(own, node.weights.end());
+  rest.output = node.output;
+  PUMICE_TRY(const std::vector<MatmulArgs> products, projection.args(lowering, product));
+  PUMICE_TRY(AttentionArgs args, attention.args(lowering, rest));
+  if (products.size() == 1) {
+    args.projection = products[0];
+  } else {
+    for (const MatmulArgs& each : products) PUMICE_CHECK(matmul(lowering, each));
+  }
+  return pumice::attention(lowering, args);
+}
+
+Status AttentionWeights::lower(Lowering& lowering, const Node& node) const {
+  PUMICE_TRY(AttentionArgs args, lower_args(attention, bias_table, lowering, node));
+  args.sums = lowering.tensor(node.inputs[1]);
+  lowering.emit(pumice::attention_weights(lowering.style(), args, args.result.columns / args.heads));
+  return {};
+}
+
+TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation,
+                   std::optional<WeightId> bias_table) {
+  const Tensor& queries = graph.tensor(q);
+  std::vector<WeightId> weights;
+  if (bias_table) weights.push_back(*bias_table);
+  return graph.add(operation, {q}, std::move(weights), {std::move(name), queries.rows, queries.columns});
+}
+
+TensorId attention_weights(Graph& graph, std::string name, TensorId attention, uint32_t context) {
+  const size_t at = graph.producer(attention);
+  const auto* operation = dynamic_cast<const Attention*>(graph.nodes()[at].operation.get());
+  assert(operation);
+  AttentionWeights weights;
+  weights.attention = *operation;
+  weights.bias_table = graph.nodes()[at].weights;
+  const TensorId q = graph.nodes()[at].inputs[0];
+  const RowKind rows = graph.tensor(attention).rows;
+  const TensorId sums = graph.add_output(at, {name + ".sums", rows, operation->heads * 2});
+  return graph.insert(at + 1, std::make_shared<AttentionWeights>(std::move(weights)), {q, sums},
+                      {std::move(name), rows, weights.attention.heads * context});
+}
+
+} // namespace pumice

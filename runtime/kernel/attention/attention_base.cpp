@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernel/attention/attention_variants.h"
+#include "kernel/lowering.h"
+
+namespace pumice {
+
+namespace {
+
+// An invocation sums up a part of a head, and all of them at least one head.
+uint32_t workgroup_size(const KernelStyle& style, const CacheLayout& layout) {
+  const uint32_t chunks = layout.head_dim_padded() / (layout.type == CacheType::f32 ? 4 : 8);
+  return std::max(style.workgroup, std::bit_ceil(chunks));
+}
+
+// Positions whose sums are made before they are added to those of others. The same whether or not an
+// attention is split, so that it makes no difference to the bits. An input is never divided: it can lie
+// anywhere.
+uint32_t span(uint32_t workgroup, const AttentionArgs& args) {
+  if (args.sight != Sight::past) return workgroup << 20;
+  return (256 + workgroup - 1) / workgroup * workgroup;
+}
+
+uint32_t most_seen(const AttentionArgs& args) {
+  const uint32_t capacity = args.cache.layout.capacity;
+  return args.window > 0 ? std::min(args.window, capacity) : capacity;
+}
+
+// In how many spans the positions that a row may see can lie.
+uint32_t spans(uint32_t span, const AttentionArgs& args) {
+  const uint32_t seen = most_seen(args);
+  return args.window == 0 ? (seen + span - 1) / span : (seen + span - 2) / span + 1;
+}
+
+Dispatch prepare(const KernelStyle& style, const AttentionArgs& args, const AttentionShape& shape,
+                 bool split) {
+  const uint32_t workgroup = workgroup_size(style, args.cache.layout);
+  Dispatch dispatch = prepare_attention(args, workgroup);
+  dispatch.kernel = std::string("attention.") + to_string(args.cache.layout.type);
+  for (uint32_t constant :
+       {shape.heads, shape.tokens, args.sums ? 1u : 0u, span(workgroup, args), split ? 1u : 0u}) {
+    dispatch.constants.push_back(constant);
+  }
+  finish_attention(dispatch, args, shape);
+  return dispatch;
+}
+
+bool runs(const KernelStyle&, const AttentionArgs&) {
+  return true;
+}
+
+Status lower(Lowering& lowering, const AttentionArgs& args) {
+  const AttentionArgs stored = store_first(lowering, args);
+  lowering.emit(prepare(lowering.style(), stored, attention_shape(stored), false));
+  return {};
+}
+
+// Worth it only where a workgroup for each group of heads would leave the device idle.
+bool split_runs(const KernelStyle& style, const AttentionArgs& args) {
+  const uint32_t workgroup = workgroup_size(style, args.cache.layout);
+  if (args.sight != Sight::past || most_seen(args) <= span(workgroup, args)) return false;
+  const uint32_t groups = args.q.rows * args.cache.layout.kv_heads * attention_shape(args).parts;
+  return style.forced == attention_split.name || (!style.lane8 && groups < style.busy_groups);
+}
+
+void set_spans(Dispatch& dispatch, uint32_t spans) {
+  AttentionParams params;
+  std::memcpy(&params, dispatch.params.data(), sizeof(params));
+  params.spans = spans;
+  dispatch.set_params(params);
+}
+
+Status lower_split(Lowering& lowering, const AttentionArgs& args) {
+  AttentionArgs stored = store_first(lowering, args);
+  stored.one_sequence = false; // a workgroup's span is that of one row
+  const CacheLayout& layout = stored.cache.layout;
+  const KernelStyle& style = lowering.style();
+  const uint32_t workgroup = workgroup_size(style, layout);
+  const uint32_t count = spans(span(workgroup, stored), stored);
+  const uint64_t floats = uint64_t{stored.q.rows} * stored.heads * count * (layout.head_dim + 2);
+  const BufferRef parts = lowering.temporary(floats * sizeof(float));
+
+  Dispatch each = prepare(style, stored, attention_shape(stored), true);
+  set_spans(each, count);
+  each.groups[2] = count;
+  // It leaves its sums in place of a result.
+  std::erase_if(each.bindings, [](const Dispatch::Binding& binding) {
+    return binding.slot == ATTENTION_RESULT || binding.slot == ATTENTION_SUMS;
+  });
+  each.bind(ATTENTION_SPANS, parts, Access::write);
+  Dispatch all = prepare(style, stored, {}, false);
+  set_spans(all, count);
+  all.kernel = "attention_combine";
+  std::erase_if(all.bindings, [](const Dispatch::Binding& binding) {
+    return binding.slot == ATTENTION_Q || binding.slot == ATTENTION_KEYS || binding.slot == ATTENTION_VALUES;
+  });
+  all.bind(ATTENTION_SPANS, parts, Access::read);
+  all.groups = {stored.heads, stored.q.rows, 1};
+  all.flops = 4.0 * static_cast<double>(floats);
+  all.bytes = 4.0 * static_cast<double>(floats);
+  lowering.emit(std::move(each));
+  lowering.emit(std::move(all));
+  return {};
+}
+
+} // namespace
+
+uint32_t attention_block(const KernelStyle& style, const CacheLayout& layout) {
+  return workgroup_size(style, layout); // a multiple of the other variants' tiles
+}
+
+const KernelVariant<AttentionArgs> attention_split = {"split", split_runs, lower_split};
+const KernelVariant<AttentionArgs> attention_base = {"base", runs, lower};
+
+} // namespace pumice

@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <optional>
+
+#include "gpu/kernel_table.h"
+#include "kernel/attention/attention_variants.h"
+#include "kernel/lowering.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr uint32_t keys = ATTENTION_MATRIX_KEYS;
+
+// How many queries a workgroup takes, and how the matrices of a tile are divided among its subgroups.
+struct Shape {
+  uint32_t rows = 0;   // of a tile, of which heads * tokens are used
+  uint32_t groups = 0; // subgroups
+  MatrixShape matrix;
+  AttentionShape queries;
+
+  uint32_t strips() const { return rows / matrix.m; }
+  uint32_t row_parts() const { return std::min(groups, strips()); }
+
+  bool divides() const {
+    return rows % matrix.m == 0 && keys % matrix.n == 0 && keys % matrix.k == 0 && matrix.n % 2 == 0 &&
+           matrix.k % 2 == 0 && strips() % row_parts() == 0 && groups % row_parts() == 0;
+  }
+  // What the kernel needs: the queries, a tile's keys or values, its scores and weights, and some numbers of
+  // each row and token.
+  uint32_t shared_bytes(const CacheLayout& layout) const {
+    const uint32_t unit = std::max(matrix.n, matrix.k);
+    const uint32_t dim = (layout.head_dim_padded() + unit - 1) / unit * unit;
+    const uint32_t scores = std::max(rows * (keys + 4), groups * matrix.m * matrix.n);
+    return (rows + keys) * (dim / 2 + 4) * 4 + scores * 4 + rows * (keys / 2 + 4) * 4 + rows * 16 +
+           queries.tokens * 24 + 4;
+  }
+};
+
+// All heads of a group, or the same number in each of its parts as near as can be.
+AttentionShape fold(const AttentionArgs& args, uint32_t rows) {
+  const uint32_t group = args.heads / args.cache.layout.kv_heads;
+  AttentionShape shape;
+  shape.parts = (group + rows - 1) / rows;
+  shape.heads = (group + shape.parts - 1) / shape.parts;
+  shape.parts = (group + shape.heads - 1) / shape.heads;
+  shape.tokens = rows / shape.heads;
+  return shape;
+}
+
+// With the largest matrices that the device has and as many rows as leave the kernel within the shared memory
+// that every device of this tier has; fewer where that gives an idle device more workgroups. None of it
+// changes a row's bits but the matrices' size, which is the same for all steps. Narrow subgroups make up for
+// it by their number, up to eight.
+std::optional<Shape> choose_shape(const KernelStyle& style, const AttentionArgs& args) {
+  std::optional<Shape> best;
+  const auto size = [](const MatrixShape& matrix) { return matrix.m * matrix.n * matrix.k; };
+  const auto workgroups = [&](const Shape& shape) {
+    return (args.q.rows + shape.queries.tokens - 1) / shape.queries.tokens * shape.queries.parts *
+           args.cache.layout.kv_heads;
+  };
+  for (const MatrixShape& matrix : style.matrix_shapes) {
+    if (best && size(matrix) <= size(best->matrix)) continue;
+    std::optional<Shape> most;
+    for (uint32_t rows : {64u, 32u, 16u}) {
+      const Shape shape = {rows, std::clamp(128 / style.subgroup, 4u, 8u), matrix, fold(args, rows)};
+      if (!shape.divides() || shape.shared_bytes(args.cache.layout) > 32000) continue;
+      if (most && (rows < 32 || workgroups(*most) >= style.busy_groups)) break;
+      most = shape;
+    }
+    if (most) best = most;
+  }
+  return best;
+}
+
+std::string kernel_name(const AttentionArgs& args) {
+  return std::string("attention.cm.") + to_string(args.cache.layout.type);
+}
+
+// Weights that are kept are to be exact. A CPU driver has such matrices without hardware behind them.
+bool runs(const KernelStyle& style, const AttentionArgs& args) {
+  return !style.lane8 && style.subgroup >= 8 && args.q.rows >= 16 && args.one_sequence && !args.sums &&
+         attention_block(style, args.cache.layout) % keys == 0 && find_kernel(kernel_name(args)) &&
+         choose_shape(style, args);
+}
+
+Status lower(Lowering& lowering, const AttentionArgs& args) {
+  const AttentionArgs stored = store_first(lowering, args);
+  const KernelStyle& style = lowering.style();
+  const Shape shape = *choose_shape(style, stored);
+  Dispatch dispatch = prepare_attention(stored, shape.groups * style.subgroup);
+  dispatch.kernel = kernel_name(stored);
+  for (uint32_t constant : {shape.queries.heads, shape.queries.tokens, shape.rows, style.subgroup,
+                            shape.matrix.m, shape.matrix.n, shape.matrix.k}) {
+    dispatch.constants.push_back(constant);
+  }
+  finish_attention(dispatch, stored, shape.queries);
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+} // namespace
+
+const KernelVariant<AttentionArgs> attention_cm = {"cm", runs, lower, true};
+
+} // namespace pumice

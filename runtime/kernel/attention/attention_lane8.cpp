@@ -1,0 +1,140 @@
+#include <bit>
+#include <cstring>
+
+#include "kernel/attention/attention_variants.h"
+#include "kernel/lowering.h"
+#include "kernel/matmul/matmul_variants.h"
+#include "shaders/matmul/matmul.params.h"
+
+namespace pumice {
+
+namespace {
+
+// A step of few heads is cut so that a CPU of two cores has something to do for each.
+constexpr uint32_t fewest_groups = 2;
+
+Dispatch prepare(const KernelStyle& style, const AttentionArgs& args, const AttentionShape& shape,
+                 const std::string& variant) {
+  Dispatch dispatch = prepare_attention(args, 8);
+  dispatch.kernel = "attention.lane8." + variant + to_string(args.cache.layout.type);
+  // Compilers that know uniform loads (Mesa 26's) make up to twice as fast a kernel of unrolled loops, as
+  // long as its code stays small. Older ones make a slower one of them, and take seconds for it.
+  const bool unroll = style.uniform_loads && shape.heads * shape.tokens * args.cache.layout.head_dim <= 256;
+  for (uint32_t constant : {shape.heads, shape.tokens, args.sums ? 1u : 0u, unroll ? 1u : 0u,
+                            style.uniform_loads ? LOAD_UNIFORM : LOAD_LANE}) {
+    dispatch.constants.push_back(constant);
+  }
+  finish_attention(dispatch, args, shape);
+  return dispatch;
+}
+
+bool runs(const KernelStyle& style, const AttentionArgs&) {
+  return style.lane8;
+}
+
+Status lower(Lowering& lowering, const AttentionArgs& args) {
+  const AttentionArgs stored = store_first(lowering, args);
+  const AttentionShape shape = attention_shape(stored, fewest_groups);
+  const KernelStyle& style = lowering.style();
+  Dispatch dispatch = prepare(style, stored, shape, "");
+  dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
+  if (style.uniform_loads)
+    dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, q), stored.q.buffer);
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+// Only a row that is alone finds all that it sees in the cache before others have stored theirs.
+bool rotary_runs(const KernelStyle& style, const AttentionArgs& args) {
+  return style.lane8 && args.store && args.q.rows == 1 && args.sight == Sight::past &&
+         args.q.buffer.offset % descriptor_alignment == 0;
+}
+
+Dispatch prepare_rotary(const KernelStyle& style, const AttentionArgs& args) {
+  const RotaryStoreArgs& store = *args.store;
+  Dispatch dispatch = prepare(style, args, attention_shape(args, fewest_groups), "rotary.");
+  const RotaryConstants constants = rotary_constants(store);
+  for (uint32_t constant : {constants.pairs, constants.dim, constants.norms}) {
+    dispatch.constants.push_back(constant);
+  }
+  AttentionParams params;
+  std::memcpy(&params, dispatch.params.data(), sizeof(params));
+  params.k_stride = store.k.stride;
+  params.v_stride = store.v.stride;
+  params.magnitude = store.magnitude;
+  params.norm_eps = store.norm_eps;
+  params.norm_offset = store.norm_offset;
+  dispatch.set_params(params);
+  dispatch.bind(ATTENTION_K, store.k.buffer, Access::read);
+  dispatch.bind(ATTENTION_V, store.v.buffer, Access::read);
+  if (constants.reads_table()) dispatch.bind(ATTENTION_TABLE, store.table, Access::read);
+  return dispatch;
+}
+
+Status lower_rotary(Lowering& lowering, const AttentionArgs& args) {
+  lowering.emit(prepare_rotary(lowering.style(), args));
+  return {};
+}
+
+// A group's workgroup makes its own part of the row, by the product that would be chosen anyway: where there
+// are groups for all threads, that is as fast as a product before it, and one wait for all of them less.
+bool projected_runs(const KernelStyle& style, const AttentionArgs& args) {
+  if (!args.projection || !rotary_runs(style, args) || style.threads == 0) return false;
+  if (args.sums || args.bias.buckets > 0) return false;
+  const MatmulArgs& product = *args.projection;
+  const CacheLayout& layout = args.cache.layout;
+  const AttentionShape shape = attention_shape(args, fewest_groups);
+  const bool for_all = layout.kv_heads % style.threads == 0 || layout.kv_heads >= 4 * style.threads;
+  const bool plain = !product.gated && !product.residual && !product.next_norm && !product.selected_by &&
+                     product.activation == Activation::none && !product.routing;
+  return for_all && plain && shape.parts == 1 && layout.type == CacheType::f16 && layout.head_dim % 32 == 0 &&
+         chosen_matmul(style, product) == matmul_lane8.name;
+}
+
+Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
+  const KernelStyle& style = lowering.style();
+  const MatmulArgs& product = *args.projection;
+  const RotaryStoreArgs& store = *args.store;
+  Dispatch dispatch = prepare_rotary(style, args);
+  dispatch.kernel = "attention.lane8.projected." + kernel_variant(product.format.type);
+  const auto first_tile = [&](const ActivationRef& part) {
+    return static_cast<uint32_t>((part.buffer.offset - product.result.buffer.offset) / sizeof(float) / 8);
+  };
+  const RowScale scale = product.row_scale.value_or(RowScale{1, 0, 0});
+  for (uint32_t constant :
+       {matmul_epilogue(product), product.format.blocks(), first_tile(store.k), first_tile(store.v),
+        scale.columns, scale.sums_at, std::bit_cast<uint32_t>(scale.eps)}) {
+    dispatch.constants.push_back(constant);
+  }
+  dispatch.params.resize(sizeof(AttentionParams) + sizeof(ProjectionParams));
+  constexpr size_t addresses = sizeof(AttentionParams);
+  if (style.uniform_loads) {
+    dispatch.pass_address(addresses + offsetof(ProjectionParams, weights), product.weight.payload);
+    dispatch.pass_address(addresses + offsetof(ProjectionParams, x), product.x.buffer);
+  }
+  for (Dispatch::Binding& binding : dispatch.bindings) {
+    if (binding.slot == ATTENTION_Q) binding = {ATTENTION_Q, product.result.buffer, Access::read_write};
+  }
+  dispatch.bind(ATTENTION_WEIGHTS, product.weight.payload, Access::read);
+  dispatch.bind(ATTENTION_X, product.x.buffer, Access::read);
+  if (product.format.scaled()) {
+    dispatch.bind(ATTENTION_SCALES, product.weight.scales, Access::read);
+    if (style.uniform_loads)
+      dispatch.pass_address(addresses + offsetof(ProjectionParams, scales), product.weight.scales);
+  }
+  if (product.bias) dispatch.bind(ATTENTION_PROJECTION_BIAS, *product.bias, Access::read);
+  Dispatch alone;
+  estimate_matmul(alone, product);
+  dispatch.flops += alone.flops;
+  dispatch.bytes += alone.bytes;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+} // namespace
+
+const KernelVariant<AttentionArgs> attention_lane8 = {"lane8", runs, lower};
+const KernelVariant<AttentionArgs> attention_projected = {"projected", projected_runs, lower_projected};
+const KernelVariant<AttentionArgs> attention_rotary = {"rotary", rotary_runs, lower_rotary};
+
+} // namespace pumice

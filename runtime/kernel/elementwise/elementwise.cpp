@@ -1,0 +1,141 @@
+#include "kernel/elementwise/elementwise.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernel/lowering.h"
+#include "shaders/elementwise/elementwise.params.h"
+
+namespace pumice {
+
+namespace {
+
+uint32_t shader_kind(ElementwiseKind kind) {
+  switch (kind) {
+  case ElementwiseKind::add:
+    return ELEMENTWISE_ADD;
+  case ElementwiseKind::gate:
+    return ELEMENTWISE_GATE;
+  case ElementwiseKind::activate:
+    return ELEMENTWISE_ACTIVATE;
+  case ElementwiseKind::scale:
+    return ELEMENTWISE_SCALE;
+  case ElementwiseKind::soft_cap:
+    return ELEMENTWISE_SOFT_CAP;
+  }
+  return ELEMENTWISE_ADD;
+}
+
+Status lower_as(ElementwiseKind kind, Activation activation, Lowering& lowering, const Node& node,
+                float amount = 1) {
+  ElementwiseArgs args;
+  args.kind = kind;
+  args.activation = activation;
+  args.amount = amount;
+  args.a = lowering.tensor(node.inputs[0]);
+  if (node.inputs.size() > 1) args.b = lowering.tensor(node.inputs[1]);
+  args.result = lowering.tensor(node.output);
+  args.step = lowering.step();
+  lowering.emit(elementwise(lowering.style(), args));
+  return {};
+}
+
+template <class Op>
+TensorId add_node(Graph& graph, std::string name, Op operation, std::vector<TensorId> inputs) {
+  const Tensor& a = graph.tensor(inputs[0]);
+  return graph.add(operation, std::move(inputs), {}, {std::move(name), a.rows, a.columns});
+}
+
+} // namespace
+
+Dispatch elementwise(const KernelStyle& style, const ElementwiseArgs& args) {
+  Dispatch dispatch;
+  dispatch.kernel = "elementwise";
+  dispatch.constants = {style.workgroup, shader_kind(args.kind), static_cast<uint32_t>(args.activation)};
+  ElementwiseParams params = {};
+  params.columns = args.a.columns;
+  params.a_stride = args.a.stride;
+  params.b_stride = args.b ? args.b->stride : 0;
+  params.out_stride = args.result.stride;
+  params.rows_kind = args.a.rows_kind;
+  params.amount = args.amount;
+  dispatch.set_params(params);
+  dispatch.bind(ELEMENTWISE_STEP, args.step, Access::read);
+  dispatch.bind(ELEMENTWISE_A, args.a.buffer, Access::read);
+  if (args.b) dispatch.bind(ELEMENTWISE_B, args.b->buffer, Access::read);
+  dispatch.bind(ELEMENTWISE_RESULT, args.result.buffer, Access::write);
+  // On a GPU a few quads to an invocation.
+  const uint32_t quads = args.result.padded_columns() / 4;
+  dispatch.groups = {args.a.rows, style.lane8 ? 1 : std::max(1u, quads / (style.workgroup * 4)), 1};
+  const double elements = double{1} * args.a.rows * args.a.columns;
+  dispatch.flops = elements * (args.kind == ElementwiseKind::add ? 1 : 10);
+  dispatch.bytes = elements * (args.b ? 12 : 8);
+  return dispatch;
+}
+
+Status Add::lower(Lowering& lowering, const Node& node) const {
+  return lower_as(ElementwiseKind::add, Activation::none, lowering, node);
+}
+
+std::string Gate::describe() const {
+  return to_string(activation);
+}
+
+Status Gate::lower(Lowering& lowering, const Node& node) const {
+  return lower_as(ElementwiseKind::gate, activation, lowering, node);
+}
+
+std::string Activate::describe() const {
+  return to_string(activation);
+}
+
+Status Activate::lower(Lowering& lowering, const Node& node) const {
+  return lower_as(ElementwiseKind::activate, activation, lowering, node);
+}
+
+std::string Scale::describe() const {
+  return fmt::format("{:g}", factor);
+}
+
+Status Scale::lower(Lowering& lowering, const Node& node) const {
+  return lower_as(ElementwiseKind::scale, Activation::none, lowering, node, factor);
+}
+
+std::string SoftCap::describe() const {
+  return fmt::format("{:g}", cap);
+}
+
+Status SoftCap::lower(Lowering& lowering, const Node& node) const {
+  return lower_as(ElementwiseKind::soft_cap, Activation::none, lowering, node, cap);
+}
+
+TensorId add(Graph& graph, std::string name, TensorId a, TensorId b) {
+  return add_node(graph, std::move(name), Add{}, {a, b});
+}
+
+TensorId gate(Graph& graph, std::string name, TensorId a, TensorId b, Activation activation) {
+  Gate operation;
+  operation.activation = activation;
+  return add_node(graph, std::move(name), operation, {a, b});
+}
+
+TensorId activate(Graph& graph, std::string name, TensorId a, Activation activation) {
+  Activate operation;
+  operation.activation = activation;
+  return add_node(graph, std::move(name), operation, {a});
+}
+
+TensorId scale(Graph& graph, std::string name, TensorId a, float factor) {
+  Scale operation;
+  operation.factor = factor;
+  return add_node(graph, std::move(name), operation, {a});
+}
+
+TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap) {
+  SoftCap operation;
+  operation.cap = cap;
+  return add_node(graph, std::move(name), operation, {a});
+}
+
+} // namespace pumice

@@ -1,0 +1,100 @@
+#include "kernel/image/image.h"
+
+#include <fmt/format.h>
+
+#include "kernel/lowering.h"
+#include "kernel/row_groups.h"
+#include "shaders/image/lead_token.params.h"
+#include "shaders/image/patches.params.h"
+
+namespace pumice {
+
+namespace {
+
+Status check(const PatchShape& shape, const ActivationRef& pixels) {
+  if (shape.patch_height == 0 || shape.patch_width == 0 || shape.height % shape.patch_height != 0 ||
+      shape.width % shape.patch_width != 0) {
+    return Error{Code::invalid_argument,
+                 fmt::format("a picture of {} x {} does not fall into patches of {} x {}", shape.height,
+                             shape.width, shape.patch_height, shape.patch_width)};
+  }
+  const uint64_t expected = uint64_t{shape.channels} * shape.height * shape.width;
+  if (pixels.columns == expected) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("patches of {} x {} x {} pixels: expected {} columns, found {}", shape.channels,
+                           shape.height, shape.width, expected, pixels.columns)};
+}
+
+} // namespace
+
+std::string Patches::describe() const {
+  std::string text = fmt::format("{} x {} x {} by {} x {}", shape.channels, shape.height, shape.width,
+                                 shape.patch_height, shape.patch_width);
+  if (lead > 0) text += fmt::format(" after {} rows", lead);
+  return text;
+}
+
+Status Patches::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef pixels = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  PUMICE_CHECK(check(shape, pixels));
+  Dispatch dispatch;
+  dispatch.kernel = "patches";
+  dispatch.constants = {lowering.style().workgroup};
+  PatchesParams params = {};
+  params.columns = result.columns;
+  params.pixels_stride = pixels.stride;
+  params.out_stride = result.stride;
+  params.height = shape.height;
+  params.width = shape.width;
+  params.patch_height = shape.patch_height;
+  params.patch_width = shape.patch_width;
+  params.count = shape.count();
+  params.lead = lead;
+  dispatch.set_params(params);
+  dispatch.bind(PATCHES_STEP, lowering.step(), Access::read);
+  dispatch.bind(PATCHES_PIXELS, pixels.buffer, Access::read);
+  dispatch.bind(PATCHES_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, row_groups(lowering.style(), result), 1};
+  dispatch.bytes = 8.0 * result.rows * result.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+Status LeadToken::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  if (const WeightView& view = lowering.graph().weight(node.weights[0]).view;
+      view.rows * view.columns != x.columns) {
+    return Error{Code::invalid_argument, fmt::format("{}: a token of {} numbers leads rows of {}",
+                                                     view.tensor->name, view.rows * view.columns, x.columns)};
+  }
+  PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
+  Dispatch dispatch;
+  dispatch.kernel = "lead_token";
+  dispatch.constants = {lowering.style().workgroup};
+  LeadTokenParams params = {};
+  params.columns = x.columns;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  dispatch.set_params(params);
+  dispatch.bind(LEAD_TOKEN_STEP, lowering.step(), Access::read);
+  dispatch.bind(LEAD_TOKEN_X, x.buffer, Access::read);
+  dispatch.bind(LEAD_TOKEN_WEIGHT, weight, Access::read);
+  dispatch.bind(LEAD_TOKEN_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, row_groups(lowering.style(), result), 1};
+  dispatch.bytes = 8.0 * result.rows * result.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+TensorId patches(Graph& graph, std::string name, TensorId pixels, const PatchShape& shape, uint32_t lead) {
+  Patches operation;
+  operation.shape = shape;
+  operation.lead = lead;
+  return graph.add(operation, {pixels}, {}, {std::move(name), RowKind::tokens, shape.columns()});
+}
+
+TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token) {
+  return graph.add(LeadToken{}, {x}, {token}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
+}
+
+} // namespace pumice

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "graph/graph.h"
+#include "kernel/activation.h"
+#include "kernel/matmul/matmul.h"
+
+namespace pumice {
+
+// Of a root-mean-square norm whose two halves run in the products around it. The product before it leaves a
+// row of three parts, each beginning at a multiple of merged_columns: its result, the result times the norm's
+// weight, and the sums of the result's squares over each eight columns. Those after it read the second part
+// and multiply what they make of a row by 1 / sqrt(mean of squares + eps).
+struct NormSplit {
+  float eps = 0;
+  float weight_offset = 0;
+  uint32_t columns = 0; // that are normed
+
+  uint32_t normed_at() const; // the second part, in floats from the first
+  uint32_t sums_at() const;   // the third part, likewise
+  uint32_t row_columns() const;
+};
+
+// result = activation(x * weight^T + bias) + residual, or activation(x * gate^T) * (x * up^T) when gated.
+// x: [rows, k], weight: [n, k], bias: [n], residual and result: [rows, n].
+// Several weights are one product whose result has their columns one after the other, each padded to a
+// multiple of 8. inputs: x, then the residual if any. weights: the matrices (gate, up when gated), then as
+// many biases or none.
+struct Linear : Operation {
+  uint32_t matrices = 1;
+  bool bias = false;
+  bool residual = false;
+  bool gated = false;
+  Activation activation = Activation::none;
+  bool selected = false; // of x's and the residual's rows those that the step's outputs name, as SelectRows
+  std::optional<NormSplit> norm_before; // x is the second part of what the product before that norm left
+  std::optional<NormSplit> norm_after;  // the result has its three parts
+
+  std::string_view name() const override { return "linear"; }
+  std::string describe() const override;
+  bool by_row() const override { return true; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+  // A product for each of the weight's segments.
+  Result<std::vector<MatmulArgs>> args(Lowering& lowering, const Node& node) const;
+};
+
+TensorId linear(Graph& graph, std::string name, TensorId x, WeightId weight,
+                std::optional<WeightId> bias = std::nullopt);
+
+} // namespace pumice

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernel/activation.h"
+#include "kernel/activation_ref.h"
+#include "kernel/dispatch.h"
+#include "kernel/packed_weight.h"
+#include "kernel/variant.h"
+
+namespace pumice {
+
+// What makes a product a routed one: the weight holds the experts' matrices one after the other, and each row
+// of the result, a slot, is a row of x times the matrix of the expert that the slot has chosen.
+// kernel/experts/experts.h makes the blocks.
+struct MatmulRouting {
+  BufferRef blocks;           // as in shaders/matmul/matmul.params.h
+  uint32_t count = 0;         // of blocks, at most
+  uint32_t block_slots = 1;   // from routed_block_slots()
+  uint32_t slots_per_row = 1; // of x
+  uint32_t experts = 1;
+  uint32_t expert_tiles = 0; // from one expert's first tile to the next one's
+};
+
+// Of x that a product made for a norm (see NextNorm): its rows have still to be multiplied by
+// 1 / sqrt(mean of squares + eps).
+struct RowScale {
+  uint32_t columns = 0; // of the mean
+  float eps = 0;
+  uint32_t sums_at = 0; // from x's row: where the sums of its squares are, in floats
+};
+
+// What a product leaves beside each row of its result for a root-mean-square norm after it: the row times the
+// norm's weight, and the sums of the row's squares over each eight columns.
+struct NextNorm {
+  uint32_t weight_at = 0; // in `bias`, in floats: padded to the tiles
+  float weight_offset = 0;
+  uint32_t normed_at = 0; // from the result's row, in floats
+  uint32_t sums_at = 0;   // likewise; zeros up to a multiple of 32
+};
+
+// result[m, n] = epilogue(sum over k of x[m, k] * weight[n, k] + bias[n]) + residual[m, n].
+// x: [rows, columns of the weight], result: [rows, 8 * tiles], or half of that when gated.
+struct MatmulArgs {
+  ActivationRef x;
+  PackedFormat format;
+  WeightSegment weight;
+  std::optional<BufferRef> bias;
+  std::optional<ActivationRef> residual;
+  Activation activation = Activation::none;
+  bool gated = false; // the weight's tiles alternate between gate and up: activation(gate) * up
+  ActivationRef result;
+  BufferRef step;
+  std::optional<MatmulRouting> routing; // without bias, residual and norms
+  // The result has a row for each output of the step, of the row of x that the output names: where the
+  // details begin in the step block, in quads. Not with routing.
+  std::optional<uint32_t> selected_by;
+  std::optional<RowScale> row_scale;
+  std::optional<NextNorm> next_norm; // of a product that is not gated
+};
+
+// How many slots of one expert a workgroup should take where each expert has so many on average.
+uint32_t routed_block_slots(const KernelStyle& style, double slots_per_expert);
+
+// The ways to compute a product, in order of preference where nothing was measured.
+std::span<const KernelVariant<MatmulArgs>* const> matmul_variants();
+std::string matmul_shape_class(const MatmulArgs& args); // those that are measured together
+std::string_view chosen_matmul(const KernelStyle& style, const MatmulArgs& args); // the variant's name
+Status matmul(Lowering& lowering, const MatmulArgs& args);
+
+} // namespace pumice

@@ -1,0 +1,38 @@
+#include "kernel/lowering.h"
+#include "kernel/matmul/matmul_variants.h"
+#include "shaders/matmul/matmul.params.h"
+
+namespace pumice {
+
+namespace {
+
+bool runs(const KernelStyle&, const MatmulArgs&) {
+  return true;
+}
+
+Status lower(Lowering& lowering, const MatmulArgs& args) {
+  const MatmulExtent all = matmul_extent(args);
+  const uint32_t tiles = args.gated ? 2 : 1;
+  const uint32_t rows = all.rows >= 8 ? 8 / tiles : all.rows > 1 ? 4 : 1;
+  Dispatch dispatch;
+  dispatch.kernel = "matmul." + kernel_variant(args.format.type);
+  dispatch.constants = {lowering.style().workgroup,
+                        rows,
+                        tiles,
+                        args.format.chunk == 1 ? LOAD_DWORD : LOAD_LANE,
+                        matmul_epilogue(args),
+                        static_cast<uint32_t>(args.activation),
+                        matmul_rows_from(args)};
+  dispatch.set_params(matmul_params(args));
+  bind_matmul(dispatch, args);
+  dispatch.groups = {all.blocks * ((all.rows + rows - 1) / rows), all.tiles / tiles, 1};
+  estimate_matmul(dispatch, args);
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+} // namespace
+
+const KernelVariant<MatmulArgs> matmul_base = {"base", runs, lower};
+
+} // namespace pumice

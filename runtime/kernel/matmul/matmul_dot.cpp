@@ -1,0 +1,56 @@
+#include "gpu/kernel_table.h"
+#include "kernel/lowering.h"
+#include "kernel/matmul/matmul_variants.h"
+#include "shaders/matmul/matmul.params.h"
+#include "shaders/matmul/quantize_rows.params.h"
+
+namespace pumice {
+
+namespace {
+
+std::string kernel_name(const MatmulArgs& args) {
+  return "matmul.dot." + kernel_variant(args.format.type);
+}
+
+// Types whose codes are not the numbers themselves have no kernel, and without a compiler for the tier none
+// has.
+bool runs(const KernelStyle& style, const MatmulArgs& args) {
+  if (style.lane8 && style.forced != "dot") return false;
+  return style.dot && !args.routing && has_subgroup_slices(style, args) && find_kernel(kernel_name(args));
+}
+
+BufferRef quantize_rows(Lowering& lowering, const MatmulArgs& args) {
+  const uint32_t blocks = args.format.blocks(), invocations = 128;
+  const uint64_t bytes = uint64_t{args.x.rows} * blocks * CODES_QUADS * 16;
+  const BufferRef codes = lowering.temporary(bytes);
+  Dispatch dispatch;
+  dispatch.kernel = "quantize_rows";
+  dispatch.constants = {invocations, lowering.style().subgroup};
+  dispatch.set_params(QuantizeRowsParams{blocks, args.x.stride, args.x.rows_kind});
+  dispatch.bind(QUANTIZE_STEP, args.step, Access::read);
+  dispatch.bind(QUANTIZE_X, args.x.buffer, Access::read);
+  dispatch.bind(QUANTIZE_CODES, codes, Access::write);
+  dispatch.groups = {(blocks * 8 + invocations - 1) / invocations, args.x.rows, 1};
+  dispatch.bytes = 4.0 * args.x.rows * args.format.columns + static_cast<double>(bytes);
+  lowering.emit(std::move(dispatch));
+  return codes;
+}
+
+Status lower(Lowering& lowering, const MatmulArgs& args) {
+  const KernelStyle& style = lowering.style();
+  const BufferRef codes = quantize_rows(lowering, args);
+  Dispatch dispatch = subgroup_slices_dispatch(style, args, subgroup_slices(style, args, 4));
+  dispatch.kernel = kernel_name(args);
+  dispatch.set_params(matmul_params(args));
+  bind_matmul(dispatch, args);
+  dispatch.bind(MATMUL_CODES, codes, Access::read);
+  estimate_matmul(dispatch, args);
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+} // namespace
+
+const KernelVariant<MatmulArgs> matmul_dot = {"dot", runs, lower, true};
+
+} // namespace pumice

@@ -1,0 +1,69 @@
+#include "kernel/lowering.h"
+#include "kernel/matmul/matmul_variants.h"
+#include "shaders/matmul/matmul.params.h"
+
+namespace pumice {
+
+namespace {
+
+// How much of the product one workgroup takes. None of this changes the order of a sum.
+struct Shape {
+  uint32_t rows = 64;
+  uint32_t tiles = 8;
+  uint32_t groups = 0; // in all
+};
+
+uint32_t shared_bytes(const Shape& shape) {
+  return (shape.rows + shape.tiles * 8) * 32 * 4; // a block of 32 columns as floats
+}
+
+Shape workgroup_shape(const KernelStyle& style, const MatmulArgs& args) {
+  const MatmulExtent all = matmul_extent(args);
+  const auto shape = [&](uint32_t rows, uint32_t tiles) {
+    return Shape{rows, tiles, (all.rows + rows - 1) / rows * ((all.tiles + tiles - 1) / tiles)};
+  };
+  // Wide where the device can hold it and has enough to do: what is fetched of x then serves more tiles.
+  const Shape wide = shape(64, 16);
+  if (all.rows > 32 && shared_bytes(wide) <= style.shared_bytes && wide.groups >= style.busy_groups) {
+    return wide;
+  }
+  uint32_t rows = 64;
+  while (rows > 16 && (all.rows <= rows / 2 || shape(rows, 8).groups < style.busy_groups)) rows /= 2;
+  return shape(rows, 8);
+}
+
+bool runs(const KernelStyle& style, const MatmulArgs& args) {
+  if (style.lane8 && style.forced != "tiled") return false;
+  // Of the 16 rows that the smallest workgroup takes, half are in use.
+  return !args.routing && args.format.chunk == 4 && args.result.rows > 8;
+}
+
+Status lower(Lowering& lowering, const MatmulArgs& args) {
+  const Shape shape = workgroup_shape(lowering.style(), args);
+  const uint32_t pair = args.gated ? 2 : 1;
+  const uint32_t own_rows = shape.rows / 8 / pair; // so that an invocation has at most 64 sums
+  Dispatch dispatch;
+  dispatch.kernel = "matmul_tiled." + kernel_variant(args.format.type);
+  dispatch.constants = {shape.rows / own_rows * (shape.tiles / pair),
+                        shape.rows,
+                        shape.tiles,
+                        LOAD_LANE,
+                        matmul_epilogue(args),
+                        static_cast<uint32_t>(args.activation),
+                        matmul_rows_from(args),
+                        own_rows};
+  dispatch.set_params(matmul_params(args));
+  bind_matmul(dispatch, args);
+  const MatmulExtent all = matmul_extent(args);
+  dispatch.groups = {(all.rows + shape.rows - 1) / shape.rows, (all.tiles + shape.tiles - 1) / shape.tiles,
+                     1};
+  estimate_matmul(dispatch, args);
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+} // namespace
+
+const KernelVariant<MatmulArgs> matmul_tiled = {"tiled", runs, lower};
+
+} // namespace pumice

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "kernel/matmul/matmul.h"
+
+namespace pumice {
+
+// For CPU drivers that run a subgroup as one vector of 8 lanes: sums stay in registers.
+extern const KernelVariant<MatmulArgs> matmul_lane8;
+// For few rows, where subgroups can shuffle: a subgroup's lanes share the columns of several tiles.
+extern const KernelVariant<MatmulArgs> matmul_vector;
+// For many rows: tiles in shared memory.
+extern const KernelVariant<MatmulArgs> matmul_tiled;
+// In integers, of x in 8 bits: results differ from the exact product by half a percent or so. Runs only where
+// it is demanded or was chosen by measuring, never by order.
+extern const KernelVariant<MatmulArgs> matmul_dot;
+// For any device: a workgroup's invocations share the columns of eight weight rows.
+extern const KernelVariant<MatmulArgs> matmul_base;
+// For many rows on devices that multiply matrices of halves: of the device's sizes, or of ours.
+extern const KernelVariant<MatmulArgs> matmul_cm;
+extern const KernelVariant<MatmulArgs> matmul_cm2;
+
+// What all variants pass to their kernels, and the launch's cost; the groups are left to them.
+struct MatmulParams;
+MatmulParams matmul_params(const MatmulArgs& args);
+uint32_t matmul_epilogue(const MatmulArgs& args);  // EPILOGUE_* bits
+uint32_t matmul_rows_from(const MatmulArgs& args); // MATMUL_ROWS_*
+void bind_matmul(Dispatch& dispatch, const MatmulArgs& args);
+void estimate_matmul(Dispatch& dispatch, const MatmulArgs& args);
+
+// What there is to take: so many blocks of rows, and so many tiles for each.
+struct MatmulExtent {
+  uint32_t rows = 0; // of a block
+  uint32_t tiles = 0;
+  uint32_t blocks = 0;
+};
+MatmulExtent matmul_extent(const MatmulArgs& args);
+
+// How vector and dot, which shaders/matmul/subgroup_slices.glsl is common to, share a product out.
+struct SubgroupSlices {
+  uint32_t rows = 1; // of a workgroup
+  uint32_t tiles = 1;
+  uint32_t invocations = 0;
+};
+bool has_subgroup_slices(const KernelStyle& style, const MatmulArgs& args);
+// `most_tiles`: that an invocation has registers for.
+SubgroupSlices subgroup_slices(const KernelStyle& style, const MatmulArgs& args, uint32_t most_tiles);
+Dispatch subgroup_slices_dispatch(const KernelStyle& style, const MatmulArgs& args,
+                                  const SubgroupSlices& shape);
+
+} // namespace pumice

@@ -1,0 +1,92 @@
+#include "kernel/norm/norm.h"
+
+#include <fmt/format.h>
+
+#include "kernel/lowering.h"
+#include "shaders/norm/norm.params.h"
+
+namespace pumice {
+
+Dispatch norm(const KernelStyle& style, const NormArgs& args) {
+  Dispatch dispatch;
+  dispatch.kernel = "norm";
+  dispatch.constants = {style.workgroup, args.kind == NormKind::rms ? NORM_KIND_RMS : NORM_KIND_LAYER,
+                        args.bias ? 1u : 0u};
+  NormParams params = {};
+  params.columns = args.x.columns;
+  params.x_stride = args.x.stride;
+  params.out_stride = args.result.stride;
+  params.rows_kind = args.x.rows_kind;
+  params.eps = args.eps;
+  params.offset = args.weight_offset;
+  dispatch.set_params(params);
+  dispatch.bind(NORM_STEP, args.step, Access::read);
+  dispatch.bind(NORM_X, args.x.buffer, Access::read);
+  dispatch.bind(NORM_WEIGHT, args.weight, Access::read);
+  if (args.bias) dispatch.bind(NORM_BIAS, *args.bias, Access::read);
+  dispatch.bind(NORM_RESULT, args.result.buffer, Access::write);
+  dispatch.groups = {args.x.rows, 1, 1};
+  const double elements = double{1} * args.x.rows * args.x.columns;
+  dispatch.flops = elements * (args.kind == NormKind::rms ? 4 : 7);
+  dispatch.bytes = elements * 8 + args.x.columns * (args.bias ? 8.0 : 4.0);
+  return dispatch;
+}
+
+std::string RmsNorm::describe() const {
+  std::string text = fmt::format("eps {:g}", eps);
+  if (weight_offset != 0) text += fmt::format(" weight + {:g}", weight_offset);
+  return text;
+}
+
+Status RmsNorm::lower(Lowering& lowering, const Node& node) const {
+  NormArgs args;
+  args.kind = NormKind::rms;
+  args.x = lowering.tensor(node.inputs[0]);
+  PUMICE_TRY(args.weight, lowering.vector(node.weights[0]));
+  args.eps = eps;
+  args.weight_offset = weight_offset;
+  args.result = lowering.tensor(node.output);
+  args.step = lowering.step();
+  lowering.emit(norm(lowering.style(), args));
+  return {};
+}
+
+std::string LayerNorm::describe() const {
+  return fmt::format("eps {:g}", eps);
+}
+
+Status LayerNorm::lower(Lowering& lowering, const Node& node) const {
+  NormArgs args;
+  args.kind = NormKind::layer;
+  args.x = lowering.tensor(node.inputs[0]);
+  PUMICE_TRY(args.weight, lowering.vector(node.weights[0]));
+  if (node.weights.size() > 1) {
+    PUMICE_TRY(args.bias, lowering.vector(node.weights[1]));
+  }
+  args.eps = eps;
+  args.result = lowering.tensor(node.output);
+  args.step = lowering.step();
+  lowering.emit(norm(lowering.style(), args));
+  return {};
+}
+
+TensorId rms_norm(Graph& graph, std::string name, TensorId x, WeightId weight, float eps,
+                  float weight_offset) {
+  RmsNorm operation;
+  operation.eps = eps;
+  operation.weight_offset = weight_offset;
+  const Tensor& from = graph.tensor(x);
+  return graph.add(operation, {x}, {weight}, {std::move(name), from.rows, from.columns});
+}
+
+TensorId layer_norm(Graph& graph, std::string name, TensorId x, WeightId weight, std::optional<WeightId> bias,
+                    float eps) {
+  LayerNorm operation;
+  operation.eps = eps;
+  std::vector<WeightId> weights = {weight};
+  if (bias) weights.push_back(*bias);
+  const Tensor& from = graph.tensor(x);
+  return graph.add(operation, {x}, std::move(weights), {std::move(name), from.rows, from.columns});
+}
+
+} // namespace pumice

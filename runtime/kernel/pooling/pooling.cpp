@@ -1,0 +1,61 @@
+#include "kernel/pooling/pooling.h"
+
+#include "kernel/lowering.h"
+#include "shaders/pooling/mean_rows.params.h"
+#include "shaders/pooling/unit_length.params.h"
+
+namespace pumice {
+
+Status MeanRows::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  const uint32_t workgroup = lowering.style().workgroup;
+  Dispatch dispatch;
+  dispatch.kernel = "mean_rows";
+  dispatch.constants = {workgroup};
+  MeanRowsParams params = {};
+  params.columns = x.columns;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  params.capacity = lowering.step_capacity();
+  dispatch.set_params(params);
+  dispatch.bind(MEAN_ROWS_STEP, lowering.step(), Access::read);
+  dispatch.bind(MEAN_ROWS_X, x.buffer, Access::read);
+  dispatch.bind(MEAN_ROWS_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, (result.padded_columns() / 4 + workgroup - 1) / workgroup, 1};
+  dispatch.flops = double{1} * x.rows * x.columns;
+  dispatch.bytes = 4.0 * (double{1} * x.rows + result.rows) * x.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+Status UnitLength::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  Dispatch dispatch;
+  dispatch.kernel = "unit_length";
+  dispatch.constants = {lowering.style().workgroup};
+  UnitLengthParams params = {};
+  params.columns = x.columns;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  params.rows_kind = x.rows_kind;
+  dispatch.set_params(params);
+  dispatch.bind(UNIT_LENGTH_STEP, lowering.step(), Access::read);
+  dispatch.bind(UNIT_LENGTH_X, x.buffer, Access::read);
+  dispatch.bind(UNIT_LENGTH_RESULT, result.buffer, Access::write);
+  dispatch.groups = {x.rows, 1, 1};
+  dispatch.flops = 3.0 * x.rows * x.columns;
+  dispatch.bytes = 8.0 * x.rows * x.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+TensorId mean_rows(Graph& graph, std::string name, TensorId x) {
+  return graph.add(MeanRows{}, {x}, {}, {std::move(name), RowKind::outputs, graph.tensor(x).columns});
+}
+
+TensorId unit_length(Graph& graph, std::string name, TensorId x) {
+  const Tensor& from = graph.tensor(x);
+  return graph.add(UnitLength{}, {x}, {}, {std::move(name), from.rows, from.columns});
+}
+
+} // namespace pumice

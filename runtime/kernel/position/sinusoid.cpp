@@ -1,0 +1,50 @@
+#include "kernel/position/sinusoid.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernel/lowering.h"
+#include "kernel/position/position.h"
+#include "kernel/row_groups.h"
+
+namespace pumice {
+
+std::string SinusoidalPositions::describe() const {
+  return layout == SinusoidLayout::interleaved ? "interleaved" : "halves";
+}
+
+Status SinusoidalPositions::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  std::vector<double> frequencies((x.columns + 1) / 2);
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] = std::pow(10000.0, -2.0 * static_cast<double>(i) / x.columns);
+  }
+  PUMICE_TRY(const BufferRef table,
+             lowering.constants(fmt::format("sinusoids {}", x.columns), rotary_table(frequencies)));
+  Dispatch dispatch;
+  dispatch.kernel = "sinusoid";
+  dispatch.constants = {lowering.style().workgroup, static_cast<uint32_t>(layout)};
+  SinusoidParams params = {};
+  params.columns = x.columns;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  dispatch.set_params(params);
+  dispatch.bind(SINUSOID_STEP, lowering.step(), Access::read);
+  dispatch.bind(SINUSOID_X, x.buffer, Access::read);
+  dispatch.bind(SINUSOID_TABLE, table, Access::read);
+  dispatch.bind(SINUSOID_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, row_groups(lowering.style(), result), 1};
+  dispatch.flops = 20.0 * result.rows * result.columns;
+  dispatch.bytes = 8.0 * result.rows * result.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+TensorId sinusoidal_positions(Graph& graph, std::string name, TensorId x, SinusoidLayout layout) {
+  SinusoidalPositions operation;
+  operation.layout = layout;
+  return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
+}
+
+} // namespace pumice

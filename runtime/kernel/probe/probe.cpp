@@ -1,0 +1,251 @@
+#include "kernel/probe/probe.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "gpu/commands.h"
+#include "kernel/launcher.h"
+#include "shaders/probe/probe.params.h"
+
+namespace pumice {
+
+namespace {
+
+struct Probe {
+  std::string kernel;
+  std::vector<uint32_t> constants;
+  uint32_t quads = 0; // as in ProbeParams
+  uint32_t groups = 0;
+  uint64_t offset = 0, bytes = 0; // of both buffers
+  uint32_t repeats = 1;           // in one run
+};
+
+// A probe made ready to run again and again.
+class ProbeRun {
+public:
+  ProbeRun(const std::shared_ptr<Device>& device, const std::shared_ptr<Pipelines>& pipelines)
+      : device_(device), launcher_(device, pipelines) {}
+
+  Status record(const Probe& probe, const Buffer& source, const Buffer& target) {
+    Dispatch dispatch;
+    dispatch.kernel = probe.kernel;
+    dispatch.constants = probe.constants;
+    dispatch.set_params(ProbeParams{0, probe.quads, 0});
+    const BufferRef source_ref{Space::scratch, PROBE_SOURCE, probe.offset,
+                               std::min(probe.bytes, source.size())};
+    dispatch.bind(PROBE_SOURCE, source_ref, Access::read);
+    dispatch.bind(PROBE_TARGET,
+                  {Space::scratch, PROBE_TARGET, probe.offset, std::min(probe.bytes, target.size())},
+                  Access::write);
+    if (device_->capabilities().buffer_device_address) {
+      dispatch.pass_address(offsetof(ProbeParams, source), source_ref);
+    }
+    dispatch.groups = {probe.groups, 1, 1};
+    PUMICE_TRY(commands_, Commands::create(device_));
+    PUMICE_CHECK(commands_.begin());
+    for (uint32_t repeat = 0; repeat < probe.repeats; ++repeat) {
+      commands_.barrier();
+      PUMICE_CHECK(launcher_.record(commands_, dispatch, [&](const BufferRef& ref) -> const Buffer& {
+        return ref.part == PROBE_SOURCE ? source : target;
+      }));
+    }
+    return commands_.end();
+  }
+
+  // Keeps the shortest run: what the device can do when nothing else disturbs it. The first may compile and
+  // does not count.
+  Status run() {
+    const auto start = std::chrono::steady_clock::now();
+    PUMICE_TRY(uint64_t done, device_->submit(commands_.buffers()));
+    PUMICE_CHECK(device_->wait(done));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (runs_++ > 0) shortest_ = std::min(shortest_, took.count());
+    return {};
+  }
+  double shortest() const { return shortest_; }
+
+private:
+  std::shared_ptr<Device> device_;
+  Launcher launcher_;
+  Commands commands_;
+  int runs_ = 0;
+  double shortest_ = 1e9;
+};
+
+double shortest_of(std::span<const ProbeRun> probes) {
+  double shortest = probes.front().shortest();
+  for (const ProbeRun& probe : probes) shortest = std::min(shortest, probe.shortest());
+  return shortest;
+}
+
+// Runs each of some and another one in turn until neither has become faster for a while. What else a machine
+// does has to leave both one quiet moment, so the shorter the runs and the more there are of them, the
+// better.
+Status run_in_turn(std::span<ProbeRun> some, ProbeRun& other) {
+  constexpr int patience = 12;
+  constexpr auto longest = std::chrono::seconds(2);
+  const auto start = std::chrono::steady_clock::now();
+  for (int idle = 0; idle < patience; ++idle) {
+    const double before = shortest_of(some), other_before = other.shortest();
+    for (ProbeRun& probe : some) {
+      PUMICE_CHECK(probe.run());
+      PUMICE_CHECK(other.run());
+    }
+    if (shortest_of(some) < 0.98 * before || other.shortest() < 0.98 * other_before) idle = 0;
+    if (idle > 1 && std::chrono::steady_clock::now() - start > longest) break;
+  }
+  return {};
+}
+
+Result<bool> uniform_loads_are_faster(const std::shared_ptr<Device>& device,
+                                      const std::shared_ptr<Pipelines>& pipelines) {
+  constexpr uint32_t groups = 16,
+                     quads = 4096; // 1 MiB in all: long enough to time, short enough for a cold start
+  constexpr int runs = 15;         // so many that each way has had a quiet moment on a busy machine
+  PUMICE_TRY(Buffer source, Buffer::create(device, uint64_t{groups} * quads * 16, MemoryUse::device));
+  PUMICE_TRY(Buffer target, Buffer::create(device, groups * 8 * 16, MemoryUse::device));
+  ProbeRun by_lane(device, pipelines), uniform(device, pipelines);
+  PUMICE_CHECK(by_lane.record({"load.lane8", {8, 0}, quads, groups, 0, source.size()}, source, target));
+  PUMICE_CHECK(uniform.record({"load.lane8", {8, 1}, quads, groups, 0, source.size()}, source, target));
+  for (int run = 0; run <= runs; ++run) {
+    PUMICE_CHECK(by_lane.run());
+    PUMICE_CHECK(uniform.run());
+  }
+  // Products gain more from uniform loads than this shows, since x comes that way too; where they are slow,
+  // they are slower many times over. The margin keeps noise from choosing another style on another day.
+  return uniform.shortest() < 1.5 * by_lane.shortest();
+}
+
+// The same, kept for the next start.
+Result<bool> known_uniform_loads(const std::shared_ptr<Device>& device,
+                                 const std::shared_ptr<Pipelines>& pipelines) {
+  const std::string name = "uniform loads";
+  const std::map<std::string, std::string> facts = pipelines->facts();
+  if (const auto fact = facts.find(name); fact != facts.end()) return fact->second == "fast";
+  PUMICE_TRY(bool fast, uniform_loads_are_faster(device, pipelines));
+  pipelines->set_fact(name, fast ? "fast" : "slow");
+  return fast;
+}
+
+// Of the sizes that may be chosen freely, the granularity that products go by: a workgroup's, else a
+// subgroup's.
+std::optional<MatrixGranularity> free_matrices(const Capabilities& capabilities) {
+  constexpr uint32_t workgroup = 128, shared_bytes = 27 * 1024; // as products use them
+  std::optional<MatrixGranularity> found;
+  for (const MatrixGranularity& matrix : capabilities.matrix_granularities) {
+    if (16 % matrix.m || 16 % matrix.n || 16 % matrix.k) continue;
+    const bool together = matrix.workgroup == workgroup &&
+                          capabilities.matrix_reserved_bytes + shared_bytes <= capabilities.max_shared_bytes;
+    if (together || (matrix.workgroup == 0 && !found)) found = matrix;
+  }
+  return found;
+}
+
+} // namespace
+
+Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
+                                 const std::shared_ptr<Pipelines>& pipelines) {
+  const Capabilities& capabilities = device->capabilities();
+  KernelStyle style;
+  const std::vector<std::string> tiers = capabilities.tiers();
+  const auto has = [&](const char* tier) {
+    return std::find(tiers.begin(), tiers.end(), tier) != tiers.end();
+  };
+  style.lane8 = has("lane8");
+  if (style.lane8) {
+    style.workgroup = 8;
+    style.busy_groups = 16;
+    style.threads = std::max(1u, std::thread::hardware_concurrency());
+    PUMICE_TRY(style.uniform_loads, known_uniform_loads(device, pipelines));
+  }
+  if (capabilities.subgroup_ballot && capabilities.subgroup_shuffle)
+    style.subgroup = capabilities.kernel_subgroup_size();
+  if (has("cm")) style.matrix_shapes = capabilities.matrix_sizes;
+  if (has("cm2")) {
+    const std::optional<MatrixGranularity> matrix = free_matrices(capabilities);
+    style.cm2 = matrix.has_value();
+    style.cm2_workgroup = matrix ? matrix->workgroup : 0;
+  }
+  style.choices = std::make_shared<const Choices>(kept_choices(*pipelines));
+  style.refused = std::make_shared<const Refusals>(kept_refusals(*pipelines));
+  style.shared_bytes = capabilities.max_shared_bytes;
+  style.dot = capabilities.integer_dot_product;
+  return style;
+}
+
+namespace {
+
+// On CPUs short runs, which fit between what else they do, over parts of memory that no cache holds together;
+// on GPUs long ones, in which a submission's own time disappears.
+Result<Ceilings> probe_ceilings(const std::shared_ptr<Device>& device,
+                                const std::shared_ptr<Pipelines>& pipelines) {
+  const Capabilities& capabilities = device->capabilities();
+  const bool cpu = capabilities.is_cpu();
+  const uint32_t workgroup = cpu ? 8 : 128, copy_quads = cpu ? 16384 : 1024;
+  const uint64_t all =
+      std::min({capabilities.memory_bytes / 16, capabilities.max_storage_range_bytes, uint64_t{128} << 20});
+  const uint64_t piece = uint64_t{copy_quads} * 16, part = all / (cpu ? 8 : 1) / piece * piece;
+  PUMICE_TRY(Buffer source, Buffer::create(device, all, MemoryUse::device));
+  PUMICE_TRY(Buffer target, Buffer::create(device, all, MemoryUse::device));
+  std::vector<ProbeRun> copies;
+  Probe copy{"copy", {workgroup}, copy_quads, static_cast<uint32_t>(part / 16 / copy_quads), 0, part};
+  copy.repeats = cpu ? 1 : 8;
+  for (; copy.offset + part <= all; copy.offset += part) {
+    PUMICE_CHECK(copies.emplace_back(device, pipelines).record(copy, source, target));
+  }
+  const uint32_t rounds = cpu ? 8000 : 2000, groups = cpu ? 16 : 4096;
+  ProbeRun arithmetic(device, pipelines);
+  PUMICE_CHECK(arithmetic.record({"arithmetic", {workgroup}, rounds, groups, 0, all}, source, target));
+
+  PUMICE_CHECK(run_in_turn(copies, arithmetic));
+  return Ceilings{2.0 * copy.repeats * static_cast<double>(part) / shortest_of(copies),
+                  2.0 * 3 * 4 * 8 * rounds * groups * workgroup / arithmetic.shortest()};
+}
+
+constexpr const char* ceilings_fact = "ceilings";
+
+std::optional<Ceilings> kept_ceilings(const Pipelines& pipelines) {
+  const std::map<std::string, std::string> facts = pipelines.facts();
+  const auto fact = facts.find(ceilings_fact);
+  if (fact == facts.end()) return {};
+  Ceilings ceilings;
+  std::istringstream text(fact->second);
+  text >> ceilings.copy_bytes_per_second >> ceilings.flops_per_second;
+  if (!text || !(ceilings.copy_bytes_per_second > 0) || !(ceilings.flops_per_second > 0)) return {};
+  return ceilings;
+}
+
+} // namespace
+
+Ceilings raise_ceilings(Pipelines& pipelines, Ceilings found) {
+  if (const std::optional<Ceilings> kept = kept_ceilings(pipelines)) {
+    found.copy_bytes_per_second = std::max(found.copy_bytes_per_second, kept->copy_bytes_per_second);
+    found.flops_per_second = std::max(found.flops_per_second, kept->flops_per_second);
+  }
+  pipelines.set_fact(ceilings_fact,
+                     fmt::format("{} {}", found.copy_bytes_per_second, found.flops_per_second));
+  return found;
+}
+
+Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device,
+                                  const std::shared_ptr<Pipelines>& pipelines) {
+  PUMICE_TRY(const Ceilings found, probe_ceilings(device, pipelines));
+  return raise_ceilings(*pipelines, found);
+}
+
+Result<Ceilings> known_ceilings(const std::shared_ptr<Device>& device,
+                                const std::shared_ptr<Pipelines>& pipelines) {
+  if (const std::optional<Ceilings> kept = kept_ceilings(*pipelines)) return *kept;
+  return measure_ceilings(device, pipelines);
+}
+
+} // namespace pumice

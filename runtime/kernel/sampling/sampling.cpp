@@ -1,0 +1,198 @@
+#include "kernel/sampling/sampling.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "kernel/lowering.h"
+#include "shaders/common/step.h"
+
+namespace pumice {
+
+namespace {
+
+uint32_t round_up(uint32_t n, uint32_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+// One workgroup chooses a row's token; 128 invocations are the most that every device has.
+uint32_t pick_workgroup(const KernelStyle& style) {
+  return style.lane8 ? 8 : 128;
+}
+
+SampleParams sample_params(const KernelStyle& style, const ActivationRef& logits) {
+  SampleParams params = {};
+  params.vocabulary = logits.columns;
+  params.stride = logits.stride;
+  params.blocks = (logits.columns + SAMPLING_BLOCK - 1) / SAMPLING_BLOCK;
+  params.padded = round_up(params.blocks, pick_workgroup(style));
+  return params;
+}
+
+float number_or(float value, float otherwise) {
+  return std::isnan(value) ? otherwise : value;
+}
+
+// A bias for each token that has one.
+std::map<uint32_t, float> merge(std::span<const LogitBias> biases) {
+  std::map<uint32_t, float> merged;
+  for (const LogitBias& each : biases) {
+    if (!std::isnan(each.bias)) merged[each.token] += each.bias;
+  }
+  // Infinities of both signs: to forbid is the stronger wish.
+  for (auto& [token, bias] : merged) bias = number_or(bias, -std::numeric_limits<float>::infinity());
+  std::erase_if(merged, [](const auto& each) { return each.second == 0.0f; });
+  return merged;
+}
+
+void set_penalties(SamplingSlot& slot, const SamplingParams& params) {
+  slot.repeat_penalty = std::clamp(number_or(params.repeat_penalty, 1.0f), 1e-3f, 1e3f);
+  slot.inverse_repeat_penalty = 1.0f / slot.repeat_penalty;
+  slot.frequency_penalty = std::clamp(number_or(params.frequency_penalty, 0.0f), -1e3f, 1e3f);
+  slot.presence_penalty = std::clamp(number_or(params.presence_penalty, 0.0f), -1e3f, 1e3f);
+  const bool off =
+      slot.repeat_penalty == 1.0f && slot.frequency_penalty == 0.0f && slot.presence_penalty == 0.0f;
+  slot.repeat_window = off ? 0 : std::min(params.repeat_window, SAMPLING_RING);
+}
+
+} // namespace
+
+Status check_sampling(const SamplingParams& params) {
+  const auto at_most = [](const char* what, size_t found, uint32_t most) -> Status {
+    if (found <= most) return {};
+    return Error{Code::invalid_argument,
+                 fmt::format("sampling: expected at most {} {}; found {}", most, what, found)};
+  };
+  PUMICE_CHECK(at_most("tokens with a logit bias", merge(params.logit_biases).size(), SAMPLING_BIASES));
+  PUMICE_CHECK(at_most("stop tokens", params.stop_tokens.size(), SAMPLING_STOPS));
+  return at_most("log-probabilities for each token", params.log_probabilities, SAMPLING_TOP);
+}
+
+SamplingState::SamplingState(std::span<std::byte> memory)
+    : slots_(reinterpret_cast<SamplingSlot*>(memory.data()), memory.size() / sizeof(SamplingSlot)) {}
+
+void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) {
+  SamplingSlot& slot = slots_[sequence];
+  // Below a thousandth the largest logit is as good as certain, and the reciprocal stays small.
+  slot.temperature = params.temperature > 0.0f ? std::clamp(params.temperature, 1e-3f, 1e3f) : 0.0f;
+  slot.inverse_temperature = slot.temperature > 0.0f ? 1.0f / slot.temperature : 1.0f;
+  // Something has to be kept: above zero there is always a token that reaches it.
+  slot.typical_p = std::max(number_or(params.typical_p, 1.0f), 1e-30f);
+  slot.top_k = params.top_k;
+  if (slot.typical_p < 1.0f)
+    slot.top_k = std::min(slot.top_k ? slot.top_k : SAMPLING_TYPICAL, SAMPLING_TYPICAL);
+  slot.top_p = std::max(number_or(params.top_p, 1.0f), 0.0f);
+  slot.log_min_p = params.min_p > 0.0f ? std::min(std::log(params.min_p), 0.0f) : -1e30f;
+  slot.seed_low = static_cast<uint32_t>(params.seed);
+  slot.seed_high = static_cast<uint32_t>(params.seed >> 32);
+  slot.log_probabilities = std::min(params.log_probabilities, SAMPLING_TOP);
+  set_penalties(slot, params);
+
+  const std::map<uint32_t, float> biases = merge(params.logit_biases);
+  slot.bias_count = 0;
+  for (const auto& [token, bias] : biases) {
+    if (slot.bias_count == SAMPLING_BIASES) break;
+    slot.bias_tokens[slot.bias_count] = token;
+    slot.biases[slot.bias_count++] = bias;
+  }
+  slot.stop_count = static_cast<uint32_t>(std::min<size_t>(params.stop_tokens.size(), SAMPLING_STOPS));
+  std::copy_n(params.stop_tokens.begin(), slot.stop_count, slot.stops);
+}
+
+void SamplingState::set_tokens(uint32_t sequence, std::span<const uint32_t> tokens) {
+  SamplingSlot& slot = slots_[sequence];
+  const size_t kept = std::min<size_t>(tokens.size(), SAMPLING_RING);
+  for (size_t n = tokens.size() - kept; n < tokens.size(); ++n) slot.tokens[n % SAMPLING_RING] = tokens[n];
+  slot.count = static_cast<uint32_t>(tokens.size());
+  slot.finished_at = SAMPLING_UNFINISHED;
+}
+
+void SamplingState::append(uint32_t sequence, uint32_t token) {
+  SamplingSlot& slot = slots_[sequence];
+  slot.tokens[slot.count++ % SAMPLING_RING] = token;
+}
+
+std::optional<uint32_t> SamplingState::finished_at(uint32_t sequence) const {
+  const uint32_t n = slots_[sequence].finished_at;
+  return n == SAMPLING_UNFINISHED ? std::nullopt : std::optional(n);
+}
+
+TokenLogProbabilities SamplingState::log_probabilities(uint32_t sequence, uint32_t n) const {
+  const SamplingReport& report = slots_[sequence].reports[n % SAMPLING_REPORTS];
+  TokenLogProbabilities result{{token(sequence, n), report.log_probability}, {}};
+  for (uint32_t i = 0; i < std::min(report.count, SAMPLING_TOP); ++i) {
+    result.top.push_back({report.tokens[i], report.log_probabilities[i]});
+  }
+  return result;
+}
+
+void SamplingState::copy_tokens(uint32_t from, uint32_t to) {
+  const SamplingSlot& source = slots_[from];
+  SamplingSlot& slot = slots_[to];
+  std::copy(std::begin(source.tokens), std::end(source.tokens), slot.tokens);
+  std::copy(std::begin(source.reports), std::end(source.reports), slot.reports);
+  slot.count = source.count;
+  slot.finished_at = source.finished_at;
+}
+
+uint64_t sample_scratch_bytes(const KernelStyle& style, const ActivationRef& logits) {
+  const SampleParams params = sample_params(style, logits);
+  return 4 * uint64_t{logits.rows} * (SAMPLING_ROW_QUAD + params.padded * SAMPLING_WORDS_PER_BLOCK);
+}
+
+std::array<Dispatch, 2> sample(const KernelStyle& style, const SampleArgs& args) {
+  assert(args.logits.rows_kind == ROWS_OUTPUTS);
+  SampleParams params = sample_params(style, args.logits);
+  params.sequences = static_cast<uint32_t>(args.state.bytes / sizeof(SamplingSlot));
+  params.capacity = args.step_capacity;
+
+  // Slices large enough to be worth a workgroup, and so few that starting them does not show.
+  const uint32_t scan_workgroup = style.lane8 ? 8 : style.workgroup;
+  const uint32_t wanted = std::clamp(style.busy_groups, 16u, 256u);
+  const uint32_t slice = round_up((params.blocks + wanted - 1) / wanted, scan_workgroup);
+
+  std::array<Dispatch, 2> dispatches;
+  auto& [scan, pick] = dispatches;
+  scan.kernel = "sample_scan";
+  scan.constants = {scan_workgroup, slice};
+  scan.bind(SAMPLING_STATE, args.state, Access::read);
+  scan.bind(SAMPLING_STEP, args.step, Access::read);
+  scan.bind(SAMPLING_LOGITS, args.logits.buffer, Access::read_write);
+  scan.bind(SAMPLING_SCRATCH, args.scratch, Access::write);
+  scan.groups = {(params.blocks + slice - 1) / slice, args.logits.rows, 1};
+  scan.bytes = 4.0 * args.logits.rows * args.logits.columns;
+
+  pick.kernel = "sample_pick";
+  pick.constants = {pick_workgroup(style)};
+  pick.bind(SAMPLING_STATE, args.state, Access::read_write);
+  pick.bind(SAMPLING_STEP, args.step, Access::read_write);
+  pick.bind(SAMPLING_LOGITS, args.logits.buffer, Access::read);
+  pick.bind(SAMPLING_SCRATCH, args.scratch, Access::read_write);
+  pick.groups = {args.logits.rows, 1, 1};
+  pick.bytes = 8.0 * args.logits.rows * params.blocks;
+
+  scan.set_params(params);
+  pick.set_params(params);
+  return dispatches;
+}
+
+Status Sample::lower(Lowering& lowering, const Node& node) const {
+  SampleArgs args;
+  args.logits = lowering.tensor(node.inputs[0]);
+  args.state = lowering.sampling();
+  args.step = lowering.step();
+  args.step_capacity = lowering.step_capacity();
+  args.scratch = lowering.temporary(sample_scratch_bytes(lowering.style(), args.logits));
+  for (Dispatch& dispatch : sample(lowering.style(), args)) lowering.emit(std::move(dispatch));
+  return {};
+}
+
+TensorId sample(Graph& graph, std::string name, TensorId logits) {
+  return graph.add(Sample{}, {logits}, {}, {std::move(name), graph.tensor(logits).rows, 1});
+}
+
+} // namespace pumice

@@ -1,0 +1,128 @@
+#include "model/memory_plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "kernel/sampling/sampling.h"
+#include "shaders/common/step.h"
+
+namespace pumice {
+
+namespace {
+
+// Positions that a ring keeps beside the window and a chunk: steps that run ahead and are thrown away, or a
+// conversation that goes back a little, find what they need.
+constexpr uint32_t ring_slack = 32;
+
+constexpr uint64_t preferred_part_bytes = uint64_t{512} << 20;
+
+uint64_t align(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+} // namespace
+
+CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
+  CacheLayout layout;
+  layout.type = size.cache;
+  layout.sequences = size.sequences;
+  const uint64_t all = align(size.context, 32);
+  // The first token of a chunk still sees its window when the chunk's last one has been written.
+  const uint64_t ring = align(uint64_t{layer.window} + size.chunk + ring_slack - 1, 32);
+  const bool forgets = layer.window > 0 && ring < all;
+  layout.capacity = static_cast<uint32_t>(forgets ? ring : all);
+  layout.window = forgets ? layer.window : 0;
+  layout.kv_heads = layer.kv_heads;
+  layout.head_dim = layer.head_dim;
+  return layout;
+}
+
+CacheLayout input_cache_layout(const LayerCache& layer, const SessionSize& size) {
+  CacheLayout layout;
+  layout.type = size.cache;
+  layout.capacity = static_cast<uint32_t>(align(size.input_positions, 128));
+  layout.kv_heads = layer.kv_heads;
+  layout.head_dim = layer.head_dim;
+  return layout;
+}
+
+MemoryPlan plan_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size) {
+  const Capabilities& device = context.device->capabilities();
+  const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
+  MemoryPlan plan;
+  plan.size = size;
+  if (plan.size.context == 0) plan.size.context = shape.context;
+  if (shape.encoder && plan.size.input_positions == 0) plan.size.input_positions = shape.encoder->context;
+  const uint64_t all_positions = std::max<uint64_t>(uint64_t{plan.size.context} * plan.size.sequences, 1);
+  plan.size.chunk = static_cast<uint32_t>(std::clamp<uint64_t>(plan.size.chunk, 1, all_positions));
+
+  const auto place = [&](uint64_t bytes) {
+    const uint64_t part_limit =
+        std::min(device.max_allocation_bytes - 4096, std::max(preferred_part_bytes, bytes));
+    std::vector<uint64_t>& parts = plan.cache_part_bytes;
+    if (parts.empty() || parts.back() + bytes > part_limit) parts.push_back(0);
+    const BufferRef ref{Space::cache, static_cast<uint32_t>(parts.size() - 1), parts.back(), bytes};
+    parts.back() = align(parts.back() + bytes, alignment);
+    return ref;
+  };
+  const auto add = [&](const CacheLayout& layout) {
+    const BufferRef keys = place(layout.layer_bytes()), values = place(layout.layer_bytes());
+    plan.caches.push_back({layout, keys, values});
+  };
+  for (const LayerCache& layer : shape.layers) add(cache_layout(layer, plan.size));
+  if (shape.encoder) {
+    for (const LayerCache& layer : shape.encoder->caches) add(input_cache_layout(layer, plan.size));
+  }
+  const uint32_t positions = plan.size.beams ? static_cast<uint32_t>(align(plan.size.context, 4)) : 0;
+  plan.step_layout = {plan.size.chunk, plan.size.sequences, positions};
+  plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
+  plan.sampling = {Space::results, 0, 0, SamplingState::bytes(size.sequences)};
+  return plan;
+}
+
+MemoryPlan MemoryPlan::with_steps(uint32_t tokens, uint32_t inputs) const {
+  MemoryPlan plan = *this;
+  plan.size.chunk = tokens;
+  plan.size.sequences = inputs;
+  plan.step_layout = {tokens, inputs, 0};
+  plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
+  plan.sampling = {Space::results, 0, 0, SamplingState::bytes(1)}; // which no encoder's step looks at
+  return plan;
+}
+
+std::vector<Bucket> encoder_buckets(const EncoderShape& shape, const SessionSize& size) {
+  const uint32_t smallest = shape.kind == InputKind::tokens ? small_chunk : shape.context;
+  std::set<uint32_t> sizes = {size.chunk};
+  for (uint64_t tokens = smallest; tokens < size.chunk; tokens *= 2) {
+    sizes.insert(static_cast<uint32_t>(tokens));
+  }
+  std::vector<Bucket> buckets;
+  for (uint32_t tokens : sizes) buckets.push_back({tokens, std::min(tokens, size.sequences)});
+  return buckets;
+}
+
+std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs) {
+  std::set<uint32_t> sizes = {1, std::min(small_chunk, size.chunk), size.chunk};
+  for (uint32_t tokens = 2; tokens / 2 < size.sequences; tokens *= 2)
+    sizes.insert(std::min(tokens, size.chunk));
+  std::vector<Bucket> buckets;
+  for (uint32_t tokens : sizes) {
+    buckets.push_back({tokens, all_outputs ? tokens : std::min(tokens, size.sequences)});
+  }
+  return buckets;
+}
+
+PlanContext MemoryPlan::plan_context(const DeviceContext& context, WeightStore& weights) const {
+  PlanContext result;
+  result.style = context.style;
+  result.device = context.device->capabilities();
+  result.weights = &weights;
+  result.caches = caches;
+  result.context = size.context;
+  result.step_layout = step_layout;
+  result.step = step;
+  result.sampling = sampling;
+  return result;
+}
+
+} // namespace pumice

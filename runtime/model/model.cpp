@@ -1,0 +1,248 @@
+#include "model/model.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "io/checksum.h"
+#include "io/quantize.h"
+#include "kernel/attention/attention.h"
+#include "kernel/embedding/embedding.h"
+#include "kernel/pooling/pooling.h"
+#include "kernel/sampling/sampling.h"
+#include "kernel/scoring/scoring.h"
+#include "model/memory_plan.h"
+#include "plan/fusion.h"
+#include "plan/plan.h"
+#include "recording/pipeline_maker.h"
+
+namespace pumice {
+
+namespace {
+
+// The number after a prefix: 3 in "hidden_states.3" after "hidden_states.".
+std::optional<uint32_t> index_after(std::string_view prefix, std::string_view name) {
+  uint32_t index = 0;
+  if (!name.starts_with(prefix)) return {};
+  const char* end = name.data() + name.size();
+  const auto [last, error] = std::from_chars(name.data() + prefix.size(), end, index);
+  if (error != std::errc() || last != end) return {};
+  return index;
+}
+
+// Keeps element N of `tensors` where the name is the prefix and N.
+bool keep_hidden(Graph& graph, const std::vector<TensorId>& tensors, const std::string& name) {
+  const auto index = index_after("hidden_states.", name);
+  if (!index || *index >= tensors.size()) return false;
+  graph.keep(tensors[*index], name);
+  return true;
+}
+
+// The same for the weights of attentions, which are computed where somebody wants them.
+bool keep_weights(Graph& graph, const std::vector<TensorId>& attentions, std::string_view prefix,
+                  const std::string& name, uint32_t context) {
+  const auto index = index_after(prefix, name);
+  if (!index || *index >= attentions.size()) return false;
+  graph.keep(attention_weights(graph, name, attentions[*index], context), name);
+  return true;
+}
+
+std::string numbered(std::string_view prefix, size_t count) {
+  return count ? fmt::format(", {0}0 to {0}{1}", prefix, count - 1) : std::string();
+}
+
+Error no_such_output(const ModelFile& file, const std::string& name, const std::string& expected) {
+  return {Code::invalid_argument,
+          fmt::format("{}: there is no output named '{}': expected one of {}", file.path(), name, expected)};
+}
+
+Status keep_by_name(DecoderGraph& decoder, const ModelFile& file, const std::string& name,
+                    const GraphRequest& request) {
+  Graph& graph = decoder.graph;
+  if (name == "logits") {
+    graph.keep(decoder.logits, name);
+  } else if (name == "log_likelihoods") {
+    graph.keep(log_likelihood(graph, name, decoder.logits), name);
+  } else if (!keep_hidden(graph, decoder.hidden_states, name) &&
+             !keep_weights(graph, decoder.attentions, "attentions.", name, request.context) &&
+             !keep_weights(graph, decoder.cross_attentions, "cross_attentions.", name,
+                           request.input_context)) {
+    return no_such_output(file, name,
+                          "logits, log_likelihoods" +
+                              numbered("hidden_states.", decoder.hidden_states.size()) +
+                              numbered("attentions.", decoder.attentions.size()) +
+                              numbered("cross_attentions.", decoder.cross_attentions.size()));
+  }
+  return {};
+}
+
+Status keep_by_name(EncoderGraph& encoder, const ModelFile& file, const std::string& name,
+                    const GraphRequest& request) {
+  Graph& graph = encoder.graph;
+  const TensorId last = encoder.last_hidden_state;
+  if (name == "last_hidden_state") {
+    graph.keep(last, name);
+  } else if (name == "sentence_embedding_mean") {
+    graph.keep(unit_length(graph, name, mean_rows(graph, "mean", last)), name);
+  } else if (name == "sentence_embedding_cls") {
+    graph.keep(unit_length(graph, name, select_rows(graph, "first_row", last)), name);
+  } else if (name == "pooler_output" && encoder.pooler_output) {
+    graph.keep(*encoder.pooler_output, name);
+  } else if (name == "logits" && encoder.logits) {
+    graph.keep(*encoder.logits, name);
+  } else if (!keep_hidden(graph, encoder.hidden_states, name) &&
+             !keep_weights(graph, encoder.attentions, "attentions.", name, request.input_context)) {
+    return no_such_output(file, name,
+                          std::string("last_hidden_state, sentence_embedding_mean, sentence_embedding_cls") +
+                              (encoder.pooler_output ? ", pooler_output" : "") +
+                              (encoder.logits ? ", logits" : "") +
+                              numbered("hidden_states.", encoder.hidden_states.size()) +
+                              numbered("attentions.", encoder.attentions.size()));
+  }
+  return {};
+}
+
+// Threads that a load has, the caller's among those that pack.
+struct LoadThreads {
+  size_t packing = 0; // 0: as many as the host can run
+  size_t compiling = SIZE_MAX;
+};
+
+// Weights and kernels have a half each, and neither waits for the other.
+LoadThreads share_threads(uint32_t threads) {
+  if (threads == 0) return {};
+  return {threads - threads / 2, threads / 2};
+}
+
+constexpr size_t sample_bytes = 64; // of a tensor, three times
+
+uint64_t identity_of(const ModelFile& file, const LoadOptions& options) {
+  Checksum sum;
+  // Quantised while loading, the same file gives other keys and values.
+  sum.add(options.weights ? 1 + static_cast<uint64_t>(*options.weights) : uint64_t{0});
+  sum.add(file.config().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  for (const TensorView& tensor : file.tensors()) {
+    sum.add(tensor.name);
+    for (uint64_t size : tensor.shape) sum.add(size);
+    sum.add(static_cast<uint64_t>(tensor.type));
+    const size_t bytes = tensor.data.size(), sample = std::min(bytes, sample_bytes);
+    for (size_t at : {size_t{0}, (bytes - sample) / 2, bytes - sample})
+      sum.add(tensor.data.subspan(at, sample));
+  }
+  return sum.value();
+}
+
+} // namespace
+
+Result<Graph> build_graph(const Definition& definition, const ModelFile& file, const GraphRequest& request,
+                          const LoadOptions& options) {
+  PUMICE_TRY(DecoderGraph decoder, definition.graph(file));
+  for (const std::string& name : request.kept) PUMICE_CHECK(keep_by_name(decoder, file, name, request));
+  if (request.sampling) sample(decoder.graph, "sampled_token", decoder.logits);
+  fuse(decoder.graph, options.weights);
+  return std::move(decoder.graph);
+}
+
+Result<Graph> build_encoder_graph(const Definition& definition, const ModelFile& file,
+                                  const GraphRequest& request, const LoadOptions& options) {
+  PUMICE_TRY(EncoderGraph encoder, definition.encoder_graph(file));
+  for (const std::string& name : request.kept) PUMICE_CHECK(keep_by_name(encoder, file, name, request));
+  fuse(encoder.graph, options.weights);
+  return std::move(encoder.graph);
+}
+
+Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& path, DeviceContext context,
+                                                 const Progress& progress, const LoadOptions& options) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(path));
+  return load(std::move(file), std::move(context), progress, options);
+}
+
+Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext context,
+                                              const LoadOptions& options, std::vector<Plan>& plans) {
+  if (options.weights && !can_quantize(*options.weights)) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: weights cannot be quantised to {}: expected one of {}", file.path(),
+                             info(*options.weights).name, quantizable_type_names())};
+  }
+  std::shared_ptr<Model> model(new Model(std::move(file), std::move(context), options));
+  PUMICE_TRY(model->definition_, open_definition(model->file_));
+  model->shape_ = model->definition_->shape();
+  if (!model->file_.has_weights()) {
+    return Error{Code::not_found,
+                 fmt::format("{}: there are no weights here: expected a .gguf file, or a folder "
+                             "with model.safetensors",
+                             model->file_.path())};
+  }
+  const DeviceContext& device = model->context_;
+  model->weights_ =
+      std::make_unique<WeightStore>(device.style, device.device->capabilities(), options.weights);
+  PUMICE_TRY(plans, model->place_weights());
+  return model;
+}
+
+Result<std::shared_ptr<const Model>> Model::plan(ModelFile file, DeviceContext context,
+                                                 const LoadOptions& options) {
+  std::vector<Plan> plans;
+  PUMICE_TRY(std::shared_ptr<Model> model, prepare(std::move(file), std::move(context), options, plans));
+  PUMICE_TRY(model->bytes_, upload_bytes(*model->context_.device, *model->weights_));
+  model->weights_->seal();
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext context,
+                                                 const Progress& progress, const LoadOptions& options) {
+  std::vector<Plan> plans;
+  PUMICE_TRY(std::shared_ptr<Model> model, prepare(std::move(file), std::move(context), options, plans));
+  const DeviceContext& device = model->context_;
+  const LoadThreads threads = share_threads(options.threads);
+  PipelineMaker pipelines(device.pipelines, plans, threads.compiling);
+  PUMICE_TRY(model->parts_, upload_weights(device.device, *model->weights_, progress, threads.packing));
+  const uint64_t total = model->weights_->bytes();
+  PUMICE_CHECK(pipelines.finish([&] { return !progress || progress(total, total); }));
+  for (const Buffer& part : model->parts_) model->bytes_.weights += part.memory_bytes();
+  model->weights_->seal();
+  model->identity_ = identity_of(model->file_, options);
+  model->file_.forget_weights();
+  if (options.tune) {
+    PUMICE_TRY(model->context_.style, options.tune(model));
+    model->options_.tune = nullptr;
+  }
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+// Any plan of a graph asks for every weight, and all plans ask for the same ones. Returns plans like those
+// that a session's first steps will have: of a short prompt, and of decoding.
+Result<std::vector<Plan>> Model::place_weights() {
+  GraphRequest request;
+  request.sampling = true;
+  request.context = shape_.context;
+  const MemoryPlan memory = plan_memory(shape_, context_, {});
+  const PlanContext context = memory.plan_context(context_, *weights_);
+  std::vector<Plan> plans;
+  if (shape_.has_decoder()) {
+    PUMICE_TRY(Graph decoder, graph(request));
+    for (const Bucket& bucket : step_buckets(memory.size, false)) {
+      PUMICE_TRY(Plan plan, make_plan(decoder, context, bucket));
+      plans.push_back(std::move(plan));
+    }
+    plans.resize(std::min<size_t>(plans.size(), 2)); // the smallest ones
+  }
+  if (shape_.encoder) {
+    PUMICE_TRY(Graph encoder, encoder_graph(request));
+    PUMICE_CHECK(make_plan(encoder, context, Bucket{}));
+  }
+  return plans;
+}
+
+Result<Graph> Model::graph(const GraphRequest& request) const {
+  return build_graph(*definition_, file_, request, options_);
+}
+
+Result<Graph> Model::encoder_graph(const GraphRequest& request) const {
+  return build_encoder_graph(*definition_, file_, request, options_);
+}
+
+} // namespace pumice

@@ -1,0 +1,82 @@
+#include "model/vocabulary.h"
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+Result<std::optional<uint32_t>> optional_id(const Fields& fields, const char* name) {
+  if (!fields.has(name)) return std::optional<uint32_t>();
+  PUMICE_TRY(uint32_t id, fields.u32(name));
+  return std::optional(id);
+}
+
+Result<std::shared_ptr<const Tokenizer>> from_gguf(const ModelFile& file) {
+  const Fields fields = file.fields();
+  const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
+  if (!tokens) {
+    return Error{Code::not_found,
+                 fmt::format("{}: the file has no vocabulary (field 'tokenizer.ggml.tokens'): give "
+                             "tokens as ids",
+                             file.path())};
+  }
+  Tokenizer::GgufVocabulary vocabulary;
+  vocabulary.file = file.path();
+  vocabulary.tokens = tokens->strings();
+  PUMICE_TRY(vocabulary.model, fields.string("tokenizer.ggml.model"));
+  PUMICE_TRY(vocabulary.pre, fields.string_or("tokenizer.ggml.pre", "default"));
+  if (const GgufArray* scores = file.array("tokenizer.ggml.scores")) vocabulary.scores = scores->floats();
+  if (const GgufArray* merges = file.array("tokenizer.ggml.merges")) vocabulary.merges = merges->strings();
+  if (const GgufArray* types = file.array("tokenizer.ggml.token_type")) {
+    for (int64_t type : types->integers()) vocabulary.types.push_back(static_cast<int32_t>(type));
+  }
+  PUMICE_TRY(vocabulary.bos, optional_id(fields, "tokenizer.ggml.bos_token_id"));
+  PUMICE_TRY(vocabulary.eos, optional_id(fields, "tokenizer.ggml.eos_token_id"));
+  PUMICE_TRY(vocabulary.unknown, optional_id(fields, "tokenizer.ggml.unknown_token_id"));
+  PUMICE_TRY(vocabulary.separator,
+             optional_id(fields, "tokenizer.ggml.seperator_token_id")); // as it is spelled
+  if (vocabulary.model == "bert" && !vocabulary.bos) {
+    PUMICE_TRY(vocabulary.bos, optional_id(fields, "tokenizer.ggml.cls_token_id"));
+  }
+  const bool scored = vocabulary.model == "llama", t5 = vocabulary.model == "t5";
+  PUMICE_TRY(vocabulary.add_bos, fields.boolean_or("tokenizer.ggml.add_bos_token", scored));
+  PUMICE_TRY(vocabulary.add_eos, fields.boolean_or("tokenizer.ggml.add_eos_token", t5));
+  PUMICE_TRY(vocabulary.remove_extra_whitespaces,
+             fields.boolean_or("tokenizer.ggml.remove_extra_whitespaces", false));
+  std::string character_map; // the view must outlive it
+  if (const GgufArray* bytes = file.array("tokenizer.ggml.precompiled_charsmap")) {
+    for (int64_t byte : bytes->integers()) character_map.push_back(static_cast<char>(byte));
+  }
+  vocabulary.character_map = character_map;
+  PUMICE_TRY(vocabulary.add_space_prefix, fields.boolean_or("tokenizer.ggml.add_space_prefix", true));
+  return Tokenizer::from_gguf(vocabulary);
+}
+
+} // namespace
+
+Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file) {
+  if (file.format() == ModelFile::Format::gguf) return from_gguf(file);
+  if (!file.tokenizer_path().empty()) return Tokenizer::load(file.tokenizer_path());
+  std::filesystem::path folder(std::u8string(file.path().begin(), file.path().end()));
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) folder = folder.parent_path();
+  Result<std::shared_ptr<const Tokenizer>> tokenizer = Tokenizer::load(folder);
+  if (tokenizer.ok() || tokenizer.error().code != Code::not_found) return tokenizer;
+  return Error{
+      Code::not_found,
+      fmt::format("{}: there is no tokenizer.json beside the weights: give tokens as ids", file.path())};
+}
+
+std::vector<uint32_t> end_tokens(const ModelFile& file, const Tokenizer* tokenizer) {
+  const Fields fields = file.fields();
+  std::vector<uint32_t> ends;
+  for (const char* name : {"eos_token_id", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+    const Result<std::vector<uint32_t>> ids = fields.u32_array_or_empty(name);
+    if (ids.ok()) ends.insert(ends.end(), ids->begin(), ids->end());
+  }
+  if (ends.empty() && tokenizer && tokenizer->eos()) ends.push_back(*tokenizer->eos());
+  return ends;
+}
+
+} // namespace pumice

@@ -1,0 +1,400 @@
+#include "plan/fusion.h"
+
+#include <algorithm>
+#include <set>
+
+#include "io/quantize.h"
+#include "kernel/attention/attention.h"
+#include "kernel/elementwise/elementwise.h"
+#include "kernel/embedding/embedding.h"
+#include "kernel/matmul/linear.h"
+#include "kernel/norm/norm.h"
+#include "kernel/weight_packing.h"
+
+namespace pumice {
+
+namespace {
+
+template <class Op>
+const Op* as(const Node& node) {
+  return dynamic_cast<const Op*>(node.operation.get());
+}
+
+// Which nodes read each tensor, counting through views.
+std::vector<std::vector<size_t>> readers(const Graph& graph, const std::vector<Node>& nodes) {
+  std::vector<std::vector<size_t>> result(graph.tensors().size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (TensorId input : nodes[i].inputs) result[input].push_back(i);
+  }
+  return result;
+}
+
+bool same_matrix_type(const Graph& graph, std::optional<TensorType> weights, WeightId a, WeightId b) {
+  const WeightView& left = graph.weight(a).view;
+  const WeightView& right = graph.weight(b).view;
+  return quantized_type(left.type(), weights) == quantized_type(right.type(), weights) &&
+         left.columns == right.columns;
+}
+
+// A plain product that nothing has been fused into yet.
+const Linear* plain_linear(const Node& node) {
+  const Linear* linear = as<Linear>(node);
+  const bool plain = linear && linear->matrices == 1 && !linear->residual && !linear->gated;
+  return plain && !linear->norm_after && !linear->selected ? linear : nullptr;
+}
+
+size_t producer(const std::vector<Node>& nodes, TensorId tensor) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].output == tensor) return i;
+  }
+  return nodes.size();
+}
+
+void erase(std::vector<Node>& nodes, const std::set<size_t>& dead) {
+  std::vector<Node> left;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!dead.count(i)) left.push_back(std::move(nodes[i]));
+  }
+  nodes = std::move(left);
+}
+
+// gate(product, product) of one input.
+void fuse_gates(Graph& graph, std::optional<TensorType> weights, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (Node& node : nodes) {
+    const Gate* gate = as<Gate>(node);
+    if (!gate) continue;
+    const size_t first = producer(nodes, node.inputs[0]), second = producer(nodes, node.inputs[1]);
+    if (first == nodes.size() || second == nodes.size() || first == second) continue;
+    const Linear* a = plain_linear(nodes[first]);
+    const Linear* b = plain_linear(nodes[second]);
+    if (!a || !b || a->bias != b->bias || a->activation != Activation::none ||
+        b->activation != Activation::none)
+      continue;
+    if (nodes[first].inputs[0] != nodes[second].inputs[0]) continue;
+    if (!same_matrix_type(graph, weights, nodes[first].weights[0], nodes[second].weights[0])) continue;
+    if (graph.tensor(node.inputs[0]).kept || graph.tensor(node.inputs[1]).kept) continue;
+    if (used_by[node.inputs[0]].size() != 1 || used_by[node.inputs[1]].size() != 1) continue;
+
+    Linear fused;
+    fused.matrices = 2;
+    fused.gated = true;
+    fused.bias = a->bias;
+    fused.activation = gate->activation;
+    node.weights = {nodes[first].weights[0], nodes[second].weights[0]};
+    if (a->bias) node.weights.insert(node.weights.end(), {nodes[first].weights[1], nodes[second].weights[1]});
+    node.inputs = {nodes[first].inputs[0]};
+    node.operation = std::make_shared<Linear>(fused);
+    dead.insert({first, second});
+  }
+  erase(nodes, dead);
+}
+
+// activation(product), where the product has no other reader.
+void fuse_activations(Graph& graph, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (Node& node : nodes) {
+    const Activate* activate = as<Activate>(node);
+    if (!activate) continue;
+    const TensorId product = node.inputs[0];
+    const size_t at = producer(nodes, product);
+    const Linear* linear = at == nodes.size() ? nullptr : plain_linear(nodes[at]);
+    if (!linear || linear->activation != Activation::none) continue;
+    if (graph.tensor(product).kept || used_by[product].size() != 1) continue;
+
+    Linear fused = *linear;
+    fused.activation = activate->activation;
+    node.inputs = nodes[at].inputs;
+    node.weights = nodes[at].weights;
+    node.operation = std::make_shared<Linear>(fused);
+    dead.insert(at);
+  }
+  erase(nodes, dead);
+}
+
+// add(product, other), where the product has no other reader and the other term is there before the product
+// runs.
+void fuse_residuals(Graph& graph, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!as<Add>(nodes[i])) continue;
+    for (int side : {0, 1}) {
+      const TensorId term = nodes[i].inputs[side], other = nodes[i].inputs[1 - side];
+      const size_t at = producer(nodes, term);
+      if (at == nodes.size() || dead.count(at)) continue;
+      const Linear* linear = as<Linear>(nodes[at]);
+      const size_t other_at = producer(nodes, graph.storage(other));
+      if (!linear || linear->residual || linear->gated || linear->matrices != 1) continue;
+      if (graph.tensor(term).kept || used_by[term].size() != 1 || graph.tensor(other).view) continue;
+      if (other_at != nodes.size() && other_at >= i) continue;
+
+      Linear fused = *linear;
+      fused.residual = true;
+      nodes[i].inputs = {nodes[at].inputs[0], other};
+      nodes[i].weights = nodes[at].weights;
+      nodes[i].operation = std::make_shared<Linear>(fused);
+      dead.insert(at);
+      break;
+    }
+  }
+  erase(nodes, dead);
+}
+
+// The selection of a tensor's rows, as the one node for that right before node `at`, which moves up by one if
+// it was not there.
+TensorId select_before(Graph& graph, std::vector<Node>& nodes, size_t& at, TensorId rows) {
+  Node select;
+  const auto same = std::ranges::find_if(
+      nodes, [&](const Node& node) { return as<SelectRows>(node) && node.inputs[0] == rows; });
+  if (same == nodes.end()) {
+    const Tensor& all = graph.tensor(rows);
+    select.operation = std::make_shared<SelectRows>();
+    select.inputs = {rows};
+    select.output = graph.add_tensor({"selected " + all.name, RowKind::outputs, all.columns, {}, false});
+  } else {
+    if (same - nodes.begin() < static_cast<ptrdiff_t>(at)) return same->output;
+    select = std::move(*same);
+    nodes.erase(same);
+  }
+  const TensorId selected = select.output;
+  nodes.insert(nodes.begin() + static_cast<ptrdiff_t>(at++), std::move(select));
+  return selected;
+}
+
+// What is computed of all rows, and of which some are selected then, is computed of those alone: select(f(a,
+// b)) becomes f(select(a), select(b)), back to what looks at other rows. Returns how many products that makes
+// smaller.
+size_t sink_selections(Graph& graph, std::vector<Node>& nodes) {
+  size_t products = 0;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const TensorId rows = nodes[i].output;
+    const bool alone = nodes[i].operation->by_row() && nodes[i].more_outputs.empty();
+    if (!alone || graph.tensor(rows).kept) continue;
+    const auto reads = [&](const Node& node) { return std::ranges::count(node.inputs, rows) > 0; };
+    const auto select = std::ranges::find_if(nodes, reads);
+    if (select == nodes.end() || !as<SelectRows>(*select)) continue;
+    if (std::any_of(select + 1, nodes.end(), reads)) continue;
+    const std::vector<TensorId> inputs = nodes[i].inputs;
+    if (std::ranges::any_of(inputs, [&](TensorId input) { return graph.tensor(input).view.has_value(); }))
+      continue;
+
+    nodes[i].output = select->output;
+    if (!graph.tensor(nodes[i].output).kept) graph.tensor(nodes[i].output).name = graph.tensor(rows).name;
+    nodes.erase(select);
+    size_t at = i;
+    std::vector<TensorId> selected;
+    for (TensorId input : inputs) selected.push_back(select_before(graph, nodes, at, input));
+    nodes[at].inputs = std::move(selected);
+    products += as<Linear>(nodes[at]) != nullptr;
+  }
+  return products;
+}
+
+// product(selected rows), and its residual, where that is selected too.
+void fuse_selections(Graph& graph, std::vector<Node>& nodes) {
+  const auto source = [&](TensorId tensor) -> std::optional<TensorId> {
+    const size_t at = producer(nodes, tensor);
+    if (at == nodes.size() || !as<SelectRows>(nodes[at]) || graph.tensor(tensor).kept) return {};
+    return nodes[at].inputs[0];
+  };
+  for (Node& node : nodes) {
+    const Linear* linear = as<Linear>(node);
+    if (!linear || linear->selected) continue;
+    std::vector<TensorId> sources;
+    for (TensorId input : node.inputs) {
+      if (const std::optional<TensorId> from = source(input)) sources.push_back(*from);
+    }
+    if (sources.size() != node.inputs.size()) continue;
+    Linear changed = *linear;
+    changed.selected = true;
+    node.operation = std::make_shared<Linear>(changed);
+    node.inputs = std::move(sources);
+  }
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const TensorId rows = nodes[i].output;
+    if (as<SelectRows>(nodes[i]) && used_by[rows].empty() && !graph.tensor(rows).kept) dead.insert(i);
+  }
+  erase(nodes, dead);
+}
+
+// norm(product), where only products read the norm's result.
+void fuse_norms(Graph& graph, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const RmsNorm* norm = as<RmsNorm>(nodes[i]);
+    if (!norm) continue;
+    const TensorId x = nodes[i].inputs[0], normed = nodes[i].output;
+    const size_t at = producer(nodes, x);
+    const Linear* before = at == nodes.size() ? nullptr : as<Linear>(nodes[at]);
+    if (!before || before->matrices != 1 || before->gated || before->norm_after) continue;
+    if (graph.tensor(x).kept || graph.tensor(normed).kept) continue;
+    const std::vector<size_t>& after = used_by[normed];
+    const bool only_products = std::all_of(after.begin(), after.end(), [&](size_t reader) {
+      const Node& node = nodes[reader];
+      return as<Linear>(node) && std::count(node.inputs.begin(), node.inputs.end(), normed) == 1 &&
+             node.inputs[0] == normed;
+    });
+    if (after.empty() || !only_products) continue;
+
+    const NormSplit split = {norm->eps, norm->weight_offset, graph.tensor(x).columns};
+    const Tensor parts = {graph.tensor(x).name + "+" + graph.tensor(normed).name,
+                          graph.tensor(x).rows,
+                          split.row_columns(),
+                          {},
+                          false};
+    const TensorId base = graph.add_tensor(parts);
+    graph.tensor(x).view = View{base, 0};
+    graph.tensor(normed).view = View{base, split.normed_at()};
+    Linear changed = *before;
+    changed.norm_after = split;
+    nodes[at].operation = std::make_shared<Linear>(changed);
+    nodes[at].weights.push_back(nodes[i].weights[0]);
+    nodes[at].output = base;
+    for (size_t reader : after) {
+      Linear following = *as<Linear>(nodes[reader]);
+      following.norm_before = split;
+      nodes[reader].operation = std::make_shared<Linear>(following);
+    }
+    dead.insert(i);
+  }
+  erase(nodes, dead);
+}
+
+// Products of one input: the first of them computes all, the others become views of its result.
+void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector<Node>& nodes) {
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Linear* first = plain_linear(nodes[i]);
+    if (!first || dead.count(i) || graph.tensor(nodes[i].output).kept) continue;
+    std::vector<size_t> group = {i};
+    for (size_t j = i + 1; j < nodes.size(); ++j) {
+      const Linear* other = plain_linear(nodes[j]);
+      if (!other || dead.count(j) || nodes[j].inputs[0] != nodes[i].inputs[0]) continue;
+      if (other->bias != first->bias || other->activation != first->activation) continue;
+      if (graph.tensor(nodes[j].output).kept) continue;
+      if (same_matrix_type(graph, weights, nodes[i].weights[0], nodes[j].weights[0])) group.push_back(j);
+    }
+    if (group.size() < 2) continue;
+
+    Linear merged = *first;
+    merged.matrices = static_cast<uint32_t>(group.size());
+    std::vector<WeightId> matrices, biases;
+    uint32_t columns = 0;
+    const TensorId base = graph.add_tensor({"", graph.tensor(nodes[i].output).rows, 0, {}, false});
+    for (size_t member : group) {
+      Tensor& part = graph.tensor(nodes[member].output);
+      graph.tensor(base).name += (columns ? "+" : "") + part.name;
+      part.view = View{base, columns};
+      columns += (part.columns + merged_columns - 1) / merged_columns * merged_columns;
+      matrices.push_back(nodes[member].weights[0]);
+      if (merged.bias) biases.push_back(nodes[member].weights[1]);
+      if (member != i) dead.insert(member);
+    }
+    graph.tensor(base).columns = columns;
+    matrices.insert(matrices.end(), biases.begin(), biases.end());
+    nodes[i].operation = std::make_shared<Linear>(merged);
+    nodes[i].weights = std::move(matrices);
+    nodes[i].output = base;
+  }
+  erase(nodes, dead);
+}
+
+// An attention to its layer's past, and what puts the step's keys and values there, which comes before it.
+void fuse_stores(Graph& graph, std::vector<Node>& nodes) {
+  const auto used_by = readers(graph, nodes);
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Attention* attention = as<Attention>(nodes[i]);
+    if (!attention || attention->sight != Sight::past) continue;
+    if (!nodes[i].more_outputs.empty()) continue; // its weights are wanted, and computed from its own inputs
+    for (size_t at = 0; at < i; ++at) {
+      const RotaryStore* rotary = as<RotaryStore>(nodes[at]);
+      const CacheStore* store = as<CacheStore>(nodes[at]);
+      if (dead.count(at) || (!rotary && !store)) continue;
+      if ((rotary ? rotary->layer : store->layer) != attention->layer) continue;
+      const TensorId stored = nodes[at].output;
+      const size_t own_readers = rotary ? 1 : 0;
+      if (graph.tensor(stored).kept || used_by[stored].size() != own_readers) continue;
+      if (rotary && stored != nodes[i].inputs[0]) continue;
+
+      StoringAttention fused;
+      fused.attention = *attention;
+      if (rotary) fused.rotary = *rotary;
+      const TensorId q = rotary ? nodes[at].inputs[0] : nodes[i].inputs[0];
+      const size_t k = rotary ? 1 : 0;
+      nodes[i].inputs = {q, nodes[at].inputs[k], nodes[at].inputs[k + 1]};
+      nodes[i].weights.insert(nodes[i].weights.begin(), nodes[at].weights.begin(), nodes[at].weights.end());
+      nodes[i].operation = std::make_shared<StoringAttention>(std::move(fused));
+      dead.insert(at);
+      break;
+    }
+  }
+  erase(nodes, dead);
+}
+
+// The product that makes an attention's queries, keys and values, and nothing else.
+void fuse_projections(Graph& graph, std::vector<Node>& nodes) {
+  std::set<size_t> dead;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const StoringAttention* attention = as<StoringAttention>(nodes[i]);
+    if (!attention) continue;
+    const std::vector<TensorId> parts = nodes[i].inputs;
+    const TensorId row = graph.storage(parts[0]);
+    const size_t at = producer(nodes, row);
+    const Linear* linear = at == nodes.size() ? nullptr : as<Linear>(nodes[at]);
+    if (!linear || linear->matrices != parts.size() || linear->gated) continue;
+    const bool only_parts = std::ranges::all_of(parts, [&](TensorId part) {
+      return graph.tensor(part).view && graph.storage(part) == row && !graph.tensor(part).kept;
+    });
+    const auto reads_row = [&](const Node& node) {
+      return &node != &nodes[i] &&
+             std::ranges::any_of(node.inputs, [&](TensorId input) { return graph.storage(input) == row; });
+    };
+    if (!only_parts || graph.tensor(row).kept || std::ranges::any_of(nodes, reads_row)) continue;
+    if (graph.tensor(parts[0]).view->first_column != 0) continue;
+
+    ProjectingAttention fused;
+    fused.projection = *linear;
+    fused.projection_weights = nodes[at].weights.size();
+    fused.attention = *attention;
+    fused.q = parts[0];
+    fused.k = parts[1];
+    fused.v = parts[2];
+    nodes[i].inputs = nodes[at].inputs;
+    nodes[i].weights.insert(nodes[i].weights.begin(), nodes[at].weights.begin(), nodes[at].weights.end());
+    nodes[i].more_outputs = {row};
+    nodes[i].operation = std::make_shared<ProjectingAttention>(std::move(fused));
+    dead.insert(at);
+  }
+  erase(nodes, dead);
+}
+
+} // namespace
+
+void fuse(Graph& graph, std::optional<TensorType> weights) {
+  std::vector<Node> nodes(graph.nodes().begin(), graph.nodes().end());
+  // Selections of what else there is cost more than they save.
+  Graph sunk = graph;
+  std::vector<Node> sunk_nodes = nodes;
+  if (sink_selections(sunk, sunk_nodes) > 0) {
+    graph = std::move(sunk);
+    nodes = std::move(sunk_nodes);
+  }
+  fuse_gates(graph, weights, nodes);
+  fuse_activations(graph, nodes);
+  fuse_residuals(graph, nodes);
+  fuse_selections(graph, nodes);
+  fuse_norms(graph, nodes);
+  merge_siblings(graph, weights, nodes);
+  fuse_stores(graph, nodes);
+  fuse_projections(graph, nodes);
+  graph.replace_nodes(std::move(nodes));
+}
+
+} // namespace pumice

@@ -1,0 +1,64 @@
+#include "recording/pipeline_maker.h"
+
+#include <algorithm>
+#include <set>
+#include <system_error>
+
+namespace pumice {
+
+namespace {
+
+// Compilers of drivers take memory, and there are few pipelines.
+constexpr size_t most_threads = 8;
+
+} // namespace
+
+PipelineMaker::PipelineMaker(std::shared_ptr<Pipelines> pipelines, const std::vector<Plan>& plans,
+                             size_t threads)
+    : pipelines_(std::move(pipelines)) {
+  std::set<std::pair<std::string, std::vector<uint32_t>>> seen;
+  for (const Plan& plan : plans) {
+    for (const PlannedDispatch& planned : plan.dispatches) {
+      const auto key = std::make_pair(planned.dispatch.kernel, planned.dispatch.constants);
+      if (seen.insert(key).second) wanted_.push_back(key);
+    }
+  }
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  try {
+    while (threads_.size() < std::min({cores, most_threads, wanted_.size(), threads}))
+      threads_.emplace_back([this] { make({}); });
+  } catch (const std::system_error&) {
+    // finish() makes what no thread does.
+  }
+}
+
+PipelineMaker::~PipelineMaker() {
+  stop();
+}
+
+void PipelineMaker::make(const std::function<bool()>& go_on) {
+  for (size_t i = next_++; i < wanted_.size(); i = next_++) {
+    if (go_on && !go_on()) {
+      std::lock_guard lock(mutex_);
+      if (status_.ok()) status_ = Error{Code::cancelled, "loading was cancelled"};
+      return;
+    }
+    const Result<VkPipeline> pipeline = pipelines_->get(wanted_[i].first, wanted_[i].second);
+    std::lock_guard lock(mutex_);
+    if (!pipeline.ok() && status_.ok()) status_ = pipeline.error();
+  }
+}
+
+void PipelineMaker::stop() {
+  next_ = wanted_.size();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+Status PipelineMaker::finish(const std::function<bool()>& go_on) {
+  make(go_on);
+  stop();
+  return status_;
+}
+
+} // namespace pumice

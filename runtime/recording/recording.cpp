@@ -1,0 +1,70 @@
+#include "recording/recording.h"
+
+#include "recording/cost_table.h"
+
+namespace pumice {
+
+namespace {
+
+// Drivers reset a device after about two seconds on one submission. Estimates are rough, hence the distance.
+constexpr double longest_submission_seconds = 0.3;
+
+} // namespace
+
+Result<Recording> Recording::create(const DeviceContext& context, const Plan& plan,
+                                    const BufferLookup& lookup, PlanCopies copies) {
+  PUMICE_TRY(PreparedPlan prepared, PreparedPlan::create(context, plan, lookup, std::move(copies)));
+  Recording recording(context.device, std::move(prepared));
+  PUMICE_TRY(recording.commands_, Commands::create(context.device));
+  Commands& commands = recording.commands_;
+  PUMICE_CHECK(commands.begin());
+  commands.barrier(); // against the submissions before this one
+  double seconds = 0;
+  for (size_t i = 0; i < plan.dispatches.size(); ++i) {
+    const double cost = guessed_seconds(plan.dispatches[i].dispatch, context.device->capabilities());
+    if (seconds > 0 && seconds + cost > longest_submission_seconds) {
+      commands.barrier();
+      PUMICE_CHECK(commands.end());
+      recording.seconds_.push_back(seconds);
+      PUMICE_CHECK(commands.begin());
+      seconds = 0;
+    }
+    recording.plan_.record(commands, i);
+    seconds += cost;
+  }
+  commands.barrier();
+  PUMICE_CHECK(commands.end());
+  recording.seconds_.push_back(seconds);
+  return recording;
+}
+
+Result<uint64_t> Recording::submit(uint32_t steps, std::span<const VkCommandBuffer> before,
+                                   const std::atomic<bool>* interrupt) const {
+  std::vector<VkCommandBuffer> together(before.begin(), before.end());
+  double seconds = 0;
+  uint64_t last = 0; // submission before the one that is being put together
+  for (uint32_t step = 0; step < steps; ++step) {
+    for (size_t i = 0; i < seconds_.size(); ++i) {
+      if (seconds > 0 && seconds + seconds_[i] > longest_submission_seconds) {
+        const Result<uint64_t> submitted = device_->submit(together);
+        if (!submitted.ok() && last) (void)device_->wait(last); // nobody else knows of it
+        PUMICE_TRY(const uint64_t value, submitted);
+        if (interrupt && last) PUMICE_CHECK(device_->wait(last));
+        if (interrupt && *interrupt) {
+          PUMICE_CHECK(device_->wait(value));
+          return Error{Code::cancelled, "a step was cancelled"};
+        }
+        last = value;
+        together.clear();
+        seconds = 0;
+      }
+      together.push_back(commands_.buffers()[i]);
+      seconds += seconds_[i];
+    }
+  }
+  Result<uint64_t> submitted = device_->submit(together);
+  if (!submitted.ok() && last) (void)device_->wait(last); // nobody else knows of it
+  return submitted;
+}
+
+} // namespace pumice

@@ -1,0 +1,217 @@
+#include "recording/slices.h"
+
+#include <algorithm>
+
+namespace pumice {
+
+namespace {
+
+// Dispatches of a slice that can be timed one by one.
+constexpr uint32_t most_points = 1024;
+
+// Every so many slices, dispatches are timed one by one although all have been before: timestamps between
+// them cost time themselves.
+constexpr uint64_t fine_interval = 8;
+
+} // namespace
+
+Slices::~Slices() {
+  // What was recorded into the application's command buffers has finished or will not run.
+  discard();
+  (void)wait();
+}
+
+Status Slices::make(Slot& slot) {
+  if (slot.made) return {};
+  PUMICE_TRY(slot.own, Commands::create(device_));
+  PUMICE_TRY(slot.event, Event::create(device_));
+  if (device_->capabilities().timestamps) {
+    PUMICE_TRY(slot.timestamps, Timestamps::create(device_, most_points + 2));
+  }
+  slot.made = true;
+  return {};
+}
+
+Result<SliceReport> Slices::run(const std::function<Status()>& fill, double budget, const SubmitSync& sync,
+                                VkCommandBuffer into) {
+  report_.dispatches = 0;
+  report_.expected = 0;
+  PUMICE_TRY(const bool begun, fill ? begin(budget, into) : Result<bool>(false));
+  if (!begun) {
+    if (!sync.empty()) PUMICE_CHECK(device_->submit({}, sync));
+    return report_;
+  }
+  Status status = fill();
+  if (status.ok()) status = end(sync);
+  if (!status.ok()) {
+    --number_;
+    return status.error();
+  }
+  return report_;
+}
+
+// False: too many are under way.
+Result<bool> Slices::begin(double budget, VkCommandBuffer into) {
+  PUMICE_CHECK(look());
+  if (under_way_.size() == most_under_way) return false;
+  current_ = (under_way_.empty() ? current_ : under_way_.back()) + 1;
+  current_ %= most_under_way;
+  Slot& slot = slots_[current_];
+  PUMICE_CHECK(make(slot));
+  slot.borrowed = into != VK_NULL_HANDLE;
+  if (slot.borrowed) {
+    PUMICE_CHECK(slot.event.reset());
+    slot.theirs = Commands::into(device_, into);
+  } else {
+    PUMICE_CHECK(slot.own.reset());
+    PUMICE_CHECK(slot.own.begin());
+  }
+  slot.entries.clear();
+  slot.expected = 0;
+  slot.points = 0;
+  slot.fine = (number_ + 1) % fine_interval == 0;
+  budget_ = budget;
+  slot.number = ++number_;
+  return true;
+}
+
+bool Slices::fits(const CostTable& costs, size_t dispatch) const {
+  const Slot& slot = slots_[current_];
+  return slot.entries.empty() || seconds(slot.expected + costs[dispatch].mean()) <= budget_;
+}
+
+void Slices::write_point(Slot& slot) {
+  if (device_->capabilities().timestamps) slot.timestamps.write(slot.commands(), slot.points++);
+}
+
+void Slices::add(const std::shared_ptr<CostTable>& costs, size_t dispatch) {
+  Slot& slot = slots_[current_];
+  Entry entry{costs, dispatch, false, 0};
+  const bool first = slot.entries.empty();
+  if (first) {
+    if (device_->capabilities().timestamps) slot.timestamps.reset(slot.commands());
+    slot.commands().barrier(); // against what was submitted before
+    write_point(slot);
+  }
+  entry.timed = (slot.fine || !(*costs)[dispatch].known()) && slot.points < most_points;
+  if (!first && (entry.timed || slot.entries.back().timed)) write_point(slot);
+  entry.before = slot.points - 1;
+  slot.expected += (*costs)[dispatch].mean();
+  slot.entries.push_back(std::move(entry));
+}
+
+Status Slices::end(const SubmitSync& sync) {
+  Slot& slot = slots_[current_];
+  const bool empty = slot.entries.empty();
+  if (!empty) {
+    slot.commands().barrier();
+    write_point(slot);
+    if (slot.borrowed) slot.commands().set_event(slot.event.handle());
+  }
+  slot.predicted = seconds(slot.expected);
+  report_.dispatches = static_cast<uint32_t>(slot.entries.size());
+  report_.expected = slot.predicted;
+  if (!slot.borrowed) {
+    PUMICE_CHECK(slot.own.end());
+    PUMICE_CHECK(submit(slot, sync));
+  }
+  if (empty) {
+    --number_;
+  } else {
+    under_way_.push_back(current_);
+  }
+  return {};
+}
+
+Status Slices::submit(Slot& slot, const SubmitSync& sync) {
+  if (slot.entries.empty() && sync.empty()) return {};
+  const std::span<const VkCommandBuffer> commands = slot.own.buffers();
+  PUMICE_TRY(slot.value, device_->submit(slot.entries.empty() ? commands.first(0) : commands, sync));
+  return {};
+}
+
+Result<bool> Slices::has_finished(const Slot& slot) const {
+  if (slot.borrowed) return slot.event.is_set();
+  PUMICE_TRY(const uint64_t reached, device_->completed());
+  return reached >= slot.value;
+}
+
+Status Slices::look() {
+  while (!under_way_.empty()) {
+    Slot& slot = slots_[under_way_.front()];
+    PUMICE_TRY(const bool done, has_finished(slot));
+    if (!done) return {};
+    PUMICE_CHECK(finish_oldest());
+  }
+  return {};
+}
+
+Status Slices::wait() {
+  Status first; // error, after which the others are waited for all the same
+  while (!under_way_.empty()) {
+    Slot& slot = slots_[under_way_.front()];
+    if (slot.borrowed) {
+      PUMICE_TRY(const bool done, has_finished(slot));
+      if (!done) {
+        return Error{Code::not_ready, "a slice that was recorded into a command buffer of the application's "
+                                      "has not run yet: submit it, or discard it"};
+      }
+    } else {
+      PUMICE_CHECK(device_->wait(slot.value));
+    }
+    Status finished = finish_oldest();
+    if (first.ok()) first = std::move(finished);
+  }
+  return first;
+}
+
+Status Slices::wait_before_end() {
+  Status status = wait();
+  return !status.ok() && status.error().code == Code::device_lost ? Status() : status;
+}
+
+void Slices::discard() {
+  std::erase_if(under_way_, [this](size_t slot) { return slots_[slot].borrowed; });
+}
+
+Status Slices::discard_and_wait() {
+  discard();
+  PUMICE_TRY(const uint64_t all, device_->submit({}));
+  return device_->wait(all);
+}
+
+Status Slices::finish_oldest() {
+  const Slot& slot = slots_[under_way_.front()];
+  under_way_.pop_front();
+  finished_ = slot.number;
+  ++report_.finished;
+  report_.predicted = slot.predicted;
+  report_.measured = 0;
+  if (slot.points == 0) return {};
+  const Result<std::vector<double>> points = slot.timestamps.read(slot.points);
+  if (points.ok()) {
+    learn(slot, *points);
+  } else if (points.error().code != Code::not_ready) {
+    return points.error();
+  }
+  return {};
+}
+
+void Slices::learn(const Slot& slot, std::span<const double> points) {
+  report_.measured = points.back();
+  pace_.learn(start_.mean() + slot.expected, points.back());
+  for (size_t i = 0; i < slot.entries.size(); ++i) {
+    const Entry& entry = slot.entries[i];
+    if (!entry.timed) continue;
+    const size_t after = i + 1 < slot.entries.size() ? slot.entries[i + 1].before : points.size() - 1;
+    const double seconds = (points[after] - points[entry.before]) / pace_.median();
+    // What the first one takes longer is the slice's start, once it is known by itself.
+    if (i > 0 || !(*entry.costs)[entry.dispatch].known()) {
+      entry.costs->learn(entry.dispatch, seconds);
+    } else {
+      start_.learn(std::max(0.0, seconds - (*entry.costs)[entry.dispatch].mean()));
+    }
+  }
+}
+
+} // namespace pumice

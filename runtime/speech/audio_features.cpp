@@ -1,0 +1,148 @@
+#include "speech/audio_features.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+#include "plan/upload.h"
+
+namespace pumice {
+
+namespace {
+
+// That a number which follows from others is what a file says it is.
+Status check_follows(const Fields& fields, const char* name, uint32_t found, uint32_t expected,
+                     const std::string& reason) {
+  if (found == expected) return {};
+  return fields.error(name, fmt::format("expected {}, {}; found {}", expected, reason, found));
+}
+
+Result<LogMelShape> read(const Fields& fields, const EncoderShape& encoder) {
+  const uint32_t mels = encoder.input_shape[0], frames = encoder.input_shape[1];
+  LogMelShape shape;
+  PUMICE_TRY(shape.mels, fields.u32_or("feature_size", 1, UINT32_MAX, mels));
+  PUMICE_TRY(shape.sample_rate, fields.u32_or("sampling_rate", 1, UINT32_MAX, shape.sample_rate));
+  PUMICE_TRY(shape.n_fft, fields.u32_or("n_fft", 1, UINT32_MAX, shape.n_fft));
+  PUMICE_TRY(shape.hop, fields.u32_or("hop_length", 1, UINT32_MAX, shape.hop));
+  PUMICE_TRY(const uint32_t seconds, fields.u32_or("chunk_length", 1, UINT32_MAX, 30));
+  const auto samples =
+      static_cast<uint32_t>(std::min<uint64_t>(uint64_t{seconds} * shape.sample_rate, UINT32_MAX));
+  PUMICE_TRY(shape.samples, fields.u32_or("n_samples", 1, UINT32_MAX, samples));
+  PUMICE_CHECK(check_follows(fields, "n_samples", shape.samples, samples, "chunk_length * sampling_rate"));
+  PUMICE_TRY(const uint32_t own_frames, fields.u32_or("nb_max_frames", 1, UINT32_MAX, shape.frames()));
+  PUMICE_CHECK(check_follows(fields, "nb_max_frames", own_frames, shape.frames(), "n_samples / hop_length"));
+  PUMICE_CHECK(check_follows(fields, "feature_size", shape.mels, mels, "the model's num_mel_bins"));
+  PUMICE_CHECK(
+      check_follows(fields, "nb_max_frames", own_frames, frames, "twice the model's max_source_positions"));
+  if (const Status status = check(shape); !status.ok()) {
+    return Error{status.error().code, fmt::format("{}: {}", fields.file(), status.error().message)};
+  }
+  return shape;
+}
+
+} // namespace
+
+Result<LogMelShape> read_log_mel_shape(const ModelFile& file, const ModelShape& shape) {
+  if (!shape.encoder || shape.encoder->kind != InputKind::features) {
+    return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' hears nothing: "
+                                                "expected one whose encoder reads sound",
+                                                file.path(), file.architecture())};
+  }
+  const std::filesystem::path path =
+      std::filesystem::path(reinterpret_cast<const char8_t*>(file.path().c_str())) /
+      "preprocessor_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    const nlohmann::json nothing = nlohmann::json::object();
+    return read(Fields(nothing, path_text(path) + " (which is not there)"), *shape.encoder);
+  }
+  PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
+  PUMICE_TRY(nlohmann::json json, parse_json_object(mapped.bytes(), mapped.path()));
+  return read(Fields(json, mapped.path()), *shape.encoder);
+}
+
+Result<std::unique_ptr<AudioFeatures>> AudioFeatures::create(const Model& model) {
+  PUMICE_TRY(const LogMelShape shape, read_log_mel_shape(model.file(), model.shape()));
+  std::unique_ptr<AudioFeatures> features(new AudioFeatures(model.context(), shape));
+  PUMICE_CHECK(features->plan());
+  return features;
+}
+
+AudioFeatures::~AudioFeatures() {
+  (void)context_.device->wait(submitted_);
+}
+
+Status AudioFeatures::plan() {
+  const std::shared_ptr<Device>& device = context_.device;
+  WeightStore tables(context_.style, device->capabilities());
+  PlanContext context;
+  context.style = context_.style;
+  context.device = device->capabilities();
+  context.weights = &tables;
+  context.step_layout = {shape_.frames(), 1, 0};
+  context.step = {Space::step, 0, 0, context.step_layout.bytes()};
+  PUMICE_TRY(plan_, make_plan(log_mel_graph(shape_), context, {shape_.frames(), 1}));
+  PUMICE_TRY(tables_, upload_weights(device, tables, {}));
+  PUMICE_TRY(step_, Buffer::create(device, context.step.bytes, MemoryUse::shared));
+  PUMICE_TRY(scratch_, Buffer::create(device, plan_.scratch_bytes, MemoryUse::device));
+  PUMICE_TRY(inputs_, Buffer::create(device, plan_.input->where.buffer.bytes, MemoryUse::shared));
+  PUMICE_TRY(outputs_, Buffer::create(device, plan_.output_bytes, MemoryUse::shared));
+  const uint32_t header[4] = {shape_.frames(), 1, 0, 0};
+  std::memset(step_.mapped().data(), 0, step_.mapped().size());
+  std::memcpy(step_.mapped().data(), header, sizeof header);
+  PUMICE_TRY(Recording recording,
+             Recording::create(context_, plan_,
+                               [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); }));
+  recording_ = std::make_unique<Recording>(std::move(recording));
+  return {};
+}
+
+const Buffer& AudioFeatures::buffer(const BufferRef& ref) const {
+  switch (ref.space) {
+  case Space::step:
+    return step_;
+  case Space::inputs:
+    return inputs_;
+  case Space::outputs:
+    return outputs_;
+  case Space::weights:
+    return tables_[ref.part];
+  default:
+    return scratch_;
+  }
+}
+
+Result<std::vector<float>> AudioFeatures::compute(std::span<const float> samples) {
+  if (samples.size() > shape_.samples) {
+    return Error{Code::invalid_argument, fmt::format("a sound of {} samples: expected at most {}, a window",
+                                                     samples.size(), shape_.samples)};
+  }
+  PUMICE_CHECK(context_.device->wait(submitted_));
+  std::byte* input = inputs_.mapped().data() + plan_.input->where.buffer.offset;
+  if (!samples.empty()) std::memcpy(input, samples.data(), samples.size_bytes());
+  std::memset(input + samples.size_bytes(), 0, (shape_.samples - samples.size()) * sizeof(float));
+  PUMICE_TRY(submitted_, recording_->submit());
+  PUMICE_CHECK(context_.device->wait(submitted_));
+  const ActivationRef& output = plan_.kept[0].where;
+  std::vector<float> features(output.columns);
+  std::memcpy(features.data(), outputs_.mapped().data() + output.buffer.offset,
+              features.size() * sizeof(float));
+  return features;
+}
+
+Status replace_samples(const Model& model, uint32_t sample_rate, std::span<EncoderInput> inputs) {
+  PUMICE_TRY(std::unique_ptr<AudioFeatures> features, AudioFeatures::create(model));
+  if (const uint32_t rate = features->shape().sample_rate; rate != sample_rate) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: sound at {} Hz: expected {} Hz", model.file().path(), sample_rate, rate)};
+  }
+  for (EncoderInput& input : inputs) {
+    PUMICE_TRY(input.values, features->compute(input.values));
+  }
+  return {};
+}
+
+} // namespace pumice

@@ -1,0 +1,245 @@
+#include "speech/transcription.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+constexpr float forbidden = -std::numeric_limits<float>::infinity();
+
+// The share of one token in all probability. `scores` may be logits.
+float probability(std::span<const float> scores, uint32_t token) {
+  const float largest = *std::ranges::max_element(scores);
+  double sum = 0;
+  for (float score : scores) sum += std::exp(double{score} - largest);
+  return static_cast<float>(std::exp(double{scores[token]} - largest) / sum);
+}
+
+} // namespace
+
+Result<std::unique_ptr<Transcriber>> Transcriber::create(std::shared_ptr<const Model> model,
+                                                         std::shared_ptr<const Tokenizer> tokenizer,
+                                                         TranscriptionOptions options) {
+  std::unique_ptr<Transcriber> result(new Transcriber());
+  result->options_ = std::move(options);
+  result->tokenizer_ = std::move(tokenizer);
+  PUMICE_TRY(result->features_, AudioFeatures::create(*model));
+  GenerationConfig& config = result->generation_.config;
+  PUMICE_TRY(config, read_generation_config(model->file(), model->shape().vocabulary));
+  if (result->options_.beams) config.beams = result->options_.beams;
+  if (result->options_.max_tokens) config.max_tokens = result->options_.max_tokens;
+  result->generation_.sampling.temperature = 0;
+  EncoderDecoderOptions session;
+  session.beams = config.beams;
+  PUMICE_TRY(result->session_, EncoderDecoder::create(std::move(model), session));
+  PUMICE_CHECK(result->read_tokens());
+  return result;
+}
+
+Status Transcriber::read_tokens() {
+  Result<WhisperTokens> found =
+      tokenizer_ ? WhisperTokens::find(*tokenizer_)
+                 : Error{Code::not_found, "there is no tokenizer that has Whisper's tokens"};
+  if (found.ok()) {
+    tokens_ = *std::move(found);
+    PUMICE_CHECK(check_vocabulary());
+    PUMICE_CHECK(set_task());
+    set_rules();
+    return {};
+  }
+  if (options_.language.empty() && !options_.translate && !options_.timestamps) return {};
+  return Error{found.error().code,
+               fmt::format("{}: {}: expected neither a language nor a task nor timestamps",
+                           session_->model().file().path(), found.error().message)};
+}
+
+Status Transcriber::check_vocabulary() const {
+  const uint32_t vocabulary = session_->model().shape().vocabulary;
+  const LogMelShape& shape = features_->shape();
+  const double seconds = static_cast<double>(shape.samples) / shape.sample_rate;
+  uint32_t largest = std::max({tokens_->start(), tokens_->end(), tokens_->timestamp(seconds)});
+  for (const WhisperTokens::Language& language : tokens_->languages()) {
+    largest = std::max(largest, language.id);
+  }
+  if (largest < vocabulary) return {};
+  return Error{Code::invalid_file, fmt::format("{}: the tokenizer's token {} is not in the vocabulary of {}",
+                                               session_->model().file().path(), largest, vocabulary)};
+}
+
+Status Transcriber::set_task() {
+  has_language_ = generation_.config.multilingual && !tokens_->languages().empty();
+  if (!has_language_) {
+    if (options_.language.empty() && !options_.translate) return {};
+    return Error{Code::unsupported,
+                 fmt::format("{}: the model is for one language: expected neither a language nor a task",
+                             session_->model().file().path())};
+  }
+  if (!options_.language.empty()) {
+    PUMICE_TRY(language_, tokens_->language(options_.language));
+  }
+  PUMICE_TRY(task_, options_.translate ? tokens_->translate() : tokens_->transcribe());
+  return {};
+}
+
+void Transcriber::set_rules() {
+  GenerationConfig& config = generation_.config;
+  config.prompt = {tokens_->start()};
+  if (std::ranges::count(config.ends, tokens_->end()) == 0) config.ends.push_back(tokens_->end());
+  // The tokens that the decoder is told are among those that it must not write.
+  suppressed_ = std::exchange(config.suppressed, {});
+  suppressed_first_ = std::exchange(config.suppressed_first, {});
+  config.forced_first.reset();
+  for (const char* name : {"<|startoftranscript|>", "<|startoflm|>", "<|startofprev|>", "<|transcribe|>",
+                           "<|translate|>", "<|nospeech|>", "<|nocaptions|>"}) {
+    const std::optional<uint32_t> token = tokenizer_->find(name);
+    if (!token || *token >= session_->model().shape().vocabulary) continue;
+    suppressed_.push_back(*token);
+    if (std::string_view(name).starts_with("<|no")) no_speech_token_ = token;
+  }
+  const LogMelShape& shape = features_->shape();
+  rule_.end = tokens_->end();
+  rule_.no_timestamps = tokens_->no_timestamps();
+  rule_.first = tokens_->first_timestamp();
+  rule_.last = tokens_->timestamp(static_cast<double>(shape.samples) / shape.sample_rate);
+  const uint32_t latest = std::min(config.latest_first_timestamp, rule_.last - rule_.first);
+  rule_.latest_start = rule_.first + latest;
+  generation_.rule = [this](std::span<float> scores, std::span<const uint32_t> text) { steer(scores, text); };
+}
+
+// Of a new sound.
+void Transcriber::start(bool timestamps) {
+  timestamps_ = timestamps;
+  orders_.clear();
+  if (!tokens_) return;
+  if (has_language_) {
+    if (options_.language.empty()) language_.reset();
+    orders_ = {language_.value_or(0), *task_};
+  }
+  if (!timestamps) orders_.push_back(tokens_->no_timestamps());
+  GenerationConfig& config = generation_.config;
+  config.told_tokens = static_cast<uint32_t>(orders_.size());
+  if (options_.max_tokens) config.max_tokens = options_.max_tokens + config.told_tokens;
+}
+
+// What comes right after the start says whether there is speech, and in which language.
+void Transcriber::listen(std::span<const float> scores) {
+  no_speech_ = no_speech_token_ ? probability(scores, *no_speech_token_) : 0;
+  if (!has_language_ || language_) return;
+  const auto score = [&](const WhisperTokens::Language& language) { return scores[language.id]; };
+  language_ = std::ranges::max_element(tokens_->languages(), {}, score)->id;
+  orders_[0] = *language_;
+}
+
+// The orders are given as the only tokens that may come, so that the step which listens is one of theirs.
+void Transcriber::steer(std::span<float> scores, std::span<const uint32_t> text) {
+  if (text.empty()) listen(scores);
+  if (text.size() < orders_.size()) {
+    std::ranges::fill(scores, forbidden);
+    scores[orders_[text.size()]] = 0;
+    return;
+  }
+  const std::span<const uint32_t> own = text.subspan(orders_.size());
+  for (uint32_t token : suppressed_) scores[token] = forbidden;
+  if (own.empty()) {
+    for (uint32_t token : suppressed_first_) scores[token] = forbidden;
+  }
+  if (timestamps_) rule_.apply(scores, own);
+}
+
+Result<Transcriber::Written> Transcriber::write(const EncoderInput& input) {
+  PUMICE_TRY(auto texts, session_->generate(std::span(&input, 1), generation_));
+  const Hypothesis& best = texts.at(0).at(0);
+  const GenerationConfig& config = generation_.config;
+  const size_t told = std::min(orders_.size(), best.tokens.size());
+  Written written;
+  written.tokens.assign(best.tokens.begin() + static_cast<ptrdiff_t>(told), best.tokens.end());
+  if (tokens_) {
+    const auto length = static_cast<float>(std::max<size_t>(written.tokens.size(), 1));
+    written.log_probability = best.score * std::pow(length, config.length_penalty - 1);
+  }
+  if (!written.tokens.empty() && std::ranges::count(config.ends, written.tokens.back())) {
+    written.tokens.pop_back();
+  }
+  return written;
+}
+
+bool Transcriber::is_silent(const Written& written) const {
+  return no_speech_token_ && no_speech_ > options_.no_speech &&
+         !(written.log_probability && *written.log_probability > options_.log_probability);
+}
+
+TranscriptSegment Transcriber::segment(const Written& written, const TimedTokens& piece, double from,
+                                       double to) const {
+  TranscriptSegment result;
+  result.start = std::min(from + piece.start * WhisperTokens::kStep, to);
+  result.end = std::min(from + piece.end * WhisperTokens::kStep, to);
+  result.tokens = piece.tokens;
+  result.log_probability = written.log_probability;
+  if (no_speech_token_) result.no_speech = no_speech_;
+  if (!tokenizer_) return result;
+  std::vector<uint32_t> spoken = piece.tokens;
+  if (tokens_) std::erase_if(spoken, [&](uint32_t token) { return tokens_->is_timestamp(token); });
+  result.text = tokenizer_->decode(spoken, false);
+  return result;
+}
+
+std::vector<TranscriptSegment> Transcriber::segments(const Written& written, double from, double to,
+                                                     uint32_t& next) const {
+  const auto length = static_cast<uint32_t>(std::ceil((to - from) / WhisperTokens::kStep - 1e-6));
+  TimedPieces cut{{{0, length, written.tokens}}, length};
+  if (timestamps_) cut = cut_at_timestamps(written.tokens, tokens_->first_timestamp(), length);
+  next = cut.next < length ? cut.next : 0;
+  std::vector<TranscriptSegment> result;
+  for (const TimedTokens& piece : cut.pieces) {
+    TranscriptSegment made = segment(written, piece, from, to);
+    const bool empty =
+        tokenizer_ ? made.text.find_first_not_of(" \n\t") == std::string::npos : made.tokens.empty();
+    if (!empty) result.push_back(std::move(made));
+  }
+  return result;
+}
+
+Result<Transcript> Transcriber::transcribe(std::span<const float> samples,
+                                           const std::function<void(const TranscriptWindow&)>& on_window,
+                                           const Progress& progress) {
+  const LogMelShape& shape = features_->shape();
+  start(tokens_ && (options_.timestamps || samples.size() > shape.samples));
+  Transcript transcript;
+  for (size_t at = 0; at < samples.size();) {
+    if (progress && !progress(at, samples.size())) {
+      return Error{Code::cancelled, "cancelled between two windows"};
+    }
+    const size_t count = std::min<size_t>(shape.samples, samples.size() - at);
+    EncoderInput input;
+    PUMICE_TRY(input.values, features_->compute(samples.subspan(at, count)));
+    PUMICE_TRY(Written written, write(input));
+    const double from = static_cast<double>(at) / shape.sample_rate;
+    const double to = static_cast<double>(at + count) / shape.sample_rate;
+    uint32_t next = 0; // steps; 0: behind the window
+    if (!is_silent(written)) {
+      TranscriptWindow window;
+      window.segments = segments(written, from, to, next);
+      window.features = std::move(input.values);
+      window.prompt = generation_.config.prompt;
+      window.prompt.insert(window.prompt.end(), orders_.begin(), orders_.end());
+      window.tokens = std::move(written.tokens);
+      transcript.segments.insert(transcript.segments.end(), window.segments.begin(), window.segments.end());
+      if (on_window) on_window(window);
+    }
+    const auto moved = static_cast<size_t>(std::llround(next * WhisperTokens::kStep * shape.sample_rate));
+    at += moved > 0 ? std::min(moved, count) : count;
+  }
+  if (progress) (void)progress(samples.size(), samples.size());
+  for (size_t i = 0; tokens_ && i < tokens_->languages().size(); ++i) {
+    const WhisperTokens::Language& language = tokens_->languages()[i];
+    if (has_language_ && language_ == language.id) transcript.language = language.code;
+  }
+  return transcript;
+}
+
+} // namespace pumice

@@ -1,0 +1,398 @@
+#include "step/batch.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "step/snapshot.h"
+
+namespace pumice {
+
+namespace {
+
+// What steps that are submitted together read, unless the caller says how many: a few milliseconds even of a
+// CPU.
+constexpr double small_steps_bytes = 8 << 20;
+
+// Chunks of prompts in flight: one that runs, and the next.
+constexpr size_t most_chunks = StepRing::places;
+
+// Steps in slices that the host has not read: those after a stop are thrown away.
+constexpr size_t sliced_steps = 8;
+
+uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b) {
+  return static_cast<uint32_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+Status check_request(const Model& model, const SessionSize& size, const SequenceRequest& request) {
+  if (request.prompt.empty()) {
+    return Error{Code::invalid_argument, "the prompt is empty: expected at least one token"};
+  }
+  if (request.prompt.size() >= size.context) {
+    return Error{Code::invalid_argument,
+                 fmt::format("the prompt of {} tokens does not fit the context of {}: expected at most {}",
+                             request.prompt.size(), size.context, size.context - 1)};
+  }
+  if (request.max_tokens == 0) {
+    return Error{Code::invalid_argument, "no token is asked for: expected max_tokens to be at least 1"};
+  }
+  const uint32_t vocabulary = model.shape().vocabulary;
+  for (uint32_t token : request.prompt) {
+    if (token < vocabulary) continue;
+    return Error{Code::invalid_argument, fmt::format("{}: token {} is not in the vocabulary of {}",
+                                                     model.file().path(), token, vocabulary)};
+  }
+  return check_sampling(request.sampling);
+}
+
+} // namespace
+
+Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model, SessionOptions options) {
+  RunnerOptions runner_options;
+  runner_options.size = options.size;
+  if (options.logits.buffer) {
+    runner_options.kept = {"logits"};
+    runner_options.output = options.logits;
+    options.steps_ahead = 0;
+    options.steps_per_submit = 1;
+  }
+  PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(runner_options)));
+  const SessionSize& size = runner->size();
+  if (size.sequences > size.chunk) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{} sequences at a time, in steps of at most {} tokens: expected room for a "
+                             "token of each",
+                             size.sequences, size.chunk)};
+  }
+  // A token's log-probabilities are kept for as many tokens after it.
+  options.steps_ahead = std::min(options.steps_ahead, SAMPLING_REPORTS - 2);
+  if (options.steps_per_submit == 0) {
+    PUMICE_TRY(const Plan* plan, runner->plan(1));
+    options.steps_per_submit = static_cast<uint32_t>(std::clamp(small_steps_bytes / plan->bytes(), 1.0, 8.0));
+  }
+  options.steps_per_submit = std::min(options.steps_per_submit, SAMPLING_REPORTS - 1 - options.steps_ahead);
+  std::unique_ptr<Batch> batch(new Batch(std::move(runner), options));
+  batch->most_sliced_steps_ = options.logits.buffer ? 1 : sliced_steps;
+  return batch;
+}
+
+Status Batch::check(const SequenceRequest& request) const {
+  return check_request(runner_->model(), size(), request);
+}
+
+Result<uint32_t> Batch::add(SequenceRequest request) {
+  PUMICE_CHECK(check(request));
+  Sequence sequence;
+  sequence.id = next_id_++;
+  const uint64_t limit = uint64_t{request.max_tokens} + request.prompt.size();
+  sequence.limit = static_cast<uint32_t>(std::min<uint64_t>(limit, size().context));
+  sequence.tokens = std::move(request.prompt);
+  sequence.sampling = std::move(request.sampling);
+  sequence.input = request.input;
+  sequences_.push_back(std::move(sequence));
+  changed_ = changed_ || std::ranges::any_of(slots_, [](const Slot& slot) { return !slot.busy; });
+  return sequences_.back().id;
+}
+
+Status Batch::drop(uint32_t id) {
+  const auto found = std::ranges::find(sequences_, id, &Sequence::id);
+  if (found == sequences_.end()) return {};
+  std::ranges::replace(rows_, &*found, static_cast<Sequence*>(nullptr));
+  release(*found);
+  if (std::ranges::any_of(rows_, [](const Sequence* row) { return row != nullptr; })) return {};
+  // What is in flight is no one's any more.
+  if (runner_->step_open()) runner_->close_step();
+  const Status status = wait();
+  in_flight_.clear();
+  return status;
+}
+
+void Batch::abandon(uint32_t id) {
+  const auto found = std::ranges::find(sequences_, id, &Sequence::id);
+  runner_->close_step();
+  in_flight_.clear();
+  rows_.clear();
+  changed_ = true;
+  if (found != sequences_.end()) release(*found);
+}
+
+const Batch::Sequence* Batch::find(uint32_t id) const {
+  const auto found = std::ranges::find(sequences_, id, &Sequence::id);
+  return found == sequences_.end() ? nullptr : &*found;
+}
+
+uint32_t Batch::reused(uint32_t id) const {
+  const Sequence* sequence = find(id);
+  return sequence ? sequence->reused : 0;
+}
+
+uint32_t Batch::unread(uint32_t id) const {
+  const Sequence* sequence = find(id);
+  if (!sequence) return 0;
+  const uint32_t end = static_cast<uint32_t>(sequence->tokens.size());
+  return end - std::min(sequence->next, end);
+}
+
+Status Batch::wait() const {
+  return in_flight_.empty() ? Status() : runner_->wait(in_flight_.back().value);
+}
+
+void Batch::set_slices(Slices* slices) {
+  slices_ = slices;
+  runner_->set_slices(slices);
+}
+
+// Host and device share what a step is made from: one is composed when there is a place for its rows and
+// nothing that it depends on is to be read.
+bool Batch::can_open() const {
+  return repeatable_steps() > 0 || (can_compose() && runner_->place_free());
+}
+
+Status Batch::fill() {
+  while (runner_->step_open() || (in_flight_.size() < most_sliced_steps_ && can_open())) {
+    if (!runner_->step_open()) PUMICE_CHECK(repeatable_steps() ? repeat(1) : compose());
+    PUMICE_TRY(const bool complete, runner_->fill());
+    if (!complete) return {};
+    in_flight_.back().value = slices_->number();
+  }
+  return {};
+}
+
+std::span<const BatchToken> Batch::collect() {
+  results_.clear();
+  while (results_.empty() && !in_flight_.empty()) {
+    const Flight flight = in_flight_.front();
+    if (flight.value == 0 || flight.value > slices_->finished()) break;
+    in_flight_.pop_front();
+    read_step(flight);
+  }
+  return results_;
+}
+
+Result<std::span<const BatchToken>> Batch::step() {
+  results_.clear();
+  PUMICE_CHECK(submit(1 + size_t{options_.steps_ahead}));
+  if (in_flight_.empty()) return std::span<const BatchToken>(results_);
+  const Flight flight = in_flight_.front();
+  PUMICE_CHECK(runner_->wait(flight.value));
+  in_flight_.pop_front();
+  return read_step(flight);
+}
+
+std::span<const BatchToken> Batch::read_step(const Flight& flight) {
+  for (const auto& [id, position] : flight.reached) {
+    for (Sequence& sequence : sequences_) {
+      if (sequence.id == id) sequence.known = position;
+    }
+  }
+  if (!flight.outputs) return results_;
+  for (Sequence*& row : rows_) {
+    if (!row) continue;
+    results_.push_back(read_token(*row));
+    if (results_.back().ending != Ending::none) release(*std::exchange(row, nullptr));
+  }
+  return results_;
+}
+
+// Submits a step that is in place, or opens it for slices.
+Status Batch::launch(uint32_t tokens, uint32_t steps, bool outputs) {
+  if (slices_) {
+    PUMICE_CHECK(runner_->open_step(tokens));
+    in_flight_.push_back({0, outputs});
+    return {};
+  }
+  PUMICE_TRY(const uint64_t value, runner_->submit(tokens, steps));
+  in_flight_.insert(in_flight_.end(), steps, {value, outputs});
+  return {};
+}
+
+BatchToken Batch::read_token(Sequence& sequence) {
+  const uint32_t slot = static_cast<uint32_t>(sequence.slot);
+  const uint32_t n = static_cast<uint32_t>(sequence.tokens.size());
+  BatchToken result{sequence.id, sampling_state_.token(slot, n), Ending::none, {}};
+  if (sequence.sampling.log_probabilities) {
+    result.log_probabilities = sampling_state_.log_probabilities(slot, n);
+  }
+  sequence.tokens.push_back(result.token);
+  sequence.known = n; // the new token itself is yet to be put in
+  if (sampling_state_.finished_at(slot) == n) {
+    result.ending = Ending::stop;
+  } else if (sequence.tokens.size() == sequence.limit) {
+    result.ending = sequence.limit < size().context ? Ending::length : Ending::context;
+  }
+  return result;
+}
+
+// Steps in flight may still write to the slot, but behind what counts as cached, and no other sequence gets
+// it before they are done.
+void Batch::release(Sequence& sequence) {
+  changed_ = true;
+  if (sequence.slot >= 0) {
+    Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
+    slot.busy = false;
+    slot.written_end = std::max(slot.written_end, sequence.next);
+    slot.cached = std::move(sequence.tokens);
+    // Slices may have been left out; what is submitted otherwise is computed.
+    const uint32_t computed = slices_ ? sequence.known : sequence.next;
+    slot.cached.resize(std::min<size_t>(slot.cached.size(), computed));
+  }
+  sequences_.remove_if([&](const Sequence& each) { return &each == &sequence; });
+}
+
+Status Batch::submit(size_t most) {
+  while (in_flight_.size() < most) {
+    if (const uint32_t steps = repeatable_steps()) {
+      PUMICE_CHECK(repeat(steps));
+    } else if (can_compose()) {
+      PUMICE_CHECK(compose());
+    } else {
+      break;
+    }
+  }
+  return {};
+}
+
+// How many steps can follow that are as the device has put them in place.
+uint32_t Batch::repeatable_steps() const {
+  if (changed_ || rows_.empty()) return 0;
+  uint32_t steps = options_.steps_per_submit;
+  // The token at a sequence's limit is its last, and is not put in again.
+  for (const Sequence* row : rows_)
+    steps = std::min(steps, row->limit - 1 - std::min(row->next, row->limit - 1));
+  return steps;
+}
+
+// What comes next must not depend on tokens that have not been read.
+bool Batch::can_compose() const {
+  return !sequences_.empty() && in_flight_.size() < most_chunks &&
+         std::ranges::none_of(in_flight_, &Flight::outputs);
+}
+
+Status Batch::repeat(uint32_t steps) {
+  const auto start = std::chrono::steady_clock::now();
+  PUMICE_CHECK(launch(static_cast<uint32_t>(rows_.size()), steps, true));
+  for (Sequence* row : rows_) row->next += steps;
+  host_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  repeated_steps_ += steps;
+  return {};
+}
+
+// Every sequence with a slot gets rows for what it has not submitted: one for a sequence that is being
+// continued, and for a prompt as many as leave a row to each of those after it.
+Status Batch::compose() {
+  PUMICE_CHECK(assign_slots());
+  changed_ = true; // until it has been submitted
+  rows_.clear();
+  std::vector<StepToken> rows;
+  std::vector<uint32_t> counts(slots_.size());
+  size_t others = static_cast<size_t>(std::ranges::count_if(slots_, &Slot::busy));
+  bool prompts_left = false;
+  for (Sequence& sequence : sequences_) {
+    if (sequence.slot < 0) continue;
+    const uint32_t slot = static_cast<uint32_t>(sequence.slot);
+    const size_t room = size().chunk - rows.size() - --others;
+    const size_t left = sequence.tokens.size() - sequence.next;
+    counts[slot] = static_cast<uint32_t>(std::min(room, left));
+    for (uint32_t at = sequence.next; at < sequence.next + counts[slot]; ++at) {
+      rows.push_back({sequence.tokens[at], at, slot});
+    }
+    if (counts[slot] == left) {
+      rows.back().output = true;
+      rows_.push_back(&sequence);
+    } else {
+      prompts_left = true;
+    }
+  }
+  PUMICE_CHECK(runner_->write_step(rows));
+  PUMICE_CHECK(launch(static_cast<uint32_t>(rows.size()), 1, !rows_.empty()));
+  for (Sequence& sequence : sequences_) {
+    if (sequence.slot < 0) continue;
+    sequence.next += counts[static_cast<size_t>(sequence.slot)];
+    in_flight_.back().reached.emplace_back(sequence.id, sequence.next);
+  }
+  changed_ = prompts_left;
+  // While the device works.
+  return changed_ ? Status() : runner_->prepare(static_cast<uint32_t>(rows_.size()));
+}
+
+Status Batch::assign_slots() {
+  for (Sequence& sequence : sequences_) {
+    if (sequence.slot >= 0) continue;
+    Slot* best = nullptr;
+    for (Slot& slot : slots_) {
+      if (slot.busy) continue;
+      // What is about another input has other keys and values.
+      const uint32_t reused = sequence.input ? 0 : reusable(slot, sequence.tokens);
+      if (best && reused <= sequence.reused) continue;
+      best = &slot;
+      sequence.reused = reused;
+    }
+    if (!best) return {};
+    sequence.next = sequence.known = sequence.reused;
+    sequence.slot = static_cast<int>(best - slots_.data());
+    if (sequence.reused == 0) best->written_end = 0;
+    best->busy = true;
+    best->cached.clear();
+    sampling_state_.set_params(static_cast<uint32_t>(sequence.slot), sequence.sampling);
+    sampling_state_.set_tokens(static_cast<uint32_t>(sequence.slot), sequence.tokens);
+    if (sequence.input) {
+      PUMICE_CHECK(runner_->set_input(static_cast<uint32_t>(sequence.slot), *sequence.input));
+    }
+  }
+  return {};
+}
+
+// Leading tokens of a prompt whose keys and values the slot holds, with all that the positions after them
+// see. At least one token has to run, for its logits.
+uint32_t Batch::reusable(const Slot& slot, std::span<const uint32_t> prompt) const {
+  const uint32_t common = common_prefix(slot.cached, prompt.first(prompt.size() - 1));
+  return runner_->can_resume(common, slot.written_end) ? common : 0;
+}
+
+Status Batch::check_free(uint32_t slot) const {
+  if (slot < slots_.size() && !slots_[slot].busy) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("slot {}: expected one of {} that no sequence runs in", slot, slots_.size())};
+}
+
+Snapshot Batch::snapshot(uint32_t slot, const Conversation& conversation) const {
+  const Slot& from = slots_[slot];
+  Snapshot snapshot;
+  snapshot.tokens = conversation.tokens;
+  snapshot.sampling = conversation.sampling;
+  snapshot.cached = common_prefix(from.cached, conversation.tokens);
+  snapshot.written_end = from.written_end;
+  return snapshot;
+}
+
+Status Batch::save(const std::filesystem::path& path, uint32_t slot, const Conversation& conversation) {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(wait());
+  return save_snapshot(path, *runner_, slot, snapshot(slot, conversation));
+}
+
+Result<std::vector<std::byte>> Batch::save(uint32_t slot, const Conversation& conversation) {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(wait());
+  return snapshot_bytes(*runner_, slot, snapshot(slot, conversation));
+}
+
+Result<Conversation> Batch::load(const std::filesystem::path& path, uint32_t slot) {
+  PUMICE_TRY(MappedFile file, MappedFile::open(path));
+  return load(std::move(file), slot);
+}
+
+Result<Conversation> Batch::load(MappedFile file, uint32_t slot) {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(wait());
+  PUMICE_TRY(const OpenedSnapshot opened, open_snapshot(std::move(file), *runner_));
+  forget(slot);
+  PUMICE_CHECK(restore_caches(opened, *runner_, slot));
+  const Snapshot& snapshot = opened.snapshot;
+  slots_[slot].cached.assign(snapshot.tokens.begin(), snapshot.tokens.begin() + snapshot.cached);
+  slots_[slot].written_end = snapshot.written_end;
+  return Conversation{snapshot.tokens, snapshot.sampling};
+}
+
+} // namespace pumice

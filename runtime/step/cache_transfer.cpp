@@ -1,0 +1,82 @@
+#include "step/cache_transfer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "gpu/commands.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr uint64_t staging_bytes = uint64_t{4} << 20;
+constexpr uint32_t tile = 8; // positions
+
+Status copy_and_wait(const std::shared_ptr<Device>& device, const Buffer& from, uint64_t from_offset,
+                     const Buffer& to, uint64_t to_offset, uint64_t bytes) {
+  PUMICE_TRY(Commands commands, Commands::create(device));
+  PUMICE_CHECK(commands.begin());
+  commands.copy(from, from_offset, to, to_offset, bytes);
+  commands.barrier();
+  PUMICE_CHECK(commands.end());
+  PUMICE_TRY(uint64_t done, device->submit(commands.buffers()));
+  return device->wait(done);
+}
+
+} // namespace
+
+uint32_t positions_in_use(uint32_t capacity, uint32_t cached, uint32_t written_end) {
+  return written_end > capacity ? capacity : std::min((cached + tile - 1) / tile * tile, capacity);
+}
+
+std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, uint32_t positions) {
+  const CacheLayout& layout = cache.layout;
+  std::vector<CacheRange> ranges;
+  if (positions == 0) return ranges;
+  for (const BufferRef& ref : {cache.keys, cache.values}) {
+    for (uint32_t head = 0; head < layout.kv_heads; ++head) {
+      const uint64_t index = uint64_t{sequence} * layout.kv_heads + head;
+      ranges.push_back({ref.part, ref.offset + index * layout.head_bytes(),
+                        layout.head_bytes() / (layout.capacity / tile) * (positions / tile)});
+    }
+  }
+  return ranges;
+}
+
+Status CacheTransfer::stage() {
+  if (staging_) return {};
+  PUMICE_TRY(staging_, Buffer::create(device_, staging_bytes, MemoryUse::upload));
+  return {};
+}
+
+Status CacheTransfer::read(const Buffer& from, uint64_t offset, std::span<std::byte> to) {
+  if (!from.mapped().empty()) {
+    std::memcpy(to.data(), from.mapped().data() + offset, to.size());
+    return {};
+  }
+  PUMICE_CHECK(stage());
+  for (uint64_t done = 0; done < to.size();) {
+    const uint64_t bytes = std::min<uint64_t>(staging_bytes, to.size() - done);
+    PUMICE_CHECK(copy_and_wait(device_, from, offset + done, staging_, 0, bytes));
+    std::memcpy(to.data() + done, staging_.mapped().data(), bytes);
+    done += bytes;
+  }
+  return {};
+}
+
+Status CacheTransfer::write(std::span<const std::byte> from, const Buffer& to, uint64_t offset) {
+  if (!to.mapped().empty()) {
+    std::memcpy(to.mapped().data() + offset, from.data(), from.size());
+    return {};
+  }
+  PUMICE_CHECK(stage());
+  for (uint64_t done = 0; done < from.size();) {
+    const uint64_t bytes = std::min<uint64_t>(staging_bytes, from.size() - done);
+    std::memcpy(staging_.mapped().data(), from.data() + done, bytes);
+    PUMICE_CHECK(copy_and_wait(device_, staging_, 0, to, offset + done, bytes));
+    done += bytes;
+  }
+  return {};
+}
+
+} // namespace pumice

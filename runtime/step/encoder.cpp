@@ -1,0 +1,195 @@
+#include "step/encoder.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernel/attention/attention.h"
+
+namespace pumice {
+
+namespace {
+
+// The largest of what the attentions that read the inputs' caches need.
+uint32_t position_block(const Model& model, CacheType cache) {
+  SessionSize size;
+  size.cache = cache;
+  uint32_t block = 8;
+  for (const LayerCache& layer : model.shape().encoder->caches) {
+    block = std::max(block, attention_block(model.context().style, input_cache_layout(layer, size)));
+  }
+  return block;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Encoder>> Encoder::create(std::shared_ptr<const Model> model, EncoderOptions options) {
+  PUMICE_TRY(RunnerOptions runner_options, Encoder::runner_options(*model, std::move(options)));
+  const uint32_t block = position_block(*model, runner_options.size.cache);
+  const bool given = runner_options.input.buffer != VK_NULL_HANDLE;
+  PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(runner_options)));
+  std::unique_ptr<Encoder> encoder(new Encoder(std::move(runner), block));
+  encoder->given_ = given;
+  return encoder;
+}
+
+Result<RunnerOptions> Encoder::runner_options(const Model& model, EncoderOptions options) {
+  const ModelShape& shape = model.shape();
+  if (!shape.encoder) {
+    return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' has no encoder",
+                                                model.file().path(), model.file().architecture())};
+  }
+  if (options.inputs == 0) {
+    return Error{Code::invalid_argument, "an encoder for 0 inputs at a time: expected at least one"};
+  }
+  RunnerOptions runner_options;
+  runner_options.part = Part::encoder;
+  runner_options.sampling = false;
+  runner_options.kept = std::move(options.kept);
+  runner_options.caches = std::move(options.caches);
+  runner_options.input = options.input;
+  runner_options.output = options.output;
+  SessionSize& size = runner_options.size;
+  size.chunk = options.tokens ? options.tokens : shape.encoder->context;
+  size.sequences = std::min(options.inputs, size.chunk);
+  size.cache = runner_options.caches ? runner_options.caches->plan().size.cache : options.cache;
+  size.input_positions = cache_positions(model, size.cache, size.chunk, size.sequences);
+  return runner_options;
+}
+
+Encoder::Encoder(std::unique_ptr<Runner> runner, uint32_t block)
+    : runner_(std::move(runner)), pool_(runner_->size().input_positions, block) {}
+
+uint32_t Encoder::cache_positions(const Model& model, CacheType cache, uint32_t tokens, uint32_t inputs) {
+  const uint64_t spare = uint64_t{position_block(model, cache) - 1} * inputs;
+  return static_cast<uint32_t>(std::min<uint64_t>(tokens + spare, INT32_MAX));
+}
+
+uint32_t Encoder::longest() const {
+  const SessionSize& size = runner_->size();
+  const uint32_t room = std::min(size.chunk, size.input_positions);
+  return shape().any_length ? room : std::min(room, shape().context);
+}
+
+uint32_t Encoder::positions(const EncoderInput& input) const {
+  return shape().kind == InputKind::tokens ? static_cast<uint32_t>(input.tokens.size()) : shape().context;
+}
+
+Status Encoder::check(const EncoderInput& input) const {
+  const std::string& path = runner_->model().file().path();
+  if (shape().kind != InputKind::tokens) {
+    if (given_ || input.values.size() == shape().input_values()) return {};
+    return Error{Code::invalid_argument, fmt::format("{}: an input of {} numbers: expected {}", path,
+                                                     input.values.size(), shape().input_values())};
+  }
+  if (input.tokens.empty() || input.tokens.size() > longest()) {
+    return Error{Code::invalid_argument, fmt::format("{}: an input of {} tokens: expected 1 to {}", path,
+                                                     input.tokens.size(), longest())};
+  }
+  if (!input.token_types.empty() && input.token_types.size() != input.tokens.size()) {
+    return Error{Code::invalid_argument, fmt::format("{}: {} token types for {} tokens: expected as many",
+                                                     path, input.token_types.size(), input.tokens.size())};
+  }
+  return {};
+}
+
+std::vector<InputRange> Encoder::take_fitting(std::span<const EncoderInput> inputs) {
+  std::vector<InputRange> ranges;
+  uint64_t rows = 0;
+  for (const EncoderInput& input : inputs) {
+    rows += positions(input);
+    if (rows > runner_->size().chunk || ranges.size() == runner_->size().sequences) break;
+    const std::optional<InputRange> range = pool_.take(positions(input));
+    if (!range) break;
+    ranges.push_back(*range);
+  }
+  return ranges;
+}
+
+void Encoder::release_all(std::span<const InputRange> ranges) {
+  for (const InputRange& range : ranges) pool_.release(range);
+}
+
+Result<std::vector<InputRange>> Encoder::take(std::span<const EncoderInput> inputs) {
+  std::vector<InputRange> ranges = take_fitting(inputs);
+  if (ranges.size() == inputs.size()) return ranges;
+  release_all(ranges);
+  return Error{Code::invalid_argument,
+               fmt::format("{} inputs do not fit a step of {} tokens of {} inputs, with {} positions kept",
+                           inputs.size(), runner_->size().chunk, runner_->size().sequences,
+                           runner_->size().input_positions)};
+}
+
+size_t Encoder::fitting(std::span<const EncoderInput> inputs) {
+  if (!runner_->model().shape().has_decoder()) pool_.clear(); // as the next encode() will
+  const std::vector<InputRange> ranges = take_fitting(inputs);
+  release_all(ranges);
+  return ranges.size();
+}
+
+// Takes places for the inputs.
+Status Encoder::begin(std::span<const EncoderInput> inputs) {
+  for (const EncoderInput& input : inputs) PUMICE_CHECK(check(input));
+  if (!runner_->model().shape().has_decoder()) pool_.clear(); // nobody reads what the last step left
+  PUMICE_TRY(ranges_, take(inputs));
+  return {};
+}
+
+Result<std::vector<InputRange>> Encoder::encode(std::span<const EncoderInput> inputs) {
+  PUMICE_CHECK(begin(inputs));
+  if (ranges_.empty()) return ranges_;
+  Result<uint32_t> rows = write(inputs);
+  const Result<uint64_t> submitted = rows.ok() ? runner_->submit(*rows) : Result<uint64_t>(rows.error());
+  if (!submitted.ok()) {
+    release_all(ranges_);
+    ranges_.clear();
+    return submitted.error();
+  }
+  ++steps_;
+  return ranges_;
+}
+
+Status Encoder::open(std::span<const EncoderInput> inputs) {
+  PUMICE_CHECK(begin(inputs));
+  if (ranges_.empty()) return {};
+  PUMICE_TRY(const uint32_t rows, write(inputs));
+  ++steps_;
+  return runner_->open_step(rows);
+}
+
+Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
+  first_rows_.clear();
+  std::vector<StepToken> rows;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputRange range = ranges_[i];
+    first_rows_.push_back(static_cast<uint32_t>(rows.size()));
+    for (uint32_t at = 0; at < range.end - range.first; ++at) {
+      StepToken row;
+      row.token = shape().kind == InputKind::tokens ? inputs[i].tokens[at] : static_cast<uint32_t>(i);
+      row.position = range.first + at;
+      row.first = range.first;
+      row.end = range.end;
+      row.output = at == 0;
+      row.token_type = inputs[i].token_types.empty() ? 0 : inputs[i].token_types[at];
+      rows.push_back(row);
+    }
+  }
+  const uint32_t count = static_cast<uint32_t>(rows.size());
+  PUMICE_CHECK(runner_->write_step(rows));
+  if (given_ || shape().kind == InputKind::tokens) return count;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    PUMICE_CHECK(runner_->write_input(count, static_cast<uint32_t>(i), inputs[i].values));
+  }
+  return count;
+}
+
+Result<std::vector<float>> Encoder::read(const std::string& name, size_t input) const {
+  if (input >= ranges_.size()) {
+    return Error{Code::invalid_argument,
+                 fmt::format("input {}: expected one of the last step's {}", input, ranges_.size())};
+  }
+  if (runner_->per_output(name)) return runner_->read(name, 1, static_cast<uint32_t>(input));
+  return runner_->read(name, ranges_[input].end - ranges_[input].first, first_rows_[input]);
+}
+
+} // namespace pumice

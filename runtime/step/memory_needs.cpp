@@ -1,0 +1,86 @@
+#include "step/memory_needs.h"
+
+#include <algorithm>
+
+#include "step/encoder.h"
+#include "step/runner_plan.h"
+
+namespace pumice {
+
+Result<SessionRunners> usual_runners(const Model& model, const SessionSize& size,
+                                     std::vector<std::string> kept) {
+  const ModelShape& shape = model.shape();
+  SessionRunners runners;
+  if (shape.has_decoder()) {
+    RunnerOptions decoder;
+    decoder.size = size;
+    decoder.kept = std::move(kept);
+    kept.clear();
+    runners.push_back(std::move(decoder));
+  }
+  if (shape.encoder) {
+    EncoderOptions options;
+    options.cache = size.cache;
+    options.kept = std::move(kept);
+    // The tokens of an encoder's input are what its context is.
+    if (!shape.has_decoder() && shape.encoder->kind == InputKind::tokens) options.tokens = size.context;
+    PUMICE_TRY(RunnerOptions encoder, Encoder::runner_options(model, std::move(options)));
+    if (shape.has_decoder() && size.input_positions == 0) {
+      runners[0].size.input_positions = encoder.size.input_positions;
+    }
+    runners.push_back(std::move(encoder));
+  }
+  return runners;
+}
+
+Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runners) {
+  const Device& device = *model.context().device;
+  MemoryNeeds needs;
+  needs.weights = model.weight_bytes();
+  needs.loading = model.loading_bytes();
+  needs.available = device.memory().available + (model.loaded() ? needs.weights : 0);
+  std::vector<RunnerPlan> plans;
+  for (const RunnerOptions& runner : runners) {
+    PUMICE_TRY(RunnerPlan plan, plan_runner(model, runner, plans.empty() ? nullptr : &plans[0].memory));
+    PUMICE_TRY(const RunnerBytes bytes, runner_bytes(device, plan));
+    needs.cache += bytes.cache;
+    needs.scratch += bytes.scratch;
+    needs.state += bytes.state;
+    plans.push_back(std::move(plan));
+  }
+  if (!plans.empty()) {
+    const SessionSize& size = plans[0].memory.size;
+    needs.context = model.shape().has_decoder() ? size.context : size.chunk;
+  }
+  return needs;
+}
+
+Result<uint32_t> longest_context(const Model& model, uint32_t longest,
+                                 const std::function<Result<SessionRunners>(uint32_t context)>& runners) {
+  const uint64_t available =
+      model.context().device->memory().available + (model.loaded() ? model.weight_bytes() : 0);
+  uint32_t fits = 0, too_long = longest + 1;
+  while (fits + 1 < too_long) {
+    // The longest one first, which is what most programs ask for.
+    const uint32_t context = too_long == longest + 1 && fits == 0 ? longest : fits + (too_long - fits) / 2;
+    PUMICE_TRY(const SessionRunners parts, runners(context));
+    const Result<MemoryNeeds> needs = memory_needs(model, parts);
+    // What passes a limit of the device does not fit it either.
+    const bool too_large =
+        !needs.ok() && (needs.error().code == Code::unsupported || needs.error().code == Code::out_of_memory);
+    if (!needs.ok() && !too_large) return needs.error();
+    (!too_large && needs->peak() <= available ? fits : too_long) = context;
+  }
+  return fits;
+}
+
+Result<uint32_t> longest_context(const Model& model, SessionSize size, const std::vector<std::string>& kept) {
+  const ModelShape& shape = model.shape();
+  const uint32_t longest = shape.has_decoder() ? shape.context : shape.encoder->context;
+  return longest_context(model, longest, [&](uint32_t context) {
+    size.context = context;
+    return usual_runners(model, size, kept);
+  });
+}
+
+} // namespace pumice

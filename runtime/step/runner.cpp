@@ -1,0 +1,375 @@
+#include "step/runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "recording/profile.h"
+#include "shaders/common/step.h"
+#include "step/runner_plan.h"
+
+namespace pumice {
+
+Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> model, RunnerOptions options) {
+  const MemoryPlan* shared = options.caches ? &options.caches->plan() : nullptr;
+  PUMICE_TRY(RunnerPlan plan, plan_runner(*model, options, shared));
+  std::unique_ptr<Runner> runner(new Runner(std::move(model), std::move(options)));
+  PUMICE_CHECK(runner->allocate(plan));
+  runner->memory_ = std::move(plan.memory);
+  runner->graph_ = std::move(plan.graph);
+  for (Plan& step : plan.plans) {
+    const uint32_t tokens = step.bucket.tokens;
+    runner->buckets_.emplace(tokens, Bucketed{std::move(step), nullptr});
+  }
+  return runner;
+}
+
+// What runner_bytes() counts.
+Status Runner::allocate(const RunnerPlan& plan) {
+  const std::shared_ptr<Device>& device = model_->context().device;
+  caches_ = options_.caches;
+  if (!caches_) {
+    PUMICE_TRY(caches_, Caches::create(device, plan.memory));
+  }
+  PUMICE_TRY(scratch_, Buffer::create(device, plan.scratch_bytes, MemoryUse::device));
+  PUMICE_TRY(step_, Buffer::create(device, plan.memory.step.bytes, MemoryUse::shared));
+  PUMICE_TRY(step_ring_, StepRing::create(device, plan.memory.step_layout, step_));
+  PUMICE_TRY(sampling_, Buffer::create(device, plan.memory.sampling.bytes, MemoryUse::shared));
+  if (plan.input_bytes) {
+    PUMICE_TRY(inputs_, Buffer::create(device, plan.input_bytes, MemoryUse::shared));
+  }
+  if (plan.output_bytes) {
+    PUMICE_TRY(outputs_, Buffer::create(device, plan.output_bytes, MemoryUse::shared));
+  }
+  std::memset(step_.mapped().data(), 0, step_.mapped().size());
+  std::memset(sampling_.mapped().data(), 0, sampling_.mapped().size());
+  return {};
+}
+
+uint64_t Runner::device_bytes() const {
+  uint64_t sum = scratch_.memory_bytes() + step_.memory_bytes() + step_ring_.memory_bytes() +
+                 sampling_.memory_bytes() + inputs_.memory_bytes() + outputs_.memory_bytes();
+  if (!options_.caches) sum += caches_->memory_bytes(); // others' are counted there
+  return sum;
+}
+
+bool Runner::can_resume(uint32_t position, uint32_t written_end) const {
+  return std::ranges::all_of(
+      memory_.caches, [&](const CacheRef& cache) { return cache.layout.can_resume(position, written_end); });
+}
+
+const Buffer& Runner::buffer(const BufferRef& ref) const {
+  switch (ref.space) {
+  case Space::step:
+    return step_;
+  case Space::results:
+    return sampling_;
+  case Space::scratch:
+    return scratch_;
+  case Space::inputs:
+    return inputs_;
+  case Space::outputs:
+    return outputs_;
+  case Space::cache:
+    return caches_->part(ref.part);
+  case Space::weights:
+    return model_->weight_part(ref.part);
+  }
+  return scratch_;
+}
+
+Runner::Bucketed& Runner::bucket_for(uint32_t tokens) {
+  return buckets_.lower_bound(tokens)->second;
+}
+
+Result<const Plan*> Runner::plan(uint32_t tokens) {
+  if (tokens < 1 || tokens > memory_.size.chunk) {
+    return Error{Code::invalid_argument,
+                 fmt::format("a step of {} tokens: expected 1 to {}", tokens, memory_.size.chunk)};
+  }
+  return static_cast<const Plan*>(&bucket_for(tokens).plan);
+}
+
+Result<Plan> Runner::plan_in(const KernelStyle& style, Bucket bucket) const {
+  PlanContext context = memory_.plan_context(model_->context(), model_->weights());
+  context.style = style;
+  return make_plan(graph_, context, bucket);
+}
+
+// Rows lie side by side in the application's buffers.
+PlanCopies Runner::copies(const Plan& plan) const {
+  PlanCopies copies;
+  const auto each_row = [](const ActivationRef& where, const HostBuffer& host, const auto& add) {
+    const uint64_t bytes = uint64_t{where.columns} * 4;
+    for (uint64_t row = 0; row < where.rows && (row + 1) * bytes <= host.bytes; ++row) {
+      add(where.buffer.offset + row * where.stride * 4, host.offset + row * bytes, bytes);
+    }
+  };
+  if (options_.input.buffer && plan.input) {
+    each_row(plan.input->where, options_.input, [&](uint64_t ours, uint64_t theirs, uint64_t bytes) {
+      copies.before.push_back({options_.input.buffer, inputs_.handle(), {theirs, ours, bytes}});
+    });
+  }
+  if (options_.output.buffer && !plan.kept.empty()) {
+    each_row(plan.kept[0].where, options_.output, [&](uint64_t ours, uint64_t theirs, uint64_t bytes) {
+      copies.after.push_back({outputs_.handle(), options_.output.buffer, {ours, theirs, bytes}});
+    });
+  }
+  return copies;
+}
+
+Status Runner::prepare(uint32_t tokens) {
+  Bucketed& bucket = bucket_for(tokens);
+  if (bucket.recording) return {};
+  PUMICE_TRY(Recording recording,
+             Recording::create(
+                 model_->context(), bucket.plan,
+                 [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); }, copies(bucket.plan)));
+  bucket.recording = std::make_unique<Recording>(std::move(recording));
+  std::vector<double> guesses;
+  for (const PlannedDispatch& planned : bucket.plan.dispatches) {
+    guesses.push_back(guessed_seconds(planned.dispatch, model_->context().device->capabilities()));
+  }
+  bucket.costs = std::make_shared<CostTable>(guesses);
+  return {};
+}
+
+// Each kernel is submitted by itself: somebody else's work on the queue comes in between, and waits for one
+// compilation at most.
+Status Runner::prepare_all() {
+  const std::shared_ptr<Device>& device = model_->context().device;
+  PUMICE_TRY(Commands commands, Commands::create(device));
+  std::set<VkPipeline> seen;
+  for (auto& [tokens, bucket] : buckets_) {
+    PUMICE_CHECK(prepare(tokens));
+    const PreparedPlan& plan = bucket.recording->plan();
+    for (size_t dispatch = 0; dispatch < plan.size(); ++dispatch) {
+      if (!seen.insert(plan.pipeline(dispatch)).second) continue;
+      PUMICE_CHECK(commands.reset());
+      PUMICE_CHECK(commands.begin());
+      plan.record_empty(commands, dispatch);
+      PUMICE_CHECK(commands.end());
+      PUMICE_TRY(const uint64_t done, device->submit(commands.buffers()));
+      PUMICE_CHECK(device->wait(done));
+    }
+  }
+  return {};
+}
+
+Runner::~Runner() {
+  (void)wait(last_submission_);
+}
+
+Status Runner::wait(uint64_t value) const {
+  if (!slices_) return model_->context().device->wait(value);
+  return value <= slices_->finished() ? Status() : slices_->wait();
+}
+
+Status Runner::check_row(const StepToken& row) const {
+  const ModelShape& shape = model_->shape();
+  const bool encodes = options_.part == Part::encoder;
+  // The tokens of pictures and sounds are the numbers of their inputs.
+  const uint32_t vocabulary = !encodes                                   ? shape.vocabulary
+                              : shape.encoder->kind == InputKind::tokens ? shape.encoder->vocabulary
+                                                                         : memory_.size.sequences;
+  if (const uint32_t token = std::max(row.token, row.target); token >= vocabulary) {
+    return Error{Code::invalid_argument, fmt::format("{}: token {} is not in the vocabulary of {}",
+                                                     model_->file().path(), token, vocabulary)};
+  }
+  if (encodes && row.token_type >= shape.encoder->token_types) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: token type {}: expected one below {}", model_->file().path(),
+                             row.token_type, shape.encoder->token_types)};
+  }
+  const uint32_t positions = encodes ? memory_.size.input_positions : memory_.size.context;
+  if (row.position >= positions || row.end > positions || row.sequence >= memory_.size.sequences) {
+    return Error{Code::invalid_argument,
+                 fmt::format("position {} of sequence {} is outside the session's {} "
+                             "positions of {} sequences",
+                             row.position, row.sequence, positions, memory_.size.sequences)};
+  }
+  return {};
+}
+
+Status Runner::write_step(std::span<const StepToken> rows) {
+  const uint32_t capacity = memory_.size.chunk;
+  if (rows.empty() || rows.size() > capacity) {
+    return Error{Code::invalid_argument,
+                 fmt::format("a step of {} tokens: expected 1 to {}", rows.size(), capacity)};
+  }
+  for (const StepToken& row : rows) PUMICE_CHECK(check_row(row));
+  const auto wanted = static_cast<uint64_t>(std::ranges::count_if(rows, &StepToken::output));
+  if (const uint32_t most = bucket_for(static_cast<uint32_t>(rows.size())).plan.bucket.outputs;
+      wanted > most) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("a step of {} tokens with {} outputs: expected at most {}", rows.size(), wanted, most)};
+  }
+  PUMICE_CHECK(wait(step_ring_.next_place()));
+  const std::span<uint32_t> block = step_ring_.begin();
+  uint32_t* quads = block.data();
+  uint32_t* details = quads + memory_.step_layout.details() * 4;
+  uint32_t outputs = 0;
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    const StepToken& row = rows[i];
+    uint32_t* quad = quads + (STEP_HEADER_QUADS + i) * 4;
+    quad[0] = row.token;
+    quad[1] = row.position;
+    quad[2] = row.sequence;
+    quad[3] = row.first;
+    details[i * 4 + 2] = row.token_type;
+    details[i * 4 + 3] = row.end;
+    if (!row.output) continue;
+    details[outputs * 4] = i;
+    details[outputs * 4 + 1] = row.target;
+    ++outputs;
+  }
+  quads[0] = static_cast<uint32_t>(rows.size());
+  quads[1] = outputs;
+  return {};
+}
+
+Status Runner::set_input(uint32_t sequence, InputRange input) {
+  if (sequence >= memory_.size.sequences || input.first > input.end ||
+      input.end > memory_.size.input_positions) {
+    return Error{Code::invalid_argument,
+                 fmt::format("the input from {} to {} of sequence {} is outside the session's {} positions "
+                             "for inputs of {} sequences",
+                             input.first, input.end, sequence, memory_.size.input_positions,
+                             memory_.size.sequences)};
+  }
+  PUMICE_CHECK(wait(last_submission_));
+  auto* quad = reinterpret_cast<uint32_t*>(step_.mapped().data()) +
+               (memory_.step_layout.sequence_quads() + sequence) * 4;
+  quad[0] = input.first;
+  quad[1] = input.end;
+  return {};
+}
+
+Status Runner::set_origins(uint32_t sequence, std::span<const uint32_t> origins) {
+  const StepLayout& layout = memory_.step_layout;
+  if (sequence >= memory_.size.sequences || origins.size() > layout.positions) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{} origins for sequence {}: expected at most {} for one "
+                             "of {} sequences",
+                             origins.size(), sequence, layout.positions, memory_.size.sequences)};
+  }
+  PUMICE_CHECK(wait(last_submission_));
+  auto* all = reinterpret_cast<uint32_t*>(step_.mapped().data()) + layout.origins() * 4;
+  std::ranges::copy(origins, all + size_t{sequence} * layout.positions);
+  return {};
+}
+
+Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float> values) {
+  const Plan& plan = bucket_for(std::clamp(tokens, 1u, memory_.size.chunk)).plan;
+  if (!plan.input || row >= plan.input->where.rows || values.size() != plan.input->where.columns) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: {} numbers as input {}: expected {} as one of {} inputs",
+                             model_->file().path(), values.size(), row,
+                             plan.input ? plan.input->where.columns : 0,
+                             plan.input ? plan.input->where.rows : 0)};
+  }
+  PUMICE_CHECK(wait(last_submission_));
+  const ActivationRef& where = plan.input->where;
+  std::memcpy(inputs_.mapped().data() + where.buffer.offset + size_t{row} * where.stride * 4, values.data(),
+              values.size_bytes());
+  return {};
+}
+
+Result<uint64_t> Runner::submit(uint32_t tokens, uint32_t steps) {
+  PUMICE_CHECK(prepare(tokens));
+  last_tokens_ = tokens;
+  PUMICE_TRY(last_submission_, bucket_for(tokens).recording->submit(steps, step_ring_.pending(), interrupt_));
+  step_ring_.submitted(last_submission_);
+  return last_submission_;
+}
+
+void Runner::set_slices(Slices* slices) {
+  slices_ = slices;
+  open_ = nullptr;
+  last_submission_ = 0;
+  step_ring_.forget();
+}
+
+Status Runner::open_step(uint32_t tokens) {
+  PUMICE_CHECK(prepare(tokens));
+  last_tokens_ = tokens;
+  open_ = &bucket_for(tokens);
+  next_dispatch_ = 0;
+  return {};
+}
+
+Result<bool> Runner::fill() {
+  const PreparedPlan& plan = open_->recording->plan();
+  for (; next_dispatch_ < plan.size(); ++next_dispatch_) {
+    if (!slices_->fits(*open_->costs, next_dispatch_)) return false;
+    slices_->add(open_->costs, next_dispatch_);
+    last_submission_ = slices_->number();
+    if (next_dispatch_ == 0) {
+      slices_->commands().barrier(); // against the step before
+      step_ring_.record(slices_->commands());
+      step_ring_.submitted(last_submission_);
+    }
+    plan.record(slices_->commands(), next_dispatch_);
+  }
+  open_ = nullptr;
+  return true;
+}
+
+Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
+  PUMICE_TRY(const Plan* step, plan(tokens));
+  double seconds = 0;
+  for (const PlannedDispatch& planned : step->dispatches) {
+    seconds += guessed_seconds(planned.dispatch, model_->context().device->capabilities());
+  }
+  return seconds;
+}
+
+double Runner::largest_dispatch() const {
+  const Bucketed& bucket = open_ ? *open_ : buckets_.lower_bound(last_tokens_)->second;
+  return bucket.costs && slices_ ? slices_->pace() * bucket.costs->largest() : 0;
+}
+
+Result<std::vector<double>> Runner::profile(uint32_t tokens) {
+  if (const auto rows = step_ring_.pending(); !rows.empty()) {
+    PUMICE_TRY(last_submission_, model_->context().device->submit(rows));
+    step_ring_.submitted(last_submission_);
+  }
+  return pumice::profile(model_->context(), bucket_for(tokens).plan,
+                         [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); });
+}
+
+uint32_t Runner::columns(const std::string& name) const {
+  for (const KeptTensor& kept : buckets_.begin()->second.plan.kept) {
+    if (kept.name == name) return kept.where.columns;
+  }
+  return 0;
+}
+
+bool Runner::per_output(const std::string& name) const {
+  const std::vector<KeptTensor>& all = buckets_.begin()->second.plan.kept;
+  return std::ranges::any_of(
+      all, [&](const KeptTensor& kept) { return kept.name == name && kept.where.rows_kind == ROWS_OUTPUTS; });
+}
+
+Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows, uint32_t first) const {
+  // The last step's bucket decides where the tensor lies.
+  const Plan& plan = buckets_.lower_bound(last_tokens_)->second.plan;
+  PUMICE_CHECK(wait(last_submission_));
+  for (const KeptTensor& kept : plan.kept) {
+    if (kept.name != name) continue;
+    std::vector<float> values(size_t{rows} * kept.where.columns);
+    for (uint32_t row = 0; row < rows; ++row) {
+      std::memcpy(values.data() + size_t{row} * kept.where.columns,
+                  outputs_.mapped().data() + kept.where.buffer.offset +
+                      size_t{first + row} * kept.where.stride * 4,
+                  size_t{kept.where.columns} * 4);
+    }
+    return values;
+  }
+  return Error{Code::invalid_argument, fmt::format("the tensor '{}' was not kept", name)};
+}
+
+} // namespace pumice

@@ -1,0 +1,151 @@
+#include "step/snapshot.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "step/cache_transfer.h"
+
+namespace pumice {
+
+namespace {
+
+uint64_t sum_of(const std::vector<CacheRange>& ranges) {
+  uint64_t sum = 0;
+  for (const CacheRange& range : ranges) sum += range.bytes;
+  return sum;
+}
+
+class Checker {
+public:
+  explicit Checker(std::string file) : file_(std::move(file)) {}
+
+  template <class T>
+  void equal(const std::string& field, const T& expected, const T& found) {
+    if (expected != found) fail(field, fmt::format("{}", expected), fmt::format("{}", found));
+  }
+  void at_most(const std::string& field, uint64_t most, uint64_t found, const char* why) {
+    if (found > most) fail(field, fmt::format("at most {}, {}", most, why), std::to_string(found));
+  }
+  void fail(const std::string& field, const std::string& expected, const std::string& found) {
+    if (status_.ok()) {
+      status_ = Error{Code::invalid_file,
+                      fmt::format("{}: field '{}': expected {}; found {}", file_, field, expected, found)};
+    }
+  }
+  bool ok() const { return status_.ok(); }
+  Status status() const { return status_; }
+
+private:
+  std::string file_;
+  Status status_;
+};
+
+void check_layer(Checker& check, size_t index, const Snapshot& snapshot, const CacheRef& cache) {
+  const SnapshotLayer& layer = snapshot.layers[index];
+  const auto name = [&](const char* field) { return fmt::format("layer {} {}", index, field); };
+  const CacheLayout& layout = cache.layout;
+  check.equal(name("kv_heads"), layout.kv_heads, layer.kv_heads);
+  check.equal(name("head_dim"), layout.head_dim, layer.head_dim);
+  const uint32_t positions = positions_in_use(layer.capacity, snapshot.cached, snapshot.written_end);
+  if (snapshot.written_end > std::min(layer.capacity, layout.capacity)) {
+    // Where a position lies in a ring that has gone round depends on the ring's length.
+    check.equal(name("capacity"), layout.capacity, layer.capacity);
+  }
+  check.at_most(name("positions"), layout.capacity, positions, "the session's capacity");
+  if (check.ok()) check.equal(name("bytes"), sum_of(cache_ranges(cache, 0, positions)), layer.bytes);
+}
+
+Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::string& file) {
+  Checker check(file);
+  const uint64_t model = runner.model().identity();
+  if (snapshot.model != model) {
+    check.fail("model", fmt::format("{:016x}, {}", model, runner.model().file().path()),
+               fmt::format("{:016x}, another one", snapshot.model));
+  }
+  if (const CacheType type = runner.size().cache; snapshot.cache != type) {
+    check.fail("cache type", to_string(type), to_string(snapshot.cache));
+  }
+  check.at_most("tokens", runner.size().context, snapshot.tokens.size(), "the session's context");
+  const uint32_t vocabulary = runner.model().shape().vocabulary;
+  for (size_t i = 0; i < snapshot.tokens.size(); ++i) {
+    check.at_most(fmt::format("token {}", i), vocabulary - 1, snapshot.tokens[i], "the vocabulary's last");
+  }
+  const std::span<const CacheRef> caches = runner.caches();
+  check.equal("layers", caches.size(), snapshot.layers.size());
+  for (size_t i = 0; i < caches.size() && check.ok(); ++i) check_layer(check, i, snapshot, caches[i]);
+  return check.status();
+}
+
+// Calls write(snapshot, reader) with all that a snapshot of these caches says, and a reader of its data.
+template <class Write>
+Status write_snapshot(const Runner& runner, uint32_t sequence, Snapshot snapshot, const Write& write) {
+  snapshot.model = runner.model().identity();
+  snapshot.cache = runner.size().cache;
+  const auto ranges_of = [&](size_t layer) {
+    const CacheRef& cache = runner.caches()[layer];
+    return cache_ranges(cache, sequence,
+                        positions_in_use(cache.layout.capacity, snapshot.cached, snapshot.written_end));
+  };
+  for (size_t i = 0; i < runner.caches().size(); ++i) {
+    const CacheLayout& layout = runner.caches()[i].layout;
+    snapshot.layers.push_back({layout.kv_heads, layout.head_dim, layout.capacity, sum_of(ranges_of(i)), {}});
+  }
+  CacheTransfer transfer(runner.model().context().device);
+  return write(snapshot, [&](size_t layer, uint64_t offset, std::span<std::byte> piece) -> Status {
+    for (const CacheRange& range : ranges_of(layer)) {
+      if (offset < range.bytes && !piece.empty()) {
+        const uint64_t bytes = std::min<uint64_t>(range.bytes - offset, piece.size());
+        PUMICE_CHECK(transfer.read(runner.cache_part(range.part), range.offset + offset, piece.first(bytes)));
+        piece = piece.subspan(bytes);
+        offset += bytes;
+      }
+      offset -= std::min(offset, range.bytes);
+    }
+    return {};
+  });
+}
+
+} // namespace
+
+Status save_snapshot(const std::filesystem::path& path, const Runner& runner, uint32_t sequence,
+                     Snapshot snapshot) {
+  return write_snapshot(
+      runner, sequence, std::move(snapshot),
+      [&](const Snapshot& whole, const LayerReader& read) { return write_state_file(path, whole, read); });
+}
+
+Result<std::vector<std::byte>> snapshot_bytes(const Runner& runner, uint32_t sequence, Snapshot snapshot) {
+  std::vector<std::byte> all;
+  PUMICE_CHECK(write_snapshot(
+      runner, sequence, std::move(snapshot), [&](const Snapshot& whole, const LayerReader& read) {
+        return write_state(whole, read, [&](std::span<const std::byte> bytes) -> Status {
+          all.insert(all.end(), bytes.begin(), bytes.end());
+          return {};
+        });
+      }));
+  return all;
+}
+
+Result<OpenedSnapshot> open_snapshot(MappedFile file, const Runner& runner) {
+  PUMICE_TRY(Snapshot snapshot, parse_state_file(file.bytes(), file.path()));
+  PUMICE_CHECK(check_fits(snapshot, runner, file.path()));
+  return OpenedSnapshot{std::move(file), std::move(snapshot)};
+}
+
+Status restore_caches(const OpenedSnapshot& opened, const Runner& runner, uint32_t sequence) {
+  const Snapshot& snapshot = opened.snapshot;
+  CacheTransfer transfer(runner.model().context().device);
+  for (size_t i = 0; i < snapshot.layers.size(); ++i) {
+    const SnapshotLayer& layer = snapshot.layers[i];
+    std::span<const std::byte> data = layer.data;
+    const uint32_t positions = positions_in_use(layer.capacity, snapshot.cached, snapshot.written_end);
+    for (const CacheRange& range : cache_ranges(runner.caches()[i], sequence, positions)) {
+      PUMICE_CHECK(transfer.write(data.first(range.bytes), runner.cache_part(range.part), range.offset));
+      data = data.subspan(range.bytes);
+    }
+  }
+  return {};
+}
+
+} // namespace pumice

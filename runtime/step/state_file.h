@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kernel/cache_layout.h"
+#include "kernel/sampling/sampling.h"
+
+namespace pumice {
+
+// One layer's part of a snapshot.
+struct SnapshotLayer {
+  uint32_t kv_heads = 0;
+  uint32_t head_dim = 0;
+  uint32_t capacity = 0; // positions, of the session that was saved
+  uint64_t bytes = 0;    // of its keys and values
+  std::span<const std::byte> data;
+};
+
+// A conversation as it is in a file: all that decides how it goes on. Numbers are little-endian:
+//   magic, version, bytes of the file, the fields below in their order with a count before each list, the
+//   layers' data one after the other, and a checksum of everything before it.
+struct Snapshot {
+  uint64_t model = 0; // Model::identity()
+  CacheType cache = CacheType::f16;
+  uint32_t cached = 0;      // leading tokens whose keys and values are there
+  uint32_t written_end = 0; // after the last position that was written to the caches
+  SamplingParams sampling;
+  std::vector<uint32_t> tokens;
+  std::vector<SnapshotLayer> layers;
+};
+
+// Fills a piece of a layer's data, from `offset` in it.
+using LayerReader = std::function<Status(size_t layer, uint64_t offset, std::span<std::byte> piece)>;
+
+// Takes the bytes of a state file one after the other.
+using StateSink = std::function<Status(std::span<const std::byte> bytes)>;
+Status write_state(const Snapshot& snapshot, const LayerReader& read, const StateSink& sink);
+
+// Beside `path`, which the file then replaces.
+Status write_state_file(const std::filesystem::path& path, const Snapshot& snapshot, const LayerReader& read);
+
+// From the bytes of a whole file, which the layers' data points into. `name` is the file's, for messages.
+Result<Snapshot> parse_state_file(std::span<const std::byte> bytes, const std::string& name);
+
+} // namespace pumice

@@ -1,0 +1,155 @@
+// Folders with SentencePiece model files: spiece.model (T5), sentencepiece.bpe.model (XLM-RoBERTa), and
+// Marian's source.spm and target.spm with vocab.json.
+#include <fmt/format.h>
+
+#include "text/formats/sentence_piece.h"
+#include "text/formats/tokenizer_folder.h"
+#include "text/space_marks.h"
+
+namespace pumice::text {
+
+namespace {
+
+using nlohmann::json;
+using Parts = std::unique_ptr<TokenizerParts>;
+using FilePtr = std::unique_ptr<const SentencePieceFile>;
+using Type = SentencePieceFile::Type;
+
+constexpr uint32_t kMaxExtraIds = 1u << 16;
+
+Result<FilePtr> open(const FolderSettings& settings, const char* name) {
+  PUMICE_TRY(std::string bytes, read_whole_file(settings.folder / name));
+  return parse_sentence_piece(std::move(bytes), settings.path(name));
+}
+
+AddedToken mark(std::string content, uint32_t id, bool special) {
+  AddedToken token;
+  token.content = std::move(content);
+  token.id = id;
+  token.special = special;
+  return token;
+}
+
+// Of a model's own pieces, moved to where `id_of` says they are.
+template <class IdOf>
+std::vector<AddedToken> own_marks(const SentencePieceFile& file, const IdOf& id_of) {
+  std::vector<AddedToken> added;
+  for (uint32_t id = 0; id < file.pieces.size(); ++id) {
+    const SentencePieceFile::Piece& piece = file.pieces[id];
+    if (piece.type == Type::control || piece.type == Type::unknown || piece.type == Type::user_defined)
+      added.push_back(mark(std::string(piece.text), id_of(id), piece.type != Type::user_defined));
+  }
+  return added;
+}
+
+Result<Parts> finish(Parts parts, std::vector<AddedToken> added, const SentencePieceFile& encoding,
+                     const SentencePieceFile& decoding, uint32_t unknown, bool codes) {
+  PUMICE_TRY(SentencePiecePtr pieces, make_sentence_piece(encoding));
+  parts->added_tokens = AddedTokens(std::move(added), nullptr);
+  parts->model = make_sentence_piece_model(std::move(pieces), parts->vocabulary, unknown, codes);
+  append_space_decoders(parts->decoders, decoding.add_prefix);
+  const std::vector<uint32_t> before = parts->post_processor.before(), after = parts->post_processor.after();
+  if (!before.empty()) parts->bos = before.front();
+  if (!after.empty()) parts->eos = after.back();
+  return parts;
+}
+
+Error no_token(const FolderSettings& settings, const char* name, std::string_view token) {
+  return {Code::invalid_file,
+          fmt::format("{}: expected a token \"{}\", found none", settings.path(name), token)};
+}
+
+// The ids are the model's own. After them come the marks for gaps, <extra_id_0> last.
+Result<Parts> read_t5(const FolderSettings& settings, const char* name) {
+  PUMICE_TRY(FilePtr file, open(settings, name));
+  auto parts = std::make_unique<TokenizerParts>();
+  Vocabulary::Builder builder;
+  for (uint32_t id = 0; id < file->pieces.size(); ++id) builder.add(file->pieces[id].text, id);
+  PUMICE_TRY(parts->vocabulary, std::move(builder).build(Vocabulary::Repeated::is_error, file->file));
+  std::vector<AddedToken> added = own_marks(*file, [](uint32_t id) { return id; });
+  const json wanted = settings.tokenizer.value("extra_ids", json(100u));
+  if (!wanted.is_number_unsigned() || wanted.get<uint64_t>() > kMaxExtraIds) {
+    return Error{Code::invalid_file,
+                 fmt::format("{}: extra_ids: expected a number up to {}, found {}",
+                             settings.path("tokenizer_config.json"), kMaxExtraIds, wanted.dump())};
+  }
+  const uint32_t extra = parts->vocabulary.find("<extra_id_0>") ? 0 : wanted.get<uint32_t>();
+  for (uint32_t i = 0; i < extra; ++i) {
+    const auto id = static_cast<uint32_t>(file->pieces.size()) + i;
+    std::string token = fmt::format("<extra_id_{}>", extra - 1 - i);
+    PUMICE_CHECK(parts->vocabulary.add_hidden(token, id, file->file));
+    added.push_back(mark(std::move(token), id, true));
+  }
+  const std::string end = settings.role("eos_token", "</s>");
+  const std::optional<uint32_t> eos = parts->vocabulary.find(end);
+  if (!eos) return no_token(settings, name, end);
+  parts->post_processor = PostProcessor::around({}, {*eos});
+  return finish(std::move(parts), std::move(added), *file, *file, file->unknown, false);
+}
+
+// The ids are those of the model it came from (fairseq's): four marks of its own, then the pieces from the
+// third on, and the mask.
+Result<Parts> read_xlm_roberta(const FolderSettings& settings, const char* name) {
+  constexpr uint32_t kOwnMarks = 3; // <unk>, <s>, </s> in the file
+  constexpr std::string_view kMarks[] = {"<s>", "<pad>", "</s>", "<unk>"};
+  PUMICE_TRY(FilePtr file, open(settings, name));
+  auto parts = std::make_unique<TokenizerParts>();
+  Vocabulary::Builder builder;
+  std::vector<AddedToken> added;
+  uint32_t next = 0;
+  for (std::string_view token : kMarks) {
+    added.push_back(mark(std::string(token), next, true));
+    builder.add(token, next++);
+  }
+  for (uint32_t id = kOwnMarks; id < file->pieces.size(); ++id) builder.add(file->pieces[id].text, next++);
+  builder.add("<mask>", next);
+  added.push_back(mark("<mask>", next, true));
+  added.back().left_strip = true;
+  PUMICE_TRY(parts->vocabulary, std::move(builder).build(Vocabulary::Repeated::is_error, file->file));
+  parts->post_processor = PostProcessor::roberta(0, 2);
+  return finish(std::move(parts), std::move(added), *file, *file, 3, false);
+}
+
+} // namespace
+
+Result<Parts> read_sentence_piece_folder(const FolderSettings& settings, const char* model_file) {
+  const std::string family = settings.family();
+  if (family.empty() || family == "t5" || family == "mt5" || family == "umt5") {
+    if (std::string_view(model_file) == "spiece.model") return read_t5(settings, model_file);
+  }
+  if (family == "xlm-roberta" || family == "xlmroberta") return read_xlm_roberta(settings, model_file);
+  return Error{
+      Code::unsupported,
+      fmt::format("{}: expected a model of T5's or XLM-RoBERTa's family, found \"{}\": the file alone "
+                  "does not say which ids its pieces have",
+                  settings.path(model_file), family)};
+}
+
+// One vocabulary for both languages; the source's file cuts what is encoded, the target's says how pieces are
+// put together.
+Result<Parts> read_marian_folder(const FolderSettings& settings) {
+  if (settings.flag("separate_vocabs", false)) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: separate_vocabs: expected one vocabulary for both languages",
+                             settings.path("tokenizer_config.json"))};
+  }
+  PUMICE_TRY(FilePtr source, open(settings, "source.spm"));
+  PUMICE_TRY(FilePtr target, open(settings, "target.spm"));
+  PUMICE_TRY(std::string text, read_whole_file(settings.folder / "vocab.json"));
+  auto parts = std::make_unique<TokenizerParts>();
+  PUMICE_TRY(parts->vocabulary, parse_vocabulary(text, settings.path("vocab.json")));
+  std::vector<AddedToken> added;
+  std::optional<uint32_t> ids[3];
+  constexpr std::pair<const char*, const char*> kRoles[] = {
+      {"unk_token", "<unk>"}, {"eos_token", "</s>"}, {"pad_token", "<pad>"}};
+  for (size_t i = 0; i < std::size(kRoles); ++i) {
+    const std::string token = settings.role(kRoles[i].first, kRoles[i].second);
+    ids[i] = parts->vocabulary.find(token);
+    if (!ids[i]) return no_token(settings, "vocab.json", token);
+    added.push_back(mark(token, *ids[i], true));
+  }
+  parts->post_processor = PostProcessor::around({}, {*ids[1]});
+  return finish(std::move(parts), std::move(added), *source, *target, *ids[0], true);
+}
+
+} // namespace pumice::text

@@ -1,0 +1,246 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "text/bpe.h"
+#include "text/formats/gguf_splits.h"
+#include "text/formats/read_tokenizer.h"
+#include "text/scored_bpe.h"
+#include "text/space_marks.h"
+#include "text/unicode.h"
+#include "text/unigram.h"
+#include "text/wordpiece.h"
+
+namespace pumice::text {
+
+namespace {
+
+using Gguf = Tokenizer::GgufVocabulary;
+
+constexpr size_t kMaxText = size_t{1} << 30; // of all merges
+
+// tokenizer.ggml.token_type
+enum TokenType : int32_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+
+Error bad(const Gguf& gguf, std::string_view field, const std::string& what) {
+  return {Code::invalid_file, fmt::format("{}: tokenizer.ggml.{}: {}", gguf.file, field, what)};
+}
+
+Status check_length(const Gguf& gguf, std::string_view field, size_t length, bool may_be_absent) {
+  if (length == gguf.tokens.size() || (length == 0 && may_be_absent)) return {};
+  return bad(gguf, field,
+             fmt::format("expected one for each of {} tokens, found {}", gguf.tokens.size(), length));
+}
+
+Status check(const Gguf& gguf) {
+  PUMICE_CHECK(check_length(gguf, "scores", gguf.scores.size(), gguf.model != "llama" && gguf.model != "t5"));
+  PUMICE_CHECK(check_length(gguf, "token_type", gguf.types.size(), true));
+  for (size_t i = 0; i < gguf.scores.size(); ++i) {
+    if (std::isnan(gguf.scores[i]))
+      return bad(gguf, fmt::format("scores[{}]", i), "expected a number, found NaN");
+  }
+  for (size_t i = 0; i < gguf.types.size(); ++i) {
+    // 0 is "undefined" and taken for a normal token, as writers of it mean it.
+    if (gguf.types[i] < 0 || gguf.types[i] > byte) {
+      return bad(gguf, fmt::format("token_type[{}]", i),
+                 fmt::format("expected 1 to 6, found {}", gguf.types[i]));
+    }
+  }
+  std::pair<std::string_view, std::optional<uint32_t>> named[] = {
+      {"bos_token_id", gguf.bos},
+      {"eos_token_id", gguf.eos},
+      {"unknown_token_id", gguf.unknown},
+      {"seperator_token_id", gguf.separator}}; // as it is spelled there
+  for (auto [field, id] : named) {
+    if (id && *id >= gguf.tokens.size()) {
+      return bad(gguf, field, fmt::format("expected an id below {}, found {}", gguf.tokens.size(), *id));
+    }
+  }
+  if (gguf.model == "bert") return {}; // which has tokens of its own around a text
+  if (gguf.add_bos && !gguf.bos)
+    return bad(gguf, "add_bos_token", "expected bos_token_id with it, found none");
+  if (gguf.add_eos && !gguf.eos)
+    return bad(gguf, "add_eos_token", "expected eos_token_id with it, found none");
+  return {};
+}
+
+// llama.cpp writes BERT's tokens the other way round, with a U+2581 where a word begins and nothing where it
+// goes on. Back to BERT's own spelling.
+std::string bert_spelling(std::string_view token) {
+  if (token.starts_with('[') && token.ends_with(']')) return std::string(token);
+  if (token.starts_with("▁")) return std::string(token.substr(std::string_view("▁").size()));
+  return "##" + std::string(token);
+}
+
+Result<Vocabulary> build_vocabulary(const Gguf& gguf) {
+  Vocabulary::Builder builder;
+  size_t bytes = 0;
+  for (std::string_view token : gguf.tokens) bytes += token.size();
+  if (bytes <= kMaxText) builder.reserve(gguf.tokens.size(), bytes);
+  const bool respell = gguf.model == "bert";
+  for (size_t i = 0; i < gguf.tokens.size(); ++i) {
+    const auto id = static_cast<uint32_t>(i);
+    if (respell) {
+      builder.add(bert_spelling(gguf.tokens[i]), id);
+    } else {
+      builder.add(gguf.tokens[i], id);
+    }
+  }
+  return std::move(builder).build(Vocabulary::Repeated::last_wins, gguf.file + ": tokenizer.ggml.tokens");
+}
+
+constexpr std::string_view kBertMarks[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+
+// Tokens to look for in the text: control tokens, the unknown token and the user's. The first two are marks,
+// not text. Of BERT's some files do not say so.
+std::vector<AddedToken> added_tokens(const Gguf& gguf) {
+  std::vector<AddedToken> added;
+  for (size_t i = 0; i < gguf.tokens.size(); ++i) {
+    int32_t type = i < gguf.types.size() ? gguf.types[i] : normal;
+    if (gguf.model == "bert" && std::ranges::find(kBertMarks, gguf.tokens[i]) != std::end(kBertMarks))
+      type = control;
+    if ((type != control && type != unknown && type != user_defined) || gguf.tokens[i].empty()) continue;
+    AddedToken token;
+    token.content = escape_bytes(gguf.tokens[i]);
+    token.id = static_cast<uint32_t>(i);
+    token.special = type != user_defined;
+    added.push_back(std::move(token));
+  }
+  return added;
+}
+
+Status fill_llama(const Gguf& gguf, TokenizerParts& parts) {
+  std::vector<NormalizerPtr> normalizers;
+  if (gguf.add_space_prefix) normalizers.push_back(make_prepend(" "));
+  normalizers.push_back(make_replace(" ", "▁"));
+  parts.normalizer = make_sequence(std::move(normalizers));
+  parts.model = make_scored_bpe(parts.vocabulary, gguf.scores, {.unknown = gguf.unknown});
+  append_space_decoders(parts.decoders, gguf.add_space_prefix);
+  return {};
+}
+
+Result<Merges> read_merges(const Gguf& gguf) {
+  Merges merges;
+  for (size_t i = 0; i < gguf.merges.size(); ++i) {
+    std::string_view merge = gguf.merges[i];
+    size_t space = merge.find(' ', 1); // a token may begin with a space, but byte-level ones hold none
+    if (space == std::string_view::npos) {
+      return bad(gguf, fmt::format("merges[{}]", i), fmt::format("expected \"a b\", found \"{}\"", merge));
+    }
+    if (merges.text.size() + merge.size() > kMaxText)
+      return bad(gguf, "merges", "the text of it is too long");
+    merges.add(merge.substr(0, space), merge.substr(space + 1));
+  }
+  return merges;
+}
+
+Status fill_gpt2(const Gguf& gguf, TokenizerParts& parts) {
+  const GgufSplit* split = find_gguf_split(gguf.pre);
+  if (!split) {
+    return Error{Code::unsupported, fmt::format("{}: tokenizer.ggml.pre: expected one of {}, found \"{}\"",
+                                                gguf.file, known_gguf_splits(), gguf.pre)};
+  }
+  std::vector<PreTokenizerPtr> steps;
+  for (std::string_view pattern : split->patterns) {
+    PUMICE_TRY(Regex regex, Regex::compile(pattern));
+    steps.push_back(make_split(std::move(regex), SplitBehavior::isolated, false));
+  }
+  steps.push_back(make_byte_level(false, std::nullopt));
+  parts.pre_tokenizer = make_sequence(std::move(steps));
+  PUMICE_TRY(Merges merges, read_merges(gguf));
+  BpeOptions options;
+  options.ignore_merges = split->ignore_merges;
+  options.unknown = gguf.unknown;
+  PUMICE_TRY(parts.model, make_bpe(parts.vocabulary, merges, options, gguf.file + ": tokenizer.ggml.merges"));
+  parts.decoders.push_back(make_byte_level_decoder());
+  return {};
+}
+
+// A vocabulary with capital letters is of a model that tells them apart.
+bool has_capitals(const Gguf& gguf) {
+  return std::any_of(gguf.tokens.begin(), gguf.tokens.end(), [](std::string_view token) {
+    return !token.starts_with('[') &&
+           std::any_of(token.begin(), token.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+  });
+}
+
+Status fill_bert(const Gguf& gguf, TokenizerParts& parts) {
+  auto named = [&](std::optional<uint32_t> id, std::string_view name) {
+    return id ? id : parts.vocabulary.find(name);
+  };
+  const auto cls = named(gguf.bos, "[CLS]"), sep = named(gguf.separator, "[SEP]");
+  const auto unknown_id = named(gguf.unknown, "[UNK]");
+  if (!cls) return bad(gguf, "bos_token_id", "expected it or a token \"[CLS]\", found neither");
+  if (!sep) return bad(gguf, "seperator_token_id", "expected it or a token \"[SEP]\", found neither");
+  if (!unknown_id) return bad(gguf, "unknown_token_id", "expected it or a token \"[UNK]\", found neither");
+  BertNormalizerOptions options;
+  options.lowercase = options.strip_accents = !has_capitals(gguf);
+  parts.normalizer = make_bert_normalizer(options);
+  parts.pre_tokenizer = make_bert_split();
+  parts.model = make_wordpiece(parts.vocabulary, {.unknown = *unknown_id});
+  parts.post_processor = PostProcessor::bert(*cls, *sep);
+  parts.bos = cls;
+  parts.eos = sep;
+  parts.decoders.push_back(make_wordpiece_decoder("##", /*cleanup=*/true));
+  return {};
+}
+
+Status fill_t5(const Gguf& gguf, TokenizerParts& parts) {
+  PUMICE_TRY(parts.normalizer,
+             make_space_normalizer(gguf.character_map, gguf.add_space_prefix, gguf.remove_extra_whitespaces,
+                                   gguf.file + ": tokenizer.ggml.precompiled_charsmap"));
+  UnigramOptions options;
+  options.unknown = gguf.unknown;
+  std::vector<double> scores(gguf.scores.begin(), gguf.scores.end());
+  for (size_t i = 0; i < gguf.types.size(); ++i) {
+    const int32_t type = gguf.types[i];
+    options.left_out.push_back(type == control || type == unknown || type == byte);
+    options.byte_fallback |= type == byte;
+    if (type == user_defined) scores[i] = 0;
+  }
+  parts.model = make_unigram(parts.vocabulary, std::move(scores), options);
+  append_space_decoders(parts.decoders, gguf.add_space_prefix);
+  return {};
+}
+
+// The kinds of vocabulary there are. BERT's brings its own tokens around a text, the others' are as the file
+// says.
+struct Kind {
+  std::string_view model;
+  Status (*fill)(const Gguf&, TokenizerParts&);
+  bool named_ends;
+};
+constexpr Kind kKinds[] = {{"llama", fill_llama, true},
+                           {"gpt2", fill_gpt2, true},
+                           {"bert", fill_bert, false},
+                           {"t5", fill_t5, true}};
+
+} // namespace
+
+Result<std::unique_ptr<TokenizerParts>> read_gguf(const Gguf& gguf) {
+  for (const Kind& kind : kKinds) {
+    if (kind.model != gguf.model) continue;
+    PUMICE_CHECK(check(gguf));
+    auto parts = std::make_unique<TokenizerParts>();
+    PUMICE_TRY(parts->vocabulary, build_vocabulary(gguf));
+    parts->added_tokens = AddedTokens(added_tokens(gguf), nullptr);
+    PUMICE_CHECK(kind.fill(gguf, *parts));
+    if (!kind.named_ends) return parts;
+    std::vector<uint32_t> before, after;
+    if (gguf.add_bos) before.push_back(*gguf.bos);
+    if (gguf.add_eos) after.push_back(*gguf.eos);
+    parts->post_processor = gguf.add_bos && gguf.add_eos && kind.fill == fill_t5
+                                ? PostProcessor::roberta(*gguf.bos, *gguf.eos)
+                                : PostProcessor::around(before, after);
+    parts->bos = gguf.bos;
+    parts->eos = gguf.eos;
+    return parts;
+  }
+  return Error{
+      Code::unsupported,
+      fmt::format("{}: tokenizer.ggml.model: expected \"llama\", \"gpt2\", \"bert\" or \"t5\", found \"{}\"",
+                  gguf.file, gguf.model)};
+}
+
+} // namespace pumice::text

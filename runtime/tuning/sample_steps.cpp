@@ -1,0 +1,128 @@
+#include "tuning/sample_steps.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+namespace pumice {
+
+namespace {
+
+// Numbers that any type of cache takes: halves from 1/8 to 1 of both signs, which are small numbers when read
+// as floats, and codes and scales of sane sizes when read as blocks.
+std::vector<uint16_t> plausible_halves(size_t count) {
+  std::mt19937 random(1);
+  std::vector<uint16_t> halves(count);
+  for (uint16_t& half : halves) {
+    const uint32_t bits = static_cast<uint32_t>(random());
+    half = static_cast<uint16_t>((bits & 0x8000) | (0x3000 + bits % 0x0c00));
+  }
+  return halves;
+}
+
+Status fill(const std::shared_ptr<Device>& device, const Buffer& buffer) {
+  constexpr uint64_t most_bytes = 1 << 20;
+  const uint64_t piece = std::min<uint64_t>(most_bytes, buffer.size() / 4 * 4);
+  if (piece == 0) return {};
+  const std::vector<uint16_t> halves = plausible_halves(piece / 2);
+  PUMICE_TRY(Buffer staging, Buffer::create(device, piece, MemoryUse::upload));
+  std::memcpy(staging.mapped().data(), halves.data(), piece);
+  PUMICE_TRY(Commands commands, Commands::create(device));
+  PUMICE_CHECK(commands.begin());
+  for (uint64_t at = 0; at < buffer.size() / 4 * 4; at += piece) {
+    commands.copy(staging, 0, buffer, at, std::min(piece, buffer.size() / 4 * 4 - at));
+  }
+  commands.barrier();
+  PUMICE_CHECK(commands.end());
+  PUMICE_TRY(uint64_t done, device->submit(commands.buffers()));
+  return device->wait(done);
+}
+
+Result<std::shared_ptr<const Caches>> filled_caches(const Model& model, const SessionSize& size) {
+  const std::shared_ptr<Device>& device = model.context().device;
+  const MemoryPlan plan = plan_memory(model.shape(), model.context(), size);
+  PUMICE_TRY(std::shared_ptr<const Caches> caches, Caches::create(device, plan));
+  for (uint32_t part = 0; part < plan.cache_part_bytes.size(); ++part) {
+    PUMICE_CHECK(fill(device, caches->part(part)));
+  }
+  return caches;
+}
+
+} // namespace
+
+Result<SampleSteps> SampleSteps::create(std::shared_ptr<const Model> model, Part part, SessionSize size) {
+  RunnerOptions options;
+  options.part = part;
+  options.sampling = part == Part::decoder;
+  options.size = size;
+  const ModelShape& shape = model->shape();
+  if (part == Part::encoder) {
+    options.size.chunk = shape.encoder->context;
+    options.size.sequences = 1;
+  } else {
+    PUMICE_TRY(options.caches, filled_caches(*model, size));
+  }
+  PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model, options));
+  for (uint32_t i = 0; part == Part::decoder && shape.encoder && i < runner->size().sequences; ++i) {
+    PUMICE_CHECK(runner->set_input(i, {0, runner->size().input_positions}));
+  }
+  return SampleSteps(std::move(runner), part);
+}
+
+std::vector<uint32_t> SampleSteps::sizes() const {
+  std::vector<uint32_t> sizes;
+  for (const Bucket& bucket : part_ == Part::encoder ? encoder_buckets(*shape().encoder, runner_->size())
+                                                     : step_buckets(runner_->size(), false)) {
+    if (fits(bucket.tokens)) sizes.push_back(bucket.tokens);
+  }
+  return sizes;
+}
+
+bool SampleSteps::fits(uint32_t tokens) const {
+  if (part_ == Part::decoder)
+    return tokens <= (several() ? runner_->size().sequences : runner_->size().chunk);
+  const EncoderShape& encoder = *shape().encoder;
+  // A picture or a sound has all positions.
+  return encoder.kind == InputKind::tokens ? tokens <= encoder.context : tokens == encoder.context;
+}
+
+uint32_t SampleSteps::outputs(uint32_t tokens) const {
+  return several() ? tokens : 1;
+}
+
+Status SampleSteps::write(uint32_t tokens) {
+  return part_ == Part::decoder ? write_decoder(tokens) : write_encoder(tokens);
+}
+
+Status SampleSteps::write_decoder(uint32_t tokens) {
+  const SessionSize& size = runner_->size();
+  const uint32_t first = std::min(size.context / 2, size.context - (several() ? 1 : tokens));
+  std::vector<StepToken> rows(tokens);
+  for (uint32_t i = 0; i < tokens; ++i) {
+    rows[i].token = (i * 7 + 1) % shape().vocabulary;
+    rows[i].sequence = several() ? i : 0;
+    rows[i].position = several() ? first : first + i;
+    rows[i].output = several() || i + 1 == tokens;
+  }
+  return runner_->write_step(rows);
+}
+
+Status SampleSteps::write_encoder(uint32_t tokens) {
+  const EncoderShape& encoder = *shape().encoder;
+  const bool reads_tokens = encoder.kind == InputKind::tokens;
+  std::vector<StepToken> rows(tokens);
+  for (uint32_t i = 0; i < tokens; ++i) {
+    rows[i].token = reads_tokens ? (i * 7 + 1) % encoder.vocabulary : 0;
+    rows[i].position = i;
+    rows[i].end = tokens;
+    rows[i].output = i == 0;
+  }
+  PUMICE_CHECK(runner_->write_step(rows));
+  if (reads_tokens) return {};
+  std::mt19937 random(2);
+  std::vector<float> values(encoder.input_values());
+  for (float& value : values) value = static_cast<float>(random()) * 0x1p-31f - 1;
+  return runner_->write_input(tokens, 0, values);
+}
+
+} // namespace pumice

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "step/runner.h"
+
+namespace pumice {
+
+// Steps as real ones are, for measuring: of a decoder in the middle of its context, whose caches are full of
+// plausible numbers, or of an encoder that reads one input.
+class SampleSteps {
+public:
+  // Of several sequences, steps are a token of each.
+  static Result<SampleSteps> create(std::shared_ptr<const Model> model, Part part, SessionSize size);
+
+  Runner& runner() { return *runner_; }
+  // The sizes that the runner has plans for, smallest first.
+  std::vector<uint32_t> sizes() const;
+  // Whether a step of so many tokens can be.
+  bool fits(uint32_t tokens) const;
+  // Puts one in place.
+  Status write(uint32_t tokens);
+  // How many of its rows are outputs.
+  uint32_t outputs(uint32_t tokens) const;
+
+private:
+  SampleSteps(std::unique_ptr<Runner> runner, Part part) : runner_(std::move(runner)), part_(part) {}
+  Status write_decoder(uint32_t tokens);
+  Status write_encoder(uint32_t tokens);
+  const ModelShape& shape() const { return runner_->model().shape(); }
+  bool several() const { return part_ == Part::decoder && runner_->size().sequences > 1; }
+
+  std::unique_ptr<Runner> runner_;
+  Part part_;
+};
+
+} // namespace pumice

@@ -1,0 +1,332 @@
+#include "tuning/tuner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "recording/recording.h"
+#include "tuning/variant_bench.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr double margin = 0.95; // of the time of the variant before it, for one to displace it
+constexpr double most_repeats = 64;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+size_t first_of(const Plan& plan, uint32_t choice) {
+  const auto at = std::ranges::find_if(
+      plan.dispatches, [&](const PlannedDispatch& planned) { return planned.choice == choice; });
+  return static_cast<size_t>(at - plan.dispatches.begin());
+}
+
+// The memory that variants work in, and what is needed to make each find and leave the same.
+class Bed {
+public:
+  static Result<Bed> create(const DeviceContext& context, const BufferLookup& others,
+                            uint64_t scratch_bytes) {
+    Bed bed(context, others);
+    PUMICE_TRY(bed.scratch_, Buffer::create(context.device, scratch_bytes, MemoryUse::device));
+    return bed;
+  }
+
+  BufferLookup lookup() const {
+    return [this](const BufferRef& ref) -> const Buffer& {
+      return ref.space == Space::scratch ? scratch_ : others_(ref);
+    };
+  }
+
+  Status run(const Plan& plan) const {
+    if (plan.dispatches.empty()) return {};
+    PUMICE_TRY(Recording recording, Recording::create(context_, plan, lookup()));
+    PUMICE_TRY(uint64_t done, recording.submit());
+    return context_.device->wait(done);
+  }
+
+  // Remembers what is in the ranges that a plan's part writes, of those that outlast it.
+  Status remember(const Plan& part, uint64_t tensor_bytes) {
+    std::vector<Range> written;
+    for (const PlannedDispatch& planned : part.dispatches) {
+      for (const Dispatch::Binding& binding : planned.dispatch.bindings) {
+        const BufferRef& ref = binding.buffer;
+        const bool tensor = ref.space == Space::scratch && ref.offset < tensor_bytes;
+        if (binding.access == Access::read || !(tensor || ref.space == Space::outputs)) continue;
+        written.push_back({ref, binding.access == Access::write});
+      }
+    }
+    // Each byte once.
+    std::ranges::sort(written, {}, [](const Range& range) {
+      return std::tuple(range.ref.space, range.ref.part, range.ref.offset);
+    });
+    ranges_.clear();
+    for (const Range& range : written) {
+      BufferRef* last = ranges_.empty() ? nullptr : &ranges_.back().ref;
+      if (last && last->space == range.ref.space && last->part == range.ref.part &&
+          range.ref.offset <= last->offset + last->bytes) {
+        last->bytes = std::max(last->bytes, range.ref.offset + range.ref.bytes - last->offset);
+        ranges_.back().only_written = ranges_.back().only_written && range.only_written;
+      } else {
+        ranges_.push_back(range);
+      }
+    }
+    uint64_t bytes = 0;
+    for (const Range& range : ranges_) bytes += range.ref.bytes;
+    PUMICE_TRY(saved_, Buffer::create(context_.device, bytes, MemoryUse::device));
+    PUMICE_TRY(result_, Buffer::create(context_.device, bytes, MemoryUse::upload));
+    return copy(saved_, true);
+  }
+  Status restore() const { return copy(saved_, false); }
+  // The same with junk in what is only written: an earlier launch may have left the right numbers there.
+  Status prepare() const {
+    PUMICE_CHECK(restore());
+    return submit([&](Commands& commands) {
+      for (const auto& [ref, only_written] : ranges_) {
+        if (only_written) commands.fill(lookup()(ref), ref.offset, ref.bytes, 0xffffffff); // NaNs
+      }
+    });
+  }
+  Result<std::vector<float>> results() const {
+    PUMICE_CHECK(copy(result_, true));
+    std::vector<float> values(result_.size() / sizeof(float));
+    std::memcpy(values.data(), result_.mapped().data(), values.size() * sizeof(float));
+    return values;
+  }
+
+private:
+  Bed(const DeviceContext& context, BufferLookup others) : context_(context), others_(std::move(others)) {}
+
+  struct Range {
+    BufferRef ref;
+    bool only_written = false;
+  };
+
+  template <class Record>
+  Status submit(const Record& record) const {
+    PUMICE_TRY(Commands commands, Commands::create(context_.device));
+    PUMICE_CHECK(commands.begin());
+    commands.barrier();
+    record(commands);
+    commands.barrier();
+    PUMICE_CHECK(commands.end());
+    PUMICE_TRY(uint64_t done, context_.device->submit(commands.buffers()));
+    return context_.device->wait(done);
+  }
+
+  Status copy(const Buffer& store, bool out) const {
+    return submit([&](Commands& commands) {
+      uint64_t at = 0;
+      for (const auto& [ref, only_written] : ranges_) {
+        const Buffer& buffer = lookup()(ref);
+        if (out) commands.copy(buffer, ref.offset, store, at, ref.bytes);
+        if (!out) commands.copy(store, at, buffer, ref.offset, ref.bytes);
+        at += ref.bytes;
+      }
+    });
+  }
+
+  DeviceContext context_;
+  BufferLookup others_;
+  Buffer scratch_, saved_, result_;
+  std::vector<Range> ranges_;
+};
+
+// Measures one choice's variants. `plans` has each one's plan.
+class Match {
+public:
+  Match(const DeviceContext& context, const TuneOptions& options, Bed& bed,
+        const std::map<std::string, Plan>& plans, uint32_t choice)
+      : context_(context), options_(options), bed_(bed), plans_(plans), choice_(choice) {}
+
+  Result<TunedClass> play(const VariantChoice& choice, const std::vector<std::string>& candidates) {
+    tuned_.shape_class = choice.shape_class;
+    const std::string& plain = choice.variants.back();
+    PUMICE_CHECK(bed_.remember(part(plain), plans_.at(plain).tensor_bytes));
+    PUMICE_CHECK(bed_.prepare());
+    PUMICE_CHECK(bed_.run(part(plain)));
+    PUMICE_TRY(expected_, bed_.results());
+    for (const std::string& name : candidates) {
+      VariantResult result;
+      result.variant = name;
+      if (Status status = check(name, result); !status.ok()) {
+        if (status.error().code == Code::device_lost) return status.error();
+        result.refused = status.error().message;
+      }
+      tuned_.variants.push_back(std::move(result));
+    }
+    PUMICE_CHECK(time());
+    PUMICE_CHECK(bed_.restore());
+    const VariantResult* winner = nullptr;
+    for (const VariantResult& each : tuned_.variants) {
+      if (!each.refused.empty()) continue;
+      // Both have to say so: on a busy machine the one or the other is noise.
+      // The plain one is there to be compared with: what adds up in its order differs from what adds up in
+      // theirs, so noise must not have it take turns with them.
+      if (winner && each.variant == plain) continue;
+      const bool faster = winner && each.seconds < margin * winner->seconds &&
+                          each.least_seconds < margin * winner->least_seconds;
+      if (!winner || faster) winner = &each;
+    }
+    tuned_.winner = winner ? winner->variant : plain;
+    return std::move(tuned_);
+  }
+
+private:
+  Plan part(const std::string& variant) const { return part_of(plans_.at(variant), choice_); }
+
+  // Runs a variant as the plain one was run and compares.
+  Status check(const std::string& name, VariantResult& result) {
+    const Plan own = part(name);
+    result.flops = own.flops();
+    result.bytes = own.bytes();
+    PUMICE_CHECK(bed_.prepare());
+    PUMICE_CHECK(bed_.run(own));
+    PUMICE_TRY(std::vector<float> values, bed_.results());
+    for (const PlannedDispatch& planned : own.dispatches) {
+      result.refused = difference(expected_, values, planned.dispatch.kernel);
+      if (result.refused.empty()) break; // the least exact of its kernels decides
+    }
+    return {};
+  }
+
+  Status time() {
+    std::map<std::string, VariantBench> benches;
+    std::map<std::string, std::vector<double>> samples;
+    for (const VariantResult& each : tuned_.variants) {
+      if (!each.refused.empty()) continue;
+      const Plan& plan = plans_.at(each.variant);
+      PUMICE_TRY(VariantBench once, VariantBench::create(context_, plan, choice_, 1, bed_.lookup()));
+      PUMICE_CHECK(once.run()); // which may compile
+      PUMICE_TRY(double seconds, once.run());
+      const double repeats = std::clamp(options_.sample_seconds / std::max(seconds, 1e-7), 1.0, most_repeats);
+      PUMICE_TRY(VariantBench bench, VariantBench::create(context_, plan, choice_,
+                                                          static_cast<uint32_t>(repeats), bed_.lookup()));
+      PUMICE_CHECK(bench.run()); // warms the caches up
+      benches.emplace(each.variant, std::move(bench));
+    }
+    for (int sample = 0; sample < options_.samples && benches.size() > 1; ++sample) {
+      for (auto& [name, bench] : benches) {
+        PUMICE_TRY(double seconds, bench.run());
+        samples[name].push_back(seconds);
+      }
+    }
+    for (VariantResult& each : tuned_.variants) {
+      if (!samples.contains(each.variant)) continue;
+      each.seconds = median(samples[each.variant]);
+      each.least_seconds = std::ranges::min(samples[each.variant]);
+    }
+    return {};
+  }
+
+  const DeviceContext& context_;
+  const TuneOptions& options_;
+  Bed& bed_;
+  const std::map<std::string, Plan>& plans_;
+  uint32_t choice_;
+  std::vector<float> expected_;
+  TunedClass tuned_;
+};
+
+} // namespace
+
+Tuner::Tuner(const DeviceContext& context, TuneOptions options)
+    : context_(context), options_(std::move(options)) {
+  context_.style.forced.clear();
+  context_.style.threads = 0; // products that attention makes itself are measured apart
+  if (context_.style.choices) tuning_.choices = *context_.style.choices;
+  if (context_.style.refused) tuning_.refusals = *context_.style.refused;
+}
+
+KernelStyle Tuner::style() const {
+  KernelStyle style = context_.style;
+  style.choices = std::make_shared<const Choices>(tuning_.choices);
+  style.refused = std::make_shared<const Refusals>(tuning_.refusals);
+  return style;
+}
+
+std::vector<std::string> Tuner::candidates(const VariantChoice& choice) const {
+  std::vector<std::string> names;
+  if (options_.everything) return choice.variants;
+  for (const std::string& name : choice.variants) {
+    if (!tuning_.refusals.contains(refusal_key(choice.shape_class, name))) names.push_back(name);
+  }
+  if (names.size() > 1 && names.back() == choice.variants.back()) names.pop_back();
+  return names;
+}
+
+std::vector<uint32_t> Tuner::unknown(const Plan& plan) const {
+  std::vector<uint32_t> choices;
+  std::set<std::string> seen = measured_;
+  for (uint32_t i = 0; i < plan.choices.size(); ++i) {
+    const VariantChoice& choice = plan.choices[i];
+    if (!options_.everything && tuning_.choices.contains(choice.shape_class)) continue;
+    if (candidates(choice).size() > 1 && seen.insert(choice.shape_class).second) choices.push_back(i);
+  }
+  return choices;
+}
+
+Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
+  PUMICE_TRY(Plan walked, make(style()));
+  const std::vector<uint32_t> choices = unknown(walked);
+  if (choices.empty()) return {};
+  // A variant that is forced is used wherever it runs, so one plan for each of their names has them all.
+  std::map<std::string, Plan> plans;
+  uint64_t scratch = walked.scratch_bytes;
+  for (uint32_t choice : choices) {
+    for (const std::string& name : walked.choices[choice].variants) {
+      if (plans.contains(name)) continue;
+      KernelStyle forced = style();
+      forced.forced = name;
+      Result<Plan> plan = make(forced);
+      if (!plan.ok() || plan->choices.size() != walked.choices.size())
+        continue; // it cannot do all that it runs
+      scratch = std::max(scratch, plan->scratch_bytes);
+      plans.emplace(name, *std::move(plan));
+    }
+  }
+  PUMICE_TRY(Bed bed, Bed::create(context_, lookup, scratch));
+  size_t at = 0;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    if (spent.count() > options_.seconds) {
+      tuning_.complete = false;
+      return {};
+    }
+    if (options_.progress && !options_.progress(i, choices.size())) {
+      return Error{Code::cancelled, "measuring was cancelled"};
+    }
+    const VariantChoice choice = walked.choices[choices[i]];
+    std::vector<std::string> names = candidates(choice);
+    std::erase_if(names, [&](const std::string& name) { return !plans.contains(name); });
+    if (names.size() < 2 || !plans.contains(choice.variants.back())) continue;
+    const size_t here = first_of(walked, choices[i]);
+    Plan before;
+    before.dispatches.assign(walked.dispatches.begin() + static_cast<ptrdiff_t>(at),
+                             walked.dispatches.begin() + static_cast<ptrdiff_t>(here));
+    PUMICE_CHECK(bed.run(before));
+    Match match(context_, options_, bed, plans, choices[i]);
+    PUMICE_TRY(TunedClass tuned, match.play(choice, names));
+    measured_.insert(tuned.shape_class);
+    tuning_.choices[tuned.shape_class] = tuned.winner;
+    for (const VariantResult& each : tuned.variants) {
+      const std::string key = refusal_key(tuned.shape_class, each.variant);
+      const auto known = tuning_.refusals.find(key);
+      if (!each.refused.empty()) {
+        tuning_.refusals[key] = tuned.shape_class + ": " + each.refused;
+      } else if (known != tuning_.refusals.end() && known->second.starts_with(tuned.shape_class + ": ")) {
+        tuning_.refusals.erase(known); // another driver's fault that is gone
+      }
+    }
+    tuning_.classes.push_back(std::move(tuned));
+    PUMICE_TRY(walked, make(style())); // goes on with what is known to be right
+    at = first_of(walked, choices[i]);
+  }
+  return {};
+}
+
+} // namespace pumice

@@ -1,0 +1,144 @@
+#include "tuning/variant_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "gpu/kernel_table.h"
+
+namespace pumice {
+
+namespace {
+
+bool lent(const BufferRef& ref) {
+  return ref.space == Space::weights || ref.space == Space::cache;
+}
+
+// Whether two launches do the same to other weights.
+bool alike(const Dispatch& a, const Dispatch& b) {
+  return a.kernel == b.kernel && a.constants == b.constants && a.params == b.params && a.groups == b.groups &&
+         a.bindings.size() == b.bindings.size() && a.addresses.size() == b.addresses.size();
+}
+
+Dispatch with_weights_of(Dispatch dispatch, const Dispatch& other) {
+  for (size_t i = 0; i < dispatch.bindings.size(); ++i) {
+    if (lent(dispatch.bindings[i].buffer)) dispatch.bindings[i].buffer = other.bindings[i].buffer;
+  }
+  for (size_t i = 0; i < dispatch.addresses.size(); ++i) {
+    if (lent(dispatch.addresses[i].buffer)) dispatch.addresses[i].buffer = other.addresses[i].buffer;
+  }
+  return dispatch;
+}
+
+// The choice's own launches, then those that others of the plan lend their weights to.
+std::vector<Plan> repeats_of(const Plan& plan, uint32_t choice) {
+  const Plan own = part_of(plan, choice);
+  std::vector<Plan> result = {own};
+  for (uint32_t other = 0; other < plan.choices.size(); ++other) {
+    if (other == choice || plan.choices[other].shape_class != plan.choices[choice].shape_class) continue;
+    Plan lender = part_of(plan, other);
+    bool all = lender.dispatches.size() == own.dispatches.size();
+    for (size_t i = 0; i < own.dispatches.size() && all; ++i) {
+      all = alike(own.dispatches[i].dispatch, lender.dispatches[i].dispatch);
+      lender.dispatches[i].dispatch =
+          with_weights_of(own.dispatches[i].dispatch, lender.dispatches[i].dispatch);
+    }
+    if (all) result.push_back(std::move(lender));
+  }
+  return result;
+}
+
+// What kernels with numbers of fewer bits may be off by; others only add in another order.
+double tolerance(const std::string& kernel) {
+  const KernelBinary* binary = find_kernel(kernel);
+  const std::string_view tier = binary ? binary->tier : "";
+  return tier == "fp16" || tier == "dot" || tier == "cm" || tier == "cm2" ? 0.03 : 0.001;
+}
+
+} // namespace
+
+Plan part_of(const Plan& plan, uint32_t choice) {
+  Plan part;
+  for (const PlannedDispatch& planned : plan.dispatches) {
+    if (planned.choice == choice) part.dispatches.push_back(planned);
+  }
+  return part;
+}
+
+Result<VariantBench> VariantBench::create(const DeviceContext& context, const Plan& plan, uint32_t choice,
+                                          uint32_t repeats, const BufferLookup& lookup) {
+  const std::vector<Plan> all = repeats_of(plan, choice);
+  VariantBench bench(context);
+  bench.repeats_ = repeats;
+  PUMICE_TRY(bench.commands_, Commands::create(context.device));
+  if (context.device->capabilities().timestamps) {
+    PUMICE_TRY(bench.timestamps_, Timestamps::create(context.device, 2));
+  }
+  Commands& commands = bench.commands_;
+  PUMICE_CHECK(commands.begin());
+  commands.barrier();
+  if (bench.timestamps_) {
+    bench.timestamps_->reset(commands);
+    bench.timestamps_->write(commands, 0);
+  }
+  for (uint32_t repeat = 0; repeat < repeats; ++repeat) {
+    for (const PlannedDispatch& planned : all[repeat % all.size()].dispatches) {
+      if (planned.barrier) commands.barrier();
+      PUMICE_CHECK(bench.launcher_.record(commands, planned.dispatch, lookup));
+    }
+    commands.barrier();
+  }
+  if (bench.timestamps_) bench.timestamps_->write(commands, 1);
+  PUMICE_CHECK(commands.end());
+  return bench;
+}
+
+Result<double> VariantBench::run() {
+  const auto start = std::chrono::steady_clock::now();
+  PUMICE_TRY(uint64_t done, device_->submit(commands_.buffers()));
+  PUMICE_CHECK(device_->wait(done));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  double seconds = took.count();
+  if (timestamps_) {
+    PUMICE_TRY(std::vector<double> points, timestamps_->read());
+    if (points[1] > 0) seconds = points[1];
+  }
+  return seconds / repeats_;
+}
+
+std::string difference(std::span<const float> plain, std::span<const float> values,
+                       const std::string& kernel) {
+  double squares = 0, error_squares = 0;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    if (std::memcmp(&plain[i], &values[i], sizeof(float)) == 0) continue; // also where neither wrote
+    if (!std::isfinite(plain[i])) continue;
+    if (!std::isfinite(values[i])) return "its results are not finite";
+    const double error = double{values[i]} - plain[i];
+    error_squares += error * error;
+  }
+  size_t finite = 0;
+  for (float value : plain) {
+    if (!std::isfinite(value)) continue;
+    squares += double{value} * value;
+    ++finite;
+  }
+  const double allowed = tolerance(kernel), off = std::sqrt(error_squares / std::max(squares, 1e-30));
+  if (off > allowed) {
+    return fmt::format("its results are off by {:.2g} of the plain kernel's, and {:.2g} is allowed", off,
+                       allowed);
+  }
+  // Single numbers that are wrong hardly show in a mean.
+  const double typical = std::sqrt(squares / std::max<size_t>(finite, 1));
+  for (size_t i = 0; i < plain.size(); ++i) {
+    if (!std::isfinite(plain[i])) continue;
+    const double error = std::abs(double{values[i]} - plain[i]);
+    if (error <= 10 * allowed * (typical + std::abs(plain[i]))) continue;
+    return fmt::format("one of its results is {:.4g}, and should be {:.4g}", values[i], plain[i]);
+  }
+  return "";
+}
+
+} // namespace pumice

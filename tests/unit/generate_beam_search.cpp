@@ -1,0 +1,222 @@
+#include "generate/beam_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <doctest/doctest.h>
+
+using namespace pumice;
+
+namespace {
+
+// Log-probabilities of a language that follows from the seed: of each token after a text.
+std::vector<float> language(uint32_t seed, uint32_t vocabulary, std::span<const uint32_t> text) {
+  uint64_t state = seed * 0x9e3779b97f4a7c15ull + 1;
+  for (uint32_t token : text) state = (state ^ (token + 1)) * 0xbf58476d1ce4e5b9ull;
+  std::vector<float> logits(vocabulary);
+  double sum = 0;
+  for (float& logit : logits) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    logit = static_cast<float>(state >> 40) / (1 << 24) * 4;
+    sum += std::exp(double{logit});
+  }
+  for (float& logit : logits) logit -= static_cast<float>(std::log(sum));
+  return logits;
+}
+
+// `skipped` are tokens that the texts begin with, and that the language knows nothing of.
+std::vector<Continuation> best_continuations(const BeamSearch& search, uint32_t seed, uint32_t vocabulary,
+                                             size_t skipped = 0) {
+  std::vector<Continuation> all;
+  for (uint32_t beam = 0; beam < search.beams().size(); ++beam) {
+    const std::vector<float> scores =
+        language(seed, vocabulary, std::span(search.beams()[beam].tokens).subspan(skipped));
+    for (uint32_t token = 0; token < vocabulary; ++token) {
+      all.push_back({beam, token, search.beams()[beam].score + scores[token]});
+    }
+  }
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.score > b.score; });
+  all.resize(std::min(all.size(), search.wanted()));
+  return all;
+}
+
+std::vector<Hypothesis> run(const GenerationConfig& config, uint32_t seed, uint32_t vocabulary,
+                            size_t count) {
+  BeamSearch search(config);
+  uint32_t steps = 0;
+  while (!search.done() && ++steps < 1000) {
+    const std::vector<BeamSearch::Beam> before(search.beams().begin(), search.beams().end());
+    const std::vector<uint32_t> parents = search.advance(best_continuations(search, seed, vocabulary));
+    for (size_t i = 0; i < parents.size(); ++i) {
+      const std::vector<uint32_t>& tokens = search.beams()[i].tokens;
+      CHECK(std::equal(tokens.begin(), tokens.end() - 1, before[parents[i]].tokens.begin()));
+    }
+  }
+  return search.results(count);
+}
+
+// Every text that ends within max_tokens, by its score.
+void enumerate(const GenerationConfig& config, uint32_t seed, uint32_t vocabulary,
+               std::vector<uint32_t>& text, float score, std::vector<Hypothesis>& all) {
+  const std::vector<float> scores = language(seed, vocabulary, text);
+  for (uint32_t token = 0; token < vocabulary; ++token) {
+    text.push_back(token);
+    const bool ends = std::ranges::find(config.ends, token) != config.ends.end();
+    const float total = score + scores[token];
+    if (ends || text.size() == config.max_tokens) {
+      const float length = static_cast<float>(text.size());
+      all.push_back({text, total / std::pow(length, config.length_penalty), true});
+    } else {
+      enumerate(config, seed, vocabulary, text, total, all);
+    }
+    text.pop_back();
+  }
+}
+
+// The search as transformers writes it, with masks over arrays of a fixed size in place of lists.
+struct Masked {
+  struct Entry {
+    std::vector<uint32_t> tokens;
+    float score = -1e9f;
+    bool finished = false;
+  };
+  std::vector<Entry> running, done;
+
+  Masked(const GenerationConfig& config, uint32_t seed, uint32_t vocabulary)
+      : running(config.beams), done(config.beams) {
+    running[0].score = 0;
+    bool improvable = true;
+    for (uint32_t length = 1;; ++length) {
+      std::vector<Entry> top;
+      for (const Entry& beam : running) {
+        const std::vector<float> scores = language(seed, vocabulary, beam.tokens);
+        for (uint32_t token = 0; token < vocabulary; ++token) {
+          top.push_back({beam.tokens, beam.score + scores[token], false});
+          top.back().tokens.push_back(token);
+        }
+      }
+      const auto better = [](const Entry& a, const Entry& b) { return a.score > b.score; };
+      std::ranges::stable_sort(top, better);
+      top.resize(std::min(top.size(), std::max<size_t>(2, 1 + config.ends.size()) * config.beams));
+      std::vector<Entry> next = top, ended = done;
+      const bool full = config.early_stopping == EarlyStopping::yes &&
+                        std::ranges::all_of(done, [](const Entry& each) { return each.finished; });
+      bool all_hit = true;
+      for (size_t i = 0; i < top.size(); ++i) {
+        const bool hit = length == config.max_tokens ||
+                         std::ranges::find(config.ends, top[i].tokens.back()) != config.ends.end();
+        all_hit = all_hit && hit;
+        if (hit) next[i].score -= 1e9f;
+        Entry entry = top[i];
+        entry.score /= std::pow(static_cast<float>(length), config.length_penalty);
+        entry.finished = hit && i < config.beams;
+        if (full || !improvable || !entry.finished) entry.score -= 1e9f;
+        ended.push_back(entry);
+      }
+      std::ranges::stable_sort(next, better);
+      next.resize(config.beams);
+      std::ranges::stable_sort(ended, better);
+      ended.resize(config.beams);
+      running = next;
+      done = ended;
+      const bool never = config.early_stopping == EarlyStopping::never && config.length_penalty > 0;
+      const float possible =
+          running[0].score /
+          std::pow(static_cast<float>(never ? config.max_tokens : length), config.length_penalty);
+      bool better_possible = false, all_done = true;
+      for (const Entry& each : done) {
+        better_possible = better_possible || possible > (each.finished ? done.back().score : -1e9f);
+        all_done = all_done && each.finished;
+      }
+      improvable = improvable && better_possible;
+      const bool open = !(all_done && config.early_stopping == EarlyStopping::yes);
+      if (!improvable || !open || all_hit) break;
+    }
+  }
+};
+
+} // namespace
+
+TEST_CASE("beam search: wide enough, it finds the best text there is") {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    GenerationConfig config;
+    config.ends = {0};
+    config.max_tokens = 4;
+    config.beams = 4 * 4 * 4 * 4;
+    config.early_stopping = EarlyStopping::never;
+    config.length_penalty = seed % 3 * 0.7f;
+    std::vector<Hypothesis> all;
+    std::vector<uint32_t> text;
+    enumerate(config, seed, 4, text, 0, all);
+    std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.score > b.score; });
+    const std::vector<Hypothesis> found = run(config, seed, 4, 5);
+    REQUIRE(found.size() == 5);
+    for (size_t i = 0; i < found.size(); ++i) {
+      CHECK(found[i].tokens == all[i].tokens);
+      CHECK(found[i].score == doctest::Approx(all[i].score));
+      CHECK(found[i].finished);
+    }
+  }
+}
+
+TEST_CASE("beam search: the same as with masks over fixed arrays, whatever the settings") {
+  uint32_t compared = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    GenerationConfig config;
+    config.beams = 1 + seed % 5;
+    config.max_tokens = 1 + seed % 13;
+    for (uint32_t i = 0; i < seed % 3; ++i) config.ends.push_back(i * 2);
+    config.length_penalty = static_cast<float>(seed % 4) * 0.6f;
+    config.early_stopping = static_cast<EarlyStopping>(seed / 4 % 3);
+    const uint32_t vocabulary = 5 + seed % 7;
+    CAPTURE(seed);
+    const Masked reference(config, seed, vocabulary);
+    const std::vector<Hypothesis> found = run(config, seed, vocabulary, config.beams);
+    size_t expected = 0;
+    for (const Masked::Entry& each : reference.done) expected += each.finished;
+    if (expected == 0) continue;
+    REQUIRE(found.size() == expected);
+    for (size_t i = 0; i < found.size(); ++i) {
+      CHECK(found[i].tokens == reference.done[i].tokens);
+      CHECK(found[i].score == doctest::Approx(reference.done[i].score).epsilon(1e-4));
+    }
+    ++compared;
+  }
+  CHECK(compared > 350);
+}
+
+TEST_CASE("beam search: tokens that a rule gives do not count in a text's length") {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    GenerationConfig config;
+    config.beams = 3;
+    config.ends = {0};
+    config.max_tokens = 7;
+    config.length_penalty = 1.3f;
+    config.early_stopping = static_cast<EarlyStopping>(seed % 3);
+    const std::vector<Hypothesis> expected = run(config, seed, 6, 3);
+    config.told_tokens = 2;
+    config.max_tokens += 2;
+    BeamSearch search(config);
+    for (uint32_t i = 0; i < 2; ++i) search.advance(std::vector<Continuation>{{0, 5, 0}});
+    while (!search.done()) search.advance(best_continuations(search, seed, 6, 2));
+    const std::vector<Hypothesis> found = search.results(3);
+    REQUIRE(found.size() == expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      CHECK(found[i].score == doctest::Approx(expected[i].score));
+      CHECK(std::ranges::equal(std::span(found[i].tokens).subspan(2), expected[i].tokens));
+    }
+  }
+}
+
+TEST_CASE("beam search: no continuation at all ends it") {
+  GenerationConfig config;
+  config.beams = 3;
+  config.max_tokens = 5;
+  BeamSearch search(config);
+  CHECK(search.advance({}).empty());
+  CHECK(search.done());
+  REQUIRE(search.results(3).size() == 1);
+  CHECK(search.results(3)[0].tokens.empty());
+  CHECK_FALSE(search.results(3)[0].finished);
+}
