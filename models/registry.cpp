@@ -58,24 +58,24 @@ std::span<const Architecture> architectures() {
   return table;
 }
 
-Result<DecoderGraph> Definition::graph(const ModelFile& file) const {
+Result<DecoderGraph> ModelDefinition::graph(const ModelFile& file) const {
   return Error{Code::unsupported,
                fmt::format("{}: a model of the architecture '{}' has no decoder: it makes no text",
                            file.path(), file.architecture())};
 }
 
-Result<EncoderGraph> Definition::encoder_graph(const ModelFile& file) const {
+Result<EncoderGraph> ModelDefinition::encoder_graph(const ModelFile& file) const {
   return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' has no encoder",
                                               file.path(), file.architecture())};
 }
 
-Result<GgufModel> Definition::gguf(const ModelFile& file) const {
+Result<GgufModel> ModelDefinition::gguf(const ModelFile& file) const {
   return Error{Code::unsupported,
                fmt::format("{}: a GGUF file cannot be made of models of the architecture '{}'", file.path(),
                            file.architecture())};
 }
 
-Result<std::unique_ptr<Definition>> open_definition(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file) {
   const bool gguf = file.format() == ModelFile::Format::gguf;
   const std::string wanted = file.architecture();
   std::string known;

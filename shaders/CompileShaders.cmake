@@ -2,7 +2,7 @@
 #
 # A shader lists its variants, one line each ('-' for a variant without a name of its own):
 #   // variant: NAME [needs=TIER] DEFINE=VALUE DEFINE2 ...
-# Kernel name: the file's stem, then the variant's name, so that matmul.lane8.comp with 'q8_0' is "matmul.lane8.q8_0".
+# Kernel name: the file's stem, then the variant's name, so that matmul.cpu8.comp with 'q8_0' is "matmul.cpu8.q8_0".
 # Tier: needs=, or else the last part of the stem (matmul.cm.comp), or none. Tiers the compiler is too old for are left out.
 # PUMICE_SHADERS_FROM names a build folder whose compiled shaders are taken as they are; a second build saves the time.
 
@@ -30,7 +30,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-set(PUMICE_TIERS lane8 fp16 dot cm cm2)
+set(PUMICE_TIERS cpu8 fp16 dot cm cm2)
 set(PUMICE_SHADER_SCRIPT "${CMAKE_CURRENT_LIST_FILE}")
 set(PUMICE_SHADERS_FROM "" CACHE PATH "A build folder whose compiled shaders are used instead of compiling them again")
 

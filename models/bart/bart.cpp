@@ -145,7 +145,7 @@ LayerNames bart_layer_names(const std::string& prefix, std::string_view side) {
   return names;
 }
 
-Result<std::unique_ptr<Definition>> open_bart_family(const ModelFile& file, const BartFamily& family) {
+Result<std::unique_ptr<ModelDefinition>> open_bart_family(const ModelFile& file, const BartFamily& family) {
   const Settings settings(file);
   bool shared = true;
   if (family.separate_vocabularies) {
@@ -172,11 +172,11 @@ Result<std::unique_ptr<Definition>> open_bart_family(const ModelFile& file, cons
   PUMICE_TRY(own.norm_first, settings.boolean_or({"normalize_before", ""}, false));
   PUMICE_TRY(own.final_norm, settings.boolean_or({"add_final_layer_norm", ""}, false));
   own.logits_bias = file.find("final_logits_bias");
-  return std::unique_ptr<Definition>(
+  return std::unique_ptr<ModelDefinition>(
       std::make_unique<Bart>(std::move(config), settings.gguf(), std::move(own)));
 }
 
-Result<std::unique_ptr<Definition>> open_bart(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_bart(const ModelFile& file) {
   return open_bart_family(file, {});
 }
 

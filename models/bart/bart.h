@@ -37,7 +37,7 @@ struct BartFamily {
   bool separate_vocabularies = false; // where share_encoder_decoder_embeddings is false
 };
 
-Result<std::unique_ptr<Definition>> open_bart_family(const ModelFile& file, const BartFamily& family);
-Result<std::unique_ptr<Definition>> open_bart(const ModelFile& file);
+Result<std::unique_ptr<ModelDefinition>> open_bart_family(const ModelFile& file, const BartFamily& family);
+Result<std::unique_ptr<ModelDefinition>> open_bart(const ModelFile& file);
 
 } // namespace pumice

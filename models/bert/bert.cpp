@@ -134,7 +134,7 @@ Result<uint32_t> read_token_types(const Settings& settings) {
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_bert_family(const ModelFile& file, const BertFamily& family) {
+Result<std::unique_ptr<ModelDefinition>> open_bert_family(const ModelFile& file, const BertFamily& family) {
   const Settings settings(file);
   PUMICE_TRY(EncoderConfig config, read_config(settings, family));
   PUMICE_TRY(uint32_t types, read_token_types(settings));
@@ -153,11 +153,11 @@ Result<std::unique_ptr<Definition>> open_bert_family(const ModelFile& file, cons
   if (classifier) {
     PUMICE_TRY(config.labels, read_labels(settings));
   }
-  return std::unique_ptr<Definition>(
+  return std::unique_ptr<ModelDefinition>(
       std::make_unique<Bert>(std::move(config), settings.gguf(), std::move(own)));
 }
 
-Result<std::unique_ptr<Definition>> open_bert(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_bert(const ModelFile& file) {
   return open_bert_family(file, {});
 }
 

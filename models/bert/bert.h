@@ -14,7 +14,7 @@ struct BertFamily {
       false; // a classifier of its own over the last hidden state, not the pooler's result
 };
 
-Result<std::unique_ptr<Definition>> open_bert_family(const ModelFile& file, const BertFamily& family);
-Result<std::unique_ptr<Definition>> open_bert(const ModelFile& file);
+Result<std::unique_ptr<ModelDefinition>> open_bert_family(const ModelFile& file, const BertFamily& family);
+Result<std::unique_ptr<ModelDefinition>> open_bert(const ModelFile& file);
 
 } // namespace pumice

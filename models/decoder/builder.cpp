@@ -70,7 +70,8 @@ TensorId DecoderBuilder::rotate_and_store(uint32_t layer, const AttentionInputs&
 
 TensorId DecoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) {
   const TensorId query = rotate_and_store(layer, inputs, style);
-  attentions_.push_back(attention("attention", query, layer, Sight::past, config_.windows[layer], style));
+  attentions_.push_back(
+      attention("attention", query, layer, AttentionMask::causal, config_.windows[layer], style));
   return attentions_.back();
 }
 

@@ -8,7 +8,7 @@ namespace pumice {
 
 // A decoder-only model whose architecture describes it through a DecoderBuilder. All that the runtime asks of
 // a model comes from that one description.
-class DecoderModel : public Definition {
+class DecoderModel : public ModelDefinition {
 public:
   DecoderModel(DecoderConfig config, bool gguf) : config_(std::move(config)), gguf_(gguf) {}
 

@@ -50,7 +50,7 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_distilbert(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_distilbert(const ModelFile& file) {
   const Settings settings(file);
   StackConfigNames names;
   names.hidden = {"dim", ""};
@@ -69,7 +69,7 @@ Result<std::unique_ptr<Definition>> open_distilbert(const ModelFile& file) {
   if (file.find("pre_classifier.weight")) {
     PUMICE_TRY(config.labels, read_labels(settings));
   }
-  return std::unique_ptr<Definition>(
+  return std::unique_ptr<ModelDefinition>(
       std::make_unique<DistilBert>(std::move(config), settings.gguf(), std::move(prefix)));
 }
 

@@ -11,7 +11,7 @@ EncoderBuilder::EncoderBuilder(const EncoderConfig& config, bool gguf, const Mod
 TensorId EncoderBuilder::attend(uint32_t, const AttentionInputs& inputs, const AttentionStyle& style) {
   const uint32_t cache = config_.own_cache();
   cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, cache);
-  attentions_.push_back(attention("attention", inputs.query, cache, Sight::input, 0, style));
+  attentions_.push_back(attention("attention", inputs.query, cache, AttentionMask::bidirectional, 0, style));
   return attentions_.back();
 }
 

@@ -5,7 +5,7 @@
 namespace pumice {
 
 // A model that is an encoder and no more, whose architecture describes it through an EncoderBuilder.
-class EncoderModel : public Definition {
+class EncoderModel : public ModelDefinition {
 public:
   EncoderModel(EncoderConfig config, bool gguf) : config_(std::move(config)), gguf_(gguf) {}
 

@@ -7,7 +7,7 @@ namespace pumice {
 
 // A model whose decoder attends to what its encoder has read. Its architecture describes each side through a
 // builder of its own.
-class EncoderDecoderModel : public Definition {
+class EncoderDecoderModel : public ModelDefinition {
 public:
   EncoderDecoderModel(EncoderConfig encoder, DecoderConfig decoder, bool gguf);
 

@@ -36,7 +36,7 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_gemma(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_gemma(const ModelFile& file) {
   const Settings settings(file);
   DecoderConfigNames names;
   names.default_context = 8192;
@@ -47,7 +47,7 @@ Result<std::unique_ptr<Definition>> open_gemma(const ModelFile& file) {
   names.tied_by_default = true;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
   PUMICE_TRY(bool bias, settings.boolean_or({"attention_bias", ""}, false));
-  return std::unique_ptr<Definition>(std::make_unique<Gemma>(std::move(config), settings.gguf(), bias));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<Gemma>(std::move(config), settings.gguf(), bias));
 }
 
 } // namespace pumice

@@ -58,7 +58,7 @@ constexpr float largest_cap = 1e6f;
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_gemma2(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_gemma2(const ModelFile& file) {
   const Settings settings(file);
   DecoderConfigNames names;
   names.default_context = 8192;
@@ -84,7 +84,7 @@ Result<std::unique_ptr<Definition>> open_gemma2(const ModelFile& file) {
   PUMICE_TRY(uint32_t window,
              settings.u32_or({"sliding_window", "attention.sliding_window"}, 0, most::context, 4096));
   PUMICE_CHECK(read_layer_types(settings, window, config, [](uint32_t layer) { return layer % 2 == 0; }));
-  return std::unique_ptr<Definition>(std::make_unique<Gemma2>(std::move(config), settings.gguf(), own));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<Gemma2>(std::move(config), settings.gguf(), own));
 }
 
 } // namespace pumice

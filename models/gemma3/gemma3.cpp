@@ -118,7 +118,7 @@ Status read_windows(const Settings& settings, DecoderConfig& config) {
                           [&](uint32_t layer) { return (layer + 1) % period != 0; });
 }
 
-Result<std::unique_ptr<Definition>> open(const ModelFile& file, const Settings& settings) {
+Result<std::unique_ptr<ModelDefinition>> open(const ModelFile& file, const Settings& settings) {
   DecoderConfigNames names;
   names.default_context = 131072;
   names.activation = {"hidden_activation", ""};
@@ -143,13 +143,13 @@ Result<std::unique_ptr<Definition>> open(const ModelFile& file, const Settings& 
              settings.f32_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f, 1e6f, 0.0f));
   // The model with pictures has the text model inside.
   if (file.find("language_model.model.embed_tokens.weight")) config.root = "language_model.";
-  return std::unique_ptr<Definition>(
+  return std::unique_ptr<ModelDefinition>(
       std::make_unique<Gemma3>(std::move(config), settings.gguf(), std::move(own)));
 }
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_gemma3(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_gemma3(const ModelFile& file) {
   const Settings settings(file);
   if (settings.gguf() || !settings.fields().has("text_config")) return open(file, settings);
   PUMICE_TRY(Fields text, settings.fields().object("text_config"));

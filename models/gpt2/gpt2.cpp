@@ -149,11 +149,11 @@ Result<Gpt2Config> read_gpt2_config(const Settings& settings) {
   return config;
 }
 
-Result<std::unique_ptr<Definition>> open_gpt2(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_gpt2(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(Gpt2Config config, read_gpt2_config(settings));
   if (file.find("wte.weight")) config.prefix.clear();
-  return std::unique_ptr<Definition>(std::make_unique<Gpt2>(std::move(config), settings.gguf()));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<Gpt2>(std::move(config), settings.gguf()));
 }
 
 } // namespace pumice

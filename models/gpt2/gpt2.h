@@ -22,6 +22,6 @@ void build_gpt2(DecoderBuilder& builder, const Gpt2Config& config);
 // What its cross-attention needs of the encoder's result x.
 void store_gpt2_memory(EncoderBuilder& builder, const Gpt2Config& config, TensorId x);
 
-Result<std::unique_ptr<Definition>> open_gpt2(const ModelFile& file);
+Result<std::unique_ptr<ModelDefinition>> open_gpt2(const ModelFile& file);
 
 } // namespace pumice

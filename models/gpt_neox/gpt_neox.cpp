@@ -87,7 +87,7 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_gpt_neox(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_gpt_neox(const ModelFile& file) {
   const Settings settings(file);
   DecoderConfigNames names;
   names.kv_heads = {"", "attention.head_count_kv"};
@@ -106,7 +106,7 @@ Result<std::unique_ptr<Definition>> open_gpt_neox(const ModelFile& file) {
   PUMICE_TRY(own.parallel_residual,
              settings.boolean_or({"use_parallel_residual", "use_parallel_residual"}, true));
   PUMICE_TRY(own.attention_bias, settings.boolean_or({"attention_bias", ""}, true));
-  return std::unique_ptr<Definition>(std::make_unique<GptNeox>(std::move(config), settings.gguf(), own));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<GptNeox>(std::move(config), settings.gguf(), own));
 }
 
 } // namespace pumice

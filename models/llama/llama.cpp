@@ -46,7 +46,7 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_llama(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_llama(const ModelFile& file) {
   const Settings settings(file);
   // GGUF has one name for both.
   if (settings.has({"", "expert_count"})) {
@@ -67,7 +67,8 @@ Result<std::unique_ptr<Definition>> open_llama(const ModelFile& file) {
     PUMICE_TRY(biases.feed_forward, settings.boolean_or({"mlp_bias", ""}, false));
     biases.output = biases.attention;
   }
-  return std::unique_ptr<Definition>(std::make_unique<Llama>(std::move(config), settings.gguf(), biases));
+  return std::unique_ptr<ModelDefinition>(
+      std::make_unique<Llama>(std::move(config), settings.gguf(), biases));
 }
 
 } // namespace pumice

@@ -29,13 +29,13 @@ protected:
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_mistral(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_mistral(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
   PUMICE_TRY(uint32_t window, settings.u32_or({"sliding_window", ""}, 1, most::context, 0));
   config.windows.assign(config.layers, window);
   config.set_neighbouring_in_gguf(settings.gguf());
-  return std::unique_ptr<Definition>(std::make_unique<Mistral>(std::move(config), settings.gguf()));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<Mistral>(std::move(config), settings.gguf()));
 }
 
 } // namespace pumice

@@ -66,7 +66,7 @@ constexpr uint32_t most_experts = 1024;
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_mixtral(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_mixtral(const ModelFile& file) {
   const Settings settings(file);
   DecoderConfigNames names;
   names.default_norm_eps = 1e-5f;
@@ -81,7 +81,7 @@ Result<std::unique_ptr<Definition>> open_mixtral(const ModelFile& file) {
   if (used > experts) {
     return settings.error(used_name, fmt::format("expected at most the {} experts; found {}", experts, used));
   }
-  return std::unique_ptr<Definition>(
+  return std::unique_ptr<ModelDefinition>(
       std::make_unique<Mixtral>(std::move(config), settings.gguf(), experts, used));
 }
 

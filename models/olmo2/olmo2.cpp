@@ -37,14 +37,14 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_olmo2(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_olmo2(const ModelFile& file) {
   const Settings settings(file);
   DecoderConfigNames names;
   names.default_norm_eps = 1e-5f;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
   config.gguf_needs_head = true;
   PUMICE_TRY(bool bias, settings.boolean_or({"attention_bias", ""}, false));
-  return std::unique_ptr<Definition>(std::make_unique<Olmo2>(std::move(config), settings.gguf(), bias));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<Olmo2>(std::move(config), settings.gguf(), bias));
 }
 
 } // namespace pumice

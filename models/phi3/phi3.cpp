@@ -56,7 +56,7 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_phi3(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_phi3(const ModelFile& file) {
   const Settings settings(file);
   DecoderConfigNames names;
   names.default_norm_eps = 1e-5f;
@@ -64,7 +64,7 @@ Result<std::unique_ptr<Definition>> open_phi3(const ModelFile& file) {
   PUMICE_TRY(uint32_t window,
              settings.u32_or({"sliding_window", "attention.sliding_window"}, 0, most::context, 0));
   config.windows.assign(config.layers, window);
-  return std::unique_ptr<Definition>(std::make_unique<Phi3>(std::move(config), settings.gguf()));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<Phi3>(std::move(config), settings.gguf()));
 }
 
 } // namespace pumice

@@ -27,11 +27,11 @@ protected:
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_qwen2(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_qwen2(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
   PUMICE_CHECK(read_upper_windows(settings, config));
-  return std::unique_ptr<Definition>(std::make_unique<Qwen2>(std::move(config), settings.gguf()));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<Qwen2>(std::move(config), settings.gguf()));
 }
 
 } // namespace pumice

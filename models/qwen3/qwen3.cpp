@@ -31,7 +31,7 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_qwen3(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_qwen3(const ModelFile& file) {
   const Settings settings(file);
   DecoderConfigNames names;
   names.default_head_dim = 128;
@@ -39,7 +39,7 @@ Result<std::unique_ptr<Definition>> open_qwen3(const ModelFile& file) {
   PUMICE_CHECK(read_upper_windows(settings, config));
   PUMICE_TRY(bool bias, settings.boolean_or({"attention_bias", ""}, false));
   if (settings.gguf()) bias = file.find("blk.0.attn_q.bias");
-  return std::unique_ptr<Definition>(std::make_unique<Qwen3>(std::move(config), settings.gguf(), bias));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<Qwen3>(std::move(config), settings.gguf(), bias));
 }
 
 } // namespace pumice

@@ -7,7 +7,7 @@ namespace pumice {
 
 // RoBERTa (Liu et al. 2019), and so XLM-R: BERT whose positions begin after the number of the padding token,
 // and whose classifier has a dense layer of its own.
-Result<std::unique_ptr<Definition>> open_roberta(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_roberta(const ModelFile& file) {
   BertFamily family;
   family.prefix = "roberta.";
   family.classifier_has_dense = true;

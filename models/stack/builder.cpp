@@ -52,7 +52,7 @@ TensorId StackBuilder::project_input(TensorId x, const AttentionNames& names, Pr
   return project(x, node_name(fused) + suffixes[part], matrix, bias ? &*bias : nullptr, component);
 }
 
-TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t cache, Sight sight,
+TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t cache, AttentionMask mask,
                                  uint32_t window, const AttentionStyle& style) {
   Attention operation;
   operation.layer = cache;
@@ -61,7 +61,7 @@ TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t
       style.score_scale > 0 ? style.score_scale : 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
   operation.window = window;
   operation.soft_cap = style.soft_cap;
-  operation.sight = sight;
+  operation.mask = mask;
   operation.bias = style.relative_bias;
   return pumice::attention(graph(), prefix() + std::string(name), query, operation,
                            style.relative_bias_table);
@@ -69,7 +69,7 @@ TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t
 
 TensorId StackBuilder::attend_memory(uint32_t layer, TensorId query, const AttentionStyle& style) {
   cross_attentions_.push_back(
-      attention("cross_attention", query, config_.layers + layer, Sight::memory, 0, style));
+      attention("cross_attention", query, config_.layers + layer, AttentionMask::cross, 0, style));
   return cross_attentions_.back();
 }
 

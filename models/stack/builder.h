@@ -92,8 +92,8 @@ public:
 
 protected:
   // An attention under the current prefix.
-  TensorId attention(std::string_view name, TensorId query, uint32_t cache, Sight sight, uint32_t window,
-                     const AttentionStyle& style);
+  TensorId attention(std::string_view name, TensorId query, uint32_t cache, AttentionMask mask,
+                     uint32_t window, const AttentionStyle& style);
 
   std::vector<TensorId> hidden_states_, attentions_, cross_attentions_;
   WeightView embedding_table_;

@@ -201,7 +201,7 @@ bool encoder_only(const ModelFile& file) {
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_t5(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_t5(const ModelFile& file) {
   const Settings settings(file);
   DecoderConfigNames names = config_names();
   PUMICE_TRY(T5Settings own, read_own(settings));
@@ -211,7 +211,7 @@ Result<std::unique_ptr<Definition>> open_t5(const ModelFile& file) {
   encoder.activation = activation;
   encoder.any_length = true;
   if (encoder_only(file)) {
-    return std::unique_ptr<Definition>(
+    return std::unique_ptr<ModelDefinition>(
         std::make_unique<T5Encoder>(std::move(encoder), settings.gguf(), std::move(own)));
   }
   const SettingName decoder_layers = {"num_decoder_layers", "decoder_block_count"};
@@ -221,7 +221,7 @@ Result<std::unique_ptr<Definition>> open_t5(const ModelFile& file) {
   PUMICE_TRY(own.scaled_output, read_scaled_output(settings, own));
   // Configs of version 1.1 say that the head is not tied, even of files that have no other.
   if (!settings.gguf() && file.has_weights()) decoder.tied_head = !file.find("lm_head.weight");
-  return std::unique_ptr<Definition>(
+  return std::unique_ptr<ModelDefinition>(
       std::make_unique<T5>(std::move(encoder), std::move(decoder), settings.gguf(), std::move(own)));
 }
 

@@ -4,6 +4,6 @@
 
 namespace pumice {
 
-Result<std::unique_ptr<Definition>> open_t5(const ModelFile& file);
+Result<std::unique_ptr<ModelDefinition>> open_t5(const ModelFile& file);
 
 } // namespace pumice

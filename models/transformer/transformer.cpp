@@ -96,7 +96,7 @@ Status check_positions(const Settings& settings) {
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_transformer(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_transformer(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_CHECK(check_positions(settings));
   DecoderConfigNames names = config_names();
@@ -110,7 +110,7 @@ Result<std::unique_ptr<Definition>> open_transformer(const ModelFile& file) {
   PUMICE_TRY(own.norm_first, settings.boolean_or({"norm_first", ""}, false));
   PUMICE_TRY(own.scaled_embedding, settings.boolean_or({"scale_embedding", ""}, true));
   own.output_bias = !file.has_weights() || file.find("output.bias");
-  return std::unique_ptr<Definition>(
+  return std::unique_ptr<ModelDefinition>(
       std::make_unique<Transformer>(std::move(encoder), std::move(decoder), settings.gguf(), own));
 }
 

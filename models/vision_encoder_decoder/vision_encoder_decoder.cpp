@@ -46,14 +46,14 @@ Result<Settings> side(const ModelFile& file, std::string_view name, std::string_
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_vision_encoder_decoder(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_vision_encoder_decoder(const ModelFile& file) {
   PUMICE_TRY(const Settings encoder, side(file, "encoder", "vit"));
   PUMICE_TRY(const Settings decoder, side(file, "decoder", "gpt2"));
   PUMICE_TRY(VitConfig vit, read_vit_config(encoder));
   PUMICE_TRY(Gpt2Config gpt2, read_gpt2_config(decoder));
   gpt2.decoder.root = "decoder.";
   gpt2.cross_attention = true;
-  return std::unique_ptr<Definition>(
+  return std::unique_ptr<ModelDefinition>(
       std::make_unique<VisionEncoderDecoder>(std::move(vit), std::move(gpt2), encoder.gguf()));
 }
 

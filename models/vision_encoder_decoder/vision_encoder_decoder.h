@@ -4,6 +4,6 @@
 
 namespace pumice {
 
-Result<std::unique_ptr<Definition>> open_vision_encoder_decoder(const ModelFile& file);
+Result<std::unique_ptr<ModelDefinition>> open_vision_encoder_decoder(const ModelFile& file);
 
 } // namespace pumice

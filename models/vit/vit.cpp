@@ -130,7 +130,7 @@ TensorId build_vit(EncoderBuilder& builder, const VitConfig& config, const std::
   return x;
 }
 
-Result<std::unique_ptr<Definition>> open_vit(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_vit(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(VitConfig config, read_vit_config(settings));
   std::string prefix = file.find("vit.embeddings.cls_token") ? "vit." : "";
@@ -141,7 +141,7 @@ Result<std::unique_ptr<Definition>> open_vit(const ModelFile& file) {
   if (file.find("classifier.weight")) {
     PUMICE_TRY(config.encoder.labels, read_labels(settings));
   }
-  return std::unique_ptr<Definition>(
+  return std::unique_ptr<ModelDefinition>(
       std::make_unique<Vit>(std::move(config), settings.gguf(), std::move(prefix), pooler));
 }
 

@@ -19,6 +19,6 @@ Result<VitConfig> read_vit_config(const Settings& settings);
 // From the pixels to the final norm. `prefix` is what Hugging Face's names begin with.
 TensorId build_vit(EncoderBuilder& builder, const VitConfig& config, const std::string& prefix);
 
-Result<std::unique_ptr<Definition>> open_vit(const ModelFile& file);
+Result<std::unique_ptr<ModelDefinition>> open_vit(const ModelFile& file);
 
 } // namespace pumice

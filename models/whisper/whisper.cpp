@@ -94,7 +94,7 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Definition>> open_whisper(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_whisper(const ModelFile& file) {
   const Settings settings(file);
   BartConfigNames names;
   names.encoder_vocabulary = {};
@@ -111,7 +111,7 @@ Result<std::unique_ptr<Definition>> open_whisper(const ModelFile& file) {
   config.encoder.kind = InputKind::features;
   config.encoder.input_shape = {mels, 2 * config.encoder.context};
   PUMICE_TRY(bool scaled, settings.boolean_or({"scale_embedding", ""}, false));
-  return std::unique_ptr<Definition>(
+  return std::unique_ptr<ModelDefinition>(
       std::make_unique<Whisper>(std::move(config), settings.gguf(), bart_prefix(file), scaled));
 }
 

@@ -49,8 +49,8 @@ Result<DeviceOptions> device_options(const pumice_device_options& given) {
   return options;
 }
 
-HostDevice host_device(const pumice_vulkan& given) {
-  HostDevice host;
+ExternalDevice external_device(const pumice_vulkan& given) {
+  ExternalDevice host;
   host.get_instance_proc_addr = reinterpret_cast<PFN_vkGetInstanceProcAddr>(given.get_instance_proc_addr);
   host.instance = given.instance;
   host.physical_device = given.physical_device;
@@ -99,7 +99,7 @@ pumice_status pumice_device_create(const pumice_device_options* options, pumice_
     handle->log = std::make_shared<const Log>(given.log, given.log_user);
     std::shared_ptr<Device> opened;
     if (given.vulkan) {
-      PUMICE_TRY(opened, Device::adopt(host_device(*given.vulkan), {}, own));
+      PUMICE_TRY(opened, Device::adopt(external_device(*given.vulkan), {}, own));
     } else {
       PUMICE_TRY(opened, own_device(given, own, handle->log));
     }

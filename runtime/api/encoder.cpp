@@ -4,7 +4,7 @@
 
 #include "api/handles.h"
 #include "api/slice.h"
-#include "step/encoding.h"
+#include "step/resumable_encoder.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -12,7 +12,7 @@ using namespace pumice::api;
 struct pumice_encoder {
   std::shared_ptr<const Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::unique_ptr<Encoding> encoding;
+  std::unique_ptr<ResumableEncoder> encoding;
   bool given_values = false; // by a buffer of the caller's
 };
 
@@ -76,8 +76,8 @@ Result<EncoderOptions> encoder_options(const pumice_encoder_options& given, cons
         check_buffer(given.input_buffer, shape.input_values() * 4 * options.inputs, "options.input_buffer"));
   }
   PUMICE_CHECK(check_buffer(given.output_buffer, 4, "options.output_buffer"));
-  options.input = host_buffer(given.input_buffer);
-  options.output = host_buffer(given.output_buffer);
+  options.input = external_buffer(given.input_buffer);
+  options.output = external_buffer(given.output_buffer);
   return options;
 }
 
@@ -104,7 +104,7 @@ pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_op
     handle->model = model->model;
     handle->tokenizer = model->tokenizer;
     handle->given_values = own.input.buffer != VK_NULL_HANDLE;
-    PUMICE_TRY(handle->encoding, Encoding::create(model->model, own));
+    PUMICE_TRY(handle->encoding, ResumableEncoder::create(model->model, own));
     *encoder = handle.release();
     return {};
   });
@@ -143,7 +143,7 @@ pumice_status pumice_encode_advance(pumice_encoder* encoder, float budget_us, co
     PUMICE_REQUIRE(encoder);
     PUMICE_TRY(const double budget, read_budget(budget_us));
     PUMICE_TRY(const Sync semaphores, Sync::read(sync));
-    PUMICE_TRY(const WorkSlice result, encoder->encoding->advance(budget, semaphores.spans()));
+    PUMICE_TRY(const SliceResult result, encoder->encoding->advance(budget, semaphores.spans()));
     return write_slice(result, slice);
   });
 }
@@ -154,7 +154,7 @@ pumice_status pumice_encode_record(pumice_encoder* encoder, VkCommandBuffer comm
     PUMICE_REQUIRE(encoder);
     PUMICE_REQUIRE(command_buffer);
     PUMICE_TRY(const double budget, read_budget(budget_us));
-    PUMICE_TRY(const WorkSlice result, encoder->encoding->record(command_buffer, budget));
+    PUMICE_TRY(const SliceResult result, encoder->encoding->record(command_buffer, budget));
     return write_slice(result, slice);
   });
 }
@@ -184,7 +184,7 @@ pumice_status pumice_embed(pumice_encoder* encoder, const char* const* texts, si
     PUMICE_REQUIRE(encoder);
     PUMICE_REQUIRE(texts || count == 0);
     PUMICE_REQUIRE(values || count == 0);
-    Encoding& encoding = *encoder->encoding;
+    ResumableEncoder& encoding = *encoder->encoding;
     PUMICE_CHECK(encoding.ready());
     if (!encoding.encoder().runner().per_output(encoding.output())) {
       return Error{

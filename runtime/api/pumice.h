@@ -320,22 +320,22 @@ typedef enum pumice_cache_type {
 
 typedef enum pumice_event_type {
   PUMICE_EVENT_TOKEN = 1, /* a token; `text` may be empty, where a character is not whole yet */
-  PUMICE_EVENT_END = 2    /* the text is complete; `ending` says why, and `text` has what was held back */
+  PUMICE_EVENT_END = 2 /* the text is complete; `finish_reason` says why, and `text` has what was held back */
 } pumice_event_type;
 
-typedef enum pumice_ending {
-  PUMICE_ENDING_NONE = 0,
-  PUMICE_ENDING_STOP = 1,     /* a token that ends a text; it comes as no event of its own */
-  PUMICE_ENDING_LENGTH = 2,   /* as many tokens as were asked for */
-  PUMICE_ENDING_CONTEXT = 3,  /* the session has no more room */
-  PUMICE_ENDING_CANCELLED = 4 /* pumice_session_cancel */
-} pumice_ending;
+typedef enum pumice_finish_reason {
+  PUMICE_FINISH_NONE = 0,
+  PUMICE_FINISH_STOP = 1,     /* a token that ends a text; it comes as no event of its own */
+  PUMICE_FINISH_LENGTH = 2,   /* as many tokens as were asked for */
+  PUMICE_FINISH_CONTEXT = 3,  /* the session has no more room */
+  PUMICE_FINISH_CANCELLED = 4 /* pumice_session_cancel */
+} pumice_finish_reason;
 
 typedef struct pumice_event {
   pumice_event_type type;
   uint32_t token;    /* of PUMICE_EVENT_TOKEN */
   uint32_t position; /* of the token in the conversation, from 0 */
-  pumice_ending ending;
+  pumice_finish_reason finish_reason;
   const char* text; /* what the token adds to the text, never NULL; good until the callback returns, or until
                        the next call with this session */
 } pumice_event;
@@ -363,14 +363,14 @@ typedef struct pumice_session_options {
   void* user;
   /* Runs each kind of step a few times while the session is created, which takes some tenths of a second:
    * then the first slices keep to their budgets too. False: what steps cost is learned on the way. */
-  bool rehearse;
+  bool warm_up;
   pumice_buffer
       logits; /* f32[vocabulary] of the step that the last token came from are copied there; no buffer: not */
 } pumice_session_options;
 
 /* What a session takes, before anything is allocated. All of it is on the device; in the host's memory are
  * some KiB. */
-typedef struct pumice_plan {
+typedef struct pumice_memory_estimate {
   size_t struct_size;
   uint64_t weights;         /* of the model, once for all its sessions */
   uint64_t cache;           /* keys and values of a session */
@@ -379,14 +379,14 @@ typedef struct pumice_plan {
   uint64_t peak;            /* the most there will be at a time, of a model with one session */
   bool fits;                /* peak is at most what pumice_device_memory calls available */
   uint32_t longest_context; /* most positions with which it would fit; 0: not with any */
-} pumice_plan;
+} pumice_memory_estimate;
 
 /* Reads a model's header, and says what it and one session with these options (NULL: the defaults) will take
  * on this device. */
-PUMICE_API pumice_status pumice_plan_memory(pumice_device* device, const pumice_source* source,
-                                            const pumice_load_options* load,
-                                            const pumice_session_options* options, pumice_plan* plan,
-                                            pumice_error* error);
+PUMICE_API pumice_status pumice_estimate_memory(pumice_device* device, const pumice_source* source,
+                                                const pumice_load_options* load,
+                                                const pumice_session_options* options,
+                                                pumice_memory_estimate* plan, pumice_error* error);
 
 PUMICE_API pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* options,
                                                pumice_session** session, pumice_error* error);

@@ -35,7 +35,7 @@ using DeviceOptions = pumice_device_options;
 using MemoryReport = pumice_memory_report;
 using LoadOptions = pumice_load_options;
 using ModelInfo = pumice_model_info;
-using Plan = pumice_plan;
+using Plan = pumice_memory_estimate;
 using Buffer = pumice_buffer;
 using SessionOptions = pumice_session_options;
 using Sampling = pumice_sampling;
@@ -330,7 +330,7 @@ inline Result<Plan> plan_memory(const Device& device, const Source& source, cons
   const pumice_source from = source.c();
   const LoadOptions sized_load = detail::sized(load);
   const SessionOptions sized_session = detail::sized(session);
-  return detail::made(detail::sized(Plan{}), pumice_plan_memory, device.get(), &from, &sized_load,
+  return detail::made(detail::sized(Plan{}), pumice_estimate_memory, device.get(), &from, &sized_load,
                       &sized_session);
 }
 

@@ -30,25 +30,28 @@ struct pumice_session {
   // Hands on what has come.
   void deliver() {
     while (const std::optional<BatchToken> token = dialogue->take()) {
-      if (token->ending != Ending::stop) {
-        emit(PUMICE_EVENT_TOKEN, token->token, PUMICE_ENDING_NONE, text ? text->push(token->token) : "");
+      if (token->finish_reason != FinishReason::stop) {
+        emit(PUMICE_EVENT_TOKEN, token->token, PUMICE_FINISH_NONE, text ? text->push(token->token) : "");
       }
       ++position;
-      if (token->ending != Ending::none) end(static_cast<pumice_ending>(token->ending));
+      if (token->finish_reason != FinishReason::none)
+        end(static_cast<pumice_finish_reason>(token->finish_reason));
     }
   }
-  void end(pumice_ending ending) { emit(PUMICE_EVENT_END, 0, ending, text ? text->flush() : ""); }
+  void end(pumice_finish_reason finish_reason) {
+    emit(PUMICE_EVENT_END, 0, finish_reason, text ? text->flush() : "");
+  }
 
   // What a call of the dialogue's came to, after what it brought.
   Status after(Status status) {
     deliver();
-    if (!status.ok() && status.error().code == Code::cancelled) end(PUMICE_ENDING_CANCELLED);
+    if (!status.ok() && status.error().code == Code::cancelled) end(PUMICE_FINISH_CANCELLED);
     return status;
   }
 
 private:
-  void emit(pumice_event_type type, uint32_t token, pumice_ending ending, std::string added) {
-    Event event{{type, token, position, ending, ""}, std::move(added)};
+  void emit(pumice_event_type type, uint32_t token, pumice_finish_reason finish_reason, std::string added) {
+    Event event{{type, token, position, finish_reason, ""}, std::move(added)};
     if (!on_event) {
       events.push_back(std::move(event));
       return;
@@ -58,9 +61,9 @@ private:
   }
 };
 
-static_assert(static_cast<int>(Ending::stop) == PUMICE_ENDING_STOP &&
-              static_cast<int>(Ending::length) == PUMICE_ENDING_LENGTH &&
-              static_cast<int>(Ending::context) == PUMICE_ENDING_CONTEXT);
+static_assert(static_cast<int>(FinishReason::stop) == PUMICE_FINISH_STOP &&
+              static_cast<int>(FinishReason::length) == PUMICE_FINISH_LENGTH &&
+              static_cast<int>(FinishReason::context) == PUMICE_FINISH_CONTEXT);
 
 namespace {
 
@@ -138,7 +141,7 @@ Result<SessionOptions> pumice::api::session_options(const pumice_session_options
                              static_cast<int>(given.cache))};
   }
   PUMICE_CHECK(check_buffer(given.logits, uint64_t{shape.vocabulary} * 4, "options.logits"));
-  options.logits = host_buffer(given.logits);
+  options.logits = external_buffer(given.logits);
   return options;
 }
 
@@ -160,7 +163,7 @@ pumice_status pumice_session_create(pumice_model* model, const pumice_session_op
     PUMICE_TRY(const pumice_session_options given, read(options, "options"));
     PUMICE_TRY(const SessionOptions made, session_options(given, own.shape()));
     auto handle = std::make_unique<pumice_session>();
-    PUMICE_TRY(handle->dialogue, Dialogue::create(model->model, made, given.rehearse));
+    PUMICE_TRY(handle->dialogue, Dialogue::create(model->model, made, given.warm_up));
     handle->tokenizer = model->tokenizer;
     handle->on_event = given.on_event;
     handle->user = given.user;
@@ -210,7 +213,7 @@ pumice_status pumice_advance(pumice_session* session, float budget_us, const pum
     PUMICE_REQUIRE(session);
     PUMICE_TRY(const double budget, read_budget(budget_us));
     PUMICE_TRY(const Sync semaphores, Sync::read(sync));
-    const Result<WorkSlice> result = session->dialogue->advance(budget, semaphores.spans());
+    const Result<SliceResult> result = session->dialogue->advance(budget, semaphores.spans());
     PUMICE_CHECK(session->after(result.ok() ? Status() : Status(result.error())));
     return write_slice(*result, slice);
   });
@@ -222,7 +225,7 @@ pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buf
     PUMICE_REQUIRE(session);
     PUMICE_REQUIRE(command_buffer);
     PUMICE_TRY(const double budget, read_budget(budget_us));
-    const Result<WorkSlice> result = session->dialogue->record(command_buffer, budget);
+    const Result<SliceResult> result = session->dialogue->record(command_buffer, budget);
     PUMICE_CHECK(session->after(result.ok() ? Status() : Status(result.error())));
     return write_slice(*result, slice);
   });

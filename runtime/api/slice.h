@@ -35,7 +35,7 @@ private:
   std::vector<SemaphoreValue> wait_, signal_;
 };
 
-inline Status write_slice(const WorkSlice& from, pumice_slice* to) {
+inline Status write_slice(const SliceResult& from, pumice_slice* to) {
   pumice_slice own = {sizeof own};
   own.active = from.active;
   own.dispatches = from.report.dispatches;
@@ -52,7 +52,7 @@ inline Result<double> read_budget(float budget_us) {
   return Error{Code::invalid_argument, "budget_us: expected more than 0, found " + std::to_string(budget_us)};
 }
 
-inline HostBuffer host_buffer(const pumice_buffer& buffer) {
+inline ExternalBuffer external_buffer(const pumice_buffer& buffer) {
   return {buffer.buffer, buffer.offset, buffer.bytes};
 }
 

@@ -89,7 +89,7 @@ std::string folder_name(const std::string& path) {
   return path_text((error ? given : folder).filename());
 }
 
-Status add_settings(const GgufModel& model, const ModelFile& file, const Definition& definition,
+Status add_settings(const GgufModel& model, const ModelFile& file, const ModelDefinition& definition,
                     TensorType type, GgufWriter& writer) {
   json settings = {{"general.type", "model"},
                    {"general.name", folder_name(file.path())},
@@ -146,7 +146,7 @@ Result<TensorType> conversion_type(std::string_view name) {
   return Error{Code::not_found, fmt::format("expected one of {}, found '{}'", conversion_types(), name)};
 }
 
-Result<Conversion> convert_to_gguf(const ModelFile& file, const Definition& definition,
+Result<Conversion> convert_to_gguf(const ModelFile& file, const ModelDefinition& definition,
                                    const std::filesystem::path& path, const ConversionOptions& options,
                                    const Progress& progress) {
   PUMICE_TRY(const GgufModel model, definition.gguf(file));

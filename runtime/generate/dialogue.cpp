@@ -9,66 +9,66 @@ namespace pumice {
 
 namespace {
 
-constexpr int rehearsals = 3;
-constexpr uint32_t rehearsed_tokens = 3;
+constexpr int warm_up_rounds = 3;
+constexpr uint32_t warm_up_tokens = 3;
 // Slices as small as those that will be asked for, or what they cost to begin would not show.
-constexpr double rehearsed_slice_seconds = 1e-3;
+constexpr double warm_up_slice_seconds = 1e-3;
 // A step that may take longer is not rehearsed.
-constexpr double longest_rehearsal_seconds = 0.1;
+constexpr double longest_warm_up_seconds = 0.1;
 
 } // namespace
 
 Result<std::unique_ptr<Dialogue>> Dialogue::create(std::shared_ptr<const Model> model, SessionOptions options,
-                                                   bool rehearse) {
+                                                   bool warm_up) {
   options.size.sequences = 1;
-  std::unique_ptr<Dialogue> dialogue(new Dialogue(std::move(model), options, rehearse));
+  std::unique_ptr<Dialogue> dialogue(new Dialogue(std::move(model), options, warm_up));
   PUMICE_CHECK(dialogue->make());
   return dialogue;
 }
 
-Dialogue::Dialogue(std::shared_ptr<const Model> model, SessionOptions options, bool rehearse)
-    : model_(std::move(model)), options_(options), rehearse_(rehearse) {}
+Dialogue::Dialogue(std::shared_ptr<const Model> model, SessionOptions options, bool warm_up)
+    : model_(std::move(model)), options_(options), warm_up_(warm_up) {}
 
 // Slices under way use the batch's memory, and their recordings.
 Dialogue::~Dialogue() {
-  if (slices_) slices_->discard();
+  if (slicer_) slicer_->discard();
   if (batch_ && sequence_) (void)batch_->drop(*sequence_);
-  if (slices_) (void)slices_->wait();
+  if (slicer_) (void)slicer_->wait();
   batch_.reset();
 }
 
 // Everything on the device. What a driver does when it first sees a kernel happens here, and not in a frame.
 Status Dialogue::make() {
   broken_ = true; // until all is done
-  if (slices_) PUMICE_CHECK(slices_->wait_before_end());
+  if (slicer_) PUMICE_CHECK(slicer_->wait_before_end());
   sequence_.reset();
   batch_.reset();
-  slices_ = std::make_unique<Slices>(model_->context().device);
+  slicer_ = std::make_unique<TimeSlicer>(model_->context().device);
   sliced_ = false;
   PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model_, options_));
   PUMICE_CHECK(batch->runner().prepare_all());
   batch_ = std::move(batch);
   batch_->runner().set_interrupt(&cancelled_);
-  if (rehearse_) PUMICE_CHECK(rehearse());
+  if (warm_up_) PUMICE_CHECK(warm_up());
   broken_ = false;
   return {};
 }
 
 // Texts that need steps of each size, a token of nothing, until every dispatch has been timed often enough.
-Status Dialogue::rehearse() {
+Status Dialogue::warm_up() {
   PUMICE_CHECK(use_slices(true));
-  const uint32_t most = batch_->size().context - rehearsed_tokens;
+  const uint32_t most = batch_->size().context - warm_up_tokens;
   for (uint32_t prompt : {batch_->size().chunk, small_chunk, 1u}) {
     if (prompt > batch_->size().chunk || prompt >= most) continue;
     PUMICE_TRY(const double guess, batch_->runner().guessed_step_seconds(prompt));
-    if (guess > longest_rehearsal_seconds) continue;
-    for (int round = 0; round < rehearsals; ++round) {
-      PUMICE_TRY(sequence_, batch_->add({std::vector<uint32_t>(prompt), {}, rehearsed_tokens, {}}));
+    if (guess > longest_warm_up_seconds) continue;
+    for (int round = 0; round < warm_up_rounds; ++round) {
+      PUMICE_TRY(sequence_, batch_->add({std::vector<uint32_t>(prompt), {}, warm_up_tokens, {}}));
       while (sequence_) {
-        PUMICE_CHECK(slices_->run([this] { return batch_->fill(); }, rehearsed_slice_seconds));
-        PUMICE_CHECK(slices_->wait());
+        PUMICE_CHECK(slicer_->run([this] { return batch_->fill(); }, warm_up_slice_seconds));
+        PUMICE_CHECK(slicer_->wait());
         for (auto tokens = batch_->collect(); !tokens.empty(); tokens = batch_->collect()) {
-          if (tokens.back().ending != Ending::none) sequence_.reset();
+          if (tokens.back().finish_reason != FinishReason::none) sequence_.reset();
         }
       }
       batch_->forget(0);
@@ -125,7 +125,7 @@ Status Dialogue::go_on() {
 Status Dialogue::stop() {
   if (!sequence_ && !batch_->in_flight()) return {};
   if (sliced_) {
-    PUMICE_CHECK(slices_->wait());
+    PUMICE_CHECK(slicer_->wait());
     collect();
   }
   if (!sequence_) return {};
@@ -135,7 +135,7 @@ Status Dialogue::stop() {
 Status Dialogue::use_slices(bool wanted) {
   if (sliced_ == wanted) return {};
   PUMICE_CHECK(stop());
-  batch_->set_slices(wanted ? slices_.get() : nullptr);
+  batch_->set_slicer(wanted ? slicer_.get() : nullptr);
   sliced_ = wanted;
   return {};
 }
@@ -154,7 +154,7 @@ void Dialogue::received(std::span<const BatchToken> tokens) {
     if (!sequence_ || token.sequence != *sequence_) continue;
     conversation_.tokens.push_back(token.token);
     received_.push_back(token);
-    if (token.ending == Ending::none) continue;
+    if (token.finish_reason == FinishReason::none) continue;
     active_ = false;
     sequence_.reset();
   }
@@ -186,37 +186,37 @@ Status Dialogue::step() {
   return {};
 }
 
-Result<WorkSlice> Dialogue::advance(double budget, const SubmitSync& sync) {
+Result<SliceResult> Dialogue::advance(double budget, const SubmitSync& sync) {
   return failed(slice(VK_NULL_HANDLE, budget, sync));
 }
 
-Result<WorkSlice> Dialogue::record(VkCommandBuffer into, double budget) {
+Result<SliceResult> Dialogue::record(VkCommandBuffer into, double budget) {
   if (!into) return Error{Code::invalid_argument, "a command buffer: expected one, found a null"};
   return failed(slice(into, budget, {}));
 }
 
-Result<WorkSlice> Dialogue::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
+Result<SliceResult> Dialogue::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
   PUMICE_CHECK(ready());
   PUMICE_CHECK(use_slices(true));
-  PUMICE_CHECK(slices_->look());
+  PUMICE_CHECK(slicer_->look());
   collect();
   PUMICE_CHECK(check_cancelled());
   if (active_) PUMICE_CHECK(go_on());
   const auto fill = [this] { return batch_->fill(); };
-  WorkSlice result;
-  PUMICE_TRY(result.report, slices_->run(active_ ? fill : std::function<Status()>(), budget, sync, into));
+  SliceResult result;
+  PUMICE_TRY(result.report, slicer_->run(active_ ? fill : std::function<Status()>(), budget, sync, into));
   if (active_) result.largest = batch_->runner().largest_dispatch();
   result.active = active_;
   return result;
 }
 
 Status Dialogue::discard() {
-  if (broken_) PUMICE_CHECK(slices_->discard_and_wait());
+  if (broken_) PUMICE_CHECK(slicer_->discard_and_wait());
   PUMICE_CHECK(ready());
   if (!sliced_) return {};
-  PUMICE_CHECK(failed(slices_->look()));
+  PUMICE_CHECK(failed(slicer_->look()));
   collect();
-  slices_->discard();
+  slicer_->discard();
   if (sequence_) batch_->abandon(*std::exchange(sequence_, std::nullopt));
   return {};
 }
@@ -244,7 +244,7 @@ Status Dialogue::suspend() {
   PUMICE_CHECK(failed(stop()));
   PUMICE_TRY(saved_, failed(batch_->save(0, conversation_)));
   batch_.reset();
-  slices_.reset();
+  slicer_.reset();
   suspended_ = true;
   return {};
 }
@@ -255,7 +255,7 @@ Status Dialogue::resume(std::shared_ptr<const Model> model) {
                  fmt::format("{}: expected the model that the session was made with, {}",
                              model->file().path(), model_->file().path())};
   }
-  if (slices_) PUMICE_CHECK(slices_->wait_before_end());
+  if (slicer_) PUMICE_CHECK(slicer_->wait_before_end());
   model_ = std::move(model);
   PUMICE_CHECK(make());
   suspended_ = false;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "recording/slices.h"
+#include "recording/time_slicer.h"
 #include "step/batch.h"
 
 namespace pumice {
@@ -24,9 +24,9 @@ struct DialogueRequest {
 // but for cancel().
 class Dialogue {
 public:
-  // With `rehearse`, runs each kind of step while it is made, so that the first slices' costs are known.
+  // With `warm_up`, runs each kind of step while it is made, so that the first slices' costs are known.
   static Result<std::unique_ptr<Dialogue>> create(std::shared_ptr<const Model> model, SessionOptions options,
-                                                  bool rehearse = false);
+                                                  bool warm_up = false);
   ~Dialogue();
 
   // Begins a text; what was being generated ends where it is. Computes nothing.
@@ -36,9 +36,9 @@ public:
   // Goes on to the next token, or to the end.
   Status step();
   // Submits a slice that is expected to take so many seconds.
-  Result<WorkSlice> advance(double budget, const SubmitSync& sync = {});
+  Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
   // Records it into the application's command buffer.
-  Result<WorkSlice> record(VkCommandBuffer into, double budget);
+  Result<SliceResult> record(VkCommandBuffer into, double budget);
   // Forgets slices in command buffers that will not be submitted.
   Status discard();
   // The next of the tokens that came, which is a part of the conversation from here on.
@@ -58,9 +58,9 @@ public:
   Status resume(std::shared_ptr<const Model> model);
 
 private:
-  Dialogue(std::shared_ptr<const Model> model, SessionOptions options, bool rehearse);
+  Dialogue(std::shared_ptr<const Model> model, SessionOptions options, bool warm_up);
   Status make();
-  Status rehearse();
+  Status warm_up();
   Status ready();
   Status go_on();
   Status stop();
@@ -68,14 +68,14 @@ private:
   Status check_cancelled();
   void collect();
   void received(std::span<const BatchToken> tokens);
-  Result<WorkSlice> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
+  Result<SliceResult> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
   template <class T>
   T failed(T result);
 
   std::shared_ptr<const Model> model_;
   SessionOptions options_;
-  bool rehearse_ = false;
-  std::unique_ptr<Slices> slices_;
+  bool warm_up_ = false;
+  std::unique_ptr<TimeSlicer> slicer_;
   std::unique_ptr<Batch> batch_;
   bool sliced_ = false; // which way the batch is used
   bool broken_ = false; // an error came from the device: the batch is made anew before anything else

@@ -195,7 +195,7 @@ Status EncoderDecoder::greedy(std::span<const InputRange> ranges, size_t first_i
       const size_t input =
           first_input + static_cast<size_t>(std::ranges::find(ids, each.sequence) - ids.begin());
       texts[input][0].tokens.push_back(each.token);
-      texts[input][0].finished = each.ending != Ending::none;
+      texts[input][0].finished = each.finish_reason != FinishReason::none;
       if (options.on_token) options.on_token(input, each.token);
     }
   }
@@ -213,9 +213,10 @@ Status EncoderDecoder::search(std::span<const InputRange> ranges, size_t first_i
       PUMICE_CHECK(search_runner_->set_input(slot + beam, ranges[i]));
     }
     searches.push_back({first_input + i, slot, BeamSearch(options.config), {}});
-    searches.back().origins.assign(1, std::vector<uint32_t>(prompt.size() - 1, slot));
+    searches.back().cache_indirection.assign(1, std::vector<uint32_t>(prompt.size() - 1, slot));
     for (uint32_t at = 0; at + 1 < prompt.size(); ++at) rows.push_back({prompt[at], at, slot});
-    if (options_.beams > 1) PUMICE_CHECK(search_runner_->set_origins(slot, std::vector(prompt.size(), slot)));
+    if (options_.beams > 1)
+      PUMICE_CHECK(search_runner_->set_cache_indirection(slot, std::vector(prompt.size(), slot)));
   }
   for (size_t first = 0; first < rows.size(); first += search_runner_->size().chunk) {
     const size_t count = std::min<size_t>(search_runner_->size().chunk, rows.size() - first);
@@ -245,9 +246,9 @@ Result<uint32_t> EncoderDecoder::write_rows(std::vector<Search>& searches, const
       row.sequence = search.first_slot + beam;
       row.output = true;
       rows.push_back(row);
-      search.origins[beam].push_back(row.sequence);
+      search.cache_indirection[beam].push_back(row.sequence);
       if (options_.beams > 1) {
-        PUMICE_CHECK(search_runner_->set_origins(row.sequence, search.origins[beam]));
+        PUMICE_CHECK(search_runner_->set_cache_indirection(row.sequence, search.cache_indirection[beam]));
       }
     }
   }
@@ -276,9 +277,9 @@ Status EncoderDecoder::search_step(std::vector<Search>& searches, const Generati
       add_continuations(beam, beams[beam].score, scores, search.beams.wanted(), best);
     }
     const std::vector<uint32_t> parents = search.beams.advance(best);
-    std::vector<std::vector<uint32_t>> origins;
-    for (uint32_t parent : parents) origins.push_back(search.origins[parent]);
-    if (!origins.empty()) search.origins = std::move(origins);
+    std::vector<std::vector<uint32_t>> cache_indirection;
+    for (uint32_t parent : parents) cache_indirection.push_back(search.cache_indirection[parent]);
+    if (!cache_indirection.empty()) search.cache_indirection = std::move(cache_indirection);
     if (options.config.beams == 1 && options.on_token && !best.empty()) {
       options.on_token(search.input, best.front().token);
     }

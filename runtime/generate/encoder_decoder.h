@@ -60,7 +60,7 @@ private:
     size_t input = 0; // of the call
     uint32_t first_slot = 0;
     BeamSearch beams;
-    std::vector<std::vector<uint32_t>> origins; // of each beam, a slot for each position
+    std::vector<std::vector<uint32_t>> cache_indirection; // of each beam, a slot for each position
   };
 
   EncoderDecoder() = default;

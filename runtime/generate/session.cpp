@@ -79,7 +79,7 @@ Result<uint32_t> Session::next() {
     PUMICE_TRY(results, batch_->step());
   }
   last_ = results[0];
-  if (last_.ending != Ending::none) sequence_.reset();
+  if (last_.finish_reason != FinishReason::none) sequence_.reset();
   conversation_.tokens.push_back(last_.token);
   return last_.token;
 }

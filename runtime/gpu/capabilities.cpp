@@ -260,7 +260,7 @@ std::vector<std::string> Capabilities::tiers() const {
   // Kernels of this tier take a subgroup for one 8-lane vector of a CPU, which only a driver that compiles
   // shaders to such vectors has.
   if (is_cpu() && subgroup_size == 8 && subgroup_ballot && subgroup_shuffle && buffer_device_address)
-    tiers.push_back("lane8");
+    tiers.push_back("cpu8");
   // Kernels of these take matrices of halves from shared memory, of which 32 KiB is the least that such
   // devices have.
   const bool matrices = float16 && memory_model && max_shared_bytes >= 32768 && kernel_subgroup_size() > 0;

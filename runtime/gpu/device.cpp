@@ -167,7 +167,7 @@ Status Device::make_device(const DeviceOptions& options) {
   return {};
 }
 
-Result<std::shared_ptr<Device>> Device::adopt(const HostDevice& host, VulkanTable table,
+Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& host, VulkanTable table,
                                               const DeviceOptions& options) {
   PUMICE_CHECK(check(options));
   PUMICE_TRY(std::shared_ptr<Instance> instance,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gpu/capabilities.h"
-#include "gpu/host_device.h"
+#include "gpu/external_device.h"
 #include "gpu/instance.h"
 #include "gpu/memory.h"
 
@@ -46,7 +46,7 @@ public:
   static Result<std::shared_ptr<Device>>
   create(std::shared_ptr<Instance> instance, const Capabilities& chosen, const DeviceOptions& options = {});
   // One that the application owns: its queue is shared, nothing but what is made here is destroyed here.
-  static Result<std::shared_ptr<Device>> adopt(const HostDevice& host, VulkanTable table = {},
+  static Result<std::shared_ptr<Device>> adopt(const ExternalDevice& host, VulkanTable table = {},
                                                const DeviceOptions& options = {});
   ~Device();
   Device(const Device&) = delete;

@@ -83,10 +83,10 @@ std::vector<std::byte> pack_device_file(const Capabilities& device, const Device
   identity.kernels = kernels_of_this_build();
   std::vector<std::byte> bytes;
   put(bytes, std::as_bytes(std::span(&identity, 1)));
-  put_number(bytes, contents.facts.size());
-  for (const auto& [name, fact] : contents.facts) {
+  put_number(bytes, contents.tuning_results.size());
+  for (const auto& [name, value] : contents.tuning_results) {
     put_sized(bytes, std::as_bytes(std::span(name)));
-    put_sized(bytes, std::as_bytes(std::span(fact)));
+    put_sized(bytes, std::as_bytes(std::span(value)));
   }
   put_sized(bytes, contents.pipelines);
   put_number(bytes, checksum_of(bytes));
@@ -108,9 +108,9 @@ std::optional<DeviceFile> parse_device_file(std::span<const std::byte> bytes, co
   uint64_t count = 0;
   if (!reader.read(count)) return {};
   for (uint64_t i = 0; i < count; ++i) {
-    std::span<const std::byte> name, fact;
-    if (!take_sized(reader, name) || !take_sized(reader, fact)) return {};
-    contents.facts.emplace(as_text(name), as_text(fact));
+    std::span<const std::byte> name, value;
+    if (!take_sized(reader, name) || !take_sized(reader, value)) return {};
+    contents.tuning_results.emplace(as_text(name), as_text(value));
   }
   std::span<const std::byte> pipelines;
   if (!take_sized(reader, pipelines) || reader.remaining() != 0) return {};

@@ -16,8 +16,8 @@ namespace pumice {
 // both, the kernels of the build that wrote it and a checksum of everything, so that a stale, foreign or
 // damaged file is ignored: nothing in it is more than a saving of time.
 struct DeviceFile {
-  std::map<std::string, std::string> facts; // by name: what was measured
-  std::vector<std::byte> pipelines;         // the driver's pipeline cache
+  std::map<std::string, std::string> tuning_results; // by name: what was measured
+  std::vector<std::byte> pipelines;                  // the driver's pipeline cache
 };
 
 std::filesystem::path device_file_path(const std::filesystem::path& folder, const Capabilities& device);

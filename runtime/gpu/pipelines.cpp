@@ -34,7 +34,7 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
     pipelines->cache_file_ = device_file_path(cache_folder, owner.capabilities());
     kept = read_device_file(pipelines->cache_file_, owner.capabilities());
   }
-  pipelines->facts_ = std::move(kept.facts);
+  pipelines->tuning_results_ = std::move(kept.tuning_results);
   VkPipelineCacheCreateInfo cache{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
   cache.initialDataSize = kept.pipelines.size();
   cache.pInitialData = kept.pipelines.data();
@@ -100,26 +100,27 @@ Result<VkPipeline> Pipelines::get(const std::string& kernel, const std::vector<u
   return pipeline;
 }
 
-std::map<std::string, std::string> Pipelines::facts() const {
+std::map<std::string, std::string> Pipelines::tuning_results() const {
   std::lock_guard lock(mutex_);
-  return facts_;
+  return tuning_results_;
 }
 
-void Pipelines::set_fact(const std::string& name, const std::string& fact) {
+void Pipelines::set_tuning_result(const std::string& name, const std::string& value) {
   std::lock_guard lock(mutex_);
-  std::string& known = facts_[name];
-  if (known == fact) return;
-  known = fact;
+  std::string& known = tuning_results_[name];
+  if (known == value) return;
+  known = value;
   unsaved_ = true;
 }
 
-void Pipelines::replace_facts(const std::string& prefix, const std::map<std::string, std::string>& facts) {
+void Pipelines::replace_tuning_results(const std::string& prefix,
+                                       const std::map<std::string, std::string>& tuning_results) {
   std::lock_guard lock(mutex_);
-  std::map<std::string, std::string> all = facts_;
-  std::erase_if(all, [&](const auto& fact) { return fact.first.starts_with(prefix); });
-  for (const auto& [name, fact] : facts) all[prefix + name] = fact;
-  unsaved_ = unsaved_ || all != facts_;
-  facts_ = std::move(all);
+  std::map<std::string, std::string> all = tuning_results_;
+  std::erase_if(all, [&](const auto& value) { return value.first.starts_with(prefix); });
+  for (const auto& [name, value] : tuning_results) all[prefix + name] = value;
+  unsaved_ = unsaved_ || all != tuning_results_;
+  tuning_results_ = std::move(all);
 }
 
 size_t Pipelines::count() const {
@@ -184,7 +185,7 @@ Status Pipelines::save() {
       result != VK_SUCCESS) {
     return vulkan_error("vkGetPipelineCacheData", result);
   }
-  DeviceFile kept{facts_, std::vector<std::byte>(size)};
+  DeviceFile kept{tuning_results_, std::vector<std::byte>(size)};
   if (VkResult result = vk.vkGetPipelineCacheData(device_->handle(), cache_, &size, kept.pipelines.data());
       result < 0) {
     return vulkan_error("vkGetPipelineCacheData", result);

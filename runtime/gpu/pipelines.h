@@ -20,8 +20,8 @@ public:
   static constexpr uint32_t push_constant_bytes = 128;
   static constexpr uint32_t descriptor_slots = 12;
 
-  // `cache_folder` keeps compiled pipelines and facts between runs (gpu/device_file.h); empty for none. A
-  // folder that cannot be written is reported by save(), never here.
+  // `cache_folder` keeps compiled pipelines and tuning results between runs (gpu/device_file.h); empty for
+  // none. A folder that cannot be written is reported by save(), never here.
   static Result<std::shared_ptr<Pipelines>> create(std::shared_ptr<Device> device,
                                                    const std::filesystem::path& cache_folder);
   ~Pipelines();
@@ -36,12 +36,14 @@ public:
   size_t count() const;
 
   // What else is known about the device, by name: what the folder's file had, and what was found out since.
-  std::map<std::string, std::string> facts() const;
-  void set_fact(const std::string& name, const std::string& fact);
-  // All facts whose names begin with `prefix`; those of `facts` come after it.
-  void replace_facts(const std::string& prefix, const std::map<std::string, std::string>& facts);
+  std::map<std::string, std::string> tuning_results() const;
+  void set_tuning_result(const std::string& name, const std::string& value);
+  // All tuning results whose names begin with `prefix`; those of `tuning_results` come after it.
+  void replace_tuning_results(const std::string& prefix,
+                              const std::map<std::string, std::string>& tuning_results);
 
-  // Writes the driver's cache and the facts to the folder if there are more of them than when it was read.
+  // Writes the driver's cache and the tuning results to the folder if there are more of them than when it was
+  // read.
   Status save();
 
 private:
@@ -55,7 +57,7 @@ private:
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   mutable std::mutex mutex_;
-  std::map<std::string, std::string> facts_;
+  std::map<std::string, std::string> tuning_results_;
   std::condition_variable made_;
   // Null while some thread makes it.
   std::map<std::pair<std::string, std::vector<uint32_t>>, VkPipeline> pipelines_;

@@ -97,7 +97,7 @@ public:
   void replace_nodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); } // for plan/fusion.h
 
   // How many of the operations that were ever added have become a part of others.
-  size_t folded() const { return added_ - nodes_.size(); }
+  size_t fused_operations() const { return added_ - nodes_.size(); }
 
   // The tensor whose memory `id` lies in: itself, or the base of the view it is.
   TensorId storage(TensorId id) const { return tensors_[id].view ? tensors_[id].view->base : id; }

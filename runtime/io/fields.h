@@ -59,7 +59,7 @@ public:
 
   const std::string& file() const { return file_; }
 
-  // An error about a field in the style of the others, for checks that span fields:
+  // An error about a field in the profile of the others, for checks that span fields:
   // "FILE: field 'NAME': WHAT".
   Error error(std::string_view name, std::string_view what) const;
 

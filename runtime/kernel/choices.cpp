@@ -10,12 +10,12 @@ namespace pumice {
 
 namespace {
 
-constexpr const char *choice_prefix = "choice ", *refusal_prefix = "refused ";
+constexpr const char *choice_prefix = "choice ", *blocklist_prefix = "refused ";
 
-std::map<std::string, std::string> facts_after(const Pipelines& pipelines, std::string_view prefix) {
+std::map<std::string, std::string> results_after(const Pipelines& pipelines, std::string_view prefix) {
   std::map<std::string, std::string> found;
-  for (const auto& [name, fact] : pipelines.facts()) {
-    if (name.starts_with(prefix)) found.emplace(name.substr(prefix.size()), fact);
+  for (const auto& [name, value] : pipelines.tuning_results()) {
+    if (name.starts_with(prefix)) found.emplace(name.substr(prefix.size()), value);
   }
   return found;
 }
@@ -29,21 +29,21 @@ void add_names(std::span<const KernelVariant<Args>* const> variants, std::vector
 
 } // namespace
 
-std::string refusal_key(std::string_view shape_class, std::string_view variant) {
+std::string blocklist_key(std::string_view shape_class, std::string_view variant) {
   return std::string(shape_class.substr(0, shape_class.find(' '))) + " " + std::string(variant);
 }
 
-Choices kept_choices(const Pipelines& pipelines) {
-  return facts_after(pipelines, choice_prefix);
+Choices stored_choices(const Pipelines& pipelines) {
+  return results_after(pipelines, choice_prefix);
 }
 
-Refusals kept_refusals(const Pipelines& pipelines) {
-  return facts_after(pipelines, refusal_prefix);
+Blocklist stored_blocklist(const Pipelines& pipelines) {
+  return results_after(pipelines, blocklist_prefix);
 }
 
-void keep_choices(Pipelines& pipelines, const Choices& choices, const Refusals& refusals) {
-  pipelines.replace_facts(choice_prefix, choices);
-  pipelines.replace_facts(refusal_prefix, refusals);
+void store_choices(Pipelines& pipelines, const Choices& choices, const Blocklist& blocklist) {
+  pipelines.replace_tuning_results(choice_prefix, choices);
+  pipelines.replace_tuning_results(blocklist_prefix, blocklist);
 }
 
 std::vector<std::string> variant_names() {

@@ -14,10 +14,10 @@ class Pipelines;
 using Choices = std::map<std::string, std::string>;
 
 // Variants that gave wrong answers on a device, by family and name ("matmul cm"), and what was wrong.
-using Refusals = std::map<std::string, std::string>;
+using Blocklist = std::map<std::string, std::string>;
 
-// How a variant is named among the refusals: a class begins with its family.
-std::string refusal_key(std::string_view shape_class, std::string_view variant);
+// How a variant is named among the blocklist: a class begins with its family.
+std::string blocklist_key(std::string_view shape_class, std::string_view variant);
 
 // A choice that was made while a plan was: the variants that can do the work on this device, in the family's
 // order, the last of them the plain one.
@@ -27,10 +27,10 @@ struct VariantChoice {
   std::string chosen;
 };
 
-// What is kept of both among the facts of the device's file.
-Choices kept_choices(const Pipelines& pipelines);
-Refusals kept_refusals(const Pipelines& pipelines);
-void keep_choices(Pipelines& pipelines, const Choices& choices, const Refusals& refusals);
+// What is kept of both among the tuning results of the device's file.
+Choices stored_choices(const Pipelines& pipelines);
+Blocklist stored_blocklist(const Pipelines& pipelines);
+void store_choices(Pipelines& pipelines, const Choices& choices, const Blocklist& blocklist);
 
 // Every variant's name, once, whatever device it needs.
 std::vector<std::string> variant_names();

@@ -5,7 +5,7 @@
 
 #include "gpu/device.h"
 #include "gpu/pipelines.h"
-#include "kernel/style.h"
+#include "kernel/device_profile.h"
 
 namespace pumice {
 
@@ -13,7 +13,7 @@ namespace pumice {
 struct DeviceContext {
   std::shared_ptr<Device> device;
   std::shared_ptr<Pipelines> pipelines;
-  KernelStyle style;
+  DeviceProfile profile;
 };
 
 } // namespace pumice

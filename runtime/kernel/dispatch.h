@@ -13,7 +13,7 @@
 namespace pumice {
 
 // Which of the allocations behind a plan a range lies in. Addresses are known only when they are made; until
-// then a plan speaks of space, part and offset.
+// then a plan speaks of space, allocation and offset.
 enum class Space : uint8_t {
   step,    // the StepBlock
   results, // what sampling leaves for the host
@@ -26,11 +26,11 @@ enum class Space : uint8_t {
 
 struct BufferRef {
   Space space = Space::scratch;
-  uint32_t part = 0; // which allocation of the space
+  uint32_t allocation = 0; // which one of the space
   uint64_t offset = 0;
   uint64_t bytes = 0;
 
-  BufferRef at(uint64_t more, uint64_t size) const { return {space, part, offset + more, size}; }
+  BufferRef at(uint64_t more, uint64_t size) const { return {space, allocation, offset + more, size}; }
 };
 
 enum class Access : uint8_t { read, write, read_write };

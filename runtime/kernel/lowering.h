@@ -8,10 +8,10 @@
 #include "kernel/activation_ref.h"
 #include "kernel/cache_layout.h"
 #include "kernel/choices.h"
+#include "kernel/device_profile.h"
 #include "kernel/dispatch.h"
 #include "kernel/packed_weight.h"
 #include "kernel/step_layout.h"
-#include "kernel/style.h"
 
 namespace pumice {
 
@@ -20,7 +20,7 @@ class Lowering {
 public:
   virtual ~Lowering() = default;
 
-  virtual const KernelStyle& style() const = 0;
+  virtual const DeviceProfile& profile() const = 0;
   virtual const Graph& graph() const = 0;
   virtual ActivationRef tensor(TensorId id) const = 0;
 

@@ -3,15 +3,15 @@
 #include <algorithm>
 
 #include "kernel/activation_ref.h"
-#include "kernel/style.h"
+#include "kernel/device_profile.h"
 
 namespace pumice {
 
 // Workgroups to a row of a result whose columns do not depend on each other, by fours: on a GPU a few of
 // those to an invocation.
-inline uint32_t row_groups(const KernelStyle& style, const ActivationRef& result) {
+inline uint32_t row_groups(const DeviceProfile& profile, const ActivationRef& result) {
   const uint32_t quads = result.padded_columns() / 4;
-  return style.lane8 ? 1 : std::max(1u, quads / (style.workgroup * 4));
+  return profile.cpu8 ? 1 : std::max(1u, quads / (profile.workgroup * 4));
 }
 
 } // namespace pumice

@@ -10,12 +10,15 @@ namespace pumice {
 struct StepLayout {
   uint32_t capacity = 0;  // rows of one step
   uint32_t sequences = 1; // whose rows it may have
-  uint32_t positions = 0; // of a sequence that have origins, a multiple of 4; 0: every sequence keeps its own
+  uint32_t positions =
+      0; // of a sequence that have cache_indirection, a multiple of 4; 0: every sequence keeps its own
 
   uint32_t details() const { return STEP_HEADER_QUADS + capacity; }
   uint32_t sequence_quads() const { return STEP_HEADER_QUADS + 2 * capacity; }
-  uint32_t origins() const { return sequence_quads() + sequences; }
-  uint64_t bytes() const { return (uint64_t{origins()} + uint64_t{sequences} * positions / 4) * 16; }
+  uint32_t cache_indirection() const { return sequence_quads() + sequences; }
+  uint64_t bytes() const {
+    return (uint64_t{cache_indirection()} + uint64_t{sequences} * positions / 4) * 16;
+  }
 };
 
 } // namespace pumice

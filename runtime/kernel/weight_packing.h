@@ -6,7 +6,7 @@
 
 #include "io/tensor_type.h"
 #include "io/weight_view.h"
-#include "kernel/style.h"
+#include "kernel/device_profile.h"
 
 namespace pumice {
 
@@ -38,7 +38,7 @@ constexpr uint32_t merged_columns = 64;
 struct PackedFormat {
   TensorType type = TensorType::f32;
   uint32_t columns = 0;
-  uint32_t chunk = 4; // dwords, from KernelStyle::weight_chunk
+  uint32_t chunk = 4; // dwords, from DeviceProfile::weight_chunk
 
   uint32_t blocks() const { return (columns + 31) / 32; }
   uint32_t payload_dwords() const; // of one row's block of 32

@@ -96,9 +96,9 @@ struct EncoderGraph {
 };
 
 // One model of an architecture: a config that has been read and checked.
-class Definition {
+class ModelDefinition {
 public:
-  virtual ~Definition() = default;
+  virtual ~ModelDefinition() = default;
   virtual ModelShape shape() const = 0;
   virtual std::vector<Hyperparameter> hyperparameters() const = 0;
   // Every tensor the model needs. A tied head is not listed twice.
@@ -116,12 +116,12 @@ struct Architecture {
   std::string_view name;                                  // as its folder
   std::vector<std::string_view> hugging_face_model_types; // config.json's model_type
   std::vector<std::string_view> gguf_architectures;       // general.architecture
-  Result<std::unique_ptr<Definition>> (*open)(const ModelFile& file);
+  Result<std::unique_ptr<ModelDefinition>> (*open)(const ModelFile& file);
 };
 
 std::span<const Architecture> architectures();
 
 // Reads the config of a file with the architecture that it names.
-Result<std::unique_ptr<Definition>> open_definition(const ModelFile& file);
+Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file);
 
 } // namespace pumice

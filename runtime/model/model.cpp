@@ -14,7 +14,7 @@
 #include "kernel/pooling/pooling.h"
 #include "kernel/sampling/sampling.h"
 #include "kernel/scoring/scoring.h"
-#include "model/memory_plan.h"
+#include "model/session_memory.h"
 #include "plan/fusion.h"
 #include "plan/plan.h"
 #include "recording/pipeline_maker.h"
@@ -137,8 +137,8 @@ uint64_t identity_of(const ModelFile& file, const LoadOptions& options) {
 
 } // namespace
 
-Result<Graph> build_graph(const Definition& definition, const ModelFile& file, const GraphRequest& request,
-                          const LoadOptions& options) {
+Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& file,
+                          const GraphRequest& request, const LoadOptions& options) {
   PUMICE_TRY(DecoderGraph decoder, definition.graph(file));
   for (const std::string& name : request.kept) PUMICE_CHECK(keep_by_name(decoder, file, name, request));
   if (request.sampling) sample(decoder.graph, "sampled_token", decoder.logits);
@@ -146,7 +146,7 @@ Result<Graph> build_graph(const Definition& definition, const ModelFile& file, c
   return std::move(decoder.graph);
 }
 
-Result<Graph> build_encoder_graph(const Definition& definition, const ModelFile& file,
+Result<Graph> build_encoder_graph(const ModelDefinition& definition, const ModelFile& file,
                                   const GraphRequest& request, const LoadOptions& options) {
   PUMICE_TRY(EncoderGraph encoder, definition.encoder_graph(file));
   for (const std::string& name : request.kept) PUMICE_CHECK(keep_by_name(encoder, file, name, request));
@@ -168,7 +168,7 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
                              info(*options.weights).name, quantizable_type_names())};
   }
   std::shared_ptr<Model> model(new Model(std::move(file), std::move(context), options));
-  PUMICE_TRY(model->definition_, open_definition(model->file_));
+  PUMICE_TRY(model->definition_, open_model_definition(model->file_));
   model->shape_ = model->definition_->shape();
   if (!model->file_.has_weights()) {
     return Error{Code::not_found,
@@ -178,7 +178,7 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
   }
   const DeviceContext& device = model->context_;
   model->weights_ =
-      std::make_unique<WeightStore>(device.style, device.device->capabilities(), options.weights);
+      std::make_unique<WeightStore>(device.profile, device.device->capabilities(), options.weights);
   PUMICE_TRY(plans, model->place_weights());
   return model;
 }
@@ -199,15 +199,15 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   const DeviceContext& device = model->context_;
   const LoadThreads threads = share_threads(options.threads);
   PipelineMaker pipelines(device.pipelines, plans, threads.compiling);
-  PUMICE_TRY(model->parts_, upload_weights(device.device, *model->weights_, progress, threads.packing));
+  PUMICE_TRY(model->allocations_, upload_weights(device.device, *model->weights_, progress, threads.packing));
   const uint64_t total = model->weights_->bytes();
   PUMICE_CHECK(pipelines.finish([&] { return !progress || progress(total, total); }));
-  for (const Buffer& part : model->parts_) model->bytes_.weights += part.memory_bytes();
+  for (const Buffer& part : model->allocations_) model->bytes_.weights += part.memory_bytes();
   model->weights_->seal();
   model->identity_ = identity_of(model->file_, options);
   model->file_.forget_weights();
   if (options.tune) {
-    PUMICE_TRY(model->context_.style, options.tune(model));
+    PUMICE_TRY(model->context_.profile, options.tune(model));
     model->options_.tune = nullptr;
   }
   return std::shared_ptr<const Model>(std::move(model));
@@ -219,7 +219,7 @@ Result<std::vector<Plan>> Model::place_weights() {
   GraphRequest request;
   request.sampling = true;
   request.context = shape_.context;
-  const MemoryPlan memory = plan_memory(shape_, context_, {});
+  const SessionMemory memory = plan_memory(shape_, context_, {});
   const PlanContext context = memory.plan_context(context_, *weights_);
   std::vector<Plan> plans;
   if (shape_.has_decoder()) {

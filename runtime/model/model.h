@@ -26,9 +26,9 @@ struct LoadOptions {
   // That pack weights and compile kernels, the calling one among them: with 1 it does all of it alone. 0: as
   // many as the host can run at a time.
   uint32_t threads = 0;
-  // Asked once the weights are on the device: the style that the model's sessions are to have, such as
+  // Asked once the weights are on the device: the profile that the model's sessions are to have, such as
   // tuning/tune_model.h finds. Without, the device's own.
-  std::function<Result<KernelStyle>(const std::shared_ptr<const Model>&)> tune;
+  std::function<Result<DeviceProfile>(const std::shared_ptr<const Model>&)> tune;
 };
 
 // What a plan is to be made of.
@@ -56,13 +56,13 @@ public:
 
   const ModelFile& file() const { return file_; }
   const LoadOptions& options() const { return options_; }
-  const Definition& definition() const { return *definition_; }
+  const ModelDefinition& definition() const { return *definition_; }
   const ModelShape& shape() const { return shape_; }
   const DeviceContext& context() const { return context_; }
   // Places of the weights. Plans ask it for weights; after loading it only finds what it has placed before.
   WeightStore& weights() const { return *weights_; }
-  const Buffer& weight_part(uint32_t part) const { return parts_[part]; }
-  bool loaded() const { return !parts_.empty(); }
+  const Buffer& weight_allocation(uint32_t index) const { return allocations_[index]; }
+  bool loaded() const { return !allocations_.empty(); }
   uint64_t weight_bytes() const { return bytes_.weights; }  // on the device, or that will be
   uint64_t loading_bytes() const { return bytes_.staging; } // that loading takes for a while; 0 after it
   // The settings, the tensors and a sample of their bytes, in a number: keys and values are of no use to a
@@ -89,18 +89,18 @@ private:
   ModelFile file_;
   DeviceContext context_;
   LoadOptions options_;
-  std::unique_ptr<Definition> definition_;
+  std::unique_ptr<ModelDefinition> definition_;
   ModelShape shape_;
   std::unique_ptr<WeightStore> weights_;
-  std::vector<Buffer> parts_;
+  std::vector<Buffer> allocations_;
   UploadBytes bytes_;
   uint64_t identity_ = 0;
 };
 
 // The graphs as above, from a definition and its file alone.
-Result<Graph> build_graph(const Definition& definition, const ModelFile& file, const GraphRequest& request,
-                          const LoadOptions& options = {});
-Result<Graph> build_encoder_graph(const Definition& definition, const ModelFile& file,
+Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& file,
+                          const GraphRequest& request, const LoadOptions& options = {});
+Result<Graph> build_encoder_graph(const ModelDefinition& definition, const ModelFile& file,
                                   const GraphRequest& request, const LoadOptions& options = {});
 
 } // namespace pumice

@@ -311,7 +311,7 @@ void fuse_stores(Graph& graph, std::vector<Node>& nodes) {
   std::set<size_t> dead;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const Attention* attention = as<Attention>(nodes[i]);
-    if (!attention || attention->sight != Sight::past) continue;
+    if (!attention || attention->mask != AttentionMask::causal) continue;
     if (!nodes[i].more_outputs.empty()) continue; // its weights are wanted, and computed from its own inputs
     for (size_t at = 0; at < i; ++at) {
       const RotaryStore* rotary = as<RotaryStore>(nodes[at]);

@@ -5,7 +5,7 @@ namespace pumice {
 namespace {
 
 bool overlap(const BufferRef& a, const BufferRef& b) {
-  return a.space == b.space && a.part == b.part && a.offset < b.offset + b.bytes &&
+  return a.space == b.space && a.allocation == b.allocation && a.offset < b.offset + b.bytes &&
          b.offset < a.offset + a.bytes;
 }
 

@@ -24,7 +24,7 @@ public:
       : graph_(graph), context_(context),
         alignment_(std::max<uint64_t>(256, context.device.storage_offset_alignment)) {
     plan_.bucket = bucket;
-    plan_.folded = graph.folded();
+    plan_.fused_operations = graph.fused_operations();
   }
 
   Result<Plan> run() {
@@ -43,7 +43,7 @@ public:
     return std::move(plan_);
   }
 
-  const KernelStyle& style() const override { return context_.style; }
+  const DeviceProfile& profile() const override { return context_.profile; }
   const Graph& graph() const override { return graph_; }
 
   ActivationRef tensor(TensorId id) const override {
@@ -189,7 +189,7 @@ std::string plan_text(const Plan& plan, std::span<const double> seconds, bool me
       "{} dispatches for {} tokens, {} outputs: {:.3f} GFLOP, {:.3f} MB moved, scratch {:.2f} MB; {} "
       "operations, {} more of the model's fused into them; {} {:.3f} ms{}\n",
       plan.dispatches.size(), plan.bucket.tokens, plan.bucket.outputs, plan.flops() / 1e9, plan.bytes() / 1e6,
-      static_cast<double>(plan.scratch_bytes) / 1e6, plan.operations.size(), plan.folded,
+      static_cast<double>(plan.scratch_bytes) / 1e6, plan.operations.size(), plan.fused_operations,
       measured ? "measured" : "at best", std::accumulate(seconds.begin(), seconds.end(), 0.0) * 1e3,
       measured ? ", each dispatch waited for" : "");
   for (size_t i = 0; i < plan.dispatches.size(); ++i) {

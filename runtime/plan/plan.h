@@ -13,9 +13,9 @@
 #include "kernel/cache_layout.h"
 #include "kernel/ceilings.h"
 #include "kernel/choices.h"
+#include "kernel/device_profile.h"
 #include "kernel/dispatch.h"
 #include "kernel/step_layout.h"
-#include "kernel/style.h"
 #include "plan/weight_store.h"
 
 namespace pumice {
@@ -28,7 +28,7 @@ struct Bucket {
 
 // What every plan of one session has in common.
 struct PlanContext {
-  KernelStyle style;
+  DeviceProfile profile;
   Capabilities device;
   WeightStore* weights = nullptr;
   std::vector<CacheRef> caches; // by layer
@@ -61,7 +61,7 @@ struct Plan {
   std::optional<KeptTensor> input;     // in Space::inputs
   std::vector<VariantChoice> choices;  // one for each time that a family had to choose
   std::vector<std::string> operations; // by node, for a person: "linear gated silu"
-  size_t folded = 0;                   // operations of the model that became part of others
+  size_t fused_operations = 0;         // operations of the model that became part of others
   uint64_t tensor_bytes = 0;           // of scratch: those of tensors, which lie alike whatever was chosen
   uint64_t scratch_bytes = 0;
   uint64_t output_bytes = 0;

@@ -24,8 +24,8 @@ uint64_t align16(uint64_t bytes) {
 // Where the host writes a range of a weight buffer, whichever way it gets there.
 class Writer {
 public:
-  Writer(std::shared_ptr<Device> device, const std::vector<Buffer>& parts)
-      : device_(std::move(device)), parts_(parts) {}
+  Writer(std::shared_ptr<Device> device, const std::vector<Buffer>& allocations)
+      : device_(std::move(device)), allocations_(allocations) {}
   // Copies in flight use what this owns.
   ~Writer() {
     for (Slot& slot : slots_) (void)wait(slot);
@@ -33,16 +33,16 @@ public:
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // Memory for bytes [offset, offset + bytes) of a part, to be filled before the next flush(). Those between
-  // two of them fit the staging buffer, each rounded up to 16 bytes.
-  Result<std::span<std::byte>> place(uint32_t part, uint64_t offset, uint64_t bytes) {
-    const std::span<std::byte> mapped = parts_[part].mapped();
+  // Memory for bytes [offset, offset + bytes) of an allocation, to be filled before the next flush(). Those
+  // between two of them fit the staging buffer, each rounded up to 16 bytes.
+  Result<std::span<std::byte>> place(uint32_t allocation, uint64_t offset, uint64_t bytes) {
+    const std::span<std::byte> mapped = allocations_[allocation].mapped();
     if (!mapped.empty()) return mapped.subspan(offset, bytes);
     Slot& slot = slots_[current_];
     if (!slot.buffer) {
       PUMICE_TRY(slot.buffer, Buffer::create(device_, staging_bytes, MemoryUse::upload));
     }
-    slot.copies.push_back({part, offset, slot.used, bytes});
+    slot.copies.push_back({allocation, offset, slot.used, bytes});
     const std::span<std::byte> where = slot.buffer.mapped().subspan(slot.used, bytes);
     slot.used += align16(bytes);
     return where;
@@ -55,7 +55,7 @@ public:
       PUMICE_TRY(Commands commands, Commands::create(device_));
       PUMICE_CHECK(commands.begin());
       for (const Copy& copy : slot.copies) {
-        commands.copy(slot.buffer, copy.from, parts_[copy.part], copy.offset, copy.bytes);
+        commands.copy(slot.buffer, copy.from, allocations_[copy.allocation], copy.offset, copy.bytes);
       }
       commands.barrier();
       PUMICE_CHECK(commands.end());
@@ -77,7 +77,7 @@ public:
 
 private:
   struct Copy {
-    uint32_t part;
+    uint32_t allocation;
     uint64_t offset, from, bytes;
   };
   struct Slot {
@@ -93,7 +93,7 @@ private:
   }
 
   std::shared_ptr<Device> device_;
-  const std::vector<Buffer>& parts_;
+  const std::vector<Buffer>& allocations_;
   Slot slots_[2];
   int current_ = 0;
 };
@@ -139,11 +139,11 @@ size_t batch_size(std::span<const Job> jobs) {
 Status place(Writer& writer, Job& job) {
   const WeightStore::Item& item = *job.item;
   const uint64_t payload = job.payload_unit(), scale = job.scale_unit();
-  PUMICE_TRY(job.payload,
-             writer.place(item.payload.part, item.payload.offset + job.first * payload, job.count * payload));
+  PUMICE_TRY(job.payload, writer.place(item.payload.allocation, item.payload.offset + job.first * payload,
+                                       job.count * payload));
   if (scale == 0) return {};
   PUMICE_TRY(job.scales,
-             writer.place(item.scales.part, item.scales.offset + job.first * scale, job.count * scale));
+             writer.place(item.scales.allocation, item.scales.offset + job.first * scale, job.count * scale));
   return {};
 }
 
@@ -179,7 +179,7 @@ void read_ahead(std::span<const Job> jobs) {
 
 Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store) {
   UploadBytes sum;
-  for (uint64_t bytes : store.part_bytes()) {
+  for (uint64_t bytes : store.allocation_bytes()) {
     PUMICE_TRY(const uint64_t needed, Buffer::memory_needed(device, bytes));
     sum.weights += needed;
   }
@@ -197,13 +197,13 @@ Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store)
 
 Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device, const WeightStore& store,
                                            const Progress& progress, size_t threads) {
-  std::vector<Buffer> parts;
-  for (uint64_t bytes : store.part_bytes()) {
-    PUMICE_TRY(Buffer part, Buffer::create(device, bytes, MemoryUse::device));
-    parts.push_back(std::move(part));
+  std::vector<Buffer> allocations;
+  for (uint64_t bytes : store.allocation_bytes()) {
+    PUMICE_TRY(Buffer allocation, Buffer::create(device, bytes, MemoryUse::device));
+    allocations.push_back(std::move(allocation));
   }
   PUMICE_TRY(std::vector<Job> jobs, cut(store));
-  Writer writer(device, parts);
+  Writer writer(device, allocations);
   Workers workers(threads ? std::min(threads, most_threads) : most_threads);
   const uint64_t total = store.bytes();
   uint64_t done = 0;
@@ -226,7 +226,7 @@ Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device
   }
   PUMICE_CHECK(writer.finish());
   if (progress && !progress(total, total)) return Error{Code::cancelled, "loading was cancelled"};
-  return parts;
+  return allocations;
 }
 
 } // namespace pumice

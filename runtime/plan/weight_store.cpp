@@ -13,7 +13,7 @@ namespace {
 
 // Large enough that a driver's limit on the count of allocations never matters, small enough to find room
 // for.
-constexpr uint64_t preferred_part_bytes = uint64_t{512} << 20;
+constexpr uint64_t preferred_allocation_bytes = uint64_t{512} << 20;
 
 uint64_t align(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
@@ -45,16 +45,17 @@ std::vector<T> interleave(const std::vector<T>& a, const std::vector<T>& b, size
 
 } // namespace
 
-WeightStore::WeightStore(const KernelStyle& style, const Capabilities& device,
+WeightStore::WeightStore(const DeviceProfile& profile, const Capabilities& device,
                          std::optional<TensorType> weights)
-    : style_(style), weights_(weights), alignment_(std::max<uint64_t>(256, device.storage_offset_alignment)),
+    : profile_(profile), weights_(weights),
+      alignment_(std::max<uint64_t>(256, device.storage_offset_alignment)),
       range_limit_(device.max_storage_range_bytes),
-      part_limit_(std::min(device.max_allocation_bytes - 4096, preferred_part_bytes)) {
-  range_limit_ = std::min(range_limit_, part_limit_);
+      allocation_limit_(std::min(device.max_allocation_bytes - 4096, preferred_allocation_bytes)) {
+  range_limit_ = std::min(range_limit_, allocation_limit_);
 }
 
 uint64_t WeightStore::bytes() const {
-  return std::accumulate(part_bytes_.begin(), part_bytes_.end(), uint64_t{0});
+  return std::accumulate(allocation_bytes_.begin(), allocation_bytes_.end(), uint64_t{0});
 }
 
 Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bool alternating) {
@@ -63,7 +64,7 @@ Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bo
 
   PackedWeight packed;
   packed.format = {quantized_type(weights[0].type(), weights_), static_cast<uint32_t>(weights[0].columns),
-                   style_.weight_chunk()};
+                   profile_.weight_chunk()};
   std::vector<TileSource> tiles;
   if (alternating) {
     for (size_t i = 0; i + 1 < weights.size(); i += 2) {
@@ -156,11 +157,11 @@ Result<BufferRef> WeightStore::place(uint64_t bytes, const std::string& what) {
         fmt::format("{}: {} bytes are more than the {} bytes that this device's kernels can reach at once",
                     what, bytes, range_limit_)};
   }
-  if (part_bytes_.empty() || align(part_bytes_.back(), alignment_) + bytes > part_limit_)
-    part_bytes_.push_back(0);
-  const uint64_t offset = align(part_bytes_.back(), alignment_);
-  part_bytes_.back() = offset + bytes;
-  return BufferRef{Space::weights, static_cast<uint32_t>(part_bytes_.size() - 1), offset, bytes};
+  if (allocation_bytes_.empty() || align(allocation_bytes_.back(), alignment_) + bytes > allocation_limit_)
+    allocation_bytes_.push_back(0);
+  const uint64_t offset = align(allocation_bytes_.back(), alignment_);
+  allocation_bytes_.back() = offset + bytes;
+  return BufferRef{Space::weights, static_cast<uint32_t>(allocation_bytes_.size() - 1), offset, bytes};
 }
 
 } // namespace pumice

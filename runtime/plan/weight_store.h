@@ -12,8 +12,8 @@
 #include "base/result.h"
 #include "gpu/capabilities.h"
 #include "io/weight_view.h"
+#include "kernel/device_profile.h"
 #include "kernel/packed_weight.h"
-#include "kernel/style.h"
 
 namespace pumice {
 
@@ -23,7 +23,8 @@ namespace pumice {
 class WeightStore {
 public:
   // Matrices of plain numbers are quantised to `weights` if that is given; quantised ones stay as they are.
-  WeightStore(const KernelStyle& style, const Capabilities& device, std::optional<TensorType> weights = {});
+  WeightStore(const DeviceProfile& profile, const Capabilities& device,
+              std::optional<TensorType> weights = {});
 
   // As Lowering's functions of these names.
   Result<PackedWeight> matrix(std::span<const WeightView> weights, bool alternating);
@@ -48,7 +49,7 @@ public:
   const std::vector<Item>& items() const { return items_; }
 
   // Bytes of each allocation (Space::weights, by part), and of all.
-  const std::vector<uint64_t>& part_bytes() const { return part_bytes_; }
+  const std::vector<uint64_t>& allocation_bytes() const { return allocation_bytes_; }
   uint64_t bytes() const;
 
 private:
@@ -57,13 +58,13 @@ private:
   Result<BufferRef> place_values(std::vector<float> values, const std::string& what);
   Status place_segments(PackedWeight& packed, std::vector<TileSource> tiles, const std::string& what);
 
-  KernelStyle style_;
+  DeviceProfile profile_;
   std::optional<TensorType> weights_;
   bool sealed_ = false;
   uint64_t alignment_;
-  uint64_t range_limit_; // of what one binding covers
-  uint64_t part_limit_;  // of one allocation
-  std::vector<uint64_t> part_bytes_;
+  uint64_t range_limit_;      // of what one binding covers
+  uint64_t allocation_limit_; // of one allocation
+  std::vector<uint64_t> allocation_bytes_;
   std::vector<Item> items_;
   std::set<WeightView> views_; // that tiles point to
   std::map<Key, PackedWeight> matrices_;

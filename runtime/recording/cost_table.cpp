@@ -13,7 +13,7 @@ constexpr double gain_down = 1.0 / 4, gain_up = 1.0 / 8;
 constexpr double most_times = 3;
 
 // Slices that a device's pace is known from, and the share of them that took no longer than is safe.
-constexpr size_t pace_window = 128;
+constexpr size_t speed_window = 128;
 constexpr double safe_share = 0.98;
 // Where one took longer than is safe, so many after it are taken to do so too: a device is slow for a while.
 constexpr size_t wary_slices = 4;
@@ -51,15 +51,15 @@ void Cost::learn(double seconds) {
   }
 }
 
-void Pace::learn(double expected_seconds, double seconds) {
+void DeviceSpeed::learn(double expected_seconds, double seconds) {
   if (expected_seconds <= 0) return;
-  if (ratios_.size() < pace_window) ratios_.push_back(0);
+  if (ratios_.size() < speed_window) ratios_.push_back(0);
   ratios_[next_] = seconds / expected_seconds;
   double safe = 0;
   for (size_t i = 0; i < std::min(wary_slices, ratios_.size()); ++i) {
-    safe = std::max(safe, ratios_[(next_ + pace_window - i) % pace_window]);
+    safe = std::max(safe, ratios_[(next_ + speed_window - i) % speed_window]);
   }
-  next_ = (next_ + 1) % pace_window;
+  next_ = (next_ + 1) % speed_window;
   std::vector<double> ratios = ratios_;
   const auto quantile = [&](double share) {
     const auto at = ratios.begin() + static_cast<ptrdiff_t>(share * static_cast<double>(ratios.size() - 1));

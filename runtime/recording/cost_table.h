@@ -44,7 +44,7 @@ private:
 
 // How much slower or faster than its costs a device runs at the moment: its clock moves, and it has other
 // work to do.
-class Pace {
+class DeviceSpeed {
 public:
   double median() const { return median_; }
   // What work seldom takes more than, times its costs: of a hundred times in two or so.

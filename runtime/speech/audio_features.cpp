@@ -77,9 +77,9 @@ AudioFeatures::~AudioFeatures() {
 
 Status AudioFeatures::plan() {
   const std::shared_ptr<Device>& device = context_.device;
-  WeightStore tables(context_.style, device->capabilities());
+  WeightStore tables(context_.profile, device->capabilities());
   PlanContext context;
-  context.style = context_.style;
+  context.profile = context_.profile;
   context.device = device->capabilities();
   context.weights = &tables;
   context.step_layout = {shape_.frames(), 1, 0};
@@ -109,7 +109,7 @@ const Buffer& AudioFeatures::buffer(const BufferRef& ref) const {
   case Space::outputs:
     return outputs_;
   case Space::weights:
-    return tables_[ref.part];
+    return tables_[ref.allocation];
   default:
     return scratch_;
   }

@@ -138,9 +138,9 @@ Status Batch::wait() const {
   return in_flight_.empty() ? Status() : runner_->wait(in_flight_.back().value);
 }
 
-void Batch::set_slices(Slices* slices) {
-  slices_ = slices;
-  runner_->set_slices(slices);
+void Batch::set_slicer(TimeSlicer* slices) {
+  slicer_ = slices;
+  runner_->set_slicer(slices);
 }
 
 // Host and device share what a step is made from: one is composed when there is a place for its rows and
@@ -154,7 +154,7 @@ Status Batch::fill() {
     if (!runner_->step_open()) PUMICE_CHECK(repeatable_steps() ? repeat(1) : compose());
     PUMICE_TRY(const bool complete, runner_->fill());
     if (!complete) return {};
-    in_flight_.back().value = slices_->number();
+    in_flight_.back().value = slicer_->number();
   }
   return {};
 }
@@ -163,7 +163,7 @@ std::span<const BatchToken> Batch::collect() {
   results_.clear();
   while (results_.empty() && !in_flight_.empty()) {
     const Flight flight = in_flight_.front();
-    if (flight.value == 0 || flight.value > slices_->finished()) break;
+    if (flight.value == 0 || flight.value > slicer_->finished()) break;
     in_flight_.pop_front();
     read_step(flight);
   }
@@ -190,14 +190,14 @@ std::span<const BatchToken> Batch::read_step(const Flight& flight) {
   for (Sequence*& row : rows_) {
     if (!row) continue;
     results_.push_back(read_token(*row));
-    if (results_.back().ending != Ending::none) release(*std::exchange(row, nullptr));
+    if (results_.back().finish_reason != FinishReason::none) release(*std::exchange(row, nullptr));
   }
   return results_;
 }
 
 // Submits a step that is in place, or opens it for slices.
 Status Batch::launch(uint32_t tokens, uint32_t steps, bool outputs) {
-  if (slices_) {
+  if (slicer_) {
     PUMICE_CHECK(runner_->open_step(tokens));
     in_flight_.push_back({0, outputs});
     return {};
@@ -210,16 +210,16 @@ Status Batch::launch(uint32_t tokens, uint32_t steps, bool outputs) {
 BatchToken Batch::read_token(Sequence& sequence) {
   const uint32_t slot = static_cast<uint32_t>(sequence.slot);
   const uint32_t n = static_cast<uint32_t>(sequence.tokens.size());
-  BatchToken result{sequence.id, sampling_state_.token(slot, n), Ending::none, {}};
+  BatchToken result{sequence.id, sampling_state_.token(slot, n), FinishReason::none, {}};
   if (sequence.sampling.log_probabilities) {
     result.log_probabilities = sampling_state_.log_probabilities(slot, n);
   }
   sequence.tokens.push_back(result.token);
   sequence.known = n; // the new token itself is yet to be put in
   if (sampling_state_.finished_at(slot) == n) {
-    result.ending = Ending::stop;
+    result.finish_reason = FinishReason::stop;
   } else if (sequence.tokens.size() == sequence.limit) {
-    result.ending = sequence.limit < size().context ? Ending::length : Ending::context;
+    result.finish_reason = sequence.limit < size().context ? FinishReason::length : FinishReason::context;
   }
   return result;
 }
@@ -234,7 +234,7 @@ void Batch::release(Sequence& sequence) {
     slot.written_end = std::max(slot.written_end, sequence.next);
     slot.cached = std::move(sequence.tokens);
     // Slices may have been left out; what is submitted otherwise is computed.
-    const uint32_t computed = slices_ ? sequence.known : sequence.next;
+    const uint32_t computed = slicer_ ? sequence.known : sequence.next;
     slot.cached.resize(std::min<size_t>(slot.cached.size(), computed));
   }
   sequences_.remove_if([&](const Sequence& each) { return &each == &sequence; });

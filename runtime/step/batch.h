@@ -23,7 +23,7 @@ struct SessionOptions {
   // one, and some more where steps are so small that nobody sees tokens come in groups.
   uint32_t steps_per_submit = 0;
   // Where each step's logits are copied, of the tokens in their order; steps then come one at a time.
-  HostBuffer logits;
+  ExternalBuffer logits;
 };
 
 // A text to go on from, and how.
@@ -34,13 +34,13 @@ struct SequenceRequest {
   std::optional<InputRange> input;  // of the encoder: what the text is about
 };
 
-enum class Ending { none, stop, length, context };
+enum class FinishReason { none, stop, length, context };
 
 // A token that came out of a step. A sequence's last one says why it is that; a stop comes as a token too.
 struct BatchToken {
   uint32_t sequence = 0; // what add() returned
   uint32_t token = 0;
-  Ending ending = Ending::none;
+  FinishReason finish_reason = FinishReason::none;
   TokenLogProbabilities log_probabilities; // where its sampling asks for them
 };
 
@@ -82,8 +82,8 @@ public:
   Status wait() const;
 
   // The same in slices, of a batch of one sequence, in place of step() and submit(), which are used again
-  // after set_slices(nullptr). Both while nothing is in flight.
-  void set_slices(Slices* slices);
+  // after set_slicer(nullptr). Both while nothing is in flight.
+  void set_slicer(TimeSlicer* slices);
   // Puts what comes next into the slice that has been begun, as far as it fits.
   Status fill();
   // The tokens of the next step that is known to have finished; none where none is.
@@ -169,7 +169,7 @@ private:
   std::vector<Sequence*> rows_;  // outputs of each step in flight that has any; null where the sequence ended
   std::deque<Flight> in_flight_; // steps that have not been read, in order
   std::vector<BatchToken> results_;
-  Slices* slices_ = nullptr;
+  TimeSlicer* slicer_ = nullptr;
   bool changed_ = false; // the next step is not the one that the device has put in place
   uint32_t next_id_ = 0;
   double host_seconds_ = 0;

@@ -36,7 +36,7 @@ std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, u
   for (const BufferRef& ref : {cache.keys, cache.values}) {
     for (uint32_t head = 0; head < layout.kv_heads; ++head) {
       const uint64_t index = uint64_t{sequence} * layout.kv_heads + head;
-      ranges.push_back({ref.part, ref.offset + index * layout.head_bytes(),
+      ranges.push_back({ref.allocation, ref.offset + index * layout.head_bytes(),
                         layout.head_bytes() / (layout.capacity / tile) * (positions / tile)});
     }
   }

@@ -10,7 +10,7 @@ namespace pumice {
 
 // Bytes in one of a session's cache allocations.
 struct CacheRange {
-  uint32_t part = 0;
+  uint32_t allocation = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };

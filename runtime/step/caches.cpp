@@ -2,18 +2,19 @@
 
 namespace pumice {
 
-Result<std::shared_ptr<const Caches>> Caches::create(const std::shared_ptr<Device>& device, MemoryPlan plan) {
+Result<std::shared_ptr<const Caches>> Caches::create(const std::shared_ptr<Device>& device,
+                                                     SessionMemory plan) {
   std::shared_ptr<Caches> caches(new Caches(std::move(plan)));
-  for (uint64_t bytes : caches->plan_.cache_part_bytes) {
-    PUMICE_TRY(Buffer part, Buffer::create(device, bytes, MemoryUse::device));
-    caches->parts_.push_back(std::move(part));
+  for (uint64_t bytes : caches->plan_.cache_allocation_bytes) {
+    PUMICE_TRY(Buffer allocation, Buffer::create(device, bytes, MemoryUse::device));
+    caches->allocations_.push_back(std::move(allocation));
   }
   return std::shared_ptr<const Caches>(std::move(caches));
 }
 
 uint64_t Caches::memory_bytes() const {
   uint64_t sum = 0;
-  for (const Buffer& part : parts_) sum += part.memory_bytes();
+  for (const Buffer& allocation : allocations_) sum += allocation.memory_bytes();
   return sum;
 }
 

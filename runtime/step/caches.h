@@ -4,24 +4,25 @@
 #include <vector>
 
 #include "gpu/buffer.h"
-#include "model/memory_plan.h"
+#include "model/session_memory.h"
 
 namespace pumice {
 
 // The memory of one session's keys and values, which its decoder and its encoder share.
 class Caches {
 public:
-  static Result<std::shared_ptr<const Caches>> create(const std::shared_ptr<Device>& device, MemoryPlan plan);
+  static Result<std::shared_ptr<const Caches>> create(const std::shared_ptr<Device>& device,
+                                                      SessionMemory plan);
 
-  const MemoryPlan& plan() const { return plan_; }
-  const Buffer& part(uint32_t index) const { return parts_[index]; }
+  const SessionMemory& plan() const { return plan_; }
+  const Buffer& allocation(uint32_t index) const { return allocations_[index]; }
   uint64_t memory_bytes() const;
 
 private:
-  explicit Caches(MemoryPlan plan) : plan_(std::move(plan)) {}
+  explicit Caches(SessionMemory plan) : plan_(std::move(plan)) {}
 
-  MemoryPlan plan_;
-  std::vector<Buffer> parts_;
+  SessionMemory plan_;
+  std::vector<Buffer> allocations_;
 };
 
 } // namespace pumice

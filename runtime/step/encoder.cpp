@@ -16,7 +16,7 @@ uint32_t position_block(const Model& model, CacheType cache) {
   size.cache = cache;
   uint32_t block = 8;
   for (const LayerCache& layer : model.shape().encoder->caches) {
-    block = std::max(block, attention_block(model.context().style, input_cache_layout(layer, size)));
+    block = std::max(block, attention_block(model.context().profile, input_cache_layout(layer, size)));
   }
   return block;
 }
@@ -43,7 +43,7 @@ Result<RunnerOptions> Encoder::runner_options(const Model& model, EncoderOptions
     return Error{Code::invalid_argument, "an encoder for 0 inputs at a time: expected at least one"};
   }
   RunnerOptions runner_options;
-  runner_options.part = Part::encoder;
+  runner_options.part = ModelPart::encoder;
   runner_options.sampling = false;
   runner_options.kept = std::move(options.kept);
   runner_options.caches = std::move(options.caches);

@@ -18,8 +18,8 @@ struct EncoderOptions {
   CacheType cache = CacheType::f32;
   std::vector<std::string> kept;        // what read() gives: see Model::encoder_graph
   std::shared_ptr<const Caches> caches; // those of the decoder's runner, where there is a decoder
-  HostBuffer input;                     // as RunnerOptions has them
-  HostBuffer output;
+  ExternalBuffer input;                 // as RunnerOptions has them
+  ExternalBuffer output;
 };
 
 // Runs a model's encoder: inputs of different lengths side by side in one step, without padding, each with

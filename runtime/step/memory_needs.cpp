@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "step/encoder.h"
-#include "step/runner_plan.h"
+#include "step/runner_layout.h"
 
 namespace pumice {
 
@@ -39,9 +39,9 @@ Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runne
   needs.weights = model.weight_bytes();
   needs.loading = model.loading_bytes();
   needs.available = device.memory().available + (model.loaded() ? needs.weights : 0);
-  std::vector<RunnerPlan> plans;
+  std::vector<RunnerLayout> plans;
   for (const RunnerOptions& runner : runners) {
-    PUMICE_TRY(RunnerPlan plan, plan_runner(model, runner, plans.empty() ? nullptr : &plans[0].memory));
+    PUMICE_TRY(RunnerLayout plan, lay_out_runner(model, runner, plans.empty() ? nullptr : &plans[0].memory));
     PUMICE_TRY(const RunnerBytes bytes, runner_bytes(device, plan));
     needs.cache += bytes.cache;
     needs.scratch += bytes.scratch;

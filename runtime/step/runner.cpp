@@ -6,15 +6,15 @@
 
 #include <fmt/format.h>
 
-#include "recording/profile.h"
+#include "recording/dispatch_times.h"
 #include "shaders/common/step.h"
-#include "step/runner_plan.h"
+#include "step/runner_layout.h"
 
 namespace pumice {
 
 Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> model, RunnerOptions options) {
-  const MemoryPlan* shared = options.caches ? &options.caches->plan() : nullptr;
-  PUMICE_TRY(RunnerPlan plan, plan_runner(*model, options, shared));
+  const SessionMemory* shared = options.caches ? &options.caches->plan() : nullptr;
+  PUMICE_TRY(RunnerLayout plan, lay_out_runner(*model, options, shared));
   std::unique_ptr<Runner> runner(new Runner(std::move(model), std::move(options)));
   PUMICE_CHECK(runner->allocate(plan));
   runner->memory_ = std::move(plan.memory);
@@ -27,7 +27,7 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
 }
 
 // What runner_bytes() counts.
-Status Runner::allocate(const RunnerPlan& plan) {
+Status Runner::allocate(const RunnerLayout& plan) {
   const std::shared_ptr<Device>& device = model_->context().device;
   caches_ = options_.caches;
   if (!caches_) {
@@ -73,9 +73,9 @@ const Buffer& Runner::buffer(const BufferRef& ref) const {
   case Space::outputs:
     return outputs_;
   case Space::cache:
-    return caches_->part(ref.part);
+    return caches_->allocation(ref.allocation);
   case Space::weights:
-    return model_->weight_part(ref.part);
+    return model_->weight_allocation(ref.allocation);
   }
   return scratch_;
 }
@@ -92,16 +92,16 @@ Result<const Plan*> Runner::plan(uint32_t tokens) {
   return static_cast<const Plan*>(&bucket_for(tokens).plan);
 }
 
-Result<Plan> Runner::plan_in(const KernelStyle& style, Bucket bucket) const {
+Result<Plan> Runner::plan_in(const DeviceProfile& profile, Bucket bucket) const {
   PlanContext context = memory_.plan_context(model_->context(), model_->weights());
-  context.style = style;
+  context.profile = profile;
   return make_plan(graph_, context, bucket);
 }
 
 // Rows lie side by side in the application's buffers.
 PlanCopies Runner::copies(const Plan& plan) const {
   PlanCopies copies;
-  const auto each_row = [](const ActivationRef& where, const HostBuffer& host, const auto& add) {
+  const auto each_row = [](const ActivationRef& where, const ExternalBuffer& host, const auto& add) {
     const uint64_t bytes = uint64_t{where.columns} * 4;
     for (uint64_t row = 0; row < where.rows && (row + 1) * bytes <= host.bytes; ++row) {
       add(where.buffer.offset + row * where.stride * 4, host.offset + row * bytes, bytes);
@@ -163,13 +163,13 @@ Runner::~Runner() {
 }
 
 Status Runner::wait(uint64_t value) const {
-  if (!slices_) return model_->context().device->wait(value);
-  return value <= slices_->finished() ? Status() : slices_->wait();
+  if (!slicer_) return model_->context().device->wait(value);
+  return value <= slicer_->finished() ? Status() : slicer_->wait();
 }
 
 Status Runner::check_row(const StepToken& row) const {
   const ModelShape& shape = model_->shape();
-  const bool encodes = options_.part == Part::encoder;
+  const bool encodes = options_.part == ModelPart::encoder;
   // The tokens of pictures and sounds are the numbers of their inputs.
   const uint32_t vocabulary = !encodes                                   ? shape.vocabulary
                               : shape.encoder->kind == InputKind::tokens ? shape.encoder->vocabulary
@@ -248,17 +248,17 @@ Status Runner::set_input(uint32_t sequence, InputRange input) {
   return {};
 }
 
-Status Runner::set_origins(uint32_t sequence, std::span<const uint32_t> origins) {
+Status Runner::set_cache_indirection(uint32_t sequence, std::span<const uint32_t> cache_indirection) {
   const StepLayout& layout = memory_.step_layout;
-  if (sequence >= memory_.size.sequences || origins.size() > layout.positions) {
+  if (sequence >= memory_.size.sequences || cache_indirection.size() > layout.positions) {
     return Error{Code::invalid_argument,
-                 fmt::format("{} origins for sequence {}: expected at most {} for one "
+                 fmt::format("{} cache_indirection for sequence {}: expected at most {} for one "
                              "of {} sequences",
-                             origins.size(), sequence, layout.positions, memory_.size.sequences)};
+                             cache_indirection.size(), sequence, layout.positions, memory_.size.sequences)};
   }
   PUMICE_CHECK(wait(last_submission_));
-  auto* all = reinterpret_cast<uint32_t*>(step_.mapped().data()) + layout.origins() * 4;
-  std::ranges::copy(origins, all + size_t{sequence} * layout.positions);
+  auto* all = reinterpret_cast<uint32_t*>(step_.mapped().data()) + layout.cache_indirection() * 4;
+  std::ranges::copy(cache_indirection, all + size_t{sequence} * layout.positions);
   return {};
 }
 
@@ -286,8 +286,8 @@ Result<uint64_t> Runner::submit(uint32_t tokens, uint32_t steps) {
   return last_submission_;
 }
 
-void Runner::set_slices(Slices* slices) {
-  slices_ = slices;
+void Runner::set_slicer(TimeSlicer* slices) {
+  slicer_ = slices;
   open_ = nullptr;
   last_submission_ = 0;
   step_ring_.forget();
@@ -304,15 +304,15 @@ Status Runner::open_step(uint32_t tokens) {
 Result<bool> Runner::fill() {
   const PreparedPlan& plan = open_->recording->plan();
   for (; next_dispatch_ < plan.size(); ++next_dispatch_) {
-    if (!slices_->fits(*open_->costs, next_dispatch_)) return false;
-    slices_->add(open_->costs, next_dispatch_);
-    last_submission_ = slices_->number();
+    if (!slicer_->fits(*open_->costs, next_dispatch_)) return false;
+    slicer_->add(open_->costs, next_dispatch_);
+    last_submission_ = slicer_->number();
     if (next_dispatch_ == 0) {
-      slices_->commands().barrier(); // against the step before
-      step_ring_.record(slices_->commands());
+      slicer_->commands().barrier(); // against the step before
+      step_ring_.record(slicer_->commands());
       step_ring_.submitted(last_submission_);
     }
-    plan.record(slices_->commands(), next_dispatch_);
+    plan.record(slicer_->commands(), next_dispatch_);
   }
   open_ = nullptr;
   return true;
@@ -329,16 +329,16 @@ Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
 
 double Runner::largest_dispatch() const {
   const Bucketed& bucket = open_ ? *open_ : buckets_.lower_bound(last_tokens_)->second;
-  return bucket.costs && slices_ ? slices_->pace() * bucket.costs->largest() : 0;
+  return bucket.costs && slicer_ ? slicer_->speed() * bucket.costs->largest() : 0;
 }
 
-Result<std::vector<double>> Runner::profile(uint32_t tokens) {
+Result<std::vector<double>> Runner::time_dispatches(uint32_t tokens) {
   if (const auto rows = step_ring_.pending(); !rows.empty()) {
     PUMICE_TRY(last_submission_, model_->context().device->submit(rows));
     step_ring_.submitted(last_submission_);
   }
-  return pumice::profile(model_->context(), bucket_for(tokens).plan,
-                         [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); });
+  return pumice::time_dispatches(model_->context(), bucket_for(tokens).plan,
+                                 [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); });
 }
 
 uint32_t Runner::columns(const std::string& name) const {

@@ -8,7 +8,7 @@
 
 #include "model/model.h"
 #include "recording/recording.h"
-#include "recording/slices.h"
+#include "recording/time_slicer.h"
 #include "step/caches.h"
 #include "step/step_ring.h"
 
@@ -27,16 +27,16 @@ struct StepToken {
   uint32_t end = 0; // after the last position of its input, which begins at `first`
 };
 
-enum class Part { decoder, encoder };
+enum class ModelPart { decoder, encoder };
 
 // A part of a buffer of the application's.
-struct HostBuffer {
+struct ExternalBuffer {
   VkBuffer buffer = VK_NULL_HANDLE; // none
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
 
-struct RunnerPlan; // step/runner_plan.h
+struct RunnerLayout; // step/runner_layout.h
 
 // Positions of one input of an encoder among all those that are kept.
 struct InputRange {
@@ -47,15 +47,15 @@ struct InputRange {
 };
 
 struct RunnerOptions {
-  Part part = Part::decoder;
+  ModelPart part = ModelPart::decoder;
   SessionSize size; // of an encoder's steps: `chunk` tokens of `sequences` inputs, each an output
   std::shared_ptr<const Caches> caches; // those of the decoder's runner; null: its own
   bool sampling = true;     // end each step with sampling, which prepares the next one on the device
   bool all_outputs = false; // any row may be an output; otherwise at most one for each sequence
   std::vector<std::string>
-      kept;          // tensors that the host reads after a step: see Model::graph and Model::encoder_graph
-  HostBuffer input;  // where each step's numbers come from, if there is one, in place of write_input()
-  HostBuffer output; // where the first kept tensor's rows are copied by each step, as many as fit
+      kept;             // tensors that the host reads after a step: see Model::graph and Model::encoder_graph
+  ExternalBuffer input; // where each step's numbers come from, if there is one, in place of write_input()
+  ExternalBuffer output; // where the first kept tensor's rows are copied by each step, as many as fit
 };
 
 // Runs a model's steps, its decoder's or its encoder's: owns their memory and the recordings made for them.
@@ -71,14 +71,15 @@ public:
   const SessionSize& size() const { return memory_.size; }
   // Where the keys and values of each layer are.
   std::span<const CacheRef> caches() const { return memory_.caches; }
-  const Buffer& cache_part(uint32_t part) const { return caches_->part(part); }
+  const Buffer& cache_allocation(uint32_t index) const { return caches_->allocation(index); }
   const std::shared_ptr<const Caches>& shared_caches() const { return caches_; }
   // Whether a sequence that was written up to `written_end` can go on from `position` instead: every layer
   // still holds what is seen from there.
   bool can_resume(uint32_t position, uint32_t written_end) const;
 
-  // The plan of a step in another style, whose tensors lie as in the runner's own; its scratch may be larger.
-  Result<Plan> plan_in(const KernelStyle& style, Bucket bucket) const;
+  // The plan of a step in another profile, whose tensors lie as in the runner's own; its scratch may be
+  // larger.
+  Result<Plan> plan_in(const DeviceProfile& profile, Bucket bucket) const;
   // What a plan's range lies in.
   const Buffer& buffer(const BufferRef& ref) const;
 
@@ -91,7 +92,7 @@ public:
   // Which of the encoder's inputs a sequence is about, from the next step on.
   Status set_input(uint32_t sequence, InputRange input);
   // Of a session of beams: in whose caches the positions of a sequence lie, from the next step on.
-  Status set_origins(uint32_t sequence, std::span<const uint32_t> origins);
+  Status set_cache_indirection(uint32_t sequence, std::span<const uint32_t> cache_indirection);
   // A row of the tensor that the host fills: a picture, or a sound, of the next step of `tokens` rows.
   Status write_input(uint32_t tokens, uint32_t row, std::span<const float> values);
   // Submits a step of `tokens` rows: those written, or those that the last step's sampling left; `steps` of
@@ -110,8 +111,8 @@ public:
   // (write_step() before it needs a place that is free), and fill() puts as much of it into the slice that
   // has been begun as fits; true once its last dispatch is in. Null: submit() again. Nothing may be under way
   // in the other way.
-  void set_slices(Slices* slices);
-  bool place_free() const { return step_ring_.next_place() <= (slices_ ? slices_->finished() : 0); }
+  void set_slicer(TimeSlicer* slices);
+  bool place_free() const { return step_ring_.next_place() <= (slicer_ ? slicer_->finished() : 0); }
   Status open_step(uint32_t tokens);
   bool step_open() const { return open_ != nullptr; }
   Result<bool> fill();
@@ -126,7 +127,7 @@ public:
   Status prepare_all();
 
   // Runs one step like submit(), timed: the seconds of each dispatch of plan(tokens), in its order.
-  Result<std::vector<double>> profile(uint32_t tokens);
+  Result<std::vector<double>> time_dispatches(uint32_t tokens);
 
   // Bytes of device memory that this runner holds, without the model's weights.
   uint64_t device_bytes() const;
@@ -143,20 +144,20 @@ private:
   Runner(std::shared_ptr<const Model> model, RunnerOptions options)
       : model_(std::move(model)), options_(std::move(options)) {}
   Status check_row(const StepToken& row) const;
-  Status allocate(const RunnerPlan& plan);
+  Status allocate(const RunnerLayout& plan);
   Bucketed& bucket_for(uint32_t tokens);
   PlanCopies copies(const Plan& plan) const;
 
   std::shared_ptr<const Model> model_;
   RunnerOptions options_;
-  MemoryPlan memory_;
+  SessionMemory memory_;
   Graph graph_;
   std::map<uint32_t, Bucketed> buckets_; // by tokens
   std::shared_ptr<const Caches> caches_;
   Buffer step_, sampling_, scratch_, inputs_, outputs_;
   StepRing step_ring_;
   const std::atomic<bool>* interrupt_ = nullptr;
-  Slices* slices_ = nullptr;
+  TimeSlicer* slicer_ = nullptr;
   Bucketed* open_ = nullptr; // of the step that is being put into slices
   size_t next_dispatch_ = 0;
   uint64_t last_submission_ = 0; // on the device's timeline, or a slice's number

@@ -96,7 +96,8 @@ Status write_snapshot(const Runner& runner, uint32_t sequence, Snapshot snapshot
     for (const CacheRange& range : ranges_of(layer)) {
       if (offset < range.bytes && !piece.empty()) {
         const uint64_t bytes = std::min<uint64_t>(range.bytes - offset, piece.size());
-        PUMICE_CHECK(transfer.read(runner.cache_part(range.part), range.offset + offset, piece.first(bytes)));
+        PUMICE_CHECK(transfer.read(runner.cache_allocation(range.allocation), range.offset + offset,
+                                   piece.first(bytes)));
         piece = piece.subspan(bytes);
         offset += bytes;
       }
@@ -141,7 +142,8 @@ Status restore_caches(const OpenedSnapshot& opened, const Runner& runner, uint32
     std::span<const std::byte> data = layer.data;
     const uint32_t positions = positions_in_use(layer.capacity, snapshot.cached, snapshot.written_end);
     for (const CacheRange& range : cache_ranges(runner.caches()[i], sequence, positions)) {
-      PUMICE_CHECK(transfer.write(data.first(range.bytes), runner.cache_part(range.part), range.offset));
+      PUMICE_CHECK(
+          transfer.write(data.first(range.bytes), runner.cache_allocation(range.allocation), range.offset));
       data = data.subspan(range.bytes);
     }
   }

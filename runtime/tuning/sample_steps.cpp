@@ -40,30 +40,31 @@ Status fill(const std::shared_ptr<Device>& device, const Buffer& buffer) {
 
 Result<std::shared_ptr<const Caches>> filled_caches(const Model& model, const SessionSize& size) {
   const std::shared_ptr<Device>& device = model.context().device;
-  const MemoryPlan plan = plan_memory(model.shape(), model.context(), size);
+  const SessionMemory plan = plan_memory(model.shape(), model.context(), size);
   PUMICE_TRY(std::shared_ptr<const Caches> caches, Caches::create(device, plan));
-  for (uint32_t part = 0; part < plan.cache_part_bytes.size(); ++part) {
-    PUMICE_CHECK(fill(device, caches->part(part)));
+  for (uint32_t part = 0; part < plan.cache_allocation_bytes.size(); ++part) {
+    PUMICE_CHECK(fill(device, caches->allocation(part)));
   }
   return caches;
 }
 
 } // namespace
 
-Result<SampleSteps> SampleSteps::create(std::shared_ptr<const Model> model, Part part, SessionSize size) {
+Result<SampleSteps> SampleSteps::create(std::shared_ptr<const Model> model, ModelPart part,
+                                        SessionSize size) {
   RunnerOptions options;
   options.part = part;
-  options.sampling = part == Part::decoder;
+  options.sampling = part == ModelPart::decoder;
   options.size = size;
   const ModelShape& shape = model->shape();
-  if (part == Part::encoder) {
+  if (part == ModelPart::encoder) {
     options.size.chunk = shape.encoder->context;
     options.size.sequences = 1;
   } else {
     PUMICE_TRY(options.caches, filled_caches(*model, size));
   }
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model, options));
-  for (uint32_t i = 0; part == Part::decoder && shape.encoder && i < runner->size().sequences; ++i) {
+  for (uint32_t i = 0; part == ModelPart::decoder && shape.encoder && i < runner->size().sequences; ++i) {
     PUMICE_CHECK(runner->set_input(i, {0, runner->size().input_positions}));
   }
   return SampleSteps(std::move(runner), part);
@@ -71,15 +72,15 @@ Result<SampleSteps> SampleSteps::create(std::shared_ptr<const Model> model, Part
 
 std::vector<uint32_t> SampleSteps::sizes() const {
   std::vector<uint32_t> sizes;
-  for (const Bucket& bucket : part_ == Part::encoder ? encoder_buckets(*shape().encoder, runner_->size())
-                                                     : step_buckets(runner_->size(), false)) {
+  for (const Bucket& bucket : part_ == ModelPart::encoder ? encoder_buckets(*shape().encoder, runner_->size())
+                                                          : step_buckets(runner_->size(), false)) {
     if (fits(bucket.tokens)) sizes.push_back(bucket.tokens);
   }
   return sizes;
 }
 
 bool SampleSteps::fits(uint32_t tokens) const {
-  if (part_ == Part::decoder)
+  if (part_ == ModelPart::decoder)
     return tokens <= (several() ? runner_->size().sequences : runner_->size().chunk);
   const EncoderShape& encoder = *shape().encoder;
   // A picture or a sound has all positions.
@@ -91,7 +92,7 @@ uint32_t SampleSteps::outputs(uint32_t tokens) const {
 }
 
 Status SampleSteps::write(uint32_t tokens) {
-  return part_ == Part::decoder ? write_decoder(tokens) : write_encoder(tokens);
+  return part_ == ModelPart::decoder ? write_decoder(tokens) : write_encoder(tokens);
 }
 
 Status SampleSteps::write_decoder(uint32_t tokens) {

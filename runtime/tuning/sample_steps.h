@@ -12,7 +12,7 @@ namespace pumice {
 class SampleSteps {
 public:
   // Of several sequences, steps are a token of each.
-  static Result<SampleSteps> create(std::shared_ptr<const Model> model, Part part, SessionSize size);
+  static Result<SampleSteps> create(std::shared_ptr<const Model> model, ModelPart part, SessionSize size);
 
   Runner& runner() { return *runner_; }
   // The sizes that the runner has plans for, smallest first.
@@ -25,14 +25,14 @@ public:
   uint32_t outputs(uint32_t tokens) const;
 
 private:
-  SampleSteps(std::unique_ptr<Runner> runner, Part part) : runner_(std::move(runner)), part_(part) {}
+  SampleSteps(std::unique_ptr<Runner> runner, ModelPart part) : runner_(std::move(runner)), part_(part) {}
   Status write_decoder(uint32_t tokens);
   Status write_encoder(uint32_t tokens);
   const ModelShape& shape() const { return runner_->model().shape(); }
-  bool several() const { return part_ == Part::decoder && runner_->size().sequences > 1; }
+  bool several() const { return part_ == ModelPart::decoder && runner_->size().sequences > 1; }
 
   std::unique_ptr<Runner> runner_;
-  Part part_;
+  ModelPart part_;
 };
 
 } // namespace pumice

@@ -27,13 +27,13 @@ size_t first_of(const Plan& plan, uint32_t choice) {
 }
 
 // The memory that variants work in, and what is needed to make each find and leave the same.
-class Bed {
+class VariantWorkspace {
 public:
-  static Result<Bed> create(const DeviceContext& context, const BufferLookup& others,
-                            uint64_t scratch_bytes) {
-    Bed bed(context, others);
-    PUMICE_TRY(bed.scratch_, Buffer::create(context.device, scratch_bytes, MemoryUse::device));
-    return bed;
+  static Result<VariantWorkspace> create(const DeviceContext& context, const BufferLookup& others,
+                                         uint64_t scratch_bytes) {
+    VariantWorkspace workspace(context, others);
+    PUMICE_TRY(workspace.scratch_, Buffer::create(context.device, scratch_bytes, MemoryUse::device));
+    return workspace;
   }
 
   BufferLookup lookup() const {
@@ -62,12 +62,12 @@ public:
     }
     // Each byte once.
     std::ranges::sort(written, {}, [](const Range& range) {
-      return std::tuple(range.ref.space, range.ref.part, range.ref.offset);
+      return std::tuple(range.ref.space, range.ref.allocation, range.ref.offset);
     });
     ranges_.clear();
     for (const Range& range : written) {
       BufferRef* last = ranges_.empty() ? nullptr : &ranges_.back().ref;
-      if (last && last->space == range.ref.space && last->part == range.ref.part &&
+      if (last && last->space == range.ref.space && last->allocation == range.ref.allocation &&
           range.ref.offset <= last->offset + last->bytes) {
         last->bytes = std::max(last->bytes, range.ref.offset + range.ref.bytes - last->offset);
         ranges_.back().only_written = ranges_.back().only_written && range.only_written;
@@ -99,7 +99,8 @@ public:
   }
 
 private:
-  Bed(const DeviceContext& context, BufferLookup others) : context_(context), others_(std::move(others)) {}
+  VariantWorkspace(const DeviceContext& context, BufferLookup others)
+      : context_(context), others_(std::move(others)) {}
 
   struct Range {
     BufferRef ref;
@@ -137,33 +138,33 @@ private:
 };
 
 // Measures one choice's variants. `plans` has each one's plan.
-class Match {
+class VariantComparison {
 public:
-  Match(const DeviceContext& context, const TuneOptions& options, Bed& bed,
-        const std::map<std::string, Plan>& plans, uint32_t choice)
-      : context_(context), options_(options), bed_(bed), plans_(plans), choice_(choice) {}
+  VariantComparison(const DeviceContext& context, const TuneOptions& options, VariantWorkspace& workspace,
+                    const std::map<std::string, Plan>& plans, uint32_t choice)
+      : context_(context), options_(options), workspace_(workspace), plans_(plans), choice_(choice) {}
 
-  Result<TunedClass> play(const VariantChoice& choice, const std::vector<std::string>& candidates) {
+  Result<TunedClass> run(const VariantChoice& choice, const std::vector<std::string>& candidates) {
     tuned_.shape_class = choice.shape_class;
     const std::string& plain = choice.variants.back();
-    PUMICE_CHECK(bed_.remember(part(plain), plans_.at(plain).tensor_bytes));
-    PUMICE_CHECK(bed_.prepare());
-    PUMICE_CHECK(bed_.run(part(plain)));
-    PUMICE_TRY(expected_, bed_.results());
+    PUMICE_CHECK(workspace_.remember(part(plain), plans_.at(plain).tensor_bytes));
+    PUMICE_CHECK(workspace_.prepare());
+    PUMICE_CHECK(workspace_.run(part(plain)));
+    PUMICE_TRY(expected_, workspace_.results());
     for (const std::string& name : candidates) {
       VariantResult result;
       result.variant = name;
       if (Status status = check(name, result); !status.ok()) {
         if (status.error().code == Code::device_lost) return status.error();
-        result.refused = status.error().message;
+        result.blocked = status.error().message;
       }
       tuned_.variants.push_back(std::move(result));
     }
     PUMICE_CHECK(time());
-    PUMICE_CHECK(bed_.restore());
+    PUMICE_CHECK(workspace_.restore());
     const VariantResult* winner = nullptr;
     for (const VariantResult& each : tuned_.variants) {
-      if (!each.refused.empty()) continue;
+      if (!each.blocked.empty()) continue;
       // Both have to say so: on a busy machine the one or the other is noise.
       // The plain one is there to be compared with: what adds up in its order differs from what adds up in
       // theirs, so noise must not have it take turns with them.
@@ -184,12 +185,12 @@ private:
     const Plan own = part(name);
     result.flops = own.flops();
     result.bytes = own.bytes();
-    PUMICE_CHECK(bed_.prepare());
-    PUMICE_CHECK(bed_.run(own));
-    PUMICE_TRY(std::vector<float> values, bed_.results());
+    PUMICE_CHECK(workspace_.prepare());
+    PUMICE_CHECK(workspace_.run(own));
+    PUMICE_TRY(std::vector<float> values, workspace_.results());
     for (const PlannedDispatch& planned : own.dispatches) {
-      result.refused = difference(expected_, values, planned.dispatch.kernel);
-      if (result.refused.empty()) break; // the least exact of its kernels decides
+      result.blocked = difference(expected_, values, planned.dispatch.kernel);
+      if (result.blocked.empty()) break; // the least exact of its kernels decides
     }
     return {};
   }
@@ -198,14 +199,15 @@ private:
     std::map<std::string, VariantBench> benches;
     std::map<std::string, std::vector<double>> samples;
     for (const VariantResult& each : tuned_.variants) {
-      if (!each.refused.empty()) continue;
+      if (!each.blocked.empty()) continue;
       const Plan& plan = plans_.at(each.variant);
-      PUMICE_TRY(VariantBench once, VariantBench::create(context_, plan, choice_, 1, bed_.lookup()));
+      PUMICE_TRY(VariantBench once, VariantBench::create(context_, plan, choice_, 1, workspace_.lookup()));
       PUMICE_CHECK(once.run()); // which may compile
       PUMICE_TRY(double seconds, once.run());
       const double repeats = std::clamp(options_.sample_seconds / std::max(seconds, 1e-7), 1.0, most_repeats);
-      PUMICE_TRY(VariantBench bench, VariantBench::create(context_, plan, choice_,
-                                                          static_cast<uint32_t>(repeats), bed_.lookup()));
+      PUMICE_TRY(
+          VariantBench bench,
+          VariantBench::create(context_, plan, choice_, static_cast<uint32_t>(repeats), workspace_.lookup()));
       PUMICE_CHECK(bench.run()); // warms the caches up
       benches.emplace(each.variant, std::move(bench));
     }
@@ -225,7 +227,7 @@ private:
 
   const DeviceContext& context_;
   const TuneOptions& options_;
-  Bed& bed_;
+  VariantWorkspace& workspace_;
   const std::map<std::string, Plan>& plans_;
   uint32_t choice_;
   std::vector<float> expected_;
@@ -236,24 +238,24 @@ private:
 
 Tuner::Tuner(const DeviceContext& context, TuneOptions options)
     : context_(context), options_(std::move(options)) {
-  context_.style.forced.clear();
-  context_.style.threads = 0; // products that attention makes itself are measured apart
-  if (context_.style.choices) tuning_.choices = *context_.style.choices;
-  if (context_.style.refused) tuning_.refusals = *context_.style.refused;
+  context_.profile.forced.clear();
+  context_.profile.threads = 0; // products that attention makes itself are measured apart
+  if (context_.profile.choices) tuning_.choices = *context_.profile.choices;
+  if (context_.profile.blocklist) tuning_.blocklist = *context_.profile.blocklist;
 }
 
-KernelStyle Tuner::style() const {
-  KernelStyle style = context_.style;
-  style.choices = std::make_shared<const Choices>(tuning_.choices);
-  style.refused = std::make_shared<const Refusals>(tuning_.refusals);
-  return style;
+DeviceProfile Tuner::profile() const {
+  DeviceProfile profile = context_.profile;
+  profile.choices = std::make_shared<const Choices>(tuning_.choices);
+  profile.blocklist = std::make_shared<const Blocklist>(tuning_.blocklist);
+  return profile;
 }
 
 std::vector<std::string> Tuner::candidates(const VariantChoice& choice) const {
   std::vector<std::string> names;
   if (options_.everything) return choice.variants;
   for (const std::string& name : choice.variants) {
-    if (!tuning_.refusals.contains(refusal_key(choice.shape_class, name))) names.push_back(name);
+    if (!tuning_.blocklist.contains(blocklist_key(choice.shape_class, name))) names.push_back(name);
   }
   if (names.size() > 1 && names.back() == choice.variants.back()) names.pop_back();
   return names;
@@ -271,7 +273,7 @@ std::vector<uint32_t> Tuner::unknown(const Plan& plan) const {
 }
 
 Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
-  PUMICE_TRY(Plan walked, make(style()));
+  PUMICE_TRY(Plan walked, make(profile()));
   const std::vector<uint32_t> choices = unknown(walked);
   if (choices.empty()) return {};
   // A variant that is forced is used wherever it runs, so one plan for each of their names has them all.
@@ -280,7 +282,7 @@ Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
   for (uint32_t choice : choices) {
     for (const std::string& name : walked.choices[choice].variants) {
       if (plans.contains(name)) continue;
-      KernelStyle forced = style();
+      DeviceProfile forced = profile();
       forced.forced = name;
       Result<Plan> plan = make(forced);
       if (!plan.ok() || plan->choices.size() != walked.choices.size())
@@ -289,7 +291,7 @@ Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
       plans.emplace(name, *std::move(plan));
     }
   }
-  PUMICE_TRY(Bed bed, Bed::create(context_, lookup, scratch));
+  PUMICE_TRY(VariantWorkspace workspace, VariantWorkspace::create(context_, lookup, scratch));
   size_t at = 0;
   for (size_t i = 0; i < choices.size(); ++i) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
@@ -308,22 +310,22 @@ Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
     Plan before;
     before.dispatches.assign(walked.dispatches.begin() + static_cast<ptrdiff_t>(at),
                              walked.dispatches.begin() + static_cast<ptrdiff_t>(here));
-    PUMICE_CHECK(bed.run(before));
-    Match match(context_, options_, bed, plans, choices[i]);
-    PUMICE_TRY(TunedClass tuned, match.play(choice, names));
+    PUMICE_CHECK(workspace.run(before));
+    VariantComparison comparison(context_, options_, workspace, plans, choices[i]);
+    PUMICE_TRY(TunedClass tuned, comparison.run(choice, names));
     measured_.insert(tuned.shape_class);
     tuning_.choices[tuned.shape_class] = tuned.winner;
     for (const VariantResult& each : tuned.variants) {
-      const std::string key = refusal_key(tuned.shape_class, each.variant);
-      const auto known = tuning_.refusals.find(key);
-      if (!each.refused.empty()) {
-        tuning_.refusals[key] = tuned.shape_class + ": " + each.refused;
-      } else if (known != tuning_.refusals.end() && known->second.starts_with(tuned.shape_class + ": ")) {
-        tuning_.refusals.erase(known); // another driver's fault that is gone
+      const std::string key = blocklist_key(tuned.shape_class, each.variant);
+      const auto known = tuning_.blocklist.find(key);
+      if (!each.blocked.empty()) {
+        tuning_.blocklist[key] = tuned.shape_class + ": " + each.blocked;
+      } else if (known != tuning_.blocklist.end() && known->second.starts_with(tuned.shape_class + ": ")) {
+        tuning_.blocklist.erase(known); // another driver's fault that is gone
       }
     }
     tuning_.classes.push_back(std::move(tuned));
-    PUMICE_TRY(walked, make(style())); // goes on with what is known to be right
+    PUMICE_TRY(walked, make(profile())); // goes on with what is known to be right
     at = first_of(walked, choices[i]);
   }
   return {};

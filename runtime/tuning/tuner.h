@@ -29,7 +29,7 @@ struct VariantResult {
   double least_seconds = 0; // and the least
   double flops = 0;
   double bytes = 0;
-  std::string refused; // why it must not be used; empty if it may
+  std::string blocked; // why it must not be used; empty if it may
 };
 
 struct TunedClass {
@@ -41,7 +41,7 @@ struct TunedClass {
 struct Tuning {
   std::vector<TunedClass> classes; // measured now
   Choices choices;                 // all that is known
-  Refusals refusals;
+  Blocklist blocklist;
   bool complete = true; // there was time for everything
 };
 
@@ -52,9 +52,9 @@ struct Tuning {
 // is clearly faster, by its median and by its quickest run.
 class Tuner {
 public:
-  using PlanMaker = std::function<Result<Plan>(const KernelStyle&)>;
+  using PlanMaker = std::function<Result<Plan>(const DeviceProfile&)>;
 
-  // What the context's style knows already counts as measured.
+  // What the context's profile knows already counts as measured.
   Tuner(const DeviceContext& context, TuneOptions options);
 
   // Measures what the plans from `make` choose from. `lookup` finds their buffers but for scratch, which the
@@ -62,8 +62,8 @@ public:
   Status measure(const PlanMaker& make, const BufferLookup& lookup);
 
   const Tuning& result() const { return tuning_; }
-  // The context's style with what is known now.
-  KernelStyle style() const;
+  // The context's profile with what is known now.
+  DeviceProfile profile() const;
 
 private:
   std::vector<std::string> candidates(const VariantChoice& choice) const;

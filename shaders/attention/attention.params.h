@@ -34,14 +34,14 @@ CONSTANT ATTENTION_PROJECTION_BIAS = 11;
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT ATTENTION_HEAD_DIM_ID = 1;
 CONSTANT ATTENTION_CAPPED_ID = 2; // 1: scores are capped
-CONSTANT ATTENTION_SIGHT_ID = 3;  // ATTENTION_SIGHT_*
+CONSTANT ATTENTION_MASK_ID = 3;   // ATTENTION_MASK_*
 CONSTANT ATTENTION_BIASED_ID = 4; // 1: scores have a bias by distance
 CONSTANT ATTENTION_SHARED_ID = 5; // 1: the step says in whose cache each position lies
 CONSTANT ATTENTION_HEADS_ID = 6;  // heads of one group to a workgroup
 CONSTANT ATTENTION_TOKENS_ID = 7; // rows of the step to a workgroup
 CONSTANT ATTENTION_KEEP_ID = 8;   // 1: the largest scores and the sums are written too
-CONSTANT ATTENTION_UNROLL_ID = 9; // 1: inner loops are unrolled; lane8 only
-CONSTANT ATTENTION_LOAD_ID = 10;  // LOAD_*, of queries and of what a kernel projects from; lane8 only
+CONSTANT ATTENTION_UNROLL_ID = 9; // 1: inner loops are unrolled; cpu8 only
+CONSTANT ATTENTION_LOAD_ID = 10;  // LOAD_*, of queries and of what a kernel projects from; cpu8 only
 // The portable kernel: positions whose sums are made before they are added to those of others, in order; 1:
 // that is left to attention_combine, and a workgroup takes one span.
 CONSTANT ATTENTION_SPAN_ID = 9;
@@ -68,9 +68,10 @@ CONSTANT ATTENTION_SCALE_EPS_ID = 20; // its bits
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 
 // Which positions a row sees.
-CONSTANT ATTENTION_SIGHT_PAST = 0;   // of its sequence, to its own
-CONSTANT ATTENTION_SIGHT_INPUT = 1;  // of its input, which is one of several in one sequence of the cache
-CONSTANT ATTENTION_SIGHT_MEMORY = 2; // of the input that its sequence is about, in such a cache
+CONSTANT ATTENTION_MASK_CAUSAL = 0; // of its sequence, to its own
+CONSTANT ATTENTION_MASK_BIDIRECTIONAL =
+    1;                             // of its input, which is one of several in one sequence of the cache
+CONSTANT ATTENTION_MASK_CROSS = 2; // of the input that its sequence is about, in such a cache
 
 struct AttentionParams {
   UINT q_first;       // of the buffer's floats; views begin at offsets that no descriptor may have
@@ -85,12 +86,12 @@ struct AttentionParams {
   UINT context;        // positions that attention_weights writes of each head
   UINT details;        // where these parts of the step block begin, in quads
   UINT sequence_quads;
-  UINT origins;
-  UINT origin_positions; // of a sequence that have origins
-  UINT sequences;        // in the cache
-  UINT max_distance;     // of a bias; what is farther has the same
-  float scale;           // of a score; divided by the cap where there is one
-  float cap;             // a capped score is cap * tanh(score / cap)
+  UINT cache_indirection;
+  UINT indirection_positions; // of a sequence that have cache_indirection
+  UINT sequences;             // in the cache
+  UINT max_distance;          // of a bias; what is farther has the same
+  float scale;                // of a score; divided by the cap where there is one
+  float cap;                  // a capped score is cap * tanh(score / cap)
   // As in RotaryStoreParams, of a kernel that rotates too.
   UINT k_stride;
   UINT v_stride;
@@ -100,7 +101,7 @@ struct AttentionParams {
   UINT spans; // that a row's positions may lie in, where they are split
 };
 
-// Of a lane8 kernel that does not rotate: ATTENTION_Q by address, for LOAD_UNIFORM.
+// Of a cpu8 kernel that does not rotate: ATTENTION_Q by address, for LOAD_UNIFORM.
 struct QueryParams {
   ADDRESS q;
 };

@@ -9,7 +9,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint HEAD_DIM = 64;
 layout(constant_id = 2) const uint CAPPED = 0;
-layout(constant_id = 3) const uint SIGHT = ATTENTION_SIGHT_PAST;
+layout(constant_id = 3) const uint MASK = ATTENTION_MASK_CAUSAL;
 layout(constant_id = 4) const uint BIASED = 0;
 layout(constant_id = 5) const uint SHARED = 0;
 layout(constant_id = 6) const uint HEADS = 1;

@@ -53,10 +53,10 @@ Row read_row(uint token, uint rows) {
   const uint at = min(token, rows - 1u);
   const uvec4 row = step_block[STEP_HEADER_QUADS + at];
   uvec2 range = uvec2(row.w, row.y + 1u); // before its end
-  if (SIGHT == ATTENTION_SIGHT_INPUT) range.y = step_block[p.details + at].w;
-  if (SIGHT == ATTENTION_SIGHT_MEMORY) range = step_block[p.sequence_quads + row.z].xy;
+  if (MASK == ATTENTION_MASK_BIDIRECTIONAL) range.y = step_block[p.details + at].w;
+  if (MASK == ATTENTION_MASK_CROSS) range = step_block[p.sequence_quads + row.z].xy;
   Row result;
-  result.text = SIGHT == ATTENTION_SIGHT_PAST ? row.z : range.x;
+  result.text = MASK == ATTENTION_MASK_CAUSAL ? row.z : range.x;
   result.position = int(row.y);
   result.last = int(min(range.y, p.position_limit)) - 1;
   result.first = max(int(range.x), result.last - int(p.capacity - 1u));
@@ -92,18 +92,18 @@ bool sees(Row row, Turn now, int position) {
 }
 
 // The position from which the columns of the weights count.
-int first_column(Row row) { return SIGHT == ATTENTION_SIGHT_PAST ? 0 : int(row.text); }
+int first_column(Row row) { return MASK == ATTENTION_MASK_CAUSAL ? 0 : int(row.text); }
 
 // Where a sequence's keys or values of this workgroup's head begin, in 16 bytes.
 uint head_base(uint sequence) { return (sequence * p.kv_heads + kv_head()) * (p.capacity / 8u) * TILE_QUADS; }
 // The same of a text: inputs share the one sequence of their cache.
-uint text_base(uint text) { return head_base(SIGHT == ATTENTION_SIGHT_PAST ? text : 0u); }
+uint text_base(uint text) { return head_base(MASK == ATTENTION_MASK_CAUSAL ? text : 0u); }
 
 // The same as `base`, which is its text's, for one position: it may lie in the cache of another sequence.
 uint position_base(uint base, uint text, uint position) {
   if (SHARED == 0u) return base;
-  const uint at = text * p.origin_positions + min(position, p.origin_positions - 1u);
-  return head_base(min(step_words[p.origins * 4u + at], p.sequences - 1u));
+  const uint at = text * p.indirection_positions + min(position, p.indirection_positions - 1u);
+  return head_base(min(step_words[p.cache_indirection * 4u + at], p.sequences - 1u));
 }
 
 // A score within the limits whatever came in; a NaN is taken for the least.

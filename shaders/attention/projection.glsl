@@ -23,7 +23,7 @@ const uint TILES = 4; // a head has a multiple of them
 #define SUMS_SCALES projection.scales
 #define SUMS_X projection.x
 #define SUMS_BLOCKS BLOCKS_OF_X
-#include "matmul/lane8_sums.glsl"
+#include "matmul/cpu8_sums.glsl"
 #include "matmul/row_scale.glsl"
 
 uint head_tile(uint head) {

@@ -32,7 +32,7 @@ CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EP
 CONSTANT MATMUL_ROUTED_ID = 6;     // MATMUL_ROWS_*
 CONSTANT MATMUL_SUBGROUP_ID = 7;   // invocations of a subgroup, at least 8; vector and dot only
 CONSTANT MATMUL_OWN_ROWS_ID = 7;   // rows that an invocation takes of the workgroup's; tiled only
-// lane8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
+// cpu8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
 // 0.
 CONSTANT MATMUL_ROW_BLOCKS_ID = 7;
 // cm only; 3 is the size of a group of invocations that multiply a matrix together there.

@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/guest.h"
+#include "support/embedding.h"
 #include "support/random_model.h"
 
 namespace {
@@ -228,7 +228,7 @@ private:
     REQUIRE(said.size() <= length);
     CHECK(std::equal(said.begin(), said.end(), expected_.tokens.begin()));
     CHECK(std::equal(story.tokens.begin(), story.tokens.end(), said.begin() + static_cast<ptrdiff_t>(said_)));
-    CHECK((status == PUMICE_CANCELLED) == (story.ending == PUMICE_ENDING_CANCELLED));
+    CHECK((status == PUMICE_CANCELLED) == (story.finish_reason == PUMICE_FINISH_CANCELLED));
     if (status == PUMICE_OK) CHECK(said.size() == length);
     said_ = said.size();
   }

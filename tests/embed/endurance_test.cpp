@@ -8,7 +8,7 @@
 #include <array>
 #include <utility>
 
-#include "support/guest.h"
+#include "support/embedding.h"
 #include "support/process.h"
 
 namespace {

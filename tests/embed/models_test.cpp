@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "support/bert_folder.h"
-#include "support/guest.h"
+#include "support/embedding.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -125,8 +125,8 @@ TEST_CASE("the plan of a model and a session is what they take") {
   for (const uint32_t context : {64u, 512u}) {
     pumice_session_options options = {sizeof options};
     options.context = context;
-    pumice_plan plan = {sizeof plan};
-    require_ok(pumice_plan_memory(device.get(), &source, nullptr, &options, &plan, &error), error);
+    pumice_memory_estimate plan = {sizeof plan};
+    require_ok(pumice_estimate_memory(device.get(), &source, nullptr, &options, &plan, &error), error);
     const DeviceHandle fresh = make_device();
     pumice_memory_report before = {sizeof before}, after = {sizeof after};
     require_ok(pumice_device_memory(fresh.get(), &before, &error), error);

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#include "support/guest.h"
+#include "support/embedding.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -172,7 +172,7 @@ TEST_CASE("events come by callback where there is one") {
     auto& story = *static_cast<Story*>(user);
     story.text += event->text;
     if (event->type == PUMICE_EVENT_TOKEN) story.tokens.push_back(event->token);
-    if (event->type == PUMICE_EVENT_END) story.ending = event->ending;
+    if (event->type == PUMICE_EVENT_END) story.finish_reason = event->finish_reason;
   };
   options.user = &told;
   const SessionHandle session = make_session(player.model.get(), options);
@@ -192,7 +192,7 @@ TEST_CASE("what is being generated can be cancelled") {
   CHECK_FALSE(slice.active);
   Story story;
   take_events(player.session.get(), story);
-  CHECK(story.ending == PUMICE_ENDING_CANCELLED);
+  CHECK(story.finish_reason == PUMICE_FINISH_CANCELLED);
   CHECK(tell(player.session.get(), prompt, 100) == expected);
 }
 

@@ -11,8 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "support/embedding.h"
 #include "support/gpu.h"
-#include "support/guest.h"
 #include "support/random_model.h"
 
 namespace {
@@ -210,10 +210,11 @@ struct Listener {
 
   static void hear(void* user, const pumice_event* event) {
     auto* own = static_cast<Listener*>(user);
-    own->strange += own->thread != std::this_thread::get_id() || own->story.ending != PUMICE_ENDING_NONE;
+    own->strange +=
+        own->thread != std::this_thread::get_id() || own->story.finish_reason != PUMICE_FINISH_NONE;
     own->story.text += event->text;
     if (event->type == PUMICE_EVENT_TOKEN) own->story.tokens.push_back(event->token);
-    if (event->type == PUMICE_EVENT_END) own->story.ending = event->ending;
+    if (event->type == PUMICE_EVENT_END) own->story.finish_reason = event->finish_reason;
     if (own->story.tokens.size() >= own->cancel_at) pumice_session_cancel(own->session);
   }
 };
@@ -262,7 +263,7 @@ TEST_CASE("events come in the thread that runs their session, messages in any th
         const std::vector<uint32_t>& tokens = listener.story.tokens;
         CHECK(tokens.size() == (cancels ? 5 : 12));
         CHECK(std::equal(tokens.begin(), tokens.end(), expected[i].tokens.begin()));
-        CHECK(listener.story.ending == (cancels ? PUMICE_ENDING_CANCELLED : PUMICE_ENDING_LENGTH));
+        CHECK(listener.story.finish_reason == (cancels ? PUMICE_FINISH_CANCELLED : PUMICE_FINISH_LENGTH));
         CHECK(listener.strange == 0);
       }
     });

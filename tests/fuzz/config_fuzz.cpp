@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)model->config().dump();
   (void)model->require("model.embed_tokens.weight", {});
   read_all(model->config(), model->fields(), 0);
-  const auto definition = open_definition(*model);
+  const auto definition = open_model_definition(*model);
   if (!definition) return 0;
   (void)(*definition)->shape();
   (void)(*definition)->hyperparameters();

@@ -7,6 +7,7 @@
 
 #include "generate/session.h"
 #include "io/gguf_writer.h"
+#include "kernel/probe/open_device.h"
 #include "step/memory_needs.h"
 #include "support/temporary_folder.h"
 

@@ -6,6 +6,7 @@
 
 #include "generate/session.h"
 
+#include "kernel/probe/open_device.h"
 #include "support/paths.h"
 
 using namespace pumice;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "generate/session.h"
+#include "kernel/probe/open_device.h"
 #include "step/memory_needs.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
@@ -79,8 +80,8 @@ TEST_CASE(
   const auto split_model = require(Model::load(shipped, device_on(split())));
 
   const auto plain = session_of(plain_model), split = session_of(split_model);
-  CHECK(split->runner().cache_part(0).mapped().empty());
-  CHECK(!plain->runner().cache_part(0).mapped().empty());
+  CHECK(split->runner().cache_allocation(0).mapped().empty());
+  CHECK(!plain->runner().cache_allocation(0).mapped().empty());
   const std::vector<uint32_t> prompt = {1, 300, 400, 500, 600, 700, 800, 900, 1000};
   REQUIRE(plain->prefill(prompt, {}).ok());
   REQUIRE(split->prefill(prompt, {}).ok());

@@ -254,7 +254,7 @@ TEST_CASE("what stores keys and values stays apart from other attentions") {
   }
   SUBCASE("to a whole input") {
     StoringDraft draft;
-    draft.operation.sight = Sight::input;
+    draft.operation.mask = AttentionMask::bidirectional;
     attention(draft.graph, "result", draft.rotated(), draft.operation);
     fuse(draft.graph);
     CHECK(draft.graph.nodes().size() == 5);

@@ -56,12 +56,11 @@ struct Case {
   uint32_t columns() const { return options.heads * layout.head_dim; }
   uint32_t stride() const { return (columns() + 31) / 32 * 32; }
   std::string text() const {
-    return fmt::format("heads {}/{} dim {} {} sight {} window {} of {} cap {} bias {} rows {} position {} "
+    return fmt::format("heads {}/{} dim {} {} mask {} window {} of {} cap {} bias {} rows {} position {} "
                        "sequence {} first {}",
                        options.heads, layout.kv_heads, layout.head_dim, to_string(layout.type),
-                       static_cast<uint32_t>(options.sight), options.window, layout.capacity,
-                       options.soft_cap, options.bias.buckets, rows.size(), rows[0].position,
-                       rows[0].sequence, rows[0].first);
+                       static_cast<uint32_t>(options.mask), options.window, layout.capacity, options.soft_cap,
+                       options.bias.buckets, rows.size(), rows[0].position, rows[0].sequence, rows[0].first);
   }
 };
 
@@ -96,7 +95,7 @@ inline Case input_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32
     ++tag;
   }
   Case c = make_case(type, heads, kv_heads, dim, std::move(rows));
-  c.options.sight = Sight::input;
+  c.options.mask = AttentionMask::bidirectional;
   return c;
 }
 
@@ -104,7 +103,7 @@ inline Case input_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32
 inline Case memory_case(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim,
                         std::vector<Row> rows, std::vector<std::pair<uint32_t, uint32_t>> memories) {
   Case c = make_case(type, heads, kv_heads, dim, std::move(rows));
-  c.options.sight = Sight::memory;
+  c.options.mask = AttentionMask::cross;
   c.options.memories = std::move(memories);
   c.layout.sequences = 1;
   c.layout.capacity = padded(c.positions());
@@ -119,19 +118,19 @@ inline void give_bias(Case& c, bool both_ways, uint32_t buckets, uint32_t max_di
 // Beams that have parted: what they share lies in the cache of whichever wrote it.
 inline void share_pasts(Case& c, uint32_t sequences, uint32_t positions) {
   c.layout.sequences = sequences;
-  c.options.origin_positions = positions;
-  c.options.origins.assign(size_t{sequences} * positions, 0xffffffff);
+  c.options.indirection_positions = positions;
+  c.options.cache_indirection.assign(size_t{sequences} * positions, 0xffffffff);
   for (const Row& row : c.rows) {
     for (uint32_t p = 0; p <= row.position; ++p) {
       const uint32_t mixed = (row.sequence * 7 + p / 3 * 5 + p % 3) % sequences;
-      c.options.origins[row.sequence * positions + p] = p == row.position ? row.sequence : mixed;
+      c.options.cache_indirection[row.sequence * positions + p] = p == row.position ? row.sequence : mixed;
     }
   }
 }
 
 // What a row's queries and its input's contents are made from, wherever the input lies.
 inline uint32_t own_seed(const Case& c, const Row& row, uint32_t position) {
-  return c.options.sight == Sight::input ? row.token * 512 + position - row.first : position;
+  return c.options.mask == AttentionMask::bidirectional ? row.token * 512 + position - row.first : position;
 }
 
 // Only what some row of the case may see is written; the rest is not a number. A position's contents depend
@@ -169,7 +168,7 @@ inline std::vector<float> make_queries(const Case& c) {
 
 inline StepLayout step_layout(const Case& c) {
   const auto memories = static_cast<uint32_t>(c.options.memories.size());
-  return {c.step_rows(), std::max(c.layout.sequences, memories), c.options.origin_positions};
+  return {c.step_rows(), std::max(c.layout.sequences, memories), c.options.indirection_positions};
 }
 
 inline std::vector<uint32_t> step_block(const Case& c) {
@@ -187,8 +186,8 @@ inline std::vector<uint32_t> step_block(const Case& c) {
     block[4 * (layout.sequence_quads() + i)] = c.options.memories[i].first;
     block[4 * (layout.sequence_quads() + i) + 1] = c.options.memories[i].second;
   }
-  std::copy(c.options.origins.begin(), c.options.origins.end(),
-            block.begin() + static_cast<ptrdiff_t>(4 * layout.origins()));
+  std::copy(c.options.cache_indirection.begin(), c.options.cache_indirection.end(),
+            block.begin() + static_cast<ptrdiff_t>(4 * layout.cache_indirection()));
   return block;
 }
 
@@ -200,8 +199,8 @@ struct Ran {
   std::string kernel;         // the last of them
 };
 
-inline Ran run_all(const KernelStyle& style, const Case& c, const Cache& cache, const std::vector<float>& q,
-                   bool weights) {
+inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cache,
+                   const std::vector<float>& q, bool weights) {
   TestGpu& gpu = TestGpu::get();
   gpu.clear();
   const uint32_t rows = c.step_rows();
@@ -226,7 +225,7 @@ inline Ran run_all(const KernelStyle& style, const Case& c, const Cache& cache, 
   args.one_sequence = c.one_sequence;
   args.result = blank(c.columns());
   if (weights) args.sums = blank(c.options.heads * 2);
-  args.sight = c.options.sight;
+  args.mask = c.options.mask;
   args.bias = c.options.bias;
   if (args.bias.buckets > 0) {
     args.bias_table = gpu.upload(c.options.bias_table);
@@ -240,7 +239,7 @@ inline Ran run_all(const KernelStyle& style, const Case& c, const Cache& cache, 
   args.step = gpu.upload(step_block(c));
   args.step_layout = step_layout(c);
   const Graph graph;
-  TestLowering lowering(style, graph, args.step);
+  TestLowering lowering(profile, graph, args.step);
   REQUIRE(attention(lowering, args));
   gpu.run(lowering.dispatches());
   Ran ran{gpu.read<float>(args.result.buffer),
@@ -249,19 +248,19 @@ inline Ran run_all(const KernelStyle& style, const Case& c, const Cache& cache, 
           lowering.dispatches().back().kernel};
   if (weights) {
     args.result = blank(c.options.heads * c.positions());
-    gpu.run(attention_weights(style, args, c.positions()));
+    gpu.run(attention_weights(profile, args, c.positions()));
     ran.weights = gpu.read<float>(args.result.buffer);
   }
   return ran;
 }
 
-inline std::vector<float> run(const KernelStyle& style, const Case& c, const Cache& cache,
+inline std::vector<float> run(const DeviceProfile& profile, const Case& c, const Cache& cache,
                               const std::vector<float>& q) {
-  return run_all(style, c, cache, q, false).result;
+  return run_all(profile, c, cache, q, false).result;
 }
 
-inline std::vector<float> run(const KernelStyle& style, const Case& c) {
-  return run(style, c, make_cache(c), make_queries(c));
+inline std::vector<float> run(const DeviceProfile& profile, const Case& c) {
+  return run(profile, c, make_cache(c), make_queries(c));
 }
 
 // The rows in use without their padding, which is checked here.
@@ -292,9 +291,9 @@ inline void check(const Case& c, double bound = 2e-6, bool weights = false) {
     expected.insert(expected.end(), one.result.begin(), one.result.end());
     expected_weights.insert(expected_weights.end(), one.weights.begin(), one.weights.end());
   }
-  for (const KernelStyle& style : styles_to_test()) {
-    const Ran ran = run_all(style, c, cache, q, weights);
-    INFO(c.text(), " lane8 ", style.lane8, " uniform ", style.uniform_loads);
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    const Ran ran = run_all(profile, c, cache, q, weights);
+    INFO(c.text(), " cpu8 ", profile.cpu8, " uniform ", profile.uniform_loads);
     CHECK(relative_rms(without_padding(c, ran.result, c.columns()), expected) <= bound);
     if (!weights) continue;
     const auto actual = without_padding(c, ran.weights, c.options.heads * c.positions());

@@ -15,7 +15,7 @@ std::string complaint(const Attention& operation, const TestWeight* table = null
   std::optional<WeightId> weight;
   if (table) weight = graph.weight(table->weight, "attention");
   const TensorId result = attention(graph, "result", q, operation, weight);
-  TestLowering lowering(KernelStyle{}, graph, {});
+  TestLowering lowering(DeviceProfile{}, graph, {});
   lowering.place_cache(0, {{CacheType::f16, 1, 64, 2, 12, window}, {}, {}});
   lowering.place(q, {{}, 1, 0, 48, 64});
   lowering.place(result, {{}, 1, 0, 48, 64});
@@ -31,7 +31,7 @@ TEST_CASE("attention lowered: a bias's table, of an attention and of its weights
   std::vector<Row> rows;
   for (uint32_t i = 0; i < length; ++i) rows.push_back({0, i, 0, 0, length});
   Case c = make_case(CacheType::f16, 3, 3, 24, rows);
-  c.options.sight = Sight::input;
+  c.options.mask = AttentionMask::bidirectional;
   c.options.bias = {8, 20, true};
   const TestWeight table(TensorType::f16, 8, 3, 1);
   for (uint32_t bucket = 0; bucket < 8; ++bucket) {
@@ -52,13 +52,13 @@ TEST_CASE("attention lowered: a bias's table, of an attention and of its weights
   operation.layer = 3;
   operation.heads = 3;
   operation.scale = static_cast<float>(c.options.scale);
-  operation.sight = Sight::input;
+  operation.mask = AttentionMask::bidirectional;
   operation.bias = c.options.bias;
   const TensorId result_id =
       attention(graph, "result", q_id, operation, graph.weight(table.weight, "attention"));
   const TensorId weights_id = attention_weights(graph, "weights", result_id, length);
-  for (const KernelStyle& style : styles_to_test()) {
-    TestLowering lowering(style, graph, gpu.upload(step_block(c)));
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    TestLowering lowering(profile, graph, gpu.upload(step_block(c)));
     lowering.set_step_layout(step_layout(c));
     lowering.place_cache(3, {c.layout, gpu.upload(cache.packed_keys()), gpu.upload(cache.packed_values())});
     const ActivationRef result = blank_rows(length, c.columns()), weights = blank_rows(length, 3 * length);
@@ -84,7 +84,7 @@ TEST_CASE("attention lowered: what no kernel can do is refused") {
 
   operation.window = 9;
   CHECK(complaint(operation, nullptr, 9) == "");
-  operation.sight = Sight::input;
+  operation.mask = AttentionMask::bidirectional;
   CHECK(complaint(operation).find("a window of 9 positions, both ways") != std::string::npos);
   operation.window = 0;
   CHECK(complaint(operation) == "");
@@ -100,6 +100,6 @@ TEST_CASE("attention lowered: what no kernel can do is refused") {
     CHECK(complaint(operation, &table).find("a relative bias of") != std::string::npos);
   }
   operation.bias = {8, 20, true};
-  operation.sight = Sight::memory;
+  operation.mask = AttentionMask::cross;
   CHECK(complaint(operation, &table).find("a bias by distance between two texts") != std::string::npos);
 }

@@ -69,10 +69,10 @@ struct Options {
   double scale = 1;
   uint32_t window = 0;
   double soft_cap = 0;
-  pumice::Sight sight = pumice::Sight::past;
+  pumice::AttentionMask mask = pumice::AttentionMask::causal;
   std::vector<std::pair<uint32_t, uint32_t>> memories; // of each sequence, [first, end)
-  std::vector<uint32_t> origins;                       // [sequences, origin_positions]
-  uint32_t origin_positions = 0;
+  std::vector<uint32_t> cache_indirection;             // [sequences, indirection_positions]
+  uint32_t indirection_positions = 0;
   pumice::RelativeBias bias;
   std::vector<float> bias_table; // [buckets, heads]
   // What a score weighs, to a common factor.
@@ -88,8 +88,8 @@ struct Seen {
 
 inline Seen seen(const Options& options, const Row& row) {
   Seen seen = {row.first, row.position + 1, 0};
-  if (options.sight == pumice::Sight::input) seen = {row.first, row.end, row.first};
-  if (options.sight == pumice::Sight::memory) {
+  if (options.mask == pumice::AttentionMask::bidirectional) seen = {row.first, row.end, row.first};
+  if (options.mask == pumice::AttentionMask::cross) {
     const auto& [first, end] = options.memories[row.sequence];
     seen = {first, end, first};
   }
@@ -101,9 +101,9 @@ inline Seen seen(const Options& options, const Row& row) {
 
 // The sequence of the cache in which a position that the row sees lies.
 inline uint32_t cache_sequence(const Options& options, const Row& row, uint32_t position) {
-  if (options.sight != pumice::Sight::past) return 0;
-  if (options.origin_positions == 0) return row.sequence;
-  return options.origins[row.sequence * options.origin_positions + position];
+  if (options.mask != pumice::AttentionMask::causal) return 0;
+  if (options.indirection_positions == 0) return row.sequence;
+  return options.cache_indirection[row.sequence * options.indirection_positions + position];
 }
 
 struct Attended {

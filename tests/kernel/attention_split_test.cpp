@@ -6,10 +6,10 @@ using namespace attention_case;
 
 namespace {
 
-KernelStyle forced(const std::string& variant) {
-  KernelStyle style;
-  style.forced = variant;
-  return style;
+DeviceProfile forced(const std::string& variant) {
+  DeviceProfile profile;
+  profile.forced = variant;
+  return profile;
 }
 
 // What the whole attention gives, to the bit, and what it should.
@@ -72,11 +72,11 @@ TEST_CASE("attention split: windows and rings") {
 TEST_CASE("attention split: pasts that beams share") {
   for (CacheType type : all_types) {
     Case c = make_case(type, 4, 2, 32, {{0, 400, 0, 0}, {0, 401, 1, 0}, {0, 30, 2, 0}});
-    c.options.origin_positions = 416;
-    c.options.origins.assign(3 * 416, 0xffffffff);
+    c.options.indirection_positions = 416;
+    c.options.cache_indirection.assign(3 * 416, 0xffffffff);
     for (const Row& row : c.rows) {
       for (uint32_t p = 0; p <= row.position; ++p) {
-        c.options.origins[row.sequence * 416 + p] = p == row.position ? row.sequence : p / 3 % 3;
+        c.options.cache_indirection[row.sequence * 416 + p] = p == row.position ? row.sequence : p / 3 % 3;
       }
     }
     check_split(c);
@@ -88,23 +88,23 @@ TEST_CASE("attention split: only where workgroups are few and positions many") {
   args.heads = 8;
   args.q = {{}, 1, 0, 8 * 64, 8 * 64};
   args.cache.layout = {CacheType::f16, 1, 2048, 2, 64};
-  const auto chosen = [&](const KernelStyle& style, uint32_t rows, uint32_t capacity, uint32_t window,
-                          Sight sight) {
+  const auto chosen = [&](const DeviceProfile& profile, uint32_t rows, uint32_t capacity, uint32_t window,
+                          AttentionMask mask) {
     args.q.rows = rows;
     args.cache.layout.capacity = capacity;
     args.window = window;
-    args.sight = sight;
-    return choose_variant(attention_variants(), style, args, attention_shape_class(args)).name;
+    args.mask = mask;
+    return choose_variant(attention_variants(), profile, args, attention_shape_class(args)).name;
   };
-  KernelStyle style;
-  CHECK(chosen(style, 1, 2048, 0, Sight::past) == "split");
-  CHECK(chosen(style, 512, 2048, 0, Sight::past) == "base");
-  CHECK(chosen(style, 1, 256, 0, Sight::past) == "base");
-  CHECK(chosen(style, 1, 2048, 200, Sight::past) == "base");
-  CHECK(chosen(style, 1, 2048, 300, Sight::past) == "split");
-  CHECK(chosen(style, 1, 2048, 0, Sight::input) == "base");
-  style.lane8 = true;
-  CHECK(chosen(style, 1, 2048, 0, Sight::past) == "lane8");
-  style.forced = "split";
-  CHECK(chosen(style, 1, 2048, 0, Sight::past) == "split");
+  DeviceProfile profile;
+  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "split");
+  CHECK(chosen(profile, 512, 2048, 0, AttentionMask::causal) == "base");
+  CHECK(chosen(profile, 1, 256, 0, AttentionMask::causal) == "base");
+  CHECK(chosen(profile, 1, 2048, 200, AttentionMask::causal) == "base");
+  CHECK(chosen(profile, 1, 2048, 300, AttentionMask::causal) == "split");
+  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::bidirectional) == "base");
+  profile.cpu8 = true;
+  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "cpu8");
+  profile.forced = "split";
+  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "split");
 }

@@ -87,7 +87,7 @@ RotaryStoreArgs store_args(const StoringCase& c, const Inputs& in) {
 }
 
 // Lets a product of x make the arguments' q, k and v, as parts of one row.
-void project(const KernelStyle& style, const Projection& projection, AttentionArgs& args) {
+void project(const DeviceProfile& profile, const Projection& projection, AttentionArgs& args) {
   TestGpu& gpu = TestGpu::get();
   constexpr uint32_t columns_of_x = 256;
   uint32_t columns = 0;
@@ -98,7 +98,7 @@ void project(const KernelStyle& style, const Projection& projection, AttentionAr
   };
   const uint32_t q = add_part(args.q), k = add_part(args.store->k), v = add_part(args.store->v);
   MatmulArgs product;
-  product.format = {projection.type, columns_of_x, style.weight_chunk()};
+  product.format = {projection.type, columns_of_x, profile.weight_chunk()};
   product.result = blank_rows(1, columns);
   product.step = args.step;
   std::vector<float> x = random_floats(columns_of_x, 21);
@@ -129,13 +129,13 @@ void project(const KernelStyle& style, const Projection& projection, AttentionAr
 }
 
 // `variant` is used if it runs.
-Left run(KernelStyle style, const StoringCase& c, const std::string& variant) {
+Left run(DeviceProfile profile, const StoringCase& c, const std::string& variant) {
   TestGpu& gpu = TestGpu::get();
   gpu.clear();
   const Case& a = c.attention;
   const Inputs in(c);
   const Cache cache = make_cache(a);
-  style.forced = variant;
+  profile.forced = variant;
   std::vector<uint32_t> block = step_block(a);
   block[0] = c.step_rows;
 
@@ -164,10 +164,10 @@ Left run(KernelStyle style, const StoringCase& c, const std::string& variant) {
   args.store->q = args.q;
   args.store->cache = args.cache;
   args.store->step = args.step;
-  if (c.projection) project(style, *c.projection, args);
+  if (c.projection) project(profile, *c.projection, args);
 
   const Graph graph;
-  TestLowering lowering(style, graph, args.step);
+  TestLowering lowering(profile, graph, args.step);
   REQUIRE(attention(lowering, args));
   gpu.run(lowering.dispatches());
   Left left;
@@ -207,17 +207,17 @@ std::vector<float> expected(const StoringCase& c) {
 }
 
 void check_storing(const StoringCase& c) {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     INFO(c.attention.text(), " pairs ", to_string(c.pairs), " of ", c.rotary_dim, " norms ", c.query_norm,
-         c.key_norm, " rotary ", c.rotary, " lane8 ", style.lane8);
-    const Left apart = run(style, c, style.lane8 ? "lane8" : "base");
+         c.key_norm, " rotary ", c.rotary, " cpu8 ", profile.cpu8);
+    const Left apart = run(profile, c, profile.cpu8 ? "cpu8" : "base");
     CHECK(apart.dispatches == 2);
     if (c.attention.layout.type == CacheType::f32) {
       CHECK(relative_rms(without_padding(c.attention, apart.result, c.attention.columns()), expected(c)) <=
             3e-6);
     }
-    const Left together = run(style, c, "");
-    CHECK(together.dispatches == (style.lane8 ? 1 : 2));
+    const Left together = run(profile, c, "");
+    CHECK(together.dispatches == (profile.cpu8 ? 1 : 2));
     CHECK(same_bits(together, apart));
   }
 }
@@ -280,9 +280,10 @@ TEST_CASE("attention that stores: windows, rings, caps, biases, sums, padding an
     StoringCase beam = make_storing(type, 4, 2, 32, 45);
     beam.attention.rows[0].sequence = 2;
     beam.attention.layout.sequences = 3;
-    beam.attention.options.origin_positions = 48;
-    beam.attention.options.origins.assign(3 * 48, 0xffffffff);
-    for (uint32_t p = 0; p <= 45; ++p) beam.attention.options.origins[2 * 48 + p] = p == 45 ? 2 : p % 3;
+    beam.attention.options.indirection_positions = 48;
+    beam.attention.options.cache_indirection.assign(3 * 48, 0xffffffff);
+    for (uint32_t p = 0; p <= 45; ++p)
+      beam.attention.options.cache_indirection[2 * 48 + p] = p == 45 ? 2 : p % 3;
     check_storing(beam);
   }
 }
@@ -299,8 +300,8 @@ TEST_CASE("attention that stores: keys and values as they are") {
 TEST_CASE("attention that stores: a step without rows leaves everything as it was") {
   StoringCase c = make_storing(CacheType::f16, 4, 2, 32, 20);
   c.step_rows = 0;
-  for (const KernelStyle& style : styles_to_test()) {
-    const Left left = run(style, c, "");
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    const Left left = run(profile, c, "");
     const Cache cache = make_cache(c.attention);
     for (float value : left.result) REQUIRE(value == sentinel);
     CHECK(left.keys == cache.packed_keys());
@@ -309,16 +310,16 @@ TEST_CASE("attention that stores: a step without rows leaves everything as it wa
 }
 
 TEST_CASE("attention that projects and stores: the bits of doing one after the other") {
-  KernelStyle style = TestGpu::get().style;
-  if (!style.lane8) {
+  DeviceProfile profile = TestGpu::get().profile;
+  if (!profile.cpu8) {
     MESSAGE("SKIPPED: only CPU drivers have it");
     return;
   }
-  style.threads = 1; // groups for all of them
+  profile.threads = 1; // groups for all of them
   const auto check = [&](StoringCase c, const Projection& projection) {
     c.projection = projection;
     INFO(c.attention.text(), " weights ", info(projection.type).name);
-    const Left apart = run(style, c, "rotary"), together = run(style, c, "projected");
+    const Left apart = run(profile, c, "rotary"), together = run(profile, c, "projected");
     CHECK(apart.dispatches == 2);
     CHECK(together.dispatches == 1);
     CHECK(same_bits(together, apart));
@@ -336,13 +337,13 @@ TEST_CASE("attention that projects and stores: the bits of doing one after the o
 }
 
 TEST_CASE("attention that projects: what it leaves to a product before it") {
-  KernelStyle style = TestGpu::get().style;
-  if (!style.lane8) return;
+  DeviceProfile profile = TestGpu::get().profile;
+  if (!profile.cpu8) return;
   const auto dispatches = [&](const StoringCase& from, uint32_t threads) {
     StoringCase c = from;
     c.projection = Projection{};
-    style.threads = threads;
-    return run(style, c, "").dispatches;
+    profile.threads = threads;
+    return run(profile, c, "").dispatches;
   };
   const StoringCase c = make_storing(CacheType::f16, 6, 2, 32, 41);
   CHECK(dispatches(c, 2) == 1);

@@ -58,8 +58,8 @@ TEST_CASE("attention: padding on the left, and rows that see nothing") {
     }
   }
   Case blind = make_case(CacheType::f16, 4, 2, 32, prefill(3, 4, 0, 20));
-  for (const KernelStyle& style : styles_to_test()) {
-    for (float value : run(style, blind)) REQUIRE(value == 0.0f);
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (float value : run(profile, blind)) REQUIRE(value == 0.0f);
   }
 }
 
@@ -105,9 +105,9 @@ TEST_CASE("attention: a ring holds what the window sees, and gives the whole cac
       Case whole = c;
       whole.layout.window = 0;
       whole.layout.capacity = padded(c.positions());
-      for (const KernelStyle& style : styles_to_test()) {
+      for (const DeviceProfile& profile : profiles_to_test()) {
         INFO(c.text());
-        CHECK(same_bits(run(style, c), run(style, whole)));
+        CHECK(same_bits(run(profile, c), run(profile, whole)));
       }
     }
   }
@@ -150,8 +150,8 @@ TEST_CASE("attention: eight bits are worth a hundredth") {
         attention_reference::attend(exact, c.options, c.rows[row], q.data() + row * c.columns()).result;
     expected.insert(expected.end(), one.begin(), one.end());
   }
-  for (const KernelStyle& style : styles_to_test()) {
-    const auto actual = without_padding(c, run(style, c, cache, q), c.columns());
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    const auto actual = without_padding(c, run(profile, c, cache, q), c.columns());
     CHECK(relative_rms(actual, expected) <= 1e-2);
   }
 }
@@ -191,8 +191,8 @@ TEST_CASE("attention: huge scores stay finite") {
       if (type == CacheType::f32 && size > 1e20f) {
         for (float& value : q) value *= 1e10f; // the products overflow
       }
-      for (const KernelStyle& style : styles_to_test()) {
-        for (float value : without_padding(c, run(style, c, cache, q), c.columns()))
+      for (const DeviceProfile& profile : profiles_to_test()) {
+        for (float value : without_padding(c, run(profile, c, cache, q), c.columns()))
           REQUIRE(std::isfinite(value));
       }
     }
@@ -210,15 +210,15 @@ TEST_CASE("attention: a token's bits do not depend on its neighbours") {
   for (CacheType type : cache_types) {
     for (uint32_t window : {0, 20}) {
       for (const auto& [heads, kv_heads] : {std::pair<uint32_t, uint32_t>{4, 4}, {12, 4}, {4, 1}}) {
-        for (const KernelStyle& style : styles_to_test()) {
+        for (const DeviceProfile& profile : profiles_to_test()) {
           Case together = make_case(type, heads, kv_heads, 32, prefill(33, 29, 0, 3), window);
-          const std::vector<float> all = run(style, together);
+          const std::vector<float> all = run(profile, together);
           const size_t stride = together.stride();
           for (uint32_t row : {0, 1, 2, 3, 17, 32}) {
             Case alone = together;
             alone.rows = {together.rows[row]};
-            const std::vector<float> one = run(style, alone);
-            INFO(together.text(), " row ", row, " lane8 ", style.lane8, " uniform ", style.uniform_loads);
+            const std::vector<float> one = run(profile, alone);
+            INFO(together.text(), " row ", row, " cpu8 ", profile.cpu8, " uniform ", profile.uniform_loads);
             CHECK(same_bits(one, std::span(all).subspan(row * stride, stride)));
           }
         }
@@ -228,16 +228,16 @@ TEST_CASE("attention: a token's bits do not depend on its neighbours") {
 }
 
 TEST_CASE("attention: infinities that a row must not see do not reach it") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     Case c = make_case(CacheType::f32, 4, 4, 32, prefill(8, 40));
     Cache cache = make_cache(c);
     const std::vector<float> q = make_queries(c);
-    const std::vector<float> before = run(style, c, cache, q);
+    const std::vector<float> before = run(profile, c, cache, q);
     for (uint32_t head = 0; head < 4; ++head) {
       cache.values[cache.at(0, head, 43)] = INFINITY; // seen by the rows from position 43 on
       cache.keys[cache.at(0, head, 43)] = INFINITY;
     }
-    const std::vector<float> after = run(style, c, cache, q);
+    const std::vector<float> after = run(profile, c, cache, q);
     CHECK(same_bits(std::span(before).first(3 * c.stride()), std::span(after).first(3 * c.stride())));
   }
 }

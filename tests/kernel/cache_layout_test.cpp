@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "model/memory_plan.h"
+#include "model/session_memory.h"
 
 using namespace pumice;
 

@@ -20,9 +20,9 @@ FrameWindows windows(uint32_t channels, uint32_t frames, uint32_t width, uint32_
   return operation;
 }
 
-void run_frames(const KernelStyle& style, const FrameWindows& operation, uint32_t sounds,
+void run_frames(const DeviceProfile& profile, const FrameWindows& operation, uint32_t sounds,
                 const std::vector<StepInput>& inputs) {
-  CAPTURE(style.workgroup);
+  CAPTURE(profile.workgroup);
   CAPTURE(operation.describe());
   TestGpu& gpu = TestGpu::get();
   const uint32_t size = operation.channels * operation.frames, rows = rows_of(inputs);
@@ -39,14 +39,15 @@ void run_frames(const KernelStyle& style, const FrameWindows& operation, uint32_
   const TensorId in = graph.input("features", RowKind::outputs, size);
   const TensorId out = frame_windows(graph, "windows", in, operation);
   const ActivationRef result = blank_rows(rows + 1, operation.channels * operation.width, 32);
-  run_graph(style, graph, inputs_step(inputs, rows + 2), rows + 2,
+  run_graph(profile, graph, inputs_step(inputs, rows + 2), rows + 2,
             {{in, upload_rows(features, size, 32, false, ROWS_OUTPUTS)}, {out, result}});
   check_rows(result, expected, 0);
   gpu.clear();
 }
 
-void run_pairs(const KernelStyle& style, uint32_t columns, bool view, const std::vector<StepInput>& inputs) {
-  CAPTURE(style.workgroup);
+void run_pairs(const DeviceProfile& profile, uint32_t columns, bool view,
+               const std::vector<StepInput>& inputs) {
+  CAPTURE(profile.workgroup);
   CAPTURE(columns);
   TestGpu& gpu = TestGpu::get();
   const uint32_t rows = rows_of(inputs);
@@ -69,7 +70,7 @@ void run_pairs(const KernelStyle& style, uint32_t columns, bool view, const std:
   const TensorId odd_id = graph.add_tensor({"odd", RowKind::tokens, columns});
   const TensorId out = pair_windows(graph, "pairs", even_id, odd_id);
   const ActivationRef result = blank_rows(rows + 1, columns * 3, 32);
-  run_graph(style, graph, inputs_step(inputs, rows + 2), rows + 2,
+  run_graph(profile, graph, inputs_step(inputs, rows + 2), rows + 2,
             {{even_id, upload_rows(even, columns, 32, view)},
              {odd_id, upload_rows(odd, columns, 64, view)},
              {out, result}});
@@ -80,15 +81,15 @@ void run_pairs(const KernelStyle& style, uint32_t columns, bool view, const std:
 } // namespace
 
 TEST_CASE("windows over frames") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (int32_t first : {-1, 0}) {
-      run_frames(style, windows(80, 100, 3, 2, first), 1, {{50, 0}});
-      run_frames(style, windows(7, 11, 3, 2, first), 3, {{6, 0, 2}, {5, 8, 0}, {1, 16, 1}});
+      run_frames(profile, windows(80, 100, 3, 2, first), 1, {{50, 0}});
+      run_frames(profile, windows(7, 11, 3, 2, first), 3, {{6, 0, 2}, {5, 8, 0}, {1, 16, 1}});
     }
-    run_frames(style, windows(1, 1, 1, 1, 0), 1, {{1, 0}});
-    run_frames(style, windows(33, 5, 5, 1, -2), 2, {{5, 24, 1}, {7, 0, 0}});
-    run_frames(style, windows(2, 4, 9, 3, -40), 1, {{20, 0}});
-    run_frames(style, windows(3, 4, 3, 2, -1), 1, {});
+    run_frames(profile, windows(1, 1, 1, 1, 0), 1, {{1, 0}});
+    run_frames(profile, windows(33, 5, 5, 1, -2), 2, {{5, 24, 1}, {7, 0, 0}});
+    run_frames(profile, windows(2, 4, 9, 3, -40), 1, {{20, 0}});
+    run_frames(profile, windows(3, 4, 3, 2, -1), 1, {});
   }
 }
 
@@ -96,20 +97,20 @@ TEST_CASE("windows over features of another size are refused") {
   Graph graph;
   const TensorId in = graph.input("features", RowKind::outputs, 99);
   const TensorId out = frame_windows(graph, "windows", in, windows(10, 10, 3, 2, -1));
-  TestLowering lowering(TestGpu::get().style, graph, {});
+  TestLowering lowering(TestGpu::get().profile, graph, {});
   lowering.place(in, {{}, 1, ROWS_OUTPUTS, 99, 128});
   lowering.place(out, {{}, 1, ROWS_TOKENS, 30, 32});
   CHECK(!lowering.lower(0).ok());
 }
 
 TEST_CASE("windows over pairs of frames") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : {1u, 7u, 32u, 33u, 64u, 384u}) {
       for (bool view : {false, true}) {
-        run_pairs(style, columns, view, {{1, 0}});
-        run_pairs(style, columns, view, {{5, 0}, {1, 8}, {0, 16}, {9, 16}});
+        run_pairs(profile, columns, view, {{1, 0}});
+        run_pairs(profile, columns, view, {{5, 0}, {1, 8}, {0, 16}, {9, 16}});
       }
     }
-    run_pairs(style, 3, false, {});
+    run_pairs(profile, 3, false, {});
   }
 }

@@ -24,8 +24,8 @@ struct Case {
   uint32_t rows_kind = ROWS_TOKENS;
 };
 
-void run(const KernelStyle& style, const Case& c) {
-  CAPTURE(style.workgroup);
+void run(const DeviceProfile& profile, const Case& c) {
+  CAPTURE(profile.workgroup);
   CAPTURE(static_cast<int>(c.kind));
   CAPTURE(to_string(c.activation));
   CAPTURE(c.columns);
@@ -50,7 +50,7 @@ void run(const KernelStyle& style, const Case& c) {
     args.b = upload_rows(b, c.columns, c.view ? 64 : 0, c.view, c.rows_kind);
   args.result = blank_rows(c.bucket, c.columns, 32, c.rows_kind);
   args.step = c.rows_kind == ROWS_TOKENS ? gpu.step(c.count) : gpu.step(c.bucket, c.count);
-  gpu.run(elementwise(style, args));
+  gpu.run(elementwise(profile, args));
   check_rows(args.result, expected, 1e-6);
   gpu.clear();
 }
@@ -58,22 +58,22 @@ void run(const KernelStyle& style, const Case& c) {
 } // namespace
 
 TEST_CASE("add") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : {1u, 7u, 32u, 33u, 64u, 80u, 257u, 768u, 4100u}) {
       for (uint32_t rows : {1u, 2u, 7u, 8u, 9u, 33u})
-        run(style, {.columns = columns, .bucket = rows, .count = rows});
-      run(style, {.columns = columns, .view = true});
+        run(profile, {.columns = columns, .bucket = rows, .count = rows});
+      run(profile, {.columns = columns, .view = true});
     }
   }
 }
 
 TEST_CASE("gates and activations") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (Activation activation : all_activations) {
       for (uint32_t columns : {7u, 257u, 768u}) {
         for (ElementwiseKind kind : {ElementwiseKind::gate, ElementwiseKind::activate}) {
-          run(style, {.kind = kind, .activation = activation, .columns = columns});
-          run(style, {.kind = kind, .activation = activation, .columns = columns, .view = true});
+          run(profile, {.kind = kind, .activation = activation, .columns = columns});
+          run(profile, {.kind = kind, .activation = activation, .columns = columns, .view = true});
         }
       }
     }
@@ -81,12 +81,12 @@ TEST_CASE("gates and activations") {
 }
 
 TEST_CASE("scales and soft caps") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (float amount : {0.125f, 5.0f, 30.0f}) {
       for (uint32_t columns : {1u, 33u, 768u}) {
         for (ElementwiseKind kind : {ElementwiseKind::scale, ElementwiseKind::soft_cap}) {
-          run(style, {.kind = kind, .amount = amount, .columns = columns});
-          run(style, {.kind = kind, .amount = amount, .columns = columns, .rows_kind = ROWS_OUTPUTS});
+          run(profile, {.kind = kind, .amount = amount, .columns = columns});
+          run(profile, {.kind = kind, .amount = amount, .columns = columns, .rows_kind = ROWS_OUTPUTS});
         }
       }
     }
@@ -94,10 +94,10 @@ TEST_CASE("scales and soft caps") {
 }
 
 TEST_CASE("add of a step smaller than its bucket") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t count : {0u, 1u, 5u}) {
-      run(style, {.columns = 33, .bucket = 9, .count = count});
-      run(style, {.columns = 33, .bucket = 9, .count = count, .rows_kind = ROWS_OUTPUTS});
+      run(profile, {.columns = 33, .bucket = 9, .count = count});
+      run(profile, {.columns = 33, .bucket = 9, .count = count, .rows_kind = ROWS_OUTPUTS});
     }
   }
 }
@@ -105,7 +105,7 @@ TEST_CASE("add of a step smaller than its bucket") {
 TEST_CASE("activations are finite far from zero") {
   TestGpu& gpu = TestGpu::get();
   const std::vector<float> far = {-3e38f, -1e30f, -1e10f, -1000, -100, 100, 1000, 1e10f};
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (Activation activation : all_activations) {
       CAPTURE(to_string(activation));
       ElementwiseArgs args;
@@ -114,7 +114,7 @@ TEST_CASE("activations are finite far from zero") {
       args.a = upload_rows(far, 8);
       args.result = blank_rows(1, 8);
       args.step = gpu.step(1);
-      gpu.run(elementwise(style, args));
+      gpu.run(elementwise(profile, args));
       const std::vector<float> got = gpu.read<float>(args.result.buffer);
       for (size_t i = 0; i < far.size(); ++i) {
         const double wanted = activation_reference(activation, far[i]);

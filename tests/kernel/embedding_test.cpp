@@ -38,9 +38,9 @@ BufferRef step_block(const Case& c) {
   return TestGpu::get().upload(block);
 }
 
-void run(const KernelStyle& style, const Case& c) {
-  CAPTURE(style.workgroup);
-  CAPTURE(style.weight_chunk());
+void run(const DeviceProfile& profile, const Case& c) {
+  CAPTURE(profile.workgroup);
+  CAPTURE(profile.weight_chunk());
   CAPTURE(info(c.type).name);
   CAPTURE(c.columns);
   TestGpu& gpu = TestGpu::get();
@@ -52,7 +52,7 @@ void run(const KernelStyle& style, const Case& c) {
   }
 
   EmbeddingArgs args;
-  args.format = {c.type, c.columns, style.weight_chunk()};
+  args.format = {c.type, c.columns, profile.weight_chunk()};
   args.tiles = ((c.vocabulary + 7) / 8 + 3) / 4 * 4;
   args.scale = c.scale;
   args.index = c.index;
@@ -65,7 +65,7 @@ void run(const KernelStyle& style, const Case& c) {
     std::vector<TileSource> tiles;
     for (uint32_t tile = first; tile < first + count; ++tile) tiles.push_back(table.tile(tile));
     args.segment = upload_tiles(args.format, tiles, first);
-    gpu.run(embedding(style, args));
+    gpu.run(embedding(profile, args));
     first += count;
   }
   check_rows(args.result, expected, 1e-6);
@@ -75,52 +75,52 @@ void run(const KernelStyle& style, const Case& c) {
 } // namespace
 
 TEST_CASE("embedding of every type") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : weight_types) {
       for (uint32_t columns : {1u, 7u, 32u, 33u, 64u, 80u, 96u, 256u, 257u, 768u, 4096u}) {
         if (columns % info(type).block_size != 0) continue;
-        run(style, {.type = type, .columns = columns, .entries = {0, 36, 8, 15}});
+        run(profile, {.type = type, .columns = columns, .entries = {0, 36, 8, 15}});
       }
     }
   }
 }
 
 TEST_CASE("embedding of many rows, of fewer than the bucket has, and of none") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t count : {1u, 2u, 7u, 8u, 9u, 33u}) {
       Case c = {.type = TensorType::q8_0, .bucket = 33};
       for (uint32_t i = 0; i < count; ++i) c.entries.push_back(i * 7 % c.vocabulary);
-      run(style, c);
+      run(profile, c);
     }
-    run(style, {.type = TensorType::f16, .bucket = 2, .entries = {}});
+    run(profile, {.type = TensorType::f16, .bucket = 2, .entries = {}});
   }
 }
 
 TEST_CASE("embedding from a table in several parts, scaled, by position") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : weight_types) {
       const uint32_t columns = std::max(64u, info(type).block_size);
-      run(style, {.type = type,
-                  .vocabulary = 90,
-                  .columns = columns,
-                  .entries = {31, 32, 89, 64},
-                  .segments = {4, 4, 4},
-                  .scale = 27.7f});
-      run(style, {.type = type, .columns = columns, .entries = {3, 2}, .index = EmbeddingIndex::position});
+      run(profile, {.type = type,
+                    .vocabulary = 90,
+                    .columns = columns,
+                    .entries = {31, 32, 89, 64},
+                    .segments = {4, 4, 4},
+                    .scale = 27.7f});
+      run(profile, {.type = type, .columns = columns, .entries = {3, 2}, .index = EmbeddingIndex::position});
     }
   }
 }
 
 TEST_CASE("embedding by position in a text, and by token type, from a row of the table on") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (EmbeddingIndex index :
          {EmbeddingIndex::token, EmbeddingIndex::position, EmbeddingIndex::token_type}) {
       for (TensorType type : {TensorType::f32, TensorType::q8_0}) {
         Case c = {.type = type, .bucket = 7, .entries = {3, 2, 36, 2, 2}, .index = index};
-        run(style, c);
+        run(profile, c);
         c.offset = 2;
         c.first = 64;
-        run(style, c);
+        run(profile, c);
       }
     }
   }
@@ -128,10 +128,10 @@ TEST_CASE("embedding by position in a text, and by token type, from a row of the
 
 TEST_CASE("an entry past the table reads nothing past it") {
   TestGpu& gpu = TestGpu::get();
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     const TestWeight table(TensorType::q4_0, 30, 32, 1); // the last two rows of its tiles are zeros
     EmbeddingArgs args;
-    args.format = {TensorType::q4_0, 32, style.weight_chunk()};
+    args.format = {TensorType::q4_0, 32, profile.weight_chunk()};
     args.tiles = 4;
     args.segment = upload_tiles(args.format, {table.tile(0), table.tile(1), table.tile(2), table.tile(3)});
     args.result = blank_rows(2, 32);
@@ -139,7 +139,7 @@ TEST_CASE("an entry past the table reads nothing past it") {
     args.step = gpu.step(rows, {}, 2);
     for (uint32_t offset : {0u, 3u, 0xffffffffu}) {
       args.offset = offset;
-      gpu.run(embedding(style, args));
+      gpu.run(embedding(profile, args));
       check_rows(args.result, std::vector<double>(64), 0);
     }
     gpu.clear();
@@ -148,7 +148,7 @@ TEST_CASE("an entry past the table reads nothing past it") {
 
 TEST_CASE("select rows") {
   TestGpu& gpu = TestGpu::get();
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : {1u, 7u, 32u, 33u, 257u, 768u, 4096u}) {
       for (bool view : {false, true}) {
         for (const std::vector<uint32_t>& outputs :
@@ -163,7 +163,7 @@ TEST_CASE("select rows") {
           args.result = blank_rows(10, columns, 32, ROWS_OUTPUTS);
           args.step = gpu.step(std::vector<StepRow>(9), outputs, 12);
           args.step_capacity = 12;
-          gpu.run(select_rows(style, args));
+          gpu.run(select_rows(profile, args));
           check_rows(args.result, expected, 0);
           gpu.clear();
         }

@@ -96,7 +96,7 @@ struct Layer {
   }
 
   // Of rows first .. first + bucket - 1; the result is left for the caller to look at.
-  ActivationRef run(const KernelStyle& style, uint32_t first, uint32_t bucket, uint32_t count,
+  ActivationRef run(const DeviceProfile& profile, uint32_t first, uint32_t bucket, uint32_t count,
                     size_t* launches = nullptr) const {
     TestGpu& gpu = TestGpu::get();
     const auto part = [&](const std::vector<float>& values, uint32_t columns) {
@@ -113,8 +113,9 @@ struct Layer {
     const TensorId out = build(graph, x_id, logits_id, residual_id);
     CHECK(graph.tensor(out).columns == c.hidden);
     CHECK(graph.tensor(out).rows == kind);
-    TestLowering lowering(
-        style, graph, c.rows_kind == ROWS_TOKENS ? gpu.step(count) : gpu.step(bucket, count), c.range_limit);
+    TestLowering lowering(profile, graph,
+                          c.rows_kind == ROWS_TOKENS ? gpu.step(count) : gpu.step(bucket, count),
+                          c.range_limit);
     lowering.place(x_id, part(x, c.hidden));
     lowering.place(logits_id, part(logits, c.experts));
     if (residual_id) lowering.place(*residual_id, part(residual, c.hidden));
@@ -127,9 +128,9 @@ struct Layer {
     return result;
   }
 
-  void check(const KernelStyle& style) const {
-    CAPTURE(style.lane8);
-    CAPTURE(style.uniform_loads);
+  void check(const DeviceProfile& profile) const {
+    CAPTURE(profile.cpu8);
+    CAPTURE(profile.uniform_loads);
     CAPTURE(info(c.gate).name);
     CAPTURE(info(c.up).name);
     CAPTURE(info(c.down).name);
@@ -139,13 +140,13 @@ struct Layer {
     CAPTURE(c.ff);
     CAPTURE(c.bucket);
     CAPTURE(c.count);
-    check_rows(run(style, 0, c.bucket, c.count), expected(), 3e-6);
+    check_rows(run(profile, 0, c.bucket, c.count), expected(), 3e-6);
     TestGpu::get().clear();
   }
 };
 
-void run(const KernelStyle& style, const Case& c) {
-  Layer(c).check(style);
+void run(const DeviceProfile& profile, const Case& c) {
+  Layer(c).check(profile);
 }
 
 // What a layer of the types and sizes can have: blocks of quantised types are whole.
@@ -171,7 +172,7 @@ TEST_CASE("mixtures of every shape") {
                                      {TensorType::q4_0, TensorType::q4_0},
                                      {TensorType::q8_0, TensorType::f16}};
   constexpr uint32_t hiddens[] = {32, 64, 100}, ffs[] = {33, 160};
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     // Every row count with every expert count and every choice; types and sizes take turns.
     size_t turn = 0;
     for (uint32_t rows : {1u, 2u, 7u, 17u, 33u}) {
@@ -184,7 +185,7 @@ TEST_CASE("mixtures of every shape") {
           c.bucket = c.count = rows;
           c.experts = experts;
           c.used = used;
-          run(style, c);
+          run(profile, c);
         }
       }
     }
@@ -192,64 +193,64 @@ TEST_CASE("mixtures of every shape") {
 }
 
 TEST_CASE("mixtures of types of each kind, from one row to many") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : {TensorType::bf16, TensorType::q8_0, TensorType::q4_k, TensorType::q6_k}) {
       for (uint32_t rows : {1u, 9u, 33u}) {
         Case c = shaped(type, type, 96, 160);
         c.bucket = c.count = rows;
         c.experts = 5;
-        run(style, c);
+        run(profile, c);
       }
     }
   }
 }
 
 TEST_CASE("mixtures whose products are shared out over subgroups") {
-  const KernelStyle style = forced_style("vector");
-  if (style.subgroup < 8) return;
+  const DeviceProfile profile = forced_profile("vector");
+  if (profile.subgroup < 8) return;
   for (uint32_t rows : {1u, 17u}) { // a slot to a block, and several
     Case c = shaped(TensorType::q8_0, TensorType::q8_0, 96, 160);
     c.bucket = c.count = rows;
     c.experts = 5;
     c.residual = true;
-    run(style, c);
+    run(profile, c);
   }
 }
 
 TEST_CASE("a gate of another type than its up") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t rows : {1u, 17u}) {
-      run(style, {.gate = TensorType::q8_0,
-                  .up = TensorType::f16,
-                  .down = TensorType::f32,
-                  .ff = 33,
-                  .bucket = rows,
-                  .count = rows,
-                  .activation = Activation::gelu_tanh});
+      run(profile, {.gate = TensorType::q8_0,
+                    .up = TensorType::f16,
+                    .down = TensorType::f32,
+                    .ff = 33,
+                    .bucket = rows,
+                    .count = rows,
+                    .activation = Activation::gelu_tanh});
     }
   }
 }
 
 TEST_CASE("a mixture of a step smaller than its bucket, of outputs, with a residual, with shares of all") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t count : {0u, 1u, 3u, 8u, 17u}) {
       Case c = shaped(TensorType::q8_0, TensorType::q8_0, 64, 160);
       c.bucket = 17;
       c.count = count;
       c.residual = true;
-      run(style, c);
+      run(profile, c);
       c.rows_kind = ROWS_OUTPUTS;
       c.normalise = false;
-      run(style, c);
+      run(profile, c);
     }
     Case none = shaped(TensorType::q8_0, TensorType::q8_0, 64, 160);
     none.count = 0;
-    run(style, none);
+    run(profile, none);
   }
 }
 
 TEST_CASE("experts that all rows choose, and experts that none does") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t rows : {1u, 4u, 33u}) {
       for (uint32_t used : {1u, 2u}) {
         for (uint32_t chosen : {0u, 3u, 7u}) {
@@ -261,7 +262,7 @@ TEST_CASE("experts that all rows choose, and experts that none does") {
             for (uint32_t e = 0; e < c.experts; ++e) layer.logits[row * c.experts + e] = 0;
             layer.logits[row * c.experts + chosen] = 1;
           }
-          layer.check(style);
+          layer.check(profile);
         }
       }
     }
@@ -269,21 +270,21 @@ TEST_CASE("experts that all rows choose, and experts that none does") {
 }
 
 TEST_CASE("a mixture whose weights are in several parts") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : {TensorType::f32, TensorType::q8_0}) {
       for (uint32_t rows : {1u, 17u}) {
         size_t whole = 0, parts = 0;
         Case c = shaped(type, type, 64, 160);
         c.bucket = c.count = rows;
-        Layer(c).run(style, 0, rows, rows, &whole);
+        Layer(c).run(profile, 0, rows, rows, &whole);
         // Parts of less than an expert, of more, and of neither's multiple.
-        const uint64_t tile = PackedFormat{type, c.ff, style.weight_chunk()}.tile_payload_bytes();
+        const uint64_t tile = PackedFormat{type, c.ff, profile.weight_chunk()}.tile_payload_bytes();
         for (uint32_t tiles : {8u, 24u, 88u}) {
           c.range_limit = tiles * tile;
           const Layer layer(c);
-          layer.run(style, 0, rows, rows, &parts);
+          layer.run(profile, 0, rows, rows, &parts);
           CHECK(parts > whole);
-          layer.check(style);
+          layer.check(profile);
         }
       }
     }
@@ -291,11 +292,11 @@ TEST_CASE("a mixture whose weights are in several parts") {
 }
 
 TEST_CASE("the test of mixtures sees a wrong routing") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     Case c = shaped(TensorType::f32, TensorType::f32, 64, 33);
     c.bucket = c.count = 9;
     const Layer layer(c);
-    const ActivationRef result = layer.run(style, 0, 9, 9);
+    const ActivationRef result = layer.run(profile, 0, 9, 9);
     const std::vector<float> got = TestGpu::get().read<float>(result.buffer);
     for (uint32_t row = 0; row < 9; ++row) {
       const auto error = [&](const std::vector<ExpertChoice>& choices) {
@@ -320,10 +321,10 @@ TEST_CASE("the test of mixtures sees a wrong routing") {
 
 TEST_CASE("a row's mixture has the same bits whatever rows are beside it") {
   TestGpu& gpu = TestGpu::get();
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : {TensorType::f32, TensorType::f16, TensorType::q8_0, TensorType::q4_0}) {
-      CAPTURE(style.lane8);
-      CAPTURE(style.uniform_loads);
+      CAPTURE(profile.cpu8);
+      CAPTURE(profile.uniform_loads);
       CAPTURE(info(type).name);
       Case c = shaped(type, type, 256, 160);
       c.bucket = 33;
@@ -331,7 +332,7 @@ TEST_CASE("a row's mixture has the same bits whatever rows are beside it") {
       c.residual = true;
       const Layer layer(c);
       const auto bits = [&](uint32_t first, uint32_t bucket, uint32_t count) {
-        const ActivationRef result = layer.run(style, first, bucket, count);
+        const ActivationRef result = layer.run(profile, first, bucket, count);
         std::vector<uint32_t> all = gpu.read<uint32_t>(result.buffer);
         gpu.clear();
         return all;
@@ -360,7 +361,7 @@ struct Routed {
   std::vector<float> shares;
 };
 
-Routed route(const KernelStyle& style, const std::vector<float>& logits, uint32_t experts, uint32_t used,
+Routed route(const DeviceProfile& profile, const std::vector<float>& logits, uint32_t experts, uint32_t used,
              bool normalise, uint32_t block_slots) {
   TestGpu& gpu = TestGpu::get();
   const uint32_t rows = static_cast<uint32_t>(logits.size() / experts), slots = rows * used;
@@ -372,12 +373,12 @@ Routed route(const KernelStyle& style, const std::vector<float>& logits, uint32_
   args.blocks.buffer = gpu.upload(std::vector<uint32_t>(args.blocks.bytes() / 4, 0xeeeeeeee));
   args.shares = gpu.upload(std::vector<float>(slots, not_a_number));
   args.step = gpu.step(rows);
-  std::vector<Dispatch> dispatches = {expert_route(style, args)};
+  std::vector<Dispatch> dispatches = {expert_route(profile, args)};
   ExpertBlocks grouped = args.blocks;
   if (block_slots > 1) {
     grouped = ExpertBlocks::of(block_slots, slots, experts);
     grouped.buffer = gpu.upload(std::vector<uint32_t>(grouped.bytes() / 4, 0xeeeeeeee));
-    dispatches.push_back(expert_group(style, experts, args.blocks, grouped));
+    dispatches.push_back(expert_group(profile, experts, args.blocks, grouped));
   }
   gpu.run(dispatches);
   Routed result = {gpu.read<uint32_t>(grouped.buffer), gpu.read<float>(args.shares)};
@@ -385,13 +386,13 @@ Routed route(const KernelStyle& style, const std::vector<float>& logits, uint32_
   return result;
 }
 
-void check_routing(const KernelStyle& style, const std::vector<float>& logits, uint32_t experts,
+void check_routing(const DeviceProfile& profile, const std::vector<float>& logits, uint32_t experts,
                    uint32_t used, bool normalise) {
-  CAPTURE(style.lane8);
+  CAPTURE(profile.cpu8);
   CAPTURE(experts);
   CAPTURE(used);
   CAPTURE(normalise);
-  const Routed got = route(style, logits, experts, used, normalise, 1);
+  const Routed got = route(profile, logits, experts, used, normalise, 1);
   const uint32_t rows = static_cast<uint32_t>(logits.size() / experts);
   CHECK(got.blocks[0] == rows * used);
   size_t wrong = 0;
@@ -411,29 +412,29 @@ void check_routing(const KernelStyle& style, const std::vector<float>& logits, u
 
 TEST_CASE(
     "routing takes the largest logits, of equal ones the lower expert, and no NaN or infinity upsets it") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (bool normalise : {true, false}) {
       for (uint32_t experts : {1u, 2u, 7u, 8u, 9u, 63u, 64u, 65u, 128u, 256u, 300u}) {
         for (uint32_t used : {1u, 2u, 8u, experts}) {
           if (used > experts) continue;
-          check_routing(style, random_values(size_t{13} * experts, experts + used, 4), experts, used,
+          check_routing(profile, random_values(size_t{13} * experts, experts + used, 4), experts, used,
                         normalise);
           std::vector<float> few = random_values(size_t{5} * experts, experts, 2); // many equal ones
           for (float& v : few) v = std::round(v);
-          check_routing(style, few, experts, used, normalise);
+          check_routing(profile, few, experts, used, normalise);
         }
       }
       const float nan = not_a_number, inf = infinity;
-      check_routing(style, {nan, nan,  nan,  nan,   1,    nan,   2,     nan,    inf,   nan, -inf,
-                            inf, -inf, -inf, -inf,  -inf, inf,   inf,   inf,    inf,   nan, 3,
-                            inf, 1,    0,    -0.0f, 0,    -0.0f, 1e38f, -1e38f, 3e38f, -nan},
+      check_routing(profile, {nan, nan,  nan,  nan,   1,    nan,   2,     nan,    inf,   nan, -inf,
+                              inf, -inf, -inf, -inf,  -inf, inf,   inf,   inf,    inf,   nan, 3,
+                              inf, 1,    0,    -0.0f, 0,    -0.0f, 1e38f, -1e38f, 3e38f, -nan},
                     4, 3, normalise);
     }
   }
 }
 
 TEST_CASE("every slot is in one block of its expert") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t block_slots : {4u, 8u}) {
       for (const auto& [rows, experts, used] : {std::array{1u, 1u, 1u},
                                                 {3u, 8u, 2u},
@@ -445,8 +446,8 @@ TEST_CASE("every slot is in one block of its expert") {
         CAPTURE(rows);
         CAPTURE(experts);
         const std::vector<float> logits = random_values(size_t{rows} * experts, rows);
-        const Routed choices = route(style, logits, experts, used, true, 1);
-        const std::vector<uint32_t> blocks = route(style, logits, experts, used, true, block_slots).blocks;
+        const Routed choices = route(profile, logits, experts, used, true, 1);
+        const std::vector<uint32_t> blocks = route(profile, logits, experts, used, true, block_slots).blocks;
         const uint32_t count = ExpertBlocks::of(block_slots, rows * used, experts).count;
         REQUIRE(blocks[0] <= count);
         std::set<uint32_t> slots;
@@ -487,7 +488,7 @@ TEST_CASE("a mixture that cannot be is refused with its reason") {
     operation.count = c.experts;
     operation.used = used;
     const TensorId out = experts(graph, "mixture", x, logits, gates, ups, downs, operation);
-    TestLowering lowering(TestGpu::get().style, graph, TestGpu::get().step(1));
+    TestLowering lowering(TestGpu::get().profile, graph, TestGpu::get().step(1));
     lowering.place(x, blank_rows(1, c.hidden));
     lowering.place(logits, blank_rows(1, c.experts));
     lowering.place(out, blank_rows(1, c.hidden));

@@ -18,8 +18,8 @@ struct Case {
   std::vector<StepInput> inputs;
 };
 
-void run(const KernelStyle& style, const Case& c) {
-  CAPTURE(style.workgroup);
+void run(const DeviceProfile& profile, const Case& c) {
+  CAPTURE(profile.workgroup);
   CAPTURE(c.shape.columns());
   TestGpu& gpu = TestGpu::get();
   const uint32_t size = c.shape.channels * c.shape.height * c.shape.width, rows = rows_of(c.inputs);
@@ -41,7 +41,7 @@ void run(const KernelStyle& style, const Case& c) {
   CHECK(graph.tensor(out).columns == c.shape.columns());
   const ActivationRef result = blank_rows(rows + 2, c.shape.columns(), 32);
   const BufferRef step = inputs_step(c.inputs, rows + 3);
-  run_graph(style, graph, step, rows + 3,
+  run_graph(profile, graph, step, rows + 3,
             {{input, upload_rows(pixels, size, 32, false, ROWS_OUTPUTS)}, {out, result}});
   check_rows(result, expected, 0);
   gpu.clear();
@@ -50,20 +50,20 @@ void run(const KernelStyle& style, const Case& c) {
 } // namespace
 
 TEST_CASE("patches of pictures") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t lead : {0u, 1u, 2u}) {
-      run(style, {{1, 1, 1, 1, 1}, 1, lead, {{1 + lead, 0, 0}}});
-      run(style, {{3, 6, 4, 3, 2}, 1, lead, {{4 + lead, 0, 0}}});
-      run(style, {{3, 32, 48, 16, 16}, 3, lead, {{6 + lead, 0, 1}, {6 + lead, 40, 0}, {6 + lead, 9, 2}}});
-      run(style, {{2, 35, 14, 5, 7}, 2, lead, {{14 + lead, 3, 1}, {2 + lead, 20, 0}}});
+      run(profile, {{1, 1, 1, 1, 1}, 1, lead, {{1 + lead, 0, 0}}});
+      run(profile, {{3, 6, 4, 3, 2}, 1, lead, {{4 + lead, 0, 0}}});
+      run(profile, {{3, 32, 48, 16, 16}, 3, lead, {{6 + lead, 0, 1}, {6 + lead, 40, 0}, {6 + lead, 9, 2}}});
+      run(profile, {{2, 35, 14, 5, 7}, 2, lead, {{14 + lead, 3, 1}, {2 + lead, 20, 0}}});
     }
-    run(style, {{3, 4, 4, 2, 2}, 2, 1, {}});
+    run(profile, {{3, 4, 4, 2, 2}, 2, 1, {}});
   }
 }
 
 TEST_CASE("patches past the picture, and of a picture that there is not, are zeros") {
-  for (const KernelStyle& style : styles_to_test()) {
-    run(style, {{3, 4, 4, 2, 2}, 2, 1, {{9, 0, 1}, {3, 0, 2}}});
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    run(profile, {{3, 4, 4, 2, 2}, 2, 1, {{9, 0, 1}, {3, 0, 2}}});
   }
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("patches that do not divide the picture, or of another picture, are re
     Graph graph;
     const TensorId input = graph.input("pixels", RowKind::outputs, columns);
     const TensorId out = patches(graph, "patches", input, shape, 0);
-    TestLowering lowering(TestGpu::get().style, graph, {});
+    TestLowering lowering(TestGpu::get().profile, graph, {});
     lowering.place(input, {{}, 1, ROWS_OUTPUTS, columns, 64});
     lowering.place(out, {{}, 1, ROWS_TOKENS, 12, 32});
     CHECK(!lowering.lower(0).ok());
@@ -83,7 +83,7 @@ TEST_CASE("patches that do not divide the picture, or of another picture, are re
 
 TEST_CASE("a token of the model's own leads each input") {
   TestGpu& gpu = TestGpu::get();
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : {1u, 7u, 32u, 33u, 192u, 769u}) {
       for (bool view : {false, true}) {
         const std::vector<StepInput> inputs = {{3, 0}, {1, 8}, {0, 3}, {4, 16}};
@@ -99,7 +99,7 @@ TEST_CASE("a token of the model's own leads each input") {
         const TensorId out =
             lead_token(graph, "lead", in, graph.weight(WeightView::transpose(weight.view), "embedding"));
         const ActivationRef result = blank_rows(9, columns, 32);
-        run_graph(style, graph, inputs_step(inputs, 11), 11,
+        run_graph(profile, graph, inputs_step(inputs, 11), 11,
                   {{in, upload_rows(x, columns, 32, view)}, {out, result}});
         check_rows(result, expected, 0);
         gpu.clear();
@@ -114,7 +114,7 @@ TEST_CASE("a leading token of another size is refused") {
   const TensorId in = graph.add_tensor({"x", RowKind::tokens, 32});
   const TensorId out =
       lead_token(graph, "lead", in, graph.weight(WeightView::transpose(weight.view), "embedding"));
-  TestLowering lowering(TestGpu::get().style, graph, {});
+  TestLowering lowering(TestGpu::get().profile, graph, {});
   for (TensorId id : {in, out}) lowering.place(id, {{}, 1, ROWS_TOKENS, 32, 32});
   CHECK(!lowering.lower(0).ok());
 }

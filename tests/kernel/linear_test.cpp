@@ -31,8 +31,8 @@ constexpr float weight_offset = 0.5f;
 
 class Block {
 public:
-  Block(const KernelStyle& style, const Case& c)
-      : style_(style), c_(c), first_(c.type, c.n, c.k, 1), second_(c.type, 40, c.n, 2),
+  Block(const DeviceProfile& profile, const Case& c)
+      : profile_(profile), c_(c), first_(c.type, c.n, c.k, 1), second_(c.type, 40, c.n, 2),
         norm_(TensorType::f32, 1, c.n, 3), bias_(TensorType::f32, 1, c.n, 4),
         x_(random_values(size_t{c.rows} * c.k, 5)), residual_(random_values(size_t{c.rows} * c.n, 6, 3)) {}
 
@@ -59,7 +59,7 @@ public:
         {normed, part(parts, graph_.tensor(normed).view->first_column)},
         {graph_.nodes()[1].output, result}};
     if (c_.all_wanted) places.emplace_back(scaled_id_, blank_rows(c_.rows, c_.n));
-    run_graph(style_, graph_, step, c_.rows, places);
+    run_graph(profile_, graph_, step, c_.rows, places);
     const std::vector<float> sum = reference();
     check_columns(parts, sum, only_selected);
     check_rows(result, expected(sum), 1e-5, 0.1);
@@ -136,7 +136,7 @@ private:
     return matmul_reference(normed, second_);
   }
 
-  const KernelStyle style_;
+  const DeviceProfile profile_;
   const Case c_;
   const TestWeight first_, second_, norm_, bias_;
   const std::vector<float> x_, residual_;
@@ -147,22 +147,22 @@ private:
 } // namespace
 
 TEST_CASE("a norm between products is a part of them") {
-  for (const KernelStyle& style : styles_to_test()) {
-    CAPTURE(style.lane8);
-    CAPTURE(style.forced);
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    CAPTURE(profile.cpu8);
+    CAPTURE(profile.forced);
     for (TensorType type : {TensorType::f16, TensorType::q8_0}) {
       CAPTURE(info(type).name);
       for (uint32_t rows : {1u, 5u, 33u}) {
         CAPTURE(rows);
-        Block(style, {.type = type, .n = 96, .rows = rows, .bias = type == TensorType::f16}).check();
-        Block(style, {.type = type, .n = 256, .rows = rows, .selected = true}).check();
-        Block(style, {.type = type, .n = 256, .rows = rows, .selected = true, .all_wanted = true}).check();
+        Block(profile, {.type = type, .n = 96, .rows = rows, .bias = type == TensorType::f16}).check();
+        Block(profile, {.type = type, .n = 256, .rows = rows, .selected = true}).check();
+        Block(profile, {.type = type, .n = 256, .rows = rows, .selected = true, .all_wanted = true}).check();
       }
     }
     // Columns that end within a tile.
     for (uint32_t n : {1u, 7u, 33u, 100u}) {
       CAPTURE(n);
-      Block(style, {.n = n, .rows = 9, .selected = true}).check();
+      Block(profile, {.n = n, .rows = 9, .selected = true}).check();
     }
   }
 }

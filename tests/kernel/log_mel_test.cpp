@@ -49,8 +49,9 @@ double largest_difference(std::span<const float> got, std::span<const double> ex
 }
 
 // Runs the operations alone over inputs that lie one after the other in `samples`.
-void check_operations(const KernelStyle& style, const LogMelShape& shape, const std::vector<float>& samples) {
-  CAPTURE(style.workgroup);
+void check_operations(const DeviceProfile& profile, const LogMelShape& shape,
+                      const std::vector<float>& samples) {
+  CAPTURE(profile.workgroup);
   CAPTURE(shape.samples);
   CAPTURE(shape.n_fft);
   CAPTURE(shape.hop);
@@ -66,7 +67,7 @@ void check_operations(const KernelStyle& style, const LogMelShape& shape, const 
   }
   const Graph graph = log_mel_graph(shape);
   const ActivationRef result = blank_rows(inputs + 1, columns, 32, ROWS_OUTPUTS);
-  run_graph(style, graph, gpu.step(inputs * frames, inputs), inputs * frames,
+  run_graph(profile, graph, gpu.step(inputs * frames, inputs), inputs * frames,
             {{graph.nodes()[0].inputs[0], upload_rows(samples, shape.samples, 32, false, ROWS_OUTPUTS)},
              {graph.nodes()[0].output, blank_rows(inputs * frames, shape.mels, 32)},
              {graph.nodes()[1].output, result}});
@@ -87,9 +88,9 @@ public:
   Ears(const LogMelShape& shape, uint32_t inputs) : shape_(shape) {
     const DeviceContext& device = TestGpu::get().context();
     const Capabilities& capabilities = device.device->capabilities();
-    WeightStore store(device.style, capabilities);
+    WeightStore store(device.profile, capabilities);
     PlanContext context;
-    context.style = device.style;
+    context.profile = device.profile;
     context.device = capabilities;
     context.weights = &store;
     context.step_layout = {shape.frames() * inputs, 1, 0};
@@ -138,7 +139,7 @@ private:
     case Space::outputs:
       return outputs_;
     case Space::weights:
-      return weights_[ref.part];
+      return weights_[ref.allocation];
     default:
       return scratch_;
     }
@@ -154,7 +155,7 @@ private:
 } // namespace
 
 TEST_CASE("log-mel features of awkward shapes") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (const LogMelShape& shape : {LogMelShape{16000, 2, 2, 1, 1},
                                      {16000, 9, 14, 3, 2},
                                      {16000, 1000, 48, 7, 33},
@@ -163,7 +164,7 @@ TEST_CASE("log-mel features of awkward shapes") {
                                      {8000, 777, 202, 50, 40},
                                      {16000, 4000, 1018, 509, 31},
                                      {22050, 2048, 1024, 256, 64}}) {
-      check_operations(style, shape, sound(shape.samples, 1));
+      check_operations(profile, shape, sound(shape.samples, 1));
     }
   }
 }
@@ -174,7 +175,7 @@ TEST_CASE("log-mel features of several inputs, each by its own maximum") {
   for (const std::vector<float>& more : {std::vector<float>(shape.samples), sound(shape.samples, 2, 1e-3f)}) {
     samples.insert(samples.end(), more.begin(), more.end());
   }
-  for (const KernelStyle& style : styles_to_test()) check_operations(style, shape, samples);
+  for (const DeviceProfile& profile : profiles_to_test()) check_operations(profile, shape, samples);
 }
 
 TEST_CASE("mel filters have the area 1, and a spectrum is under two of them at most") {
@@ -250,7 +251,7 @@ TEST_CASE("log-mel shapes that cannot be computed are refused") {
     CAPTURE(shape.n_fft);
     CHECK(!check(shape).ok());
     const Graph graph = log_mel_graph(shape);
-    TestLowering lowering(TestGpu::get().style, graph, {});
+    TestLowering lowering(TestGpu::get().profile, graph, {});
     CHECK(!lowering.lower(0).ok());
   }
 }

@@ -48,13 +48,13 @@ struct TestProduct {
   static constexpr float scale_eps = 1e-3f, norm_offset = 1;
 
   const MatmulCase c;
-  const pumice::KernelStyle style;
+  const pumice::DeviceProfile profile;
   const TestWeight weight, up;
   std::vector<float> x;
   const std::vector<float> bias, up_bias, residual, norm_weight;
 
-  TestProduct(const pumice::KernelStyle& from, const MatmulCase& case_)
-      : c(case_), style(from), weight(c.type, c.n, c.k, c.k + c.n, c.quantised),
+  TestProduct(const pumice::DeviceProfile& from, const MatmulCase& case_)
+      : c(case_), profile(from), weight(c.type, c.n, c.k, c.k + c.n, c.quantised),
         up(c.type, c.n, c.k, c.k + c.n + 1, c.quantised), x(random_values(size_t{c.bucket} * c.k, c.k)),
         bias(random_values(c.n, 5)), up_bias(random_values(c.n, 6)),
         residual(random_values(size_t{c.bucket} * c.n, 7)), norm_weight(random_values(c.n, 8)) {}
@@ -98,7 +98,7 @@ struct TestProduct {
     const uint32_t weight_tiles = (c.n + 7) / 8, multiple = c.gated ? 8 : 4;
     const uint32_t tiles = (weight_tiles * (c.gated ? 2 : 1) + multiple - 1) / multiple * multiple;
     MatmulArgs args;
-    args.format = {c.quantised.value_or(c.type), c.k, style.weight_chunk()};
+    args.format = {c.quantised.value_or(c.type), c.k, profile.weight_chunk()};
     args.x = upload_x(first, bucket);
     args.result = blank_rows(bucket, c.n, c.next_norm ? 2 * tiles * 8 : 32, c.rows_kind);
     args.activation = c.activation;
@@ -117,7 +117,7 @@ struct TestProduct {
                                   c.n, 32, false, c.rows_kind);
     }
     const Graph no_graph;
-    TestLowering lowering(style, no_graph, {});
+    TestLowering lowering(profile, no_graph, {});
     args.step = c.rows_kind == pumice::ROWS_TOKENS ? gpu.step(count) : gpu.step(bucket, count);
     const uint32_t part = c.split ? tiles / 2 / multiple * multiple : tiles;
     for (uint32_t tile = 0; tile < tiles; tile += args.weight.tiles) {
@@ -155,10 +155,10 @@ private:
   }
 };
 
-inline void check_product(const pumice::KernelStyle& style, const MatmulCase& c) {
-  CAPTURE(style.lane8);
-  CAPTURE(style.uniform_loads);
-  CAPTURE(style.forced);
+inline void check_product(const pumice::DeviceProfile& profile, const MatmulCase& c) {
+  CAPTURE(profile.cpu8);
+  CAPTURE(profile.uniform_loads);
+  CAPTURE(profile.forced);
   CAPTURE(info(c.type).name);
   CAPTURE(c.bucket);
   CAPTURE(c.count);
@@ -166,7 +166,7 @@ inline void check_product(const pumice::KernelStyle& style, const MatmulCase& c)
   CAPTURE(c.n);
   CAPTURE(to_string(c.activation));
   CAPTURE(c.gated);
-  const TestProduct product(style, c);
+  const TestProduct product(profile, c);
   check_rows(product.run(0, c.bucket, c.count), product.expected(), 2e-6, c.gated ? 0 : product.magnitude());
   TestGpu::get().clear();
 }

@@ -50,12 +50,12 @@ std::vector<double> x_halves(std::span<const float> row) {
 // Values and what follows them in memory: rows of `stride`, each of `columns`, zeros, and the norm's parts.
 struct Product {
   const Case c;
-  const KernelStyle style;
+  const DeviceProfile profile;
   const TestWeight weight, up;
   const std::vector<float> x, bias, up_bias, residual, squares, norm;
 
-  Product(const KernelStyle& from, const Case& case_)
-      : c(case_), style(from), weight(c.type, c.n, c.k, c.k + c.n), up(c.type, c.n, c.k, c.k + c.n + 1),
+  Product(const DeviceProfile& from, const Case& case_)
+      : c(case_), profile(from), weight(c.type, c.n, c.k, c.k + c.n), up(c.type, c.n, c.k, c.k + c.n + 1),
         x(random_values(size_t{c.rows} * c.k, c.k, c.x_size)), bias(random_values(c.n, 5)),
         up_bias(random_values(c.n, 6)), residual(random_values(size_t{c.rows} * c.n, 7)),
         squares(absolute(random_values(size_t{c.rows} * sums_of(c.k), 8))), norm(random_values(c.n, 9)) {}
@@ -148,7 +148,7 @@ struct Product {
   ActivationRef run(const std::string& variant) const {
     TestGpu& gpu = TestGpu::get();
     MatmulArgs args;
-    args.format = {c.type, c.k, style.weight_chunk()};
+    args.format = {c.type, c.k, profile.weight_chunk()};
     args.x = upload_x();
     args.result = blank_rows(c.rows, c.n, padded(c.n) + padded(padded(c.n) / 8));
     args.activation = c.activation;
@@ -163,7 +163,7 @@ struct Product {
       args.bias = gpu.upload(weights);
     }
     const Graph no_graph;
-    TestLowering lowering(style, no_graph, {});
+    TestLowering lowering(profile, no_graph, {});
     args.step = gpu.step(c.count);
     const uint32_t multiple = c.gated ? 8 : 4,
                    part = c.split ? (tiles() / 2 + multiple - 1) / multiple * multiple : tiles();
@@ -182,7 +182,7 @@ struct Product {
         return dispatch.constants[MATMUL_M_ID] == matrix.m && dispatch.constants[MATMUL_N_ID] == matrix.n &&
                dispatch.constants[MATMUL_K_ID] == matrix.k;
       };
-      REQUIRE(std::ranges::any_of(style.matrix_shapes, used) == (variant == "cm"));
+      REQUIRE(std::ranges::any_of(profile.matrix_shapes, used) == (variant == "cm"));
     }
     lowering.run();
     return args.result;
@@ -211,21 +211,21 @@ void check_next_norm(const Product& product, const ActivationRef& result) {
   CHECK(wrong == 0);
 }
 
-// The style of each tier and matrix size that the device has.
+// The profile of each tier and matrix size that the device has.
 struct Tier {
   std::string variant;
-  KernelStyle style;
+  DeviceProfile profile;
 };
 
 std::vector<Tier> tiers() {
-  const KernelStyle& chosen = TestGpu::get().style;
+  const DeviceProfile& chosen = TestGpu::get().profile;
   std::vector<Tier> found;
-  const auto add = [&](const std::string& variant) -> KernelStyle& {
-    KernelStyle style = chosen;
-    style.lane8 = style.uniform_loads = false;
-    style.forced = variant;
-    style.matrix_shapes.clear();
-    return found.emplace_back(Tier{variant, style}).style;
+  const auto add = [&](const std::string& variant) -> DeviceProfile& {
+    DeviceProfile profile = chosen;
+    profile.cpu8 = profile.uniform_loads = false;
+    profile.forced = variant;
+    profile.matrix_shapes.clear();
+    return found.emplace_back(Tier{variant, profile}).profile;
   };
   if (find_kernel("matmul.cm.f16")) {
     for (const MatrixShape& shape : chosen.matrix_shapes) {
@@ -248,7 +248,7 @@ void run(const Tier& tier, const Case& c) {
   CAPTURE(c.n);
   CAPTURE(to_string(c.activation));
   CAPTURE(c.gated);
-  const Product product(tier.style, c);
+  const Product product(tier.profile, c);
   const ActivationRef result = product.run(tier.variant);
   if (c.next_norm) check_next_norm(product, result);
   const double magnitude = c.gated || c.row_scale ? 0 : product.magnitude();
@@ -338,7 +338,7 @@ TEST_CASE("cooperative matrices: numbers beyond what halves hold") {
 TEST_CASE("cooperative matrices: a row has the same bits whatever rows are beside it") {
   for (const Tier& tier : tiers()) {
     const auto bits = [&](uint32_t rows) {
-      const Product product(tier.style,
+      const Product product(tier.profile,
                             {.type = TensorType::q4_k, .k = 768, .n = 100, .rows = rows, .count = rows});
       const ActivationRef result = product.run(tier.variant);
       std::vector<uint32_t> all = TestGpu::get().read<uint32_t>(result.buffer);

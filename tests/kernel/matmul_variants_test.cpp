@@ -19,17 +19,17 @@ const Variant tiled{"tiled", "matmul_tiled.", {9, 17, 33, 65}};
 const Variant dot{"dot", "matmul.dot.", {1, 2, 3, 17}};
 
 // A device with room to spare gets the smallest pieces, one that is soon busy the largest.
-KernelStyle style_of(const Variant& variant, bool soon_busy) {
-  KernelStyle style = forced_style(variant.name);
-  if (soon_busy) style.busy_groups = 1;
-  return style;
+DeviceProfile profile_of(const Variant& variant, bool soon_busy) {
+  DeviceProfile profile = forced_profile(variant.name);
+  if (soon_busy) profile.busy_groups = 1;
+  return profile;
 }
 
 bool can_run(const Variant& variant) {
-  const KernelStyle style = forced_style(variant.name);
+  const DeviceProfile profile = forced_profile(variant.name);
   if (&variant == &tiled) return true;
-  if (&variant == &dot && (!style.dot || !find_kernel("matmul.dot.q8_0"))) return false;
-  return style.subgroup >= 8;
+  if (&variant == &dot && (!profile.dot || !find_kernel("matmul.dot.q8_0"))) return false;
+  return profile.subgroup >= 8;
 }
 
 // Each 32 columns of x in 8 bits. Numbers that lie between two codes, where the last bit of a device's
@@ -56,16 +56,16 @@ std::vector<double> expected_of(const Variant& variant, TestProduct& product) {
   return product.expected(&variant == &dot ? in_8_bits(product.c, product.x) : product.x);
 }
 
-void check(const Variant& variant, const KernelStyle& style, const MatmulCase& c) {
+void check(const Variant& variant, const DeviceProfile& profile, const MatmulCase& c) {
   CAPTURE(variant.name);
-  CAPTURE(style.busy_groups);
+  CAPTURE(profile.busy_groups);
   CAPTURE(info(c.type).name);
   CAPTURE(c.bucket);
   CAPTURE(c.count);
   CAPTURE(c.k);
   CAPTURE(c.n);
   CAPTURE(c.gated);
-  TestProduct product(style, c);
+  TestProduct product(profile, c);
   const std::vector<double> expected = expected_of(variant, product);
   check_rows(product.run(0, c.bucket, c.count), expected, &variant == &dot ? 1e-5 : 2e-6,
              c.gated ? 0 : product.magnitude());
@@ -87,7 +87,8 @@ void check_types(const Variant& variant) {
   for (TensorType type : types_of(variant)) {
     const uint32_t rows = variant.rows[turn++ % variant.rows.size()];
     const uint32_t k = info(type).block_size == 1 ? 407 : info(type).block_size == 32 ? 416 : 768;
-    check(variant, style_of(variant, true), {.type = type, .k = k, .n = 100, .bucket = rows, .count = rows});
+    check(variant, profile_of(variant, true),
+          {.type = type, .k = k, .n = 100, .bucket = rows, .count = rows});
   }
 }
 
@@ -100,7 +101,7 @@ void check_uses(const Variant& variant) {
     c.k = 96;
     c.n = turn % 2 == 0 ? 9 : 100;
     c.bucket = c.count = variant.rows[turn % variant.rows.size()];
-    check(variant, style_of(variant, turn++ % 2 == 1), c);
+    check(variant, profile_of(variant, turn++ % 2 == 1), c);
   };
   try_each({.bias = true, .residual = true, .activation = Activation::relu});
   try_each({.bias = true, .activation = Activation::relu, .gated = true});
@@ -109,12 +110,12 @@ void check_uses(const Variant& variant) {
   const uint32_t most = variant.rows.back();
   for (uint32_t count : {0u, 1u, most - 1}) {
     for (uint32_t kind : {ROWS_TOKENS, ROWS_OUTPUTS}) {
-      check(variant, style_of(variant, true),
+      check(variant, profile_of(variant, true),
             {.type = TensorType::q8_0, .n = 33, .bucket = most, .count = count, .rows_kind = kind});
     }
   }
   for (bool gated : {false, true}) {
-    check(variant, style_of(variant, true),
+    check(variant, profile_of(variant, true),
           {.type = TensorType::q8_0,
            .n = 200,
            .bucket = most,
@@ -133,13 +134,13 @@ void check_next_norm(const Variant& variant) {
     const uint32_t rows = bias ? variant.rows.back() : variant.rows.front();
     CAPTURE(variant.name);
     CAPTURE(bias);
-    TestProduct product(style_of(variant, bias), {.type = TensorType::q8_0,
-                                                  .n = 100,
-                                                  .bucket = rows,
-                                                  .count = rows,
-                                                  .bias = bias,
-                                                  .residual = true,
-                                                  .next_norm = true});
+    TestProduct product(profile_of(variant, bias), {.type = TensorType::q8_0,
+                                                    .n = 100,
+                                                    .bucket = rows,
+                                                    .count = rows,
+                                                    .bias = bias,
+                                                    .residual = true,
+                                                    .next_norm = true});
     const std::vector<double> expected = expected_of(variant, product);
     const ActivationRef result = product.run(0, rows, rows);
     CHECK(product.kernel == variant.kernels + "q8_0");
@@ -172,7 +173,7 @@ void check_bits(const Variant& variant) {
   for (TensorType type : {TensorType::q4_1, TensorType::q6_k}) { // with minimums, and with two scales
     CAPTURE(variant.name);
     CAPTURE(info(type).name);
-    const TestProduct product(style_of(variant, false), {.type = type, .k = 768, .n = 100, .bucket = most});
+    const TestProduct product(profile_of(variant, false), {.type = type, .k = 768, .n = 100, .bucket = most});
     const auto bits = [&](uint32_t first, uint32_t count) {
       const ActivationRef result = product.run(first, count, count);
       CHECK(product.kernel == variant.kernels + kernel_variant(type));
@@ -217,7 +218,7 @@ TEST_CASE("products in integers, of x in 8 bits") {
   check_variant(dot);
   if (!can_run(dot)) return;
   // As far from the exact product as rounding takes it, and no closer.
-  const TestProduct product(forced_style("dot"),
+  const TestProduct product(forced_profile("dot"),
                             {.type = TensorType::q8_0, .k = 768, .n = 256, .bucket = 1, .count = 1});
   const double error = check_rows(product.run(0, 1, 1), product.expected(), 1e-2, product.magnitude());
   CHECK(error > 1e-3);
@@ -225,8 +226,8 @@ TEST_CASE("products in integers, of x in 8 bits") {
 }
 
 TEST_CASE("integers are never a product's first choice") {
-  for (KernelStyle style : {TestGpu::get().style, forced_style("")}) {
-    const TestProduct product(style, {.type = TensorType::q8_0, .count = 1});
+  for (DeviceProfile profile : {TestGpu::get().profile, forced_profile("")}) {
+    const TestProduct product(profile, {.type = TensorType::q8_0, .count = 1});
     product.run(0, 1, 1);
     CHECK(product.kernel.find(".dot.") == std::string::npos);
     TestGpu::get().clear();
@@ -234,12 +235,12 @@ TEST_CASE("integers are never a product's first choice") {
 }
 
 TEST_CASE("a variant that reads a layout which the weight does not have is not chosen") {
-  KernelStyle style = forced_style("");
-  style.lane8 = style.uniform_loads = TestGpu::get().style.lane8;
-  if (!style.lane8) return;
+  DeviceProfile profile = forced_profile("");
+  profile.cpu8 = profile.uniform_loads = TestGpu::get().profile.cpu8;
+  if (!profile.cpu8) return;
   for (const char* name : {"vector", "tiled", "dot", "base"}) {
-    style.forced = name;
-    check_product(style, {.type = TensorType::q8_0, .n = 33, .bucket = 9, .count = 9});
-    check_product(style, {.type = TensorType::q8_0, .n = 33});
+    profile.forced = name;
+    check_product(profile, {.type = TensorType::q8_0, .n = 33, .bucket = 9, .count = 9});
+    check_product(profile, {.type = TensorType::q8_0, .n = 33});
   }
 }

@@ -23,8 +23,8 @@ struct Case {
   uint32_t rows_kind = ROWS_TOKENS;
 };
 
-void run(const KernelStyle& style, const Case& c, double tolerance = 1e-6) {
-  CAPTURE(style.workgroup);
+void run(const DeviceProfile& profile, const Case& c, double tolerance = 1e-6) {
+  CAPTURE(profile.workgroup);
   CAPTURE(static_cast<int>(c.kind));
   CAPTURE(c.columns);
   CAPTURE(c.count);
@@ -56,7 +56,7 @@ void run(const KernelStyle& style, const Case& c, double tolerance = 1e-6) {
   args.weight_offset = c.offset;
   args.result = blank_rows(c.bucket, c.columns, 32, c.rows_kind);
   args.step = c.rows_kind == ROWS_TOKENS ? gpu.step(c.count) : gpu.step(c.bucket, c.count);
-  gpu.run(norm(style, args));
+  gpu.run(norm(profile, args));
   check_rows(args.result, expected, tolerance);
   gpu.clear();
 }
@@ -67,29 +67,29 @@ constexpr uint32_t all_rows[] = {1, 2, 7, 8, 9, 33};
 } // namespace
 
 TEST_CASE("RMS norm") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : all_columns) {
-      for (uint32_t rows : all_rows) run(style, {.columns = columns, .bucket = rows, .count = rows});
-      run(style, {.columns = columns, .bucket = 3, .count = 3, .eps = 0.1f, .offset = 1});
-      run(style, {.columns = columns, .bucket = 3, .count = 3, .view = true});
+      for (uint32_t rows : all_rows) run(profile, {.columns = columns, .bucket = rows, .count = rows});
+      run(profile, {.columns = columns, .bucket = 3, .count = 3, .eps = 0.1f, .offset = 1});
+      run(profile, {.columns = columns, .bucket = 3, .count = 3, .view = true});
     }
   }
 }
 
 TEST_CASE("layer norm") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : all_columns) {
       for (bool bias : {false, true}) {
         for (uint32_t rows : {1u, 9u}) {
-          run(style,
+          run(profile,
               {.kind = NormKind::layer, .bias = bias, .columns = columns, .bucket = rows, .count = rows});
         }
-        run(style, {.kind = NormKind::layer,
-                    .bias = bias,
-                    .columns = columns,
-                    .bucket = 3,
-                    .count = 3,
-                    .view = true});
+        run(profile, {.kind = NormKind::layer,
+                      .bias = bias,
+                      .columns = columns,
+                      .bucket = 3,
+                      .count = 3,
+                      .view = true});
       }
     }
   }
@@ -97,17 +97,17 @@ TEST_CASE("layer norm") {
 
 TEST_CASE("layer norm around a large mean") {
   // The mean itself is rounded to 32 bits, 1e-7 of a hundred against a deviation of a half.
-  for (const KernelStyle& style : styles_to_test()) {
-    run(style, {.kind = NormKind::layer, .columns = 768, .bucket = 2, .count = 2, .mean = 100}, 5e-5);
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    run(profile, {.kind = NormKind::layer, .columns = 768, .bucket = 2, .count = 2, .mean = 100}, 5e-5);
   }
 }
 
 TEST_CASE("norm of a step smaller than its bucket") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (NormKind kind : {NormKind::rms, NormKind::layer}) {
       for (uint32_t count : {0u, 1u, 5u}) {
-        run(style, {.kind = kind, .columns = 33, .bucket = 9, .count = count});
-        run(style, {.kind = kind, .columns = 33, .bucket = 9, .count = count, .rows_kind = ROWS_OUTPUTS});
+        run(profile, {.kind = kind, .columns = 33, .bucket = 9, .count = count});
+        run(profile, {.kind = kind, .columns = 33, .bucket = 9, .count = count, .rows_kind = ROWS_OUTPUTS});
       }
     }
   }
@@ -115,14 +115,14 @@ TEST_CASE("norm of a step smaller than its bucket") {
 
 TEST_CASE("norm of zeros is finite") {
   TestGpu& gpu = TestGpu::get();
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     NormArgs args;
     args.x = upload_rows(std::vector<float>(64), 64);
     args.weight = gpu.upload(std::vector<float>(64, 1.0f));
     args.eps = 1e-6f;
     args.result = blank_rows(1, 64);
     args.step = gpu.step(1);
-    gpu.run(norm(style, args));
+    gpu.run(norm(profile, args));
     check_rows(args.result, std::vector<double>(64), 0);
     gpu.clear();
   }

@@ -13,7 +13,7 @@ using namespace pumice;
 namespace {
 
 // The means of inputs whose rows are `x`, left for the caller to look at.
-ActivationRef run_mean(const KernelStyle& style, const std::vector<float>& x, uint32_t columns,
+ActivationRef run_mean(const DeviceProfile& profile, const std::vector<float>& x, uint32_t columns,
                        const std::vector<StepInput>& inputs, bool view = false) {
   const uint32_t rows = rows_of(inputs), capacity = rows + static_cast<uint32_t>(inputs.size()) + 1;
   Graph graph;
@@ -24,14 +24,14 @@ ActivationRef run_mean(const KernelStyle& style, const std::vector<float>& x, ui
       blank_rows(static_cast<uint32_t>(inputs.size()) + 1, columns, 32, ROWS_OUTPUTS);
   std::vector<float> padded = x;
   padded.resize(size_t{rows + 1} * columns, not_a_number); // a row that no input has
-  run_graph(style, graph, inputs_step(inputs, capacity), capacity,
+  run_graph(profile, graph, inputs_step(inputs, capacity), capacity,
             {{in, upload_rows(padded, columns, 32, view)}, {out, result}});
   return result;
 }
 
-void check_mean(const KernelStyle& style, uint32_t columns, const std::vector<StepInput>& inputs,
+void check_mean(const DeviceProfile& profile, uint32_t columns, const std::vector<StepInput>& inputs,
                 bool view = false, double tolerance = 3e-6) {
-  CAPTURE(style.workgroup);
+  CAPTURE(profile.workgroup);
   CAPTURE(columns);
   const std::vector<float> x = random_values(size_t{rows_of(inputs)} * columns, columns);
   std::vector<double> expected;
@@ -42,13 +42,13 @@ void check_mean(const KernelStyle& style, uint32_t columns, const std::vector<St
     expected.insert(expected.end(), mean.begin(), mean.end());
     at += size;
   }
-  check_rows(run_mean(style, x, columns, inputs, view), expected, tolerance, 1e-2);
+  check_rows(run_mean(profile, x, columns, inputs, view), expected, tolerance, 1e-2);
   TestGpu::get().clear();
 }
 
-void check_unit_length(const KernelStyle& style, uint32_t columns, uint32_t count, uint32_t rows_kind,
+void check_unit_length(const DeviceProfile& profile, uint32_t columns, uint32_t count, uint32_t rows_kind,
                        float scale, bool view) {
-  CAPTURE(style.workgroup);
+  CAPTURE(profile.workgroup);
   CAPTURE(columns);
   TestGpu& gpu = TestGpu::get();
   const uint32_t bucket = count + 2;
@@ -63,7 +63,7 @@ void check_unit_length(const KernelStyle& style, uint32_t columns, uint32_t coun
   const TensorId in = graph.add_tensor({"x", tokens ? RowKind::tokens : RowKind::outputs, columns});
   const TensorId out = unit_length(graph, "unit", in);
   const ActivationRef result = blank_rows(bucket, columns, 32, rows_kind);
-  run_graph(style, graph, tokens ? gpu.step(count) : gpu.step(bucket, count), bucket,
+  run_graph(profile, graph, tokens ? gpu.step(count) : gpu.step(bucket, count), bucket,
             {{in, upload_rows(x, columns, 32, view, rows_kind)}, {out, result}});
   check_rows(result, expected, 1e-6);
   gpu.clear();
@@ -72,59 +72,61 @@ void check_unit_length(const KernelStyle& style, uint32_t columns, uint32_t coun
 } // namespace
 
 TEST_CASE("mean over the rows of each input") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : {1u, 7u, 32u, 33u, 257u, 768u}) {
       for (bool view : {false, true}) {
-        check_mean(style, columns, {{1, 0}}, view);
-        check_mean(style, columns, {{15, 0}, {16, 16}, {17, 32}, {1, 56}, {37, 64}}, view);
+        check_mean(profile, columns, {{1, 0}}, view);
+        check_mean(profile, columns, {{15, 0}, {16, 16}, {17, 32}, {1, 56}, {37, 64}}, view);
       }
     }
   }
 }
 
 TEST_CASE("mean of inputs without rows is zero, and of no inputs touches nothing") {
-  for (const KernelStyle& style : styles_to_test()) {
-    check_mean(style, 33, {{0, 0}, {3, 8}, {0, 16}, {2, 24}, {0, 32}});
-    check_mean(style, 33, {{0, 0}});
-    check_mean(style, 33, {});
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    check_mean(profile, 33, {{0, 0}, {3, 8}, {0, 16}, {2, 24}, {0, 32}});
+    check_mean(profile, 33, {{0, 0}});
+    check_mean(profile, 33, {});
   }
 }
 
 TEST_CASE("mean of more rows than some drivers let a loop have rounds") {
-  for (const KernelStyle& style : styles_to_test()) check_mean(style, 5, {{3, 0}, {70001, 8}}, false, 2e-5);
+  for (const DeviceProfile& profile : profiles_to_test())
+    check_mean(profile, 5, {{3, 0}, {70001, 8}}, false, 2e-5);
 }
 
 TEST_CASE("mean of an input is the same bits wherever its rows lie in the step") {
   TestGpu& gpu = TestGpu::get();
   constexpr uint32_t columns = 100, rows = 43;
   const std::vector<float> x = random_values(size_t{columns} * rows, 1);
-  const auto mean_after = [&](const KernelStyle& style, uint32_t before, uint32_t first) {
+  const auto mean_after = [&](const DeviceProfile& profile, uint32_t before, uint32_t first) {
     std::vector<float> all = random_values(size_t{before} * columns, 2);
     all.insert(all.end(), x.begin(), x.end());
-    const ActivationRef result = run_mean(style, all, columns, {{before, 0}, {rows, first}, {0, first + 64}});
+    const ActivationRef result =
+        run_mean(profile, all, columns, {{before, 0}, {rows, first}, {0, first + 64}});
     std::vector<float> values = gpu.read<float>(result.buffer);
     values.erase(values.begin(), values.begin() + result.stride);
     values.resize(columns);
     gpu.clear();
     return values;
   };
-  for (const KernelStyle& style : styles_to_test()) {
-    const std::vector<float> expected = mean_after(style, 0, 8);
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    const std::vector<float> expected = mean_after(profile, 0, 8);
     for (uint32_t before : {1u, 13u, 16u, 100u}) {
-      const std::vector<float> got = mean_after(style, before, 8 * before + 8);
+      const std::vector<float> got = mean_after(profile, before, 8 * before + 8);
       CHECK(std::memcmp(got.data(), expected.data(), columns * sizeof(float)) == 0);
     }
   }
 }
 
 TEST_CASE("rows made of unit length") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : {1u, 7u, 32u, 33u, 257u, 768u, 4100u}) {
-      for (bool view : {false, true}) check_unit_length(style, columns, 3, ROWS_OUTPUTS, 1, view);
+      for (bool view : {false, true}) check_unit_length(profile, columns, 3, ROWS_OUTPUTS, 1, view);
     }
-    check_unit_length(style, 65, 9, ROWS_TOKENS, 1000, false);
-    check_unit_length(style, 65, 0, ROWS_TOKENS, 1, false);
-    check_unit_length(style, 65, 1, ROWS_OUTPUTS, 1e-14f, false); // shorter than what is divided by
-    check_unit_length(style, 65, 1, ROWS_OUTPUTS, 0, false);
+    check_unit_length(profile, 65, 9, ROWS_TOKENS, 1000, false);
+    check_unit_length(profile, 65, 0, ROWS_TOKENS, 1, false);
+    check_unit_length(profile, 65, 1, ROWS_OUTPUTS, 1e-14f, false); // shorter than what is divided by
+    check_unit_length(profile, 65, 1, ROWS_OUTPUTS, 0, false);
   }
 }

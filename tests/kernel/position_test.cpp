@@ -102,8 +102,8 @@ BufferRef new_cache(const CacheLayout& layout) {
   return TestGpu::get().upload(cache_reference::unwritten(layout));
 }
 
-void run(const KernelStyle& style, const Case& c, const std::vector<double>& frequencies) {
-  CAPTURE(style.workgroup);
+void run(const DeviceProfile& profile, const Case& c, const std::vector<double>& frequencies) {
+  CAPTURE(profile.workgroup);
   CAPTURE(std::string(to_string(c.pairs)));
   CAPTURE(std::string(to_string(c.type)));
   CAPTURE(c.head_dim);
@@ -171,18 +171,18 @@ void run(const KernelStyle& style, const Case& c, const std::vector<double>& fre
   args.cache = {layout, new_cache(layout), new_cache(layout)};
   args.result = blank_rows(c.bucket, q_columns, 32);
   args.step = gpu.step(c.rows, {}, c.bucket);
-  gpu.run(rotary_store(style, args));
+  gpu.run(rotary_store(profile, args));
   check_rows(args.result, expected, 1e-6);
   check_cache(layout, Side::keys, args.cache.keys, keys);
   check_cache(layout, Side::values, args.cache.values, values);
   gpu.clear();
 }
 
-void run(const KernelStyle& style, const Case& c) {
+void run(const DeviceProfile& profile, const Case& c) {
   RotaryConfig config;
   config.pairs = c.pairs;
   config.dim = c.rotary_dim;
-  run(style, c, rotary_frequencies(config));
+  run(profile, c, rotary_frequencies(config));
 }
 
 constexpr CacheType cache_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0};
@@ -191,21 +191,21 @@ constexpr RotaryPairs all_pairs[] = {RotaryPairs::none, RotaryPairs::neighbourin
 } // namespace
 
 TEST_CASE("rotation of whole heads") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     uint32_t turn = 0;
     for (uint32_t head_dim : {2u, 6u, 20u, 24u, 64u, 80u, 128u, 320u, 512u}) {
       for (RotaryPairs pairs : all_pairs) {
         for (CacheType type : cache_types) {
           if (turn++ % 2) continue;                                           // each is a kernel of its own
           const uint32_t rows = std::array{1u, 2u, 7u, 8u, 9u}[turn / 2 % 5]; // across tiles of 8 positions
-          run(style, {.pairs = pairs,
-                      .head_dim = head_dim,
-                      .rotary_dim = head_dim,
-                      .heads = 4,
-                      .kv_heads = 2,
-                      .type = type,
-                      .bucket = rows,
-                      .rows = rows_from(rows, 5, turn % 2)});
+          run(profile, {.pairs = pairs,
+                        .head_dim = head_dim,
+                        .rotary_dim = head_dim,
+                        .heads = 4,
+                        .kv_heads = 2,
+                        .type = type,
+                        .bucket = rows,
+                        .rows = rows_from(rows, 5, turn % 2)});
         }
       }
     }
@@ -213,7 +213,7 @@ TEST_CASE("rotation of whole heads") {
 }
 
 TEST_CASE("rotation of a part of each head") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (auto [head_dim, rotary_dim] :
          {std::pair{64u, 16u}, {80u, 32u}, {64u, 6u}, {20u, 10u}, {5u, 4u}, {13u, 6u}, {24u, 0u}}) {
       for (RotaryPairs pairs : {RotaryPairs::neighbouring, RotaryPairs::half_split}) {
@@ -221,9 +221,9 @@ TEST_CASE("rotation of a part of each head") {
         Case c = {.pairs = pairs, .head_dim = head_dim, .rotary_dim = rotary_dim, .type = CacheType::f16};
         c.rows = rows_from(4, 30);
         if (rotary_dim == 0) {
-          run(style, c, {});
+          run(profile, c, {});
         } else {
-          run(style, c);
+          run(profile, c);
         }
       }
     }
@@ -231,23 +231,23 @@ TEST_CASE("rotation of a part of each head") {
 }
 
 TEST_CASE("rotation with one, some and all heads for keys") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (auto [heads, kv_heads] : {std::pair{1u, 1u}, {5u, 1u}, {6u, 3u}, {9u, 3u}, {7u, 7u}}) {
       for (CacheType type : cache_types) {
-        run(style, {.head_dim = 20,
-                    .rotary_dim = 20,
-                    .heads = heads,
-                    .kv_heads = kv_heads,
-                    .type = type,
-                    .bucket = 33,
-                    .rows = rows_from(33, 14)});
+        run(profile, {.head_dim = 20,
+                      .rotary_dim = 20,
+                      .heads = heads,
+                      .kv_heads = kv_heads,
+                      .type = type,
+                      .bucket = 33,
+                      .rows = rows_from(33, 14)});
       }
     }
   }
 }
 
 TEST_CASE("norms over heads before the rotation") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     uint32_t turn = 0;
     for (uint32_t head_dim : {5u, 20u, 64u, 128u}) {
       for (auto [query, key] : {std::pair{true, true}, {true, false}, {false, true}}) {
@@ -258,43 +258,43 @@ TEST_CASE("norms over heads before the rotation") {
         c.norm_offset = turn % 2 ? 1.0f : 0.0f;
         c.type = cache_types[turn % 3];
         c.pairs = all_pairs[turn++ / 2 % 3];
-        run(style, c);
+        run(profile, c);
       }
     }
   }
 }
 
 TEST_CASE("a magnitude multiplies what is rotated and nothing else") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t rotary_dim : {64u, 16u}) {
       Case c = {.rotary_dim = rotary_dim, .type = CacheType::f16, .rows = rows_from(3, 17)};
       c.magnitude = 1.25f;
-      run(style, c);
+      run(profile, c);
     }
   }
 }
 
 TEST_CASE("a ring takes any position") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (CacheType type : cache_types) {
       Case c = {.head_dim = 20, .rotary_dim = 20, .type = type, .capacity = 32, .bucket = 9, .window = 7};
       c.rows = rows_from(9, 28); // across its end
-      run(style, c);
+      run(profile, c);
       c.rows = rows_from(9, 1000003, 1);
-      run(style, c);
+      run(profile, c);
     }
   }
 }
 
 TEST_CASE("rotation of rows of several sequences, and of fewer rows than the bucket has") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (CacheType type : cache_types) {
       const std::vector<StepRow> rows = {
           {0, 63, 1, 0}, {0, 0, 0, 0}, {0, 7, 1, 0}, {0, 63, 0, 0}, {0, 8, 1, 0}};
       for (size_t count : {0, 1, 5}) {
         Case c = {.head_dim = 24, .rotary_dim = 24, .type = type, .bucket = 9};
         c.rows.assign(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(count));
-        run(style, c);
+        run(profile, c);
       }
     }
   }
@@ -302,7 +302,7 @@ TEST_CASE("rotation of rows of several sequences, and of fewer rows than the buc
 
 TEST_CASE("keys and values go into the cache as they are") {
   TestGpu& gpu = TestGpu::get();
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (CacheType type : cache_types) {
       for (auto [head_dim, kv_heads] : {std::pair{24u, 3u}, {5u, 1u}}) {
         // Two inputs and a token alone, packed into one sequence, and a row fewer than the bucket has.
@@ -324,7 +324,7 @@ TEST_CASE("keys and values go into the cache as they are") {
         const TensorId v_id = graph.add_tensor({"v", RowKind::tokens, columns});
         cache_store(graph, "store", k_id, v_id, 7);
         REQUIRE(graph.nodes().size() == 1);
-        TestLowering lowering(style, graph, gpu.step(rows, {}, 5));
+        TestLowering lowering(profile, graph, gpu.step(rows, {}, 5));
         const CacheRef cache = {layout, new_cache(layout), new_cache(layout)};
         lowering.place_cache(7, cache);
         lowering.place(k_id, upload_rows(k, columns, 32, true));
@@ -344,7 +344,7 @@ TEST_CASE("keys of another width than the cache's are refused") {
   const TensorId k = graph.add_tensor({"k", RowKind::tokens, 24}),
                  v = graph.add_tensor({"v", RowKind::tokens, 32});
   cache_store(graph, "store", k, v, 0);
-  TestLowering lowering(KernelStyle{}, graph, {});
+  TestLowering lowering(DeviceProfile{}, graph, {});
   lowering.place_cache(0, {{CacheType::f32, 1, 32, 2, 12}, {}, {}});
   lowering.place(k, {{}, 1, 0, 24, 32});
   lowering.place(v, {{}, 1, 0, 32, 32});
@@ -355,7 +355,7 @@ TEST_CASE("keys of another width than the cache's are refused") {
 
 TEST_CASE("a position outside the cache writes nothing") {
   TestGpu& gpu = TestGpu::get();
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (const StepRow& row :
          {StepRow{0, 64, 0, 0}, StepRow{0, 0, 2, 0}, StepRow{0, 0xffffffffu, 0xffffffffu, 0}}) {
       RotaryStoreArgs args;
@@ -367,7 +367,7 @@ TEST_CASE("a position outside the cache writes nothing") {
       args.cache = {layout, new_cache(layout), new_cache(layout)};
       args.result = blank_rows(1, 32);
       args.step = gpu.step(std::span(&row, 1), {}, 1);
-      gpu.run(rotary_store(style, args));
+      gpu.run(rotary_store(profile, args));
       check_cache(layout, Side::keys, args.cache.keys, {});
       check_cache(layout, Side::values, args.cache.values, {});
       gpu.clear();
@@ -376,7 +376,7 @@ TEST_CASE("a position outside the cache writes nothing") {
 }
 
 TEST_CASE("rotation is exact at far positions") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (float base : {10000.0f, 500000.0f}) {
       for (RotaryPairs pairs : {RotaryPairs::neighbouring, RotaryPairs::half_split}) {
         Case c = {.pairs = pairs, .head_dim = 16, .rotary_dim = 16, .heads = 2, .kv_heads = 1};
@@ -387,7 +387,7 @@ TEST_CASE("rotation is exact at far positions") {
         RotaryConfig config;
         config.dim = c.rotary_dim;
         config.base = base;
-        run(style, c, rotary_frequencies(config));
+        run(profile, c, rotary_frequencies(config));
       }
     }
   }
@@ -396,7 +396,7 @@ TEST_CASE("rotation is exact at far positions") {
 TEST_CASE("the cosines and sines themselves, at every eighth of a turn and near it") {
   // One dimension pair a head, of length one, so that each row shows its cosine and sine.
   const std::vector<double> frequencies = {2 * std::numbers::pi / 1024};
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     std::vector<StepRow> rows;
     for (uint32_t eighth = 0; eighth <= 8; ++eighth) {
       for (uint32_t near : {1023u, 0u, 1u}) rows.push_back({0, eighth * 128 + near, 0, 0});
@@ -405,7 +405,7 @@ TEST_CASE("the cosines and sines themselves, at every eighth of a turn and near 
     c.capacity = 2080;
     c.bucket = static_cast<uint32_t>(rows.size());
     c.rows = rows;
-    run(style, c, frequencies);
+    run(profile, c, frequencies);
   }
 }
 

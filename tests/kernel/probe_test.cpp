@@ -12,7 +12,7 @@ namespace {
 std::shared_ptr<Pipelines> pipelines_knowing(const std::string& ceilings) {
   auto pipelines = Pipelines::create(TestGpu::get().device(), {});
   if (!pipelines.ok()) FAIL(pipelines.error().text());
-  if (!ceilings.empty()) (*pipelines)->set_fact("ceilings", ceilings);
+  if (!ceilings.empty()) (*pipelines)->set_tuning_result("ceilings", ceilings);
   return *pipelines;
 }
 

@@ -3,10 +3,10 @@
 #include "kernel/test_lowering.h"
 
 // Lowers the graph's nodes and runs them with these tensors in place.
-inline void run_graph(const pumice::KernelStyle& style, const pumice::Graph& graph, pumice::BufferRef step,
-                      uint32_t capacity,
+inline void run_graph(const pumice::DeviceProfile& profile, const pumice::Graph& graph,
+                      pumice::BufferRef step, uint32_t capacity,
                       const std::vector<std::pair<pumice::TensorId, pumice::ActivationRef>>& tensors) {
-  TestLowering lowering(style, graph, step);
+  TestLowering lowering(profile, graph, step);
   lowering.set_step_layout({capacity, 1, 0});
   for (const auto& [id, where] : tensors) lowering.place(id, where);
   for (size_t node = 0; node < graph.nodes().size(); ++node) {

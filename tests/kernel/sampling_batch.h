@@ -38,7 +38,7 @@ struct Batch {
 
 // A batch on the device and the two launches that sample from it.
 struct Sampler {
-  Sampler(const pumice::KernelStyle& style, const Batch& batch) : capacity(batch.capacity) {
+  Sampler(const pumice::DeviceProfile& profile, const Batch& batch) : capacity(batch.capacity) {
     TestGpu& gpu = TestGpu::get();
     const uint32_t vocabulary = static_cast<uint32_t>(batch.logits[0].size());
     stride = (vocabulary + 31) / 32 * 32;
@@ -67,10 +67,10 @@ struct Sampler {
     args.state = state = gpu.upload(slots);
     args.step = step = gpu.upload(block);
     args.step_capacity = capacity;
-    args.scratch =
-        gpu.upload(std::vector<uint32_t>(pumice::sample_scratch_bytes(style, args.logits) / 4, 0xdeadbeefu));
+    args.scratch = gpu.upload(
+        std::vector<uint32_t>(pumice::sample_scratch_bytes(profile, args.logits) / 4, 0xdeadbeefu));
     logits = args.logits.buffer;
-    dispatches = pumice::sample(style, args);
+    dispatches = pumice::sample(profile, args);
   }
 
   void run(int times = 1) {
@@ -92,8 +92,8 @@ struct Sampler {
   std::array<pumice::Dispatch, 2> dispatches;
 };
 
-inline std::vector<uint32_t> sample_once(const pumice::KernelStyle& style, const Batch& batch) {
-  Sampler sampler(style, batch);
+inline std::vector<uint32_t> sample_once(const pumice::DeviceProfile& profile, const Batch& batch) {
+  Sampler sampler(profile, batch);
   sampler.run();
   std::vector<uint32_t> tokens = sampler.tokens();
   TestGpu::get().clear();

@@ -55,7 +55,7 @@ bool same(const TokenLogProbabilities& a, const TokenLogProbabilities& b) {
 } // namespace
 
 TEST_CASE("log-probabilities are those of the logits as they came") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t vocabulary : {1u, 2u, 31u, 32u, 33u, 1000u, 128256u}) {
       CAPTURE(vocabulary);
       Batch batch;
@@ -69,7 +69,7 @@ TEST_CASE("log-probabilities are those of the logits as they came") {
         params.top_k = vocabulary > 1000 ? 0 : 50;
         batch.add(logits, params, {0, 1, vocabulary - 1, 1});
       }
-      Sampler sampler(style, batch);
+      Sampler sampler(profile, batch);
       sampler.run();
       const std::vector<uint32_t> tokens = sampler.tokens();
       const std::vector<SamplingSlot> slots = sampler.slots();
@@ -85,14 +85,14 @@ TEST_CASE("log-probabilities are those of the logits as they came") {
 
 TEST_CASE("the latest reports are kept, and asking for them changes no token") {
   const uint32_t steps = SAMPLING_REPORTS + 6;
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     Batch batch;
     for (uint32_t j = 0; j < 4; ++j) {
       SamplingParams params = drawing(j / 2, 2.0f);
       params.log_probabilities = j % 2 ? 3 : 0;
       batch.add(random_logits(700, 5), params, {9, 9}, 30);
     }
-    Sampler sampler(style, batch);
+    Sampler sampler(profile, batch);
     sampler.run(static_cast<int>(steps));
     std::vector<SamplingSlot> slots = sampler.slots();
     TestGpu::get().clear();
@@ -113,12 +113,12 @@ TEST_CASE("the latest reports are kept, and asking for them changes no token") {
 TEST_CASE("a report does not depend on the batch") {
   SamplingParams params = drawing(3);
   params.log_probabilities = 20;
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     Batch alone, among;
     alone.add(random_logits(5000, 1), params);
     for (uint32_t j = 0; j < 5; ++j) among.add(random_logits(5000, 100 + j), params);
     among.add(random_logits(5000, 1), params);
-    Sampler first(style, alone), second(style, among);
+    Sampler first(profile, alone), second(profile, among);
     first.run();
     second.run();
     CHECK(same(report_of(first.slots(), 0, 0), report_of(second.slots(), 5, 0)));
@@ -127,7 +127,7 @@ TEST_CASE("a report does not depend on the batch") {
 }
 
 TEST_CASE("a sequence is finished at its first stop token") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     Batch batch;
     const std::vector<float> logits = random_logits(300, 1);
     const uint32_t largest = reference_sample(logits, {}, 0).token;
@@ -144,7 +144,7 @@ TEST_CASE("a sequence is finished at its first stop token") {
     params.frequency_penalty = 100.0f; // not the first time
     params.repeat_window = 2;
     batch.add(logits, params, history);
-    Sampler sampler(style, batch);
+    Sampler sampler(profile, batch);
     sampler.run(5);
     std::vector<SamplingSlot> slots = sampler.slots();
     TestGpu::get().clear();

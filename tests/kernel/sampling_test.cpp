@@ -36,7 +36,7 @@ std::vector<SamplingParams> filters() {
 
 // What Sample asks of a plan, and nothing else.
 struct SampleLowering : Lowering {
-  const KernelStyle& style() const override { return chosen; }
+  const DeviceProfile& profile() const override { return chosen; }
   const Graph& graph() const override { return model; }
   ActivationRef tensor(TensorId) const override { return {{}, 2, ROWS_OUTPUTS, 1000, 1024}; }
   Result<PackedWeight> matrix(std::span<const WeightId>, bool) override { return Error{}; }
@@ -51,7 +51,7 @@ struct SampleLowering : Lowering {
   void emit(Dispatch dispatch) override { emitted.push_back(std::move(dispatch)); }
 
   StepLayout step_layout_{4, 3, 0};
-  KernelStyle chosen;
+  DeviceProfile chosen;
   Graph model;
   std::vector<Dispatch> emitted;
 };
@@ -59,12 +59,12 @@ struct SampleLowering : Lowering {
 } // namespace
 
 TEST_CASE("greedy choice is the largest logit with the lowest id") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t vocabulary : {1u, 2u, 5u, 31u, 32u, 33u, 1000u, 32000u, 128256u, 262145u}) {
       CAPTURE(vocabulary);
       Batch batch;
       for (const std::vector<float>& logits : awkward_logits(vocabulary)) batch.add(logits, {});
-      const std::vector<uint32_t> tokens = sample_once(style, batch);
+      const std::vector<uint32_t> tokens = sample_once(profile, batch);
       for (size_t j = 0; j < tokens.size(); ++j) {
         CAPTURE(j);
         CHECK(tokens[j] == reference_sample(batch.logits[j], {}, 1).token);
@@ -74,13 +74,13 @@ TEST_CASE("greedy choice is the largest logit with the lowest id") {
 }
 
 TEST_CASE("drawing copes with any logits") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t vocabulary : {1u, 2u, 5u, 31u, 32u, 33u, 1000u}) {
       CAPTURE(vocabulary);
       for (const SamplingParams& filter : filters()) {
         Batch batch;
         for (const std::vector<float>& logits : awkward_logits(vocabulary)) batch.add(logits, filter);
-        const std::vector<uint32_t> tokens = sample_once(style, batch);
+        const std::vector<uint32_t> tokens = sample_once(profile, batch);
         for (size_t j = 0; j < tokens.size(); ++j) {
           CAPTURE(j);
           const ReferenceChoice choice = reference_sample(batch.logits[j], filter, 1);
@@ -94,7 +94,7 @@ TEST_CASE("drawing copes with any logits") {
 TEST_CASE("a token in the window is penalised once") {
   SamplingParams params;
   params.repeat_penalty = 1.5f;
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t vocabulary : {5u, 33u, 1000u, 32000u}) {
       CAPTURE(vocabulary);
       Batch batch;
@@ -114,7 +114,7 @@ TEST_CASE("a token in the window is penalised once") {
         params.repeat_window = window;
         batch.add(logits, params, history);
       }
-      Sampler sampler(style, batch);
+      Sampler sampler(profile, batch);
       sampler.run();
       const std::vector<uint32_t> tokens = sampler.tokens();
       const std::vector<float> left = TestGpu::get().read<float>(sampler.logits);
@@ -133,7 +133,7 @@ TEST_CASE("a token in the window is penalised once") {
 }
 
 TEST_CASE("each time a token occurs in the window costs it the frequency penalty") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t vocabulary : {1u, 31u, 33u, 1000u, 128256u}) {
       CAPTURE(vocabulary);
       Batch batch;
@@ -147,7 +147,7 @@ TEST_CASE("each time a token occurs in the window costs it the frequency penalty
         for (uint32_t i = 0; i < history.size(); ++i) history[i] = i * i % std::min(vocabulary + 1, 900u);
         batch.add(random_logits(vocabulary, window), params, history);
       }
-      Sampler sampler(style, batch);
+      Sampler sampler(profile, batch);
       sampler.run();
       const std::vector<uint32_t> tokens = sampler.tokens();
       const std::vector<float> left = TestGpu::get().read<float>(sampler.logits);
@@ -170,7 +170,7 @@ TEST_CASE("each time a token occurs in the window costs it the frequency penalty
 }
 
 TEST_CASE("biases are added before everything else, and minus infinity forbids") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t vocabulary : {1u, 31u, 33u, 3000u, 128256u}) {
       CAPTURE(vocabulary);
       Batch batch;
@@ -190,7 +190,7 @@ TEST_CASE("biases are added before everything else, and minus infinity forbids")
         params.repeat_penalty = 1.5f;
         batch.add(logits, params, {order[0], order.back()});
       }
-      Sampler sampler(style, batch);
+      Sampler sampler(profile, batch);
       sampler.run();
       const std::vector<uint32_t> tokens = sampler.tokens();
       const std::vector<float> left = TestGpu::get().read<float>(sampler.logits);
@@ -212,14 +212,14 @@ TEST_CASE("biases are added before everything else, and minus infinity forbids")
 }
 
 TEST_CASE("top-k of 1 is the greedy choice") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     Batch batch;
     for (uint32_t seed = 0; seed < 16; ++seed) {
       SamplingParams params = drawing(seed, 2.0f);
       params.top_k = 1;
       batch.add(random_logits(5000, seed), params, {}, seed);
     }
-    const std::vector<uint32_t> tokens = sample_once(style, batch);
+    const std::vector<uint32_t> tokens = sample_once(profile, batch);
     for (uint32_t j = 0; j < tokens.size(); ++j) {
       CHECK(tokens[j] == reference_sample(batch.logits[j], {}, j + 1).token);
     }
@@ -227,7 +227,7 @@ TEST_CASE("top-k of 1 is the greedy choice") {
 }
 
 TEST_CASE("draws are the reference's") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     int same = 0, all = 0;
     const std::vector<SamplingParams> all_filters = filters();
     for (uint32_t vocabulary : {50u, 1000u, 32000u, 128256u}) {
@@ -243,7 +243,7 @@ TEST_CASE("draws are the reference's") {
           params.seed = 0x9e3779b97f4a7c15ull * (seed + 1);
           batch.add(random_logits(vocabulary, seed), params, {}, 3 * seed);
         }
-        const std::vector<uint32_t> tokens = sample_once(style, batch);
+        const std::vector<uint32_t> tokens = sample_once(profile, batch);
         for (size_t j = 0; j < tokens.size(); ++j) {
           const uint32_t position = batch.rows[j][1] + 1;
           same += tokens[j] == reference_sample(batch.logits[j], batch.params[j], position).token;
@@ -269,7 +269,7 @@ TEST_CASE("tokens are drawn as often as the distribution has it") {
   std::vector<SamplingParams> cases(3, drawing(0, 1.3f));
   cases[1].top_k = 7;
   cases[2].top_p = 0.8f;
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (const SamplingParams& filter : cases) {
       Batch batch;
       for (uint32_t row = 0; row < rows; ++row) {
@@ -277,7 +277,7 @@ TEST_CASE("tokens are drawn as often as the distribution has it") {
         params.seed = row;
         batch.add(logits, params, {}, 100);
       }
-      Sampler sampler(style, batch);
+      Sampler sampler(profile, batch);
       sampler.run(runs);
       std::vector<double> counts(logits.size());
       for (const SamplingSlot& slot : sampler.slots()) {
@@ -303,7 +303,7 @@ TEST_CASE("tokens are drawn as often as the distribution has it") {
   }
 }
 
-TEST_CASE("a draw depends on seed and position, not on the batch or the style") {
+TEST_CASE("a draw depends on seed and position, not on the batch or the profile") {
   const std::vector<float> logits = random_logits(3000, 1);
   std::vector<uint32_t> first;
   for (const SamplingParams& filter : filters()) {
@@ -318,12 +318,12 @@ TEST_CASE("a draw depends on seed and position, not on the batch or the style") 
     std::swap(among.output_rows[1], among.output_rows[5]);
     std::swap(among.logits[1], among.logits[5]);
     uint32_t expected = 0xffffffffu;
-    for (const KernelStyle& style : styles_to_test()) {
-      const uint32_t token = sample_once(style, alone)[0];
+    for (const DeviceProfile& profile : profiles_to_test()) {
+      const uint32_t token = sample_once(profile, alone)[0];
       if (expected == 0xffffffffu) expected = token;
       CHECK(token == expected);
-      CHECK(sample_once(style, alone)[0] == expected);
-      CHECK(sample_once(style, among)[1] == expected);
+      CHECK(sample_once(profile, alone)[0] == expected);
+      CHECK(sample_once(profile, among)[1] == expected);
     }
     first.push_back(expected);
   }
@@ -331,13 +331,13 @@ TEST_CASE("a draw depends on seed and position, not on the batch or the style") 
   // Other seeds and positions give other draws.
   Batch batch;
   for (uint32_t j = 0; j < 20; ++j) batch.add(logits, drawing(j < 10 ? j : 0, 2.0f), {}, j < 10 ? 0 : j);
-  std::vector<uint32_t> tokens = sample_once(TestGpu::get().style, batch);
+  std::vector<uint32_t> tokens = sample_once(TestGpu::get().profile, batch);
   std::sort(tokens.begin(), tokens.end());
   CHECK(std::unique(tokens.begin(), tokens.end()) - tokens.begin() >= 15);
 }
 
 TEST_CASE("the step block becomes the next step's") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     Batch batch;
     for (uint32_t j = 0; j < 3; ++j) batch.logits.push_back(random_logits(300, j));
     batch.params.resize(5);
@@ -346,7 +346,7 @@ TEST_CASE("the step block becomes the next step's") {
     batch.output_rows = {2, 0, 3}; // each is overwritten by another's output
     batch.capacity = 6;
     batch.produced = 8;
-    Sampler sampler(style, batch);
+    Sampler sampler(profile, batch);
     const std::vector<Quad> before = sampler.block();
     sampler.run();
     const std::vector<Quad> after = sampler.block();
@@ -370,13 +370,13 @@ TEST_CASE("the step block becomes the next step's") {
 }
 
 TEST_CASE("without outputs nothing is touched") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     Batch batch;
     SamplingParams params = drawing(1);
     params.repeat_penalty = 2.0f;
     for (uint32_t j = 0; j < 3; ++j) batch.add(random_logits(300, j), params, {1, 2, 3});
     batch.output_rows.clear();
-    Sampler sampler(style, batch);
+    Sampler sampler(profile, batch);
     TestGpu& gpu = TestGpu::get();
     const std::vector<std::vector<std::byte>> before = {gpu.read<std::byte>(sampler.step),
                                                         gpu.read<std::byte>(sampler.state),
@@ -391,7 +391,7 @@ TEST_CASE("without outputs nothing is touched") {
 
 TEST_CASE("steps follow each other without the host") {
   const uint32_t steps = 5;
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     Batch batch;
     for (uint32_t j = 0; j < 4; ++j) {
       SamplingParams params = drawing(j, j == 0 ? 0.0f : 0.9f);
@@ -403,7 +403,7 @@ TEST_CASE("steps follow each other without the host") {
       for (uint32_t i = 0; i < history.size(); ++i) history[i] = i * 7 % 500;
       batch.add(random_logits(500, j), params, history, 50 * j);
     }
-    Sampler sampler(style, batch);
+    Sampler sampler(profile, batch);
     sampler.run(static_cast<int>(steps));
     const std::vector<Quad> block = sampler.block();
     std::vector<SamplingSlot> slots = sampler.slots();

@@ -11,9 +11,9 @@ using namespace pumice;
 namespace {
 
 // Adds the encodings of these positions to rows of a step whose texts begin at `first`.
-void run(const KernelStyle& style, uint32_t columns, SinusoidLayout layout,
+void run(const DeviceProfile& profile, uint32_t columns, SinusoidLayout layout,
          const std::vector<uint32_t>& positions, uint32_t first, bool view) {
-  CAPTURE(style.workgroup);
+  CAPTURE(profile.workgroup);
   CAPTURE(columns);
   CAPTURE(static_cast<int>(layout));
   TestGpu& gpu = TestGpu::get();
@@ -30,7 +30,7 @@ void run(const KernelStyle& style, uint32_t columns, SinusoidLayout layout,
   const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
   const TensorId out = sinusoidal_positions(graph, "positions", in, layout);
   const ActivationRef result = blank_rows(bucket, columns, 32);
-  run_graph(style, graph, gpu.step(rows, {}, bucket), bucket,
+  run_graph(profile, graph, gpu.step(rows, {}, bucket), bucket,
             {{in, upload_rows(x, columns, 32, view)}, {out, result}});
   check_rows(result, expected, 1e-6);
   const std::vector<float> got = gpu.read<float>(result.buffer);
@@ -45,22 +45,22 @@ void run(const KernelStyle& style, uint32_t columns, SinusoidLayout layout,
 } // namespace
 
 TEST_CASE("sinusoidal positions in both layouts") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (SinusoidLayout layout : {SinusoidLayout::interleaved, SinusoidLayout::halves}) {
       for (uint32_t columns : {1u, 2u, 7u, 32u, 33u, 64u, 257u, 512u}) {
-        run(style, columns, layout, {0, 1, 2, 3, 17, 511}, 0, false);
-        run(style, columns, layout, {0, 1, 5}, 24, true);
+        run(profile, columns, layout, {0, 1, 2, 3, 17, 511}, 0, false);
+        run(profile, columns, layout, {0, 1, 5}, 24, true);
       }
-      run(style, 16, layout, {}, 0, false);
+      run(profile, 16, layout, {}, 0, false);
     }
   }
 }
 
 TEST_CASE("sinusoidal positions far out") {
   // Where a 32-bit angle would be off by a thousandth and more.
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (SinusoidLayout layout : {SinusoidLayout::interleaved, SinusoidLayout::halves}) {
-      run(style, 65, layout, {65536, 131071, 1000003, 123456789}, 8, false);
+      run(profile, 65, layout, {65536, 131071, 1000003, 123456789}, 8, false);
     }
   }
 }

@@ -16,9 +16,9 @@ class TestLowering : public pumice::Lowering {
 public:
   // `range_limit`: bytes that a kernel can reach at once, where that is to be less than what the device
   // allows.
-  TestLowering(const pumice::KernelStyle& style, const pumice::Graph& graph, pumice::BufferRef step,
+  TestLowering(const pumice::DeviceProfile& profile, const pumice::Graph& graph, pumice::BufferRef step,
                uint64_t range_limit = UINT64_MAX)
-      : style_(style), graph_(graph), step_(step), store_(style, capabilities(range_limit)) {}
+      : profile_(profile), graph_(graph), step_(step), store_(profile, capabilities(range_limit)) {}
 
   void place(pumice::TensorId id, const pumice::ActivationRef& where) { tensors_[id] = where; }
   pumice::Status lower(size_t node) {
@@ -32,7 +32,7 @@ public:
   // As run, and leaves the launches for the caller to time.
   std::vector<pumice::Dispatch>& dispatches() { return dispatches_; }
 
-  const pumice::KernelStyle& style() const override { return style_; }
+  const pumice::DeviceProfile& profile() const override { return profile_; }
   const pumice::Graph& graph() const override { return graph_; }
   pumice::ActivationRef tensor(pumice::TensorId id) const override { return tensors_.at(id); }
   pumice::Result<pumice::PackedWeight> matrix(std::span<const pumice::WeightId> weights,
@@ -75,12 +75,14 @@ private:
   void upload() {
     using namespace pumice;
     std::vector<std::vector<std::byte>> parts;
-    for (uint64_t bytes : store_.part_bytes()) parts.emplace_back(bytes);
+    for (uint64_t bytes : store_.allocation_bytes()) parts.emplace_back(bytes);
     for (const WeightStore::Item& item : store_.items()) {
-      const std::span<std::byte> payload = std::span(parts[item.payload.part]).subspan(item.payload.offset);
+      const std::span<std::byte> payload =
+          std::span(parts[item.payload.allocation]).subspan(item.payload.offset);
       const std::span<const std::byte> values = std::as_bytes(std::span(item.values));
       std::copy(values.begin(), values.end(), payload.begin());
-      const std::span<std::byte> scales = std::span(parts[item.scales.part]).subspan(item.scales.offset);
+      const std::span<std::byte> scales =
+          std::span(parts[item.scales.allocation]).subspan(item.scales.offset);
       const uint64_t payload_bytes = item.format.tile_payload_bytes(),
                      scale_bytes = item.format.tile_scale_bytes();
       for (size_t i = 0; i < item.tiles.size(); ++i) {
@@ -91,7 +93,8 @@ private:
     std::vector<BufferRef> buffers;
     for (const std::vector<std::byte>& part : parts) buffers.push_back(TestGpu::get().upload(part));
     const auto settle = [&](BufferRef& ref) {
-      if (ref.space == Space::weights) ref = {Space::scratch, buffers[ref.part].part, ref.offset, ref.bytes};
+      if (ref.space == Space::weights)
+        ref = {Space::scratch, buffers[ref.allocation].allocation, ref.offset, ref.bytes};
     };
     for (Dispatch& dispatch : dispatches_) {
       for (Dispatch::Binding& binding : dispatch.bindings) settle(binding.buffer);
@@ -99,7 +102,7 @@ private:
     }
   }
 
-  pumice::KernelStyle style_;
+  pumice::DeviceProfile profile_;
   const pumice::Graph& graph_;
   pumice::BufferRef step_;
   pumice::StepLayout step_layout_;

@@ -28,7 +28,7 @@ T require(Result<T> result) {
 Status emit(Lowering& lowering, ElementwiseArgs args, int times, float amount, uint32_t fewer_groups) {
   args.amount = amount;
   for (int i = 0; i < times; ++i) {
-    Dispatch dispatch = elementwise(lowering.style(), args);
+    Dispatch dispatch = elementwise(lowering.profile(), args);
     const size_t axis = dispatch.groups[0] > 1 ? 0 : 1;
     dispatch.groups[axis] -= fewer_groups;
     lowering.emit(std::move(dispatch));
@@ -36,10 +36,10 @@ Status emit(Lowering& lowering, ElementwiseArgs args, int times, float amount, u
   return {};
 }
 
-bool always(const KernelStyle&, const ElementwiseArgs&) {
+bool always(const DeviceProfile&, const ElementwiseArgs&) {
   return true;
 }
-bool never(const KernelStyle&, const ElementwiseArgs&) {
+bool never(const DeviceProfile&, const ElementwiseArgs&) {
   return false;
 }
 
@@ -84,7 +84,7 @@ struct Doubled : Operation {
 struct Bench {
   Graph graph;
   DeviceContext context = TestGpu::get().context();
-  WeightStore weights{context.style, context.device->capabilities()};
+  WeightStore weights{context.profile, context.device->capabilities()};
   Buffer step, input, output;
 
   explicit Bench(const Doubled& operation) {
@@ -105,9 +105,9 @@ struct Bench {
 
   Buffer shared(uint64_t bytes) { return require(Buffer::create(context.device, bytes, MemoryUse::shared)); }
 
-  Result<Plan> plan(const KernelStyle& style) {
+  Result<Plan> plan(const DeviceProfile& profile) {
     PlanContext planned;
-    planned.style = style;
+    planned.profile = profile;
     planned.device = context.device->capabilities();
     planned.weights = &weights;
     planned.step_layout = {rows, 1, 0};
@@ -117,7 +117,7 @@ struct Bench {
 
   void measure(Tuner& tuner) {
     const Status status =
-        tuner.measure([&](const KernelStyle& style) { return plan(style); },
+        tuner.measure([&](const DeviceProfile& profile) { return plan(profile); },
                       [&](const BufferRef& ref) -> const Buffer& {
                         return ref.space == Space::step ? step : ref.space == Space::inputs ? input : output;
                       });
@@ -140,26 +140,26 @@ TEST_CASE("the tuner chooses what is fast, and refuses and names what is wrong")
   const TunedClass& tuned = result.classes[0];
   CHECK(tuned.winner == "fast");
   REQUIRE(tuned.variants.size() == 5); // one does not run here
-  CHECK(tuned.variants[0].refused.find("off by") != std::string::npos);
-  CHECK(tuned.variants[1].refused != "");
+  CHECK(tuned.variants[0].blocked.find("off by") != std::string::npos);
+  CHECK(tuned.variants[1].blocked != "");
   for (size_t i : {2, 3, 4}) {
-    CHECK(tuned.variants[i].refused == "");
+    CHECK(tuned.variants[i].blocked == "");
     CHECK(tuned.variants[i].seconds > 0);
     CHECK(tuned.variants[i].bytes > 0);
   }
   CHECK(result.choices == Choices{{"planted 40 x 512", "fast"}});
-  CHECK(result.refusals.size() == 2);
-  CHECK(result.refusals.at("planted wrong").find("planted 40 x 512: ") == 0);
-  CHECK(result.refusals.contains("planted partial"));
+  CHECK(result.blocklist.size() == 2);
+  CHECK(result.blocklist.at("planted wrong").find("planted 40 x 512: ") == 0);
+  CHECK(result.blocklist.contains("planted partial"));
 
   // Plans follow.
-  const Plan plan = require(bench.plan(tuner.style()));
+  const Plan plan = require(bench.plan(tuner.profile()));
   CHECK(plan.choices[1].chosen == "fast");
   CHECK(plan.dispatches.size() == 2);
   CHECK(plan_text(plan, std::vector<double>(2, 1e-6), true).find("fast") != std::string::npos);
 }
 
-TEST_CASE("what is refused is not used for other shapes either, and what is known is not measured again") {
+TEST_CASE("what is blocked is not used for other shapes either, and what is known is not measured again") {
   Bench bench{Doubled()};
   Tuner first(bench.context, {});
   bench.measure(first);
@@ -170,15 +170,15 @@ TEST_CASE("what is refused is not used for other shapes either, and what is know
   Doubled other;
   other.shape_class = "planted 7 x 512";
   Bench second{other};
-  const Plan plan = require(second.plan(first.style()));
-  CHECK(plan.choices[0].chosen == "slow"); // the first that runs and was not refused
+  const Plan plan = require(second.plan(first.profile()));
+  CHECK(plan.choices[0].chosen == "slow"); // the first that runs and was not blocked
 
-  bench.context.style = first.style();
+  bench.context.profile = first.profile();
   Tuner again(bench.context, {});
   bench.measure(again);
   CHECK(again.result().classes.empty());
   CHECK(again.result().choices == first.result().choices);
-  CHECK(again.result().refusals == first.result().refusals);
+  CHECK(again.result().blocklist == first.result().blocklist);
 }
 
 TEST_CASE("without a choice nothing is measured, and when time is up nothing is begun") {

@@ -37,7 +37,7 @@ std::string refusal(const std::string& field, const nlohmann::json& value) {
   std::ofstream(folder.path() / "preprocessor_config.json") << config;
   const auto file = ModelFile::open(folder.path());
   if (!file.ok()) FAIL(file.error().text());
-  const auto definition = open_definition(*file);
+  const auto definition = open_model_definition(*file);
   if (!definition.ok()) FAIL(definition.error().text());
   const auto shape = read_log_mel_shape(*file, (*definition)->shape());
   return shape.ok() ? "" : shape.error().text();
@@ -103,7 +103,7 @@ TEST_CASE("a preprocessor_config.json has to go with itself and with the model")
   const WhisperFolder folder;
   std::filesystem::remove(folder.path() / "preprocessor_config.json");
   const auto file = ModelFile::open(folder.path());
-  const auto shape = read_log_mel_shape(*file, (*open_definition(*file))->shape());
+  const auto shape = read_log_mel_shape(*file, (*open_model_definition(*file))->shape());
   REQUIRE(!shape.ok());
   CHECK(shape.error().text().find("found 3000") != std::string::npos);
 }
@@ -116,7 +116,7 @@ TEST_CASE("a model that reads text hears nothing") {
   for (const char* name : {"bart", "vit", "llama"}) {
     const auto file = ModelFile::open(*fixtures() / "models" / name);
     if (!file.ok()) continue;
-    const auto shape = read_log_mel_shape(*file, (*open_definition(*file))->shape());
+    const auto shape = read_log_mel_shape(*file, (*open_model_definition(*file))->shape());
     REQUIRE(!shape.ok());
     CHECK(shape.error().text().find("hears nothing") != std::string::npos);
   }

@@ -45,7 +45,7 @@ uint32_t add(Batch& batch, const SequenceRequest& request) {
 struct Text {
   std::vector<uint32_t> tokens;
   std::vector<float> log_probabilities; // the token's, then the top ones', of one after the other
-  Ending ending = Ending::none;
+  FinishReason finish_reason = FinishReason::none;
   bool operator==(const Text&) const = default;
 };
 using Texts = std::map<uint32_t, Text>;
@@ -55,9 +55,9 @@ void step(Batch& batch, Texts& texts) {
   if (!results.ok()) FAIL(results.error().text());
   for (const BatchToken& result : *results) {
     Text& text = texts[result.sequence];
-    CHECK(text.ending == Ending::none); // nothing comes after the last one
+    CHECK(text.finish_reason == FinishReason::none); // nothing comes after the last one
     text.tokens.push_back(result.token);
-    text.ending = result.ending;
+    text.finish_reason = result.finish_reason;
     if (result.log_probabilities.top.empty()) continue;
     CHECK(result.log_probabilities.token == result.token);
     text.log_probabilities.push_back(result.log_probabilities.log_probability);
@@ -113,13 +113,13 @@ TEST_CASE("each sequence of a batch says what it says alone") {
   const std::vector<SequenceRequest> requests = some_requests();
   std::vector<Text> expected;
   for (const SequenceRequest& request : requests) expected.push_back(alone(request));
-  CHECK(expected[0].ending == Ending::stop);
+  CHECK(expected[0].finish_reason == FinishReason::stop);
   CHECK(expected[0].tokens.size() <= 18);
   CHECK(expected[0].tokens.back() == requests[0].sampling.stop_tokens[1]);
-  CHECK(expected[1].ending == Ending::length);
+  CHECK(expected[1].finish_reason == FinishReason::length);
   CHECK(expected[1].tokens.size() == 11);
   CHECK(expected[1].log_probabilities.size() == 11 * 4);
-  CHECK(expected[3].ending == Ending::context);
+  CHECK(expected[3].finish_reason == FinishReason::context);
   CHECK(expected[3].tokens.size() == 10);
   CHECK(expected[4].tokens.size() == 1);
   // Fewer slots than sequences too: the others wait.

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "generate/session.h"
+#include "kernel/probe/open_device.h"
 #include "support/command.h"
 #include "support/fixtures.h"
 

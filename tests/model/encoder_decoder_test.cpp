@@ -60,7 +60,7 @@ std::shared_ptr<const Model> fixture(const char* name) {
 }
 
 bool overlap(const BufferRef& a, const BufferRef& b) {
-  return a.space == b.space && a.part == b.part && a.offset < b.offset + b.bytes &&
+  return a.space == b.space && a.allocation == b.allocation && a.offset < b.offset + b.bytes &&
          b.offset < a.offset + a.bytes;
 }
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <thread>
 
-#include "model/memory_plan.h"
+#include "model/session_memory.h"
 #include "recording/pipeline_maker.h"
 #include "support/messages.h"
 #include "support/model.h"
@@ -156,7 +156,7 @@ TEST_CASE("pipelines are made by as many threads as were given, and with none by
   const auto graph = require(model->graph({true, {}, 64, 0}));
   SessionSize size;
   size.context = 64;
-  const MemoryPlan memory = plan_memory(model->shape(), test_context(), size);
+  const SessionMemory memory = plan_memory(model->shape(), test_context(), size);
   std::vector<Plan> plans;
   plans.push_back(require(make_plan(graph, memory.plan_context(test_context(), model->weights()), {1, 1})));
 

@@ -10,10 +10,10 @@
 
 using namespace pumice;
 
-TEST_CASE("in the style of a common GPU, attention is measured too, and no variant of it is wrong") {
+TEST_CASE("in the profile of a common GPU, attention is measured too, and no variant of it is wrong") {
   DeviceContext context = test_context();
-  context.style = forced_style("");
-  context.style.matrix_shapes = TestGpu::get().style.matrix_shapes;
+  context.profile = forced_profile("");
+  context.profile.matrix_shapes = TestGpu::get().profile.matrix_shapes;
   const auto model = Model::load(stories_model().string(), context);
   if (!model.ok()) FAIL(model.error().text());
   TuneOptions options;
@@ -29,12 +29,12 @@ TEST_CASE("in the style of a common GPU, attention is measured too, and no varia
     ++attentions;
     for (const VariantResult& variant : tuned.variants) {
       CAPTURE(variant.variant);
-      CHECK(variant.refused == "");
+      CHECK(variant.blocked == "");
     }
     CHECK(tuning->choices.at(tuned.shape_class) == tuned.winner);
   }
   MESSAGE(attentions << " classes of attention");
   // Without cooperative matrices there is nothing to choose from for many rows, and the plain one apart, one
   // for few.
-  CHECK((attentions > 0 || context.style.matrix_shapes.empty()));
+  CHECK((attentions > 0 || context.profile.matrix_shapes.empty()));
 }

@@ -133,9 +133,9 @@ TEST_CASE("a window of 7 in a context of 4,096 takes the window's memory") {
     SessionSize size;
     size.context = 4096;
     size.chunk = 16;
-    const MemoryPlan memory = plan_memory(model->shape(), model->context(), size);
+    const SessionMemory memory = plan_memory(model->shape(), model->context(), size);
     uint64_t sum = 0;
-    for (uint64_t part : memory.cache_part_bytes) sum += part;
+    for (uint64_t part : memory.cache_allocation_bytes) sum += part;
     auto session = make_session(model, 16);
     CHECK(session->size().context == 4096);
     REQUIRE(session->prefill(some_tokens(500, 320), {}).ok());

@@ -42,12 +42,12 @@ public:
     table_.vkDestroyDevice(device_, nullptr);
   }
 
-  pumice::HostDevice& host() { return host_; }
+  pumice::ExternalDevice& host() { return host_; }
   const pumice::VulkanTable& table() const { return table_; }
 
 private:
   std::shared_ptr<pumice::Instance> instance_;
   pumice::VulkanTable table_;
   VkDevice device_ = VK_NULL_HANDLE;
-  pumice::HostDevice host_;
+  pumice::ExternalDevice host_;
 };

@@ -12,5 +12,5 @@ DeviceContext fresh_device(const DeviceOptions& options) {
   if (!device.ok()) FAIL(device.error().text());
   auto pipelines = Pipelines::create(*device, {});
   if (!pipelines.ok()) FAIL(pipelines.error().text());
-  return {*device, *pipelines, gpu.style};
+  return {*device, *pipelines, gpu.profile};
 }

@@ -50,8 +50,8 @@ TestGpu::TestGpu() {
   const Capabilities chosen = require(instance_->choose(""));
   device_ = require(Device::create(instance_, chosen));
   pipelines_ = require(Pipelines::create(device_, {}));
-  style = require(choose_style(device_, pipelines_));
-  context_ = {device_, pipelines_, style};
+  profile = require(choose_profile(device_, pipelines_));
+  context_ = {device_, pipelines_, profile};
 }
 
 BufferRef TestGpu::upload(std::span<const std::byte> bytes) {
@@ -72,7 +72,7 @@ BufferRef TestGpu::upload(std::span<const std::byte> bytes) {
 }
 
 void TestGpu::read_bytes(const BufferRef& ref, std::span<std::byte> bytes) {
-  const Buffer& buffer = buffers_[ref.part];
+  const Buffer& buffer = buffers_[ref.allocation];
   if (!buffer.mapped().empty()) {
     std::copy_n(buffer.mapped().begin() + static_cast<ptrdiff_t>(ref.offset), bytes.size(), bytes.begin());
     return;
@@ -113,7 +113,7 @@ Commands TestGpu::record(Launcher& launcher, std::span<const Dispatch> dispatche
   for (const Dispatch& dispatch : dispatches) {
     commands.barrier();
     require(launcher.record(commands, dispatch,
-                            [&](const BufferRef& ref) -> const Buffer& { return buffers_[ref.part]; }));
+                            [&](const BufferRef& ref) -> const Buffer& { return buffers_[ref.allocation]; }));
   }
   commands.barrier();
   require(commands.end());
@@ -141,27 +141,27 @@ double TestGpu::time(const Dispatch& dispatch, int copies, int samples) {
   return seconds[seconds.size() / 2];
 }
 
-std::vector<KernelStyle> styles_to_test() {
-  const KernelStyle chosen = TestGpu::get().style;
-  std::vector<KernelStyle> styles = {chosen};
-  if (!chosen.lane8) return styles;
-  KernelStyle other = chosen;
+std::vector<DeviceProfile> profiles_to_test() {
+  const DeviceProfile chosen = TestGpu::get().profile;
+  std::vector<DeviceProfile> profiles = {chosen};
+  if (!chosen.cpu8) return profiles;
+  DeviceProfile other = chosen;
   other.uniform_loads = !chosen.uniform_loads;
-  styles.push_back(other);
-  KernelStyle base;
-  styles.push_back(base);
-  return styles;
+  profiles.push_back(other);
+  DeviceProfile base;
+  profiles.push_back(base);
+  return profiles;
 }
 
-KernelStyle forced_style(std::string variant) {
+DeviceProfile forced_profile(std::string variant) {
   TestGpu& gpu = TestGpu::get();
   const Capabilities& device = gpu.device()->capabilities();
-  KernelStyle style;
-  style.shared_bytes = gpu.style.shared_bytes;
-  style.subgroup = device.subgroup_shuffle ? device.subgroup_size : 0;
-  style.dot = gpu.style.dot;
-  style.forced = std::move(variant);
-  return style;
+  DeviceProfile profile;
+  profile.shared_bytes = gpu.profile.shared_bytes;
+  profile.subgroup = device.subgroup_shuffle ? device.subgroup_size : 0;
+  profile.dot = gpu.profile.dot;
+  profile.forced = std::move(variant);
+  return profile;
 }
 
 double relative_rms(std::span<const float> a, std::span<const float> b) {

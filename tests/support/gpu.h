@@ -7,10 +7,10 @@
 #include "gpu/buffer.h"
 #include "gpu/commands.h"
 #include "gpu/pipelines.h"
+#include "kernel/device_profile.h"
 #include "kernel/dispatch.h"
 #include "kernel/launcher.h"
 #include "kernel/probe/open_device.h"
-#include "kernel/style.h"
 
 // A row of the step block, as in shaders/common/step.h.
 struct StepRow {
@@ -52,7 +52,7 @@ public:
   const std::shared_ptr<pumice::Instance>& instance() { return instance_; }
   const std::shared_ptr<pumice::Device>& device() { return device_; }
   const pumice::DeviceContext& context() { return context_; }
-  pumice::KernelStyle style; // as chosen for the device; a test may change its copy
+  pumice::DeviceProfile profile; // as chosen for the device; a test may change its copy
 
 private:
   TestGpu();
@@ -66,11 +66,11 @@ private:
   std::vector<pumice::Buffer> buffers_;
 };
 
-// Every style this device can run, the chosen one first: kernels are tested in all of them.
-std::vector<pumice::KernelStyle> styles_to_test();
+// Every profile this device can run, the chosen one first: kernels are tested in all of them.
+std::vector<pumice::DeviceProfile> profiles_to_test();
 
-// The style of a common GPU, as far as this device can run it, in which a variant is demanded.
-pumice::KernelStyle forced_style(std::string variant);
+// The profile of a common GPU, as far as this device can run it, in which a variant is demanded.
+pumice::DeviceProfile forced_profile(std::string variant);
 
 // What the validation layers have said in this process so far.
 std::vector<std::string>& validation_messages();

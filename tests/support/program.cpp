@@ -32,7 +32,7 @@ pumice_status FaultyProgram::open_device(pumice_error* error) {
   options.log_user = this;
   pumice_vulkan host;
   if (owner_ == Owner::host) {
-    hosts_.push_back(std::make_unique<HostVulkan>(FaultyVulkan::get_instance_proc_addr, validate_));
+    hosts_.push_back(std::make_unique<ExternalVulkan>(FaultyVulkan::get_instance_proc_addr, validate_));
     host = this->host().vulkan();
     options.vulkan = &host;
   }
@@ -116,7 +116,7 @@ void FaultyProgram::go_midway() {
     require_ok(pumice_advance(session.get(), budget_us, nullptr, nullptr, &error), error);
     take_events(session.get(), story_);
   }
-  REQUIRE(story_.ending == PUMICE_ENDING_NONE);
+  REQUIRE(story_.finish_reason == PUMICE_FINISH_NONE);
 }
 
 Story FaultyProgram::story() {

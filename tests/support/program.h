@@ -2,9 +2,9 @@
 
 #include <deque>
 
+#include "support/embedding.h"
+#include "support/external_vulkan.h"
 #include "support/faulty_vulkan.h"
-#include "support/guest.h"
-#include "support/host_vulkan.h"
 #include "support/temporary_folder.h"
 
 // A program that uses Pumice where Vulkan fails, and what it does about that. Functions that return a status
@@ -35,7 +35,7 @@ public:
   void recover(pumice_status status);
 
   // For submissions and recordings.
-  HostVulkan& host() { return *hosts_.back(); }
+  ExternalVulkan& host() { return *hosts_.back(); }
   void wait_for_device();
   uint64_t allocated() const;
 
@@ -46,7 +46,7 @@ private:
   Owner owner_;
   bool validate_;
   // The last one is in use; one that was lost goes once nothing of it is left.
-  std::deque<std::unique_ptr<HostVulkan>> hosts_;
+  std::deque<std::unique_ptr<ExternalVulkan>> hosts_;
   Story story_;
 
 public:

@@ -18,7 +18,7 @@ inline void write_random_model(const TemporaryFolder& folder, const nlohmann::js
   folder.write("config.json", text);
   const auto config_file = pumice::ModelFile::open(folder.path());
   REQUIRE(config_file.ok());
-  const auto definition = pumice::open_definition(*config_file);
+  const auto definition = pumice::open_model_definition(*config_file);
   REQUIRE(definition.ok());
   std::mt19937 random(7);
   std::normal_distribution<float> normal;

@@ -23,7 +23,7 @@ DeviceFile some_contents() {
 }
 
 bool same(const DeviceFile& a, const DeviceFile& b) {
-  return a.facts == b.facts && a.pipelines == b.pipelines;
+  return a.tuning_results == b.tuning_results && a.pipelines == b.pipelines;
 }
 
 bool empty(const DeviceFile& file) {
@@ -40,7 +40,7 @@ TEST_CASE("what is kept of a device is used only by the device and driver that i
   REQUIRE(write_device_file(file, device, some_contents()).ok());
   CHECK(same(read_device_file(file, device), some_contents()));
   DeviceFile more = some_contents();
-  more.facts["another"] = "fact";
+  more.tuning_results["another"] = "fact";
   REQUIRE(write_device_file(file, device, more).ok());
   CHECK(same(read_device_file(file, device), more));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1); // nothing left beside it

@@ -13,13 +13,13 @@ using json = nlohmann::json;
 
 namespace {
 
-Result<std::unique_ptr<Definition>> open(const json& config) {
+Result<std::unique_ptr<ModelDefinition>> open(const json& config) {
   static std::deque<std::string> texts; // which the files point into
   static std::deque<ModelFile> files;
   const std::string& text = texts.emplace_back(config.dump());
   auto file = ModelFile::from_memory(std::as_bytes(std::span(text)), "config.json");
   if (!file.ok()) return file.error();
-  return open_definition(files.emplace_back(*std::move(file)));
+  return open_model_definition(files.emplace_back(*std::move(file)));
 }
 
 json with(json config, const json& changes) {
@@ -98,13 +98,13 @@ json captioner() {
   return {{"model_type", "vision-encoder-decoder"}, {"encoder", vit()}, {"decoder", gpt2}};
 }
 
-std::unique_ptr<Definition> opened(const json& config) {
+std::unique_ptr<ModelDefinition> opened(const json& config) {
   auto definition = open(config);
   if (!definition.ok()) FAIL(definition.error().text());
   return *std::move(definition);
 }
 
-std::vector<uint64_t> weight_shape(const Definition& definition, const std::string& name) {
+std::vector<uint64_t> weight_shape(const ModelDefinition& definition, const std::string& name) {
   for (const WeightSpec& spec : definition.weights()) {
     if (spec.name == name) return spec.shape;
   }
@@ -298,7 +298,7 @@ TEST_CASE("what is wrong with encoders is named") {
 }
 
 TEST_CASE("damaged configs of encoders are refused or read, and nothing worse") {
-  size_t read = 0, refusals = 0;
+  size_t read = 0, blocklist = 0;
   const std::vector<json> all = {base("bert"),   base("roberta"), bart("bart"),
                                  bart("marian"), bart("whisper"), transformer(),
                                  t5(),           vit(),           captioner()};
@@ -307,7 +307,7 @@ TEST_CASE("damaged configs of encoders are refused or read, and nothing worse") 
     damage(config, [&](const json& damaged) {
       const auto definition = open(damaged);
       if (!definition.ok()) {
-        ++refusals;
+        ++blocklist;
         CHECK(definition.error().text().find("field '") != std::string::npos);
         return;
       }
@@ -317,5 +317,5 @@ TEST_CASE("damaged configs of encoders are refused or read, and nothing worse") 
     });
   }
   CHECK(read > 100);
-  CHECK(refusals > 100);
+  CHECK(blocklist > 100);
 }

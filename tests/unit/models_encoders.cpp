@@ -19,23 +19,23 @@ namespace {
 
 struct Opened {
   ModelFile file;
-  std::unique_ptr<Definition> definition;
+  std::unique_ptr<ModelDefinition> definition;
 };
 
 Opened open(const std::filesystem::path& path) {
   auto file = ModelFile::open(path);
   if (!file.ok()) FAIL(file.error().text());
-  auto definition = open_definition(*file);
+  auto definition = open_model_definition(*file);
   if (!definition.ok()) FAIL(definition.error().text());
   return {*std::move(file), *std::move(definition)};
 }
 
-// Which caches a graph's attention of some sight reads, in order.
-std::vector<uint32_t> read_caches(const Graph& graph, Sight sight) {
+// Which caches a graph's attention of some mask reads, in order.
+std::vector<uint32_t> read_caches(const Graph& graph, AttentionMask mask) {
   std::vector<uint32_t> caches;
   for (const Node& node : graph.nodes()) {
     const auto* attention = dynamic_cast<const Attention*>(node.operation.get());
-    if (attention && attention->sight == sight) caches.push_back(attention->layer);
+    if (attention && attention->mask == mask) caches.push_back(attention->layer);
   }
   return caches;
 }
@@ -49,10 +49,10 @@ std::vector<uint32_t> stored_caches(const Graph& graph) {
   return caches;
 }
 
-const Attention* first_attention(const Graph& graph, Sight sight) {
+const Attention* first_attention(const Graph& graph, AttentionMask mask) {
   for (const Node& node : graph.nodes()) {
     const auto* attention = dynamic_cast<const Attention*>(node.operation.get());
-    if (attention && attention->sight == sight) return attention;
+    if (attention && attention->mask == mask) return attention;
   }
   return nullptr;
 }
@@ -82,7 +82,7 @@ void check_weights(const Opened& model, const std::set<std::string>& unused) {
 }
 
 // All the weights of a graph are ones that weights() names.
-void check_weights_named(const Definition& definition, const Graph& graph) {
+void check_weights_named(const ModelDefinition& definition, const Graph& graph) {
   std::set<std::string> named;
   for (const WeightSpec& spec : definition.weights()) named.insert(spec.name);
   for (const Weight& weight : graph.weights()) CHECK(named.count(std::string(weight.view.tensor->name)));
@@ -98,7 +98,7 @@ EncoderGraph check_encoder(const Opened& model, uint32_t decoder_layers) {
   CHECK(graph->last_hidden_state == graph->hidden_states.back());
   CHECK(graph->graph.tensor(graph->last_hidden_state).columns == shape.hidden);
   CHECK(shape.caches.size() == decoder_layers + 1);
-  CHECK(read_caches(graph->graph, Sight::input) == std::vector<uint32_t>(layers, own));
+  CHECK(read_caches(graph->graph, AttentionMask::bidirectional) == std::vector<uint32_t>(layers, own));
   std::vector<uint32_t> stored(layers, own);
   for (uint32_t layer = 0; layer < decoder_layers; ++layer) stored.push_back(decoder_layers + layer);
   CHECK(stored_caches(graph->graph) == stored);
@@ -112,8 +112,8 @@ DecoderGraph check_decoder(const Opened& model) {
   CHECK(graph->hidden_states.size() == 3);
   CHECK(graph->attentions.size() == 2);
   CHECK(graph->cross_attentions.size() == 2);
-  CHECK(read_caches(graph->graph, Sight::past) == std::vector<uint32_t>{0, 1});
-  CHECK(read_caches(graph->graph, Sight::memory) == std::vector<uint32_t>{2, 3});
+  CHECK(read_caches(graph->graph, AttentionMask::causal) == std::vector<uint32_t>{0, 1});
+  CHECK(read_caches(graph->graph, AttentionMask::cross) == std::vector<uint32_t>{2, 3});
   CHECK(stored_caches(graph->graph) == std::vector<uint32_t>{0, 1});
   CHECK(graph->graph.tensor(graph->logits).rows == RowKind::outputs);
   CHECK(graph->graph.tensor(graph->logits).columns == model.definition->shape().vocabulary);
@@ -255,9 +255,9 @@ TEST_CASE("T5's attention is biased by distance and not scaled") {
     const Opened model = open(*path);
     const EncoderGraph encoder = check_encoder(model, 2);
     const DecoderGraph decoder = check_decoder(model);
-    const Attention* input = first_attention(encoder.graph, Sight::input);
-    const Attention* past = first_attention(decoder.graph, Sight::past);
-    const Attention* memory = first_attention(decoder.graph, Sight::memory);
+    const Attention* input = first_attention(encoder.graph, AttentionMask::bidirectional);
+    const Attention* past = first_attention(decoder.graph, AttentionMask::causal);
+    const Attention* memory = first_attention(decoder.graph, AttentionMask::cross);
     REQUIRE((input && past && memory));
     CHECK(input->scale == 1);
     CHECK(memory->scale == 1);

@@ -33,7 +33,7 @@ struct Published {
     auto opened = ModelFile::open(folder.path());
     if (!opened.ok()) FAIL(opened.error().text());
     file.emplace(*std::move(opened));
-    auto read = open_definition(*file);
+    auto read = open_model_definition(*file);
     if (!read.ok()) FAIL(read.error().text());
     definition = *std::move(read);
   }
@@ -53,7 +53,7 @@ struct Published {
 
   TemporaryFolder folder;
   std::optional<ModelFile> file;
-  std::unique_ptr<Definition> definition;
+  std::unique_ptr<ModelDefinition> definition;
 };
 
 // What a model of this config without heads asks for, each name changed by `rename`.
@@ -61,7 +61,7 @@ Shapes tensors(const json& config, const std::function<std::string(std::string)>
   const std::string text = config.dump();
   const auto file = ModelFile::from_memory(std::as_bytes(std::span(text)), "config.json");
   if (!file.ok()) FAIL(file.error().text());
-  const auto definition = open_definition(*file);
+  const auto definition = open_model_definition(*file);
   if (!definition.ok()) FAIL(definition.error().text());
   Shapes shapes;
   for (const WeightSpec& spec : (*definition)->weights()) shapes[rename(spec.name)] = spec.shape;

@@ -91,11 +91,11 @@ void Npc::begin_anew() {
   making_ = std::async(std::launch::async, [this] { return make_session(true); });
 }
 
-Npc::Made Npc::make_session(bool rehearse) const {
+Npc::Made Npc::make_session(bool warm_up) const {
   pumice_session_options wishes{};
   wishes.struct_size = sizeof wishes;
-  wishes.chunk = 16;          // the prompts are short, and short launches fit small budgets
-  wishes.rehearse = rehearse; // the first frames are to be as smooth as the others
+  wishes.chunk = 16;        // the prompts are short, and short launches fit small budgets
+  wishes.warm_up = warm_up; // the first frames are to be as smooth as the others
   Made made;
   pumice_session* session = nullptr;
   made.status = pumice_session_create(model_.get(), &wishes, &session, &made.error);

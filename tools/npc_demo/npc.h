@@ -87,7 +87,7 @@ private:
   void open_device(const Device& device);
   void start_loading();
   void finish_loading();
-  Made make_session(bool rehearse) const;
+  Made make_session(bool warm_up) const;
   void take_session();
   void begin_text();
   bool request(pumice_session* session, const Speech& speech, uint32_t max_tokens);

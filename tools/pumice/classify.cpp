@@ -141,7 +141,7 @@ Status classify_pictures(ModelFile file, const ModelShape& shape, const Classify
 
 // That there is something to classify with; its labels.
 Result<std::vector<std::string>> check_head(const ClassifyOptions& options, const ModelFile& file,
-                                            const Definition& definition) {
+                                            const ModelDefinition& definition) {
   const ModelShape shape = definition.shape();
   if (shape.has_decoder()) return wrong_subcommand(options.model, shape);
   PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
@@ -153,7 +153,7 @@ Result<std::vector<std::string>> check_head(const ClassifyOptions& options, cons
 
 Status classify(const ClassifyOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_TRY(const std::vector<std::string> labels, check_head(options, file, *definition));
   PUMICE_TRY(const Scoring how, scoring(file, labels.size()));

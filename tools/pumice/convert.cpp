@@ -48,7 +48,7 @@ Status convert(const ConvertOptions& options) {
         Code::unsupported,
         fmt::format("{}: it is a GGUF file already; convert expects a Hugging Face folder", file.path())};
   }
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   if (!file.has_weights()) {
     return Error{
         Code::not_found,

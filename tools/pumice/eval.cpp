@@ -39,7 +39,7 @@ Result<EvalBatch> read_batch(const std::string& path, const ModelShape& shape) {
 }
 
 // What is written whether it was asked for or not, and then what was.
-Result<std::vector<std::string>> output_names(const EvalOptions& options, const Definition& definition,
+Result<std::vector<std::string>> output_names(const EvalOptions& options, const ModelDefinition& definition,
                                               const ModelFile& file) {
   const ModelShape shape = definition.shape();
   std::vector<std::string> names = {"logits"};
@@ -110,7 +110,7 @@ Status write_outputs(const std::string& path, const std::vector<EvalOutput>& out
 
 Status eval(const EvalOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_TRY(EvalBatch batch, read_batch(options.inputs, shape));
   PUMICE_TRY(ForcedPassOptions pass_size, pass_options(options, shape, batch));

@@ -152,7 +152,7 @@ Status continue_texts(Batch& batch, const GenerateOptions& options, const Sampli
     PUMICE_TRY(const std::span<const BatchToken> tokens, batch.step());
     for (const BatchToken& each : tokens) {
       Text& text = *by_id[each.sequence];
-      if (each.ending == Ending::stop) {
+      if (each.finish_reason == FinishReason::stop) {
         text.end = each.token;
         continue;
       }
@@ -265,7 +265,7 @@ Status generate_on(const GenerateOptions& options, ModelFile file, const ModelSh
 
 Status generate(const GenerateOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_CHECK(check_makes_text(options.model, shape));
   const MaybeTokenizer tokenizer = load_tokenizer(file);

@@ -22,7 +22,7 @@ struct InspectOptions {
 
 // What cannot be told of a model that has no weights is estimated; what needs a device that is not there is
 // left out, unless it was asked for.
-Status inspect_memory(const InspectOptions& options, const Definition& definition, ModelFile& file,
+Status inspect_memory(const InspectOptions& options, const ModelDefinition& definition, ModelFile& file,
                       Inspection& inspection) {
   const SessionSize size = session_size(options.size, definition.shape());
   if (!file.has_weights()) {
@@ -52,7 +52,7 @@ Status inspect_memory(const InspectOptions& options, const Definition& definitio
 
 Status inspect(const InspectOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   if ((options.graph || options.plan) && !file.has_weights()) {
     return Error{Code::not_found,
                  fmt::format("{}: there are no weights here: --graph and --plan expect a .gguf file, "

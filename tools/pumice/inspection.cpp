@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "json_output.h"
-#include "model/memory_plan.h"
+#include "model/session_memory.h"
 #include "plan/plan.h"
-#include "step/runner_plan.h"
+#include "step/runner_layout.h"
 #include "tuning/sample_steps.h"
 
 namespace pumice::command {
@@ -20,7 +20,7 @@ uint64_t Inspection::parameters() const {
   return sum;
 }
 
-std::vector<ComponentCount> count_components(const Definition& definition) {
+std::vector<ComponentCount> count_components(const ModelDefinition& definition) {
   std::vector<ComponentCount> components;
   for (const char* name : {"embedding", "attention", "feed-forward", "norms", "head"})
     components.push_back({name, 0});
@@ -47,7 +47,7 @@ std::vector<TypeCount> count_types(const ModelFile& file) {
   return result;
 }
 
-InspectedMemory estimate_memory(const Definition& definition, const SessionSize& size) {
+InspectedMemory estimate_memory(const ModelDefinition& definition, const SessionSize& size) {
   const ModelShape shape = definition.shape();
   InspectedMemory memory;
   memory.kv = to_string(size.cache);
@@ -79,11 +79,11 @@ Result<InspectedMemory> planned_memory(const Model& model, const SessionSize& si
 
 Result<std::string> planned_steps(const Model& model, const SessionSize& size, const Ceilings& ceilings) {
   PUMICE_TRY(const SessionRunners runners, usual_runners(model, size));
-  std::optional<RunnerPlan> first;
+  std::optional<RunnerLayout> first;
   std::string decoder, encoder;
   for (const RunnerOptions& runner : runners) {
-    PUMICE_TRY(RunnerPlan plan, plan_runner(model, runner, first ? &first->memory : nullptr));
-    const bool encodes = runner.part == Part::encoder;
+    PUMICE_TRY(RunnerLayout plan, lay_out_runner(model, runner, first ? &first->memory : nullptr));
+    const bool encodes = runner.part == ModelPart::encoder;
     std::string& text = encodes ? encoder : decoder;
     for (const Plan& step : plan.plans) {
       text += text.empty() ? "" : "\n";
@@ -97,14 +97,14 @@ Result<std::string> planned_steps(const Model& model, const SessionSize& size, c
 
 namespace {
 
-Status add_measured(const std::shared_ptr<const Model>& model, Part part, const SessionSize& size,
+Status add_measured(const std::shared_ptr<const Model>& model, ModelPart part, const SessionSize& size,
                     const std::string& heading, std::string& plans) {
   PUMICE_TRY(SampleSteps steps, SampleSteps::create(model, part, size));
   for (uint32_t tokens : steps.sizes()) {
     std::vector<double> seconds;
     for (int run = 0; run < 2; ++run) { // the first one may compile
       PUMICE_CHECK(steps.write(tokens));
-      PUMICE_TRY(seconds, steps.runner().profile(tokens));
+      PUMICE_TRY(seconds, steps.runner().time_dispatches(tokens));
     }
     PUMICE_TRY(const Plan* plan, steps.runner().plan(tokens));
     plans += (plans.empty() ? "" : "\n") + heading + plan_text(*plan, seconds, true);
@@ -118,10 +118,10 @@ Result<std::string> measured_plans(const std::shared_ptr<const Model>& model, co
   std::string plans;
   const ModelShape& shape = model->shape();
   if (shape.encoder) {
-    PUMICE_CHECK(add_measured(model, Part::encoder, size, "encoder: ", plans));
+    PUMICE_CHECK(add_measured(model, ModelPart::encoder, size, "encoder: ", plans));
   }
   if (shape.has_decoder()) {
-    PUMICE_CHECK(add_measured(model, Part::decoder, size, shape.encoder ? "decoder: " : "", plans));
+    PUMICE_CHECK(add_measured(model, ModelPart::decoder, size, shape.encoder ? "decoder: " : "", plans));
   }
   return plans;
 }

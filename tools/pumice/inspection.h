@@ -50,10 +50,10 @@ struct Inspection {
   uint64_t parameters() const;
 };
 
-std::vector<ComponentCount> count_components(const Definition& definition);
+std::vector<ComponentCount> count_components(const ModelDefinition& definition);
 std::vector<TypeCount> count_types(const ModelFile& file);
 // Without weights or a device: from shapes alone.
-InspectedMemory estimate_memory(const Definition& definition, const SessionSize& size);
+InspectedMemory estimate_memory(const ModelDefinition& definition, const SessionSize& size);
 // What loading a model that is planned and making a session would allocate.
 Result<InspectedMemory> planned_memory(const Model& model, const SessionSize& size);
 // The session's plans as text, held against ceilings.

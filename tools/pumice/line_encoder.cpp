@@ -55,7 +55,7 @@ void add_line_options(CLI::App& app, LineOptions& options) {
 
 Result<TextEncoder> open_text_encoder(const std::string& path) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path));
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   if (shape.has_decoder()) return wrong_subcommand(path, shape);
   if (shape.encoder->kind != InputKind::tokens) return wrong_kind(path, shape, "it reads no text");

@@ -41,7 +41,7 @@ void add_line_options(CLI::App& app, LineOptions& options);
 // A model that reads text and writes none, before its weights are on a device.
 struct TextEncoder {
   ModelFile file;
-  std::unique_ptr<Definition> definition;
+  std::unique_ptr<ModelDefinition> definition;
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 Result<TextEncoder> open_text_encoder(const std::string& path);

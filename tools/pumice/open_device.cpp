@@ -88,9 +88,9 @@ Result<OpenedDevice> open_device(const DeviceOptions& options) {
                            chosen.driver_version));
   }
   PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache));
-  opened.context.style.forced = options.style;
-  if (options.no_tune) opened.context.style.choices = nullptr;
-  opened.tunes = !options.no_tune && options.style.empty();
+  opened.context.profile.forced = options.profile;
+  if (options.no_tune) opened.context.profile.choices = nullptr;
+  opened.tunes = !options.no_tune && options.profile.empty();
   return opened;
 }
 
@@ -108,33 +108,34 @@ Status OpenedDevice::save_pipelines() const {
 namespace {
 
 // The short version of `pumice tune`. What keeps it from measuring keeps nobody from running.
-Result<KernelStyle> tune_at_first_use(const std::shared_ptr<const Model>& model, const OpenedDevice& device) {
+Result<DeviceProfile> tune_at_first_use(const std::shared_ptr<const Model>& model,
+                                        const OpenedDevice& device) {
   ProgressBar bar("measuring the device");
   TuneOptions options;
   options.progress = bar.callback();
   const Result<Tuning> tuning = tune_model(model, options);
   if (!tuning.ok()) {
     if (tuning.error().code == Code::cancelled) return tuning.error();
-    return device.context.style;
+    return device.context.profile;
   }
   return apply_tuning(*tuning, device);
 }
 
 } // namespace
 
-KernelStyle apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
-  KernelStyle style = device.context.style;
-  if (tuning.classes.empty()) return style;
-  keep_choices(*device.context.pipelines, tuning.choices, tuning.refusals);
-  for (const auto& [variant, reason] : tuning.refusals) {
-    if (!style.refused || !style.refused->contains(variant)) {
+DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
+  DeviceProfile profile = device.context.profile;
+  if (tuning.classes.empty()) return profile;
+  store_choices(*device.context.pipelines, tuning.choices, tuning.blocklist);
+  for (const auto& [variant, reason] : tuning.blocklist) {
+    if (!profile.blocklist || !profile.blocklist->contains(variant)) {
       print_note(fmt::format("{} ({}): the kernel variant '{}' is not used: {}", device.name(),
                              device.driver(), variant, reason));
     }
   }
-  style.choices = std::make_shared<const Choices>(tuning.choices);
-  style.refused = std::make_shared<const Refusals>(tuning.refusals);
-  return style;
+  profile.choices = std::make_shared<const Choices>(tuning.choices);
+  profile.blocklist = std::make_shared<const Blocklist>(tuning.blocklist);
+  return profile;
 }
 
 Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,

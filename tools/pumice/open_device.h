@@ -34,8 +34,8 @@ Result<OpenedDevice> open_device(const DeviceOptions& options);
 Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
                                                 const LoadOptions& options);
 
-// Keeps what was measured, names what was refused, and gives the style that follows from it.
-KernelStyle apply_tuning(const Tuning& tuning, const OpenedDevice& device);
+// Keeps what was measured, names what was refused, and gives the profile that follows from it.
+DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device);
 
 // What the validation layers have said so far.
 uint64_t validation_messages();

@@ -109,7 +109,7 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
              "run on the device, the first of " +
                  joined_variants())
           ->group("Device");
-  app.add_option("--style", options.style,
+  app.add_option("--style", options.profile,
                  "Use this kernel variant wherever it runs, whatever was measured: one of " +
                      joined_variants())
       ->type_name("NAME")

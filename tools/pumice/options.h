@@ -8,8 +8,8 @@
 
 #include "kernel/sampling/sampling.h"
 #include "model/architecture.h"
-#include "model/memory_plan.h"
 #include "model/model.h"
+#include "model/session_memory.h"
 
 // Options that several subcommands share, each with its group in the help.
 namespace pumice::command {
@@ -19,7 +19,7 @@ struct DeviceOptions {
   std::string cache;  // empty: the user's cache folder
   bool no_cache = false;
   bool no_tune = false;
-  std::string style; // a kernel variant to be used wherever it runs; empty: none
+  std::string profile; // a kernel variant to be used wherever it runs; empty: none
   std::string loader;
   bool validate = false;
 };

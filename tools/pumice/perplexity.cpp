@@ -136,7 +136,7 @@ void print(const PerplexityOptions& options, const OpenedDevice& device, const C
 
 Status perplexity(const PerplexityOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   const ModelShape shape = definition->shape();

@@ -125,7 +125,7 @@ void print_figures(const OpenedDevice& device, const Session& session, size_t pr
 Status run(const RunOptions& options) {
   const Stopwatch program;
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   PUMICE_TRY(Prompt prompt, read_prompt(options, *tokenizer));

@@ -115,7 +115,7 @@ void print_figures(const OpenedDevice& device, const Transcript& transcript, dou
 
 Status transcribe(const TranscribeOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_TRY(const LogMelShape shape, read_log_mel_shape(file, definition->shape()));
   PUMICE_CHECK(check_attention(options.attention, definition->shape()));
   PUMICE_TRY(const std::shared_ptr<const Tokenizer> tokenizer, find_tokenizer(file));

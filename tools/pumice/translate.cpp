@@ -228,7 +228,7 @@ Status check_single(WaitingLines& lines, std::vector<std::string>& texts) {
 
 Status translate(const TranslateOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
-  PUMICE_TRY(std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   if (!shape.has_decoder() || !shape.encoder || shape.encoder->kind != InputKind::tokens) {
     return wrong_subcommand(options.model, shape);

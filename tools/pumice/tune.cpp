@@ -20,27 +20,27 @@ struct TuneCommandOptions {
 Json to_json(const Tuning& tuning, const OpenedDevice& device) {
   Json json;
   add_device(json, device);
-  json["uniform_loads"] = device.context.style.uniform_loads;
+  json["uniform_loads"] = device.context.profile.uniform_loads;
   json["complete"] = tuning.complete;
   json["classes"] = Json::array();
   for (const TunedClass& tuned : tuning.classes) {
     Json variants = Json::array();
     for (const VariantResult& each : tuned.variants) {
       Json variant{{"variant", each.variant}};
-      if (each.refused.empty()) {
+      if (each.blocked.empty()) {
         variant["seconds"] = each.seconds;
         variant["flops"] = each.flops;
         variant["bytes"] = each.bytes;
       } else {
-        variant["refused"] = each.refused;
+        variant["blocked"] = each.blocked;
       }
       variants.push_back(std::move(variant));
     }
     json["classes"].push_back(
         {{"class", tuned.shape_class}, {"variants", std::move(variants)}, {"winner", tuned.winner}});
   }
-  json["refused"] = Json::object();
-  for (const auto& [variant, reason] : tuning.refusals) json["refused"][variant] = reason;
+  json["blocked"] = Json::object();
+  for (const auto& [variant, reason] : tuning.blocklist) json["blocked"][variant] = reason;
   return json;
 }
 
@@ -51,8 +51,8 @@ std::string to_text(const Tuning& tuning, const OpenedDevice& device) {
     std::string name = tuned.shape_class;
     for (const VariantResult& each : tuned.variants) {
       text += fmt::format("{:<40} {:<10} ", name, each.variant);
-      if (!each.refused.empty()) {
-        text += fmt::format("refused: {}\n", each.refused);
+      if (!each.blocked.empty()) {
+        text += fmt::format("blocked: {}\n", each.blocked);
       } else {
         text +=
             fmt::format("{:10.1f} {:9.2f} {:9.2f}{}\n", each.seconds * 1e6, each.flops / each.seconds / 1e9,

@@ -14,7 +14,7 @@ namespace pumice {
 
 namespace {
 
-constexpr std::array variants = {&attention_projected, &attention_rotary, &attention_lane8,
+constexpr std::array variants = {&attention_projected, &attention_rotary, &attention_cpu8,
                                  &attention_split,     &attention_cm,     &attention_base};
 
 // The cache is taken to be half full: how full it is a plan cannot know.
@@ -48,8 +48,8 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
   params.context = context;
   params.details = args.step_layout.details();
   params.sequence_quads = args.step_layout.sequence_quads();
-  params.origins = args.step_layout.origins();
-  params.origin_positions = args.step_layout.positions;
+  params.cache_indirection = args.step_layout.cache_indirection();
+  params.indirection_positions = args.step_layout.positions;
   params.sequences = layout.sequences;
   params.max_distance = args.bias.max_distance;
   params.scale = args.soft_cap > 0 ? args.scale / args.soft_cap : args.scale;
@@ -57,11 +57,11 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
 
   Dispatch dispatch;
   dispatch.set_params(params);
-  const bool shared = args.sight == Sight::past && args.step_layout.positions > 0;
+  const bool shared = args.mask == AttentionMask::causal && args.step_layout.positions > 0;
   dispatch.constants = {workgroup,
                         layout.head_dim,
                         args.soft_cap > 0 ? 1u : 0u,
-                        static_cast<uint32_t>(args.sight),
+                        static_cast<uint32_t>(args.mask),
                         args.bias.buckets > 0 ? 1u : 0u,
                         shared ? 1u : 0u};
   dispatch.bind(ATTENTION_STEP, args.step, Access::read);
@@ -103,11 +103,11 @@ std::string attention_shape_class(const AttentionArgs& args) {
 Status attention(Lowering& lowering, const AttentionArgs& args) {
   const std::string shape_class = attention_shape_class(args);
   const KernelVariant<AttentionArgs>& variant =
-      choose_variant(attention_variants(), lowering.style(), args, shape_class);
+      choose_variant(attention_variants(), lowering.profile(), args, shape_class);
   if (args.projection && &variant != &attention_projected) PUMICE_CHECK(matmul(lowering, *args.projection));
   // A CPU driver's own kernels are one better than the other by their order, which no measuring is needed
   // for.
-  if (lowering.style().lane8) return variant.lower(lowering, args);
+  if (lowering.profile().cpu8) return variant.lower(lowering, args);
   return lower_variant(lowering, attention_variants(), args, shape_class);
 }
 
@@ -120,7 +120,7 @@ AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args) {
     stored.q.buffer = lowering.temporary(uint64_t{stored.q.rows} * stored.q.stride * sizeof(float));
     store.result = stored.q;
   }
-  lowering.emit(rotary_store(lowering.style(), store));
+  lowering.emit(rotary_store(lowering.profile(), store));
   stored.store.reset();
   return stored;
 }
@@ -153,9 +153,9 @@ void finish_attention(Dispatch& dispatch, const AttentionArgs& args, const Atten
                    8.0 * args.q.rows * args.q.columns;
 }
 
-Dispatch attention_weights(const KernelStyle& style, const AttentionArgs& args, uint32_t context) {
+Dispatch attention_weights(const DeviceProfile& profile, const AttentionArgs& args, uint32_t context) {
   const CacheLayout& layout = args.cache.layout;
-  Dispatch dispatch = prepare_attention(args, style.workgroup, context);
+  Dispatch dispatch = prepare_attention(args, profile.workgroup, context);
   dispatch.kernel = std::string("attention_weights.") + to_string(layout.type);
   dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::read);
   dispatch.groups = {args.heads, args.q.rows, 1};
@@ -169,8 +169,8 @@ std::string Attention::describe() const {
   std::string text = fmt::format("layer {} heads {} scale {:.6g}", layer, heads, scale);
   if (soft_cap > 0) text += fmt::format(" capped at {:g}", soft_cap);
   if (window > 0) text += fmt::format(" window {}", window);
-  if (sight == Sight::input) text += " both ways";
-  if (sight == Sight::memory) text += " of the encoder's input";
+  if (mask == AttentionMask::bidirectional) text += " both ways";
+  if (mask == AttentionMask::cross) text += " of the encoder's input";
   if (bias.buckets > 0) {
     text += fmt::format(" bias of {} buckets to {}", bias.buckets, bias.max_distance);
   }
@@ -217,11 +217,12 @@ Status check(const Attention& attention, const CacheLayout& layout) {
     return Error{Code::unsupported, fmt::format("layer {}: heads of {} dimensions: expected 1 to {}",
                                                 attention.layer, layout.head_dim, largest_head_dim)};
   }
-  if (attention.sight != Sight::past && attention.window > 0) {
-    return Error{Code::unsupported, fmt::format("layer {}: a window of {} positions{}: only tokens that see "
-                                                "those before them can have one",
-                                                attention.layer, attention.window,
-                                                attention.sight == Sight::input ? ", both ways" : "")};
+  if (attention.mask != AttentionMask::causal && attention.window > 0) {
+    return Error{Code::unsupported,
+                 fmt::format("layer {}: a window of {} positions{}: only tokens that see "
+                             "those before them can have one",
+                             attention.layer, attention.window,
+                             attention.mask == AttentionMask::bidirectional ? ", both ways" : "")};
   }
   if (layout.window != 0 && (attention.window == 0 || attention.window > layout.window)) {
     return Error{Code::internal,
@@ -229,7 +230,7 @@ Status check(const Attention& attention, const CacheLayout& layout) {
                              attention.layer, attention.window ? std::to_string(attention.window) : "all",
                              layout.window)};
   }
-  if (attention.sight == Sight::memory && attention.bias.buckets > 0) {
+  if (attention.mask == AttentionMask::cross && attention.bias.buckets > 0) {
     return Error{Code::internal,
                  fmt::format("layer {}: a bias by distance between two texts", attention.layer)};
   }
@@ -237,11 +238,11 @@ Status check(const Attention& attention, const CacheLayout& layout) {
 }
 
 // Whether neighbouring rows are mostly of one text. A step with no more rows than there are sequences is one
-// that decodes them all; beams of one input, which are what has origins, all see that.
+// that decodes them all; beams of one input, which are what has cache_indirection, all see that.
 bool mostly_one_text(const AttentionArgs& args) {
   const StepLayout& step = args.step_layout;
-  if (args.sight == Sight::input) return true;
-  if (args.sight == Sight::memory) return step.positions > 0 || args.q.rows > step.sequences;
+  if (args.mask == AttentionMask::bidirectional) return true;
+  if (args.mask == AttentionMask::cross) return step.positions > 0 || args.q.rows > step.sequences;
   return args.cache.layout.sequences == 1 || args.q.rows > args.cache.layout.sequences;
 }
 
@@ -254,7 +255,7 @@ Result<AttentionArgs> lower_args(const Attention& attention, std::span<const Wei
   args.scale = attention.scale;
   args.soft_cap = attention.soft_cap;
   args.window = attention.window;
-  args.sight = attention.sight;
+  args.mask = attention.mask;
   args.bias = attention.bias;
   args.step_layout = lowering.step_layout();
   args.one_sequence = mostly_one_text(args);
@@ -322,7 +323,7 @@ Status ProjectingAttention::lower(Lowering& lowering, const Node& node) const {
 Status AttentionWeights::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(AttentionArgs args, lower_args(attention, bias_table, lowering, node));
   args.sums = lowering.tensor(node.inputs[1]);
-  lowering.emit(pumice::attention_weights(lowering.style(), args, args.result.columns / args.heads));
+  lowering.emit(pumice::attention_weights(lowering.profile(), args, args.result.columns / args.heads));
   return {};
 }
 

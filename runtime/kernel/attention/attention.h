@@ -18,13 +18,13 @@ namespace pumice {
 constexpr uint32_t largest_head_dim = 512;
 
 // Which positions of the cache a row of the step sees.
-enum class Sight : uint32_t {
+enum class AttentionMask : uint32_t {
   // Of its sequence, from the first that it may see to its own.
-  past = ATTENTION_SIGHT_PAST,
+  causal = ATTENTION_MASK_CAUSAL,
   // Of its whole input, which its step has too: from the first that it may see to before its end.
-  input = ATTENTION_SIGHT_INPUT,
+  bidirectional = ATTENTION_MASK_BIDIRECTIONAL,
   // Of the encoder's input that its sequence is about, whatever its own position.
-  memory = ATTENTION_SIGHT_MEMORY,
+  cross = ATTENTION_MASK_CROSS,
 };
 
 // A number added to the scores by how far a key is from the query, each head its own (Raffel et al., T5,
@@ -56,7 +56,7 @@ struct AttentionArgs {
   float scale = 1;
   float soft_cap = 0;  // not 0: scores become cap * tanh(score / cap)
   uint32_t window = 0; // a row sees this many positions at most, its own included; 0: all
-  Sight sight = Sight::past;
+  AttentionMask mask = AttentionMask::causal;
   RelativeBias bias;
   BufferRef bias_table;   // [buckets, heads]
   BufferRef bias_buckets; // the bucket of each distance from -max_distance to max_distance, as floats
@@ -71,7 +71,7 @@ struct AttentionArgs {
 
 // Positions whose arithmetic hangs together: an input whose first position is a multiple of this gets the
 // same bits wherever it lies in the cache.
-uint32_t attention_block(const KernelStyle& style, const CacheLayout& layout);
+uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout);
 
 // The ways to compute it, in order of preference where nothing was measured.
 std::span<const KernelVariant<AttentionArgs>* const> attention_variants();
@@ -80,7 +80,7 @@ Status attention(Lowering& lowering, const AttentionArgs& args);
 
 // The weights themselves of an attention with these arguments, which has run and has kept its sums. result:
 // [rows, heads * context], of each head its positions; zeros where the row sees nothing.
-Dispatch attention_weights(const KernelStyle& style, const AttentionArgs& args, uint32_t context);
+Dispatch attention_weights(const DeviceProfile& profile, const AttentionArgs& args, uint32_t context);
 
 // inputs: q. weights: the bias's table [buckets, heads], where there is one. The layer's cache gives kv_heads
 // and head_dim. A second output keeps the sums.
@@ -90,7 +90,7 @@ struct Attention : Operation {
   float scale = 1;
   float soft_cap = 0;
   uint32_t window = 0;
-  Sight sight = Sight::past;
+  AttentionMask mask = AttentionMask::causal;
   RelativeBias bias;
 
   std::string_view name() const override { return "attention"; }

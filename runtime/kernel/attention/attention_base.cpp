@@ -10,16 +10,16 @@ namespace pumice {
 namespace {
 
 // An invocation sums up a part of a head, and all of them at least one head.
-uint32_t workgroup_size(const KernelStyle& style, const CacheLayout& layout) {
+uint32_t workgroup_size(const DeviceProfile& profile, const CacheLayout& layout) {
   const uint32_t chunks = layout.head_dim_padded() / (layout.type == CacheType::f32 ? 4 : 8);
-  return std::max(style.workgroup, std::bit_ceil(chunks));
+  return std::max(profile.workgroup, std::bit_ceil(chunks));
 }
 
 // Positions whose sums are made before they are added to those of others. The same whether or not an
 // attention is split, so that it makes no difference to the bits. An input is never divided: it can lie
 // anywhere.
 uint32_t span(uint32_t workgroup, const AttentionArgs& args) {
-  if (args.sight != Sight::past) return workgroup << 20;
+  if (args.mask != AttentionMask::causal) return workgroup << 20;
   return (256 + workgroup - 1) / workgroup * workgroup;
 }
 
@@ -34,9 +34,9 @@ uint32_t spans(uint32_t span, const AttentionArgs& args) {
   return args.window == 0 ? (seen + span - 1) / span : (seen + span - 2) / span + 1;
 }
 
-Dispatch prepare(const KernelStyle& style, const AttentionArgs& args, const AttentionShape& shape,
+Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const AttentionShape& shape,
                  bool split) {
-  const uint32_t workgroup = workgroup_size(style, args.cache.layout);
+  const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
   Dispatch dispatch = prepare_attention(args, workgroup);
   dispatch.kernel = std::string("attention.") + to_string(args.cache.layout.type);
   for (uint32_t constant :
@@ -47,22 +47,22 @@ Dispatch prepare(const KernelStyle& style, const AttentionArgs& args, const Atte
   return dispatch;
 }
 
-bool runs(const KernelStyle&, const AttentionArgs&) {
+bool runs(const DeviceProfile&, const AttentionArgs&) {
   return true;
 }
 
 Status lower(Lowering& lowering, const AttentionArgs& args) {
   const AttentionArgs stored = store_first(lowering, args);
-  lowering.emit(prepare(lowering.style(), stored, attention_shape(stored), false));
+  lowering.emit(prepare(lowering.profile(), stored, attention_shape(stored), false));
   return {};
 }
 
 // Worth it only where a workgroup for each group of heads would leave the device idle.
-bool split_runs(const KernelStyle& style, const AttentionArgs& args) {
-  const uint32_t workgroup = workgroup_size(style, args.cache.layout);
-  if (args.sight != Sight::past || most_seen(args) <= span(workgroup, args)) return false;
+bool split_runs(const DeviceProfile& profile, const AttentionArgs& args) {
+  const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
+  if (args.mask != AttentionMask::causal || most_seen(args) <= span(workgroup, args)) return false;
   const uint32_t groups = args.q.rows * args.cache.layout.kv_heads * attention_shape(args).parts;
-  return style.forced == attention_split.name || (!style.lane8 && groups < style.busy_groups);
+  return profile.forced == attention_split.name || (!profile.cpu8 && groups < profile.busy_groups);
 }
 
 void set_spans(Dispatch& dispatch, uint32_t spans) {
@@ -76,13 +76,13 @@ Status lower_split(Lowering& lowering, const AttentionArgs& args) {
   AttentionArgs stored = store_first(lowering, args);
   stored.one_sequence = false; // a workgroup's span is that of one row
   const CacheLayout& layout = stored.cache.layout;
-  const KernelStyle& style = lowering.style();
-  const uint32_t workgroup = workgroup_size(style, layout);
+  const DeviceProfile& profile = lowering.profile();
+  const uint32_t workgroup = workgroup_size(profile, layout);
   const uint32_t count = spans(span(workgroup, stored), stored);
   const uint64_t floats = uint64_t{stored.q.rows} * stored.heads * count * (layout.head_dim + 2);
   const BufferRef parts = lowering.temporary(floats * sizeof(float));
 
-  Dispatch each = prepare(style, stored, attention_shape(stored), true);
+  Dispatch each = prepare(profile, stored, attention_shape(stored), true);
   set_spans(each, count);
   each.groups[2] = count;
   // It leaves its sums in place of a result.
@@ -90,7 +90,7 @@ Status lower_split(Lowering& lowering, const AttentionArgs& args) {
     return binding.slot == ATTENTION_RESULT || binding.slot == ATTENTION_SUMS;
   });
   each.bind(ATTENTION_SPANS, parts, Access::write);
-  Dispatch all = prepare(style, stored, {}, false);
+  Dispatch all = prepare(profile, stored, {}, false);
   set_spans(all, count);
   all.kernel = "attention_combine";
   std::erase_if(all.bindings, [](const Dispatch::Binding& binding) {
@@ -107,8 +107,8 @@ Status lower_split(Lowering& lowering, const AttentionArgs& args) {
 
 } // namespace
 
-uint32_t attention_block(const KernelStyle& style, const CacheLayout& layout) {
-  return workgroup_size(style, layout); // a multiple of the other variants' tiles
+uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout) {
+  return workgroup_size(profile, layout); // a multiple of the other variants' tiles
 }
 
 const KernelVariant<AttentionArgs> attention_split = {"split", split_runs, lower_split};

@@ -51,20 +51,20 @@ AttentionShape fold(const AttentionArgs& args, uint32_t rows) {
 // that every device of this tier has; fewer where that gives an idle device more workgroups. None of it
 // changes a row's bits but the matrices' size, which is the same for all steps. Narrow subgroups make up for
 // it by their number, up to eight.
-std::optional<Shape> choose_shape(const KernelStyle& style, const AttentionArgs& args) {
+std::optional<Shape> choose_shape(const DeviceProfile& profile, const AttentionArgs& args) {
   std::optional<Shape> best;
   const auto size = [](const MatrixShape& matrix) { return matrix.m * matrix.n * matrix.k; };
   const auto workgroups = [&](const Shape& shape) {
     return (args.q.rows + shape.queries.tokens - 1) / shape.queries.tokens * shape.queries.parts *
            args.cache.layout.kv_heads;
   };
-  for (const MatrixShape& matrix : style.matrix_shapes) {
+  for (const MatrixShape& matrix : profile.matrix_shapes) {
     if (best && size(matrix) <= size(best->matrix)) continue;
     std::optional<Shape> most;
     for (uint32_t rows : {64u, 32u, 16u}) {
-      const Shape shape = {rows, std::clamp(128 / style.subgroup, 4u, 8u), matrix, fold(args, rows)};
+      const Shape shape = {rows, std::clamp(128 / profile.subgroup, 4u, 8u), matrix, fold(args, rows)};
       if (!shape.divides() || shape.shared_bytes(args.cache.layout) > 32000) continue;
-      if (most && (rows < 32 || workgroups(*most) >= style.busy_groups)) break;
+      if (most && (rows < 32 || workgroups(*most) >= profile.busy_groups)) break;
       most = shape;
     }
     if (most) best = most;
@@ -77,19 +77,19 @@ std::string kernel_name(const AttentionArgs& args) {
 }
 
 // Weights that are kept are to be exact. A CPU driver has such matrices without hardware behind them.
-bool runs(const KernelStyle& style, const AttentionArgs& args) {
-  return !style.lane8 && style.subgroup >= 8 && args.q.rows >= 16 && args.one_sequence && !args.sums &&
-         attention_block(style, args.cache.layout) % keys == 0 && find_kernel(kernel_name(args)) &&
-         choose_shape(style, args);
+bool runs(const DeviceProfile& profile, const AttentionArgs& args) {
+  return !profile.cpu8 && profile.subgroup >= 8 && args.q.rows >= 16 && args.one_sequence && !args.sums &&
+         attention_block(profile, args.cache.layout) % keys == 0 && find_kernel(kernel_name(args)) &&
+         choose_shape(profile, args);
 }
 
 Status lower(Lowering& lowering, const AttentionArgs& args) {
   const AttentionArgs stored = store_first(lowering, args);
-  const KernelStyle& style = lowering.style();
-  const Shape shape = *choose_shape(style, stored);
-  Dispatch dispatch = prepare_attention(stored, shape.groups * style.subgroup);
+  const DeviceProfile& profile = lowering.profile();
+  const Shape shape = *choose_shape(profile, stored);
+  Dispatch dispatch = prepare_attention(stored, shape.groups * profile.subgroup);
   dispatch.kernel = kernel_name(stored);
-  for (uint32_t constant : {shape.queries.heads, shape.queries.tokens, shape.rows, style.subgroup,
+  for (uint32_t constant : {shape.queries.heads, shape.queries.tokens, shape.rows, profile.subgroup,
                             shape.matrix.m, shape.matrix.n, shape.matrix.k}) {
     dispatch.constants.push_back(constant);
   }

@@ -10,7 +10,7 @@ extern const KernelVariant<AttentionArgs> attention_projected;
 // kernel puts into the cache itself.
 extern const KernelVariant<AttentionArgs> attention_rotary;
 // For the same drivers: everything stays in registers.
-extern const KernelVariant<AttentionArgs> attention_lane8;
+extern const KernelVariant<AttentionArgs> attention_cpu8;
 // For GPUs and few rows: as the next one, and each span of positions has a workgroup of its own.
 extern const KernelVariant<AttentionArgs> attention_split;
 // For many rows on devices that multiply matrices of halves.

@@ -146,7 +146,7 @@ Status LogMelFrames::lower(Lowering& lowering, const Node& node) const {
   const uint32_t parts = first_stage(shape.n_fft), each = shape.n_fft / parts;
   Dispatch dispatch;
   dispatch.kernel = "log_mel_frames";
-  dispatch.constants = {lowering.style().workgroup, shape.n_fft, parts};
+  dispatch.constants = {lowering.profile().workgroup, shape.n_fft, parts};
   LogMelFramesParams params = {};
   params.samples = shape.samples;
   params.samples_stride = samples.stride;
@@ -171,7 +171,7 @@ Status LogMelFrames::lower(Lowering& lowering, const Node& node) const {
 
 Status LogMelFeatures::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef logs = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
-  const KernelStyle& style = lowering.style();
+  const DeviceProfile& profile = lowering.profile();
   LogMelFeaturesParams params = {};
   params.logs_stride = logs.stride;
   params.out_stride = result.stride;
@@ -179,13 +179,13 @@ Status LogMelFeatures::lower(Lowering& lowering, const Node& node) const {
   params.mels = shape.mels;
   Dispatch dispatch;
   dispatch.kernel = "log_mel_maxima";
-  dispatch.constants = {style.workgroup};
+  dispatch.constants = {profile.workgroup};
   dispatch.set_params(params);
   const BufferRef maxima = lowering.temporary(uint64_t{result.rows} * LOG_MEL_MAXIMA * 4);
   dispatch.bind(LOG_MEL_FEATURES_STEP, lowering.step(), Access::read);
   dispatch.bind(LOG_MEL_FEATURES_LOGS, logs.buffer, Access::read);
   dispatch.bind(LOG_MEL_FEATURES_MAXIMA, maxima, Access::write);
-  dispatch.groups = {result.rows, (LOG_MEL_MAXIMA + style.workgroup - 1) / style.workgroup, 1};
+  dispatch.groups = {result.rows, (LOG_MEL_MAXIMA + profile.workgroup - 1) / profile.workgroup, 1};
   dispatch.bytes = 4.0 * logs.rows * logs.columns;
   lowering.emit(dispatch);
 
@@ -193,7 +193,7 @@ Status LogMelFeatures::lower(Lowering& lowering, const Node& node) const {
   dispatch.bindings.back().access = Access::read;
   dispatch.bind(LOG_MEL_FEATURES_RESULT, result.buffer, Access::write);
   const uint32_t quads = result.padded_columns() / 4;
-  dispatch.groups = {result.rows, std::clamp(quads / (style.workgroup * 4), 1u, style.busy_groups), 1};
+  dispatch.groups = {result.rows, std::clamp(quads / (profile.workgroup * 4), 1u, profile.busy_groups), 1};
   dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};

@@ -23,7 +23,7 @@ Status FrameWindows::lower(Lowering& lowering, const Node& node) const {
   }
   Dispatch dispatch;
   dispatch.kernel = "frame_windows";
-  dispatch.constants = {lowering.style().workgroup};
+  dispatch.constants = {lowering.profile().workgroup};
   FrameWindowsParams params = {};
   params.columns = result.columns;
   params.features_stride = features.stride;
@@ -36,7 +36,7 @@ Status FrameWindows::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(FRAME_WINDOWS_STEP, lowering.step(), Access::read);
   dispatch.bind(FRAME_WINDOWS_FEATURES, features.buffer, Access::read);
   dispatch.bind(FRAME_WINDOWS_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.style(), result), 1};
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
@@ -47,7 +47,7 @@ Status PairWindows::lower(Lowering& lowering, const Node& node) const {
                       result = lowering.tensor(node.output);
   Dispatch dispatch;
   dispatch.kernel = "pair_windows";
-  dispatch.constants = {lowering.style().workgroup};
+  dispatch.constants = {lowering.profile().workgroup};
   PairWindowsParams params = {};
   params.columns = result.columns;
   params.even_stride = even.stride;
@@ -58,7 +58,7 @@ Status PairWindows::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(PAIR_WINDOWS_EVEN, even.buffer, Access::read);
   dispatch.bind(PAIR_WINDOWS_ODD, odd.buffer, Access::read);
   dispatch.bind(PAIR_WINDOWS_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.style(), result), 1};
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};

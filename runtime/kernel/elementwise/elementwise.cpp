@@ -37,7 +37,7 @@ Status lower_as(ElementwiseKind kind, Activation activation, Lowering& lowering,
   if (node.inputs.size() > 1) args.b = lowering.tensor(node.inputs[1]);
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
-  lowering.emit(elementwise(lowering.style(), args));
+  lowering.emit(elementwise(lowering.profile(), args));
   return {};
 }
 
@@ -49,10 +49,10 @@ TensorId add_node(Graph& graph, std::string name, Op operation, std::vector<Tens
 
 } // namespace
 
-Dispatch elementwise(const KernelStyle& style, const ElementwiseArgs& args) {
+Dispatch elementwise(const DeviceProfile& profile, const ElementwiseArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "elementwise";
-  dispatch.constants = {style.workgroup, shader_kind(args.kind), static_cast<uint32_t>(args.activation)};
+  dispatch.constants = {profile.workgroup, shader_kind(args.kind), static_cast<uint32_t>(args.activation)};
   ElementwiseParams params = {};
   params.columns = args.a.columns;
   params.a_stride = args.a.stride;
@@ -67,7 +67,7 @@ Dispatch elementwise(const KernelStyle& style, const ElementwiseArgs& args) {
   dispatch.bind(ELEMENTWISE_RESULT, args.result.buffer, Access::write);
   // On a GPU a few quads to an invocation.
   const uint32_t quads = args.result.padded_columns() / 4;
-  dispatch.groups = {args.a.rows, style.lane8 ? 1 : std::max(1u, quads / (style.workgroup * 4)), 1};
+  dispatch.groups = {args.a.rows, profile.cpu8 ? 1 : std::max(1u, quads / (profile.workgroup * 4)), 1};
   const double elements = double{1} * args.a.rows * args.a.columns;
   dispatch.flops = elements * (args.kind == ElementwiseKind::add ? 1 : 10);
   dispatch.bytes = elements * (args.b ? 12 : 8);

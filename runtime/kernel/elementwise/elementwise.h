@@ -5,7 +5,7 @@
 #include "graph/graph.h"
 #include "kernel/activation.h"
 #include "kernel/activation_ref.h"
-#include "kernel/style.h"
+#include "kernel/device_profile.h"
 
 namespace pumice {
 
@@ -28,7 +28,7 @@ struct ElementwiseArgs {
   BufferRef step;
 };
 
-Dispatch elementwise(const KernelStyle& style, const ElementwiseArgs& args);
+Dispatch elementwise(const DeviceProfile& profile, const ElementwiseArgs& args);
 
 // result = a + b. inputs: a, b.
 struct Add : Operation {

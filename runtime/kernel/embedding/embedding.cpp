@@ -19,10 +19,10 @@ TensorId add_embedding(Graph& graph, std::string name, WeightId table, const Emb
 
 } // namespace
 
-Dispatch embedding(const KernelStyle& style, const EmbeddingArgs& args) {
+Dispatch embedding(const DeviceProfile& profile, const EmbeddingArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "embedding." + kernel_variant(args.format.type);
-  dispatch.constants = {style.workgroup, args.format.chunk, static_cast<uint32_t>(args.index)};
+  dispatch.constants = {profile.workgroup, args.format.chunk, static_cast<uint32_t>(args.index)};
   EmbeddingParams params = {};
   params.blocks = args.format.blocks();
   params.first_tile = args.segment.first_tile;
@@ -37,7 +37,7 @@ Dispatch embedding(const KernelStyle& style, const EmbeddingArgs& args) {
   dispatch.bind(EMBEDDING_TABLE, args.segment.payload, Access::read);
   if (args.format.scaled()) dispatch.bind(EMBEDDING_SCALES, args.segment.scales, Access::read);
   dispatch.bind(EMBEDDING_RESULT, args.result.buffer, Access::write);
-  dispatch.groups = {args.result.rows, row_groups(style, args.result), 1};
+  dispatch.groups = {args.result.rows, row_groups(profile, args.result), 1};
   const double elements = double{1} * args.result.rows * args.format.columns;
   dispatch.flops = elements;
   dispatch.bytes = elements * 4 + args.result.rows *
@@ -46,10 +46,10 @@ Dispatch embedding(const KernelStyle& style, const EmbeddingArgs& args) {
   return dispatch;
 }
 
-Dispatch select_rows(const KernelStyle& style, const SelectRowsArgs& args) {
+Dispatch select_rows(const DeviceProfile& profile, const SelectRowsArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "select_rows";
-  dispatch.constants = {style.workgroup};
+  dispatch.constants = {profile.workgroup};
   SelectRowsParams params = {};
   params.columns = args.x.columns;
   params.x_stride = args.x.stride;
@@ -59,7 +59,7 @@ Dispatch select_rows(const KernelStyle& style, const SelectRowsArgs& args) {
   dispatch.bind(SELECT_STEP, args.step, Access::read);
   dispatch.bind(SELECT_X, args.x.buffer, Access::read);
   dispatch.bind(SELECT_RESULT, args.result.buffer, Access::write);
-  dispatch.groups = {args.result.rows, row_groups(style, args.result), 1};
+  dispatch.groups = {args.result.rows, row_groups(profile, args.result), 1};
   dispatch.bytes = 8.0 * args.result.rows * args.x.columns;
   return dispatch;
 }
@@ -85,7 +85,7 @@ Status Embedding::lower(Lowering& lowering, const Node& node) const {
   args.step = lowering.step();
   for (const WeightSegment& segment : table.segments) {
     args.segment = segment;
-    lowering.emit(embedding(lowering.style(), args));
+    lowering.emit(embedding(lowering.profile(), args));
   }
   return {};
 }
@@ -96,7 +96,7 @@ Status SelectRows::lower(Lowering& lowering, const Node& node) const {
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
   args.step_capacity = lowering.step_capacity();
-  lowering.emit(select_rows(lowering.style(), args));
+  lowering.emit(select_rows(lowering.profile(), args));
   return {};
 }
 

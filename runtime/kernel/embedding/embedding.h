@@ -2,9 +2,9 @@
 
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
+#include "kernel/device_profile.h"
 #include "kernel/packed_weight.h"
 #include "kernel/step_layout.h"
-#include "kernel/style.h"
 #include "shaders/embedding/embedding.params.h"
 
 namespace pumice {
@@ -30,7 +30,7 @@ struct EmbeddingArgs {
   StepLayout step_layout;
 };
 
-Dispatch embedding(const KernelStyle& style, const EmbeddingArgs& args);
+Dispatch embedding(const DeviceProfile& profile, const EmbeddingArgs& args);
 
 // result[i] = x[the row that output i of the step names].
 struct SelectRowsArgs {
@@ -40,7 +40,7 @@ struct SelectRowsArgs {
   uint32_t step_capacity = 0;
 };
 
-Dispatch select_rows(const KernelStyle& style, const SelectRowsArgs& args);
+Dispatch select_rows(const DeviceProfile& profile, const SelectRowsArgs& args);
 
 // weights: the table, [vocabulary, positions or types; columns].
 struct Embedding : Operation {

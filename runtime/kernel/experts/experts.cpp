@@ -94,14 +94,14 @@ void ExpertLayer::route(const ActivationRef& logits) {
   args.blocks.buffer = lowering_.temporary(args.blocks.bytes());
   args.shares = shares_ = lowering_.temporary(uint64_t{slots_} * 4);
   args.step = lowering_.step();
-  lowering_.emit(expert_route(lowering_.style(), args));
+  lowering_.emit(expert_route(lowering_.profile(), args));
 
-  const uint32_t block_slots = routed_block_slots(lowering_.style(), double{1} * slots_ / experts_.count);
+  const uint32_t block_slots = routed_block_slots(lowering_.profile(), double{1} * slots_ / experts_.count);
   blocks_ = args.blocks;
   if (block_slots == 1) return;
   blocks_ = ExpertBlocks::of(block_slots, slots_, experts_.count);
   blocks_.buffer = lowering_.temporary(blocks_.bytes());
-  lowering_.emit(expert_group(lowering_.style(), experts_.count, args.blocks, blocks_));
+  lowering_.emit(expert_group(lowering_.profile(), experts_.count, args.blocks, blocks_));
 }
 
 ActivationRef ExpertLayer::slot_rows(uint32_t columns) {
@@ -156,7 +156,7 @@ Result<ActivationRef> ExpertLayer::hidden() {
     ref->rows = x_.rows;
     ref->columns = ref->stride = used * ref->stride;
   }
-  lowering_.emit(elementwise(lowering_.style(), args));
+  lowering_.emit(elementwise(lowering_.profile(), args));
   return result;
 }
 
@@ -172,10 +172,10 @@ ExpertBlocks ExpertBlocks::of(uint32_t block_slots, uint32_t slots, uint32_t exp
   return {block_slots, static_cast<uint32_t>(most), {}};
 }
 
-Dispatch expert_route(const KernelStyle& style, const ExpertRouteArgs& args) {
+Dispatch expert_route(const DeviceProfile& profile, const ExpertRouteArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "expert_route";
-  dispatch.constants = {style.workgroup, args.normalise ? 1u : 0u};
+  dispatch.constants = {profile.workgroup, args.normalise ? 1u : 0u};
   ExpertRouteParams params = {};
   params.experts = args.logits.columns;
   params.used = args.used;
@@ -193,11 +193,11 @@ Dispatch expert_route(const KernelStyle& style, const ExpertRouteArgs& args) {
   return dispatch;
 }
 
-Dispatch expert_group(const KernelStyle& style, uint32_t experts, const ExpertBlocks& choices,
+Dispatch expert_group(const DeviceProfile& profile, uint32_t experts, const ExpertBlocks& choices,
                       const ExpertBlocks& blocks) {
   Dispatch dispatch;
   dispatch.kernel = "expert_group";
-  dispatch.constants = {style.workgroup};
+  dispatch.constants = {profile.workgroup};
   ExpertGroupParams params = {};
   params.block_slots = blocks.block_slots;
   dispatch.set_params(params);
@@ -209,10 +209,10 @@ Dispatch expert_group(const KernelStyle& style, uint32_t experts, const ExpertBl
   return dispatch;
 }
 
-Dispatch expert_combine(const KernelStyle& style, const ExpertCombineArgs& args) {
+Dispatch expert_combine(const DeviceProfile& profile, const ExpertCombineArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "expert_combine";
-  dispatch.constants = {style.workgroup, args.residual ? 1u : 0u};
+  dispatch.constants = {profile.workgroup, args.residual ? 1u : 0u};
   ExpertCombineParams params = {};
   params.columns = args.result.columns;
   params.used = args.used;
@@ -228,7 +228,7 @@ Dispatch expert_combine(const KernelStyle& style, const ExpertCombineArgs& args)
   dispatch.bind(EXPERT_COMBINE_RESULT, args.result.buffer, Access::write);
   // On a GPU a few quads to an invocation.
   const uint32_t quads = args.result.padded_columns() / 4;
-  dispatch.groups = {args.result.rows, style.lane8 ? 1 : std::max(1u, quads / (style.workgroup * 4)), 1};
+  dispatch.groups = {args.result.rows, profile.cpu8 ? 1 : std::max(1u, quads / (profile.workgroup * 4)), 1};
   const double elements = double{1} * args.result.rows * args.result.columns;
   dispatch.flops = elements * 2 * args.used;
   dispatch.bytes = elements * 4 * (args.used + (args.residual ? 2 : 1));
@@ -253,7 +253,7 @@ Status Experts::lower(Lowering& lowering, const Node& node) const {
   if (residual) args.residual = lowering.tensor(node.inputs[2]);
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
-  lowering.emit(expert_combine(lowering.style(), args));
+  lowering.emit(expert_combine(lowering.profile(), args));
   return {};
 }
 

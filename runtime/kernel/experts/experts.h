@@ -6,8 +6,8 @@
 #include "graph/graph.h"
 #include "kernel/activation.h"
 #include "kernel/activation_ref.h"
+#include "kernel/device_profile.h"
 #include "kernel/dispatch.h"
-#include "kernel/style.h"
 
 namespace pumice {
 
@@ -36,10 +36,10 @@ struct ExpertRouteArgs {
   BufferRef shares;    // a float for each slot
   BufferRef step;
 };
-Dispatch expert_route(const KernelStyle& style, const ExpertRouteArgs& args);
+Dispatch expert_route(const DeviceProfile& profile, const ExpertRouteArgs& args);
 
 // The same slots in blocks of several.
-Dispatch expert_group(const KernelStyle& style, uint32_t experts, const ExpertBlocks& choices,
+Dispatch expert_group(const DeviceProfile& profile, uint32_t experts, const ExpertBlocks& choices,
                       const ExpertBlocks& blocks);
 
 // result[row] = sum over j, in order, of shares[slot] * products[slot] + residual[row].
@@ -51,7 +51,7 @@ struct ExpertCombineArgs {
   ActivationRef result;
   BufferRef step;
 };
-Dispatch expert_combine(const KernelStyle& style, const ExpertCombineArgs& args);
+Dispatch expert_combine(const DeviceProfile& profile, const ExpertCombineArgs& args);
 
 // result = sum over the chosen e of share_e * down_e(activation(gate_e x) * up_e x) + residual.
 // inputs: x, the router's logits [rows, count], then the residual if any. weights: the gates, the ups, the

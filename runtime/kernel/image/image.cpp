@@ -39,7 +39,7 @@ Status Patches::lower(Lowering& lowering, const Node& node) const {
   PUMICE_CHECK(check(shape, pixels));
   Dispatch dispatch;
   dispatch.kernel = "patches";
-  dispatch.constants = {lowering.style().workgroup};
+  dispatch.constants = {lowering.profile().workgroup};
   PatchesParams params = {};
   params.columns = result.columns;
   params.pixels_stride = pixels.stride;
@@ -54,7 +54,7 @@ Status Patches::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(PATCHES_STEP, lowering.step(), Access::read);
   dispatch.bind(PATCHES_PIXELS, pixels.buffer, Access::read);
   dispatch.bind(PATCHES_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.style(), result), 1};
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
@@ -70,7 +70,7 @@ Status LeadToken::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
   Dispatch dispatch;
   dispatch.kernel = "lead_token";
-  dispatch.constants = {lowering.style().workgroup};
+  dispatch.constants = {lowering.profile().workgroup};
   LeadTokenParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -80,7 +80,7 @@ Status LeadToken::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(LEAD_TOKEN_X, x.buffer, Access::read);
   dispatch.bind(LEAD_TOKEN_WEIGHT, weight, Access::read);
   dispatch.bind(LEAD_TOKEN_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.style(), result), 1};
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};

@@ -13,8 +13,8 @@ namespace pumice {
 
 namespace {
 
-constexpr std::array variants = {&matmul_lane8, &matmul_vector, &matmul_tiled, &matmul_dot,
-                                 &matmul_cm,    &matmul_cm2,    &matmul_base};
+constexpr std::array variants = {&matmul_cpu8, &matmul_vector, &matmul_tiled, &matmul_dot,
+                                 &matmul_cm,   &matmul_cm2,    &matmul_base};
 
 // Products of so many rows are measured together; the largest of each class.
 uint32_t rows_class(uint32_t rows) {
@@ -37,8 +37,8 @@ std::string matmul_shape_class(const MatmulArgs& args) {
                      args.routing ? " routed" : "");
 }
 
-std::string_view chosen_matmul(const KernelStyle& style, const MatmulArgs& args) {
-  return choose_variant(matmul_variants(), style, args, matmul_shape_class(args)).name;
+std::string_view chosen_matmul(const DeviceProfile& profile, const MatmulArgs& args) {
+  return choose_variant(matmul_variants(), profile, args, matmul_shape_class(args)).name;
 }
 
 Status matmul(Lowering& lowering, const MatmulArgs& args) {
@@ -51,9 +51,9 @@ MatmulExtent matmul_extent(const MatmulArgs& args) {
   return {args.routing->block_slots, tiles, args.routing->count};
 }
 
-uint32_t routed_block_slots(const KernelStyle& style, double slots_per_expert) {
+uint32_t routed_block_slots(const DeviceProfile& profile, double slots_per_expert) {
   if (slots_per_expert < 3) return 1; // a block of four would be half empty
-  return style.lane8 && style.uniform_loads && slots_per_expert >= 8 ? 8 : 4;
+  return profile.cpu8 && profile.uniform_loads && slots_per_expert >= 8 ? 8 : 4;
 }
 
 uint32_t matmul_epilogue(const MatmulArgs& args) {

@@ -63,12 +63,12 @@ struct MatmulArgs {
 };
 
 // How many slots of one expert a workgroup should take where each expert has so many on average.
-uint32_t routed_block_slots(const KernelStyle& style, double slots_per_expert);
+uint32_t routed_block_slots(const DeviceProfile& profile, double slots_per_expert);
 
 // The ways to compute a product, in order of preference where nothing was measured.
 std::span<const KernelVariant<MatmulArgs>* const> matmul_variants();
 std::string matmul_shape_class(const MatmulArgs& args); // those that are measured together
-std::string_view chosen_matmul(const KernelStyle& style, const MatmulArgs& args); // the variant's name
+std::string_view chosen_matmul(const DeviceProfile& profile, const MatmulArgs& args); // the variant's name
 Status matmul(Lowering& lowering, const MatmulArgs& args);
 
 } // namespace pumice

@@ -6,7 +6,7 @@ namespace pumice {
 
 namespace {
 
-bool runs(const KernelStyle&, const MatmulArgs&) {
+bool runs(const DeviceProfile&, const MatmulArgs&) {
   return true;
 }
 
@@ -16,7 +16,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   const uint32_t rows = all.rows >= 8 ? 8 / tiles : all.rows > 1 ? 4 : 1;
   Dispatch dispatch;
   dispatch.kernel = "matmul." + kernel_variant(args.format.type);
-  dispatch.constants = {lowering.style().workgroup,
+  dispatch.constants = {lowering.profile().workgroup,
                         rows,
                         tiles,
                         args.format.chunk == 1 ? LOAD_DWORD : LOAD_LANE,

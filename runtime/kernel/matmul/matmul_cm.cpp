@@ -29,21 +29,21 @@ struct Shape {
 // Narrow subgroups make up for it by their number, up to `most`: four of 32 invocations, eight of 16. As
 // square as can be, but two tiles wide at least, for gated ones come in pairs; few rows leave more of the
 // subgroups for the tiles.
-Shape subgroups_in_square(const KernelStyle& style, const MatmulArgs& args, uint32_t most) {
-  const uint32_t groups = std::clamp(128 / style.subgroup, 4u, most);
+Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most) {
+  const uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
   const bool few = args.result.rows <= 32;
   const uint32_t across = few || groups > 4 ? 4 : 2;
-  return {few ? 32u : 64u, groups / across, across, style.subgroup, {}};
+  return {few ? 32u : 64u, groups / across, across, profile.subgroup, {}};
 }
 
 // With the largest matrices that the device has, that divide a subgroup's part and leave the kernel within
 // the shared memory that every device of this tier has.
-std::optional<Shape> fixed_shape(const KernelStyle& style, const MatmulArgs& args) {
+std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   std::optional<Shape> best;
   const auto size = [](const MatrixShape& matrix) { return matrix.m * matrix.n * matrix.k; };
   for (uint32_t most : {16u, 8u, 4u}) {
-    for (const MatrixShape& matrix : style.matrix_shapes) {
-      Shape shape = subgroups_in_square(style, args, most);
+    for (const MatrixShape& matrix : profile.matrix_shapes) {
+      Shape shape = subgroups_in_square(profile, args, most);
       shape.matrix = matrix;
       if (shape.part_rows() % matrix.m || shape.part_columns() % matrix.n || 32 % matrix.k || matrix.n % 8)
         continue;
@@ -57,20 +57,20 @@ std::optional<Shape> fixed_shape(const KernelStyle& style, const MatmulArgs& arg
 // With matrices as wide as a group's part, and as high as leaves the kernel within as much shared memory.
 // Both tiers are one shader, whose sizes and scope are constants. The loads that decode on their way, which
 // VK_NV_cooperative_matrix2 has too, are left alone: no software driver has them to be tested with.
-std::optional<Shape> free_shape(const KernelStyle& style, const MatmulArgs& args) {
-  if (!style.cm2) return {};
-  Shape shape = subgroups_in_square(style, args, 8); // matrices 16 high at least
-  if (style.cm2_workgroup > 0) {
+std::optional<Shape> free_shape(const DeviceProfile& profile, const MatmulArgs& args) {
+  if (!profile.cm2) return {};
+  Shape shape = subgroups_in_square(profile, args, 8); // matrices 16 high at least
+  if (profile.cm2_workgroup > 0) {
     shape.row_parts = shape.column_parts = 1;
-    shape.group = style.cm2_workgroup;
+    shape.group = profile.cm2_workgroup;
   }
   shape.matrix = {32 / shape.row_parts, shape.part_columns(), 16};
   return shape;
 }
 
 // A CPU driver has such matrices without hardware behind them.
-bool can_run(const KernelStyle& style, const MatmulArgs& args) {
-  return !style.lane8 && style.subgroup > 0 && args.result.rows >= 16 && !args.routing &&
+bool can_run(const DeviceProfile& profile, const MatmulArgs& args) {
+  return !profile.cpu8 && profile.subgroup > 0 && args.result.rows >= 16 && !args.routing &&
          find_kernel("matmul.cm." + kernel_variant(args.format.type));
 }
 
@@ -97,23 +97,23 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
   lowering.emit(std::move(dispatch));
 }
 
-bool fixed_runs(const KernelStyle& style, const MatmulArgs& args) {
-  return can_run(style, args) && fixed_shape(style, args);
+bool fixed_runs(const DeviceProfile& profile, const MatmulArgs& args) {
+  return can_run(profile, args) && fixed_shape(profile, args);
 }
 
 Status lower_fixed(Lowering& lowering, const MatmulArgs& args) {
-  emit(lowering, args, *fixed_shape(lowering.style(), args), MATRIX_OF_SUBGROUP);
+  emit(lowering, args, *fixed_shape(lowering.profile(), args), MATRIX_OF_SUBGROUP);
   return {};
 }
 
-bool free_runs(const KernelStyle& style, const MatmulArgs& args) {
-  return can_run(style, args) && free_shape(style, args);
+bool free_runs(const DeviceProfile& profile, const MatmulArgs& args) {
+  return can_run(profile, args) && free_shape(profile, args);
 }
 
 Status lower_free(Lowering& lowering, const MatmulArgs& args) {
-  const KernelStyle& style = lowering.style();
-  emit(lowering, args, *free_shape(style, args),
-       style.cm2_workgroup ? MATRIX_OF_WORKGROUP : MATRIX_OF_SUBGROUP);
+  const DeviceProfile& profile = lowering.profile();
+  emit(lowering, args, *free_shape(profile, args),
+       profile.cm2_workgroup ? MATRIX_OF_WORKGROUP : MATRIX_OF_SUBGROUP);
   return {};
 }
 

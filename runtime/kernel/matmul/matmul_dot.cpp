@@ -14,9 +14,9 @@ std::string kernel_name(const MatmulArgs& args) {
 
 // Types whose codes are not the numbers themselves have no kernel, and without a compiler for the tier none
 // has.
-bool runs(const KernelStyle& style, const MatmulArgs& args) {
-  if (style.lane8 && style.forced != "dot") return false;
-  return style.dot && !args.routing && has_subgroup_slices(style, args) && find_kernel(kernel_name(args));
+bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
+  if (profile.cpu8 && profile.forced != "dot") return false;
+  return profile.dot && !args.routing && has_subgroup_slices(profile, args) && find_kernel(kernel_name(args));
 }
 
 BufferRef quantize_rows(Lowering& lowering, const MatmulArgs& args) {
@@ -25,7 +25,7 @@ BufferRef quantize_rows(Lowering& lowering, const MatmulArgs& args) {
   const BufferRef codes = lowering.temporary(bytes);
   Dispatch dispatch;
   dispatch.kernel = "quantize_rows";
-  dispatch.constants = {invocations, lowering.style().subgroup};
+  dispatch.constants = {invocations, lowering.profile().subgroup};
   dispatch.set_params(QuantizeRowsParams{blocks, args.x.stride, args.x.rows_kind});
   dispatch.bind(QUANTIZE_STEP, args.step, Access::read);
   dispatch.bind(QUANTIZE_X, args.x.buffer, Access::read);
@@ -37,9 +37,9 @@ BufferRef quantize_rows(Lowering& lowering, const MatmulArgs& args) {
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {
-  const KernelStyle& style = lowering.style();
+  const DeviceProfile& profile = lowering.profile();
   const BufferRef codes = quantize_rows(lowering, args);
-  Dispatch dispatch = subgroup_slices_dispatch(style, args, subgroup_slices(style, args, 4));
+  Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, 4));
   dispatch.kernel = kernel_name(args);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);

@@ -17,29 +17,29 @@ uint32_t shared_bytes(const Shape& shape) {
   return (shape.rows + shape.tiles * 8) * 32 * 4; // a block of 32 columns as floats
 }
 
-Shape workgroup_shape(const KernelStyle& style, const MatmulArgs& args) {
+Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   const MatmulExtent all = matmul_extent(args);
   const auto shape = [&](uint32_t rows, uint32_t tiles) {
     return Shape{rows, tiles, (all.rows + rows - 1) / rows * ((all.tiles + tiles - 1) / tiles)};
   };
   // Wide where the device can hold it and has enough to do: what is fetched of x then serves more tiles.
   const Shape wide = shape(64, 16);
-  if (all.rows > 32 && shared_bytes(wide) <= style.shared_bytes && wide.groups >= style.busy_groups) {
+  if (all.rows > 32 && shared_bytes(wide) <= profile.shared_bytes && wide.groups >= profile.busy_groups) {
     return wide;
   }
   uint32_t rows = 64;
-  while (rows > 16 && (all.rows <= rows / 2 || shape(rows, 8).groups < style.busy_groups)) rows /= 2;
+  while (rows > 16 && (all.rows <= rows / 2 || shape(rows, 8).groups < profile.busy_groups)) rows /= 2;
   return shape(rows, 8);
 }
 
-bool runs(const KernelStyle& style, const MatmulArgs& args) {
-  if (style.lane8 && style.forced != "tiled") return false;
+bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
+  if (profile.cpu8 && profile.forced != "tiled") return false;
   // Of the 16 rows that the smallest workgroup takes, half are in use.
   return !args.routing && args.format.chunk == 4 && args.result.rows > 8;
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {
-  const Shape shape = workgroup_shape(lowering.style(), args);
+  const Shape shape = workgroup_shape(lowering.profile(), args);
   const uint32_t pair = args.gated ? 2 : 1;
   const uint32_t own_rows = shape.rows / 8 / pair; // so that an invocation has at most 64 sums
   Dispatch dispatch;

@@ -5,7 +5,7 @@
 namespace pumice {
 
 // For CPU drivers that run a subgroup as one vector of 8 lanes: sums stay in registers.
-extern const KernelVariant<MatmulArgs> matmul_lane8;
+extern const KernelVariant<MatmulArgs> matmul_cpu8;
 // For few rows, where subgroups can shuffle: a subgroup's lanes share the columns of several tiles.
 extern const KernelVariant<MatmulArgs> matmul_vector;
 // For many rows: tiles in shared memory.
@@ -41,10 +41,10 @@ struct SubgroupSlices {
   uint32_t tiles = 1;
   uint32_t invocations = 0;
 };
-bool has_subgroup_slices(const KernelStyle& style, const MatmulArgs& args);
+bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args);
 // `most_tiles`: that an invocation has registers for.
-SubgroupSlices subgroup_slices(const KernelStyle& style, const MatmulArgs& args, uint32_t most_tiles);
-Dispatch subgroup_slices_dispatch(const KernelStyle& style, const MatmulArgs& args,
+SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles);
+Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs& args,
                                   const SubgroupSlices& shape);
 
 } // namespace pumice

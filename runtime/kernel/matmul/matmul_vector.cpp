@@ -12,16 +12,16 @@ namespace {
 constexpr uint32_t most_rows = 8;
 constexpr uint32_t most_invocations = 128; // which every device has
 
-bool runs(const KernelStyle& style, const MatmulArgs& args) {
-  if (style.lane8 && style.forced != "vector") return false;
-  return has_subgroup_slices(style, args) && matmul_extent(args).rows <= most_rows;
+bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
+  if (profile.cpu8 && profile.forced != "vector") return false;
+  return has_subgroup_slices(profile, args) && matmul_extent(args).rows <= most_rows;
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {
-  const KernelStyle& style = lowering.style();
+  const DeviceProfile& profile = lowering.profile();
   // Payloads and sums share the registers.
   const bool wide = args.format.payload_dwords() > 8 || matmul_extent(args).rows > 4;
-  Dispatch dispatch = subgroup_slices_dispatch(style, args, subgroup_slices(style, args, wide ? 2 : 4));
+  Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, wide ? 2 : 4));
   dispatch.kernel = "matmul_vector." + kernel_variant(args.format.type);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
@@ -32,28 +32,28 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 
 } // namespace
 
-bool has_subgroup_slices(const KernelStyle& style, const MatmulArgs& args) {
-  return style.subgroup >= 8 && style.subgroup <= most_invocations && args.format.chunk == 4;
+bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args) {
+  return profile.subgroup >= 8 && profile.subgroup <= most_invocations && args.format.chunk == 4;
 }
 
-SubgroupSlices subgroup_slices(const KernelStyle& style, const MatmulArgs& args, uint32_t most_tiles) {
+SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles) {
   const MatmulExtent all = matmul_extent(args);
   SubgroupSlices shape;
   shape.rows = std::min(std::bit_ceil(all.rows), most_rows);
   shape.tiles = most_tiles;
   const uint32_t pair = args.gated ? 2 : 1;
   const uint32_t row_groups = all.blocks * ((all.rows + shape.rows - 1) / shape.rows);
-  while (shape.tiles > pair && row_groups * (all.tiles / shape.tiles) < style.busy_groups) shape.tiles /= 2;
+  while (shape.tiles > pair && row_groups * (all.tiles / shape.tiles) < profile.busy_groups) shape.tiles /= 2;
   // As many slices as leave each a few blocks. The order of a sum hangs on their number, so it must not hang
   // on the rows.
   shape.invocations = most_invocations;
-  while (shape.invocations > style.subgroup && args.format.blocks() * 8 < 4 * shape.invocations) {
+  while (shape.invocations > profile.subgroup && args.format.blocks() * 8 < 4 * shape.invocations) {
     shape.invocations /= 2;
   }
   return shape;
 }
 
-Dispatch subgroup_slices_dispatch(const KernelStyle& style, const MatmulArgs& args,
+Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs& args,
                                   const SubgroupSlices& shape) {
   const MatmulExtent all = matmul_extent(args);
   Dispatch dispatch;
@@ -64,7 +64,7 @@ Dispatch subgroup_slices_dispatch(const KernelStyle& style, const MatmulArgs& ar
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
                         matmul_rows_from(args),
-                        style.subgroup};
+                        profile.subgroup};
   dispatch.groups = {all.blocks * ((all.rows + shape.rows - 1) / shape.rows), all.tiles / shape.tiles, 1};
   return dispatch;
 }

@@ -7,10 +7,10 @@
 
 namespace pumice {
 
-Dispatch norm(const KernelStyle& style, const NormArgs& args) {
+Dispatch norm(const DeviceProfile& profile, const NormArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "norm";
-  dispatch.constants = {style.workgroup, args.kind == NormKind::rms ? NORM_KIND_RMS : NORM_KIND_LAYER,
+  dispatch.constants = {profile.workgroup, args.kind == NormKind::rms ? NORM_KIND_RMS : NORM_KIND_LAYER,
                         args.bias ? 1u : 0u};
   NormParams params = {};
   params.columns = args.x.columns;
@@ -47,7 +47,7 @@ Status RmsNorm::lower(Lowering& lowering, const Node& node) const {
   args.weight_offset = weight_offset;
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
-  lowering.emit(norm(lowering.style(), args));
+  lowering.emit(norm(lowering.profile(), args));
   return {};
 }
 
@@ -66,7 +66,7 @@ Status LayerNorm::lower(Lowering& lowering, const Node& node) const {
   args.eps = eps;
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
-  lowering.emit(norm(lowering.style(), args));
+  lowering.emit(norm(lowering.profile(), args));
   return {};
 }
 

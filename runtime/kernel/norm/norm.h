@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
-#include "kernel/style.h"
+#include "kernel/device_profile.h"
 
 namespace pumice {
 
@@ -26,7 +26,7 @@ struct NormArgs {
   BufferRef step;
 };
 
-Dispatch norm(const KernelStyle& style, const NormArgs& args);
+Dispatch norm(const DeviceProfile& profile, const NormArgs& args);
 
 // inputs: x. weights: the weight.
 struct RmsNorm : Operation {

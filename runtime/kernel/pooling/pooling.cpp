@@ -8,7 +8,7 @@ namespace pumice {
 
 Status MeanRows::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
-  const uint32_t workgroup = lowering.style().workgroup;
+  const uint32_t workgroup = lowering.profile().workgroup;
   Dispatch dispatch;
   dispatch.kernel = "mean_rows";
   dispatch.constants = {workgroup};
@@ -32,7 +32,7 @@ Status UnitLength::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   Dispatch dispatch;
   dispatch.kernel = "unit_length";
-  dispatch.constants = {lowering.style().workgroup};
+  dispatch.constants = {lowering.profile().workgroup};
   UnitLengthParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;

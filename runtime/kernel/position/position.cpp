@@ -61,9 +61,9 @@ double scaled(const RotaryConfig& config, double frequency, size_t pair) {
 
 // Heads to a workgroup: on a GPU few enough that a single row is spread, on a CPU nearly always all, as each
 // workgroup has to make the row's table of sines.
-uint32_t heads_per_group(const KernelStyle& style, const RotaryStoreArgs& args) {
+uint32_t heads_per_group(const DeviceProfile& profile, const RotaryStoreArgs& args) {
   const uint32_t all = args.heads + 2 * args.cache.layout.kv_heads;
-  return std::min(all, style.lane8 ? 256u : 4u);
+  return std::min(all, profile.cpu8 ? 256u : 4u);
 }
 
 // FNV-1a, so that layers with the same frequencies share a table.
@@ -163,14 +163,14 @@ RotaryConstants rotary_constants(const RotaryStoreArgs& args) {
   return constants;
 }
 
-Dispatch rotary_store(const KernelStyle& style, const RotaryStoreArgs& args) {
+Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args) {
   const CacheLayout& cache = args.cache.layout;
   const RotaryConstants constants = rotary_constants(args);
-  const uint32_t heads = heads_per_group(style, args);
+  const uint32_t heads = heads_per_group(profile, args);
   Dispatch dispatch;
   dispatch.kernel = std::string("rotary_store.") + to_string(cache.type);
-  dispatch.constants = {style.workgroup, constants.pairs, args.head_dim,
-                        constants.dim,   heads,           constants.norms};
+  dispatch.constants = {profile.workgroup, constants.pairs, args.head_dim,
+                        constants.dim,     heads,           constants.norms};
   RotaryStoreParams params = {};
   params.heads = args.heads;
   params.kv_heads = cache.kv_heads;
@@ -283,7 +283,7 @@ Result<RotaryStoreArgs> RotaryStore::args(Lowering& lowering, std::span<const Te
 Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(RotaryStoreArgs store, args(lowering, node.inputs, node.weights));
   store.result = lowering.tensor(node.output);
-  lowering.emit(rotary_store(lowering.style(), store));
+  lowering.emit(rotary_store(lowering.profile(), store));
   return {};
 }
 
@@ -309,7 +309,7 @@ Result<RotaryStoreArgs> CacheStore::args(Lowering& lowering, std::span<const Ten
 
 Status CacheStore::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(RotaryStoreArgs store, args(lowering, node.inputs));
-  lowering.emit(rotary_store(lowering.style(), store));
+  lowering.emit(rotary_store(lowering.profile(), store));
   return {};
 }
 

@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
 #include "kernel/cache_layout.h"
-#include "kernel/style.h"
+#include "kernel/device_profile.h"
 #include "shaders/position/rotary_store.params.h"
 
 namespace pumice {
@@ -88,7 +88,7 @@ struct RotaryStoreArgs {
   BufferRef step;
 };
 
-Dispatch rotary_store(const KernelStyle& style, const RotaryStoreArgs& args);
+Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args);
 
 // Specialisation constants of every kernel that rotates.
 struct RotaryConstants {

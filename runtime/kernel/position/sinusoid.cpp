@@ -24,7 +24,7 @@ Status SinusoidalPositions::lower(Lowering& lowering, const Node& node) const {
              lowering.constants(fmt::format("sinusoids {}", x.columns), rotary_table(frequencies)));
   Dispatch dispatch;
   dispatch.kernel = "sinusoid";
-  dispatch.constants = {lowering.style().workgroup, static_cast<uint32_t>(layout)};
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(layout)};
   SinusoidParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -34,7 +34,7 @@ Status SinusoidalPositions::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(SINUSOID_X, x.buffer, Access::read);
   dispatch.bind(SINUSOID_TABLE, table, Access::read);
   dispatch.bind(SINUSOID_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.style(), result), 1};
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.flops = 20.0 * result.rows * result.columns;
   dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));

@@ -14,7 +14,7 @@ Result<DeviceContext> open_device(std::shared_ptr<Device> device, const std::fil
   DeviceContext context;
   context.device = std::move(device);
   PUMICE_TRY(context.pipelines, Pipelines::create(context.device, cache_folder));
-  PUMICE_TRY(context.style, choose_style(context.device, context.pipelines));
+  PUMICE_TRY(context.profile, choose_profile(context.device, context.pipelines));
   return context;
 }
 

@@ -55,7 +55,7 @@ public:
     for (uint32_t repeat = 0; repeat < probe.repeats; ++repeat) {
       commands_.barrier();
       PUMICE_CHECK(launcher_.record(commands_, dispatch, [&](const BufferRef& ref) -> const Buffer& {
-        return ref.part == PROBE_SOURCE ? source : target;
+        return ref.allocation == PROBE_SOURCE ? source : target;
       }));
     }
     return commands_.end();
@@ -114,14 +114,14 @@ Result<bool> uniform_loads_are_faster(const std::shared_ptr<Device>& device,
   PUMICE_TRY(Buffer source, Buffer::create(device, uint64_t{groups} * quads * 16, MemoryUse::device));
   PUMICE_TRY(Buffer target, Buffer::create(device, groups * 8 * 16, MemoryUse::device));
   ProbeRun by_lane(device, pipelines), uniform(device, pipelines);
-  PUMICE_CHECK(by_lane.record({"load.lane8", {8, 0}, quads, groups, 0, source.size()}, source, target));
-  PUMICE_CHECK(uniform.record({"load.lane8", {8, 1}, quads, groups, 0, source.size()}, source, target));
+  PUMICE_CHECK(by_lane.record({"load.cpu8", {8, 0}, quads, groups, 0, source.size()}, source, target));
+  PUMICE_CHECK(uniform.record({"load.cpu8", {8, 1}, quads, groups, 0, source.size()}, source, target));
   for (int run = 0; run <= runs; ++run) {
     PUMICE_CHECK(by_lane.run());
     PUMICE_CHECK(uniform.run());
   }
   // Products gain more from uniform loads than this shows, since x comes that way too; where they are slow,
-  // they are slower many times over. The margin keeps noise from choosing another style on another day.
+  // they are slower many times over. The margin keeps noise from choosing another profile on another day.
   return uniform.shortest() < 1.5 * by_lane.shortest();
 }
 
@@ -129,10 +129,11 @@ Result<bool> uniform_loads_are_faster(const std::shared_ptr<Device>& device,
 Result<bool> known_uniform_loads(const std::shared_ptr<Device>& device,
                                  const std::shared_ptr<Pipelines>& pipelines) {
   const std::string name = "uniform loads";
-  const std::map<std::string, std::string> facts = pipelines->facts();
-  if (const auto fact = facts.find(name); fact != facts.end()) return fact->second == "fast";
+  const std::map<std::string, std::string> tuning_results = pipelines->tuning_results();
+  if (const auto value = tuning_results.find(name); value != tuning_results.end())
+    return value->second == "fast";
   PUMICE_TRY(bool fast, uniform_loads_are_faster(device, pipelines));
-  pipelines->set_fact(name, fast ? "fast" : "slow");
+  pipelines->set_tuning_result(name, fast ? "fast" : "slow");
   return fast;
 }
 
@@ -152,34 +153,34 @@ std::optional<MatrixGranularity> free_matrices(const Capabilities& capabilities)
 
 } // namespace
 
-Result<KernelStyle> choose_style(const std::shared_ptr<Device>& device,
-                                 const std::shared_ptr<Pipelines>& pipelines) {
+Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
+                                     const std::shared_ptr<Pipelines>& pipelines) {
   const Capabilities& capabilities = device->capabilities();
-  KernelStyle style;
+  DeviceProfile profile;
   const std::vector<std::string> tiers = capabilities.tiers();
   const auto has = [&](const char* tier) {
     return std::find(tiers.begin(), tiers.end(), tier) != tiers.end();
   };
-  style.lane8 = has("lane8");
-  if (style.lane8) {
-    style.workgroup = 8;
-    style.busy_groups = 16;
-    style.threads = std::max(1u, std::thread::hardware_concurrency());
-    PUMICE_TRY(style.uniform_loads, known_uniform_loads(device, pipelines));
+  profile.cpu8 = has("cpu8");
+  if (profile.cpu8) {
+    profile.workgroup = 8;
+    profile.busy_groups = 16;
+    profile.threads = std::max(1u, std::thread::hardware_concurrency());
+    PUMICE_TRY(profile.uniform_loads, known_uniform_loads(device, pipelines));
   }
   if (capabilities.subgroup_ballot && capabilities.subgroup_shuffle)
-    style.subgroup = capabilities.kernel_subgroup_size();
-  if (has("cm")) style.matrix_shapes = capabilities.matrix_sizes;
+    profile.subgroup = capabilities.kernel_subgroup_size();
+  if (has("cm")) profile.matrix_shapes = capabilities.matrix_sizes;
   if (has("cm2")) {
     const std::optional<MatrixGranularity> matrix = free_matrices(capabilities);
-    style.cm2 = matrix.has_value();
-    style.cm2_workgroup = matrix ? matrix->workgroup : 0;
+    profile.cm2 = matrix.has_value();
+    profile.cm2_workgroup = matrix ? matrix->workgroup : 0;
   }
-  style.choices = std::make_shared<const Choices>(kept_choices(*pipelines));
-  style.refused = std::make_shared<const Refusals>(kept_refusals(*pipelines));
-  style.shared_bytes = capabilities.max_shared_bytes;
-  style.dot = capabilities.integer_dot_product;
-  return style;
+  profile.choices = std::make_shared<const Choices>(stored_choices(*pipelines));
+  profile.blocklist = std::make_shared<const Blocklist>(stored_blocklist(*pipelines));
+  profile.shared_bytes = capabilities.max_shared_bytes;
+  profile.dot = capabilities.integer_dot_product;
+  return profile;
 }
 
 namespace {
@@ -211,14 +212,14 @@ Result<Ceilings> probe_ceilings(const std::shared_ptr<Device>& device,
                   2.0 * 3 * 4 * 8 * rounds * groups * workgroup / arithmetic.shortest()};
 }
 
-constexpr const char* ceilings_fact = "ceilings";
+constexpr const char* ceilings_key = "ceilings";
 
-std::optional<Ceilings> kept_ceilings(const Pipelines& pipelines) {
-  const std::map<std::string, std::string> facts = pipelines.facts();
-  const auto fact = facts.find(ceilings_fact);
-  if (fact == facts.end()) return {};
+std::optional<Ceilings> stored_ceilings(const Pipelines& pipelines) {
+  const std::map<std::string, std::string> tuning_results = pipelines.tuning_results();
+  const auto value = tuning_results.find(ceilings_key);
+  if (value == tuning_results.end()) return {};
   Ceilings ceilings;
-  std::istringstream text(fact->second);
+  std::istringstream text(value->second);
   text >> ceilings.copy_bytes_per_second >> ceilings.flops_per_second;
   if (!text || !(ceilings.copy_bytes_per_second > 0) || !(ceilings.flops_per_second > 0)) return {};
   return ceilings;
@@ -227,12 +228,12 @@ std::optional<Ceilings> kept_ceilings(const Pipelines& pipelines) {
 } // namespace
 
 Ceilings raise_ceilings(Pipelines& pipelines, Ceilings found) {
-  if (const std::optional<Ceilings> kept = kept_ceilings(pipelines)) {
+  if (const std::optional<Ceilings> kept = stored_ceilings(pipelines)) {
     found.copy_bytes_per_second = std::max(found.copy_bytes_per_second, kept->copy_bytes_per_second);
     found.flops_per_second = std::max(found.flops_per_second, kept->flops_per_second);
   }
-  pipelines.set_fact(ceilings_fact,
-                     fmt::format("{} {}", found.copy_bytes_per_second, found.flops_per_second));
+  pipelines.set_tuning_result(ceilings_key,
+                              fmt::format("{} {}", found.copy_bytes_per_second, found.flops_per_second));
   return found;
 }
 
@@ -244,7 +245,7 @@ Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device,
 
 Result<Ceilings> known_ceilings(const std::shared_ptr<Device>& device,
                                 const std::shared_ptr<Pipelines>& pipelines) {
-  if (const std::optional<Ceilings> kept = kept_ceilings(*pipelines)) return *kept;
+  if (const std::optional<Ceilings> kept = stored_ceilings(*pipelines)) return *kept;
   return measure_ceilings(device, pipelines);
 }
 

@@ -20,16 +20,16 @@ uint32_t round_up(uint32_t n, uint32_t unit) {
 }
 
 // One workgroup chooses a row's token; 128 invocations are the most that every device has.
-uint32_t pick_workgroup(const KernelStyle& style) {
-  return style.lane8 ? 8 : 128;
+uint32_t pick_workgroup(const DeviceProfile& profile) {
+  return profile.cpu8 ? 8 : 128;
 }
 
-SampleParams sample_params(const KernelStyle& style, const ActivationRef& logits) {
+SampleParams sample_params(const DeviceProfile& profile, const ActivationRef& logits) {
   SampleParams params = {};
   params.vocabulary = logits.columns;
   params.stride = logits.stride;
   params.blocks = (logits.columns + SAMPLING_BLOCK - 1) / SAMPLING_BLOCK;
-  params.padded = round_up(params.blocks, pick_workgroup(style));
+  params.padded = round_up(params.blocks, pick_workgroup(profile));
   return params;
 }
 
@@ -139,20 +139,20 @@ void SamplingState::copy_tokens(uint32_t from, uint32_t to) {
   slot.finished_at = source.finished_at;
 }
 
-uint64_t sample_scratch_bytes(const KernelStyle& style, const ActivationRef& logits) {
-  const SampleParams params = sample_params(style, logits);
+uint64_t sample_scratch_bytes(const DeviceProfile& profile, const ActivationRef& logits) {
+  const SampleParams params = sample_params(profile, logits);
   return 4 * uint64_t{logits.rows} * (SAMPLING_ROW_QUAD + params.padded * SAMPLING_WORDS_PER_BLOCK);
 }
 
-std::array<Dispatch, 2> sample(const KernelStyle& style, const SampleArgs& args) {
+std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& args) {
   assert(args.logits.rows_kind == ROWS_OUTPUTS);
-  SampleParams params = sample_params(style, args.logits);
+  SampleParams params = sample_params(profile, args.logits);
   params.sequences = static_cast<uint32_t>(args.state.bytes / sizeof(SamplingSlot));
   params.capacity = args.step_capacity;
 
   // Slices large enough to be worth a workgroup, and so few that starting them does not show.
-  const uint32_t scan_workgroup = style.lane8 ? 8 : style.workgroup;
-  const uint32_t wanted = std::clamp(style.busy_groups, 16u, 256u);
+  const uint32_t scan_workgroup = profile.cpu8 ? 8 : profile.workgroup;
+  const uint32_t wanted = std::clamp(profile.busy_groups, 16u, 256u);
   const uint32_t slice = round_up((params.blocks + wanted - 1) / wanted, scan_workgroup);
 
   std::array<Dispatch, 2> dispatches;
@@ -167,7 +167,7 @@ std::array<Dispatch, 2> sample(const KernelStyle& style, const SampleArgs& args)
   scan.bytes = 4.0 * args.logits.rows * args.logits.columns;
 
   pick.kernel = "sample_pick";
-  pick.constants = {pick_workgroup(style)};
+  pick.constants = {pick_workgroup(profile)};
   pick.bind(SAMPLING_STATE, args.state, Access::read_write);
   pick.bind(SAMPLING_STEP, args.step, Access::read_write);
   pick.bind(SAMPLING_LOGITS, args.logits.buffer, Access::read);
@@ -186,8 +186,8 @@ Status Sample::lower(Lowering& lowering, const Node& node) const {
   args.state = lowering.sampling();
   args.step = lowering.step();
   args.step_capacity = lowering.step_capacity();
-  args.scratch = lowering.temporary(sample_scratch_bytes(lowering.style(), args.logits));
-  for (Dispatch& dispatch : sample(lowering.style(), args)) lowering.emit(std::move(dispatch));
+  args.scratch = lowering.temporary(sample_scratch_bytes(lowering.profile(), args.logits));
+  for (Dispatch& dispatch : sample(lowering.profile(), args)) lowering.emit(std::move(dispatch));
   return {};
 }
 

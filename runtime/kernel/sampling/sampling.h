@@ -10,8 +10,8 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
+#include "kernel/device_profile.h"
 #include "kernel/dispatch.h"
-#include "kernel/style.h"
 #include "shaders/sampling/sampling.params.h"
 
 namespace pumice {
@@ -117,9 +117,9 @@ struct SampleArgs {
   BufferRef scratch;          // sample_scratch_bytes()
 };
 
-uint64_t sample_scratch_bytes(const KernelStyle& style, const ActivationRef& logits);
+uint64_t sample_scratch_bytes(const DeviceProfile& profile, const ActivationRef& logits);
 // In this order, a barrier between them.
-std::array<Dispatch, 2> sample(const KernelStyle& style, const SampleArgs& args);
+std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& args);
 
 // inputs: the logits. The result goes into the step block and the sampling buffer; the output tensor only
 // stands for it in the graph and holds nothing.

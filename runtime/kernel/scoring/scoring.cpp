@@ -5,10 +5,10 @@
 
 namespace pumice {
 
-Dispatch log_likelihood(const KernelStyle& style, const LogLikelihoodArgs& args) {
+Dispatch log_likelihood(const DeviceProfile& profile, const LogLikelihoodArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "log_likelihood";
-  dispatch.constants = {style.lane8 ? 8u : style.workgroup};
+  dispatch.constants = {profile.cpu8 ? 8u : profile.workgroup};
   LogLikelihoodParams params = {};
   params.columns = args.logits.columns;
   params.stride = args.logits.stride;
@@ -29,7 +29,7 @@ Status LogLikelihood::lower(Lowering& lowering, const Node& node) const {
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
   args.step_capacity = lowering.step_capacity();
-  lowering.emit(log_likelihood(lowering.style(), args));
+  lowering.emit(log_likelihood(lowering.profile(), args));
   return {};
 }
 

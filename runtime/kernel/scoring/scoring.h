@@ -4,8 +4,8 @@
 
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
+#include "kernel/device_profile.h"
 #include "kernel/dispatch.h"
-#include "kernel/style.h"
 
 namespace pumice {
 
@@ -18,7 +18,7 @@ struct LogLikelihoodArgs {
   uint32_t step_capacity = 0;
 };
 
-Dispatch log_likelihood(const KernelStyle& style, const LogLikelihoodArgs& args);
+Dispatch log_likelihood(const DeviceProfile& profile, const LogLikelihoodArgs& args);
 
 // inputs: the logits.
 struct LogLikelihood : Operation {

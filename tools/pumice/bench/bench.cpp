@@ -19,7 +19,7 @@ namespace pumice::command {
 
 namespace {
 
-uint64_t count_parameters(const Definition& definition) {
+uint64_t count_parameters(const ModelDefinition& definition) {
   uint64_t sum = 0;
   for (const WeightSpec& spec : definition.weights()) {
     sum += std::accumulate(spec.shape.begin(), spec.shape.end(), uint64_t{1}, std::multiplies<>());
@@ -47,7 +47,7 @@ Status profile(const BenchOptions& options, const std::shared_ptr<const Model>& 
   return print_profile(*session);
 }
 
-Status check_profile(const BenchOptions& options, const Definition& definition) {
+Status check_profile(const BenchOptions& options, const ModelDefinition& definition) {
   if (!options.profile || !definition.shape().encoder) return {};
   return wrong_kind(options.model, definition.shape(), "--profile is about a decoder by itself");
 }
@@ -101,7 +101,7 @@ Status bench(const BenchOptions& options) {
     return device.save_pipelines();
   }
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
-  PUMICE_TRY(const std::unique_ptr<Definition> definition, open_definition(file));
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_CHECK(check_profile(options, *definition));
   PUMICE_TRY(const OpenedDevice device, open_device(options.device));
   report.environment = read_environment(device);

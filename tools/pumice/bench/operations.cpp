@@ -91,9 +91,9 @@ public:
   static Result<std::unique_ptr<OperationRun>> create(const DeviceContext& context,
                                                       const Operands& operands) {
     std::unique_ptr<OperationRun> run(new OperationRun(context, operands.copies));
-    WeightStore store(context.style, context.device->capabilities());
+    WeightStore store(context.profile, context.device->capabilities());
     PlanContext plan_context;
-    plan_context.style = context.style;
+    plan_context.profile = context.profile;
     plan_context.device = context.device->capabilities();
     plan_context.weights = &store;
     plan_context.caches = operands.caches;
@@ -172,9 +172,9 @@ private:
     case Space::inputs:
       return inputs_;
     case Space::cache:
-      return caches_[ref.part];
+      return caches_[ref.allocation];
     case Space::weights:
-      return weights_[ref.part];
+      return weights_[ref.allocation];
     default:
       return scratch_;
     }

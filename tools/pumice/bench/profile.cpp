@@ -25,7 +25,7 @@ Status print_step(Session& session, uint32_t tokens) {
   std::vector<double> seconds;
   for (int run = 0; run < 2; ++run) { // the first one may compile
     PUMICE_CHECK(runner.write_step(rows));
-    PUMICE_TRY(seconds, runner.profile(tokens));
+    PUMICE_TRY(seconds, runner.time_dispatches(tokens));
   }
   PUMICE_TRY(const Plan* plan, runner.plan(tokens));
   std::map<std::string, KernelTime> kernels;

@@ -1,4 +1,4 @@
-#include "gpu/host_device.h"
+#include "gpu/external_device.h"
 
 #include <algorithm>
 #include <string_view>
@@ -91,7 +91,7 @@ void read_enabled(const VkBaseInStructure& structure, Capabilities& enabled) {
 }
 
 // Takes the host's queue family for the one to use.
-void read_queue_family(const VulkanTable& vk, const HostDevice& host, Capabilities& device) {
+void read_queue_family(const VulkanTable& vk, const ExternalDevice& host, Capabilities& device) {
   uint32_t count = 0;
   vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
@@ -111,7 +111,7 @@ void read_queue_family(const VulkanTable& vk, const HostDevice& host, Capabiliti
 
 } // namespace
 
-Capabilities read_capabilities(const VulkanTable& vk, const HostDevice& host) {
+Capabilities read_capabilities(const VulkanTable& vk, const ExternalDevice& host) {
   Capabilities device = read_capabilities(vk, host.physical_device, 0);
   Capabilities enabled; // nothing but its features
   for (auto* next = static_cast<const VkBaseInStructure*>(host.features); next; next = next->pNext) {

@@ -8,12 +8,12 @@
 // A program that renders with Vulkan itself: an instance, a device and a queue of its own, and a command
 // buffer at a time. Pumice gets there through `get_instance_proc_addr`, which may be another one than its
 // own.
-class HostVulkan {
+class ExternalVulkan {
 public:
-  HostVulkan(PFN_vkGetInstanceProcAddr get_instance_proc_addr, bool validate);
-  ~HostVulkan();
-  HostVulkan(const HostVulkan&) = delete;
-  HostVulkan& operator=(const HostVulkan&) = delete;
+  ExternalVulkan(PFN_vkGetInstanceProcAddr get_instance_proc_addr, bool validate);
+  ~ExternalVulkan();
+  ExternalVulkan(const ExternalVulkan&) = delete;
+  ExternalVulkan& operator=(const ExternalVulkan&) = delete;
 
   pumice_vulkan vulkan() const { return vulkan_; }
 

@@ -9,7 +9,7 @@ namespace pumice {
 
 // A Vulkan device that the application owns, and what may be used of it. The handles outlive everything that
 // is made from them.
-struct HostDevice {
+struct ExternalDevice {
   PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr; // of the loader that made the instance
   VkInstance instance = VK_NULL_HANDLE;                       // made for Vulkan 1.2 or newer
   VkPhysicalDevice physical_device = VK_NULL_HANDLE;
@@ -26,6 +26,6 @@ struct HostDevice {
 };
 
 // What such a device can do; what it lacks is among its problems.
-Capabilities read_capabilities(const VulkanTable& vk, const HostDevice& host);
+Capabilities read_capabilities(const VulkanTable& vk, const ExternalDevice& host);
 
 } // namespace pumice

@@ -1,9 +1,9 @@
 #version 460
-// Reads `quads` x 16 bytes a workgroup in one of the two ways that the lane8 kernels know.
+// Reads `quads` x 16 bytes a workgroup in one of the two ways that the cpu8 kernels know.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
-#include "common/lane8.glsl"
+#include "common/cpu8.glsl"
 #include "probe/probe.params.h"
 
 layout(local_size_x_id = 0) in;

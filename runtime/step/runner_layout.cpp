@@ -1,4 +1,4 @@
-#include "step/runner_plan.h"
+#include "step/runner_layout.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ Status check_size(const Model& model, const RunnerOptions& options) {
     return Error{Code::invalid_argument, "a session of 0 sequences: expected at least one"};
   }
   const uint32_t longest = model.shape().context;
-  if (options.part == Part::decoder && size.context > longest) {
+  if (options.part == ModelPart::decoder && size.context > longest) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: a context of {} tokens was asked for, and the model was "
                              "made for {}",
@@ -23,7 +23,7 @@ Status check_size(const Model& model, const RunnerOptions& options) {
   return {};
 }
 
-Status check_reach(const Model& model, const MemoryPlan& memory) {
+Status check_reach(const Model& model, const SessionMemory& memory) {
   const uint64_t limit = model.context().device->capabilities().max_storage_range_bytes;
   for (size_t layer = 0; layer < memory.caches.size(); ++layer) {
     const uint64_t bytes = memory.caches[layer].keys.bytes;
@@ -44,16 +44,17 @@ Result<Graph> graph_of(const Model& model, const RunnerOptions& options, const S
   request.context = size.context;
   request.input_context = std::min(shape.encoder ? shape.encoder->context : 0, size.input_positions);
   if (shape.encoder && shape.encoder->any_length) request.input_context = size.input_positions;
-  return options.part == Part::encoder ? model.encoder_graph(request) : model.graph(request);
+  return options.part == ModelPart::encoder ? model.encoder_graph(request) : model.graph(request);
 }
 
 } // namespace
 
-Result<RunnerPlan> plan_runner(const Model& model, const RunnerOptions& options, const MemoryPlan* shared) {
+Result<RunnerLayout> lay_out_runner(const Model& model, const RunnerOptions& options,
+                                    const SessionMemory* shared) {
   PUMICE_CHECK(check_size(model, options));
   const ModelShape& shape = model.shape();
-  const bool encodes = options.part == Part::encoder;
-  RunnerPlan plan;
+  const bool encodes = options.part == ModelPart::encoder;
+  RunnerLayout plan;
   plan.own_caches = !shared;
   plan.memory = shared ? *shared : plan_memory(shape, model.context(), options.size);
   if (encodes) plan.memory = plan.memory.with_steps(options.size.chunk, options.size.sequences);
@@ -71,7 +72,7 @@ Result<RunnerPlan> plan_runner(const Model& model, const RunnerOptions& options,
   return plan;
 }
 
-Result<RunnerBytes> runner_bytes(const Device& device, const RunnerPlan& plan) {
+Result<RunnerBytes> runner_bytes(const Device& device, const RunnerLayout& plan) {
   RunnerBytes sum;
   const auto add = [&](uint64_t& to, uint64_t bytes) -> Status {
     PUMICE_TRY(const uint64_t needed, Buffer::memory_needed(device, bytes));
@@ -79,13 +80,13 @@ Result<RunnerBytes> runner_bytes(const Device& device, const RunnerPlan& plan) {
     return {};
   };
   if (plan.own_caches) {
-    for (uint64_t part : plan.memory.cache_part_bytes) PUMICE_CHECK(add(sum.cache, part));
+    for (uint64_t part : plan.memory.cache_allocation_bytes) PUMICE_CHECK(add(sum.cache, part));
   }
   PUMICE_CHECK(add(sum.scratch, plan.scratch_bytes));
   for (uint64_t bytes : {plan.input_bytes, plan.output_bytes}) {
     if (bytes) PUMICE_CHECK(add(sum.scratch, bytes));
   }
-  const MemoryPlan& memory = plan.memory;
+  const SessionMemory& memory = plan.memory;
   PUMICE_CHECK(add(sum.state, memory.step.bytes));
   PUMICE_CHECK(add(sum.state, StepRing::places * StepRing::place_bytes(memory.step_layout)));
   PUMICE_CHECK(add(sum.state, memory.sampling.bytes));

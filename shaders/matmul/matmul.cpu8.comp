@@ -20,7 +20,7 @@
 // variant: mxfp4 WEIGHT_TYPE=15
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
-#include "common/lane8.glsl"
+#include "common/cpu8.glsl"
 #include "common/weight.glsl"
 #include "matmul/matmul.params.h"
 
@@ -50,7 +50,7 @@ READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
 #define SUMS_SCALES p.scales
 #define SUMS_X p.x
 #define SUMS_BLOCKS p.blocks
-#include "matmul/lane8_sums.glsl"
+#include "matmul/cpu8_sums.glsl"
 
 void main() {
   if (!find_work()) return;

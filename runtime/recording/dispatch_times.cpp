@@ -1,11 +1,11 @@
-#include "recording/profile.h"
+#include "recording/dispatch_times.h"
 
 #include "gpu/timestamps.h"
 
 namespace pumice {
 
-Result<std::vector<double>> profile(const DeviceContext& context, const Plan& plan,
-                                    const BufferLookup& lookup) {
+Result<std::vector<double>> time_dispatches(const DeviceContext& context, const Plan& plan,
+                                            const BufferLookup& lookup) {
   const uint32_t count = static_cast<uint32_t>(plan.dispatches.size());
   PUMICE_TRY(Timestamps timestamps, Timestamps::create(context.device, count + 1));
   Launcher launcher(context.device, context.pipelines);

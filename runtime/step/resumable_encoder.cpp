@@ -1,26 +1,26 @@
-#include "step/encoding.h"
+#include "step/resumable_encoder.h"
 
 namespace pumice {
 
-Result<std::unique_ptr<Encoding>> Encoding::create(std::shared_ptr<const Model> model,
-                                                   EncoderOptions options) {
-  std::unique_ptr<Encoding> encoding(new Encoding(std::move(model), std::move(options)));
+Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_ptr<const Model> model,
+                                                                   EncoderOptions options) {
+  std::unique_ptr<ResumableEncoder> encoding(new ResumableEncoder(std::move(model), std::move(options)));
   PUMICE_CHECK(encoding->make());
   return encoding;
 }
 
-Encoding::~Encoding() {
-  if (!slices_) return;
-  slices_->discard();
-  (void)slices_->wait();
+ResumableEncoder::~ResumableEncoder() {
+  if (!slicer_) return;
+  slicer_->discard();
+  (void)slicer_->wait();
 }
 
-Status Encoding::make() {
+Status ResumableEncoder::make() {
   broken_ = true; // until all is done
-  if (slices_) PUMICE_CHECK(slices_->wait_before_end());
+  if (slicer_) PUMICE_CHECK(slicer_->wait_before_end());
   if (state_ == State::running && encoder_ && !encoder_->runner().step_open()) state_ = State::done;
   encoder_.reset();
-  slices_ = std::make_unique<Slices>(model_->context().device);
+  slicer_ = std::make_unique<TimeSlicer>(model_->context().device);
   sliced_ = false;
   PUMICE_TRY(encoder_, Encoder::create(model_, options_));
   PUMICE_CHECK(encoder_->runner().prepare_all());
@@ -30,14 +30,14 @@ Status Encoding::make() {
   return {};
 }
 
-Status Encoding::ready() {
+Status ResumableEncoder::ready() {
   if (!broken_) return {};
   PUMICE_CHECK(make());
   return state_ == State::none ? Status() : failed(encode_again());
 }
 
 // What was lost with an encoder that had to be made anew: in slices again, where some were still to come.
-Status Encoding::encode_again() {
+Status ResumableEncoder::encode_again() {
   if (state_ == State::running) {
     PUMICE_CHECK(use_slices(true));
     return encoder_->open(inputs_);
@@ -47,7 +47,7 @@ Status Encoding::encode_again() {
 }
 
 template <class T>
-T Encoding::failed(T result) {
+T ResumableEncoder::failed(T result) {
   if (result.ok()) return result;
   const Code code = result.error().code;
   if (code == Code::not_ready || code == Code::invalid_argument) return result;
@@ -59,15 +59,15 @@ T Encoding::failed(T result) {
   return result;
 }
 
-Status Encoding::use_slices(bool wanted) {
-  PUMICE_CHECK(slices_->wait());
+Status ResumableEncoder::use_slices(bool wanted) {
+  PUMICE_CHECK(slicer_->wait());
   if (sliced_ == wanted) return {};
-  encoder_->runner().set_slices(wanted ? slices_.get() : nullptr);
+  encoder_->runner().set_slicer(wanted ? slicer_.get() : nullptr);
   sliced_ = wanted;
   return {};
 }
 
-Status Encoding::run(std::span<const EncoderInput> inputs) {
+Status ResumableEncoder::run(std::span<const EncoderInput> inputs) {
   PUMICE_CHECK(ready());
   PUMICE_CHECK(failed(use_slices(false)));
   state_ = State::none;
@@ -79,7 +79,7 @@ Status Encoding::run(std::span<const EncoderInput> inputs) {
   return {};
 }
 
-Status Encoding::begin(std::span<const EncoderInput> inputs) {
+Status ResumableEncoder::begin(std::span<const EncoderInput> inputs) {
   PUMICE_CHECK(ready());
   PUMICE_CHECK(failed(use_slices(true)));
   state_ = State::none;
@@ -90,54 +90,54 @@ Status Encoding::begin(std::span<const EncoderInput> inputs) {
   return {};
 }
 
-Status Encoding::check_cancelled() {
+Status ResumableEncoder::check_cancelled() {
   if (!cancelled_ || state_ != State::running) return {};
-  PUMICE_CHECK(slices_->wait());
+  PUMICE_CHECK(slicer_->wait());
   encoder_->runner().close_step();
   cancelled_ = false;
   state_ = State::none;
   return Error{Code::cancelled, "encoding was cancelled"};
 }
 
-Result<WorkSlice> Encoding::advance(double budget, const SubmitSync& sync) {
+Result<SliceResult> ResumableEncoder::advance(double budget, const SubmitSync& sync) {
   PUMICE_CHECK(ready());
   return failed(slice(VK_NULL_HANDLE, budget, sync));
 }
 
-Result<WorkSlice> Encoding::record(VkCommandBuffer into, double budget) {
+Result<SliceResult> ResumableEncoder::record(VkCommandBuffer into, double budget) {
   PUMICE_CHECK(ready());
   return failed(slice(into, budget, {}));
 }
 
-Result<WorkSlice> Encoding::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
+Result<SliceResult> ResumableEncoder::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
   Runner& runner = encoder_->runner();
-  PUMICE_CHECK(slices_->look());
+  PUMICE_CHECK(slicer_->look());
   PUMICE_CHECK(check_cancelled());
-  if (state_ == State::running && !runner.step_open() && !slices_->under_way()) state_ = State::done;
+  if (state_ == State::running && !runner.step_open() && !slicer_->under_way()) state_ = State::done;
   const bool more = state_ == State::running && runner.step_open();
   const auto fill = [&runner]() -> Status {
     const Result<bool> complete = runner.fill();
     return complete.ok() ? Status() : Status(complete.error());
   };
-  WorkSlice result;
-  PUMICE_TRY(result.report, slices_->run(more ? fill : std::function<Status()>(), budget, sync, into));
+  SliceResult result;
+  PUMICE_TRY(result.report, slicer_->run(more ? fill : std::function<Status()>(), budget, sync, into));
   if (more) result.largest = runner.largest_dispatch();
   result.active = state_ == State::running;
   return result;
 }
 
-Status Encoding::discard() {
-  if (broken_) PUMICE_CHECK(slices_->discard_and_wait());
+Status ResumableEncoder::discard() {
+  if (broken_) PUMICE_CHECK(slicer_->discard_and_wait());
   PUMICE_CHECK(ready());
-  slices_->discard();
-  PUMICE_CHECK(failed(slices_->wait()));
+  slicer_->discard();
+  PUMICE_CHECK(failed(slicer_->wait()));
   return state_ == State::running ? failed(encode_again()) : Status();
 }
 
-Result<std::vector<float>> Encoding::read() {
+Result<std::vector<float>> ResumableEncoder::read() {
   PUMICE_CHECK(ready());
   if (state_ == State::running && !encoder_->runner().step_open()) {
-    PUMICE_CHECK(failed(slices_->wait()));
+    PUMICE_CHECK(failed(slicer_->wait()));
     state_ = State::done;
   }
   if (state_ != State::done) {

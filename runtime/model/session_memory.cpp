@@ -1,4 +1,4 @@
-#include "model/memory_plan.h"
+#include "model/session_memory.h"
 
 #include <algorithm>
 #include <set>
@@ -14,7 +14,7 @@ namespace {
 // conversation that goes back a little, find what they need.
 constexpr uint32_t ring_slack = 32;
 
-constexpr uint64_t preferred_part_bytes = uint64_t{512} << 20;
+constexpr uint64_t preferred_allocation_bytes = uint64_t{512} << 20;
 
 uint64_t align(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
@@ -46,10 +46,10 @@ CacheLayout input_cache_layout(const LayerCache& layer, const SessionSize& size)
   return layout;
 }
 
-MemoryPlan plan_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size) {
+SessionMemory plan_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size) {
   const Capabilities& device = context.device->capabilities();
   const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
-  MemoryPlan plan;
+  SessionMemory plan;
   plan.size = size;
   if (plan.size.context == 0) plan.size.context = shape.context;
   if (shape.encoder && plan.size.input_positions == 0) plan.size.input_positions = shape.encoder->context;
@@ -58,8 +58,8 @@ MemoryPlan plan_memory(const ModelShape& shape, const DeviceContext& context, Se
 
   const auto place = [&](uint64_t bytes) {
     const uint64_t part_limit =
-        std::min(device.max_allocation_bytes - 4096, std::max(preferred_part_bytes, bytes));
-    std::vector<uint64_t>& parts = plan.cache_part_bytes;
+        std::min(device.max_allocation_bytes - 4096, std::max(preferred_allocation_bytes, bytes));
+    std::vector<uint64_t>& parts = plan.cache_allocation_bytes;
     if (parts.empty() || parts.back() + bytes > part_limit) parts.push_back(0);
     const BufferRef ref{Space::cache, static_cast<uint32_t>(parts.size() - 1), parts.back(), bytes};
     parts.back() = align(parts.back() + bytes, alignment);
@@ -80,8 +80,8 @@ MemoryPlan plan_memory(const ModelShape& shape, const DeviceContext& context, Se
   return plan;
 }
 
-MemoryPlan MemoryPlan::with_steps(uint32_t tokens, uint32_t inputs) const {
-  MemoryPlan plan = *this;
+SessionMemory SessionMemory::with_steps(uint32_t tokens, uint32_t inputs) const {
+  SessionMemory plan = *this;
   plan.size.chunk = tokens;
   plan.size.sequences = inputs;
   plan.step_layout = {tokens, inputs, 0};
@@ -112,9 +112,9 @@ std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs) {
   return buckets;
 }
 
-PlanContext MemoryPlan::plan_context(const DeviceContext& context, WeightStore& weights) const {
+PlanContext SessionMemory::plan_context(const DeviceContext& context, WeightStore& weights) const {
   PlanContext result;
-  result.style = context.style;
+  result.profile = context.profile;
   result.device = context.device->capabilities();
   result.weights = &weights;
   result.caches = caches;

@@ -45,7 +45,7 @@ uint64_t allocated(const pumice_device* device); // bytes on the device
 struct Story {
   std::string text;
   std::vector<uint32_t> tokens;
-  pumice_ending ending = PUMICE_ENDING_NONE;
+  pumice_finish_reason finish_reason = PUMICE_FINISH_NONE;
 
   bool operator==(const Story&) const = default;
 };

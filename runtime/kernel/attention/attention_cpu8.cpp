@@ -13,46 +13,46 @@ namespace {
 // A step of few heads is cut so that a CPU of two cores has something to do for each.
 constexpr uint32_t fewest_groups = 2;
 
-Dispatch prepare(const KernelStyle& style, const AttentionArgs& args, const AttentionShape& shape,
+Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const AttentionShape& shape,
                  const std::string& variant) {
   Dispatch dispatch = prepare_attention(args, 8);
-  dispatch.kernel = "attention.lane8." + variant + to_string(args.cache.layout.type);
+  dispatch.kernel = "attention.cpu8." + variant + to_string(args.cache.layout.type);
   // Compilers that know uniform loads (Mesa 26's) make up to twice as fast a kernel of unrolled loops, as
   // long as its code stays small. Older ones make a slower one of them, and take seconds for it.
-  const bool unroll = style.uniform_loads && shape.heads * shape.tokens * args.cache.layout.head_dim <= 256;
+  const bool unroll = profile.uniform_loads && shape.heads * shape.tokens * args.cache.layout.head_dim <= 256;
   for (uint32_t constant : {shape.heads, shape.tokens, args.sums ? 1u : 0u, unroll ? 1u : 0u,
-                            style.uniform_loads ? LOAD_UNIFORM : LOAD_LANE}) {
+                            profile.uniform_loads ? LOAD_UNIFORM : LOAD_LANE}) {
     dispatch.constants.push_back(constant);
   }
   finish_attention(dispatch, args, shape);
   return dispatch;
 }
 
-bool runs(const KernelStyle& style, const AttentionArgs&) {
-  return style.lane8;
+bool runs(const DeviceProfile& profile, const AttentionArgs&) {
+  return profile.cpu8;
 }
 
 Status lower(Lowering& lowering, const AttentionArgs& args) {
   const AttentionArgs stored = store_first(lowering, args);
   const AttentionShape shape = attention_shape(stored, fewest_groups);
-  const KernelStyle& style = lowering.style();
-  Dispatch dispatch = prepare(style, stored, shape, "");
+  const DeviceProfile& profile = lowering.profile();
+  Dispatch dispatch = prepare(profile, stored, shape, "");
   dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
-  if (style.uniform_loads)
+  if (profile.uniform_loads)
     dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, q), stored.q.buffer);
   lowering.emit(std::move(dispatch));
   return {};
 }
 
 // Only a row that is alone finds all that it sees in the cache before others have stored theirs.
-bool rotary_runs(const KernelStyle& style, const AttentionArgs& args) {
-  return style.lane8 && args.store && args.q.rows == 1 && args.sight == Sight::past &&
+bool rotary_runs(const DeviceProfile& profile, const AttentionArgs& args) {
+  return profile.cpu8 && args.store && args.q.rows == 1 && args.mask == AttentionMask::causal &&
          args.q.buffer.offset % descriptor_alignment == 0;
 }
 
-Dispatch prepare_rotary(const KernelStyle& style, const AttentionArgs& args) {
+Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args) {
   const RotaryStoreArgs& store = *args.store;
-  Dispatch dispatch = prepare(style, args, attention_shape(args, fewest_groups), "rotary.");
+  Dispatch dispatch = prepare(profile, args, attention_shape(args, fewest_groups), "rotary.");
   const RotaryConstants constants = rotary_constants(store);
   for (uint32_t constant : {constants.pairs, constants.dim, constants.norms}) {
     dispatch.constants.push_back(constant);
@@ -72,31 +72,31 @@ Dispatch prepare_rotary(const KernelStyle& style, const AttentionArgs& args) {
 }
 
 Status lower_rotary(Lowering& lowering, const AttentionArgs& args) {
-  lowering.emit(prepare_rotary(lowering.style(), args));
+  lowering.emit(prepare_rotary(lowering.profile(), args));
   return {};
 }
 
 // A group's workgroup makes its own part of the row, by the product that would be chosen anyway: where there
 // are groups for all threads, that is as fast as a product before it, and one wait for all of them less.
-bool projected_runs(const KernelStyle& style, const AttentionArgs& args) {
-  if (!args.projection || !rotary_runs(style, args) || style.threads == 0) return false;
+bool projected_runs(const DeviceProfile& profile, const AttentionArgs& args) {
+  if (!args.projection || !rotary_runs(profile, args) || profile.threads == 0) return false;
   if (args.sums || args.bias.buckets > 0) return false;
   const MatmulArgs& product = *args.projection;
   const CacheLayout& layout = args.cache.layout;
   const AttentionShape shape = attention_shape(args, fewest_groups);
-  const bool for_all = layout.kv_heads % style.threads == 0 || layout.kv_heads >= 4 * style.threads;
+  const bool for_all = layout.kv_heads % profile.threads == 0 || layout.kv_heads >= 4 * profile.threads;
   const bool plain = !product.gated && !product.residual && !product.next_norm && !product.selected_by &&
                      product.activation == Activation::none && !product.routing;
   return for_all && plain && shape.parts == 1 && layout.type == CacheType::f16 && layout.head_dim % 32 == 0 &&
-         chosen_matmul(style, product) == matmul_lane8.name;
+         chosen_matmul(profile, product) == matmul_cpu8.name;
 }
 
 Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
-  const KernelStyle& style = lowering.style();
+  const DeviceProfile& profile = lowering.profile();
   const MatmulArgs& product = *args.projection;
   const RotaryStoreArgs& store = *args.store;
-  Dispatch dispatch = prepare_rotary(style, args);
-  dispatch.kernel = "attention.lane8.projected." + kernel_variant(product.format.type);
+  Dispatch dispatch = prepare_rotary(profile, args);
+  dispatch.kernel = "attention.cpu8.projected." + kernel_variant(product.format.type);
   const auto first_tile = [&](const ActivationRef& part) {
     return static_cast<uint32_t>((part.buffer.offset - product.result.buffer.offset) / sizeof(float) / 8);
   };
@@ -108,7 +108,7 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
   }
   dispatch.params.resize(sizeof(AttentionParams) + sizeof(ProjectionParams));
   constexpr size_t addresses = sizeof(AttentionParams);
-  if (style.uniform_loads) {
+  if (profile.uniform_loads) {
     dispatch.pass_address(addresses + offsetof(ProjectionParams, weights), product.weight.payload);
     dispatch.pass_address(addresses + offsetof(ProjectionParams, x), product.x.buffer);
   }
@@ -119,7 +119,7 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
   dispatch.bind(ATTENTION_X, product.x.buffer, Access::read);
   if (product.format.scaled()) {
     dispatch.bind(ATTENTION_SCALES, product.weight.scales, Access::read);
-    if (style.uniform_loads)
+    if (profile.uniform_loads)
       dispatch.pass_address(addresses + offsetof(ProjectionParams, scales), product.weight.scales);
   }
   if (product.bias) dispatch.bind(ATTENTION_PROJECTION_BIAS, *product.bias, Access::read);
@@ -133,7 +133,7 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
 
 } // namespace
 
-const KernelVariant<AttentionArgs> attention_lane8 = {"lane8", runs, lower};
+const KernelVariant<AttentionArgs> attention_cpu8 = {"cpu8", runs, lower};
 const KernelVariant<AttentionArgs> attention_projected = {"projected", projected_runs, lower_projected};
 const KernelVariant<AttentionArgs> attention_rotary = {"rotary", rotary_runs, lower_rotary};
 

@@ -10,7 +10,7 @@ namespace pumice {
 
 // Runs a plan once with a timestamp and a barrier around every dispatch, and returns the seconds that each
 // took, in the plan's order. A first run may hold the driver's compiling.
-Result<std::vector<double>> profile(const DeviceContext& context, const Plan& plan,
-                                    const BufferLookup& lookup);
+Result<std::vector<double>> time_dispatches(const DeviceContext& context, const Plan& plan,
+                                            const BufferLookup& lookup);
 
 } // namespace pumice

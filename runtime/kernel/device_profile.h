@@ -12,9 +12,9 @@ namespace pumice {
 
 // How kernels are shaped for a device. Chosen once per device (kernel/probe/probe.h measures what properties
 // do not tell); everything that plans for the device reads it and nothing else.
-struct KernelStyle {
+struct DeviceProfile {
   // A subgroup is one 8-lane vector of a CPU: workgroups of eight, a lane to a row, no shared memory.
-  bool lane8 = false;
+  bool cpu8 = false;
   // Loads from an address that is the same in all lanes run at memory speed; loads by lane do not.
   bool uniform_loads = false;
   // Invocations of an ordinary workgroup.
@@ -40,10 +40,10 @@ struct KernelStyle {
   // What was measured on this device; null: every family's own order.
   std::shared_ptr<const Choices> choices;
   // What was found to be wrong on it; null: nothing.
-  std::shared_ptr<const Refusals> refused;
+  std::shared_ptr<const Blocklist> blocklist;
 
   // Dwords that lie side by side for one lane of a packed weight tile.
-  uint32_t weight_chunk() const { return lane8 && uniform_loads ? 1 : 4; }
+  uint32_t weight_chunk() const { return cpu8 && uniform_loads ? 1 : 4; }
 };
 
 } // namespace pumice

@@ -1,5 +1,5 @@
 // Every model of the fixtures with every kernel variant forced that can run here: those for CPU drivers in
-// the device's own style, the others in that of a common GPU, as far as the device can run it.
+// the device's own profile, the others in that of a common GPU, as far as the device can run it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -54,10 +54,10 @@ std::vector<std::string> last_tensors(const Answers& answers, const Fixture& fix
   return names;
 }
 
-// A variant that is forced, in the style of the devices it is made for.
+// A variant that is forced, in the profile of the devices it is made for.
 struct Forced {
   std::string variant;
-  KernelStyle style;
+  DeviceProfile profile;
 };
 
 // T5's attention is not scaled, so that its scores, and their errors, are exponents in the tens.
@@ -74,8 +74,8 @@ double tolerance_of(const std::string& variant, const Fixture& fixture) {
   return 1e-4;
 }
 
-bool device_has(const std::string& variant, const KernelStyle& own) {
-  if (variant == "lane8" || variant == "rotary") return own.lane8;
+bool device_has(const std::string& variant, const DeviceProfile& own) {
+  if (variant == "cpu8" || variant == "rotary") return own.cpu8;
   // Its bits are rotary's (attention_store_test.cpp), and it is for caches of halves.
   if (variant == "projected") return false;
   if (variant == "vector") return own.subgroup >= 8;
@@ -85,22 +85,22 @@ bool device_has(const std::string& variant, const KernelStyle& own) {
   return true;
 }
 
-std::vector<Forced> forced_styles() {
-  const KernelStyle& own = TestGpu::get().style;
-  std::vector<Forced> styles;
+std::vector<Forced> forced_variants() {
+  const DeviceProfile& own = TestGpu::get().profile;
+  std::vector<Forced> profiles;
   for (const std::string& variant : variant_names()) {
     if (!device_has(variant, own)) continue;
-    const bool for_cpus = variant == "lane8" || variant == "rotary";
-    Forced forced{variant, for_cpus ? own : forced_style(variant)};
-    forced.style.forced = variant;
+    const bool for_cpus = variant == "cpu8" || variant == "rotary";
+    Forced forced{variant, for_cpus ? own : forced_profile(variant)};
+    forced.profile.forced = variant;
     if (!for_cpus) {
-      forced.style.matrix_shapes = own.matrix_shapes;
-      forced.style.cm2 = own.cm2;
-      forced.style.cm2_workgroup = own.cm2_workgroup;
+      forced.profile.matrix_shapes = own.matrix_shapes;
+      forced.profile.cm2 = own.cm2;
+      forced.profile.cm2_workgroup = own.cm2_workgroup;
     }
-    styles.push_back(std::move(forced));
+    profiles.push_back(std::move(forced));
   }
-  return styles;
+  return profiles;
 }
 
 std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
@@ -117,7 +117,7 @@ std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
 
 // Attention's variants are told by their kernels, which a plan does not list as choices.
 bool is_of(const std::string& variant, const Dispatch& dispatch) {
-  return (variant == "rotary" && dispatch.kernel.starts_with("attention.lane8.rotary.")) ||
+  return (variant == "rotary" && dispatch.kernel.starts_with("attention.cpu8.rotary.")) ||
          (variant == "split" && dispatch.kernel == "attention_combine") ||
          (variant == "cm" && dispatch.kernel.starts_with("attention.cm."));
 }
@@ -206,7 +206,7 @@ TEST_CASE("every fixture holds with every kernel variant forced") {
     MESSAGE("skipped: no fixtures");
     return;
   }
-  const std::vector<Forced> styles = forced_styles();
+  const std::vector<Forced> profiles = forced_variants();
   std::map<std::string, size_t> models;
   std::map<std::string, double> worst;
   size_t turn = 0;
@@ -214,14 +214,14 @@ TEST_CASE("every fixture holds with every kernel variant forced") {
     CAPTURE(fixture.model.string());
     const Answers answers(fixture.answers);
     ++turn;
-    for (size_t i = 0; i < styles.size(); ++i) {
-      const Forced& forced = styles[i];
+    for (size_t i = 0; i < profiles.size(); ++i) {
+      const Forced& forced = profiles[i];
       CAPTURE(forced.variant);
       if (fixture.takes_turns && (turn + i) % 3 != 0) continue;
       // Weights in 8 bits alone move a T5's answers by half their size.
       if (forced.variant == "dot" && is_t5(fixture)) continue;
       DeviceContext context = test_context();
-      context.style = forced.style;
+      context.profile = forced.profile;
       LoadOptions options;
       if (forced.variant == "dot") options.weights = TensorType::q8_0; // it has no kernels for plain numbers
       const auto model = Model::load(fixture.model, context, {}, options);
@@ -233,7 +233,7 @@ TEST_CASE("every fixture holds with every kernel variant forced") {
                                 (decodes && run(*model, fixture, answers, forced, one ? 128 : 1, off));
     }
   }
-  for (const Forced& forced : styles) {
+  for (const Forced& forced : profiles) {
     CAPTURE(forced.variant);
     CHECK(models[forced.variant] > 0);
     MESSAGE(forced.variant << ": " << models[forced.variant] << " models, at most " << worst[forced.variant]

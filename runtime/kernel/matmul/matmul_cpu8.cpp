@@ -12,18 +12,18 @@ struct Shape {
   uint32_t tiles;
 };
 
-Shape workgroup_shape(const KernelStyle& style, const MatmulArgs& args) {
+Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   const uint32_t pair = args.gated ? 2 : 1;
   const MatmulExtent all = matmul_extent(args);
   if (all.rows == 1) {
     // A single row needs several tiles to keep the adders busy, and more of those that take scales besides.
     uint32_t tiles = args.format.scaled() && all.tiles % 8 == 0 ? 8 : 4;
-    while (tiles > pair && all.blocks * (all.tiles / tiles) < style.busy_groups) tiles /= 2;
+    while (tiles > pair && all.blocks * (all.tiles / tiles) < profile.busy_groups) tiles /= 2;
     return {1, tiles};
   }
   // Sixteen sums fill the registers. Broadcasting x costs where lanes load their own, so fewer rows and more
   // tiles there.
-  if (!style.uniform_loads || all.rows < 8) return {4, 4};
+  if (!profile.uniform_loads || all.rows < 8) return {4, 4};
   if (args.routing || all.rows < 16) return {8, pair};
   // The more rows, the fewer conversions to each; plain weights need no second sum for a part of a row.
   return {args.format.scaled() || all.rows < 32 ? 16u : 32u, pair};
@@ -31,31 +31,31 @@ Shape workgroup_shape(const KernelStyle& style, const MatmulArgs& args) {
 
 // From one of a workgroup's rows to the next, in blocks of 32, where that can be a constant; otherwise 0.
 // Rows past the step's last are read then: the buffer has them where workgroups take all of its rows evenly.
-uint32_t row_blocks(const KernelStyle& style, const MatmulArgs& args, const Shape& shape) {
+uint32_t row_blocks(const DeviceProfile& profile, const MatmulArgs& args, const Shape& shape) {
   const bool even = matmul_rows_from(args) == MATMUL_ROWS_OWN && args.x.rows % shape.rows == 0;
-  return style.uniform_loads && even && shape.rows >= 16 ? args.x.stride / 32 : 0;
+  return profile.uniform_loads && even && shape.rows >= 16 ? args.x.stride / 32 : 0;
 }
 
-bool runs(const KernelStyle& style, const MatmulArgs&) {
-  return style.lane8;
+bool runs(const DeviceProfile& profile, const MatmulArgs&) {
+  return profile.cpu8;
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {
-  const KernelStyle& style = lowering.style();
-  const Shape shape = workgroup_shape(style, args);
+  const DeviceProfile& profile = lowering.profile();
+  const Shape shape = workgroup_shape(profile, args);
   Dispatch dispatch;
-  dispatch.kernel = "matmul.lane8." + kernel_variant(args.format.type);
+  dispatch.kernel = "matmul.cpu8." + kernel_variant(args.format.type);
   dispatch.constants = {8,
                         shape.rows,
                         shape.tiles,
-                        style.uniform_loads ? LOAD_UNIFORM : LOAD_LANE,
+                        profile.uniform_loads ? LOAD_UNIFORM : LOAD_LANE,
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
                         matmul_rows_from(args),
-                        row_blocks(style, args, shape)};
+                        row_blocks(profile, args, shape)};
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
-  if (style.uniform_loads) {
+  if (profile.uniform_loads) {
     dispatch.pass_address(offsetof(MatmulParams, weights), args.weight.payload);
     dispatch.pass_address(offsetof(MatmulParams, x), args.x.buffer);
     if (args.format.scaled()) dispatch.pass_address(offsetof(MatmulParams, scales), args.weight.scales);
@@ -69,6 +69,6 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 
 } // namespace
 
-const KernelVariant<MatmulArgs> matmul_lane8 = {"lane8", runs, lower};
+const KernelVariant<MatmulArgs> matmul_cpu8 = {"cpu8", runs, lower};
 
 } // namespace pumice

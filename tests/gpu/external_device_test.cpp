@@ -78,7 +78,7 @@ TEST_CASE("what is missing of the application's device is named") {
         "");
 
   none.timelineSemaphore = VK_TRUE; // from here on only what is handed in is looked at
-  HostDevice host = application.host();
+  ExternalDevice host = application.host();
   host.queue_family = 99;
   CHECK(says(Device::adopt(host), {"queue family 99"}) == "");
   host = application.host();

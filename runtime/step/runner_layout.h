@@ -7,8 +7,8 @@
 namespace pumice {
 
 // All that a runner is made of, decided before anything is allocated.
-struct RunnerPlan {
-  MemoryPlan memory;
+struct RunnerLayout {
+  SessionMemory memory;
   bool own_caches = true; // else they are those of another runner
   Graph graph;
   std::vector<Plan> plans; // smallest first
@@ -19,7 +19,8 @@ struct RunnerPlan {
 };
 
 // `shared` is the plan of the caches that the runner shares with another one; null: it has its own.
-Result<RunnerPlan> plan_runner(const Model& model, const RunnerOptions& options, const MemoryPlan* shared);
+Result<RunnerLayout> lay_out_runner(const Model& model, const RunnerOptions& options,
+                                    const SessionMemory* shared);
 
 // Device memory of a runner, as the driver has it.
 struct RunnerBytes {
@@ -29,6 +30,6 @@ struct RunnerBytes {
 
   uint64_t total() const { return cache + scratch + state; }
 };
-Result<RunnerBytes> runner_bytes(const Device& device, const RunnerPlan& plan);
+Result<RunnerBytes> runner_bytes(const Device& device, const RunnerLayout& plan);
 
 } // namespace pumice

@@ -1,4 +1,4 @@
-#include "support/host_vulkan.h"
+#include "support/external_vulkan.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 
 using namespace pumice;
 
-HostVulkan::HostVulkan(PFN_vkGetInstanceProcAddr get_instance_proc_addr, bool validate) {
+ExternalVulkan::ExternalVulkan(PFN_vkGetInstanceProcAddr get_instance_proc_addr, bool validate) {
   InstanceOptions options;
   options.validate = validate;
   options.validation_log = [](const std::string& message) { validation_messages().push_back(message); };
@@ -47,13 +47,13 @@ HostVulkan::HostVulkan(PFN_vkGetInstanceProcAddr get_instance_proc_addr, bool va
   REQUIRE(table_.vkAllocateCommandBuffers(vulkan_.device, &allocate, &commands_) == VK_SUCCESS);
 }
 
-HostVulkan::~HostVulkan() {
+ExternalVulkan::~ExternalVulkan() {
   CHECK(table_.vkDeviceWaitIdle(vulkan_.device) == VK_SUCCESS);
   table_.vkDestroyCommandPool(vulkan_.device, pool_, nullptr);
   table_.vkDestroyDevice(vulkan_.device, nullptr);
 }
 
-VkCommandBuffer HostVulkan::begin() {
+VkCommandBuffer ExternalVulkan::begin() {
   REQUIRE(table_.vkResetCommandPool(vulkan_.device, pool_, 0) == VK_SUCCESS);
   VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
@@ -61,7 +61,7 @@ VkCommandBuffer HostVulkan::begin() {
   return commands_;
 }
 
-void HostVulkan::run() {
+void ExternalVulkan::run() {
   REQUIRE(table_.vkEndCommandBuffer(commands_) == VK_SUCCESS);
   VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
   info.commandBufferCount = 1;

@@ -21,16 +21,16 @@ struct SessionSize {
 };
 
 // Where a session's state lies, decided before anything is allocated.
-struct MemoryPlan {
+struct SessionMemory {
   SessionSize size;             // with its zeros filled in
   std::vector<CacheRef> caches; // of the decoder's layers, then of the encoder's inputs
-  std::vector<uint64_t> cache_part_bytes;
+  std::vector<uint64_t> cache_allocation_bytes;
   StepLayout step_layout;
   BufferRef step;
   BufferRef sampling;
 
   // The same caches with other steps: those of the encoder, of up to so many tokens of so many inputs.
-  MemoryPlan with_steps(uint32_t tokens, uint32_t inputs) const;
+  SessionMemory with_steps(uint32_t tokens, uint32_t inputs) const;
   PlanContext plan_context(const DeviceContext& context, WeightStore& weights) const;
 };
 
@@ -50,6 +50,6 @@ CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size);
 // How a layer keeps those of the encoder's inputs, which lie one after the other.
 CacheLayout input_cache_layout(const LayerCache& layer, const SessionSize& size);
 
-MemoryPlan plan_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size);
+SessionMemory plan_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size);
 
 } // namespace pumice

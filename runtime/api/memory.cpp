@@ -9,9 +9,9 @@ using namespace pumice::api;
 
 extern "C" {
 
-pumice_status pumice_plan_memory(pumice_device* device, const pumice_source* source,
-                                 const pumice_load_options* load, const pumice_session_options* options,
-                                 pumice_plan* plan, pumice_error* error) {
+pumice_status pumice_estimate_memory(pumice_device* device, const pumice_source* source,
+                                     const pumice_load_options* load, const pumice_session_options* options,
+                                     pumice_memory_estimate* plan, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(device);
     PUMICE_REQUIRE(plan);
@@ -26,7 +26,7 @@ pumice_status pumice_plan_memory(pumice_device* device, const pumice_source* sou
     if (session.logits.buffer) kept = {"logits"};
     PUMICE_TRY(const SessionRunners runners, usual_runners(*model, session.size, kept));
     PUMICE_TRY(const MemoryNeeds needs, memory_needs(*model, runners));
-    pumice_plan own = {sizeof own};
+    pumice_memory_estimate own = {sizeof own};
     own.weights = needs.weights;
     own.cache = needs.cache;
     own.scratch = needs.scratch + needs.state;

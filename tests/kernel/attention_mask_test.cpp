@@ -7,10 +7,11 @@ using namespace attention_case;
 namespace {
 
 // A row alone gives the bits that it gives among the others.
-void check_rows_alone(const KernelStyle& style, const Case& together, std::initializer_list<uint32_t> rows) {
+void check_rows_alone(const DeviceProfile& profile, const Case& together,
+                      std::initializer_list<uint32_t> rows) {
   const Cache cache = make_cache(together);
   const std::vector<float> q = make_queries(together);
-  const std::vector<float> all = run(style, together, cache, q);
+  const std::vector<float> all = run(profile, together, cache, q);
   const size_t stride = together.stride(), columns = together.columns();
   for (uint32_t row : rows) {
     Case alone = together;
@@ -18,16 +19,16 @@ void check_rows_alone(const KernelStyle& style, const Case& together, std::initi
     alone.capacity = 1;
     const auto begin = q.begin() + static_cast<ptrdiff_t>(row * columns);
     const std::vector<float> own(begin, begin + static_cast<ptrdiff_t>(columns));
-    INFO(together.text(), " row ", row, " lane8 ", style.lane8);
-    CHECK(same_bits(run(style, alone, cache, own), std::span(all).subspan(row * stride, stride)));
+    INFO(together.text(), " row ", row, " cpu8 ", profile.cpu8);
+    CHECK(same_bits(run(profile, alone, cache, own), std::span(all).subspan(row * stride, stride)));
   }
 }
 
 // The bits are those of a cache in which each sequence has its whole past itself.
 void check_copied(const Case& shared, bool weights) {
   Case copied = shared;
-  copied.options.origins.clear();
-  copied.options.origin_positions = 0;
+  copied.options.cache_indirection.clear();
+  copied.options.indirection_positions = 0;
   const Cache cache = make_cache(shared);
   Cache copy(copied.layout, cache.positions);
   const auto dim = static_cast<ptrdiff_t>(copied.layout.head_dim);
@@ -44,10 +45,10 @@ void check_copied(const Case& shared, bool weights) {
     }
   }
   const std::vector<float> q = make_queries(shared);
-  for (const KernelStyle& style : styles_to_test()) {
-    INFO(shared.text(), " lane8 ", style.lane8);
-    const Ran a = run_all(style, shared, cache, q, weights);
-    const Ran b = run_all(style, copied, copy, q, weights);
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    INFO(shared.text(), " cpu8 ", profile.cpu8);
+    const Ran a = run_all(profile, shared, cache, q, weights);
+    const Ran b = run_all(profile, copied, copy, q, weights);
     CHECK(same_bits(a.result, b.result));
     CHECK(same_bits(a.weights, b.weights));
   }
@@ -68,32 +69,32 @@ TEST_CASE("attention: a whole input, both ways") {
 }
 
 TEST_CASE("attention: an input alone, in parts and packed at another block has the same bits") {
-  for (const KernelStyle& style : styles_to_test()) {
-    const uint32_t block = attention_block(style, {CacheType::f16, 1, 1024, 3, 24});
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    const uint32_t block = attention_block(profile, {CacheType::f16, 1, 1024, 3, 24});
     const Case packed = input_case(CacheType::f16, 3, 3, 24, {33, 1, 9, 70, 2}, block);
-    const std::vector<float> all = run(style, packed);
+    const std::vector<float> all = run(profile, packed);
     size_t row = 0;
     uint32_t tag = 0;
     for (uint32_t length : {33u, 1u, 9u, 70u, 2u}) {
       for (uint32_t place : {0u, 3u}) {
         const Case alone = input_case(CacheType::f16, 3, 3, 24, {length}, block, place, tag);
-        INFO(packed.text(), " length ", length, " place ", place, " lane8 ", style.lane8);
-        CHECK(same_bits(run(style, alone),
+        INFO(packed.text(), " length ", length, " place ", place, " cpu8 ", profile.cpu8);
+        CHECK(same_bits(run(profile, alone),
                         std::span(all).subspan(row * packed.stride(), length * packed.stride())));
       }
       row += length;
       ++tag;
     }
-    check_rows_alone(style, packed, {0, 31, 32, 33, 34, 42, 43, 110, 114});
+    check_rows_alone(profile, packed, {0, 31, 32, 33, 34, 42, 43, 110, 114});
   }
 }
 
 TEST_CASE("attention: the block is that of every kernel, whatever the head") {
-  KernelStyle style;
-  CHECK(attention_block(style, {CacheType::f16, 1, 32, 1, 64}) == style.workgroup);
-  CHECK(attention_block(style, {CacheType::f32, 1, 32, 1, 512}) == 128);
-  style.workgroup = 8;
-  CHECK(attention_block(style, {CacheType::f16, 1, 32, 1, 64}) == 8);
+  DeviceProfile profile;
+  CHECK(attention_block(profile, {CacheType::f16, 1, 32, 1, 64}) == profile.workgroup);
+  CHECK(attention_block(profile, {CacheType::f32, 1, 32, 1, 512}) == 128);
+  profile.workgroup = 8;
+  CHECK(attention_block(profile, {CacheType::f16, 1, 32, 1, 64}) == 8);
 }
 
 TEST_CASE("attention: a memory") {
@@ -109,19 +110,19 @@ TEST_CASE("attention: a memory") {
     Case c = memory_case(CacheType::f16, 3, 3, 24, rows, memories);
     c.one_sequence = one_sequence;
     check(c, 2e-6, true);
-    for (const KernelStyle& style : styles_to_test()) {
-      check_rows_alone(style, c, {0, 1, 2, 3, 4, 5, 9, 13});
-      const std::vector<float> result = run(style, c);
+    for (const DeviceProfile& profile : profiles_to_test()) {
+      check_rows_alone(profile, c, {0, 1, 2, 3, 4, 5, 9, 13});
+      const std::vector<float> result = run(profile, c);
       for (uint32_t i = 0; i < c.stride(); ++i) REQUIRE(result[2 * c.stride() + i] == 0.0f);
     }
   }
 }
 
 TEST_CASE("attention: beams of one input have the bits of one alone") {
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     const Case c = memory_case(CacheType::f16, 3, 3, 24, {{0, 7, 0}, {0, 7, 1}, {0, 7, 2}, {0, 7, 3}},
                                {{32, 77}, {32, 77}, {32, 77}, {32, 77}});
-    check_rows_alone(style, c, {0, 1, 2, 3});
+    check_rows_alone(profile, c, {0, 1, 2, 3});
   }
 }
 
@@ -180,16 +181,16 @@ TEST_CASE("attention: a bias by distance") {
     give_bias(c, true, 32, 128);
     check(c);
   }
-  for (const KernelStyle& style : styles_to_test()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     Case c = input_case(CacheType::f16, 3, 3, 24, {70, 1, 30}, 64);
     give_bias(c, true, 8, 20);
-    check_rows_alone(style, c, {0, 3, 69, 70, 71, 100});
+    check_rows_alone(profile, c, {0, 3, 69, 70, 71, 100});
     Case elsewhere = c;
     for (Row& row : elsewhere.rows) {
       for (uint32_t* at : {&row.position, &row.first, &row.end}) *at += 128;
     }
     elsewhere.layout.capacity += 128;
-    CHECK(same_bits(run(style, c), run(style, elsewhere)));
+    CHECK(same_bits(run(profile, c), run(profile, elsewhere)));
   }
 }
 

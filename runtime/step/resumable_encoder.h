@@ -3,17 +3,18 @@
 #include <atomic>
 #include <memory>
 
-#include "recording/slices.h"
+#include "recording/time_slicer.h"
 #include "step/encoder.h"
 
 namespace pumice {
 
 // An encoder without a decoder as a guest in somebody else's program: runs its inputs in slices of time or
 // all at once, and can be stopped from another thread. Used by one thread at a time, but for cancel().
-class Encoding {
+class ResumableEncoder {
 public:
-  static Result<std::unique_ptr<Encoding>> create(std::shared_ptr<const Model> model, EncoderOptions options);
-  ~Encoding();
+  static Result<std::unique_ptr<ResumableEncoder>> create(std::shared_ptr<const Model> model,
+                                                          EncoderOptions options);
+  ~ResumableEncoder();
 
   // Runs inputs to the end.
   Status run(std::span<const EncoderInput> inputs);
@@ -21,8 +22,8 @@ public:
   // The same in slices: takes the inputs, and then runs as much as is expected to take so many seconds,
   // submitted or recorded into the application's command buffer.
   Status begin(std::span<const EncoderInput> inputs);
-  Result<WorkSlice> advance(double budget, const SubmitSync& sync = {});
-  Result<WorkSlice> record(VkCommandBuffer into, double budget);
+  Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
+  Result<SliceResult> record(VkCommandBuffer into, double budget);
 
   // Forgets slices in command buffers that will not be submitted: the inputs are begun anew.
   Status discard();
@@ -41,13 +42,13 @@ public:
   uint32_t columns() const { return columns_; }
 
 private:
-  Encoding(std::shared_ptr<const Model> model, EncoderOptions options)
+  ResumableEncoder(std::shared_ptr<const Model> model, EncoderOptions options)
       : model_(std::move(model)), options_(std::move(options)) {}
   Status make();
   Status encode_again();
   Status use_slices(bool wanted);
   Status check_cancelled();
-  Result<WorkSlice> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
+  Result<SliceResult> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
   template <class T>
   T failed(T result);
 
@@ -55,7 +56,7 @@ private:
 
   std::shared_ptr<const Model> model_;
   EncoderOptions options_;
-  std::unique_ptr<Slices> slices_;
+  std::unique_ptr<TimeSlicer> slicer_;
   std::unique_ptr<Encoder> encoder_;
   uint32_t columns_ = 0;
   bool sliced_ = false;

@@ -1,4 +1,4 @@
-#include "support/guest.h"
+#include "support/embedding.h"
 
 #include <cstdlib>
 #include <mutex>
@@ -53,7 +53,7 @@ void take_events(pumice_session* session, Story& story) {
   while (pumice_poll(session, &event)) {
     story.text += event.text;
     if (event.type == PUMICE_EVENT_TOKEN) story.tokens.push_back(event.token);
-    if (event.type == PUMICE_EVENT_END) story.ending = event.ending;
+    if (event.type == PUMICE_EVENT_END) story.finish_reason = event.finish_reason;
   }
 }
 

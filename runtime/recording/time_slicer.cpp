@@ -1,4 +1,4 @@
-#include "recording/slices.h"
+#include "recording/time_slicer.h"
 
 #include <algorithm>
 
@@ -15,13 +15,13 @@ constexpr uint64_t fine_interval = 8;
 
 } // namespace
 
-Slices::~Slices() {
+TimeSlicer::~TimeSlicer() {
   // What was recorded into the application's command buffers has finished or will not run.
   discard();
   (void)wait();
 }
 
-Status Slices::make(Slot& slot) {
+Status TimeSlicer::make(Slot& slot) {
   if (slot.made) return {};
   PUMICE_TRY(slot.own, Commands::create(device_));
   PUMICE_TRY(slot.event, Event::create(device_));
@@ -32,8 +32,8 @@ Status Slices::make(Slot& slot) {
   return {};
 }
 
-Result<SliceReport> Slices::run(const std::function<Status()>& fill, double budget, const SubmitSync& sync,
-                                VkCommandBuffer into) {
+Result<SliceReport> TimeSlicer::run(const std::function<Status()>& fill, double budget,
+                                    const SubmitSync& sync, VkCommandBuffer into) {
   report_.dispatches = 0;
   report_.expected = 0;
   PUMICE_TRY(const bool begun, fill ? begin(budget, into) : Result<bool>(false));
@@ -51,7 +51,7 @@ Result<SliceReport> Slices::run(const std::function<Status()>& fill, double budg
 }
 
 // False: too many are under way.
-Result<bool> Slices::begin(double budget, VkCommandBuffer into) {
+Result<bool> TimeSlicer::begin(double budget, VkCommandBuffer into) {
   PUMICE_CHECK(look());
   if (under_way_.size() == most_under_way) return false;
   current_ = (under_way_.empty() ? current_ : under_way_.back()) + 1;
@@ -75,16 +75,16 @@ Result<bool> Slices::begin(double budget, VkCommandBuffer into) {
   return true;
 }
 
-bool Slices::fits(const CostTable& costs, size_t dispatch) const {
+bool TimeSlicer::fits(const CostTable& costs, size_t dispatch) const {
   const Slot& slot = slots_[current_];
   return slot.entries.empty() || seconds(slot.expected + costs[dispatch].mean()) <= budget_;
 }
 
-void Slices::write_point(Slot& slot) {
+void TimeSlicer::write_point(Slot& slot) {
   if (device_->capabilities().timestamps) slot.timestamps.write(slot.commands(), slot.points++);
 }
 
-void Slices::add(const std::shared_ptr<CostTable>& costs, size_t dispatch) {
+void TimeSlicer::add(const std::shared_ptr<CostTable>& costs, size_t dispatch) {
   Slot& slot = slots_[current_];
   Entry entry{costs, dispatch, false, 0};
   const bool first = slot.entries.empty();
@@ -100,7 +100,7 @@ void Slices::add(const std::shared_ptr<CostTable>& costs, size_t dispatch) {
   slot.entries.push_back(std::move(entry));
 }
 
-Status Slices::end(const SubmitSync& sync) {
+Status TimeSlicer::end(const SubmitSync& sync) {
   Slot& slot = slots_[current_];
   const bool empty = slot.entries.empty();
   if (!empty) {
@@ -123,20 +123,20 @@ Status Slices::end(const SubmitSync& sync) {
   return {};
 }
 
-Status Slices::submit(Slot& slot, const SubmitSync& sync) {
+Status TimeSlicer::submit(Slot& slot, const SubmitSync& sync) {
   if (slot.entries.empty() && sync.empty()) return {};
   const std::span<const VkCommandBuffer> commands = slot.own.buffers();
   PUMICE_TRY(slot.value, device_->submit(slot.entries.empty() ? commands.first(0) : commands, sync));
   return {};
 }
 
-Result<bool> Slices::has_finished(const Slot& slot) const {
+Result<bool> TimeSlicer::has_finished(const Slot& slot) const {
   if (slot.borrowed) return slot.event.is_set();
   PUMICE_TRY(const uint64_t reached, device_->completed());
   return reached >= slot.value;
 }
 
-Status Slices::look() {
+Status TimeSlicer::look() {
   while (!under_way_.empty()) {
     Slot& slot = slots_[under_way_.front()];
     PUMICE_TRY(const bool done, has_finished(slot));
@@ -146,7 +146,7 @@ Status Slices::look() {
   return {};
 }
 
-Status Slices::wait() {
+Status TimeSlicer::wait() {
   Status first; // error, after which the others are waited for all the same
   while (!under_way_.empty()) {
     Slot& slot = slots_[under_way_.front()];
@@ -165,22 +165,22 @@ Status Slices::wait() {
   return first;
 }
 
-Status Slices::wait_before_end() {
+Status TimeSlicer::wait_before_end() {
   Status status = wait();
   return !status.ok() && status.error().code == Code::device_lost ? Status() : status;
 }
 
-void Slices::discard() {
+void TimeSlicer::discard() {
   std::erase_if(under_way_, [this](size_t slot) { return slots_[slot].borrowed; });
 }
 
-Status Slices::discard_and_wait() {
+Status TimeSlicer::discard_and_wait() {
   discard();
   PUMICE_TRY(const uint64_t all, device_->submit({}));
   return device_->wait(all);
 }
 
-Status Slices::finish_oldest() {
+Status TimeSlicer::finish_oldest() {
   const Slot& slot = slots_[under_way_.front()];
   under_way_.pop_front();
   finished_ = slot.number;
@@ -197,14 +197,14 @@ Status Slices::finish_oldest() {
   return {};
 }
 
-void Slices::learn(const Slot& slot, std::span<const double> points) {
+void TimeSlicer::learn(const Slot& slot, std::span<const double> points) {
   report_.measured = points.back();
-  pace_.learn(start_.mean() + slot.expected, points.back());
+  speed_.learn(start_.mean() + slot.expected, points.back());
   for (size_t i = 0; i < slot.entries.size(); ++i) {
     const Entry& entry = slot.entries[i];
     if (!entry.timed) continue;
     const size_t after = i + 1 < slot.entries.size() ? slot.entries[i + 1].before : points.size() - 1;
-    const double seconds = (points[after] - points[entry.before]) / pace_.median();
+    const double seconds = (points[after] - points[entry.before]) / speed_.median();
     // What the first one takes longer is the slice's start, once it is known by itself.
     if (i > 0 || !(*entry.costs)[entry.dispatch].known()) {
       entry.costs->learn(entry.dispatch, seconds);

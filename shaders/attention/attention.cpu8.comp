@@ -28,13 +28,13 @@
 // variant: projected.mxfp4 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=15
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
-#include "common/lane8.glsl"
+#include "common/cpu8.glsl"
 #include "attention/attention.params.h"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint HEAD_DIM = 64;
 layout(constant_id = 2) const uint CAPPED = 0;
-layout(constant_id = 3) const uint SIGHT = ATTENTION_SIGHT_PAST;
+layout(constant_id = 3) const uint MASK = ATTENTION_MASK_CAUSAL;
 layout(constant_id = 4) const uint BIASED = 0;
 layout(constant_id = 5) const uint SHARED = 0;
 layout(constant_id = 6) const uint HEADS = 1;

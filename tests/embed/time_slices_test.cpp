@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <random>
 
-#include "support/guest.h"
+#include "support/embedding.h"
 
 namespace {
 
@@ -38,7 +38,7 @@ TEST_CASE("slices of any size tell the story that is told without them") {
   sampling.seed = 7;
   const Story expected = tell(session.get(), prompt, 40, &sampling);
   CHECK(expected.tokens.size() == 40);
-  CHECK(expected.ending == PUMICE_ENDING_LENGTH);
+  CHECK(expected.finish_reason == PUMICE_FINISH_LENGTH);
   for (const float budget : {1.0f, 300.0f, 2000.0f, 1e6f}) {
     CAPTURE(budget);
     uint64_t slices = 0;

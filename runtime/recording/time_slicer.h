@@ -23,7 +23,7 @@ struct SliceReport {
 };
 
 // How far some work is after a slice of it.
-struct WorkSlice {
+struct SliceResult {
   bool active = false; // there is more to do
   SliceReport report;
   double largest = 0; // seconds that the largest dispatch of the current step is expected to take
@@ -32,12 +32,12 @@ struct WorkSlice {
 // Work for a device in pieces that are expected to take no longer than they may: each goes into a command
 // buffer of its own and is submitted, or into one of the application's. Knows when they have finished, and
 // what they took, from which it learns. Used by one thread.
-class Slices {
+class TimeSlicer {
 public:
   static constexpr size_t most_under_way = 4;
 
-  explicit Slices(std::shared_ptr<Device> device) : device_(std::move(device)) {}
-  ~Slices();
+  explicit TimeSlicer(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  ~TimeSlicer();
 
   // A slice of so many seconds with what `fill` adds to it, submitted, or in the application's command buffer
   // if there is one. Without `fill`, or where too many slices are under way, only the semaphores are
@@ -66,7 +66,7 @@ public:
   // The same after an error, when some of them may have been submitted: waits for all that was.
   Status discard_and_wait();
 
-  double pace() const { return pace_.median(); }
+  double speed() const { return speed_.median(); }
 
 private:
   struct Entry {
@@ -99,7 +99,7 @@ private:
   Status submit(Slot& slot, const SubmitSync& sync);
   Status finish_oldest();
   void learn(const Slot& slot, std::span<const double> points);
-  double seconds(double dispatches) const { return (start_.mean() + dispatches) * pace_.safe(); }
+  double seconds(double dispatches) const { return (start_.mean() + dispatches) * speed_.safe(); }
 
   std::shared_ptr<Device> device_;
   std::array<Slot, most_under_way> slots_;
@@ -109,7 +109,7 @@ private:
   uint64_t number_ = 0;
   uint64_t finished_ = 0;
   Cost start_ = Cost(0); // what a slice takes before its first dispatch, and is measured with that
-  Pace pace_;
+  DeviceSpeed speed_;
   SliceReport report_;
 };
 

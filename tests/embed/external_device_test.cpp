@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "support/application.h"
-#include "support/guest.h"
+#include "support/embedding.h"
 #include "support/random_model.h"
 #include "support/timeline.h"
 
@@ -32,7 +32,7 @@ public:
   }
 
   pumice_vulkan vulkan() {
-    const pumice::HostDevice& host = application_.host();
+    const pumice::ExternalDevice& host = application_.host();
     pumice_vulkan own = {};
     own.get_instance_proc_addr = reinterpret_cast<pumice_get_instance_proc_addr>(host.get_instance_proc_addr);
     own.instance = host.instance;

@@ -1,6 +1,6 @@
 // For drivers that run a subgroup as one 8-lane vector of a CPU.
-#ifndef PUMICE_LANE8_GLSL
-#define PUMICE_LANE8_GLSL
+#ifndef PUMICE_CPU8_GLSL
+#define PUMICE_CPU8_GLSL
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_shuffle : require
