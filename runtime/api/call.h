@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
-#include <new>
 #include <string>
 
 #include "api/pumice.h"
+#include "base/guarded.h"
 #include "base/result.h"
 
 // What every function of the C interface goes through.
@@ -25,12 +24,9 @@ pumice_status call(pumice_error* error, const Body& body) noexcept {
     const Status status = body();
     if (status.ok()) return report(error, PUMICE_OK, "");
     return report(error, to_status(status.error().code), status.error().text().c_str());
-  } catch (const std::bad_alloc&) {
-    return report(error, PUMICE_OUT_OF_MEMORY, "the host has no memory left");
-  } catch (const std::exception& exception) {
-    return report(error, PUMICE_INTERNAL, exception.what());
   } catch (...) {
-    return report(error, PUMICE_INTERNAL, "an exception of an unknown kind");
+    const Error thrown = error_of_exception();
+    return report(error, to_status(thrown.code), thrown.message.c_str());
   }
 }
 

@@ -1,6 +1,7 @@
 #include "api/load.h"
 
 #include <atomic>
+#include <system_error>
 #include <thread>
 
 #include "api/call.h"
@@ -53,7 +54,12 @@ pumice_status pumice_load_start(pumice_device* device, const pumice_source* sour
     handle->device = *device;
     PUMICE_TRY(handle->source, read(source, "source"));
     PUMICE_TRY(handle->options, read(options, "options"));
-    handle->thread = std::thread([raw = handle.get()] { raw->run(); });
+    try {
+      handle->thread = std::thread([raw = handle.get()] { raw->run(); });
+    } catch (const std::system_error& refused) {
+      return Error{Code::out_of_memory,
+                   std::string("the system started no thread to load the model with: ") + refused.what()};
+    }
     *load = handle.release();
     return {};
   });

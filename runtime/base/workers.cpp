@@ -1,7 +1,10 @@
 #include "base/workers.h"
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
+#include <utility>
+
+#include "base/guarded.h"
 
 namespace pumice {
 
@@ -9,7 +12,7 @@ Workers::Workers(size_t most) {
   const size_t wanted = std::min<size_t>(most, std::max(1u, std::thread::hardware_concurrency()));
   try {
     while (threads_.size() + 1 < wanted) threads_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) { // no thread to be had, or no memory for one
     // Those that there are do it all.
   }
 }
@@ -23,8 +26,8 @@ Workers::~Workers() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Workers::run(size_t count, const std::function<void(size_t)>& task) {
-  if (count == 0) return;
+Status Workers::run(size_t count, const std::function<void(size_t)>& task) {
+  if (count == 0) return {};
   std::unique_lock lock(mutex_);
   task_ = &task;
   next_ = 0;
@@ -32,6 +35,7 @@ void Workers::run(size_t count, const std::function<void(size_t)>& task) {
   begun_.notify_all();
   take_all(lock);
   done_.wait(lock, [&] { return left_ == 0; });
+  return std::exchange(status_, {});
 }
 
 void Workers::work() {
@@ -47,8 +51,13 @@ void Workers::take_all(std::unique_lock<std::mutex>& lock) {
   while (next_ < count_) {
     const size_t index = next_++;
     lock.unlock();
-    (*task_)(index);
+    Status status = guarded([&] { (*task_)(index); });
     lock.lock();
+    if (!status.ok()) { // those that have not begun are left out
+      if (status_.ok()) status_ = std::move(status);
+      left_ -= count_ - next_;
+      next_ = count_;
+    }
     if (--left_ == 0) done_.notify_one();
   }
 }

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/result.h"
+
 namespace pumice {
 
 // Threads that share work out among themselves, for as long as this lives.
@@ -21,8 +23,9 @@ public:
   Workers& operator=(const Workers&) = delete;
 
   // Calls task(0) to task(count - 1), in about that order and several at a time. Returns when all have
-  // returned. Called by one thread at a time.
-  void run(size_t count, const std::function<void(size_t)>& task);
+  // returned. Called by one thread at a time. An exception of a task comes back as an Error (base/guarded.h);
+  // tasks that have not begun by then are left out.
+  Status run(size_t count, const std::function<void(size_t)>& task);
 
 private:
   void work();
@@ -33,6 +36,7 @@ private:
   const std::function<void(size_t)>* task_ = nullptr;
   size_t next_ = 0, count_ = 0;
   size_t left_ = 0; // that have not returned
+  Status status_;   // the first error
   bool ending_ = false;
   std::vector<std::thread> threads_;
 };

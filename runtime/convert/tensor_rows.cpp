@@ -1,10 +1,10 @@
 #include "convert/tensor_rows.h"
 
 #include <algorithm>
-#include <thread>
 
 #include <fmt/format.h>
 
+#include "base/workers.h"
 #include "io/quantize.h"
 
 namespace pumice {
@@ -28,13 +28,12 @@ void read_view_row(const WeightView& view, uint64_t row, float* out) {
 }
 
 // Calls work(first, count) from several threads, each with rows of its own.
-void share(uint64_t rows, uint64_t threads, auto&& work) {
-  const uint64_t each = (rows + threads - 1) / threads;
-  std::vector<std::jthread> others;
-  for (uint64_t first = each; first < rows; first += each) {
-    others.emplace_back([&work, first, count = std::min(each, rows - first)] { work(first, count); });
-  }
-  work(0, std::min(each, rows));
+Status share(Workers& workers, uint64_t rows, const auto& work) {
+  const uint64_t each = (rows + workers.threads() - 1) / workers.threads();
+  return workers.run((rows + each - 1) / each, [&](size_t i) {
+    const uint64_t first = i * each;
+    work(first, std::min(each, rows - first));
+  });
 }
 
 } // namespace
@@ -96,19 +95,18 @@ Status write_rows(const TensorRows& rows, TensorType type, GgufWriter& writer, c
   const uint64_t bytes_of_row = row_bytes(type, columns);
   const uint64_t at_once = std::min(rows.rows(), std::max<uint64_t>(1, elements_at_once / columns));
   const uint64_t tile = std::max<uint64_t>(1, elements_of_tile / columns);
-  const uint64_t threads =
-      at_once * columns <= elements_of_tile ? 1 : std::max(1u, std::thread::hardware_concurrency());
+  Workers workers(at_once * columns <= elements_of_tile ? 1 : SIZE_MAX);
   std::vector<std::byte> bytes(at_once * bytes_of_row);
   for (uint64_t first = 0; first < rows.rows(); first += at_once) {
     const uint64_t count = std::min(at_once, rows.rows() - first);
-    share(count, threads, [&](uint64_t begin, uint64_t size) {
+    PUMICE_CHECK(share(workers, count, [&](uint64_t begin, uint64_t size) {
       std::vector<float> floats(std::min(tile, size) * columns);
       for (uint64_t row = 0; row < size; row += tile) {
         const uint64_t some = std::min(tile, size - row);
         rows.read(first + begin + row, some, floats.data());
         quantize_row(type, {floats.data(), some * columns}, bytes.data() + (begin + row) * bytes_of_row);
       }
-    });
+    }));
     PUMICE_CHECK(writer.write(std::span(bytes).first(count * bytes_of_row)));
     done += count * bytes_of_row;
     if (progress && !progress(done, total)) return Error{Code::cancelled, "stopped"};

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
+
 namespace pumice {
 
 namespace {
@@ -32,8 +34,8 @@ Dialogue::Dialogue(std::shared_ptr<const Model> model, SessionOptions options, b
 // Slices under way use the batch's memory, and their recordings.
 Dialogue::~Dialogue() {
   if (slicer_) slicer_->discard();
-  if (batch_ && sequence_) (void)batch_->drop(*sequence_);
-  if (slicer_) (void)slicer_->wait();
+  if (batch_ && sequence_) (void)guarded([&] { return batch_->drop(*sequence_); });
+  if (slicer_) (void)guarded([&] { return slicer_->wait(); });
   batch_.reset();
 }
 

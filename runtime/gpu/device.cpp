@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
+
 namespace pumice {
 
 namespace {
@@ -220,7 +222,7 @@ Device::~Device() {
   if (owned_) {
     table_.vkDeviceWaitIdle(handle_);
   } else if (last_value_ > 0) {
-    (void)wait(last_value_);
+    (void)guarded([&] { return wait(last_value_); });
   }
   if (timeline_) table_.vkDestroySemaphore(handle_, timeline_, nullptr);
   if (owned_) table_.vkDestroyDevice(handle_, nullptr);

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
+
 namespace pumice {
 
 namespace {
@@ -17,7 +19,10 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_validation_message(VkDebugUtilsMessageSeverity
                                                      const VkDebugUtilsMessengerCallbackDataEXT* data,
                                                      void* user) {
   const auto& log = *static_cast<const ValidationLog*>(user);
-  if (log) log(data->pMessage ? data->pMessage : "a validation message without text");
+  // The driver, which calls this, knows no exceptions.
+  (void)guarded([&] {
+    if (log) log(data->pMessage ? data->pMessage : "a validation message without text");
+  });
   return VK_FALSE;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "gpu/kernel_table.h"
 
 namespace pumice {
@@ -86,15 +87,15 @@ Result<VkPipeline> Pipelines::get(const std::string& kernel, const std::vector<u
     if (found->second) return found->second;
     made_.wait(lock);
   }
-  pipelines_[key] = VK_NULL_HANDLE;
+  const auto entry = pipelines_.emplace(key, VK_NULL_HANDLE).first;
   lock.unlock();
-  Result<VkPipeline> pipeline = make(kernel, constants);
+  Result<VkPipeline> pipeline = guarded([&] { return make(kernel, constants); });
   lock.lock();
   if (pipeline.ok()) {
-    pipelines_[key] = *pipeline;
+    entry->second = *pipeline;
     unsaved_ = true;
   } else {
-    pipelines_.erase(key); // whoever waits tries it too
+    pipelines_.erase(entry); // whoever waits tries it too
   }
   made_.notify_all();
   return pipeline;
@@ -132,6 +133,9 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
   const KernelBinary* binary = find_kernel(kernel);
   if (!binary) return Error{Code::unsupported, fmt::format("this build has no kernel named '{}'", kernel)};
 
+  std::vector<VkSpecializationMapEntry> entries;
+  for (uint32_t id = 0; id < constants.size(); ++id) entries.push_back({id, id * 4, 4});
+
   const VulkanTable& vk = device_->table();
   VkShaderModuleCreateInfo code{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
   code.codeSize = binary->code.size_bytes();
@@ -142,8 +146,6 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
     return vulkan_error("vkCreateShaderModule", result);
   }
 
-  std::vector<VkSpecializationMapEntry> entries;
-  for (uint32_t id = 0; id < constants.size(); ++id) entries.push_back({id, id * 4, 4});
   VkSpecializationInfo specialisation{static_cast<uint32_t>(entries.size()), entries.data(),
                                       constants.size() * 4, constants.data()};
   VkComputePipelineCreateInfo info{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};

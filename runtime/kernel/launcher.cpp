@@ -86,6 +86,7 @@ Status Launcher::add_pool() {
   info.maxSets = sets_per_pool;
   info.poolSizeCount = 1;
   info.pPoolSizes = &size;
+  pools_.reserve(pools_.size() + 1); // before there is a pool to lose
   VkDescriptorPool pool = VK_NULL_HANDLE;
   if (VkResult result = device_->table().vkCreateDescriptorPool(device_->handle(), &info, nullptr, &pool);
       result != VK_SUCCESS) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/guarded.h"
 #include "base/workers.h"
 #include "gpu/commands.h"
 #include "io/mapped_file.h"
@@ -28,7 +29,7 @@ public:
       : device_(std::move(device)), allocations_(allocations) {}
   // Copies in flight use what this owns.
   ~Writer() {
-    for (Slot& slot : slots_) (void)wait(slot);
+    for (Slot& slot : slots_) (void)guarded([&] { return wait(slot); });
   }
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
@@ -216,7 +217,7 @@ Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device
       done += job.bytes();
     }
     read_ahead(all.subspan(end, next_end - end));
-    workers.run(batch.size(), [&](size_t i) { pack(batch[i]); });
+    PUMICE_CHECK(workers.run(batch.size(), [&](size_t i) { pack(batch[i]); }));
     PUMICE_CHECK(writer.flush());
     begin = end;
     end = next_end;

@@ -1,8 +1,10 @@
 #include "recording/pipeline_maker.h"
 
 #include <algorithm>
+#include <exception>
 #include <set>
-#include <system_error>
+
+#include "base/guarded.h"
 
 namespace pumice {
 
@@ -27,7 +29,7 @@ PipelineMaker::PipelineMaker(std::shared_ptr<Pipelines> pipelines, const std::ve
   try {
     while (threads_.size() < std::min({cores, most_threads, wanted_.size(), threads}))
       threads_.emplace_back([this] { make({}); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) { // no thread to be had, or no memory for one
     // finish() makes what no thread does.
   }
 }
@@ -43,9 +45,10 @@ void PipelineMaker::make(const std::function<bool()>& go_on) {
       if (status_.ok()) status_ = Error{Code::cancelled, "loading was cancelled"};
       return;
     }
-    const Result<VkPipeline> pipeline = pipelines_->get(wanted_[i].first, wanted_[i].second);
+    Result<VkPipeline> pipeline =
+        guarded([&] { return pipelines_->get(wanted_[i].first, wanted_[i].second); });
     std::lock_guard lock(mutex_);
-    if (!pipeline.ok() && status_.ok()) status_ = pipeline.error();
+    if (!pipeline.ok() && status_.ok()) status_ = std::move(pipeline).error();
   }
 }
 

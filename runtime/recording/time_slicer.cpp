@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/guarded.h"
+
 namespace pumice {
 
 namespace {
@@ -18,7 +20,7 @@ constexpr uint64_t fine_interval = 8;
 TimeSlicer::~TimeSlicer() {
   // What was recorded into the application's command buffers has finished or will not run.
   discard();
-  (void)wait();
+  (void)guarded([&] { return wait(); });
 }
 
 Status TimeSlicer::make(Slot& slot) {
@@ -159,7 +161,7 @@ Status TimeSlicer::wait() {
     } else {
       PUMICE_CHECK(device_->wait(slot.value));
     }
-    Status finished = finish_oldest();
+    Status finished = guarded([&] { return finish_oldest(); });
     if (first.ok()) first = std::move(finished);
   }
   return first;

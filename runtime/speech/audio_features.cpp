@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "plan/upload.h"
@@ -72,7 +73,7 @@ Result<std::unique_ptr<AudioFeatures>> AudioFeatures::create(const Model& model)
 }
 
 AudioFeatures::~AudioFeatures() {
-  (void)context_.device->wait(submitted_);
+  (void)guarded([&] { return context_.device->wait(submitted_); });
 }
 
 Status AudioFeatures::plan() {

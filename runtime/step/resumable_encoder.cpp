@@ -1,5 +1,7 @@
 #include "step/resumable_encoder.h"
 
+#include "base/guarded.h"
+
 namespace pumice {
 
 Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_ptr<const Model> model,
@@ -12,7 +14,7 @@ Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_p
 ResumableEncoder::~ResumableEncoder() {
   if (!slicer_) return;
   slicer_->discard();
-  (void)slicer_->wait();
+  (void)guarded([&] { return slicer_->wait(); });
 }
 
 Status ResumableEncoder::make() {

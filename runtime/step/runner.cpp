@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "recording/dispatch_times.h"
 #include "shaders/common/step.h"
 #include "step/runner_layout.h"
@@ -159,7 +160,7 @@ Status Runner::prepare_all() {
 }
 
 Runner::~Runner() {
-  (void)wait(last_submission_);
+  (void)guarded([&] { return wait(last_submission_); });
 }
 
 Status Runner::wait(uint64_t value) const {

@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
+#include "base/guarded.h"
+#include "gpu/kernel_table.h"
 #include "model/session_memory.h"
 #include "recording/pipeline_maker.h"
+#include "support/failing_memory.h"
 #include "support/messages.h"
 #include "support/model.h"
 #include "support/paths.h"
@@ -175,6 +179,25 @@ TEST_CASE("pipelines are made by as many threads as were given, and with none by
   CHECK(stopped.finish([&] { return ++asked < 3; }).error().code == Code::cancelled);
   CHECK(others->count() == 2);
   CHECK(PipelineMaker(new_pipelines().pipelines, plans, 1).threads() == 1);
+}
+
+TEST_CASE("a pipeline that there was no memory for is made for the next who asks") {
+  const auto pipelines = new_pipelines().pipelines;
+  const std::string kernel(kernel_binaries().front().name);
+  bool failed = true;
+  for (size_t allocation = 0; failed; ++allocation) {
+    CAPTURE(allocation);
+    std::optional<Result<VkPipeline>> pipeline;
+    {
+      const FailingMemory memory(FailingMemory::this_thread, allocation, true);
+      pipeline = guarded([&] { return pipelines->get(kernel, {64}); });
+      failed = memory.failed();
+    }
+    CHECK(failed != pipeline->ok());
+    if (failed) CHECK(pipeline->error().code == Code::out_of_memory);
+    CHECK(pipelines->count() == (failed ? 0 : 1)); // nothing to wait for
+    if (allocation == 0) CHECK(failed);
+  }
 }
 
 TEST_CASE("a load is cancelled wherever it asks, and leaves nothing behind") {
