@@ -27,6 +27,10 @@ if(CMAKE_SCRIPT_MODE_FILE)
   string(REGEX REPLACE "(..)(..)(..)(..)" "0x\\4\\3\\2\\1," code "${code}")
   string(REGEX REPLACE "(0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,)" "\\1\n" code "${code}")
   file(WRITE "${OUTPUT}.inc" "${code}\n")
+  # What tells a kernel from another build's: 64 bits will do.
+  file(SHA256 "${OUTPUT}" hash)
+  string(SUBSTRING "${hash}" 0 16 hash)
+  file(WRITE "${OUTPUT}.hash" "0x${hash}u\n")
   return()
 endif()
 
@@ -139,14 +143,14 @@ function(pumice_compile_shaders target)
 
       set(output "${folder}/${family}/${name}.spv")
       list(APPEND names "${name}")
-      list(APPEND words "${output}.inc")
+      list(APPEND words "${output}.inc" "${output}.hash")
       set(tier_of_${name} "${tier}")
-      set(words_of_${name} "${output}.inc")
+      set(output_of_${name} "${output}")
       if(PUMICE_SHADERS_FROM)
         continue()
       endif()
       pumice_tier_target("${tier}" environment)
-      add_custom_command(OUTPUT "${output}" "${output}.inc"
+      add_custom_command(OUTPUT "${output}" "${output}.inc" "${output}.hash"
         COMMAND "${CMAKE_COMMAND}" "-DCOMPILER=${PUMICE_GLSLANG}" "-DVALIDATOR=${PUMICE_SPIRV_VAL}" -DTARGET=${environment}
           "-DINCLUDE=${PROJECT_SOURCE_DIR}/shaders" "-DDEFINES=${defines}" "-DSOURCE=${shader}" "-DOUTPUT=${output}" -P "${PUMICE_SHADER_SCRIPT}"
         DEPENDS "${shader}" "${PUMICE_GLSLANG}" "${PUMICE_SHADER_SCRIPT}"
@@ -162,8 +166,8 @@ function(pumice_compile_shaders target)
   set(rows "")
   set(index 0)
   foreach(name IN LISTS names)
-    string(APPEND arrays "const uint32_t code_${index}[] = {\n#include \"${words_of_${name}}\"\n};\n")
-    string(APPEND rows "    {\"${name}\", \"${tier_of_${name}}\", code_${index}},\n")
+    string(APPEND arrays "const uint32_t code_${index}[] = {\n#include \"${output_of_${name}}.inc\"\n};\n")
+    string(APPEND rows "    {\"${name}\", \"${tier_of_${name}}\", code_${index},\n#include \"${output_of_${name}}.hash\"\n    },\n")
     math(EXPR index "${index} + 1")
   endforeach()
   set(table "${PROJECT_BINARY_DIR}/generated/kernel_table.cpp")

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "gpu/kernel_table.h"
 #include "io/bytes.h"
 #include "io/checksum.h"
 
@@ -28,12 +27,11 @@ struct Identity {
 static_assert(sizeof(Identity) == 64);
 constexpr size_t checksum_bytes = 8;
 
-// Kernels that changed have other sizes: enough to tell builds apart, and quick.
-uint64_t kernels_of_this_build() {
+uint64_t hash_of(std::span<const KernelBinary> kernels) {
   Checksum checksum;
-  for (const KernelBinary& kernel : kernel_binaries()) {
+  for (const KernelBinary& kernel : kernels) {
     checksum.add(kernel.name);
-    checksum.add(uint64_t{kernel.code.size()});
+    checksum.add(kernel.hash);
   }
   return checksum.value();
 }
@@ -78,9 +76,10 @@ std::filesystem::path device_file_path(const std::filesystem::path& folder, cons
                               checksum_of(std::as_bytes(std::span(&identity, 1))));
 }
 
-std::vector<std::byte> pack_device_file(const Capabilities& device, const DeviceFile& contents) {
+std::vector<std::byte> pack_device_file(const Capabilities& device, const DeviceFile& contents,
+                                        std::span<const KernelBinary> kernels) {
   Identity identity = identity_of(device);
-  identity.kernels = kernels_of_this_build();
+  identity.kernels = hash_of(kernels);
   std::vector<std::byte> bytes;
   put(bytes, std::as_bytes(std::span(&identity, 1)));
   put_number(bytes, contents.tuning_results.size());
@@ -93,10 +92,11 @@ std::vector<std::byte> pack_device_file(const Capabilities& device, const Device
   return bytes;
 }
 
-std::optional<DeviceFile> parse_device_file(std::span<const std::byte> bytes, const Capabilities& device) {
+std::optional<DeviceFile> parse_device_file(std::span<const std::byte> bytes, const Capabilities& device,
+                                            std::span<const KernelBinary> kernels) {
   if (bytes.size() < sizeof(Identity) + checksum_bytes) return {};
   Identity expected = identity_of(device);
-  expected.kernels = kernels_of_this_build();
+  expected.kernels = hash_of(kernels);
   if (std::memcmp(bytes.data(), &expected, sizeof(Identity)) != 0) return {};
   uint64_t checksum = 0;
   std::memcpy(&checksum, bytes.data() + bytes.size() - checksum_bytes, checksum_bytes);

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "gpu/capabilities.h"
+#include "gpu/kernel_table.h"
 
 namespace pumice {
 
 // What is kept of a device from one run to the next: one file for each device and driver build. It repeats
-// both, the kernels of the build that wrote it and a checksum of everything, so that a stale, foreign or
-// damaged file is ignored: nothing in it is more than a saving of time.
+// both, a hash of the kernels of the build that wrote it and a checksum of everything, so that a stale,
+// foreign or damaged file is ignored: nothing in it is more than a saving of time.
 struct DeviceFile {
   std::map<std::string, std::string> tuning_results; // by name: what was measured
   std::vector<std::byte> pipelines;                  // the driver's pipeline cache
@@ -29,8 +30,10 @@ DeviceFile read_device_file(const std::filesystem::path& file, const Capabilitie
 Status write_device_file(const std::filesystem::path& file, const Capabilities& device,
                          const DeviceFile& contents);
 
-// The file as bytes, and back.
-std::vector<std::byte> pack_device_file(const Capabilities& device, const DeviceFile& contents);
-std::optional<DeviceFile> parse_device_file(std::span<const std::byte> bytes, const Capabilities& device);
+// The file as bytes, and back. `kernels`: all of a build.
+std::vector<std::byte> pack_device_file(const Capabilities& device, const DeviceFile& contents,
+                                        std::span<const KernelBinary> kernels = kernel_binaries());
+std::optional<DeviceFile> parse_device_file(std::span<const std::byte> bytes, const Capabilities& device,
+                                            std::span<const KernelBinary> kernels = kernel_binaries());
 
 } // namespace pumice

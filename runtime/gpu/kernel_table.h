@@ -11,6 +11,7 @@ struct KernelBinary {
   std::string_view name; // file stem and variant: "matmul.cpu8.q8_0"
   std::string_view tier; // what the device must offer: "", "cpu8", "fp16", "dot", "cm", "cm2"
   std::span<const uint32_t> code;
+  uint64_t hash; // of the code, made by the build
 };
 
 std::span<const KernelBinary> kernel_binaries(); // sorted by name

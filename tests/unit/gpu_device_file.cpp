@@ -1,5 +1,7 @@
 #include "gpu/device_file.h"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "support/messages.h"
@@ -55,6 +57,33 @@ TEST_CASE("what is kept of a device is used only by the device and driver that i
   CHECK(empty(read_device_file(folder.path(), device))); // a folder is no file
   CHECK(says(write_device_file("/dev/null/folder/file", device, more),
              {"/dev/null/folder", "cannot be written"}) == "");
+}
+
+TEST_CASE("what is kept of a device is not used by a build with another kernel of the same name and length") {
+  const Capabilities device = some_device();
+  const std::vector<uint32_t> code(300, 7);
+  const std::vector<KernelBinary> kernels = {{"first", "", code, 11}, {"second", "dot", code, 12}};
+  const std::vector<std::byte> file = pack_device_file(device, some_contents(), kernels);
+  CHECK(parse_device_file(file, device, kernels));
+  std::vector<KernelBinary> changed = kernels, renamed = kernels, fewer = kernels;
+  changed[1].hash = 13;
+  renamed[1].name = "third";
+  fewer.pop_back();
+  for (const auto& others : {changed, renamed, fewer}) CHECK_FALSE(parse_device_file(file, device, others));
+}
+
+TEST_CASE("kernels have the same hash where they have the same code, and only there") {
+  const std::span<const KernelBinary> kernels = kernel_binaries();
+  size_t same_length = 0;
+  for (const KernelBinary& a : kernels) {
+    for (const KernelBinary& b : kernels) {
+      const bool same_code = std::ranges::equal(a.code, b.code);
+      same_length += a.code.size() == b.code.size() && !same_code;
+      INFO(a.name << " and " << b.name);
+      CHECK((a.hash == b.hash) == same_code);
+    }
+  }
+  CHECK(same_length > 0); // so that a length is no hash
 }
 
 TEST_CASE("damage anywhere in it, and what is kept of a device counts as absent") {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "io/checksum.h"
 #include "kernel/lowering.h"
 
 namespace pumice {
@@ -66,13 +67,11 @@ uint32_t heads_per_group(const DeviceProfile& profile, const RotaryStoreArgs& ar
   return std::min(all, profile.cpu8 ? 256u : 4u);
 }
 
-// FNV-1a, so that layers with the same frequencies share a table.
+// So that layers with the same frequencies share a table.
 uint64_t hash(std::span<const float> values) {
-  uint64_t h = 0xcbf29ce484222325u;
-  for (const std::byte byte : std::as_bytes(values)) {
-    h = (h ^ static_cast<uint64_t>(byte)) * 0x100000001b3u;
-  }
-  return h;
+  Checksum checksum;
+  checksum.add(std::as_bytes(values));
+  return checksum.value();
 }
 
 } // namespace

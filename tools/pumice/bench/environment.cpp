@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "io/checksum.h"
 #include "tools/pumice/bench/statistics.h"
 #include "tools/pumice/version.h"
 
@@ -80,25 +81,6 @@ std::string command_line() {
   return text;
 }
 
-class Hash {
-public:
-  void add(std::span<const std::byte> bytes) {
-    for (size_t at = 0; at < bytes.size(); at += 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, bytes.data() + at, std::min<size_t>(8, bytes.size() - at));
-      add(word);
-    }
-    add(bytes.size());
-  }
-  void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
-  void add(uint64_t word) { state_ = (state_ ^ word) * 0x100000001b3; }
-  // A multiplication carries nothing downwards, so the upper half is mixed into the lower one.
-  uint64_t value() const { return state_ ^ state_ >> 32; }
-
-private:
-  uint64_t state_ = 0xcbf29ce484222325;
-};
-
 } // namespace
 
 Clocks read_clocks(bool cpu_device) {
@@ -140,13 +122,13 @@ double process_age() {
 
 std::string model_hash(const ModelFile& file) {
   constexpr size_t block = 4096, blocks = 16;
-  Hash hash;
+  Checksum hash;
   hash.add(file.config().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   for (const TensorView& tensor : file.tensors()) {
     hash.add(tensor.name);
     hash.add(info(tensor.type).name);
     for (uint64_t size : tensor.shape) hash.add(size);
-    hash.add(tensor.data.size());
+    hash.add(uint64_t{tensor.data.size()});
     if (tensor.data.size() <= block * blocks) {
       hash.add(tensor.data);
       continue;

@@ -31,9 +31,9 @@ Environment read_environment(const OpenedDevice& device);
 // Seconds since this process was started; the system keeps its start to 10 ms.
 double process_age();
 
-// 16 hexadecimal digits: FNV-1a, by words of 64 bits, of the model's settings and of each tensor's name,
+// 16 hexadecimal digits: a Checksum (io/checksum.h) of the model's settings and of each tensor's name,
 // type, shape and data, of large ones sixteen blocks of 4 KiB that are spread over it evenly.
 std::string model_hash(const ModelFile& file);
-inline constexpr const char* model_hash_kind = "fnv1a64 of settings, tensor list and sampled data";
+inline constexpr const char* model_hash_kind = "folded fnv1a64 of settings, tensor list and sampled data";
 
 } // namespace pumice::command
