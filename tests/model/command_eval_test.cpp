@@ -121,14 +121,33 @@ TEST_CASE("eval makes features of sound") {
   const std::vector<SafetensorsFile::Entry> inputs = {*expected->find("audio_16khz"),
                                                       *expected->find("decoder_input_ids")};
   REQUIRE(write_safetensors(in, inputs).ok());
-  const CommandResult result = pumice_command({"eval", model.string(), "--inputs", in, "--outputs", out});
+  const CommandResult result = pumice_command(
+      {"eval", model.string(), "--inputs", in, "--outputs", out, "--output", "input_features"});
   INFO(result.err);
   REQUIRE(result.status == 0);
   const auto actual = SafetensorsFile::open(out);
   REQUIRE(actual.ok());
-  for (const char* name : {"logits", "encoder_last_hidden_state"}) {
+  for (const char* name : {"logits", "encoder_last_hidden_state", "input_features"}) {
+    CAPTURE(name);
+    CHECK(actual->find(name)->shape == expected->find(name)->shape);
     CHECK(relative_rms(floats(*actual, name), floats(*expected, name)) <= 1e-4);
   }
+
+  // Features that are given are written as they came; none that were not asked for.
+  const std::string from_features = in + ".features", same = in + ".same";
+  const std::vector<SafetensorsFile::Entry> given = {*actual->find("input_features"),
+                                                     *expected->find("decoder_input_ids")};
+  REQUIRE(write_safetensors(from_features, given).ok());
+  REQUIRE(pumice_command({"eval", model.string(), "--inputs", from_features, "--outputs", same, "--output",
+                          "input_features"})
+              .status == 0);
+  CHECK(floats(*SafetensorsFile::open(same), "input_features") == floats(*actual, "input_features"));
+  REQUIRE(pumice_command({"eval", model.string(), "--inputs", from_features, "--outputs", same}).status == 0);
+  CHECK_FALSE(SafetensorsFile::open(same)->find("input_features"));
+  CHECK(fails_saying(pumice_command({"eval", (*root / "models" / "vit").string(), "--inputs",
+                                     (*root / "models" / "vit" / "expected.safetensors").string(),
+                                     "--outputs", same, "--output", "input_features"}),
+                     {"--output input_features", "sound"}) == "");
 }
 
 TEST_CASE("eval gives an encoder's rows the bits they have alone, wherever their padding is") {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -102,10 +103,20 @@ Status run_batch(ForcedPass& pass, const EvalBatch& batch, std::vector<EvalOutpu
   return {};
 }
 
-Status write_outputs(const std::string& path, const std::vector<EvalOutput>& outputs) {
+Status write_outputs(const std::string& path, const std::vector<EvalOutput>& outputs,
+                     const std::optional<InputFeatures>& features) {
   std::vector<SafetensorsFile::Entry> entries;
   for (const EvalOutput& output : outputs) entries.push_back(output.entry());
+  if (features) entries.push_back(features->entry());
   return write_safetensors(path, entries);
+}
+
+// Whether the features that the encoder reads are to be written. They are none of the model's outputs.
+Result<bool> take_features(std::vector<std::string>& names, const ModelShape& shape) {
+  if (std::erase(names, InputFeatures::name) == 0) return false;
+  if (shape.encoder && shape.encoder->kind == InputKind::features) return true;
+  return Error{Code::invalid_argument,
+               fmt::format("--output {}: expected a model that hears sound", InputFeatures::name)};
 }
 
 Status eval(const EvalOptions& options) {
@@ -115,6 +126,7 @@ Status eval(const EvalOptions& options) {
   PUMICE_TRY(EvalBatch batch, read_batch(options.inputs, shape));
   PUMICE_TRY(ForcedPassOptions pass_size, pass_options(options, shape, batch));
   PUMICE_TRY(pass_size.kept, output_names(options, *definition, file));
+  PUMICE_TRY(const bool write_features, take_features(pass_size.kept, shape));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
@@ -124,7 +136,9 @@ Status eval(const EvalOptions& options) {
   std::vector<EvalOutput> outputs;
   for (const std::string& name : names) outputs.emplace_back(*pass, batch, name);
   PUMICE_CHECK(run_batch(*pass, batch, outputs));
-  PUMICE_CHECK(write_outputs(options.outputs, outputs));
+  std::optional<InputFeatures> features;
+  if (write_features) features.emplace(*batch.encoder, *shape.encoder);
+  PUMICE_CHECK(write_outputs(options.outputs, outputs, features));
   fmt::print(stderr, "{} ({})\n", device.name(), device.driver());
   return device.save_pipelines();
 }
@@ -151,10 +165,12 @@ Subcommand add_eval(CLI::App& app) {
       ->type_name("FILE")
       ->required()
       ->group("Tensors");
-  sub->add_option("--output", options->names,
-                  "Another output to write: hidden_states.N, attentions.N or cross_attentions.N; of an "
-                  "encoder also sentence_embedding_mean and sentence_embedding_cls; of the encoder beside a "
-                  "decoder the same with 'encoder_' before the name")
+  sub->add_option(
+         "--output", options->names,
+         "Another output to write: hidden_states.N, attentions.N or cross_attentions.N; of an "
+         "encoder also sentence_embedding_mean and sentence_embedding_cls; of the encoder beside a "
+         "decoder the same with 'encoder_' before the name; input_features, which a model that hears "
+         "sound made of 'audio_16khz'")
       ->type_name("NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -76,6 +76,14 @@ void EvalOutput::place_token(float* to, size_t row, std::span<const float> value
   }
 }
 
+InputFeatures::InputFeatures(const EncoderBatch& batch, const EncoderShape& shape)
+    : shape_{batch.inputs.size()} {
+  shape_.insert(shape_.end(), shape.input_shape.begin(), shape.input_shape.end());
+  for (const EncoderInput& input : batch.inputs) {
+    values_.insert(values_.end(), input.values.begin(), input.values.end());
+  }
+}
+
 SafetensorsFile::Entry EvalOutput::entry() const {
   return {name_, "F32", shape_, std::as_bytes(std::span(values_))};
 }

@@ -42,4 +42,17 @@ private:
   std::vector<float> values_;
 };
 
+// What an encoder reads of sound, whether it was given or made here: [batch, mels, frames].
+class InputFeatures {
+public:
+  static constexpr const char* name = "input_features";
+
+  InputFeatures(const EncoderBatch& batch, const EncoderShape& shape);
+  SafetensorsFile::Entry entry() const { return {name, "F32", shape_, std::as_bytes(std::span(values_))}; }
+
+private:
+  std::vector<uint64_t> shape_;
+  std::vector<float> values_;
+};
+
 } // namespace pumice::command
