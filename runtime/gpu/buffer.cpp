@@ -112,12 +112,17 @@ Result<bool> Buffer::will_be_mapped(const Device& device, MemoryUse use) {
   return device.can_map() && choice.type >= 0 && is_mappable(device, choice.type);
 }
 
-Result<Buffer> Buffer::create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use) {
+Result<Buffer> Buffer::create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use,
+                              const char* name) {
   Buffer buffer;
   buffer.size_ = std::max(bytes, least_bytes);
   PUMICE_TRY(buffer.handle_, make_handle(*device, bytes));
   buffer.device_ = std::move(device);
+  buffer.device_->set_name(VK_OBJECT_TYPE_BUFFER, buffer.handle_, name);
   PUMICE_CHECK(buffer.allocate(use));
+  if (!buffer.device_->has_allocator()) {
+    buffer.device_->set_name(VK_OBJECT_TYPE_DEVICE_MEMORY, buffer.memory_.memory, name);
+  }
   if (buffer.device_->capabilities().buffer_device_address) {
     VkBufferDeviceAddressInfo address{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
     address.buffer = buffer.handle_;

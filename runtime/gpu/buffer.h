@@ -28,7 +28,9 @@ public:
   // Whether one would be mapped.
   static Result<bool> will_be_mapped(const Device& device, MemoryUse use);
 
-  static Result<Buffer> create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use);
+  // `name`: for captures and validation messages.
+  static Result<Buffer> create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use,
+                               const char* name = "");
   Buffer() = default;
   Buffer(Buffer&& other) noexcept { *this = std::move(other); }
   Buffer& operator=(Buffer&& other) noexcept;

@@ -4,8 +4,9 @@
 
 namespace pumice {
 
-Result<Commands> Commands::create(std::shared_ptr<Device> device) {
+Result<Commands> Commands::create(std::shared_ptr<Device> device, const char* name) {
   Commands commands;
+  commands.name_ = name;
   commands.device_ = std::move(device);
   VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
   info.queueFamilyIndex = static_cast<uint32_t>(commands.device_->capabilities().compute_queue_family);
@@ -14,6 +15,7 @@ Result<Commands> Commands::create(std::shared_ptr<Device> device) {
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateCommandPool", result);
   }
+  commands.device_->set_name(VK_OBJECT_TYPE_COMMAND_POOL, commands.pool_, name);
   return commands;
 }
 
@@ -28,6 +30,7 @@ Commands Commands::into(std::shared_ptr<Device> device, VkCommandBuffer buffer) 
 Commands& Commands::operator=(Commands&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(pool_, other.pool_);
+  std::swap(name_, other.name_);
   std::swap(buffers_, other.buffers_);
   std::swap(used_, other.used_);
   return *this;
@@ -59,6 +62,7 @@ Status Commands::add_buffer() {
       result != VK_SUCCESS) {
     return vulkan_error("vkAllocateCommandBuffers", result);
   }
+  device_->set_name(VK_OBJECT_TYPE_COMMAND_BUFFER, buffer, name_);
   buffers_.push_back(buffer);
   return {};
 }

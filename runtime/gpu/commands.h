@@ -11,7 +11,8 @@ namespace pumice {
 // A command pool and the buffers recorded from it; both go when this goes. Move-only, used by one thread.
 class Commands {
 public:
-  static Result<Commands> create(std::shared_ptr<Device> device);
+  // `name`: of its buffers, for captures and validation messages.
+  static Result<Commands> create(std::shared_ptr<Device> device, const char* name = "");
   // The application's command buffer, in the recording state: recorded into, neither begun, ended nor freed.
   static Commands into(std::shared_ptr<Device> device, VkCommandBuffer buffer);
   Commands() = default;
@@ -47,6 +48,7 @@ private:
 
   std::shared_ptr<Device> device_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
+  const char* name_ = "";
   std::vector<VkCommandBuffer> buffers_;
   size_t used_ = 0; // of the buffers, since the last reset
 };

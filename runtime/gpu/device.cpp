@@ -212,6 +212,7 @@ Status Device::make_timeline() {
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateSemaphore", result);
   }
+  set_name(VK_OBJECT_TYPE_SEMAPHORE, timeline_, "timeline");
   return {};
 }
 
@@ -280,6 +281,19 @@ Status Device::wait(uint64_t value) {
   const VkResult idle = with_queue([&] { return table_.vkQueueWaitIdle(queue_); });
   if (idle == VK_SUCCESS && result != VK_ERROR_DEVICE_LOST) return {};
   return vulkan_error("vkWaitSemaphores", result);
+}
+
+// A name is of no consequence: it is cut where it is long, and a driver that has no memory for it goes
+// without.
+void Device::set_name_of(VkObjectType type, uint64_t handle, std::string_view name) const {
+  char text[128];
+  const auto end = fmt::format_to_n(text, sizeof text - 1, "pumice: {}", name);
+  *end.out = 0;
+  VkDebugUtilsObjectNameInfoEXT info{VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT};
+  info.objectType = type;
+  info.objectHandle = handle;
+  info.pObjectName = text;
+  (void)table_.vkSetDebugUtilsObjectNameEXT(handle_, &info);
 }
 
 Result<uint64_t> Device::completed() const {

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "gpu/capabilities.h"
@@ -75,10 +77,23 @@ public:
   // The value of the last submission; waiting for it waits for everything.
   uint64_t last_submitted() const { return last_value_; }
 
+  // Names an object for captures and validation messages, where the instance has VK_EXT_debug_utils.
+  template <class Handle>
+  void set_name(VkObjectType type, Handle handle, std::string_view name) const {
+    if (!table_.vkSetDebugUtilsObjectNameEXT || name.empty()) return;
+    if constexpr (std::is_pointer_v<Handle>) {
+      set_name_of(type, reinterpret_cast<uintptr_t>(handle), name);
+    } else {
+      set_name_of(type, handle, name);
+    }
+  }
+
   // Memory from the application's allocator, or the driver, as far as the limit goes.
   Result<DeviceMemory> allocate(const MemoryRequest& request);
   // Where the host sees it, which the request has asked for; null where the application does not let it.
   Result<std::byte*> map(const DeviceMemory& memory);
+  // Whether memory comes from the application, which may have other things in it.
+  bool has_allocator() const { return static_cast<bool>(allocator_.allocate); }
   bool can_map() const { return !allocator_.allocate || allocator_.map; }
   void free(const DeviceMemory& memory, uint64_t bytes);
   // Bytes of device memory that are allocated now, and the most there have ever been.
@@ -94,6 +109,7 @@ private:
   Result<DeviceMemory> allocate_from_application(const MemoryRequest& request);
   Result<DeviceMemory> allocate_from_driver(const MemoryRequest& request);
   HeapBudget heap_budget() const;
+  void set_name_of(VkObjectType type, uint64_t handle, std::string_view name) const;
   // A call that uses the queue, which no other thread uses meanwhile.
   template <class Call>
   VkResult with_queue(const Call& call) {

@@ -13,6 +13,7 @@ Result<Event> Event::create(std::shared_ptr<Device> device) {
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateEvent", result);
   }
+  event.device_->set_name(VK_OBJECT_TYPE_EVENT, event.handle_, "end of a slice");
   return event;
 }
 

@@ -130,10 +130,16 @@ Result<std::shared_ptr<Instance>> Instance::create(InstanceOptions options) {
     info.pNext = &messenger;
     info.enabledLayerCount = 1;
     info.ppEnabledLayerNames = &validation_layer;
-    info.enabledExtensionCount = 1;
-    info.ppEnabledExtensionNames = &extension;
   }
-  if (VkResult result = table.vkCreateInstance(&info, nullptr, &instance->handle_); result != VK_SUCCESS) {
+  info.enabledExtensionCount = 1;
+  info.ppEnabledExtensionNames = &extension;
+  VkResult result = table.vkCreateInstance(&info, nullptr, &instance->handle_);
+  // Objects then have no names. Trying is quicker than asking: a loader reads its drivers' lists for either.
+  if (result == VK_ERROR_EXTENSION_NOT_PRESENT && !options.validate) {
+    info.enabledExtensionCount = 0;
+    result = table.vkCreateInstance(&info, nullptr, &instance->handle_);
+  }
+  if (result != VK_SUCCESS) {
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
       return Error{Code::not_found,
                    "no usable Vulkan device: the Vulkan loader found no driver (Debian and Ubuntu: "

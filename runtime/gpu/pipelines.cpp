@@ -43,6 +43,7 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
       result != VK_SUCCESS) {
     return vulkan_error("vkCreatePipelineCache", result);
   }
+  owner.set_name(VK_OBJECT_TYPE_PIPELINE_CACHE, pipelines->cache_, "pipelines");
   return pipelines;
 }
 
@@ -59,6 +60,7 @@ Status Pipelines::make_layouts() {
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateDescriptorSetLayout", result);
   }
+  device_->set_name(VK_OBJECT_TYPE_DESCRIPTOR_SET_LAYOUT, set_layout_, "buffers of a kernel");
   const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, push_constant_bytes};
   VkPipelineLayoutCreateInfo layout{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
   layout.setLayoutCount = 1;
@@ -69,6 +71,7 @@ Status Pipelines::make_layouts() {
       result != VK_SUCCESS) {
     return vulkan_error("vkCreatePipelineLayout", result);
   }
+  device_->set_name(VK_OBJECT_TYPE_PIPELINE_LAYOUT, layout_, "inputs of a kernel");
   return {};
 }
 
@@ -145,6 +148,7 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateShaderModule", result);
   }
+  device_->set_name(VK_OBJECT_TYPE_SHADER_MODULE, module, kernel);
 
   VkSpecializationInfo specialisation{static_cast<uint32_t>(entries.size()), entries.data(),
                                       constants.size() * 4, constants.data()};
@@ -175,6 +179,7 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
     error.message += fmt::format(" for kernel '{}'", kernel);
     return error;
   }
+  device_->set_name(VK_OBJECT_TYPE_PIPELINE, pipeline, kernel);
   return pipeline;
 }
 

@@ -23,6 +23,7 @@ Result<Timestamps> Timestamps::create(std::shared_ptr<Device> device, uint32_t c
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateQueryPool", result);
   }
+  timestamps.device_->set_name(VK_OBJECT_TYPE_QUERY_POOL, timestamps.pool_, "timestamps");
   return timestamps;
 }
 

@@ -32,6 +32,7 @@ namespace pumice {
 #define PUMICE_VULKAN_INSTANCE_OPTIONAL(F)                                                                   \
   F(vkCreateDebugUtilsMessengerEXT)                                                                          \
   F(vkDestroyDebugUtilsMessengerEXT)                                                                         \
+  F(vkSetDebugUtilsObjectNameEXT)                                                                            \
   F(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)                                                       \
   F(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV)
 

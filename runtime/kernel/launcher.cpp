@@ -55,6 +55,7 @@ Result<VkDescriptorSet> Launcher::descriptor_set(const Dispatch& dispatch, const
     return vulkan_error("vkAllocateDescriptorSets", result);
   }
   --sets_left_;
+  device_->set_name(VK_OBJECT_TYPE_DESCRIPTOR_SET, set, dispatch.kernel);
 
   // A slot that the kernel does not use in this specialisation still has to hold something: what it writes
   // anyway, which no other launch touches without a barrier between them.
@@ -92,6 +93,7 @@ Status Launcher::add_pool() {
       result != VK_SUCCESS) {
     return vulkan_error("vkCreateDescriptorPool", result);
   }
+  device_->set_name(VK_OBJECT_TYPE_DESCRIPTOR_POOL, pool, "buffers of kernels");
   pools_.push_back(pool);
   sets_left_ = sets_per_pool;
   return {};

@@ -41,7 +41,7 @@ public:
     if (!mapped.empty()) return mapped.subspan(offset, bytes);
     Slot& slot = slots_[current_];
     if (!slot.buffer) {
-      PUMICE_TRY(slot.buffer, Buffer::create(device_, staging_bytes, MemoryUse::upload));
+      PUMICE_TRY(slot.buffer, Buffer::create(device_, staging_bytes, MemoryUse::upload, "weights staging"));
     }
     slot.copies.push_back({allocation, offset, slot.used, bytes});
     const std::span<std::byte> where = slot.buffer.mapped().subspan(slot.used, bytes);
@@ -53,7 +53,7 @@ public:
   Status flush() {
     Slot& slot = slots_[current_];
     if (!slot.copies.empty()) {
-      PUMICE_TRY(Commands commands, Commands::create(device_));
+      PUMICE_TRY(Commands commands, Commands::create(device_, "weights upload"));
       PUMICE_CHECK(commands.begin());
       for (const Copy& copy : slot.copies) {
         commands.copy(slot.buffer, copy.from, allocations_[copy.allocation], copy.offset, copy.bytes);
@@ -200,7 +200,7 @@ Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device
                                            const Progress& progress, size_t threads) {
   std::vector<Buffer> allocations;
   for (uint64_t bytes : store.allocation_bytes()) {
-    PUMICE_TRY(Buffer allocation, Buffer::create(device, bytes, MemoryUse::device));
+    PUMICE_TRY(Buffer allocation, Buffer::create(device, bytes, MemoryUse::device, "weights"));
     allocations.push_back(std::move(allocation));
   }
   PUMICE_TRY(std::vector<Job> jobs, cut(store));

@@ -9,7 +9,7 @@ Result<std::vector<double>> time_dispatches(const DeviceContext& context, const 
   const uint32_t count = static_cast<uint32_t>(plan.dispatches.size());
   PUMICE_TRY(Timestamps timestamps, Timestamps::create(context.device, count + 1));
   Launcher launcher(context.device, context.pipelines);
-  PUMICE_TRY(Commands commands, Commands::create(context.device));
+  PUMICE_TRY(Commands commands, Commands::create(context.device, "profile"));
   PUMICE_CHECK(commands.begin());
   timestamps.reset(commands);
   commands.barrier();

@@ -15,7 +15,7 @@ Result<Recording> Recording::create(const DeviceContext& context, const Plan& pl
                                     const BufferLookup& lookup, PlanCopies copies) {
   PUMICE_TRY(PreparedPlan prepared, PreparedPlan::create(context, plan, lookup, std::move(copies)));
   Recording recording(context.device, std::move(prepared));
-  PUMICE_TRY(recording.commands_, Commands::create(context.device));
+  PUMICE_TRY(recording.commands_, Commands::create(context.device, "step"));
   Commands& commands = recording.commands_;
   PUMICE_CHECK(commands.begin());
   commands.barrier(); // against the submissions before this one

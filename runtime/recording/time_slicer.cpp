@@ -25,7 +25,7 @@ TimeSlicer::~TimeSlicer() {
 
 Status TimeSlicer::make(Slot& slot) {
   if (slot.made) return {};
-  PUMICE_TRY(slot.own, Commands::create(device_));
+  PUMICE_TRY(slot.own, Commands::create(device_, "slice"));
   PUMICE_TRY(slot.event, Event::create(device_));
   if (device_->capabilities().timestamps) {
     PUMICE_TRY(slot.timestamps, Timestamps::create(device_, most_points + 2));

@@ -87,10 +87,11 @@ Status AudioFeatures::plan() {
   context.step = {Space::step, 0, 0, context.step_layout.bytes()};
   PUMICE_TRY(plan_, make_plan(log_mel_graph(shape_), context, {shape_.frames(), 1}));
   PUMICE_TRY(tables_, upload_weights(device, tables, {}));
-  PUMICE_TRY(step_, Buffer::create(device, context.step.bytes, MemoryUse::shared));
-  PUMICE_TRY(scratch_, Buffer::create(device, plan_.scratch_bytes, MemoryUse::device));
-  PUMICE_TRY(inputs_, Buffer::create(device, plan_.input->where.buffer.bytes, MemoryUse::shared));
-  PUMICE_TRY(outputs_, Buffer::create(device, plan_.output_bytes, MemoryUse::shared));
+  PUMICE_TRY(step_, Buffer::create(device, context.step.bytes, MemoryUse::shared, "audio step block"));
+  PUMICE_TRY(scratch_, Buffer::create(device, plan_.scratch_bytes, MemoryUse::device, "audio scratch"));
+  PUMICE_TRY(inputs_,
+             Buffer::create(device, plan_.input->where.buffer.bytes, MemoryUse::shared, "audio samples"));
+  PUMICE_TRY(outputs_, Buffer::create(device, plan_.output_bytes, MemoryUse::shared, "audio features"));
   const uint32_t header[4] = {shape_.frames(), 1, 0, 0};
   std::memset(step_.mapped().data(), 0, step_.mapped().size());
   std::memcpy(step_.mapped().data(), header, sizeof header);

@@ -14,7 +14,7 @@ constexpr uint32_t tile = 8; // positions
 
 Status copy_and_wait(const std::shared_ptr<Device>& device, const Buffer& from, uint64_t from_offset,
                      const Buffer& to, uint64_t to_offset, uint64_t bytes) {
-  PUMICE_TRY(Commands commands, Commands::create(device));
+  PUMICE_TRY(Commands commands, Commands::create(device, "cache copy"));
   PUMICE_CHECK(commands.begin());
   commands.copy(from, from_offset, to, to_offset, bytes);
   commands.barrier();
@@ -45,7 +45,7 @@ std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, u
 
 Status CacheTransfer::stage() {
   if (staging_) return {};
-  PUMICE_TRY(staging_, Buffer::create(device_, staging_bytes, MemoryUse::upload));
+  PUMICE_TRY(staging_, Buffer::create(device_, staging_bytes, MemoryUse::upload, "cache staging"));
   return {};
 }
 

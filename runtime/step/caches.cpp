@@ -6,7 +6,7 @@ Result<std::shared_ptr<const Caches>> Caches::create(const std::shared_ptr<Devic
                                                      SessionMemory plan) {
   std::shared_ptr<Caches> caches(new Caches(std::move(plan)));
   for (uint64_t bytes : caches->plan_.cache_allocation_bytes) {
-    PUMICE_TRY(Buffer allocation, Buffer::create(device, bytes, MemoryUse::device));
+    PUMICE_TRY(Buffer allocation, Buffer::create(device, bytes, MemoryUse::device, "cache"));
     caches->allocations_.push_back(std::move(allocation));
   }
   return std::shared_ptr<const Caches>(std::move(caches));

@@ -34,15 +34,15 @@ Status Runner::allocate(const RunnerLayout& plan) {
   if (!caches_) {
     PUMICE_TRY(caches_, Caches::create(device, plan.memory));
   }
-  PUMICE_TRY(scratch_, Buffer::create(device, plan.scratch_bytes, MemoryUse::device));
-  PUMICE_TRY(step_, Buffer::create(device, plan.memory.step.bytes, MemoryUse::shared));
+  PUMICE_TRY(scratch_, Buffer::create(device, plan.scratch_bytes, MemoryUse::device, "scratch"));
+  PUMICE_TRY(step_, Buffer::create(device, plan.memory.step.bytes, MemoryUse::shared, "step block"));
   PUMICE_TRY(step_ring_, StepRing::create(device, plan.memory.step_layout, step_));
-  PUMICE_TRY(sampling_, Buffer::create(device, plan.memory.sampling.bytes, MemoryUse::shared));
+  PUMICE_TRY(sampling_, Buffer::create(device, plan.memory.sampling.bytes, MemoryUse::shared, "sampling"));
   if (plan.input_bytes) {
-    PUMICE_TRY(inputs_, Buffer::create(device, plan.input_bytes, MemoryUse::shared));
+    PUMICE_TRY(inputs_, Buffer::create(device, plan.input_bytes, MemoryUse::shared, "inputs"));
   }
   if (plan.output_bytes) {
-    PUMICE_TRY(outputs_, Buffer::create(device, plan.output_bytes, MemoryUse::shared));
+    PUMICE_TRY(outputs_, Buffer::create(device, plan.output_bytes, MemoryUse::shared, "outputs"));
   }
   std::memset(step_.mapped().data(), 0, step_.mapped().size());
   std::memset(sampling_.mapped().data(), 0, sampling_.mapped().size());
@@ -141,7 +141,7 @@ Status Runner::prepare(uint32_t tokens) {
 // compilation at most.
 Status Runner::prepare_all() {
   const std::shared_ptr<Device>& device = model_->context().device;
-  PUMICE_TRY(Commands commands, Commands::create(device));
+  PUMICE_TRY(Commands commands, Commands::create(device, "warm-up"));
   std::set<VkPipeline> seen;
   for (auto& [tokens, bucket] : buckets_) {
     PUMICE_CHECK(prepare(tokens));

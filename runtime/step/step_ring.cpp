@@ -9,9 +9,10 @@ Result<StepRing> StepRing::create(const std::shared_ptr<Device>& device, const S
   StepRing ring;
   ring.place_bytes_ = place_bytes(layout);
   ring.step_block_ = step_block.handle();
-  PUMICE_TRY(ring.staging_, Buffer::create(device, places * ring.place_bytes_, MemoryUse::upload));
+  PUMICE_TRY(ring.staging_,
+             Buffer::create(device, places * ring.place_bytes_, MemoryUse::upload, "step staging"));
   std::memset(ring.staging_.mapped().data(), 0, ring.staging_.mapped().size());
-  PUMICE_TRY(ring.commands_, Commands::create(device));
+  PUMICE_TRY(ring.commands_, Commands::create(device, "step copy"));
   for (uint32_t place = 0; place < places; ++place) {
     PUMICE_CHECK(ring.commands_.begin());
     ring.record_copy(ring.commands_, place);

@@ -25,9 +25,9 @@ Status fill(const std::shared_ptr<Device>& device, const Buffer& buffer) {
   const uint64_t piece = std::min<uint64_t>(most_bytes, buffer.size() / 4 * 4);
   if (piece == 0) return {};
   const std::vector<uint16_t> halves = plausible_halves(piece / 2);
-  PUMICE_TRY(Buffer staging, Buffer::create(device, piece, MemoryUse::upload));
+  PUMICE_TRY(Buffer staging, Buffer::create(device, piece, MemoryUse::upload, "sample step staging"));
   std::memcpy(staging.mapped().data(), halves.data(), piece);
-  PUMICE_TRY(Commands commands, Commands::create(device));
+  PUMICE_TRY(Commands commands, Commands::create(device, "sample step"));
   PUMICE_CHECK(commands.begin());
   for (uint64_t at = 0; at < buffer.size() / 4 * 4; at += piece) {
     commands.copy(staging, 0, buffer, at, std::min(piece, buffer.size() / 4 * 4 - at));

@@ -32,7 +32,8 @@ public:
   static Result<VariantWorkspace> create(const DeviceContext& context, const BufferLookup& others,
                                          uint64_t scratch_bytes) {
     VariantWorkspace workspace(context, others);
-    PUMICE_TRY(workspace.scratch_, Buffer::create(context.device, scratch_bytes, MemoryUse::device));
+    PUMICE_TRY(workspace.scratch_,
+               Buffer::create(context.device, scratch_bytes, MemoryUse::device, "tuning scratch"));
     return workspace;
   }
 
@@ -77,8 +78,8 @@ public:
     }
     uint64_t bytes = 0;
     for (const Range& range : ranges_) bytes += range.ref.bytes;
-    PUMICE_TRY(saved_, Buffer::create(context_.device, bytes, MemoryUse::device));
-    PUMICE_TRY(result_, Buffer::create(context_.device, bytes, MemoryUse::upload));
+    PUMICE_TRY(saved_, Buffer::create(context_.device, bytes, MemoryUse::device, "tuning copy"));
+    PUMICE_TRY(result_, Buffer::create(context_.device, bytes, MemoryUse::upload, "tuning result"));
     return copy(saved_, true);
   }
   Status restore() const { return copy(saved_, false); }
@@ -109,7 +110,7 @@ private:
 
   template <class Record>
   Status submit(const Record& record) const {
-    PUMICE_TRY(Commands commands, Commands::create(context_.device));
+    PUMICE_TRY(Commands commands, Commands::create(context_.device, "tuning"));
     PUMICE_CHECK(commands.begin());
     commands.barrier();
     record(commands);

@@ -73,7 +73,7 @@ Result<VariantBench> VariantBench::create(const DeviceContext& context, const Pl
   const std::vector<Plan> all = repeats_of(plan, choice);
   VariantBench bench(context);
   bench.repeats_ = repeats;
-  PUMICE_TRY(bench.commands_, Commands::create(context.device));
+  PUMICE_TRY(bench.commands_, Commands::create(context.device, "variant bench"));
   if (context.device->capabilities().timestamps) {
     PUMICE_TRY(bench.timestamps_, Timestamps::create(context.device, 2));
   }

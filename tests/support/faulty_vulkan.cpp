@@ -204,6 +204,8 @@ std::vector<VkResult> errors_of(size_t id) {
   case id_vkEnumerateInstanceVersion:
   case id_vkCreateDebugUtilsMessengerEXT:
     return {host};
+  case id_vkSetDebugUtilsObjectNameEXT:
+    return {host, device};
   case id_vkResetCommandPool:
   case id_vkResetEvent:
     return {device};

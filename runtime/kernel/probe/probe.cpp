@@ -50,7 +50,7 @@ public:
       dispatch.pass_address(offsetof(ProbeParams, source), source_ref);
     }
     dispatch.groups = {probe.groups, 1, 1};
-    PUMICE_TRY(commands_, Commands::create(device_));
+    PUMICE_TRY(commands_, Commands::create(device_, "probe"));
     PUMICE_CHECK(commands_.begin());
     for (uint32_t repeat = 0; repeat < probe.repeats; ++repeat) {
       commands_.barrier();
@@ -111,8 +111,9 @@ Result<bool> uniform_loads_are_faster(const std::shared_ptr<Device>& device,
   constexpr uint32_t groups = 16,
                      quads = 4096; // 1 MiB in all: long enough to time, short enough for a cold start
   constexpr int runs = 15;         // so many that each way has had a quiet moment on a busy machine
-  PUMICE_TRY(Buffer source, Buffer::create(device, uint64_t{groups} * quads * 16, MemoryUse::device));
-  PUMICE_TRY(Buffer target, Buffer::create(device, groups * 8 * 16, MemoryUse::device));
+  PUMICE_TRY(Buffer source,
+             Buffer::create(device, uint64_t{groups} * quads * 16, MemoryUse::device, "probe source"));
+  PUMICE_TRY(Buffer target, Buffer::create(device, groups * 8 * 16, MemoryUse::device, "probe target"));
   ProbeRun by_lane(device, pipelines), uniform(device, pipelines);
   PUMICE_CHECK(by_lane.record({"load.cpu8", {8, 0}, quads, groups, 0, source.size()}, source, target));
   PUMICE_CHECK(uniform.record({"load.cpu8", {8, 1}, quads, groups, 0, source.size()}, source, target));
@@ -195,8 +196,8 @@ Result<Ceilings> probe_ceilings(const std::shared_ptr<Device>& device,
   const uint64_t all =
       std::min({capabilities.memory_bytes / 16, capabilities.max_storage_range_bytes, uint64_t{128} << 20});
   const uint64_t piece = uint64_t{copy_quads} * 16, part = all / (cpu ? 8 : 1) / piece * piece;
-  PUMICE_TRY(Buffer source, Buffer::create(device, all, MemoryUse::device));
-  PUMICE_TRY(Buffer target, Buffer::create(device, all, MemoryUse::device));
+  PUMICE_TRY(Buffer source, Buffer::create(device, all, MemoryUse::device, "probe source"));
+  PUMICE_TRY(Buffer target, Buffer::create(device, all, MemoryUse::device, "probe target"));
   std::vector<ProbeRun> copies;
   Probe copy{"copy", {workgroup}, copy_quads, static_cast<uint32_t>(part / 16 / copy_quads), 0, part};
   copy.repeats = cpu ? 1 : 8;
