@@ -190,7 +190,6 @@ Status EncoderDecoder::greedy(std::span<const InputRange> ranges, size_t first_i
       return cancelled();
     }
     PUMICE_TRY(const std::span<const BatchToken> tokens, batch_->step());
-    ++decoder_steps_;
     for (const BatchToken& each : tokens) {
       const size_t input =
           first_input + static_cast<size_t>(std::ranges::find(ids, each.sequence) - ids.begin());
@@ -259,7 +258,6 @@ Result<uint32_t> EncoderDecoder::write_rows(std::vector<Search>& searches, const
 Status EncoderDecoder::search_step(std::vector<Search>& searches, const GenerationOptions& options) {
   PUMICE_TRY(const uint32_t count, write_rows(searches, options));
   PUMICE_CHECK(search_runner_->submit(count));
-  ++decoder_steps_;
   PUMICE_TRY(std::vector<float> logits, search_runner_->read("logits", count));
   const size_t vocabulary = model().shape().vocabulary;
   size_t row = 0;

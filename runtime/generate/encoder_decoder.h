@@ -52,7 +52,6 @@ public:
   const Model& model() const { return decoder_->model(); }
   Encoder& encoder() { return *encoder_; }
   Runner& decoder() { return *decoder_; }
-  uint64_t decoder_steps() const { return decoder_steps_; }
 
 private:
   // An input that is being worked on by beams.
@@ -77,7 +76,6 @@ private:
   std::unique_ptr<Runner> search_runner_; // steps whose tokens are chosen here
   Runner* decoder_ = nullptr;
   std::unique_ptr<Encoder> encoder_;
-  uint64_t decoder_steps_ = 0;
 };
 
 } // namespace pumice

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "base/align.h"
 #include "gpu/device.h"
 
 namespace pumice {
@@ -21,7 +22,7 @@ public:
   // What a buffer of `bytes` takes: some more, because compilers of CPU drivers move a loop's loads ahead of
   // its exit test. What they read past the end, one block of a packed tile at most (1 KiB), is thrown away,
   // but has to be there.
-  static constexpr uint64_t allocated_bytes(uint64_t bytes) { return (bytes + 2048 + 15) / 16 * 16; }
+  static constexpr uint64_t allocated_bytes(uint64_t bytes) { return align(bytes + 2048, 16); }
 
   // memory_bytes() of one of this size, as the driver has it, without allocating it.
   static Result<uint64_t> memory_needed(const Device& device, uint64_t bytes);

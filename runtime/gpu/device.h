@@ -74,8 +74,6 @@ public:
   Status wait(uint64_t value);
   // The timeline value reached so far.
   Result<uint64_t> completed() const;
-  // The value of the last submission; waiting for it waits for everything.
-  uint64_t last_submitted() const { return last_value_; }
 
   // Names an object for captures and validation messages, where the instance has VK_EXT_debug_utils.
   template <class Handle>

@@ -186,16 +186,8 @@ Result<std::vector<float>> Fields::f32_array(std::string_view name) const {
   return array<float>(name, "a number", [](const json& v) { return as_f32(v, -FLT_MAX, FLT_MAX); });
 }
 
-Result<std::vector<float>> Fields::f32_array_or_empty(std::string_view name) const {
-  return has(name) ? f32_array(name) : std::vector<float>();
-}
-
 Result<std::vector<std::string>> Fields::string_array(std::string_view name) const {
   return array<std::string>(name, "a string", as_string);
-}
-
-Result<std::vector<std::string>> Fields::string_array_or_empty(std::string_view name) const {
-  return has(name) ? string_array(name) : std::vector<std::string>();
 }
 
 } // namespace pumice

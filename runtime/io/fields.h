@@ -47,15 +47,13 @@ public:
   Result<Fields> object_or_empty(std::string_view name) const;
 
   // Arrays. A single value counts as an array of one (both head_count_kv and eos_token_id come in both
-  // forms); the `_or_empty` forms give an empty vector for an absent field.
+  // forms); the `_or_empty` form gives an empty vector for an absent field.
   Result<std::vector<uint32_t>> u32_array(std::string_view name, uint32_t min = 0,
                                           uint32_t max = UINT32_MAX) const;
   Result<std::vector<uint32_t>> u32_array_or_empty(std::string_view name, uint32_t min = 0,
                                                    uint32_t max = UINT32_MAX) const;
   Result<std::vector<float>> f32_array(std::string_view name) const;
-  Result<std::vector<float>> f32_array_or_empty(std::string_view name) const;
   Result<std::vector<std::string>> string_array(std::string_view name) const;
-  Result<std::vector<std::string>> string_array_or_empty(std::string_view name) const;
 
   const std::string& file() const { return file_; }
 

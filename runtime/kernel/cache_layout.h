@@ -11,9 +11,10 @@ const char* to_string(CacheType type);
 
 // Keys and values of one layer. Keys lie in tiles of eight positions, so that eight lanes, a position each,
 // load neighbouring memory; values lie a position after the other, so that lanes, some dimensions each, do:
-//   keys:   [sequence][kv_head][position / 8][head_dim / per_chunk][position % 8][per_chunk]
+//   keys:   [sequence][kv_head][position / 8][head_dim / chunk][position % 8][chunk]
 //   values: [sequence][kv_head][position][head_dim]
-// head_dim is padded with zeros to head_dim_padded() and positions to a multiple of 32.
+// A chunk has as many elements as fit 16 bytes. // head_dim is padded with zeros to head_dim_padded() and
+// positions to a multiple of 32.
 //
 // q8_0 keeps 32 dimensions of a position as bytes and a half that scales them. The scales of eight positions
 // lie together, before the bytes they belong to:
@@ -33,7 +34,6 @@ struct CacheLayout {
   uint32_t window = 0; // not 0: a ring, for tokens that see at most this many positions, their own included
 
   uint32_t element_bytes() const { return type == CacheType::f32 ? 4 : type == CacheType::f16 ? 2 : 1; }
-  uint32_t per_chunk() const { return 16 / element_bytes(); } // elements in 16 bytes
   uint32_t head_dim_padded() const {
     const uint32_t unit = type == CacheType::q8_0 ? 32 : 8;
     return (head_dim + unit - 1) / unit * unit;

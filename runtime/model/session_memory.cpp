@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/align.h"
 #include "kernel/sampling/sampling.h"
 #include "shaders/common/step.h"
 
@@ -15,10 +16,6 @@ namespace {
 constexpr uint32_t ring_slack = 32;
 
 constexpr uint64_t preferred_allocation_bytes = uint64_t{512} << 20;
-
-uint64_t align(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
 
 } // namespace
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/align.h"
 #include "graph/liveness.h"
 #include "kernel/lowering.h"
 #include "plan/hazards.h"
@@ -13,10 +14,6 @@
 namespace pumice {
 
 namespace {
-
-uint64_t align(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
 
 class Planner : public Lowering {
 public:

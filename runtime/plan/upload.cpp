@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/align.h"
 #include "base/guarded.h"
 #include "base/workers.h"
 #include "gpu/commands.h"
@@ -17,10 +18,6 @@ constexpr uint64_t staging_bytes = uint64_t{8} << 20;
 // What one thread packs at a time: enough to be worth taking, little enough that all end together.
 constexpr uint64_t job_bytes = uint64_t{128} << 10;
 constexpr size_t most_threads = 16;
-
-uint64_t align16(uint64_t bytes) {
-  return (bytes + 15) / 16 * 16;
-}
 
 // Where the host writes a range of a weight buffer, whichever way it gets there.
 class Writer {
@@ -45,7 +42,7 @@ public:
     }
     slot.copies.push_back({allocation, offset, slot.used, bytes});
     const std::span<std::byte> where = slot.buffer.mapped().subspan(slot.used, bytes);
-    slot.used += align16(bytes);
+    slot.used += align(bytes, 16);
     return where;
   }
 
@@ -108,7 +105,9 @@ struct Job {
   uint64_t payload_unit() const { return item->tiles.empty() ? 1 : item->format.tile_payload_bytes(); }
   uint64_t scale_unit() const { return item->tiles.empty() ? 0 : item->format.tile_scale_bytes(); }
   uint64_t bytes() const { return count * (payload_unit() + scale_unit()); }
-  uint64_t staged_bytes() const { return align16(count * payload_unit()) + align16(count * scale_unit()); }
+  uint64_t staged_bytes() const {
+    return align(count * payload_unit(), 16) + align(count * scale_unit(), 16);
+  }
 };
 
 Result<std::vector<Job>> cut(const WeightStore& store) {

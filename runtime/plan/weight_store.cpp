@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/align.h"
 #include "io/quantize.h"
 
 namespace pumice {
@@ -14,10 +15,6 @@ namespace {
 // Large enough that a driver's limit on the count of allocations never matters, small enough to find room
 // for.
 constexpr uint64_t preferred_allocation_bytes = uint64_t{512} << 20;
-
-uint64_t align(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
 
 std::string names(std::span<const WeightView> weights) {
   std::string text;

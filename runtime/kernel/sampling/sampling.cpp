@@ -111,11 +111,6 @@ void SamplingState::set_tokens(uint32_t sequence, std::span<const uint32_t> toke
   slot.finished_at = SAMPLING_UNFINISHED;
 }
 
-void SamplingState::append(uint32_t sequence, uint32_t token) {
-  SamplingSlot& slot = slots_[sequence];
-  slot.tokens[slot.count++ % SAMPLING_RING] = token;
-}
-
 std::optional<uint32_t> SamplingState::finished_at(uint32_t sequence) const {
   const uint32_t n = slots_[sequence].finished_at;
   return n == SAMPLING_UNFINISHED ? std::nullopt : std::optional(n);
@@ -128,15 +123,6 @@ TokenLogProbabilities SamplingState::log_probabilities(uint32_t sequence, uint32
     result.top.push_back({report.tokens[i], report.log_probabilities[i]});
   }
   return result;
-}
-
-void SamplingState::copy_tokens(uint32_t from, uint32_t to) {
-  const SamplingSlot& source = slots_[from];
-  SamplingSlot& slot = slots_[to];
-  std::copy(std::begin(source.tokens), std::end(source.tokens), slot.tokens);
-  std::copy(std::begin(source.reports), std::end(source.reports), slot.reports);
-  slot.count = source.count;
-  slot.finished_at = source.finished_at;
 }
 
 uint64_t sample_scratch_bytes(const DeviceProfile& profile, const ActivationRef& logits) {

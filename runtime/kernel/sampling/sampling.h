@@ -87,7 +87,6 @@ public:
   // Forgets the sequence's tokens; these, such as the prompt's, come in their place. Only the last
   // SAMPLING_RING are stored but all are counted.
   void set_tokens(uint32_t sequence, std::span<const uint32_t> tokens);
-  void append(uint32_t sequence, uint32_t token);
   uint32_t count(uint32_t sequence) const { return slots_[sequence].count; } // tokens there have ever been
   uint32_t token(uint32_t sequence, uint32_t n) const { return slots_[sequence].tokens[n % SAMPLING_RING]; }
   // Which token was the first since set_tokens() to be sampled and a stop token. Steps after it go on, and
@@ -96,8 +95,6 @@ public:
   // Of token n, if it was sampled while log-probabilities were asked for and less than SAMPLING_REPORTS
   // others have been since.
   TokenLogProbabilities log_probabilities(uint32_t sequence, uint32_t n) const;
-  // All but the parameters, to a sequence that forks.
-  void copy_tokens(uint32_t from, uint32_t to);
 
 private:
   std::span<SamplingSlot> slots_;
