@@ -49,7 +49,7 @@ struct Dispatch {
   };
 
   std::string kernel;              // name in the kernel table
-  std::vector<uint32_t> constants; // specialisation constants by id
+  std::vector<uint32_t> constants; // specialisation constants by id; the kernel has not all of them
   std::vector<std::byte> params;   // the kernel's parameter struct, its addresses still zero
   std::vector<Binding> bindings;
   std::vector<Address> addresses;
@@ -63,6 +63,10 @@ struct Dispatch {
     static_assert(std::is_trivially_copyable_v<Params> && sizeof(Params) <= 128);
     params.resize(sizeof(Params));
     std::memcpy(params.data(), &values, sizeof(Params));
+  }
+  void set_constant(uint32_t id, uint32_t value) {
+    if (constants.size() <= id) constants.resize(id + 1);
+    constants[id] = value;
   }
   void bind(uint32_t slot, const BufferRef& buffer, Access access) {
     bindings.push_back({slot, buffer, access});

@@ -20,6 +20,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "common/types.glsl"
+#include "common/half.glsl"
 #include "attention/attention.params.h"
 
 layout(local_size_x = 128, local_size_x_id = 0) in;
@@ -30,11 +31,11 @@ layout(constant_id = 4) const uint BIASED = 0;
 layout(constant_id = 5) const uint SHARED = 0;
 layout(constant_id = 6) const uint HEADS = 1;
 layout(constant_id = 7) const uint TOKENS = 32;
-layout(constant_id = 8) const uint ROWS = 32; // HEADS * TOKENS or somewhat more
-layout(constant_id = 9) const uint GROUP = 32; // invocations of a subgroup, at least 8
-layout(constant_id = 10) const uint M = 16;
-layout(constant_id = 11) const uint N = 16;
-layout(constant_id = 12) const uint K = 16;
+layout(constant_id = 23) const uint ROWS = 32; // HEADS * TOKENS or somewhat more
+layout(constant_id = 24) const uint GROUP = 32; // invocations of a subgroup, at least 8
+layout(constant_id = 25) const uint M = 16;
+layout(constant_id = 26) const uint N = 16;
+layout(constant_id = 27) const uint K = 16;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 READ_BUFFER(float, q, ATTENTION_Q);
@@ -108,13 +109,6 @@ void score_tile() {
   }
 }
 
-// To the nearest number of 11 bits: devices may truncate as they make halves, and compilers take a number that was a
-// half for what it was before.
-float rounded(float a) {
-  const uint bits = floatBitsToUint(a);
-  return uintBitsToFloat((bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);
-}
-
 // 2^(a - b) of whole numbers, exactly; 0 where that is too small.
 float power_of_two(float a, float b) { return uintBitsToFloat(uint(max(a - b + 127.0, 0.0)) << 23); }
 
@@ -138,7 +132,7 @@ void weigh_tile(Turn now, int begin) {
       vec2 pair;
       [[unroll]] for (uint j = 0; j < 2; ++j) {
         const float one = score[i * 2 + j];
-        pair[j] = one > NO_SCORE ? rounded(WEIGHT_ONE * exp2(one - new_maximum)) : 0.0;
+        pair[j] = one > NO_SCORE ? round_to_half(WEIGHT_ONE * exp2(one - new_maximum)) : 0.0;
       }
       weights[m * WEIGHT_STRIDE + i * 8 + LANE] = f16vec2(pair);
       sum += pair.x + pair.y;

@@ -192,8 +192,7 @@ void load_query(uint m, uint rows) {
 #ifndef ROTARY
   const uint from = min(first_token() + m / HEADS, rows - 1u) * p.q_stride + query_head(m) * HEAD_DIM;
   if (LOAD == LOAD_UNIFORM) {
-    const uint low = by_address.q.x + from * 4u;
-    query_at[m] = uvec2(low, by_address.q.y + (low < from * 4u ? 1u : 0u));
+    query_at[m] = offset_address(by_address.q, from * 4u);
     return;
   }
 #endif

@@ -31,7 +31,7 @@ CONSTANT ATTENTION_WEIGHTS = 6;
 CONSTANT ATTENTION_SCALES = 7;
 CONSTANT ATTENTION_PROJECTION_BIAS = 11;
 
-// Specialisation constants. 0 is the workgroup's size.
+// Specialisation constants, each with a number of its own. 0 is the workgroup's size.
 CONSTANT ATTENTION_HEAD_DIM_ID = 1;
 CONSTANT ATTENTION_CAPPED_ID = 2; // 1: scores are capped
 CONSTANT ATTENTION_MASK_ID = 3;   // ATTENTION_MASK_*
@@ -42,16 +42,6 @@ CONSTANT ATTENTION_TOKENS_ID = 7; // rows of the step to a workgroup
 CONSTANT ATTENTION_KEEP_ID = 8;   // 1: the largest scores and the sums are written too
 CONSTANT ATTENTION_UNROLL_ID = 9; // 1: inner loops are unrolled; cpu8 only
 CONSTANT ATTENTION_LOAD_ID = 10;  // LOAD_*, of queries and of what a kernel projects from; cpu8 only
-// The portable kernel: positions whose sums are made before they are added to those of others, in order; 1:
-// that is left to attention_combine, and a workgroup takes one span.
-CONSTANT ATTENTION_SPAN_ID = 9;
-CONSTANT ATTENTION_SPLIT_ID = 10;
-// cm: from 8 on.
-CONSTANT ATTENTION_ROWS_ID = 8;  // queries to a workgroup: heads times tokens or somewhat more
-CONSTANT ATTENTION_GROUP_ID = 9; // invocations of a subgroup
-CONSTANT ATTENTION_M_ID = 10;    // sizes of the matrices
-CONSTANT ATTENTION_N_ID = 11;
-CONSTANT ATTENTION_K_ID = 12;
 // Where the kernel rotates too: as in position/rotary_store.params.h.
 CONSTANT ATTENTION_PAIRS_ID = 11;
 CONSTANT ATTENTION_ROTARY_DIM_ID = 12;
@@ -64,6 +54,16 @@ CONSTANT ATTENTION_V_TILE_ID = 17;
 CONSTANT ATTENTION_SCALE_COLUMNS_ID = 18; // EPILOGUE_ROW_SCALE, as in MatmulParams
 CONSTANT ATTENTION_SCALE_SUMS_ID = 19;
 CONSTANT ATTENTION_SCALE_EPS_ID = 20; // its bits
+// The portable kernel: positions whose sums are made before they are added to those of others, in order; 1:
+// that is left to attention_combine, and a workgroup takes one span.
+CONSTANT ATTENTION_SPAN_ID = 21;
+CONSTANT ATTENTION_SPLIT_ID = 22;
+// cm only.
+CONSTANT ATTENTION_ROWS_ID = 23;  // queries to a workgroup: heads times tokens or somewhat more
+CONSTANT ATTENTION_GROUP_ID = 24; // invocations of a subgroup
+CONSTANT ATTENTION_M_ID = 25;     // sizes of the matrices
+CONSTANT ATTENTION_N_ID = 26;
+CONSTANT ATTENTION_K_ID = 27;
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 

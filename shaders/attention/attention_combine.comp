@@ -15,7 +15,7 @@ layout(constant_id = 5) const uint SHARED = 0;
 layout(constant_id = 6) const uint HEADS = 1;
 layout(constant_id = 7) const uint TOKENS = 1;
 layout(constant_id = 8) const uint KEEP = 0;
-layout(constant_id = 9) const uint SPAN = 256;
+layout(constant_id = 21) const uint SPAN = 256;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 READ_BUFFER(float, spans, ATTENTION_SPANS);

@@ -1,6 +1,7 @@
 // What the attention kernels share: which rows a workgroup has, which positions they see, and where those lie.
 // A workgroup takes HEADS heads of one group (gl_WorkGroupID.x) and TOKENS rows of the step (gl_WorkGroupID.y), and
 // all their queries share each load of a key or value.
+#include "common/tanh.glsl"
 #define CACHE_F32 0
 #define CACHE_F16 1
 #define CACHE_Q8_0 2
@@ -117,15 +118,6 @@ float correction(float old_maximum, float new_maximum) {
 
 // Queries are multiplied by this before any dot product: scores are for exponentials to the base of two.
 float score_scale() { return CAPPED == 1u ? p.scale : p.scale * LOG2_E; }
-
-// The hyperbolic tangent to the last bits of a small argument too (Moshier, Cephes, tanhf.c).
-float accurate_tanh(float x) {
-  const float z = x * x;
-  const float small = x + x * z * (-3.33332819422e-1 + z * (1.33314422036e-1 + z * (-5.37397155531e-2 +
-                      z * (2.06390887954e-2 - z * 5.70498872745e-3))));
-  const float large = 1.0 - 2.0 / (exp(2.0 * min(abs(x), 20.0)) + 1.0);
-  return abs(x) < 0.625 ? small : x < 0.0 ? -large : large;
-}
 
 // The dot product of a scaled query and a key with the bias for their distance.
 float biased(float product, uint m, Row row, int position) {

@@ -2,14 +2,7 @@
 #ifndef PUMICE_ACTIVATION_GLSL
 #define PUMICE_ACTIVATION_GLSL
 #include "common/activation.h"
-
-// tanh through exp, clamped so that no input gives infinity over infinity; near zero, where that would leave few digits,
-// by its series.
-float finite_tanh(float x) {
-  float e = exp(2.0 * clamp(x, -15.0, 15.0));
-  float square = x * x;
-  return square < 0.01 ? x - x * square * (1.0 / 3.0 - square * (2.0 / 15.0)) : (e - 1.0) / (e + 1.0);
-}
+#include "common/tanh.glsl"
 
 // Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26; the error is below 1.5e-7.
 float error_function(float x) {

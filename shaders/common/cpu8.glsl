@@ -12,6 +12,12 @@
 // descriptor never is.
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer AddressU32x4 { uvec4 d[]; };
 
+// A 64-bit address, so many bytes on.
+uvec2 offset_address(uvec2 address, uint bytes) {
+  const uint low = address.x + bytes;
+  return uvec2(low, address.y + (low < bytes ? 1u : 0u));
+}
+
 #define LANE gl_SubgroupInvocationID
 
 // Lane i takes component i of eight that all lanes have. Where the eight come from a uniform address, a compiler of

@@ -51,11 +51,7 @@ uint load_scale(uint tile, uint word) {
 #endif
 
 // Where block `block` of x is. Rows at constant distances from it need no registers of their own.
-uvec2 x_address(uint block) {
-  const uint bytes = block * 128u;
-  const uint low = SUMS_X.x + bytes;
-  return uvec2(low, SUMS_X.y + (low < bytes ? 1u : 0u));
-}
+uvec2 x_address(uint block) { return offset_address(SUMS_X, block * 128u); }
 
 // Columns 4j to 4j + 3 of a block of x: `block` counts from `at`, and the lanes hold a quad each in `own`.
 vec4 x_quad(uvec2 at, uint block, vec4 own, uint j) {

@@ -35,11 +35,11 @@
 layout(local_size_x = 128, local_size_x_id = 0) in;
 layout(constant_id = 1) const uint ROWS = 64;
 layout(constant_id = 2) const uint TILES = 8;
-layout(constant_id = 3) const uint GROUP = 32; // invocations that multiply a matrix together
+layout(constant_id = 12) const uint GROUP = 32; // invocations that multiply a matrix together
 layout(constant_id = 4) const uint EPILOGUE = 0;
 layout(constant_id = 5) const uint ACTIVATION = 0;
 layout(constant_id = 6) const uint ROUTED = MATMUL_ROWS_OWN;
-layout(constant_id = 7) const uint ROW_PARTS = 2; // groups among which the rows are divided; the others divide the tiles
+layout(constant_id = 13) const uint ROW_PARTS = 2; // groups among which the rows are divided; the others divide the tiles
 layout(constant_id = 8) const uint M = 16;
 layout(constant_id = 9) const uint N = 16;
 layout(constant_id = 10) const uint K = 16;

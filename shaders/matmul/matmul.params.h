@@ -23,7 +23,7 @@ CONSTANT MATMUL_EXPERT_BLOCKS = 7;
 CONSTANT MATMUL_NOTHING = 0xffffffffu;
 CONSTANT MATMUL_CODES = 7; // dot only, which routes nothing: x as quantize_rows.params.h has it
 
-// Specialisation constants. 0 is the workgroup's size.
+// Specialisation constants, each with a number of its own. 0 is the workgroup's size.
 CONSTANT MATMUL_ROWS_ID = 1;       // rows of x to a workgroup
 CONSTANT MATMUL_TILES_ID = 2;      // tiles to a workgroup
 CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; not cm
@@ -31,16 +31,17 @@ CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
 CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EPILOGUE_GATED
 CONSTANT MATMUL_ROUTED_ID = 6;     // MATMUL_ROWS_*
 CONSTANT MATMUL_SUBGROUP_ID = 7;   // invocations of a subgroup, at least 8; vector and dot only
-CONSTANT MATMUL_OWN_ROWS_ID = 7;   // rows that an invocation takes of the workgroup's; tiled only
-// cpu8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
-// 0.
-CONSTANT MATMUL_ROW_BLOCKS_ID = 7;
-// cm only; 3 is the size of a group of invocations that multiply a matrix together there.
-CONSTANT MATMUL_ROW_PARTS_ID = 7; // groups among which the rows are divided; the others divide the tiles
-CONSTANT MATMUL_M_ID = 8;         // sizes of the matrices
+// cm only.
+CONSTANT MATMUL_M_ID = 8; // sizes of the matrices
 CONSTANT MATMUL_N_ID = 9;
 CONSTANT MATMUL_K_ID = 10;
-CONSTANT MATMUL_SCOPE_ID = 11; // MATRIX_OF_*: of a group
+CONSTANT MATMUL_SCOPE_ID = 11;     // MATRIX_OF_*: of a group
+CONSTANT MATMUL_GROUP_ID = 12;     // invocations that multiply a matrix together
+CONSTANT MATMUL_ROW_PARTS_ID = 13; // groups among which the rows are divided; the others divide the tiles
+CONSTANT MATMUL_OWN_ROWS_ID = 14;  // rows that an invocation takes of the workgroup's; tiled only
+// cpu8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
+// 0.
+CONSTANT MATMUL_ROW_BLOCKS_ID = 15;
 
 CONSTANT MATRIX_OF_WORKGROUP = 2; // SPIR-V's numbers
 CONSTANT MATRIX_OF_SUBGROUP = 3;

@@ -21,7 +21,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "matmul/portable.glsl"
 
-layout(constant_id = 7) const uint OWN_ROWS = 4;
+layout(constant_id = 14) const uint OWN_ROWS = 4;
 
 const uint ROW_GROUPS = ROWS / OWN_ROWS;
 const uint TILE_GROUPS = TILES / PAIR;

@@ -1,13 +1,13 @@
 // How four neighbouring dimensions of a key or value get into the cache, by CACHE_TYPE. The layouts are described in
 // runtime/kernel/cache_layout.h. `tile` counts the tiles of eight positions, `place` the positions in one.
 
-// A float's bits, rounded to those that a half keeps, ties to even: which way packHalf2x16 rounds is up to the device,
-// and towards zero would pull all keys and values one way. Too large becomes the largest, as infinities would spoil
+#include "common/half.glsl"
+
+// Rounding towards zero would pull all keys and values one way. Too large becomes the largest, as infinities would spoil
 // every score.
 vec4 to_half(vec4 a) {
-  uvec4 bits = floatBitsToUint(clamp(a, -65504.0, 65504.0));
-  bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
-  return uintBitsToFloat(bits);
+  a = clamp(a, -65504.0, 65504.0);
+  return vec4(round_to_half(a.x), round_to_half(a.y), round_to_half(a.z), round_to_half(a.w));
 }
 
 #if CACHE_TYPE == 2

@@ -39,10 +39,11 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
   Dispatch dispatch = prepare_attention(args, workgroup);
   dispatch.kernel = std::string("attention.") + to_string(args.cache.layout.type);
-  for (uint32_t constant :
-       {shape.heads, shape.tokens, args.sums ? 1u : 0u, span(workgroup, args), split ? 1u : 0u}) {
-    dispatch.constants.push_back(constant);
-  }
+  dispatch.set_constant(ATTENTION_HEADS_ID, shape.heads);
+  dispatch.set_constant(ATTENTION_TOKENS_ID, shape.tokens);
+  dispatch.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
+  dispatch.set_constant(ATTENTION_SPAN_ID, span(workgroup, args));
+  dispatch.set_constant(ATTENTION_SPLIT_ID, split ? 1 : 0);
   finish_attention(dispatch, args, shape);
   return dispatch;
 }

@@ -89,10 +89,13 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
   const Shape shape = *choose_shape(profile, stored);
   Dispatch dispatch = prepare_attention(stored, shape.groups * profile.subgroup);
   dispatch.kernel = kernel_name(stored);
-  for (uint32_t constant : {shape.queries.heads, shape.queries.tokens, shape.rows, profile.subgroup,
-                            shape.matrix.m, shape.matrix.n, shape.matrix.k}) {
-    dispatch.constants.push_back(constant);
-  }
+  dispatch.set_constant(ATTENTION_HEADS_ID, shape.queries.heads);
+  dispatch.set_constant(ATTENTION_TOKENS_ID, shape.queries.tokens);
+  dispatch.set_constant(ATTENTION_ROWS_ID, shape.rows);
+  dispatch.set_constant(ATTENTION_GROUP_ID, profile.subgroup);
+  dispatch.set_constant(ATTENTION_M_ID, shape.matrix.m);
+  dispatch.set_constant(ATTENTION_N_ID, shape.matrix.n);
+  dispatch.set_constant(ATTENTION_K_ID, shape.matrix.k);
   finish_attention(dispatch, stored, shape.queries);
   lowering.emit(std::move(dispatch));
   return {};

@@ -20,10 +20,11 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   // Compilers that know uniform loads (Mesa 26's) make up to twice as fast a kernel of unrolled loops, as
   // long as its code stays small. Older ones make a slower one of them, and take seconds for it.
   const bool unroll = profile.uniform_loads && shape.heads * shape.tokens * args.cache.layout.head_dim <= 256;
-  for (uint32_t constant : {shape.heads, shape.tokens, args.sums ? 1u : 0u, unroll ? 1u : 0u,
-                            profile.uniform_loads ? LOAD_UNIFORM : LOAD_LANE}) {
-    dispatch.constants.push_back(constant);
-  }
+  dispatch.set_constant(ATTENTION_HEADS_ID, shape.heads);
+  dispatch.set_constant(ATTENTION_TOKENS_ID, shape.tokens);
+  dispatch.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
+  dispatch.set_constant(ATTENTION_UNROLL_ID, unroll ? 1 : 0);
+  dispatch.set_constant(ATTENTION_LOAD_ID, profile.uniform_loads ? LOAD_UNIFORM : LOAD_LANE);
   finish_attention(dispatch, args, shape);
   return dispatch;
 }
@@ -54,9 +55,9 @@ Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args)
   const RotaryStoreArgs& store = *args.store;
   Dispatch dispatch = prepare(profile, args, attention_shape(args, fewest_groups), "rotary.");
   const RotaryConstants constants = rotary_constants(store);
-  for (uint32_t constant : {constants.pairs, constants.dim, constants.norms}) {
-    dispatch.constants.push_back(constant);
-  }
+  dispatch.set_constant(ATTENTION_PAIRS_ID, constants.pairs);
+  dispatch.set_constant(ATTENTION_ROTARY_DIM_ID, constants.dim);
+  dispatch.set_constant(ATTENTION_NORMS_ID, constants.norms);
   AttentionParams params;
   std::memcpy(&params, dispatch.params.data(), sizeof(params));
   params.k_stride = store.k.stride;
@@ -101,11 +102,13 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
     return static_cast<uint32_t>((part.buffer.offset - product.result.buffer.offset) / sizeof(float) / 8);
   };
   const RowScale scale = product.row_scale.value_or(RowScale{1, 0, 0});
-  for (uint32_t constant :
-       {matmul_epilogue(product), product.format.blocks(), first_tile(store.k), first_tile(store.v),
-        scale.columns, scale.sums_at, std::bit_cast<uint32_t>(scale.eps)}) {
-    dispatch.constants.push_back(constant);
-  }
+  dispatch.set_constant(ATTENTION_EPILOGUE_ID, matmul_epilogue(product));
+  dispatch.set_constant(ATTENTION_BLOCKS_ID, product.format.blocks());
+  dispatch.set_constant(ATTENTION_K_TILE_ID, first_tile(store.k));
+  dispatch.set_constant(ATTENTION_V_TILE_ID, first_tile(store.v));
+  dispatch.set_constant(ATTENTION_SCALE_COLUMNS_ID, scale.columns);
+  dispatch.set_constant(ATTENTION_SCALE_SUMS_ID, scale.sums_at);
+  dispatch.set_constant(ATTENTION_SCALE_EPS_ID, std::bit_cast<uint32_t>(scale.eps));
   dispatch.params.resize(sizeof(AttentionParams) + sizeof(ProjectionParams));
   constexpr size_t addresses = sizeof(AttentionParams);
   if (profile.uniform_loads) {

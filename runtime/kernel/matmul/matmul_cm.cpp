@@ -80,15 +80,16 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
   dispatch.constants = {shape.row_parts * shape.column_parts * shape.group,
                         shape.rows,
                         Shape::tiles,
-                        shape.group,
+                        0, // LOAD_*, which it has not
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
-                        matmul_rows_from(args),
-                        shape.row_parts,
-                        shape.matrix.m,
-                        shape.matrix.n,
-                        shape.matrix.k,
-                        scope};
+                        matmul_rows_from(args)};
+  dispatch.set_constant(MATMUL_M_ID, shape.matrix.m);
+  dispatch.set_constant(MATMUL_N_ID, shape.matrix.n);
+  dispatch.set_constant(MATMUL_K_ID, shape.matrix.k);
+  dispatch.set_constant(MATMUL_SCOPE_ID, scope);
+  dispatch.set_constant(MATMUL_GROUP_ID, shape.group);
+  dispatch.set_constant(MATMUL_ROW_PARTS_ID, shape.row_parts);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   dispatch.groups = {(args.result.rows + shape.rows - 1) / shape.rows,

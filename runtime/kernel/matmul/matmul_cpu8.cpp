@@ -51,8 +51,8 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
                         profile.uniform_loads ? LOAD_UNIFORM : LOAD_LANE,
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
-                        matmul_rows_from(args),
-                        row_blocks(profile, args, shape)};
+                        matmul_rows_from(args)};
+  dispatch.set_constant(MATMUL_ROW_BLOCKS_ID, row_blocks(profile, args, shape));
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   if (profile.uniform_loads) {

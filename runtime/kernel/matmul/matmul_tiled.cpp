@@ -50,8 +50,8 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
                         LOAD_LANE,
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
-                        matmul_rows_from(args),
-                        own_rows};
+                        matmul_rows_from(args)};
+  dispatch.set_constant(MATMUL_OWN_ROWS_ID, own_rows);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   const MatmulExtent all = matmul_extent(args);

@@ -57,14 +57,11 @@ Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs
                                   const SubgroupSlices& shape) {
   const MatmulExtent all = matmul_extent(args);
   Dispatch dispatch;
-  dispatch.constants = {shape.invocations,
-                        shape.rows,
-                        shape.tiles,
-                        LOAD_LANE,
-                        matmul_epilogue(args),
-                        static_cast<uint32_t>(args.activation),
-                        matmul_rows_from(args),
-                        profile.subgroup};
+  dispatch.constants = {shape.invocations,     shape.rows,
+                        shape.tiles,           LOAD_LANE,
+                        matmul_epilogue(args), static_cast<uint32_t>(args.activation),
+                        matmul_rows_from(args)};
+  dispatch.set_constant(MATMUL_SUBGROUP_ID, profile.subgroup);
   dispatch.groups = {all.blocks * ((all.rows + shape.rows - 1) / shape.rows), all.tiles / shape.tiles, 1};
   return dispatch;
 }
