@@ -31,35 +31,30 @@ void read_fifth_bits(const std::byte* bytes, QuantRun& out) {
   for (int i = 0; i < 32; ++i) out.codes[i] |= static_cast<uint8_t>((bits >> i & 1) << 4);
 }
 
+// What follows takes codes out of blocks, and the scales of 32 weights where those are not the block's.
+
 // A half scale, then 32 signed bytes.
 void read_q8_0(const std::byte* block, uint32_t, QuantRun& out) {
-  out.scale = half_at(block, 0);
   for (int i = 0; i < 32; ++i) out.codes[i] = byte_at(block, 2 + i) ^ 0x80;
 }
 
 // A half scale, then nibbles.
 void read_q4_0(const std::byte* block, uint32_t, QuantRun& out) {
-  out.scale = half_at(block, 0);
   read_nibbles(block + 2, out);
 }
 
-// A half scale and a half to be added, so that the minimum is its negative; nibbles.
+// A half scale, a half to be added, nibbles.
 void read_q4_1(const std::byte* block, uint32_t, QuantRun& out) {
-  out.scale = half_at(block, 0);
-  out.minimum = half_at(block, 2) ^ 0x8000;
   read_nibbles(block + 4, out);
 }
 
 // As Q4_0 and Q4_1, with the codes' fifth bits before the nibbles.
 void read_q5_0(const std::byte* block, uint32_t, QuantRun& out) {
-  out.scale = half_at(block, 0);
   read_nibbles(block + 6, out);
   read_fifth_bits(block + 2, out);
 }
 
 void read_q5_1(const std::byte* block, uint32_t, QuantRun& out) {
-  out.scale = half_at(block, 0);
-  out.minimum = half_at(block, 2) ^ 0x8000;
   read_nibbles(block + 8, out);
   read_fifth_bits(block + 4, out);
 }
@@ -78,8 +73,6 @@ void read_q2_k(const std::byte* block, uint32_t run, QuantRun& out) {
     out.scales[part] = both & 15;
     out.minimums[part] = both >> 4;
   }
-  out.scale = half_at(block, 80);
-  out.minimum = half_at(block, 82);
 }
 
 // 32 bytes with the codes' third bit, a bit for each run; 64 bytes of their low two; 12 bytes of 6-bit
@@ -94,7 +87,6 @@ void read_q3_k(const std::byte* block, uint32_t run, QuantRun& out) {
     const int high = byte_at(block, 96 + 8 + i % 4) >> i / 4 * 2 & 3;
     out.scales[part] = static_cast<int8_t>((low | high << 4) - 32);
   }
-  out.scale = half_at(block, 108);
 }
 
 // The halves; 12 bytes of 6-bit scales and minimums: those of runs 0 to 3 in bytes 0 to 3 and 4 to 7, whose
@@ -111,8 +103,6 @@ void read_k_scales(const std::byte* block, uint32_t run, QuantRun& out) {
     scale = (low & 15) | byte_at(bytes, run - 4) >> 6 << 4;
     minimum = low >> 4 | byte_at(bytes, run) >> 6 << 4;
   }
-  out.scale = half_at(block, 0);
-  out.minimum = half_at(block, 2);
   out.scales[0] = out.scales[1] = static_cast<int8_t>(scale);
   out.minimums[0] = out.minimums[1] = static_cast<uint8_t>(minimum);
 }
@@ -147,44 +137,54 @@ void read_q6_k(const std::byte* block, uint32_t run, QuantRun& out) {
   for (uint32_t part = 0; part < 2; ++part) {
     out.scales[part] = static_cast<int8_t>(byte_at(block, 192 + run * 2 + part));
   }
-  out.scale = half_at(block, 208);
 }
 
-constexpr int8_t nonlinear_numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                          1,    13,   25,  38,  53,  69,  89,  113};
+void read_iq4_nl(const std::byte* block, uint32_t run, QuantRun& out) {
+  read_q4_0(block, run, out);
+}
 
 // The half, the upper two bits of each run's 6-bit scale, their lower four, then each run's nibbles.
 void read_iq4_xs(const std::byte* block, uint32_t run, QuantRun& out) {
   const int low = byte_at(block, 4 + run / 2) >> run % 2 * 4 & 15;
   const int high = half_at(block, 2) >> run * 2 & 3;
   out.scales[0] = out.scales[1] = static_cast<int8_t>((low | high << 4) - 32);
-  out.scale = half_at(block, 0);
   read_nibbles(block + 8 + run * 16, out);
 }
 
-// Twice the numbers of OCP's E2M1, for the halved exponent.
-constexpr int8_t microscaling_numbers[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
 // An exponent, then nibbles.
 void read_mxfp4(const std::byte* block, uint32_t, QuantRun& out) {
-  out.scale = byte_at(block, 0);
   read_nibbles(block + 1, out);
 }
 
+// What the codes of a type stand for.
+struct Numbers {
+  bool is_signed = false;
+  const int8_t* table = nullptr;
+
+  constexpr uint32_t zero(uint32_t bits) const { return is_signed ? 1u << (bits - 1) : 0; }
+};
+
+constexpr int8_t nonlinear_table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                        1,    13,   25,  38,  53,  69,  89,  113};
+// Twice the numbers of OCP's E2M1, for the halved exponent.
+constexpr int8_t microscaling_table[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+constexpr Numbers unsigned_numbers, signed_numbers{true}, nonlinear_numbers{false, nonlinear_table},
+    microscaling_numbers{false, microscaling_table};
+
 constexpr QuantFormat formats[] = {
-    {TensorType::q8_0, 8, 128, nullptr, QuantScales::half, 1, read_q8_0},
-    {TensorType::q4_0, 4, 8, nullptr, QuantScales::half, 1, read_q4_0},
-    {TensorType::q4_1, 4, 0, nullptr, QuantScales::half_minimum, 1, read_q4_1},
-    {TensorType::q5_0, 5, 16, nullptr, QuantScales::half, 1, read_q5_0},
-    {TensorType::q5_1, 5, 0, nullptr, QuantScales::half_minimum, 1, read_q5_1},
-    {TensorType::q2_k, 2, 0, nullptr, QuantScales::nibbles_minimum, 2, read_q2_k},
-    {TensorType::q3_k, 3, 4, nullptr, QuantScales::signed_bytes, 2, read_q3_k},
-    {TensorType::q4_k, 4, 0, nullptr, QuantScales::bytes_minimum, 1, read_q4_k},
-    {TensorType::q5_k, 5, 0, nullptr, QuantScales::bytes_minimum, 1, read_q5_k},
-    {TensorType::q6_k, 6, 32, nullptr, QuantScales::signed_bytes, 2, read_q6_k},
-    {TensorType::iq4_nl, 4, 0, nonlinear_numbers, QuantScales::half, 1, read_q4_0},
-    {TensorType::iq4_xs, 4, 0, nonlinear_numbers, QuantScales::signed_bytes, 1, read_iq4_xs},
-    {TensorType::mxfp4, 4, 0, microscaling_numbers, QuantScales::exponent, 1, read_mxfp4},
+#define PLAIN(...)
+#define QUANTIZED(name, gguf_name, gguf_id, block_weights, block_bytes, bits, numbers, scales, scale_at,     \
+                  parts)                                                                                     \
+  {TensorType::name,                                                                                         \
+   bits,                                                                                                     \
+   numbers##_numbers.zero(bits),                                                                             \
+   numbers##_numbers.table,                                                                                  \
+   QuantScales::scales,                                                                                      \
+   scale_at,                                                                                                 \
+   parts,                                                                                                    \
+   read_##name},
+#include "shaders/common/weight_types.def"
 };
 
 } // namespace
@@ -196,12 +196,29 @@ const QuantFormat* find_quant_format(TensorType type) {
   return nullptr;
 }
 
+void read_run(const QuantFormat& format, const std::byte* block, uint32_t run, QuantRun& out) {
+  const std::byte* scale = block + format.scale_at;
+  out.scale = format.scales == QuantScales::exponent ? byte_at(scale, 0) : half_at(scale, 0);
+  switch (format.scales) {
+  case QuantScales::half_minimum:
+    out.minimum = half_at(scale, 2) ^ 0x8000; // files have what is added
+    break;
+  case QuantScales::bytes_minimum:
+  case QuantScales::nibbles_minimum:
+    out.minimum = half_at(scale, 2);
+    break;
+  default:
+    break;
+  }
+  format.read(block, run, out);
+}
+
 void decode_quant_block(TensorType type, const std::byte* block, float* out) {
   const QuantFormat& format = *find_quant_format(type);
   const bool fine = format.scales >= QuantScales::signed_bytes;
   QuantRun run = {};
   for (uint32_t r = 0; r < info(type).block_size / 32; ++r, out += 32) {
-    format.read(block, r, run);
+    read_run(format, block, r, run);
     const float scale =
         format.scales == QuantScales::exponent ? std::ldexp(1.0f, run.scale - 128) : half_to_float(run.scale);
     for (uint32_t i = 0; i < 32; ++i) {

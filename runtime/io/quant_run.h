@@ -21,27 +21,33 @@ struct QuantRun {
 // How a run's scales and minimums are kept.
 enum class QuantScales : uint8_t {
   half,            // scale
-  half_minimum,    // scale and minimum
+  half_minimum,    // scale and minimum, which files have with the other sign
   exponent,        // scale, an exponent
   signed_bytes,    // scale for eight runs, scales for each part
   bytes_minimum,   // scale and minimum for eight runs, scales and minimums of 6 bits for each part
   nibbles_minimum, // the same of 4 bits
 };
 
-// What a quantised type is made of. Serves the decoding here and the packing for the device; its twin in the
-// kernels is shaders/common/weight.glsl.
+// What a quantised type is made of: its line in shaders/common/weight_types.def, and how its blocks are read.
+// Serves the decoding here and the packing for the device; shaders/common/weight.glsl decodes what was
+// packed.
 struct QuantFormat {
   TensorType type;
   uint32_t bits;         // of a code
   uint32_t zero;         // the code of the number 0: number(code) = code - zero, or
   const int8_t* numbers; // a table of what each code stands for
   QuantScales scales;
-  uint32_t parts;                                                    // 1 or 2
-  void (*read)(const std::byte* block, uint32_t run, QuantRun& out); // run: which 32 of the block
+  uint32_t scale_at; // the byte of a block where its scale is, and the minimum behind it
+  uint32_t parts;    // 1 or 2
+  // Takes codes, scales and minimums of run `run` of the block. The block's own are read for all types alike.
+  void (*read)(const std::byte* block, uint32_t run, QuantRun& out);
 };
 
 // Null for types that are plain numbers.
 const QuantFormat* find_quant_format(TensorType type);
+
+// Run `run` of a block: its codes, and all its scales and minimums.
+void read_run(const QuantFormat& format, const std::byte* block, uint32_t run, QuantRun& out);
 
 // A whole block to floats.
 void decode_quant_block(TensorType type, const std::byte* block, float* out);

@@ -4,10 +4,10 @@
 #include "io/quant_run.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <iterator>
 
 namespace pumice {
 namespace {
@@ -19,36 +19,17 @@ T load(const std::byte* bytes) {
   return value;
 }
 
-constexpr std::array<TensorTypeInfo, 16> table = {{
-    // type           name     elements bytes gguf safetensors
-    {TensorType::f32, "F32", 1, 4, 0, "F32"},
-    {TensorType::f16, "F16", 1, 2, 1, "F16"},
-    {TensorType::bf16, "BF16", 1, 2, 30, "BF16"},
-    {TensorType::q8_0, "Q8_0", 32, 34, 8, ""},
-    {TensorType::q4_0, "Q4_0", 32, 18, 2, ""},
-    {TensorType::q4_1, "Q4_1", 32, 20, 3, ""},
-    {TensorType::q5_0, "Q5_0", 32, 22, 6, ""},
-    {TensorType::q5_1, "Q5_1", 32, 24, 7, ""},
-    {TensorType::q2_k, "Q2_K", 256, 84, 10, ""},
-    {TensorType::q3_k, "Q3_K", 256, 110, 11, ""},
-    {TensorType::q4_k, "Q4_K", 256, 144, 12, ""},
-    {TensorType::q5_k, "Q5_K", 256, 176, 13, ""},
-    {TensorType::q6_k, "Q6_K", 256, 210, 14, ""},
-    {TensorType::iq4_nl, "IQ4_NL", 32, 18, 20, ""},
-    {TensorType::iq4_xs, "IQ4_XS", 256, 136, 23, ""},
-    {TensorType::mxfp4, "MXFP4", 32, 17, 39, ""},
-}};
-
-constexpr bool table_is_in_order() {
-  for (size_t i = 0; i < table.size(); ++i)
-    if (static_cast<size_t>(table[i].type) != i) return false;
-  return true;
-}
-static_assert(table_is_in_order(), "info() finds a type's entry by the enum's value");
+constexpr TensorTypeInfo table[] = {
+#define PLAIN(name, gguf_name, gguf_id, bytes, safetensors_name)                                             \
+  {TensorType::name, gguf_name, 1, bytes, gguf_id, safetensors_name},
+#define QUANTIZED(name, gguf_name, gguf_id, block_weights, block_bytes, ...)                                 \
+  {TensorType::name, gguf_name, block_weights, block_bytes, gguf_id, ""},
+#include "shaders/common/weight_types.def"
+};
 
 const TensorTypeInfo* find_if(auto&& fits) {
-  const auto found = std::find_if(table.begin(), table.end(), fits);
-  return found == table.end() ? nullptr : &*found;
+  const auto found = std::find_if(std::begin(table), std::end(table), fits);
+  return found == std::end(table) ? nullptr : found;
 }
 
 char upper(char c) {
@@ -58,7 +39,7 @@ char upper(char c) {
 } // namespace
 
 const TensorTypeInfo& info(TensorType type) {
-  assert(static_cast<size_t>(type) < table.size());
+  assert(static_cast<size_t>(type) < std::size(table));
   return table[static_cast<size_t>(type)];
 }
 

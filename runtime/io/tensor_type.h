@@ -9,25 +9,11 @@
 
 namespace pumice {
 
-// How a weight's numbers are stored. To add a type: a value here, an entry in tensor_type.cpp's table and, if
-// it is quantised, the function in quant_run.cpp that takes 32 weights out of a block.
+// How a weight's numbers are stored: one value for each line of the table.
 enum class TensorType : uint8_t {
-  f32,
-  f16,
-  bf16,
-  q8_0,
-  q4_0,
-  q4_1,
-  q5_0,
-  q5_1,
-  q2_k,
-  q3_k,
-  q4_k,
-  q5_k,
-  q6_k,
-  iq4_nl,
-  iq4_xs,
-  mxfp4,
+#define PLAIN(name, ...) name,
+#define QUANTIZED(name, ...) name,
+#include "shaders/common/weight_types.def"
 };
 
 struct TensorTypeInfo {

@@ -229,7 +229,7 @@ public:
       std::memcpy(&own, in, shape_.block_bytes);
       own ^= ready_->flipped_scales;
     } else {
-      quant_.read(in, block % runs_, run_);
+      read_run(quant_, in, block % runs_, run_);
       pack_codes(quant_, run_, words);
       own = block_scales(quant_, run_);
       const uint32_t head = run_.scale | uint32_t{run_.minimum} << 16;

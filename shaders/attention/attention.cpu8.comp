@@ -10,22 +10,7 @@
 // variant: rotary.f32 CACHE_TYPE=0 ROTARY
 // variant: rotary.f16 CACHE_TYPE=1 ROTARY
 // variant: rotary.q8_0 CACHE_TYPE=2 ROTARY
-// variant: projected.f32 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=0
-// variant: projected.f16 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=1
-// variant: projected.bf16 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=2
-// variant: projected.q8_0 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=3
-// variant: projected.q4_0 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=4
-// variant: projected.q4_1 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=5
-// variant: projected.q5_0 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=6
-// variant: projected.q5_1 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=7
-// variant: projected.q2_k CACHE_TYPE=1 ROTARY WEIGHT_TYPE=8
-// variant: projected.q3_k CACHE_TYPE=1 ROTARY WEIGHT_TYPE=9
-// variant: projected.q4_k CACHE_TYPE=1 ROTARY WEIGHT_TYPE=10
-// variant: projected.q5_k CACHE_TYPE=1 ROTARY WEIGHT_TYPE=11
-// variant: projected.q6_k CACHE_TYPE=1 ROTARY WEIGHT_TYPE=12
-// variant: projected.iq4_nl CACHE_TYPE=1 ROTARY WEIGHT_TYPE=13
-// variant: projected.iq4_xs CACHE_TYPE=1 ROTARY WEIGHT_TYPE=14
-// variant: projected.mxfp4 CACHE_TYPE=1 ROTARY WEIGHT_TYPE=15
+// variant: projected.{weight_type} CACHE_TYPE=1 ROTARY
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/cpu8.glsl"

@@ -1,8 +1,12 @@
-// How 32 neighbouring weights of one row are packed on the device, by WEIGHT_TYPE; runtime/kernel/weight_packing.h
-// describes it and weight_packing.cpp packs them. A type says
+// How 32 neighbouring weights of one row are packed on the device; runtime/kernel/weight_packing.h describes it and
+// weight_packing.cpp packs them. The build defines, from the type's line in common/weight_types.def,
+//   WEIGHT_TYPE_F32 and the like, and WEIGHT_TYPE for all of them
 //   BITS, and SIGNED where codes are two's complement: of quantised weights
-//   PAYLOAD: dwords of 32 weights
+//   NUMBER: the function that says what a code stands for, where that is not the code itself
 //   PARTS: how many scales they have: each is for 32 / PARTS weights
+//   SCALES_HALF and the like: how the scales are kept
+// What follows from that for whoever includes this:
+//   PAYLOAD: dwords of 32 weights
 //   SCALED, SCALE_BYTES: they have scales, of so many bytes
 //   HEAD: eight times 32 weights share a dword that scales all their scales
 //   MINIMUMS: what is subtracted from a part's weights
@@ -11,84 +15,17 @@
 #ifndef PUMICE_WEIGHT_GLSL
 #define PUMICE_WEIGHT_GLSL
 
-#define TYPE_F32 0
-#define TYPE_F16 1
-#define TYPE_BF16 2
-#define TYPE_Q8_0 3
-#define TYPE_Q4_0 4
-#define TYPE_Q4_1 5
-#define TYPE_Q5_0 6
-#define TYPE_Q5_1 7
-#define TYPE_Q2_K 8
-#define TYPE_Q3_K 9
-#define TYPE_Q4_K 10
-#define TYPE_Q5_K 11
-#define TYPE_Q6_K 12
-#define TYPE_IQ4_NL 13
-#define TYPE_IQ4_XS 14
-#define TYPE_MXFP4 15
-
-#if WEIGHT_TYPE == TYPE_F32
+#if defined(WEIGHT_TYPE_F32)
 #define PAYLOAD 32
 float decode_weight(uint w[PAYLOAD], uint i) { return uintBitsToFloat(w[i]); }
-#elif WEIGHT_TYPE == TYPE_F16
+#elif defined(WEIGHT_TYPE_F16)
 #define PAYLOAD 16
 float decode_weight(uint w[PAYLOAD], uint i) { return unpackHalf2x16(w[i >> 1])[i & 1u]; }
-#elif WEIGHT_TYPE == TYPE_BF16
+#elif defined(WEIGHT_TYPE_BF16)
 #define PAYLOAD 16
 float decode_weight(uint w[PAYLOAD], uint i) {
   return uintBitsToFloat((i & 1u) == 0u ? w[i >> 1] << 16 : w[i >> 1] & 0xffff0000u);
 }
-#elif WEIGHT_TYPE == TYPE_Q8_0
-#define BITS 8
-#define SIGNED 1
-#define SCALE_HALF
-#elif WEIGHT_TYPE == TYPE_Q4_0
-#define BITS 4
-#define SIGNED 1
-#define SCALE_HALF
-#elif WEIGHT_TYPE == TYPE_Q4_1
-#define BITS 4
-#define SCALE_HALF_MINIMUM
-#elif WEIGHT_TYPE == TYPE_Q5_0
-#define BITS 5
-#define SIGNED 1
-#define SCALE_HALF
-#elif WEIGHT_TYPE == TYPE_Q5_1
-#define BITS 5
-#define SCALE_HALF_MINIMUM
-#elif WEIGHT_TYPE == TYPE_Q2_K
-#define BITS 2
-#define PARTS 2
-#define SCALE_NIBBLES_MINIMUM
-#elif WEIGHT_TYPE == TYPE_Q3_K
-#define BITS 3
-#define SIGNED 1
-#define PARTS 2
-#define SCALE_SIGNED_BYTES
-#elif WEIGHT_TYPE == TYPE_Q4_K
-#define BITS 4
-#define SCALE_BYTES_MINIMUM
-#elif WEIGHT_TYPE == TYPE_Q5_K
-#define BITS 5
-#define SCALE_BYTES_MINIMUM
-#elif WEIGHT_TYPE == TYPE_Q6_K
-#define BITS 6
-#define SIGNED 1
-#define PARTS 2
-#define SCALE_SIGNED_BYTES
-#elif WEIGHT_TYPE == TYPE_IQ4_NL
-#define BITS 4
-#define SCALE_HALF
-#define NUMBER nonlinear_number
-#elif WEIGHT_TYPE == TYPE_IQ4_XS
-#define BITS 4
-#define SCALE_SIGNED_BYTES
-#define NUMBER nonlinear_number
-#elif WEIGHT_TYPE == TYPE_MXFP4
-#define BITS 4
-#define SCALE_EXPONENT
-#define NUMBER microscaling_number
 #endif
 
 #ifndef PARTS
@@ -163,13 +100,13 @@ float decode_weight(uint w[PAYLOAD], uint i) {
 
 // block_scales: `head` is HEAD's dword, `word` the one with the scales of the block and its neighbours, of which it is
 // number `at`.
-#if defined(SCALE_HALF)
+#if defined(SCALES_HALF)
 #define SCALED
 #define SCALE_BYTES 2
 void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
   scale[0] = CODE_UNIT * unpackHalf2x16(word >> (16u * at)).x;
 }
-#elif defined(SCALE_HALF_MINIMUM)
+#elif defined(SCALES_HALF_MINIMUM)
 #define SCALED
 #define MINIMUMS
 #define SCALE_BYTES 4
@@ -178,14 +115,14 @@ void block_scales(uint head, uint word, uint at, out float scale[PARTS], out flo
   scale[0] = CODE_UNIT * both.x;
   minimum[0] = both.y;
 }
-#elif defined(SCALE_EXPONENT)
+#elif defined(SCALES_EXPONENT)
 #define SCALED
 #define SCALE_BYTES 1
 void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
   const uint exponent = word >> (8u * at) & 255u; // of 2^(exponent - 128)
   scale[0] = CODE_UNIT * uintBitsToFloat((max(exponent, 1u) - 1u) << 23);
 }
-#elif defined(SCALE_SIGNED_BYTES)
+#elif defined(SCALES_SIGNED_BYTES)
 #define SCALED
 #define HEAD
 #define SCALE_BYTES PARTS
@@ -195,7 +132,7 @@ void block_scales(uint head, uint word, uint at, out float scale[PARTS], out flo
     scale[part] = all * float(int(word << (24u - 8u * (at * PARTS + part))) >> 24);
   }
 }
-#elif defined(SCALE_BYTES_MINIMUM)
+#elif defined(SCALES_BYTES_MINIMUM)
 #define SCALED
 #define HEAD
 #define MINIMUMS
@@ -206,7 +143,7 @@ void block_scales(uint head, uint word, uint at, out float scale[PARTS], out flo
   scale[0] = CODE_UNIT * all.x * float(int(own & 255u));
   minimum[0] = all.y * float(int(own >> 8 & 255u));
 }
-#elif defined(SCALE_NIBBLES_MINIMUM)
+#elif defined(SCALES_NIBBLES_MINIMUM)
 #define SCALED
 #define HEAD
 #define MINIMUMS

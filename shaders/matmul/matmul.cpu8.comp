@@ -2,22 +2,7 @@
 // Matrix x vector and matrix x matrix for CPU drivers: a workgroup is one 8-lane vector, a lane is a weight row, and
 // sums stay in registers. No shared memory, no barriers, no reductions. The sum over k runs in the same order
 // whatever ROWS is, so a token's result does not depend on its neighbours.
-// variant: f32 WEIGHT_TYPE=0
-// variant: f16 WEIGHT_TYPE=1
-// variant: bf16 WEIGHT_TYPE=2
-// variant: q8_0 WEIGHT_TYPE=3
-// variant: q4_0 WEIGHT_TYPE=4
-// variant: q4_1 WEIGHT_TYPE=5
-// variant: q5_0 WEIGHT_TYPE=6
-// variant: q5_1 WEIGHT_TYPE=7
-// variant: q2_k WEIGHT_TYPE=8
-// variant: q3_k WEIGHT_TYPE=9
-// variant: q4_k WEIGHT_TYPE=10
-// variant: q5_k WEIGHT_TYPE=11
-// variant: q6_k WEIGHT_TYPE=12
-// variant: iq4_nl WEIGHT_TYPE=13
-// variant: iq4_xs WEIGHT_TYPE=14
-// variant: mxfp4 WEIGHT_TYPE=15
+// variant: {weight_type}
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/cpu8.glsl"

@@ -1,16 +1,7 @@
 #version 460
 // Products in integers: rows of x in 8 bits (quantize_rows.comp) times the weights' codes, four at a time. The sum of a
 // block is exact; what is lost of x is at most half a 127th of the largest number in the block.
-// variant: q8_0 WEIGHT_TYPE=3
-// variant: q4_0 WEIGHT_TYPE=4
-// variant: q4_1 WEIGHT_TYPE=5
-// variant: q5_0 WEIGHT_TYPE=6
-// variant: q5_1 WEIGHT_TYPE=7
-// variant: q2_k WEIGHT_TYPE=8
-// variant: q3_k WEIGHT_TYPE=9
-// variant: q4_k WEIGHT_TYPE=10
-// variant: q5_k WEIGHT_TYPE=11
-// variant: q6_k WEIGHT_TYPE=12
+// variant: {linear_weight_type}
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_integer_dot_product : require
 #include "matmul/subgroup_slices.glsl"

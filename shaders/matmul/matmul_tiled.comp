@@ -2,22 +2,7 @@
 // Matrix x matrix, for many rows of x: a workgroup brings a block of 32 columns of its rows of x and of its tiles, decoded,
 // into shared memory, from which each invocation takes OWN_ROWS rows and a tile, or a pair of tiles. Sums run over k in
 // order, whatever the sizes of all these.
-// variant: f32 WEIGHT_TYPE=0
-// variant: f16 WEIGHT_TYPE=1
-// variant: bf16 WEIGHT_TYPE=2
-// variant: q8_0 WEIGHT_TYPE=3
-// variant: q4_0 WEIGHT_TYPE=4
-// variant: q4_1 WEIGHT_TYPE=5
-// variant: q5_0 WEIGHT_TYPE=6
-// variant: q5_1 WEIGHT_TYPE=7
-// variant: q2_k WEIGHT_TYPE=8
-// variant: q3_k WEIGHT_TYPE=9
-// variant: q4_k WEIGHT_TYPE=10
-// variant: q5_k WEIGHT_TYPE=11
-// variant: q6_k WEIGHT_TYPE=12
-// variant: iq4_nl WEIGHT_TYPE=13
-// variant: iq4_xs WEIGHT_TYPE=14
-// variant: mxfp4 WEIGHT_TYPE=15
+// variant: {weight_type}
 #extension GL_GOOGLE_include_directive : require
 #include "matmul/portable.glsl"
 

@@ -1,22 +1,7 @@
 #version 460
 // Matrix x vector, for up to eight rows of x at once, on devices whose subgroups can shuffle. Neighbouring lanes load
 // neighbouring quads of the weights, and what is loaded of x serves several tiles.
-// variant: f32 WEIGHT_TYPE=0
-// variant: f16 WEIGHT_TYPE=1
-// variant: bf16 WEIGHT_TYPE=2
-// variant: q8_0 WEIGHT_TYPE=3
-// variant: q4_0 WEIGHT_TYPE=4
-// variant: q4_1 WEIGHT_TYPE=5
-// variant: q5_0 WEIGHT_TYPE=6
-// variant: q5_1 WEIGHT_TYPE=7
-// variant: q2_k WEIGHT_TYPE=8
-// variant: q3_k WEIGHT_TYPE=9
-// variant: q4_k WEIGHT_TYPE=10
-// variant: q5_k WEIGHT_TYPE=11
-// variant: q6_k WEIGHT_TYPE=12
-// variant: iq4_nl WEIGHT_TYPE=13
-// variant: iq4_xs WEIGHT_TYPE=14
-// variant: mxfp4 WEIGHT_TYPE=15
+// variant: {weight_type}
 #extension GL_GOOGLE_include_directive : require
 #include "matmul/subgroup_slices.glsl"
 

@@ -14,10 +14,8 @@ using namespace pumice;
 TEST_CASE("weights of every type are read from wherever they lie") {
   constexpr uint64_t rows = 8, columns = 256;
   std::mt19937 random(1);
-  for (TensorType type : {TensorType::f32, TensorType::f16, TensorType::bf16, TensorType::q4_0,
-                          TensorType::q4_1, TensorType::q5_0, TensorType::q5_1, TensorType::q8_0,
-                          TensorType::q2_k, TensorType::q3_k, TensorType::q4_k, TensorType::q5_k,
-                          TensorType::q6_k, TensorType::iq4_nl, TensorType::iq4_xs, TensorType::mxfp4}) {
+  for (const TensorTypeInfo& entry : tensor_types()) {
+    const TensorType type = entry.type;
     CAPTURE(std::string(info(type).name));
     const uint64_t bytes = *tensor_bytes(type, std::vector<uint64_t>{rows, columns});
     std::vector<uint64_t> storage(bytes / 8 + 2);

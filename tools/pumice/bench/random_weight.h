@@ -5,51 +5,41 @@
 #include <random>
 #include <vector>
 
+#include "io/quant_run.h"
 #include "io/tensor_type.h"
 
 // Bytes of weights for tests and timings of kernels: any bytes are right for quantised blocks but for their
 // scales, and plain numbers are made from floats.
 
 inline void make_sane(pumice::TensorType type, std::byte* block, float a, float b) {
-  using enum pumice::TensorType;
+  using pumice::QuantScales, pumice::TensorType;
   const auto half = [&](size_t at, float value) {
-    const uint16_t bits = type == bf16 ? pumice::float_to_bf16(value) : pumice::float_to_half(value);
+    const uint16_t bits =
+        type == TensorType::bf16 ? pumice::float_to_bf16(value) : pumice::float_to_half(value);
     std::memcpy(block + at, &bits, 2);
   };
-  switch (type) {
-  case f32:
-    std::memcpy(block, &a, 4);
+  const pumice::QuantFormat* format = pumice::find_quant_format(type);
+  if (!format) {
+    if (type == TensorType::f32)
+      std::memcpy(block, &a, 4);
+    else
+      half(0, a);
+    return;
+  }
+  if (format->scales == QuantScales::exponent) {
+    block[format->scale_at] = static_cast<std::byte>(120 + static_cast<int>(a * 4));
+    return;
+  }
+  half(format->scale_at, a * 0.02f);
+  switch (format->scales) {
+  case QuantScales::half_minimum:
+  case QuantScales::bytes_minimum:
+    half(format->scale_at + 2, b * 0.1f);
     break;
-  case f16:
-  case bf16:
-    half(0, a);
+  case QuantScales::nibbles_minimum:
+    half(format->scale_at + 2, b * 0.02f);
     break;
-  case q8_0:
-  case q4_0:
-  case q5_0:
-  case iq4_nl:
-  case iq4_xs:
-    half(0, a * 0.02f);
-    break;
-  case q4_1:
-  case q5_1:
-  case q4_k:
-  case q5_k:
-    half(0, a * 0.02f);
-    half(2, b * 0.1f);
-    break;
-  case q2_k:
-    half(80, a * 0.02f);
-    half(82, b * 0.02f);
-    break;
-  case q3_k:
-    half(108, a * 0.02f);
-    break;
-  case q6_k:
-    half(208, a * 0.02f);
-    break;
-  case mxfp4:
-    block[0] = static_cast<std::byte>(120 + static_cast<int>(a * 4));
+  default:
     break;
   }
 }
