@@ -68,17 +68,10 @@ static_assert(static_cast<int>(FinishReason::stop) == PUMICE_FINISH_STOP &&
 namespace {
 
 SamplingParams sampling_of(const pumice_sampling& given) {
-  const auto or_else = [](auto value, decltype(value) standard) { return value == 0 ? standard : value; };
   SamplingParams params;
-  params.temperature = given.temperature;
-  params.top_k = given.top_k;
-  params.typical_p = or_else(given.typical_p, 1.0f);
-  params.top_p = or_else(given.top_p, 1.0f);
-  params.min_p = given.min_p;
-  params.repeat_penalty = or_else(given.repeat_penalty, 1.0f);
-  params.frequency_penalty = given.frequency_penalty;
-  params.presence_penalty = given.presence_penalty;
-  params.repeat_window = or_else(given.repeat_window, 64u);
+#define OPTION(field, ...)                                                                                   \
+  if (given.field != 0) params.field = given.field;
+#include "kernel/sampling_options.def"
   params.seed = given.seed;
   if (given.stop_tokens) {
     params.stop_tokens.assign(given.stop_tokens, given.stop_tokens + given.stop_token_count);

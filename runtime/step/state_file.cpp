@@ -17,7 +17,12 @@ namespace pumice {
 namespace {
 
 constexpr std::string_view magic = "PUMICEKV";
-constexpr uint32_t current_version = 1;
+// Version 1 has nine options of sampling; each one more makes another version of it.
+constexpr uint32_t sampling_options = 0
+#define OPTION(...) +1
+#include "kernel/sampling_options.def"
+    ;
+constexpr uint32_t current_version = sampling_options - 8;
 constexpr uint64_t header_bytes = 8 + 4 + 8; // magic, version, bytes of the file
 constexpr uint64_t checksum_bytes = 8;
 constexpr uint64_t piece_bytes = uint64_t{4} << 20;
@@ -26,17 +31,12 @@ constexpr uint64_t piece_bytes = uint64_t{4} << 20;
 template <class Sampling, class Visit>
 void visit_sampling(Sampling& sampling, const Visit& visit) {
   // This names every field there is, or does not compile.
-  auto& [temperature, top_k, typical_p, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty,
-         repeat_window, logit_biases, stop_tokens, log_probabilities, seed] = sampling;
-  visit("temperature", temperature);
-  visit("top_k", top_k);
-  visit("typical_p", typical_p);
-  visit("top_p", top_p);
-  visit("min_p", min_p);
-  visit("repeat_penalty", repeat_penalty);
-  visit("frequency_penalty", frequency_penalty);
-  visit("presence_penalty", presence_penalty);
-  visit("repeat_window", repeat_window);
+  auto& [
+#define OPTION(field, ...) field,
+#include "kernel/sampling_options.def"
+      logit_biases, stop_tokens, log_probabilities, seed] = sampling;
+#define OPTION(field, ...) visit(#field, field);
+#include "kernel/sampling_options.def"
   visit("logit_biases", logit_biases);
   visit("stop_tokens", stop_tokens);
   visit("log_probabilities", log_probabilities);

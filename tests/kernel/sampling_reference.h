@@ -142,3 +142,34 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
   }
   return choice;
 }
+
+// What the filters are tried with, one by one and together.
+inline std::vector<pumice::SamplingParams> reference_filters() {
+  pumice::SamplingParams drawing;
+  drawing.temperature = 0.8f;
+  std::vector<pumice::SamplingParams> all(17, drawing);
+  all[1].top_k = 40;
+  all[2].top_p = 0.9f;
+  all[3].min_p = 0.05f;
+  all[4].top_k = 40, all[4].top_p = 0.95f, all[4].min_p = 0.05f;
+  all[5].top_k = 300, all[5].top_p = 0.5f, all[5].temperature = 2.0f;
+  all[6].top_p = 0.999f, all[6].temperature = 1.5f;
+  all[7].top_p = 0.0f;
+  all[8].top_k = 2, all[8].min_p = 1e-4f, all[8].temperature = 5.0f;
+  all[9].top_p = 0.7f, all[9].min_p = 0.02f;
+  all[10].top_k = 1u << 31, all[10].top_p = 0.9f, all[10].temperature = 0.3f;
+  all[11].typical_p = 0.9f;
+  all[12].top_k = 40, all[12].typical_p = 0.5f;
+  all[13].top_k = 100, all[13].typical_p = 0.3f, all[13].top_p = 0.8f, all[13].min_p = 0.1f;
+  all[14].typical_p = 0.2f, all[14].temperature = 0.05f; // the largest logits may be far from typical
+  all[15].typical_p = 0.0f;
+  all[16].typical_p = 0.95f, all[16].top_p = 0.9f, all[16].temperature = 3.0f;
+  return all;
+}
+
+// A limit may fall on the other side of a logit by rounding, but not by more than this lets through.
+inline void reference_widen(pumice::SamplingParams& params) {
+  params.top_p += 1e-5f;
+  params.min_p *= 1.0f - 1e-5f;
+  if (params.typical_p > 0.0f) params.typical_p += 1e-5f;
+}

@@ -13,27 +13,6 @@ using namespace pumice;
 
 namespace {
 
-std::vector<SamplingParams> filters() {
-  std::vector<SamplingParams> all(17, drawing(0, 0.8f));
-  all[1].top_k = 40;
-  all[2].top_p = 0.9f;
-  all[3].min_p = 0.05f;
-  all[4].top_k = 40, all[4].top_p = 0.95f, all[4].min_p = 0.05f;
-  all[5].top_k = 300, all[5].top_p = 0.5f, all[5].temperature = 2.0f;
-  all[6].top_p = 0.999f, all[6].temperature = 1.5f;
-  all[7].top_p = 0.0f;
-  all[8].top_k = 2, all[8].min_p = 1e-4f, all[8].temperature = 5.0f;
-  all[9].top_p = 0.7f, all[9].min_p = 0.02f;
-  all[10].top_k = 1u << 31, all[10].top_p = 0.9f, all[10].temperature = 0.3f;
-  all[11].typical_p = 0.9f;
-  all[12].top_k = 40, all[12].typical_p = 0.5f;
-  all[13].top_k = 100, all[13].typical_p = 0.3f, all[13].top_p = 0.8f, all[13].min_p = 0.1f;
-  all[14].typical_p = 0.2f, all[14].temperature = 0.05f; // the largest logits may be far from typical
-  all[15].typical_p = 0.0f;
-  all[16].typical_p = 0.95f, all[16].top_p = 0.9f, all[16].temperature = 3.0f;
-  return all;
-}
-
 // What Sample asks of a plan, and nothing else.
 struct SampleLowering : Lowering {
   const DeviceProfile& profile() const override { return chosen; }
@@ -77,7 +56,7 @@ TEST_CASE("drawing copes with any logits") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t vocabulary : {1u, 2u, 5u, 31u, 32u, 33u, 1000u}) {
       CAPTURE(vocabulary);
-      for (const SamplingParams& filter : filters()) {
+      for (const SamplingParams& filter : reference_filters()) {
         Batch batch;
         for (const std::vector<float>& logits : awkward_logits(vocabulary)) batch.add(logits, filter);
         const std::vector<uint32_t> tokens = sample_once(profile, batch);
@@ -229,7 +208,7 @@ TEST_CASE("top-k of 1 is the greedy choice") {
 TEST_CASE("draws are the reference's") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     int same = 0, all = 0;
-    const std::vector<SamplingParams> all_filters = filters();
+    const std::vector<SamplingParams> all_filters = reference_filters();
     for (uint32_t vocabulary : {50u, 1000u, 32000u, 128256u}) {
       for (const SamplingParams& filter : all_filters) {
         // Over all of a large vocabulary, only typical sampling has an upper limit on its work.
@@ -248,11 +227,8 @@ TEST_CASE("draws are the reference's") {
           const uint32_t position = batch.rows[j][1] + 1;
           same += tokens[j] == reference_sample(batch.logits[j], batch.params[j], position).token;
           ++all;
-          // A limit may fall on the other side of a logit by rounding, but not by more.
           SamplingParams wider = batch.params[j];
-          wider.top_p += 1e-5f;
-          wider.min_p *= 1.0f - 1e-5f;
-          if (wider.typical_p > 0.0f) wider.typical_p += 1e-5f;
+          reference_widen(wider);
           const ReferenceChoice choice = reference_sample(batch.logits[j], wider, position);
           CHECK(std::binary_search(choice.allowed.begin(), choice.allowed.end(), tokens[j]));
         }
@@ -306,7 +282,7 @@ TEST_CASE("tokens are drawn as often as the distribution has it") {
 TEST_CASE("a draw depends on seed and position, not on the batch or the profile") {
   const std::vector<float> logits = random_logits(3000, 1);
   std::vector<uint32_t> first;
-  for (const SamplingParams& filter : filters()) {
+  for (const SamplingParams& filter : reference_filters()) {
     SamplingParams params = filter;
     params.seed = 42;
     Batch alone;

@@ -174,32 +174,16 @@ SessionSize session_size(const SizeOptions& options, const ModelShape& shape) {
 void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults) {
   SamplingParams& params = options.params = defaults;
   const auto option = [&](const char* name, auto& value, const char* help, auto low, auto high,
-                          const char* type) {
+                          const char* unit) {
     app.add_option(name, value, help)
-        ->type_name(type)
+        ->type_name(unit)
         ->check(within(low, high))
         ->capture_default_str()
         ->group("Sampling");
   };
-  option("--temp", params.temperature, "Temperature; 0 always takes the likeliest token", 0.0f, 1000.0f, "T");
-  option("--top-k", params.top_k, "Draw from the K likeliest tokens; 0 switches it off", 0u, 1u << 30, "K");
-  option("--typical", params.typical_p,
-         "Draw from the fewest tokens with this share of the probability, those of typical information "
-         "first; 1 is off",
-         0.0f, 1.0f, "P");
-  option("--top-p", params.top_p, "Draw from the fewest tokens with this share of the probability; 1 is off",
-         0.0f, 1.0f, "P");
-  option("--min-p", params.min_p, "Drop tokens less than P times as likely as the likeliest; 0 is off", 0.0f,
-         1.0f, "P");
-  option("--repeat-penalty", params.repeat_penalty, "Divides the scores of recent tokens; 1 is off", 0.01f,
-         100.0f, "X");
-  option("--frequency-penalty", params.frequency_penalty,
-         "Taken off the scores of recent tokens for each time that they occur; 0 is off", -100.0f, 100.0f,
-         "X");
-  option("--presence-penalty", params.presence_penalty,
-         "Taken off the scores of recent tokens once; 0 is off", -100.0f, 100.0f, "X");
-  option("--repeat-window", params.repeat_window, "How many tokens count as recent", 0u,
-         static_cast<uint32_t>(SAMPLING_RING), "N");
+#define OPTION(field, type, standard, least, most, slot_field, slot_value, name, unit, help)                 \
+  option(name, params.field, help, type{least}, type{most}, unit);
+#include "kernel/sampling_options.def"
   add_bias_option(app, params);
   app.add_option("--seed", options.seed, "Seed of the random draws (default: random)")
       ->type_name("N")

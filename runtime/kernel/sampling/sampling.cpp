@@ -37,6 +37,10 @@ float number_or(float value, float otherwise) {
   return std::isnan(value) ? otherwise : value;
 }
 
+uint32_t number_or(uint32_t value, uint32_t) {
+  return value;
+}
+
 // A bias for each token that has one.
 std::map<uint32_t, float> merge(std::span<const LogitBias> biases) {
   std::map<uint32_t, float> merged;
@@ -49,14 +53,20 @@ std::map<uint32_t, float> merge(std::span<const LogitBias> biases) {
   return merged;
 }
 
-void set_penalties(SamplingSlot& slot, const SamplingParams& params) {
-  slot.repeat_penalty = std::clamp(number_or(params.repeat_penalty, 1.0f), 1e-3f, 1e3f);
+// What the kernels see of the options, and what follows from them.
+void set_options(SamplingSlot& slot, const SamplingParams& params) {
+#define OPTION(field, type, standard, least, most, slot_field, slot_value, ...)                              \
+  {                                                                                                          \
+    const type value = number_or(params.field, standard);                                                    \
+    slot.slot_field = slot_value;                                                                            \
+  }
+#include "kernel/sampling_options.def"
+  slot.inverse_temperature = slot.temperature > 0.0f ? 1.0f / slot.temperature : 1.0f;
+  if (slot.typical_p < 1.0f)
+    slot.top_k = std::min(slot.top_k ? slot.top_k : SAMPLING_TYPICAL, SAMPLING_TYPICAL);
   slot.inverse_repeat_penalty = 1.0f / slot.repeat_penalty;
-  slot.frequency_penalty = std::clamp(number_or(params.frequency_penalty, 0.0f), -1e3f, 1e3f);
-  slot.presence_penalty = std::clamp(number_or(params.presence_penalty, 0.0f), -1e3f, 1e3f);
-  const bool off =
-      slot.repeat_penalty == 1.0f && slot.frequency_penalty == 0.0f && slot.presence_penalty == 0.0f;
-  slot.repeat_window = off ? 0 : std::min(params.repeat_window, SAMPLING_RING);
+  if (slot.repeat_penalty == 1.0f && slot.frequency_penalty == 0.0f && slot.presence_penalty == 0.0f)
+    slot.repeat_window = 0;
 }
 
 } // namespace
@@ -77,20 +87,10 @@ SamplingState::SamplingState(std::span<std::byte> memory)
 
 void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) {
   SamplingSlot& slot = slots_[sequence];
-  // Below a thousandth the largest logit is as good as certain, and the reciprocal stays small.
-  slot.temperature = params.temperature > 0.0f ? std::clamp(params.temperature, 1e-3f, 1e3f) : 0.0f;
-  slot.inverse_temperature = slot.temperature > 0.0f ? 1.0f / slot.temperature : 1.0f;
-  // Something has to be kept: above zero there is always a token that reaches it.
-  slot.typical_p = std::max(number_or(params.typical_p, 1.0f), 1e-30f);
-  slot.top_k = params.top_k;
-  if (slot.typical_p < 1.0f)
-    slot.top_k = std::min(slot.top_k ? slot.top_k : SAMPLING_TYPICAL, SAMPLING_TYPICAL);
-  slot.top_p = std::max(number_or(params.top_p, 1.0f), 0.0f);
-  slot.log_min_p = params.min_p > 0.0f ? std::min(std::log(params.min_p), 0.0f) : -1e30f;
+  set_options(slot, params);
   slot.seed_low = static_cast<uint32_t>(params.seed);
   slot.seed_high = static_cast<uint32_t>(params.seed >> 32);
   slot.log_probabilities = std::min(params.log_probabilities, SAMPLING_TOP);
-  set_penalties(slot, params);
 
   const std::map<uint32_t, float> biases = merge(params.logit_biases);
   slot.bias_count = 0;

@@ -21,33 +21,14 @@ struct LogitBias {
   float bias = 0.0f;
 };
 
-// How the next token is chosen, in this order (llama.cpp's):
-//   1. biases are added to logits; minus infinity forbids a token, whatever its logit;
-//   2. penalties, for tokens among the last `repeat_window`: the logit is divided by `repeat_penalty` where
-//      it is above zero and multiplied where not, once however often the token occurs; then it loses
-//      `frequency_penalty` for each time that it occurs and `presence_penalty` once;
-//   3. a temperature of 0 or below takes the largest logit, of equal ones that with the lowest id;
-//   4. top-k keeps the k largest logits;
-//   5. typical keeps the smallest set of tokens whose share of the probability, among what is left, reaches
-//      typical_p, beginning with those whose information (-log of their probability) is nearest to the
-//      distribution's entropy; it looks at the SAMPLING_TYPICAL largest logits at most;
-//   6. top-p keeps the smallest set of the largest whose share of the probability, among what is left,
-//      reaches p;
-//   7. min-p keeps what is at least min_p times as probable as the most probable;
-//   8. what is left is drawn from by softmax(logit / temperature).
-// Logits that are equal at a limit all stay. NaN counts as minus infinity, which is never drawn; if there is
-// nothing else, the token is 0. Infinity counts as the largest float. The draw depends on the seed, the new
-// token's position and the logits alone, not on the neighbours in a batch.
+// How the next token is chosen. Biases are added to logits first, and minus infinity forbids a token,
+// whatever its logit; then follows what sampling_options.def describes. Logits that are equal at a limit all
+// stay. NaN counts as minus infinity, which is never drawn; if there is nothing else, the token is 0.
+// Infinity counts as the largest float. The draw depends on the seed, the new token's position and the logits
+// alone, not on the neighbours in a batch.
 struct SamplingParams {
-  float temperature = 0.0f;
-  uint32_t top_k = 0;             // 0: off
-  float typical_p = 1.0f;         // 1: off
-  float top_p = 1.0f;             // 1: off
-  float min_p = 0.0f;             // 0: off
-  float repeat_penalty = 1.0f;    // 1: off
-  float frequency_penalty = 0.0f; // 0: off; may be negative, as may the next
-  float presence_penalty = 0.0f;
-  uint32_t repeat_window = 64;         // at most SAMPLING_RING
+#define OPTION(field, type, standard, ...) type field = standard;
+#include "kernel/sampling_options.def"
   std::vector<LogitBias> logit_biases; // of at most SAMPLING_BIASES tokens; those of one token are added up
   std::vector<uint32_t> stop_tokens;   // at most SAMPLING_STOPS; see SamplingState::finished_at()
   uint32_t log_probabilities = 0;      // tokens to report, at most SAMPLING_TOP; 0 reports nothing
