@@ -1,10 +1,9 @@
 #include "kernel/choices.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gpu/pipelines.h"
-#include "kernel/attention/attention.h"
-#include "kernel/matmul/matmul.h"
 
 namespace pumice {
 
@@ -20,12 +19,8 @@ std::map<std::string, std::string> results_after(const Pipelines& pipelines, std
   return found;
 }
 
-template <class Args>
-void add_names(std::span<const KernelVariant<Args>* const> variants, std::vector<std::string>& names) {
-  for (const KernelVariant<Args>* variant : variants) {
-    if (std::ranges::find(names, variant->name) == names.end()) names.emplace_back(variant->name);
-  }
-}
+// Set before any constructor of a static object runs.
+constinit const FamilyRegistration* last_registered = nullptr;
 
 } // namespace
 
@@ -46,10 +41,27 @@ void store_choices(Pipelines& pipelines, const Choices& choices, const Blocklist
   pipelines.replace_tuning_results(blocklist_prefix, blocklist);
 }
 
+FamilyRegistration::FamilyRegistration(std::string_view family, List list)
+    : family_(family), list_(list), next_(std::exchange(last_registered, this)) {}
+
+std::vector<VariantSummary> kernel_variants() {
+  std::vector<VariantSummary> all;
+  for (const FamilyRegistration* each = last_registered; each; each = each->next_) {
+    for (VariantSummary& variant : each->list_()) {
+      variant.family = each->family_;
+      all.push_back(variant);
+    }
+  }
+  // Which family was registered first is the linker's choice.
+  std::ranges::stable_sort(all, {}, &VariantSummary::family);
+  return all;
+}
+
 std::vector<std::string> variant_names() {
   std::vector<std::string> names;
-  add_names(matmul_variants(), names);
-  add_names(attention_variants(), names);
+  for (const VariantSummary& variant : kernel_variants()) {
+    if (std::ranges::find(names, variant.name) == names.end()) names.emplace_back(variant.name);
+  }
   return names;
 }
 

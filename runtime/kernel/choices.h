@@ -32,7 +32,33 @@ Choices stored_choices(const Pipelines& pipelines);
 Blocklist stored_blocklist(const Pipelines& pipelines);
 void store_choices(Pipelines& pipelines, const Choices& choices, const Blocklist& blocklist);
 
-// Every variant's name, once, whatever device it needs.
+// What people are told of a variant.
+struct VariantSummary {
+  std::string_view family; // "matmul"
+  std::string_view name;
+  std::string_view summary; // a sentence: what it is, and on which devices it runs
+};
+
+// Every variant of every family, whatever device it needs: families by name, variants in the family's order.
+std::vector<VariantSummary> kernel_variants();
+// Their names, each once.
 std::vector<std::string> variant_names();
+
+// Makes a family of kernels with variants known to kernel_variants(). A static object in the file that
+// defines the family's function: whoever is linked with the one has the other.
+class FamilyRegistration {
+public:
+  using List = std::vector<VariantSummary> (*)(); // list_variants() in kernel/variant.h makes one
+  FamilyRegistration(std::string_view family, List list);
+  FamilyRegistration(const FamilyRegistration&) = delete;
+  FamilyRegistration& operator=(const FamilyRegistration&) = delete;
+
+private:
+  friend std::vector<VariantSummary> kernel_variants();
+
+  std::string_view family_;
+  List list_;
+  const FamilyRegistration* next_;
+};
 
 } // namespace pumice

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "kernel/device_profile.h"
@@ -15,6 +16,7 @@ namespace pumice {
 template <class Args>
 struct KernelVariant {
   std::string_view name;
+  std::string_view summary; // for people, a sentence: what it is, and on which devices it runs
   bool (*runs)(const DeviceProfile& profile, const Args& args); // whether it can do that on such a device
   Status (*lower)(Lowering& lowering, const Args& args);
   // What it multiplies is rounded to fewer than 32 bits: only taken where it was measured or is demanded.
@@ -62,6 +64,14 @@ Status lower_variant(Lowering& lowering, std::span<const KernelVariant<Args>* co
   const Status status = chosen.lower(lowering, args);
   lowering.end_choice();
   return status;
+}
+
+// Of a family's variants, for FamilyRegistration: list_variants<matmul_variants>.
+template <auto variants>
+std::vector<VariantSummary> list_variants() {
+  std::vector<VariantSummary> list;
+  for (const auto* variant : variants()) list.push_back({{}, variant->name, variant->summary});
+  return list;
 }
 
 } // namespace pumice

@@ -193,7 +193,7 @@ std::string plan_text(const Plan& plan, std::span<const double> seconds, bool me
     const PlannedDispatch& planned = plan.dispatches[i];
     const Dispatch& dispatch = planned.dispatch;
     text += fmt::format(
-        "{:4} {} {:<24} {:<28} {:>5}x{:<5}x{:<3} {:10.3f} MFLOP {:9.3f} MB {:10.1f} µs  {:<8} {}\n", i,
+        "{:4} {} {:<24} {:<28} {:>5}x{:<5}x{:<3} {:10.3f} MFLOP {:9.3f} MB {:10.1f} µs  {:<9} {}\n", i,
         planned.barrier ? "|" : " ", dispatch.kernel, dispatch.label, dispatch.groups[0], dispatch.groups[1],
         dispatch.groups[2], dispatch.flops / 1e6, dispatch.bytes / 1e6, seconds[i] * 1e6,
         planned.choice ? plan.choices[*planned.choice].chosen : "-", plan.operations[planned.node]);

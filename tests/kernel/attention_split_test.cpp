@@ -17,8 +17,8 @@ void check_split(const Case& c, double bound = 2e-6, bool weights = false) {
   INFO(c.text());
   const Cache cache = make_cache(c);
   const std::vector<float> q = make_queries(c);
-  const Ran split = run_all(forced("split"), c, cache, q, weights);
-  const Ran whole = run_all(forced("base"), c, cache, q, weights);
+  const Ran split = run_all(forced("split-kv"), c, cache, q, weights);
+  const Ran whole = run_all(forced("portable"), c, cache, q, weights);
   CHECK(split.dispatches == 2);
   CHECK(whole.dispatches == 1);
   CHECK(same_bits(split.result, whole.result));
@@ -97,14 +97,14 @@ TEST_CASE("attention split: only where workgroups are few and positions many") {
     return choose_variant(attention_variants(), profile, args, attention_shape_class(args)).name;
   };
   DeviceProfile profile;
-  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "split");
-  CHECK(chosen(profile, 512, 2048, 0, AttentionMask::causal) == "base");
-  CHECK(chosen(profile, 1, 256, 0, AttentionMask::causal) == "base");
-  CHECK(chosen(profile, 1, 2048, 200, AttentionMask::causal) == "base");
-  CHECK(chosen(profile, 1, 2048, 300, AttentionMask::causal) == "split");
-  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::bidirectional) == "base");
+  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "split-kv");
+  CHECK(chosen(profile, 512, 2048, 0, AttentionMask::causal) == "portable");
+  CHECK(chosen(profile, 1, 256, 0, AttentionMask::causal) == "portable");
+  CHECK(chosen(profile, 1, 2048, 200, AttentionMask::causal) == "portable");
+  CHECK(chosen(profile, 1, 2048, 300, AttentionMask::causal) == "split-kv");
+  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::bidirectional) == "portable");
   profile.cpu8 = true;
   CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "cpu8");
-  profile.forced = "split";
-  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "split");
+  profile.forced = "split-kv";
+  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "split-kv");
 }

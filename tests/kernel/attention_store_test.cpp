@@ -210,7 +210,7 @@ void check_storing(const StoringCase& c) {
   for (const DeviceProfile& profile : profiles_to_test()) {
     INFO(c.attention.text(), " pairs ", to_string(c.pairs), " of ", c.rotary_dim, " norms ", c.query_norm,
          c.key_norm, " rotary ", c.rotary, " cpu8 ", profile.cpu8);
-    const Left apart = run(profile, c, profile.cpu8 ? "cpu8" : "base");
+    const Left apart = run(profile, c, profile.cpu8 ? "cpu8" : "portable");
     CHECK(apart.dispatches == 2);
     if (c.attention.layout.type == CacheType::f32) {
       CHECK(relative_rms(without_padding(c.attention, apart.result, c.attention.columns()), expected(c)) <=
@@ -319,7 +319,7 @@ TEST_CASE("attention that projects and stores: the bits of doing one after the o
   const auto check = [&](StoringCase c, const Projection& projection) {
     c.projection = projection;
     INFO(c.attention.text(), " weights ", info(projection.type).name);
-    const Left apart = run(profile, c, "rotary"), together = run(profile, c, "projected");
+    const Left apart = run(profile, c, "cpu8-rope"), together = run(profile, c, "cpu8-qkv");
     CHECK(apart.dispatches == 2);
     CHECK(together.dispatches == 1);
     CHECK(same_bits(together, apart));

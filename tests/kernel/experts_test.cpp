@@ -206,7 +206,7 @@ TEST_CASE("mixtures of types of each kind, from one row to many") {
 }
 
 TEST_CASE("mixtures whose products are shared out over subgroups") {
-  const DeviceProfile profile = forced_profile("vector");
+  const DeviceProfile profile = forced_profile("subgroup");
   if (profile.subgroup < 8) return;
   for (uint32_t rows : {1u, 17u}) { // a slot to a block, and several
     Case c = shaped(TensorType::q8_0, TensorType::q8_0, 96, 160);

@@ -33,7 +33,7 @@ TEST_CASE("products of every type and shape") {
 TEST_CASE("the plain kernel's products of weights that are packed for a CPU driver") {
   DeviceProfile profile = TestGpu::get().profile;
   profile.cpu8 = profile.uniform_loads = true;
-  profile.forced = "base";
+  profile.forced = "portable";
   REQUIRE(profile.weight_chunk() == 1);
   for (TensorType type : weight_types) {
     const uint32_t k = std::max(96u, info(type).block_size);
@@ -157,7 +157,7 @@ TEST_CASE("a row's product has the same bits whatever rows are beside it") {
   TestGpu& gpu = TestGpu::get();
   for (DeviceProfile profile : profiles_to_test()) {
     if (!profile.cpu8)
-      profile.forced = "base"; // there, variants share the work between them by the rows' number
+      profile.forced = "portable"; // there, variants share the work between them by the rows' number
     for (TensorType type : weight_types) {
       for (bool gated : {false, true}) {
         if (gated && type != TensorType::q8_0) continue; // the sums are the same code

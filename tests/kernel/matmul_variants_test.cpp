@@ -14,7 +14,7 @@ struct Variant {
   std::vector<uint32_t> rows; // each a different workgroup
 };
 
-const Variant vector{"vector", "matmul_vector.", {1, 2, 3, 8}};
+const Variant vector{"subgroup", "matmul_vector.", {1, 2, 3, 8}};
 const Variant tiled{"tiled", "matmul_tiled.", {9, 17, 33, 65}};
 const Variant dot{"dot", "matmul.dot.", {1, 2, 3, 17}};
 
@@ -238,7 +238,7 @@ TEST_CASE("a variant that reads a layout which the weight does not have is not c
   DeviceProfile profile = forced_profile("");
   profile.cpu8 = profile.uniform_loads = TestGpu::get().profile.cpu8;
   if (!profile.cpu8) return;
-  for (const char* name : {"vector", "tiled", "dot", "base"}) {
+  for (const char* name : {"subgroup", "tiled", "dot", "portable"}) {
     profile.forced = name;
     check_product(profile, {.type = TensorType::q8_0, .n = 33, .bucket = 9, .count = 9});
     check_product(profile, {.type = TensorType::q8_0, .n = 33});

@@ -44,22 +44,22 @@ bool never(const DeviceProfile&, const ElementwiseArgs&) {
 }
 
 using Variant = KernelVariant<ElementwiseArgs>;
-const Variant wrong = {"wrong", always, [](Lowering& lowering, const ElementwiseArgs& args) {
+const Variant wrong = {"wrong", "", always, [](Lowering& lowering, const ElementwiseArgs& args) {
                          return emit(lowering, args, 1, 2.1f, 0);
                        }};
-const Variant partial = {"partial", always, [](Lowering& lowering, const ElementwiseArgs& args) {
+const Variant partial = {"partial", "", always, [](Lowering& lowering, const ElementwiseArgs& args) {
                            return emit(lowering, args, 1, 2, 1);
                          }};
-const Variant absent = {"absent", never, [](Lowering& lowering, const ElementwiseArgs& args) {
+const Variant absent = {"absent", "", never, [](Lowering& lowering, const ElementwiseArgs& args) {
                           return emit(lowering, args, 1, 2, 0);
                         }};
-const Variant slow = {"slow", always, [](Lowering& lowering, const ElementwiseArgs& args) {
+const Variant slow = {"slow", "", always, [](Lowering& lowering, const ElementwiseArgs& args) {
                         return emit(lowering, args, 60, 2, 0);
                       }};
-const Variant fast = {"fast", always, [](Lowering& lowering, const ElementwiseArgs& args) {
+const Variant fast = {"fast", "", always, [](Lowering& lowering, const ElementwiseArgs& args) {
                         return emit(lowering, args, 1, 2, 0);
                       }};
-const Variant plain = {"plain", always, [](Lowering& lowering, const ElementwiseArgs& args) {
+const Variant plain = {"plain", "", always, [](Lowering& lowering, const ElementwiseArgs& args) {
                          return emit(lowering, args, 30, 2, 0);
                        }};
 constexpr std::array family = {&wrong, &partial, &absent, &slow, &fast, &plain};

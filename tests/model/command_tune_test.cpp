@@ -61,17 +61,26 @@ TEST_CASE("tune measures variants and keeps what it found for the runs after it"
   CHECK(table.find(tuned["classes"][0]["class"]) != std::string::npos);
 }
 
+TEST_CASE("every kernel variant is listed with its family and what it is") {
+  const CommandResult help = pumice_command({"run", "--help"});
+  CHECK(help.status == 0);
+  for (const char* line : {"cpu8 [matmul] For CPU drivers: ", "portable [matmul] For any device: ",
+                           "split-kv [attention] For GPUs: ", "portable [attention] For any device: "}) {
+    CHECK(help.out.find(line) != std::string::npos);
+  }
+}
+
 TEST_CASE("a variant can be forced, and nothing be measured") {
-  CHECK(fails_saying(pumice_command({"run", model, "x", "--style", "fastest"}),
-                     {"fastest", "cpu8", "base"}) == "");
+  CHECK(fails_saying(pumice_command({"run", model, "x", "--kernel-variant", "fastest"}),
+                     {"fastest", "cpu8", "portable"}) == "");
   const auto variants = [](std::vector<std::string> more) {
     std::vector<std::string> arguments = {"inspect", model, "--plan", "--no-cache"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return pumice_command(arguments).out;
   };
-  const std::string forced = variants({"--style", "base"});
+  const std::string forced = variants({"--kernel-variant", "portable"});
   CHECK(forced.find("matmul.q8_0 ") != std::string::npos);
-  CHECK(forced.find("µs  base     linear") != std::string::npos);
+  CHECK(forced.find("µs  portable  linear") != std::string::npos);
   CHECK(forced.find("at best") != std::string::npos);
   CHECK(forced.find("fused into them") != std::string::npos);
   CHECK(variants({"--no-tune"}).find("matmul.") != std::string::npos);
@@ -81,5 +90,6 @@ TEST_CASE("a variant can be forced, and nothing be measured") {
       pumice_command({"run", model, "Once upon a time", "-n", "4", "--temp", "0", "--no-tune", "--no-cache"});
   CHECK(result.status == 0);
   CHECK(result.err.find("measuring") == std::string::npos);
-  CHECK(fails_saying(pumice_command({"run", model, "x", "--no-tune", "--style", "base"}), {"--style"}) == "");
+  CHECK(fails_saying(pumice_command({"run", model, "x", "--no-tune", "--kernel-variant", "portable"}),
+                     {"--kernel-variant"}) == "");
 }

@@ -75,10 +75,10 @@ double tolerance_of(const std::string& variant, const Fixture& fixture) {
 }
 
 bool device_has(const std::string& variant, const DeviceProfile& own) {
-  if (variant == "cpu8" || variant == "rotary") return own.cpu8;
-  // Its bits are rotary's (attention_store_test.cpp), and it is for caches of halves.
-  if (variant == "projected") return false;
-  if (variant == "vector") return own.subgroup >= 8;
+  if (variant == "cpu8" || variant == "cpu8-rope") return own.cpu8;
+  // Its bits are cpu8-rope's (attention_store_test.cpp), and it is for caches of halves.
+  if (variant == "cpu8-qkv") return false;
+  if (variant == "subgroup") return own.subgroup >= 8;
   if (variant == "dot") return own.dot && own.subgroup >= 8 && find_kernel("matmul.dot.q8_0");
   if (variant == "cm") return !own.matrix_shapes.empty() && find_kernel("matmul.cm.f32");
   if (variant == "cm2") return own.cm2 && find_kernel("matmul.cm.f32");
@@ -90,7 +90,7 @@ std::vector<Forced> forced_variants() {
   std::vector<Forced> profiles;
   for (const std::string& variant : variant_names()) {
     if (!device_has(variant, own)) continue;
-    const bool for_cpus = variant == "cpu8" || variant == "rotary";
+    const bool for_cpus = variant.starts_with("cpu8");
     Forced forced{variant, for_cpus ? own : forced_profile(variant)};
     forced.profile.forced = variant;
     if (!for_cpus) {
@@ -117,8 +117,8 @@ std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
 
 // Attention's variants are told by their kernels, which a plan does not list as choices.
 bool is_of(const std::string& variant, const Dispatch& dispatch) {
-  return (variant == "rotary" && dispatch.kernel.starts_with("attention.cpu8.rotary.")) ||
-         (variant == "split" && dispatch.kernel == "attention_combine") ||
+  return (variant == "cpu8-rope" && dispatch.kernel.starts_with("attention.cpu8.rotary.")) ||
+         (variant == "split-kv" && dispatch.kernel == "attention_combine") ||
          (variant == "cm" && dispatch.kernel.starts_with("attention.cm."));
 }
 

@@ -88,9 +88,9 @@ Result<OpenedDevice> open_device(const DeviceOptions& options) {
                            chosen.driver_version));
   }
   PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache));
-  opened.context.profile.forced = options.profile;
+  opened.context.profile.forced = options.kernel_variant;
   if (options.no_tune) opened.context.profile.choices = nullptr;
-  opened.tunes = !options.no_tune && options.profile.empty();
+  opened.tunes = !options.no_tune && options.kernel_variant.empty();
   return opened;
 }
 

@@ -30,15 +30,21 @@ std::string check_weights(const std::string& name) {
                      quantizable_type_names());
 }
 
-std::string joined_variants() {
-  return fmt::format("{}", fmt::join(variant_names(), ", "));
+// A line for each kernel variant: its name, its family, what it is.
+std::string described_variants() {
+  std::string lines;
+  for (const VariantSummary& variant : kernel_variants()) {
+    lines += fmt::format("\n{} [{}] {}", variant.name, variant.family, variant.summary);
+  }
+  return lines;
 }
 
 // A kernel variant of this build; otherwise what is wrong.
-std::string check_style(const std::string& name) {
+std::string check_kernel_variant(const std::string& name) {
   const std::vector<std::string> names = variant_names();
   if (std::ranges::find(names, name) != names.end()) return "";
-  return fmt::format("there is no kernel variant named '{}': expected one of {}", name, joined_variants());
+  return fmt::format("there is no kernel variant named '{}': expected one of {}", name,
+                     fmt::join(names, ", "));
 }
 
 // "ID=BIAS"; the bias may be inf or -inf.
@@ -103,17 +109,14 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
       ->group("Device")
       ->excludes(cache);
   CLI::Option* no_tune =
-      app.add_flag(
-             "--no-tune", options.no_tune,
-             "Measure nothing at first use and use nothing that was measured: of the kernel variants that "
-             "run on the device, the first of " +
-                 joined_variants())
+      app.add_flag("--no-tune", options.no_tune,
+                   "Measure nothing at first use and use nothing that was measured: of each family's kernel "
+                   "variants the first that runs, in the order of --kernel-variant")
           ->group("Device");
-  app.add_option("--style", options.profile,
-                 "Use this kernel variant wherever it runs, whatever was measured: one of " +
-                     joined_variants())
+  app.add_option("--kernel-variant", options.kernel_variant,
+                 "Use this kernel variant wherever it runs, whatever was measured:" + described_variants())
       ->type_name("NAME")
-      ->check(CLI::Validator(check_style, ""))
+      ->check(CLI::Validator(check_kernel_variant, ""))
       ->excludes(no_tune)
       ->group("Device");
   add_loader_options(app, options);

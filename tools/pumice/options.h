@@ -19,7 +19,7 @@ struct DeviceOptions {
   std::string cache;  // empty: the user's cache folder
   bool no_cache = false;
   bool no_tune = false;
-  std::string profile; // a kernel variant to be used wherever it runs; empty: none
+  std::string kernel_variant; // to be used wherever it runs; empty: none
   std::string loader;
   bool validate = false;
 };

@@ -92,6 +92,8 @@ std::span<const KernelVariant<AttentionArgs>* const> attention_variants() {
   return variants;
 }
 
+static const FamilyRegistration attention_registration("attention", list_variants<attention_variants>);
+
 std::string attention_shape_class(const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
   // How long the cache is matters to those that divide it, for few rows.

@@ -112,7 +112,10 @@ uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout
   return workgroup_size(profile, layout); // a multiple of the other variants' tiles
 }
 
-const KernelVariant<AttentionArgs> attention_split = {"split", split_runs, lower_split};
-const KernelVariant<AttentionArgs> attention_base = {"base", runs, lower};
+const KernelVariant<AttentionArgs> attention_split = {
+    "split-kv", "For GPUs: few tokens and a long cache, which is divided among workgroups", split_runs,
+    lower_split};
+const KernelVariant<AttentionArgs> attention_base = {"portable", "For any device: the plain kernel", runs,
+                                                     lower};
 
 } // namespace pumice

@@ -103,6 +103,8 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
 
 } // namespace
 
-const KernelVariant<AttentionArgs> attention_cm = {"cm", runs, lower, true};
+const KernelVariant<AttentionArgs> attention_cm = {
+    "cm", "For GPUs with VK_KHR_cooperative_matrix: 16 tokens and more, rounded to 16 bits", runs, lower,
+    true};
 
 } // namespace pumice

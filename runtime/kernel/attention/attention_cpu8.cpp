@@ -136,8 +136,13 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
 
 } // namespace
 
-const KernelVariant<AttentionArgs> attention_cpu8 = {"cpu8", runs, lower};
-const KernelVariant<AttentionArgs> attention_projected = {"projected", projected_runs, lower_projected};
-const KernelVariant<AttentionArgs> attention_rotary = {"rotary", rotary_runs, lower_rotary};
+const KernelVariant<AttentionArgs> attention_cpu8 = {"cpu8", "For CPU drivers: everything in registers", runs,
+                                                     lower};
+const KernelVariant<AttentionArgs> attention_projected = {
+    "cpu8-qkv", "For CPU drivers: as cpu8-rope, and query, key and value are computed in the same kernel",
+    projected_runs, lower_projected};
+const KernelVariant<AttentionArgs> attention_rotary = {
+    "cpu8-rope", "For CPU drivers: one token, rotated and stored in the cache by the same kernel",
+    rotary_runs, lower_rotary};
 
 } // namespace pumice

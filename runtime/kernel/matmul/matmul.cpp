@@ -30,6 +30,8 @@ std::span<const KernelVariant<MatmulArgs>* const> matmul_variants() {
   return variants;
 }
 
+static const FamilyRegistration matmul_registration("matmul", list_variants<matmul_variants>);
+
 std::string matmul_shape_class(const MatmulArgs& args) {
   const MatmulExtent all = matmul_extent(args);
   return fmt::format("matmul {} {} x {} x {}{}{}", kernel_variant(args.format.type), rows_class(all.rows),

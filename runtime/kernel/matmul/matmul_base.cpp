@@ -33,6 +33,6 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 
 } // namespace
 
-const KernelVariant<MatmulArgs> matmul_base = {"base", runs, lower};
+const KernelVariant<MatmulArgs> matmul_base = {"portable", "For any device: the plain kernel", runs, lower};
 
 } // namespace pumice

@@ -120,7 +120,11 @@ Status lower_free(Lowering& lowering, const MatmulArgs& args) {
 
 } // namespace
 
-const KernelVariant<MatmulArgs> matmul_cm = {"cm", fixed_runs, lower_fixed, true};
-const KernelVariant<MatmulArgs> matmul_cm2 = {"cm2", free_runs, lower_free, true};
+const KernelVariant<MatmulArgs> matmul_cm = {
+    "cm", "For GPUs with VK_KHR_cooperative_matrix: 16 tokens and more, rounded to 16 bits", fixed_runs,
+    lower_fixed, true};
+const KernelVariant<MatmulArgs> matmul_cm2 = {
+    "cm2", "For GPUs with VK_NV_cooperative_matrix2: as cm, the matrices as large as a workgroup can take",
+    free_runs, lower_free, true};
 
 } // namespace pumice

@@ -69,6 +69,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 
 } // namespace
 
-const KernelVariant<MatmulArgs> matmul_cpu8 = {"cpu8", runs, lower};
+const KernelVariant<MatmulArgs> matmul_cpu8 = {
+    "cpu8", "For CPU drivers: a vector lane for each of eight weight rows, sums in registers", runs, lower};
 
 } // namespace pumice

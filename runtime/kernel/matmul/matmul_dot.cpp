@@ -15,7 +15,7 @@ std::string kernel_name(const MatmulArgs& args) {
 // Types whose codes are not the numbers themselves have no kernel, and without a compiler for the tier none
 // has.
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
-  if (profile.cpu8 && profile.forced != "dot") return false;
+  if (profile.cpu8 && profile.forced != matmul_dot.name) return false;
   return profile.dot && !args.routing && has_subgroup_slices(profile, args) && find_kernel(kernel_name(args));
 }
 
@@ -51,6 +51,8 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 
 } // namespace
 
-const KernelVariant<MatmulArgs> matmul_dot = {"dot", runs, lower, true};
+const KernelVariant<MatmulArgs> matmul_dot = {
+    "dot", "For devices with integer dot products: quantised weights, activations rounded to 8 bits", runs,
+    lower, true};
 
 } // namespace pumice

@@ -33,7 +33,7 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
 }
 
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
-  if (profile.cpu8 && profile.forced != "tiled") return false;
+  if (profile.cpu8 && profile.forced != matmul_tiled.name) return false;
   // Of the 16 rows that the smallest workgroup takes, half are in use.
   return !args.routing && args.format.chunk == 4 && args.result.rows > 8;
 }
@@ -64,6 +64,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 
 } // namespace
 
-const KernelVariant<MatmulArgs> matmul_tiled = {"tiled", runs, lower};
+const KernelVariant<MatmulArgs> matmul_tiled = {
+    "tiled", "For any device: more than 8 tokens, tiles in shared memory", runs, lower};
 
 } // namespace pumice

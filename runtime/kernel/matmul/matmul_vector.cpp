@@ -13,7 +13,7 @@ constexpr uint32_t most_rows = 8;
 constexpr uint32_t most_invocations = 128; // which every device has
 
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
-  if (profile.cpu8 && profile.forced != "vector") return false;
+  if (profile.cpu8 && profile.forced != matmul_vector.name) return false;
   return has_subgroup_slices(profile, args) && matmul_extent(args).rows <= most_rows;
 }
 
@@ -66,6 +66,8 @@ Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs
   return dispatch;
 }
 
-const KernelVariant<MatmulArgs> matmul_vector = {"vector", runs, lower};
+const KernelVariant<MatmulArgs> matmul_vector = {
+    "subgroup", "For GPUs whose subgroups can shuffle: up to 8 tokens, the lanes share the columns", runs,
+    lower};
 
 } // namespace pumice
