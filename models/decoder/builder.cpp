@@ -2,6 +2,7 @@
 
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/embedding/embedding.h"
+#include "kernel/scoring/scoring.h"
 
 namespace pumice {
 
@@ -13,13 +14,13 @@ void DecoderBuilder::layer(uint32_t layer, std::string_view hugging_face) {
 }
 
 DecoderGraph DecoderBuilder::take() {
-  DecoderGraph result;
-  result.graph = std::move(graph());
-  result.hidden_states = std::move(hidden_states_);
-  result.attentions = std::move(attentions_);
-  result.cross_attentions = std::move(cross_attentions_);
-  result.logits = logits_;
-  return result;
+  readable_.add("logits", logits_);
+  readable_.add("log_likelihoods",
+                [logits = logits_](Graph& to, const std::string& name, const ReadableExtent&) {
+                  return log_likelihood(to, name, logits);
+                });
+  add_stack_tensors(&ReadableExtent::context);
+  return {std::move(graph()), std::move(readable_), logits_};
 }
 
 AttentionInputs DecoderBuilder::query_key_value(TensorId x, const AttentionStyle& style) {

@@ -39,6 +39,7 @@ public:
   void decode(const std::function<TensorId(uint32_t layer, TensorId x)>& block, float embedding_scale = 1,
               float norm_offset = 0, float logit_soft_cap = 0);
 
+  // What may be read: "logits", "log_likelihoods", the stack's tensors and what the architecture has added.
   DecoderGraph take();
 
 private:

@@ -1,6 +1,7 @@
 #include "models/encoder/builder.h"
 
 #include "kernel/embedding/embedding.h"
+#include "kernel/pooling/pooling.h"
 #include "kernel/position/position.h"
 
 namespace pumice {
@@ -44,14 +45,19 @@ void EncoderBuilder::store_memory(TensorId x, const LayerNames& decoder) {
 }
 
 EncoderGraph EncoderBuilder::take() {
-  EncoderGraph result;
-  result.graph = std::move(graph());
-  result.hidden_states = std::move(hidden_states_);
-  result.attentions = std::move(attentions_);
-  result.last_hidden_state = last_hidden_state_;
-  result.pooler_output = pooler_output_;
-  result.logits = logits_;
-  return result;
+  readable_.add("last_hidden_state", last_hidden_state_);
+  const auto embedding = [last = last_hidden_state_](TensorId (*pool)(Graph&, std::string, TensorId),
+                                                     const char* pooled) {
+    return [=](Graph& to, const std::string& name, const ReadableExtent&) {
+      return unit_length(to, name, pool(to, pooled, last));
+    };
+  };
+  readable_.add("sentence_embedding_mean", embedding(mean_rows, "mean"));
+  readable_.add("sentence_embedding_cls", embedding(select_rows, "first_row"));
+  if (pooler_output_) readable_.add("pooler_output", *pooler_output_);
+  if (logits_) readable_.add("logits", *logits_);
+  add_stack_tensors(&ReadableExtent::input_context);
+  return {std::move(graph()), std::move(readable_)};
 }
 
 } // namespace pumice

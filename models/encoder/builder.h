@@ -28,6 +28,9 @@ public:
   // The same for all of a decoder's layers, by the names of their projections.
   void store_memory(TensorId x, const LayerNames& decoder);
 
+  // What may be read: "last_hidden_state" and the stack's tensors; a row for each input of the step of
+  // "sentence_embedding_mean" and "sentence_embedding_cls", of length one, and where the model has them
+  // "pooler_output" and "logits"; and what the architecture has added.
   EncoderGraph take();
 
 private:

@@ -117,6 +117,20 @@ TensorId StackBuilder::sublayer(TensorId x, const LayerNames& names, const Tenso
   return normalize(add(function(x), x, residual));
 }
 
+void StackBuilder::add_stack_tensors(uint32_t ReadableExtent::*positions) {
+  readable_.add_each("hidden_states.", hidden_states_);
+  const auto add_weights = [&](const char* prefix, const std::vector<TensorId>& attentions,
+                               uint32_t ReadableExtent::*length) {
+    readable_.add_each(prefix, attentions.size(),
+                       [attentions, length](Graph& graph, const std::string& name, size_t index,
+                                            const ReadableExtent& extent) {
+                         return attention_weights(graph, name, attentions[index], extent.*length);
+                       });
+  };
+  add_weights("attentions.", attentions_, positions);
+  add_weights("cross_attentions.", cross_attentions_, &ReadableExtent::input_context);
+}
+
 TensorId StackBuilder::run_layers(TensorId x, const LayerNames& names, const AttentionStyle& style) {
   for (uint32_t index = 0; index < config_.layers; ++index) {
     hidden_state(x);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/readable_tensors.h"
 #include "kernel/attention/attention.h"
 #include "kernel/norm/norm.h"
 #include "models/builder.h"
@@ -88,6 +89,10 @@ public:
   // All the layers. Their inputs are hidden states, their result is not one yet: there may be a final norm.
   TensorId run_layers(TensorId x, const LayerNames& names, const AttentionStyle& style = {});
 
+  // What the host may read of this model beside what all have, see take().
+  ReadableTensors& readable() { return readable_; }
+
+  // The embedding's result, then each layer's; the last one after the final norm.
   void hidden_state(TensorId x) { hidden_states_.push_back(x); }
 
 protected:
@@ -95,7 +100,14 @@ protected:
   TensorId attention(std::string_view name, TensorId query, uint32_t cache, AttentionMask mask,
                      uint32_t window, const AttentionStyle& style);
 
-  std::vector<TensorId> hidden_states_, attentions_, cross_attentions_;
+  // "hidden_states.N"; "attentions.N", a layer's attention weights [tokens, heads * positions], and
+  // "cross_attentions.N", those of its attention to the encoder's input. `positions`: that its own has.
+  void add_stack_tensors(uint32_t ReadableExtent::*positions);
+
+  ReadableTensors readable_;
+  std::vector<TensorId> hidden_states_;
+  std::vector<TensorId> attentions_; // each layer's, before its output projection
+  std::vector<TensorId> cross_attentions_;
   WeightView embedding_table_;
 
 private:

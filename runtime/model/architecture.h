@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/readable_tensors.h"
 #include "io/model_file.h"
 
 namespace pumice {
@@ -74,25 +75,18 @@ struct ModelShape {
   bool has_decoder() const { return vocabulary > 0; }
 };
 
-// A decoder's graph and the tensors in it that others build on or may want to read.
+// A decoder's graph, the tensor that sampling builds on and those that the host may want to read.
 struct DecoderGraph {
   Graph graph;
-  std::vector<TensorId>
-      hidden_states; // the embedding's result, then each layer's; the last one after the final norm
-  std::vector<TensorId> attentions;       // each layer's attention, before its output projection
-  std::vector<TensorId> cross_attentions; // the same of its attention to the encoder's input
-  TensorId logits = 0;                    // [outputs, vocabulary]
+  ReadableTensors readable; // see DecoderBuilder::take
+  TensorId logits = 0;      // [outputs, vocabulary]
 };
 
 // An encoder's. It ends with the keys and values that the decoder's cross-attention needs, where there is
 // one.
 struct EncoderGraph {
   Graph graph;
-  std::vector<TensorId> hidden_states, attentions; // as a decoder's
-  TensorId last_hidden_state = 0;                  // [tokens, hidden]
-  // [outputs, columns], an output being an input of the step: a pooler's result and a classification's, where
-  // the model has them.
-  std::optional<TensorId> pooler_output, logits;
+  ReadableTensors readable; // see EncoderBuilder::take
 };
 
 // One model of an architecture: a config that has been read and checked.

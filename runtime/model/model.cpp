@@ -1,19 +1,13 @@
 #include "model/model.h"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "io/checksum.h"
 #include "io/quantize.h"
-#include "kernel/attention/attention.h"
-#include "kernel/embedding/embedding.h"
-#include "kernel/pooling/pooling.h"
 #include "kernel/sampling/sampling.h"
-#include "kernel/scoring/scoring.h"
 #include "model/session_memory.h"
 #include "plan/fusion.h"
 #include "plan/plan.h"
@@ -23,84 +17,17 @@ namespace pumice {
 
 namespace {
 
-// The number after a prefix: 3 in "hidden_states.3" after "hidden_states.".
-std::optional<uint32_t> index_after(std::string_view prefix, std::string_view name) {
-  uint32_t index = 0;
-  if (!name.starts_with(prefix)) return {};
-  const char* end = name.data() + name.size();
-  const auto [last, error] = std::from_chars(name.data() + prefix.size(), end, index);
-  if (error != std::errc() || last != end) return {};
-  return index;
-}
-
-// Keeps element N of `tensors` where the name is the prefix and N.
-bool keep_hidden(Graph& graph, const std::vector<TensorId>& tensors, const std::string& name) {
-  const auto index = index_after("hidden_states.", name);
-  if (!index || *index >= tensors.size()) return false;
-  graph.keep(tensors[*index], name);
-  return true;
-}
-
-// The same for the weights of attentions, which are computed where somebody wants them.
-bool keep_weights(Graph& graph, const std::vector<TensorId>& attentions, std::string_view prefix,
-                  const std::string& name, uint32_t context) {
-  const auto index = index_after(prefix, name);
-  if (!index || *index >= attentions.size()) return false;
-  graph.keep(attention_weights(graph, name, attentions[*index], context), name);
-  return true;
-}
-
-std::string numbered(std::string_view prefix, size_t count) {
-  return count ? fmt::format(", {0}0 to {0}{1}", prefix, count - 1) : std::string();
-}
-
-Error no_such_output(const ModelFile& file, const std::string& name, const std::string& expected) {
-  return {Code::invalid_argument,
-          fmt::format("{}: there is no output named '{}': expected one of {}", file.path(), name, expected)};
-}
-
-Status keep_by_name(DecoderGraph& decoder, const ModelFile& file, const std::string& name,
-                    const GraphRequest& request) {
-  Graph& graph = decoder.graph;
-  if (name == "logits") {
-    graph.keep(decoder.logits, name);
-  } else if (name == "log_likelihoods") {
-    graph.keep(log_likelihood(graph, name, decoder.logits), name);
-  } else if (!keep_hidden(graph, decoder.hidden_states, name) &&
-             !keep_weights(graph, decoder.attentions, "attentions.", name, request.context) &&
-             !keep_weights(graph, decoder.cross_attentions, "cross_attentions.", name,
-                           request.input_context)) {
-    return no_such_output(file, name,
-                          "logits, log_likelihoods" +
-                              numbered("hidden_states.", decoder.hidden_states.size()) +
-                              numbered("attentions.", decoder.attentions.size()) +
-                              numbered("cross_attentions.", decoder.cross_attentions.size()));
-  }
-  return {};
-}
-
-Status keep_by_name(EncoderGraph& encoder, const ModelFile& file, const std::string& name,
-                    const GraphRequest& request) {
-  Graph& graph = encoder.graph;
-  const TensorId last = encoder.last_hidden_state;
-  if (name == "last_hidden_state") {
-    graph.keep(last, name);
-  } else if (name == "sentence_embedding_mean") {
-    graph.keep(unit_length(graph, name, mean_rows(graph, "mean", last)), name);
-  } else if (name == "sentence_embedding_cls") {
-    graph.keep(unit_length(graph, name, select_rows(graph, "first_row", last)), name);
-  } else if (name == "pooler_output" && encoder.pooler_output) {
-    graph.keep(*encoder.pooler_output, name);
-  } else if (name == "logits" && encoder.logits) {
-    graph.keep(*encoder.logits, name);
-  } else if (!keep_hidden(graph, encoder.hidden_states, name) &&
-             !keep_weights(graph, encoder.attentions, "attentions.", name, request.input_context)) {
-    return no_such_output(file, name,
-                          std::string("last_hidden_state, sentence_embedding_mean, sentence_embedding_cls") +
-                              (encoder.pooler_output ? ", pooler_output" : "") +
-                              (encoder.logits ? ", logits" : "") +
-                              numbered("hidden_states.", encoder.hidden_states.size()) +
-                              numbered("attentions.", encoder.attentions.size()));
+// Adds to the graph what the request wants to read, and keeps it.
+Status keep_readable(Graph& graph, const ReadableTensors& readable, const ModelFile& file,
+                     const GraphRequest& request) {
+  for (const std::string& name : request.kept) {
+    const auto tensor = readable.make(graph, name, {request.context, request.input_context});
+    if (!tensor) {
+      return Error{Code::invalid_argument,
+                   fmt::format("{}: there is no output named '{}': expected one of {}", file.path(), name,
+                               readable.names())};
+    }
+    graph.keep(*tensor, name);
   }
   return {};
 }
@@ -140,7 +67,7 @@ uint64_t identity_of(const ModelFile& file, const LoadOptions& options) {
 Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& file,
                           const GraphRequest& request, const LoadOptions& options) {
   PUMICE_TRY(DecoderGraph decoder, definition.graph(file));
-  for (const std::string& name : request.kept) PUMICE_CHECK(keep_by_name(decoder, file, name, request));
+  PUMICE_CHECK(keep_readable(decoder.graph, decoder.readable, file, request));
   if (request.sampling) sample(decoder.graph, "sampled_token", decoder.logits);
   fuse(decoder.graph, options.weights);
   return std::move(decoder.graph);
@@ -149,7 +76,7 @@ Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& fi
 Result<Graph> build_encoder_graph(const ModelDefinition& definition, const ModelFile& file,
                                   const GraphRequest& request, const LoadOptions& options) {
   PUMICE_TRY(EncoderGraph encoder, definition.encoder_graph(file));
-  for (const std::string& name : request.kept) PUMICE_CHECK(keep_by_name(encoder, file, name, request));
+  PUMICE_CHECK(keep_readable(encoder.graph, encoder.readable, file, request));
   fuse(encoder.graph, options.weights);
   return std::move(encoder.graph);
 }

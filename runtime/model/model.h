@@ -69,13 +69,9 @@ public:
   // model with another one.
   uint64_t identity() const { return identity_; }
 
-  // The decoder's graph as plans are made from it: fused. What may be kept: "logits", "log_likelihoods",
-  // "hidden_states.N", "attentions.N", a layer's attention weights [tokens, heads * context], and
-  // "cross_attentions.N", those of its attention to the encoder's input [tokens, heads * input_context].
+  // The decoder's graph as plans are made from it: fused. What may be kept: DecoderBuilder::take.
   Result<Graph> graph(const GraphRequest& request) const;
-  // The encoder's. What may be kept: "last_hidden_state", "hidden_states.N", "attentions.N" [tokens, heads *
-  // input_context], and a row for each input: "sentence_embedding_mean", "sentence_embedding_cls", of length
-  // one, and as far as the model has them "pooler_output" and "logits".
+  // The encoder's. What may be kept: EncoderBuilder::take.
   Result<Graph> encoder_graph(const GraphRequest& request) const;
 
 private:

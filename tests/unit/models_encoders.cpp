@@ -1,6 +1,7 @@
 // Encoders and encoder-decoders as the fixtures have them: the tensors that each model asks for, its shape,
 // and that its graphs can be made. No device is needed.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <map>
@@ -93,10 +94,13 @@ EncoderGraph check_encoder(const Opened& model, uint32_t decoder_layers) {
   if (!graph.ok()) FAIL(graph.error().text());
   const EncoderShape shape = *model.definition->shape().encoder;
   const uint32_t layers = 2, own = 2 * decoder_layers;
-  CHECK(graph->hidden_states.size() == layers + 1);
-  CHECK(graph->attentions.size() == layers);
-  CHECK(graph->last_hidden_state == graph->hidden_states.back());
-  CHECK(graph->graph.tensor(graph->last_hidden_state).columns == shape.hidden);
+  CHECK(graph->readable.count("hidden_states.") == layers + 1);
+  CHECK(graph->readable.count("attentions.") == layers);
+  const auto last = graph->readable.make(graph->graph, "last_hidden_state", {});
+  REQUIRE(last);
+  CHECK(last == graph->readable.make(graph->graph, fmt::format("hidden_states.{}", layers), {}));
+  CHECK(!graph->readable.make(graph->graph, fmt::format("hidden_states.{}", layers + 1), {}));
+  CHECK(graph->graph.tensor(*last).columns == shape.hidden);
   CHECK(shape.caches.size() == decoder_layers + 1);
   CHECK(read_caches(graph->graph, AttentionMask::bidirectional) == std::vector<uint32_t>(layers, own));
   std::vector<uint32_t> stored(layers, own);
@@ -109,9 +113,8 @@ EncoderGraph check_encoder(const Opened& model, uint32_t decoder_layers) {
 DecoderGraph check_decoder(const Opened& model) {
   auto graph = model.definition->graph(model.file);
   if (!graph.ok()) FAIL(graph.error().text());
-  CHECK(graph->hidden_states.size() == 3);
-  CHECK(graph->attentions.size() == 2);
-  CHECK(graph->cross_attentions.size() == 2);
+  CHECK(graph->readable.names() == "logits, log_likelihoods, hidden_states.0 to hidden_states.2, "
+                                   "attentions.0 to attentions.1, cross_attentions.0 to cross_attentions.1");
   CHECK(read_caches(graph->graph, AttentionMask::causal) == std::vector<uint32_t>{0, 1});
   CHECK(read_caches(graph->graph, AttentionMask::cross) == std::vector<uint32_t>{2, 3});
   CHECK(stored_caches(graph->graph) == std::vector<uint32_t>{0, 1});
@@ -164,8 +167,8 @@ TEST_CASE("BERT and its relatives: weights, shapes and graphs") {
     CHECK(caches(*shape.encoder) == std::vector<uint64_t>{4016});
     const EncoderGraph graph = check_encoder(model, 0);
     CHECK(position_offset(graph.graph) == c.offset);
-    CHECK(graph.pooler_output.has_value() == c.pooler);
-    CHECK(!graph.logits);
+    CHECK(graph.readable.contains("pooler_output") == c.pooler);
+    CHECK(!graph.readable.contains("logits"));
     CHECK(!model.definition->graph(model.file).ok());
   }
 }
@@ -182,11 +185,12 @@ TEST_CASE("ViT: weights, shape and graph") {
   CHECK(shape.encoder->input_shape == std::vector<uint32_t>{3, 32, 32});
   REQUIRE(shape.encoder->labels.size() == 7);
   CHECK(shape.encoder->labels[3] == "LABEL_3");
-  const EncoderGraph graph = check_encoder(model, 0);
-  REQUIRE(graph.logits);
-  CHECK(graph.graph.tensor(*graph.logits).columns == 7);
-  CHECK(graph.graph.tensor(*graph.logits).rows == RowKind::outputs);
-  CHECK(!graph.pooler_output);
+  EncoderGraph graph = check_encoder(model, 0);
+  const auto logits = graph.readable.make(graph.graph, "logits", {});
+  REQUIRE(logits);
+  CHECK(graph.graph.tensor(*logits).columns == 7);
+  CHECK(graph.graph.tensor(*logits).rows == RowKind::outputs);
+  CHECK(!graph.readable.contains("pooler_output"));
 }
 
 TEST_CASE("encoder-decoders: weights, shapes and graphs") {

@@ -105,10 +105,11 @@ const std::vector<std::string> labels = {"no", "perhaps", "yes"};
 void check_logits(const Published& model, const Shapes& shapes) {
   CHECK(model.all_used(shapes));
   CHECK(model.definition->shape().encoder->labels == labels);
-  const EncoderGraph graph = model.encoder();
-  REQUIRE(graph.logits);
-  CHECK(graph.graph.tensor(*graph.logits).columns == 3);
-  CHECK(graph.graph.tensor(*graph.logits).rows == RowKind::outputs);
+  EncoderGraph graph = model.encoder();
+  const auto logits = graph.readable.make(graph.graph, "logits", {});
+  REQUIRE(logits);
+  CHECK(graph.graph.tensor(*logits).columns == 3);
+  CHECK(graph.graph.tensor(*logits).rows == RowKind::outputs);
 }
 
 } // namespace
@@ -126,7 +127,7 @@ TEST_CASE("BERT with a classifier, its norms named as TensorFlow has them") {
   shapes["classifier.bias"] = {3};
   const Published model(bert("bert"), shapes);
   check_logits(model, shapes);
-  CHECK(model.encoder().pooler_output);
+  CHECK(model.encoder().readable.contains("pooler_output"));
   CHECK(activations(model.encoder().graph, Activation::tanh) == 1);
 
   // A classifier of each token has no pooler; its labels are not the input's.
@@ -134,7 +135,7 @@ TEST_CASE("BERT with a classifier, its norms named as TensorFlow has them") {
   shapes.erase("bert.pooler.dense.bias");
   const Published tagger(bert("bert"), shapes);
   CHECK(tagger.definition->weights().size() == encoder - 2);
-  CHECK(!tagger.encoder().logits);
+  CHECK(!tagger.encoder().readable.contains("logits"));
   CHECK(tagger.definition->shape().encoder->labels.empty());
 }
 
@@ -149,7 +150,7 @@ TEST_CASE("RoBERTa and XLM-R with a classifier of two layers") {
     shapes["classifier.out_proj.bias"] = {3};
     const Published model(bert(type), shapes);
     check_logits(model, shapes);
-    CHECK(!model.encoder().pooler_output);
+    CHECK(!model.encoder().readable.contains("pooler_output"));
     CHECK(activations(model.encoder().graph, Activation::tanh) == 1);
   }
 }
@@ -183,8 +184,8 @@ TEST_CASE("ViT by itself has a pooler") {
   shapes["pooler.dense.bias"] = {8};
   const Published model(config, shapes);
   CHECK(model.all_used(shapes));
-  CHECK(model.encoder().pooler_output);
-  CHECK(!model.encoder().logits);
+  CHECK(model.encoder().readable.contains("pooler_output"));
+  CHECK(!model.encoder().readable.contains("logits"));
 }
 
 TEST_CASE("BART's names without a prefix, and its table under another name") {

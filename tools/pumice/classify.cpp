@@ -145,7 +145,7 @@ Result<std::vector<std::string>> check_head(const ClassifyOptions& options, cons
   const ModelShape shape = definition.shape();
   if (shape.has_decoder()) return wrong_subcommand(options.model, shape);
   PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
-  if (!graph.logits) {
+  if (!graph.readable.contains("logits")) {
     return wrong_kind(options.model, shape, "it has no classification head; use pumice embed");
   }
   return shape.encoder->labels;

@@ -49,8 +49,8 @@ Result<std::vector<std::string>> output_names(const EvalOptions& options, const 
   } else if (shape.encoder) {
     PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
     names = {"last_hidden_state"};
-    if (graph.pooler_output) names.push_back("pooler_output");
-    if (graph.logits) names.push_back("logits");
+    if (graph.readable.contains("pooler_output")) names.push_back("pooler_output");
+    if (graph.readable.contains("logits")) names.push_back("logits");
   }
   for (const std::string& name : options.names) {
     if (std::ranges::count(names, name) == 0) names.push_back(name);

@@ -55,7 +55,7 @@ void keep_best(std::vector<Scored>& best, Scored scored, size_t most) {
 
 Status check_scores(const TextEncoder& model) {
   PUMICE_TRY(const EncoderGraph graph, model.definition->encoder_graph(model.file));
-  if (graph.logits) return {};
+  if (graph.readable.contains("logits")) return {};
   return wrong_kind(model.file.path(), model.definition->shape(),
                     "it has no sequence-classification head that scores pairs (tensor 'classifier.weight'); "
                     "use pumice embed");
