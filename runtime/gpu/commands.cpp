@@ -129,8 +129,11 @@ void Commands::write_timestamp(VkQueryPool pool, uint32_t index) {
 }
 
 void Commands::set_event(VkEvent event) {
-  device_->table().vkCmdSetEvent(current(), event,
-                                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
+  // Not the stages of our work alone. Setting an event happens at no stage, so only "all commands" orders it
+  // after an earlier setting of the same event, and after the timestamps that the host reads once it sees the
+  // event. The host's reset in between orders nothing on the device. Nothing on the device waits for the
+  // event, so this holds up no other work.
+  device_->table().vkCmdSetEvent(current(), event, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
 }
 
 } // namespace pumice
