@@ -1,41 +1,98 @@
 #!/usr/bin/env bash
-# Sets up what is missing, builds, and runs every test through CTest; arguments go through to it (-R kernel, -LE fuzz).
+# Sets up what is missing, builds, and runs the tests. Other arguments go through to CTest (-R kernel, -LE model).
+#   tools/test.sh           what a change is tried with
+#   tools/test.sh --rest    what that leaves out: long tests, sanitizers, fuzzing, another driver, Debian 13
+#   tools/test.sh --all     both
+# Says which phase it is in; build/logs/ has what each printed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+short=yes rest= count=3
+case ${1:-} in
+--all) rest=yes count=8; shift ;;
+--rest) short= rest=yes count=7; shift ;;
+esac
+mkdir -p build/logs
+
+number=0
+phase() {  # WHAT
+  number=$((number + 1))
+  printf '\ntest: %d of %d, after %d:%02d minutes: %s\n' $number $count $((SECONDS / 60)) $((SECONDS % 60)) "$1"
+}
+
+# A choice of tests may leave some phases with none.
+none=error
+if [ -n "$rest" ] && [ $# -gt 0 ]; then none=ignore; fi
+
+status=0
+failed() { status=1; printf 'test: FAILED: %s\n' "$1" >&2; }
+
+run_ctest() {  # LOG OPTIONS...: a terminal has one line for where it is, else there is one for each test
+  local log=build/logs/$1.log; shift
+  # Two at a time: software drivers use every core themselves.
+  local command=(ctest --test-dir build -j2 --output-on-failure --no-label-summary "--no-tests=$none" --output-log "$log" "$@")
+  if [ -t 1 ]; then "${command[@]}" --progress; else "${command[@]}" | sed '/^ *Start /d'; fi
+}
+
+phase "setting up"
 ./tools/setup.sh --tests
 
-# The fuzz targets and the sanitized tests are a second build, with clang and its libFuzzer.
-mkdir -p build
-sanitized=
-if echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
-  clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o build/fuzzer-probe 2>/dev/null; then
-  sanitized=$PWD/build/fuzz
-else
-  echo "test: no clang with libFuzzer: the fuzz targets and the sanitized tests are left out" >&2
-fi
-rm -f build/fuzzer-probe
-
-# The tests of threads are a third build, with ThreadSanitizer: of a compiler whose programs run here, which not every
-# kernel lets them.
-watched= watching=
-for compilers in "clang clang++" "gcc g++"; do
-  if echo 'int main() {}' | ${compilers#* } -x c++ -fsanitize=thread - -o build/thread-probe 2>/dev/null &&
-    ./build/thread-probe 2>/dev/null; then
-    watched=$PWD/build/tsan watching=$compilers
-    break
+# The fuzz targets and the sanitized tests are a build with clang and its libFuzzer; the tests of threads are one with
+# ThreadSanitizer, of a compiler whose programs run here, which not every kernel lets them.
+sanitized= watched= watching=
+find_sanitizers() {
+  local compilers
+  if echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o build/fuzzer-probe 2>/dev/null; then
+    sanitized=$PWD/build/fuzz
+  else
+    echo "test: no clang with libFuzzer: the fuzz targets and the sanitized tests are left out" >&2
   fi
-done
-[ -n "$watched" ] || echo "test: no compiler with ThreadSanitizer: what it watches is left out" >&2
-rm -f build/thread-probe
+  for compilers in "clang clang++" "gcc g++"; do
+    if echo 'int main() {}' | ${compilers#* } -x c++ -fsanitize=thread - -o build/thread-probe 2>/dev/null &&
+      ./build/thread-probe 2>/dev/null; then
+      watched=$PWD/build/tsan watching=$compilers
+      break
+    fi
+  done
+  [ -n "$watched" ] || echo "test: no compiler with ThreadSanitizer: what it watches is left out" >&2
+  rm -f build/fuzzer-probe build/thread-probe
+}
 
-./tools/build.sh build all -DPUMICE_TESTS=ON "-DPUMICE_FUZZ_BUILD=$sanitized" "-DPUMICE_TSAN_BUILD=$watched"
+options=(-DPUMICE_TESTS=ON)
+if [ -n "$rest" ]; then
+  find_sanitizers
+  options+=("-DPUMICE_FUZZ_BUILD=$sanitized" "-DPUMICE_TSAN_BUILD=$watched")
+fi
+phase "building"
+./tools/build.sh build all "${options[@]}"
+
+if [ -n "$short" ]; then
+  phase "the tests"
+  run_ctest tests -LE '^rest$' "$@" || status=1
+fi
+if [ -z "$rest" ]; then exit $status; fi
+
+# Making the roots is mostly waiting for a mirror: it goes on beside the building.
+{ ./tools/second_driver.sh --prepare && ./tools/debian_13.sh --prepare; } >build/logs/roots.log 2>&1 </dev/null &
+roots=$!
+
+phase "building with sanitizers"
 if [ -n "$sanitized" ]; then
   ./tools/build.sh build/fuzz sanitized -DPUMICE_FUZZ=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
-    "-DPUMICE_SHADERS_FROM=$PWD/build"
+    "-DPUMICE_SHADERS_FROM=$PWD/build" || failed "the sanitized build"
 fi
+phase "building with ThreadSanitizer"
 if [ -n "$watched" ]; then
   ./tools/build.sh build/tsan test_embed -DPUMICE_THREAD_SANITIZER=ON "-DCMAKE_C_COMPILER=${watching% *}" \
-    "-DCMAKE_CXX_COMPILER=${watching#* }" "-DPUMICE_SHADERS_FROM=$PWD/build"
+    "-DCMAKE_CXX_COMPILER=${watching#* }" "-DPUMICE_SHADERS_FROM=$PWD/build" || failed "the build with ThreadSanitizer"
 fi
-# Two at a time: software drivers use every core themselves.
-exec ctest --test-dir build -j2 --output-on-failure --no-label-summary --no-tests=error "$@"
+
+phase "long tests, sanitized tests and fuzzing"
+run_ctest rest -L '^rest$' "$@" || status=1
+
+wait $roots || cat build/logs/roots.log >&2
+phase "the tests on a second driver"
+./tools/second_driver.sh "$@" || status=1
+phase "the README's commands on Debian 13"
+./tools/debian_13.sh || status=1
+exit $status

@@ -299,7 +299,8 @@ std::vector<FaultPhase> recordings(Scene& scene) {
 
 // Whichever Vulkan call fails, and how, a program gets an error, and goes on as if nothing had been.
 
-TEST_CASE("faults while a device is created, a model loaded, and all taken down") {
+TEST_CASE("faults while a device is created, a model loaded, and all taken down" *
+          doctest::test_suite("long")) {
   FaultyVulkan vulkan;
   vulkan.split_memory(true);
   FaultyProgram program(Owner::pumice, false);
@@ -311,7 +312,8 @@ TEST_CASE("faults while a device is created, a model loaded, and all taken down"
   check_count(count, 200);
 }
 
-TEST_CASE("faults while a text is generated, a session suspended or saved, and brought back") {
+TEST_CASE("faults while a text is generated, a session suspended or saved, and brought back" *
+          doctest::test_suite("long")) {
   FaultyVulkan vulkan;
   vulkan.split_memory(true);
   Scene scene(Owner::pumice);
