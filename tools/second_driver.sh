@@ -36,4 +36,5 @@ fi
 
 in_root dpkg-query -W -f='second driver: ${Package} ${Version}\n' mesa-vulkan-drivers
 in_root "$PWD/build/pumice" devices || fail "no Vulkan device there"
-in_root ctest --test-dir "$PWD/build" -j2 -LE '^(rest|built)$' --output-on-failure --no-label-summary --no-tests=error "$@"
+# Calls that are made to fail do not reach the driver: once for all drivers is enough.
+in_root ctest --test-dir "$PWD/build" -j2 -LE '^(watched|built)$' -E 'faults[.]long$' --output-on-failure --no-label-summary --no-tests=error "$@"

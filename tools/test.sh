@@ -68,7 +68,7 @@ phase "building"
 
 if [ -n "$short" ]; then
   phase "the tests"
-  run_ctest tests -LE '^rest$' "$@" || status=1
+  run_ctest tests -LE '^(long|watched)$' "$@" || status=1
 fi
 if [ -z "$rest" ]; then exit $status; fi
 
@@ -88,7 +88,7 @@ if [ -n "$watched" ]; then
 fi
 
 phase "long tests, sanitized tests and fuzzing"
-run_ctest rest -L '^rest$' "$@" || status=1
+run_ctest rest -L '^(long|watched)$' "$@" || status=1
 
 wait $roots || cat build/logs/roots.log >&2
 phase "the tests on a second driver"

@@ -136,7 +136,8 @@ DeviceHandle make_plain_device() {
 
 } // namespace
 
-TEST_CASE("a model that is loaded and unloaded a hundred times leaves nothing behind") {
+TEST_CASE("a model that is loaded and unloaded a hundred times leaves nothing behind" *
+          doctest::test_suite("long")) {
   const DeviceHandle device = make_plain_device();
   say_something(device.get());
   const uint64_t memory = allocated(device.get());
@@ -146,7 +147,8 @@ TEST_CASE("a model that is loaded and unloaded a hundred times leaves nothing be
   });
 }
 
-TEST_CASE("a device that is made and destroyed fifty times leaves no more behind than a bare one") {
+TEST_CASE("a device that is made and destroyed fifty times leaves no more behind than a bare one" *
+          doctest::test_suite("long")) {
   const PFN_vkGetInstanceProcAddr get = loader();
   const Growth bare = repeat(50, [&] { const BareDevice device(get); });
   MESSAGE("a bare device: " << bare.kib_per_round << " KiB a round");

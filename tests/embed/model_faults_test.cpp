@@ -199,7 +199,7 @@ FaultCount inject_into_encoder(FaultyVulkan& vulkan, const TemporaryFolder& mode
 
 } // namespace
 
-TEST_CASE("faults while an encoder is made and used") {
+TEST_CASE("faults while an encoder is made and used" * doctest::test_suite("long")) {
   const TemporaryFolder model;
   if (!BertFolder().write(model)) {
     MESSAGE("no fixtures: skipped");
@@ -210,7 +210,7 @@ TEST_CASE("faults while an encoder is made and used") {
   check_count(inject_into_encoder(vulkan, model, false), 50);
 }
 
-TEST_CASE("faults while a translator is made and used") {
+TEST_CASE("faults while a translator is made and used" * doctest::test_suite("long")) {
   FaultyVulkan vulkan;
   vulkan.split_memory(true);
   FaultCount count;

@@ -201,7 +201,7 @@ bool run(const std::shared_ptr<const Model>& model, const Fixture& fixture, cons
 
 } // namespace
 
-TEST_CASE("every fixture holds with every kernel variant forced") {
+TEST_CASE("every fixture holds with every kernel variant forced" * doctest::test_suite("long")) {
   if (!fixtures()) {
     MESSAGE("skipped: no fixtures");
     return;
