@@ -252,7 +252,7 @@ std::span<const KernelBinary> kernel_binaries() { return table; }
 
 }  // namespace pumice
 ")
-  set_source_files_properties("${table}" PROPERTIES OBJECT_DEPENDS "${words}")
+  set_source_files_properties("${table}" PROPERTIES OBJECT_DEPENDS "${words}" SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE "${table}" ${words})
   message(STATUS "Kernels: ${count}")
 endfunction()

@@ -25,7 +25,7 @@ enum class Side { encoder, decoder };
 
 // T5 (Raffel et al. 2020): pre-norm layers without biases or scaled scores, positions only as a bias of the
 // scores, whose table all layers of a side share.
-LayerNames layer_names(const T5Settings& own, Side side) {
+LayerNames t5_layer_names(const T5Settings& own, Side side) {
   const bool decoder = side == Side::decoder;
   LayerNames names;
   names.hugging_face = decoder ? "decoder.block.{}.layer." : "encoder.block.{}.layer.";
@@ -71,7 +71,7 @@ TensorId run_side(StackBuilder& builder, const StackConfig& config, const T5Sett
   style.score_scale = 1;
   style.relative_bias = {own.buckets, own.max_distance, encoder};
   style.relative_bias_table = builder.weight(table, "attention");
-  x = builder.run_layers(x, layer_names(own, side), style);
+  x = builder.run_layers(x, t5_layer_names(own, side), style);
   builder.prefix(encoder ? "encoder." : "decoder.", encoder ? "enc." : "dec.");
   return builder.rms_norm(x, {"final_layer_norm", "output_norm"});
 }
@@ -85,7 +85,7 @@ protected:
   void build_encoder(EncoderBuilder& builder) const override {
     const TensorId x = run_side(builder, encoder(), own_, Side::encoder);
     builder.finish(x);
-    builder.store_memory(x, layer_names(own_, Side::decoder));
+    builder.store_memory(x, t5_layer_names(own_, Side::decoder));
   }
 
   void build_decoder(DecoderBuilder& builder) const override {
@@ -115,7 +115,7 @@ private:
   T5Settings own_;
 };
 
-DecoderConfigNames config_names() {
+DecoderConfigNames t5_config_names() {
   DecoderConfigNames names;
   names.context = {"n_positions", "context_length"};
   names.hidden = {"d_model", "embedding_length"};
@@ -203,7 +203,7 @@ bool encoder_only(const ModelFile& file) {
 
 Result<std::unique_ptr<ModelDefinition>> open_t5(const ModelFile& file) {
   const Settings settings(file);
-  DecoderConfigNames names = config_names();
+  DecoderConfigNames names = t5_config_names();
   PUMICE_TRY(T5Settings own, read_own(settings));
   PUMICE_TRY(const Activation activation, read_feed_forward(settings, own));
   EncoderConfig encoder;

@@ -1,14 +1,11 @@
 #include "generate/logit_rules.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 namespace pumice {
 
 namespace {
-
-constexpr float forbidden = -std::numeric_limits<float>::infinity();
 
 void penalize_repetition(float penalty, std::span<float> scores, std::span<const uint32_t> prompt,
                          std::span<const uint32_t> text) {
@@ -29,12 +26,12 @@ void forbid_repeated_runs(uint32_t size, std::span<float> scores, std::span<cons
   const std::span<const uint32_t> last = std::span(all).last(size - 1);
   for (size_t at = 0; at + size <= all.size(); ++at) {
     if (std::ranges::equal(std::span(all).subspan(at, size - 1), last))
-      scores[all[at + size - 1]] = forbidden;
+      scores[all[at + size - 1]] = forbidden_score;
   }
 }
 
 void force(uint32_t token, std::span<float> scores) {
-  std::ranges::fill(scores, forbidden);
+  std::ranges::fill(scores, forbidden_score);
   scores[token] = 0;
 }
 
@@ -50,12 +47,12 @@ void apply_rules(const GenerationConfig& config, std::span<float> scores, std::s
     penalize_repetition(config.repetition_penalty, scores, config.prompt, text);
   }
   if (config.no_repeat_ngram > 0) forbid_repeated_runs(config.no_repeat_ngram, scores, config.prompt, text);
-  for (uint32_t token : config.suppressed) scores[token] = forbidden;
+  for (uint32_t token : config.suppressed) scores[token] = forbidden_score;
   if (text.size() < config.min_tokens) {
-    for (uint32_t token : config.ends) scores[token] = forbidden;
+    for (uint32_t token : config.ends) scores[token] = forbidden_score;
   }
   if (text.empty()) {
-    for (uint32_t token : config.suppressed_first) scores[token] = forbidden;
+    for (uint32_t token : config.suppressed_first) scores[token] = forbidden_score;
     if (config.forced_first) force(*config.forced_first, scores);
   }
   if (config.forced_last && text.size() + 1 == config.max_tokens) force(*config.forced_last, scores);

@@ -2,11 +2,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 
 #include "generate/generation_config.h"
 
 namespace pumice {
+
+// The score of a token that may not come.
+constexpr float forbidden_score = -std::numeric_limits<float>::infinity();
 
 // Changes a step's scores, one for each token of the vocabulary, before one is chosen: minus infinity forbids
 // a token. `text` is what has come after the prompt.

@@ -13,7 +13,6 @@ namespace {
 
 constexpr uint64_t most_alignment = 1u << 20; // larger ones only pad
 constexpr size_t longest_name = 1024;         // ggml itself allows 63
-constexpr uint32_t most_dimensions = 4;
 
 // The least that can be taken: a key of one letter, a type and one byte; a name of one letter, one dimension.
 constexpr uint64_t least_pair_bytes = 8 + 1 + 4 + 1;
@@ -85,9 +84,9 @@ Status check_metadata(const GgufReader& reader, GgufFile& file) {
 
 Result<std::vector<uint64_t>> read_shape(GgufReader& reader, const std::string& what) {
   PUMICE_TRY(const uint32_t dimensions, reader.number<uint32_t>(what));
-  if (dimensions < 1 || dimensions > most_dimensions)
+  if (dimensions < 1 || dimensions > most_gguf_dimensions)
     return reader.invalid(
-        fmt::format("{}: expected 1 to {} dimensions, found {}", what, most_dimensions, dimensions));
+        fmt::format("{}: expected 1 to {} dimensions, found {}", what, most_gguf_dimensions, dimensions));
   std::vector<uint64_t> shape(dimensions);
   // The file has the innermost first.
   for (size_t i = dimensions; i-- > 0;) {

@@ -8,6 +8,8 @@
 
 namespace pumice {
 
+constexpr uint32_t most_gguf_dimensions = 4; // of a tensor
+
 // The types of metadata values, with the numbers that the file has for them.
 enum class GgufType : uint32_t {
   u8 = 0,

@@ -13,7 +13,6 @@ namespace {
 
 constexpr uint64_t alignment = 32;
 constexpr size_t longest_tensor_name = 63; // ggml's own limit
-constexpr size_t most_dimensions = 4;
 
 uint64_t padding(uint64_t position) {
   return (alignment - position % alignment) % alignment;
@@ -71,7 +70,7 @@ void GgufWriter::add_tensor(std::string_view name, std::span<const uint64_t> sha
   if (!names_.insert(fmt::format(" {}", name)).second) problem("it cannot be written twice");
   if (name.empty() || name.size() > longest_tensor_name)
     problem(fmt::format("expected a name of 1 to {} bytes", longest_tensor_name));
-  if (shape.empty() || shape.size() > most_dimensions || !bytes || *bytes == 0)
+  if (shape.empty() || shape.size() > most_gguf_dimensions || !bytes || *bytes == 0)
     problem(fmt::format("shape {} does not make a tensor of {}", shape_text(shape), info(type).name));
   put_text(tensors_, name);
   put(tensors_, static_cast<uint32_t>(shape.size()));

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t staging_bytes = uint64_t{8} << 20;
 // What one thread packs at a time: enough to be worth taking, little enough that all end together.
 constexpr uint64_t job_bytes = uint64_t{128} << 10;
-constexpr size_t most_threads = 16;
+constexpr size_t most_upload_threads = 16;
 
 // Where the host writes a range of a weight buffer, whichever way it gets there.
 class Writer {
@@ -204,7 +204,7 @@ Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device
   }
   PUMICE_TRY(std::vector<Job> jobs, cut(store));
   Writer writer(device, allocations);
-  Workers workers(threads ? std::min(threads, most_threads) : most_threads);
+  Workers workers(threads ? std::min(threads, most_upload_threads) : most_upload_threads);
   const uint64_t total = store.bytes();
   uint64_t done = 0;
   const std::span<Job> all(jobs);

@@ -2,24 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
+
+#include "generate/logit_rules.h"
 
 namespace pumice {
 
 namespace {
 
-constexpr float forbidden = -std::numeric_limits<float>::infinity();
-
 // Of the tokens from `first` up to `end`.
 void forbid(std::span<float> scores, size_t first, size_t end) {
   end = std::min(end, scores.size());
-  if (first < end) std::ranges::fill(scores.subspan(first, end - first), forbidden);
+  if (first < end) std::ranges::fill(scores.subspan(first, end - first), forbidden_score);
 }
 
 // The logarithm of the sum of what these are the logarithms of.
 double log_sum(std::span<const float> scores) {
-  const float largest = scores.empty() ? forbidden : *std::ranges::max_element(scores);
+  const float largest = scores.empty() ? forbidden_score : *std::ranges::max_element(scores);
   if (std::isinf(largest)) return largest;
   double sum = 0;
   for (float score : scores) sum += std::exp(double{score} - largest);
@@ -51,7 +50,7 @@ void TimestampRule::apply(std::span<float> scores, std::span<const uint32_t> tex
   if (latest != text.rend()) forbid(scores, first, size_t{*latest} + (after_time && !after_pair ? 0 : 1));
 
   const std::span<const float> others = scores.first(std::min<size_t>(first, scores.size()));
-  const float likeliest = others.empty() ? forbidden : *std::ranges::max_element(others);
+  const float likeliest = others.empty() ? forbidden_score : *std::ranges::max_element(others);
   if (log_sum(scores.subspan(others.size())) > likeliest) forbid(scores, 0, first);
 }
 

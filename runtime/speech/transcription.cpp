@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
+
+#include "generate/logit_rules.h"
 
 namespace pumice {
 
 namespace {
-
-constexpr float forbidden = -std::numeric_limits<float>::infinity();
 
 // The share of one token in all probability. `scores` may be logits.
 float probability(std::span<const float> scores, uint32_t token) {
@@ -139,14 +138,14 @@ void Transcriber::listen(std::span<const float> scores) {
 void Transcriber::steer(std::span<float> scores, std::span<const uint32_t> text) {
   if (text.empty()) listen(scores);
   if (text.size() < orders_.size()) {
-    std::ranges::fill(scores, forbidden);
+    std::ranges::fill(scores, forbidden_score);
     scores[orders_[text.size()]] = 0;
     return;
   }
   const std::span<const uint32_t> own = text.subspan(orders_.size());
-  for (uint32_t token : suppressed_) scores[token] = forbidden;
+  for (uint32_t token : suppressed_) scores[token] = forbidden_score;
   if (own.empty()) {
-    for (uint32_t token : suppressed_first_) scores[token] = forbidden;
+    for (uint32_t token : suppressed_first_) scores[token] = forbidden_score;
   }
   if (timestamps_) rule_.apply(scores, own);
 }

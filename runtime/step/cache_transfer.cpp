@@ -9,7 +9,7 @@ namespace pumice {
 
 namespace {
 
-constexpr uint64_t staging_bytes = uint64_t{4} << 20;
+constexpr uint64_t transfer_bytes = uint64_t{4} << 20;
 constexpr uint32_t tile = 8; // positions
 
 Status copy_and_wait(const std::shared_ptr<Device>& device, const Buffer& from, uint64_t from_offset,
@@ -45,7 +45,7 @@ std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, u
 
 Status CacheTransfer::stage() {
   if (staging_) return {};
-  PUMICE_TRY(staging_, Buffer::create(device_, staging_bytes, MemoryUse::upload, "cache staging"));
+  PUMICE_TRY(staging_, Buffer::create(device_, transfer_bytes, MemoryUse::upload, "cache staging"));
   return {};
 }
 
@@ -56,7 +56,7 @@ Status CacheTransfer::read(const Buffer& from, uint64_t offset, std::span<std::b
   }
   PUMICE_CHECK(stage());
   for (uint64_t done = 0; done < to.size();) {
-    const uint64_t bytes = std::min<uint64_t>(staging_bytes, to.size() - done);
+    const uint64_t bytes = std::min<uint64_t>(transfer_bytes, to.size() - done);
     PUMICE_CHECK(copy_and_wait(device_, from, offset + done, staging_, 0, bytes));
     std::memcpy(to.data() + done, staging_.mapped().data(), bytes);
     done += bytes;
@@ -71,7 +71,7 @@ Status CacheTransfer::write(std::span<const std::byte> from, const Buffer& to, u
   }
   PUMICE_CHECK(stage());
   for (uint64_t done = 0; done < from.size();) {
-    const uint64_t bytes = std::min<uint64_t>(staging_bytes, from.size() - done);
+    const uint64_t bytes = std::min<uint64_t>(transfer_bytes, from.size() - done);
     std::memcpy(staging_.mapped().data(), from.data() + done, bytes);
     PUMICE_CHECK(copy_and_wait(device_, staging_, 0, to, offset + done, bytes));
     done += bytes;

@@ -5,6 +5,7 @@
 
 #include "text/bpe.h"
 #include "text/formats/gguf_splits.h"
+#include "text/formats/gguf_token_type.h"
 #include "text/formats/read_tokenizer.h"
 #include "text/scored_bpe.h"
 #include "text/space_marks.h"
@@ -19,9 +20,6 @@ namespace {
 using Gguf = Tokenizer::GgufVocabulary;
 
 constexpr size_t kMaxText = size_t{1} << 30; // of all merges
-
-// tokenizer.ggml.token_type
-enum TokenType : int32_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
 Error bad(const Gguf& gguf, std::string_view field, const std::string& what) {
   return {Code::invalid_file, fmt::format("{}: tokenizer.ggml.{}: {}", gguf.file, field, what)};
@@ -42,7 +40,7 @@ Status check(const Gguf& gguf) {
   }
   for (size_t i = 0; i < gguf.types.size(); ++i) {
     // 0 is "undefined" and taken for a normal token, as writers of it mean it.
-    if (gguf.types[i] < 0 || gguf.types[i] > byte) {
+    if (gguf.types[i] < 0 || gguf.types[i] > gguf_token::byte) {
       return bad(gguf, fmt::format("token_type[{}]", i),
                  fmt::format("expected 1 to 6, found {}", gguf.types[i]));
     }
@@ -97,14 +95,16 @@ constexpr std::string_view kBertMarks[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "
 std::vector<AddedToken> added_tokens(const Gguf& gguf) {
   std::vector<AddedToken> added;
   for (size_t i = 0; i < gguf.tokens.size(); ++i) {
-    int32_t type = i < gguf.types.size() ? gguf.types[i] : normal;
+    int32_t type = i < gguf.types.size() ? gguf.types[i] : gguf_token::normal;
     if (gguf.model == "bert" && std::ranges::find(kBertMarks, gguf.tokens[i]) != std::end(kBertMarks))
-      type = control;
-    if ((type != control && type != unknown && type != user_defined) || gguf.tokens[i].empty()) continue;
+      type = gguf_token::control;
+    if ((type != gguf_token::control && type != gguf_token::unknown && type != gguf_token::user_defined) ||
+        gguf.tokens[i].empty())
+      continue;
     AddedToken token;
     token.content = escape_bytes(gguf.tokens[i]);
     token.id = static_cast<uint32_t>(i);
-    token.special = type != user_defined;
+    token.special = type != gguf_token::user_defined;
     added.push_back(std::move(token));
   }
   return added;
@@ -195,9 +195,10 @@ Status fill_t5(const Gguf& gguf, TokenizerParts& parts) {
   std::vector<double> scores(gguf.scores.begin(), gguf.scores.end());
   for (size_t i = 0; i < gguf.types.size(); ++i) {
     const int32_t type = gguf.types[i];
-    options.left_out.push_back(type == control || type == unknown || type == byte);
-    options.byte_fallback |= type == byte;
-    if (type == user_defined) scores[i] = 0;
+    options.left_out.push_back(type == gguf_token::control || type == gguf_token::unknown ||
+                               type == gguf_token::byte);
+    options.byte_fallback |= type == gguf_token::byte;
+    if (type == gguf_token::user_defined) scores[i] = 0;
   }
   parts.model = make_unigram(parts.vocabulary, std::move(scores), options);
   append_space_decoders(parts.decoders, gguf.add_space_prefix);

@@ -4,15 +4,13 @@
 #include <unordered_set>
 
 #include "text/formats/gguf_splits.h"
+#include "text/formats/gguf_token_type.h"
 #include "text/formats/huggingface_parts.h"
 #include "text/unicode.h"
 
 namespace pumice::text {
 
 namespace {
-
-// tokenizer.ggml.token_type
-enum TokenType : int32_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
 constexpr std::string_view kSpace = "▁";
 
@@ -193,19 +191,20 @@ private:
 
   void add_token(uint32_t id, const std::unordered_map<uint32_t, bool>& added) {
     std::string piece(parts_.vocabulary.piece(id));
-    TokenType type = normal;
+    gguf_token::Type type = gguf_token::normal;
     const auto found = added.find(id);
     if (!parts_.vocabulary.has(id)) {
-      type = unused;
+      type = gguf_token::unused;
       piece = fmt::format("[PAD{}]", id);
     } else if (is_byte(piece)) {
-      type = byte;
+      type = gguf_token::byte;
     } else if (table_.model == "llama" && id == table_.unknown) {
-      type = unknown;
+      type = gguf_token::unknown;
     } else if (found != added.end()) {
-      type = found->second ? control : user_defined;
+      type = found->second ? gguf_token::control : gguf_token::user_defined;
       // They are looked for in the text as it is, and shown as they are.
-      if (type == user_defined && table_.model == "llama") piece = replace_all(piece, kSpace, " ");
+      if (type == gguf_token::user_defined && table_.model == "llama")
+        piece = replace_all(piece, kSpace, " ");
     }
     table_.tokens.push_back(std::move(piece));
     table_.types.push_back(type);
@@ -229,7 +228,8 @@ private:
     }
     size_t missing = 0;
     for (size_t id = 0; id < table_.tokens.size(); ++id) {
-      if (table_.types[id] == normal) missing += pairs_that_are_no_merge(parts_.vocabulary.piece(id), listed);
+      if (table_.types[id] == gguf_token::normal)
+        missing += pairs_that_are_no_merge(parts_.vocabulary.piece(id), listed);
     }
     if (missing > 0) {
       note(fmt::format(
