@@ -67,11 +67,9 @@ Status Dialogue::warm_up() {
     for (int round = 0; round < warm_up_rounds; ++round) {
       PUMICE_TRY(sequence_, batch_->add({std::vector<uint32_t>(prompt), {}, warm_up_tokens, {}}));
       while (sequence_) {
-        PUMICE_CHECK(slicer_->run([this] { return batch_->fill(); }, warm_up_slice_seconds));
+        PUMICE_CHECK(slicer_->run([this] { return batch_->fill(*slicer_); }, warm_up_slice_seconds));
         PUMICE_CHECK(slicer_->wait());
-        for (auto tokens = batch_->collect(); !tokens.empty(); tokens = batch_->collect()) {
-          if (tokens.back().finish_reason != FinishReason::none) sequence_.reset();
-        }
+        PUMICE_CHECK(collect());
       }
       batch_->forget(0);
     }
@@ -128,16 +126,15 @@ Status Dialogue::stop() {
   if (!sequence_ && !batch_->in_flight()) return {};
   if (sliced_) {
     PUMICE_CHECK(slicer_->wait());
-    collect();
+    PUMICE_CHECK(collect());
   }
-  if (!sequence_) return {};
+  if (!sequence_) return batch_->drop_in_flight();
   return batch_->drop(*std::exchange(sequence_, std::nullopt));
 }
 
 Status Dialogue::use_slices(bool wanted) {
   if (sliced_ == wanted) return {};
   PUMICE_CHECK(stop());
-  batch_->set_slicer(wanted ? slicer_.get() : nullptr);
   sliced_ = wanted;
   return {};
 }
@@ -162,8 +159,10 @@ void Dialogue::received(std::span<const BatchToken> tokens) {
   }
 }
 
-void Dialogue::collect() {
-  for (std::span<const BatchToken> tokens = batch_->collect(); !tokens.empty(); tokens = batch_->collect()) {
+Status Dialogue::collect() {
+  for (;;) {
+    PUMICE_TRY(const std::span<const BatchToken> tokens, batch_->collect());
+    if (tokens.empty()) return {};
     received(tokens);
   }
 }
@@ -201,13 +200,13 @@ Result<SliceResult> Dialogue::slice(VkCommandBuffer into, double budget, const S
   PUMICE_CHECK(ready());
   PUMICE_CHECK(use_slices(true));
   PUMICE_CHECK(slicer_->look());
-  collect();
+  PUMICE_CHECK(collect());
   PUMICE_CHECK(check_cancelled());
   if (active_) PUMICE_CHECK(go_on());
-  const auto fill = [this] { return batch_->fill(); };
+  const auto fill = [this] { return batch_->fill(*slicer_); };
   SliceResult result;
   PUMICE_TRY(result.report, slicer_->run(active_ ? fill : std::function<Status()>(), budget, sync, into));
-  if (active_) result.largest = batch_->runner().largest_dispatch();
+  if (active_) result.largest = batch_->runner().largest_dispatch(*slicer_);
   result.active = active_;
   return result;
 }
@@ -217,7 +216,7 @@ Status Dialogue::discard() {
   PUMICE_CHECK(ready());
   if (!sliced_) return {};
   PUMICE_CHECK(failed(slicer_->look()));
-  collect();
+  PUMICE_CHECK(failed(collect()));
   slicer_->discard();
   if (sequence_) batch_->abandon(*std::exchange(sequence_, std::nullopt));
   return {};

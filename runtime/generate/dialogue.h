@@ -66,7 +66,7 @@ private:
   Status stop();
   Status use_slices(bool wanted);
   Status check_cancelled();
-  void collect();
+  Status collect();
   void received(std::span<const BatchToken> tokens);
   Result<SliceResult> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
   template <class T>

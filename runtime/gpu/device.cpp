@@ -223,7 +223,7 @@ Device::~Device() {
   if (owned_) {
     table_.vkDeviceWaitIdle(handle_);
   } else if (last_value_ > 0) {
-    (void)guarded([&] { return wait(last_value_); });
+    (void)guarded([&] { return wait({last_value_}); });
   }
   if (timeline_) table_.vkDestroySemaphore(handle_, timeline_, nullptr);
   if (owned_) table_.vkDestroyDevice(handle_, nullptr);
@@ -239,7 +239,7 @@ void Device::unlock_queue() {
   queue_mutex_.unlock();
 }
 
-Result<uint64_t> Device::submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync) {
+Result<TimelinePoint> Device::submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync) {
   const Semaphores wait(sync.wait);
   Semaphores signal(sync.signal);
   signal.add({timeline_, 0});
@@ -265,14 +265,14 @@ Result<uint64_t> Device::submit(std::span<const VkCommandBuffer> commands, const
     return submitted;
   });
   if (result != VK_SUCCESS) return vulkan_error("vkQueueSubmit", result);
-  return value;
+  return TimelinePoint{value};
 }
 
-Status Device::wait(uint64_t value) {
+Status Device::wait(TimelinePoint point) {
   VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
   info.semaphoreCount = 1;
   info.pSemaphores = &timeline_;
-  info.pValues = &value;
+  info.pValues = &point.value;
   VkResult result = VK_TIMEOUT;
   while (result == VK_TIMEOUT) result = table_.vkWaitSemaphores(handle_, &info, one_second_ns);
   if (result == VK_SUCCESS) return {};
@@ -296,12 +296,12 @@ void Device::set_name_of(VkObjectType type, uint64_t handle, std::string_view na
   (void)table_.vkSetDebugUtilsObjectNameEXT(handle_, &info);
 }
 
-Result<uint64_t> Device::completed() const {
+Result<TimelinePoint> Device::completed() const {
   uint64_t value = 0;
   if (VkResult result = table_.vkGetSemaphoreCounterValue(handle_, timeline_, &value); result != VK_SUCCESS) {
     return vulkan_error("vkGetSemaphoreCounterValue", result);
   }
-  return value;
+  return TimelinePoint{value};
 }
 
 } // namespace pumice

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -41,6 +42,14 @@ struct SubmitSync {
   bool empty() const { return wait.empty() && signal.empty(); }
 };
 
+// A point on a device's timeline, which one submission reaches when it has finished. Points are reached in
+// their order. The first one, 0, has always been reached.
+struct TimelinePoint {
+  uint64_t value = 0;
+
+  auto operator<=>(const TimelinePoint&) const = default;
+};
+
 // A logical device with one compute queue and a timeline that counts its submissions. Safe to use from
 // several threads. Everything made from it keeps it alive.
 class Device : public std::enable_shared_from_this<Device> {
@@ -66,14 +75,14 @@ public:
   void lock_queue();
   void unlock_queue();
 
-  // Submits command buffers, none will do, in order, after everything submitted before. Returns the timeline
-  // value that is reached when they have finished.
-  Result<uint64_t> submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync = {});
-  // Waits until the timeline has reached `value`. Also where this fails the device has stopped: what it
+  // Submits command buffers, none will do, in order, after everything submitted before. Returns the point
+  // that is reached when they have finished.
+  Result<TimelinePoint> submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync = {});
+  // Waits until the timeline has reached the point. Also where this fails the device has stopped: what it
   // worked on may go.
-  Status wait(uint64_t value);
-  // The timeline value reached so far.
-  Result<uint64_t> completed() const;
+  Status wait(TimelinePoint point);
+  // The last point that has been reached so far.
+  Result<TimelinePoint> completed() const;
 
   // Names an object for captures and validation messages, where the instance has VK_EXT_debug_utils.
   template <class Handle>

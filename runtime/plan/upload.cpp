@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/align.h"
@@ -83,11 +84,11 @@ private:
     Commands commands;
     std::vector<Copy> copies;
     uint64_t used = 0;
-    uint64_t done = 0; // timeline value after which the buffer may be written again; 0: it may
+    std::optional<TimelinePoint> done; // after which the buffer may be written again
   };
   Status wait(Slot& slot) {
-    const uint64_t done = std::exchange(slot.done, 0);
-    return done ? device_->wait(done) : Status();
+    const std::optional<TimelinePoint> done = std::exchange(slot.done, std::nullopt);
+    return done ? device_->wait(*done) : Status();
   }
 
   std::shared_ptr<Device> device_;

@@ -20,7 +20,7 @@ Result<std::vector<double>> time_dispatches(const DeviceContext& context, const 
     timestamps.write(commands, i + 1);
   }
   PUMICE_CHECK(commands.end());
-  PUMICE_TRY(uint64_t done, context.device->submit(commands.buffers()));
+  PUMICE_TRY(const TimelinePoint done, context.device->submit(commands.buffers()));
   PUMICE_CHECK(context.device->wait(done));
   PUMICE_TRY(std::vector<double> points, timestamps.read());
   std::vector<double> seconds;

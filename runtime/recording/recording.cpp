@@ -1,5 +1,7 @@
 #include "recording/recording.h"
 
+#include <optional>
+
 #include "recording/cost_table.h"
 
 namespace pumice {
@@ -38,23 +40,23 @@ Result<Recording> Recording::create(const DeviceContext& context, const Plan& pl
   return recording;
 }
 
-Result<uint64_t> Recording::submit(uint32_t steps, std::span<const VkCommandBuffer> before,
-                                   const std::atomic<bool>* interrupt) const {
+Result<TimelinePoint> Recording::submit(uint32_t steps, std::span<const VkCommandBuffer> before,
+                                        const std::atomic<bool>* interrupt) const {
   std::vector<VkCommandBuffer> together(before.begin(), before.end());
   double seconds = 0;
-  uint64_t last = 0; // submission before the one that is being put together
+  std::optional<TimelinePoint> last; // submission before the one that is being put together
   for (uint32_t step = 0; step < steps; ++step) {
     for (size_t i = 0; i < seconds_.size(); ++i) {
       if (seconds > 0 && seconds + seconds_[i] > longest_submission_seconds) {
-        const Result<uint64_t> submitted = device_->submit(together);
-        if (!submitted.ok() && last) (void)device_->wait(last); // nobody else knows of it
-        PUMICE_TRY(const uint64_t value, submitted);
-        if (interrupt && last) PUMICE_CHECK(device_->wait(last));
+        const Result<TimelinePoint> submitted = device_->submit(together);
+        if (!submitted.ok() && last) (void)device_->wait(*last); // nobody else knows of it
+        PUMICE_TRY(const TimelinePoint point, submitted);
+        if (interrupt && last) PUMICE_CHECK(device_->wait(*last));
         if (interrupt && *interrupt) {
-          PUMICE_CHECK(device_->wait(value));
+          PUMICE_CHECK(device_->wait(point));
           return Error{Code::cancelled, "a step was cancelled"};
         }
-        last = value;
+        last = point;
         together.clear();
         seconds = 0;
       }
@@ -62,8 +64,8 @@ Result<uint64_t> Recording::submit(uint32_t steps, std::span<const VkCommandBuff
       seconds += seconds_[i];
     }
   }
-  Result<uint64_t> submitted = device_->submit(together);
-  if (!submitted.ok() && last) (void)device_->wait(last); // nobody else knows of it
+  Result<TimelinePoint> submitted = device_->submit(together);
+  if (!submitted.ok() && last) (void)device_->wait(*last); // nobody else knows of it
   return submitted;
 }
 

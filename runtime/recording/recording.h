@@ -16,11 +16,11 @@ public:
                                   PlanCopies copies = {});
 
   // Submits `before` and then as many steps, together where that does not run long enough for a driver to
-  // reset the device. Returns the timeline value that is reached when all are done.
+  // reset the device. Returns the point that is reached when all are done.
   // With `interrupt`, no more than two submissions are under way at a time, and once it is set no other is
   // begun: `cancelled`, when those have finished.
-  Result<uint64_t> submit(uint32_t steps = 1, std::span<const VkCommandBuffer> before = {},
-                          const std::atomic<bool>* interrupt = nullptr) const;
+  Result<TimelinePoint> submit(uint32_t steps = 1, std::span<const VkCommandBuffer> before = {},
+                               const std::atomic<bool>* interrupt = nullptr) const;
 
   // To be recorded in pieces.
   const PreparedPlan& plan() const { return plan_; }

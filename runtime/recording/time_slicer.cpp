@@ -46,7 +46,7 @@ Result<SliceReport> TimeSlicer::run(const std::function<Status()>& fill, double 
   Status status = fill();
   if (status.ok()) status = end(sync);
   if (!status.ok()) {
-    --number_;
+    --number_.value;
     return status.error();
   }
   return report_;
@@ -71,9 +71,10 @@ Result<bool> TimeSlicer::begin(double budget, VkCommandBuffer into) {
   slot.entries.clear();
   slot.expected = 0;
   slot.points = 0;
-  slot.fine = (number_ + 1) % fine_interval == 0;
+  slot.fine = (number_.value + 1) % fine_interval == 0;
   budget_ = budget;
-  slot.number = ++number_;
+  ++number_.value;
+  slot.number = number_;
   return true;
 }
 
@@ -118,7 +119,7 @@ Status TimeSlicer::end(const SubmitSync& sync) {
     PUMICE_CHECK(submit(slot, sync));
   }
   if (empty) {
-    --number_;
+    --number_.value;
   } else {
     under_way_.push_back(current_);
   }
@@ -128,14 +129,14 @@ Status TimeSlicer::end(const SubmitSync& sync) {
 Status TimeSlicer::submit(Slot& slot, const SubmitSync& sync) {
   if (slot.entries.empty() && sync.empty()) return {};
   const std::span<const VkCommandBuffer> commands = slot.own.buffers();
-  PUMICE_TRY(slot.value, device_->submit(slot.entries.empty() ? commands.first(0) : commands, sync));
+  PUMICE_TRY(slot.done, device_->submit(slot.entries.empty() ? commands.first(0) : commands, sync));
   return {};
 }
 
 Result<bool> TimeSlicer::has_finished(const Slot& slot) const {
   if (slot.borrowed) return slot.event.is_set();
-  PUMICE_TRY(const uint64_t reached, device_->completed());
-  return reached >= slot.value;
+  PUMICE_TRY(const TimelinePoint reached, device_->completed());
+  return reached >= slot.done;
 }
 
 Status TimeSlicer::look() {
@@ -159,7 +160,7 @@ Status TimeSlicer::wait() {
                                       "has not run yet: submit it, or discard it"};
       }
     } else {
-      PUMICE_CHECK(device_->wait(slot.value));
+      PUMICE_CHECK(device_->wait(slot.done));
     }
     Status finished = guarded([&] { return finish_oldest(); });
     if (first.ok()) first = std::move(finished);
@@ -174,11 +175,13 @@ Status TimeSlicer::wait_before_end() {
 
 void TimeSlicer::discard() {
   std::erase_if(under_way_, [this](size_t slot) { return slots_[slot].borrowed; });
+  // The last one that stays stands for those that went, or they would never be known to be over.
+  (under_way_.empty() ? finished_ : slots_[under_way_.back()].number) = number_;
 }
 
 Status TimeSlicer::discard_and_wait() {
   discard();
-  PUMICE_TRY(const uint64_t all, device_->submit({}));
+  PUMICE_TRY(const TimelinePoint all, device_->submit({}));
   return device_->wait(all);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -12,6 +13,13 @@
 #include "recording/cost_table.h"
 
 namespace pumice {
+
+// A slice by its number, from 1 in their order.
+struct SliceNumber {
+  uint64_t value = 0;
+
+  auto operator<=>(const SliceNumber&) const = default;
+};
 
 // What a slice was, and what is known of those before it. Seconds of the device.
 struct SliceReport {
@@ -50,10 +58,10 @@ public:
   // Says that it is recorded next.
   void add(const std::shared_ptr<CostTable>& costs, size_t dispatch);
 
-  // The number of the slice that was begun last, from 1.
-  uint64_t number() const { return number_; }
-  // The number up to which all slices have finished, as far as look() has seen.
-  uint64_t finished() const { return finished_; }
+  // Of the slice that was begun last.
+  SliceNumber number() const { return number_; }
+  // Whether it has finished, as far as look() has seen, or was discarded.
+  bool finished(SliceNumber number) const { return number <= finished_; }
   bool under_way() const { return !under_way_.empty(); }
   // Sees which slices have finished, and learns from them.
   Status look();
@@ -85,8 +93,8 @@ private:
     bool borrowed = false; // in the application's command buffer
     bool fine = false;     // every dispatch is timed
     uint32_t points = 0;   // in time
-    uint64_t number = 0;
-    uint64_t value = 0;  // of the device's timeline, where it is ours
+    SliceNumber number;
+    TimelinePoint done;  // where it is ours
     double expected = 0; // at a pace of one
     double predicted = 0;
     std::vector<Entry> entries;
@@ -106,8 +114,8 @@ private:
   std::deque<size_t> under_way_; // slots, in order
   size_t current_ = 0;
   double budget_ = 0;
-  uint64_t number_ = 0;
-  uint64_t finished_ = 0;
+  SliceNumber number_;
+  SliceNumber finished_; // it and all before it have
   Cost start_ = Cost(0); // what a slice takes before its first dispatch, and is measured with that
   DeviceSpeed speed_;
   SliceReport report_;

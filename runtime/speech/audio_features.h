@@ -37,7 +37,7 @@ private:
   std::vector<Buffer> tables_;
   Buffer step_, scratch_, inputs_, outputs_;
   std::unique_ptr<Recording> recording_;
-  uint64_t submitted_ = 0;
+  TimelinePoint submitted_;
 };
 
 // Of inputs whose values are samples, each no more than a window of them, makes the inputs of the model's

@@ -101,8 +101,11 @@ Status Batch::drop(uint32_t id) {
   std::ranges::replace(rows_, &*found, static_cast<Sequence*>(nullptr));
   release(*found);
   if (std::ranges::any_of(rows_, [](const Sequence* row) { return row != nullptr; })) return {};
-  // What is in flight is no one's any more.
-  if (runner_->step_open()) runner_->close_step();
+  return drop_in_flight();
+}
+
+Status Batch::drop_in_flight() {
+  runner_->close_step();
   const Status status = wait();
   in_flight_.clear();
   return status;
@@ -135,76 +138,63 @@ uint32_t Batch::unread(uint32_t id) const {
 }
 
 Status Batch::wait() const {
-  return in_flight_.empty() ? Status() : runner_->wait(in_flight_.back().value);
+  const auto last =
+      std::find_if(in_flight_.rbegin(), in_flight_.rend(), [](const Flight& each) { return each.done; });
+  return last == in_flight_.rend() ? Status() : last->done->wait();
 }
 
-void Batch::set_slicer(TimeSlicer* slices) {
-  slicer_ = slices;
-  runner_->set_slicer(slices);
-}
-
-// Host and device share what a step is made from: one is composed when there is a place for its rows and
-// nothing that it depends on is to be read.
-bool Batch::can_open() const {
-  return repeatable_steps() > 0 || (can_compose() && runner_->place_free());
-}
-
-Status Batch::fill() {
-  while (runner_->step_open() || (in_flight_.size() < most_sliced_steps_ && can_open())) {
-    if (!runner_->step_open()) PUMICE_CHECK(repeatable_steps() ? repeat(1) : compose());
-    PUMICE_TRY(const bool complete, runner_->fill());
-    if (!complete) return {};
-    in_flight_.back().value = slicer_->number();
+Status Batch::fill(TimeSlicer& slices) {
+  while (runner_->step_open() || in_flight_.size() < most_sliced_steps_) {
+    if (!runner_->step_open()) {
+      if (repeatable_steps() == 0) {
+        PUMICE_TRY(const bool place_free, runner_->place_free());
+        if (!place_free) return {};
+      }
+      PUMICE_TRY(const std::optional<NextStep> step, next_step(1));
+      if (!step) return {};
+      PUMICE_CHECK(runner_->open_step(step->tokens));
+      PUMICE_CHECK(launched(*step, {}));
+    }
+    PUMICE_TRY(const std::optional<Completion> done, runner_->fill(slices));
+    if (!done) return {};
+    in_flight_.back().done = done;
   }
   return {};
 }
 
-std::span<const BatchToken> Batch::collect() {
+Result<std::span<const BatchToken>> Batch::collect() {
   results_.clear();
-  while (results_.empty() && !in_flight_.empty()) {
-    const Flight flight = in_flight_.front();
-    if (flight.value == 0 || flight.value > slicer_->finished()) break;
-    in_flight_.pop_front();
-    read_step(flight);
+  while (results_.empty() && !in_flight_.empty() && in_flight_.front().done) {
+    PUMICE_TRY(const bool finished, in_flight_.front().done->finished());
+    if (!finished) break;
+    read_oldest();
   }
-  return results_;
+  return std::span<const BatchToken>(results_);
 }
 
 Result<std::span<const BatchToken>> Batch::step() {
   results_.clear();
   PUMICE_CHECK(submit(1 + size_t{options_.steps_ahead}));
   if (in_flight_.empty()) return std::span<const BatchToken>(results_);
-  const Flight flight = in_flight_.front();
-  PUMICE_CHECK(runner_->wait(flight.value));
-  in_flight_.pop_front();
-  return read_step(flight);
+  PUMICE_CHECK(in_flight_.front().done->wait());
+  read_oldest();
+  return std::span<const BatchToken>(results_);
 }
 
-std::span<const BatchToken> Batch::read_step(const Flight& flight) {
+void Batch::read_oldest() {
+  const Flight flight = std::move(in_flight_.front());
+  in_flight_.pop_front();
   for (const auto& [id, position] : flight.reached) {
     for (Sequence& sequence : sequences_) {
-      if (sequence.id == id) sequence.known = position;
+      if (sequence.id == id) sequence.computed = std::max(sequence.computed, position);
     }
   }
-  if (!flight.outputs) return results_;
+  if (!flight.outputs) return;
   for (Sequence*& row : rows_) {
     if (!row) continue;
     results_.push_back(read_token(*row));
     if (results_.back().finish_reason != FinishReason::none) release(*std::exchange(row, nullptr));
   }
-  return results_;
-}
-
-// Submits a step that is in place, or opens it for slices.
-Status Batch::launch(uint32_t tokens, uint32_t steps, bool outputs) {
-  if (slicer_) {
-    PUMICE_CHECK(runner_->open_step(tokens));
-    in_flight_.push_back({0, outputs});
-    return {};
-  }
-  PUMICE_TRY(const uint64_t value, runner_->submit(tokens, steps));
-  in_flight_.insert(in_flight_.end(), steps, {value, outputs});
-  return {};
 }
 
 BatchToken Batch::read_token(Sequence& sequence) {
@@ -215,7 +205,7 @@ BatchToken Batch::read_token(Sequence& sequence) {
     result.log_probabilities = sampling_state_.log_probabilities(slot, n);
   }
   sequence.tokens.push_back(result.token);
-  sequence.known = n; // the new token itself is yet to be put in
+  sequence.computed = std::max(sequence.computed, n); // the new token itself is yet to be put in
   if (sampling_state_.finished_at(slot) == n) {
     result.finish_reason = FinishReason::stop;
   } else if (sequence.tokens.size() == sequence.limit) {
@@ -233,24 +223,32 @@ void Batch::release(Sequence& sequence) {
     slot.busy = false;
     slot.written_end = std::max(slot.written_end, sequence.next);
     slot.cached = std::move(sequence.tokens);
-    // Slices may have been left out; what is submitted otherwise is computed.
-    const uint32_t computed = slicer_ ? sequence.known : sequence.next;
-    slot.cached.resize(std::min<size_t>(slot.cached.size(), computed));
+    slot.cached.resize(std::min<size_t>(slot.cached.size(), sequence.computed));
   }
   sequences_.remove_if([&](const Sequence& each) { return &each == &sequence; });
 }
 
 Status Batch::submit(size_t most) {
   while (in_flight_.size() < most) {
-    if (const uint32_t steps = repeatable_steps()) {
-      PUMICE_CHECK(repeat(steps));
-    } else if (can_compose()) {
-      PUMICE_CHECK(compose());
-    } else {
-      break;
-    }
+    PUMICE_TRY(const std::optional<NextStep> step, next_step(options_.steps_per_submit));
+    if (!step) break;
+    const auto start = std::chrono::steady_clock::now();
+    PUMICE_TRY(const Completion done, runner_->submit(step->tokens, step->steps));
+    PUMICE_CHECK(launched(*step, done));
+    if (step->composed) continue;
+    host_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   return {};
+}
+
+// What comes next, in place for the device; nothing where that depends on tokens that have not been read.
+Result<std::optional<Batch::NextStep>> Batch::next_step(uint32_t most_steps) {
+  if (const uint32_t steps = std::min(most_steps, repeatable_steps())) {
+    return std::optional(NextStep{static_cast<uint32_t>(rows_.size()), steps});
+  }
+  if (!can_compose()) return std::optional<NextStep>();
+  PUMICE_TRY(NextStep step, compose());
+  return std::optional(std::move(step));
 }
 
 // How many steps can follow that are as the device has put them in place.
@@ -269,49 +267,57 @@ bool Batch::can_compose() const {
          std::ranges::none_of(in_flight_, &Flight::outputs);
 }
 
-Status Batch::repeat(uint32_t steps) {
-  const auto start = std::chrono::steady_clock::now();
-  PUMICE_CHECK(launch(static_cast<uint32_t>(rows_.size()), steps, true));
-  for (Sequence* row : rows_) row->next += steps;
-  host_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  repeated_steps_ += steps;
-  return {};
-}
-
 // Every sequence with a slot gets rows for what it has not submitted: one for a sequence that is being
 // continued, and for a prompt as many as leave a row to each of those after it.
-Status Batch::compose() {
+Result<Batch::NextStep> Batch::compose() {
   PUMICE_CHECK(assign_slots());
   changed_ = true; // until it has been submitted
   rows_.clear();
   std::vector<StepToken> rows;
-  std::vector<uint32_t> counts(slots_.size());
+  NextStep step;
+  step.composed = true;
+  step.counts.resize(slots_.size());
   size_t others = static_cast<size_t>(std::ranges::count_if(slots_, &Slot::busy));
-  bool prompts_left = false;
   for (Sequence& sequence : sequences_) {
     if (sequence.slot < 0) continue;
     const uint32_t slot = static_cast<uint32_t>(sequence.slot);
     const size_t room = size().chunk - rows.size() - --others;
     const size_t left = sequence.tokens.size() - sequence.next;
-    counts[slot] = static_cast<uint32_t>(std::min(room, left));
-    for (uint32_t at = sequence.next; at < sequence.next + counts[slot]; ++at) {
+    const uint32_t count = static_cast<uint32_t>(std::min(room, left));
+    step.counts[slot] = count;
+    for (uint32_t at = sequence.next; at < sequence.next + count; ++at) {
       rows.push_back({sequence.tokens[at], at, slot});
     }
-    if (counts[slot] == left) {
-      rows.back().output = true;
-      rows_.push_back(&sequence);
-    } else {
-      prompts_left = true;
-    }
+    if (count < left) continue;
+    rows.back().output = true;
+    rows_.push_back(&sequence);
   }
   PUMICE_CHECK(runner_->write_step(rows));
-  PUMICE_CHECK(launch(static_cast<uint32_t>(rows.size()), 1, !rows_.empty()));
+  step.tokens = static_cast<uint32_t>(rows.size());
+  return step;
+}
+
+// Keeps account of a step that has been submitted and is done then, or that has been opened for slices.
+Status Batch::launched(const NextStep& step, const std::optional<Completion>& done) {
+  Flight flight{done, !rows_.empty()};
+  const auto advance = [&](Sequence& sequence, uint32_t rows) {
+    sequence.next += rows;
+    if (done) sequence.computed = sequence.next;
+  };
+  if (!step.composed) {
+    for (Sequence* row : rows_) advance(*row, step.steps);
+    in_flight_.insert(in_flight_.end(), step.steps, flight);
+    repeated_steps_ += step.steps;
+    return {};
+  }
+  changed_ = false;
   for (Sequence& sequence : sequences_) {
     if (sequence.slot < 0) continue;
-    sequence.next += counts[static_cast<size_t>(sequence.slot)];
-    in_flight_.back().reached.emplace_back(sequence.id, sequence.next);
+    advance(sequence, step.counts[static_cast<size_t>(sequence.slot)]);
+    flight.reached.emplace_back(sequence.id, sequence.next);
+    changed_ = changed_ || sequence.next < sequence.tokens.size();
   }
-  changed_ = prompts_left;
+  in_flight_.push_back(std::move(flight));
   // While the device works.
   return changed_ ? Status() : runner_->prepare(static_cast<uint32_t>(rows_.size()));
 }
@@ -329,7 +335,7 @@ Status Batch::assign_slots() {
       sequence.reused = reused;
     }
     if (!best) return {};
-    sequence.next = sequence.known = sequence.reused;
+    sequence.next = sequence.computed = sequence.reused;
     sequence.slot = static_cast<int>(best - slots_.data());
     if (sequence.reused == 0) best->written_end = 0;
     best->busy = true;

@@ -70,6 +70,8 @@ public:
   Result<uint32_t> add(SequenceRequest request);
   // Ends a sequence between steps. Nothing happens where it has ended already.
   Status drop(uint32_t id);
+  // Waits for the steps in flight and forgets them, where they are about no sequence any more.
+  Status drop_in_flight();
   // Ends it where steps may be left out, whose slices have been discarded.
   void abandon(uint32_t id);
 
@@ -81,13 +83,11 @@ public:
   // Waits for the steps in flight, without reading them.
   Status wait() const;
 
-  // The same in slices, of a batch of one sequence, in place of step() and submit(), which are used again
-  // after set_slicer(nullptr). Both while nothing is in flight.
-  void set_slicer(TimeSlicer* slices);
-  // Puts what comes next into the slice that has been begun, as far as it fits.
-  Status fill();
+  // The same in slices, of a batch of one sequence, in place of step() and submit() for as long as anything
+  // is in flight. Puts what comes next into the slice that has been begun, as far as it fits.
+  Status fill(TimeSlicer& slices);
   // The tokens of the next step that is known to have finished; none where none is.
-  std::span<const BatchToken> collect();
+  Result<std::span<const BatchToken>> collect();
   // Whether there are steps that have not been read.
   bool in_flight() const { return !in_flight_.empty(); }
 
@@ -125,7 +125,9 @@ private:
     int slot = -1;      // none yet
     uint32_t next = 0;  // position of the next row that is submitted
     uint32_t reused = 0;
-    uint32_t known = 0; // positions that steps left which have been read
+    // Positions whose keys and values are sure to be there: those that have been submitted, but in slices
+    // only those of steps that have been read. The others may be left out.
+    uint32_t computed = 0;
   };
   // A sequence's place in the caches.
   struct Slot {
@@ -134,12 +136,17 @@ private:
     bool busy = false;
   };
 
+  // What can be submitted next.
+  struct NextStep {
+    uint32_t tokens = 0; // rows
+    uint32_t steps = 1;  // of which each puts the next one in place
+    bool composed = false;
+    std::vector<uint32_t> counts = {}; // of a composed step: rows of each slot
+  };
   struct Flight {
-    uint64_t value =
-        0; // of the timeline, when the step is done, or its slice; 0: it is not all in slices yet
+    std::optional<Completion> done; // none: it is not all in slices yet
     bool outputs = false;
-    std::vector<std::pair<uint32_t, uint32_t>> reached =
-        {}; // sequences, and where their prompts are after it
+    std::vector<std::pair<uint32_t, uint32_t>> reached = {}; // sequences, and their `next` after it
   };
 
   Batch(std::unique_ptr<Runner> runner, SessionOptions options)
@@ -152,11 +159,10 @@ private:
   uint32_t reusable(const Slot& slot, std::span<const uint32_t> prompt) const;
   uint32_t repeatable_steps() const;
   bool can_compose() const;
-  bool can_open() const;
-  Status launch(uint32_t tokens, uint32_t steps, bool outputs);
-  std::span<const BatchToken> read_step(const Flight& flight);
-  Status repeat(uint32_t steps);
-  Status compose();
+  Result<std::optional<NextStep>> next_step(uint32_t most_steps);
+  Result<NextStep> compose();
+  Status launched(const NextStep& step, const std::optional<Completion>& done);
+  void read_oldest();
   BatchToken read_token(Sequence& sequence);
   void release(Sequence& sequence);
 
@@ -169,7 +175,6 @@ private:
   std::vector<Sequence*> rows_;  // outputs of each step in flight that has any; null where the sequence ended
   std::deque<Flight> in_flight_; // steps that have not been read, in order
   std::vector<BatchToken> results_;
-  TimeSlicer* slicer_ = nullptr;
   bool changed_ = false; // the next step is not the one that the device has put in place
   uint32_t next_id_ = 0;
   double host_seconds_ = 0;

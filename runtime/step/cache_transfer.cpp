@@ -19,7 +19,7 @@ Status copy_and_wait(const std::shared_ptr<Device>& device, const Buffer& from, 
   commands.copy(from, from_offset, to, to_offset, bytes);
   commands.barrier();
   PUMICE_CHECK(commands.end());
-  PUMICE_TRY(uint64_t done, device->submit(commands.buffers()));
+  PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
   return device->wait(done);
 }
 

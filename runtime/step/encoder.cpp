@@ -139,7 +139,7 @@ Result<std::vector<InputRange>> Encoder::encode(std::span<const EncoderInput> in
   PUMICE_CHECK(begin(inputs));
   if (ranges_.empty()) return ranges_;
   Result<uint32_t> rows = write(inputs);
-  const Result<uint64_t> submitted = rows.ok() ? runner_->submit(*rows) : Result<uint64_t>(rows.error());
+  const Result<Completion> submitted = rows.ok() ? runner_->submit(*rows) : Result<Completion>(rows.error());
   if (!submitted.ok()) {
     release_all(ranges_);
     ranges_.clear();

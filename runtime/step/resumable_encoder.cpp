@@ -23,7 +23,6 @@ Status ResumableEncoder::make() {
   if (state_ == State::running && encoder_ && !encoder_->runner().step_open()) state_ = State::done;
   encoder_.reset();
   slicer_ = std::make_unique<TimeSlicer>(model_->context().device);
-  sliced_ = false;
   PUMICE_TRY(encoder_, Encoder::create(model_, options_));
   PUMICE_CHECK(encoder_->runner().prepare_all());
   encoder_->runner().set_interrupt(&cancelled_);
@@ -40,10 +39,7 @@ Status ResumableEncoder::ready() {
 
 // What was lost with an encoder that had to be made anew: in slices again, where some were still to come.
 Status ResumableEncoder::encode_again() {
-  if (state_ == State::running) {
-    PUMICE_CHECK(use_slices(true));
-    return encoder_->open(inputs_);
-  }
+  if (state_ == State::running) return encoder_->open(inputs_);
   const Result<std::vector<InputRange>> ranges = encoder_->encode(inputs_);
   return ranges.ok() ? Status() : Status(ranges.error());
 }
@@ -61,17 +57,10 @@ T ResumableEncoder::failed(T result) {
   return result;
 }
 
-Status ResumableEncoder::use_slices(bool wanted) {
-  PUMICE_CHECK(slicer_->wait());
-  if (sliced_ == wanted) return {};
-  encoder_->runner().set_slicer(wanted ? slicer_.get() : nullptr);
-  sliced_ = wanted;
-  return {};
-}
-
 Status ResumableEncoder::run(std::span<const EncoderInput> inputs) {
   PUMICE_CHECK(ready());
-  PUMICE_CHECK(failed(use_slices(false)));
+  PUMICE_CHECK(failed(slicer_->wait()));
+  encoder_->runner().close_step();
   state_ = State::none;
   cancelled_ = false;
   const Result<std::vector<InputRange>> ranges = failed(encoder_->encode(inputs));
@@ -83,7 +72,7 @@ Status ResumableEncoder::run(std::span<const EncoderInput> inputs) {
 
 Status ResumableEncoder::begin(std::span<const EncoderInput> inputs) {
   PUMICE_CHECK(ready());
-  PUMICE_CHECK(failed(use_slices(true)));
+  PUMICE_CHECK(failed(slicer_->wait()));
   state_ = State::none;
   cancelled_ = false;
   PUMICE_CHECK(failed(encoder_->open(inputs)));
@@ -117,13 +106,13 @@ Result<SliceResult> ResumableEncoder::slice(VkCommandBuffer into, double budget,
   PUMICE_CHECK(check_cancelled());
   if (state_ == State::running && !runner.step_open() && !slicer_->under_way()) state_ = State::done;
   const bool more = state_ == State::running && runner.step_open();
-  const auto fill = [&runner]() -> Status {
-    const Result<bool> complete = runner.fill();
-    return complete.ok() ? Status() : Status(complete.error());
+  const auto fill = [&]() -> Status {
+    const Result<std::optional<Completion>> filled = runner.fill(*slicer_);
+    return filled.ok() ? Status() : Status(filled.error());
   };
   SliceResult result;
   PUMICE_TRY(result.report, slicer_->run(more ? fill : std::function<Status()>(), budget, sync, into));
-  if (more) result.largest = runner.largest_dispatch();
+  if (more) result.largest = runner.largest_dispatch(*slicer_);
   result.active = state_ == State::running;
   return result;
 }

@@ -46,7 +46,6 @@ private:
       : model_(std::move(model)), options_(std::move(options)) {}
   Status make();
   Status encode_again();
-  Status use_slices(bool wanted);
   Status check_cancelled();
   Result<SliceResult> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
   template <class T>
@@ -59,7 +58,6 @@ private:
   std::unique_ptr<TimeSlicer> slicer_;
   std::unique_ptr<Encoder> encoder_;
   uint32_t columns_ = 0;
-  bool sliced_ = false;
   bool broken_ = false; // an error came from the device: the encoder is made anew before anything else
   State state_ = State::none;
   std::vector<EncoderInput> inputs_; // that are being run, or were

@@ -152,7 +152,7 @@ Status Runner::prepare_all() {
       PUMICE_CHECK(commands.begin());
       plan.record_empty(commands, dispatch);
       PUMICE_CHECK(commands.end());
-      PUMICE_TRY(const uint64_t done, device->submit(commands.buffers()));
+      PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
       PUMICE_CHECK(device->wait(done));
     }
   }
@@ -160,12 +160,7 @@ Status Runner::prepare_all() {
 }
 
 Runner::~Runner() {
-  (void)guarded([&] { return wait(last_submission_); });
-}
-
-Status Runner::wait(uint64_t value) const {
-  if (!slicer_) return model_->context().device->wait(value);
-  return value <= slicer_->finished() ? Status() : slicer_->wait();
+  (void)guarded([&] { return last_submission_.wait(); });
 }
 
 Status Runner::check_row(const StepToken& row) const {
@@ -208,7 +203,7 @@ Status Runner::write_step(std::span<const StepToken> rows) {
         Code::invalid_argument,
         fmt::format("a step of {} tokens with {} outputs: expected at most {}", rows.size(), wanted, most)};
   }
-  PUMICE_CHECK(wait(step_ring_.next_place()));
+  PUMICE_CHECK(step_ring_.next_place().wait());
   const std::span<uint32_t> block = step_ring_.begin();
   uint32_t* quads = block.data();
   uint32_t* details = quads + memory_.step_layout.details() * 4;
@@ -241,7 +236,7 @@ Status Runner::set_input(uint32_t sequence, InputRange input) {
                              input.first, input.end, sequence, memory_.size.input_positions,
                              memory_.size.sequences)};
   }
-  PUMICE_CHECK(wait(last_submission_));
+  PUMICE_CHECK(last_submission_.wait());
   auto* quad = reinterpret_cast<uint32_t*>(step_.mapped().data()) +
                (memory_.step_layout.sequence_quads() + sequence) * 4;
   quad[0] = input.first;
@@ -257,7 +252,7 @@ Status Runner::set_cache_indirection(uint32_t sequence, std::span<const uint32_t
                              "of {} sequences",
                              cache_indirection.size(), sequence, layout.positions, memory_.size.sequences)};
   }
-  PUMICE_CHECK(wait(last_submission_));
+  PUMICE_CHECK(last_submission_.wait());
   auto* all = reinterpret_cast<uint32_t*>(step_.mapped().data()) + layout.cache_indirection() * 4;
   std::ranges::copy(cache_indirection, all + size_t{sequence} * layout.positions);
   return {};
@@ -272,26 +267,21 @@ Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float>
                              plan.input ? plan.input->where.columns : 0,
                              plan.input ? plan.input->where.rows : 0)};
   }
-  PUMICE_CHECK(wait(last_submission_));
+  PUMICE_CHECK(last_submission_.wait());
   const ActivationRef& where = plan.input->where;
   std::memcpy(inputs_.mapped().data() + where.buffer.offset + size_t{row} * where.stride * 4, values.data(),
               values.size_bytes());
   return {};
 }
 
-Result<uint64_t> Runner::submit(uint32_t tokens, uint32_t steps) {
+Result<Completion> Runner::submit(uint32_t tokens, uint32_t steps) {
   PUMICE_CHECK(prepare(tokens));
   last_tokens_ = tokens;
-  PUMICE_TRY(last_submission_, bucket_for(tokens).recording->submit(steps, step_ring_.pending(), interrupt_));
+  PUMICE_TRY(const TimelinePoint point,
+             bucket_for(tokens).recording->submit(steps, step_ring_.pending(), interrupt_));
+  last_submission_ = Completion(*model_->context().device, point);
   step_ring_.submitted(last_submission_);
   return last_submission_;
-}
-
-void Runner::set_slicer(TimeSlicer* slices) {
-  slicer_ = slices;
-  open_ = nullptr;
-  last_submission_ = 0;
-  step_ring_.forget();
 }
 
 Status Runner::open_step(uint32_t tokens) {
@@ -302,21 +292,21 @@ Status Runner::open_step(uint32_t tokens) {
   return {};
 }
 
-Result<bool> Runner::fill() {
+Result<std::optional<Completion>> Runner::fill(TimeSlicer& slices) {
   const PreparedPlan& plan = open_->recording->plan();
   for (; next_dispatch_ < plan.size(); ++next_dispatch_) {
-    if (!slicer_->fits(*open_->costs, next_dispatch_)) return false;
-    slicer_->add(open_->costs, next_dispatch_);
-    last_submission_ = slicer_->number();
+    if (!slices.fits(*open_->costs, next_dispatch_)) return std::optional<Completion>();
+    slices.add(open_->costs, next_dispatch_);
+    last_submission_ = Completion(slices, slices.number());
     if (next_dispatch_ == 0) {
-      slicer_->commands().barrier(); // against the step before
-      step_ring_.record(slicer_->commands());
+      slices.commands().barrier(); // against the step before
+      step_ring_.record(slices.commands());
       step_ring_.submitted(last_submission_);
     }
-    plan.record(slicer_->commands(), next_dispatch_);
+    plan.record(slices.commands(), next_dispatch_);
   }
   open_ = nullptr;
-  return true;
+  return std::optional(last_submission_);
 }
 
 Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
@@ -328,14 +318,15 @@ Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
   return seconds;
 }
 
-double Runner::largest_dispatch() const {
+double Runner::largest_dispatch(const TimeSlicer& slices) const {
   const Bucketed& bucket = open_ ? *open_ : buckets_.lower_bound(last_tokens_)->second;
-  return bucket.costs && slicer_ ? slicer_->speed() * bucket.costs->largest() : 0;
+  return bucket.costs ? slices.speed() * bucket.costs->largest() : 0;
 }
 
 Result<std::vector<double>> Runner::time_dispatches(uint32_t tokens) {
   if (const auto rows = step_ring_.pending(); !rows.empty()) {
-    PUMICE_TRY(last_submission_, model_->context().device->submit(rows));
+    PUMICE_TRY(const TimelinePoint point, model_->context().device->submit(rows));
+    last_submission_ = Completion(*model_->context().device, point);
     step_ring_.submitted(last_submission_);
   }
   return pumice::time_dispatches(model_->context(), bucket_for(tokens).plan,
@@ -358,7 +349,7 @@ bool Runner::per_output(const std::string& name) const {
 Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows, uint32_t first) const {
   // The last step's bucket decides where the tensor lies.
   const Plan& plan = buckets_.lower_bound(last_tokens_)->second.plan;
-  PUMICE_CHECK(wait(last_submission_));
+  PUMICE_CHECK(last_submission_.wait());
   for (const KeptTensor& kept : plan.kept) {
     if (kept.name != name) continue;
     std::vector<float> values(size_t{rows} * kept.where.columns);

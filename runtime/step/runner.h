@@ -3,12 +3,13 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/model.h"
+#include "plan/completion.h"
 #include "recording/recording.h"
-#include "recording/time_slicer.h"
 #include "step/caches.h"
 #include "step/step_ring.h"
 
@@ -96,9 +97,8 @@ public:
   // A row of the tensor that the host fills: a picture, or a sound, of the next step of `tokens` rows.
   Status write_input(uint32_t tokens, uint32_t row, std::span<const float> values);
   // Submits a step of `tokens` rows: those written, or those that the last step's sampling left; `steps` of
-  // them where each leaves the next one's. Returns the timeline value that is reached when all are done.
-  Result<uint64_t> submit(uint32_t tokens, uint32_t steps = 1);
-  Status wait(uint64_t value) const;
+  // them where each leaves the next one's. Returns when all are done.
+  Result<Completion> submit(uint32_t tokens, uint32_t steps = 1);
 
   // A kept tensor of the last step: `rows` rows of its columns, from row `first` on.
   Result<std::vector<float>> read(const std::string& name, uint32_t rows, uint32_t first = 0) const;
@@ -107,18 +107,16 @@ public:
   // Sampling's state. Written only while no step runs that has outputs.
   std::span<std::byte> sampling_memory() const { return sampling_.mapped(); }
 
-  // Steps in slices, in place of submit(): from here on, open_step() takes the step that would be submitted
-  // (write_step() before it needs a place that is free), and fill() puts as much of it into the slice that
-  // has been begun as fits; true once its last dispatch is in. Null: submit() again. Nothing may be under way
-  // in the other way.
-  void set_slicer(TimeSlicer* slices);
-  bool place_free() const { return step_ring_.next_place() <= (slicer_ ? slicer_->finished() : 0); }
+  // A step in slices, in place of submit(): open_step() takes the step that would be submitted, where
+  // write_step() does not have to wait for a place. fill() puts as much of it as fits into the slice that has
+  // been begun. Returns when the step is done, once its last dispatch is in a slice.
+  Result<bool> place_free() const { return step_ring_.next_place().finished(); }
   Status open_step(uint32_t tokens);
   bool step_open() const { return open_ != nullptr; }
-  Result<bool> fill();
+  Result<std::optional<Completion>> fill(TimeSlicer& slices);
   void close_step() { open_ = nullptr; } // leaves out what has not been put into slices
   // What the largest dispatch of the open step, or else of the last one, is expected to take, in seconds.
-  double largest_dispatch() const;
+  double largest_dispatch(const TimeSlicer& slices) const;
   // What submit() looks at between submissions of one step, which then ends with `cancelled`.
   void set_interrupt(const std::atomic<bool>* interrupt) { interrupt_ = interrupt; }
   // A guess at what a step of so many tokens takes, on the slow side.
@@ -157,11 +155,10 @@ private:
   Buffer step_, sampling_, scratch_, inputs_, outputs_;
   StepRing step_ring_;
   const std::atomic<bool>* interrupt_ = nullptr;
-  TimeSlicer* slicer_ = nullptr;
   Bucketed* open_ = nullptr; // of the step that is being put into slices
   size_t next_dispatch_ = 0;
-  uint64_t last_submission_ = 0; // on the device's timeline, or a slice's number
-  uint32_t last_tokens_ = 1;     // of the last submission
+  Completion last_submission_;
+  uint32_t last_tokens_ = 1; // of the last submission
 };
 
 } // namespace pumice

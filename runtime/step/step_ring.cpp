@@ -39,9 +39,9 @@ void StepRing::record(Commands& commands) const {
   if (pending_) record_copy(commands, current_);
 }
 
-void StepRing::submitted(uint64_t number) {
+void StepRing::submitted(const Completion& done) {
   if (!pending_) return;
-  done_[current_] = number;
+  free_[current_] = done;
   pending_ = false;
 }
 

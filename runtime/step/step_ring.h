@@ -5,6 +5,7 @@
 
 #include "gpu/commands.h"
 #include "kernel/step_layout.h"
+#include "plan/completion.h"
 
 namespace pumice {
 
@@ -20,9 +21,8 @@ public:
                                  const Buffer& step_block);
   StepRing() = default;
 
-  // What submitted() was told of the last step from the next one's place: that has to have finished before
-  // begin(). Zero where there was none.
-  uint64_t next_place() const { return done_[pending_ ? current_ : (current_ + 1) % places]; }
+  // When the place for the next step is free. That has to be over before begin().
+  const Completion& next_place() const { return free_[pending_ ? current_ : (current_ + 1) % places]; }
   // A place for the next step, as the block begins.
   std::span<uint32_t> begin();
   // What has to be submitted before the step that begin() was called for; nothing where that step is under
@@ -32,10 +32,8 @@ public:
   }
   // The same, recorded into other commands.
   void record(Commands& commands) const;
-  // That it has been submitted, as part of what the caller counts by this number.
-  void submitted(uint64_t number);
-  // Everything before has finished, and the caller counts anew.
-  void forget() { done_ = {}; }
+  // The caller has submitted it, and it is done then.
+  void submitted(const Completion& done);
 
   uint64_t memory_bytes() const { return staging_.memory_bytes(); }
 
@@ -46,7 +44,7 @@ private:
   Buffer staging_;
   VkBuffer step_block_ = VK_NULL_HANDLE;
   Commands commands_; // a copy for each place
-  std::array<uint64_t, places> done_ = {};
+  std::array<Completion, places> free_;
   uint32_t current_ = 0;
   bool pending_ = false;
 };

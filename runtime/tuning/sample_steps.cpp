@@ -34,7 +34,7 @@ Status fill(const std::shared_ptr<Device>& device, const Buffer& buffer) {
   }
   commands.barrier();
   PUMICE_CHECK(commands.end());
-  PUMICE_TRY(uint64_t done, device->submit(commands.buffers()));
+  PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
   return device->wait(done);
 }
 

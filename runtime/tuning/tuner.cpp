@@ -46,7 +46,7 @@ public:
   Status run(const Plan& plan) const {
     if (plan.dispatches.empty()) return {};
     PUMICE_TRY(Recording recording, Recording::create(context_, plan, lookup()));
-    PUMICE_TRY(uint64_t done, recording.submit());
+    PUMICE_TRY(const TimelinePoint done, recording.submit());
     return context_.device->wait(done);
   }
 
@@ -116,7 +116,7 @@ private:
     record(commands);
     commands.barrier();
     PUMICE_CHECK(commands.end());
-    PUMICE_TRY(uint64_t done, context_.device->submit(commands.buffers()));
+    PUMICE_TRY(const TimelinePoint done, context_.device->submit(commands.buffers()));
     return context_.device->wait(done);
   }
 

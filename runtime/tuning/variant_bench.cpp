@@ -98,7 +98,7 @@ Result<VariantBench> VariantBench::create(const DeviceContext& context, const Pl
 
 Result<double> VariantBench::run() {
   const auto start = std::chrono::steady_clock::now();
-  PUMICE_TRY(uint64_t done, device_->submit(commands_.buffers()));
+  PUMICE_TRY(const TimelinePoint done, device_->submit(commands_.buffers()));
   PUMICE_CHECK(device_->wait(done));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   double seconds = took.count();

@@ -222,6 +222,34 @@ TEST_CASE("what was recorded and is not submitted can be forgotten") {
   CHECK(story == expected);
 }
 
+TEST_CASE("all of a prompt's chunks that are recorded together can be forgotten") {
+  Host host;
+  const DeviceHandle device = host.device();
+  const ModelHandle model = load(device.get());
+  const SessionHandle session = small_session(model.get());
+  const std::string chunks = std::string(prompt) + " " + prompt + " " + prompt; // more than can be under way
+  const Story expected = tell(session.get(), chunks.c_str(), 5);
+  Frames frames(host);
+  tell(session.get(), "Once", 1); // in place of the prompt's keys and values
+  begin(session.get(), chunks.c_str(), 5);
+  Story story;
+  pumice_slice slice = {sizeof slice};
+  pumice_error error;
+  for (int frame = 0; frame == 0 || (slice.active && frame < 500); ++frame) {
+    const VkCommandBuffer commands = frames.begin();
+    require_ok(pumice_record(session.get(), commands, 1e6f, &slice, &error), error);
+    frames.end(commands);
+    take_events(session.get(), story);
+    if (frame == 0) {
+      require_ok(pumice_discard(session.get(), &error), error);
+    } else {
+      host.submit(commands);
+      host.wait();
+    }
+  }
+  CHECK(story == expected);
+}
+
 TEST_CASE("logits go straight into a buffer of the program's") {
   Host host;
   const DeviceHandle device = host.device();

@@ -1,5 +1,6 @@
 // Generating in slices of time.
 #include <algorithm>
+#include <chrono>
 #include <random>
 
 #include "support/embedding.h"
@@ -15,10 +16,12 @@ Story tell_in_slices(pumice_session* session, uint32_t max_tokens, const pumice_
   Story story;
   pumice_slice slice = {sizeof slice};
   pumice_error error;
+  const auto start = std::chrono::steady_clock::now();
   do {
     require_ok(pumice_advance(session, budget(), nullptr, &slice, &error), error);
     take_events(session, story);
     if (slices) *slices += slice.dispatches > 0;
+    REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::minutes(1));
   } while (slice.active);
   return story;
 }
@@ -50,4 +53,21 @@ TEST_CASE("slices of any size tell the story that is told without them") {
   std::exponential_distribution<float> budgets(1 / 400.0f);
   CHECK(tell_in_slices(session.get(), 40, &sampling, [&] { return 1 + budgets(random); }) == expected);
   CHECK(tell(session.get(), prompt, 40, &sampling) == expected);
+}
+
+TEST_CASE("a text that stopped with steps under way is followed by one in slices, and the other way round") {
+  const DeviceHandle device = make_device();
+  const ModelHandle model = load(device.get());
+  const SessionHandle session = make_session(model.get());
+  const Story whole = tell(session.get(), prompt, 20);
+  REQUIRE(whole.tokens.size() == 20);
+  pumice_sampling sampling = {sizeof sampling};
+  sampling.stop_tokens = &whole.tokens[8];
+  sampling.stop_token_count = 1;
+  const Story stopped = tell(session.get(), prompt, 20, &sampling);
+  CHECK(stopped.finish_reason == PUMICE_FINISH_STOP);
+  for (int round = 0; round < 2; ++round) {
+    CHECK(tell_in_slices(session.get(), 20, &sampling, [] { return 1e5f; }) == stopped);
+    CHECK(tell(session.get(), prompt, 20, &sampling) == stopped);
+  }
 }

@@ -106,8 +106,8 @@ Status score_chunk(Runner& runner, const Chunks& chunks, uint32_t n, Score& scor
       outputs += scored;
     }
     PUMICE_CHECK(runner.write_step(step));
-    PUMICE_TRY(uint64_t submitted, runner.submit(count));
-    PUMICE_CHECK(runner.wait(submitted));
+    PUMICE_TRY(const Completion done, runner.submit(count));
+    PUMICE_CHECK(done.wait());
     PUMICE_TRY(std::vector<float> log_likelihoods, runner.read("log_likelihoods", outputs));
     for (float each : log_likelihoods) score.add(each);
   }

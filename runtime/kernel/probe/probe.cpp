@@ -65,7 +65,7 @@ public:
   // does not count.
   Status run() {
     const auto start = std::chrono::steady_clock::now();
-    PUMICE_TRY(uint64_t done, device_->submit(commands_.buffers()));
+    PUMICE_TRY(const TimelinePoint done, device_->submit(commands_.buffers()));
     PUMICE_CHECK(device_->wait(done));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     if (runs_++ > 0) shortest_ = std::min(shortest_, took.count());

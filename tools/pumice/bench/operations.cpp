@@ -142,7 +142,7 @@ private:
     }
     commands.barrier();
     PUMICE_CHECK(commands.end());
-    PUMICE_TRY(const uint64_t done, device->submit(commands.buffers()));
+    PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
     return device->wait(done);
   }
 
@@ -198,7 +198,7 @@ private:
 
   Result<double> submit() {
     const Stopwatch watch;
-    PUMICE_TRY(const uint64_t done, context_.device->submit(commands_.buffers()));
+    PUMICE_TRY(const TimelinePoint done, context_.device->submit(commands_.buffers()));
     PUMICE_CHECK(context_.device->wait(done));
     return watch.seconds();
   }

@@ -1,0 +1,22 @@
+#include "plan/completion.h"
+
+namespace pumice {
+
+Result<bool> Completion::finished() const {
+  if (const auto* submission = std::get_if<Submission>(&when_)) {
+    PUMICE_TRY(const TimelinePoint reached, submission->device->completed());
+    return reached >= submission->point;
+  }
+  const auto* slice = std::get_if<Slice>(&when_);
+  return !slice || slice->slices->finished(slice->number);
+}
+
+Status Completion::wait() const {
+  if (const auto* submission = std::get_if<Submission>(&when_)) {
+    return submission->device->wait(submission->point);
+  }
+  const auto* slice = std::get_if<Slice>(&when_);
+  return !slice || slice->slices->finished(slice->number) ? Status() : slice->slices->wait();
+}
+
+} // namespace pumice
