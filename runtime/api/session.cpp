@@ -13,7 +13,7 @@ using namespace pumice;
 using namespace pumice::api;
 
 struct pumice_session {
-  std::unique_ptr<Dialogue> dialogue;
+  std::unique_ptr<Session> session;
   std::shared_ptr<const Tokenizer> tokenizer;
   pumice_event_function on_event = nullptr;
   void* user = nullptr;
@@ -29,7 +29,7 @@ struct pumice_session {
 
   // Hands on what has come.
   void deliver() {
-    while (const std::optional<BatchToken> token = dialogue->take()) {
+    while (const std::optional<BatchToken> token = session->take()) {
       if (token->finish_reason != FinishReason::stop) {
         emit(PUMICE_EVENT_TOKEN, token->token, PUMICE_FINISH_NONE, text ? text->push(token->token) : "");
       }
@@ -42,7 +42,7 @@ struct pumice_session {
     emit(PUMICE_EVENT_END, 0, finish_reason, text ? text->flush() : "");
   }
 
-  // What a call of the dialogue's came to, after what it brought.
+  // What a call of the session's came to, after what it brought.
   Status after(Status status) {
     deliver();
     if (!status.ok() && status.error().code == Code::cancelled) end(PUMICE_FINISH_CANCELLED);
@@ -82,13 +82,13 @@ SamplingParams sampling_of(const pumice_sampling& given) {
   return params;
 }
 
-Result<DialogueRequest> request_of(const pumice_session& session, const pumice_request& given) {
-  const Model& model = *session.dialogue->model();
-  DialogueRequest request;
+Result<GenerationRequest> request_of(const pumice_session& session, const pumice_request& given) {
+  const Model& model = *session.session->model();
+  GenerationRequest request;
   request.anew = given.anew;
   if (given.text) {
     PUMICE_TRY(const Tokenizer* tokenizer, require_tokenizer(session.tokenizer, model));
-    request.tokens = tokenizer->encode(given.text, given.anew || session.dialogue->tokens().empty());
+    request.tokens = tokenizer->encode(given.text, given.anew || session.session->tokens().empty());
   }
   if (given.token_count && !given.tokens) return null_argument("request.tokens");
   request.tokens.insert(request.tokens.end(), given.tokens, given.tokens + given.token_count);
@@ -105,7 +105,7 @@ Result<DialogueRequest> request_of(const pumice_session& session, const pumice_r
 
 // Text that goes on from the conversation as it is.
 void begin_text(pumice_session& session) {
-  const std::span<const uint32_t> tokens = session.dialogue->tokens();
+  const std::span<const uint32_t> tokens = session.session->tokens();
   session.position = static_cast<uint32_t>(tokens.size());
   session.text.reset();
   if (session.tokenizer) session.text.emplace(session.tokenizer, tokens);
@@ -135,6 +135,8 @@ Result<SessionOptions> pumice::api::session_options(const pumice_session_options
   }
   PUMICE_CHECK(check_buffer(given.logits, uint64_t{shape.vocabulary} * 4, "options.logits"));
   options.logits = external_buffer(given.logits);
+  options.preparation = given.warm_up ? Preparation::warmed_up : Preparation::compiled;
+  options.interruptible = true;
   return options;
 }
 
@@ -156,7 +158,7 @@ pumice_status pumice_session_create(pumice_model* model, const pumice_session_op
     PUMICE_TRY(const pumice_session_options given, read(options, "options"));
     PUMICE_TRY(const SessionOptions made, session_options(given, own.shape()));
     auto handle = std::make_unique<pumice_session>();
-    PUMICE_TRY(handle->dialogue, Dialogue::create(model->model, made, given.warm_up));
+    PUMICE_TRY(handle->session, Session::create(model->model, made));
     handle->tokenizer = model->tokenizer;
     handle->on_event = given.on_event;
     handle->user = given.user;
@@ -173,8 +175,8 @@ pumice_status pumice_generate(pumice_session* session, const pumice_request* req
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(session);
     PUMICE_TRY(const pumice_request given, read(request, "request"));
-    PUMICE_TRY(DialogueRequest own, request_of(*session, given));
-    PUMICE_CHECK(session->dialogue->begin(std::move(own)));
+    PUMICE_TRY(GenerationRequest own, request_of(*session, given));
+    PUMICE_CHECK(session->session->begin(std::move(own)));
     session->events.clear();
     begin_text(*session);
     return {};
@@ -185,8 +187,8 @@ pumice_status pumice_run(pumice_session* session, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(session);
     do {
-      PUMICE_CHECK(session->after(session->dialogue->step()));
-    } while (session->dialogue->active());
+      PUMICE_CHECK(session->after(session->session->step()));
+    } while (session->session->active());
     return {};
   });
 }
@@ -206,7 +208,7 @@ pumice_status pumice_advance(pumice_session* session, float budget_us, const pum
     PUMICE_REQUIRE(session);
     PUMICE_TRY(const double budget, read_budget(budget_us));
     PUMICE_TRY(const Sync semaphores, Sync::read(sync));
-    const Result<SliceResult> result = session->dialogue->advance(budget, semaphores.spans());
+    const Result<SliceResult> result = session->session->advance(budget, semaphores.spans());
     PUMICE_CHECK(session->after(result.ok() ? Status() : Status(result.error())));
     return write_slice(*result, slice);
   });
@@ -218,7 +220,7 @@ pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buf
     PUMICE_REQUIRE(session);
     PUMICE_REQUIRE(command_buffer);
     PUMICE_TRY(const double budget, read_budget(budget_us));
-    const Result<SliceResult> result = session->dialogue->record(command_buffer, budget);
+    const Result<SliceResult> result = session->session->record(command_buffer, budget);
     PUMICE_CHECK(session->after(result.ok() ? Status() : Status(result.error())));
     return write_slice(*result, slice);
   });
@@ -227,19 +229,19 @@ pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buf
 pumice_status pumice_discard(pumice_session* session, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(session);
-    return session->after(session->dialogue->discard());
+    return session->after(session->session->discard());
   });
 }
 
 void pumice_session_cancel(pumice_session* session) {
-  if (session) session->dialogue->cancel();
+  if (session) session->session->cancel();
 }
 
 pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tokens, size_t capacity,
                                     size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(session);
-    const std::span<const uint32_t> all = session->dialogue->tokens();
+    const std::span<const uint32_t> all = session->session->tokens();
     hand_out(all.data(), all.size(), tokens, capacity, count);
     return {};
   });
@@ -249,7 +251,7 @@ pumice_status pumice_session_save(pumice_session* session, const char* path, pum
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(session);
     PUMICE_REQUIRE(path);
-    return session->after(session->dialogue->save(path_of(path)));
+    return session->after(session->session->save(path_of(path)));
   });
 }
 
@@ -257,7 +259,7 @@ pumice_status pumice_session_restore(pumice_session* session, const char* path, 
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(session);
     PUMICE_REQUIRE(path);
-    PUMICE_CHECK(session->dialogue->restore(path_of(path)));
+    PUMICE_CHECK(session->session->restore(path_of(path)));
     session->events.clear();
     begin_text(*session);
     return {};
@@ -267,7 +269,7 @@ pumice_status pumice_session_restore(pumice_session* session, const char* path, 
 pumice_status pumice_session_suspend(pumice_session* session, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(session);
-    return session->after(session->dialogue->suspend());
+    return session->after(session->session->suspend());
   });
 }
 
@@ -275,7 +277,7 @@ pumice_status pumice_session_resume(pumice_session* session, pumice_model* model
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(session);
     PUMICE_REQUIRE(model);
-    return session->dialogue->resume(model->model);
+    return session->session->resume(model->model);
   });
 }
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "api/call.h"
-#include "generate/dialogue.h"
+#include "generate/session.h"
 
 namespace pumice::api {
 

@@ -1,98 +1,281 @@
 #include "generate/session.h"
 
+#include <algorithm>
+#include <limits>
+
 #include <fmt/format.h>
+
+#include "step/warm_up.h"
 
 namespace pumice {
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, SessionOptions options) {
   options.size.sequences = 1;
-  PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(std::move(model), options));
-  return std::unique_ptr<Session>(new Session(std::move(batch)));
+  std::unique_ptr<Session> session(new Session(std::move(model), options));
+  PUMICE_CHECK(session->make());
+  return session;
 }
 
-// Leaves the sequence's keys and values in its slot. Steps that ran ahead are thrown away; their entries in
-// the cache lie beyond the conversation and are overwritten before anything can see them.
-Status Session::pause() {
-  if (!sequence_) return {};
-  return batch_->drop(*std::exchange(sequence_, std::nullopt));
+Session::~Session() {
+  work_.end(batch_);
 }
 
-Status Session::reset() {
-  PUMICE_CHECK(pause());
-  batch_->forget(0);
-  conversation_ = {};
+Status Session::make() {
+  sequence_.reset();
+  sliced_ = false;
+  return work_.make(model_->context().device, batch_, [this]() -> Status {
+    PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model_, options_));
+    if (options_.preparation != Preparation::none) PUMICE_CHECK(batch->runner().prepare_all());
+    if (options_.interruptible) batch->runner().set_interrupt(work_.interrupt());
+    batch_ = std::move(batch);
+    return options_.preparation == Preparation::warmed_up ? warm_up(*batch_, work_.slices()) : Status();
+  });
+}
+
+Status Session::ready() {
+  if (suspended_) return Error{Code::not_ready, "the session is suspended: resume it first"};
+  return work_.broken() ? make() : Status();
+}
+
+Status Session::begin(GenerationRequest request) {
+  PUMICE_CHECK(ready());
+  Conversation conversation;
+  if (!request.anew) conversation.tokens = conversation_.tokens;
+  conversation.tokens.insert(conversation.tokens.end(), request.tokens.begin(), request.tokens.end());
+  conversation.sampling = std::move(request.sampling);
+  PUMICE_CHECK(batch_->check({conversation.tokens, conversation.sampling, request.max_tokens, {}}));
+  PUMICE_CHECK(work_.checked(stop()));
+  work_.forget_cancel();
+  received_.clear();
+  conversation_ = std::move(conversation);
+  limit_ = conversation_.tokens.size() +
+           std::min<size_t>(request.max_tokens, std::numeric_limits<size_t>::max() / 2);
+  active_ = true;
   return {};
 }
 
-Status Session::begin(Conversation conversation) {
-  PUMICE_TRY(uint32_t sequence, batch_->add({conversation.tokens, conversation.sampling, UINT32_MAX}));
-  PUMICE_CHECK(pause());
-  sequence_ = sequence;
-  conversation_ = std::move(conversation);
+// Begins the sequence anew where it was dropped: its keys and values are still there.
+Status Session::go_on() {
+  if (sequence_) return {};
+  SequenceRequest request{conversation_.tokens, conversation_.sampling, UINT32_MAX, {}};
+  request.max_tokens =
+      static_cast<uint32_t>(std::min<size_t>(limit_ - conversation_.tokens.size(), UINT32_MAX));
+  PUMICE_TRY(sequence_, batch_->add(std::move(request)));
+  return {};
+}
+
+// Takes the sequence out of the batch, once what is under way has finished. Steps that ran ahead are thrown
+// away; their entries in the cache lie beyond the conversation and are overwritten before anything sees them.
+Status Session::stop() {
+  if (!sequence_ && !batch_->in_flight()) return {};
+  if (sliced_) {
+    PUMICE_CHECK(work_.slices().wait());
+    PUMICE_CHECK(collect());
+  }
+  if (!sequence_) return batch_->drop_in_flight();
+  return batch_->drop(*std::exchange(sequence_, std::nullopt));
+}
+
+Status Session::use_slices(bool wanted) {
+  if (sliced_ == wanted) return {};
+  PUMICE_CHECK(stop());
+  sliced_ = wanted;
+  return {};
+}
+
+Status Session::check_cancelled() {
+  if (!work_.cancelled()) return {};
+  PUMICE_CHECK(stop());
+  work_.forget_cancel();
+  if (!active_) return {};
+  active_ = false;
+  return Error{Code::cancelled, "generating was cancelled"};
+}
+
+void Session::received(std::span<const BatchToken> tokens) {
+  for (const BatchToken& token : tokens) {
+    if (!sequence_ || token.sequence != *sequence_) continue;
+    conversation_.tokens.push_back(token.token);
+    received_.push_back(token);
+    if (token.finish_reason == FinishReason::none) continue;
+    active_ = false;
+    sequence_.reset();
+  }
+}
+
+std::optional<BatchToken> Session::take() {
+  if (received_.empty()) return {};
+  BatchToken token = std::move(received_.front());
+  received_.pop_front();
+  return token;
+}
+
+// Of an error while whole steps run. An interruption ends the text.
+Status Session::failed(const Error& error) {
+  return work_.checked(error.code == Code::cancelled ? check_cancelled() : Status(error));
+}
+
+Status Session::step() {
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(work_.checked(check_cancelled()));
+  if (!active_) return {};
+  PUMICE_CHECK(work_.checked(use_slices(false)));
+  PUMICE_CHECK(go_on());
+  return run_step();
+}
+
+Status Session::run_step() {
+  const Result<std::span<const BatchToken>> tokens = batch_->step();
+  if (!tokens.ok()) return failed(tokens.error());
+  received(*tokens);
   return {};
 }
 
 Status Session::prefill(std::span<const uint32_t> tokens, const SamplingParams& sampling,
                         const Progress& progress) {
-  Conversation conversation{conversation_.tokens, sampling};
-  conversation.tokens.insert(conversation.tokens.end(), tokens.begin(), tokens.end());
-  PUMICE_CHECK(begin(std::move(conversation)));
+  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, false, UINT32_MAX, sampling}));
   return read_prompt(progress);
 }
 
 Status Session::set_prompt(std::span<const uint32_t> tokens, const SamplingParams& sampling,
                            const Progress& progress) {
-  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, sampling}));
+  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, true, UINT32_MAX, sampling}));
   return read_prompt(progress);
 }
 
 Status Session::read_prompt(const Progress& progress) {
-  PUMICE_CHECK(batch_->submit(1));
-  reused_ = batch_->reused(*sequence_);
+  PUMICE_CHECK(work_.checked(use_slices(false)));
+  PUMICE_CHECK(go_on());
+  Status submitted = batch_->submit(1);
+  if (submitted.ok()) reused_ = batch_->reused(*sequence_);
   const uint64_t total = tokens().size() - reused_;
-  while (const uint32_t left = batch_->unread(*sequence_)) {
-    PUMICE_TRY(const std::span<const BatchToken> none, batch_->step());
-    (void)none;
+  while (submitted.ok()) {
+    const uint32_t left = batch_->unread(*sequence_);
+    if (left == 0) break;
+    PUMICE_CHECK(run_step());
     if (progress && !progress(total - left, total)) {
-      PUMICE_CHECK(pause());
+      PUMICE_CHECK(work_.checked(stop()));
+      active_ = false;
       return Error{Code::cancelled, "reading the prompt was cancelled"};
     }
-    PUMICE_CHECK(batch_->submit(1));
+    submitted = batch_->submit(1);
   }
-  if (progress) {
-    PUMICE_CHECK(batch_->wait());
-    progress(total, total);
-  }
+  if (!submitted.ok()) return failed(submitted.error());
+  if (!progress) return {};
+  PUMICE_CHECK(work_.checked(batch_->wait()));
+  progress(total, total);
   return {};
 }
 
 Result<uint32_t> Session::next() {
-  if (tokens().empty()) return Error{Code::invalid_argument, "there is no prompt to go on from"};
-  if (full()) {
-    return Error{Code::invalid_argument, fmt::format("the context of {} tokens is full", size().context)};
+  PUMICE_CHECK(ready());
+  if (received_.empty() && !active_) {
+    if (tokens().empty()) return Error{Code::invalid_argument, "there is no prompt to go on from"};
+    if (full()) {
+      return Error{Code::invalid_argument, fmt::format("the context of {} tokens is full", size().context)};
+    }
+    PUMICE_CHECK(begin({{}, false, UINT32_MAX, conversation_.sampling}));
   }
-  if (!sequence_) {
-    PUMICE_CHECK(begin(conversation_));
+  while (received_.empty()) PUMICE_CHECK(step());
+  return take()->token;
+}
+
+Result<SliceResult> Session::advance(double budget, const SubmitSync& sync) {
+  return work_.checked(slice(VK_NULL_HANDLE, budget, sync));
+}
+
+Result<SliceResult> Session::record(VkCommandBuffer into, double budget) {
+  if (!into) return Error{Code::invalid_argument, "a command buffer: expected one, found a null"};
+  return work_.checked(slice(into, budget, {}));
+}
+
+Result<SliceResult> Session::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(use_slices(true));
+  TimeSlicer& slices = work_.slices();
+  PUMICE_CHECK(slices.look());
+  PUMICE_CHECK(collect());
+  PUMICE_CHECK(check_cancelled());
+  if (active_) PUMICE_CHECK(go_on());
+  const auto fill = [&] { return batch_->fill(slices); };
+  SliceResult result;
+  PUMICE_TRY(result.report, slices.run(active_ ? fill : std::function<Status()>(), budget, sync, into));
+  if (active_) result.largest = batch_->runner().largest_dispatch(slices);
+  result.active = active_;
+  return result;
+}
+
+Status Session::collect() {
+  for (;;) {
+    PUMICE_TRY(const std::span<const BatchToken> tokens, batch_->collect());
+    if (tokens.empty()) return {};
+    received(tokens);
   }
-  std::span<const BatchToken> results;
-  while (results.empty()) {
-    PUMICE_TRY(results, batch_->step());
-  }
-  last_ = results[0];
-  if (last_.finish_reason != FinishReason::none) sequence_.reset();
-  conversation_.tokens.push_back(last_.token);
-  return last_.token;
+}
+
+Status Session::discard() {
+  PUMICE_CHECK(work_.discard_if_broken());
+  PUMICE_CHECK(ready());
+  if (!sliced_) return {};
+  PUMICE_CHECK(work_.checked(work_.slices().look()));
+  PUMICE_CHECK(work_.checked(collect()));
+  work_.slices().discard();
+  if (sequence_) batch_->abandon(*std::exchange(sequence_, std::nullopt));
+  return {};
+}
+
+Status Session::reset() {
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(work_.checked(stop()));
+  batch_->forget(0);
+  conversation_ = {};
+  active_ = false;
+  received_.clear();
+  return {};
 }
 
 Status Session::save(const std::filesystem::path& path) {
-  PUMICE_CHECK(pause());
-  return batch_->save(path, 0, conversation_);
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(work_.checked(stop()));
+  PUMICE_CHECK(work_.checked(batch_->save(path, 0, conversation_)));
+  active_ = false;
+  return {};
 }
 
-Status Session::load(const std::filesystem::path& path) {
-  PUMICE_CHECK(pause());
-  PUMICE_TRY(conversation_, batch_->load(path, 0));
+Status Session::restore(const std::filesystem::path& path) {
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(work_.checked(stop()));
+  PUMICE_TRY(Conversation conversation, batch_->load(path, 0));
+  conversation_ = std::move(conversation);
+  active_ = false;
+  received_.clear();
   return {};
+}
+
+Status Session::suspend() {
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(work_.checked(stop()));
+  PUMICE_TRY(saved_, work_.checked(batch_->save(0, conversation_)));
+  work_.end(batch_);
+  suspended_ = true;
+  return {};
+}
+
+Status Session::resume(std::shared_ptr<const Model> model) {
+  if (model->identity() != model_->identity()) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: expected the model that the session was made with, {}",
+                             model->file().path(), model_->file().path())};
+  }
+  PUMICE_CHECK(work_.wait_before_end());
+  model_ = std::move(model);
+  PUMICE_CHECK(make());
+  suspended_ = false;
+  if (saved_.empty()) return {};
+  const std::vector<std::byte> saved = std::exchange(saved_, {});
+  const Result<Conversation> loaded =
+      work_.checked(batch_->load(MappedFile::from_memory(saved, "the suspended session"), 0));
+  return loaded.ok() ? Status() : Status(loaded.error());
 }
 
 } // namespace pumice

@@ -14,6 +14,13 @@
 
 namespace pumice {
 
+// What is done when a session is made, so that it need not be done later.
+enum class Preparation {
+  none,      // a step's kernels are compiled when it first runs
+  compiled,  // all kernels are compiled, each in a submission of its own
+  warmed_up, // and steps have run in slices, whose times are known from the first one on
+};
+
 struct SessionOptions {
   SessionSize size; // size.sequences of them run at a time
   // Steps that are submitted before the host has read the tokens they start from. They keep the device busy
@@ -24,6 +31,10 @@ struct SessionOptions {
   uint32_t steps_per_submit = 0;
   // Where each step's logits are copied, of the tokens in their order; steps then come one at a time.
   ExternalBuffer logits;
+  // Of a Session alone.
+  Preparation preparation = Preparation::none;
+  // cancel() also ends a step of several submissions, of which no more than two are then under way at a time.
+  bool interruptible = false;
 };
 
 // A text to go on from, and how.

@@ -1,7 +1,5 @@
 #include "step/resumable_encoder.h"
 
-#include "base/guarded.h"
-
 namespace pumice {
 
 Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_ptr<const Model> model,
@@ -12,27 +10,22 @@ Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_p
 }
 
 ResumableEncoder::~ResumableEncoder() {
-  if (!slicer_) return;
-  slicer_->discard();
-  (void)guarded([&] { return slicer_->wait(); });
+  work_.end(encoder_);
 }
 
 Status ResumableEncoder::make() {
-  broken_ = true; // until all is done
-  if (slicer_) PUMICE_CHECK(slicer_->wait_before_end());
   if (state_ == State::running && encoder_ && !encoder_->runner().step_open()) state_ = State::done;
-  encoder_.reset();
-  slicer_ = std::make_unique<TimeSlicer>(model_->context().device);
-  PUMICE_TRY(encoder_, Encoder::create(model_, options_));
-  PUMICE_CHECK(encoder_->runner().prepare_all());
-  encoder_->runner().set_interrupt(&cancelled_);
-  columns_ = encoder_->columns(output());
-  broken_ = false;
-  return {};
+  return work_.make(model_->context().device, encoder_, [this]() -> Status {
+    PUMICE_TRY(encoder_, Encoder::create(model_, options_));
+    PUMICE_CHECK(encoder_->runner().prepare_all());
+    encoder_->runner().set_interrupt(work_.interrupt());
+    columns_ = encoder_->columns(output());
+    return {};
+  });
 }
 
 Status ResumableEncoder::ready() {
-  if (!broken_) return {};
+  if (!work_.broken()) return {};
   PUMICE_CHECK(make());
   return state_ == State::none ? Status() : failed(encode_again());
 }
@@ -46,23 +39,16 @@ Status ResumableEncoder::encode_again() {
 
 template <class T>
 T ResumableEncoder::failed(T result) {
-  if (result.ok()) return result;
-  const Code code = result.error().code;
-  if (code == Code::not_ready || code == Code::invalid_argument) return result;
-  if (code == Code::cancelled) {
-    state_ = State::none;
-    return result;
-  }
-  broken_ = true;
-  return result;
+  if (!result.ok() && result.error().code == Code::cancelled) state_ = State::none;
+  return work_.checked(std::move(result));
 }
 
 Status ResumableEncoder::run(std::span<const EncoderInput> inputs) {
   PUMICE_CHECK(ready());
-  PUMICE_CHECK(failed(slicer_->wait()));
+  PUMICE_CHECK(failed(work_.slices().wait()));
   encoder_->runner().close_step();
   state_ = State::none;
-  cancelled_ = false;
+  work_.forget_cancel();
   const Result<std::vector<InputRange>> ranges = failed(encoder_->encode(inputs));
   if (!ranges.ok()) return ranges.error();
   inputs_.assign(inputs.begin(), inputs.end());
@@ -72,9 +58,9 @@ Status ResumableEncoder::run(std::span<const EncoderInput> inputs) {
 
 Status ResumableEncoder::begin(std::span<const EncoderInput> inputs) {
   PUMICE_CHECK(ready());
-  PUMICE_CHECK(failed(slicer_->wait()));
+  PUMICE_CHECK(failed(work_.slices().wait()));
   state_ = State::none;
-  cancelled_ = false;
+  work_.forget_cancel();
   PUMICE_CHECK(failed(encoder_->open(inputs)));
   inputs_.assign(inputs.begin(), inputs.end());
   state_ = State::running;
@@ -82,10 +68,10 @@ Status ResumableEncoder::begin(std::span<const EncoderInput> inputs) {
 }
 
 Status ResumableEncoder::check_cancelled() {
-  if (!cancelled_ || state_ != State::running) return {};
-  PUMICE_CHECK(slicer_->wait());
+  if (!work_.cancelled() || state_ != State::running) return {};
+  PUMICE_CHECK(work_.slices().wait());
   encoder_->runner().close_step();
-  cancelled_ = false;
+  work_.forget_cancel();
   state_ = State::none;
   return Error{Code::cancelled, "encoding was cancelled"};
 }
@@ -102,33 +88,33 @@ Result<SliceResult> ResumableEncoder::record(VkCommandBuffer into, double budget
 
 Result<SliceResult> ResumableEncoder::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
   Runner& runner = encoder_->runner();
-  PUMICE_CHECK(slicer_->look());
+  PUMICE_CHECK(work_.slices().look());
   PUMICE_CHECK(check_cancelled());
-  if (state_ == State::running && !runner.step_open() && !slicer_->under_way()) state_ = State::done;
+  if (state_ == State::running && !runner.step_open() && !work_.slices().under_way()) state_ = State::done;
   const bool more = state_ == State::running && runner.step_open();
   const auto fill = [&]() -> Status {
-    const Result<std::optional<Completion>> filled = runner.fill(*slicer_);
+    const Result<std::optional<Completion>> filled = runner.fill(work_.slices());
     return filled.ok() ? Status() : Status(filled.error());
   };
   SliceResult result;
-  PUMICE_TRY(result.report, slicer_->run(more ? fill : std::function<Status()>(), budget, sync, into));
-  if (more) result.largest = runner.largest_dispatch(*slicer_);
+  PUMICE_TRY(result.report, work_.slices().run(more ? fill : std::function<Status()>(), budget, sync, into));
+  if (more) result.largest = runner.largest_dispatch(work_.slices());
   result.active = state_ == State::running;
   return result;
 }
 
 Status ResumableEncoder::discard() {
-  if (broken_) PUMICE_CHECK(slicer_->discard_and_wait());
+  PUMICE_CHECK(work_.discard_if_broken());
   PUMICE_CHECK(ready());
-  slicer_->discard();
-  PUMICE_CHECK(failed(slicer_->wait()));
+  work_.slices().discard();
+  PUMICE_CHECK(failed(work_.slices().wait()));
   return state_ == State::running ? failed(encode_again()) : Status();
 }
 
 Result<std::vector<float>> ResumableEncoder::read() {
   PUMICE_CHECK(ready());
   if (state_ == State::running && !encoder_->runner().step_open()) {
-    PUMICE_CHECK(failed(slicer_->wait()));
+    PUMICE_CHECK(failed(work_.slices().wait()));
     state_ = State::done;
   }
   if (state_ != State::done) {

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 
-#include "recording/time_slicer.h"
 #include "step/encoder.h"
+#include "step/resumable_work.h"
 
 namespace pumice {
 
@@ -33,7 +32,7 @@ public:
 
   // From any thread: the inputs that are being run are given up, and the call that does so returns
   // `cancelled`.
-  void cancel() { cancelled_ = true; }
+  void cancel() { work_.cancel(); }
 
   // After an error everything is made anew, which may fail as well: before encoder() is used.
   Status ready();
@@ -55,13 +54,11 @@ private:
 
   std::shared_ptr<const Model> model_;
   EncoderOptions options_;
-  std::unique_ptr<TimeSlicer> slicer_;
+  ResumableWork work_;
   std::unique_ptr<Encoder> encoder_;
   uint32_t columns_ = 0;
-  bool broken_ = false; // an error came from the device: the encoder is made anew before anything else
   State state_ = State::none;
   std::vector<EncoderInput> inputs_; // that are being run, or were
-  std::atomic<bool> cancelled_ = false;
 };
 
 } // namespace pumice

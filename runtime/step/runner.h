@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/model.h"
-#include "plan/completion.h"
+#include "recording/completion.h"
 #include "recording/recording.h"
 #include "step/caches.h"
 #include "step/step_ring.h"

@@ -5,7 +5,7 @@
 
 #include "gpu/commands.h"
 #include "kernel/step_layout.h"
-#include "plan/completion.h"
+#include "recording/completion.h"
 
 namespace pumice {
 

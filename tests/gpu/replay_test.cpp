@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <string>
 
-#include "generate/session.h"
-
 #include "kernel/probe/open_device.h"
 #include "support/paths.h"
+#include "support/session.h"
 
 using namespace pumice;
 
@@ -60,12 +59,6 @@ std::shared_ptr<const Model> model() {
 
 std::unique_ptr<Session> session_of(SessionOptions options) {
   return require(Session::create(model(), options));
-}
-
-std::vector<uint32_t> take(Session& session, size_t count) {
-  std::vector<uint32_t> tokens;
-  while (tokens.size() < count) tokens.push_back(require(session.next()));
-  return tokens;
 }
 
 long count_of(char call) {

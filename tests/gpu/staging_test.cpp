@@ -1,10 +1,10 @@
 // A device whose own memory the host cannot reach: the real one, saying so.
 #include <doctest/doctest.h>
 
-#include "generate/session.h"
 #include "kernel/probe/open_device.h"
 #include "step/memory_needs.h"
 #include "support/paths.h"
+#include "support/session.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;
@@ -64,12 +64,6 @@ std::unique_ptr<Session> session_of(const std::shared_ptr<const Model>& model) {
   SessionOptions options;
   options.size.context = 64;
   return require(Session::create(model, options));
-}
-
-std::vector<uint32_t> take(Session& session, size_t count) {
-  std::vector<uint32_t> tokens;
-  while (tokens.size() < count) tokens.push_back(require(session.next()));
-  return tokens;
 }
 
 } // namespace

@@ -1,11 +1,14 @@
 #include "generate/session.h"
 
+#include <chrono>
+
 #include <doctest/doctest.h>
 
 #include "support/fixtures.h"
 #include "support/messages.h"
 #include "support/model.h"
 #include "support/paths.h"
+#include "support/session.h"
 
 using namespace pumice;
 
@@ -22,16 +25,6 @@ std::unique_ptr<Session> make_session(SessionOptions options = {}) {
   auto session = Session::create(model(), options);
   if (!session.ok()) FAIL(session.error().text());
   return *std::move(session);
-}
-
-std::vector<uint32_t> take(Session& session, size_t count) {
-  std::vector<uint32_t> tokens;
-  while (tokens.size() < count) {
-    const auto token = session.next();
-    if (!token.ok()) FAIL(token.error().text());
-    tokens.push_back(*token);
-  }
-  return tokens;
 }
 
 const std::vector<uint32_t> prompt = {1, 300, 400, 500, 600};
@@ -56,6 +49,33 @@ TEST_CASE("how far the host lags behind, and how many steps go together, changes
     if (first.empty()) first = tokens;
     CHECK(tokens == first);
   }
+}
+
+TEST_CASE("slices of time give the tokens of whole steps, and their log-probabilities") {
+  SamplingParams sampling;
+  sampling.temperature = 1;
+  sampling.seed = 5;
+  sampling.log_probabilities = 3;
+  auto whole = make_session(), sliced = make_session();
+  REQUIRE(whole->begin({prompt, true, 20, sampling}).ok());
+  REQUIRE(sliced->begin({prompt, true, 20, sampling}).ok());
+  const auto start = std::chrono::steady_clock::now();
+  while (whole->active()) REQUIRE(whole->step().ok());
+  while (sliced->active()) {
+    REQUIRE(sliced->advance(1e-3).ok());
+    REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::minutes(1));
+  }
+  for (int i = 0; i < 20; ++i) {
+    const std::optional<BatchToken> a = whole->take(), b = sliced->take();
+    REQUIRE(a);
+    REQUIRE(b);
+    CHECK(a->token == b->token);
+    CHECK(a->finish_reason == b->finish_reason);
+    CHECK(a->log_probabilities.log_probability == b->log_probabilities.log_probability);
+    CHECK(a->log_probabilities.log_probability < 0);
+  }
+  CHECK_FALSE(whole->take());
+  CHECK_FALSE(sliced->take());
 }
 
 TEST_CASE("a conversation that goes on equals one that was said at once") {

@@ -10,6 +10,7 @@
 #include "support/messages.h"
 #include "support/model.h"
 #include "support/paths.h"
+#include "support/session.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;
@@ -30,16 +31,6 @@ std::unique_ptr<Session> make_session(CacheType cache = CacheType::f16, uint32_t
   auto session = Session::create(std::move(of), options);
   if (!session.ok()) FAIL(session.error().text());
   return *std::move(session);
-}
-
-std::vector<uint32_t> take(Session& session, size_t count) {
-  std::vector<uint32_t> tokens;
-  while (tokens.size() < count) {
-    const auto token = session.next();
-    if (!token.ok()) FAIL(token.error().text());
-    tokens.push_back(*token);
-  }
-  return tokens;
 }
 
 const std::vector<uint32_t> prompt = {1, 300, 400, 500, 600, 700, 800, 900, 1000, 301, 302};
@@ -122,17 +113,17 @@ TEST_CASE("a session goes on after saving and after restoring as it would have")
     REQUIRE(session->save(path).ok());
     CHECK(take(*session, 40) == after);
     // In the session that has gone on, in new ones, and in one with more or less room.
-    REQUIRE(session->load(path).ok());
+    REQUIRE(session->restore(path).ok());
     CHECK(take(*session, 40) == after);
     for (uint32_t context : {100u, 76u, 500u}) {
       auto other = make_session(cache, context);
-      REQUIRE(other->load(path).ok());
+      REQUIRE(other->restore(path).ok());
       CHECK(other->tokens().size() == prompt.size() + 25);
       CHECK(take(*other, 40) == after);
     }
     // A prompt runs against what was restored.
     auto prompted = make_session(cache);
-    REQUIRE(prompted->load(path).ok());
+    REQUIRE(prompted->restore(path).ok());
     std::vector<uint32_t> next(prompted->tokens().begin(), prompted->tokens().begin() + 30);
     next.push_back(99);
     REQUIRE(prompted->set_prompt(next, {}).ok());
@@ -187,7 +178,7 @@ TEST_CASE("sessions are saved in any state") {
   auto session = make_session();
   REQUIRE(session->save(path).ok()); // of nothing
   REQUIRE(session->prefill(prompt, {}).ok());
-  REQUIRE(session->load(path).ok());
+  REQUIRE(session->restore(path).ok());
   CHECK(session->tokens().empty());
   CHECK(says(session->next(), {"no prompt"}) == "");
 
@@ -195,18 +186,18 @@ TEST_CASE("sessions are saved in any state") {
   REQUIRE(session->save(path).ok());
   const std::vector<uint32_t> answer = take(*session, 100 - prompt.size());
   auto other = make_session();
-  REQUIRE(other->load(path).ok());
+  REQUIRE(other->restore(path).ok());
   CHECK(take(*other, answer.size()) == answer);
 
   REQUIRE(session->save(path).ok()); // full
-  REQUIRE(other->load(path).ok());
+  REQUIRE(other->restore(path).ok());
   CHECK(other->full());
   CHECK(says(other->next(), {"context of 100 tokens is full"}) == "");
   auto longer = make_session(CacheType::f16, 120);
-  REQUIRE(longer->load(path).ok());
+  REQUIRE(longer->restore(path).ok());
   CHECK(take(*longer, 20).size() == 20);
   auto shorter = make_session(CacheType::f16, 64);
-  CHECK(says(shorter->load(path), {path.string(), "'tokens'", "at most 64", "100"}) == "");
+  CHECK(says(shorter->restore(path), {path.string(), "'tokens'", "at most 64", "100"}) == "");
 }
 
 TEST_CASE("a damaged state file is refused, and the session stays as it was") {
@@ -221,24 +212,24 @@ TEST_CASE("a damaged state file is refused, and the session stays as it was") {
   const std::vector<uint32_t> expected = take(*session, 30);
 
   auto victim = make_session();
-  REQUIRE(victim->load(path).ok());
+  REQUIRE(victim->restore(path).ok());
   for (size_t size = 0; size < good.size(); size += 97) {
     write_file(bad, {good.begin(), good.begin() + static_cast<ptrdiff_t>(size)});
-    REQUIRE(says(victim->load(bad), {bad.string() + ": field '", "expected", "found"}) == "");
+    REQUIRE(says(victim->restore(bad), {bad.string() + ": field '", "expected", "found"}) == "");
   }
   std::vector<char> more = good;
   more.push_back(0);
   write_file(bad, more);
-  CHECK(says(victim->load(bad), {"'bytes'", std::to_string(good.size()), std::to_string(good.size() + 1)}) ==
-        "");
+  CHECK(says(victim->restore(bad),
+             {"'bytes'", std::to_string(good.size()), std::to_string(good.size() + 1)}) == "");
   // Every bit of the fields, then one here and there.
   for (size_t bit = 0; bit < good.size() * 8; bit += bit < 8 * 200 ? 1 : 8 * 1013 + 1) {
     std::vector<char> flipped = good;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
     write_file(bad, flipped);
-    REQUIRE(says(victim->load(bad), {bad.string() + ": field '", "expected", "found"}) == "");
+    REQUIRE(says(victim->restore(bad), {bad.string() + ": field '", "expected", "found"}) == "");
   }
-  CHECK(says(victim->load(folder.path() / "none"), {"none"}) == "");
+  CHECK(says(victim->restore(folder.path() / "none"), {"none"}) == "");
   CHECK(says(victim->save(folder.path() / "no" / "where"), {"where", "cannot be saved"}) == "");
   CHECK(take(*victim, 30) == expected);
 }
@@ -256,7 +247,7 @@ TEST_CASE("fields that are wrong behind a checksum that is right are named") {
     std::memcpy(changed.data() + offset, &value, 4);
     seal(changed);
     write_file(bad, changed);
-    return says(session->load(bad), parts);
+    return says(session->restore(bad), parts);
   };
   const size_t tokens = 20 + 8 + 4 + 4 + 4 + 56; // the offset of their count
   const size_t layers = tokens + 4 + 4 * 16;
@@ -284,7 +275,7 @@ TEST_CASE("state of another model or another cache is refused") {
   REQUIRE(session->save(path).ok());
   auto half = make_session(CacheType::f16);
   REQUIRE(half->prefill(prompt, {}).ok());
-  CHECK(says(half->load(path), {path.string(), "'cache type'", "expected f16", "found f32"}) == "");
+  CHECK(says(half->restore(path), {path.string(), "'cache type'", "expected f16", "found f32"}) == "");
   CHECK(take(*half, 10).size() == 10);
 
   const auto root = fixtures();
@@ -296,7 +287,7 @@ TEST_CASE("state of another model or another cache is refused") {
   const auto foreign = load_model(*root / "gguf" / "random-F32.gguf");
   auto other = make_session(CacheType::f32, 100, foreign);
   REQUIRE(other->prefill(short_prompt, {}).ok());
-  CHECK(says(other->load(path), {path.string(), "'model'", "random-F32.gguf", "another"}) == "");
+  CHECK(says(other->restore(path), {path.string(), "'model'", "random-F32.gguf", "another"}) == "");
   const std::vector<uint32_t> still = take(*other, 10);
   REQUIRE(other->reset().ok());
   REQUIRE(other->prefill(short_prompt, {}).ok());

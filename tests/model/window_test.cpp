@@ -4,10 +4,10 @@
 
 #include <fstream>
 
-#include "generate/session.h"
 #include "support/fixtures.h"
 #include "support/gpu.h"
 #include "support/model.h"
+#include "support/session.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;
@@ -27,16 +27,6 @@ std::unique_ptr<Session> make_session(const std::shared_ptr<const Model>& model,
   auto session = Session::create(model, options);
   if (!session.ok()) FAIL(session.error().text());
   return *std::move(session);
-}
-
-std::vector<uint32_t> take(Session& session, size_t count) {
-  std::vector<uint32_t> tokens;
-  while (tokens.size() < count) {
-    const auto token = session.next();
-    if (!token.ok()) FAIL(token.error().text());
-    tokens.push_back(*token);
-  }
-  return tokens;
 }
 
 bool is_ring(const std::shared_ptr<const Model>& model, uint32_t chunk, uint32_t context) {
@@ -108,7 +98,7 @@ TEST_CASE("prefixes and saved sessions with rings change no bit") {
     REQUIRE(session->save(path).ok());
     const std::vector<uint32_t> expected = take(*session, 30);
     auto restored = make_session(model, 4);
-    const Status loaded = restored->load(path);
+    const Status loaded = restored->restore(path);
     if (!loaded.ok()) FAIL(loaded.error().text());
     CHECK(take(*restored, 30) == expected);
   }

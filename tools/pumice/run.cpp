@@ -139,7 +139,7 @@ Status run(const RunOptions& options) {
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   PUMICE_TRY(std::unique_ptr<Session> session, Session::create(model, session_options));
-  if (options.session.exists()) PUMICE_CHECK(session->load(options.session.path));
+  if (options.session.exists()) PUMICE_CHECK(session->restore(options.session.path));
   const SamplingParams sampling = options.sampling.resolved();
   if (stdout_is_terminal()) {
     print_result("\033[2m" + prompt.text + "\033[0m");

@@ -1,4 +1,4 @@
-#include "plan/completion.h"
+#include "recording/completion.h"
 
 namespace pumice {
 

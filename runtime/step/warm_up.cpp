@@ -1,0 +1,45 @@
+#include "step/warm_up.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr int rounds = 3;
+constexpr uint32_t tokens_after_prompt = 3;
+// Slices as small as those that will be asked for, or what they cost to begin would not show.
+constexpr double slice_seconds = 1e-3;
+// A step that may take longer is left out.
+constexpr double longest_step_seconds = 0.1;
+
+// A text of so many times the token 0, and some tokens after it.
+Status run_text(Batch& batch, TimeSlicer& slices, uint32_t prompt) {
+  PUMICE_CHECK(batch.add({std::vector<uint32_t>(prompt), {}, tokens_after_prompt, {}}));
+  while (batch.sequences() > 0) {
+    PUMICE_CHECK(slices.run([&] { return batch.fill(slices); }, slice_seconds));
+    PUMICE_CHECK(slices.wait());
+    PUMICE_TRY(std::span<const BatchToken> tokens, batch.collect());
+    while (!tokens.empty()) {
+      PUMICE_TRY(tokens, batch.collect());
+    }
+  }
+  return {};
+}
+
+} // namespace
+
+Status warm_up(Batch& batch, TimeSlicer& slices) {
+  const SessionSize& size = batch.size();
+  const uint32_t most = size.context - tokens_after_prompt;
+  for (uint32_t prompt : {size.chunk, small_chunk, 1u}) {
+    if (prompt > size.chunk || prompt >= most) continue;
+    PUMICE_TRY(const double guess, batch.runner().guessed_step_seconds(prompt));
+    if (guess > longest_step_seconds) continue;
+    for (int round = 0; round < rounds; ++round) {
+      PUMICE_CHECK(run_text(batch, slices, prompt));
+      batch.forget(0);
+    }
+  }
+  return {};
+}
+
+} // namespace pumice
