@@ -86,7 +86,7 @@ TEST_CASE(
   const std::vector<uint32_t> after = take(*plain, 20);
   for (const auto& [model, name] : {std::pair(plain_model, "split"), std::pair(split_model, "plain")}) {
     const auto session = session_of(model);
-    REQUIRE(session->load(folder.path() / name).ok());
+    REQUIRE(session->restore(folder.path() / name).ok());
     CHECK(take(*session, 20) == after);
     REQUIRE(session->prefill({}, {}).ok());
     CHECK(session->reused() > prompt.size());

@@ -112,7 +112,7 @@ TEST_CASE("sessions that are saved with a model from a callback go on with one f
   const uint32_t token = require(first->next());
   REQUIRE(first->save(folder.path() / "state").ok());
   const auto second = require(Session::create(load_model(shipped), {}));
-  REQUIRE(second->load(folder.path() / "state").ok());
+  REQUIRE(second->restore(folder.path() / "state").ok());
   CHECK(second->tokens().back() == token);
   CHECK(require(second->next()) == require(first->next()));
 }
