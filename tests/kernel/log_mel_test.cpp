@@ -197,13 +197,8 @@ TEST_CASE("mel filters have the area 1, and a spectrum is under two of them at m
   }
 }
 
-TEST_CASE("log-mel features of the reference") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const auto folder = *root / "models" / "whisper";
+FIXTURE_TEST_CASE("log-mel features of the reference") {
+  const auto folder = fixtures().model("whisper");
   const nlohmann::json config = nlohmann::json::parse(std::ifstream(folder / "preprocessor_config.json"));
   const LogMelShape shape = {config["sampling_rate"], config["n_samples"], config["n_fft"],
                              config["hop_length"], config["feature_size"]};

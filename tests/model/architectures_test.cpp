@@ -99,30 +99,20 @@ void check(const std::filesystem::path& path, const Expected& expected) {
 
 } // namespace
 
-TEST_CASE("every architecture gives what its reference gives") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("every architecture gives what its reference gives") {
   for (const char* name : folders) {
-    const auto folder = *root / "models" / name;
+    const auto folder = fixtures().model(name);
     const Expected expected = read_expected(folder / "expected.safetensors");
     check(folder, expected);
     if (std::filesystem::exists(folder / "model.gguf")) check(folder / "model.gguf", expected);
   }
 }
 
-TEST_CASE("the GGUF that convert writes of every architecture is the same model") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("the GGUF that convert writes of every architecture is the same model") {
   for (const char* name : folders) {
     CAPTURE(name);
     const TemporaryFolder temporary;
-    const auto folder = *root / "models" / name;
+    const auto folder = fixtures().model(name);
     const std::string out = (temporary.path() / "model.gguf").string();
     const CommandResult converted =
         pumice_command({"convert", folder.string(), out, "--type", "F32", "--no-vocabulary"});

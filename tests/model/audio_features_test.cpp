@@ -15,7 +15,7 @@ using namespace pumice;
 namespace {
 
 std::vector<float> expected(const std::string& name) {
-  const auto file = SafetensorsFile::open(*fixtures() / "models" / "whisper" / "expected.safetensors");
+  const auto file = SafetensorsFile::open(fixtures().model("whisper") / "expected.safetensors");
   if (!file.ok()) FAIL(file.error().text());
   return *SafetensorsFile::floats(*file->find(name));
 }
@@ -45,12 +45,8 @@ std::string refusal(const std::string& field, const nlohmann::json& value) {
 
 } // namespace
 
-TEST_CASE("sound becomes the features of the reference") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
-  const auto model = load_model(*fixtures() / "models" / "whisper");
+FIXTURE_TEST_CASE("sound becomes the features of the reference") {
+  const auto model = load_model(fixtures().model("whisper"));
   auto features = AudioFeatures::create(*model);
   if (!features.ok()) FAIL(features.error().text());
   CHECK((*features)->shape().sample_rate == 16000);
@@ -79,10 +75,6 @@ TEST_CASE("sound becomes the features of the reference") {
 }
 
 TEST_CASE("a preprocessor_config.json has to go with itself and with the model") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
   CHECK(refusal("n_fft", nullptr) == ""); // Whisper's
   CHECK(refusal("feature_size", nullptr) == "");
   CHECK(refusal("nb_max_frames", nullptr) == "");
@@ -109,12 +101,8 @@ TEST_CASE("a preprocessor_config.json has to go with itself and with the model")
 }
 
 TEST_CASE("a model that reads text hears nothing") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
   for (const char* name : {"bart", "vit", "llama"}) {
-    const auto file = ModelFile::open(*fixtures() / "models" / name);
+    const auto file = ModelFile::open(fixtures().model(name));
     if (!file.ok()) continue;
     const auto shape = read_log_mel_shape(*file, (*open_model_definition(*file))->shape());
     REQUIRE(!shape.ok());

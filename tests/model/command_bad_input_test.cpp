@@ -32,13 +32,8 @@ TEST_CASE("a model that is not there or cannot be read is named") {
 }
 
 TEST_CASE("prompts that no model could take are refused") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::string stories = (*folder / "gguf" / "stories260K-F32.gguf").string();
-  const std::string mha = (*folder / "models" / "llama-mha").string();
+  const std::string stories = fixtures().story().string();
+  const std::string mha = fixtures().model("llama-mha").string();
   CHECK(fails({"generate", mha, "--ids", "1,320"}, {"--ids", "0 to 319", "320"}) == "");
   CHECK(fails({"generate", mha, "--ids", "1,-2"}, {"--ids", "1,-2"}) == "");
   CHECK(fails({"generate", mha, "--ids", ""}, {"--ids", "empty"}) == "");
@@ -60,12 +55,7 @@ TEST_CASE("prompts that no model could take are refused") {
 }
 
 TEST_CASE("eval names the tensor that is wrong") {
-  const auto fixture = fixtures();
-  if (!fixture) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::string model = (*fixture / "models" / "llama-mha").string();
+  const std::string model = fixtures().model("llama-mha").string();
   const TemporaryFolder folder;
   const std::string in = (folder.path() / "in.safetensors").string(),
                     out = (folder.path() / "out.safetensors").string();
@@ -86,7 +76,7 @@ TEST_CASE("eval names the tensor that is wrong") {
         "");
   CHECK(fails({"eval", model, "--inputs", "/nonexistent.safetensors", "--outputs", out},
               {"/nonexistent.safetensors"}) == "");
-  const std::string good = (*fixture / "models" / "llama-mha" / "expected.safetensors").string();
+  const std::string good = (fixtures().model("llama-mha") / "expected.safetensors").string();
   CHECK(fails({"eval", model, "--inputs", good, "--outputs", out, "--output", "attentions.9", "--no-cache"},
               {"attentions.9", "hidden_states.2", "attentions.1"}) == "");
   CHECK(fails({"eval", model, "--inputs", good, "--outputs", "/dev/null/out.safetensors", "--no-cache"},
@@ -94,12 +84,7 @@ TEST_CASE("eval names the tensor that is wrong") {
 }
 
 TEST_CASE("devices and folders that cannot be used are named") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::string model = (*folder / "models" / "llama-mha").string();
+  const std::string model = fixtures().model("llama-mha").string();
   const std::vector<std::string> generate = {"generate", model, "--ids", "1", "-n", "2", "--json"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), generate.begin(), generate.end());

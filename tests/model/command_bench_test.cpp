@@ -42,12 +42,7 @@ void check_result(const json& result) {
 } // namespace
 
 TEST_CASE("bench measures every combination, with every sample and what it was measured with") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const auto model = *folder / "gguf" / "stories260K-F32.gguf";
+  const auto model = fixtures().story();
   const json object = bench_json(model, {"-p", "16,7", "-n", "8", "-d", "0,20"});
   for (const char* field : {"version", "command", "date", "device", "driver", "driver_version"}) {
     CAPTURE(field);
@@ -87,12 +82,7 @@ TEST_CASE("bench measures every combination, with every sample and what it was m
 }
 
 TEST_CASE("bench's table has llama-bench's columns, and its page needs nothing from elsewhere") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const auto model = *folder / "gguf" / "stories260K-F32.gguf";
+  const auto model = fixtures().story();
   const CommandResult table = bench(model, {"-p", "16", "-n", "8", "-d", "20"});
   const std::string head = table.out.substr(0, table.out.find('\n'));
   size_t at = 0;
@@ -116,13 +106,8 @@ TEST_CASE("bench's table has llama-bench's columns, and its page needs nothing f
 }
 
 TEST_CASE("bench measures encoders, and encoder-decoders end to end") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
   const auto test_of = [&](const char* model, std::vector<std::string> options, size_t at = 0) {
-    const json object = bench_json(*folder / "models" / model, std::move(options));
+    const json object = bench_json(fixtures().model(model), std::move(options));
     REQUIRE(object["results"].size() > at);
     check_result(object["results"][at]);
     CHECK(object["cold_start"]["first_seconds"] > 0);
@@ -133,7 +118,7 @@ TEST_CASE("bench measures encoders, and encoder-decoders end to end") {
   CHECK(test_of("vit", {"-b", "2"}).starts_with("enc"));
   CHECK(test_of("marian", {"-p", "9", "-n", "5", "-b", "2"}) == "enc9+tg5 b2");
   CHECK(test_of("whisper", {"-n", "5"}).find("+tg5") != std::string::npos);
-  CHECK(fails_saying(bench(*folder / "models" / "bert", {"-p", "100000"}), {"-p 100000", "at most"}) == "");
+  CHECK(fails_saying(bench(fixtures().model("bert"), {"-p", "100000"}), {"-p 100000", "at most"}) == "");
 }
 
 TEST_CASE("bench measures single operations below the device's ceilings") {

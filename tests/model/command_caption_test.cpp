@@ -48,10 +48,6 @@ std::vector<uint32_t> expected_tokens(const std::filesystem::path& folder, const
 } // namespace
 
 TEST_CASE("caption writes about pictures, draws where it looked and refuses what is none") {
-  if (!fixtures()) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
   const TemporaryFolder folder;
   write_word_folder(folder, "vit-gpt2");
   const std::string model = folder.path().string();
@@ -96,6 +92,6 @@ TEST_CASE("caption writes about pictures, draws where it looked and refuses what
   CHECK(fails_saying(pumice_command({"caption", model, path("none.png")}), {"none.png"}) == "");
   CHECK(fails_saying(pumice_command({"caption", model, path("a.png"), path("b.png"), "--attention", weights}),
                      {"expected one picture", "2"}) == "");
-  const std::string marian = (*fixtures() / "models" / "marian").string();
+  const std::string marian = fixtures().model("marian").string();
   CHECK(fails_saying(pumice_command({"caption", marian, path("a.png")}), {"pumice translate"}) == "");
 }

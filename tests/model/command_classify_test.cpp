@@ -54,16 +54,10 @@ CommandResult classify(std::vector<std::string> arguments, const std::string* in
   return result;
 }
 
-bool there_are_fixtures() {
-  if (!fixtures()) MESSAGE("skipped: no fixtures");
-  return fixtures().has_value();
-}
-
 } // namespace
 
 TEST_CASE("classify gives the labels of pictures, best first") {
-  if (!there_are_fixtures()) return;
-  const std::string model = (*fixtures() / "models" / "vit").string();
+  const std::string model = fixtures().model("vit").string();
   const TemporaryFolder folder;
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
   Image image{32, 32, std::vector<uint8_t>(32 * 32 * 3)};
@@ -96,7 +90,6 @@ TEST_CASE("classify gives the labels of pictures, best first") {
 }
 
 TEST_CASE("classify gives the labels of texts, and of lines of standard input") {
-  if (!there_are_fixtures()) return;
   const TemporaryFolder folder;
   REQUIRE(BertFolder{.labels = 3}.write(folder));
   const std::string model = folder.path().string(), text = "the quick brown fox";
@@ -116,8 +109,7 @@ TEST_CASE("classify gives the labels of texts, and of lines of standard input") 
 }
 
 TEST_CASE("classify needs a classification head") {
-  if (!there_are_fixtures()) return;
-  const auto path = [](const char* model) { return (*fixtures() / "models" / model).string(); };
+  const auto path = [](const char* model) { return fixtures().model(model).string(); };
   CHECK(fails_saying(pumice_command({"classify", path("bert"), "x"}), {"classification head"}) == "");
   CHECK(fails_saying(pumice_command({"classify", path("llama-mha"), "x"}), {"pumice run"}) == "");
   CHECK(fails_saying(pumice_command({"classify", path("marian"), "x"}), {"pumice translate"}) == "");

@@ -107,23 +107,18 @@ json generated(const std::filesystem::path& model, const std::string& prompt) {
 
 } // namespace
 
-TEST_CASE("convert writes what llama.cpp's converter wrote") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("convert writes what llama.cpp's converter wrote") {
   const TemporaryFolder temporary;
   size_t checked = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(*folder / "models")) {
-    if (!std::filesystem::exists(entry.path() / "model.gguf")) continue;
+  for (const std::string& name : fixtures().models()) {
+    const auto model = fixtures().model(name);
+    if (!std::filesystem::exists(model / "model.gguf")) continue;
     const auto out = temporary.path() / "out.gguf";
-    const CommandResult result = convert(entry.path(), out, "F32");
+    const CommandResult result = convert(model, out, "F32");
     if (result.err.find("expected one of") != std::string::npos)
       continue; // no model of this kind can be read
-    CAPTURE(entry.path());
+    CAPTURE(name);
     CAPTURE(result.err);
-    const std::string name = entry.path().filename().string();
     if (name == "bert" || name.ends_with("t5")) { // encoders are read from GGUF, and not yet written
       CHECK(result.status == 1);
       CHECK(result.err.find("a GGUF file cannot be made of models of the architecture") != std::string::npos);
@@ -131,7 +126,7 @@ TEST_CASE("convert writes what llama.cpp's converter wrote") {
     }
     REQUIRE(result.status == 0);
     CHECK(result.err.find("no tokenizer.json") != std::string::npos);
-    const ModelFile theirs = open_model(entry.path() / "model.gguf"), ours = open_model(out);
+    const ModelFile theirs = open_model(model / "model.gguf"), ours = open_model(out);
     CHECK(ours.architecture() == theirs.architecture());
     for (const auto& [key, value] : theirs.config().items()) {
       if (key == "general.name" || key == "general.size_label" || key == "tokenizer.ggml.model") continue;
@@ -214,11 +209,6 @@ TEST_CASE("convert: rows that blocks do not fill fall back, and it is said once"
 }
 
 TEST_CASE("convert: the twin reads text and continues it as its folder does") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
   for (const std::string name : {"llama2", "llama3"}) {
     CAPTURE(name);
     const TemporaryFolder temporary;
@@ -233,8 +223,7 @@ TEST_CASE("convert: the twin reads text and continues it as its folder does") {
                                         {"original_max_position_embeddings", 64}};
     }
     random.write(temporary.path());
-    std::filesystem::copy(*folder / "tokenizers" / name / "tokenizer.json",
-                          temporary.path() / "tokenizer.json");
+    std::filesystem::copy(fixtures().tokenizer(name) / "tokenizer.json", temporary.path() / "tokenizer.json");
     std::ofstream(temporary.path() / "tokenizer_config.json")
         << json{{"chat_template",
                  {{{"name", "default"}, {"template", "{{ a }}"}}, {{"name", "rag"}, {"template", "b"}}}},

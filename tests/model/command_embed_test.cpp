@@ -74,10 +74,7 @@ std::string joined(const std::vector<std::string>& lines) {
 
 TEST_CASE("embed gives a vector of length one for each line, the same alone as beside others") {
   const TemporaryFolder folder;
-  if (!BertFolder().write(folder)) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+  REQUIRE(BertFolder().write(folder));
   const std::vector<std::string> lines = {"a much longer line than the others, with many words in it", "",
                                           "fox", "the quick brown fox", "fox"};
   for (const char* pooling : {"mean", "cls"}) {
@@ -103,10 +100,7 @@ TEST_CASE("embed gives a vector of length one for each line, the same alone as b
 
 TEST_CASE("embed: arguments, JSON and a file have the same vectors") {
   const TemporaryFolder folder;
-  if (!BertFolder().write(folder)) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+  REQUIRE(BertFolder().write(folder));
   const Vectors expected = embed(folder.path(), "fox\nthe quick\n");
   const std::string model = folder.path().string(), out = (folder.path() / "out.safetensors").string();
   CHECK(numbers(pumice_command({"embed", model, "fox", "the quick"}).out) == expected);
@@ -131,10 +125,7 @@ TEST_CASE("embed: arguments, JSON and a file have the same vectors") {
 
 TEST_CASE("embed: a thousand lines take far fewer steps, and come in their order") {
   const TemporaryFolder folder;
-  if (!BertFolder().write(folder)) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+  REQUIRE(BertFolder().write(folder));
   const std::vector<std::string> lines = random_lines(1000, 12);
   const CommandResult result = run_embed(folder.path(), joined(lines));
   CHECK(result.err.find("1000 lines") != std::string::npos);
@@ -154,10 +145,7 @@ TEST_CASE("embed: a thousand lines take far fewer steps, and come in their order
 
 TEST_CASE("embed cuts a line at the context and says so") {
   const TemporaryFolder folder;
-  if (!BertFolder().write(folder)) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+  REQUIRE(BertFolder().write(folder));
   std::string longest = "the"; // the context less the two special tokens
   for (int i = 1; i < 62; ++i) longest += " the";
   const CommandResult fits = run_embed(folder.path(), longest + "\n");
@@ -173,10 +161,7 @@ TEST_CASE("embed cuts a line at the context and says so") {
 
 TEST_CASE("embed pools as the folder's own settings say") {
   const TemporaryFolder folder;
-  if (!BertFolder().write(folder)) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+  REQUIRE(BertFolder().write(folder));
   std::filesystem::create_directories(folder.path() / "1_Pooling");
   const Vectors mean = embed(folder.path(), "fox\n", {"--pooling", "mean"}),
                 cls = embed(folder.path(), "fox\n", {"--pooling", "cls"});
@@ -195,12 +180,9 @@ TEST_CASE("embed pools as the folder's own settings say") {
 
 TEST_CASE("embed: what it cannot do is said") {
   const TemporaryFolder folder;
-  if (!BertFolder().write(folder)) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+  REQUIRE(BertFolder().write(folder));
   const std::string own = folder.path().string();
-  const auto model = [&](const char* name) { return (*fixtures() / "models" / name).string(); };
+  const auto model = [&](const char* name) { return fixtures().model(name).string(); };
   CHECK(fails_saying(pumice_command({"embed", own, "x", "--pooling", "max"}), {"--pooling", "max", "cls"}) ==
         "");
   CHECK(fails_saying(pumice_command({"embed", model("llama-mha"), "x"}),

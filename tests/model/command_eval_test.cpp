@@ -92,28 +92,18 @@ void check_all(const std::filesystem::path& model, const SafetensorsFile& expect
 } // namespace
 
 TEST_CASE("eval takes and gives the names of encoders and encoder-decoders") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
   for (const char* name :
        {"bert", "roberta", "distilbert", "vit", "transformer-postnorm", "transformer-prenorm", "marian",
         "marian-relu", "bart", "t5", "flan-t5", "whisper", "vit-gpt2"}) {
     CAPTURE(name);
-    const auto expected = SafetensorsFile::open(*root / "models" / name / "expected.safetensors");
+    const auto expected = SafetensorsFile::open(fixtures().model(name) / "expected.safetensors");
     REQUIRE(expected.ok());
-    check_all(*root / "models" / name, *expected);
+    check_all(fixtures().model(name), *expected);
   }
 }
 
 TEST_CASE("eval makes features of sound") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const auto model = *root / "models" / "whisper";
+  const auto model = fixtures().model("whisper");
   const auto expected = SafetensorsFile::open(model / "expected.safetensors");
   REQUIRE(expected.ok());
   const TemporaryFolder folder;
@@ -150,13 +140,8 @@ TEST_CASE("eval makes features of sound") {
                      {"--output input_features", "sound"}) == "");
 }
 
-TEST_CASE("eval gives an encoder's rows the bits they have alone, wherever their padding is") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const auto model = *root / "models" / "bert";
+FIXTURE_TEST_CASE("eval gives an encoder's rows the bits they have alone, wherever their padding is") {
+  const auto model = fixtures().model("bert");
   const TemporaryFolder folder, other; // files that are open stay as they are
   const std::vector<std::string> more = {"--output", "attentions.1", "--output", "sentence_embedding_mean"};
   const SafetensorsFile alone = eval(model, {{5, 6, 7}}, folder, more);
@@ -186,11 +171,6 @@ TEST_CASE("eval gives an encoder's rows the bits they have alone, wherever their
 }
 
 TEST_CASE("eval names what is wrong with an encoder's tensors") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
   const TemporaryFolder folder;
   const std::string in = (folder.path() / "in.safetensors").string(), out = in + ".out";
   const std::vector<int64_t> ids(200, 5), types(200, 2);
@@ -207,8 +187,7 @@ TEST_CASE("eval names what is wrong with an encoder's tensors") {
                          const std::vector<std::string>& parts) {
     REQUIRE(write_safetensors(in, entries).ok());
     return fails_saying(
-        pumice_command({"eval", (*root / "models" / model).string(), "--inputs", in, "--outputs", out}),
-        parts);
+        pumice_command({"eval", fixtures().model(model).string(), "--inputs", in, "--outputs", out}), parts);
   };
   CHECK(fails("bert", {long_ids}, {"'input_ids'", "128", "200"}) == "");
   CHECK(fails("bert", {two, bad_types}, {"'token_type_ids'", "[0, 0]", "0 to 1", "2"}) == "");
@@ -222,16 +201,11 @@ TEST_CASE("eval names what is wrong with an encoder's tensors") {
   CHECK(fails("bart", {two, rows}, {"'decoder_input_ids'", "'input_ids'", "1", "2"}) == "");
 }
 
-TEST_CASE("eval gives a layer's attention weights") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("eval gives a layer's attention weights") {
   for (const char* name : {"llama-mha", "llama-gqa", "llama-mqa"}) {
     CAPTURE(name);
     const TemporaryFolder folder;
-    const auto model = *root / "models" / name;
+    const auto model = fixtures().model(name);
     const std::string out = (folder.path() / "out.safetensors").string();
     const CommandResult result =
         pumice_command({"eval", model.string(), "--inputs", (model / "expected.safetensors").string(),
@@ -248,13 +222,8 @@ TEST_CASE("eval gives a layer's attention weights") {
   }
 }
 
-TEST_CASE("a row of a batch has the bits it has alone, wherever its padding is") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const auto model = *root / "models" / "llama-gqa";
+FIXTURE_TEST_CASE("a row of a batch has the bits it has alone, wherever its padding is") {
+  const auto model = fixtures().model("llama-gqa");
   const std::vector<std::vector<int64_t>> rows = {
       {5, 6, 7, 8, 9, 10}, {-1, -1, 300, 2, 17, 4}, {44, 45, -1, -1, -1, -1}, {-1, 9, -1, 200, 1, -1}};
   const size_t columns = 6;

@@ -38,13 +38,8 @@ std::vector<int64_t> integers(const SafetensorsFile& file, const std::string& na
 
 } // namespace
 
-TEST_CASE("generate --json gives the reference's greedy ids") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::filesystem::path model = *folder / "models" / "llama-mha";
+FIXTURE_TEST_CASE("generate --json gives the reference's greedy ids") {
+  const std::filesystem::path model = fixtures().model("llama-mha");
   const SafetensorsFile expected = open(model / "expected.safetensors");
   std::string ids;
   for (int64_t id : integers(expected, "prompt_ids")) {
@@ -68,13 +63,8 @@ TEST_CASE("generate --json gives the reference's greedy ids") {
   CHECK(json::parse(from_file.out)["ids"] == object["ids"]);
 }
 
-TEST_CASE("eval gives the reference's logits and hidden states") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::filesystem::path model = *folder / "models" / "llama-gqa";
+FIXTURE_TEST_CASE("eval gives the reference's logits and hidden states") {
+  const std::filesystem::path model = fixtures().model("llama-gqa");
   const SafetensorsFile expected = open(model / "expected.safetensors");
   const TemporaryFolder temporary;
   for (const char* chunk : {"7", "128"}) {
@@ -95,13 +85,8 @@ TEST_CASE("eval gives the reference's logits and hidden states") {
   }
 }
 
-TEST_CASE("eval runs the same with padding on either side") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::filesystem::path model = *folder / "models" / "llama-gqa";
+FIXTURE_TEST_CASE("eval runs the same with padding on either side") {
+  const std::filesystem::path model = fixtures().model("llama-gqa");
   const SafetensorsFile expected = open(model / "expected.safetensors");
   const std::vector<int64_t> ids = integers(expected, "input_ids");
   const size_t count = ids.size(), columns = count + 3;
@@ -155,15 +140,10 @@ std::vector<int64_t> until(std::vector<int64_t> ids, const json& end) {
 
 } // namespace
 
-TEST_CASE("generate gives encoder-decoders' greedy ids and those of beam search") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("generate gives encoder-decoders' greedy ids and those of beam search") {
   for (const char* name : {"t5", "flan-t5", "marian", "marian-relu", "bart", "whisper", "vit-gpt2"}) {
     CAPTURE(name);
-    const std::filesystem::path model = *folder / "models" / name;
+    const std::filesystem::path model = fixtures().model(name);
     const std::string in = (model / "expected.safetensors").string();
     const SafetensorsFile expected = open(in);
     const json greedy = generate_json({model.string(), "--inputs", in, "-n", "12", "--ignore-eos"});
@@ -186,15 +166,10 @@ TEST_CASE("generate gives encoder-decoders' greedy ids and those of beam search"
   }
 }
 
-TEST_CASE("generate writes ids to a file, filled up with the padding token") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("generate writes ids to a file, filled up with the padding token") {
   const TemporaryFolder temporary;
   const std::string out = (temporary.path() / "out.safetensors").string();
-  const std::filesystem::path model = *folder / "models" / "bart"; // pads with 1, ends with 2
+  const std::filesystem::path model = fixtures().model("bart"); // pads with 1, ends with 2
   const std::string in = (model / "expected.safetensors").string();
   const json all =
       generate_json({model.string(), "--inputs", in, "-n", "12", "--ignore-eos", "--outputs", out});
@@ -216,23 +191,17 @@ TEST_CASE("generate writes ids to a file, filled up with the padding token") {
   std::fill(expected.begin() + static_cast<ptrdiff_t>(at) + 1, expected.end(), 1);
   CHECK(integers(open(out), "generated_ids") == expected);
 
-  const std::filesystem::path llama = *folder / "models" / "llama-mha";
+  const std::filesystem::path llama = fixtures().model("llama-mha");
   const std::string prompts = (llama / "expected.safetensors").string();
   generate_json({llama.string(), "--inputs", prompts, "--ignore-eos", "--outputs", out});
   CHECK(integers(open(out), "generated_ids") == integers(open(prompts), "generated_ids"));
   CHECK(entry(open(out), "generated_ids").shape == entry(open(prompts), "generated_ids").shape);
 }
 
-TEST_CASE("generate: ids and options of encoder-decoders, and what they cannot be") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::string t5 = (*folder / "models" / "t5").string(), bert = (*folder / "models" / "bert").string(),
-                    vit = (*folder / "models" / "vit").string(),
-                    llama = (*folder / "models" / "llama-mha").string(),
-                    captions = (*folder / "models" / "vit-gpt2").string();
+FIXTURE_TEST_CASE("generate: ids and options of encoder-decoders, and what they cannot be") {
+  const std::string t5 = fixtures().model("t5").string(), bert = fixtures().model("bert").string(),
+                    vit = fixtures().model("vit").string(), llama = fixtures().model("llama-mha").string(),
+                    captions = fixtures().model("vit-gpt2").string();
   const SafetensorsFile expected = open(t5 + "/expected.safetensors");
   const std::vector<int64_t> inputs = integers(expected, "input_ids"),
                              mask = integers(expected, "attention_mask");

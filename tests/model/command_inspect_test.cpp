@@ -53,21 +53,16 @@ TEST_CASE("inspect counts GPT-3 from its config alone") {
 }
 
 TEST_CASE("inspect says how much memory will be allocated") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
   struct Case {
-    const char* name;
+    std::filesystem::path model;
     const char* weights;
   };
-  for (const Case& c : {Case{"gguf/stories260K-F32.gguf", nullptr},
-                        {"gguf/random-Q4_K_M.gguf", nullptr},
-                        {"models/llama-gqa", nullptr},
-                        {"models/llama-gqa", "q4_0"}}) {
-    CAPTURE(c.name);
-    const std::string path = (*folder / c.name).string();
+  for (const Case& c : {Case{fixtures().story(), nullptr},
+                        {fixtures().gguf("random-Q4_K_M"), nullptr},
+                        {fixtures().model("llama-gqa"), nullptr},
+                        {fixtures().model("llama-gqa"), "q4_0"}}) {
+    const std::string path = c.model.string();
+    CAPTURE(path);
     std::vector<std::string> arguments = {path, "--context", "200"};
     LoadOptions load;
     if (c.weights) {
@@ -92,12 +87,7 @@ TEST_CASE("inspect says how much memory will be allocated") {
 }
 
 TEST_CASE("inspect prints graph and plan, and does without a device where it can") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::string path = (*folder / "models" / "llama-mha").string();
+  const std::string path = fixtures().model("llama-mha").string();
   CHECK(pumice_command({"inspect", path, "--graph"}).out.find("logits") != std::string::npos);
   CHECK(pumice_command({"inspect", path, "--plan", "--no-cache"}).out.find("dispatches") !=
         std::string::npos);

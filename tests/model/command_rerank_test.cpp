@@ -81,10 +81,7 @@ TEST_CASE("rerank gives what the head says of each pair, with token types") {
     const TemporaryFolder folder;
     BertFolder model;
     model.labels = labels;
-    if (!model.write(folder)) {
-      MESSAGE("skipped: no fixtures");
-      return;
-    }
+    REQUIRE(model.write(folder));
     const std::vector<std::vector<float>> expected = logits(folder);
     const auto raw = scores(rerank(folder.path(), {"--raw"}).out), own = scores(rerank(folder.path()).out);
     REQUIRE(raw.size() == documents.size());
@@ -105,10 +102,7 @@ TEST_CASE("rerank: the best, JSON, and pairs that are too long") {
   const TemporaryFolder folder;
   BertFolder model;
   model.labels = 1;
-  if (!model.write(folder)) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+  REQUIRE(model.write(folder));
   auto sorted = scores(rerank(folder.path()).out);
   std::ranges::stable_sort(sorted, [](const auto& a, const auto& b) { return a.first > b.first; });
   sorted.resize(3);
@@ -133,11 +127,8 @@ TEST_CASE("rerank: the best, JSON, and pairs that are too long") {
 
 TEST_CASE("rerank needs a head, and an encoder of text") {
   const TemporaryFolder folder;
-  if (!BertFolder().write(folder)) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::string own = folder.path().string(), gpt = (*fixtures() / "models" / "gpt2").string();
+  REQUIRE(BertFolder().write(folder));
+  const std::string own = folder.path().string(), gpt = fixtures().model("gpt2").string();
   CHECK(fails_saying(pumice_command({"rerank", own, "--query", "x", "y"}),
                      {"sequence-classification", "pumice embed"}) == "");
   CHECK(fails_saying(pumice_command({"rerank", gpt, "--query", "x", "y"}), {"gpt2 is a decoder"}) == "");

@@ -14,12 +14,7 @@ CommandResult run(const std::string& model, std::vector<std::string> arguments) 
 } // namespace
 
 TEST_CASE("run goes on with the prompt and tells its figures apart from the text") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::string model = (*folder / "gguf" / "stories260K-F32.gguf").string();
+  const std::string model = fixtures().story().string();
   const CommandResult result = run(model, {"Once upon a time", "-n", "40"});
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
@@ -36,12 +31,7 @@ TEST_CASE("run goes on with the prompt and tells its figures apart from the text
 }
 
 TEST_CASE("run ends before a stop string, wherever tokens cut it") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::string model = (*folder / "gguf" / "stories260K-F32.gguf").string();
+  const std::string model = fixtures().story().string();
   CHECK(run(model, {"Once upon a time", "-n", "40", "--stop", "girl named"}).out ==
         "Once upon a time, there was a little \n");
   CHECK(run(model, {"Once upon a time", "-n", "40", "--stop", "nothing", "--stop", "Lily."}).out ==
@@ -49,12 +39,7 @@ TEST_CASE("run ends before a stop string, wherever tokens cut it") {
 }
 
 TEST_CASE("run gives the same text for the same seed") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::string model = (*folder / "gguf" / "stories260K-F32.gguf").string();
+  const std::string model = fixtures().story().string();
   const auto text = [&](const char* seed) {
     return pumice_command({"run", model, "Once", "-n", "30", "--seed", seed, "--temp", "1.5", "--no-cache"})
         .out;

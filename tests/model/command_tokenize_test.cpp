@@ -23,12 +23,7 @@ json tokenize(std::vector<std::string> arguments, const std::string& input) {
 } // namespace
 
 TEST_CASE("tokenize gives the fixtures' ids and text") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::filesystem::path tokenizer = *folder / "tokenizers" / "llama2";
+  const std::filesystem::path tokenizer = fixtures().tokenizer("llama2");
   const json cases = json::parse(std::ifstream(tokenizer / "cases.json"));
   for (size_t i = 0; i < cases.size(); i += 4) {
     const std::string text = cases[i]["text"];
@@ -42,12 +37,7 @@ TEST_CASE("tokenize gives the fixtures' ids and text") {
 }
 
 TEST_CASE("tokenize reads a GGUF file's vocabulary, and decodes ids") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const std::string model = (*folder / "gguf" / "stories260K-F32.gguf").string();
+  const std::string model = fixtures().story().string();
   const std::string text = "Once upon a time,\nthere was a cat.\n";
   const json result = tokenize({model}, text);
   CHECK(result["decoded"] == text);

@@ -25,10 +25,6 @@ struct Sound {
 } // namespace
 
 TEST_CASE("transcribe prints segments, with their times or without") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
   const WhisperFolder folder;
   const std::string model = folder.path().string();
   const Sound sound(wail(40000));
@@ -69,11 +65,7 @@ TEST_CASE("transcribe prints segments, with their times or without") {
 }
 
 TEST_CASE("transcribe prints ids where nothing spells the vocabulary") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
-  const std::string model = (*fixtures() / "models" / "whisper").string();
+  const std::string model = fixtures().model("whisper").string();
   const Sound sound(wail(20000));
   const CommandResult json = transcribe(model, sound.path, {"--json", "-n", "4"});
   CAPTURE(json.err);
@@ -93,10 +85,6 @@ TEST_CASE("transcribe prints ids where nothing spells the vocabulary") {
 }
 
 TEST_CASE("transcribe takes silence and one sample, and says what is wrong with a file") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
   const WhisperFolder folder;
   const std::string model = folder.path().string();
   for (const size_t samples : {size_t{16000}, size_t{1}}) {
@@ -115,7 +103,7 @@ TEST_CASE("transcribe takes silence and one sample, and says what is wrong with 
   corrupt[34] = 3; // bits of a sample
   CHECK(refused(corrupt, {"sound.wav", "bits"}) == "");
   CHECK(fails_saying(transcribe(model, (folder.path() / "nothing.flac").string()), {"nothing.flac"}) == "");
-  const std::string text_model = (*fixtures() / "models" / "bart").string();
+  const std::string text_model = fixtures().model("bart").string();
   CHECK(fails_saying(transcribe(text_model, Sound(wail(10)).path), {"bart", "hears nothing"}) == "");
   CHECK(fails_saying(transcribe(model, Sound(wail(10)).path, {"--task", "sing"}), {"--task", "sing"}) == "");
   CHECK(fails_saying(transcribe(model, Sound(wail(10)).path, {"--language", "tlh"}), {"tlh", "en, de"}) ==
@@ -123,11 +111,7 @@ TEST_CASE("transcribe takes silence and one sample, and says what is wrong with 
 }
 
 TEST_CASE("transcribe shows where the decoder looked") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
-  const std::string model = (*fixtures() / "models" / "whisper").string();
+  const std::string model = fixtures().model("whisper").string();
   const Sound sound(wail(16000));
   for (const char* name : {"a.png", "a.safetensors"}) {
     const std::filesystem::path file = sound.folder.path() / name;

@@ -32,7 +32,7 @@ struct Words {
 
   Words() {
     write_word_folder(folder, "marian");
-    const auto file = SafetensorsFile::open(*fixtures() / "models" / "marian" / "expected.safetensors");
+    const auto file = SafetensorsFile::open(fixtures().model("marian") / "expected.safetensors");
     REQUIRE(file.ok());
     const std::vector<int64_t> ids = integers(*file, "input_ids"), mask = integers(*file, "attention_mask");
     const size_t columns = ids.size() / 2;
@@ -63,15 +63,9 @@ struct Words {
   }
 };
 
-bool there_are_fixtures() {
-  if (!fixtures()) MESSAGE("skipped: no fixtures");
-  return fixtures().has_value();
-}
-
 } // namespace
 
-TEST_CASE("translate gives the reference's greedy and beam search texts") {
-  if (!there_are_fixtures()) return;
+FIXTURE_TEST_CASE("translate gives the reference's greedy and beam search texts") {
   const Words words;
   const json greedy = json::parse(words.translate({words.source, "--json"}).out);
   CHECK(greedy["source"] == words.source);
@@ -88,8 +82,7 @@ TEST_CASE("translate gives the reference's greedy and beam search texts") {
   CHECK(best["score"].get<float>() < 0);
 }
 
-TEST_CASE("translate answers lines in their order, and each as if it were alone") {
-  if (!there_are_fixtures()) return;
+FIXTURE_TEST_CASE("translate answers lines in their order, and each as if it were alone") {
   const Words words;
   const std::string first = words.translate({words.source}).out, second = words.translate({words.other}).out;
   CHECK(first == ::words(words.greedy) + "\n");
@@ -110,7 +103,6 @@ TEST_CASE("translate answers lines in their order, and each as if it were alone"
 }
 
 TEST_CASE("translate cuts a text that is too long, and says so") {
-  if (!there_are_fixtures()) return;
   const Words words;
   std::string longest, longer;
   for (int i = 0; i < 3000; ++i) (i < 2048 ? longest : longer) += "w" + std::to_string(3 + i % 300) + " ";
@@ -123,7 +115,6 @@ TEST_CASE("translate cuts a text that is too long, and says so") {
 }
 
 TEST_CASE("translate knows tasks, prefixes and target languages") {
-  if (!there_are_fixtures()) return;
   const Words words;
   const size_t space = words.source.find(' ');
   const std::string start = words.source.substr(0, space + 1), rest = words.source.substr(space + 1);
@@ -145,7 +136,6 @@ TEST_CASE("translate knows tasks, prefixes and target languages") {
 }
 
 TEST_CASE("translate --attention: rows sum to one and are where the decoder looked") {
-  if (!there_are_fixtures()) return;
   const Words words;
   const std::string path = (words.folder.path() / "a.safetensors").string();
   const json written = json::parse(words.translate({words.source, "--json", "--attention", path}).out);
@@ -180,7 +170,6 @@ TEST_CASE("translate --attention: rows sum to one and are where the decoder look
 }
 
 TEST_CASE("translate --attention draws a PNG, and refuses what it cannot draw") {
-  if (!there_are_fixtures()) return;
   const Words words;
   const std::string path = (words.folder.path() / "a.png").string();
   words.translate({words.source, "--beams", "2", "--attention", path});
@@ -196,9 +185,8 @@ TEST_CASE("translate --attention draws a PNG, and refuses what it cannot draw") 
 }
 
 TEST_CASE("translate says which subcommand another kind of model is for") {
-  if (!there_are_fixtures()) return;
   const auto fails = [](const char* model, const char* kind, const char* subcommand) {
-    const std::string path = (*fixtures() / "models" / model).string();
+    const std::string path = fixtures().model(model).string();
     return fails_saying(pumice_command({"translate", path, "w5"}), {kind, subcommand});
   };
   CHECK(fails("llama-mha", "is a decoder", "pumice run") == "");

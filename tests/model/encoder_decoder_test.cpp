@@ -54,9 +54,7 @@ std::vector<std::vector<Hypothesis>> generate(EncoderDecoder& session, std::span
 }
 
 std::shared_ptr<const Model> fixture(const char* name) {
-  if (fixtures()) return load_model(*fixtures() / "models" / name);
-  MESSAGE("skipped: there is no folder of fixtures");
-  return nullptr;
+  return load_model(fixtures().model(name));
 }
 
 bool overlap(const BufferRef& a, const BufferRef& b) {
@@ -66,10 +64,9 @@ bool overlap(const BufferRef& a, const BufferRef& b) {
 
 } // namespace
 
-TEST_CASE("the encoder runs once for an input, and no step of the decoder writes what it left") {
+FIXTURE_TEST_CASE("the encoder runs once for an input, and no step of the decoder writes what it left") {
   for (const char* name : {"marian", "t5", "bart"}) {
     const auto model = fixture(name);
-    if (!model) return;
     CAPTURE(name);
     const std::vector<EncoderInput> input = some_inputs(4, 320);
     for (uint32_t beams : {1u, 4u, 7u}) {
@@ -100,10 +97,9 @@ TEST_CASE("the encoder runs once for an input, and no step of the decoder writes
   }
 }
 
-TEST_CASE("several inputs together get the texts that each gets alone") {
+FIXTURE_TEST_CASE("several inputs together get the texts that each gets alone") {
   for (const char* name : {"marian-relu", "flan-t5", "transformer-postnorm"}) {
     const auto model = fixture(name);
-    if (!model) return;
     CAPTURE(name);
     const std::vector<EncoderInput> inputs = some_inputs(9, 320);
     for (uint32_t beams : {1u, 3u}) {
@@ -123,9 +119,8 @@ TEST_CASE("several inputs together get the texts that each gets alone") {
   }
 }
 
-TEST_CASE("one beam is the greedy choice, whichever way it is made") {
+FIXTURE_TEST_CASE("one beam is the greedy choice, whichever way it is made") {
   const auto model = fixture("bart");
-  if (!model) return;
   const std::vector<EncoderInput> inputs = some_inputs(3, 320);
   const auto device = make_session(model, 3, 1), wide = make_session(model, 3, 4);
   GenerationOptions options = settings(*model, 1, 15);
@@ -139,9 +134,8 @@ TEST_CASE("one beam is the greedy choice, whichever way it is made") {
   }
 }
 
-TEST_CASE("n best texts are different and in order") {
+FIXTURE_TEST_CASE("n best texts are different and in order") {
   const auto model = fixture("t5");
-  if (!model) return;
   const std::vector<EncoderInput> inputs = some_inputs(2, 320);
   GenerationOptions options = settings(*model, 6, 8);
   options.hypotheses = 6;
@@ -156,9 +150,8 @@ TEST_CASE("n best texts are different and in order") {
   }
 }
 
-TEST_CASE("rules: forced and suppressed tokens, runs that do not come twice, the least length") {
+FIXTURE_TEST_CASE("rules: forced and suppressed tokens, runs that do not come twice, the least length") {
   const auto model = fixture("bart"); // which would say one token over and over
-  if (!model) return;
   const std::vector<EncoderInput> inputs = some_inputs(2, 320);
   for (uint32_t beams : {1u, 3u}) {
     CAPTURE(beams);
@@ -189,9 +182,8 @@ TEST_CASE("rules: forced and suppressed tokens, runs that do not come twice, the
   }
 }
 
-TEST_CASE("what cannot be decoded is an error, and the session goes on") {
+FIXTURE_TEST_CASE("what cannot be decoded is an error, and the session goes on") {
   const auto model = fixture("marian");
-  if (!model) return;
   const auto session = make_session(model, 2, 2);
   const std::vector<EncoderInput> inputs = some_inputs(2, 320);
   const auto error = [&](const EncoderInput& input, const GenerationOptions& options) {

@@ -165,14 +165,10 @@ void check_generated(const std::shared_ptr<const Model>& model, const Answers& a
 
 } // namespace
 
-TEST_CASE("encoders and encoder-decoders give the reference's answers, alone and beside others") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("encoders and encoder-decoders give the reference's answers, alone and beside others") {
   for (const std::string folder : folders) {
     CAPTURE(folder);
-    const std::filesystem::path path = *fixtures() / "models" / folder;
+    const std::filesystem::path path = fixtures().model(folder);
     const std::filesystem::path home = path.extension() == ".gguf" ? path.parent_path() : path;
     const Answers answers(home / "expected.safetensors");
     const auto model = load_model(path);
@@ -183,14 +179,10 @@ TEST_CASE("encoders and encoder-decoders give the reference's answers, alone and
 
 // A GGUF file does not say from which distance on keys are all the same to T5. By itself it is taken to be
 // 128, that of every model published; in the fixtures' folders config.json beside it says 20.
-TEST_CASE("T5 from a GGUF file by itself gives what its folder gives with the usual distance") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("T5 from a GGUF file by itself gives what its folder gives with the usual distance") {
   for (const std::string name : {"t5", "flan-t5"}) {
     CAPTURE(name);
-    const std::filesystem::path folder = *fixtures() / "models" / name;
+    const std::filesystem::path folder = fixtures().model(name);
     const TemporaryFolder changed, by_itself;
     std::filesystem::copy_file(folder / "model.gguf", by_itself.path() / "model.gguf");
     std::filesystem::copy_file(folder / "model.safetensors", changed.path() / "model.safetensors");

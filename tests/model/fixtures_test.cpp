@@ -61,14 +61,9 @@ void check_model(const std::filesystem::path& model_path, const std::filesystem:
 
 } // namespace
 
-TEST_CASE("llama folders and their GGUF twins") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("llama folders and their GGUF twins") {
   for (const char* name : {"llama-mha", "llama-gqa", "llama-mqa"}) {
-    const auto folder = *root / "models" / name;
+    const auto folder = fixtures().model(name);
     check_model(folder, folder / "expected.safetensors");
     if (std::filesystem::exists(folder / "model.gguf")) {
       check_model(folder / "model.gguf", folder / "expected.safetensors");
@@ -76,31 +71,21 @@ TEST_CASE("llama folders and their GGUF twins") {
   }
 }
 
-TEST_CASE("one small llama in every tensor type") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("one small llama in every tensor type") {
   size_t found = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(*root / "gguf")) {
-    const std::filesystem::path path = entry.path();
-    if (path.extension() != ".gguf" || !path.stem().string().starts_with("random-")) continue;
-    check_model(path, path.parent_path() / (path.stem().string() + ".expected.safetensors"));
+  for (const std::string& name : fixtures().ggufs()) {
+    if (!name.starts_with("random-")) continue;
+    check_model(fixtures().gguf(name), expected_of(fixtures().gguf(name)));
     ++found;
   }
   CHECK(found >= 17); // each type but MXFP4, and two mixtures
 }
 
-TEST_CASE("weights quantised while loading: near the float model, and just what a plain reference computes") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE(
+    "weights quantised while loading: near the float model, and just what a plain reference computes") {
   for (const char* name : {"llama-mha", "llama-gqa", "llama-mqa"}) {
     CAPTURE(name);
-    const auto folder = *root / "models" / name;
+    const auto folder = fixtures().model(name);
     const Expected expected = read_expected(folder / "expected.safetensors");
     const auto file = ModelFile::open(folder);
     REQUIRE(file.ok());
@@ -123,14 +108,9 @@ TEST_CASE("weights quantised while loading: near the float model, and just what 
 }
 
 // The random models' logits move six times as far as their weights do; a trained model's do not.
-TEST_CASE("a trained model quantised while loading stays near itself") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const auto path = *root / "gguf" / "stories260K-F32.gguf";
-  const Expected expected = read_expected(*root / "gguf" / "stories260K-F32.expected.safetensors");
+FIXTURE_TEST_CASE("a trained model quantised while loading stays near itself") {
+  const auto path = fixtures().story();
+  const Expected expected = read_expected(expected_of(fixtures().story()));
   for (const auto& [type, tolerance] : {std::pair(TensorType::q8_0, 1.5e-2), {TensorType::q4_0, 1.5e-1}}) {
     CAPTURE(info(type).name);
     const double off =
@@ -140,14 +120,9 @@ TEST_CASE("a trained model quantised while loading stays near itself") {
   }
 }
 
-TEST_CASE("quantised weights stay as they are, and types that cannot be quantised to are refused") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const auto path = *root / "gguf" / "random-Q4_0.gguf";
-  const auto expected = read_expected(*root / "gguf" / "random-Q4_0.expected.safetensors");
+FIXTURE_TEST_CASE("quantised weights stay as they are, and types that cannot be quantised to are refused") {
+  const auto path = fixtures().gguf("random-Q4_0");
+  const auto expected = read_expected(expected_of(fixtures().gguf("random-Q4_0")));
   const auto model = load_model(path, {.weights = TensorType::q8_0});
   CHECK(relative_rms(forward(model, expected.input_ids, 128), expected.logits) <= 1e-4);
   const auto refused = Model::load(path, test_context(), {}, {.weights = TensorType::q2_k});
@@ -157,16 +132,10 @@ TEST_CASE("quantised weights stay as they are, and types that cannot be quantise
   }
 }
 
-TEST_CASE("a trained model tells its story token for token") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const auto expected = read_expected(*root / "gguf" / "stories260K-F32.expected.safetensors");
+FIXTURE_TEST_CASE("a trained model tells its story token for token") {
+  const auto expected = read_expected(expected_of(fixtures().story()));
   REQUIRE(expected.generated_ids.size() >= 120);
-  check_model(*root / "gguf" / "stories260K-F32.gguf",
-              *root / "gguf" / "stories260K-F32.expected.safetensors");
+  check_model(fixtures().story(), expected_of(fixtures().story()));
 }
 
 TEST_CASE("the model that ships continues as its trainer computed") {

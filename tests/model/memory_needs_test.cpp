@@ -78,12 +78,10 @@ TEST_CASE("a session's memory is planned to the byte") {
   check_session(shipped, size_of(64, 16));
   check_session(shipped, size_of(200, 128, CacheType::q8_0));
   check_session(shipped, size_of(333, 512, CacheType::f32));
-  const auto folder = fixtures();
-  if (!folder) return;
-  check_session(*folder / "gguf" / "random-Q4_K_M.gguf", size_of(100));
+  check_session(fixtures().gguf("random-Q4_K_M"), size_of(100));
   LoadOptions quantised;
   quantised.weights = TensorType::q8_0;
-  check_session(*folder / "gguf" / "random-F16.gguf", size_of(100), quantised);
+  check_session(fixtures().gguf("random-F16"), size_of(100), quantised);
 }
 
 TEST_CASE("kept outputs are planned too") {
@@ -116,15 +114,10 @@ TEST_CASE("an encoder with a decoder is planned to the byte") {
 }
 
 TEST_CASE("an encoder alone is planned to the byte") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
   const std::vector<std::string> kept = {"sentence_embedding_mean"};
   for (uint32_t tokens : {0u, 40u}) {
     check_needs(
-        *folder / "models" / "bert", {},
+        fixtures().model("bert"), {},
         [&](const Model& model) {
           return require(usual_runners(model, size_of(tokens, 128, CacheType::f32), kept));
         },

@@ -43,9 +43,7 @@ TEST_CASE("a session and a model give their memory back") {
 #ifdef __linux__
 TEST_CASE("loading takes at most 64 MB of the host's memory beside the device's") {
   const std::shared_ptr<Device>& device = test_context().device;
-  std::vector<std::filesystem::path> models = {shipped};
-  if (const auto root = fixtures()) models.push_back(*root / "gguf" / "random-F32.gguf");
-  for (const auto& path : models) {
+  for (const auto& path : {shipped, fixtures().gguf("random-F32")}) {
     const uint64_t before = anonymous_bytes();
     uint64_t peak = 0;
     auto model = Model::load(path, test_context(), [&](uint64_t, uint64_t) {

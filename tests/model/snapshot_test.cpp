@@ -278,13 +278,8 @@ TEST_CASE("state of another model or another cache is refused") {
   CHECK(says(half->restore(path), {path.string(), "'cache type'", "expected f16", "found f32"}) == "");
   CHECK(take(*half, 10).size() == 10);
 
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
   const std::vector<uint32_t> short_prompt = {1, 2, 3};
-  const auto foreign = load_model(*root / "gguf" / "random-F32.gguf");
+  const auto foreign = load_model(fixtures().gguf("random-F32"));
   auto other = make_session(CacheType::f32, 100, foreign);
   REQUIRE(other->prefill(short_prompt, {}).ok());
   CHECK(says(other->restore(path), {path.string(), "'model'", "random-F32.gguf", "another"}) == "");
@@ -293,5 +288,5 @@ TEST_CASE("state of another model or another cache is refused") {
   REQUIRE(other->prefill(short_prompt, {}).ok());
   CHECK(take(*other, 10) == still);
   // The same shapes with other weights are another model too.
-  CHECK(foreign->identity() != load_model(*root / "gguf" / "random-BF16.gguf")->identity());
+  CHECK(foreign->identity() != load_model(fixtures().gguf("random-BF16"))->identity());
 }

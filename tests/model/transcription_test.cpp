@@ -57,13 +57,13 @@ struct Rig {
 };
 
 std::vector<float> answers(const std::string& name) {
-  const auto file = SafetensorsFile::open(*fixtures() / "models" / "whisper" / "expected.safetensors");
+  const auto file = SafetensorsFile::open(fixtures().model("whisper") / "expected.safetensors");
   if (!file.ok()) FAIL(file.error().text());
   return *SafetensorsFile::floats(*file->find(name));
 }
 
 std::vector<uint32_t> generated_ids() {
-  const auto file = SafetensorsFile::open(*fixtures() / "models" / "whisper" / "expected.safetensors");
+  const auto file = SafetensorsFile::open(fixtures().model("whisper") / "expected.safetensors");
   const auto ids = *SafetensorsFile::integers(*file->find("generated_ids"));
   return {ids.begin(), ids.end()};
 }
@@ -129,12 +129,8 @@ TranscriptionOptions never_silent() {
 
 } // namespace
 
-TEST_CASE("without Whisper's tokens a transcript is what comes, in windows back to back") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
-  const Rig rig(*fixtures() / "models" / "whisper");
+FIXTURE_TEST_CASE("without Whisper's tokens a transcript is what comes, in windows back to back") {
+  const Rig rig(fixtures().model("whisper"));
   REQUIRE(!rig.tokenizer);
   std::vector<uint32_t> expected = generated_ids();
   TranscriptionOptions options;
@@ -159,11 +155,7 @@ TEST_CASE("without Whisper's tokens a transcript is what comes, in windows back 
   CHECK(rig.refusal(options).find("tokenizer") != std::string::npos);
 }
 
-TEST_CASE("the decoder is told the language that is heard and the task") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("the decoder is told the language that is heard and the task") {
   const Folder folder;
   const Rig rig(folder.path());
   REQUIRE(rig.tokenizer);
@@ -195,11 +187,7 @@ TEST_CASE("the decoder is told the language that is heard and the task") {
   CHECK(rig.refusal(options).find("\"tlh\": the model knows en, de") != std::string::npos);
 }
 
-TEST_CASE("what the decoder is told is a prompt like any other") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("what the decoder is told is a prompt like any other") {
   const Folder folder;
   const Rig rig(folder.path());
   TranscriptionOptions options = never_silent();
@@ -231,11 +219,7 @@ TEST_CASE("what the decoder is told is a prompt like any other") {
         doctest::Approx(sum / static_cast<double>(count)).epsilon(1e-3));
 }
 
-TEST_CASE("timestamps come in pairs, and time goes on from window to window") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("timestamps come in pairs, and time goes on from window to window") {
   const Folder folder(nlohmann::json::object(
       {{"max_initial_timestamp_index", 10}, {"begin_suppress_tokens", {32, Folder::end}}}));
   const Rig rig(folder.path());
@@ -262,11 +246,7 @@ TEST_CASE("timestamps come in pairs, and time goes on from window to window") {
   check_segments(one.transcript, 0.5);
 }
 
-TEST_CASE("a window without speech is left out") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("a window without speech is left out") {
   const Folder folder;
   const Rig rig(folder.path());
   TranscriptionOptions options;
@@ -281,11 +261,7 @@ TEST_CASE("a window without speech is left out") {
   CHECK(!rig.hear(wail(40000), options).windows.empty());
 }
 
-TEST_CASE("a model for one language is told none") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("a model for one language is told none") {
   const Folder folder(nlohmann::json::object({{"is_multilingual", false}}));
   const Rig rig(folder.path());
   const Heard heard = rig.hear(wail(16000), never_silent());
@@ -296,13 +272,9 @@ TEST_CASE("a model for one language is told none") {
   CHECK(rig.refusal(options).find("one language") != std::string::npos);
 }
 
-TEST_CASE("no sound, silence, one sample") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("no sound, silence, one sample") {
   const Folder folder;
-  for (const std::filesystem::path& path : {folder.path(), *fixtures() / "models" / "whisper"}) {
+  for (const std::filesystem::path& path : {folder.path(), fixtures().model("whisper")}) {
     const Rig rig(path);
     CHECK(rig.hear({}, {}).transcript.segments.empty());
     CHECK(rig.hear(std::vector<float>(16000), never_silent()).encoder_steps == 1);
@@ -310,12 +282,8 @@ TEST_CASE("no sound, silence, one sample") {
   }
 }
 
-TEST_CASE("ten minutes take windows, and no more memory than one") {
-  if (!fixtures()) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
-  const Rig rig(*fixtures() / "models" / "whisper");
+FIXTURE_TEST_CASE("ten minutes take windows, and no more memory than one") {
+  const Rig rig(fixtures().model("whisper"));
   TranscriptionOptions options;
   options.max_tokens = 2;
   const std::unique_ptr<Transcriber> transcriber = rig.transcriber(options);

@@ -43,15 +43,10 @@ constexpr const char* folders[] = {"mistral-swa", "gemma2", "gemma3"};
 
 } // namespace
 
-TEST_CASE("a ring gives the bits that a whole cache gives") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("a ring gives the bits that a whole cache gives") {
   for (const char* name : folders) {
     CAPTURE(name);
-    const auto model = load_model(*root / "models" / name);
+    const auto model = load_model(fixtures().model(name));
     const std::vector<uint32_t> ids = some_tokens(200, model->shape().vocabulary);
     REQUIRE(!is_ring(model, 200, 200));
     const std::vector<float> whole = forward(model, ids, 200);
@@ -63,15 +58,10 @@ TEST_CASE("a ring gives the bits that a whole cache gives") {
   }
 }
 
-TEST_CASE("prefixes and saved sessions with rings change no bit") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
+FIXTURE_TEST_CASE("prefixes and saved sessions with rings change no bit") {
   for (const char* name : folders) {
     CAPTURE(name);
-    const auto model = load_model(*root / "models" / name);
+    const auto model = load_model(fixtures().model(name));
     const std::vector<uint32_t> first = some_tokens(120, model->shape().vocabulary);
     auto session = make_session(model, 4);
     REQUIRE(is_ring(model, 4, session->size().context));
@@ -104,13 +94,8 @@ TEST_CASE("prefixes and saved sessions with rings change no bit") {
   }
 }
 
-TEST_CASE("a window of 7 in a context of 4,096 takes the window's memory") {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: no fixtures");
-    return;
-  }
-  const auto source = *root / "models" / "mistral-swa";
+FIXTURE_TEST_CASE("a window of 7 in a context of 4,096 takes the window's memory") {
+  const auto source = fixtures().model("mistral-swa");
   const TemporaryFolder folder;
   std::filesystem::copy_file(source / "model.safetensors", folder.path() / "model.safetensors");
   std::ifstream stream(source / "config.json");

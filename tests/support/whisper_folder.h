@@ -21,7 +21,7 @@ public:
                             first_timestamp = 265, last_timestamp = 315;
 
   explicit WhisperFolder(const nlohmann::json& settings = nlohmann::json::object()) {
-    const std::filesystem::path from = *fixtures() / "models" / "whisper";
+    const std::filesystem::path from = fixtures().model("whisper");
     for (const char* name : {"config.json", "model.safetensors", "preprocessor_config.json"}) {
       std::filesystem::copy_file(from / name, path() / name);
       std::filesystem::permissions(path() / name, std::filesystem::perms::owner_write,

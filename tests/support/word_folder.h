@@ -18,7 +18,7 @@ inline std::string word(uint32_t id) {
 // A fixture's model in a folder that is there already, with a tokenizer of 320 tokens that gives each id a
 // word of its own, so that any ids can be written as a text.
 inline void write_word_folder(const TemporaryFolder& folder, const std::string& model) {
-  const std::filesystem::path from = *fixtures() / "models" / model;
+  const std::filesystem::path from = fixtures().model(model);
   for (const char* name : {"config.json", "generation_config.json", "model.safetensors"}) {
     if (std::filesystem::exists(from / name)) std::filesystem::copy_file(from / name, folder.path() / name);
   }

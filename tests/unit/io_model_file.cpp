@@ -263,41 +263,30 @@ TEST_CASE("model file: what is no model") {
   CHECK(says(ModelFile::open(folder.path()), {"model.safetensors", "header length"}) == "");
 }
 
-TEST_CASE("model file: the fixtures open, with every tensor that they should have") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: there are no fixtures");
-    return;
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(*folder / "models")) {
-    const auto model = ModelFile::open(entry.path());
+FIXTURE_TEST_CASE("model file: the fixtures open, with every tensor that they should have") {
+  for (const std::string& name : fixtures().models()) {
+    const auto path = fixtures().model(name);
+    const auto model = ModelFile::open(path);
     REQUIRE_MESSAGE(model.ok(), says(model, {}));
     CHECK(!model->architecture().empty());
     CHECK(model->has_weights());
-    if (!std::filesystem::exists(entry.path() / "model.gguf")) continue;
-    const auto gguf = ModelFile::open(entry.path() / "model.gguf");
+    if (!std::filesystem::exists(path / "model.gguf")) continue;
+    const auto gguf = ModelFile::open(path / "model.gguf");
     REQUIRE_MESSAGE(gguf.ok(), says(gguf, {}));
     CHECK(!gguf->architecture().empty());
   }
 }
 
-TEST_CASE("model file: GGUF fixtures open where their types are known, and say so where not") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: there are no fixtures");
-    return;
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(*folder / "gguf")) {
-    if (entry.path().extension() != ".gguf") continue;
-    const auto model = ModelFile::open(entry.path());
-    const std::string stem = entry.path().stem().string();
-    if (find_type_named(stem.substr(stem.find('-') + 1)))
+FIXTURE_TEST_CASE("model file: GGUF fixtures open where their types are known, and say so where not") {
+  for (const std::string& name : fixtures().ggufs()) {
+    const auto model = ModelFile::open(fixtures().gguf(name));
+    if (find_type_named(name.substr(name.find('-') + 1)))
       CHECK_MESSAGE(model.ok(), says(model, {}));
     else if (!model)
       CHECK(model.error().code == Code::unsupported);
     if (model) CHECK(model->architecture() == "llama");
   }
-  const auto stories = ModelFile::open(*folder / "gguf" / "stories260K-Q8_0.gguf");
+  const auto stories = ModelFile::open(fixtures().story());
   REQUIRE_MESSAGE(stories.ok(), says(stories, {}));
   const auto tokens = stories->array("tokenizer.ggml.tokens")->strings();
   REQUIRE(tokens.size() == 512);
@@ -306,14 +295,9 @@ TEST_CASE("model file: GGUF fixtures open where their types are known, and say s
   CHECK(stories->require("token_embd.weight", Shape{512, 64}).ok());
 }
 
-TEST_CASE("model file: the same weights in safetensors and GGUF decode to the same numbers") {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: there are no fixtures");
-    return;
-  }
-  const auto from = ModelFile::open(*folder / "models" / "qwen2");
-  const auto to = ModelFile::open(*folder / "models" / "qwen2" / "model.gguf");
+FIXTURE_TEST_CASE("model file: the same weights in safetensors and GGUF decode to the same numbers") {
+  const auto from = ModelFile::open(fixtures().model("qwen2"));
+  const auto to = ModelFile::open(fixtures().model("qwen2") / "model.gguf");
   REQUIRE(from.ok());
   REQUIRE(to.ok());
   const TensorView* a = from->find("model.embed_tokens.weight");

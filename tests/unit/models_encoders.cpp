@@ -124,15 +124,6 @@ DecoderGraph check_decoder(const Opened& model) {
   return *std::move(graph);
 }
 
-std::optional<std::filesystem::path> folder(const std::string& name) {
-  const auto root = fixtures();
-  if (!root) {
-    MESSAGE("skipped: there are no fixtures");
-    return {};
-  }
-  return *root / "models" / name;
-}
-
 std::vector<uint64_t> caches(const EncoderShape& shape) {
   std::vector<uint64_t> result;
   for (const LayerCache& cache : shape.caches) result.push_back(cache.kv_heads * 1000 + cache.head_dim);
@@ -141,7 +132,7 @@ std::vector<uint64_t> caches(const EncoderShape& shape) {
 
 } // namespace
 
-TEST_CASE("BERT and its relatives: weights, shapes and graphs") {
+FIXTURE_TEST_CASE("BERT and its relatives: weights, shapes and graphs") {
   struct Case {
     std::string name;
     uint32_t context, token_types, offset;
@@ -150,9 +141,7 @@ TEST_CASE("BERT and its relatives: weights, shapes and graphs") {
   for (const Case& c : {Case{"bert", 128, 2, 0, true}, Case{"bert/model.gguf", 128, 2, 0, false},
                         Case{"roberta", 126, 2, 2, true}, Case{"distilbert", 128, 1, 0, false}}) {
     CAPTURE(c.name);
-    const auto path = folder(c.name);
-    if (!path) return;
-    const Opened model = open(*path);
+    const Opened model = open(fixtures().model(c.name));
     check_weights(model, {});
     const ModelShape shape = model.definition->shape();
     CHECK(!shape.has_decoder());
@@ -173,10 +162,8 @@ TEST_CASE("BERT and its relatives: weights, shapes and graphs") {
   }
 }
 
-TEST_CASE("ViT: weights, shape and graph") {
-  const auto path = folder("vit");
-  if (!path) return;
-  const Opened model = open(*path);
+FIXTURE_TEST_CASE("ViT: weights, shape and graph") {
+  const Opened model = open(fixtures().model("vit"));
   check_weights(model, {});
   const ModelShape shape = model.definition->shape();
   REQUIRE(shape.encoder);
@@ -193,7 +180,7 @@ TEST_CASE("ViT: weights, shape and graph") {
   CHECK(!graph.readable.contains("pooler_output"));
 }
 
-TEST_CASE("encoder-decoders: weights, shapes and graphs") {
+FIXTURE_TEST_CASE("encoder-decoders: weights, shapes and graphs") {
   struct Case {
     std::string name;
     uint32_t context, decoder_context;
@@ -217,9 +204,7 @@ TEST_CASE("encoder-decoders: weights, shapes and graphs") {
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
-    const auto path = folder(c.name);
-    if (!path) return;
-    const Opened model = open(*path);
+    const Opened model = open(fixtures().model(c.name));
     check_weights(model, c.unused);
     const ModelShape shape = model.definition->shape();
     CHECK(shape.vocabulary == 320);
@@ -237,26 +222,22 @@ TEST_CASE("encoder-decoders: weights, shapes and graphs") {
   }
 }
 
-TEST_CASE("what an encoder reads") {
-  const auto path = folder("whisper");
-  if (!path) return;
-  const EncoderShape whisper = *open(*path).definition->shape().encoder;
+FIXTURE_TEST_CASE("what an encoder reads") {
+  const EncoderShape whisper = *open(fixtures().model("whisper")).definition->shape().encoder;
   CHECK(whisper.kind == InputKind::features);
   CHECK(whisper.input_shape == std::vector<uint32_t>{80, 100});
-  const EncoderShape caption = *open(*folder("vit-gpt2")).definition->shape().encoder;
+  const EncoderShape caption = *open(fixtures().model("vit-gpt2")).definition->shape().encoder;
   CHECK(caption.kind == InputKind::pixels);
   CHECK(caption.input_shape == std::vector<uint32_t>{3, 32, 32});
-  const EncoderShape marian = *open(*folder("marian")).definition->shape().encoder;
+  const EncoderShape marian = *open(fixtures().model("marian")).definition->shape().encoder;
   CHECK(marian.kind == InputKind::tokens);
   CHECK(marian.vocabulary == 320);
 }
 
-TEST_CASE("T5's attention is biased by distance and not scaled") {
+FIXTURE_TEST_CASE("T5's attention is biased by distance and not scaled") {
   for (const char* name : {"t5", "t5/model.gguf"}) {
     CAPTURE(name);
-    const auto path = folder(name);
-    if (!path) return;
-    const Opened model = open(*path);
+    const Opened model = open(fixtures().model(name));
     const EncoderGraph encoder = check_encoder(model, 2);
     const DecoderGraph decoder = check_decoder(model);
     const Attention* input = first_attention(encoder.graph, AttentionMask::bidirectional);

@@ -144,13 +144,11 @@ TEST_CASE("text: a file cut off anywhere") {
     auto result = Tokenizer::parse_json(std::string_view(whole).substr(0, length), "bad.json");
     REQUIRE(says(result, {"bad.json", "not valid JSON"}) == "");
   }
-  if (auto folder = fixtures()) {
-    std::ifstream in(*folder / "tokenizers" / "llama3" / "tokenizer.json");
-    std::string file((std::istreambuf_iterator<char>(in)), {});
-    for (size_t length = 0; length < file.find_last_of('}'); length += 997) {
-      auto result = Tokenizer::parse_json(std::string_view(file).substr(0, length), "bad.json");
-      REQUIRE(says(result, {"bad.json", "not valid JSON"}) == "");
-    }
+  std::ifstream in(fixtures().tokenizer("llama3") / "tokenizer.json");
+  std::string file((std::istreambuf_iterator<char>(in)), {});
+  for (size_t length = 0; length < file.find_last_of('}'); length += 997) {
+    auto result = Tokenizer::parse_json(std::string_view(file).substr(0, length), "bad.json");
+    REQUIRE(says(result, {"bad.json", "not valid JSON"}) == "");
   }
 }
 

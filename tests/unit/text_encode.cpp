@@ -227,16 +227,11 @@ TEST_CASE("text: decoders") {
 }
 
 TEST_CASE("text: bytes that are no text") {
-  auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
   std::string every;
   for (int byte = 0; byte < 256; ++byte) every.push_back(static_cast<char>(byte));
   for (const char* name : {"gpt2", "llama3", "qwen2", "roberta", "llama2", "gemma"}) {
     CAPTURE(name);
-    auto tokenizer = *Tokenizer::load(*folder / "tokenizers" / name / "tokenizer.json");
+    auto tokenizer = *Tokenizer::load(fixtures().tokenizer(name) / "tokenizer.json");
     for (std::string text :
          {every,
           std::string("a\xFF"
@@ -280,11 +275,6 @@ TEST_CASE("text: a stream gives characters whole, and can be used again") {
 }
 
 TEST_CASE("text: long texts take time in proportion") {
-  auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
   constexpr size_t kLength = 1 << 20;
   std::string words, accents = "e", sentences;
   while (words.size() < kLength) words += "the quick brown fox, " + std::to_string(words.size()) + "\n";
@@ -297,7 +287,7 @@ TEST_CASE("text: long texts take time in proportion") {
                          std::string(kLength, '\xFF'),
                          std::string(kLength, ' ') + "x"};
   for (const char* name : {"gpt2", "llama3", "qwen2", "roberta", "llama2", "gemma"}) {
-    auto tokenizer = *Tokenizer::load(*folder / "tokenizers" / name / "tokenizer.json");
+    auto tokenizer = *Tokenizer::load(fixtures().tokenizer(name) / "tokenizer.json");
     for (const std::string& text : texts) {
       CAPTURE(name);
       CAPTURE(text.substr(0, 8));
@@ -324,9 +314,7 @@ TEST_CASE("text: patterns that backtrack without end are given up, not run") {
 }
 
 TEST_CASE("text: one tokenizer serves many threads") {
-  auto folder = fixtures();
-  if (!folder) return;
-  auto tokenizer = *Tokenizer::load(*folder / "tokenizers" / "llama3" / "tokenizer.json");
+  auto tokenizer = *Tokenizer::load(fixtures().tokenizer("llama3") / "tokenizer.json");
   Ids expected = tokenizer->encode("The quick brown fox", true);
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;

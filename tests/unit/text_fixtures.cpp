@@ -20,12 +20,7 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const st
 }
 
 void check_tokenizer(const std::string& name) {
-  auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
-  auto path = *folder / "tokenizers" / name;
+  auto path = fixtures().tokenizer(name);
   auto tokenizer = Tokenizer::load(path / "tokenizer.json");
   REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.error().text());
   std::ifstream in(path / "cases.json");
@@ -46,33 +41,33 @@ void check_tokenizer(const std::string& name) {
 
 } // namespace
 
-TEST_CASE("text: gpt2") {
+FIXTURE_TEST_CASE("text: gpt2") {
   check_tokenizer("gpt2");
 }
-TEST_CASE("text: llama3") {
+FIXTURE_TEST_CASE("text: llama3") {
   check_tokenizer("llama3");
 }
-TEST_CASE("text: qwen2") {
+FIXTURE_TEST_CASE("text: qwen2") {
   check_tokenizer("qwen2");
 }
-TEST_CASE("text: llama2") {
+FIXTURE_TEST_CASE("text: llama2") {
   check_tokenizer("llama2");
 }
-TEST_CASE("text: gemma") {
+FIXTURE_TEST_CASE("text: gemma") {
   check_tokenizer("gemma");
 }
-TEST_CASE("text: roberta") {
+FIXTURE_TEST_CASE("text: roberta") {
   check_tokenizer("roberta");
 }
-TEST_CASE("text: bert-uncased") {
+FIXTURE_TEST_CASE("text: bert-uncased") {
   check_tokenizer("bert-uncased");
 }
-TEST_CASE("text: bert-cased") {
+FIXTURE_TEST_CASE("text: bert-cased") {
   check_tokenizer("bert-cased");
 }
-TEST_CASE("text: bert-base-uncased") {
+FIXTURE_TEST_CASE("text: bert-base-uncased") {
   check_tokenizer("bert-base-uncased");
 }
-TEST_CASE("text: t5") {
+FIXTURE_TEST_CASE("text: t5") {
   check_tokenizer("t5");
 }

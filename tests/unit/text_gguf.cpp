@@ -75,17 +75,12 @@ struct SmallGpt2 {
 } // namespace
 
 TEST_CASE("text: a GGUF file's own vocabulary") {
-  auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
-  std::ifstream in(*folder / "gguf" / "stories260K-Q8_0.gguf", std::ios::binary);
+  std::ifstream in(fixtures().story(), std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  auto file = GgufFile::parse(std::as_bytes(std::span(bytes)), "stories260K-Q8_0.gguf");
+  auto file = GgufFile::parse(std::as_bytes(std::span(bytes)), "stories.gguf");
   REQUIRE(file.ok());
   Gguf gguf;
-  gguf.file = "stories260K-Q8_0.gguf";
+  gguf.file = "stories.gguf";
   gguf.model = file->metadata.at("tokenizer.ggml.model");
   gguf.tokens = file->arrays.at("tokenizer.ggml.tokens").strings();
   gguf.scores = file->arrays.at("tokenizer.ggml.scores").floats();

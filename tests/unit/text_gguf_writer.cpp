@@ -51,12 +51,7 @@ struct Expected {
 };
 
 void check_round_trip(const std::string& name, const Expected& expected) {
-  const auto folder = fixtures();
-  if (!folder) {
-    MESSAGE("skipped: there is no folder of fixtures");
-    return;
-  }
-  std::ifstream in(*folder / "tokenizers" / name / "tokenizer.json");
+  std::ifstream in(fixtures().tokenizer(name) / "tokenizer.json");
   const std::string source((std::istreambuf_iterator<char>(in)), {});
   const text::GgufVocabularyTable table = written(source, 1000);
   CHECK(table.model == expected.model);
@@ -69,7 +64,7 @@ void check_round_trip(const std::string& name, const Expected& expected) {
   CHECK(table.types.back() == 5);
   CHECK(table.notes.size() == (expected.normalizes || expected.other_pairs ? 1 : 0));
   const auto tokenizer = read_back(table);
-  const json cases = json::parse(std::ifstream(*folder / "tokenizers" / name / "cases.json"));
+  const json cases = json::parse(std::ifstream(fixtures().tokenizer(name) / "cases.json"));
   size_t checked = 0;
   for (const json& c : cases) {
     const auto text = c.at("text").get<std::string>();

@@ -1,0 +1,577 @@
+#!/usr/bin/env python3
+"""Makes the answers under tests/fixtures, which tests compare with.
+
+  tools/fixtures.py models [NAME...]   weights.json and expected.safetensors of tests/fixtures/models/NAME, from its config.json
+  tools/fixtures.py gguf [TYPE...]     tests/fixtures/gguf/random-TYPE.json and its expected.safetensors
+  tools/fixtures.py weights NAME FILE  a model's weights as a safetensors file, to look at or to give to llama.cpp's converter
+  tools/fixtures.py twin NAME SAFETENSORS GGUF
+                                       tests/fixtures/models/NAME/gguf.json: what llama.cpp's converter made of these weights
+  tools/fixtures.py story GGUF         tests/fixtures/gguf/stories260K-F16.gguf and its expected.safetensors
+
+Only needed to make the data again, never to run tests. It needs torch, transformers and gguf. Debian testing has all three:
+python3-torch, python3-transformers, python3-gguf. tools/second_driver.sh shows how a root of Debian testing is made.
+tests/README.md says what the files are and how a fixture is added.
+"""
+import json
+import math
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
+NEW_TOKENS = 12
+
+
+# --- Numbers from a seed and a name; tests/support/seeded_numbers.h has the same. ---
+
+def words(seed, name, count):
+    """The first `count` outputs of splitmix64, started at the FNV-1a hash of the name, exclusive-or the seed."""
+    state = 0xCBF29CE484222325
+    for byte in name.encode():
+        state = (state ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    with np.errstate(over="ignore"):
+        z = np.uint64(state ^ seed) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def uniform(seed, name, shape, mean, spread):
+    """Numbers of mean - spread up to mean + spread. The spread is a power of two, so that one rounding is all there is."""
+    assert math.frexp(spread)[0] == 0.5, f"{name}: a spread of {spread} is no power of two"
+    steps = (words(seed, name, math.prod(shape)) >> np.uint64(40)).astype(np.int64) - (1 << 23)
+    return (np.float32(mean) + steps.astype(np.float32) * np.float32(spread / (1 << 23))).reshape(shape)
+
+
+def block_bytes(seed, name, blocks, block):
+    """Random bytes for blocks of a quantised type. A field of 16 bits keeps the bits of its mask and has those of its value."""
+    count = blocks * block["bytes"]
+    data = words(seed, name, (count + 7) // 8).astype("<u8").view(np.uint8)[:count].reshape(blocks, block["bytes"]).copy()
+    for offset, mask, value in block["fields"]:
+        field = np.ascontiguousarray(data[:, offset:offset + 2]).view("<u2")
+        data[:, offset:offset + 2] = (field & np.uint16(mask) | np.uint16(value)).view(np.uint8)
+    return data
+
+
+def some_ids(seed, name, shape, vocabulary, first=4):
+    return (first + words(seed, name, math.prod(shape)) % np.uint64(vocabulary - first)).astype(np.int64).reshape(shape)
+
+
+# --- Weights that make a model whose answers move little when it is rounded. ---
+
+NORM = re.compile(r"(norm|ln_|layernorm)[^.]*\.weight$|norm\d\.weight$", re.IGNORECASE)
+EMBEDDING = re.compile(r"embed|embd|wte|wpe|shared\.weight|cls_token")
+
+
+def distribution(name, shape, config):
+    """The mean and the spread of a tensor, by its name and shape."""
+    if NORM.search(name):
+        return (0 if config["model_type"].startswith("gemma") else 1), 0.25  # Gemma adds 1 to them itself
+    if name.endswith("final_logits_bias"):
+        return 0, 0.5
+    if "relative_attention_bias" in name:
+        return 0, 1
+    if name.endswith("bias"):
+        return 0, 0.125
+    if EMBEDDING.search(name) and "projection" not in name:
+        return 0, 0.03125 if config["model_type"].startswith("gemma") else 0.25  # Gemma scales them by the width's square root
+    assert len(shape) > 1, f"no rule for {name} of shape {shape}"
+    if config["model_type"] == "t5" and re.search(r"Attention\.[qk]\.", name):
+        return 0, 0.125  # T5 does not scale its scores
+    transposed = "gpt2" in json.dumps(config) and re.search(r"\.(c_attn|q_attn|c_proj|c_fc)\.", name)
+    columns = shape[0] if transposed else math.prod(shape[1:])
+    return 0, 2.0 ** round(math.log2(math.sqrt(3 / columns)))
+
+
+def write_weights_json(folder, seed, shapes):
+    config = json.loads((folder / "config.json").read_text())
+    lines = []
+    for name, shape in sorted(shapes.items()):
+        mean, spread = distribution(name, shape, config)
+        lines.append(json.dumps({"name": name, "shape": shape, "mean": mean, "spread": spread}))
+    text = ",\n  ".join(lines)
+    (folder / "weights.json").write_text(f'{{"seed": {seed}, "tensors": [\n  {text}]}}\n')
+
+
+def read_weights(folder):
+    description = json.loads((folder / "weights.json").read_text())
+    return {t["name"]: uniform(description["seed"], t["name"], t["shape"], t["mean"], t["spread"])
+            for t in description["tensors"]}
+
+
+# --- Whole models. ---
+
+def numpy_of(tensor):
+    array = tensor.detach().cpu().numpy()
+    return np.ascontiguousarray(array.astype(np.float32) if array.dtype.kind == "f" else array)
+
+
+def likeliest(logits):
+    """The likeliest token, and its lead over the next in units of the logits' root mean square."""
+    best, second = logits.topk(2).values.tolist()
+    return int(logits.argmax()), (best - second) / float(logits.pow(2).mean().sqrt())
+
+
+def continue_greedily(next_logits, ids):
+    """The likeliest tokens one after the other, whatever ends a text, and the smallest lead that one had."""
+    import torch
+    leads, count = [], ids.shape[1]
+    for _ in range(NEW_TOKENS):
+        token, lead = likeliest(next_logits(ids))
+        leads.append(lead)
+        ids = torch.cat([ids, torch.tensor([[token]])], 1)
+    return ids[:, count:], min(leads)
+
+
+def text_inputs(seed, config, batch=2, tokens=24):
+    """Ids, of which the second row is shorter, and what the mask says of them."""
+    import torch
+    ids = some_ids(seed, "input_ids", (batch, tokens), min(config["vocab_size"], 319))
+    mask = np.ones_like(ids)
+    mask[1:, tokens - 7:] = 0
+    ids[mask == 0] = config["pad_token_id"]
+    return torch.tensor(ids), torch.tensor(mask)
+
+
+def decoder_answers(model, config, seed):
+    import torch
+    ids = torch.tensor(some_ids(seed, "input_ids", (1, 24), config["vocab_size"]))
+    out = model(input_ids=ids, output_hidden_states=True, output_attentions=True, use_cache=False)
+    answers = {"input_ids": ids, "logits": out.logits, "prompt_ids": ids[:, :8], "attentions.0": out.attentions[0]}
+    for i, states in enumerate(out.hidden_states):
+        answers[f"hidden_states.{i}"] = states
+    answers["generated_ids"], lead = continue_greedily(
+        lambda ids: model(input_ids=ids, use_cache=False).logits[0, -1], ids[:, :8])
+    return answers, lead
+
+
+def encoder_answers(model, config, seed):
+    import torch
+    ids, mask = text_inputs(seed, config)
+    answers = {"input_ids": ids, "attention_mask": mask}
+    if config["model_type"] == "bert":
+        answers["token_type_ids"] = torch.zeros_like(ids)
+        answers["token_type_ids"][:, 13:] = 1
+    out = model(**answers, output_attentions=True)
+    states = out.last_hidden_state * mask[..., None]
+    normalised = torch.nn.functional.normalize
+    answers |= {"last_hidden_state": states, "attentions.0": out.attentions[0],
+                "sentence_embedding_mean": normalised(states.sum(1) / mask.sum(1, keepdim=True)),
+                "sentence_embedding_cls": normalised(states[:, 0])}
+    if out.get("pooler_output") is not None:
+        answers["pooler_output"] = out.pooler_output
+    return answers, math.inf
+
+
+def image_answers(model, config, seed):
+    import torch
+    pixels = torch.tensor(uniform(seed, "pixel_values", (2, 3, config["image_size"], config["image_size"]), 0, 1)).double()
+    out = model(pixel_values=pixels, output_attentions=True, output_hidden_states=True)
+    states = model.vit.layernorm(out.hidden_states[-1])
+    return {"pixel_values": pixels, "logits": out.logits, "last_hidden_state": states, "attentions.0": out.attentions[0]}, math.inf
+
+
+def sound_inputs(folder):
+    """A second of three tones and noise, and its features."""
+    import torch
+    from transformers import WhisperFeatureExtractor
+    extractor = WhisperFeatureExtractor.from_pretrained(folder)
+    time = np.arange(16000) / 16000
+    audio = 0.3 * np.sin(2 * np.pi * 220 * time) + 0.2 * np.sin(2 * np.pi * (900 + 600 * time) * time)
+    audio = (audio * (0.6 + 0.4 * np.sin(2 * np.pi * 3 * time)) + 0.05 * uniform(1, "noise", (16000,), 0, 1)).astype(np.float32)
+    features = extractor(audio, sampling_rate=16000, return_tensors="np").input_features
+    return torch.tensor(audio), torch.tensor(features)
+
+
+def translator_answers(model, config, seed, folder):
+    """Of an encoder with a decoder, whatever it reads."""
+    import torch
+    answers, decoder = {}, config.get("decoder", config)
+    start, rows = config["decoder_start_token_id"], 1
+    if config["model_type"] == "whisper":
+        answers["audio_16khz"], answers["input_features"] = sound_inputs(folder)
+        given = {"input_features": answers["input_features"].double()}
+    elif config["model_type"] == "vision-encoder-decoder":
+        size = config["encoder"]["image_size"]
+        answers["pixel_values"] = torch.tensor(uniform(seed, "pixel_values", (1, 3, size, size), 0, 1)).double()
+        given = {"pixel_values": answers["pixel_values"]}
+    else:
+        rows = 2
+        answers["input_ids"], answers["attention_mask"] = text_inputs(seed, config)
+        given = dict(answers)
+    forced = some_ids(seed, "decoder_input_ids", (rows, 9), min(decoder["vocab_size"], 319))
+    forced[:, 0] = start
+    answers["decoder_input_ids"] = torch.tensor(forced)
+    out = model(**given, decoder_input_ids=answers["decoder_input_ids"], output_attentions=True, use_cache=False)
+    states = out.encoder_last_hidden_state
+    answers["encoder_last_hidden_state"] = states * given["attention_mask"][..., None] if rows > 1 else states
+    answers["logits"], answers["cross_attentions.0"] = out.logits, out.cross_attentions[0]
+    first = {name: value[:1] for name, value in given.items()}
+    answers["generated_ids"], lead = continue_greedily(
+        lambda ids: model(**first, decoder_input_ids=ids, use_cache=False).logits[0, -1], torch.tensor([[start]]))
+    if rows > 1:
+        beams = model.generate(**first, num_beams=4, length_penalty=1.0, early_stopping=False, max_new_tokens=NEW_TOKENS,
+                               min_length=0, do_sample=False)[:, 1:]
+        answers["beam4_ids"] = torch.nn.functional.pad(beams, (0, NEW_TOKENS - beams.shape[1]), value=config["pad_token_id"])
+    return answers, lead
+
+
+def published_transformer(config):
+    """torch.nn.Transformer with what stands around it in the paper of 2017."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            width = config["d_model"]
+            self.embedding = torch.nn.Embedding(config["vocab_size"], width)
+            self.transformer = torch.nn.Transformer(
+                width, config["num_heads"], config["num_encoder_layers"], config["num_decoder_layers"], config["dim_feedforward"],
+                0.0, config["activation"], layer_norm_eps=config["layer_norm_eps"], batch_first=True,
+                norm_first=config["norm_first"])
+            self.output = torch.nn.Linear(width, config["vocab_size"])
+
+        def embedded(self, ids):
+            width = config["d_model"]
+            position = torch.arange(ids.shape[1], dtype=torch.float64)[:, None]
+            angles = position * torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000) / width))
+            table = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+            return self.embedding(ids) * math.sqrt(width) + table
+
+        def encode(self, ids, mask):
+            return self.transformer.encoder(self.embedded(ids), src_key_padding_mask=mask == 0)
+
+        def decode(self, ids, states, mask):
+            causal = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
+            return self.output(self.transformer.decoder(self.embedded(ids), states, tgt_mask=causal,
+                                                        memory_key_padding_mask=mask == 0))
+
+    return Model()
+
+
+def published_answers(model, config, seed):
+    import torch
+    ids, mask = text_inputs(seed, config)
+    forced = torch.tensor(some_ids(seed, "decoder_input_ids", (2, 9), config["vocab_size"]))
+    forced[:, 0] = config["bos_token_id"]
+    states = model.encode(ids, mask)
+    if states.shape[1] < mask.shape[1]:  # torch leaves out columns that are padding in every row
+        states = torch.nn.functional.pad(states, (0, 0, 0, mask.shape[1] - states.shape[1]))
+    states = states * mask[..., None]
+    answers = {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": forced, "encoder_last_hidden_state": states,
+               "logits": model.decode(forced, states, mask)}
+    answers["generated_ids"], lead = continue_greedily(
+        lambda ids: model.decode(ids, states[:1], mask[:1])[0, -1], torch.tensor([[config["bos_token_id"]]]))
+    return answers, lead
+
+
+def tells_much(answers, lead):
+    """Whether no token was chosen by a hair, and not one alone over and over."""
+    generated = answers.get("generated_ids")
+    return generated is None or lead > 0.01 and len(set(generated.flatten().tolist())) >= 3
+
+
+def save_answers(answers, path):
+    save_file({name: numpy_of(value) for name, value in answers.items()}, path)
+    path.chmod(0o644)
+
+
+def model_class(config):
+    import transformers
+    return getattr(transformers, config["architectures"][0])
+
+
+def shapes_of(folder, config):
+    """The names and shapes in the file that the reference writes of such a model."""
+    if config["model_type"] == "transformer":
+        return {name: list(value.shape) for name, value in published_transformer(config).state_dict().items()}
+    import transformers
+    with tempfile.TemporaryDirectory() as scratch:
+        model_class(config)(transformers.AutoConfig.from_pretrained(folder)).save_pretrained(scratch)
+        return {name: list(value.shape) for name, value in load_file(Path(scratch) / "model.safetensors").items()}
+
+
+def answers_of(folder, config, seed, weights):
+    import torch
+    if config["model_type"] == "transformer":
+        model = published_transformer(config)
+        model.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
+        return published_answers(model.double().eval(), config, seed)
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in os.listdir(folder):
+            if name.endswith("config.json"):
+                (Path(scratch) / name).write_bytes((folder / name).read_bytes())
+        save_file(weights, Path(scratch) / "model.safetensors", metadata={"format": "pt"})
+        import transformers
+        transformers.utils.logging.disable_progress_bar()
+        model, loaded = model_class(config).from_pretrained(
+            scratch, dtype=torch.float64, attn_implementation="eager", output_loading_info=True,
+            **({"experts_implementation": "eager"} if "num_local_experts" in config else {}))
+        assert not loaded["missing_keys"] and not loaded["unexpected_keys"], loaded
+    model.eval()
+    kind = config["model_type"]
+    if config.get("is_encoder_decoder"):
+        return translator_answers(model, config, seed, folder)
+    if kind == "vit":
+        return image_answers(model, config, seed)
+    return (encoder_answers if kind in ("bert", "roberta", "distilbert") else decoder_answers)(model, config, seed)
+
+
+def make_model(name):
+    folder = FIXTURES / "models" / name
+    config = json.loads((folder / "config.json").read_text())
+    shapes = shapes_of(folder, config)
+    seed = sum(name.encode())
+    while True:
+        write_weights_json(folder, seed, shapes)
+        answers, lead = answers_of(folder, config, seed, read_weights(folder))
+        if tells_much(answers, lead):
+            break
+        seed += 1000
+    save_answers(answers, folder / "expected.safetensors")
+    print(f"{name}: seed {seed}, smallest lead {lead:.3f}", *(f"{key} {answers[key].tolist()}" for key in answers if key in ("generated_ids", "beam4_ids")), flush=True)
+
+
+# --- GGUF. ---
+
+def permuted(array, heads):
+    """Rows of a projection in llama.cpp's order, which rotates neighbours where the reference rotates halves."""
+    return array.reshape(heads, 2, array.shape[0] // heads // 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+
+
+def twin_source(tensor, weights):
+    """How a tensor of llama.cpp's is made of the folder's: {"from": [...]} with what is done to them."""
+    if tensor.ndim == 3:
+        return {"from": [name for part in tensor for name, value in weights.items() if np.array_equal(value, part)]}
+    for name, value in weights.items():
+        if value.shape != tensor.shape:
+            continue
+        if np.array_equal(value, tensor):
+            return {"from": [name]}
+        if np.array_equal(value + np.float32(1), tensor):
+            return {"from": [name], "plus": 1}
+        for heads in (1, 2, 4, 8):
+            if value.shape[0] % (2 * heads) == 0 and np.array_equal(permuted(value, heads), tensor):
+                return {"from": [name], "permuted_heads": heads}
+    assert tensor.size <= 64, f"a tensor of shape {tensor.shape} comes from nowhere"
+    return {"values": tensor.tolist()}
+
+
+def write_gguf_json(path, head, pairs, tensors):
+    def lines(items):
+        return ",\n  ".join(json.dumps(item, ensure_ascii=False) for item in items)
+    path.write_text(f'{{{head}"metadata": [\n  {lines(pairs)}],\n "tensors": [\n  {lines(tensors)}]}}\n')
+
+
+def make_twin(name, safetensors, file):
+    import gguf
+    weights, reader = load_file(safetensors), gguf.GGUFReader(file)
+    pairs = [[field.name, field.types[0].name.lower(), field.contents()]
+             for field in reader.fields.values() if not field.name.startswith("GGUF.")]
+    tensors = []
+    for tensor in reader.tensors:
+        array = np.array(tensor.data)
+        tensors.append({"name": tensor.name, "shape": list(array.shape), "type": "F32"} | twin_source(array, weights))
+    write_gguf_json(FIXTURES / "models" / name / "gguf.json", "", pairs, tensors)
+    print(f"{name}: {len(pairs)} pairs, {len(tensors)} tensors")
+
+
+def half(offset, exponent, sign=0x0000):
+    """A field that holds a number of half precision: its fraction is random, and its sign where that is None."""
+    return [offset, 0x03FF if sign is not None else 0x83FF, (exponent + 15) << 10 | (sign or 0)]
+
+
+# Elements and bytes of a block, and its fields: the offset, the bits that stay random, and the others. Scales are such that a row
+# of 256 gives sums of the size of what it is multiplied with, and minima such that the mean is about zero.
+BLOCKS = {
+    "F16": (1, 2, [half(0, -5, None)]),
+    "BF16": (1, 2, [[0, 0x807F, (127 - 5) << 7]]),
+    "Q4_0": (32, 18, [half(0, -7, None)]),
+    "Q4_1": (32, 20, [half(0, -7), half(2, -4, 0x8000)]),
+    "Q5_0": (32, 22, [half(0, -8, None)]),
+    "Q5_1": (32, 24, [half(0, -8), half(2, -4, 0x8000)]),
+    "Q8_0": (32, 34, [half(0, -11, None)]),
+    "Q2_K": (256, 84, [half(80, -8), half(82, -8)]),
+    "Q3_K": (256, 110, [half(108, -10, None)]),
+    "Q4_K": (256, 144, [half(0, -13), half(2, -10)]),
+    "Q5_K": (256, 176, [half(0, -14), half(2, -10)]),
+    "Q6_K": (256, 210, [half(208, -14)]),
+    "IQ4_NL": (32, 18, [half(0, -10, None)]),
+    "IQ4_XS": (256, 136, [half(0, -14)]),
+    "MXFP4": (32, 17, [[0, 0xFF01, 120]]),  # of its scale, a byte, the lowest bit is random
+}
+MIXTURES = {"Q4_K_M": "Q4_K", "Q5_K_M": "Q5_K"}
+WIDTH, INNER, HEADS, KV_HEADS, VOCABULARY = 256, 512, 4, 2, 512
+
+
+def random_description(kind):
+    """A llama of one layer, as the pairs and the tensors of its file."""
+    pairs = [["general.architecture", "string", "llama"], ["general.name", "string", "random"],
+             ["llama.context_length", "uint32", 256], ["llama.embedding_length", "uint32", WIDTH],
+             ["llama.block_count", "uint32", 1], ["llama.feed_forward_length", "uint32", INNER],
+             ["llama.attention.head_count", "uint32", HEADS], ["llama.attention.head_count_kv", "uint32", KV_HEADS],
+             ["llama.attention.layer_norm_rms_epsilon", "float32", float(np.float32(1e-5))],
+             ["llama.rope.dimension_count", "uint32", WIDTH // HEADS], ["llama.rope.freq_base", "float32", 10000.0],
+             ["llama.vocab_size", "uint32", VOCABULARY], ["tokenizer.ggml.model", "string", "none"]]
+    keys = WIDTH // HEADS * KV_HEADS
+    shapes = {"output": [VOCABULARY, WIDTH], "output_norm": [WIDTH], "token_embd": [VOCABULARY, WIDTH],
+              "blk.0.attn_k": [keys, WIDTH], "blk.0.attn_norm": [WIDTH], "blk.0.attn_output": [WIDTH, WIDTH],
+              "blk.0.attn_q": [WIDTH, WIDTH], "blk.0.attn_v": [keys, WIDTH], "blk.0.ffn_down": [WIDTH, INNER],
+              "blk.0.ffn_gate": [INNER, WIDTH], "blk.0.ffn_norm": [WIDTH], "blk.0.ffn_up": [INNER, WIDTH]}
+    tensors = []
+    for name, shape in shapes.items():
+        tensor = {"name": f"{name}.weight", "shape": shape}
+        better = kind in MIXTURES and name in ("output", "blk.0.attn_v", "blk.0.ffn_down")
+        if len(shape) == 1:
+            tensor |= {"type": "F32", "mean": 1, "spread": 0.25}
+        elif kind == "F32":
+            tensor |= {"type": "F32", "mean": 0, "spread": 0.125}
+        else:
+            tensor["type"] = "Q6_K" if better else MIXTURES.get(kind, kind)
+        tensors.append(tensor)
+    import gguf
+    blocks = {name: {"number": gguf.GGMLQuantizationType[name].value} | dict(zip(("elements", "bytes", "fields"), BLOCKS[name]))
+              for name in sorted({t["type"] for t in tensors} - {"F32"})}
+    return pairs, tensors, blocks
+
+
+def dequantised(seed, tensor, blocks):
+    """A tensor's numbers, by llama.cpp's own Python library."""
+    if tensor["type"] == "F32":
+        return uniform(seed, tensor["name"], tensor["shape"], tensor["mean"], tensor["spread"])
+    import gguf
+    block = blocks[tensor["type"]]
+    kind = gguf.GGMLQuantizationType(block["number"])
+    assert gguf.GGML_QUANT_SIZES[kind] == (block["elements"], block["bytes"]), tensor["type"]
+    rows, columns = tensor["shape"]
+    data = block_bytes(seed, tensor["name"], rows * columns // block["elements"], block).reshape(rows, -1)
+    if tensor["type"] == "F16":
+        return data.view("<f2").astype(np.float32)
+    return gguf.quants.dequantize(data, kind)
+
+
+def unpermuted(array, heads):
+    return array.reshape(heads, array.shape[0] // heads // 2, 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+
+
+LLAMA_NAMES = {"token_embd": "model.embed_tokens", "output": "lm_head", "output_norm": "model.norm"}
+LLAMA_LAYER = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+               "attn_output": "self_attn.o_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+               "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+
+
+def llama_of(tensors, pairs):
+    """The reference's llama in float64, of tensors under llama.cpp's names."""
+    import torch
+    import transformers
+    get = {pair[0].removeprefix("llama."): pair[-1] for pair in pairs}
+    heads, kv_heads = get["attention.head_count"], get["attention.head_count_kv"]
+    state = {}
+    for name, array in tensors.items():
+        parts = name.removesuffix(".weight").split(".")
+        if parts[-1] in ("attn_q", "attn_k"):
+            array = unpermuted(array, heads if parts[-1] == "attn_q" else kv_heads)
+        own = LLAMA_NAMES.get(parts[0]) or f"model.layers.{parts[1]}.{LLAMA_LAYER[parts[2]]}"
+        state[f"{own}.weight"] = torch.tensor(array, dtype=torch.float64)
+    tied = "lm_head.weight" not in state
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=len(tensors["token_embd.weight"]), hidden_size=get["embedding_length"],
+        intermediate_size=get["feed_forward_length"], num_hidden_layers=get["block_count"], num_attention_heads=heads,
+        num_key_value_heads=kv_heads, max_position_embeddings=get["context_length"],
+        rms_norm_eps=get["attention.layer_norm_rms_epsilon"], tie_word_embeddings=tied,
+        rope_parameters={"rope_type": "default", "rope_theta": get["rope.freq_base"]}, attn_implementation="eager"))
+    missing = model.double().load_state_dict(state, strict=False)
+    assert not missing.unexpected_keys and set(missing.missing_keys) <= ({"lm_head.weight"} if tied else set()), missing
+    model.tie_weights()
+    return model.eval()
+
+
+def make_random(kind):
+    pairs, tensors, blocks = random_description(kind)
+    seed = 1
+    while True:
+        model = llama_of({t["name"]: dequantised(seed, t, blocks) for t in tensors}, pairs)
+        answers, lead = decoder_answers(model, {"vocab_size": VOCABULARY}, seed)
+        if tells_much(answers, lead):
+            break
+        seed += 1
+    path = FIXTURES / "gguf" / f"random-{kind}.json"
+    write_gguf_json(path, f'"seed": {seed}, "blocks": {json.dumps(blocks)},\n ', pairs, tensors)
+    kept = {name: answers[name] for name in ("prompt_ids", "generated_ids")}
+    kept |= {name: answers[name][:, :12] for name in ("input_ids", "logits")}  # a token's answers need none after it
+    save_answers(kept, path.with_suffix(".expected.safetensors"))
+    print(f"random-{kind}: seed {seed}, logits' rms {float(answers['logits'].pow(2).mean().sqrt()):.3f}, lead {lead:.3f}")
+
+
+def make_story(file):
+    """A file of llama.cpp's with its matrices in half precision, and how it goes on from the token that begins a text."""
+    import gguf
+    import torch
+    reader = gguf.GGUFReader(file)
+    path = FIXTURES / "gguf" / "stories260K-F16.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    pairs = []
+    for field in reader.fields.values():
+        if field.name.startswith("GGUF.") or field.name in ("general.architecture", "general.file_type"):
+            continue
+        pairs.append([field.name, field.contents()])
+        kinds = field.types
+        writer.add_key_value(field.name, field.contents(), kinds[0], *kinds[1:2])
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+    tensors = {}
+    for tensor in reader.tensors:
+        array = np.array(tensor.data)
+        array = array.astype(np.float16) if array.ndim > 1 else array
+        writer.add_tensor(tensor.name, array)
+        tensors[tensor.name] = array.astype(np.float32)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    model = llama_of(tensors, pairs)
+    ids, leads = torch.tensor([[1]]), []
+    for _ in range(120):
+        token, lead = likeliest(model(input_ids=ids, use_cache=False).logits[0, -1])
+        leads.append(lead)
+        ids = torch.cat([ids, torch.tensor([[token]])], 1)
+    answers = {"input_ids": ids[:, :5], "logits": model(input_ids=ids[:, :5]).logits, "prompt_ids": ids[:, :1],
+               "generated_ids": ids[:, 1:]}
+    save_answers(answers, path.with_suffix(".expected.safetensors"))
+    print(f"stories260K-F16: smallest lead {min(leads):.4f}")
+
+
+def main(arguments):
+    if not arguments:
+        sys.exit(__doc__)
+    command, rest = arguments[0], arguments[1:]
+    if command == "models":
+        import torch
+        torch.set_grad_enabled(False)
+        torch.set_num_threads(1)
+        for name in rest or sorted(path.name for path in (FIXTURES / "models").iterdir()):
+            make_model(name)
+    elif command == "gguf":
+        import torch
+        torch.set_grad_enabled(False)
+        (FIXTURES / "gguf").mkdir(exist_ok=True)
+        for kind in rest or ["F32", *BLOCKS, *MIXTURES]:
+            make_random(kind)
+    elif command == "weights" and len(rest) == 2:
+        save_file(read_weights(FIXTURES / "models" / rest[0]), rest[1], metadata={"format": "pt"})
+    elif command == "twin" and len(rest) == 3:
+        make_twin(*rest)
+    elif command == "story" and len(rest) == 1:
+        import torch
+        torch.set_grad_enabled(False)
+        make_story(rest[0])
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
