@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Makes the answers under tests/fixtures, which tests compare with.
 
-  tools/fixtures.py models [NAME...]   weights.json and expected.safetensors of tests/fixtures/models/NAME, from its config.json
-  tools/fixtures.py gguf [TYPE...]     tests/fixtures/gguf/random-TYPE.json and its expected.safetensors
-  tools/fixtures.py weights NAME FILE  a model's weights as a safetensors file, to look at or to give to llama.cpp's converter
-  tools/fixtures.py twin NAME SAFETENSORS GGUF
-                                       tests/fixtures/models/NAME/gguf.json: what llama.cpp's converter made of these weights
-  tools/fixtures.py story GGUF         tests/fixtures/gguf/stories260K-F16.gguf and its expected.safetensors
+  tools/fixtures.py models [NAME...]    weights.json and expected.safetensors of tests/fixtures/models/NAME, from its config.json
+  tools/fixtures.py gguf [TYPE...]      tests/fixtures/gguf/random-TYPE.json and its expected.safetensors
+  tools/fixtures.py weights NAME FILE   a model's weights as a safetensors file, for llama.cpp's converter
+  tools/fixtures.py twin NAME SAFETENSORS GGUF   tests/fixtures/models/NAME/gguf.json, of the file that the converter made of it
+  tools/fixtures.py cases [NAME...]     tests/fixtures/tokenizers/NAME/cases.json, of the texts in it
+  tools/fixtures.py story GGUF          tests/fixtures/gguf/stories260K-F16.gguf and its expected.safetensors
 
 Only needed to make the data again, never to run tests. It needs torch, transformers and gguf. Debian testing has all three:
 python3-torch, python3-transformers, python3-gguf. tools/second_driver.sh shows how a root of Debian testing is made.
@@ -14,7 +14,6 @@ tests/README.md says what the files are and how a fixture is added.
 """
 import json
 import math
-import os
 import re
 import sys
 import tempfile
@@ -56,6 +55,15 @@ def block_bytes(seed, name, blocks, block):
         field = np.ascontiguousarray(data[:, offset:offset + 2]).view("<u2")
         data[:, offset:offset + 2] = (field & np.uint16(mask) | np.uint16(value)).view(np.uint8)
     return data
+
+
+def check_numbers():
+    """The values that tests/unit/support_seeded_numbers.cpp holds."""
+    name = "layer.0.weight"
+    assert words(7, name, 2).tolist() == [0x2E762D1CE6324066, 0x16DB69D566ACE289]
+    assert uniform(7, name, (3,), 1, 0.25).view(np.uint32).tolist() == [0x3F573B16, 0x3F4B6DB4, 0x3F4A0CDD]
+    block = {"bytes": 5, "fields": [[1, 0x3FF, 0x2000]]}
+    assert block_bytes(7, name, 2, block).tobytes() == bytes.fromhex("664022e61c 2d762289e2")
 
 
 def some_ids(seed, name, shape, vocabulary, first=4):
@@ -173,7 +181,8 @@ def image_answers(model, config, seed):
     pixels = torch.tensor(uniform(seed, "pixel_values", (2, 3, config["image_size"], config["image_size"]), 0, 1)).double()
     out = model(pixel_values=pixels, output_attentions=True, output_hidden_states=True)
     states = model.vit.layernorm(out.hidden_states[-1])
-    return {"pixel_values": pixels, "logits": out.logits, "last_hidden_state": states, "attentions.0": out.attentions[0]}, math.inf
+    return {"pixel_values": pixels, "logits": out.logits, "last_hidden_state": states,
+            "attentions.0": out.attentions[0]}, math.inf
 
 
 def sound_inputs(folder):
@@ -302,13 +311,12 @@ def answers_of(folder, config, seed, weights):
         model = published_transformer(config)
         model.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
         return published_answers(model.double().eval(), config, seed)
+    import transformers
+    transformers.utils.logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as scratch:
-        for name in os.listdir(folder):
-            if name.endswith("config.json"):
-                (Path(scratch) / name).write_bytes((folder / name).read_bytes())
+        for path in folder.glob("*config.json"):
+            (Path(scratch) / path.name).write_bytes(path.read_bytes())
         save_file(weights, Path(scratch) / "model.safetensors", metadata={"format": "pt"})
-        import transformers
-        transformers.utils.logging.disable_progress_bar()
         model, loaded = model_class(config).from_pretrained(
             scratch, dtype=torch.float64, attn_implementation="eager", output_loading_info=True,
             **({"experts_implementation": "eager"} if "num_local_experts" in config else {}))
@@ -334,7 +342,8 @@ def make_model(name):
             break
         seed += 1000
     save_answers(answers, folder / "expected.safetensors")
-    print(f"{name}: seed {seed}, smallest lead {lead:.3f}", *(f"{key} {answers[key].tolist()}" for key in answers if key in ("generated_ids", "beam4_ids")), flush=True)
+    generated = [answers[key].tolist() for key in ("generated_ids", "beam4_ids") if key in answers]
+    print(f"{name}: seed {seed}, smallest lead {lead:.3f}", *generated, flush=True)
 
 
 # --- GGUF. ---
@@ -508,6 +517,20 @@ def make_random(kind):
     print(f"random-{kind}: seed {seed}, logits' rms {float(answers['logits'].pow(2).mean().sqrt()):.3f}, lead {lead:.3f}")
 
 
+def make_cases(name):
+    """The ids and the text that the reference's tokenizer makes of each text."""
+    import tokenizers
+    folder = FIXTURES / "tokenizers" / name
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    cases = []
+    for text in [case["text"] for case in json.loads((folder / "cases.json").read_text())]:
+        plain = tokenizer.encode(text, add_special_tokens=False).ids
+        cases.append({"text": text, "ids": tokenizer.encode(text).ids, "ids_without_special": plain,
+                      "decoded": tokenizer.decode(plain, skip_special_tokens=False)})
+    (folder / "cases.json").write_text(json.dumps(cases, ensure_ascii=False, indent=0))
+    print(f"{name}: {len(cases)} cases")
+
+
 def make_story(file):
     """A file of llama.cpp's with its matrices in half precision, and how it goes on from the token that begins a text."""
     import gguf
@@ -546,28 +569,28 @@ def make_story(file):
 
 
 def main(arguments):
-    if not arguments:
-        sys.exit(__doc__)
-    command, rest = arguments[0], arguments[1:]
+    check_numbers()
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if command == "weights" and len(rest) == 2:
+        save_file(read_weights(FIXTURES / "models" / rest[0]), rest[1], metadata={"format": "pt"})
+        return
+    if command == "twin" and len(rest) == 3:
+        make_twin(*rest)
+        return
+    if command == "cases":
+        for name in rest or sorted(path.name for path in (FIXTURES / "tokenizers").iterdir()):
+            make_cases(name)
+        return
+    import torch
+    torch.set_grad_enabled(False)
+    torch.set_num_threads(1)
     if command == "models":
-        import torch
-        torch.set_grad_enabled(False)
-        torch.set_num_threads(1)
         for name in rest or sorted(path.name for path in (FIXTURES / "models").iterdir()):
             make_model(name)
     elif command == "gguf":
-        import torch
-        torch.set_grad_enabled(False)
-        (FIXTURES / "gguf").mkdir(exist_ok=True)
         for kind in rest or ["F32", *BLOCKS, *MIXTURES]:
             make_random(kind)
-    elif command == "weights" and len(rest) == 2:
-        save_file(read_weights(FIXTURES / "models" / rest[0]), rest[1], metadata={"format": "pt"})
-    elif command == "twin" and len(rest) == 3:
-        make_twin(*rest)
     elif command == "story" and len(rest) == 1:
-        import torch
-        torch.set_grad_enabled(False)
         make_story(rest[0])
     else:
         sys.exit(__doc__)

@@ -6,6 +6,7 @@
 
 #include "support/fault_phase.h"
 #include "support/program.h"
+#include "support/skip.h"
 #include "support/timeline.h"
 
 namespace {
@@ -381,7 +382,7 @@ TEST_CASE("a session with two slices under way goes once both are done, though t
 
 // Its synchronisation and the lives of its objects are watched, of each function once.
 TEST_CASE("faults with Vulkan's validation layers looking on") {
-  if (std::getenv("PUMICE_TEST_NO_VALIDATION")) return;
+  if (std::getenv("PUMICE_TEST_NO_VALIDATION")) return skip("told to do without validation");
   const FaultEffort once = {1, false};
   FaultyVulkan vulkan;
   vulkan.split_memory(false);

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures where present.
+# Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures.
 #   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,state,device_file,tokenizer,media}/seeds
 set -euo pipefail
 corpus=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-fixtures=${PUMICE_FIXTURES:-../shared/fixtures}
 mkdir -p "$corpus"/{gguf,safetensors,config,state,device_file,tokenizer,media}/seeds
 
 number() {  # BYTES VALUE, little-endian
@@ -111,7 +110,10 @@ copy_head() {  # BYTES FOLDER FILES...
     head -c "$bytes" "$file" >"$folder/${name//../up}"
   done
 }
-copy_head 32768 "$corpus/gguf/seeds" models/pretrained/*.gguf "$fixtures"/gguf/{random-Q8_0,random-Q4_K_M,stories260K-Q8_0}.gguf
-copy_head 16384 "$corpus/safetensors/seeds" "$fixtures"/models/*/model.safetensors
-copy_head 16384 "$corpus/config/seeds" "$fixtures"/models/*/config.json
-copy_head 131072 "$corpus/tokenizer/seeds" "$fixtures"/tokenizers/*/tokenizer.json
+copy_head 32768 "$corpus/gguf/seeds" models/pretrained/*.gguf
+for fixtures in tests/fixtures "${PUMICE_FIXTURES:-../shared/fixtures}"; do
+  copy_head 32768 "$corpus/gguf/seeds" "$fixtures"/gguf/{random-Q8_0,random-Q4_K_M,stories260K-F16,stories260K-Q8_0}.gguf
+  copy_head 16384 "$corpus/safetensors/seeds" "$fixtures"/models/*/{model,expected}.safetensors
+  copy_head 16384 "$corpus/config/seeds" "$fixtures"/models/*/config.json
+  copy_head 131072 "$corpus/tokenizer/seeds" "$fixtures"/tokenizers/*/tokenizer.json
+done

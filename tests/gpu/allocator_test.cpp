@@ -8,6 +8,7 @@
 #include "support/gpu.h"
 #include "support/messages.h"
 #include "support/paths.h"
+#include "support/skip.h"
 
 using namespace pumice;
 
@@ -113,10 +114,7 @@ TEST_CASE("all memory comes from the application's allocator and goes back to it
   options.allocator = arena.functions();
   const auto device = open(options);
   arena.watch(device);
-  if (!is_one_type(*device)) {
-    MESSAGE("skipped: the arena is for devices with one type of memory");
-    return;
-  }
+  if (!is_one_type(*device)) return skip("the arena is for devices with one type of memory");
   CHECK(tokens_on(device) == tokens_on(open({})));
   CHECK(arena.requests.size() > 5);
   CHECK(arena.ranges.empty());
@@ -136,7 +134,7 @@ TEST_CASE("what an application's allocator does wrong is said, and nothing is ke
   options.memory_limit = uint64_t{96} << 20;
   const auto device = open(options);
   arena.watch(device);
-  if (!is_one_type(*device)) return;
+  if (!is_one_type(*device)) return skip("the arena is for devices with one type of memory");
   const auto full = Buffer::create(device, uint64_t{65} << 20, MemoryUse::device);
   CHECK(says(full, {"the arena is full"}) == "");
   CHECK(full.error().code == Code::out_of_memory);

@@ -3,6 +3,7 @@
 #include "kernel/position_reference.h"
 #include "kernel/rows.h"
 #include "kernel/weights.h"
+#include "support/skip.h"
 
 // Attention that puts its step's keys and values into the cache itself.
 
@@ -311,10 +312,7 @@ TEST_CASE("attention that stores: a step without rows leaves everything as it wa
 
 TEST_CASE("attention that projects and stores: the bits of doing one after the other") {
   DeviceProfile profile = TestGpu::get().profile;
-  if (!profile.cpu8) {
-    MESSAGE("SKIPPED: only CPU drivers have it");
-    return;
-  }
+  if (!profile.cpu8) return skip("only CPU drivers have it");
   profile.threads = 1; // groups for all of them
   const auto check = [&](StoringCase c, const Projection& projection) {
     c.projection = projection;
@@ -338,7 +336,7 @@ TEST_CASE("attention that projects and stores: the bits of doing one after the o
 
 TEST_CASE("attention that projects: what it leaves to a product before it") {
   DeviceProfile profile = TestGpu::get().profile;
-  if (!profile.cpu8) return;
+  if (!profile.cpu8) return skip("only CPU drivers have it");
   const auto dispatches = [&](const StoringCase& from, uint32_t threads) {
     StoringCase c = from;
     c.projection = Projection{};

@@ -9,6 +9,7 @@
 #include "kernel/weights.h"
 #include "shaders/common/step.h"
 #include "shaders/matmul/matmul.params.h"
+#include "support/skip.h"
 
 using namespace pumice;
 
@@ -234,8 +235,7 @@ std::vector<Tier> tiers() {
     }
   }
   if (find_kernel("matmul.cm.f16") && chosen.cm2) add("cm2");
-  if (found.empty())
-    MESSAGE("SKIPPED: this device, or this build's shader compiler, has no cooperative matrices");
+  if (found.empty()) skip("this device, or this build's shader compiler, has no cooperative matrices");
   return found;
 }
 
