@@ -101,9 +101,9 @@ TEST_CASE("a preprocessor_config.json has to go with itself and with the model")
 }
 
 TEST_CASE("a model that reads text hears nothing") {
-  for (const char* name : {"bart", "vit", "llama"}) {
+  for (const char* name : {"bart", "vit", "llama-mha"}) {
     const auto file = ModelFile::open(fixtures().model(name));
-    if (!file.ok()) continue;
+    REQUIRE(file.ok());
     const auto shape = read_log_mel_shape(*file, (*open_model_definition(*file))->shape());
     REQUIRE(!shape.ok());
     CHECK(shape.error().text().find("hears nothing") != std::string::npos);
