@@ -9,6 +9,10 @@
 
 namespace pumice {
 
+// The size of one allocation of many that belong together. It is so large that a driver's limit on the number
+// of allocations does not matter, and so small that a device finds room for it.
+constexpr uint64_t preferred_allocation_bytes = uint64_t{512} << 20;
+
 // What a buffer needs.
 struct MemoryRequest {
   uint64_t bytes = 0;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/align.h"
+#include "gpu/memory.h"
 #include "kernel/sampling/sampling.h"
 #include "shaders/common/step.h"
 
@@ -14,8 +15,6 @@ namespace {
 // Positions that a ring keeps beside the window and a chunk: steps that run ahead and are thrown away, or a
 // conversation that goes back a little, find what they need.
 constexpr uint32_t ring_slack = 32;
-
-constexpr uint64_t preferred_allocation_bytes = uint64_t{512} << 20;
 
 } // namespace
 

@@ -6,15 +6,12 @@
 #include <fmt/format.h>
 
 #include "base/align.h"
+#include "gpu/memory.h"
 #include "io/quantize.h"
 
 namespace pumice {
 
 namespace {
-
-// Large enough that a driver's limit on the count of allocations never matters, small enough to find room
-// for.
-constexpr uint64_t preferred_allocation_bytes = uint64_t{512} << 20;
 
 std::string names(std::span<const WeightView> weights) {
   std::string text;
