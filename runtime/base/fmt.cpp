@@ -1,5 +1,6 @@
-// fmt itself, as its own library would have it. That one is a shared library wherever distributions have it,
-// and programs that embed Pumice would have to carry it; header-only, it costs every file two seconds.
+// Instantiates fmt's templates here, so that no fmt library is linked. Distributions ship fmt as a shared
+// library, which every program that embeds Pumice would have to ship too. The header-only mode would add two
+// seconds to the compilation of each file.
 #ifndef FMT_HEADER_ONLY
 
 #include <fmt/format-inl.h>
@@ -7,7 +8,7 @@
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
-// What fmt's headers declare, and leave to the library to instantiate.
+// The templates that fmt's headers declare and fmt's library instantiates.
 template locale_ref::locale_ref(const std::locale& locale);
 template std::locale locale_ref::get<std::locale>() const;
 template thousands_sep_result<char> thousands_sep_impl<char>(locale_ref);

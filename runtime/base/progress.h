@@ -5,8 +5,8 @@
 
 namespace pumice {
 
-// Called now and then during long work with how much of it is done. Returning false asks for it to stop,
-// which it does with Code::cancelled within one submission to the device.
+// Called repeatedly during long work, with how much of it is done. When it returns false, the work stops
+// within one submission to the device and returns Code::cancelled.
 using Progress = std::function<bool(uint64_t done, uint64_t total)>;
 
 } // namespace pumice

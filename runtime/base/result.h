@@ -11,21 +11,21 @@ namespace pumice {
 
 enum class Code {
   invalid_argument, // the caller asked for something that makes no sense
-  not_found,        // a file, device or name that is not there
-  invalid_file,     // a file that is damaged, or not what it says it is
-  unsupported,      // well formed, but this build or device cannot do it
+  not_found,        // a file, device or name that does not exist
+  invalid_file,     // a file that is damaged or of another format
+  unsupported,      // valid, but this build or device cannot do it
   out_of_memory,    // host or device memory
   device_lost,
   cancelled,
   io, // the operating system refused a read or a write
   internal,
-  not_ready, // something has to happen first
+  not_ready, // another call must come first
 };
 
 const char* to_string(Code code);
 
-// Why something failed: a code to branch on, one sentence for a person, and, where several things were tried,
-// why each of them did not do.
+// Why something failed: a code to branch on and one sentence for a person. If several things were tried,
+// `reasons` says why each of them failed.
 struct Error {
   Code code = Code::internal;
   std::string message;
@@ -34,7 +34,7 @@ struct Error {
   std::string text() const; // the sentence, then the reasons, one a line
 };
 
-// A value or the Error that kept it from being made.
+// A value, or the Error that says why there is none.
 template <class T>
 class [[nodiscard]] Result {
 public:

@@ -19,44 +19,44 @@ using WeightId = uint32_t;
 class Lowering; // kernel/lowering.h
 struct Node;
 
-// What a node computes. Each operation lives with its kernel (runtime/kernel/FAMILY.h): the graph only knows
-// that it has a name, can describe itself and can turn itself into kernel launches for a device.
+// What a node computes. Each operation is defined beside its kernel, in runtime/kernel/FAMILY/. The graph
+// knows only that an operation has a name, can describe itself, and can lower itself to kernel launches.
 class Operation {
 public:
   virtual ~Operation() = default;
   virtual std::string_view name() const = 0;
-  virtual std::string describe() const { return {}; } // its attributes, for a person: "eps 1e-05"
-  // Whether a row of the output is made of the same row of the inputs alone.
+  virtual std::string describe() const { return {}; } // its attributes as text: "eps 1e-05"
+  // Whether each row of the output depends only on the same row of the inputs.
   virtual bool by_row() const { return false; }
   virtual Status lower(Lowering& lowering, const Node& node) const = 0;
 };
 
 enum class RowKind : uint32_t {
-  tokens,  // a row for each token of a step
-  outputs, // a row for each token whose logits are wanted
+  tokens,  // one row for each token of a step
+  outputs, // one row for each token whose logits are wanted
 };
 
-// Columns [first_column, first_column + columns of the view) of another tensor. Consumers of a view cannot
-// count on the zeros that follow a tensor's last column.
+// Columns [first_column, first_column + columns of the view) of another tensor. A tensor's last column is
+// followed by padding zeros; a view's last column is not, so its readers must not rely on them.
 struct View {
   TensorId base = 0;
   uint32_t first_column = 0;
 };
 
-// An activation: [rows, columns] floats.
+// An activation: float32, [rows, columns].
 struct Tensor {
   std::string name;
   RowKind rows = RowKind::tokens;
   uint32_t columns = 0;
   std::optional<View> view;
   bool kept = false;  // readable by the host after the step, under its name
-  bool input = false; // written by the host before the step; no node makes it
+  bool input = false; // written by the host before the step; no node writes it
 };
 
-// A tensor of the model file, or a part of one, that nodes refer to.
+// A tensor of the model file, or a slice of one, that nodes read.
 struct Weight {
   WeightView view;
-  std::string component; // "embedding", "attention", "feed-forward", "norms", "head": for reports
+  std::string component; // for reports: "embedding", "attention", "feed-forward", "norms" or "head"
 };
 
 struct Node {
@@ -64,11 +64,11 @@ struct Node {
   std::vector<TensorId> inputs;
   std::vector<WeightId> weights;
   TensorId output = 0;
-  std::vector<TensorId> more_outputs; // what the operation also leaves where somebody wants it
+  std::vector<TensorId> more_outputs; // optional results, present only where they are read
 };
 
-// Typed operations on shaped tensors, in an order in which they can run. Knows no Vulkan. A model is a
-// function from its config to a Graph.
+// Operations on tensors with shapes, in an order in which they can run. It does not depend on Vulkan. An
+// architecture turns a model's config into a Graph.
 class Graph {
 public:
   WeightId weight(const WeightView& view, std::string component);
@@ -79,12 +79,12 @@ public:
     return add(std::shared_ptr<const Operation>(std::make_shared<Op>(std::move(operation))),
                std::move(inputs), std::move(weights), std::move(output));
   }
-  // The same in the place of node `at`, which comes after it; its inputs have to be there by then.
+  // Inserts a node before node `at`. Its inputs must be written by nodes before it.
   TensorId insert(size_t at, std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
                   Tensor output);
-  TensorId add_output(size_t node, Tensor output); // one more of a node's outputs
+  TensorId add_output(size_t node, Tensor output); // adds an optional output to a node
   TensorId add_tensor(Tensor tensor);
-  // A tensor that the host fills. At most one of a graph.
+  // Adds a tensor that the host writes. A graph has at most one.
   TensorId input(std::string name, RowKind rows, uint32_t columns);
   void keep(TensorId tensor, std::string name);
 
@@ -94,22 +94,22 @@ public:
   const Tensor& tensor(TensorId id) const { return tensors_[id]; }
   Tensor& tensor(TensorId id) { return tensors_[id]; }
   const Weight& weight(WeightId id) const { return weights_[id]; }
-  void replace_nodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); } // for plan/fusion.h
+  void replace_nodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); } // used by plan/fusion.h
 
-  // How many of the operations that were ever added have become a part of others.
+  // How many operations were fused into others since they were added.
   size_t fused_operations() const { return added_ - nodes_.size(); }
 
-  // The tensor whose memory `id` lies in: itself, or the base of the view it is.
+  // The tensor that owns the memory of `id`: the base if `id` is a view, otherwise `id` itself.
   TensorId storage(TensorId id) const { return tensors_[id].view ? tensors_[id].view->base : id; }
 
-  // The node that makes a tensor; nodes().size() where none does.
+  // The index of the node that writes a tensor; nodes().size() if none does.
   size_t producer(TensorId tensor) const;
 
-  std::string text() const; // a line for each node, for `pumice inspect --graph`
+  std::string text() const; // one line for each node, for `pumice inspect --graph`
 
 private:
   std::vector<Node> nodes_;
-  size_t added_ = 0; // operations
+  size_t added_ = 0; // operations ever added
   std::vector<Tensor> tensors_;
   std::vector<Weight> weights_;
 };

@@ -14,17 +14,17 @@ struct Interval {
 
 std::vector<Interval> live_intervals(const Graph& graph) {
   std::vector<Interval> intervals;
-  std::vector<int> found(graph.tensors().size(), -1);
+  std::vector<int> interval_of(graph.tensors().size(), -1);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     for (TensorId input : node.inputs) {
-      if (int at = found[graph.storage(input)]; at >= 0) intervals[static_cast<size_t>(at)].last = i;
+      if (int at = interval_of[graph.storage(input)]; at >= 0) intervals[static_cast<size_t>(at)].last = i;
     }
     std::vector<TensorId> outputs = node.more_outputs;
     outputs.insert(outputs.begin(), node.output);
     for (TensorId output : outputs) {
       if (graph.tensor(output).kept) continue;
-      found[output] = static_cast<int>(intervals.size());
+      interval_of[output] = static_cast<int>(intervals.size());
       intervals.push_back({output, i, i});
     }
   }
@@ -33,14 +33,15 @@ std::vector<Interval> live_intervals(const Graph& graph) {
 
 } // namespace
 
-// First fit over the tensors alive at the same time, in the order they are made: transformers are chains, for
-// which this reaches the peak that any assignment needs.
+// First fit: each tensor, in the order of writing, takes the lowest place that no tensor alive at the same
+// time has. A transformer is a chain of operations. For a chain this needs no more memory than the largest
+// set of tensors that are alive together, which is the minimum.
 MemoryLayout assign_memory(const Graph& graph, const std::vector<uint64_t>& bytes, uint64_t alignment) {
   MemoryLayout layout;
   layout.offsets.assign(graph.tensors().size(), MemoryLayout::nowhere);
   const std::vector<Interval> intervals = live_intervals(graph);
   for (size_t i = 0; i < intervals.size(); ++i) {
-    std::vector<std::pair<uint64_t, uint64_t>> taken; // [begin, end) of what is alive beside this one
+    std::vector<std::pair<uint64_t, uint64_t>> taken; // [begin, end) of the tensors alive at the same time
     for (size_t j = 0; j < i; ++j) {
       if (intervals[j].last < intervals[i].first) continue;
       const uint64_t begin = layout.offsets[intervals[j].tensor];

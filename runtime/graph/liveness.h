@@ -7,14 +7,16 @@
 
 namespace pumice {
 
-// Where each tensor's memory lies. Tensors that are never alive together share it.
+// Where each tensor lies in one block of memory, in bytes. Tensors that are never alive together may share a
+// place.
 struct MemoryLayout {
   static constexpr uint64_t nowhere = ~uint64_t{0};
-  std::vector<uint64_t> offsets; // by TensorId; `nowhere` for views, kept tensors and tensors nothing makes
-  uint64_t bytes = 0;
+  std::vector<uint64_t> offsets; // by TensorId; `nowhere` for views, kept and unwritten tensors
+  uint64_t bytes = 0;            // of the whole block
 };
 
-// `bytes[i]` is what tensor i takes, a multiple of `alignment`.
+// Assigns a place to each tensor that a node writes. `bytes[i]` is the size of tensor i, a multiple of
+// `alignment`.
 MemoryLayout assign_memory(const Graph& graph, const std::vector<uint64_t>& bytes, uint64_t alignment);
 
 } // namespace pumice

@@ -22,10 +22,11 @@ std::string in_quotes(std::string_view text, size_t limit) {
 }
 
 std::string shape_text(std::span<const uint64_t> shape) {
-  constexpr size_t most = 16; // a header may claim thousands
+  constexpr size_t max_shown = 16; // a header may claim thousands
   std::string out = "[";
-  for (size_t i = 0; i < shape.size() && i < most; ++i) out += fmt::format("{}{}", i ? ", " : "", shape[i]);
-  if (shape.size() > most) out += ", ...";
+  for (size_t i = 0; i < shape.size() && i < max_shown; ++i)
+    out += fmt::format("{}{}", i ? ", " : "", shape[i]);
+  if (shape.size() > max_shown) out += ", ...";
   return out + "]";
 }
 

@@ -40,7 +40,7 @@ std::optional<uint32_t> as_u32(const json& value, uint32_t min, uint32_t max) {
     if (!(real >= 0 && real <= UINT32_MAX) || real != std::floor(real)) return std::nullopt;
     number = static_cast<uint64_t>(real);
   } else if (value.is_number_integer() && value.get<int64_t>() >= 0) {
-    number = static_cast<uint64_t>(value.get<int64_t>()); // a GGUF int32, say
+    number = static_cast<uint64_t>(value.get<int64_t>()); // such as an int32 of a GGUF file
   } else {
     return std::nullopt;
   }
@@ -95,7 +95,7 @@ Error Fields::mismatch(std::string_view name, std::string_view expected, const j
   return error(name, fmt::format("expected {}, found {}", expected, describe(found)));
 }
 
-// `read` gives an optional<T> that is empty for a value that will not do.
+// `read` returns an optional<T>, which is empty if the value is not acceptable.
 template <class T, class Read>
 Result<T> Fields::value(std::string_view name, const std::string& expected, Read read) const {
   const json* found = find(name);

@@ -12,26 +12,26 @@
 
 namespace pumice {
 
-// Typed reading of a JSON object's members: a Hugging Face config.json or a GGUF file's metadata. It holds a
-// pointer to the object, which must outlive it.
+// Reads the members of a JSON object with type and range checks: a Hugging Face config.json or a GGUF file's
+// metadata. It holds a pointer to the object, which must outlive it.
 //
-// Every error is invalid_file and says the file, the field, what was expected and what was found. A null
-// counts as absent. The `_or` forms give their last argument for an absent field, and still refuse a wrong
-// one.
+// Every error is invalid_file and names the file, the field, what was expected and what was found. A null
+// counts as absent. The `_or` functions return their last argument if the field is absent; a field of the
+// wrong type is still an error.
 class Fields {
 public:
-  // `prefix` is what comes before the names in messages, as "rope_scaling." for a nested object.
+  // `prefix` is put before field names in messages, such as "rope_scaling." for a nested object.
   Fields(const nlohmann::json& object, std::string file, std::string prefix = "");
 
-  bool has(std::string_view name) const;                   // there, and not null
-  const nlohmann::json* find(std::string_view name) const; // null where has() is false
+  bool has(std::string_view name) const;                   // present and not null
+  const nlohmann::json* find(std::string_view name) const; // null pointer if has() is false
 
-  // An integer from `min` to `max`, both allowed; 8.0 is one too.
+  // An integer from `min` to `max`, both included. A float with an integer value, such as 8.0, is accepted.
   Result<uint32_t> u32(std::string_view name, uint32_t min = 0, uint32_t max = UINT32_MAX) const;
   Result<uint32_t> u32_or(std::string_view name, uint32_t min, uint32_t max, uint32_t fallback) const;
   Result<uint32_t> u32_or(std::string_view name, uint32_t fallback) const;
 
-  // A finite number from `min` to `max`.
+  // A finite number from `min` to `max`, both included.
   Result<float> f32(std::string_view name, float min = -FLT_MAX, float max = FLT_MAX) const;
   Result<float> f32_or(std::string_view name, float min, float max, float fallback) const;
   Result<float> f32_or(std::string_view name, float fallback) const;
@@ -42,7 +42,7 @@ public:
   Result<std::string> string(std::string_view name) const;
   Result<std::string> string_or(std::string_view name, std::string_view fallback) const;
 
-  // A nested object; the `_or` form gives an empty one.
+  // A nested object. object_or_empty() returns an empty one if the field is absent.
   Result<Fields> object(std::string_view name) const;
   Result<Fields> object_or_empty(std::string_view name) const;
 
@@ -57,8 +57,8 @@ public:
 
   const std::string& file() const { return file_; }
 
-  // An error about a field in the profile of the others, for checks that span fields:
-  // "FILE: field 'NAME': WHAT".
+  // An error about a field in the same form as the others, for checks that involve several fields: "FILE:
+  // field 'NAME': WHAT".
   Error error(std::string_view name, std::string_view what) const;
 
 private:

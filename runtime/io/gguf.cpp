@@ -14,12 +14,13 @@ namespace {
 constexpr uint64_t most_alignment = 1u << 20; // larger ones only pad
 constexpr size_t longest_name = 1024;         // ggml itself allows 63
 
-// The least that can be taken: a key of one letter, a type and one byte; a name of one letter, one dimension.
-constexpr uint64_t least_pair_bytes = 8 + 1 + 4 + 1;
-constexpr uint64_t least_tensor_bytes = 8 + 1 + 4 + 8 + 4 + 8;
+// The smallest possible entries: a one-letter key, a type and one byte; a one-letter name and one dimension.
+// A file cannot have more entries than fit its size.
+constexpr uint64_t min_pair_bytes = 8 + 1 + 4 + 1;
+constexpr uint64_t min_tensor_bytes = 8 + 1 + 4 + 8 + 4 + 8;
 
-// What ggml calls its types, for the message about one that cannot be read. Empty where a number was
-// withdrawn.
+// ggml's names of its types, for the message about a type that cannot be read. An empty name is a number that
+// ggml has withdrawn.
 constexpr std::array<std::string_view, 40> ggml_names = {
     "F32",    "F16",   "Q4_0",  "Q4_1",   "",      "",      "Q5_0",    "Q5_1",   "Q8_0",    "Q8_1",
     "Q2_K",   "Q3_K",  "Q4_K",  "Q5_K",   "Q6_K",  "Q8_K",  "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S",
@@ -31,7 +32,7 @@ struct Counts {
   uint64_t pairs = 0;
 };
 
-struct Placed {
+struct TensorEntry {
   TensorView view;
   uint64_t offset = 0; // from the start of the data
   uint64_t bytes = 0;
@@ -54,14 +55,14 @@ Result<Counts> read_counts(GgufReader& reader) {
   PUMICE_TRY(counts.tensors, reader.number<uint64_t>("tensor count"));
   PUMICE_TRY(counts.pairs, reader.number<uint64_t>("metadata count"));
   const uint64_t left = reader.bytes().remaining();
-  if (counts.tensors > left / least_tensor_bytes)
+  if (counts.tensors > left / min_tensor_bytes)
     return reader.invalid(
         fmt::format("tensor count: expected at most {} in the {} bytes that are left, found {}",
-                    left / least_tensor_bytes, left, counts.tensors));
-  if (counts.pairs > left / least_pair_bytes)
+                    left / min_tensor_bytes, left, counts.tensors));
+  if (counts.pairs > left / min_pair_bytes)
     return reader.invalid(
         fmt::format("metadata count: expected at most {} in the {} bytes that are left, found {}",
-                    left / least_pair_bytes, left, counts.pairs));
+                    left / min_pair_bytes, left, counts.pairs));
   return counts;
 }
 
@@ -76,7 +77,7 @@ Status check_metadata(const GgufReader& reader, GgufFile& file) {
   const auto split = file.metadata.find("split.count");
   if (split != file.metadata.end() && split->is_number_unsigned() && split->get<uint64_t>() > 1)
     return reader.unsupported(
-        fmt::format("field 'split.count': expected one file, found a part of {}; merge them "
+        fmt::format("field 'split.count': expected one file, found one of {}; merge them "
                     "with gguf-split first",
                     split->get<uint64_t>()));
   return {};
@@ -88,7 +89,7 @@ Result<std::vector<uint64_t>> read_shape(GgufReader& reader, const std::string& 
     return reader.invalid(
         fmt::format("{}: expected 1 to {} dimensions, found {}", what, most_gguf_dimensions, dimensions));
   std::vector<uint64_t> shape(dimensions);
-  // The file has the innermost first.
+  // The file stores the innermost dimension first.
   for (size_t i = dimensions; i-- > 0;) {
     PUMICE_TRY(shape[i], reader.number<uint64_t>(what));
     if (shape[i] == 0)
@@ -105,7 +106,7 @@ Result<TensorType> read_tensor_type(GgufReader& reader, const std::string& what)
                                         tensor_type_names(), id, name.empty() ? "unknown" : name));
 }
 
-Result<Placed> read_tensor(GgufReader& reader, uint64_t index, uint64_t alignment) {
+Result<TensorEntry> read_tensor(GgufReader& reader, uint64_t index, uint64_t alignment) {
   std::string what = fmt::format("name of tensor {}", index);
   PUMICE_TRY(const std::string_view name, reader.string(what));
   if (name.empty() || name.size() > longest_name)
@@ -113,7 +114,7 @@ Result<Placed> read_tensor(GgufReader& reader, uint64_t index, uint64_t alignmen
         fmt::format("{}: expected a length from 1 to {}, found {}", what, longest_name, name.size()));
   what = "tensor " + in_quotes(name);
 
-  Placed tensor;
+  TensorEntry tensor;
   tensor.view.name = name;
   PUMICE_TRY(tensor.view.shape, read_shape(reader, what));
   PUMICE_TRY(tensor.view.type, read_tensor_type(reader, what));
@@ -134,23 +135,23 @@ Result<Placed> read_tensor(GgufReader& reader, uint64_t index, uint64_t alignmen
   return tensor;
 }
 
-Result<std::vector<Placed>> read_tensors(GgufReader& reader, uint64_t count, uint64_t alignment) {
-  std::vector<Placed> tensors;
+Result<std::vector<TensorEntry>> read_tensors(GgufReader& reader, uint64_t count, uint64_t alignment) {
+  std::vector<TensorEntry> tensors;
   std::unordered_set<std::string> names;
   for (uint64_t i = 0; i < count; ++i) {
-    PUMICE_TRY(Placed tensor, read_tensor(reader, i, alignment));
+    PUMICE_TRY(TensorEntry tensor, read_tensor(reader, i, alignment));
     if (!names.insert(tensor.view.name).second)
-      return reader.invalid(fmt::format("tensor {} is there twice", in_quotes(tensor.view.name)));
+      return reader.invalid(fmt::format("tensor {}: the name occurs twice", in_quotes(tensor.view.name)));
     tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
 
-// Points each tensor at its data, which must lie inside the bytes.
-Status place(const GgufReader& reader, std::span<const std::byte> bytes, uint64_t start,
-             std::vector<Placed>& tensors) {
+// Finds each tensor's data, which must lie inside the file.
+Status locate_data(const GgufReader& reader, std::span<const std::byte> bytes, uint64_t start,
+                   std::vector<TensorEntry>& tensors) {
   const uint64_t size = bytes.size() > start ? bytes.size() - start : 0;
-  for (Placed& tensor : tensors) {
+  for (TensorEntry& tensor : tensors) {
     if (tensor.offset > size || tensor.bytes > size - tensor.offset)
       return reader.invalid(
           fmt::format("tensor {}: expected {} bytes of data at offset {} (shape {}, {}), found {} "
@@ -162,13 +163,13 @@ Status place(const GgufReader& reader, std::span<const std::byte> bytes, uint64_
   return {};
 }
 
-Status check_overlaps(const GgufReader& reader, const std::vector<Placed>& tensors) {
+Status check_overlaps(const GgufReader& reader, const std::vector<TensorEntry>& tensors) {
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t i) { return tensors[i].offset; });
   for (size_t i = 1; i < order.size(); ++i) {
-    const Placed& first = tensors[order[i - 1]];
-    const Placed& second = tensors[order[i]];
+    const TensorEntry& first = tensors[order[i - 1]];
+    const TensorEntry& second = tensors[order[i]];
     if (first.offset + first.bytes > second.offset)
       return reader.invalid(
           fmt::format("tensor {}: expected data of its own, found offset {} inside tensor {}, "
@@ -188,13 +189,13 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string f
   PUMICE_TRY(const Counts counts, read_counts(reader));
   PUMICE_CHECK(read_gguf_metadata(reader, counts.pairs, file));
   PUMICE_CHECK(check_metadata(reader, file));
-  PUMICE_TRY(std::vector<Placed> tensors, read_tensors(reader, counts.tensors, file.alignment));
+  PUMICE_TRY(std::vector<TensorEntry> tensors, read_tensors(reader, counts.tensors, file.alignment));
 
   file.data_offset = (reader.bytes().position() + file.alignment - 1) & ~(file.alignment - 1);
-  PUMICE_CHECK(place(reader, bytes, file.data_offset, tensors));
+  PUMICE_CHECK(locate_data(reader, bytes, file.data_offset, tensors));
   PUMICE_CHECK(check_overlaps(reader, tensors));
   file.tensors.reserve(tensors.size());
-  for (Placed& tensor : tensors) file.tensors.push_back(std::move(tensor.view));
+  for (TensorEntry& tensor : tensors) file.tensors.push_back(std::move(tensor.view));
   return file;
 }
 

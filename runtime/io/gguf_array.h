@@ -27,14 +27,14 @@ enum class GgufType : uint32_t {
   f64 = 12,
 };
 
-// An array among the metadata, left where it is in the file: a vocabulary can be megabytes.
+// An array of the metadata. It is not copied out of the file, because a vocabulary can take megabytes.
 struct GgufArray {
   GgufType type = GgufType::u8; // of the elements
   uint64_t count = 0;
-  std::span<const std::byte> bytes; // the elements as the file has them
+  std::span<const std::byte> bytes; // the elements in the file's encoding
 
-  // The elements. Strings are views into the file and need not be valid UTF-8. Numbers of any type are
-  // converted (floats(): rounded; integers(): u64 wraps and fractions are cut off). An array of another kind
+  // The elements, decoded. Strings are views into the file and need not be valid UTF-8. Numbers of any type
+  // are converted: floats() rounds; integers() wraps u64 and cuts off fractions. An array of another kind
   // gives an empty vector, so compare its size with `count`.
   std::vector<std::string_view> strings() const;
   std::vector<float> floats() const;

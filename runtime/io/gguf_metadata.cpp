@@ -8,9 +8,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t longest_copied = 256; // longer arrays stay in the file only
-constexpr int deepest_array = 4;         // arrays of arrays are legal and met nowhere
-constexpr size_t longest_key = 65535;    // the specification's limit
+constexpr uint64_t max_copied_elements = 256; // elements; longer arrays are not copied out of the file
+constexpr int max_array_depth = 4;            // arrays of arrays are legal, but no known file has them
+constexpr size_t max_key_bytes = 65535;       // the specification's limit
 
 constexpr std::array<uint8_t, 13> element_bytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
@@ -18,7 +18,7 @@ bool is_type(uint32_t number) {
   return number < element_bytes.size();
 }
 
-// A string as JSON, with bytes that are no UTF-8 replaced: writing such a JSON value would throw.
+// A string as JSON. Bytes that are not UTF-8 are replaced, because printing them as JSON would throw.
 json text_value(std::string_view text) {
   json value = std::string(text);
   return json::parse(value.dump(-1, ' ', false, json::error_handler_t::replace), nullptr, false);
@@ -41,7 +41,7 @@ Result<json> text(GgufReader& reader, std::string_view what) {
   return text_value(value);
 }
 
-// Any value but an array.
+// Reads a value of any type except array.
 Result<json> read_value(GgufReader& reader, GgufType type, std::string_view what) {
   switch (type) {
   case GgufType::u8:
@@ -82,25 +82,26 @@ Result<GgufType> read_type(GgufReader& reader, std::string_view what) {
   return static_cast<GgufType>(number);
 }
 
-// Moves over an array's elements, checking that each is there and well formed.
+// Moves past an array's elements and checks that each is complete and well formed.
 Status skip_elements(GgufReader& reader, const GgufArray& array, std::string_view what, int depth);
 
-// The element type, the count and the elements, which are left unread but for `elements` where that is given.
+// Reads an array's element type and count, and moves past its elements. If `elements` is not null, short
+// arrays are also decoded into it.
 Result<GgufArray> read_array(GgufReader& reader, std::string_view what, int depth, json* elements) {
-  if (depth > deepest_array)
-    return reader.unsupported(fmt::format("{}: arrays nested deeper than {}", what, deepest_array));
+  if (depth > max_array_depth)
+    return reader.unsupported(fmt::format("{}: arrays nested deeper than {}", what, max_array_depth));
   GgufArray array;
   PUMICE_TRY(array.type, read_type(reader, what));
   PUMICE_TRY(array.count, reader.number<uint64_t>(what));
-  // The least that an element takes: a length for a string, a type and a count for an array.
+  // The smallest size of an element: a string has a length, an array a type and a count.
   const uint64_t fixed = gguf_type_bytes(static_cast<uint32_t>(array.type));
-  const uint64_t least = fixed ? fixed : array.type == GgufType::string ? 8 : 12;
-  if (array.count > reader.bytes().remaining() / least)
+  const uint64_t min_bytes = fixed ? fixed : array.type == GgufType::string ? 8 : 12;
+  if (array.count > reader.bytes().remaining() / min_bytes)
     return reader.invalid(
         fmt::format("{}: expected at most {} elements in the {} bytes that are left, found {}", what,
-                    reader.bytes().remaining() / least, reader.bytes().remaining(), array.count));
+                    reader.bytes().remaining() / min_bytes, reader.bytes().remaining(), array.count));
   ByteReader start = reader.bytes();
-  if (elements && array.count <= longest_copied && array.type != GgufType::array) {
+  if (elements && array.count <= max_copied_elements && array.type != GgufType::array) {
     *elements = json::array();
     for (uint64_t i = 0; i < array.count; ++i) {
       PUMICE_TRY(json element, read_value(reader, array.type, what));
@@ -135,14 +136,14 @@ Status skip_elements(GgufReader& reader, const GgufArray& array, std::string_vie
 Result<std::string> read_key(GgufReader& reader, uint64_t index, const GgufFile& file) {
   const std::string what = fmt::format("metadata key {}", index);
   PUMICE_TRY(const std::string_view key, reader.string(what));
-  if (key.empty() || key.size() > longest_key)
+  if (key.empty() || key.size() > max_key_bytes)
     return reader.invalid(
-        fmt::format("{}: expected a length from 1 to {}, found {}", what, longest_key, key.size()));
+        fmt::format("{}: expected a length from 1 to {}, found {}", what, max_key_bytes, key.size()));
   for (const char c : key)
     if (c <= 0x20 || c >= 0x7f)
       return reader.invalid(fmt::format("{}: expected printable ASCII, found {}", what, in_quotes(key)));
   if (file.metadata.contains(key) || file.arrays.contains(key))
-    return reader.invalid(fmt::format("{}: {} is there twice", what, in_quotes(key)));
+    return reader.invalid(fmt::format("{}: the key {} occurs twice", what, in_quotes(key)));
   return std::string(key);
 }
 

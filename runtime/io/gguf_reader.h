@@ -13,7 +13,8 @@ namespace pumice {
 
 struct GgufFile;
 
-// The cursor that the GGUF parser shares, with reads that fail in words. `what` names the thing that is read.
+// The GGUF parser's cursor. Its reads return errors that name the file and the position. `what` names the
+// item that is read.
 class GgufReader {
 public:
   GgufReader(std::span<const std::byte> bytes, std::string file) : bytes_(bytes), file_(std::move(file)) {}
@@ -39,7 +40,7 @@ public:
     return value;
   }
 
-  // A 64-bit length, then that many bytes.
+  // Reads a 64-bit length, then that many bytes.
   Result<std::string_view> string(std::string_view what) {
     uint64_t length = 0;
     if (!bytes_.read(length)) return cut_short(what, sizeof(length));
@@ -56,7 +57,7 @@ private:
 // Reads `count` key-value pairs into the file's metadata and arrays.
 Status read_gguf_metadata(GgufReader& reader, uint64_t count, GgufFile& file);
 
-// Bytes of one element, 0 for strings and arrays, whose size varies.
+// Bytes of one element; 0 for strings and arrays, whose size varies.
 uint64_t gguf_type_bytes(uint32_t type);
 
 } // namespace pumice

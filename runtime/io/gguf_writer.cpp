@@ -86,7 +86,7 @@ Error GgufWriter::invalid(std::string_view what) const {
   return {Code::invalid_argument, fmt::format("{}: {}", path_text(path_), what)};
 }
 
-Error GgufWriter::refused() const {
+Error GgufWriter::write_error() const {
   return {Code::io, fmt::format("{}: cannot be written: {}", path_text(path_),
                                 errno ? std::generic_category().message(errno) : "unknown reason")};
 }
@@ -94,7 +94,7 @@ Error GgufWriter::refused() const {
 Status GgufWriter::put_file(std::span<const std::byte> bytes) {
   errno = 0;
   file_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file_) return refused();
+  if (!file_) return write_error();
   position_ += bytes.size();
   return {};
 }
@@ -111,7 +111,7 @@ Status GgufWriter::open(const std::filesystem::path& path) {
   partial += ".partial";
   errno = 0;
   file_.open(partial, std::ios::binary | std::ios::trunc);
-  if (!file_) return refused();
+  if (!file_) return write_error();
   partial_ = std::move(partial);
 
   Bytes header;
@@ -128,10 +128,10 @@ Status GgufWriter::open(const std::filesystem::path& path) {
 Status GgufWriter::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     if (current_ == sizes_.size()) return invalid("more bytes were given than the tensors have");
-    const auto part = bytes.first(std::min<uint64_t>(bytes.size(), sizes_[current_] - written_));
-    PUMICE_CHECK(put_file(part));
-    bytes = bytes.subspan(part.size());
-    written_ += part.size();
+    const auto fitting = bytes.first(std::min<uint64_t>(bytes.size(), sizes_[current_] - written_));
+    PUMICE_CHECK(put_file(fitting));
+    bytes = bytes.subspan(fitting.size());
+    written_ += fitting.size();
     if (written_ < sizes_[current_]) break;
     PUMICE_CHECK(pad());
     ++current_;
@@ -143,8 +143,8 @@ Status GgufWriter::write(std::span<const std::byte> bytes) {
 Status GgufWriter::finish() {
   if (current_ != sizes_.size()) return invalid("fewer bytes were given than the tensors have");
   errno = 0;
-  file_.close(); // what is still buffered may find the disk full
-  if (!file_) return refused();
+  file_.close(); // writes what is buffered, which fails if the disk is full
+  if (!file_) return write_error();
   std::error_code error;
   std::filesystem::rename(partial_, path_, error);
   if (error)

@@ -18,13 +18,13 @@
 
 namespace pumice {
 
-// Writes a GGUF file, version 3, aligned to 32 bytes: first every setting and the shape of every tensor, then
-// open(), then the tensors' bytes in the order in which they were added, in pieces of any size, then
-// finish(). The file takes its name only when it is whole; until then it is PATH.partial, which goes with the
-// object.
+// Writes a GGUF file of version 3 with an alignment of 32 bytes. Order of the calls: add() and add_array()
+// for every setting and add_tensor() for every tensor; open(); write() with the tensors' bytes in the order
+// in which the tensors were added, in pieces of any size; finish(). The data is written to PATH.partial,
+// which finish() renames to PATH. The destructor removes an unfinished file.
 //
-// Errors name the path: invalid_argument for a key or tensor that is there twice or does not fit the format,
-// io for what the system refuses.
+// Errors name the path. invalid_argument: a key or tensor was added twice or does not fit the format. io: the
+// system write_error the operation.
 class GgufWriter {
 public:
   GgufWriter() = default;
@@ -32,7 +32,7 @@ public:
   GgufWriter(const GgufWriter&) = delete;
   GgufWriter& operator=(const GgufWriter&) = delete;
 
-  // Settings. The type in the file is the argument's.
+  // Adds a setting. Its type in the file is the type of the argument.
   template <class T>
   requires std::integral<T> || std::floating_point<T>
   void add(std::string_view key, T value) {
@@ -50,10 +50,10 @@ public:
   void add_array(std::string_view key, std::span<const std::string> values);
   void add_flags(std::string_view key, std::span<const uint8_t> flags); // an array of booleans
 
-  // `shape` is outermost first; its last dimension is a multiple of the type's block.
+  // `shape` is outermost first. Its last dimension must be a multiple of the type's block size.
   void add_tensor(std::string_view name, std::span<const uint64_t> shape, TensorType type);
 
-  uint64_t tensor_bytes() const { return tensor_bytes_; } // of all of them, without padding
+  uint64_t tensor_bytes() const { return tensor_bytes_; } // of all tensors, without padding
 
   Status open(const std::filesystem::path& path);
   Status write(std::span<const std::byte> bytes);
@@ -76,7 +76,7 @@ private:
   Status put_file(std::span<const std::byte> bytes);
   Status pad();
   Error invalid(std::string_view what) const;
-  Error refused() const;
+  Error write_error() const;
 
   Bytes pairs_;
   uint64_t pair_count_ = 0;
@@ -84,14 +84,14 @@ private:
   std::vector<uint64_t> sizes_; // of each tensor
   uint64_t next_offset_ = 0;    // of the next tensor, from the start of the data
   uint64_t tensor_bytes_ = 0;
-  std::set<std::string, std::less<>> names_; // keys and tensors, these after a space, which no key has
-  std::string problem_;                      // the first thing that was added and cannot be
+  std::set<std::string, std::less<>> names_; // keys, and tensors' names after a space, which no key has
+  std::string problem_;                      // why an addition is invalid; the first such problem
 
   std::filesystem::path path_;
-  std::filesystem::path partial_; // empty when there is none
+  std::filesystem::path partial_; // empty while no file is open
   std::ofstream file_;
   uint64_t position_ = 0;
-  size_t current_ = 0;   // the tensor that is being written
+  size_t current_ = 0;   // index of the tensor that is being written
   uint64_t written_ = 0; // bytes of it
 };
 

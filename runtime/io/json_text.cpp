@@ -12,14 +12,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t deepest = 128;
+constexpr size_t max_json_depth = 128;
 
-Error bad(std::string_view file, std::string_view what) {
+Error json_error(std::string_view file, std::string_view what) {
   return {Code::invalid_file, fmt::format("{}: {}", file, what)};
 }
 
-// The byte where brackets nest deeper than is allowed, or the size where they do not. The parser itself has
-// no limit, and copying or printing its result recurses.
+// The position of the first bracket beyond the allowed depth, or text.size() if there is none. The parser has
+// no limit of its own, and copying or printing a deeply nested value could overflow the stack.
 size_t find_too_deep(std::string_view text) {
   size_t depth = 0;
   bool in_string = false;
@@ -31,7 +31,7 @@ size_t find_too_deep(std::string_view text) {
     } else if (c == '"') {
       in_string = true;
     } else if (c == '{' || c == '[') {
-      if (++depth > deepest) return i;
+      if (++depth > max_json_depth) return i;
     } else if ((c == '}' || c == ']') && depth > 0) {
       --depth;
     }
@@ -39,7 +39,7 @@ size_t find_too_deep(std::string_view text) {
   return text.size();
 }
 
-// Watches the keys of every object that is open, and keeps the first one met twice.
+// Records the keys of every open object and finds the first duplicate.
 class DuplicateFinder {
 public:
   void see(json::parse_event_t event, const json& value) {
@@ -49,7 +49,7 @@ public:
     const auto& key = value.get_ref<const std::string&>();
     if (!open_.back().insert(key).second) duplicate_ = in_quotes(key);
   }
-  const std::string& duplicate() const { return duplicate_; } // quoted; empty where there is none
+  const std::string& duplicate() const { return duplicate_; } // quoted; empty if there is none
 
 private:
   std::vector<std::set<std::string>> open_;
@@ -68,7 +68,7 @@ std::string reason(const json::exception& error) {
 Result<json> parse_json(std::span<const std::byte> bytes, std::string_view file, DuplicateKeys duplicates) {
   const std::string_view text = as_text(bytes);
   if (const size_t at = find_too_deep(text); at != text.size())
-    return bad(file, fmt::format("JSON nested deeper than {} at byte {}", deepest, at));
+    return json_error(file, fmt::format("JSON nested deeper than {} at byte {}", max_json_depth, at));
   DuplicateFinder finder;
   const auto watch = [&](int, json::parse_event_t event, json& value) {
     finder.see(event, value);
@@ -78,22 +78,23 @@ Result<json> parse_json(std::span<const std::byte> bytes, std::string_view file,
     json value = duplicates == DuplicateKeys::refuse ? json::parse(text.begin(), text.end(), watch)
                                                      : json::parse(text.begin(), text.end());
     if (!finder.duplicate().empty())
-      return bad(file, fmt::format("the JSON key {} is there twice in one object", finder.duplicate()));
+      return json_error(file, fmt::format("the JSON key {} occurs twice in one object", finder.duplicate()));
     return value;
   } catch (const json::parse_error& error) {
-    return bad(file,
-               fmt::format("invalid JSON at byte {} of {}: {}", error.byte, text.size(), reason(error)));
-  } catch (const json::exception& error) { // a number too large for a double, of which no position is told
-    return bad(file, fmt::format("invalid JSON: {}", reason(error)));
+    return json_error(
+        file, fmt::format("invalid JSON at byte {} of {}: {}", error.byte, text.size(), reason(error)));
+  } catch (const json::exception& error) { // such as a number too large for a double; it has no position
+    return json_error(file, fmt::format("invalid JSON: {}", reason(error)));
   } catch (const std::bad_alloc&) {
-    return Error{Code::out_of_memory, fmt::format("{}: no memory for its JSON", file)};
+    return Error{Code::out_of_memory, fmt::format("{}: not enough memory for its JSON", file)};
   }
 }
 
 Result<json> parse_json_object(std::span<const std::byte> bytes, std::string_view file,
                                DuplicateKeys duplicates) {
   PUMICE_TRY(json value, parse_json(bytes, file, duplicates));
-  if (!value.is_object()) return bad(file, fmt::format("expected a JSON object, found {}", describe(value)));
+  if (!value.is_object())
+    return json_error(file, fmt::format("expected a JSON object, found {}", describe(value)));
   return value;
 }
 

@@ -28,16 +28,16 @@ std::string path_text(const std::filesystem::path& path) {
 
 namespace {
 
-// What one call of a ReadBytes is asked for: enough to be worth a call, little enough that a load can be
-// cancelled between two of them.
+// Bytes that one call of ReadBytes reads: large enough that the cost of a call does not matter, small enough
+// that a load can be cancelled soon.
 constexpr uint64_t piece_bytes = uint64_t{4} << 20;
 
-// The bytes of a file's range, and the pages that they lie in.
+// The bytes of a file's range, and the pages that contain them.
 struct Mapping {
   std::span<const std::byte> bytes, pages;
 };
 
-// Checks the range against the file, and fills in where it ends.
+// Checks the range against the file's size and sets its length if that is 0.
 Status check(FileRange& range, uint64_t file_bytes, const std::string& path) {
   if (range.offset > file_bytes || range.bytes > file_bytes - range.offset) {
     return Error{Code::invalid_file,
@@ -54,17 +54,17 @@ Status check(FileRange& range, uint64_t file_bytes, const std::string& path) {
 }
 
 Error no_memory(const std::string& name, uint64_t bytes) {
-  return {Code::out_of_memory, fmt::format("{}: no memory for its {} bytes", name, bytes)};
+  return {Code::out_of_memory, fmt::format("{}: not enough memory for its {} bytes", name, bytes)};
 }
 
-Error refused(const std::string& path, const char* what, int code, bool missing) {
+Error os_error(const std::string& path, const char* what, int code, bool missing) {
   return {missing ? Code::not_found : Code::io,
           fmt::format("{}: {}: {}", path, what, std::system_category().message(code))};
 }
 
 #ifdef _WIN32
 
-// Closes a handle when it goes out of scope; a view keeps its file open by itself.
+// Closes a handle when it goes out of scope. A mapped view keeps its file open on its own.
 struct Handle {
   HANDLE value = INVALID_HANDLE_VALUE;
   ~Handle() {
@@ -75,8 +75,8 @@ struct Handle {
 Result<Mapping> map(const std::filesystem::path& path, const std::string& text, FileRange range) {
   const auto failed = [&](const char* what) {
     const DWORD code = GetLastError();
-    return refused(text, what, static_cast<int>(code),
-                   code == ERROR_FILE_NOT_FOUND || code == ERROR_PATH_NOT_FOUND);
+    return os_error(text, what, static_cast<int>(code),
+                    code == ERROR_FILE_NOT_FOUND || code == ERROR_PATH_NOT_FOUND);
   };
   const DWORD attributes = GetFileAttributesW(path.c_str());
   if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY))
@@ -116,7 +116,7 @@ void free_pages(std::span<const std::byte> pages) {
   VirtualFree(const_cast<std::byte*>(pages.data()), 0, MEM_RELEASE);
 }
 
-// Decommitted pages that are committed again are new ones.
+// Pages that are decommitted and committed again are new zero pages.
 void empty_pages(std::byte* begin, size_t bytes) {
   VirtualFree(begin, bytes, MEM_DECOMMIT);
   VirtualAlloc(begin, bytes, MEM_COMMIT, PAGE_READWRITE);
@@ -145,20 +145,20 @@ uintptr_t page_bytes() {
 Result<Mapping> map(const std::filesystem::path& path, const std::string& text, FileRange range) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer that may never come.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.value < 0) return refused(text, "cannot be opened", errno, errno == ENOENT || errno == ENOTDIR);
+  if (file.value < 0) return os_error(text, "cannot be opened", errno, errno == ENOENT || errno == ENOTDIR);
   struct stat status {};
-  if (::fstat(file.value, &status) != 0) return refused(text, "its size cannot be read", errno, false);
+  if (::fstat(file.value, &status) != 0) return os_error(text, "its size cannot be read", errno, false);
   if (S_ISDIR(status.st_mode))
     return Error{Code::io, fmt::format("{}: expected a file, found a folder", text)};
   if (!S_ISREG(status.st_mode))
     return Error{Code::io, fmt::format("{}: expected a regular file, found a device or a pipe", text)};
   PUMICE_CHECK(check(range, static_cast<uint64_t>(status.st_size), text));
-  if (range.bytes == 0) return Mapping{}; // mmap refuses a length of nothing
+  if (range.bytes == 0) return Mapping{}; // mmap refuses a length of 0
   const uint64_t begin = range.offset / page_bytes() * page_bytes();
   const auto before = static_cast<size_t>(range.offset - begin);
   const size_t size = before + static_cast<size_t>(range.bytes);
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, static_cast<off_t>(begin));
-  if (address == MAP_FAILED) return refused(text, "cannot be mapped", errno, false);
+  if (address == MAP_FAILED) return os_error(text, "cannot be mapped", errno, false);
   const std::span pages(static_cast<const std::byte*>(address), size);
   return Mapping{pages.subspan(before), pages};
 }
@@ -176,7 +176,7 @@ void free_pages(std::span<const std::byte> pages) {
   unmap_file(pages);
 }
 
-// New pages in place of them. What madvise() does to memory is not the same on every system.
+// Maps new zero pages in their place, because madvise() does not zero memory on every system.
 void empty_pages(std::byte* begin, size_t bytes) {
   ::mmap(begin, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
@@ -262,7 +262,7 @@ void MappedFile::unmap() {
 
 #ifdef _WIN32
 
-void will_be_read(std::span<const std::byte>) {} // Windows reads ahead of what is touched by itself
+void will_be_read(std::span<const std::byte>) {} // Windows reads ahead on its own
 
 #else
 

@@ -15,34 +15,36 @@ namespace pumice {
 // A path as UTF-8, for messages, on every system.
 std::string path_text(const std::filesystem::path& path);
 
-// A part of a file.
+// A range of bytes of a file.
 struct FileRange {
   uint64_t offset = 0;
-  uint64_t bytes = 0; // 0: to the file's end
+  uint64_t bytes = 0; // 0: up to the end of the file
 };
 
-// Reads the bytes of a file from `at` on that fill `to`, from wherever an application keeps them. False where
-// it cannot.
+// Reads a file for the library: copies the bytes that begin at `at` into `to` until it is full. An
+// application provides it, for files that do not lie on disk. Returns false if the bytes cannot be read.
 using ReadBytes = std::function<bool(uint64_t at, std::span<std::byte> to)>;
 
-// The bytes of a file, mapped read-only into memory: pages come from disk when they are touched, and nothing
-// is copied. The address stays the same when the object is moved. If another process cuts the file short
-// while it is mapped, touching the lost pages is fatal on POSIX; Windows refuses the cut.
+// The bytes of a file, mapped read-only into memory: the system reads a page when it is first accessed, and
+// nothing is copied. The address stays the same when the object is moved. If another process truncates the
+// file while it is mapped, access to the lost pages ends the process on POSIX; Windows refuses the
+// truncation.
 class MappedFile {
 public:
-  // Errors: not_found, or io for what is no regular file (a folder, a pipe) or may not be read; invalid_file
-  // for one that is too short for the range. The range may begin anywhere.
+  // Maps a file or a range of it; the range need not be aligned. Errors: not_found; io if it is not a regular
+  // file (a folder, a pipe) or cannot be read; invalid_file if it is too short for the range.
   static Result<MappedFile> open(const std::filesystem::path& path, FileRange range = {});
 
-  // A file of `bytes` that an application reads: all zeros until read() fills it.
+  // Allocates memory for a file of `bytes` that an application reads. It is all zeros until read() fills it.
   static Result<MappedFile> reserve(uint64_t bytes, std::string name);
-  // Reads `count` bytes from `begin` on, in pieces between which `progress` is asked.
+  // Only after reserve(): reads `count` bytes from `begin` on, in several pieces, and calls `progress` before
+  // each.
   Status read(const ReadBytes& source, uint64_t begin, uint64_t count, const Progress& progress = {});
-  // Of a file that was reserved: gives the memory of whole pages among these bytes back to the system; they
-  // are zeros from then on. Nothing happens to other files' bytes.
+  // Only after reserve(): returns the memory of the whole pages among these bytes to the system; they become
+  // zeros. Does nothing for a mapped file.
   void forget(std::span<const std::byte> bytes);
 
-  // Bytes that belong to the caller and outlive this object (fuzzers, data embedded in a program).
+  // A view of bytes that the caller owns and that outlive this object (fuzzers, data embedded in a program).
   static MappedFile from_memory(std::span<const std::byte> bytes, std::string name);
 
   MappedFile() = default; // no bytes, no name
@@ -59,13 +61,13 @@ private:
   void unmap();
 
   std::span<const std::byte> bytes_;
-  std::span<const std::byte> pages_; // that the system has given for them; empty where they are another's
-  bool reserved_ = false;            // these are memory and not a file's
+  std::span<const std::byte> pages_; // the pages to unmap or free; empty if the caller owns the bytes
+  bool reserved_ = false;            // the pages are allocated memory, not a mapping
   std::string path_;
 };
 
-// Says that bytes of a mapped file will be touched soon, so that the system can begin to read them. Changes
-// nothing but time.
+// Tells the system that these bytes of a mapped file will be accessed soon, so that it can begin to read
+// them. Affects only speed.
 void will_be_read(std::span<const std::byte> bytes);
 
 } // namespace pumice

@@ -24,13 +24,13 @@ constexpr uint64_t first_header_bytes = uint64_t{1} << 20;
 constexpr uint64_t small_tensor_bytes = 4096;
 constexpr const char* index_name = "model.safetensors.index.json";
 
-bool is_there(const fs::path& path) {
+bool file_exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
 
-// A name in the model's own folder. An index comes from whoever made the model, and must not reach other
-// files.
+// Whether this is the name of a file in the model's own folder. The index is untrusted and must not lead to
+// files elsewhere.
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\\:\0", 4)) == std::string_view::npos;
@@ -44,17 +44,17 @@ bool starts_as_gguf(std::span<const std::byte> bytes) {
   return as_text(bytes).starts_with("GGUF");
 }
 
-// Opens a model, or says that there was no memory for what its header needs.
+// Calls open() and turns std::bad_alloc into an error.
 template <class Open>
 Result<ModelFile> with_memory(const std::string& name, const Open& open) {
   try {
     return open();
   } catch (const std::bad_alloc&) {
-    return Error{Code::out_of_memory, fmt::format("{}: no memory for its header", name)};
+    return Error{Code::out_of_memory, fmt::format("{}: not enough memory for its header", name)};
   }
 }
 
-// Those that are settings rather than weights, such as the factors of rotary positions.
+// Reads the tensors that hold settings rather than weights, such as the factors of rotary positions.
 Status read_small_tensors(MappedFile& file, const ReadBytes& source, std::span<const TensorView> tensors) {
   for (const TensorView& tensor : tensors) {
     if (tensor.data.size() > small_tensor_bytes) continue;
@@ -64,7 +64,7 @@ Status read_small_tensors(MappedFile& file, const ReadBytes& source, std::span<c
   return {};
 }
 
-// Which shard each tensor is in.
+// Maps each tensor's name to the name of the shard that holds it.
 Result<std::map<std::string, std::string>> read_index(const fs::path& path) {
   PUMICE_TRY(const MappedFile file, MappedFile::open(path));
   PUMICE_TRY(const nlohmann::json index, parse_json_object(file.bytes(), file.path(), DuplicateKeys::refuse));
@@ -107,8 +107,9 @@ Result<ModelFile> ModelFile::read(const ReadBytes& source, uint64_t bytes, std::
   });
 }
 
-// How long a header is stands nowhere. What has not been read are zeros, which no header goes on with: it is
-// read further until it makes sense and ends before them.
+// A GGUF file does not state the length of its header. So this reads the beginning of the file and parses it,
+// and reads twice as much until the header is valid and ends within the bytes that were read. The bytes
+// beyond are zeros, which no valid header continues with.
 Result<ModelFile> ModelFile::read_header(const ReadBytes& source, uint64_t bytes, std::string name) {
   return with_memory(name, [&]() -> Result<ModelFile> {
     PUMICE_TRY(MappedFile file, MappedFile::reserve(bytes, name));
@@ -132,10 +133,10 @@ Result<ModelFile> ModelFile::from_bytes(MappedFile file) {
 Result<ModelFile> ModelFile::open_path(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    if (!is_there(path / "config.json"))
-      return Error{
-          Code::not_found,
-          fmt::format("{}: expected a model's folder with a config.json, found none in it", path_text(path))};
+    if (!file_exists(path / "config.json"))
+      return Error{Code::not_found,
+                   fmt::format("{}: expected a folder with a config.json, found a folder without one",
+                               path_text(path))};
     PUMICE_TRY(const MappedFile config, MappedFile::open(path / "config.json"));
     PUMICE_TRY(ModelFile model, from_config(config));
     model.path_ = path_text(path);
@@ -179,23 +180,24 @@ Result<ModelFile> ModelFile::from_config(const MappedFile& file) {
   return model;
 }
 
-// A single file is preferred over shards, as the reference library does.
+// A single file is preferred over shards, as in the reference library.
 Status ModelFile::add_shards(const fs::path& folder) {
-  if (is_there(folder / single_name)) return add_shard(folder, single_name, nullptr);
-  if (!is_there(folder / index_name)) return {};
+  if (file_exists(folder / single_name)) return add_shard(folder, single_name, nullptr);
+  if (!file_exists(folder / index_name)) return {};
   PUMICE_TRY(const auto listed, read_index(folder / index_name));
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : listed) shards.insert(shard);
   for (const std::string& shard : shards) {
-    if (!is_there(join(folder, shard)))
-      return Error{Code::not_found, fmt::format("{}: shard {} is listed here, and is not in the folder",
+    if (!file_exists(join(folder, shard)))
+      return Error{Code::not_found, fmt::format("{}: shard {} is listed here but is not in the folder",
                                                 path_text(folder / index_name), in_quotes(shard))};
     PUMICE_CHECK(add_shard(folder, shard, &listed));
   }
   return {};
 }
 
-// Adds a file's tensors: all of them, or those that `listed` says are in it, which must all be there.
+// Adds a file's tensors. If `listed` is not null, adds only the tensors that it lists for this shard, and the
+// file must contain all of them.
 Status ModelFile::add_shard(const fs::path& folder, const std::string& shard,
                             const std::map<std::string, std::string>* listed) {
   PUMICE_TRY(MappedFile file, MappedFile::open(join(folder, shard)));
@@ -227,7 +229,7 @@ void ModelFile::index_names() {
 }
 
 void ModelFile::find_tokenizer(const fs::path& folder) {
-  if (fs::path tokenizer = folder / "tokenizer.json"; is_there(tokenizer))
+  if (fs::path tokenizer = folder / "tokenizer.json"; file_exists(tokenizer))
     tokenizer_path_ = std::move(tokenizer);
 }
 

@@ -7,8 +7,8 @@
 namespace pumice {
 namespace {
 
-// Insertions, removals and replacements from one to the other (Levenshtein).
-size_t edits(std::string_view a, std::string_view b) {
+// The Levenshtein distance: insertions, removals and replacements from one to the other.
+size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
@@ -24,16 +24,17 @@ size_t edits(std::string_view a, std::string_view b) {
 } // namespace
 
 std::vector<std::string_view> nearest_names(std::string_view name, std::span<const std::string_view> names) {
-  constexpr size_t longest = 256; // the work grows with the square, and a file chooses its names
-  constexpr size_t most_compared = 4096;
-  if (name.size() > longest) return {};
+  // The work is quadratic in the length, and the names come from an untrusted file.
+  constexpr size_t max_length = 256, max_compared = 4096;
+  if (name.size() > max_length) return {};
   const size_t limit = name.size() / 3;
   std::vector<std::pair<size_t, std::string_view>> close;
-  for (const std::string_view other : names.first(std::min(names.size(), most_compared))) {
+  for (const std::string_view other : names.first(std::min(names.size(), max_compared))) {
     const size_t difference =
         other.size() > name.size() ? other.size() - name.size() : name.size() - other.size();
-    if (other.size() > longest || difference > limit) continue;
-    if (const size_t distance = edits(name, other); distance <= limit) close.emplace_back(distance, other);
+    if (other.size() > max_length || difference > limit) continue;
+    if (const size_t distance = edit_distance(name, other); distance <= limit)
+      close.emplace_back(distance, other);
   }
   std::ranges::sort(close);
   std::vector<std::string_view> best;

@@ -7,8 +7,8 @@
 
 namespace pumice {
 
-// The names, at most three and best first, that `name` may have been meant for: few edits away for their
-// length.
+// The names that are most similar to `name`, for messages about a name that was not found. At most three, the
+// most similar first; a name that differs in more than a third of its letters is not given.
 std::vector<std::string_view> nearest_names(std::string_view name, std::span<const std::string_view> names);
 
 } // namespace pumice

@@ -10,7 +10,7 @@ namespace {
 
 using Encode = void (*)(const float* values, std::byte* block);
 
-void put_half(std::byte* to, float value) {
+void write_half(std::byte* to, float value) {
   const uint16_t half = float_to_half(value);
   std::memcpy(to, &half, 2);
 }
@@ -25,7 +25,8 @@ float inverse(float value) {
   return value != 0 ? 1 / value : 0;
 }
 
-// To the nearest, ties to even: quicker than std::round by far. For sizes below 2^22.
+// Rounds to the nearest integer, ties to even. Much faster than std::round. Valid for absolute values below
+// 2^22.
 int nearest(float value) {
   return static_cast<int>(value + 12582912.0f - 12582912.0f);
 }
@@ -34,7 +35,7 @@ int clamped(float value, int low, int high) {
   return std::clamp(nearest(value), low, high);
 }
 
-// The value of the largest size, with its sign.
+// The value with the largest absolute value, with its sign.
 float largest(const float* values, int count) {
   float most = 0;
   for (int i = 0; i < count; ++i) {
@@ -47,7 +48,7 @@ void encode_f32(const float* values, std::byte* block) {
   std::memcpy(block, values, 4);
 }
 void encode_f16(const float* values, std::byte* block) {
-  put_half(block, *values);
+  write_half(block, *values);
 }
 void encode_bf16(const float* values, std::byte* block) {
   const uint16_t bits = float_to_bf16(*values);
@@ -56,24 +57,24 @@ void encode_bf16(const float* values, std::byte* block) {
 
 void encode_q8_0(const float* values, std::byte* block) {
   const float scale = std::abs(largest(values, 32)) / 127, per = inverse(scale);
-  put_half(block, scale);
+  write_half(block, scale);
   for (int i = 0; i < 32; ++i) {
     block[2 + i] = static_cast<std::byte>(static_cast<int8_t>(std::round(values[i] * per)));
   }
 }
 
-void put_nibbles(const uint8_t* codes, std::byte* to) {
+void write_nibbles(const uint8_t* codes, std::byte* to) {
   for (int i = 0; i < 16; ++i) to[i] = static_cast<std::byte>((codes[i] & 15) | (codes[i + 16] & 15) << 4);
 }
 
-void put_fifth_bits(const uint8_t* codes, std::byte* to) {
+void write_fifth_bits(const uint8_t* codes, std::byte* to) {
   uint32_t bits = 0;
   for (int i = 0; i < 32; ++i) bits |= static_cast<uint32_t>(codes[i] >> 4 & 1) << i;
   std::memcpy(to, &bits, 4);
 }
 
-// Symmetric codes around `zero`: of a few scales near the one that makes the value of the largest size the
-// lowest number, that with the least error. Returns it.
+// Symmetric codes around `zero`. Tries a few scales near the one that maps the value with the largest
+// absolute value to the lowest code, and uses the scale with the smallest error. Returns that scale.
 float symmetric_codes(const float* values, int zero, uint8_t* codes) {
   const float peak = largest(values, 32);
   float best = 0, most_explained = 0;
@@ -96,56 +97,57 @@ float symmetric_codes(const float* values, int zero, uint8_t* codes) {
   return best;
 }
 
-// Codes from the lowest value, 0, to the highest, `most`. Returns the scale.
-float spread_codes(const float* values, int most, uint8_t* codes, float& lowest) {
+// Maps the lowest value to code 0 and the highest to `max_code`. Returns the scale.
+float spread_codes(const float* values, int max_code, uint8_t* codes, float& lowest) {
   const auto [low, high] = std::minmax_element(values, values + 32);
-  const float scale = (*high - *low) / static_cast<float>(most), per = inverse(scale);
+  const float scale = (*high - *low) / static_cast<float>(max_code), per = inverse(scale);
   lowest = *low;
   for (int i = 0; i < 32; ++i) {
     const int code = static_cast<int>((values[i] - lowest) * per + 0.5f);
-    codes[i] = static_cast<uint8_t>(std::clamp(code, 0, most));
+    codes[i] = static_cast<uint8_t>(std::clamp(code, 0, max_code));
   }
   return scale;
 }
 
 void encode_q4_0(const float* values, std::byte* block) {
   uint8_t codes[32];
-  put_half(block, symmetric_codes(values, 8, codes));
-  put_nibbles(codes, block + 2);
+  write_half(block, symmetric_codes(values, 8, codes));
+  write_nibbles(codes, block + 2);
 }
 
 void encode_q4_1(const float* values, std::byte* block) {
   uint8_t codes[32];
   float lowest;
-  put_half(block, spread_codes(values, 15, codes, lowest));
-  put_half(block + 2, lowest);
-  put_nibbles(codes, block + 4);
+  write_half(block, spread_codes(values, 15, codes, lowest));
+  write_half(block + 2, lowest);
+  write_nibbles(codes, block + 4);
 }
 
 void encode_q5_0(const float* values, std::byte* block) {
   uint8_t codes[32];
-  put_half(block, symmetric_codes(values, 16, codes));
-  put_fifth_bits(codes, block + 2);
-  put_nibbles(codes, block + 6);
+  write_half(block, symmetric_codes(values, 16, codes));
+  write_fifth_bits(codes, block + 2);
+  write_nibbles(codes, block + 6);
 }
 
 void encode_q5_1(const float* values, std::byte* block) {
   uint8_t codes[32];
   float lowest;
-  put_half(block, spread_codes(values, 31, codes, lowest));
-  put_half(block + 2, lowest);
-  put_fifth_bits(codes, block + 4);
-  put_nibbles(codes, block + 8);
+  write_half(block, spread_codes(values, 31, codes, lowest));
+  write_half(block + 2, lowest);
+  write_fifth_bits(codes, block + 4);
+  write_nibbles(codes, block + 8);
 }
 
-// The values are about scale * code - minimum, with codes from 0 to 15 and neither of the two negative.
+// Approximates values as scale * code - minimum, with codes from 0 to 15. Neither scale nor minimum is
+// negative.
 struct Line {
   float scale = 0;
   float minimum = 0;
 };
 
-// Tries several widths, fits a line to the codes that each gives, and keeps the one with the least error;
-// larger values weigh more, as products feel them more.
+// Tries several ranges of codes, fits a line to the codes that each gives, and returns the line with the
+// smallest error. Larger values have more weight, because they affect a matrix product more.
 Line fit_line(const float* values) {
   const float low = std::min(0.0f, *std::min_element(values, values + 32));
   const float high = *std::max_element(values, values + 32);
@@ -186,8 +188,8 @@ Line fit_line(const float* values) {
   return best;
 }
 
-// Where read_k_scales() in quant_run.cpp finds them.
-void put_k_scales(const uint8_t* scales, const uint8_t* minimums, std::byte* to) {
+// Packs them as read_k_scales() in quant_run.cpp unpacks them.
+void write_k_scales(const uint8_t* scales, const uint8_t* minimums, std::byte* to) {
   uint8_t bytes[12] = {};
   for (int i = 0; i < 4; ++i) {
     bytes[i] = static_cast<uint8_t>(scales[i] | scales[i + 4] >> 4 << 6);
@@ -205,8 +207,8 @@ void encode_q4_k(const float* values, std::byte* block) {
     most_scale = std::max(most_scale, lines[run].scale);
     most_minimum = std::max(most_minimum, lines[run].minimum);
   }
-  put_half(block, most_scale / 63);
-  put_half(block + 2, most_minimum / 63);
+  write_half(block, most_scale / 63);
+  write_half(block + 2, most_minimum / 63);
   const float unit = read_half(block), minimum_unit = read_half(block + 2);
 
   uint8_t scales[8], minimums[8];
@@ -220,10 +222,10 @@ void encode_q4_k(const float* values, std::byte* block) {
       nibbles[i] = static_cast<std::byte>(run % 2 ? std::to_integer<int>(nibbles[i]) | code << 4 : code);
     }
   }
-  put_k_scales(scales, minimums, block + 4);
+  write_k_scales(scales, minimums, block + 4);
 }
 
-// The scale by which numbers from -32 to 31 fit 16 values best, the larger ones weighing more.
+// The scale with which integers from -32 to 31 approximate 16 values best. Larger values have more weight.
 float fit_scale(const float* values) {
   const float most = largest(values, 16);
   if (most == 0) return 0;
@@ -248,7 +250,7 @@ float fit_scale(const float* values) {
 void encode_q6_k(const float* values, std::byte* block) {
   float fitted[16];
   for (int part = 0; part < 16; ++part) fitted[part] = fit_scale(values + part * 16);
-  put_half(block + 208, largest(fitted, 16) / -128);
+  write_half(block + 208, largest(fitted, 16) / -128);
   const float unit = read_half(block + 208);
   std::memset(block, 0, 192);
   for (int part = 0; part < 16; ++part) {

@@ -9,18 +9,18 @@
 
 namespace pumice {
 
-// Types that floats can be turned into.
+// Whether floats can be quantised to this type.
 bool can_quantize(TensorType type);
 
-// "F32, F16, ...", for messages.
+// The names of those types, "F32, F16, ...", for messages.
 std::string quantizable_type_names();
 
-// A row of floats to `type`. The row is a whole number of blocks, `out` has row_bytes(type, row.size()), and
-// values that are not finite give whatever they give.
+// Quantises a row of floats to `type`. The row must be a whole number of blocks, and `out` must have room for
+// row_bytes(type, row.size()) bytes. The result for values that are not finite is unspecified.
 void quantize_row(TensorType type, std::span<const float> row, std::byte* out);
 
-// What matrices of a file's type become where plain numbers are to be quantised to `weights`: quantised ones
-// stay as they are.
+// The type that a matrix has after loading, where plain numbers (F32, F16, BF16) are quantised to `weights`,
+// if it is given. A matrix that is quantised already keeps its type.
 TensorType quantized_type(TensorType source, std::optional<TensorType> weights);
 
 } // namespace pumice

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t longest_header = 100'000'000; // the reference implementation's limit
+constexpr uint64_t max_header_bytes = 100'000'000; // the reference implementation's limit
 
 constexpr std::array<std::pair<std::string_view, uint8_t>, 15> dtypes = {{{"F64", 8},
                                                                           {"F32", 4},
@@ -33,10 +33,10 @@ constexpr std::array<std::pair<std::string_view, uint8_t>, 15> dtypes = {{{"F64"
                                                                           {"U8", 1},
                                                                           {"BOOL", 1}}};
 
-// The parts of one file that its entries are checked against, and the words for what is wrong.
+// What a file's entries are checked against, and functions that make its errors.
 struct Header {
   std::string file;
-  std::span<const std::byte> data; // what offsets count in
+  std::span<const std::byte> data; // the tensors' data; offsets count from its start
 
   Error invalid(std::string_view what) const {
     return {Code::invalid_file, fmt::format("{}: {}", file, what)};
@@ -65,7 +65,7 @@ Result<std::vector<uint64_t>> numbers(const Header& header, std::string_view ten
 
 Status check_size(const Header& header, const SafetensorsFile::Entry& entry) {
   const uint64_t element = safetensors_dtype_bytes(entry.dtype);
-  if (element == 0) return {}; // not known; whoever needs the tensor will say so
+  if (element == 0) return {}; // an unknown type is an error only if the tensor is needed
   uint64_t bytes = element;
   for (const uint64_t dimension : entry.shape)
     if (!multiply(bytes, dimension, bytes))
@@ -140,9 +140,9 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
   if (!reader.read(length))
     return header.invalid(fmt::format("header length: expected 8 bytes, found a file of {}", bytes.size()));
   std::span<const std::byte> text;
-  if (length > longest_header || !reader.take(length, text))
+  if (length > max_header_bytes || !reader.take(length, text))
     return header.invalid(fmt::format("header length: expected at most {}, found {}",
-                                      std::min<uint64_t>(longest_header, reader.remaining()), length));
+                                      std::min<uint64_t>(max_header_bytes, reader.remaining()), length));
   reader.take(reader.remaining(), header.data);
 
   PUMICE_TRY(const json object, parse_json_object(text, header.file + " (header)", DuplicateKeys::refuse));

@@ -13,39 +13,40 @@
 
 namespace pumice {
 
-// A safetensors file: named arrays of any type, of which model weights are one use and `pumice eval`'s inputs
-// and outputs are another.
+// A safetensors file: named arrays of any type. Model weights are stored in it, and the inputs and outputs of
+// `pumice eval`.
 struct SafetensorsFile {
   struct Entry {
     std::string name;
-    std::string dtype;           // as the file has it: "F32", "I64"
-    std::vector<uint64_t> shape; // outermost first; empty for a scalar; a dimension of 0 is an empty tensor
+    std::string dtype;               // the file's name for it: "F32", "I64"
+    std::vector<uint64_t> shape;     // outermost first; empty for a scalar; a dimension may be 0
     std::span<const std::byte> data; // need not be aligned
   };
 
   std::vector<Entry> entries; // in the order of their data
-  MappedFile file;            // what the entries point into, where open() made them
+  MappedFile file;            // set by open(): the entries point into it
 
-  // Views of `bytes`, which must outlive them. Errors are invalid_file and name `file_name`, the tensor, what
-  // was expected and what was found. A type that is not known here is let through, its size unchecked.
+  // Parses and checks a header. The entries are views of `bytes`, which must outlive them. Errors are
+  // invalid_file and name `file_name`, the tensor, what was expected and what was found. An entry of an
+  // unknown type is accepted; its size is not checked.
   static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, std::string file_name);
 
-  // Maps the file and keeps it mapped. Errors also as MappedFile::open's.
+  // Maps the file and parses it. Also returns the errors of MappedFile::open.
   static Result<SafetensorsFile> open(const std::filesystem::path& path);
 
   const Entry* find(std::string_view name) const; // null if there is none
 
-  // An entry's elements. floats() takes F64, F32, F16, BF16; integers() takes I64, I32, I16, I8, U32, U16, U8
-  // and BOOL. Another type is `unsupported`.
+  // An entry's elements, converted. floats() accepts F64, F32, F16 and BF16; integers() accepts I64, I32,
+  // I16, I8, U32, U16, U8 and BOOL. Any other type is `unsupported`.
   static Result<std::vector<float>> floats(const Entry& entry);
   static Result<std::vector<int64_t>> integers(const Entry& entry);
 };
 
-// Bytes of one element of a type such as "F32"; 0 for one that is not known.
+// Bytes of one element of a type such as "F32"; 0 for an unknown type.
 uint64_t safetensors_dtype_bytes(std::string_view dtype);
 
-// Writes a file that has these entries. Errors: invalid_argument for a duplicate name, an unknown type or
-// data that does not fit the shape; io.
+// Writes a file with these entries. Errors: invalid_argument for a duplicate name, an unknown type or data
+// that does not fit the shape; io if the file cannot be written.
 Status write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Entry> entries);
 
 } // namespace pumice

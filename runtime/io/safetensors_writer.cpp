@@ -18,7 +18,7 @@ using Entry = SafetensorsFile::Entry;
 Status check_entry(const std::string& file, const Entry& entry) {
   uint64_t bytes = safetensors_dtype_bytes(entry.dtype);
   if (bytes == 0)
-    return Error{Code::invalid_argument, fmt::format("{}: tensor {}: {} is no type to write", file,
+    return Error{Code::invalid_argument, fmt::format("{}: tensor {}: the type {} cannot be written", file,
                                                      in_quotes(entry.name), in_quotes(entry.dtype))};
   bool fits = true;
   for (const uint64_t dimension : entry.shape) fits = fits && multiply(bytes, dimension, bytes);
@@ -29,7 +29,7 @@ Status check_entry(const std::string& file, const Entry& entry) {
   return {};
 }
 
-// Large elements first, so that every tensor is aligned to its own element.
+// Tensors with large elements first, so that each tensor is aligned to the size of its elements.
 std::vector<const Entry*> in_file_order(std::span<const Entry> entries) {
   std::vector<const Entry*> order;
   for (const Entry& entry : entries) order.push_back(&entry);

@@ -14,9 +14,8 @@ namespace pumice {
 struct TensorView {
   std::string name;
   TensorType type = TensorType::f32;
-  std::vector<uint64_t> shape; // outermost first, row-major, as Hugging Face has it; GGUF's order is reversed
-  std::span<const std::byte>
-      data; // in the mapped file; safetensors may put it at any address, aligned or not
+  std::vector<uint64_t> shape;     // outermost first, as in Hugging Face; GGUF files store the reverse
+  std::span<const std::byte> data; // in the mapped file; need not be aligned
 };
 
 } // namespace pumice
