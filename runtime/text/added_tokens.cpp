@@ -58,7 +58,7 @@ void AddedTokens::Dictionary::finish() {
   }
 }
 
-// Narrows the range of spellings byte by byte; each that ends on the way is the longest so far.
+// Narrows the range of spellings byte by byte. A spelling that ends on the way is the longest match so far.
 const AddedTokens::Dictionary::Spelling* AddedTokens::Dictionary::longest_at(std::string_view text) const {
   auto [low, high] = first_byte[static_cast<unsigned char>(text[0])];
   const Spelling* longest = nullptr;
@@ -78,9 +78,9 @@ const AddedTokens::Dictionary::Spelling* AddedTokens::Dictionary::longest_at(std
   return longest;
 }
 
-std::vector<AddedTokens::Part> AddedTokens::cut(std::string_view escaped,
-                                                const Dictionary& dictionary) const {
-  std::vector<Part> parts;
+std::vector<AddedTokens::Segment> AddedTokens::cut(std::string_view escaped,
+                                                   const Dictionary& dictionary) const {
+  std::vector<Segment> segments;
   size_t done = 0;
   for (size_t at = 0; at < escaped.size() && !dictionary.spellings.empty();) {
     const Dictionary::Spelling* hit = dictionary.longest_at(escaped.substr(at));
@@ -94,12 +94,12 @@ std::vector<AddedTokens::Part> AddedTokens::cut(std::string_view escaped,
     if (token.single_word && touches_word(escaped.substr(0, begin), escaped.substr(end))) continue;
     if (token.left_strip && begin > done) begin -= white_space_at_end(escaped.substr(done, begin - done));
     if (token.right_strip) end += white_space_at_start(escaped.substr(end));
-    if (done < begin) parts.push_back({{done, begin}, std::nullopt});
-    parts.push_back({{begin, end}, token.id});
+    if (done < begin) segments.push_back({{done, begin}, std::nullopt});
+    segments.push_back({{begin, end}, token.id});
     done = at = std::max(done, end);
   }
-  if (done < escaped.size()) parts.push_back({{done, escaped.size()}, std::nullopt});
-  return parts;
+  if (done < escaped.size()) segments.push_back({{done, escaped.size()}, std::nullopt});
+  return segments;
 }
 
 bool AddedTokens::is_special(uint32_t id) const {

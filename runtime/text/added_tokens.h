@@ -10,55 +10,56 @@
 
 namespace pumice::text {
 
-// A token that is looked for in the text before the model sees any of it: a special one, or one of the
-// user's.
+// A token that is searched for in the text before the model cuts the rest: a special token, or one that was
+// added to the vocabulary later.
 struct AddedToken {
   std::string content; // escaped UTF-8
   uint32_t id = 0;
   bool special = false;
-  bool left_strip = false;  // takes the white space before it
-  bool right_strip = false; // and after it
-  bool single_word = false; // not where it touches a letter or digit
-  bool normalized = false;  // looked for after normalization, itself normalized
+  bool left_strip = false;  // includes the white space before it
+  bool right_strip = false; // includes the white space after it
+  bool single_word = false; // not found beside a letter or digit
+  bool normalized = false;  // searched for after normalization, itself normalized
 };
 
-// Finds added tokens, the leftmost first and the longest of those that begin at one place.
+// Finds added tokens in a text: the leftmost first, and the longest if several begin at one place.
 class AddedTokens {
 public:
-  struct Part {
+  struct Segment {
     Span span;
-    std::optional<uint32_t> id; // none: plain text
+    std::optional<uint32_t> id; // of the token; none for plain text
   };
 
   AddedTokens() = default;
   AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
 
-  // Cuts text at the tokens that are looked for before it is normalized, or at those looked for afterwards.
-  std::vector<Part> cut_raw(std::string_view escaped) const { return cut(escaped, raw_); }
-  std::vector<Part> cut_normalized(std::string_view escaped) const { return cut(escaped, normalized_); }
+  // Cuts text at the added tokens: cut_raw() for text before normalization, cut_normalized() for text after
+  // it.
+  std::vector<Segment> cut_raw(std::string_view escaped) const { return cut(escaped, raw_); }
+  std::vector<Segment> cut_normalized(std::string_view escaped) const { return cut(escaped, normalized_); }
 
   bool is_special(uint32_t id) const;
   std::optional<uint32_t> find(std::string_view content) const;
 
 private:
-  // Spellings in order, so that those with a common beginning are neighbours.
+  // Sorted spellings, so that spellings with the same beginning are neighbours.
   struct Dictionary {
     struct Spelling {
       std::string text;
       uint32_t token;
     };
     std::vector<Spelling> spellings;
-    std::array<std::pair<uint32_t, uint32_t>, 256> first_byte{}; // which of them begin with a byte
+    std::array<std::pair<uint32_t, uint32_t>, 256> first_byte{}; // by first byte: a range of spellings
 
     void finish();
     const Spelling* longest_at(std::string_view text) const;
   };
 
-  std::vector<Part> cut(std::string_view escaped, const Dictionary& dictionary) const;
+  std::vector<Segment> cut(std::string_view escaped, const Dictionary& dictionary) const;
 
   std::vector<AddedToken> tokens_;
   Dictionary raw_, normalized_;
-  std::vector<uint32_t> special_ids_; // in order
+  std::vector<uint32_t> special_ids_; // sorted
 };
 
 } // namespace pumice::text

@@ -14,12 +14,12 @@ namespace {
 
 constexpr uint32_t kEnd = UINT32_MAX;
 
-// The symbols of one piece, a linked list in an array, so that joining two moves nothing.
+// The symbols of one piece: a linked list in an array, so that joining two symbols moves no others.
 class Symbols {
 public:
   explicit Symbols(const MergeTable& merges) : merges_(merges) {}
 
-  // Joins what can be joined in `ids`, in place.
+  // Joins the symbols of `ids` from index `from` on, in place, until no pair can be joined.
   void merge(std::vector<uint32_t>& ids, size_t from) {
     links_.clear();
     queue_.clear();
@@ -35,9 +35,9 @@ public:
       queue_.pop_back();
       join(id, static_cast<uint32_t>(wanted), static_cast<uint32_t>(wanted >> 32));
     }
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i = links_[i].next) id[kept++] = id[i];
-    ids.resize(from + kept);
+    uint32_t count_left = 0;
+    for (uint32_t i = 0; i < count; i = links_[i].next) id[count_left++] = id[i];
+    ids.resize(from + count_left);
   }
 
 private:
@@ -45,7 +45,8 @@ private:
     uint32_t previous, next;
   };
 
-  // Queues the pair that begins at `left`, lowest rank first, then leftmost.
+  // Queues the pair that begins at `left` if it can be joined. The queue gives the lowest rank first, then
+  // the leftmost.
   void consider(const uint32_t* id, uint32_t left) {
     MergeTable::Merge merge = merges_.find(id[left], id[links_[left].next]);
     if (merge.rank == MergeTable::kNone) return;
@@ -55,13 +56,13 @@ private:
 
   void join(uint32_t* id, uint32_t left, uint32_t rank) {
     uint32_t right = links_[left].next;
-    if (right == kEnd) return; // the last one, or gone
+    if (right == kEnd) return; // the last symbol, or joined to another
     MergeTable::Merge merge = merges_.find(id[left], id[right]);
-    if (merge.rank != rank) return; // one of the two has grown since
+    if (merge.rank != rank) return; // one of the two was joined since
     id[left] = merge.id;
     uint32_t after = links_[right].next;
     links_[left].next = after;
-    links_[right].next = kEnd; // gone
+    links_[right].next = kEnd; // joined
     if (after != kEnd) {
       links_[after].previous = left;
       consider(id, left);

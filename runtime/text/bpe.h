@@ -6,21 +6,21 @@
 
 namespace pumice::text {
 
-// Byte-pair encoding by a list of merges: of the adjacent pairs in a piece the one that comes first in the
-// list is joined, the leftmost if there are several, until none is in the list.
+// Byte-pair encoding with a list of merges. Of the adjacent pairs in a piece, the pair that comes first in
+// the list is joined (the leftmost if it occurs several times), until no pair is in the list.
 struct BpeOptions {
   bool byte_fallback = false;
   bool fuse_unknown = false;
-  bool ignore_merges = false; // a piece that is a token as it stands is not taken apart
+  bool ignore_merges = false; // a piece that is a token is not split
   std::optional<uint32_t> unknown;
-  std::string continuing_prefix; // written before every character of a piece but the first, as "##"
-  std::string word_suffix;       // written after the last, as "</w>"
+  std::string continuing_prefix; // before each character of a piece except the first, such as "##"
+  std::string word_suffix;       // after the last character, such as "</w>"
 };
 
-// The merges in order, first the most wanted.
+// The merges in order of priority, the highest first.
 struct Merges {
   struct Merge {
-    uint32_t begin;       // of the two tokens, one after the other, in `text`
+    uint32_t begin;       // where the two tokens begin in `text`, one after the other
     uint32_t left, right; // their lengths
   };
   std::string text;
@@ -29,7 +29,7 @@ struct Merges {
   void add(std::string_view left, std::string_view right);
 };
 
-// `vocabulary` must outlive the model. `where` is what an error calls the merges: "FILE: model.merges".
+// Makes the model. `vocabulary` must outlive it. `where` names the merges in errors: "FILE: model.merges".
 Result<ModelPtr> make_bpe(const Vocabulary& vocabulary, const Merges& merges, BpeOptions options,
                           const std::string& where);
 

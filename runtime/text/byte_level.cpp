@@ -8,7 +8,7 @@ namespace pumice::text {
 
 namespace {
 
-constexpr int kHighest = 0x143; // the last of the 68 stand-ins
+constexpr int kHighest = 0x143; // the character of the last of the 68 bytes
 
 struct Tables {
   std::array<char16_t, 256> character{};

@@ -11,8 +11,8 @@ namespace pumice::text {
 
 namespace {
 
-// A unit of the trie: in bits 0 to 7 the byte that leads here, in bit 8 whether a string ends here, in bits
-// 10 to 30 the way to the next (times 256 with bit 9 set). With bit 31 it is a value instead.
+// A unit of the trie. Bits 0 to 7: the byte that leads here. Bit 8: whether a string ends here. Bits 10 to
+// 30: the offset to the children (times 256 if bit 9 is set). If bit 31 is set, the unit is a value.
 constexpr uint32_t kValue = 1u << 31;
 
 bool has_value(uint32_t unit) {
@@ -132,9 +132,9 @@ Result<CharacterMap> CharacterMap::parse(std::string_view bytes, const std::stri
     const uint32_t unit = map.units_[i];
     if (unit & kValue) {
       if ((unit & ~kValue) >= replacements.size())
-        return bad(fmt::format("unit {} points behind the end", i));
+        return bad(fmt::format("unit {} points beyond the replacements", i));
     } else if (((i ^ offset(unit)) | 0xFF) >= map.units_.size()) {
-      return bad(fmt::format("unit {} leads out of the trie", i));
+      return bad(fmt::format("unit {} points beyond the trie", i));
     } else if (has_value(unit) && !(map.units_[i ^ offset(unit)] & kValue)) {
       return bad(fmt::format("unit {} has no value", i));
     }

@@ -12,18 +12,18 @@
 
 namespace pumice::text {
 
-// SentencePiece's compiled character map (precompiled_charsmap): strings and what they become. It is a length
-// in bytes, a double-array trie of so many, and the replacements, each ended by a NUL.
+// SentencePiece's compiled character map (precompiled_charsmap): strings and their replacements. Its layout:
+// the trie's length in bytes, a double-array trie, and the replacements, each ended by a NUL.
 class CharacterMap {
 public:
-  // Checks that no walk through the trie can leave it. `where` is what an error calls the map.
+  // Parses a map and checks that no walk through the trie can leave it. `where` names the map in errors.
   static Result<CharacterMap> parse(std::string_view bytes, const std::string& where);
 
   struct Match {
-    size_t length; // of what is replaced
+    size_t length; // of the replaced string, in bytes
     std::string_view with;
   };
-  // The shortest or the longest string of the map that the text begins with.
+  // The shortest or the longest string of the map with which the text begins.
   std::optional<Match> shortest(std::string_view text) const { return find(text, false); }
   std::optional<Match> longest(std::string_view text) const { return find(text, true); }
 
@@ -37,11 +37,12 @@ private:
   size_t longest_replacement_ = 0;
 };
 
-// As Hugging Face's tokenizers use the map: a grapheme cluster of up to 5 bytes becomes what the shortest
-// string that it begins with becomes; failing that, each of its characters does so.
+// As Hugging Face's tokenizers apply the map: a grapheme cluster of up to 5 bytes is replaced by the
+// replacement of the shortest string with which it begins. If there is none, each of its characters is looked
+// up in the same way.
 NormalizerPtr make_grapheme_map(CharacterMap map);
 
-// As SentencePiece uses it: from left to right, each time the longest string of the map.
+// As SentencePiece applies it: from left to right, each time the longest string of the map.
 NormalizerPtr make_longest_map(CharacterMap map);
 
 } // namespace pumice::text

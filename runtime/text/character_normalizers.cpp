@@ -5,7 +5,7 @@ namespace pumice::text {
 
 namespace {
 
-// Writes every character anew. `write(out, character, value)` appends what it becomes.
+// Replaces every character. `write(out, character, value)` appends the replacement.
 template <class Write>
 void rewrite(std::string& escaped, const Write& write) {
   std::string out;
@@ -18,7 +18,7 @@ void rewrite(std::string& escaped, const Write& write) {
   escaped = std::move(out);
 }
 
-// Control characters go, white space of any kind becomes a space.
+// Removes control characters and turns all white space into spaces.
 class CleanText final : public Normalizer {
 public:
   void apply(std::string& escaped) const override {

@@ -8,8 +8,8 @@
 
 namespace pumice {
 
-// The text of tokens that go on from a prompt, whole characters only: what decoding everything adds to
-// decoding the prompt. A tokenizer may drop a space at the start of a text, which the continuation is not.
+// Decodes the tokens that follow a prompt, whole characters only: the text that they add to the decoded
+// prompt. Decoding them alone would be wrong, because a tokenizer may drop a space at the start of a text.
 class ContinuedText {
 public:
   ContinuedText(std::shared_ptr<const Tokenizer> tokenizer, std::span<const uint32_t> prompt)
@@ -17,7 +17,7 @@ public:
     size_t decoded = 0;
     for (uint32_t id : prompt) decoded += decoder_.push(id).size();
     const size_t whole = tokenizer->decode(prompt, false).size();
-    skip_ = whole > decoded ? whole - decoded : 0; // what the decoder still holds of the prompt
+    skip_ = whole > decoded ? whole - decoded : 0; // text of the prompt that the decoder holds back
   }
 
   std::string push(uint32_t id) { return without_prompt(decoder_.push(id)); }

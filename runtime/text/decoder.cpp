@@ -11,7 +11,7 @@ namespace text {
 
 namespace {
 
-// Makes stages of type Stage(next, settings...).
+// A Decoder whose stages are of type Stage(next, settings...).
 template <class Stage, class... Settings>
 class DecoderOf final : public Decoder {
 public:
@@ -32,11 +32,11 @@ DecoderPtr make_decoder(double growth, Settings... settings) {
   return std::make_unique<DecoderOf<Stage, Settings...>>(growth, std::move(settings)...);
 }
 
-// A stage that needs a token whole. Parts are put together first.
+// A stage that needs whole tokens. It joins the text of a token first.
 class WholeTokens : public DecoderSink {
 public:
   explicit WholeTokens(DecoderSink& next) : next_(next) {}
-  void part(std::string_view text) override { token_ += text; }
+  void write(std::string_view text) override { token_ += text; }
   void end_token() override { token(std::exchange(token_, {})); }
   void finish() override {
     if (!token_.empty()) end_token();
@@ -46,9 +46,9 @@ public:
 
 protected:
   virtual void token(std::string whole) = 0;
-  virtual void end() {} // before the next stage's
+  virtual void end() {} // called before the next stage's finish()
   void pass(std::string_view whole) {
-    next_.part(whole);
+    next_.write(whole);
     next_.end_token();
   }
   DecoderSink& next_;
@@ -64,12 +64,12 @@ public:
     std::string text;
     std::optional<std::string> bytes = bytes_of_byte_level(whole);
     assembler_.push(bytes ? *bytes : whole, text);
-    next_.part(text);
+    next_.write(text);
   }
   void end() override {
     std::string text;
     assembler_.finish(text);
-    next_.part(text);
+    next_.write(text);
     next_.end_token();
   }
 
@@ -112,7 +112,7 @@ private:
   Utf8Assembler assembler_{Utf8Assembler::Broken::each_byte};
 };
 
-// In the first token of a text the replacement stands for nothing, if it was put there by the encoder.
+// The encoder may put a replacement character before a text, so it is dropped from a text's first token.
 class MetaspaceStage final : public WholeTokens {
 public:
   MetaspaceStage(DecoderSink& next, const std::string& replacement, PrependScheme scheme)
@@ -142,14 +142,14 @@ private:
   const std::string& with_;
 };
 
-// Works on a token as its parts come: after a Fuse stage a token is all the text. It passes on what cannot be
-// stripped any more, and holds back the last `stop` characters.
+// Works on a token as its text arrives, because after a Fuse stage one token is the whole text. It passes on
+// what can no longer be stripped, and holds back up to `stop` characters at the end.
 class StripStage final : public DecoderSink {
 public:
   StripStage(DecoderSink& next, const std::string& character, size_t start, size_t stop)
       : next_(next), character_(character), start_(start), stop_(stop) {}
 
-  void part(std::string_view text) override {
+  void write(std::string_view text) override {
     open_ = true;
     while (started_ < start_ && !text.empty()) {
       if (!text.starts_with(character_)) {
@@ -159,14 +159,14 @@ public:
       text.remove_prefix(character_.size());
       ++started_;
     }
-    if (stop_ == 0) return next_.part(text);
+    if (stop_ == 0) return next_.write(text);
     held_ += text;
     size_t keep = held_.size(), trailing = 0;
     while (trailing < stop_ && std::string_view(held_).substr(0, keep).ends_with(character_)) {
       keep -= character_.size();
       ++trailing;
     }
-    next_.part(std::string_view(held_).substr(0, keep));
+    next_.write(std::string_view(held_).substr(0, keep));
     held_.erase(0, keep);
   }
   void end_token() override {
@@ -184,12 +184,12 @@ private:
   DecoderSink& next_;
   const std::string& character_;
   size_t start_, stop_;
-  size_t started_ = 0; // how many have been stripped at the start; start_ when that is over
+  size_t started_ = 0; // characters stripped at the start; start_ if no more will be
   std::string held_;   // `character_`, up to `stop_` times
   bool open_ = false;
 };
 
-// In order: what one replaces may make what another looks for.
+// The order matters: a replacement may create text that a later one finds.
 std::string clean_up(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> kReplaced[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
@@ -221,7 +221,7 @@ private:
   bool is_first_ = true;
 };
 
-// Holds a token back until it is known whether it is the last.
+// Holds a token back until it is known whether it is the last one.
 class SuffixStage final : public WholeTokens {
 public:
   SuffixStage(DecoderSink& next, const std::string& suffix) : WholeTokens(next), suffix_(suffix) {}
@@ -242,7 +242,7 @@ private:
 class FuseStage final : public DecoderSink {
 public:
   explicit FuseStage(DecoderSink& next) : next_(next) {}
-  void part(std::string_view text) override { next_.part(text); }
+  void write(std::string_view text) override { next_.write(text); }
   void end_token() override {}
   void finish() override {
     next_.end_token();
@@ -256,10 +256,10 @@ private:
 class SpacedStage final : public DecoderSink {
 public:
   explicit SpacedStage(DecoderSink& next) : next_(next) {}
-  void part(std::string_view text) override {
-    if (after_token_) next_.part(" ");
+  void write(std::string_view text) override {
+    if (after_token_) next_.write(" ");
     after_token_ = false;
-    next_.part(text);
+    next_.write(text);
   }
   void end_token() override { after_token_ = true; }
   void finish() override {
@@ -321,7 +321,7 @@ DecoderStream::DecoderStream(const std::vector<text::DecoderPtr>& steps) : head_
 }
 
 void DecoderStream::push(std::string_view token) {
-  head_->part(token);
+  head_->write(token);
   head_->end_token();
 }
 

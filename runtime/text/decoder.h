@@ -14,59 +14,60 @@ namespace pumice {
 
 namespace text {
 
-// Takes tokens and passes on text, at once or later: so one definition serves whole texts and streams alike.
-// A token may come in several parts; end_token() is called after the last. A stage that joins tokens passes
-// on no end until finish(), and what follows it sees one long token.
+// Receives tokens and passes text on, at once or later. The same stages decode whole texts and streams. A
+// token may come in several calls of write(); end_token() follows the last. A stage that joins tokens does
+// not pass on end_token() until finish(), so that the next stage sees one long token.
 class DecoderSink {
 public:
   virtual ~DecoderSink() = default;
-  virtual void part(std::string_view text) = 0;
+  virtual void write(std::string_view text) = 0;
   virtual void end_token() = 0;
-  virtual void finish() = 0; // the end of the text: passes on what was held back, and begins anew
+  virtual void finish() = 0; // ends the text: passes on what was held back, and resets
 };
 
-// One step from tokens to text, as the file describes it; immutable. begin() makes its state for one text.
+// One step from tokens to text, as the tokenizer's file describes it. Immutable; begin() makes the state for
+// one text.
 class Decoder {
 public:
   virtual ~Decoder() = default;
   virtual std::unique_ptr<DecoderSink> begin(DecoderSink& next) const = 0;
 
-  // At most how many times longer a token may become; see Normalizer::growth.
+  // An upper limit of how many times longer a token can become; see Normalizer::growth.
   virtual double growth() const { return 1; }
 };
 
 using DecoderPtr = std::unique_ptr<const Decoder>;
 
 DecoderPtr make_byte_level_decoder();
-DecoderPtr make_byte_fallback_decoder(); // "<0x0A>" → that byte; bytes in a row make characters
+DecoderPtr make_byte_fallback_decoder(); // "<0x0A>" becomes that byte; bytes form characters
 DecoderPtr make_metaspace_decoder(std::string replacement, PrependScheme scheme);
 DecoderPtr make_replace_decoder(std::string find, std::string with);
 DecoderPtr make_replace_decoder(Regex find, std::string with);
 DecoderPtr make_strip_decoder(char32_t character, size_t start, size_t stop); // of every token
 DecoderPtr make_fuse_decoder();
-// Tokens that begin with the prefix ("##") go on where the one before ended, all others after a space. With
-// `cleanup`, spaces before punctuation marks and within English contractions go.
+// Tokens that begin with the prefix ("##") are joined to the token before, all others follow a space. With
+// `cleanup`, spaces before punctuation marks and within English contractions are removed.
 DecoderPtr make_wordpiece_decoder(std::string prefix, bool cleanup);
-DecoderPtr make_suffix_decoder(std::string suffix); // a word's end ("</w>") is a space, but for the last one
-DecoderPtr make_spaced_decoder(); // a space between tokens: what there is where a file names no decoder
+DecoderPtr make_suffix_decoder(std::string suffix); // the suffix ("</w>") becomes a space, except the last
+DecoderPtr make_spaced_decoder();                   // a space between tokens: for files without a decoder
 
 } // namespace text
 
-// A row of decoders at work on one text, and valid UTF-8 at the end of it.
+// A sequence of decoders that decodes one text to valid UTF-8.
 class DecoderStream {
 public:
   explicit DecoderStream(const std::vector<text::DecoderPtr>& steps);
   void push(std::string_view token);
   void finish();
 
-  // The text so far, taken away.
+  // Returns the text so far and removes it.
   std::string take() { return std::exchange(out_.text, {}); }
 
 private:
   struct Output final : text::DecoderSink {
     std::string text;
     text::Utf8Assembler assembler{text::Utf8Assembler::Broken::each_sequence};
-    void part(std::string_view bytes) override { assembler.push(bytes, text); }
+    void write(std::string_view bytes) override { assembler.push(bytes, text); }
     void end_token() override {}
     void finish() override { assembler.finish(text); }
   };

@@ -6,8 +6,8 @@
 
 namespace pumice::text {
 
-// Pairs of ids → where the pair stands in the list of merges, and the id it becomes. An open hash table: a
-// merge costs 16 to 32 bytes.
+// Maps a pair of ids to its rank in the list of merges and to the id of the joined token. A hash table with
+// open addressing; a merge takes 16 to 32 bytes.
 class MergeTable {
 public:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -17,8 +17,8 @@ public:
   };
 
   explicit MergeTable(size_t merges);
-  void set(uint32_t left, uint32_t right, Merge merge); // the last one set for a pair holds
-  Merge find(uint32_t left, uint32_t right) const;      // rank kNone if there is none
+  void set(uint32_t left, uint32_t right, Merge merge); // replaces an earlier merge of the pair
+  Merge find(uint32_t left, uint32_t right) const;      // rank is kNone if there is none
 
 private:
   struct Slot {

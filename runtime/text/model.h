@@ -10,7 +10,7 @@
 
 namespace pumice::text {
 
-// Turns a piece into ids. There is one file for each kind of model (bpe, scored_bpe, ...).
+// Turns pieces of text into ids. Each kind of model has a file of its own (bpe, scored_bpe, ...).
 class Model {
 public:
   virtual ~Model() = default;

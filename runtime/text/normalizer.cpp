@@ -54,7 +54,7 @@ class ReplaceRegex final : public Normalizer {
 public:
   ReplaceRegex(Regex find, std::string with) : find_(std::move(find)), with_(std::move(with)) {}
   void apply(std::string& escaped) const override { escaped = replace_all(escaped, find_, with_); }
-  // One match for each byte, and where the pattern matches nothing at all, one more between them.
+  // There is at most one match for each byte, and one empty match between bytes.
   double growth() const override { return 2.0 + 2.0 * static_cast<double>(with_.size()); }
 
 private:

@@ -9,11 +9,11 @@
 
 namespace pumice::text {
 
-// A stretch of text and the pieces it has been cut into so far, in order. The model sees one piece at a time.
+// A text and the pieces into which it has been cut so far, in order. The model works on one piece at a time.
 struct Pieces {
   std::string text; // escaped UTF-8
   std::vector<Span> spans;
-  bool at_start = false; // the first character of `text` is the first of all the caller's text
+  bool at_start = false; // `text` begins where the caller's whole text begins
 
   explicit Pieces(std::string whole, bool starts_text = false)
       : text(std::move(whole)), at_start(starts_text) {
@@ -25,11 +25,11 @@ struct Pieces {
   }
 };
 
-// What becomes of the delimiters at which a piece is split.
+// What happens to the delimiters at which a piece is split.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
-// Cuts `length` bytes at `delimiters`, which are in order and do not overlap; with `invert`, what lies
-// between them is the delimiter. Appends the spans that remain, moved by `offset`; empty ones are dropped.
+// Cuts `length` bytes at `delimiters`, which are in order and do not overlap. With `invert`, the text between
+// them is the delimiter. Appends the resulting spans, moved by `offset`, without empty ones.
 void append_split(std::vector<Span>& out, const std::vector<Span>& delimiters, size_t length, size_t offset,
                   SplitBehavior behavior, bool invert);
 

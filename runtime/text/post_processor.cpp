@@ -6,44 +6,44 @@ namespace pumice::text {
 
 namespace {
 
-using Part = PostProcessor::Part;
-using Parts = PostProcessor::Parts;
-using Kind = Part::Kind;
+using Element = PostProcessor::Element;
+using Template = PostProcessor::Template;
+using Kind = Element::Kind;
 
-auto is_text(const Part& part) {
-  return part.kind != Part::Kind::token;
+auto is_text(const Element& element) {
+  return element.kind != Element::Kind::token;
 }
 
-// `outer` with `inner` in the place of its text.
-Parts nested(const Parts& outer, const Parts& inner) {
-  Parts parts;
-  for (const Part& part : outer) {
-    if (is_text(part)) {
-      parts.insert(parts.end(), inner.begin(), inner.end());
+// `outer` with its text replaced by `inner`.
+Template nested(const Template& outer, const Template& inner) {
+  Template elements;
+  for (const Element& element : outer) {
+    if (is_text(element)) {
+      elements.insert(elements.end(), inner.begin(), inner.end());
     } else {
-      parts.push_back(part);
+      elements.push_back(element);
     }
   }
-  return parts;
+  return elements;
 }
 
-bool adds_nothing(const Parts& parts) {
-  return std::all_of(parts.begin(), parts.end(), is_text);
+bool adds_nothing(const Template& elements) {
+  return std::all_of(elements.begin(), elements.end(), is_text);
 }
 
 } // namespace
 
 std::vector<uint32_t> PostProcessor::before() const {
   std::vector<uint32_t> ids;
-  for (auto part = single.begin(); part != single.end() && !is_text(*part); ++part)
-    ids.push_back(part->token);
+  for (auto element = single.begin(); element != single.end() && !is_text(*element); ++element)
+    ids.push_back(element->token);
   return ids;
 }
 
 std::vector<uint32_t> PostProcessor::after() const {
   std::vector<uint32_t> ids;
-  for (auto part = single.rbegin(); part != single.rend() && !is_text(*part); ++part)
-    ids.push_back(part->token);
+  for (auto element = single.rbegin(); element != single.rend() && !is_text(*element); ++element)
+    ids.push_back(element->token);
   std::reverse(ids.begin(), ids.end());
   return ids;
 }
@@ -59,13 +59,13 @@ void PostProcessor::then(PostProcessor outer) {
 }
 
 PostProcessor PostProcessor::bert(uint32_t cls, uint32_t sep) {
-  const Part begin = {Kind::token, cls}, middle = {Kind::token, sep}, end = {Kind::token, sep, 1};
+  const Element begin = {Kind::token, cls}, middle = {Kind::token, sep}, end = {Kind::token, sep, 1};
   return {.single = {begin, {Kind::first}, middle},
           .pair = {begin, {Kind::first}, middle, {Kind::second, 0, 1}, end}};
 }
 
 PostProcessor PostProcessor::roberta(uint32_t cls, uint32_t sep) {
-  const Part begin = {Kind::token, cls}, end = {Kind::token, sep};
+  const Element begin = {Kind::token, cls}, end = {Kind::token, sep};
   return {.single = {begin, {Kind::first}, end},
           .pair = {begin, {Kind::first}, end, end, {Kind::second}, end}};
 }

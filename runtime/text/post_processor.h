@@ -5,21 +5,21 @@
 
 namespace pumice::text {
 
-// What goes around a text and, for models that judge two of them, around and between a pair.
+// The special tokens around a text and, for models that compare two texts, around and between a pair.
 struct PostProcessor {
-  struct Part {
+  struct Element {
     enum class Kind { token, first, second };
     Kind kind;
-    uint32_t token = 0; // of Kind::token
-    uint32_t type = 0;  // the "token type" of all its tokens
+    uint32_t token = 0; // for Kind::token
+    uint32_t type = 0;  // the token type id of all its tokens
   };
-  using Parts = std::vector<Part>;
+  using Template = std::vector<Element>;
 
-  Parts single = {{Part::Kind::first}};
-  Parts pair = {{Part::Kind::first}, {Part::Kind::second, 0, 1}};
+  Template single = {{Element::Kind::first}};
+  Template pair = {{Element::Kind::first}, {Element::Kind::second, 0, 1}};
 
-  // The customary ones: [CLS] A [SEP] B [SEP], the last two of type 1; <s> A </s></s> B </s>; and any tokens
-  // before and after, those after following each text of a pair.
+  // The common templates. bert: [CLS] A [SEP] B [SEP], where the last two have type 1. roberta: <s> A
+  // </s></s> B </s>. around: any tokens before and after; in a pair, `after` follows each text.
   static PostProcessor bert(uint32_t cls, uint32_t sep);
   static PostProcessor roberta(uint32_t cls, uint32_t sep);
   static PostProcessor around(const std::vector<uint32_t>& before, const std::vector<uint32_t>& after);
@@ -28,7 +28,7 @@ struct PostProcessor {
   std::vector<uint32_t> before() const;
   std::vector<uint32_t> after() const;
 
-  // Goes on with another: it puts its tokens around what this one makes.
+  // Applies another one afterwards: `outer` puts its tokens around the result of this one.
   void then(PostProcessor outer);
 };
 

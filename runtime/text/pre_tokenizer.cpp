@@ -9,7 +9,7 @@ namespace pumice::text {
 
 namespace {
 
-// Writes every piece anew. `write(out, piece, is_first)` appends what it becomes.
+// Replaces every piece. `write(out, piece, is_first)` appends the replacement.
 template <class Write>
 void rewrite_pieces(Pieces& pieces, const Write& write) {
   std::string text;

@@ -6,9 +6,9 @@ namespace pumice::text {
 
 PrefixTree::PrefixTree(std::vector<Entry> entries) {
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.text < b.text; });
-  // Node after node gets its children, which are appended and so get theirs later.
+  // Breadth first: each node's children are appended to the list and get their own children later.
   struct Range {
-    size_t begin, end, depth; // the entries below a node: those with its first `depth` bytes
+    size_t begin, end, depth; // the entries below a node, which share its first `depth` bytes
   };
   std::vector<Range> ranges = {{0, entries.size(), 0}};
   nodes_.emplace_back();

@@ -6,18 +6,18 @@
 
 namespace pumice::text {
 
-// Strings by their beginnings: finds all those that a text begins with in one walk.
+// A trie of strings. It finds all strings with which a text begins in one walk.
 class PrefixTree {
 public:
   struct Entry {
-    std::string_view text; // not empty, each once; needed only while the tree is made
+    std::string_view text; // not empty, unique; read only by the constructor
     uint32_t id;
   };
 
   PrefixTree() = default;
   explicit PrefixTree(std::vector<Entry> entries);
 
-  // Calls visit(length, id) for every entry that `text` begins with, the shortest first.
+  // Calls visit(length, id) for every entry with which `text` begins, the shortest first.
   template <class Visit>
   void visit_prefixes(std::string_view text, const Visit& visit) const {
     const Node* node = nodes_.empty() ? nullptr : &nodes_.front();
@@ -31,7 +31,7 @@ private:
   static constexpr uint32_t kNone = UINT32_MAX;
   struct Node {
     uint32_t id = kNone;
-    uint32_t first_child = 0; // the children lie side by side, in the order of their bytes
+    uint32_t first_child = 0; // the children are neighbours, sorted by byte
     uint16_t children = 0;
     uint8_t byte = 0;
   };

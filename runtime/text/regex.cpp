@@ -11,7 +11,7 @@ namespace pumice::text {
 
 namespace {
 
-constexpr size_t kMaxPattern = 16 * 1024; // the longest in use is a tenth of it
+constexpr size_t kMaxPattern = 16 * 1024; // ten times the longest known pattern
 
 template <auto Free>
 struct Freer {
@@ -35,7 +35,8 @@ pcre2_code* compile_once(std::string_view pattern, int& number, size_t& at) {
   CompileContext context(pcre2_compile_context_create(nullptr));
   if (!context) return nullptr;
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
-  // ^ and $ are the ends of a line in Ruby's syntax. \C would match half a character.
+  // In Ruby's syntax, ^ and $ match at the ends of a line. \C is disabled because it would match half a
+  // character.
   uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
   return pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &number, &at,
                        context.get());
@@ -70,7 +71,7 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   if (!code) return pcre_error(pattern, number, at);
   Regex regex;
   regex.code_ = std::make_shared<const Code>(code);
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); // where there is no JIT, the interpreter does the same, slower
+  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); // without JIT, the interpreter is used
   uint32_t can_match_empty = 0;
   pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &can_match_empty);
   regex.can_match_empty_ = can_match_empty != 0;
@@ -82,16 +83,15 @@ std::vector<Span> Regex::matches(std::string_view escaped) const {
   MatchData data(pcre2_match_data_create_from_pattern(code_->code, nullptr));
   MatchContext context(pcre2_match_context_create(nullptr));
   if (!data || !context) return found;
-  // Room for a pass or two over a text of one character, but no exponential search; and memory in step with
-  // it.
+  // The limits allow a few passes over the text, but no exponential search and not much memory.
   pcre2_set_match_limit(context.get(),
                         static_cast<uint32_t>(std::min<size_t>(1'000'000 + 20 * escaped.size(), UINT32_MAX)));
   pcre2_set_heap_limit(context.get(), 256 * 1024);
   auto subject = reinterpret_cast<PCRE2_SPTR>(escaped.data());
   auto match_at = [&](size_t at, uint32_t options) {
-    options |= PCRE2_NO_UTF_CHECK; // lone surrogates are well formed but for their value
+    options |= PCRE2_NO_UTF_CHECK; // escaped text has lone surrogates, which the check refuses
     int rc = pcre2_match(code_->code, subject, escaped.size(), at, options, data.get(), context.get());
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT) { // the interpreter keeps its stack on the heap
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT) { // the interpreter has its stack on the heap
       rc = pcre2_match(code_->code, subject, escaped.size(), at, options | PCRE2_NO_JIT, data.get(),
                        context.get());
     }
@@ -101,10 +101,10 @@ std::vector<Span> Regex::matches(std::string_view escaped) const {
   size_t last_end = std::string_view::npos;
   while (at <= escaped.size()) {
     int rc = match_at(at, 0);
-    if (rc < 0) break; // no match, or given up
+    if (rc < 0) break; // no match, or a limit was reached
     const size_t* ends = pcre2_get_ovector_pointer(data.get());
     size_t begin = ends[0], end = ends[1];
-    if (begin < at || end < begin) break; // only \K in odd places does this
+    if (begin < at || end < begin) break; // only possible with \K inside a lookaround
     if (begin != end || begin != last_end) found.push_back({begin, end});
     last_end = end;
     at = end;

@@ -15,15 +15,15 @@ struct Span {
   size_t end = 0;
 };
 
-// A regular expression as tokenizer.json writes it (Oniguruma's Ruby syntax), run by PCRE2. Where the two
-// differ and tokenizers care, the pattern is translated: \s is White_Space, \h a hexadecimal digit, a set
-// within a set adds to it. Immutable; may be shared between threads.
+// A regular expression in the syntax of tokenizer.json (Oniguruma's Ruby syntax), matched by PCRE2.
+// Constructs that tokenizers use and that differ in PCRE2 are translated: \s is White_Space, \h a hexadecimal
+// digit, a set within a set adds to it. Immutable; may be shared between threads.
 class Regex {
 public:
   static Result<Regex> compile(std::string_view pattern);
 
-  // Every match in the escaped UTF-8 text, left to right, not overlapping. A pattern that backtracks without
-  // end on this text is given up: the matches found until then are returned.
+  // All matches in the escaped UTF-8 text, from left to right, without overlaps. If the pattern backtracks
+  // too long on this text, the search stops and the matches found so far are returned.
   std::vector<Span> matches(std::string_view escaped) const;
 
   bool can_match_empty() const { return can_match_empty_; }
@@ -34,7 +34,8 @@ private:
   bool can_match_empty_ = false;
 };
 
-// Oniguruma → PCRE2, or why not.
+// Translates a pattern from Oniguruma's syntax to PCRE2's. `has_binary_properties`: PCRE2 knows
+// \p{White_Space}.
 Result<std::string> translate_pattern(std::string_view pattern, bool has_binary_properties);
 
 } // namespace pumice::text

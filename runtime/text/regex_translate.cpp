@@ -6,7 +6,7 @@ namespace pumice::text {
 
 namespace {
 
-// Walks an Oniguruma pattern once, keeping all but the few constructs that mean something else to PCRE2.
+// Copies an Oniguruma pattern and replaces the few constructs that have another meaning in PCRE2.
 class Translator {
 public:
   Translator(std::string_view pattern, bool has_binary_properties)
@@ -38,7 +38,7 @@ private:
     at_ += count;
   }
 
-  // \s differs by one character (U+180E), \h is horizontal space to PCRE2, \Z, \A, \z and the rest agree.
+  // In PCRE2, \s also matches U+180E and \h means horizontal space. \Z, \A, \z and the other escapes agree.
   void escape() {
     if (at_ + 1 == pattern_.size()) return copy(1);
     switch (pattern_[at_ + 1]) {
@@ -65,7 +65,7 @@ private:
     first_in_set_ = at_;
   }
 
-  // A set within a set: without ^ it adds its members, which its members alone do as well.
+  // A set within a set, without ^, adds its members. So its brackets are dropped and its members stay.
   Status in_set(char c) {
     if (c == ']' && at_ == first_in_set_) {
       copy(1);
@@ -95,7 +95,7 @@ private:
   std::string_view pattern_;
   bool has_binary_properties_;
   size_t at_ = 0;
-  int depth_ = 0; // of sets
+  int depth_ = 0; // of nested sets
   size_t first_in_set_ = 0;
   std::string out_;
 };

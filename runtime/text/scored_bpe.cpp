@@ -11,16 +11,16 @@ namespace {
 constexpr uint32_t kEnd = UINT32_MAX;
 
 struct Symbol {
-  uint32_t begin, length; // in the piece; length 0: joined to one before
+  uint32_t begin, length; // in the piece; length 0: joined to an earlier symbol
   uint32_t previous, next;
 };
 
 struct Candidate {
   float score;
   uint32_t left;
-  uint32_t length; // of both symbols, to see whether either has grown since
+  uint32_t length; // of both symbols, to detect that either was joined since
 
-  // A heap has its greatest on top: the best score, then the leftmost.
+  // The top of a heap is its greatest element: the highest score, then the leftmost.
   bool operator<(const Candidate& other) const {
     return score != other.score ? score < other.score : left > other.left;
   }

@@ -8,17 +8,17 @@
 #include "text/decoder.h"
 #include "text/normalizer.h"
 
-// SentencePiece writes spaces as U+2581, and so every token can be told from text.
+// SentencePiece writes spaces as U+2581.
 namespace pumice::text {
 
-// What SentencePiece does to a text before it cuts it: characters become what the compiled map says (an empty
-// one changes none), runs of spaces one and those at the ends none (`remove_extra`), one comes before the
-// text
-// (`add_prefix`), and all of them are written as U+2581. `where` is what an error calls the map.
+// What SentencePiece does to a text before it cuts it. It replaces characters by the compiled map (an empty
+// map changes nothing); with `remove_extra`, it joins runs of spaces into one and removes spaces at the ends;
+// with `add_prefix`, it puts a space before the text; then it writes each space as U+2581. `where` names the
+// map in errors.
 Result<NormalizerPtr> make_space_normalizer(std::string_view character_map, bool add_prefix,
                                             bool remove_extra, const std::string& where);
 
-// The way back, without the space that was put before the text (`strip`).
+// The decoders that reverse this. With `strip`, they remove the space that was put before the text.
 void append_space_decoders(std::vector<DecoderPtr>& decoders, bool strip);
 
 } // namespace pumice::text

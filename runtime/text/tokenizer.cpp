@@ -9,8 +9,8 @@ namespace pumice {
 
 namespace {
 
-// Models count characters in 32 bits. Real pieces are far shorter, so where a longer one is cut does not
-// matter.
+// Models count characters in 32 bits. Real pieces are far shorter, so it does not matter where a longer piece
+// is cut.
 constexpr size_t kMaxPiece = size_t{1} << 28;
 
 void cut_long_pieces(text::Pieces& pieces) {
@@ -34,15 +34,15 @@ void encode_plain(const TokenizerParts& parts, std::string text, bool at_start, 
   parts.model->append_ids(pieces, ids);
 }
 
-// Text between the tokens that are looked for before normalization.
+// Encodes text that holds none of the added tokens that are searched for before normalization.
 void encode_raw(const TokenizerParts& parts, std::string text, bool at_start, std::vector<uint32_t>& ids) {
   if (parts.normalizer) parts.normalizer->apply(text);
-  for (const text::AddedTokens::Part& part : parts.added_tokens.cut_normalized(text)) {
-    if (part.id) {
-      ids.push_back(*part.id);
+  for (const text::AddedTokens::Segment& segment : parts.added_tokens.cut_normalized(text)) {
+    if (segment.id) {
+      ids.push_back(*segment.id);
     } else {
-      encode_plain(parts, text.substr(part.span.begin, part.span.end - part.span.begin),
-                   at_start && part.span.begin == 0, ids);
+      encode_plain(parts, text.substr(segment.span.begin, segment.span.end - segment.span.begin),
+                   at_start && segment.span.begin == 0, ids);
     }
   }
 }
@@ -50,32 +50,32 @@ void encode_raw(const TokenizerParts& parts, std::string text, bool at_start, st
 std::vector<uint32_t> encode_text(const TokenizerParts& parts, std::string_view bytes) {
   std::vector<uint32_t> ids;
   const std::string escaped = text::escape_bytes(bytes);
-  for (const text::AddedTokens::Part& part : parts.added_tokens.cut_raw(escaped)) {
-    if (part.id) {
-      ids.push_back(*part.id);
+  for (const text::AddedTokens::Segment& segment : parts.added_tokens.cut_raw(escaped)) {
+    if (segment.id) {
+      ids.push_back(*segment.id);
     } else {
-      encode_raw(parts, escaped.substr(part.span.begin, part.span.end - part.span.begin),
-                 part.span.begin == 0, ids);
+      encode_raw(parts, escaped.substr(segment.span.begin, segment.span.end - segment.span.begin),
+                 segment.span.begin == 0, ids);
     }
   }
   return ids;
 }
 
-// What a limit leaves for the texts.
-size_t room(const text::PostProcessor::Parts& layout, size_t texts, size_t limit) {
-  const size_t special = layout.size() - texts;
+// How many tokens of a limit are left for the texts.
+size_t tokens_for_text(const text::PostProcessor::Template& sequence, size_t texts, size_t limit) {
+  const size_t special = sequence.size() - texts;
   return limit > special ? limit - special : 0;
 }
 
-Tokenizer::Encoding lay_out(const text::PostProcessor::Parts& layout, std::span<const uint32_t> first,
-                            std::span<const uint32_t> second) {
-  using Kind = text::PostProcessor::Part::Kind;
+Tokenizer::Encoding apply_template(const text::PostProcessor::Template& sequence,
+                                   std::span<const uint32_t> first, std::span<const uint32_t> second) {
+  using Kind = text::PostProcessor::Element::Kind;
   Tokenizer::Encoding out;
-  for (const text::PostProcessor::Part& part : layout) {
-    std::span<const uint32_t> ids(&part.token, 1);
-    if (part.kind != Kind::token) ids = part.kind == Kind::first ? first : second;
+  for (const text::PostProcessor::Element& element : sequence) {
+    std::span<const uint32_t> ids(&element.token, 1);
+    if (element.kind != Kind::token) ids = element.kind == Kind::first ? first : second;
     out.ids.insert(out.ids.end(), ids.begin(), ids.end());
-    out.types.resize(out.ids.size(), part.type);
+    out.types.resize(out.ids.size(), element.type);
   }
   return out;
 }
@@ -91,23 +91,23 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view text, bool add_special)
 }
 
 Tokenizer::Encoding Tokenizer::encode_limited(std::string_view text, size_t limit) const {
-  const text::PostProcessor::Parts& layout = parts_->post_processor.single;
+  const text::PostProcessor::Template& sequence = parts_->post_processor.single;
   std::vector<uint32_t> ids = encode_text(*parts_, text);
-  ids.resize(std::min(ids.size(), room(layout, 1, limit)));
-  return lay_out(layout, ids, {});
+  ids.resize(std::min(ids.size(), tokens_for_text(sequence, 1, limit)));
+  return apply_template(sequence, ids, {});
 }
 
 Tokenizer::Encoding Tokenizer::encode_pair(std::string_view first, std::string_view second,
                                            size_t limit) const {
-  const text::PostProcessor::Parts& layout = parts_->post_processor.pair;
+  const text::PostProcessor::Template& sequence = parts_->post_processor.pair;
   std::vector<uint32_t> a = encode_text(*parts_, first), b = encode_text(*parts_, second);
-  const size_t most = room(layout, 2, limit);
+  const size_t most = tokens_for_text(sequence, 2, limit);
   std::vector<uint32_t>&shorter = a.size() > b.size() ? b : a, &longer = a.size() > b.size() ? a : b;
   if (a.size() + b.size() > most) {
     if (shorter.size() > most / 2) shorter.resize(most / 2);
     longer.resize(most - shorter.size());
   }
-  return lay_out(layout, a, b);
+  return apply_template(sequence, a, b);
 }
 
 std::string Tokenizer::decode(std::span<const uint32_t> ids, bool keep_special) const {

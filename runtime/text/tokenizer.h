@@ -18,19 +18,18 @@ class DecoderStream;   // text/decoder.h
 
 // Turns text into token ids and back. Immutable once made, so one may be shared between threads.
 //
-// A tokenizer is a row of steps, each in a file of its own under text/ (and what reads them in
-// text/formats/):
+// A tokenizer is a sequence of steps. Each has a file of its own in text/; text/formats/ reads them from
+// files.
 //   encode: added tokens → normalizer → pre-tokenizer → model → post-processor
 //   decode: ids → pieces → decoder
 //
-// Text need not be valid UTF-8. Bytes that are not part of a character are carried through as bytes: a
-// byte-level vocabulary or one with byte fallback gives them the ids of those bytes, any other its unknown
-// token (or nothing).
+// Text need not be valid UTF-8. Bytes that are not part of a character are passed through: a vocabulary with
+// byte-level tokens or byte fallback gives the ids of those bytes, any other its unknown token (or nothing).
 class Tokenizer {
 public:
-  // A GGUF file's own vocabulary, taken apart by the caller so that text/ does not depend on io/. The views
-  // need to live only as long as the call to from_gguf. Only "llama" and "t5" need `scores`, only "gpt2"
-  // `merges`; without `types` every token is a normal one.
+  // A GGUF file's vocabulary. The caller fills it in, so that text/ does not depend on the reader of GGUF
+  // files. The views must stay valid only during the call of from_gguf(). Only "llama" and "t5" need
+  // `scores`, only "gpt2" needs `merges`. Without `types`, every token is a normal one.
   struct GgufVocabulary {
     std::string file;                     // for error messages
     std::string model;                    // tokenizer.ggml.model: "llama", "gpt2", "bert" or "t5"
@@ -42,17 +41,17 @@ public:
     std::optional<uint32_t> bos, eos, unknown;
     bool add_bos = false;
     bool add_eos = false;
-    bool add_space_prefix = true; // "llama" and "t5"
-    // "t5" only
+    bool add_space_prefix = true; // for "llama" and "t5"
+    // Only for "t5":
     std::string_view character_map; // tokenizer.ggml.precompiled_charsmap
     bool remove_extra_whitespaces = false;
-    // "bert" only: what ends a text, after the beginning, which is bos. Failing that, "[CLS]" and "[SEP]".
+    // Only for "bert": the token that ends a text; bos begins it. If absent, "[CLS]" and "[SEP]" are used.
     std::optional<uint32_t> separator;
   };
 
-  // Reads a Hugging Face tokenizer.json, or what a model's folder holds: a tokenizer.json, else the files
-  // that came before it (vocab.txt; vocab.json and merges.txt; spiece.model; source.spm, target.spm and
-  // vocab.json, where text is cut by one language's rules and put together by the other's).
+  // Reads a Hugging Face tokenizer.json, or the tokenizer of a model's folder: its tokenizer.json or else the
+  // older files (vocab.txt; vocab.json and merges.txt; spiece.model; source.spm, target.spm and vocab.json,
+  // where the source language's rules cut text and the target's join it).
   static Result<std::shared_ptr<const Tokenizer>> load(const std::filesystem::path& at);
 
   // The same from memory; `file` is only for error messages.
@@ -64,31 +63,30 @@ public:
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // The ids of `text`. With `add_special`, the tokens the vocabulary puts around a text (BOS, CLS, SEP, EOS
-  // ...) are added. Special tokens spelled out in the text are recognised either way.
+  // The ids of `text`. With `add_special`, the tokens around a text (BOS, CLS, SEP, EOS ...) are added.
+  // Special tokens that are spelled out in the text are recognised in both cases.
   std::vector<uint32_t> encode(std::string_view text, bool add_special) const;
 
-  // Ids and, beside each, its token type: which of two texts it counts to, as models with type embeddings
-  // want it.
+  // Ids, and for each id its token type: which of two texts it belongs to, for models with type embeddings.
   struct Encoding {
     std::vector<uint32_t> ids;
     std::vector<uint32_t> types;
   };
   static constexpr size_t kNoLimit = SIZE_MAX;
 
-  // A text with its special tokens, of at most `limit` tokens: it is the text whose end is cut off. Where
-  // even the special tokens are more than that, they are all there is.
+  // A text with its special tokens, together at most `limit` tokens: the end of the text is cut off. If the
+  // special tokens alone exceed the limit, only they are returned.
   Encoding encode_limited(std::string_view text, size_t limit) const;
 
-  // Two texts as one input, with what the vocabulary puts around and between them, of at most `limit` tokens:
-  // the longer text is cut first, then both alike.
+  // Two texts as one input, with the special tokens around and between them, together at most `limit` tokens.
+  // The longer text is cut first, then both equally.
   Encoding encode_pair(std::string_view first, std::string_view second, size_t limit = kNoLimit) const;
 
-  // The text of `ids`, always valid UTF-8: bytes that make no character become U+FFFD. Ids the vocabulary
-  // does not have are skipped; special tokens are skipped too unless `keep_special`.
+  // The text of `ids`, always valid UTF-8: bytes that form no character become U+FFFD. Unknown ids are
+  // skipped; special tokens are skipped too, unless `keep_special`.
   std::string decode(std::span<const uint32_t> ids, bool keep_special) const;
 
-  // One more than the highest id, which counts the holes between ids, if there are any.
+  // One more than the highest id. Unused ids below it count.
   uint32_t vocabulary_size() const;
 
   // The token that begins a text and the one that ends it. tokenizer.json does not name them: there they are
@@ -98,13 +96,13 @@ public:
   std::optional<uint32_t> bos() const;
   std::optional<uint32_t> eos() const;
 
-  // Whether the token is a mark (BOS, padding, a chat role ...) rather than text.
+  // Whether the token is special (BOS, padding, a chat role ...) and not text.
   bool is_special(uint32_t id) const;
 
   // The token as the vocabulary spells it ("Ġhello", "▁hello", "<0x0A>"); empty for an id it does not have.
   std::string_view piece(uint32_t id) const;
 
-  // The id spelled so, special or not.
+  // The id of the token with this spelling, special or not.
   std::optional<uint32_t> find(std::string_view piece) const;
 
 private:
@@ -113,9 +111,8 @@ private:
   std::unique_ptr<const TokenizerParts> parts_;
 };
 
-// Decodes ids one at a time. What push() and flush() return, joined, is what Tokenizer::decode gives for all
-// the ids together. Only whole characters are returned: half a character is held back until the rest of it
-// comes.
+// Decodes ids one at a time. The results of push() and flush(), joined, equal Tokenizer::decode() of all the
+// ids. Only whole characters are returned: an incomplete character is held back until the rest of it arrives.
 class StreamDecoder {
 public:
   explicit StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool keep_special = false);
@@ -125,7 +122,7 @@ public:
 
   std::string push(uint32_t id);
 
-  // The rest, with U+FFFD for a character that never got whole. The decoder then starts a new text.
+  // The rest of the text, with U+FFFD for an incomplete character. The decoder then starts a new text.
   std::string flush();
 
 private:

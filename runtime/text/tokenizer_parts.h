@@ -17,7 +17,7 @@
 
 namespace pumice {
 
-// What a tokenizer is made of. It stays where it was made, because the model refers to the vocabulary.
+// The steps and tables of a tokenizer. It cannot be moved, because the model refers to the vocabulary.
 struct TokenizerParts {
   text::Vocabulary vocabulary;
   text::AddedTokens added_tokens;
@@ -35,8 +35,8 @@ struct TokenizerParts {
 
 namespace text {
 
-// How much longer a row of normalizers, pre-tokenizers or decoders may make a text. What is in use
-// reaches 40.
+// The limit of how many times longer a sequence of normalizers, pre-tokenizers or decoders may make a text.
+// Known tokenizers reach 40.
 inline constexpr double kMaxGrowth = 4096;
 
 } // namespace text

@@ -12,7 +12,7 @@ bool is_continuation(unsigned char byte) {
   return (byte & 0xC0) == 0x80;
 }
 
-// The second byte of a character says whether it is overlong, a surrogate or above U+10FFFF.
+// The second byte shows whether a character is overlong, a surrogate or above U+10FFFF.
 bool is_second(unsigned char first, unsigned char second) {
   switch (first) {
   case 0xE0:
@@ -28,7 +28,7 @@ bool is_second(unsigned char first, unsigned char second) {
   }
 }
 
-// The length of the longest prefix that is plain ASCII.
+// The length of the longest ASCII prefix.
 size_t ascii_length(std::string_view bytes) {
   size_t at = 0;
   for (; at + 8 <= bytes.size(); at += 8) {
@@ -40,7 +40,7 @@ size_t ascii_length(std::string_view bytes) {
   return at;
 }
 
-// The length of the longest prefix that is valid.
+// The length of the longest prefix that is valid UTF-8.
 size_t valid_length(std::string_view bytes) {
   size_t at = 0;
   while (true) {
@@ -180,7 +180,7 @@ bool is_control(char32_t value) {
 
 bool is_chinese(char32_t value) {
   auto within = [value](char32_t first, char32_t last) { return value >= first && value <= last; };
-  // The sixth range begins where the reference implementation has it begin, not where Unicode's block does.
+  // The sixth range begins as in the reference implementation, not where Unicode's block begins.
   return within(0x4E00, 0x9FFF) || within(0x3400, 0x4DBF) || within(0x20000, 0x2A6DF) ||
          within(0x2A700, 0x2B73F) || within(0x2B740, 0x2B81F) || within(0x2B920, 0x2CEAF) ||
          within(0xF900, 0xFAFF) || within(0x2F800, 0x2FA1F);

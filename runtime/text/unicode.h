@@ -6,44 +6,44 @@
 #include <string>
 #include <string_view>
 
-// UTF-8 and what Unicode says of a character.
+// UTF-8 and Unicode's properties of characters.
 //
-// Inside text/, a string is "escaped" UTF-8: valid, except that a byte which was no part of a character in
-// the caller's text is written as U+DC80 + (byte - 0x80), a lone surrogate, which valid UTF-8 cannot hold.
-// Characters can then be walked without checks, no part of the pipeline sees half a character, and the byte
-// comes out again at the model.
+// Inside text/, a string is "escaped" UTF-8: valid, except that a byte that was not part of a character in
+// the caller's text is written as U+DC80 + (byte - 0x80), a lone surrogate, which valid UTF-8 cannot hold. So
+// code can iterate over characters without checks, no step sees half a character, and the model can restore
+// the byte.
 namespace pumice::text {
 
 enum class Utf8 { whole, cut_off, broken };
 
 struct Utf8Head {
   Utf8 kind;
-  size_t length; // whole: of the character; otherwise: of the longest prefix that could have begun one, at
-                 // least 1
+  size_t length; // of the character, or else of the longest prefix that could begin one (at least 1)
 };
 
-// What a non-empty string begins with. A surrogate is broken.
+// Examines the start of a non-empty string. A surrogate is broken.
 Utf8Head utf8_head(std::string_view bytes);
 
 bool is_valid_utf8(std::string_view bytes);
 
-// Any bytes → escaped UTF-8. The same string when it is valid already.
+// Converts any bytes to escaped UTF-8. Valid UTF-8 stays the same.
 std::string escape_bytes(std::string_view bytes);
 
-// The way back: the bytes the caller gave.
+// The reverse: returns the caller's bytes.
 std::string unescape_bytes(std::string_view escaped);
 
-// The code point at the start of a non-empty escaped string, and its length in bytes.
+// A code point of an escaped string, and its length in bytes.
 struct CodePoint {
   char32_t value;
   uint32_t length;
 };
+// Of a non-empty string.
 CodePoint first_code_point(std::string_view escaped);
 CodePoint last_code_point(std::string_view escaped);
 
 void append_code_point(std::string& text, char32_t value);
 
-// The raw byte a code point stands for, where it is an escape.
+// The byte that a code point stands for, if it is an escape.
 inline std::optional<uint8_t> escaped_byte(char32_t value) {
   if (value < 0xDC80 || value > 0xDCFF) return std::nullopt;
   return static_cast<uint8_t>(value - 0xDC00);
@@ -57,14 +57,14 @@ bool is_control(char32_t value); // Cc, Cf, Co
 bool is_chinese(char32_t value); // a CJK ideograph, as BERT counts them
 bool is_word(char32_t value);    // \w: letters, numbers, marks, connector punctuation
 
-// Puts bytes together into characters. What makes no character becomes U+FFFD.
+// Joins bytes into characters. Bytes that form no character become U+FFFD.
 class Utf8Assembler {
 public:
-  // How many U+FFFD: one for each byte, or one for each sequence that could have begun a character.
+  // The number of U+FFFD: one for each byte, or one for each sequence that could begin a character.
   enum class Broken { each_byte, each_sequence };
   explicit Utf8Assembler(Broken broken) : broken_(broken) {}
 
-  void push(std::string_view bytes, std::string& out); // appends every character that is whole now
+  void push(std::string_view bytes, std::string& out); // appends all complete characters
   void finish(std::string& out);
 
 private:

@@ -1,4 +1,4 @@
-// The normalizers that need Unicode's tables: the four forms, lower case, accents.
+// The normalizers that need Unicode's tables: the four normal forms, lower case, and the removal of accents.
 #include <algorithm>
 #include <array>
 
@@ -35,7 +35,7 @@ std::vector<utf8proc_int32_t> decompose(std::string_view escaped, int options) {
   return points;
 }
 
-// Marks after a base go by combining class. (utf8proc's own ordering is quadratic in the number of marks.)
+// Sorts the marks after a base character by combining class. utf8proc's own sorting takes quadratic time.
 void order_marks(std::vector<utf8proc_int32_t>& points) {
   auto combining = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
   for (size_t at = 0; at < points.size();) {
@@ -74,7 +74,7 @@ public:
     escaped = std::move(out);
   }
 
-  double growth() const override { return 12; } // U+FDFA: 3 bytes to 33
+  double growth() const override { return 12; } // the worst is U+FDFA: 3 bytes become 33
 
 private:
   UnicodeForm form_;
@@ -88,7 +88,7 @@ public:
     for (std::string_view rest = escaped; !rest.empty();) {
       CodePoint point = first_code_point(rest);
       rest.remove_prefix(point.length);
-      if (point.value == 0x130) { // the one letter whose lower case is two characters
+      if (point.value == 0x130) { // the only letter whose lower case is two characters
         out += "i\xCC\x87";
       } else {
         append_code_point(out, static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(point.value))));

@@ -26,7 +26,7 @@ public:
       if (left_out || piece.empty()) continue;
       worst = std::min(worst, scores_[id]);
       if (vocabulary.find(piece) == id)
-        entries.push_back({piece, id}); // of several the one that is looked up
+        entries.push_back({piece, id}); // if several ids have the spelling, the one that find() gives
     }
     unknown_score_ = entries.empty() ? 0 : worst - kUnknownPenalty;
     tree_ = PrefixTree(std::move(entries));
@@ -34,42 +34,42 @@ public:
 
   void append_ids(const Pieces& pieces, std::vector<uint32_t>& ids) const override {
     std::vector<Best> best;
-    std::vector<Part> parts;
-    for (Span span : pieces.spans) append_piece(pieces.view(span), best, parts, ids);
+    std::vector<Segment> segments;
+    for (Span span : pieces.spans) append_piece(pieces.view(span), best, segments, ids);
   }
 
 private:
-  // The best way to reach a place in the piece.
+  // The best way to cut the piece up to a position.
   struct Best {
     double score = -std::numeric_limits<double>::infinity();
-    uint32_t start = 0; // of its last token
+    uint32_t start = 0; // where its last token begins
     uint32_t id = kUnknown;
   };
-  struct Part {
+  struct Segment {
     std::string_view text;
     uint32_t id;
   };
 
-  void append_piece(std::string_view piece, std::vector<Best>& best, std::vector<Part>& parts,
+  void append_piece(std::string_view piece, std::vector<Best>& best, std::vector<Segment>& segments,
                     std::vector<uint32_t>& ids) const {
     find_best(piece, best);
-    parts.clear();
+    segments.clear();
     for (size_t end = piece.size(); end > 0;) {
       const Best& last = best[end];
       const bool is_unknown = last.id == kUnknown || last.id == unknown_;
       const std::string_view text = piece.substr(last.start, end - last.start);
-      if (is_unknown && !parts.empty() && parts.back().id == kUnknown) {
-        parts.back().text = {text.data(), text.size() + parts.back().text.size()};
+      if (is_unknown && !segments.empty() && segments.back().id == kUnknown) {
+        segments.back().text = {text.data(), text.size() + segments.back().text.size()};
       } else {
-        parts.push_back({text, is_unknown ? kUnknown : last.id});
+        segments.push_back({text, is_unknown ? kUnknown : last.id});
       }
       end = last.start;
     }
-    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-      if (part->id != kUnknown) {
-        ids.push_back(part->id);
+    for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
+      if (segment->id != kUnknown) {
+        ids.push_back(segment->id);
       } else {
-        append_unknown(part->text, ids);
+        append_unknown(segment->text, ids);
       }
     }
   }
@@ -94,7 +94,7 @@ private:
     }
   }
 
-  // Unknown characters side by side may spell a token together, as the unknown token itself does.
+  // A run of unknown characters may spell a whole token, such as the unknown token itself.
   void append_unknown(std::string_view text, std::vector<uint32_t>& ids) const {
     std::optional<uint32_t> whole;
     tree_.visit_prefixes(text, [&](size_t length, uint32_t id) {

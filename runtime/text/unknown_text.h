@@ -9,15 +9,16 @@
 
 namespace pumice::text {
 
-// What a model does with a character its vocabulary does not have: the bytes of it, if it falls back to bytes
-// and has them all; otherwise the unknown token, once for a run of them if they are fused; otherwise nothing.
+// How a model encodes a character that its vocabulary lacks: as the tokens of its bytes, if byte fallback is
+// on and the vocabulary has them all; otherwise as the unknown token, once for a whole run if `fuse` is set;
+// otherwise as nothing.
 class UnknownText {
 public:
   UnknownText() = default;
   UnknownText(const Vocabulary& vocabulary, bool byte_fallback, std::optional<uint32_t> unknown, bool fuse);
 
-  // Appends the ids of a character, or of several that are unknown together. `after_unknown`: what was before
-  // became the unknown token. Returns whether this did.
+  // Appends the ids of an unknown character or of a run of them. `after_unknown`: the text before became the
+  // unknown token. Returns whether this text did.
   bool append(std::string_view escaped, bool after_unknown, std::vector<uint32_t>& ids) const;
 
 private:

@@ -11,7 +11,7 @@ namespace pumice::text {
 namespace {
 
 constexpr size_t kMaxBytes = 1u << 30;
-constexpr uint32_t kHoles = 1u << 20; // tables go by id, so ids far apart would cost memory for nothing
+constexpr uint32_t kMaxUnusedIds = 1u << 20; // tables are indexed by id, so unused ids waste memory
 
 Error bad(const std::string& where, const std::string& what) {
   return {Code::invalid_file, fmt::format("{}: {}", where, what)};
@@ -71,7 +71,7 @@ Result<Vocabulary> Vocabulary::Builder::build(Repeated repeated, const std::stri
 }
 
 Status Vocabulary::check_highest(uint32_t highest, size_t tokens, const std::string& where) {
-  size_t most = 4 * tokens + kHoles;
+  size_t most = 4 * tokens + kMaxUnusedIds;
   if (highest <= most) return {};
   return bad(where, fmt::format("expected ids up to {} for {} tokens, found {}", most, tokens, highest));
 }

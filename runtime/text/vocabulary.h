@@ -10,13 +10,13 @@
 
 namespace pumice::text {
 
-// Tokens and their ids. All the strings lie in one block, and a look-up copies nothing: a vocabulary of 128
+// Tokens and their ids. All strings lie in one block and a look-up copies nothing. A vocabulary of 128
 // thousand tokens takes about 3 MB.
 class Vocabulary {
 public:
-  // What to do with a token that is there already: a tokenizer.json maps tokens to ids, so there it is an
-  // error. A GGUF file lists tokens by id, and files with the same filler at many ids are in use; the highest
-  // one is looked up.
+  // What to do with a token that occurs twice. In a tokenizer.json, which maps tokens to ids, it is an error.
+  // A GGUF file lists tokens by id, and some have the same filler text at many ids: find() gives the last
+  // one.
   enum class Repeated { is_error, last_wins };
 
   class Builder {
@@ -25,7 +25,7 @@ public:
     void add(std::string_view piece, uint32_t id);
     size_t size() const { return ids_.size(); }
 
-    // `where` is what an error calls the vocabulary: "FILE: model.vocab".
+    // `where` names the vocabulary in errors: "FILE: model.vocab".
     Result<Vocabulary> build(Repeated repeated, const std::string& where) &&;
 
   private:
@@ -37,7 +37,7 @@ public:
 
   std::optional<uint32_t> find(std::string_view piece) const;
 
-  // Empty where there is no such id.
+  // The spelling of an id; empty if there is no such id.
   std::string_view piece(uint32_t id) const {
     return id < spans_.size() ? std::string_view(pieces_).substr(spans_[id].begin, spans_[id].length)
                               : std::string_view();
@@ -48,7 +48,7 @@ public:
   uint32_t size() const { return static_cast<uint32_t>(spans_.size()); }
   size_t longest_piece() const { return longest_; }
 
-  // Adds a token that find() does not see: those the model must not make.
+  // Adds a token that find() does not return, for tokens that the model must not produce from text.
   Status add_hidden(std::string_view piece, uint32_t id, const std::string& where);
 
 private:
@@ -58,9 +58,9 @@ private:
     uint32_t present : 1 = 0;
   };
 
-  // Whether ids reaching this far are worth a table.
+  // Refuses ids that are so far apart that tables by id would waste memory.
   static Status check_highest(uint32_t highest, size_t tokens, const std::string& where);
-  size_t slot_of(std::string_view piece) const; // where it is in slots_, or the free slot where it would be
+  size_t slot_of(std::string_view piece) const; // its slot, or the free slot where it would be
 
   std::string pieces_;
   std::vector<Entry> spans_;    // by id

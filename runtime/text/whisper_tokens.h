@@ -11,7 +11,7 @@
 
 namespace pumice {
 
-// The tokens that tell Whisper what to do and that it answers with beside text, found by their names.
+// Whisper's special tokens, found by their names: its instructions, and its output besides text.
 class WhisperTokens {
 public:
   struct Language {
@@ -19,22 +19,22 @@ public:
     uint32_t id = 0;
   };
 
-  // An error names the token that is missing.
+  // The error names the missing token.
   static Result<WhisperTokens> find(const Tokenizer& tokenizer);
 
   uint32_t start() const { return start_; } // of a transcript
   uint32_t end() const { return end_; }
   uint32_t no_timestamps() const { return no_timestamps_; }
 
-  // A model for one language has no tokens for tasks: then an error says so.
+  // An error if the model has no tokens for tasks, as models for one language have none.
   Result<uint32_t> transcribe() const;
   Result<uint32_t> translate() const; // into English
 
   const std::vector<Language>& languages() const { return languages_; } // in the order of their ids
   Result<uint32_t> language(std::string_view code) const;
 
-  // Times count in steps of 0.02 s from <|0.00|> on. The vocabulary need not spell them: they come after
-  // <|notimestamps|> then.
+  // A timestamp is a multiple of 0.02 s; the tokens begin with <|0.00|>. If the vocabulary does not list
+  // them, their ids follow <|notimestamps|>.
   static constexpr double kStep = 0.02;
   uint32_t first_timestamp() const { return first_timestamp_; }
   bool is_timestamp(uint32_t id) const { return id >= first_timestamp_; }

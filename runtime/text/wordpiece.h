@@ -4,11 +4,11 @@
 
 namespace pumice::text {
 
-// BERT's way: a word is cut from the left, each time the longest token that fits. A word that cannot be cut
-// so, or is too long, is the unknown token as a whole.
+// BERT's model: a word is cut from left to right, each time at the longest token that matches. A word that
+// cannot be cut in this way, or that is too long, becomes one unknown token.
 struct WordPieceOptions {
   uint32_t unknown = 0;
-  std::string continuing_prefix = "##"; // what tokens within a word begin with
+  std::string continuing_prefix = "##"; // before tokens that continue a word
   size_t max_characters = 100;          // of a word
 };
 

@@ -188,7 +188,7 @@ TEST_CASE("text: damaged SentencePiece files give errors") {
   CHECK(says(with([](Spm& s) { s.kind = 9; }), {"x.spm", "kind 9"}) == "");
   CHECK(says(with([](Spm& s) { s.character_map = "1234567"; }), {"x.spm", "character map"}) == "");
   CHECK(says(with([](Spm& s) { s.extra = "\x0F"; }), {"x.spm", "damaged"}) == "");
-  CHECK(says(with([](Spm& s) { s.extra = Spm::bytes(2, Spm::number(24, 1)); }), {"x.spm", "behind words"}) ==
+  CHECK(says(with([](Spm& s) { s.extra = Spm::bytes(2, Spm::number(24, 1)); }), {"x.spm", "after words"}) ==
         "");
 }
 

@@ -6,7 +6,8 @@
 
 namespace pumice::text {
 
-// The bytes; nothing if the text is not base64 (of the usual alphabet; padding may be left out).
+// Decodes base64 with the standard alphabet. Padding may be missing. Returns nothing if the text is not
+// base64.
 std::optional<std::string> decode_base64(std::string_view text);
 
 } // namespace pumice::text

@@ -11,7 +11,7 @@ namespace pumice::text {
 namespace {
 
 using nlohmann::json;
-using Parts = std::unique_ptr<TokenizerParts>;
+using PartsPtr = std::unique_ptr<TokenizerParts>;
 using FilePtr = std::unique_ptr<const SentencePieceFile>;
 using Type = SentencePieceFile::Type;
 
@@ -22,7 +22,7 @@ Result<FilePtr> open(const FolderSettings& settings, const char* name) {
   return parse_sentence_piece(std::move(bytes), settings.path(name));
 }
 
-AddedToken mark(std::string content, uint32_t id, bool special) {
+AddedToken make_added_token(std::string content, uint32_t id, bool special) {
   AddedToken token;
   token.content = std::move(content);
   token.id = id;
@@ -30,23 +30,23 @@ AddedToken mark(std::string content, uint32_t id, bool special) {
   return token;
 }
 
-// Of a model's own pieces, moved to where `id_of` says they are.
+// The control, unknown and user-defined pieces of a file as added tokens, with the ids that `id_of` gives.
 template <class IdOf>
-std::vector<AddedToken> own_marks(const SentencePieceFile& file, const IdOf& id_of) {
+std::vector<AddedToken> special_pieces(const SentencePieceFile& file, const IdOf& id_of) {
   std::vector<AddedToken> added;
   for (uint32_t id = 0; id < file.pieces.size(); ++id) {
     const SentencePieceFile::Piece& piece = file.pieces[id];
     if (piece.type == Type::control || piece.type == Type::unknown || piece.type == Type::user_defined)
-      added.push_back(mark(std::string(piece.text), id_of(id), piece.type != Type::user_defined));
+      added.push_back(make_added_token(std::string(piece.text), id_of(id), piece.type != Type::user_defined));
   }
   return added;
 }
 
-Result<Parts> finish(Parts parts, std::vector<AddedToken> added, const SentencePieceFile& encoding,
-                     const SentencePieceFile& decoding, uint32_t unknown, bool codes) {
+Result<PartsPtr> finish(PartsPtr parts, std::vector<AddedToken> added, const SentencePieceFile& encoding,
+                        const SentencePieceFile& decoding, uint32_t unknown, bool language_codes) {
   PUMICE_TRY(SentencePiecePtr pieces, make_sentence_piece(encoding));
   parts->added_tokens = AddedTokens(std::move(added), nullptr);
-  parts->model = make_sentence_piece_model(std::move(pieces), parts->vocabulary, unknown, codes);
+  parts->model = make_sentence_piece_model(std::move(pieces), parts->vocabulary, unknown, language_codes);
   append_space_decoders(parts->decoders, decoding.add_prefix);
   const std::vector<uint32_t> before = parts->post_processor.before(), after = parts->post_processor.after();
   if (!before.empty()) parts->bos = before.front();
@@ -59,14 +59,14 @@ Error no_token(const FolderSettings& settings, const char* name, std::string_vie
           fmt::format("{}: expected a token \"{}\", found none", settings.path(name), token)};
 }
 
-// The ids are the model's own. After them come the marks for gaps, <extra_id_0> last.
-Result<Parts> read_t5(const FolderSettings& settings, const char* name) {
+// The ids are those of the file. After them come the sentinel tokens, <extra_id_0> last.
+Result<PartsPtr> read_t5(const FolderSettings& settings, const char* name) {
   PUMICE_TRY(FilePtr file, open(settings, name));
   auto parts = std::make_unique<TokenizerParts>();
   Vocabulary::Builder builder;
   for (uint32_t id = 0; id < file->pieces.size(); ++id) builder.add(file->pieces[id].text, id);
   PUMICE_TRY(parts->vocabulary, std::move(builder).build(Vocabulary::Repeated::is_error, file->file));
-  std::vector<AddedToken> added = own_marks(*file, [](uint32_t id) { return id; });
+  std::vector<AddedToken> added = special_pieces(*file, [](uint32_t id) { return id; });
   const json wanted = settings.tokenizer.value("extra_ids", json(100u));
   if (!wanted.is_number_unsigned() || wanted.get<uint64_t>() > kMaxExtraIds) {
     return Error{Code::invalid_file,
@@ -78,7 +78,7 @@ Result<Parts> read_t5(const FolderSettings& settings, const char* name) {
     const auto id = static_cast<uint32_t>(file->pieces.size()) + i;
     std::string token = fmt::format("<extra_id_{}>", extra - 1 - i);
     PUMICE_CHECK(parts->vocabulary.add_hidden(token, id, file->file));
-    added.push_back(mark(std::move(token), id, true));
+    added.push_back(make_added_token(std::move(token), id, true));
   }
   const std::string end = settings.role("eos_token", "</s>");
   const std::optional<uint32_t> eos = parts->vocabulary.find(end);
@@ -87,23 +87,24 @@ Result<Parts> read_t5(const FolderSettings& settings, const char* name) {
   return finish(std::move(parts), std::move(added), *file, *file, file->unknown, false);
 }
 
-// The ids are those of the model it came from (fairseq's): four marks of its own, then the pieces from the
-// third on, and the mask.
-Result<Parts> read_xlm_roberta(const FolderSettings& settings, const char* name) {
-  constexpr uint32_t kOwnMarks = 3; // <unk>, <s>, </s> in the file
-  constexpr std::string_view kMarks[] = {"<s>", "<pad>", "</s>", "<unk>"};
+// The ids are those of fairseq, where the model was trained: four special tokens, then the file's pieces
+// without its first three, and the mask token.
+Result<PartsPtr> read_xlm_roberta(const FolderSettings& settings, const char* name) {
+  constexpr uint32_t kSpecialPieces = 3; // <unk>, <s>, </s> in the file
+  constexpr std::string_view kSpecialTokens[] = {"<s>", "<pad>", "</s>", "<unk>"};
   PUMICE_TRY(FilePtr file, open(settings, name));
   auto parts = std::make_unique<TokenizerParts>();
   Vocabulary::Builder builder;
   std::vector<AddedToken> added;
   uint32_t next = 0;
-  for (std::string_view token : kMarks) {
-    added.push_back(mark(std::string(token), next, true));
+  for (std::string_view token : kSpecialTokens) {
+    added.push_back(make_added_token(std::string(token), next, true));
     builder.add(token, next++);
   }
-  for (uint32_t id = kOwnMarks; id < file->pieces.size(); ++id) builder.add(file->pieces[id].text, next++);
+  for (uint32_t id = kSpecialPieces; id < file->pieces.size(); ++id)
+    builder.add(file->pieces[id].text, next++);
   builder.add("<mask>", next);
-  added.push_back(mark("<mask>", next, true));
+  added.push_back(make_added_token("<mask>", next, true));
   added.back().left_strip = true;
   PUMICE_TRY(parts->vocabulary, std::move(builder).build(Vocabulary::Repeated::is_error, file->file));
   parts->post_processor = PostProcessor::roberta(0, 2);
@@ -112,7 +113,7 @@ Result<Parts> read_xlm_roberta(const FolderSettings& settings, const char* name)
 
 } // namespace
 
-Result<Parts> read_sentence_piece_folder(const FolderSettings& settings, const char* model_file) {
+Result<PartsPtr> read_sentence_piece_folder(const FolderSettings& settings, const char* model_file) {
   const std::string family = settings.family();
   if (family.empty() || family == "t5" || family == "mt5" || family == "umt5") {
     if (std::string_view(model_file) == "spiece.model") return read_t5(settings, model_file);
@@ -125,9 +126,9 @@ Result<Parts> read_sentence_piece_folder(const FolderSettings& settings, const c
                   settings.path(model_file), family)};
 }
 
-// One vocabulary for both languages; the source's file cuts what is encoded, the target's says how pieces are
-// put together.
-Result<Parts> read_marian_folder(const FolderSettings& settings) {
+// One vocabulary for both languages. The source's file says how text is cut, the target's how pieces are
+// joined.
+Result<PartsPtr> read_marian_folder(const FolderSettings& settings) {
   if (settings.flag("separate_vocabs", false)) {
     return Error{Code::unsupported,
                  fmt::format("{}: separate_vocabs: expected one vocabulary for both languages",
@@ -146,7 +147,7 @@ Result<Parts> read_marian_folder(const FolderSettings& settings) {
     const std::string token = settings.role(kRoles[i].first, kRoles[i].second);
     ids[i] = parts->vocabulary.find(token);
     if (!ids[i]) return no_token(settings, "vocab.json", token);
-    added.push_back(mark(token, *ids[i], true));
+    added.push_back(make_added_token(token, *ids[i], true));
   }
   parts->post_processor = PostProcessor::around({}, {*ids[1]});
   return finish(std::move(parts), std::move(added), *source, *target, *ids[0], true);

@@ -1,5 +1,5 @@
-// Folders with a plain vocabulary: vocab.txt (BERT) or vocab.json and merges.txt (byte-level BPE). Each is
-// made into what a tokenizer.json would say.
+// Folders with a plain vocabulary: vocab.txt (BERT), or vocab.json and merges.txt (byte-level BPE). Each is
+// converted to the tokenizer.json that has the same meaning.
 #include "text/formats/huggingface_parts.h"
 #include "text/formats/tokenizer_folder.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// The lines of a text, without what ends them.
+// Calls visit() with each line of a text, without its end of line.
 template <class Visit>
 void each_line(std::string_view text, const Visit& visit) {
   while (!text.empty()) {
@@ -68,7 +68,7 @@ json special_tokens_of(const std::vector<std::pair<std::string, uint32_t>>& toke
   return table;
 }
 
-// Whisper begins with the start of a transcript and, as it comes, the wish for no timestamps.
+// Whisper's texts begin with the start-of-transcript token and, by default, the token for no timestamps.
 json whisper_template(const FolderSettings::Find& find) {
   std::vector<std::pair<std::string, uint32_t>> used;
   json single = json::array();
@@ -154,7 +154,7 @@ Result<std::unique_ptr<TokenizerParts>> read_vocabulary_and_merges(const FolderS
     }
     return std::nullopt;
   };
-  // RoBERTa's and BART's vocabularies have the four marks, GPT-2's and Whisper's have one.
+  // RoBERTa's and BART's vocabularies have four special tokens, GPT-2's and Whisper's have one.
   const std::string cls = settings.role("cls_token", "<s>"), sep = settings.role("sep_token", "</s>");
   json post;
   if (settings.family() == "whisper") {
@@ -175,7 +175,7 @@ Result<std::unique_ptr<TokenizerParts>> read_vocabulary_and_merges(const FolderS
                    {"decoder", {{"type", "ByteLevel"}}},
                    {"model", {{"type", "BPE"}}}};
   for (json& token : document.tree["added_tokens"]) {
-    // "a <mask>" and "a<mask>" are to be the same.
+    // The mask includes the space before it, so that "a <mask>" and "a<mask>" give the same ids.
     if (token["content"] == "<mask>" && !token.contains("lstrip")) token["lstrip"] = true;
   }
   return read_document(std::move(document), settings.path("vocab.json"));

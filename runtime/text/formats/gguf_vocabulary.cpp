@@ -49,13 +49,13 @@ Status check(const Gguf& gguf) {
       {"bos_token_id", gguf.bos},
       {"eos_token_id", gguf.eos},
       {"unknown_token_id", gguf.unknown},
-      {"seperator_token_id", gguf.separator}}; // as it is spelled there
+      {"seperator_token_id", gguf.separator}}; // the specification's spelling
   for (auto [field, id] : named) {
     if (id && *id >= gguf.tokens.size()) {
       return bad(gguf, field, fmt::format("expected an id below {}, found {}", gguf.tokens.size(), *id));
     }
   }
-  if (gguf.model == "bert") return {}; // which has tokens of its own around a text
+  if (gguf.model == "bert") return {}; // it always has [CLS] and [SEP] around a text
   if (gguf.add_bos && !gguf.bos)
     return bad(gguf, "add_bos_token", "expected bos_token_id with it, found none");
   if (gguf.add_eos && !gguf.eos)
@@ -63,8 +63,8 @@ Status check(const Gguf& gguf) {
   return {};
 }
 
-// llama.cpp writes BERT's tokens the other way round, with a U+2581 where a word begins and nothing where it
-// goes on. Back to BERT's own spelling.
+// llama.cpp spells BERT's tokens in another way: U+2581 at the start of a word and nothing within it. This
+// returns BERT's own spelling.
 std::string bert_spelling(std::string_view token) {
   if (token.starts_with('[') && token.ends_with(']')) return std::string(token);
   if (token.starts_with("▁")) return std::string(token.substr(std::string_view("▁").size()));
@@ -90,8 +90,8 @@ Result<Vocabulary> build_vocabulary(const Gguf& gguf) {
 
 constexpr std::string_view kBertMarks[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
-// Tokens to look for in the text: control tokens, the unknown token and the user's. The first two are marks,
-// not text. Of BERT's some files do not say so.
+// The tokens to search for in the text: control tokens, the unknown token and user-defined tokens. The first
+// two are special. Some files do not mark BERT's special tokens as control tokens.
 std::vector<AddedToken> added_tokens(const Gguf& gguf) {
   std::vector<AddedToken> added;
   for (size_t i = 0; i < gguf.tokens.size(); ++i) {
@@ -124,12 +124,12 @@ Result<Merges> read_merges(const Gguf& gguf) {
   Merges merges;
   for (size_t i = 0; i < gguf.merges.size(); ++i) {
     std::string_view merge = gguf.merges[i];
-    size_t space = merge.find(' ', 1); // a token may begin with a space, but byte-level ones hold none
+    size_t space = merge.find(' ', 1); // a token may begin with a space; byte-level tokens hold no other
     if (space == std::string_view::npos) {
       return bad(gguf, fmt::format("merges[{}]", i), fmt::format("expected \"a b\", found \"{}\"", merge));
     }
     if (merges.text.size() + merge.size() > kMaxText)
-      return bad(gguf, "merges", "the text of it is too long");
+      return bad(gguf, "merges", "expected at most 1 GiB of text, found more");
     merges.add(merge.substr(0, space), merge.substr(space + 1));
   }
   return merges;
@@ -157,7 +157,7 @@ Status fill_gpt2(const Gguf& gguf, TokenizerParts& parts) {
   return {};
 }
 
-// A vocabulary with capital letters is of a model that tells them apart.
+// A vocabulary with capital letters belongs to a model that distinguishes upper and lower case.
 bool has_capitals(const Gguf& gguf) {
   return std::any_of(gguf.tokens.begin(), gguf.tokens.end(), [](std::string_view token) {
     return !token.starts_with('[') &&
@@ -205,12 +205,12 @@ Status fill_t5(const Gguf& gguf, TokenizerParts& parts) {
   return {};
 }
 
-// The kinds of vocabulary there are. BERT's brings its own tokens around a text, the others' are as the file
-// says.
+// The kinds of vocabularies. `bos_eos_by_file`: the file says which tokens go around a text; BERT's are
+// fixed.
 struct Kind {
   std::string_view model;
   Status (*fill)(const Gguf&, TokenizerParts&);
-  bool named_ends;
+  bool bos_eos_by_file;
 };
 constexpr Kind kKinds[] = {{"llama", fill_llama, true},
                            {"gpt2", fill_gpt2, true},
@@ -227,7 +227,7 @@ Result<std::unique_ptr<TokenizerParts>> read_gguf(const Gguf& gguf) {
     PUMICE_TRY(parts->vocabulary, build_vocabulary(gguf));
     parts->added_tokens = AddedTokens(added_tokens(gguf), nullptr);
     PUMICE_CHECK(kind.fill(gguf, *parts));
-    if (!kind.named_ends) return parts;
+    if (!kind.bos_eos_by_file) return parts;
     std::vector<uint32_t> before, after;
     if (gguf.add_bos) before.push_back(*gguf.bos);
     if (gguf.add_eos) after.push_back(*gguf.eos);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kSpace = "▁";
 
-// The steps of a normalizer or pre-tokenizer, out of their Sequences.
+// Lists the steps of a normalizer or pre-tokenizer without the Sequences around them.
 Status flatten(const JsonField& field, std::string_view list, std::vector<JsonField>& steps) {
   if (field.is_null()) return {};
   PUMICE_TRY(std::string type, field.at("type").string());
@@ -56,12 +56,12 @@ private:
     if (model_.has("type") && !has_string(model_, "type", "BPE")) return model_.at("type").unsupported("BPE");
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
       PUMICE_TRY(std::string text, model_.string_or(key, ""));
-      if (!text.empty()) return model_.at(key).unsupported("none, as GGUF cannot say one");
+      if (!text.empty()) return model_.at(key).unsupported("none, because GGUF has no field for it");
     }
     return {};
   }
 
-  // SentencePiece's kind: spaces become U+2581, and that is all.
+  // For "llama", SentencePiece's kind: the only normalization is that spaces become U+2581.
   Status write_llama() {
     table_.pre = "default";
     bool replaced = false;
@@ -72,7 +72,7 @@ private:
       const bool replaces = has_string(step, "type", "Replace") && has_string(step, "content", kSpace) &&
                             has_string(step.at("pattern"), "String", " ");
       if (!prepends && !replaces)
-        return step.at("type").unsupported("what turns spaces into U+2581, for GGUF");
+        return step.at("type").unsupported("a step that turns spaces into U+2581, for GGUF");
       table_.add_space_prefix |= prepends;
       replaced |= replaces;
     }
@@ -80,7 +80,7 @@ private:
     PUMICE_CHECK(flatten(root_.at("pre_tokenizer"), "pretokenizers", steps));
     for (const JsonField& step : steps) {
       if (replaced && has_string(step, "type", "Split") && has_string(step.at("pattern"), "String", " ")) {
-        continue; // there are no spaces any more
+        continue; // no spaces are left
       }
       if (!has_string(step, "type", "Metaspace")) return step.at("type").unsupported("Metaspace, for GGUF");
       PUMICE_TRY(std::string replacement, read_character(step.at("replacement"), std::string(kSpace)));
@@ -92,7 +92,8 @@ private:
       note("GGUF puts a space before every text, this tokenizer only before one that does not begin with a "
            "space");
     }
-    if (!replaced) return root_.at("normalizer").unsupported("what turns spaces into U+2581, for GGUF");
+    if (!replaced)
+      return root_.at("normalizer").unsupported("a step that turns spaces into U+2581, for GGUF");
     return {};
   }
 
@@ -102,7 +103,7 @@ private:
     for (const JsonField& step : steps) {
       if (!has_string(step, "type", "NFC"))
         return step.at("type").unsupported("no normalization, or NFC, for GGUF");
-      note("GGUF cannot say that text is to be normalized to NFC: text in another form is cut differently");
+      note("GGUF has no field for normalization to NFC: text in another form is cut differently");
     }
     PUMICE_TRY(std::vector<std::string> patterns, read_patterns());
     PUMICE_TRY(bool ignore_merges, model_.boolean_or("ignore_merges", false));
@@ -123,8 +124,8 @@ private:
     return {};
   }
 
-  // What isolates the matches of a pattern. To remove all but them is the same for one that leaves nothing
-  // out.
+  // The pattern of a Split whose matches become pieces. To remove everything except the matches gives the
+  // same result if the pattern matches every character.
   Result<std::string> read_split(const JsonField& step) const {
     PUMICE_TRY(std::string pattern, step.at("pattern").at("Regex").string());
     PUMICE_TRY(bool invert, step.boolean_or("invert", false));
@@ -134,7 +135,7 @@ private:
     return pattern;
   }
 
-  // The patterns that text is cut by in turn; after them its bytes are written as characters.
+  // The patterns that cut the text, in order. The last step must write bytes as characters (ByteLevel).
   Result<std::vector<std::string>> read_patterns() const {
     std::vector<JsonField> steps;
     PUMICE_CHECK(flatten(root_.at("pre_tokenizer"), "pretokenizers", steps));
@@ -167,7 +168,7 @@ private:
   }
 
   Status write_tokens(uint32_t rows) {
-    std::unordered_map<uint32_t, bool> added; // and whether it is special
+    std::unordered_map<uint32_t, bool> added; // id to whether it is special
     PUMICE_TRY(std::vector<JsonField> elements,
                root_.has("added_tokens") ? root_.at("added_tokens").elements() : std::vector<JsonField>());
     for (const JsonField& element : elements) {
@@ -210,8 +211,8 @@ private:
     table_.types.push_back(type);
   }
 
-  // Of two neighbours that make a token the pair whose token scores best is joined: the one of the first
-  // merge.
+  // "llama" joins the pair of neighbours whose token has the highest score, so a token's score is the
+  // negative rank of its first merge.
   void write_scores() {
     const float worst = -static_cast<float>(document_.merges.list.size() + 1);
     table_.scores.assign(table_.tokens.size(), worst);
@@ -233,7 +234,7 @@ private:
     }
     if (missing > 0) {
       note(fmt::format(
-          "GGUF joins any two tokens that make a third; of this tokenizer's, {} pairs do and are no "
+          "GGUF joins any two tokens that make a third; this tokenizer has {} such pairs that are no "
           "merges: a few texts may be cut differently",
           missing));
     }

@@ -6,7 +6,7 @@ namespace {
 
 constexpr uint32_t kMaxStrip = 1024;
 
-// Appends what the field describes: one step, or those of a Sequence.
+// Appends the decoders that the field describes: one, or those of a Sequence.
 using Read = Status (*)(const JsonField&, std::vector<DecoderPtr>&);
 
 Status append_decoders(const JsonField& field, std::vector<DecoderPtr>& out);

@@ -18,7 +18,7 @@ Result<AddedToken> read_added_token(const JsonField& field) {
   return token;
 }
 
-// An added token may be one of the model's too; if so, with the same id.
+// An added token may also be in the model's vocabulary, but only with the same id.
 Status add_to_vocabulary(const AddedToken& token, const JsonField& field, Vocabulary& vocabulary) {
   auto known = vocabulary.find(token.content);
   if (known && *known != token.id) {
@@ -40,21 +40,23 @@ Result<std::vector<AddedToken>> read_added_tokens(const JsonField& field, Vocabu
   return tokens;
 }
 
-// The file does not say which tokens begin and end a text: see Tokenizer::bos.
-std::optional<uint32_t> customary(const AddedTokens& tokens, std::initializer_list<std::string_view> names) {
+// The first added token with one of the usual names. The file does not say which tokens begin and end a text;
+// see Tokenizer::bos.
+std::optional<uint32_t> find_usual_token(const AddedTokens& tokens,
+                                         std::initializer_list<std::string_view> names) {
   for (std::string_view name : names) {
     if (auto id = tokens.find(name)) return id;
   }
   return std::nullopt;
 }
 
-void find_ends(TokenizerParts& parts) {
+void find_bos_and_eos(TokenizerParts& parts) {
   const std::vector<uint32_t> before = parts.post_processor.before(), after = parts.post_processor.after();
-  parts.bos = before.empty() ? customary(parts.added_tokens,
-                                         {"<s>", "<bos>", "<|begin_of_text|>", "[CLS]", "<|startoftext|>"})
+  parts.bos = before.empty() ? find_usual_token(parts.added_tokens, {"<s>", "<bos>", "<|begin_of_text|>",
+                                                                     "[CLS]", "<|startoftext|>"})
                              : before.front();
-  parts.eos = after.empty() ? customary(parts.added_tokens,
-                                        {"</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>", "[SEP]"})
+  parts.eos = after.empty() ? find_usual_token(parts.added_tokens,
+                                               {"</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>", "[SEP]"})
                             : after.back();
 }
 
@@ -76,7 +78,7 @@ Result<std::unique_ptr<TokenizerParts>> read_document(JsonDocument document, con
   PUMICE_TRY(parts->pre_tokenizer, read_pre_tokenizer(root.at("pre_tokenizer")));
   PUMICE_TRY(parts->post_processor, read_post_processor(root.at("post_processor"), parts->vocabulary));
   PUMICE_TRY(parts->decoders, read_decoders(root.at("decoder")));
-  find_ends(*parts);
+  find_bos_and_eos(*parts);
   return parts;
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using Shape = JsonDocument::Shape;
 
-// What a type of model is read by, and how its vocabulary is written.
+// The function that reads a type of model, and the shape of its vocabulary.
 struct ModelReader {
   Shape shape;
   Result<ModelPtr> (*read)(const JsonDocument&, const JsonField&, const Vocabulary&);
@@ -25,7 +25,7 @@ constexpr TypeRow<ModelReader> kTypes[] = {
 
 Status read_model(JsonDocument& document, const JsonField& field, TokenizerParts& parts) {
   PUMICE_CHECK(field.object());
-  // Files from before models had a "type" hold BPE when they have merges.
+  // Old files have no "type". If they have merges, the model is BPE.
   ModelReader reader = kTypes[0].read;
   if (field.has("type") || !document.has_merges) {
     PUMICE_TRY(reader, find_type<ModelReader>(field, kTypes));
@@ -33,7 +33,7 @@ Status read_model(JsonDocument& document, const JsonField& field, TokenizerParts
   if (document.vocabulary_shape != reader.shape) {
     std::string_view expected =
         reader.shape == Shape::map ? "an object {\"token\": id, ...}" : "a list [[\"token\", score], ...]";
-    std::string_view found = document.vocabulary_shape == Shape::absent ? "nothing of the kind"
+    std::string_view found = document.vocabulary_shape == Shape::absent ? "neither an object nor a list"
                              : document.vocabulary_shape == Shape::map  ? "an object"
                                                                         : "a list";
     return Error{Code::invalid_file,

@@ -8,8 +8,8 @@
 #include "text/formats/json_field.h"
 #include "text/formats/read_tokenizer.h"
 
-// Each section of a tokenizer.json has a reader, and each of those a table: the "type" the file gives → the
-// function that reads the rest. To support one more type is to write its file and add its line.
+// Each section of a tokenizer.json has a reader with a table that maps the section's "type" to the function
+// that reads the rest. To support another type, write its function and add it to the table.
 namespace pumice::text {
 
 template <class Function>
@@ -18,7 +18,7 @@ struct TypeRow {
   Function read;
 };
 
-// Finds the row for field.type, or says which types there are.
+// Finds the row for field.type. The error lists the supported types.
 template <class Function>
 Result<Function> find_type(const JsonField& field, std::span<const TypeRow<Function>> table) {
   PUMICE_CHECK(field.object());
@@ -38,16 +38,16 @@ struct Pattern {
 };
 Result<Pattern> read_pattern(const JsonField& field);
 
-// A field that gives one character; `fallback` where it is absent.
+// A field that holds one character; `fallback` if it is absent.
 Result<std::string> read_character(const JsonField& field, std::string fallback);
 Result<PrependScheme> read_prepend_scheme(const JsonField& metaspace);
 
-// An error if a row of steps could make a text very much longer.
+// An error if a sequence of steps could make a text more than kMaxGrowth times longer.
 Status check_growth(const JsonField& field, double growth);
 
-Result<NormalizerPtr> read_normalizer(const JsonField& field);         // a null field gives a null pointer
-Result<PreTokenizerPtr> read_pre_tokenizer(const JsonField& field);    // likewise
-Result<std::vector<DecoderPtr>> read_decoders(const JsonField& field); // a null field: a space between tokens
+Result<NormalizerPtr> read_normalizer(const JsonField& field);         // null field: null pointer
+Result<PreTokenizerPtr> read_pre_tokenizer(const JsonField& field);    // null field: null pointer
+Result<std::vector<DecoderPtr>> read_decoders(const JsonField& field); // null field: a space between tokens
 Result<PostProcessor> read_post_processor(const JsonField& field, const Vocabulary& vocabulary);
 
 // Fills parts.vocabulary and parts.model.
@@ -58,7 +58,7 @@ Result<ModelPtr> read_wordpiece(const JsonDocument& document, const JsonField& f
 Result<ModelPtr> read_unigram(const JsonDocument& document, const JsonField& field,
                               const Vocabulary& vocabulary);
 
-// A whole tokenizer.json, or what stands for one.
+// A whole tokenizer.json, or a document that was made from other files.
 Result<std::unique_ptr<TokenizerParts>> read_document(JsonDocument document, const std::string& file);
 
 } // namespace pumice::text

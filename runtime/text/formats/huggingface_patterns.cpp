@@ -1,4 +1,4 @@
-// The small things that several sections of a tokenizer.json have in common.
+// Readers of small fields that several sections of a tokenizer.json share.
 #include "text/formats/huggingface_parts.h"
 
 #include "text/unicode.h"
@@ -28,7 +28,7 @@ Result<std::string> read_character(const JsonField& field, std::string fallback)
 }
 
 Result<PrependScheme> read_prepend_scheme(const JsonField& metaspace) {
-  // Before there was prepend_scheme, add_prefix_space said whether to.
+  // Old files have add_prefix_space instead of prepend_scheme.
   PUMICE_TRY(bool add, metaspace.boolean_or("add_prefix_space", true));
   PUMICE_TRY(std::string scheme, metaspace.string_or("prepend_scheme", add ? "always" : "never"));
   if (scheme == "always") return PrependScheme::always;

@@ -4,9 +4,9 @@ namespace pumice::text {
 
 namespace {
 
-using Part = PostProcessor::Part;
-using Parts = PostProcessor::Parts;
-using Kind = Part::Kind;
+using Element = PostProcessor::Element;
+using Template = PostProcessor::Template;
+using Kind = Element::Kind;
 using Read = Status (*)(const JsonField&, const Vocabulary&, PostProcessor&);
 
 Status append(const JsonField& field, const Vocabulary& vocabulary, PostProcessor& out);
@@ -22,12 +22,12 @@ Result<uint32_t> read_type(const JsonField& field) {
   return field.at("type_id").whole_number();
 }
 
-// A row of {"SpecialToken": {"id": "<s>", "type_id": 0}} and {"Sequence": {"id": "A", "type_id": 0}}, in
-// which each of the first `texts` sequences, A and B, stands once. "special_tokens" gives the ids.
-Result<Parts> read_row(const JsonField& field, const JsonField& specials, size_t texts,
-                       const Vocabulary& vocabulary) {
+// Reads a list of {"SpecialToken": {"id": "<s>", "type_id": 0}} and {"Sequence": {"id": "A", "type_id": 0}}.
+// Each of the first `texts` sequences, A and B, must occur once. "special_tokens" gives the ids.
+Result<Template> read_elements(const JsonField& field, const JsonField& specials, size_t texts,
+                               const Vocabulary& vocabulary) {
   PUMICE_TRY(std::vector<JsonField> items, field.elements());
-  Parts parts;
+  Template elements;
   size_t seen[2] = {};
   for (const JsonField& item : items) {
     if (item.has("Sequence")) {
@@ -36,7 +36,7 @@ Result<Parts> read_row(const JsonField& field, const JsonField& specials, size_t
       const size_t text = name == "A" ? 0 : name == "B" ? 1 : texts;
       if (text >= texts || seen[text]++ > 0)
         return item.unsupported(texts == 1 ? "one {\"Sequence\": {\"id\": \"A\"}}" : "one each of A and B");
-      parts.push_back({text == 0 ? Kind::first : Kind::second, 0, type});
+      elements.push_back({text == 0 ? Kind::first : Kind::second, 0, type});
       continue;
     }
     if (!item.has("SpecialToken")) return item.expected("{\"SpecialToken\": ...} or {\"Sequence\": ...}");
@@ -47,7 +47,7 @@ Result<Parts> read_row(const JsonField& field, const JsonField& specials, size_t
     PUMICE_TRY(std::vector<JsonField> ids, special.at("ids").elements());
     for (const JsonField& element : ids) {
       PUMICE_TRY(uint32_t id, read_id(element, vocabulary));
-      parts.push_back({Kind::token, id, type});
+      elements.push_back({Kind::token, id, type});
     }
   }
   for (size_t text = 0; text < texts; ++text) {
@@ -55,15 +55,15 @@ Result<Parts> read_row(const JsonField& field, const JsonField& specials, size_t
       return field.expected(
           fmt::format("one {{\"Sequence\": {{\"id\": \"{}\"}}}} among its elements", text == 0 ? 'A' : 'B'));
   }
-  return parts;
+  return elements;
 }
 
 Status read_template(const JsonField& field, const Vocabulary& vocabulary, PostProcessor& out) {
   const JsonField specials = field.at("special_tokens");
   PostProcessor made;
-  PUMICE_TRY(made.single, read_row(field.at("single"), specials, 1, vocabulary));
+  PUMICE_TRY(made.single, read_elements(field.at("single"), specials, 1, vocabulary));
   if (field.has("pair")) {
-    PUMICE_TRY(made.pair, read_row(field.at("pair"), specials, 2, vocabulary));
+    PUMICE_TRY(made.pair, read_elements(field.at("pair"), specials, 2, vocabulary));
   }
   out.then(std::move(made));
   return {};
@@ -76,7 +76,7 @@ Result<uint32_t> read_pair(const JsonField& field, const Vocabulary& vocabulary)
   return read_id(elements[1], vocabulary);
 }
 
-// BERT tells the texts of a pair apart by type, RoBERTa by two separators.
+// BERT separates the texts of a pair by token types, RoBERTa by two separator tokens.
 Status read_cls_sep(const JsonField& field, const Vocabulary& vocabulary, bool types, PostProcessor& out) {
   PUMICE_TRY(uint32_t cls, read_pair(field.at("cls"), vocabulary));
   PUMICE_TRY(uint32_t sep, read_pair(field.at("sep"), vocabulary));
@@ -93,7 +93,7 @@ Status read_roberta(const JsonField& field, const Vocabulary& vocabulary, PostPr
 }
 
 Status read_byte_level(const JsonField&, const Vocabulary&, PostProcessor&) {
-  return {}; // it changes offsets, which are not kept here
+  return {}; // it changes only offsets, which are not computed here
 }
 
 Status read_sequence(const JsonField& field, const Vocabulary& vocabulary, PostProcessor& out) {

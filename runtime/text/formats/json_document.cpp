@@ -12,8 +12,8 @@ using nlohmann::json;
 
 constexpr size_t kMaxDepth = 64;
 
-// Receives the parser's events and keeps to which part of the document they belong. Returning false stops the
-// parser.
+// Receives the parser's events and tracks the section of the document to which they belong. A function that
+// returns false stops the parser.
 class Handler {
 public:
   Handler(JsonDocument& document, const std::string& file) : document_(document), file_(file) {}
@@ -207,12 +207,12 @@ private:
 
   JsonDocument& document_;
   const std::string& file_;
-  std::vector<json*> open_;       // the objects and arrays around the place the parser is at, outermost first
-  std::vector<std::string> keys_; // the key it is at in each of them
+  std::vector<json*> open_;       // the open objects and arrays, outermost first
+  std::vector<std::string> keys_; // the current key in each of them
   std::string key_;
   Section section_ = Section::none;
-  bool inner_ = false; // in [...] within a section
-  int strings_ = 0;    // how many of them
+  bool inner_ = false; // inside an array [...] within a section
+  int strings_ = 0;    // how many the inner array has had
   bool has_score_ = false;
   double score_ = 0;
   std::string first_, second_;

@@ -11,15 +11,15 @@
 
 namespace pumice::text {
 
-// A tokenizer.json. The two parts that make up nearly all of it, model.vocab and model.merges, are taken out
-// while it is read and stored closely packed; the rest is a JSON tree.
+// A parsed tokenizer.json. model.vocab and model.merges make up nearly all of it, so they are stored in
+// compact form while the file is parsed; the rest is a JSON tree.
 struct JsonDocument {
   nlohmann::json tree; // without model.vocab and model.merges
 
   enum class Shape { absent, map, list }; // {"token": id, ...} or [["token", score], ...]
   Shape vocabulary_shape = Shape::absent;
   Vocabulary::Builder vocabulary;
-  std::vector<double> scores; // of a list, whose ids count from 0
+  std::vector<double> scores; // for a list, whose ids count from 0
   bool has_merges = false;
   Merges merges;
 };

@@ -10,8 +10,8 @@
 
 namespace pumice::text {
 
-// A value of a JSON file and the way to it, so that what is wrong with it can be said exactly:
-// "tokenizer.json: decoder.decoders[2].start: expected a whole number, found "x"".
+// A value of a JSON file together with its path, so that errors can name it exactly: "tokenizer.json:
+// decoder.decoders[2].start: expected a whole number, found "x"".
 class JsonField {
 public:
   JsonField(const nlohmann::json& value, std::string file, std::string path = {})
@@ -23,7 +23,7 @@ public:
   bool is_null() const { return value_->is_null(); }
   bool is_string() const { return value_->is_string(); }
   bool is_object() const { return value_->is_object(); }
-  bool has(std::string_view key) const; // and it is not null
+  bool has(std::string_view key) const; // present and not null
 
   // A member of an object; null where it is absent.
   JsonField at(std::string_view key) const;
@@ -38,8 +38,8 @@ public:
   Result<std::string> string_or(std::string_view key, std::string fallback) const;
   Result<bool> boolean_or(std::string_view key, bool fallback) const;
 
-  Error expected(std::string_view what) const;    // "expected WHAT, found ..."
-  Error unsupported(std::string_view what) const; // the same, of a well-formed file this build cannot do
+  Error expected(std::string_view what) const;    // invalid_file: "expected WHAT, found ..."
+  Error unsupported(std::string_view what) const; // the same text with Code::unsupported
 
 private:
   std::string found() const;

@@ -4,9 +4,9 @@
 
 namespace pumice::text {
 
-// A tokenizer.json. `file` is for error messages.
+// Reads a tokenizer.json. `file` is for error messages.
 Result<std::unique_ptr<TokenizerParts>> read_huggingface(std::string_view json, const std::string& file);
-// A vocabulary as GGUF files keep it.
+// Reads a vocabulary in the form that GGUF files have.
 Result<std::unique_ptr<TokenizerParts>> read_gguf(const Tokenizer::GgufVocabulary& vocabulary);
 
 } // namespace pumice::text

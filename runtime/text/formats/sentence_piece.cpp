@@ -11,8 +11,8 @@
 #ifdef PUMICE_SENTENCEPIECE
 #include <sentencepiece_processor.h>
 
-// In no header of the library, and not in each of its versions: how much it writes to the standard error
-// stream.
+// Sets how much the library writes to the standard error stream. No header of the library declares it, and
+// not every version has it.
 namespace sentencepiece::logging {
 [[gnu::weak]] void SetMinLogLevel(int level);
 }
@@ -35,7 +35,7 @@ public:
       return Error{Code::invalid_file, fmt::format("{}: the sentencepiece library refuses it: {}", file.file,
                                                    status.error_message())};
     return SentencePiecePtr(std::move(made));
-  } catch (const std::exception& reason) { // its trie throws
+  } catch (const std::exception& reason) { // its trie may throw
     return Error{Code::invalid_file,
                  fmt::format("{}: the sentencepiece library refuses it: {}", file.file, reason.what())};
   }
@@ -76,15 +76,17 @@ private:
 
 class SentencePieceModel final : public Model {
 public:
-  SentencePieceModel(SentencePiecePtr pieces, const Vocabulary& vocabulary, uint32_t unknown, bool codes)
-      : pieces_(std::move(pieces)), vocabulary_(vocabulary), unknown_(unknown), codes_(codes) {}
+  SentencePieceModel(SentencePiecePtr pieces, const Vocabulary& vocabulary, uint32_t unknown,
+                     bool language_codes)
+      : pieces_(std::move(pieces)), vocabulary_(vocabulary), unknown_(unknown),
+        language_codes_(language_codes) {}
 
-  void append_ids(const Pieces& stretch, std::vector<uint32_t>& ids) const override {
-    bool at_start = stretch.at_start;
+  void append_ids(const Pieces& input, std::vector<uint32_t>& ids) const override {
+    bool at_start = input.at_start;
     std::vector<std::string> pieces;
-    for (Span span : stretch.spans) {
-      std::string_view text = stretch.view(span);
-      if (codes_ && at_start) {
+    for (Span span : input.spans) {
+      std::string_view text = input.view(span);
+      if (language_codes_ && at_start) {
         const size_t code = code_length(text);
         if (code > 0) pieces.emplace_back(text.substr(0, code));
         text.remove_prefix(code);
@@ -96,7 +98,8 @@ public:
   }
 
 private:
-  // Of a ">>...<<" that the first line begins with, up to the last "<<" of it.
+  // The length of the ">>...<<" with which the first line begins, up to the line's last "<<"; 0 if there is
+  // none.
   static size_t code_length(std::string_view text) {
     const std::string_view line = text.substr(0, text.find('\n'));
     const size_t end = line.rfind("<<");
@@ -107,7 +110,7 @@ private:
   SentencePiecePtr pieces_;
   const Vocabulary& vocabulary_;
   uint32_t unknown_;
-  bool codes_;
+  bool language_codes_;
 };
 
 } // namespace
@@ -144,8 +147,8 @@ Result<SentencePiecePtr> make_own_sentence_piece(const SentencePieceFile& file) 
 }
 
 ModelPtr make_sentence_piece_model(SentencePiecePtr pieces, const Vocabulary& vocabulary, uint32_t unknown,
-                                   bool codes) {
-  return std::make_unique<SentencePieceModel>(std::move(pieces), vocabulary, unknown, codes);
+                                   bool language_codes) {
+  return std::make_unique<SentencePieceModel>(std::move(pieces), vocabulary, unknown, language_codes);
 }
 
 } // namespace pumice::text

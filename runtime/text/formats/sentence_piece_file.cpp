@@ -17,20 +17,20 @@ namespace {
 
 enum class Wire : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
-// Walks the fields of a protocol-buffer message.
+// Iterates over the fields of a protocol-buffer message.
 class Message {
 public:
   struct Field {
     uint64_t number = 0;
     Wire wire = Wire::varint;
-    uint64_t value = 0;     // of varint, fixed32 and fixed64
-    std::string_view bytes; // of bytes
+    uint64_t value = 0;     // for varint, fixed32 and fixed64
+    std::string_view bytes; // for bytes
   };
 
   explicit Message(std::string_view bytes) : rest_(bytes) {}
   bool at_end() const { return rest_.empty(); }
 
-  // Nothing if the message is damaged here.
+  // The next field; nothing if the message is damaged here.
   std::optional<Field> next() {
     const std::optional<uint64_t> tag = varint();
     if (!tag || *tag >> 3 == 0) return std::nullopt;
@@ -175,7 +175,7 @@ private:
         out_.kind = static_cast<SentencePieceFile::Kind>(inner.value);
       }
       if (inner.number == trainer_field::space_as_suffix && inner.value != 0)
-        return unsupported("a SentencePiece model that puts spaces behind words is not supported");
+        return unsupported("a SentencePiece model that puts spaces after words is not supported");
       return {};
     });
   }
@@ -202,7 +202,8 @@ private:
     });
   }
 
-  // It would rewrite the output, which comes a token at a time here. None is in use.
+  // A denormalizer rewrites the whole output, but text is decoded one token at a time here. No known model
+  // has one.
   Status denormalizer(const Message::Field& field) {
     PUMICE_CHECK(expect(field, Wire::bytes, "the file"));
     return each(field.bytes, "the denormalizer", [this](const Message::Field& inner) -> Status {
@@ -225,8 +226,7 @@ private:
     size_t unknowns = 0;
     for (uint32_t id = 0; id < out_.pieces.size(); ++id) {
       const SentencePieceFile::Piece& made = out_.pieces[id];
-      if (!seen.insert(made.text).second)
-        return bad(fmt::format("the piece \"{}\" stands there twice", made.text));
+      if (!seen.insert(made.text).second) return bad(fmt::format("the piece \"{}\" occurs twice", made.text));
       if (made.type != SentencePieceFile::Type::unknown) continue;
       out_.unknown = id;
       ++unknowns;

@@ -10,8 +10,9 @@
 
 namespace pumice::text {
 
-// What a SentencePiece model file (spiece.model, source.spm, ...) says, and the check that it is whole: the
-// sentencepiece library trusts a file's character map, and ends the process over some others' mistakes.
+// The contents of a SentencePiece model file (spiece.model, source.spm, ...), parsed and checked. The check
+// comes before the sentencepiece library sees the file, because the library trusts the character map and
+// aborts the process on some other errors.
 struct SentencePieceFile {
   enum class Kind : int32_t { unigram = 1, bpe = 2, word = 3, character = 4 };
   enum class Type : int32_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
@@ -24,7 +25,7 @@ struct SentencePieceFile {
   std::string file; // for error messages
   std::string bytes;
   std::vector<Piece> pieces; // by id
-  uint32_t unknown = 0;      // its id
+  uint32_t unknown = 0;      // the id of the unknown piece
   Kind kind = Kind::unigram;
   std::string_view character_map; // may be empty
   bool add_prefix = true;         // a space before every text

@@ -24,7 +24,7 @@ Result<json> read_object(const std::filesystem::path& path) {
   return Error{Code::invalid_file, fmt::format("{}: expected a JSON object", path.string())};
 }
 
-// A token is given as it is, or as {"content": ..., "lstrip": ...}.
+// A token is written as a string, or as {"content": ..., "lstrip": ...}.
 std::string content_of(const json& token) {
   if (token.is_string()) return token.get<std::string>();
   if (!token.is_object()) return {};
@@ -32,7 +32,7 @@ std::string content_of(const json& token) {
   return found != token.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Each token once, the first to be added.
+// A list of added tokens. If a token is added twice, the first entry is used.
 class AddedList {
 public:
   void add(const json& token, uint32_t id, bool special) {
@@ -101,7 +101,7 @@ std::string FolderSettings::family() const {
   for (std::string_view end : {"Fast", "Tokenizer"}) {
     if (name.ends_with(end)) name = name.substr(0, name.size() - end.size());
   }
-  // A class for all families says nothing.
+  // A general class does not name a family.
   if (name.empty() || name == "PreTrained") return content_of(config.value("model_type", json()));
   for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   return name;
@@ -135,8 +135,8 @@ json FolderSettings::added(std::initializer_list<std::pair<const char*, const ch
     special.insert(content_of(token));
     if (auto id = find(content_of(token))) list.add(token, *id, true);
   }
-  for (const auto& [role_name, customary] : roles) {
-    const std::string token = role(role_name, customary);
+  for (const auto& [role_name, default_token] : roles) {
+    const std::string token = role(role_name, default_token);
     special.insert(token);
     const json given = special_tokens.value(role_name, json());
     if (auto id = find(token)) list.add(given.is_object() ? given : json(token), *id, true);

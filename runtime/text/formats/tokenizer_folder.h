@@ -9,15 +9,15 @@
 
 #include "text/tokenizer_parts.h"
 
-// A model's folder without tokenizer.json: what there is instead tells the kind of tokenizer.
+// Reads the tokenizer of a model's folder. Without a tokenizer.json, the files that are there tell its kind.
 namespace pumice::text {
 
-// `at` is a folder, or a tokenizer.json.
+// `at` is a folder or a tokenizer.json.
 Result<std::unique_ptr<TokenizerParts>> read_tokenizer(const std::filesystem::path& at);
 
 Result<std::string> read_whole_file(const std::filesystem::path& path);
 
-// The small files beside the vocabulary. An absent one is an empty object.
+// The settings files beside the vocabulary. A missing file is an empty object.
 struct FolderSettings {
   std::filesystem::path folder;
   nlohmann::json config;         // config.json
@@ -30,15 +30,15 @@ struct FolderSettings {
   bool has_file(const char* name) const;
   std::string path(const char* name) const { return (folder / name).string(); }
 
-  // "bert", "roberta", ...: as the tokenizer's class says, or the model's config; empty if neither does.
+  // "bert", "roberta", ...: from the tokenizer's class or else the model's config; empty if neither names
+  // one.
   std::string family() const;
-  bool flag(const char* name, bool fallback) const; // of tokenizer_config.json
-  // The token with a role ("cls_token").
+  bool flag(const char* name, bool fallback) const; // in tokenizer_config.json
+  // The token with a role, such as "cls_token".
   std::string role(const char* name, const std::string& fallback) const;
 
-  // All that is looked for in the text as it is, in the form that tokenizer.json's "added_tokens" have: those
-  // the files list, and of `roles` (a role and the customary token for it) those the vocabulary has. `find`
-  // gives the id of a token, as std::optional<uint32_t>.
+  // The added tokens in the form of tokenizer.json's "added_tokens": those that the files list, and those of
+  // `roles` (a role and its usual token) that the vocabulary has. `find` gives the id of a token.
   using Find = std::function<std::optional<uint32_t>(const std::string&)>;
   nlohmann::json added(std::initializer_list<std::pair<const char*, const char*>> roles,
                        const Find& find) const;
