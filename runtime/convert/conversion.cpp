@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-// The types there are, and llama.cpp's numbers for files that are mostly of them.
+// The types that can be written, and llama.cpp's numbers (general.file_type) for files that are mostly of
+// that type.
 struct FileType {
   std::string_view name;
   uint32_t number;
@@ -23,7 +24,7 @@ struct FileType {
 constexpr FileType file_types[] = {{"F32", 0},  {"F16", 1},   {"BF16", 32}, {"Q8_0", 7},
                                    {"Q4_0", 2}, {"Q4_K", 14}, {"Q6_K", 18}};
 
-constexpr uint32_t quantization_version = 2; // of the layouts of blocks that every reader now has
+constexpr uint32_t quantization_version = 2; // the version of the block layouts
 
 const TensorTypeInfo* type_of(const FileType& file_type) {
   const TensorTypeInfo* type = find_type_named(file_type.name);
@@ -95,7 +96,7 @@ Status add_settings(const GgufModel& model, const ModelFile& file, const ModelDe
                    {"general.name", folder_name(file.path())},
                    {model.architecture + ".vocab_size", definition.shape().vocabulary}};
   if (model.metadata.is_object()) settings.update(model.metadata);
-  writer.add("general.architecture", model.architecture); // first, as every reader's authors expect it
+  writer.add("general.architecture", model.architecture); // first, as readers expect
   for (const auto& [key, value] : settings.items()) PUMICE_CHECK(add_setting(writer, key, value));
   writer.add("general.file_type", file_type_number(type));
   writer.add("general.quantization_version", quantization_version);
@@ -108,23 +109,23 @@ bool is_head(const GgufModel& model, const GgufTensor& tensor) {
          std::ranges::find(model.tensors, "output.weight", &GgufTensor::name) == model.tensors.end();
 }
 
-// What a tensor is written in, and what it should have been where that does not fit.
-struct Chosen {
+// The type in which a tensor is written, and whether the requested type did not fit.
+struct ChosenType {
   TensorType type;
   bool fell_back = false;
 };
 
-Chosen choose_type(const GgufModel& model, const GgufTensor& tensor, TensorType asked) {
+ChosenType choose_type(const GgufModel& model, const GgufTensor& tensor, TensorType requested) {
   const auto ends_with = [&](std::string_view end) { return tensor.name.ends_with(end); };
-  // Small, and a small error in them does much.
+  // These are small, and small errors in them have a large effect.
   if (tensor.shape.size() < 2 || ends_with("ffn_gate_inp.weight") || ends_with("position_embd.weight"))
     return {TensorType::f32};
-  if (info(asked).name == "Q4_K" && is_head(model, tensor)) {
+  if (info(requested).name == "Q4_K" && is_head(model, tensor)) {
     if (const TensorTypeInfo* better = find_type_named("Q6_K"); better && can_quantize(better->type))
-      asked = better->type;
+      requested = better->type;
   }
   const auto fits = [&](TensorType type) { return tensor.shape.back() % info(type).block_size == 0; };
-  if (fits(asked)) return {asked};
+  if (fits(requested)) return {requested};
   return {fits(TensorType::q8_0) ? TensorType::q8_0 : TensorType::f16, true};
 }
 
@@ -158,14 +159,14 @@ Result<Conversion> convert_to_gguf(const ModelFile& file, const ModelDefinition&
   std::vector<TensorType> types;
   size_t fallen_back = 0;
   for (const GgufTensor& tensor : model.tensors) {
-    const Chosen chosen = choose_type(model, tensor, options.type);
+    const ChosenType chosen = choose_type(model, tensor, options.type);
     types.push_back(chosen.type);
     fallen_back += chosen.fell_back;
     writer.add_tensor(tensor.name, tensor.shape, chosen.type);
   }
   if (fallen_back > 0) {
     conversion.notes.push_back(
-        fmt::format("{}: {} of {} tensors have rows that are no whole number of {}'s blocks of "
+        fmt::format("{}: {} of {} tensors have rows that are not a whole number of {}'s blocks of "
                     "{}: they are Q8_0 or F16",
                     file.path(), fallen_back, model.tensors.size(), info(options.type).name,
                     info(options.type).block_size));

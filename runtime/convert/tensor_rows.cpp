@@ -11,8 +11,8 @@ namespace pumice {
 
 namespace {
 
-constexpr uint64_t elements_at_once = uint64_t{1} << 22; // that are quantised before they are written
-constexpr uint64_t elements_of_tile = uint64_t{1} << 16; // that one thread has as floats
+constexpr uint64_t elements_at_once = uint64_t{1} << 22; // elements that are quantised before each write
+constexpr uint64_t elements_of_tile = uint64_t{1} << 16; // elements that one thread holds as floats
 
 void read_view_row(const WeightView& view, uint64_t row, float* out) {
   const uint64_t stride = view.tensor_row_bytes();
@@ -61,7 +61,7 @@ Result<TensorRows> TensorRows::of(const GgufTensor& tensor) {
   if (fits && found == elements && found > 0) return rows;
   return Error{
       Code::invalid_file,
-      fmt::format("tensor '{}': expected parts that make the shape {} in {} heads, found {} elements in rows "
+      fmt::format("tensor '{}': expected parts with the shape {} in {} heads, found {} elements in rows "
                   "of {}",
                   tensor.name, shape_text(tensor.shape), tensor.rotary_heads, found, rows.columns_)};
 }
@@ -69,10 +69,10 @@ Result<TensorRows> TensorRows::of(const GgufTensor& tensor) {
 uint64_t TensorRows::source_row(uint64_t row) const {
   if (tensor_->rotary_heads == 0) return row;
   const uint64_t head = rows_ / tensor_->rotary_heads;
-  const uint64_t turning = tensor_->rotary_dim ? tensor_->rotary_dim : head;
+  const uint64_t rotated = tensor_->rotary_dim ? tensor_->rotary_dim : head;
   const uint64_t of_head = row % head;
-  if (of_head >= turning) return row;
-  return row - of_head + of_head / 2 + (of_head % 2 ? turning / 2 : 0);
+  if (of_head >= rotated) return row;
+  return row - of_head + of_head / 2 + (of_head % 2 ? rotated / 2 : 0);
 }
 
 void TensorRows::read(uint64_t first, uint64_t count, float* out) const {

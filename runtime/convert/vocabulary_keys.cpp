@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// A JSON file beside the weights; an empty object where there is none.
+// Reads a JSON file of the model's folder; an empty object if there is none.
 Result<json> read_beside(const std::filesystem::path& folder, const char* name) {
   const std::filesystem::path path = folder / name;
   std::error_code ignored;
@@ -25,14 +25,14 @@ Result<json> read_beside(const std::filesystem::path& folder, const char* name) 
   return parse_json_object(file.bytes(), file.path());
 }
 
-// What the files beside the weights say of tokens and templates.
+// The files of the folder that name special tokens and chat templates.
 struct Settings {
   const json* config = nullptr; // config.json
   json generation;              // generation_config.json
   json tokenizer;               // tokenizer_config.json
 };
 
-// Ids under a name such as eos_token_id: one, several or none.
+// Appends the ids of a field such as eos_token_id, which holds one id, several or none.
 void append_ids(const json& object, const std::string& name, uint32_t rows, std::vector<uint32_t>& ids) {
   const auto found = object.find(name);
   if (found == object.end()) return;
@@ -41,8 +41,8 @@ void append_ids(const json& object, const std::string& name, uint32_t rows, std:
   }
 }
 
-// The ids with a role ("bos", "eos", "pad"), the most telling first: the tokenizer's settings give the token
-// itself, the model's an id, and of the ends of a text often several.
+// The ids with a role ("bos", "eos", "pad"), the most reliable first: tokenizer_config.json names the token
+// itself; the model's files give ids, often several that end a text.
 std::vector<uint32_t> ids_of(const Settings& settings, const std::string& role, uint32_t rows,
                              const Tokenizer* tokenizer) {
   std::vector<uint32_t> ids;
@@ -93,16 +93,16 @@ void add_table(const text::GgufVocabularyTable& table, GgufWriter& writer) {
   if (table.model == "gpt2")
     writer.add_array("tokenizer.ggml.merges", std::span<const std::string>(table.merges));
   if (table.unknown) writer.add("tokenizer.ggml.unknown_token_id", *table.unknown);
-  // Readers have defaults of their own for these, so that each is said.
+  // Always written, because readers have different defaults.
   writer.add("tokenizer.ggml.add_bos_token", table.add_bos);
   writer.add("tokenizer.ggml.add_eos_token", table.add_eos);
   if (table.model == "llama") writer.add("tokenizer.ggml.add_space_prefix", table.add_space_prefix);
 }
 
-// What is added around a text is its beginning and its end, whatever the settings say.
-std::optional<uint32_t> pick(bool added, std::optional<uint32_t> customary,
+// A token that is added around a text has the role, whatever the settings say.
+std::optional<uint32_t> pick(bool added, std::optional<uint32_t> of_vocabulary,
                              const std::vector<uint32_t>& named) {
-  return added || named.empty() ? customary : named.front();
+  return added || named.empty() ? of_vocabulary : named.front();
 }
 
 void add_roles(const Settings& settings, uint32_t rows, const Tokenizer* tokenizer,
@@ -116,7 +116,7 @@ void add_roles(const Settings& settings, uint32_t rows, const Tokenizer* tokeniz
   add("bos", pick(table.add_bos, table.bos, ids_of(settings, "bos", rows, tokenizer)));
   add("eos", eos);
   if (!pads.empty()) add("padding", pads.front());
-  // A chat model ends its turns with other tokens than its texts.
+  // A chat model ends a turn of the dialogue with other tokens than a text.
   if (eos) std::erase(ends, *eos);
   if (!ends.empty()) add("eot", ends[0]);
   if (ends.size() > 1) add("eom", ends[1]);

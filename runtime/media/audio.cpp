@@ -15,19 +15,19 @@ namespace pumice {
 
 namespace {
 
-constexpr uint64_t lowest_rate = 1'000, highest_rate = 1'000'000;
-constexpr uint64_t most_channels = 255;
-constexpr float loudest = 2147483648.0F; // integers that were stored as floats without scaling
+constexpr uint64_t min_rate = 1'000, max_rate = 1'000'000;
+constexpr uint64_t max_channels = 255;
+constexpr float max_sample = 2147483648.0F; // files may hold 32-bit integers stored as floats without scaling
 
 } // namespace
 
 bool AudioSink::start(uint64_t rate, uint64_t channels) noexcept {
   if (failed()) return false;
-  if (rate < lowest_rate || rate > highest_rate)
+  if (rate < min_rate || rate > max_rate)
     fail(Code::invalid_file,
-         fmt::format("expected {} to {} samples a second, found {}", lowest_rate, highest_rate, rate));
-  else if (channels == 0 || channels > most_channels)
-    fail(Code::invalid_file, fmt::format("expected 1 to {} channels, found {}", most_channels, channels));
+         fmt::format("expected {} to {} samples a second, found {}", min_rate, max_rate, rate));
+  else if (channels == 0 || channels > max_channels)
+    fail(Code::invalid_file, fmt::format("expected 1 to {} channels, found {}", max_channels, channels));
   else if (channels_ != 0 && (channels != channels_ || rate != audio_.rate))
     fail(Code::unsupported,
          fmt::format("expected {} channels at {} Hz throughout, found {} at {} Hz after {} samples",
@@ -37,17 +37,17 @@ bool AudioSink::start(uint64_t rate, uint64_t channels) noexcept {
   return !failed();
 }
 
-bool AudioSink::reserve(size_t moments) noexcept {
+bool AudioSink::reserve(size_t frames) noexcept {
   if (failed()) return false;
-  if (moments > max_samples_ || count() > max_samples_ - moments) {
+  if (frames > max_samples_ || count() > max_samples_ - frames) {
     fail(Code::unsupported,
          fmt::format("expected sound of at most {} samples a channel, found more", max_samples_));
     return false;
   }
   std::vector<float>& samples = audio_.samples;
   try {
-    if (samples.capacity() - samples.size() < moments)
-      samples.reserve(std::max(samples.size() + moments, samples.size() * 2));
+    if (samples.capacity() - samples.size() < frames)
+      samples.reserve(std::max(samples.size() + frames, samples.size() * 2));
   } catch (const std::bad_alloc&) {
     fail(Code::out_of_memory, "not enough memory for the sound");
   }
@@ -62,10 +62,11 @@ Result<Audio> AudioSink::finish() {
   if (error_) return *error_;
   if (audio_.samples.empty())
     return Error{Code::invalid_file, fmt::format("{}: expected sound, found none in it", name_)};
-  const auto wrong = std::ranges::find_if(audio_.samples, [](float x) { return !(std::abs(x) <= loudest); });
+  const auto wrong =
+      std::ranges::find_if(audio_.samples, [](float x) { return !(std::abs(x) <= max_sample); });
   if (wrong != audio_.samples.end())
-    return Error{Code::invalid_file, fmt::format("{}: expected samples of a sane size, found {} at {}", name_,
-                                                 *wrong, wrong - audio_.samples.begin())};
+    return Error{Code::invalid_file, fmt::format("{}: expected finite samples below 2^31, found {} at {}",
+                                                 name_, *wrong, wrong - audio_.samples.begin())};
   return std::move(audio_);
 }
 

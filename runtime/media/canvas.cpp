@@ -12,7 +12,8 @@ namespace {
 
 constexpr char32_t ellipsis = U'\u2026';
 
-// Rows of three pixels, the upper left one in the highest of 15 bits: 0 to 9, A to F.
+// Digits 0 to 9 and A to F, five rows of three pixels each. The highest of the 15 bits is the upper left
+// pixel.
 constexpr uint16_t hex_digits[16] = {
     0b111101101101111, 0b010110010010111, 0b111001111100111, 0b111001111001111,
     0b101101111001001, 0b111100111001111, 0b111100111101111, 0b111001001001001,
@@ -21,7 +22,7 @@ constexpr uint16_t hex_digits[16] = {
 };
 constexpr uint32_t digit_width = 4, digit_height = 6, box_padding = 3;
 
-// Digits in two rows, within a frame.
+// The width of a box, which has the character's code as digits in two rows within a frame.
 uint32_t box_columns(char32_t code) {
   return code > 0xFFFF ? 3 : 2;
 }
@@ -41,7 +42,8 @@ uint32_t advance(char32_t code, const Font& font) {
   return is_invisible(code) ? 0 : box_width(code) + 1;
 }
 
-// A character that the font lacks. dot(right, down, coverage) draws from the pen on the base line.
+// Draws a character that the font lacks. dot(right, down, coverage) draws a pixel relative to the pen
+// position on the base line.
 template <class Dot>
 void draw_box(char32_t code, Dot dot) {
   constexpr uint32_t frame = 5;
@@ -101,9 +103,10 @@ std::u32string cut_to(std::u32string text, const Font& font, uint32_t width) {
   if (text_width(text, font) <= width) return text;
   const uint32_t room = width - std::min(width, advance(ellipsis, font));
   uint32_t used = 0;
-  size_t kept = 0;
-  while (kept < text.size() && used + advance(text[kept], font) <= room) used += advance(text[kept++], font);
-  text.resize(kept);
+  size_t count = 0;
+  while (count < text.size() && used + advance(text[count], font) <= room)
+    used += advance(text[count++], font);
+  text.resize(count);
   return text + ellipsis;
 }
 
@@ -130,7 +133,7 @@ void Canvas::blend(int64_t x, int64_t y, Colour colour, uint32_t coverage) {
 void Canvas::text(int64_t x, int64_t y, std::u32string_view text, const Font& font, Colour colour,
                   Direction direction) {
   int64_t pen = 0;
-  // (right, down) from the pen on the base line, along the direction of writing.
+  // Draws a pixel relative to the pen position on the base line, in the direction of writing.
   const auto dot = [&](int64_t right, int64_t down, uint32_t coverage) {
     right += pen;
     direction == Direction::right ? blend(x + right, y + down, colour, coverage)

@@ -13,29 +13,29 @@ struct Colour {
 
 enum class Direction { right, up };
 
-// Characters to draw, in one line: UTF-8 made of composed characters, with signs in place of line ends and of
-// blanks that stand alone, and U+FFFD for what is no UTF-8.
+// Turns UTF-8 into characters to draw on one line. Characters are composed (NFC); line ends, tabs and texts
+// of only spaces become visible signs, and invalid UTF-8 becomes U+FFFD.
 std::u32string drawable(std::string_view text);
 
-// The same cut to a width in pixels, with an ellipsis where it was cut.
+// Cuts text to a width in pixels and puts an ellipsis where it was cut.
 std::u32string cut_to(std::u32string text, const Font& font, uint32_t width);
 
 uint32_t text_width(std::u32string_view text, const Font& font);
 
-// A white picture to draw on. What falls outside is left away.
+// A white picture to draw on. Drawing outside of it has no effect.
 class Canvas {
 public:
   Canvas(uint32_t width, uint32_t height);
 
   void fill(int64_t x, int64_t y, uint32_t width, uint32_t height, Colour colour);
-  // From (x, y) on the base line. A character that the font lacks is a box with its number.
+  // Draws text from (x, y) on the base line. A character that the font lacks is drawn as a box with its code.
   void text(int64_t x, int64_t y, std::u32string_view text, const Font& font, Colour colour,
             Direction direction = Direction::right);
 
   Image take() && { return std::move(image_); }
 
 private:
-  void blend(int64_t x, int64_t y, Colour colour, uint32_t coverage); // of 15
+  void blend(int64_t x, int64_t y, Colour colour, uint32_t coverage); // 0 to 15
 
   Image image_;
 };

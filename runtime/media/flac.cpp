@@ -36,7 +36,7 @@ FLAC__StreamDecoderWriteStatus take_samples(const FLAC__StreamDecoder*, const FL
   const float scale = 1.0F / static_cast<float>(uint64_t{1} << (header.bits_per_sample - 1));
   const bool taken = reading.sink.start(header.sample_rate, header.channels) &&
                      reading.sink.add(header.blocksize, scale,
-                                      [&](size_t moment, size_t channel) { return buffer[channel][moment]; });
+                                      [&](size_t index, size_t channel) { return buffer[channel][index]; });
   return taken ? FLAC__STREAM_DECODER_WRITE_STATUS_CONTINUE : FLAC__STREAM_DECODER_WRITE_STATUS_ABORT;
 }
 
@@ -45,7 +45,7 @@ void take_metadata(const FLAC__StreamDecoder*, const FLAC__StreamMetadata* metad
     static_cast<Reading*>(data)->announced = metadata->data.stream_info.total_samples;
 }
 
-// What follows the last sample, such as a tag of another format, is no part of the sound.
+// Data after the last sample, such as a tag of another format, is ignored.
 void on_error(const FLAC__StreamDecoder*, FLAC__StreamDecoderErrorStatus status, void* data) {
   auto& reading = *static_cast<Reading*>(data);
   if (!reading.complete())
@@ -58,7 +58,7 @@ void decode(std::span<const std::byte> bytes, AudioSink& sink, bool in_ogg) {
   const std::unique_ptr<FLAC__StreamDecoder, void (*)(FLAC__StreamDecoder*)> owner(
       FLAC__stream_decoder_new(), FLAC__stream_decoder_delete);
   FLAC__StreamDecoder* decoder = owner.get();
-  if (!decoder) return sink.fail(Code::out_of_memory, "libFLAC does not start");
+  if (!decoder) return sink.fail(Code::out_of_memory, "libFLAC cannot be initialised");
   FLAC__stream_decoder_set_md5_checking(decoder, true);
   Reading reading{bytes, sink};
   const auto start = in_ogg ? FLAC__stream_decoder_init_ogg_stream : FLAC__stream_decoder_init_stream;
@@ -78,7 +78,7 @@ void decode(std::span<const std::byte> bytes, AudioSink& sink, bool in_ogg) {
     sink.fail(Code::invalid_file, fmt::format("expected {} samples, found {}: the file is truncated",
                                               reading.announced, sink.count()));
   if (!FLAC__stream_decoder_finish(decoder))
-    sink.fail(Code::invalid_file, "expected the samples that its checksum was made of, found others");
+    sink.fail(Code::invalid_file, "expected samples that match the file's checksum, found others");
 }
 
 } // namespace

@@ -33,7 +33,7 @@ std::u32string line(std::string_view text) {
   return cut_to(drawable(text), normal(), longest_label);
 }
 
-// A colour of the OKLCH space, in which equal steps look equal.
+// A colour of the OKLCH space, in which equal differences look equal.
 Colour from_oklch(double lightness, double chroma, double hue) {
   const double a = chroma * std::cos(hue), b = chroma * std::sin(hue);
   const double l = std::pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
@@ -49,7 +49,7 @@ Colour from_oklch(double lightness, double chroma, double hue) {
           byte(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
 }
 
-// 0 to 1: lightness falls in even steps, while the hue goes from green to blue.
+// The colour of a share from 0 to 1: lightness falls evenly, while the hue goes from green to blue.
 Colour colour_of(double share) {
   share = std::clamp(share, 0.0, 1.0);
   const double hue = (165 + 110 * std::sqrt(share)) / 180 * std::numbers::pi;
@@ -57,13 +57,13 @@ Colour colour_of(double share) {
   return from_oklch(0.985 - 0.735 * share, chroma, hue);
 }
 
-// The tokens along one side: how wide a cell is, and what is written beside it.
+// The tokens along one side: their labels and the size of a cell.
 struct Side {
   std::vector<std::u32string> labels;
   const Font* font = nullptr;
   uint32_t cell = 0;
-  uint32_t widest = 0; // label, in pixels
-  bool sparse = false; // most tokens have none
+  uint32_t widest = 0; // width of the widest label, in pixels
+  bool sparse = false; // most tokens have no label
 
   uint32_t length() const { return cell * static_cast<uint32_t>(labels.size()); }
   int64_t centre(size_t token) const { return static_cast<int64_t>(token) * cell + cell / 2; }
@@ -78,8 +78,8 @@ struct Side {
     sparse = named * 2 <= texts.size();
   }
 
-  // Cells from `least` to `most` that make a side of about `length`; narrower ones where they are too many
-  // for that.
+  // Chooses a cell size from `least` to `most` so that the side has about `length` pixels; a smaller one if
+  // there are too many cells.
   void choose_cell(uint32_t length, uint32_t least, uint32_t most) {
     const auto count = static_cast<uint32_t>(labels.size());
     if (sparse && count > length / least) {
@@ -87,14 +87,14 @@ struct Side {
     } else if (count <= length * 3 / 2 / least) {
       cell = std::clamp(length / count, least, most);
     } else {
-      cell = std::clamp(static_cast<uint32_t>(most_heat_map_tokens) / count, 1U, small().size + 3);
+      cell = std::clamp(static_cast<uint32_t>(max_heat_map_tokens) / count, 1U, small().size + 3);
       font = &small();
       widest = 0;
       for (const std::u32string& label : labels) widest = std::max(widest, text_width(label, small()));
     }
   }
 
-  // Whether labels written across their cells leave room between them.
+  // Whether horizontal labels fit without touching each other.
   bool fits_across() const {
     int64_t end = INT32_MIN;
     for (size_t token = 0; token < labels.size(); ++token) {
@@ -109,8 +109,8 @@ struct Side {
 
 struct Layout {
   Side rows, columns;
-  bool upright = false; // the columns' labels
-  double darkest = 1;   // the weight that the darkest colour stands for
+  bool upright = false; // whether the columns' labels run upwards
+  double darkest = 1;   // the weight with the darkest colour
   uint32_t left = 0, top = 0, width = 0, height = 0;
   uint32_t legend_height = 0;
 
@@ -216,10 +216,10 @@ void draw_legend(Canvas& canvas, const Layout& layout) {
 
 Result<Image> draw_heat_map(const HeatMap& map) {
   const size_t rows = map.rows.size(), columns = map.columns.size();
-  if (rows == 0 || columns == 0 || rows > most_heat_map_tokens || columns > most_heat_map_tokens)
+  if (rows == 0 || columns == 0 || rows > max_heat_map_tokens || columns > max_heat_map_tokens)
     return Error{Code::invalid_argument,
                  fmt::format("a heat map: expected 1 to {} rows and columns, found {} x {}",
-                             most_heat_map_tokens, rows, columns)};
+                             max_heat_map_tokens, rows, columns)};
   if (map.weights.size() != rows * columns)
     return Error{Code::invalid_argument, fmt::format("a heat map: expected {} x {} weights, found {}", rows,
                                                      columns, map.weights.size())};

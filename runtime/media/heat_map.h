@@ -4,24 +4,25 @@
 
 namespace pumice {
 
-// Attention weights to be drawn: how much each output token (a row) looked at each source token (a column).
+// Attention weights to draw: how much each output token (a row) attended to each source token (a column).
 struct HeatMap {
   std::string title;                  // may be empty
-  std::string row_axis = "output";    // what the rows are
-  std::string column_axis = "source"; // what the columns are
-  std::vector<std::string> rows;      // UTF-8, one a row; an empty one leaves the row without a label
-  std::vector<std::string> columns;   // for pictures and sounds, one every so many patches or seconds
+  std::string row_axis = "output";    // title of the rows
+  std::string column_axis = "source"; // title of the columns
+  std::vector<std::string> rows;      // a label for each row, UTF-8; an empty one is not drawn
+  std::vector<std::string> columns;   // a label for each column
   std::span<const float> weights;     // [rows, columns]
-  bool scale_to_largest = false;      // the darkest colour is the largest weight's, and not 1
+  bool scale_to_largest = false;      // the darkest colour is the largest weight instead of 1
 };
 
-// The most rows, and columns, that a picture has room for.
-inline constexpr size_t most_heat_map_tokens = 3600;
+// The largest number of rows or columns that fits a picture.
+inline constexpr size_t max_heat_map_tokens = 3600;
 
-// Source tokens run along the top, output tokens down the left. From almost white to dark, equal steps of
-// weight look equally far apart; a legend says which is which, and where cells are large they hold their
-// numbers. Weights are drawn as they are. Labels that would overlap are left out. Letters of left-to-right
-// alphabets are drawn (media/font.h); any other character is a small box with its Unicode number.
+// Draws a heat map. Source tokens run along the top, output tokens down the left side. Colours go from almost
+// white to dark; equal differences of weight look equally large, and a legend shows the scale. Large cells
+// also show the weight as a number. Labels that would overlap are left out. A character that the fonts lack
+// (media/font.h) is drawn as a small box with its Unicode number. Errors: invalid_argument for too many or no
+// rows or columns, weights of another number, or weights that are not finite.
 Result<Image> draw_heat_map(const HeatMap& map);
 
 } // namespace pumice

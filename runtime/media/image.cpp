@@ -13,12 +13,12 @@
 namespace pumice {
 
 Result<Image> blank_image(uint64_t width, uint64_t height, const std::string& name, uint64_t max_pixels) {
-  const uint64_t longest = std::max(width, height),
-                 count = longest > most_pixels_an_edge ? 0 : width * height;
-  if (longest > most_pixels_an_edge || count > max_pixels)
-    return Error{Code::unsupported,
-                 fmt::format("{}: expected a picture of at most {} pixels and {} an edge, found {} x {}",
-                             name, max_pixels, most_pixels_an_edge, width, height)};
+  const uint64_t longest = std::max(width, height), count = longest > max_image_edge ? 0 : width * height;
+  if (longest > max_image_edge || count > max_pixels)
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: expected a picture of at most {} pixels and edges of at most {}, found {} x {}",
+                    name, max_pixels, max_image_edge, width, height)};
   if (count == 0)
     return Error{Code::invalid_file,
                  fmt::format("{}: expected a picture, found one of {} x {} pixels", name, width, height)};

@@ -2,7 +2,7 @@
 
 #include "media/image.h"
 
-// The formats that image.cpp tells apart by their first bytes.
+// Decoders of the formats that image.cpp recognises by their first bytes.
 namespace pumice {
 
 bool is_png(std::span<const std::byte> bytes);
@@ -11,7 +11,7 @@ Result<Image> parse_png(std::span<const std::byte> bytes, const std::string& nam
 bool is_jpeg(std::span<const std::byte> bytes);
 Result<Image> parse_jpeg(std::span<const std::byte> bytes, const std::string& name, uint64_t max_pixels);
 
-// An image of this size whose pixels are to be filled in, or the error that it is too large.
+// An image of this size for the decoder to fill, or an error if it is empty or too large.
 Result<Image> blank_image(uint64_t width, uint64_t height, const std::string& name, uint64_t max_pixels);
 
 } // namespace pumice

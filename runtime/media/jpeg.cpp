@@ -11,8 +11,8 @@ namespace pumice {
 
 namespace {
 
-// libjpeg leaves it to the caller how an error ends: here by longjmp, so that a function that calls setjmp
-// holds nothing that needs a destructor.
+// An error of libjpeg must not return, so it ends in a longjmp. Therefore no function that calls setjmp has
+// an object with a destructor.
 struct Reader {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
@@ -27,7 +27,7 @@ struct Reader {
   std::longjmp(reader->out, 1);
 }
 
-// A warning where the decoder made pixels up is an error here; the others tell of oddities of the file.
+// A warning that the decoder had to invent pixels is an error here. Other warnings are harmless.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
@@ -41,7 +41,7 @@ void on_message(j_common_ptr info, int level) {
   }
 }
 
-// A small file can announce scans without end, each of which goes over the whole picture.
+// Limits the number of scans: each takes the time of a whole picture, and a small file can have very many.
 void on_progress(j_common_ptr info) {
   if (!info->is_decompressor) return;
   auto* reader = static_cast<Reader*>(info->client_data);
@@ -67,7 +67,8 @@ bool start(Reader& reader, std::span<const std::byte> bytes) {
   return true;
 }
 
-// Four colours that Adobe's programs store inverted, so that a product is what is left of the light.
+// Converts CMYK to RGB. Adobe's programs store the four colours inverted, so that a product of two gives the
+// light.
 void from_cmyk(const uint8_t* row, uint8_t* out, size_t width, bool inverted) {
   for (size_t pixel = 0; pixel < width; ++pixel)
     for (size_t colour = 0; colour < 3; ++colour) {
@@ -77,7 +78,7 @@ void from_cmyk(const uint8_t* row, uint8_t* out, size_t width, bool inverted) {
     }
 }
 
-// `cmyk` has room for a row of four colours.
+// If `cmyk` is not null, it has room for one row of CMYK pixels.
 bool read_pixels(Reader& reader, uint8_t* pixels, uint8_t* cmyk) {
   if (setjmp(reader.out)) return false;
   jpeg_decompress_struct& info = reader.info;
@@ -115,7 +116,7 @@ bool is_jpeg(std::span<const std::byte> bytes) {
 }
 
 Result<Image> parse_jpeg(std::span<const std::byte> bytes, const std::string& name, uint64_t max_pixels) {
-  struct Owner { // destroyed in this frame, which no longjmp leaves
+  struct Owner { // destroyed in this function, which no longjmp skips
     Reader reader;
     ~Owner() { jpeg_destroy_decompress(&reader.info); }
   } owner;

@@ -12,9 +12,9 @@ namespace pumice {
 
 namespace {
 
-constexpr size_t header_bytes = 27; // of a page, before the list of its segments' sizes
+constexpr size_t header_bytes = 27; // of a page header, before the list of segment sizes
 
-// The content of the page at the reader, which is left behind it.
+// Reads the page at the reader's position and moves past it.
 bool take_page(ByteReader& reader, std::span<const std::byte>& content) {
   std::span<const std::byte> header, sizes;
   if (!reader.take(header_bytes, header) || !as_text(header).starts_with("OggS")) return false;
@@ -25,7 +25,7 @@ bool take_page(ByteReader& reader, std::span<const std::byte>& content) {
   return reader.take(size, content);
 }
 
-// Decoders step over what they cannot read, so the pages are counted here.
+// Decoders skip damaged pages, so the pages are checked here first.
 bool check_pages(std::span<const std::byte> bytes, AudioSink& sink) {
   ByteReader reader(bytes);
   std::span<const std::byte> content;
@@ -73,7 +73,7 @@ void parse_vorbis(std::span<const std::byte> bytes, AudioSink& sink) {
     if (!info || !sink.start(static_cast<uint64_t>(info->rate), static_cast<uint64_t>(info->channels)))
       return;
     sink.add(static_cast<size_t>(count), 1,
-             [&](size_t moment, size_t channel) { return channels[channel][moment]; });
+             [&](size_t frame, size_t channel) { return channels[channel][frame]; });
   }
 }
 
@@ -87,7 +87,7 @@ void parse_ogg(std::span<const std::byte> bytes, AudioSink& sink) {
   if (!check_pages(bytes, sink)) return;
   ByteReader reader(bytes);
   std::span<const std::byte> content;
-  take_page(reader, content); // the first says what the stream holds
+  take_page(reader, content); // the first page names the codec
   const std::string_view kind = as_text(content);
   if (kind.starts_with("\x01vorbis")) return parse_vorbis(bytes, sink);
   if (kind.starts_with("\x7F"

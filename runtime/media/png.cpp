@@ -11,7 +11,8 @@ namespace pumice {
 
 namespace {
 
-// libpng reports errors by longjmp: a function that calls setjmp here holds nothing that needs a destructor.
+// libpng reports errors with longjmp. Therefore no function that calls setjmp has an object with a
+// destructor.
 struct Message {
   char text[160] = {};
 };
@@ -46,12 +47,12 @@ void read_bytes(png_structp png, png_bytep out, size_t count) {
   reader->rest = reader->rest.subspan(count);
 }
 
-// Up to the pixels, which are asked for as 8-bit RGB.
+// Reads everything before the pixels, and requests them as 8-bit RGB.
 bool read_header(Reader& reader) {
   png_structp png = reader.png;
   if (setjmp(png_jmpbuf(png))) return false;
   png_set_read_fn(png, &reader, read_bytes);
-  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); // the product is what is limited
+  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); // blank_image() limits the product
   png_set_chunk_malloc_max(png, 8 << 20);
   png_set_chunk_cache_max(png, 128);
   png_read_info(png, reader.info);
@@ -127,7 +128,7 @@ bool is_png(std::span<const std::byte> bytes) {
 
 Result<Image> parse_png(std::span<const std::byte> bytes, const std::string& name, uint64_t max_pixels) {
   Reader reader(bytes);
-  if (!reader.info) return Error{Code::out_of_memory, fmt::format("{}: libpng does not start", name)};
+  if (!reader.info) return Error{Code::out_of_memory, fmt::format("{}: libpng cannot be initialised", name)};
   if (!read_header(reader)) return damaged(name, reader.message);
   PUMICE_TRY(Image image, blank_image(png_get_image_width(reader.png, reader.info),
                                       png_get_image_height(reader.png, reader.info), name, max_pixels));
@@ -146,7 +147,7 @@ Result<std::vector<std::byte>> png_bytes(const Image& image) {
                              image.width, image.height, image.pixels.size())};
   std::vector<std::byte> bytes;
   Writer writer(bytes);
-  if (!writer.info) return Error{Code::out_of_memory, "libpng does not start"};
+  if (!writer.info) return Error{Code::out_of_memory, "libpng cannot be initialised"};
   if (!write_image(writer, image))
     return Error{Code::internal, fmt::format("a picture to write: {}", writer.message.text)};
   return bytes;

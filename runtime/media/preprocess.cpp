@@ -14,14 +14,14 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t largest_size = 16384;
+constexpr uint32_t max_edge = 16384;
 
-// What an image processor does where its file is silent.
+// The defaults of a class of image processors.
 struct Family {
   std::string_view prefix; // of image_processor_type
   Resampling resampling;
   bool crops;
-  bool square; // a size of one number is both edges, not the shortest
+  bool square; // a size of one number means both edges, not the shortest
   std::array<float, 3> mean, deviation;
 };
 
@@ -39,7 +39,7 @@ constexpr Family families[] = {
     {"Bit", Resampling::bicubic, true, false, clip_mean, clip_deviation},
 };
 
-// Each file names a class; those that are not in the table write all their fields out.
+// Each file names its class. Classes that are not in the table write all fields, so they need no defaults.
 Result<Family> family_of(const Fields& fields) {
   PUMICE_TRY(const std::string old_type, fields.string_or("feature_extractor_type", ""));
   PUMICE_TRY(const std::string type, fields.string_or("image_processor_type", old_type));
@@ -48,7 +48,7 @@ Result<Family> family_of(const Fields& fields) {
   return vit;
 }
 
-// Steps that change the picture and are not done here must not be asked for.
+// Refuses files that ask for steps that are not implemented here.
 Status refuse_unknown_steps(const Fields& fields) {
   for (const char* step : {"do_pad", "do_thumbnail", "do_align_long_axis", "do_flip_channel_order",
                            "do_split_image", "do_image_splitting", "do_pan_and_scan", "do_color_quantize"}) {
@@ -58,7 +58,7 @@ Status refuse_unknown_steps(const Fields& fields) {
                    fields.error(step, "expected false, found a step that is not supported").message};
   }
   if (fields.has("crop_pct"))
-    return Error{Code::unsupported, fields.error("crop_pct", "is not supported; a crop_size is").message};
+    return Error{Code::unsupported, fields.error("crop_pct", "is not supported; use crop_size").message};
   return {};
 }
 
@@ -67,7 +67,7 @@ struct Size {
   uint32_t height = 0, width = 0;
 };
 
-// One number, [height, width], {"height", "width"} or {"shortest_edge"}; absent, the fallback.
+// Reads one number, [height, width], {"height", "width"} or {"shortest_edge"}; `fallback` if it is absent.
 Result<Size> read_size(const Fields& fields, std::string_view name, bool square, const Size& fallback) {
   const nlohmann::json* found = fields.find(name);
   if (!found) return fallback;
@@ -77,16 +77,16 @@ Result<Size> read_size(const Fields& fields, std::string_view name, bool square,
     if (parts.has("longest_edge"))
       return Error{
           Code::unsupported,
-          parts.error("longest_edge", "is not supported; height and width, or shortest_edge, are").message};
+          parts.error("longest_edge", "is not supported; use height and width, or shortest_edge").message};
     if (parts.has("shortest_edge")) {
-      PUMICE_TRY(size.shortest_edge, parts.u32("shortest_edge", 1, largest_size));
+      PUMICE_TRY(size.shortest_edge, parts.u32("shortest_edge", 1, max_edge));
     } else {
-      PUMICE_TRY(size.height, parts.u32("height", 1, largest_size));
-      PUMICE_TRY(size.width, parts.u32("width", 1, largest_size));
+      PUMICE_TRY(size.height, parts.u32("height", 1, max_edge));
+      PUMICE_TRY(size.width, parts.u32("width", 1, max_edge));
     }
     return size;
   }
-  PUMICE_TRY(const std::vector<uint32_t> numbers, fields.u32_array(name, 1, largest_size));
+  PUMICE_TRY(const std::vector<uint32_t> numbers, fields.u32_array(name, 1, max_edge));
   if (numbers.empty() || numbers.size() > 2)
     return fields.error(name, fmt::format("expected one number or two, found {}", numbers.size()));
   size.height = numbers.front();
@@ -150,7 +150,7 @@ Result<ImagePreparation> read_preparation(const Fields& fields, uint32_t height,
   if (!result.crops && result.resizes && (size.height != height || size.width != width))
     return fields.error("size", fmt::format("expected the model's {} x {} pixels, found {} x {}", height,
                                             width, size.height, size.width));
-  if (!result.crops && !result.resizes) { // pictures must then come in the model's size
+  if (!result.crops && !result.resizes) { // pictures must have the model's size
     result.height = height;
     result.width = width;
   }

@@ -9,10 +9,10 @@ namespace pumice {
 
 namespace {
 
-constexpr uint64_t zero_crossings = 48; // of the sinc, on either side
+constexpr uint64_t zero_crossings = 48; // of the sinc, on each side
 constexpr double cutoff = 0.945;        // of the lower rate's band
 constexpr double kaiser_beta = 9;
-constexpr uint64_t most_phases = 1024; // between them the result is interpolated
+constexpr uint64_t max_phases = 1024; // results between two phases are interpolated
 constexpr size_t lanes = 8;
 
 double bessel_i0(double x) {
@@ -24,14 +24,14 @@ double bessel_i0(double x) {
   return sum;
 }
 
-// A low-pass filter for each of `phases` positions between two samples, and one for the next sample's.
+// Low-pass filters, one for each of `phases` positions between two samples and one for the next sample.
 struct Filters {
   uint64_t phases = 1;
-  size_t half = 0;           // samples on either side of a position
+  size_t half = 0;           // samples on each side of a position
   size_t taps = 0;           // 2 * half, rounded up to whole lanes
   std::vector<float> values; // [phases + 1, taps]
 
-  Filters(uint64_t wanted_phases, double band) : phases(std::min(wanted_phases, most_phases)) {
+  Filters(uint64_t wanted_phases, double band) : phases(std::min(wanted_phases, max_phases)) {
     half = static_cast<size_t>(std::ceil(zero_crossings / band));
     taps = (2 * half + lanes - 1) / lanes * lanes;
     values.resize((phases + 1) * taps);
@@ -46,13 +46,14 @@ struct Filters {
                                   : (angle == 0 ? 1 : std::sin(angle) / angle) *
                                         bessel_i0(kaiser_beta * std::sqrt(from_edge));
       }
-      const double sum = std::accumulate(row.begin(), row.end(), 0.0); // a constant stays what it is
+      const double sum = std::accumulate(row.begin(), row.end(), 0.0); // 1 for a constant signal
       for (size_t tap = 0; tap < row.size(); ++tap)
         values[phase * taps + tap] = static_cast<float>(row[tap] / sum);
     }
   }
 
-  // The filter of a phase over the samples from `x` on, in lanes that the compiler makes vectors of.
+  // Applies the filter of a phase to the samples from `x` on. It sums in lanes, so that the compiler can use
+  // vectors.
   float apply(uint64_t phase, const float* x) const {
     const float* weights = values.data() + phase * taps;
     float sums[lanes] = {};
@@ -73,7 +74,7 @@ std::vector<float> resample(std::span<const float> samples, uint32_t from, uint3
 
   std::vector<float> result((samples.size() * up + down - 1) / down);
   for (size_t i = 0; i < result.size(); ++i) {
-    const uint64_t position = i * down; // in parts of 1 / up
+    const uint64_t position = i * down; // in units of 1 / up samples
     const float* x = padded.data() + position / up;
     const uint64_t scaled = position % up * filters.phases;
     const auto beyond = static_cast<float>(scaled % up) / static_cast<float>(up);

@@ -13,7 +13,7 @@ double sinc(double x) {
   return x == 0 ? 1 : std::sin(x) / x;
 }
 
-// Zero from `support` on; never asked about what lies beyond it.
+// A filter kernel. It is zero beyond `support` and is never called for values beyond it.
 struct Filter {
   double support;
   double (*weight)(double x);
@@ -57,15 +57,15 @@ Filter filter_of(Resampling resampling) {
   }
 }
 
-constexpr int weight_bits = 22; // a sum of 8-bit pixels under such weights fits 32 bits with its sign
+constexpr int weight_bits = 22; // weighted sums of 8-bit pixels fit a signed 32-bit number
 
-// What one pixel of the result is made of: source pixels from `first` on, and their weights.
+// The source pixels of one result pixel: the first one, and a weight for each.
 struct Taps {
   uint32_t first = 0;
   std::vector<int32_t> weights;
 };
 
-// Pixels [begin, end) of a line of `from` pixels resized to `to`.
+// The taps of pixels [begin, end) of a line of `from` pixels that is resized to `to` pixels.
 std::vector<Taps> make_taps(uint32_t from, uint64_t to, uint64_t begin, uint64_t end, Resampling resampling) {
   std::vector<Taps> line(end - begin);
   const double scale = static_cast<double>(from) / static_cast<double>(to);
@@ -95,7 +95,7 @@ std::vector<Taps> make_taps(uint32_t from, uint64_t to, uint64_t begin, uint64_t
   return line;
 }
 
-// One pixel out of `taps`, whose source pixels lie `stride` bytes apart.
+// Computes one pixel from its taps. Its source pixels lie `stride` bytes apart.
 void blend(const Taps& taps, const uint8_t* source, size_t stride, uint8_t* out) {
   int32_t sums[3] = {1 << (weight_bits - 1), 1 << (weight_bits - 1), 1 << (weight_bits - 1)};
   for (const int32_t weight : taps.weights) {
@@ -106,10 +106,10 @@ void blend(const Taps& taps, const uint8_t* source, size_t stride, uint8_t* out)
     out[colour] = static_cast<uint8_t>(std::clamp(sums[colour] >> weight_bits, 0, 255));
 }
 
-// The part of [0, size) that a window from `first` on, `count` long, shows.
-struct Shown {
+// The range of [0, size) that is inside a window that begins at `first` and has a length of `count`.
+struct VisibleRange {
   uint64_t begin, end;
-  Shown(int64_t first, uint32_t count, uint64_t size)
+  VisibleRange(int64_t first, uint32_t count, uint64_t size)
       : begin(static_cast<uint64_t>(std::max<int64_t>(first, 0))),
         end(static_cast<uint64_t>(std::clamp<int64_t>(first + count, 0, static_cast<int64_t>(size)))) {
     end = std::max(begin, end);
@@ -121,12 +121,12 @@ struct Shown {
 Image resize(const Image& image, uint64_t width, uint64_t height, Resampling resampling,
              const Window& window) {
   Image result{window.width, window.height, std::vector<uint8_t>(size_t{window.width} * window.height * 3)};
-  const Shown columns(window.left, window.width, width), rows(window.top, window.height, height);
+  const VisibleRange columns(window.left, window.width, width), rows(window.top, window.height, height);
   if (columns.begin == columns.end || rows.begin == rows.end) return result;
   const std::vector<Taps> across = make_taps(image.width, width, columns.begin, columns.end, resampling);
   const std::vector<Taps> down = make_taps(image.height, height, rows.begin, rows.end, resampling);
 
-  // Each source row that is needed, resized across.
+  // Resizes each needed source row horizontally.
   const uint32_t first_row = down.front().first;
   const uint32_t row_count =
       down.back().first + static_cast<uint32_t>(down.back().weights.size()) - first_row;

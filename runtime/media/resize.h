@@ -4,7 +4,7 @@
 
 namespace pumice {
 
-// How a picture is resized, numbered as Python's PIL numbers them and preprocessor_config.json names them.
+// Filters for resizing. The numbers are those of Python's PIL and of preprocessor_config.json.
 enum class Resampling : uint32_t {
   nearest = 0,
   lanczos = 1,
@@ -14,16 +14,16 @@ enum class Resampling : uint32_t {
   hamming = 5
 };
 
-// A part of a picture; it may reach beyond it.
+// A rectangle of a picture, in pixels. It may reach beyond the picture.
 struct Window {
   int64_t left = 0, top = 0;
   uint32_t width = 0, height = 0;
 };
 
-// The pixels of `window` of `image` resized to width x height, and zeros where the window lies outside. Only
-// the window is computed, so that a picture that is resized to something huge costs what is kept of it. As
-// PIL does, a filter is stretched when a picture shrinks, so that no pixel is skipped, and each direction
-// rounds to 8 bits.
+// Resizes `image` to width x height and returns the pixels of `window`, with zeros outside of the picture.
+// Only the window is computed, so the cost depends on its size and not on width x height. As in PIL, the
+// filter is widened when a picture shrinks, so that no pixel is skipped, and results are rounded to 8 bits
+// after each direction.
 Image resize(const Image& image, uint64_t width, uint64_t height, Resampling resampling,
              const Window& window);
 

@@ -15,20 +15,20 @@ struct Format {
   uint16_t channels = 0;
   uint32_t rate = 0;
   uint32_t bytes_a_second = 0;
-  uint16_t frame = 0; // bytes of a sample of each channel
+  uint16_t frame_bytes = 0; // a frame is one sample of each channel
   uint16_t bits = 0;
 };
 
-// Writers that stream do not know the length: they put the largest number there, or nearly.
+// Writers to a pipe do not know the length and write the largest number, or nearly the largest.
 constexpr uint32_t unknown_length = 0x7FFF'0000;
 
 bool read_format(std::span<const std::byte> chunk, Format& format) {
   ByteReader reader(chunk);
   if (!reader.read(format.tag) || !reader.read(format.channels) || !reader.read(format.rate) ||
-      !reader.read(format.bytes_a_second) || !reader.read(format.frame) || !reader.read(format.bits))
+      !reader.read(format.bytes_a_second) || !reader.read(format.frame_bytes) || !reader.read(format.bits))
     return false;
   std::span<const std::byte> skipped;
-  // The extension's size, valid bits and speakers come before what the format really is.
+  // The extension's size, valid bits and speaker positions come before the real format tag.
   return format.tag != extensible || (reader.take(8, skipped) && reader.read(format.tag));
 }
 
@@ -49,17 +49,17 @@ template <class Read>
 void add_samples(AudioSink& sink, const Format& format, std::span<const std::byte> data, float scale,
                  Read read) {
   const size_t width = format.bits / 8;
-  sink.add(data.size() / format.frame, scale, [&](size_t moment, size_t channel) {
-    return read(data.data() + moment * format.frame + channel * width);
+  sink.add(data.size() / format.frame_bytes, scale, [&](size_t frame, size_t channel) {
+    return read(data.data() + frame * format.frame_bytes + channel * width);
   });
 }
 
 void read_samples(AudioSink& sink, const Format& format, std::span<const std::byte> data) {
   if (!sink.start(format.rate, format.channels)) return;
-  if (format.bits % 8 != 0 || format.frame != format.channels * (format.bits / 8))
+  if (format.bits % 8 != 0 || format.frame_bytes != format.channels * (format.bits / 8))
     return sink.fail(Code::invalid_file,
                      fmt::format("fmt chunk: expected samples of {} channels of {} bits each, found {} bytes",
-                                 format.channels, format.bits, format.frame));
+                                 format.channels, format.bits, format.frame_bytes));
   if (format.tag == pcm && format.bits == 8)
     return add_samples(sink, format, data, 1.0F / 128,
                        [](const std::byte* at) { return static_cast<int>(*at) - 128; });
@@ -86,7 +86,7 @@ bool is_wav(std::span<const std::byte> bytes) {
 
 void parse_wav(std::span<const std::byte> bytes, AudioSink& sink) {
   ByteReader reader(bytes.subspan(12));
-  const bool large = as_text(bytes).starts_with("RF64"); // sizes that do not fit are in a chunk of their own
+  const bool large = as_text(bytes).starts_with("RF64"); // a chunk of its own gives sizes above 4 GiB
   std::optional<Format> format;
   std::span<const std::byte> id, chunk;
   uint32_t size = 0;
@@ -102,7 +102,7 @@ void parse_wav(std::span<const std::byte> bytes, AudioSink& sink) {
         return sink.fail(Code::unsupported, "expected a data chunk below 4 GiB");
     }
     reader.take(size, chunk);
-    if (size % 2 == 1 && reader.remaining() > 0) reader.take(1, id); // chunks begin at even places
+    if (size % 2 == 1 && reader.remaining() > 0) reader.take(1, id); // chunks begin at even offsets
     if (data) {
       if (!format) return sink.fail(Code::invalid_file, "expected a fmt chunk before the data");
       return read_samples(sink, *format, chunk);
