@@ -39,13 +39,14 @@ const TensorView* ModelBuilder::find(const std::string& name, const std::vector<
       tensor = *required;
     }
   }
-  if (!tensor) tensor = &listed_.emplace_back(TensorView{name, TensorType::f32, shape, {}});
+  if (!tensor) tensor = &placeholders_.emplace_back(TensorView{name, TensorType::f32, shape, {}});
   found_.emplace(name, tensor);
   return tensor;
 }
 
-void ModelBuilder::twin(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
-                        std::vector<WeightView> parts, const GgufChange& change) {
+void ModelBuilder::add_gguf_tensor(const TensorName& name, std::string_view suffix,
+                                   std::vector<uint64_t> shape, std::vector<WeightView> slices,
+                                   const GgufTransform& transform) {
   if (gguf_ || !file_) return;
   GgufTensor tensor;
   tensor.name = full_name(name, suffix, true);
@@ -53,33 +54,34 @@ void ModelBuilder::twin(const TensorName& name, std::string_view suffix, std::ve
     if (other.name == tensor.name) return;
   }
   tensor.shape = std::move(shape);
-  tensor.parts = std::move(parts);
-  tensor.rotary_heads = change.rotary_heads;
-  tensor.rotary_dim = change.rotary_dim;
-  tensor.offset = change.offset;
-  tensor.scale = change.scale;
+  tensor.parts = std::move(slices);
+  tensor.rotary_heads = transform.rotary_heads;
+  tensor.rotary_dim = transform.rotary_dim;
+  tensor.offset = transform.offset;
+  tensor.scale = transform.scale;
   gguf_tensors_.push_back(std::move(tensor));
 }
 
 WeightView ModelBuilder::tensor(const TensorName& name, std::string_view suffix, uint64_t rows,
-                                uint64_t columns, std::string_view component, const GgufChange& change) {
+                                uint64_t columns, std::string_view component,
+                                const GgufTransform& transform) {
   std::vector<uint64_t> shape = {rows};
   if (columns) shape.push_back(columns);
-  return shaped_tensor(name, suffix, std::move(shape), component, change);
+  return shaped_tensor(name, suffix, std::move(shape), component, transform);
 }
 
 WeightView ModelBuilder::flat_tensor(const TensorName& name, std::string_view suffix,
                                      std::vector<uint64_t> shape, std::string_view component) {
   const WeightView view = WeightView::flat(*find(full_name(name, suffix, gguf_), shape, component));
-  twin(name, suffix, std::move(shape), {view});
+  add_gguf_tensor(name, suffix, std::move(shape), {view});
   return view;
 }
 
 WeightView ModelBuilder::shaped_tensor(const TensorName& name, std::string_view suffix,
                                        std::vector<uint64_t> shape, std::string_view component,
-                                       const GgufChange& change) {
+                                       const GgufTransform& transform) {
   const WeightView view = WeightView::whole(*find(full_name(name, suffix, gguf_), shape, component));
-  twin(name, suffix, std::move(shape), {view}, change);
+  add_gguf_tensor(name, suffix, std::move(shape), {view}, transform);
   return view;
 }
 
@@ -92,13 +94,13 @@ WeightView ModelBuilder::transposed_tensor(const TensorName& name, uint64_t rows
   if (gguf_) return tensor(name, ".weight", rows, columns, component);
   const TensorView* stored = find(full_name(name, ".weight", false), {columns, rows}, component);
   if (info(stored->type).block_size > 1 && status_.ok()) {
-    status_ = Error{Code::unsupported,
-                    fmt::format("{}: tensor '{}': expected one of F32, F16, BF16, as it has to be "
-                                "transposed; found {}",
-                                file_->path(), stored->name, info(stored->type).name)};
+    status_ =
+        Error{Code::unsupported, fmt::format("{}: tensor '{}': expected one of F32, F16, BF16, because it is "
+                                             "stored transposed; found {}",
+                                             file_->path(), stored->name, info(stored->type).name)};
   }
   const WeightView view = WeightView::transpose(*stored);
-  twin(name, ".weight", {rows, columns}, {view});
+  add_gguf_tensor(name, ".weight", {rows, columns}, {view});
   return view;
 }
 
@@ -110,19 +112,19 @@ std::vector<WeightView> ModelBuilder::fused_tensor(const TensorName& name, std::
   std::vector<uint64_t> shape = {rows};
   if (columns) shape.push_back(columns);
   const WeightView whole = WeightView::whole(*find(full_name(name, suffix, gguf_), shape, component));
-  std::vector<WeightView> parts;
+  std::vector<WeightView> slices;
   uint64_t begin = 0;
   for (uint64_t count : counts) {
     if (interleaved_run && !gguf_) {
-      parts.push_back(whole.slice(begin, count, interleaved_run, interleaved_run * counts.size()));
+      slices.push_back(whole.slice(begin, count, interleaved_run, interleaved_run * counts.size()));
       begin += interleaved_run;
     } else {
-      parts.push_back(whole.slice(begin, count));
+      slices.push_back(whole.slice(begin, count));
       begin += count;
     }
   }
-  twin(name, suffix, std::move(shape), parts);
-  return parts;
+  add_gguf_tensor(name, suffix, std::move(shape), slices);
+  return slices;
 }
 
 std::vector<WeightView> ModelBuilder::expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
@@ -140,7 +142,7 @@ std::vector<WeightView> ModelBuilder::expert_tensors(const TensorName& name, uin
         hugging_face_prefix_ + fmt::format(fmt::runtime(name.hugging_face), expert) + ".weight";
     views.push_back(WeightView::whole(*find(one, {rows, columns}, component)));
   }
-  twin(name, ".weight", {experts, rows, columns}, views);
+  add_gguf_tensor(name, ".weight", {experts, rows, columns}, views);
   return views;
 }
 

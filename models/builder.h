@@ -12,59 +12,61 @@
 
 namespace pumice {
 
-// A tensor's name in each format, without the layer's prefix and without ".weight".
+// A tensor's name in each format, without the layer's prefix and the suffix ".weight". Empty if the format
+// does not have it.
 struct TensorName {
   std::string_view hugging_face;
   std::string_view gguf;
 };
 
-// What a tensor's GGUF twin has done to it.
-struct GgufChange {
-  uint32_t rotary_heads = 0; // of the pairs that llama.cpp keeps as neighbours
-  uint32_t rotary_dim = 0;   // the dimensions of a head that turn; 0: all of them
+// How a tensor's values transform when the model is converted to GGUF; see GgufTensor.
+struct GgufTransform {
+  uint32_t rotary_heads = 0; // above 0: heads whose rotary pairs become neighbouring rows
+  uint32_t rotary_dim = 0;   // rotated dimensions of a head; 0: all of them
   float offset = 0;
   float scale = 1;
 };
 
-// Describes a model once: its weights, under the names of either format, and its graph. With a file the
-// weights are found in it and checked; without one they are only listed. The first error is kept, and what
-// follows goes on with weights that are not there.
+// Describes a model once: its weights, with their names in both formats, and its graph. With a file, the
+// weights are looked up in it and checked; without one, they are only listed. The first error is stored in
+// status(); later calls continue with placeholders for missing weights.
 class ModelBuilder {
 public:
-  // Every name of a Hugging Face file begins with `root`.
+  // All tensor names of a Hugging Face file begin with `root`.
   ModelBuilder(bool gguf, const ModelFile* file, std::string root = {});
 
   bool gguf() const { return gguf_; }
   Graph& graph() { return graph_; }
 
-  // Names that follow get this in front of them.
+  // Sets the prefixes of the names that follow.
   void prefix(std::string hugging_face, std::string gguf);
   void layer(uint32_t layer, std::string_view hugging_face, std::string_view gguf = "blk.{}.");
-  // Of the file's format: for the names of nodes.
+  // The prefix in the file's format, for the names of nodes.
   const std::string& prefix() const { return gguf_ ? gguf_prefix_ : hugging_face_prefix_; }
 
   // Weights.
 
-  bool has(const TensorName& name, std::string_view suffix) const; // whether the file has it
-  // A tensor of the shape [rows, columns], or [rows] where columns is 0.
+  bool has(const TensorName& name, std::string_view suffix) const; // whether the file has the tensor
+  // A tensor of the shape [rows, columns], or [rows] if `columns` is 0.
   WeightView tensor(const TensorName& name, std::string_view suffix, uint64_t rows, uint64_t columns,
-                    std::string_view component, const GgufChange& change = {});
-  // One of any shape: rows along its first dimension.
+                    std::string_view component, const GgufTransform& transform = {});
+  // A tensor of any shape as a matrix: its rows are the first dimension, its columns all others.
   WeightView flat_tensor(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
                          std::string_view component);
-  // One of any shape: rows of its last dimension, and a single row where only that one is above 1.
+  // A tensor of any shape as a matrix: its columns are the last dimension, its rows all others.
   WeightView shaped_tensor(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
-                           std::string_view component, const GgufChange& change = {});
-  // One that Hugging Face keeps the other way round, [columns, rows].
+                           std::string_view component, const GgufTransform& transform = {});
+  // A tensor that Hugging Face's files store transposed, as [columns, rows].
   WeightView transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
                                std::string_view component);
-  // Parts of one tensor that are rows of their own, `counts` of each. Interleaved: Hugging Face's file has
-  // `interleaved_run` rows of each part in turn, GGUF's one part after the other.
+  // Cuts one tensor into several matrices with `counts` rows each. If `interleaved_run` is not 0, Hugging
+  // Face's file alternates between the matrices every `interleaved_run` rows, while GGUF stores one matrix
+  // after the other.
   std::vector<WeightView> fused_tensor(const TensorName& name, std::string_view suffix,
                                        std::span<const uint64_t> counts, uint64_t columns,
                                        uint64_t interleaved_run, std::string_view component);
-  // A matrix for each expert: tensors of their own in Hugging Face's file, whose name has {} for the number,
-  // and one of three dimensions in GGUF.
+  // A matrix for each expert. Hugging Face's file has a tensor for each, with {} for the expert's number in
+  // `name`; GGUF has one tensor of three dimensions.
   std::vector<WeightView> expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
                                          uint64_t columns);
   WeightId weight(const WeightView& view, std::string_view component);
@@ -75,8 +77,8 @@ public:
   TensorId project(TensorId x, const TensorName& name, uint32_t rows, bool bias, std::string_view component);
   TensorId project(TensorId x, const std::string& name, const WeightView& weight, const WeightView* bias,
                    std::string_view component);
-  // The weight of a norm as the file has it. It is `weight_offset` more than Hugging Face's file says; GGUF
-  // has that added already.
+  // The weight of a norm as the file stores it. The model uses weight + `weight_offset`; GGUF files have the
+  // offset added already. Conversion to GGUF also multiplies the weight by `gguf_scale`.
   WeightId norm_weight(const TensorName& name, uint64_t size, float weight_offset = 0, float gguf_scale = 1);
   TensorId rms_norm(TensorId x, const TensorName& name, float eps, float weight_offset = 0);
   TensorId layer_norm(TensorId x, const TensorName& name, float eps, std::string_view weight = ".weight",
@@ -85,13 +87,14 @@ public:
 
   // Results.
 
-  void fail(Error error); // unless something else has failed already
+  void fail(Error error); // only the first error is stored
   const Status& status() const { return status_; }
   const std::vector<WeightSpec>& specs() const { return specs_; }
-  const std::vector<GgufTensor>& gguf_tensors() const { return gguf_tensors_; } // of a Hugging Face file
-  // A tensor of the GGUF twin that the graph itself has no use for.
-  void twin(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
-            std::vector<WeightView> parts, const GgufChange& change = {});
+  const std::vector<GgufTensor>& gguf_tensors() const { return gguf_tensors_; } // for a Hugging Face file
+  // Adds a tensor to the model's GGUF form, made of `slices` of the file's tensors. The functions above call
+  // it; call it only for tensors that the graph does not use.
+  void add_gguf_tensor(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
+                       std::vector<WeightView> slices, const GgufTransform& transform = {});
 
 private:
   const TensorView* find(const std::string& name, const std::vector<uint64_t>& shape,
@@ -107,7 +110,7 @@ private:
   std::vector<WeightSpec> specs_;
   std::vector<GgufTensor> gguf_tensors_;
   std::map<std::string, const TensorView*> found_;
-  std::deque<TensorView> listed_; // stand-ins
+  std::deque<TensorView> placeholders_; // for weights that are missing or only listed
 };
 
 } // namespace pumice

@@ -60,7 +60,7 @@ std::span<const Architecture> architectures() {
 
 Result<DecoderGraph> ModelDefinition::graph(const ModelFile& file) const {
   return Error{Code::unsupported,
-               fmt::format("{}: a model of the architecture '{}' has no decoder: it makes no text",
+               fmt::format("{}: a model of the architecture '{}' has no decoder, so it cannot generate text",
                            file.path(), file.architecture())};
 }
 

@@ -7,41 +7,41 @@
 
 namespace pumice {
 
-// The most that a config may ask for, so that sizes made from it stay in 64 bits.
-namespace most {
+// The largest values that a config may have, so that sizes computed from them fit 64 bits.
+namespace limits {
 inline constexpr uint32_t layers = 1000;
 inline constexpr uint32_t heads = 4096;
 inline constexpr uint32_t columns = 1 << 20;
 inline constexpr uint32_t tokens = 1 << 24;
 inline constexpr uint32_t context = 1 << 24;
-inline constexpr uint32_t head_dim = 512; // of the attention kernels
-} // namespace most
+inline constexpr uint32_t head_dim = 512; // limit of the attention kernels
+} // namespace limits
 
-// A setting's name in config.json, and in GGUF after the architecture's. A file of a format that has no such
-// setting, which an empty name says, has the fallback.
+// A setting's name in config.json, and in GGUF after "ARCHITECTURE.". An empty name means that the format
+// does not have the setting; then the fallback is used.
 struct SettingName {
   std::string_view hugging_face;
   std::string_view gguf;
 };
 
-// A model's settings, whichever format it comes in.
+// A model's settings, in either format.
 class Settings {
 public:
   explicit Settings(const ModelFile& file);
-  // Of a model whose settings are an object inside config.json.
+  // For a model whose settings are an object inside config.json.
   Settings(const ModelFile& file, Fields fields);
 
   bool gguf() const { return gguf_; }
   const ModelFile& file() const { return file_; }
   const Fields& fields() const { return fields_; }
-  std::string name(const SettingName& setting) const; // as the file has it
+  std::string name(const SettingName& setting) const; // the full name in the file's format
   bool has(const SettingName& setting) const;
 
   Result<uint32_t> u32(const SettingName& setting, uint32_t min, uint32_t max) const;
   Result<uint32_t> u32_or(const SettingName& setting, uint32_t min, uint32_t max, uint32_t fallback) const;
   Result<float> f32_or(const SettingName& setting, float min, float max, float fallback) const;
   Result<bool> boolean_or(const SettingName& setting, bool fallback) const;
-  // An activation, by any of the names that config.json's have for it. GGUF has no such setting.
+  // An activation, by any of its names in config.json. GGUF has no such setting.
   Result<Activation> activation_or(const SettingName& setting, Activation fallback) const;
 
   Error error(const SettingName& setting, std::string_view what) const;

@@ -11,12 +11,12 @@ namespace pumice {
 
 namespace {
 
-// The first rows of BART's tables of positions are not for any.
+// BART's tables of positions begin with this many unused rows.
 constexpr uint32_t position_offset = 2;
 
 struct BartSettings {
-  std::string prefix;                       // of Hugging Face's names
-  std::string encoder_table, decoder_table; // of tokens; mostly the same
+  std::string prefix;                       // of Hugging Face's tensor names
+  std::string encoder_table, decoder_table; // tables of tokens; usually the same
   bool sinusoidal_positions = false;
   bool norm_first = false;
   bool final_norm = false;
@@ -79,7 +79,8 @@ private:
   BartSettings own_;
 };
 
-// Of tables that are one in the model, a file may have only some.
+// The first of these names that the file has. The names mean the same table, and a file may have only some of
+// them.
 std::string first_found(const ModelFile& file, std::initializer_list<std::string> names) {
   for (const std::string& name : names) {
     if (file.find(name + ".weight")) return name;

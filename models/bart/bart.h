@@ -9,14 +9,14 @@
 
 namespace pumice {
 
-// The settings of both sides under BART's names.
+// The settings of BART's encoder and decoder.
 struct BartConfig {
   EncoderConfig encoder;
   DecoderConfig decoder;
 };
 
 struct BartConfigNames {
-  SettingName encoder_vocabulary = {"vocab_size", ""}; // empty: it reads no tokens
+  SettingName encoder_vocabulary = {"vocab_size", ""}; // empty: the encoder reads no tokens
   SettingName decoder_vocabulary = {"vocab_size", ""};
   SettingName encoder_context = {"max_position_embeddings", ""};
   SettingName decoder_context = {"max_position_embeddings", ""};
@@ -25,16 +25,16 @@ struct BartConfigNames {
 
 Result<BartConfig> read_bart_config(const Settings& settings, const BartConfigNames& names);
 
-// "model.", or nothing where the file has no heads.
+// The prefix of tensor names: "model.", or nothing if the file has no heads.
 std::string bart_prefix(const ModelFile& file);
 
-// The names of a side's layers: `side` is "encoder" or "decoder".
+// The tensor names of a side's layers. `side` is "encoder" or "decoder".
 LayerNames bart_layer_names(const std::string& prefix, std::string_view side);
 
-// How a relative of BART differs from it.
+// How a model that is derived from BART differs from it.
 struct BartFamily {
-  bool sinusoidal_positions = false;  // rather than learned ones, and no norm of the embeddings
-  bool separate_vocabularies = false; // where share_encoder_decoder_embeddings is false
+  bool sinusoidal_positions = false;  // instead of learned ones, and no embedding norm
+  bool separate_vocabularies = false; // possible: share_encoder_decoder_embeddings
 };
 
 Result<std::unique_ptr<ModelDefinition>> open_bart_family(const ModelFile& file, const BartFamily& family);

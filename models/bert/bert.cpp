@@ -11,15 +11,15 @@ namespace pumice {
 namespace {
 
 struct BertSettings {
-  std::string prefix; // of Hugging Face's names
+  std::string prefix; // of Hugging Face's tensor names
   uint32_t position_offset = 0;
   bool token_types = true;
   bool pooler = false;
   bool classifier_has_dense = false;
 };
 
-// BERT (Devlin et al. 2018): post-norm layers with biases everywhere, over the sum of tokens, learned
-// positions and token types.
+// BERT (Devlin et al. 2018): post-norm layers with biases everywhere. Their input is the sum of the
+// embeddings of tokens, learned positions and token types.
 class Bert : public EncoderModel {
 public:
   Bert(EncoderConfig config, bool gguf, BertSettings own)
@@ -96,7 +96,8 @@ Status check(const Settings& settings) {
     }
   }
   PUMICE_TRY(bool decoder, settings.boolean_or({"is_decoder", ""}, false));
-  if (decoder) return settings.error({"is_decoder", ""}, "expected false, as of an encoder; found true");
+  if (decoder)
+    return settings.error({"is_decoder", ""}, "expected false, because the model is an encoder; found true");
   return {};
 }
 
@@ -119,12 +120,12 @@ Result<EncoderConfig> read_config(const Settings& settings, const BertFamily& fa
   return config;
 }
 
-// GGUF says nothing of how many there are, if any, but has the table.
+// The number of token types. GGUF has no key for it, so it is the number of rows of the table.
 Result<uint32_t> read_token_types(const Settings& settings) {
-  if (!settings.gguf()) return settings.u32_or({"type_vocab_size", ""}, 0, most::tokens, 2);
+  if (!settings.gguf()) return settings.u32_or({"type_vocab_size", ""}, 0, limits::tokens, 2);
   const TensorView* table = settings.file().find("token_types.weight");
   if (!table) return settings.file().has_weights() ? 0 : 2;
-  if (table->shape.empty() || table->shape[0] < 1 || table->shape[0] > most::tokens) {
+  if (table->shape.empty() || table->shape[0] < 1 || table->shape[0] > limits::tokens) {
     return Error{Code::invalid_file,
                  fmt::format("{}: tensor 'token_types.weight': expected a row for each token type",
                              settings.file().path())};

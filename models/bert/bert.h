@@ -6,12 +6,12 @@
 
 namespace pumice {
 
-// How a descendant of BERT differs from it.
+// How a model that is derived from BERT differs from it.
 struct BertFamily {
-  std::string_view prefix = "bert."; // of Hugging Face's names, where the file has more than the encoder
-  uint32_t position_offset = 0;      // the position table's row that is the first position's
-  bool classifier_has_dense =
-      false; // a classifier of its own over the last hidden state, not the pooler's result
+  std::string_view prefix = "bert."; // of tensor names, if the file has heads
+  uint32_t position_offset = 0;      // the position table's row of the first position
+  // The classifier has a dense layer of its own and reads the last hidden state, not the pooler's result.
+  bool classifier_has_dense = false;
 };
 
 Result<std::unique_ptr<ModelDefinition>> open_bert_family(const ModelFile& file, const BertFamily& family);

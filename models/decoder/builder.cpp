@@ -26,10 +26,10 @@ DecoderGraph DecoderBuilder::take() {
 AttentionInputs DecoderBuilder::query_key_value(TensorId x, const AttentionStyle& style) {
   const bool bias = style.input_bias;
   const uint32_t columns = graph().tensor(x).columns;
-  const auto one = [&](const TensorName& name, uint32_t rows, const GgufChange& change) {
-    const WeightView matrix = tensor(name, ".weight", rows, columns, "attention", change);
+  const auto one = [&](const TensorName& name, uint32_t rows, const GgufTransform& transform) {
+    const WeightView matrix = tensor(name, ".weight", rows, columns, "attention", transform);
     if (!bias) return project(x, node_name(name), matrix, nullptr, "attention");
-    const WeightView added = tensor(name, ".bias", rows, 0, "attention", change);
+    const WeightView added = tensor(name, ".bias", rows, 0, "attention", transform);
     return project(x, node_name(name), matrix, &added, "attention");
   };
   const bool permuted = config_.neighbouring_in_gguf;
@@ -114,7 +114,7 @@ void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView
   if (!config_.tied_head) {
     matrix = tensor(head, ".weight", config_.vocabulary, config_.hidden, "head");
   } else if (config_.gguf_needs_head) {
-    twin(head, ".weight", {config_.vocabulary, config_.hidden}, {matrix});
+    add_gguf_tensor(head, ".weight", {config_.vocabulary, config_.hidden}, {matrix});
   }
   x = project(x, "logits", matrix, bias, "head");
   if (soft_cap > 0) x = pumice::soft_cap(graph(), "capped_logits", x, soft_cap);

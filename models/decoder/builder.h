@@ -8,7 +8,7 @@
 
 namespace pumice {
 
-// Describes a decoder, with what most of them have in common.
+// Describes a decoder. It has the blocks that most decoders share.
 class DecoderBuilder : public StackBuilder {
 public:
   DecoderBuilder(const DecoderConfig& config, bool gguf, const ModelFile* file);
@@ -16,26 +16,26 @@ public:
   const DecoderConfig& config() const { return config_; }
   void layer(uint32_t layer, std::string_view hugging_face = "model.layers.{}.");
 
-  // Separate projections under LLaMA's names.
+  // Queries, keys and values by separate projections with LLaMA's names.
   AttentionInputs query_key_value(TensorId x, const AttentionStyle& style);
-  // Rotates where the config says so, stores and attends.
+  // Rotates queries and keys if the config says so, stores keys and values in the cache, and attends.
   TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) override;
-  // Separate projections, attention and the output projection, under LLaMA's names.
+  // query_key_value(), attend() and the output projection, with LLaMA's names.
   TensorId self_attention(uint32_t layer, TensorId x, const AttentionStyle& style);
-  // LLaMA's names: gate, up, down.
+  // down(activation(gate(x)) * up(x)), with LLaMA's names.
   TensorId gated_feed_forward(TensorId x, bool bias = false);
 
-  // x + attention(norm(x)), and to that its own feed_forward(norm), under LLaMA's names.
+  // y = x + attention(norm(x)), then y + feed_forward(norm(y)), with LLaMA's names.
   TensorId pre_norm_block(TensorId x, const Sublayer& attention, const Sublayer& feed_forward,
                           float norm_offset = 0);
 
-  // The same with norms after the sublayers too, under Gemma's names.
+  // The same with further norms after the sublayers, with Gemma's names.
   TensorId sandwich_norm_block(TensorId x, const Sublayer& attention, const Sublayer& feed_forward,
                                float norm_offset = 0);
 
-  // The head over the rows whose logits are wanted. `x` has had the final norm.
+  // The head, for the rows whose logits are wanted. `x` is the result of the final norm.
   void finish(TensorId x, const TensorName& head, const WeightView* bias = nullptr, float soft_cap = 0);
-  // The whole of the plainest: embedding, `block` for each layer, a final RMS norm, the head.
+  // A whole decoder in the common form: embedding, `block` for each layer, a final RMS norm, the head.
   void decode(const std::function<TensorId(uint32_t layer, TensorId x)>& block, float embedding_scale = 1,
               float norm_offset = 0, float logit_soft_cap = 0);
 

@@ -48,7 +48,7 @@ Result<DecoderConfig> read_decoder_config(const Settings& settings, const Decode
   DecoderConfig config;
   PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
   PUMICE_TRY(config.original_context,
-             settings.u32_or({"original_max_position_embeddings", ""}, 1, most::context, 0));
+             settings.u32_or({"original_max_position_embeddings", ""}, 1, limits::context, 0));
   if (settings.gguf()) {
     config.tied_head = settings.file().has_weights() && !settings.file().find("output.weight");
   } else {
@@ -88,8 +88,8 @@ Status read_layer_types(const Settings& settings, uint32_t window, DecoderConfig
 Status read_upper_windows(const Settings& settings, DecoderConfig& config) {
   PUMICE_TRY(bool used, settings.boolean_or({"use_sliding_window", ""}, false));
   if (!used) return {};
-  PUMICE_TRY(uint32_t window, settings.u32_or({"sliding_window", ""}, 0, most::context, 4096));
-  PUMICE_TRY(uint32_t first, settings.u32_or({"max_window_layers", ""}, 0, most::layers, 28));
+  PUMICE_TRY(uint32_t window, settings.u32_or({"sliding_window", ""}, 0, limits::context, 4096));
+  PUMICE_TRY(uint32_t first, settings.u32_or({"max_window_layers", ""}, 0, limits::layers, 28));
   return read_layer_types(settings, window, config, [&](uint32_t layer) { return layer >= first; });
 }
 

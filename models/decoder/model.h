@@ -6,8 +6,8 @@
 
 namespace pumice {
 
-// A decoder-only model whose architecture describes it through a DecoderBuilder. All that the runtime asks of
-// a model comes from that one description.
+// A decoder-only model. Its architecture implements build(), which describes it to a DecoderBuilder;
+// everything that the runtime needs comes from that description.
 class DecoderModel : public ModelDefinition {
 public:
   DecoderModel(DecoderConfig config, bool gguf) : config_(std::move(config)), gguf_(gguf) {}
@@ -22,12 +22,13 @@ protected:
   const DecoderConfig& config() const { return config_; }
 
   virtual void build(DecoderBuilder& builder) const = 0;
-  // What the architecture has beside the common settings, for a person.
+  // The architecture's own settings, to be printed with the common ones.
   virtual std::vector<Hyperparameter> own_hyperparameters() const { return {}; }
-  // Its name in GGUF and the keys beside the common ones, without the architecture's name in front.
+  // The architecture's name in GGUF.
   virtual std::string_view gguf_architecture() const = 0;
-  // What llama.cpp takes the activation to be, for GGUF does not say.
+  // The activation that llama.cpp uses for the architecture, because GGUF has no key for it.
   virtual Activation gguf_activation() const { return Activation::silu; }
+  // GGUF's keys besides the common ones, without the architecture's name in front.
   virtual nlohmann::json gguf_metadata() const { return nlohmann::json::object(); }
 
 private:

@@ -12,42 +12,40 @@ namespace pumice {
 
 namespace {
 
-constexpr float smallest_factor = 1e-3f, largest_factor = 1e6f, largest_base = 1e12f;
+constexpr float min_factor = 1e-3f, max_factor = 1e6f, max_base = 1e12f;
 
 Status read_llama3(const Fields& scaling, RotaryConfig& rotary) {
   rotary.scaling = RotaryScaling::llama3;
-  PUMICE_TRY(rotary.factor, scaling.f32("factor", smallest_factor, largest_factor));
-  PUMICE_TRY(rotary.low_freq_factor, scaling.f32("low_freq_factor", smallest_factor, largest_factor));
-  PUMICE_TRY(rotary.high_freq_factor, scaling.f32("high_freq_factor", smallest_factor, largest_factor));
-  PUMICE_TRY(rotary.original_context, scaling.u32("original_max_position_embeddings", 1, most::context));
+  PUMICE_TRY(rotary.factor, scaling.f32("factor", min_factor, max_factor));
+  PUMICE_TRY(rotary.low_freq_factor, scaling.f32("low_freq_factor", min_factor, max_factor));
+  PUMICE_TRY(rotary.high_freq_factor, scaling.f32("high_freq_factor", min_factor, max_factor));
+  PUMICE_TRY(rotary.original_context, scaling.u32("original_max_position_embeddings", 1, limits::context));
   if (rotary.high_freq_factor <= rotary.low_freq_factor) {
     return scaling.error("high_freq_factor", "expected more than low_freq_factor");
   }
   return {};
 }
 
-// The context before it grew: in the scaling, at the top of the config as Phi-3 has it, or else what the
-// model has now.
+// The context before it was extended: from the scaling, else from the config's top level (Phi-3), else the
+// model's context.
 Status read_original_context(const Fields& scaling, const DecoderConfig& config, RotaryConfig& rotary) {
   const uint32_t fallback = config.original_context ? config.original_context : config.context;
   PUMICE_TRY(rotary.original_context,
-             scaling.u32_or("original_max_position_embeddings", 1, most::context, fallback));
+             scaling.u32_or("original_max_position_embeddings", 1, limits::context, fallback));
   return {};
 }
 
 Status read_yarn(const Fields& scaling, const DecoderConfig& config, RotaryConfig& rotary) {
   rotary.scaling = RotaryScaling::yarn;
   PUMICE_CHECK(read_original_context(scaling, config, rotary));
-  PUMICE_TRY(rotary.factor, scaling.f32("factor", smallest_factor, largest_factor));
-  PUMICE_TRY(rotary.beta_fast,
-             scaling.f32_or("beta_fast", smallest_factor, largest_factor, rotary.beta_fast));
-  PUMICE_TRY(rotary.beta_slow,
-             scaling.f32_or("beta_slow", smallest_factor, largest_factor, rotary.beta_slow));
+  PUMICE_TRY(rotary.factor, scaling.f32("factor", min_factor, max_factor));
+  PUMICE_TRY(rotary.beta_fast, scaling.f32_or("beta_fast", min_factor, max_factor, rotary.beta_fast));
+  PUMICE_TRY(rotary.beta_slow, scaling.f32_or("beta_slow", min_factor, max_factor, rotary.beta_slow));
   PUMICE_TRY(rotary.truncate, scaling.boolean_or("truncate", true));
-  PUMICE_TRY(rotary.mscale, scaling.f32_or("mscale", 0.0f, largest_factor, 0.0f));
-  PUMICE_TRY(rotary.mscale_all_dim, scaling.f32_or("mscale_all_dim", 0.0f, largest_factor, 0.0f));
+  PUMICE_TRY(rotary.mscale, scaling.f32_or("mscale", 0.0f, max_factor, 0.0f));
+  PUMICE_TRY(rotary.mscale_all_dim, scaling.f32_or("mscale_all_dim", 0.0f, max_factor, 0.0f));
   if (scaling.has("attention_factor")) {
-    PUMICE_TRY(rotary.attention_factor, scaling.f32("attention_factor", smallest_factor, largest_factor));
+    PUMICE_TRY(rotary.attention_factor, scaling.f32("attention_factor", min_factor, max_factor));
   }
   return {};
 }
@@ -64,10 +62,11 @@ Status read_longrope(const Fields& scaling, const DecoderConfig& config, RotaryC
                          fmt::format("expected a number for each of the {} pairs of dimensions; found {}",
                                      rotary.dim / 2, factors->size()));
   }
-  const float grown = static_cast<float>(config.context) / static_cast<float>(rotary.original_context);
-  PUMICE_TRY(rotary.factor, scaling.f32_or("factor", smallest_factor, largest_factor, grown));
+  const float default_factor =
+      static_cast<float>(config.context) / static_cast<float>(rotary.original_context);
+  PUMICE_TRY(rotary.factor, scaling.f32_or("factor", min_factor, max_factor, default_factor));
   if (scaling.has("attention_factor")) {
-    PUMICE_TRY(rotary.attention_factor, scaling.f32("attention_factor", smallest_factor, largest_factor));
+    PUMICE_TRY(rotary.attention_factor, scaling.f32("attention_factor", min_factor, max_factor));
   }
   return {};
 }
@@ -77,16 +76,16 @@ Result<RotaryConfig> read_hugging_face(const Settings& settings, const DecoderCo
   RotaryConfig rotary;
   rotary.pairs = RotaryPairs::half_split;
   for (const char* base : {"rope_theta", "rotary_emb_base"}) {
-    PUMICE_TRY(rotary.base, fields.f32_or(base, 1.0f, largest_base, rotary.base));
+    PUMICE_TRY(rotary.base, fields.f32_or(base, 1.0f, max_base, rotary.base));
   }
   for (const char* partial : {"partial_rotary_factor", "rotary_pct"}) {
     PUMICE_TRY(share, fields.f32_or(partial, 0.0f, 1.0f, share));
   }
-  // The second is the name since transformers 5.
+  // transformers 5 renamed rope_scaling to rope_parameters.
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     if (!fields.has(name)) continue;
     PUMICE_TRY(Fields scaling, fields.object(name));
-    PUMICE_TRY(rotary.base, scaling.f32_or("rope_theta", 1.0f, largest_base, rotary.base));
+    PUMICE_TRY(rotary.base, scaling.f32_or("rope_theta", 1.0f, max_base, rotary.base));
     PUMICE_TRY(share, scaling.f32_or("partial_rotary_factor", 0.0f, 1.0f, share));
     rotary.dim = static_cast<uint32_t>(static_cast<float>(config.head_dim) * share);
     PUMICE_CHECK(read_rotary_scaling(scaling, config, rotary));
@@ -101,7 +100,7 @@ Result<RotaryConfig> read_hugging_face(const Settings& settings, const DecoderCo
   return rotary;
 }
 
-// LLaMA 3's scaling comes to GGUF as a table that divides the frequencies.
+// Reads a table of divisors of the frequencies. GGUF files store LLaMA 3's scaling in this form.
 Result<std::vector<float>> read_factors(const ModelFile& file, std::string_view name, uint32_t count) {
   if (!file.find(name)) return std::vector<float>();
   const uint64_t shape[] = {count};
@@ -117,20 +116,20 @@ Result<std::vector<float>> read_factors(const ModelFile& file, std::string_view 
 
 const SettingName gguf_original_context = {"", "rope.scaling.original_context_length"};
 
-// Some converters write a factor that the usual magnitude is multiplied by.
+// Some converters write a factor, by which the default magnitude is multiplied.
 Status read_gguf_yarn(const Settings& settings, const DecoderConfig& config, RotaryConfig& rotary) {
   rotary.scaling = RotaryScaling::yarn;
-  PUMICE_TRY(rotary.factor, settings.f32_or({"", "rope.scaling.factor"}, smallest_factor, largest_factor, 1));
+  PUMICE_TRY(rotary.factor, settings.f32_or({"", "rope.scaling.factor"}, min_factor, max_factor, 1));
   PUMICE_TRY(rotary.original_context,
-             settings.u32_or(gguf_original_context, 1, most::context, config.context));
-  PUMICE_TRY(rotary.beta_fast, settings.f32_or({"", "rope.scaling.yarn_beta_fast"}, smallest_factor,
-                                               largest_factor, rotary.beta_fast));
-  PUMICE_TRY(rotary.beta_slow, settings.f32_or({"", "rope.scaling.yarn_beta_slow"}, smallest_factor,
-                                               largest_factor, rotary.beta_slow));
+             settings.u32_or(gguf_original_context, 1, limits::context, config.context));
+  PUMICE_TRY(rotary.beta_fast,
+             settings.f32_or({"", "rope.scaling.yarn_beta_fast"}, min_factor, max_factor, rotary.beta_fast));
+  PUMICE_TRY(rotary.beta_slow,
+             settings.f32_or({"", "rope.scaling.yarn_beta_slow"}, min_factor, max_factor, rotary.beta_slow));
   for (const char* key : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"}) {
     const SettingName name = {"", key};
     if (!settings.has(name)) continue;
-    PUMICE_TRY(float factor, settings.f32_or(name, smallest_factor, largest_factor, 1));
+    PUMICE_TRY(float factor, settings.f32_or(name, min_factor, max_factor, 1));
     rotary.attention_factor =
         static_cast<float>(factor * (1 + 0.1 * std::log(std::max(rotary.factor, 1.0f))));
   }
@@ -140,13 +139,13 @@ Status read_gguf_yarn(const Settings& settings, const DecoderConfig& config, Rot
 Status read_gguf_longrope(const Settings& settings, const DecoderConfig& config, RotaryConfig& rotary) {
   rotary.scaling = RotaryScaling::longrope;
   PUMICE_TRY(rotary.original_context,
-             settings.u32_or(gguf_original_context, 1, most::context, config.context));
+             settings.u32_or(gguf_original_context, 1, limits::context, config.context));
   PUMICE_TRY(rotary.factors, read_factors(settings.file(), "rope_factors_short.weight", rotary.dim / 2));
   PUMICE_TRY(rotary.long_factors, read_factors(settings.file(), "rope_factors_long.weight", rotary.dim / 2));
   rotary.factor = static_cast<float>(config.context) / static_cast<float>(rotary.original_context);
   const SettingName magnitude = {"", "rope.scaling.attn_factor"};
   if (settings.has(magnitude)) {
-    PUMICE_TRY(rotary.attention_factor, settings.f32_or(magnitude, smallest_factor, largest_factor, 1));
+    PUMICE_TRY(rotary.attention_factor, settings.f32_or(magnitude, min_factor, max_factor, 1));
   }
   return {};
 }
@@ -156,8 +155,8 @@ Result<RotaryConfig> read_gguf(const Settings& settings, const DecoderConfig& co
   rotary.pairs = RotaryPairs::half_split;
   const SettingName dim = {"", "rope.dimension_count"}, type = {"", "rope.scaling.type"},
                     factor = {"", "rope.scaling.factor"};
-  PUMICE_TRY(rotary.dim, settings.u32_or(dim, 0, most::head_dim, config.head_dim));
-  PUMICE_TRY(rotary.base, settings.f32_or({"", "rope.freq_base"}, 1.0f, largest_base, rotary.base));
+  PUMICE_TRY(rotary.dim, settings.u32_or(dim, 0, limits::head_dim, config.head_dim));
+  PUMICE_TRY(rotary.base, settings.f32_or({"", "rope.freq_base"}, 1.0f, max_base, rotary.base));
   if (rotary.dim % 2 || rotary.dim > config.head_dim) {
     return settings.error(
         dim, fmt::format("expected an even number up to {}; found {}", config.head_dim, rotary.dim));
@@ -165,7 +164,7 @@ Result<RotaryConfig> read_gguf(const Settings& settings, const DecoderConfig& co
   PUMICE_TRY(std::string scaling, settings.fields().string_or(settings.name(type), "none"));
   if (scaling == "linear") {
     rotary.scaling = RotaryScaling::linear;
-    PUMICE_TRY(rotary.factor, settings.f32_or(factor, smallest_factor, largest_factor, 1));
+    PUMICE_TRY(rotary.factor, settings.f32_or(factor, min_factor, max_factor, 1));
   } else if (scaling == "yarn") {
     PUMICE_CHECK(read_gguf_yarn(settings, config, rotary));
   } else if (scaling != "none" && scaling != "longrope") {
@@ -184,13 +183,13 @@ Status read_rotary_scaling(const Fields& scaling, const DecoderConfig& config, R
   PUMICE_TRY(std::string type, scaling.string_or("rope_type", ""));
   const char* field = "rope_type";
   if (type.empty()) {
-    field = "type"; // the name it had before
+    field = "type"; // the older name
     PUMICE_TRY(type, scaling.string_or("type", "default"));
   }
   if (type == "default") return {};
   if (type == "linear") {
     rotary.scaling = RotaryScaling::linear;
-    PUMICE_TRY(rotary.factor, scaling.f32("factor", smallest_factor, largest_factor));
+    PUMICE_TRY(rotary.factor, scaling.f32("factor", min_factor, max_factor));
     return {};
   }
   if (type == "llama3") return read_llama3(scaling, rotary);
@@ -230,8 +229,9 @@ void add_gguf_rotary(const DecoderConfig& config, nlohmann::json& metadata,
     metadata["rope.scaling.original_context_length"] = rotary.original_context;
     metadata["rope.scaling.yarn_beta_fast"] = rotary.beta_fast;
     metadata["rope.scaling.yarn_beta_slow"] = rotary.beta_slow;
-    const double usual = 1 + 0.1 * std::log(std::max(rotary.factor, 1.0f));
-    metadata["rope.scaling.yarn_attn_factor"] = static_cast<float>(rotary_magnitude(rotary) / usual);
+    const double default_magnitude = 1 + 0.1 * std::log(std::max(rotary.factor, 1.0f));
+    metadata["rope.scaling.yarn_attn_factor"] =
+        static_cast<float>(rotary_magnitude(rotary) / default_magnitude);
   } else if (rotary.scaling == RotaryScaling::longrope) {
     metadata["rope.scaling.original_context_length"] = rotary.original_context;
     metadata["rope.scaling.attn_factor"] = static_cast<float>(rotary_magnitude(rotary));

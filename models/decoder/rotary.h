@@ -10,16 +10,17 @@ namespace pumice {
 
 struct DecoderConfig;
 
-// How a model turns its queries and keys: rope_theta, rope_scaling or (since transformers 5) rope_parameters,
-// partial_rotary_factor; in GGUF rope.* and the tables that divide the frequencies. Pairs are half_split, as
-// Hugging Face has them and llama.cpp for all but `llama`. Needs the config's head_dim and context.
+// Reads how a model rotates its queries and keys. Hugging Face: rope_theta, rope_scaling or (since
+// transformers 5) rope_parameters, partial_rotary_factor. GGUF: rope.* and the tables of divisors of the
+// frequencies. Pairs are half_split, as in Hugging Face's files and in GGUF files of all architectures except
+// `llama`. Needs the config's head_dim and context.
 Result<RotaryConfig> read_rotary(const Settings& settings, const DecoderConfig& config,
                                  float default_share = 1);
 
-// The scaling in one rope_scaling or rope_parameters object.
+// Reads the scaling from a rope_scaling or rope_parameters object.
 Status read_rotary_scaling(const Fields& scaling, const DecoderConfig& config, RotaryConfig& rotary);
 
-// The keys and tensors by which GGUF says the same.
+// Adds the keys and tensors that express the same in GGUF.
 void add_gguf_rotary(const DecoderConfig& config, nlohmann::json& metadata, std::vector<GgufTensor>& tensors);
 
 } // namespace pumice

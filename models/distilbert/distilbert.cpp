@@ -7,8 +7,8 @@ namespace pumice {
 
 namespace {
 
-// DistilBERT (Sanh et al. 2019): half of BERT's layers, without token types and pooler, under names of its
-// own.
+// DistilBERT (Sanh et al. 2019): BERT with half of its layers, without token types and pooler, and with
+// tensor names of its own.
 class DistilBert : public EncoderModel {
 public:
   DistilBert(EncoderConfig config, bool gguf, std::string prefix)
@@ -45,7 +45,7 @@ private:
     return names;
   }
 
-  std::string prefix_; // of Hugging Face's names: "distilbert.", or nothing where the encoder is all there is
+  std::string prefix_; // of tensor names: "distilbert.", or empty if the file has only the encoder
 };
 
 } // namespace

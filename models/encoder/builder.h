@@ -7,7 +7,7 @@
 
 namespace pumice {
 
-// Describes an encoder: each position sees all of its input.
+// Describes an encoder, in which each position attends to the whole input.
 class EncoderBuilder : public StackBuilder {
 public:
   EncoderBuilder(const EncoderConfig& config, bool gguf, const ModelFile* file);
@@ -15,17 +15,17 @@ public:
   const EncoderConfig& config() const { return config_; }
 
   TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) override;
-  // The last hidden state, which has had the final norm.
+  // Sets the last hidden state, the result of the final norm.
   void finish(TensorId x);
 
-  // Heads over each input's first row.
+  // Heads read each input's first row.
   TensorId first_rows(TensorId x); // [outputs, hidden]
   void pooler_output(TensorId x) { pooler_output_ = x; }
   void logits(TensorId x, const TensorName& name); // a projection to the labels
 
-  // Keys and values of x for a decoder layer's cross-attention.
+  // Stores the keys and values for a decoder layer's cross-attention.
   void store_memory(uint32_t decoder_layer, TensorId keys, TensorId values);
-  // The same for all of a decoder's layers, by the names of their projections.
+  // Projects x to keys and values and stores them, for each of the decoder's layers.
   void store_memory(TensorId x, const LayerNames& decoder);
 
   // What may be read: "last_hidden_state" and the stack's tensors; a row for each input of the step of

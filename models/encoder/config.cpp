@@ -24,14 +24,14 @@ Result<std::vector<std::string>> read_labels(const Settings& settings) {
   const SettingName name = {"id2label", ""};
   std::vector<std::string> labels;
   if (!settings.has(name)) {
-    PUMICE_TRY(uint32_t count, settings.u32_or({"num_labels", ""}, 1, most::columns, 2));
+    PUMICE_TRY(uint32_t count, settings.u32_or({"num_labels", ""}, 1, limits::columns, 2));
     for (uint32_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
     return labels;
   }
   PUMICE_TRY(Fields listed, settings.fields().object("id2label"));
   const size_t count = settings.fields().find("id2label")->size();
-  if (count < 1 || count > most::columns) {
-    return settings.error(name, fmt::format("expected 1 to {} labels; found {}", most::columns, count));
+  if (count < 1 || count > limits::columns) {
+    return settings.error(name, fmt::format("expected 1 to {} labels; found {}", limits::columns, count));
   }
   for (size_t i = 0; i < count; ++i) {
     PUMICE_TRY(std::string label, listed.string(std::to_string(i)));
@@ -51,7 +51,7 @@ std::vector<Hyperparameter> hyperparameters(const EncoderConfig& config) {
     all.push_back({what, fmt::format("{}", fmt::join(config.input_shape, " x "))});
   }
   const std::vector<Hyperparameter> rest = {
-      {"context", number(config.context) + (config.any_length ? ", longer inputs are possible" : "")},
+      {"context", number(config.context) + (config.any_length ? ", longer inputs are allowed" : "")},
       {"hidden", number(config.hidden)},
       {"layers", number(config.layers)},
       {"heads", number(config.heads)},

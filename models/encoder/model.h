@@ -4,7 +4,8 @@
 
 namespace pumice {
 
-// A model that is an encoder and no more, whose architecture describes it through an EncoderBuilder.
+// A model that is only an encoder. Its architecture implements build(), which describes it to an
+// EncoderBuilder.
 class EncoderModel : public ModelDefinition {
 public:
   EncoderModel(EncoderConfig config, bool gguf) : config_(std::move(config)), gguf_(gguf) {}

@@ -5,8 +5,8 @@
 
 namespace pumice {
 
-// A model whose decoder attends to what its encoder has read. Its architecture describes each side through a
-// builder of its own.
+// A model with an encoder and a decoder that attends to the encoder's output. Its architecture describes each
+// side to a builder of its own.
 class EncoderDecoderModel : public ModelDefinition {
 public:
   EncoderDecoderModel(EncoderConfig encoder, DecoderConfig decoder, bool gguf);
@@ -21,7 +21,7 @@ protected:
   const EncoderConfig& encoder() const { return encoder_; }
   const DecoderConfig& decoder() const { return decoder_; }
 
-  // Ends with the keys and values of the decoder's cross-attention (EncoderBuilder::store_memory).
+  // Must end by storing the keys and values of the decoder's cross-attention (EncoderBuilder::store_memory).
   virtual void build_encoder(EncoderBuilder& builder) const = 0;
   virtual void build_decoder(DecoderBuilder& builder) const = 0;
 

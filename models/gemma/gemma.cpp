@@ -8,8 +8,8 @@ namespace pumice {
 
 namespace {
 
-// Gemma (Gemma Team 2024): norms whose weights are one more than the file says, embeddings scaled by the
-// square root of their size, a feed-forward gated by GELU.
+// Gemma (Gemma Team 2024): 1 is added to the norms' weights, embeddings are multiplied by the square root of
+// their size, and the feed-forward is gated by GELU.
 class Gemma : public DecoderModel {
 public:
   Gemma(DecoderConfig config, bool gguf, bool bias) : DecoderModel(std::move(config), gguf), bias_(bias) {}
@@ -40,7 +40,7 @@ Result<std::unique_ptr<ModelDefinition>> open_gemma(const ModelFile& file) {
   const Settings settings(file);
   DecoderConfigNames names;
   names.default_context = 8192;
-  // Older configs say "gelu" under hidden_act and mean the one through tanh.
+  // Older configs have "gelu" in hidden_act but mean GELU with tanh, so hidden_act is not read.
   names.activation = {"hidden_activation", ""};
   names.default_activation = Activation::gelu_tanh;
   names.default_head_dim = 256;

@@ -17,8 +17,8 @@ struct Gemma2Settings {
   bool bias = false;
 };
 
-// Gemma 2 (Gemma Team 2024): Gemma with norms after the sublayers too, soft caps on scores and logits, and a
-// window in every other layer.
+// Gemma 2 (Gemma Team 2024): Gemma with further norms after the sublayers, soft caps of scores and logits,
+// and a window in every second layer.
 class Gemma2 : public DecoderModel {
 public:
   Gemma2(DecoderConfig config, bool gguf, const Gemma2Settings& own)
@@ -54,7 +54,7 @@ private:
   Gemma2Settings own_;
 };
 
-constexpr float largest_cap = 1e6f;
+constexpr float max_cap = 1e6f;
 
 } // namespace
 
@@ -69,8 +69,8 @@ Result<std::unique_ptr<ModelDefinition>> open_gemma2(const ModelFile& file) {
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
   Gemma2Settings own;
   PUMICE_TRY(own.bias, settings.boolean_or({"attention_bias", ""}, false));
-  // GGUF does not say what scores are divided by: it is the head's size but in the largest model, of 46
-  // layers.
+  // GGUF has no key for the divisor of scores. It is the square root of the head's size, except in the
+  // largest model, which has 46 layers.
   const float gguf_scalar = config.layers == 46 ? static_cast<float>(config.hidden / config.heads)
                                                 : static_cast<float>(config.head_dim);
   const float default_scalar = settings.gguf() ? gguf_scalar : 256;
@@ -78,11 +78,11 @@ Result<std::unique_ptr<ModelDefinition>> open_gemma2(const ModelFile& file) {
   own.score_scale = 1 / std::sqrt(scalar);
   config.gguf_query_scale = std::sqrt(gguf_scalar / scalar);
   PUMICE_TRY(own.score_soft_cap, settings.f32_or({"attn_logit_softcapping", "attn_logit_softcapping"}, 0.0f,
-                                                 largest_cap, settings.gguf() ? 50.0f : 0.0f));
+                                                 max_cap, settings.gguf() ? 50.0f : 0.0f));
   PUMICE_TRY(own.logit_soft_cap, settings.f32_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f,
-                                                 largest_cap, settings.gguf() ? 30.0f : 0.0f));
+                                                 max_cap, settings.gguf() ? 30.0f : 0.0f));
   PUMICE_TRY(uint32_t window,
-             settings.u32_or({"sliding_window", "attention.sliding_window"}, 0, most::context, 4096));
+             settings.u32_or({"sliding_window", "attention.sliding_window"}, 0, limits::context, 4096));
   PUMICE_CHECK(read_layer_types(settings, window, config, [](uint32_t layer) { return layer % 2 == 0; }));
   return std::unique_ptr<ModelDefinition>(std::make_unique<Gemma2>(std::move(config), settings.gguf(), own));
 }

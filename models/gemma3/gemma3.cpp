@@ -18,8 +18,8 @@ struct Gemma3Settings {
   RotaryConfig local_rotary; // of the layers with a window
 };
 
-// Gemma 3 (Gemma Team 2025), its text model: Gemma 2 without the caps on scores, with norms of each head's
-// query and key, and a rotary base of its own in the layers that have a window.
+// The text model of Gemma 3 (Gemma Team 2025): Gemma 2 without soft caps of scores, with norms of each head's
+// query and key, and with another rotary base in the layers that have a window.
 class Gemma3 : public DecoderModel {
 public:
   Gemma3(DecoderConfig config, bool gguf, Gemma3Settings own)
@@ -65,7 +65,7 @@ private:
   Gemma3Settings own_;
 };
 
-constexpr uint32_t usual_period = 6; // one layer of so many has no window
+constexpr uint32_t default_period = 6; // one of this many layers has no window
 
 Status read_rotaries(const Settings& settings, DecoderConfig& config, RotaryConfig& local) {
   const Fields& fields = settings.fields();
@@ -95,11 +95,11 @@ Status read_rotaries(const Settings& settings, DecoderConfig& config, RotaryConf
   return read_rotary_scaling(scaling, config, config.rotary);
 }
 
-// Which layers have a window: GGUF says a period, or yes and no for each.
+// Reads which layers have a window. GGUF files have a period, or a boolean for each layer.
 Status read_windows(const Settings& settings, DecoderConfig& config) {
   const SettingName pattern = {"sliding_window_pattern", "attention.sliding_window_pattern"};
   PUMICE_TRY(uint32_t window, settings.u32_or({"sliding_window", "attention.sliding_window"}, 0,
-                                              most::context, settings.gguf() ? 0 : 4096));
+                                              limits::context, settings.gguf() ? 0 : 4096));
   if (settings.gguf()) {
     if (const GgufArray* list = settings.file().array(settings.name(pattern))) {
       const std::vector<int64_t> slides = list->integers();
@@ -110,9 +110,9 @@ Status read_windows(const Settings& settings, DecoderConfig& config) {
     }
   }
   const SettingName old_pattern = {"_sliding_window_pattern", ""};
-  PUMICE_TRY(uint32_t period, settings.u32_or(pattern, 1, most::layers, usual_period));
+  PUMICE_TRY(uint32_t period, settings.u32_or(pattern, 1, limits::layers, default_period));
   if (!settings.has(pattern)) {
-    PUMICE_TRY(period, settings.u32_or(old_pattern, 1, most::layers, period));
+    PUMICE_TRY(period, settings.u32_or(old_pattern, 1, limits::layers, period));
   }
   return read_layer_types(settings, window, config,
                           [&](uint32_t layer) { return (layer + 1) % period != 0; });
@@ -131,8 +131,8 @@ Result<std::unique_ptr<ModelDefinition>> open(const ModelFile& file, const Setti
   PUMICE_CHECK(read_rotaries(settings, config, own.local_rotary));
   PUMICE_CHECK(read_windows(settings, config));
   PUMICE_TRY(own.bias, settings.boolean_or({"attention_bias", ""}, false));
-  // GGUF does not say what scores are divided by: it is the head's size but in the largest model, of 62
-  // layers.
+  // GGUF has no key for the divisor of scores. It is the square root of the head's size, except in the
+  // largest model, which has 62 layers.
   const float gguf_scalar = config.layers == 62 ? static_cast<float>(config.hidden / config.heads)
                                                 : static_cast<float>(config.head_dim);
   const float default_scalar = settings.gguf() ? gguf_scalar : 256;
@@ -141,7 +141,7 @@ Result<std::unique_ptr<ModelDefinition>> open(const ModelFile& file, const Setti
   config.gguf_query_scale = std::sqrt(gguf_scalar / scalar);
   PUMICE_TRY(own.logit_soft_cap,
              settings.f32_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f, 1e6f, 0.0f));
-  // The model with pictures has the text model inside.
+  // The model that also reads pictures contains the text model.
   if (file.find("language_model.model.embed_tokens.weight")) config.root = "language_model.";
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<Gemma3>(std::move(config), settings.gguf(), std::move(own)));

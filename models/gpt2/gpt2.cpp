@@ -11,7 +11,7 @@ namespace pumice {
 
 namespace {
 
-// Hugging Face keeps the matrices as [in, out].
+// Projects with a matrix that Hugging Face's files store transposed, as [in, out].
 TensorId project(ModelBuilder& builder, TensorId x, const TensorName& name, uint32_t rows,
                  std::string_view component) {
   const WeightView matrix =
@@ -20,13 +20,13 @@ TensorId project(ModelBuilder& builder, TensorId x, const TensorName& name, uint
   return builder.project(x, builder.node_name(name), matrix, &bias, component);
 }
 
-// The same for a part of `rows` rows of a matrix that has `parts` of them.
-TensorId project_part(ModelBuilder& builder, TensorId x, const TensorName& name, uint32_t rows,
-                      uint32_t parts, uint32_t index, const char* suffix) {
+// The same with one slice of a matrix that consists of `slices` slices of `rows` rows each.
+TensorId project_slice(ModelBuilder& builder, TensorId x, const TensorName& name, uint32_t rows,
+                       uint32_t slices, uint32_t index, const char* suffix) {
   const uint32_t columns = builder.graph().tensor(x).columns;
-  const WeightView matrix = builder.transposed_tensor(name, parts * rows, columns, "attention");
+  const WeightView matrix = builder.transposed_tensor(name, slices * rows, columns, "attention");
   const WeightView bias =
-      builder.tensor(name, ".bias", parts * rows, 0, "attention").slice(index * rows, rows);
+      builder.tensor(name, ".bias", slices * rows, 0, "attention").slice(index * rows, rows);
   return builder.project(x, builder.node_name(name) + suffix, matrix.slice(index * rows, rows), &bias,
                          "attention");
 }
@@ -41,9 +41,9 @@ AttentionStyle attention_style(const Gpt2Config& config, uint32_t layer) {
 TensorId self_attention(DecoderBuilder& builder, const Gpt2Config& config, uint32_t layer, TensorId x) {
   const TensorName name = {"attn.c_attn", "attn_qkv"};
   const uint32_t size = config.decoder.hidden;
-  const AttentionInputs inputs = {project_part(builder, x, name, size, 3, 0, ".query"),
-                                  project_part(builder, x, name, size, 3, 1, ".key"),
-                                  project_part(builder, x, name, size, 3, 2, ".value")};
+  const AttentionInputs inputs = {project_slice(builder, x, name, size, 3, 0, ".query"),
+                                  project_slice(builder, x, name, size, 3, 1, ".key"),
+                                  project_slice(builder, x, name, size, 3, 2, ".value")};
   x = builder.attend(layer, inputs, attention_style(config, layer));
   return project(builder, x, {"attn.c_proj", "attn_output"}, size, "attention");
 }
@@ -73,8 +73,8 @@ TensorId block(DecoderBuilder& builder, const Gpt2Config& config, uint32_t layer
   return builder.add(y, x, "residual");
 }
 
-// GPT-2 (Radford et al. 2019), and so GPT-3: pre-norm blocks with layer norms, learned positions, biases
-// everywhere and a plain feed-forward.
+// GPT-2 (Radford et al. 2019) and models of the same form: pre-norm blocks with layer norms, learned
+// positions, biases everywhere, and a feed-forward without a gate.
 class Gpt2 : public DecoderModel {
 public:
   Gpt2(Gpt2Config config, bool gguf) : DecoderModel(config.decoder, gguf), gpt2_(std::move(config)) {}
@@ -114,8 +114,8 @@ void store_gpt2_memory(EncoderBuilder& builder, const Gpt2Config& config, Tensor
   const uint32_t size = config.decoder.hidden;
   for (uint32_t layer = 0; layer < config.decoder.layers; ++layer) {
     builder.layer(layer, config.decoder.root + config.prefix + "h.{}.");
-    const TensorId keys = project_part(builder, x, name, size, 2, 0, ".key");
-    const TensorId values = project_part(builder, x, name, size, 2, 1, ".value");
+    const TensorId keys = project_slice(builder, x, name, size, 2, 0, ".key");
+    const TensorId values = project_slice(builder, x, name, size, 2, 1, ".value");
     builder.store_memory(layer, keys, values);
   }
 }

@@ -7,10 +7,10 @@
 
 namespace pumice {
 
-// GPT-2's settings, for models that it is a part of too.
+// GPT-2's settings. Other models may contain a GPT-2 too.
 struct Gpt2Config {
   DecoderConfig decoder;
-  std::string prefix; // of Hugging Face's names: "transformer.", or nothing as in the first models published
+  std::string prefix; // of tensor names: "transformer.", or empty in the oldest files
   bool scale_scores = true;
   bool scale_by_layer = false;
   bool cross_attention = false; // to an encoder's input, in every layer
@@ -19,7 +19,7 @@ struct Gpt2Config {
 Result<Gpt2Config> read_gpt2_config(const Settings& settings);
 
 void build_gpt2(DecoderBuilder& builder, const Gpt2Config& config);
-// What its cross-attention needs of the encoder's result x.
+// Stores the keys and values of its cross-attention, computed from the encoder's result x.
 void store_gpt2_memory(EncoderBuilder& builder, const Gpt2Config& config, TensorId x);
 
 Result<std::unique_ptr<ModelDefinition>> open_gpt2(const ModelFile& file);

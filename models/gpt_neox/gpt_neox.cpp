@@ -14,8 +14,8 @@ struct GptNeoxSettings {
   bool attention_bias = true;
 };
 
-// GPT-NeoX (Black et al. 2022), so Pythia: attention and feed-forward side by side on the same input, rotary
-// positions in a part of each head.
+// GPT-NeoX (Black et al. 2022) and Pythia: attention and feed-forward read the same input in parallel, and
+// only some dimensions of each head are rotated.
 class GptNeox : public DecoderModel {
 public:
   GptNeox(DecoderConfig config, bool gguf, const GptNeoxSettings& own)
@@ -55,9 +55,9 @@ private:
     std::vector<WeightView> biases;
     if (own_.attention_bias)
       biases = builder.fused_tensor(name, ".bias", counts, 0, config().head_dim, "attention");
-    const auto project = [&](size_t part, const char* suffix) {
-      return builder.project(x, builder.node_name(name) + suffix, matrices[part],
-                             own_.attention_bias ? &biases[part] : nullptr, "attention");
+    const auto project = [&](size_t index, const char* suffix) {
+      return builder.project(x, builder.node_name(name) + suffix, matrices[index],
+                             own_.attention_bias ? &biases[index] : nullptr, "attention");
     };
     const AttentionInputs inputs = {project(0, ".query"), project(1, ".key"), project(2, ".value")};
     const TensorId y = builder.attend(layer, inputs, {});

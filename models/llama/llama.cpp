@@ -15,8 +15,8 @@ struct Biases {
   bool feed_forward = false;
 };
 
-// LLaMA 1 to 3 (Touvron et al. 2023) and models of its shape: pre-norm blocks of grouped-query attention with
-// rotary positions and a gated feed-forward.
+// LLaMA 1 to 3 (Touvron et al. 2023) and models of the same form: pre-norm blocks of grouped-query attention
+// with rotary positions and a gated feed-forward.
 class Llama : public DecoderModel {
 public:
   Llama(DecoderConfig config, bool gguf, const Biases& biases)
@@ -48,7 +48,7 @@ private:
 
 Result<std::unique_ptr<ModelDefinition>> open_llama(const ModelFile& file) {
   const Settings settings(file);
-  // GGUF has one name for both.
+  // GGUF uses the name "llama" for Mixtral too.
   if (settings.has({"", "expert_count"})) {
     PUMICE_TRY(uint32_t experts, settings.fields().u32("llama.expert_count"));
     if (experts > 0) return open_mixtral(file);
@@ -60,8 +60,8 @@ Result<std::unique_ptr<ModelDefinition>> open_llama(const ModelFile& file) {
     biases.attention = file.find("blk.0.attn_q.bias");
     biases.output = file.find("blk.0.attn_output.bias");
     biases.feed_forward = file.find("blk.0.ffn_gate.bias");
-    PUMICE_TRY(uint32_t window, settings.u32_or({"", "attention.sliding_window"}, 0, most::context, 0));
-    config.windows.assign(config.layers, window); // a Mistral's, which has no name of its own there
+    PUMICE_TRY(uint32_t window, settings.u32_or({"", "attention.sliding_window"}, 0, limits::context, 0));
+    config.windows.assign(config.layers, window); // Mistral is "llama" in GGUF too
   } else {
     PUMICE_TRY(biases.attention, settings.boolean_or({"attention_bias", ""}, false));
     PUMICE_TRY(biases.feed_forward, settings.boolean_or({"mlp_bias", ""}, false));

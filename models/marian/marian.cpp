@@ -4,8 +4,8 @@
 
 namespace pumice {
 
-// Marian (Junczys-Dowmunt et al. 2018), of which the Opus-MT models are: BART with the sinusoidal positions
-// of 2017, and mostly one vocabulary for each pair of languages.
+// Marian (Junczys-Dowmunt et al. 2018), such as the Opus-MT models: BART with sinusoidal positions, and
+// usually one vocabulary for both languages.
 Result<std::unique_ptr<ModelDefinition>> open_marian(const ModelFile& file) {
   BartFamily family;
   family.sinusoidal_positions = true;

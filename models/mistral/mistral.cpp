@@ -6,7 +6,7 @@ namespace pumice {
 
 namespace {
 
-// Mistral (Jiang et al. 2023): LLaMA's blocks, each token seeing a window of those before it.
+// Mistral (Jiang et al. 2023): LLaMA's blocks; each token attends only to a window of the tokens before it.
 class Mistral : public DecoderModel {
 public:
   using DecoderModel::DecoderModel;
@@ -32,7 +32,7 @@ protected:
 Result<std::unique_ptr<ModelDefinition>> open_mistral(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
-  PUMICE_TRY(uint32_t window, settings.u32_or({"sliding_window", ""}, 1, most::context, 0));
+  PUMICE_TRY(uint32_t window, settings.u32_or({"sliding_window", ""}, 1, limits::context, 0));
   config.windows.assign(config.layers, window);
   config.set_neighbouring_in_gguf(settings.gguf());
   return std::unique_ptr<ModelDefinition>(std::make_unique<Mistral>(std::move(config), settings.gguf()));

@@ -9,8 +9,8 @@ namespace pumice {
 
 namespace {
 
-// Mixtral (Jiang et al. 2024): Mistral's blocks, whose feed-forward is done by a few of many experts, which a
-// router chooses for each token.
+// Mixtral (Jiang et al. 2024): Mistral's blocks with a mixture of experts as feed-forward; for each token, a
+// router chooses a few of many experts.
 class Mixtral : public DecoderModel {
 public:
   Mixtral(DecoderConfig config, bool gguf, uint32_t experts, uint32_t used)
@@ -62,7 +62,7 @@ private:
   uint32_t used_;
 };
 
-constexpr uint32_t most_experts = 1024;
+constexpr uint32_t max_experts = 1024;
 
 } // namespace
 
@@ -72,12 +72,12 @@ Result<std::unique_ptr<ModelDefinition>> open_mixtral(const ModelFile& file) {
   names.default_norm_eps = 1e-5f;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
   PUMICE_TRY(uint32_t window,
-             settings.u32_or({"sliding_window", "attention.sliding_window"}, 0, most::context, 0));
+             settings.u32_or({"sliding_window", "attention.sliding_window"}, 0, limits::context, 0));
   config.windows.assign(config.layers, window);
   config.set_neighbouring_in_gguf(settings.gguf());
-  PUMICE_TRY(uint32_t experts, settings.u32({"num_local_experts", "expert_count"}, 1, most_experts));
+  PUMICE_TRY(uint32_t experts, settings.u32({"num_local_experts", "expert_count"}, 1, max_experts));
   const SettingName used_name = {"num_experts_per_tok", "expert_used_count"};
-  PUMICE_TRY(uint32_t used, settings.u32(used_name, 1, most_experts));
+  PUMICE_TRY(uint32_t used, settings.u32(used_name, 1, max_experts));
   if (used > experts) {
     return settings.error(used_name, fmt::format("expected at most the {} experts; found {}", experts, used));
   }

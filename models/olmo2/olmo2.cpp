@@ -6,8 +6,8 @@ namespace pumice {
 
 namespace {
 
-// OLMo 2 (OLMo Team 2025): LLaMA's sublayers with norms after them and not before, and norms over the whole
-// of the query and key projections.
+// OLMo 2 (OLMo Team 2025): LLaMA's sublayers with norms after them instead of before, and norms over the
+// whole query and key projections.
 class Olmo2 : public DecoderModel {
 public:
   Olmo2(DecoderConfig config, bool gguf, bool bias) : DecoderModel(std::move(config), gguf), bias_(bias) {}

@@ -7,8 +7,8 @@ namespace pumice {
 
 namespace {
 
-// Phi-3 (Abdin et al. 2024): LLaMA's blocks with queries, keys and values in one tensor, gate and up in
-// another.
+// Phi-3 (Abdin et al. 2024): LLaMA's blocks, where one tensor holds the query, key and value projections and
+// another one gate and up.
 class Phi3 : public DecoderModel {
 public:
   using DecoderModel::DecoderModel;
@@ -33,9 +33,9 @@ private:
   TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x) const {
     const TensorName name = {"self_attn.qkv_proj", "attn_qkv"};
     const uint64_t counts[] = {config().query_rows(), config().key_rows(), config().key_rows()};
-    const auto parts = builder.fused_tensor(name, ".weight", counts, config().hidden, 0, "attention");
-    const auto project = [&](size_t part, const char* suffix) {
-      return builder.project(x, builder.node_name(name) + suffix, parts[part], nullptr, "attention");
+    const auto slices = builder.fused_tensor(name, ".weight", counts, config().hidden, 0, "attention");
+    const auto project = [&](size_t index, const char* suffix) {
+      return builder.project(x, builder.node_name(name) + suffix, slices[index], nullptr, "attention");
     };
     const AttentionInputs inputs = {project(0, ".query"), project(1, ".key"), project(2, ".value")};
     const TensorId y = builder.attend(layer, inputs, {});
@@ -45,10 +45,10 @@ private:
   TensorId feed_forward(DecoderBuilder& builder, TensorId x) const {
     const TensorName name = {"mlp.gate_up_proj", "ffn_up"};
     const uint64_t counts[] = {config().feed_forward, config().feed_forward};
-    const auto parts = builder.fused_tensor(name, ".weight", counts, config().hidden, 0, "feed-forward");
+    const auto slices = builder.fused_tensor(name, ".weight", counts, config().hidden, 0, "feed-forward");
     const std::string node = builder.node_name(name);
-    const TensorId gated = builder.project(x, node + ".gate", parts[0], nullptr, "feed-forward");
-    const TensorId up = builder.project(x, node + ".up", parts[1], nullptr, "feed-forward");
+    const TensorId gated = builder.project(x, node + ".gate", slices[0], nullptr, "feed-forward");
+    const TensorId up = builder.project(x, node + ".up", slices[1], nullptr, "feed-forward");
     const TensorId y = gate(builder.graph(), node + ".gated", gated, up, config().activation);
     return builder.project(y, {"mlp.down_proj", "ffn_down"}, config().hidden, false, "feed-forward");
   }
@@ -62,7 +62,7 @@ Result<std::unique_ptr<ModelDefinition>> open_phi3(const ModelFile& file) {
   names.default_norm_eps = 1e-5f;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
   PUMICE_TRY(uint32_t window,
-             settings.u32_or({"sliding_window", "attention.sliding_window"}, 0, most::context, 0));
+             settings.u32_or({"sliding_window", "attention.sliding_window"}, 0, limits::context, 0));
   config.windows.assign(config.layers, window);
   return std::unique_ptr<ModelDefinition>(std::make_unique<Phi3>(std::move(config), settings.gguf()));
 }

@@ -6,7 +6,7 @@ namespace pumice {
 
 namespace {
 
-// Qwen 2 (Yang et al. 2024): LLaMA's blocks with biases on queries, keys and values alone.
+// Qwen 2 (Yang et al. 2024): LLaMA's blocks with biases only for queries, keys and values.
 class Qwen2 : public DecoderModel {
 public:
   using DecoderModel::DecoderModel;

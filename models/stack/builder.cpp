@@ -83,7 +83,7 @@ TensorId StackBuilder::self_attention(uint32_t layer, TensorId x, const Attentio
   return project(y, names.output, config_.hidden, names.output_bias, "attention");
 }
 
-// Its keys are at no distance from the query that a bias could be about.
+// The relative bias is dropped, because keys of another sequence have no distance from the query.
 TensorId StackBuilder::cross_attention(uint32_t layer, TensorId x, const AttentionNames& names,
                                        AttentionStyle style) {
   style.relative_bias = {};

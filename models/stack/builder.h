@@ -16,7 +16,7 @@ namespace pumice {
 
 struct RotaryConfig;
 
-// How a layer's attention differs from the plainest.
+// How a layer's attention differs from the default.
 struct AttentionStyle {
   bool input_bias = false;
   bool output_bias = false;
@@ -24,69 +24,70 @@ struct AttentionStyle {
   float soft_cap = 0;                   // 0: none
   bool head_norms = false;              // RMS norms of each head's query and key
   float head_norm_offset = 0;           // added to their weights
-  const RotaryConfig* rotary = nullptr; // null: the config's
+  const RotaryConfig* rotary = nullptr; // null: the config's settings
   RelativeBias relative_bias;
   std::optional<WeightId> relative_bias_table;
 };
 
-// The projections of one layer's attention, however a file stores them.
+// The queries, keys and values of one layer's attention.
 struct AttentionInputs {
   TensorId query = 0, key = 0, value = 0;
 };
 
-// The names of an attention's projections.
+// The names of the projections of an attention layer.
 struct AttentionNames {
   TensorName query, key, value;
   TensorName output;
-  // Where the first three are one tensor: its name in torch.nn.MultiheadAttention, before _weight or _bias.
+  // If query, key and value are one tensor: its name in torch.nn.MultiheadAttention without _weight or _bias.
   std::string_view fused = {};
   bool input_bias = true; // of query, key and value
-  bool key_bias = true;   // of the key, where there are others
+  bool key_bias = true;   // of the key, if input_bias is set
   bool output_bias = true;
 };
 
-// A layer as most encoders and encoder-decoders have it: attention to its own input, in a decoder attention
-// to the encoder's, a feed-forward, each with a norm and a residual around it. What its parts are called, and
-// where they differ.
+// The tensor names and options of a layer in the form of most encoders and encoder-decoders: attention to its
+// own input, in a decoder cross-attention to the encoder's output, and a feed-forward, each with a norm and a
+// residual around it.
 struct LayerNames {
-  std::string hugging_face, gguf; // in front of all names, with {} for the layer
+  std::string hugging_face, gguf; // prefix of all names, with {} for the layer
   AttentionNames attention;
   TensorName attention_norm;
   std::optional<AttentionNames> cross_attention;
   TensorName cross_attention_norm;
-  std::optional<TensorName> gate; // where the feed-forward is gated
+  std::optional<TensorName> gate; // if the feed-forward is gated
   TensorName up, down;
   TensorName feed_forward_norm;
   bool feed_forward_bias = true;
-  bool norm_first = false; // x + f(norm(x)), rather than norm(x + f(x))
+  bool norm_first = false; // x + f(norm(x)) instead of norm(x + f(x))
   NormKind norm = NormKind::layer;
 };
 
-// Describes a stack of layers with what encoders and decoders have in common.
+// Describes a stack of layers. It has what encoders and decoders share.
 class StackBuilder : public ModelBuilder {
 public:
   StackBuilder(const StackConfig& config, bool gguf, const ModelFile* file);
 
-  // With the config's epsilon.
+  // Norms with the config's epsilon.
   TensorId rms_norm(TensorId x, const TensorName& name, float weight_offset = 0);
   TensorId layer_norm(TensorId x, const TensorName& name);
 
-  // The tokens' embeddings, by a table of the config's vocabulary.
+  // The embeddings of the tokens. The table has a row for each token of the vocabulary.
   TensorId embed(const TensorName& name, float scale = 1);
-  // x + learned positions; the table has `offset` rows more than the context, in front.
+  // x + learned positions. The table begins with `offset` unused rows.
   TensorId learned_positions(TensorId x, const TensorName& name, uint32_t offset = 0);
 
-  // One projection of an attention to or from `rows` columns.
+  // Projects x to queries, keys or values with `rows` columns.
   enum class Projection : uint32_t { query, key, value };
   TensorId project_input(TensorId x, const AttentionNames& names, Projection which, uint32_t rows);
 
-  // Stores and attends to the stack's own input; the output projection is not in it.
+  // Stores keys and values in the layer's cache and attends to it, without the output projection.
   virtual TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) = 0;
-  // A decoder's attention to the encoder's input, whose keys and values the encoder's graph has stored.
+  // A decoder's cross-attention. The encoder's graph has stored its keys and values.
   TensorId attend_memory(uint32_t layer, TensorId query, const AttentionStyle& style);
 
   using Sublayer = std::function<TensorId(TensorId x)>;
-  // All the layers. Their inputs are hidden states, their result is not one yet: there may be a final norm.
+  // All layers. Each layer's input is added to the hidden states. The result is not, because a final norm may
+  // follow.
   TensorId run_layers(TensorId x, const LayerNames& names, const AttentionStyle& style = {});
 
   // What the host may read of this model beside what all have, see take().
@@ -96,7 +97,7 @@ public:
   void hidden_state(TensorId x) { hidden_states_.push_back(x); }
 
 protected:
-  // An attention under the current prefix.
+  // An attention node, named with the current prefix.
   TensorId attention(std::string_view name, TensorId query, uint32_t cache, AttentionMask mask,
                      uint32_t window, const AttentionStyle& style);
 

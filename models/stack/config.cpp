@@ -15,23 +15,23 @@ Status check(const Settings& settings, const StackConfigNames& names, const Stac
     return settings.error(names.kv_heads, fmt::format("expected a divisor of the {} heads; found {}",
                                                       config.heads, config.kv_heads));
   }
-  if (config.head_dim < 1 || config.head_dim > most::head_dim) {
+  if (config.head_dim < 1 || config.head_dim > limits::head_dim) {
     return settings.error(
         settings.has(names.head_dim) ? names.head_dim : names.heads,
-        fmt::format("expected heads of 1 to {} dimensions; found {}", most::head_dim, config.head_dim));
+        fmt::format("expected heads of 1 to {} dimensions; found {}", limits::head_dim, config.head_dim));
   }
   return {};
 }
 
-// Converters differ in whether a vocabulary's padding is counted: the embedding table decides.
+// Some converters count a vocabulary's padding and some do not, so the embedding table gives the size.
 Result<uint32_t> read_vocabulary(const Settings& settings, const SettingName& name) {
   if (name.hugging_face.empty()) return 0;
-  if (!settings.gguf()) return settings.u32(name, 1, most::tokens);
+  if (!settings.gguf()) return settings.u32(name, 1, limits::tokens);
   const TensorView* table = settings.file().find("token_embd.weight");
-  if (table && table->shape.size() == 2 && table->shape[0] >= 1 && table->shape[0] <= most::tokens) {
+  if (table && table->shape.size() == 2 && table->shape[0] >= 1 && table->shape[0] <= limits::tokens) {
     return static_cast<uint32_t>(table->shape[0]);
   }
-  return settings.u32(name, 1, most::tokens);
+  return settings.u32(name, 1, limits::tokens);
 }
 
 } // namespace
@@ -39,21 +39,21 @@ Result<uint32_t> read_vocabulary(const Settings& settings, const SettingName& na
 Result<StackConfig> read_stack_config(const Settings& settings, const StackConfigNames& names) {
   StackConfig config;
   PUMICE_TRY(config.vocabulary, read_vocabulary(settings, names.vocabulary));
-  PUMICE_TRY(config.context, settings.u32_or(names.context, 1, most::context, names.default_context));
-  PUMICE_TRY(config.hidden, settings.u32(names.hidden, 1, most::columns));
-  PUMICE_TRY(config.layers, settings.u32(names.layers, 1, most::layers));
-  PUMICE_TRY(config.heads, settings.u32(names.heads, 1, most::heads));
-  PUMICE_TRY(config.kv_heads, settings.u32_or(names.kv_heads, 1, most::heads, config.heads));
+  PUMICE_TRY(config.context, settings.u32_or(names.context, 1, limits::context, names.default_context));
+  PUMICE_TRY(config.hidden, settings.u32(names.hidden, 1, limits::columns));
+  PUMICE_TRY(config.layers, settings.u32(names.layers, 1, limits::layers));
+  PUMICE_TRY(config.heads, settings.u32(names.heads, 1, limits::heads));
+  PUMICE_TRY(config.kv_heads, settings.u32_or(names.kv_heads, 1, limits::heads, config.heads));
   const uint32_t head_dim = names.default_head_dim ? names.default_head_dim : config.hidden / config.heads;
-  PUMICE_TRY(config.head_dim, settings.u32_or(names.head_dim, 1, most::head_dim, head_dim));
+  PUMICE_TRY(config.head_dim, settings.u32_or(names.head_dim, 1, limits::head_dim, head_dim));
   const SettingName value_dim = {"", "attention.value_length"};
-  PUMICE_TRY(uint32_t values, settings.u32_or(value_dim, 1, most::head_dim, config.head_dim));
+  PUMICE_TRY(uint32_t values, settings.u32_or(value_dim, 1, limits::head_dim, config.head_dim));
   if (values != config.head_dim) {
     return settings.error(value_dim,
-                          fmt::format("expected {}, as the keys; found {}", config.head_dim, values));
+                          fmt::format("expected {}, the size of a key; found {}", config.head_dim, values));
   }
   PUMICE_TRY(config.feed_forward,
-             settings.u32_or(names.feed_forward, 1, 4 * most::columns, 4 * config.hidden));
+             settings.u32_or(names.feed_forward, 1, 4 * limits::columns, 4 * config.hidden));
   PUMICE_TRY(config.norm_eps, settings.f32_or(names.norm_eps, 0.0f, 1.0f, names.default_norm_eps));
   PUMICE_TRY(config.activation, settings.activation_or(names.activation, names.default_activation));
   PUMICE_CHECK(check(settings, names, config));

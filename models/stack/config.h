@@ -7,11 +7,11 @@
 
 namespace pumice {
 
-// What the config says of any stack of layers: of a decoder-only model, of an encoder, of either side of a
-// model that has both.
+// The settings of a stack of layers: of a decoder-only model, of an encoder, or of either side of an
+// encoder-decoder.
 struct StackConfig {
-  uint32_t vocabulary = 0; // 0: it reads no tokens
-  uint32_t context = 0;    // positions it was trained for
+  uint32_t vocabulary = 0; // 0: the input is not tokens
+  uint32_t context = 0;    // positions that the model was trained for
   uint32_t hidden = 0;
   uint32_t layers = 0;
   uint32_t heads = 0;
@@ -20,14 +20,15 @@ struct StackConfig {
   uint32_t feed_forward = 0;
   float norm_eps = 0;
   Activation activation = Activation::silu;
-  bool gamma_and_beta = false; // are what a norm's weight and bias are called, as TensorFlow has it
-  std::string root;            // what Hugging Face's tensor names begin with, before "model."
+  bool gamma_and_beta = false; // names of a norm's weight and bias, from TensorFlow
+  std::string root;            // prefix of Hugging Face's tensor names, before "model."
 
   uint32_t query_rows() const { return heads * head_dim; }
   uint32_t key_rows() const { return kv_heads * head_dim; }
 };
 
-// The names of what differs between architectures, and what counts where the file does not say.
+// The names of settings, which differ between architectures, and the defaults of settings that the file
+// lacks.
 struct StackConfigNames {
   SettingName vocabulary = {"vocab_size", "vocab_size"};
   SettingName context = {"max_position_embeddings", "context_length"};
@@ -44,7 +45,8 @@ struct StackConfigNames {
   float default_norm_eps = 1e-6f;
   Activation default_activation = Activation::silu;
 
-  // The heads share the columns: there is no setting for their dimensions, nor fewer keys than queries.
+  // The heads divide the columns equally: there is no setting for a head's size or for the number of key
+  // heads.
   void set_heads_share_columns() { kv_heads = head_dim = {}; }
   bool heads_share_columns() const { return kv_heads.hugging_face.empty() && head_dim.hugging_face.empty(); }
 };

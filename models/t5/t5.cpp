@@ -14,9 +14,9 @@ namespace pumice {
 namespace {
 
 struct T5Settings {
-  std::string table = "shared"; // Hugging Face's name of the tokens' table
-  bool gated = false;           // as from version 1.1 on
-  bool scaled_output = false;   // before the head, as up to version 1.0
+  std::string table = "shared"; // Hugging Face's name of the embedding table
+  bool gated = false;           // since version 1.1
+  bool scaled_output = false;   // before the head, only in version 1.0
   uint32_t buckets = 32;
   uint32_t max_distance = 128;
 };
@@ -59,7 +59,7 @@ LayerNames t5_layer_names(const T5Settings& own, Side side) {
   return names;
 }
 
-// A side from the tokens to its final norm.
+// One side of the model, from the tokens to the final norm.
 TensorId run_side(StackBuilder& builder, const StackConfig& config, const T5Settings& own, Side side) {
   const bool encoder = side == Side::encoder;
   TensorId x = builder.embed({own.table, "token_embd"});
@@ -133,7 +133,8 @@ DecoderConfigNames t5_config_names() {
   return names;
 }
 
-// "relu", or "gated-gelu" and the like. GGUF says neither: llama.cpp goes by the tensors there are.
+// Reads feed_forward_proj, such as "relu" or "gated-gelu". GGUF has no key for it, so it is derived from the
+// tensors, as in llama.cpp.
 Result<Activation> read_feed_forward(const Settings& settings, T5Settings& own) {
   const SettingName name = {"feed_forward_proj", ""};
   if (settings.gguf()) {
@@ -152,18 +153,18 @@ Result<Activation> read_feed_forward(const Settings& settings, T5Settings& own) 
                         text));
 }
 
-// GGUF cannot say from which distance on all are alike. It does not matter for the published models, whose
-// 128 llama.cpp counts on; of another one the config.json that it was made from may lie beside the file.
+// The distance from which on all biases are equal. GGUF has no key for it. All published models use 128,
+// which llama.cpp assumes; for another model, the original config.json may lie beside the file.
 Result<uint32_t> read_max_distance(const Settings& settings) {
-  constexpr uint32_t usual = 128;
+  constexpr uint32_t default_distance = 128;
   const char* name = "relative_attention_max_distance";
-  if (!settings.gguf()) return settings.u32_or({name, ""}, 1, most::context, usual);
+  if (!settings.gguf()) return settings.u32_or({name, ""}, 1, limits::context, default_distance);
   const std::filesystem::path path = settings.file().path();
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return usual; // it is in memory
+  if (!std::filesystem::is_regular_file(path, ignored)) return default_distance; // the file is in memory
   const auto config = ModelFile::open(path.parent_path() / "config.json");
-  if (!config.ok() || config->architecture() != "t5") return usual;
-  return config->fields().u32_or(name, 1, most::context, usual);
+  if (!config.ok() || config->architecture() != "t5") return default_distance;
+  return config->fields().u32_or(name, 1, limits::context, default_distance);
 }
 
 Result<T5Settings> read_own(const Settings& settings) {
@@ -175,7 +176,7 @@ Result<T5Settings> read_own(const Settings& settings) {
     return settings.error(buckets, fmt::format("expected an even number; found {}", own.buckets));
   }
   PUMICE_TRY(own.max_distance, read_max_distance(settings));
-  // Up to half of the buckets are of single distances; the others need a range of their own.
+  // Up to half of the buckets hold a single distance each; the others need larger distances.
   if (own.max_distance <= own.buckets / 2) {
     return Error{Code::invalid_file,
                  fmt::format("{}: field 'relative_attention_max_distance': expected more than half of "
@@ -187,7 +188,8 @@ Result<T5Settings> read_own(const Settings& settings) {
   return own;
 }
 
-// Version 1.0 scales what its head gets, which is the table of tokens. Later configs say so themselves.
+// Version 1.0 scales the input of its head, which is tied to the embedding table. Newer configs have a
+// setting for it.
 Result<bool> read_scaled_output(const Settings& settings, const T5Settings& own) {
   if (settings.gguf()) return !own.gated && !settings.file().find("output.weight");
   PUMICE_TRY(bool tied, settings.boolean_or({"tie_word_embeddings", ""}, true));
@@ -219,7 +221,7 @@ Result<std::unique_ptr<ModelDefinition>> open_t5(const ModelFile& file) {
   PUMICE_TRY(DecoderConfig decoder, read_decoder_config(settings, names));
   decoder.activation = activation;
   PUMICE_TRY(own.scaled_output, read_scaled_output(settings, own));
-  // Configs of version 1.1 say that the head is not tied, even of files that have no other.
+  // Configs of version 1.1 say that the head is not tied, even if the file has no other tensor for it.
   if (!settings.gguf() && file.has_weights()) decoder.tied_head = !file.find("lm_head.weight");
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<T5>(std::move(encoder), std::move(decoder), settings.gguf(), std::move(own)));

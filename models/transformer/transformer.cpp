@@ -17,8 +17,8 @@ struct TransformerSettings {
   bool output_bias = true;
 };
 
-// The Transformer (Vaswani et al. 2017) as torch.nn.Transformer has it, with one table of tokens for both
-// sides, sinusoidal positions and a projection to the vocabulary.
+// The Transformer (Vaswani et al. 2017) in the form of torch.nn.Transformer, with one embedding table for
+// both sides, sinusoidal positions and a projection to the vocabulary.
 class Transformer : public EncoderDecoderModel {
 public:
   Transformer(EncoderConfig encoder, DecoderConfig decoder, bool gguf, TransformerSettings own)

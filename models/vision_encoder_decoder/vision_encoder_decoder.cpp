@@ -10,8 +10,7 @@ namespace pumice {
 
 namespace {
 
-// A picture's encoder and a text's decoder, each as it is by itself, joined by cross-attention: ViT and
-// GPT-2.
+// An encoder of pictures (ViT) and a decoder of text (GPT-2), joined by cross-attention.
 class VisionEncoderDecoder : public EncoderDecoderModel {
 public:
   VisionEncoderDecoder(VitConfig vit, Gpt2Config gpt2, bool gguf)
@@ -34,7 +33,7 @@ private:
   Gpt2Config gpt2_;
 };
 
-// The settings of one side, an object of config.json, which has to be of the one type that is known.
+// The settings of one side, an object of config.json. Its model_type must be the supported one.
 Result<Settings> side(const ModelFile& file, std::string_view name, std::string_view model_type) {
   PUMICE_TRY(Fields fields, file.fields().object(name));
   PUMICE_TRY(std::string found, fields.string("model_type"));

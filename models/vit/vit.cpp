@@ -28,7 +28,7 @@ LayerNames layer_names(const VitConfig& config, const std::string& prefix) {
   return names;
 }
 
-// A row for each patch, after that of the class token.
+// The class token's row, then a row for each patch.
 TensorId embed(EncoderBuilder& builder, const VitConfig& config) {
   Graph& graph = builder.graph();
   const uint32_t hidden = config.encoder.hidden;
@@ -50,7 +50,7 @@ TensorId embed(EncoderBuilder& builder, const VitConfig& config) {
   return builder.add(x, positions, "with_positions");
 }
 
-// ViT (Dosovitskiy et al. 2020): a pre-norm encoder of a picture's patches.
+// ViT (Dosovitskiy et al. 2020): a pre-norm encoder of the patches of a picture.
 class Vit : public EncoderModel {
 public:
   Vit(VitConfig config, bool gguf, std::string prefix, std::optional<Activation> pooler)
@@ -73,15 +73,15 @@ protected:
 
 private:
   VitConfig vit_;
-  std::string prefix_; // of Hugging Face's names: "vit.", or nothing where the encoder is all there is
+  std::string prefix_; // of tensor names: "vit.", or empty if the file has only the encoder
   std::optional<Activation> pooler_;
 };
 
-// One number for both sides, or height and width.
+// Reads one number for both sides, or height and width.
 Result<std::pair<uint32_t, uint32_t>> read_size(const Settings& settings, std::string_view name,
                                                 uint32_t fallback) {
-  constexpr uint32_t most_pixels = 8192; // so that a picture's values can be counted
-  PUMICE_TRY(std::vector<uint32_t> sides, settings.fields().u32_array_or_empty(name, 1, most_pixels));
+  constexpr uint32_t max_edge = 8192; // so that the number of values fits 32 bits
+  PUMICE_TRY(std::vector<uint32_t> sides, settings.fields().u32_array_or_empty(name, 1, max_edge));
   if (sides.empty()) return std::pair(fallback, fallback);
   if (sides.size() > 2) {
     return settings.error({name, ""},

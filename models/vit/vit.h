@@ -7,7 +7,7 @@
 
 namespace pumice {
 
-// A ViT's settings, for models that it is a part of too.
+// A ViT's settings. Other models may contain a ViT too.
 struct VitConfig {
   EncoderConfig encoder;
   PatchShape patches;
@@ -16,7 +16,8 @@ struct VitConfig {
 
 Result<VitConfig> read_vit_config(const Settings& settings);
 
-// From the pixels to the final norm. `prefix` is what Hugging Face's names begin with.
+// Builds the encoder from the pixels to the final norm. `prefix` is the prefix of Hugging Face's tensor
+// names.
 TensorId build_vit(EncoderBuilder& builder, const VitConfig& config, const std::string& prefix);
 
 Result<std::unique_ptr<ModelDefinition>> open_vit(const ModelFile& file);

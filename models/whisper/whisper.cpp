@@ -14,10 +14,10 @@ namespace pumice {
 namespace {
 
 constexpr uint32_t convolution_width = 3;
-constexpr uint32_t most_positions = 1 << 20; // so that a sound's values can be counted
+constexpr uint32_t max_positions = 1 << 20; // so that the number of values fits 32 bits
 
-// Whisper (Radford et al. 2022): a pre-norm Transformer whose encoder hears every other frame of a log-mel
-// spectrum through two convolutions.
+// Whisper (Radford et al. 2022): a pre-norm Transformer. Two convolutions turn the log-mel spectrum into the
+// encoder's input and halve the number of frames.
 class Whisper : public EncoderDecoderModel {
 public:
   Whisper(BartConfig config, bool gguf, std::string prefix, bool scaled_embedding)
@@ -27,7 +27,7 @@ public:
 protected:
   void build_encoder(EncoderBuilder& builder) const override {
     builder.prefix(prefix_ + "encoder.", "");
-    TensorId x = builder.learned_positions(listen(builder), {"embed_positions", ""});
+    TensorId x = builder.learned_positions(convolve_features(builder), {"embed_positions", ""});
     x = builder.run_layers(x, layer_names("encoder"));
     builder.prefix(prefix_ + "encoder.", "");
     x = builder.layer_norm(x, {"layer_norm", ""});
@@ -57,7 +57,7 @@ private:
     return names;
   }
 
-  // The first convolution at the even frames, or the odd ones.
+  // The first convolution's results for the even frames (first = -1) or the odd ones (first = 0).
   TensorId first_convolution(EncoderBuilder& builder, TensorId features, int32_t first) const {
     FrameWindows windows;
     windows.channels = encoder().input_shape[0];
@@ -79,7 +79,7 @@ private:
     return activate(builder.graph(), builder.node_name(name) + ".activated", x, Activation::gelu);
   }
 
-  TensorId listen(EncoderBuilder& builder) const {
+  TensorId convolve_features(EncoderBuilder& builder) const {
     const TensorId features =
         builder.graph().input("input_features", RowKind::outputs, encoder().shape().input_values());
     const TensorId even = first_convolution(builder, features, -1);
@@ -88,7 +88,7 @@ private:
                     encoder().hidden);
   }
 
-  std::string prefix_; // of Hugging Face's names
+  std::string prefix_; // of Hugging Face's tensor names
   bool scaled_embedding_;
 };
 
@@ -104,9 +104,9 @@ Result<std::unique_ptr<ModelDefinition>> open_whisper(const ModelFile& file) {
   if (!settings.has(names.encoder_context)) config.encoder.context = 1500;
   if (!settings.has(names.decoder_context)) config.decoder.context = 448;
   PUMICE_TRY(uint32_t mels, settings.u32_or({"num_mel_bins", ""}, 1, 1024, 80));
-  if (config.encoder.context > most_positions) {
+  if (config.encoder.context > max_positions) {
     return settings.error(names.encoder_context,
-                          fmt::format("expected 1 to {}; found {}", most_positions, config.encoder.context));
+                          fmt::format("expected 1 to {}; found {}", max_positions, config.encoder.context));
   }
   config.encoder.kind = InputKind::features;
   config.encoder.input_shape = {mels, 2 * config.encoder.context};
