@@ -13,7 +13,7 @@ namespace {
 
 constexpr double threshold = 0.03;
 
-// Times of a device: a normal spread, and now and then something else that ran.
+// Simulated times of a device: a normal distribution, with occasional disturbances by other work.
 std::vector<double> noisy(std::mt19937& random, size_t count, double seconds, double spread) {
   std::normal_distribution<double> normal(1, spread);
   std::uniform_real_distribution<double> chance(0, 1);
@@ -56,17 +56,18 @@ TEST_CASE("medians, quantiles and deviations") {
   CHECK(median(std::array{7.0}) == 7);
 }
 
-TEST_CASE("a warm-up is over when its runs stay the same, whatever the first one took") {
+TEST_CASE("a warm-up ends when its times are stable, whatever the first one was") {
   CHECK(!is_stable(std::array{9.0, 1.0}));
   CHECK(is_stable(std::array{9.0, 1.0, 1.0}));
   CHECK(!is_stable(std::array{9.0, 1.5, 1.0}));
   CHECK(!is_stable(std::array{9.0, 4.0, 3.0, 2.0, 1.0}));
   CHECK(is_stable(std::array{9.0, 4.0, 1.01, 1.0, 1.0, 1.01}));
-  CHECK(is_stable(std::array{9.0, 1.0, 1.01, 2.0, 1.0})); // one that was disturbed
+  CHECK(is_stable(std::array{9.0, 1.0, 1.01, 2.0, 1.0})); // one disturbed time
 }
 
 TEST_CASE("the interval of two samples is that of Mann and Whitney's test") {
-  // Of five and five samples only the one order of 252 that is most extreme at either end is outside 99 %.
+  // With two sets of five samples, there are 252 orders. Only the most extreme one at each end is outside 99
+  // %.
   const std::array a = {10.0, 11.0, 12.0, 13.0, 14.0}, b = {1.0, 2.0, 3.0, 4.0, 5.0};
   const SpeedRatio ratio = compare_speed(a, b, threshold);
   CHECK(ratio.low == 10.0 / 5);
@@ -74,11 +75,11 @@ TEST_CASE("the interval of two samples is that of Mann and Whitney's test") {
   CHECK(ratio.ratio == 12.0 / 3); // the middle one of 25
   CHECK(ratio.verdict == Verdict::faster);
   CHECK(compare_speed(b, a, threshold).verdict == Verdict::slower);
-  const std::array meets = {5.1, 4.9, 12.0, 13.0, 14.0}; // one pair is the other way round
+  const std::array meets = {5.1, 4.9, 12.0, 13.0, 14.0}; // one pair is in the other order
   CHECK(compare_speed(meets, b, threshold).verdict == Verdict::same);
 }
 
-TEST_CASE("too few samples are called that, and none at all") {
+TEST_CASE("too few samples, or none, are reported as such") {
   const std::array a = {10.0, 11.0, 12.0, 13.0}, b = {1.0, 2.0, 3.0, 4.0};
   CHECK(compare_speed(a, b, threshold).verdict == Verdict::too_few_samples);
   CHECK(compare_speed({}, b, threshold).verdict == Verdict::too_few_samples);
@@ -87,7 +88,7 @@ TEST_CASE("too few samples are called that, and none at all") {
 }
 
 TEST_CASE("two runs of the same thing show no difference") {
-  for (const size_t count : {5u, 10u, 30u, 60u}) { // the last ones by the normal distribution
+  for (const size_t count : {5u, 10u, 30u, 60u}) { // the large counts use the normal distribution
     for (const double spread : {0.005, 0.02, 0.1}) {
       CAPTURE(count);
       CAPTURE(spread);
@@ -99,7 +100,7 @@ TEST_CASE("two runs of the same thing show no difference") {
   }
 }
 
-TEST_CASE("a run that is slower by a tenth is found, and one that is faster") {
+TEST_CASE("a run that is slower or faster by a tenth is detected") {
   CHECK(verdicts(5, 1.1, 0.01).slower >= 240); // one disturbed sample of five is enough to hide it
   CHECK(verdicts(10, 1.1, 0.02).slower >= 360);
   CHECK(verdicts(20, 1.1, 0.03).slower >= 392);
@@ -108,7 +109,7 @@ TEST_CASE("a run that is slower by a tenth is found, and one that is faster") {
   CHECK(verdicts(20, 1.1, 0.03).faster == 0);
 }
 
-TEST_CASE("a difference below the threshold is none, however sure it is") {
+TEST_CASE("a difference below the threshold is ignored, however significant it is") {
   std::mt19937 random(1);
   const std::vector<double> a = noisy(random, 60, 1, 0.001), b = noisy(random, 60, 1.02, 0.001);
   const SpeedRatio ratio = compare_speed(a, b, threshold);
@@ -117,7 +118,7 @@ TEST_CASE("a difference below the threshold is none, however sure it is") {
   CHECK(compare_speed(a, b, 0.01).verdict == Verdict::slower);
 }
 
-TEST_CASE("a machine that changes while it measures shows no difference that is smaller than that") {
+TEST_CASE("a difference smaller than the machine's own drift is not reported") {
   const std::array steady = {1.0, 1.01, 1.0, 1.02, 1.0, 1.01}, drifting = {1.04, 1.05, 1.1, 1.2, 1.25, 1.3};
   CHECK(drift(steady) < 0.02);
   CHECK(drift(drifting) == doctest::Approx(1.25 / 1.05 - 1));

@@ -10,7 +10,7 @@ using namespace pumice;
 
 namespace {
 
-// Log-probabilities of a language that follows from the seed: of each token after a text.
+// A language that is made from a seed: the log-probabilities of each token after a text.
 std::vector<float> language(uint32_t seed, uint32_t vocabulary, std::span<const uint32_t> text) {
   uint64_t state = seed * 0x9e3779b97f4a7c15ull + 1;
   for (uint32_t token : text) state = (state ^ (token + 1)) * 0xbf58476d1ce4e5b9ull;
@@ -25,7 +25,7 @@ std::vector<float> language(uint32_t seed, uint32_t vocabulary, std::span<const 
   return logits;
 }
 
-// `skipped` are tokens that the texts begin with, and that the language knows nothing of.
+// `skipped` tokens at the start of each text are ignored by the language.
 std::vector<Continuation> best_continuations(const BeamSearch& search, uint32_t seed, uint32_t vocabulary,
                                              size_t skipped = 0) {
   std::vector<Continuation> all;
@@ -56,7 +56,7 @@ std::vector<Hypothesis> run(const GenerationConfig& config, uint32_t seed, uint3
   return search.results(count);
 }
 
-// Every text that ends within max_tokens, by its score.
+// All texts that end within max_tokens, with their scores.
 void enumerate(const GenerationConfig& config, uint32_t seed, uint32_t vocabulary,
                std::vector<uint32_t>& text, float score, std::vector<Hypothesis>& all) {
   const std::vector<float> scores = language(seed, vocabulary, text);
@@ -74,7 +74,7 @@ void enumerate(const GenerationConfig& config, uint32_t seed, uint32_t vocabular
   }
 }
 
-// The search as transformers writes it, with masks over arrays of a fixed size in place of lists.
+// The search as implemented in transformers, with masks over arrays of a fixed size instead of lists.
 struct Masked {
   struct Entry {
     std::vector<uint32_t> tokens;
@@ -138,7 +138,7 @@ struct Masked {
 
 } // namespace
 
-TEST_CASE("beam search: wide enough, it finds the best text there is") {
+TEST_CASE("beam search: with enough beams, it finds the best text") {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     GenerationConfig config;
     config.ends = {0};
@@ -160,7 +160,7 @@ TEST_CASE("beam search: wide enough, it finds the best text there is") {
   }
 }
 
-TEST_CASE("beam search: the same as with masks over fixed arrays, whatever the settings") {
+TEST_CASE("beam search: equal to an implementation with masks over fixed arrays, for any settings") {
   uint32_t compared = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     GenerationConfig config;
@@ -186,7 +186,7 @@ TEST_CASE("beam search: the same as with masks over fixed arrays, whatever the s
   CHECK(compared > 350);
 }
 
-TEST_CASE("beam search: tokens that a rule gives do not count in a text's length") {
+TEST_CASE("beam search: tokens that a rule forces do not count in a text's length") {
   for (uint32_t seed = 0; seed < 30; ++seed) {
     GenerationConfig config;
     config.beams = 3;
@@ -209,7 +209,7 @@ TEST_CASE("beam search: tokens that a rule gives do not count in a text's length
   }
 }
 
-TEST_CASE("beam search: no continuation at all ends it") {
+TEST_CASE("beam search: ends if no continuation is possible") {
   GenerationConfig config;
   config.beams = 3;
   config.max_tokens = 5;

@@ -34,7 +34,7 @@ bool empty(const DeviceFile& file) {
 
 } // namespace
 
-TEST_CASE("what is kept of a device is used only by the device and driver that it was kept for") {
+TEST_CASE("a device file is used only by the device and driver that it was written for") {
   const TemporaryFolder folder;
   const Capabilities device = some_device();
   const std::filesystem::path file = device_file_path(folder.path(), device);
@@ -45,7 +45,7 @@ TEST_CASE("what is kept of a device is used only by the device and driver that i
   more.tuning_results["another"] = "fact";
   REQUIRE(write_device_file(file, device, more).ok());
   CHECK(same(read_device_file(file, device), more));
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1); // nothing left beside it
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1); // no other file is left
 
   Capabilities newer = device, other = device;
   newer.driver_build = 6;
@@ -54,12 +54,12 @@ TEST_CASE("what is kept of a device is used only by the device and driver that i
     CHECK(device_file_path(folder.path(), foreign) != file);
     CHECK(empty(read_device_file(file, foreign)));
   }
-  CHECK(empty(read_device_file(folder.path(), device))); // a folder is no file
+  CHECK(empty(read_device_file(folder.path(), device))); // a folder instead of a file
   CHECK(says(write_device_file("/dev/null/folder/file", device, more),
              {"/dev/null/folder", "cannot be written"}) == "");
 }
 
-TEST_CASE("what is kept of a device is not used by a build with another kernel of the same name and length") {
+TEST_CASE("a device file is not used by a build with another kernel of the same name and length") {
   const Capabilities device = some_device();
   const std::vector<uint32_t> code(300, 7);
   const std::vector<KernelBinary> kernels = {{"first", "", code, 11}, {"second", "dot", code, 12}};
@@ -72,7 +72,7 @@ TEST_CASE("what is kept of a device is not used by a build with another kernel o
   for (const auto& others : {changed, renamed, fewer}) CHECK_FALSE(parse_device_file(file, device, others));
 }
 
-TEST_CASE("kernels have the same hash where they have the same code, and only there") {
+TEST_CASE("two kernels have the same hash only if they have the same code") {
   const std::span<const KernelBinary> kernels = kernel_binaries();
   size_t same_length = 0;
   for (const KernelBinary& a : kernels) {
@@ -86,7 +86,7 @@ TEST_CASE("kernels have the same hash where they have the same code, and only th
   CHECK(same_length > 0); // so that a length is no hash
 }
 
-TEST_CASE("damage anywhere in it, and what is kept of a device counts as absent") {
+TEST_CASE("a device file that is damaged anywhere counts as absent") {
   const Capabilities device = some_device();
   const std::vector<std::byte> whole = pack_device_file(device, some_contents());
   REQUIRE(parse_device_file(whole, device));

@@ -22,7 +22,7 @@ uint64_t available(uint64_t heap, uint64_t allocated, uint64_t limit, HeapBudget
 
 } // namespace
 
-TEST_CASE("device memory: what is available is the least of what heap, limit and driver leave") {
+TEST_CASE("device memory: the available amount is the smallest of what heap, limit and driver leave") {
   CHECK(available(1000, 0, 0) == 1000);
   CHECK(available(1000, 300, 0) == 700);
   CHECK(available(1000, 300, 500) == 200);
@@ -31,10 +31,10 @@ TEST_CASE("device memory: what is available is the least of what heap, limit and
   CHECK(available(1000, 1200, 0) == 0);
   CHECK(available(1000, 100, 0, {800, 300}) == 500);
   CHECK(available(1000, 100, 200, {800, 300}) == 100);
-  CHECK(available(1000, 100, 0, {800, 900}) == 0); // others are over their share
+  CHECK(available(1000, 100, 0, {800, 900}) == 0); // others use more than their share
 }
 
-TEST_CASE("device memory: a driver's nonsense is not believed") {
+TEST_CASE("device memory: impossible values of a driver are ignored") {
   CHECK(available(1000, 100, 0, {0, 0}) == 900);
   CHECK(available(1000, 100, 0, {0, 5}) == 900);
   CHECK(available(1000, 100, 0, {UINT64_MAX, 0}) == 900);
@@ -44,14 +44,14 @@ TEST_CASE("device memory: a driver's nonsense is not believed") {
   CHECK(available(0, 0, 0, {500, 100}) == 0);
 }
 
-TEST_CASE("device memory: the limit is the last byte that may be taken") {
+TEST_CASE("device memory: allocations may reach the limit but not exceed it") {
   MemoryCount count(100);
   CHECK(count.reserve(60).ok());
   CHECK(says(count.reserve(41), {"41 bytes", "60 bytes that are allocated", "limit of 100 bytes"}) == "");
   CHECK(count.reserve(41).error().code == Code::out_of_memory);
   CHECK(count.reserve(40).ok());
   CHECK(!count.reserve(UINT64_MAX).ok());
-  CHECK(count.allocated() == 0); // none of it is there yet
+  CHECK(count.allocated() == 0); // nothing is allocated yet
   count.confirm(60);
   count.cancel(40);
   CHECK(count.allocated() == 60);
@@ -62,7 +62,7 @@ TEST_CASE("device memory: the limit is the last byte that may be taken") {
   CHECK(count.peak() == 60);
 }
 
-TEST_CASE("device memory: however many threads allocate, the limit holds") {
+TEST_CASE("device memory: the limit holds while many threads allocate") {
   constexpr uint64_t limit = 1000;
   MemoryCount count(limit);
   std::atomic<uint64_t> taken = 0, most = 0;

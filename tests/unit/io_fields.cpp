@@ -45,7 +45,7 @@ TEST_CASE("fields: values of each type") {
   CHECK(fields.find("name") != nullptr);
 }
 
-TEST_CASE("fields: a default stands in for an absent or null field, and not for a wrong one") {
+TEST_CASE("fields: a default replaces an absent or null field, but not a wrong one") {
   const Fields fields(config, "config.json");
   CHECK(*fields.u32_or("absent", 3) == 3);
   CHECK(*fields.u32_or("nothing", 3) == 3);
@@ -62,7 +62,7 @@ TEST_CASE("fields: a default stands in for an absent or null field, and not for 
   CHECK(says(fields.object_or_empty("layers"), {"'layers'"}) == "");
 }
 
-TEST_CASE("fields: errors say file, field, what was expected and what was found") {
+TEST_CASE("fields: errors name the file, the field, what was expected and what was found") {
   const Fields fields(config, "some/config.json");
   CHECK(says(fields.u32("absent", 1, 9),
              {"some/config.json", "'absent'", "integer from 1 to 9", "missing"}) == "");
@@ -87,12 +87,12 @@ TEST_CASE("fields: errors say file, field, what was expected and what was found"
              {"some/config.json: field 'layers': too many"}) == "");
 }
 
-TEST_CASE("fields: what is no object has no fields") {
+TEST_CASE("fields: a value that is not an object has no fields") {
   const nlohmann::json array = {1, 2};
   CHECK(says(Fields(array, "x").u32("layers"), {"'layers'", "missing"}) == "");
 }
 
-TEST_CASE("json: errors say the file and the byte") {
+TEST_CASE("json: errors name the file and the byte") {
   CHECK(says(parse("{\"a\": 1,}"), {"config.json", "invalid JSON", "byte 9"}) == "");
   CHECK(says(parse(""), {"config.json", "invalid JSON", "byte 1"}) == "");
   CHECK(says(parse("{\"a\": \"\xff\"}"), {"config.json", "invalid JSON"}) == "");
@@ -103,7 +103,7 @@ TEST_CASE("json: errors say the file and the byte") {
   CHECK(parse("[\"[[[[\\\"[[[\"]").ok());
 }
 
-TEST_CASE("json: a key that is there twice") {
+TEST_CASE("json: a key that occurs twice") {
   const std::string_view text = R"({"a": {"b": 1, "c": {"b": 2}, "b": 3}})";
   CHECK((*parse(text))["a"]["b"] == 3);
   CHECK(says(parse(text, DuplicateKeys::refuse), {"config.json", "'b'", "twice"}) == "");

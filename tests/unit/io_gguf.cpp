@@ -14,14 +14,14 @@ using namespace pumice;
 namespace {
 
 Result<GgufFile> parse(const GgufBuilder& builder) {
-  // The heap copy is exactly as long as the file, so that a sanitizer sees a read past its end.
+  // The heap copy is exactly as long as the file, so that a sanitizer detects a read past its end.
   static std::vector<std::byte> bytes;
   bytes = builder.build();
   bytes.shrink_to_fit();
   return GgufFile::parse(bytes, "small.gguf");
 }
 
-// What the parser says about the small file after a change to it.
+// The parser's error message about the small file after `change`.
 Result<GgufFile> parse_changed(const std::function<void(GgufBuilder&)>& change) {
   GgufBuilder builder = small_gguf();
   change(builder);
@@ -101,7 +101,7 @@ TEST_CASE("gguf: a long array stays in the file, and text is made valid UTF-8") 
   CHECK(file->metadata["general.name"] == "bad \xef\xbf\xbd byte");
 }
 
-TEST_CASE("gguf: every prefix of a file is an error, and none of them a crash") {
+TEST_CASE("gguf: every prefix of a file is an error and not a crash") {
   const std::vector<std::byte> whole = small_gguf().build();
   for (size_t length = 0; length < whole.size(); ++length) {
     const std::vector<std::byte> prefix(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
@@ -110,7 +110,7 @@ TEST_CASE("gguf: every prefix of a file is an error, and none of them a crash") 
   }
 }
 
-TEST_CASE("gguf: no single byte of a header can be changed to make a crash") {
+TEST_CASE("gguf: a change of any single byte of a header does not cause a crash") {
   const GgufBuilder builder = small_gguf();
   const std::vector<std::byte> whole = builder.build();
   for (size_t at = 0; at < builder.header().size(); ++at)
@@ -135,7 +135,7 @@ TEST_CASE("gguf: the fixed part") {
              {"small.gguf", "metadata count"}) == "");
 }
 
-TEST_CASE("gguf: metadata that is wrong is refused by key") {
+TEST_CASE("gguf: wrong metadata is refused, and the error names the key") {
   CHECK(says(parse_changed([](auto& b) { b.u32("llama.block_count", 3); }),
              {"small.gguf", "'llama.block_count'", "twice"}) == "");
   CHECK(says(parse_changed([](auto& b) { b.strings("tokenizer.ggml.tokens", {}); }), {"twice"}) == "");
@@ -176,7 +176,7 @@ TEST_CASE("gguf: the alignment is a power of two, and is used") {
   CHECK(file->tensors[1].data[0] == std::byte{64});
 }
 
-TEST_CASE("gguf: tensors that are wrong are refused by name") {
+TEST_CASE("gguf: wrong tensors are refused, and the error names the tensor") {
   const auto changed = [](uint32_t type, uint64_t offset, std::vector<uint64_t> dims) {
     return parse_changed([&](auto& b) { b.tensors[1] = {"odd.weight", dims, type, offset}; });
   };

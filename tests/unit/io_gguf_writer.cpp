@@ -34,7 +34,7 @@ bool has_partial(const TemporaryFolder& folder) {
 
 } // namespace
 
-TEST_CASE("gguf_writer: every kind of setting and array comes back as it was, with its type") {
+TEST_CASE("gguf_writer: every kind of setting and array is read back unchanged, with its type") {
   const TemporaryFolder folder;
   const auto path = folder.path() / "out.gguf";
   GgufWriter writer;
@@ -133,7 +133,7 @@ TEST_CASE("gguf_writer: tensors are aligned, whatever pieces they are written in
   }
 }
 
-TEST_CASE("gguf_writer: what does not fit is refused with its name") {
+TEST_CASE("gguf_writer: what does not fit the format is refused, and the error names it") {
   const TemporaryFolder folder;
   const auto path = folder.path() / "out.gguf";
   const auto refused = [&](auto&& fill) {
@@ -161,7 +161,7 @@ TEST_CASE("gguf_writer: what does not fit is refused with its name") {
   CHECK(!has_partial(folder));
 }
 
-TEST_CASE("gguf_writer: a file has its name only when it is whole") {
+TEST_CASE("gguf_writer: a file gets its name only when it is complete") {
   const TemporaryFolder folder;
   const auto path = folder.write("out.gguf", "what was there");
   const std::vector<uint64_t> shape = {4};
@@ -188,11 +188,11 @@ TEST_CASE("gguf_writer: a file has its name only when it is whole") {
   CHECK(std::filesystem::file_size(path) == writer.file_bytes());
 }
 
-TEST_CASE("gguf_writer: a full disk is told, and leaves nothing behind") {
+TEST_CASE("gguf_writer: a full disk is an error and leaves no file behind") {
   const TemporaryFolder folder;
   const std::vector<uint64_t> shape = {1 << 20};
   const std::vector<std::byte> data(size_t{4} << 20);
-  // The system refuses a file that grows past a limit just as it does one that finds no room.
+  // A limit of the file size causes the same errors as a full disk.
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

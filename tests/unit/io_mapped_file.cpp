@@ -18,7 +18,7 @@
 
 using namespace pumice;
 
-TEST_CASE("mapped file: bytes, at an address that stays when it is moved") {
+TEST_CASE("mapped file: the bytes stay at their address when the object is moved") {
   const TemporaryFolder folder;
   auto opened = MappedFile::open(folder.write("some.bin", std::string_view("hello")));
   REQUIRE_MESSAGE(opened.ok(), says(opened, {}));
@@ -64,7 +64,7 @@ TEST_CASE("mapped file: memory is not copied") {
   CHECK(file.path() == "embedded");
 }
 
-TEST_CASE("mapped file: a part of a file, wherever it begins") {
+TEST_CASE("mapped file: a range of a file with any offset") {
   const TemporaryFolder folder;
   std::string text(20000, 'x');
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i % 251);
@@ -87,7 +87,7 @@ TEST_CASE("mapped file: a part of a file, wherever it begins") {
   }
 }
 
-TEST_CASE("mapped file: one that an application reads") {
+TEST_CASE("mapped file: a file that an application reads") {
   constexpr uint64_t bytes = (uint64_t{9} << 20) + 17;
   auto file = MappedFile::reserve(bytes, "pack:model");
   REQUIRE_MESSAGE(file.ok(), says(file, {}));
@@ -117,7 +117,7 @@ TEST_CASE("mapped file: one that an application reads") {
   CHECK(moved.bytes().size() == bytes);
 }
 
-TEST_CASE("mapped file: a source that fails, or a reading that is cancelled, ends at once") {
+TEST_CASE("mapped file: reading ends at once when the source fails or it is cancelled") {
   auto file = *MappedFile::reserve(uint64_t{64} << 20, "pack:model");
   int calls = 0;
   const ReadBytes third_fails = [&](uint64_t, std::span<std::byte>) { return ++calls < 3; };
@@ -133,7 +133,7 @@ TEST_CASE("mapped file: a source that fails, or a reading that is cancelled, end
   CHECK(calls == 2);
 }
 
-TEST_CASE("mapped file: memory that is given back is zeros, and only whole pages of it") {
+TEST_CASE("mapped file: forget() turns whole pages into zeros and nothing else") {
   constexpr uint64_t bytes = uint64_t{1} << 20;
   auto file = *MappedFile::reserve(bytes, "pack:model");
   const ReadBytes ones = [](uint64_t, std::span<std::byte> to) {
@@ -142,7 +142,7 @@ TEST_CASE("mapped file: memory that is given back is zeros, and only whole pages
   };
   REQUIRE(file.read(ones, 0, bytes).ok());
   const auto count = [&] { return std::ranges::count(file.bytes(), std::byte{1}); };
-  file.forget(file.bytes().subspan(1, 100)); // no whole page
+  file.forget(file.bytes().subspan(1, 100)); // less than a page
   CHECK(count() == bytes);
   file.forget(file.bytes().subspan(bytes / 4 + 1, bytes / 2));
   CHECK(file.bytes()[bytes / 4] == std::byte{1});
@@ -158,8 +158,8 @@ TEST_CASE("mapped file: memory that is given back is zeros, and only whole pages
   CHECK(std::ranges::count(other, std::byte{1}) == 100000);
 }
 
-TEST_CASE("mapped file: more memory than there is") {
-  CHECK(says(MappedFile::reserve(UINT64_MAX, "huge"), {"huge", "no memory", std::to_string(UINT64_MAX)}) ==
-        "");
+TEST_CASE("mapped file: more memory than exists") {
+  CHECK(says(MappedFile::reserve(UINT64_MAX, "huge"),
+             {"huge", "not enough memory", std::to_string(UINT64_MAX)}) == "");
   CHECK(MappedFile::reserve(0, "empty")->bytes().empty());
 }

@@ -29,7 +29,7 @@ std::vector<std::byte> shard(std::string_view first, std::string_view second) {
       16);
 }
 
-// A folder with a config and this index; the shards are the test's to write.
+// A folder with a config and this index. The test writes the shards.
 void write_index(const TemporaryFolder& folder, std::string_view index) {
   folder.write("config.json", std::string_view(R"({"model_type":"test"})"));
   folder.write("model.safetensors.index.json", index);
@@ -43,7 +43,7 @@ TEST_CASE("model file: a GGUF file") {
   auto opened = ModelFile::open(path);
   REQUIRE_MESSAGE(opened.ok(), says(opened, {}));
   const Fields fields = opened->fields();
-  const ModelFile model = *std::move(opened); // what was taken before the move stays good
+  const ModelFile model = *std::move(opened); // references from before the move stay valid
   CHECK(*fields.u32("llama.block_count") == 2);
   CHECK(model.format() == ModelFile::Format::gguf);
   CHECK(model.architecture() == "llama");
@@ -70,7 +70,7 @@ TEST_CASE("model file: a GGUF file") {
   CHECK(says(fields.u32("llama.nothing"), {"small.gguf", "'llama.nothing'"}) == "");
 }
 
-TEST_CASE("model file: a GGUF file is known by its magic too, and in memory") {
+TEST_CASE("model file: a GGUF file is recognised by its magic, on disk and in memory") {
   const TemporaryFolder folder;
   const std::vector<std::byte> bytes = small_gguf().build();
   CHECK(ModelFile::open(folder.write("blob", bytes)).ok());
@@ -112,7 +112,7 @@ TEST_CASE("model file: a GGUF file inside another file, at any offset") {
   }
 }
 
-TEST_CASE("model file: one that an application reads") {
+TEST_CASE("model file: a file that an application reads") {
   const std::vector<std::byte> bytes = small_gguf().build();
   const ReadBytes source = [&](uint64_t at, std::span<std::byte> to) {
     if (at + to.size() > bytes.size()) return false;
@@ -139,8 +139,8 @@ TEST_CASE("model file: one that an application reads") {
   CHECK(ModelFile::read(text, config.size(), "pack:config")->architecture() == "gpt2");
 }
 
-TEST_CASE("model file: to plan with, an application reads little more than the header") {
-  // A header of some 3 MB with a tensor behind it, of 64 MB, and one of a few bytes.
+TEST_CASE("model file: for estimates, an application reads little more than the header") {
+  // A header of about 3 MB, followed by a tensor of 64 MB and one of a few bytes.
   GgufBuilder builder = small_gguf();
   builder.numbers<uint32_t>("test.many", GgufType::u32, std::vector<uint32_t>(700000, 7));
   builder.tensor({"large", {4096, 4096}, 0, 256}).tensor({"small", {4}, 0, 256 + (64u << 20)});
@@ -182,7 +182,7 @@ TEST_CASE("model file: a Hugging Face folder with one file") {
   CHECK(model->architecture() == "bert");
   CHECK(model->path() == folder.path().string());
   CHECK(model->tokenizer_path() == folder.path() / "tokenizer.json");
-  CHECK(model->tensors().size() == 2); // position_ids is no weight
+  CHECK(model->tensors().size() == 2); // position_ids is not a weight
   CHECK(model->find("position_ids") == nullptr);
   CHECK(model->require("a.bias", Shape{4}).ok());
   CHECK(model->file_bytes() == small_safetensors().size());
@@ -245,7 +245,7 @@ TEST_CASE("model file: a config without weights") {
   }
 }
 
-TEST_CASE("model file: what is no model") {
+TEST_CASE("model file: paths that are not models") {
   const TemporaryFolder folder;
   CHECK(says(ModelFile::open(folder.path()), {folder.path().string(), "config.json"}) == "");
   const auto absent = ModelFile::open(folder.path() / "absent.gguf");

@@ -48,8 +48,8 @@ TEST_CASE("quantise: the error is what the type's bits allow") {
     TensorType type;
     double error;
   };
-  // About a step's error over the square root of 12, the step being the range of 32 such values (some four
-  // deviations) over the type's steps.
+  // The expected error is about step / sqrt(12), where the step is the range of 32 such values (about four
+  // standard deviations) divided by the number of the type's steps.
   for (const Case& c : {Case{TensorType::f32, 0},
                         {TensorType::f16, 2.5e-4},
                         {TensorType::bf16, 2e-3},
@@ -64,16 +64,16 @@ TEST_CASE("quantise: the error is what the type's bits allow") {
     const double error = relative_error(there_and_back(c.type, values), values);
     CAPTURE(error);
     CHECK(error <= c.error);
-    if (c.error > 0) CHECK(error >= c.error / 3); // or it is not the type that it claims to be
+    if (c.error > 0) CHECK(error >= c.error / 3); // a much smaller error would mean another type
   }
 }
 
-TEST_CASE("quantise: what a type can hold comes back as it was") {
+TEST_CASE("quantise: values that a type can represent are kept exactly") {
   for (const TensorTypeInfo& entry : tensor_types()) {
     if (!can_quantize(entry.type)) continue;
     CAPTURE(entry.name);
     CHECK(there_and_back(entry.type, std::vector<float>(512)) == std::vector<float>(512));
-    // Small whole numbers with a lowest and a highest that make the scale 1.
+    // Small integers whose lowest and highest value make the scale 1.
     std::vector<float> values;
     for (int i = 0; i < 512; ++i) values.push_back(static_cast<float>(i * 7 % 16 - 8));
     if (entry.type == TensorType::q8_0) {
@@ -91,10 +91,10 @@ TEST_CASE("quantise: what a type can hold comes back as it was") {
   }
 }
 
-TEST_CASE("quantise: Q8_0 rounds as everybody's does") {
+TEST_CASE("quantise: Q8_0 rounds as in other implementations") {
   std::vector<float> values(32);
   values[0] = -127;
-  values[1] = 2.5f; // to the nearest, halves away from zero
+  values[1] = 2.5f; // rounded to the nearest, ties away from zero
   values[2] = -2.5f;
   values[3] = 2.4f;
   std::vector<std::byte> bytes(34);
@@ -103,7 +103,7 @@ TEST_CASE("quantise: Q8_0 rounds as everybody's does") {
   for (int i = 0; i < 4; ++i) CHECK(static_cast<int8_t>(bytes[2 + i]) == wanted[i]);
 }
 
-TEST_CASE("quantise: Q4_0 keeps what fits, and is no worse than taking the largest value for the scale") {
+TEST_CASE("quantise: Q4_0 keeps values that fit, and is not worse than a scale from the largest value") {
   std::vector<float> values(32), decoded(32);
   std::vector<std::byte> bytes(18);
   for (int i = 0; i < 32; ++i) values[i] = static_cast<float>(i % 16 - 8) * 0.25f;
@@ -130,7 +130,7 @@ TEST_CASE("quantise: Q4_0 keeps what fits, and is no worse than taking the large
   CHECK(error < plain_error * 0.95);
 }
 
-TEST_CASE("quantise: what becomes of a file's types") {
+TEST_CASE("quantise: the types that a file's tensors become") {
   CHECK(quantized_type(TensorType::f16, TensorType::q4_0) == TensorType::q4_0);
   CHECK(quantized_type(TensorType::q6_k, TensorType::q4_0) == TensorType::q6_k);
   CHECK(quantized_type(TensorType::f16, {}) == TensorType::f16);

@@ -19,7 +19,7 @@ Result<SafetensorsFile> parse(std::string_view header, size_t data_bytes = 64) {
   return SafetensorsFile::parse(bytes, "some.safetensors");
 }
 
-// One tensor "w" with this inside its braces.
+// A header with one tensor "w" that has this text inside its braces.
 Result<SafetensorsFile> parse_tensor(const std::string& inside) {
   return parse("{\"w\":{" + inside + "}}");
 }
@@ -41,7 +41,7 @@ TEST_CASE("safetensors: a valid file gives its entries in the order of their dat
   CHECK(file->find("nothing") == nullptr);
 }
 
-TEST_CASE("safetensors: scalars and empty tensors are legal, an unknown type is left alone") {
+TEST_CASE("safetensors: scalars, empty tensors and unknown types are accepted") {
   const auto file = parse(R"({"s":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
                           R"("e":{"dtype":"F32","shape":[0,5],"data_offsets":[2,2]},)"
                           R"("u":{"dtype":"F4","shape":[16],"data_offsets":[4,12]}})");
@@ -50,7 +50,7 @@ TEST_CASE("safetensors: scalars and empty tensors are legal, an unknown type is 
   CHECK(parse("{}", 0).ok());
 }
 
-TEST_CASE("safetensors: every prefix of a file is an error, and none of them a crash") {
+TEST_CASE("safetensors: every prefix of a file is an error and not a crash") {
   const std::vector<std::byte> whole = small_safetensors();
   for (size_t length = 0; length < whole.size(); ++length) {
     const std::vector<std::byte> prefix(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
@@ -59,7 +59,7 @@ TEST_CASE("safetensors: every prefix of a file is an error, and none of them a c
   }
 }
 
-TEST_CASE("safetensors: no single byte of a header can be changed to make a crash") {
+TEST_CASE("safetensors: a change of any single byte of a header does not cause a crash") {
   const std::vector<std::byte> whole = small_safetensors();
   for (size_t at = 0; at + 48 < whole.size(); ++at)
     for (const int value : {0, 0x22, 0x7b, 0x39, 0xff}) {
@@ -70,7 +70,7 @@ TEST_CASE("safetensors: no single byte of a header can be changed to make a cras
     }
 }
 
-TEST_CASE("safetensors: headers that are wrong") {
+TEST_CASE("safetensors: wrong headers") {
   for (const uint64_t length : {uint64_t{3}, uint64_t{1000}, uint64_t{1} << 40, UINT64_MAX}) {
     const auto bytes = safetensors_bytes("{}", 0, length);
     CHECK(says(SafetensorsFile::parse(bytes, "x.safetensors"),
@@ -86,7 +86,7 @@ TEST_CASE("safetensors: headers that are wrong") {
   CHECK(says(parse("{\"w\":3}"), {"some.safetensors", "'w'", "object", "found 3"}) == "");
 }
 
-TEST_CASE("safetensors: tensors that are wrong are refused by name and field") {
+TEST_CASE("safetensors: wrong tensors are refused, and the error names the tensor and the field") {
   CHECK(says(parse_tensor(R"("shape":[1],"data_offsets":[0,4])"), {"some.safetensors", "'w'", "'dtype'"}) ==
         "");
   CHECK(says(parse_tensor(R"("dtype":"F32","data_offsets":[0,4])"), {"some.safetensors", "'w'", "'shape'"}) ==
@@ -112,7 +112,7 @@ TEST_CASE("safetensors: tensors that are wrong are refused by name and field") {
              {"some.safetensors", "'v'", "offset 7", "'w'", "ends at 8"}) == "");
 }
 
-TEST_CASE("safetensors: what is written is read back") {
+TEST_CASE("safetensors: written files are read back") {
   const TemporaryFolder folder;
   const std::vector<float> floats = {1, -2, 0.5f};
   const std::vector<int64_t> integers = {7, -9};

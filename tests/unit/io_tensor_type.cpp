@@ -13,7 +13,7 @@ using namespace pumice;
 
 namespace {
 
-// The value of a half by its definition, to check the bit tricks against.
+// The value of a half by its definition, to check the conversion by bits.
 double half_value(uint16_t half) {
   const int exponent = half >> 10 & 31;
   const int mantissa = half & 1023;
@@ -30,7 +30,7 @@ std::vector<std::byte> block(uint16_t scale, const std::vector<int>& bytes) {
 
 } // namespace
 
-TEST_CASE("tensor types: the table answers by type, name, GGUF number and safetensors name") {
+TEST_CASE("tensor types: look-up by type, name, GGUF number and safetensors name") {
   for (const TensorTypeInfo& entry : tensor_types()) {
     CHECK(&info(entry.type) == &entry);
     CHECK(find_gguf_type(entry.gguf_id) == &entry);
@@ -61,7 +61,7 @@ TEST_CASE("tensor types: bytes of rows and tensors") {
   CHECK(tensor_bytes(TensorType::f32, Shape{1ull << 32, 1ull << 32}) == std::nullopt);
 }
 
-TEST_CASE("half: every value is what its bits say and survives the round trip") {
+TEST_CASE("half: every value is decoded correctly and survives the round trip") {
   int wrong_values = 0, wrong_bits = 0;
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
@@ -81,9 +81,9 @@ TEST_CASE("half: every value is what its bits say and survives the round trip") 
 
 TEST_CASE("half: rounds to the nearest, ties to even") {
   int wrong = 0;
-  for (uint16_t half = 0; half < 0x7bff; ++half) { // each finite half but the largest, and the one above it
+  for (uint16_t half = 0; half < 0x7bff; ++half) { // each finite half except the largest, and the next one
     const double low = half_value(half), high = half_value(static_cast<uint16_t>(half + 1));
-    const auto middle = static_cast<float>((low + high) / 2); // exact: a float has bits to spare
+    const auto middle = static_cast<float>((low + high) / 2); // exact, because a float has more bits
     const auto even = static_cast<uint16_t>(half % 2 == 0 ? half : half + 1);
     wrong += float_to_half(middle) != even;
     wrong += float_to_half(std::nextafter(middle, 0.0f)) != half;
@@ -159,7 +159,7 @@ TEST_CASE("decode: Q4_0 has the first half of a block in the low nibbles") {
   }
 }
 
-TEST_CASE("decode: types with five bits and with a number to add") {
+TEST_CASE("decode: types with five bits and types with a minimum") {
   // d = 0.5, m = -3; codes 0 to 15 in the low nibbles, 15 to 0 in the high ones; the fifth bit of odd
   // elements.
   const uint32_t fifth = 0xaaaaaaaau;

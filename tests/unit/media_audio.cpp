@@ -22,8 +22,8 @@ struct Wav {
   uint16_t tag = 1, channels = 1;
   uint32_t rate = 16000;
   uint16_t bits = 16;
-  int frame = -1;         // what the channels and bits make
-  int64_t data_size = -1; // what there is
+  int frame = -1;         // -1: computed from the channels and bits
+  int64_t data_size = -1; // -1: the real size
   bool extensible = false, odd_chunk = false;
 
   template <class T>
@@ -167,7 +167,7 @@ TEST_CASE("wav: each kind of sample") {
   CHECK(parsed(Wav{.tag = 3, .bits = 32, .extensible = true}.bytes(Floats{0.25F})).samples == Floats{0.25F});
 }
 
-TEST_CASE("wav: channels are averaged, odd chunks padded, a sound of one sample is one") {
+TEST_CASE("wav: channels are averaged, odd chunks padded, one sample is enough") {
   const Audio stereo =
       parsed(Wav{.channels = 2, .rate = 44100}.bytes(std::vector<int16_t>{16384, 0, -16384, -16384}));
   CHECK(stereo.rate == 44100);
@@ -175,11 +175,11 @@ TEST_CASE("wav: channels are averaged, odd chunks padded, a sound of one sample 
   CHECK(parsed(Wav{.odd_chunk = true}.bytes(std::vector<int16_t>{16384})).samples ==
         std::vector<float>{0.5F});
   CHECK(parsed(Wav{}.bytes(std::vector<int16_t>(100, 0))).samples == std::vector<float>(100, 0.0F));
-  // The end of a frame is missing: the frames before it are there.
+  // The last frame is incomplete; the frames before it are read.
   CHECK(parsed(Wav{.channels = 2}.bytes(std::vector<int16_t>{1, 2, 3})).samples.size() == 1);
 }
 
-TEST_CASE("wav: an unknown length is what there is, a wrong one an error") {
+TEST_CASE("wav: an unknown length means to the end of the file, a wrong one is an error") {
   const std::vector<int16_t> samples = {1, 2, 3};
   CHECK(parsed(Wav{.data_size = 0xFFFFFFFF}.bytes(samples)).samples.size() == 3);
   CHECK(parsed(Wav{.data_size = 0x7FFFFFFF}.bytes(samples)).samples.size() == 3);
@@ -207,7 +207,7 @@ TEST_CASE("wav: hostile headers are refused") {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e30F})
     CHECK(says(parse_audio(Wav{.tag = 3, .bits = 32}.bytes(std::vector<float>{0, bad}), "x.wav"),
-               {"x.wav", "sane", "at 1"}) == "");
+               {"x.wav", "finite samples", "at 1"}) == "");
 }
 
 TEST_CASE("flac: samples come back exactly, alone and in ogg") {
@@ -238,7 +238,7 @@ TEST_CASE("flac: damaged and truncated files are errors, a foreign tag at the en
   CHECK(says(parse_audio(whole, "long.flac", 999), {"long.flac", "at most 999"}) == "");
 }
 
-TEST_CASE("vorbis: a tone comes back nearly as it was") {
+TEST_CASE("vorbis: a tone is decoded nearly unchanged") {
   const std::vector<float> samples = tone(16000, 16000, 440);
   const std::vector<std::byte> bytes = vorbis_of(samples, 16000);
   const Audio audio = parsed(bytes);
@@ -249,14 +249,14 @@ TEST_CASE("vorbis: a tone comes back nearly as it was") {
   CHECK(std::sqrt(error / static_cast<double>(samples.size())) < 0.02);
   for (size_t length = 0; length < bytes.size(); length += 11) {
     const auto cut = parse_audio(first(bytes, length), "cut.ogg");
-    if (cut.ok()) // at the end of a page: what came before it is whole
+    if (cut.ok()) // cut at the end of a page, so the pages before are whole
       CHECK(cut->samples.size() < samples.size());
     else
       CHECK_MESSAGE(says(cut, {"cut.ogg"}) == "", "at ", length);
   }
 }
 
-TEST_CASE("ogg: other streams and broken pages are named") {
+TEST_CASE("ogg: errors name other streams and damaged pages") {
   ByteWriter page;
   page.text("OggS")
       .number<uint8_t>(0)
@@ -270,7 +270,7 @@ TEST_CASE("ogg: other streams and broken pages are named") {
   CHECK(says(parse_audio(page.bytes(), "x.ogg"), {"x.ogg", "pages", "at byte 36"}) == "");
 }
 
-TEST_CASE("a sound that is none says what was found") {
+TEST_CASE("the error for a file that is not sound says what was found") {
   const TemporaryFolder folder;
   CHECK(says(read_audio(folder.write("notes.wav", "Dear diary, today")),
              {"notes.wav", "WAV, FLAC or Ogg", "Dear diary"}) == "");
@@ -278,7 +278,7 @@ TEST_CASE("a sound that is none says what was found") {
   CHECK(read_audio(folder.path() / "missing.wav").error().code == Code::not_found);
 }
 
-TEST_CASE("resampling: tones keep their shape where the new rate can hold them, and vanish where not") {
+TEST_CASE("resampling: tones keep their shape if the new rate can represent them, and vanish if not") {
   struct Rates {
     uint32_t from, to;
   };
@@ -301,7 +301,7 @@ TEST_CASE("resampling: tones keep their shape where the new rate can hold them, 
   CHECK(loudest < 1e-4F);
 }
 
-TEST_CASE("resampling: lengths, silence, and a constant that stays one") {
+TEST_CASE("resampling: lengths, silence, and a constant that stays constant") {
   CHECK(resample(std::vector<float>{0.5F}, 44100, 16000).size() == 1);
   CHECK(resample(std::vector<float>{0.5F}, 8000, 16000).size() == 2);
   CHECK(resample(std::vector<float>{0.5F, 1}, 16000, 16000) == std::vector<float>{0.5F, 1});
@@ -311,7 +311,7 @@ TEST_CASE("resampling: lengths, silence, and a constant that stays one") {
   for (size_t i = 100; i < 1200; ++i) CHECK(std::abs(constant[i] - 0.5F) < 1e-5F);
 }
 
-TEST_CASE("a file is read at the rate that a model wants") {
+TEST_CASE("a file is resampled to the rate that a model needs") {
   const TemporaryFolder folder;
   const auto path = folder.write("tone.wav", Wav{.rate = 48000}.bytes(std::vector<int16_t>(48000, 8192)));
   const auto audio = read_audio_at(16000, path);

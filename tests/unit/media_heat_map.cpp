@@ -38,7 +38,7 @@ double lightness(const Image& image, size_t x, size_t y) {
   return 0.2126 * pixel[0] + 0.7152 * pixel[1] + 0.0722 * pixel[2];
 }
 
-// How many pixels differ.
+// The number of different pixels.
 size_t difference(const Image& a, const Image& b) {
   REQUIRE(a.pixels.size() == b.pixels.size());
   size_t count = 0;
@@ -69,7 +69,7 @@ TEST_CASE("heat map: a heavier weight is darker, and only its own cell changes")
   }
 }
 
-TEST_CASE("heat map: weights are not normalised unless that is asked for") {
+TEST_CASE("heat map: weights are only normalised on request") {
   const std::vector<float> some = {0.1F, 0.2F}, twice = {0.2F, 0.4F};
   HeatMap a = map_of(1, 2, some), b = map_of(1, 2, twice);
   CHECK(difference(drawn(a), drawn(b)) > 100);
@@ -80,7 +80,7 @@ TEST_CASE("heat map: weights are not normalised unless that is asked for") {
   CHECK(difference(first, second) < first.pixels.size() / 50);
 }
 
-TEST_CASE("heat map: one token, hundreds, a sound's frames, labels that are none") {
+TEST_CASE("heat map: one token, hundreds, the frames of a sound, no labels") {
   struct Shape {
     size_t rows, columns;
   };
@@ -103,7 +103,7 @@ TEST_CASE("heat map: one token, hundreds, a sound's frames, labels that are none
   CHECK(drawn(sound).width < 2000);
 }
 
-TEST_CASE("heat map: any bytes are a label") {
+TEST_CASE("heat map: labels may hold any bytes") {
   const std::vector<float> weights(6, 0.5F);
   HeatMap map = map_of(1, 6, weights);
   map.title = "\xE2\x96\x81\xC3\x9C"
@@ -112,7 +112,7 @@ TEST_CASE("heat map: any bytes are a label") {
   CHECK(drawn(map).width < 4200);
 }
 
-TEST_CASE("canvas: characters are composed, and blanks made visible") {
+TEST_CASE("canvas: characters are composed, and spaces and line ends are made visible") {
   CHECK(drawable("e\xCC\x81") == U"\u00E9");
   CHECK(drawable("\n") == U"\u21B5");
   CHECK(drawable("  ") == U"\u2423\u2423");
@@ -121,7 +121,7 @@ TEST_CASE("canvas: characters are composed, and blanks made visible") {
   CHECK(drawable("") == U"");
 }
 
-TEST_CASE("canvas: the font holds the scripts that it names, and other characters are boxes of their own") {
+TEST_CASE("canvas: the font has the documented scripts, and other characters are drawn as boxes") {
   REQUIRE(fonts().size() == 3);
   for (const Font& font : fonts()) {
     for (const char32_t code :
@@ -143,7 +143,7 @@ TEST_CASE("canvas: the font holds the scripts that it names, and other character
   CHECK(pictures.size() == 4);
 }
 
-TEST_CASE("canvas: writing upwards is writing turned by a quarter") {
+TEST_CASE("canvas: text that runs upwards is text rotated by 90 degrees") {
   Canvas across(60, 60), up(60, 60);
   across.text(10, 30, U"Rg\u00DC", fonts()[1], {});
   up.text(30, 49, U"Rg\u00DC", fonts()[1], {}, Direction::up);
@@ -154,7 +154,7 @@ TEST_CASE("canvas: writing upwards is writing turned by a quarter") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("heat map: shapes and weights that make no picture are refused") {
+TEST_CASE("heat map: invalid shapes and weights are refused") {
   const std::vector<float> weights = {0.5F, std::numeric_limits<float>::quiet_NaN()};
   CHECK(says(draw_heat_map(map_of(1, 2, weights)), {"finite"}) == "");
   CHECK(says(draw_heat_map(map_of(2, 2, weights)), {"2 x 2", "found 2"}) == "");

@@ -30,7 +30,7 @@ std::vector<std::byte> bytes_of(const Image& image) {
   return *bytes;
 }
 
-// A PNG of another kind than the writer makes.
+// A PNG of a kind that write_png() does not write.
 std::vector<std::byte> png_of(uint32_t width, uint32_t height, int bits, int type,
                               std::vector<uint8_t> data) {
   std::vector<std::byte> bytes;
@@ -107,7 +107,7 @@ uint32_t crc32_of(std::span<const uint8_t> bytes) {
 
 } // namespace
 
-TEST_CASE("png: what is written is read") {
+TEST_CASE("png: written pictures are read back") {
   const TemporaryFolder folder;
   for (const Image& image : {gradient(1, 1), gradient(3, 2), gradient(257, 31)}) {
     const auto path = folder.path() / "picture.png";
@@ -147,7 +147,7 @@ TEST_CASE("png: every prefix of a file and every flipped bit of its pixels is an
   }
 }
 
-TEST_CASE("png: a size that is too large is refused before memory is taken") {
+TEST_CASE("png: a size that is too large is refused before memory is allocated") {
   std::vector<std::byte> bytes = bytes_of(gradient(2, 2));
   const uint8_t header[] = {'I', 'H', 'D', 'R', 0, 1, 0x86, 0xA0, 0, 1, 0x86, 0xA0, 8, 2, 0, 0, 0};
   std::memcpy(bytes.data() + 12, header, sizeof(header));
@@ -160,7 +160,7 @@ TEST_CASE("png: a size that is too large is refused before memory is taken") {
   CHECK(parse_image(bytes_of(gradient(5, 4)), "some.png", 20).ok());
 }
 
-TEST_CASE("jpeg: colours, grey and the four of printers come back as RGB") {
+TEST_CASE("jpeg: colours, grey and CMYK are decoded to RGB") {
   const Image image = gradient(37, 19);
   for (const bool progressive : {false, true}) {
     const auto back = parse_image(jpeg_of(image.pixels, 37, 19, 3, JCS_RGB, progressive), "some.jpg");
@@ -175,7 +175,7 @@ TEST_CASE("jpeg: colours, grey and the four of printers come back as RGB") {
   const auto grey = parse_image(jpeg_of({90}, 1, 1, 1, JCS_GRAYSCALE), "some.jpg");
   REQUIRE(grey.ok());
   for (const uint8_t value : grey->pixels) CHECK(std::abs(value - 90) <= 1);
-  // libjpeg marks what it writes of four colours as Adobe's, so these are amounts of light.
+  // libjpeg marks the CMYK files that it writes as Adobe's, so these values are amounts of light.
   const auto print = parse_image(jpeg_of({255, 128, 0, 255}, 1, 1, 4, JCS_CMYK), "some.jpg");
   REQUIRE(print.ok());
   CHECK(std::abs(print->pixels[0] - 255) <= 1);
@@ -194,7 +194,7 @@ TEST_CASE("jpeg: a truncated file is an error, not half a picture") {
              {"at most 1000 pixels", "64 x 64"}) == "");
 }
 
-TEST_CASE("a picture that is none says what was found") {
+TEST_CASE("the error for a file that is not a picture says what was found") {
   const TemporaryFolder folder;
   CHECK(says(read_image(folder.write("notes.png", "Dear diary, today")),
              {"notes.png", "PNG or JPEG", "Dear diary"}) == "");

@@ -21,7 +21,7 @@ Image pattern(uint32_t width, uint32_t height) {
   return image;
 }
 
-// What PIL 9.4 makes of pattern(7, 5): all colours of the 3 x 2 pictures, red of the others.
+// The results of PIL 9.4 for pattern(7, 5): all colours of the 3 x 2 pictures, red of the others.
 struct Expected {
   Resampling resampling;
   uint32_t width, height;
@@ -77,7 +77,7 @@ TEST_CASE("resize: each filter gives PIL's pixels to within one") {
   }
 }
 
-TEST_CASE("resize: a window is that part of the whole, with zeros beyond it") {
+TEST_CASE("resize: a window gives that part of the whole picture, with zeros outside of it") {
   const Image image = pattern(23, 17);
   for (const Resampling resampling : {Resampling::nearest, Resampling::bicubic}) {
     const Image whole = resize(image, 10, 30, resampling, {0, 0, 10, 30});
@@ -127,7 +127,7 @@ TEST_CASE("preprocessing: sizes in every form, means, deviations, scales") {
   CHECK(scaled[32] == (bytes[32] - 3) / 4);
 }
 
-TEST_CASE("preprocessing: the shortest edge and the crop of its middle") {
+TEST_CASE("preprocessing: the shortest edge and the crop of the centre") {
   const TemporaryFolder folder;
   const std::string rest = R"("crop_size":{"height":4,"width":4},"do_rescale":false,"do_normalize":false})";
   const Image image = pattern(12, 8);
@@ -138,16 +138,16 @@ TEST_CASE("preprocessing: the shortest edge and the crop of its middle") {
   const Image middle = resize(image, 6, 4, Resampling::bicubic, {1, 0, 4, 4});
   const std::vector<float> values = values_of(image, clip);
   for (size_t i = 0; i < 16; ++i) CHECK(values[i] == middle.pixels[i * 3]);
-  // Smaller than the crop: zeros around it, the odd one above and to the left.
+  // The picture is smaller than the crop: zeros around it, the odd row and column above and to the left.
   const auto padded =
       values_of(Image{1, 1, {9, 9, 9}}, read(folder, R"({"do_resize":false,"do_center_crop":true,)" + rest));
   for (size_t i = 0; i < 16; ++i) CHECK(padded[i] == (i == 2 * 4 + 2 ? 9 : 0));
-  // A line of pixels would be resized to something huge; only its middle is computed.
+  // A line of pixels would be resized to a huge picture; only its centre is computed.
   CHECK(values_of(pattern(60000, 1), clip).size() == 48);
   CHECK(values_of(pattern(1, 60000), clip).size() == 48);
 }
 
-TEST_CASE("preprocessing: what cannot be done is said") {
+TEST_CASE("preprocessing: unsupported steps are errors") {
   const TemporaryFolder folder;
   const std::string file = "preprocessor_config.json";
   CHECK(says(read(folder, "{"), {file}) == "");

@@ -14,7 +14,7 @@ using json = nlohmann::json;
 namespace {
 
 Result<std::unique_ptr<ModelDefinition>> open(const json& config) {
-  static std::deque<std::string> texts; // which the files point into
+  static std::deque<std::string> texts; // the files point into these
   static std::deque<ModelFile> files;
   const std::string& text = texts.emplace_back(config.dump());
   auto file = ModelFile::from_memory(std::as_bytes(std::span(text)), "config.json");
@@ -27,7 +27,7 @@ json with(json config, const json& changes) {
   return config;
 }
 
-// Whether opening fails with a message that has all of these in it.
+// Whether opening fails with a message that contains all of these.
 void refused(const json& config, const std::vector<std::string>& parts) {
   const auto definition = open(config);
   REQUIRE(!definition.ok());
@@ -111,7 +111,8 @@ std::vector<uint64_t> weight_shape(const ModelDefinition& definition, const std:
   return {};
 }
 
-// What every setting of a config, and of the objects in it, may be damaged into.
+// Calls use() with copies of a config in which one setting, of it or of an object in it, is missing or has
+// another value.
 void damage(const json& config, const std::function<void(const json&)>& use) {
   const json values[] = {nullptr,
                          true,
@@ -173,11 +174,10 @@ TEST_CASE("rotary positions under all their names") {
       rotary(with(base("qwen2"), {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}}})).find("yarn") !=
       std::string::npos);
   CHECK(rotary(with(base("gpt_neox"), {{"rotary_pct", 0.5}})).find("8 dimensions") != std::string::npos);
-  CHECK(rotary(base("gpt_neox")).find("4 dimensions") !=
-        std::string::npos); // a quarter, where nothing is said
+  CHECK(rotary(base("gpt_neox")).find("4 dimensions") != std::string::npos); // the default is a quarter
 }
 
-TEST_CASE("what is wrong or not supported is named") {
+TEST_CASE("errors name what is wrong or not supported") {
   refused(base("perceptron"), {"config.json", "model_type", "gemma3_text", "mixtral", "perceptron"});
   refused(with(base("mistral"), {{"num_key_value_heads", 3}}), {"num_key_value_heads", "4 heads", "found 3"});
   refused(with(base("qwen3"), {{"head_dim", 1000}}), {"head_dim", "512", "1000"});
@@ -234,7 +234,7 @@ TEST_CASE("both sides of an encoder-decoder have sizes of their own") {
   CHECK(opened(transformer())->shape().encoder->caches.size() == 3);
 }
 
-TEST_CASE("a picture's encoder may be wider than what captions it") {
+TEST_CASE("an encoder of pictures may be wider than the decoder") {
   const auto definition = opened(captioner());
   const ModelShape shape = definition->shape();
   CHECK(shape.encoder->hidden == 64);
@@ -246,7 +246,7 @@ TEST_CASE("a picture's encoder may be wider than what captions it") {
   CHECK(weight_shape(*definition, "decoder.transformer.h.1.crossattention.c_attn.weight") == Shape{48, 96});
 }
 
-TEST_CASE("two vocabularies of one translation model") {
+TEST_CASE("a translation model may have two vocabularies") {
   const json config =
       with(bart("marian"), {{"share_encoder_decoder_embeddings", false}, {"decoder_vocab_size", 70}});
   const auto definition = opened(config);
@@ -265,7 +265,7 @@ TEST_CASE("where positions begin") {
   CHECK(weight_shape(*opened(bart("bart")), "model.encoder.embed_positions.weight") == Shape{258, 64});
 }
 
-TEST_CASE("what is wrong with encoders is named") {
+TEST_CASE("errors name what is wrong with an encoder's config") {
   refused(with(base("bert"), {{"num_attention_heads", 5}}), {"num_attention_heads", "64 columns", "found 5"});
   refused(with(base("bert"), {{"position_embedding_type", "relative_key"}}),
           {"position_embedding_type", "absolute", "relative_key"});
@@ -297,7 +297,7 @@ TEST_CASE("what is wrong with encoders is named") {
   refused(wrong, {"decoder"});
 }
 
-TEST_CASE("damaged configs of encoders are refused or read, and nothing worse") {
+TEST_CASE("damaged configs of encoders are refused or read, without a crash") {
   size_t read = 0, blocklist = 0;
   const std::vector<json> all = {base("bert"),   base("roberta"), bart("bart"),
                                  bart("marian"), bart("whisper"), transformer(),

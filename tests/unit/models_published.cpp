@@ -1,4 +1,5 @@
-// Files as encoders are published: with heads, prefixes and older names, which the fixtures do not all have.
+// Encoders in the forms in which they are published: with heads, prefixes and older names, which not all
+// fixtures have.
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +18,7 @@ namespace {
 
 using Shapes = std::map<std::string, std::vector<uint64_t>>;
 
-// A folder of this config and of tensors of these shapes.
+// A folder with this config and with tensors of these shapes.
 struct Published {
   Published(const json& config, const Shapes& shapes) {
     json header = json::object();
@@ -48,7 +49,7 @@ struct Published {
     if (!graph.ok()) FAIL(graph.error().text());
     return *std::move(graph);
   }
-  // The model asks for all of the tensors.
+  // The model uses all of the tensors.
   bool all_used(const Shapes& shapes) const { return definition->weights().size() == shapes.size(); }
 
   TemporaryFolder folder;
@@ -56,7 +57,7 @@ struct Published {
   std::unique_ptr<ModelDefinition> definition;
 };
 
-// What a model of this config without heads asks for, each name changed by `rename`.
+// The tensors of a model with this config and without heads, each name changed by `rename`.
 Shapes tensors(const json& config, const std::function<std::string(std::string)>& rename) {
   const std::string text = config.dump();
   const auto file = ModelFile::from_memory(std::as_bytes(std::span(text)), "config.json");
@@ -114,7 +115,7 @@ void check_logits(const Published& model, const Shapes& shapes) {
 
 } // namespace
 
-TEST_CASE("BERT with a classifier, its norms named as TensorFlow has them") {
+TEST_CASE("BERT with a classifier and with TensorFlow's names of norms") {
   Shapes shapes = tensors(bert("bert"), [](std::string name) {
     name = replaced(replaced("bert." + name, "LayerNorm.weight", "LayerNorm.gamma"), "LayerNorm.bias",
                     "LayerNorm.beta");
@@ -188,7 +189,7 @@ TEST_CASE("ViT by itself has a pooler") {
   CHECK(!model.encoder().readable.contains("logits"));
 }
 
-TEST_CASE("BART's names without a prefix, and its table under another name") {
+TEST_CASE("BART without a prefix of names, and with another name of the embedding table") {
   const json config = {
       {"model_type", "bart"},         {"vocab_size", 9},       {"d_model", 8},
       {"encoder_layers", 1},          {"encoder_ffn_dim", 12}, {"encoder_attention_heads", 2},

@@ -10,8 +10,8 @@ using namespace pumice;
 
 namespace {
 
-// Text 0 to 9, the end 10, other special tokens up to 12, which says that there are no timestamps, then the
-// times 13 (0.00) to 23, and two tokens that the window is too short for.
+// The vocabulary: text 0 to 9, the end 10, other special tokens up to 12 (no timestamps), the times 13 (0.00)
+// to 23, and two times beyond the end of the window.
 constexpr uint32_t end = 10, no_timestamps = 12, zero = 13, last = 23, vocabulary = 26;
 constexpr TimestampRule rule = {end, no_timestamps, zero, last, zero + 4};
 
@@ -19,7 +19,7 @@ uint32_t at(uint32_t steps) {
   return zero + steps;
 }
 
-// What may follow a text where every token has the score of one alone, but for those that are given.
+// The tokens that may follow a text. All tokens have the same score except those in `likely`.
 std::set<uint32_t> allowed(const std::vector<uint32_t>& text,
                            const std::vector<std::pair<uint32_t, float>>& likely = {}) {
   std::vector<float> scores(vocabulary, 0.0f);
@@ -46,18 +46,18 @@ std::set<uint32_t> without(std::set<uint32_t> tokens, uint32_t token) {
   return tokens;
 }
 
-constexpr float sure = 100; // so likely that the times together are not
+constexpr float sure = 100; // likelier than all times together
 
 } // namespace
 
-TEST_CASE("a transcript with timestamps begins with one, and not with a late one") {
+TEST_CASE("a transcript with timestamps begins with an early timestamp") {
   CHECK(allowed({}) == range(zero, zero + 5));
   CHECK(allowed({}, {{3, sure}, {end, sure}}) == range(zero, zero + 5));
 }
 
 TEST_CASE("timestamps come in pairs") {
   const std::set<uint32_t> no_time = without(range(0, zero), no_timestamps);
-  CHECK(allowed({at(2)}, {{3, sure}}) == no_time); // the first counts as a pair
+  CHECK(allowed({at(2)}, {{3, sure}}) == no_time); // the first one counts as a pair
   CHECK(allowed({at(0), 5, at(3), at(4)}, {{3, sure}}) == no_time);
   // A time after text is followed by the same, a later one, or the end.
   std::set<uint32_t> expected = range(at(3), last + 1);
@@ -65,23 +65,23 @@ TEST_CASE("timestamps come in pairs") {
   CHECK(allowed({at(0), 5, at(3)}, {{end, sure}}) == expected);
 }
 
-TEST_CASE("time does not run backwards, and text takes some") {
+TEST_CASE("times increase, and text takes at least one step") {
   std::set<uint32_t> expected = without(range(0, zero), no_timestamps);
   expected.merge(range(at(5), last + 1));
   CHECK(allowed({at(4), 7}, {{3, sure}}) == expected);
   CHECK(allowed({at(0), 7, at(4), at(4), 8}, {{3, sure}}) == expected);
-  // At the end of the window there are no more times.
+  // No time may follow the end of the window.
   CHECK(allowed({last, 7}, {{3, sure}}) == without(range(0, zero), no_timestamps));
 }
 
-TEST_CASE("a timestamp comes where all together are likelier than any other token") {
+TEST_CASE("a timestamp follows if all timestamps together are likelier than any other token") {
   // Six times may follow, each as likely as a token.
   const std::vector<uint32_t> text = {at(4), 7};
   CHECK(allowed(text, {{3, std::log(5.9f)}, {at(9), 0.1f}}) == range(at(5), last + 1));
   CHECK(allowed(text, {{3, std::log(6.1f)}}).size() == range(at(5), last + 1).size() + zero - 1);
-  // Times that may not come do not count, however likely.
+  // Times that are not allowed do not count, however likely they are.
   CHECK(allowed(text, {{3, std::log(6.1f)}, {at(2), sure}, {last + 1, sure}}).contains(3));
-  // Nor does it matter by how much scores are shifted, as those of probabilities are.
+  // A constant added to all scores changes nothing.
   std::vector<std::pair<uint32_t, float>> shifted;
   for (uint32_t token = 0; token < vocabulary; ++token) {
     shifted.push_back({token, token == 3 ? std::log(6.1f) - 50 : -50.0f});
@@ -89,7 +89,7 @@ TEST_CASE("a timestamp comes where all together are likelier than any other toke
   CHECK(allowed(text, shifted).contains(3));
 }
 
-TEST_CASE("the timestamp rule takes any scores") {
+TEST_CASE("the timestamp rule accepts any scores") {
   const float inf = std::numeric_limits<float>::infinity();
   for (const float score : {-inf, -3e38f, 3e38f}) {
     std::vector<float> scores(vocabulary, score);
@@ -122,23 +122,23 @@ void check_cut(const std::vector<uint32_t>& tokens, const std::vector<Piece>& ex
 
 } // namespace
 
-TEST_CASE("a window's tokens are cut where timestamps meet") {
-  // What follows the last pair was cut off by the window's end, and is read again.
+TEST_CASE("a window's tokens are cut between two timestamps") {
+  // The text after the last pair was cut off by the window's end, so the next window reads it again.
   check_cut({at(0), 1, 2, at(3), at(4), 3, at(6), at(6), 5, 6},
             {{0, 3, {at(0), 1, 2, at(3)}}, {4, 6, {at(4), 3, at(6)}}}, 6);
   check_cut({at(1), 1, at(3), at(3)}, {{1, 3, {at(1), 1, at(3)}}}, 3);
-  // A time alone at the end: nothing is heard after it.
+  // A single time at the end: there is no speech after it.
   check_cut({at(0), 1, at(3), at(5), 2, at(7)}, {{0, 3, {at(0), 1, at(3)}}, {5, 7, {at(5), 2, at(7)}}}, 10);
   check_cut({at(0), 1, at(3)}, {{0, 3, {at(0), 1, at(3)}}}, 10);
-  // Without an end the text takes all of the window.
+  // Without a time at the end, the text takes the whole window.
   check_cut({at(2), 1, 2}, {{2, 10, {at(2), 1, 2}}}, 10);
   check_cut({1, 2}, {{0, 10, {1, 2}}}, 10);
   check_cut({at(2)}, {{2, 10, {at(2)}}}, 10);
   check_cut({}, {}, 10);
 }
 
-TEST_CASE("the next window is always a later one") {
+TEST_CASE("the next window always begins later") {
   check_cut({at(0), at(0), 1}, {{0, 0, {at(0)}}}, 10);
-  // Times behind the sound's end are its end.
+  // Times after the end of the sound are set to its end.
   check_cut({at(9), 1, at(11), at(12), 2}, {{9, 10, {at(9), 1, at(11)}}}, 10);
 }

@@ -1,4 +1,4 @@
-// tokenizer.json files that are wrong: an error that names the file and the field, never a crash.
+// Wrong tokenizer.json files cause an error that names the file and the field, never a crash.
 #include <fstream>
 #include <iterator>
 
@@ -62,7 +62,7 @@ void pointers(const json& value, const std::string& path, std::vector<std::strin
 
 } // namespace
 
-TEST_CASE("text: the good file that the bad ones are made of") {
+TEST_CASE("text: the valid file that the bad ones are made from") {
   auto tokenizer = parse(kGood);
   REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.error().text());
   CHECK((*tokenizer)->vocabulary_size() == 10);
@@ -73,7 +73,7 @@ TEST_CASE("text: the good file that the bad ones are made of") {
   CHECK((*tokenizer)->decode(std::vector<uint32_t>{7, 5, 1000, UINT32_MAX}, true) == "ab");
 }
 
-TEST_CASE("text: fields of a wrong type are named") {
+TEST_CASE("text: errors name fields of a wrong type") {
   CHECK(says(with("/model/vocab/a", "x"), {"bad.json: model.vocab[\"a\"]", "id", "x"}) == "");
   CHECK(says(with("/model/vocab/a", -1), {"bad.json: model.vocab[\"a\"]", "-1"}) == "");
   CHECK(says(with("/model/vocab/a", 1.5), {"bad.json: model.vocab[\"a\"]", "1.5"}) == "");
@@ -174,7 +174,7 @@ TEST_CASE("text: files that are not tokenizers") {
   CHECK(says(Tokenizer::load("/"), {"/"}) == "");
 }
 
-TEST_CASE("text: steps that would make a text endlessly long are refused") {
+TEST_CASE("text: steps that would make a text extremely long are refused") {
   json steps = json::array();
   for (int i = 0; i < 60; ++i)
     steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});

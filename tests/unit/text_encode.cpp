@@ -1,4 +1,4 @@
-// What encode and decode do with unusual text, and with settings that no fixture has.
+// encode and decode with unusual text, and with settings that no fixture has.
 #include <atomic>
 #include <cstdio>
 #include <ctime>
@@ -87,7 +87,7 @@ std::string normalized(const std::string& normalizer, std::string_view text) {
   return (*tokenizer)->decode((*tokenizer)->encode(text, false), true);
 }
 
-// Of processor time: other work on the machine does not count.
+// In processor time, so that other work on the machine does not count.
 double seconds(auto&& work) {
   std::clock_t begin = std::clock();
   work();
@@ -167,7 +167,7 @@ TEST_CASE("text: added tokens") {
   CHECK(tokenizer->decode(Ids{5, 6, 2}, true) == "<ll><l<l>");
   CHECK(tokenizer->vocabulary_size() == 7);
   CHECK(tokenizer->find("<ll>") == 5);
-  // Looked for after normalization, and normalized itself.
+  // This token is searched for after normalization, and is normalized itself.
   tokenizer = make(
       R"({"added_tokens":[{"id":1,"content":"ABC","normalized":true},{"id":2,"content":"DEF","normalized":false}],
     "normalizer":{"type":"Lowercase"},"model":{"type":"BPE","unk_token":"?","vocab":{"?":0},"merges":[]}})");
@@ -188,7 +188,7 @@ TEST_CASE("text: unknown characters") {
   CHECK(model(R"(,"byte_fallback":true)")->encode("a\xC3", false) == Ids{1, 2});
 }
 
-TEST_CASE("text: words with a prefix or a suffix of their own") {
+TEST_CASE("text: prefixes and suffixes of words") {
   auto tokenizer =
       make(R"({"pre_tokenizer":{"type":"WhitespaceSplit"},"model":{"type":"BPE","end_of_word_suffix":"</w>",
     "vocab":{"a":0,"b</w>":1,"ab</w>":2,"a</w>":3},"merges":["a b</w>"]}})");
@@ -251,7 +251,7 @@ TEST_CASE("text: bytes that are no text") {
   }
 }
 
-TEST_CASE("text: a stream gives characters whole, and can be used again") {
+TEST_CASE("text: a stream returns whole characters, and can be used again") {
   auto tokenizer = make(
       R"({"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},
     {"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]},
@@ -303,7 +303,7 @@ TEST_CASE("text: long texts take time in proportion") {
   }
 }
 
-TEST_CASE("text: patterns that backtrack without end are given up, not run") {
+TEST_CASE("text: a pattern that backtracks too long is stopped") {
   auto tokenizer =
       make(R"({"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a+)+$|(?:a|a)*b"},"behavior":"Isolated"},
     "decoder":{"type":"Fuse"},"model":{"type":"BPE","vocab":{"a":0,"!":1},"merges":[]}})");

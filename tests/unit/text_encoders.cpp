@@ -1,5 +1,5 @@
-// What models of BERT's and T5's families need, with tokenizers small enough to see the answer: words cut
-// from the left, the best sum of scores, character maps, pairs of texts and limits.
+// Steps of the tokenizers of BERT's and T5's families, with small vocabularies: WordPiece, Unigram, character
+// maps, pairs of texts and limits.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -42,7 +42,7 @@ std::string pieces(const std::shared_ptr<const Tokenizer>& tokenizer, std::strin
   return joined;
 }
 
-// What a normalizer makes of a text, by a vocabulary of all that may come out.
+// The result of a normalizer, made visible with a vocabulary of all possible results.
 std::string normalized(const json& normalizer, std::string_view text) {
   json vocabulary = json::array({json::array({"<unk>", 0.0})});
   for (int byte = 0; byte < 256; ++byte)
@@ -73,7 +73,7 @@ TEST_CASE("text: WordPiece takes the longest piece from the left") {
   CHECK(says(Tokenizer::parse_json(document.dump(), "t.json"), {"t.json: model.unk_token", "\"?\""}) == "");
 }
 
-TEST_CASE("text: WordPiece's decoder cleans up every token on its own") {
+TEST_CASE("text: WordPiece's decoder cleans up each token by itself") {
   auto tokenizer = make(wordpiece({"i", "do", "not", "n't", "'", "s", "##ing", "!", "'s"}));
   auto decode = [&](std::initializer_list<const char*> names) {
     Ids ids;
@@ -84,10 +84,10 @@ TEST_CASE("text: WordPiece's decoder cleans up every token on its own") {
   CHECK(decode({"do", "n't"}) == "don't");
   CHECK(decode({"i", "'s"}) == "i's");
   CHECK(decode({"do", "not"}) == "do not"); // two tokens
-  CHECK(decode({"##ing"}) == "##ing");      // nothing to go on from
+  CHECK(decode({"##ing"}) == "##ing");      // no token before it
 }
 
-TEST_CASE("text: BertNormalizer's switches") {
+TEST_CASE("text: BertNormalizer's options") {
   auto bert = [](json settings, std::string_view text) {
     settings["type"] = "BertNormalizer";
     return normalized(settings, text);
@@ -102,27 +102,27 @@ TEST_CASE("text: BertNormalizer's switches") {
   CHECK(normalized({{"type", "Nmt"}}, "a\u0001b\u200Bc\tD") == "ab c D");
 }
 
-TEST_CASE("text: Unigram takes the way with the best sum") {
+TEST_CASE("text: Unigram takes the cut with the largest sum of scores") {
   auto tokenizer = make(unigram({{"a", -1}, {"b", -1}, {"ab", -3}, {"abc", -2.5}, {"c", -2}, {"bc", -0.5}}));
   CHECK(pieces(tokenizer, "ab") == "a|b|");
   CHECK(pieces(tokenizer, "abc") == "a|bc|"); // -1.5 beats -2.5
   CHECK(pieces(tokenizer, "a東京b") == "a|<unk>|b|");
   CHECK(pieces(tokenizer, "東a京") == "<unk>|a|<unk>|");
   CHECK(pieces(tokenizer, "") == "");
-  // Ten below the worst: two unknowns are worse than one long bad token.
+  // An unknown character costs 10 more than the worst token, so two are worse than one long bad token.
   auto forced = make(unigram({{"a", -1}, {"xy", -20}}));
   CHECK(pieces(forced, "axy") == "a|xy|");
-  // Of equal ways the one found first.
+  // Of equal cuts, the first one found.
   CHECK(pieces(make(unigram({{"a", -1}, {"aa", -2}})), "aaa") == "a|aa|");
 }
 
-TEST_CASE("text: Unigram's unknowns fall back to bytes where all are there") {
+TEST_CASE("text: Unigram's unknown characters fall back to bytes if all are in the vocabulary") {
   json document = unigram({{"a", -1}, {"<0xC3>", -5}, {"<0xA9>", -5}});
   CHECK(pieces(make(document), "aé") == "a|<unk>|");
   document["model"]["byte_fallback"] = true;
   auto tokenizer = make(document);
   CHECK(pieces(tokenizer, "aé") == "a|<0xC3>|<0xA9>|");
-  CHECK(pieces(tokenizer, "aéß") == "a|<unk>|"); // one is missing, and they are unknown together
+  CHECK(pieces(tokenizer, "aéß") == "a|<unk>|"); // one byte is missing; the run is one unknown token
   CHECK(pieces(tokenizer, "\xC3") == "<0xC3>|");
   document["model"]["unk_id"] = 9;
   CHECK(says(Tokenizer::parse_json(document.dump(), "t.json"), {"t.json: model.unk_id", "9"}) == "");
@@ -144,11 +144,11 @@ TEST_CASE("text: a compiled character map") {
     return text;
   };
   CHECK(applied(text::make_longest_map(*map), "AfxBﬁe\u0301f") == "a!Bfié");
-  // A cluster is taken as a whole, and then what follows the match goes too.
+  // A whole cluster is replaced, including characters after the match.
   CHECK(applied(text::make_grapheme_map(*map), "fxA\u0301e\u0301ﬁ") == "xaéfi");
   for (size_t length = 0; length < bytes.size(); ++length)
     CHECK_FALSE(text::CharacterMap::parse(std::string_view(bytes).substr(0, length), "map").ok());
-  for (size_t at = 0; at < bytes.size(); ++at) { // damage gives an error or another map, never a walk outside
+  for (size_t at = 0; at < bytes.size(); ++at) { // an error or another map, never an invalid read
     std::string broken = bytes;
     broken[at] = static_cast<char>(broken[at] ^ 0xA5);
     auto other = text::CharacterMap::parse(broken, "map");
@@ -179,7 +179,7 @@ TEST_CASE("text: pairs of texts have types and limits") {
   CHECK(ids(bert->encode_pair("a a", "b")) == Ids{1, 3, 3, 2, 4, 2});
   CHECK(types(bert->encode_pair("a a", "b")) == Ids{0, 0, 0, 0, 1, 1});
   CHECK(ids(bert->encode_pair("", "")) == Ids{1, 2, 2});
-  // The longer text is cut first, then both alike, the second having what is left over.
+  // The longer text is cut first, then both equally; the second gets an odd remainder.
   CHECK(ids(bert->encode_pair("a a a a", "b", 6)) == Ids{1, 3, 3, 2, 4, 2});
   CHECK(ids(bert->encode_pair("a", "b b b b", 6)) == Ids{1, 3, 2, 4, 4, 2});
   CHECK(ids(bert->encode_pair("a a a a", "b b b b", 6)) == Ids{1, 3, 2, 4, 4, 2});
@@ -210,7 +210,7 @@ TEST_CASE("text: pairs of texts have types and limits") {
   CHECK(says(Tokenizer::parse_json(document.dump(), "t.json"), {"post_processor.pair", "\"B\""}) == "");
 }
 
-TEST_CASE("text: a word's end by a suffix") {
+TEST_CASE("text: a suffix marks the end of a word") {
   auto tokenizer =
       make({{"decoder", {{"type", "BPEDecoder"}, {"suffix", "</w>"}}},
             {"model", {{"type", "BPE"}, {"vocab", {{"a</w>", 0}, {"b", 1}}}, {"merges", json::array()}}}});

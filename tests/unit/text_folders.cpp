@@ -26,7 +26,7 @@ std::shared_ptr<const Tokenizer> load(const TemporaryFolder& folder) {
   return *tokenizer;
 }
 
-// T5's order of marks.
+// T5's order of special tokens.
 Spm small_t5() {
   Spm spm;
   spm.add("<pad>", 0, Spm::control);
@@ -48,7 +48,7 @@ Spm small_marian() {
   return spm;
 }
 
-// With "?" for what the model does not know.
+// The pieces, with "?" for unknown text.
 std::string pieces_of(const text::SentencePiece& model, const text::SentencePieceFile& file,
                       std::string_view text) {
   std::vector<std::string> pieces;
@@ -73,7 +73,7 @@ TEST_CASE("text: T5's folder with spiece.model") {
   TemporaryFolder folder;
   folder.write("spiece.model", small_t5().build());
   auto tokenizer = load(folder);
-  CHECK(tokenizer->vocabulary_size() == 109); // with 100 marks for gaps
+  CHECK(tokenizer->vocabulary_size() == 109); // with 100 sentinel tokens
   CHECK(tokenizer->encode("Ab  e\u0301 ", true) == Ids{6, 3, 8, 1});
   CHECK(tokenizer->encode("a\tb", false) == Ids{7, 3, 5});
   CHECK(tokenizer->encode("a東京", false) == Ids{7, 2});
@@ -93,9 +93,9 @@ TEST_CASE("text: T5's folder with spiece.model") {
   CHECK(says(Tokenizer::load(folder.path()), {"spiece.model", "albert"}) == "");
 }
 
-TEST_CASE("text: XLM-RoBERTa's ids are moved") {
+TEST_CASE("text: XLM-RoBERTa's ids are shifted") {
   TemporaryFolder folder;
-  folder.write("sentencepiece.bpe.model", small_marian().build()); // its marks are in the same order
+  folder.write("sentencepiece.bpe.model", small_marian().build()); // its special tokens are in the same order
   folder.write("config.json", R"({"model_type": "xlm-roberta"})");
   auto tokenizer = load(folder);
   CHECK(tokenizer->encode("hello hex", true) == Ids{0, 5, 4, 6, 7, 3, 2});
@@ -133,7 +133,7 @@ TEST_CASE("text: Marian's folder encodes one language and decodes the other") {
   CHECK(says(Tokenizer::load(folder.path()), {"target.spm", "SentencePiece"}) == "");
 }
 
-TEST_CASE("text: the sentencepiece library and our own parts cut alike") {
+TEST_CASE("text: the sentencepiece library and the own implementation cut alike") {
   Spm bpe = small_marian();
   bpe.kind = 2;
   bpe.add("he", -2);
@@ -165,7 +165,7 @@ TEST_CASE("text: damaged SentencePiece files give errors") {
     if (!file.ok()) CHECK(says(file, {"x.spm"}) == "");
     if (file.ok()) (void)text::make_sentence_piece(**file); // cut off between two fields
   }
-  for (size_t at = 0; at < 400; ++at) { // the pieces and settings; the map has a test of its own
+  for (size_t at = 0; at < 400; ++at) { // only pieces and settings; the map has its own test
     for (int flip : {0x01, 0x08, 0x80, 0xFF}) {
       std::string broken = whole;
       broken[at] = static_cast<char>(broken[at] ^ flip);
@@ -251,7 +251,7 @@ TEST_CASE("text: Whisper's tokens are found by name") {
   CHECK(*whisper.transcribe() == 7);
   CHECK(*whisper.translate() == 6);
   CHECK(says(whisper.language("xx"), {"\"xx\"", "en, yue"}) == "");
-  CHECK(whisper.first_timestamp() == 10); // implied
+  CHECK(whisper.first_timestamp() == 10); // not in the vocabulary
   CHECK_FALSE(whisper.seconds(9).has_value());
   CHECK(whisper.seconds(10) == 0.0);
   CHECK(whisper.seconds(1510).value() == doctest::Approx(30.0));

@@ -46,7 +46,7 @@ text::GgufVocabularyTable written(const std::string& tokenizer_json, uint32_t ro
 struct Expected {
   std::string model, pre;
   bool add_bos = false, add_eos = false, add_space_prefix = false;
-  bool normalizes = false;  // to NFC, which GGUF cannot say
+  bool normalizes = false;  // to NFC, for which GGUF has no field
   bool other_pairs = false; // of tokens make a token without being a merge
 };
 

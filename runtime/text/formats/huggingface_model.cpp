@@ -33,9 +33,10 @@ Status read_model(JsonDocument& document, const JsonField& field, TokenizerParts
   if (document.vocabulary_shape != reader.shape) {
     std::string_view expected =
         reader.shape == Shape::map ? "an object {\"token\": id, ...}" : "a list [[\"token\", score], ...]";
-    std::string_view found = document.vocabulary_shape == Shape::absent ? "neither an object nor a list"
-                             : document.vocabulary_shape == Shape::map  ? "an object"
-                                                                        : "a list";
+    std::string_view found = document.vocabulary_shape == Shape::absent
+                                 ? "nothing, or a value of another type"
+                             : document.vocabulary_shape == Shape::map ? "an object"
+                                                                       : "a list";
     return Error{Code::invalid_file,
                  fmt::format("{}: expected {}, found {}", field.at("vocab").where(), expected, found)};
   }
