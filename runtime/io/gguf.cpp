@@ -76,10 +76,9 @@ Status check_metadata(const GgufReader& reader, GgufFile& file) {
   }
   const auto split = file.metadata.find("split.count");
   if (split != file.metadata.end() && split->is_number_unsigned() && split->get<uint64_t>() > 1)
-    return reader.unsupported(
-        fmt::format("field 'split.count': expected one file, found one of {}; merge them "
-                    "with gguf-split first",
-                    split->get<uint64_t>()));
+    return reader.unsupported(fmt::format("field 'split.count': expected 1, found {}; merge the files "
+                                          "with gguf-split first",
+                                          split->get<uint64_t>()));
   return {};
 }
 

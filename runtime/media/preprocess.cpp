@@ -14,7 +14,7 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t max_edge = 16384;
+constexpr uint32_t max_image_size = 16384;
 
 // The defaults of a class of image processors.
 struct Family {
@@ -58,7 +58,7 @@ Status refuse_unknown_steps(const Fields& fields) {
                    fields.error(step, "expected false, found a step that is not supported").message};
   }
   if (fields.has("crop_pct"))
-    return Error{Code::unsupported, fields.error("crop_pct", "is not supported; use crop_size").message};
+    return Error{Code::unsupported, fields.error("crop_pct", "not supported; use crop_size").message};
   return {};
 }
 
@@ -77,16 +77,16 @@ Result<Size> read_size(const Fields& fields, std::string_view name, bool square,
     if (parts.has("longest_edge"))
       return Error{
           Code::unsupported,
-          parts.error("longest_edge", "is not supported; use height and width, or shortest_edge").message};
+          parts.error("longest_edge", "not supported; use height and width, or shortest_edge").message};
     if (parts.has("shortest_edge")) {
-      PUMICE_TRY(size.shortest_edge, parts.u32("shortest_edge", 1, max_edge));
+      PUMICE_TRY(size.shortest_edge, parts.u32("shortest_edge", 1, max_image_size));
     } else {
-      PUMICE_TRY(size.height, parts.u32("height", 1, max_edge));
-      PUMICE_TRY(size.width, parts.u32("width", 1, max_edge));
+      PUMICE_TRY(size.height, parts.u32("height", 1, max_image_size));
+      PUMICE_TRY(size.width, parts.u32("width", 1, max_image_size));
     }
     return size;
   }
-  PUMICE_TRY(const std::vector<uint32_t> numbers, fields.u32_array(name, 1, max_edge));
+  PUMICE_TRY(const std::vector<uint32_t> numbers, fields.u32_array(name, 1, max_image_size));
   if (numbers.empty() || numbers.size() > 2)
     return fields.error(name, fmt::format("expected one number or two, found {}", numbers.size()));
   size.height = numbers.front();

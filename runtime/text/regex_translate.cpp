@@ -20,7 +20,7 @@ public:
       } else if (depth_ == 0 && c == '[') {
         open_set();
       } else if (depth_ == 0 && starts("(?C")) {
-        return Error{Code::unsupported, "a regular expression with a callout"};
+        return Error{Code::unsupported, "a regular expression with a callout (?C), which is not supported"};
       } else if (depth_ > 0) {
         PUMICE_CHECK(in_set(c));
       } else {

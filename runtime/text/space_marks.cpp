@@ -26,7 +26,8 @@ Result<NormalizerPtr> make_space_normalizer(std::string_view character_map, bool
   if (normalizer->growth() > kMaxGrowth) {
     return Error{
         Code::unsupported,
-        fmt::format("{}: expected a map that makes a text at most {} times longer", where, kMaxGrowth)};
+        fmt::format("{}: expected a character map that makes a text at most {} times longer, found more",
+                    where, kMaxGrowth)};
   }
   return normalizer;
 }

@@ -89,10 +89,9 @@ public:
   // One more than the highest id. Unused ids below it count.
   uint32_t vocabulary_size() const;
 
-  // The token that begins a text and the one that ends it. tokenizer.json does not name them: there they are
-  // what its post-processor puts around a text, and failing that the added tokens with the customary names
-  // ("<s>", "</s>",
-  // "<|begin_of_text|>", ...). A model's own config knows better.
+  // The tokens that begin and end a text. A tokenizer.json does not name them: then they are the tokens that
+  // its post-processor puts around a text or else the added tokens with the usual names ("<s>", "</s>",
+  // "<|begin_of_text|>", ...). If the model's config names them, prefer those.
   std::optional<uint32_t> bos() const;
   std::optional<uint32_t> eos() const;
 

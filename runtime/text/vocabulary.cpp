@@ -96,7 +96,8 @@ Status Vocabulary::add_hidden(std::string_view piece, uint32_t id, const std::st
     return bad(where, fmt::format("expected an id of its own for \"{}\", found {}, which is \"{}\"", piece,
                                   id, this->piece(id)));
   }
-  if (pieces_.size() + piece.size() > kMaxBytes) return bad(where, "the tokens' text is too long");
+  if (pieces_.size() + piece.size() > kMaxBytes)
+    return bad(where, fmt::format("expected at most {} bytes of tokens, found more", kMaxBytes));
   if (id >= spans_.size()) spans_.resize(size_t{id} + 1);
   spans_[id].begin = static_cast<uint32_t>(pieces_.size());
   spans_[id].length = static_cast<uint32_t>(piece.size());

@@ -1,5 +1,5 @@
-// Encoders and encoder-decoders as the fixtures have them: the tensors that each model asks for, its shape,
-// and that its graphs can be made. No device is needed.
+// The fixtures' encoders and encoder-decoders: the tensors that each model uses, its shape, and its graphs.
+// No device is needed.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -31,7 +31,7 @@ Opened open(const std::filesystem::path& path) {
   return {*std::move(file), *std::move(definition)};
 }
 
-// Which caches a graph's attention of some mask reads, in order.
+// The caches that a graph's attention with this mask reads, in order.
 std::vector<uint32_t> read_caches(const Graph& graph, AttentionMask mask) {
   std::vector<uint32_t> caches;
   for (const Node& node : graph.nodes()) {
@@ -66,7 +66,7 @@ uint32_t position_offset(const Graph& graph) {
   return UINT32_MAX;
 }
 
-// Every tensor the model asks for is there with its shape, once, and no other is but `unused`.
+// The file has exactly the tensors that the model uses, with their shapes, and `unused`.
 void check_weights(const Opened& model, const std::set<std::string>& unused) {
   std::set<std::string> wanted;
   for (const WeightSpec& spec : model.definition->weights()) {
@@ -82,7 +82,7 @@ void check_weights(const Opened& model, const std::set<std::string>& unused) {
   }
 }
 
-// All the weights of a graph are ones that weights() names.
+// weights() names all weights of a graph.
 void check_weights_named(const ModelDefinition& definition, const Graph& graph) {
   std::set<std::string> named;
   for (const WeightSpec& spec : definition.weights()) named.insert(spec.name);

@@ -23,7 +23,7 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const st
   return text + decoder.flush();
 }
 
-// 0 to 2 are marks, then the 256 bytes, then a few tokens of which the better ones come first.
+// Ids 0 to 2 are special tokens, then come the 256 bytes, then a few tokens in order of their scores.
 struct SmallLlama {
   std::vector<std::string> names = {"<unk>", "<s>", "</s>"};
   Gguf gguf;
@@ -99,7 +99,7 @@ TEST_CASE("text: a GGUF file's own vocabulary") {
     auto ids = (*tokenizer)->encode(text, true);
     REQUIRE(!ids.empty());
     CHECK(ids[0] == 1);
-    std::string back = text == "▁" ? " " : text; // SentencePiece cannot tell the two apart
+    std::string back = text == "▁" ? " " : text; // SentencePiece writes both the same
     CHECK((*tokenizer)->decode(ids, false) == back);
     CHECK(streamed(*tokenizer, ids) == back);
   }
@@ -178,7 +178,7 @@ TEST_CASE("text: BERT's vocabulary in a GGUF file") {
   CHECK(tokenizer->decode(std::vector<uint32_t>{2, 4, 5, 7, 3}, false) == "unable.");
   CHECK(tokenizer->piece(5) == "##able");
   CHECK(tokenizer->bos() == 2u);
-  gguf.tokens.push_back("▁UN"); // so capitals matter
+  gguf.tokens.push_back("▁UN"); // a capital letter, so the text is not lower-cased
   CHECK((*Tokenizer::from_gguf(gguf))->encode("UN Un", false) == std::vector<uint32_t>{9, 1});
   gguf.tokens[3] = "[sep]";
   CHECK(says(Tokenizer::from_gguf(gguf), {"small.gguf: tokenizer.ggml.seperator_token_id", "[SEP]"}) == "");
@@ -214,7 +214,7 @@ TEST_CASE("text: T5's vocabulary in a GGUF file") {
   CHECK(says(Tokenizer::from_gguf(gguf), {"scores"}) == "");
 }
 
-TEST_CASE("text: GGUF vocabularies that are wrong") {
+TEST_CASE("text: wrong GGUF vocabularies") {
   auto broken = [](auto&& break_it) {
     SmallLlama small;
     break_it(small.gguf);

@@ -1,4 +1,4 @@
-// Tokenizers written as GGUF's keys and read back: the same ids and the same text.
+// Tokenizers are converted to GGUF's keys and read back. Ids and text must be the same.
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -47,7 +47,7 @@ struct Expected {
   std::string model, pre;
   bool add_bos = false, add_eos = false, add_space_prefix = false;
   bool normalizes = false;  // to NFC, for which GGUF has no field
-  bool other_pairs = false; // of tokens make a token without being a merge
+  bool other_pairs = false; // some pairs of tokens form a token without a merge
 };
 
 void check_round_trip(const std::string& name, const Expected& expected) {
@@ -84,7 +84,7 @@ void check_round_trip(const std::string& name, const Expected& expected) {
   CHECK(checked > 50);
 }
 
-// Byte-level: two letters and one merge.
+// A byte-level tokenizer with two letters and one merge.
 json small_gpt2() {
   return json::parse(R"({
     "added_tokens": [{"id": 3, "content": "<end>", "special": true}, {"id": 5, "content": "<user>", "special": false}],
@@ -92,7 +92,7 @@ json small_gpt2() {
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
 }
 
-// SentencePiece's kind.
+// A tokenizer of SentencePiece's kind.
 json small_llama() {
   return json::parse(R"({
     "added_tokens": [{"id": 0, "content": "<unk>", "special": true}, {"id": 7, "content": "x▁", "special": false}],
@@ -153,7 +153,7 @@ TEST_CASE("text: the tables of small vocabularies") {
   REQUIRE(table.notes.size() == 1);
   CHECK(table.notes[0].find("2 pairs") != std::string::npos);
 
-  // Added tokens for which the model has no row are left out, and nothing else may be.
+  // Added tokens without a row in the model are left out. Other tokens must have a row.
   table = written(small_gpt2().dump(), 5);
   CHECK(table.tokens.size() == 5);
   CHECK(table.notes.size() == 1);
@@ -197,7 +197,7 @@ TEST_CASE("text: the names of splits") {
   CHECK(named(split(R"(\p{N})", "Removed", true), true) == "");
 }
 
-TEST_CASE("text: what GGUF cannot say of a tokenizer") {
+TEST_CASE("text: tokenizers that GGUF cannot express") {
   const auto refused = [](json source, const std::function<void(json&)>& change) {
     change(source);
     return text::gguf_vocabulary(source.dump(), "t.json", 20);

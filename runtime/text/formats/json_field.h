@@ -25,7 +25,7 @@ public:
   bool is_object() const { return value_->is_object(); }
   bool has(std::string_view key) const; // present and not null
 
-  // A member of an object; null where it is absent.
+  // A member of an object; a null field if it is absent.
   JsonField at(std::string_view key) const;
   Result<std::vector<JsonField>> elements() const;
 

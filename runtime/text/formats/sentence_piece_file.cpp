@@ -156,7 +156,8 @@ private:
         return expect(inner, Wire::fixed32, name);
       }
       if (inner.number != piece_field::type) return {};
-      if (inner.value < 1 || inner.value > 6) return bad(fmt::format("{} is of type {}", name, inner.value));
+      if (inner.value < 1 || inner.value > 6)
+        return bad(fmt::format("{}: expected a type from 1 to 6, found {}", name, inner.value));
       made.type = static_cast<SentencePieceFile::Type>(inner.value);
       return expect(inner, Wire::varint, name);
     }));
@@ -171,7 +172,8 @@ private:
     PUMICE_CHECK(expect(field, Wire::bytes, "the file"));
     return each(field.bytes, "the trainer's settings", [this](const Message::Field& inner) -> Status {
       if (inner.number == trainer_field::kind) {
-        if (inner.value < 1 || inner.value > 4) return bad(fmt::format("a model of kind {}", inner.value));
+        if (inner.value < 1 || inner.value > 4)
+          return bad(fmt::format("expected a model type from 1 to 4, found {}", inner.value));
         out_.kind = static_cast<SentencePieceFile::Kind>(inner.value);
       }
       if (inner.number == trainer_field::space_as_suffix && inner.value != 0)

@@ -21,7 +21,8 @@ Result<json> read_object(const std::filesystem::path& path) {
   PUMICE_TRY(std::string text, read_whole_file(path));
   json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_object()) return value;
-  return Error{Code::invalid_file, fmt::format("{}: expected a JSON object", path.string())};
+  return Error{Code::invalid_file,
+               fmt::format("{}: expected a JSON object, found another value or damaged JSON", path.string())};
 }
 
 // A token is written as a string, or as {"content": ..., "lstrip": ...}.
