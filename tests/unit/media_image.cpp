@@ -155,7 +155,7 @@ TEST_CASE("png: a size that is too large is refused before memory is allocated")
   for (int i = 0; i < 4; ++i)
     bytes[29 + static_cast<size_t>(i)] = static_cast<std::byte>(checksum >> (24 - 8 * i));
   CHECK(says(parse_image(bytes, "huge.png"),
-             {"huge.png", "at most 100000000 pixels", "65535 an edge", "100000 x 100000"}) == "");
+             {"huge.png", "at most 100000000 pixels", "edges of at most 65535", "100000 x 100000"}) == "");
   CHECK(says(parse_image(bytes_of(gradient(5, 4)), "some.png", 19), {"at most 19 pixels", "5 x 4"}) == "");
   CHECK(parse_image(bytes_of(gradient(5, 4)), "some.png", 20).ok());
 }

@@ -185,7 +185,7 @@ TEST_CASE("text: damaged SentencePiece files give errors") {
   CHECK(says(with([](Spm& s) { s.add(std::string_view("x\0y", 3), -1); }), {"x.spm", "piece 9"}) == "");
   CHECK(says(with([](Spm& s) { s.add("x", NAN); }), {"x.spm", "score of piece 9"}) == "");
   CHECK(says(with([](Spm& s) { s.add("x", 0, Spm::unknown); }), {"x.spm", "one unknown", "2"}) == "");
-  CHECK(says(with([](Spm& s) { s.kind = 9; }), {"x.spm", "kind 9"}) == "");
+  CHECK(says(with([](Spm& s) { s.kind = 9; }), {"x.spm", "model type", "found 9"}) == "");
   CHECK(says(with([](Spm& s) { s.character_map = "1234567"; }), {"x.spm", "character map"}) == "");
   CHECK(says(with([](Spm& s) { s.extra = "\x0F"; }), {"x.spm", "damaged"}) == "");
   CHECK(says(with([](Spm& s) { s.extra = Spm::bytes(2, Spm::number(24, 1)); }), {"x.spm", "after words"}) ==

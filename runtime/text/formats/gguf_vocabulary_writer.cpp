@@ -234,7 +234,7 @@ private:
     }
     if (missing > 0) {
       note(fmt::format(
-          "GGUF joins any two tokens that make a third; this tokenizer has {} such pairs that are no "
+          "GGUF joins any two tokens that make a third; this tokenizer has {} pairs that do and are no "
           "merges: a few texts may be cut differently",
           missing));
     }
