@@ -57,8 +57,8 @@ public:
 
   const std::string& file() const { return file_; }
 
-  // An error about a field in the same form as the others, for checks that involve several fields: "FILE:
-  // field 'NAME': WHAT".
+  // An error about a field in the same form as the others, for checks that involve several fields:
+  // "FILE: field 'NAME': WHAT".
   Error error(std::string_view name, std::string_view what) const;
 
 private:

@@ -19,8 +19,8 @@ public:
   template <class Sample>
   bool add(size_t frames, float scale, Sample sample) noexcept;
 
-  void fail(Code code,
-            std::string_view what) noexcept; // "NAME: WHAT"; only the first is kept
+  // Records an error, "NAME: WHAT". Only the first one is kept.
+  void fail(Code code, std::string_view what) noexcept;
   bool failed() const { return error_.has_value(); }
   const std::string& name() const { return name_; }
   uint64_t count() const { return audio_.samples.size(); }

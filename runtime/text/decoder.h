@@ -73,8 +73,8 @@ private:
   };
 
   Output out_;
-  std::vector<std::unique_ptr<text::DecoderSink>>
-      stages_; // the last step first, each writes to the one before
+  // The last step first: each stage writes to the one before it in the list.
+  std::vector<std::unique_ptr<text::DecoderSink>> stages_;
   text::DecoderSink* head_;
 };
 

@@ -51,8 +51,8 @@ inline std::optional<uint8_t> escaped_byte(char32_t value) {
 
 bool is_white_space(char32_t value); // White_Space
 bool is_number(char32_t value);      // Nd, Nl, No
-bool is_punctuation(
-    char32_t value); // P*, and every ASCII character that is neither a letter, digit, space nor control
+// P*, and every ASCII character that is not a letter, a digit, a space or a control character.
+bool is_punctuation(char32_t value);
 bool is_control(char32_t value); // Cc, Cf, Co
 bool is_chinese(char32_t value); // a CJK ideograph, as BERT counts them
 bool is_word(char32_t value);    // \w: letters, numbers, marks, connector punctuation

@@ -45,8 +45,8 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const Id
   return text + decoder.flush();
 }
 
-// The pieces a pre-tokenizer makes of a text, each character of the vocabulary being a token and "|" the
-// unknown one: they are told apart by ignore_merges, which makes whole pieces tokens.
+// Returns "" if a pre-tokenizer cuts a text into the expected pieces, otherwise the pieces that it gives.
+// Each expected piece is a token; ignore_merges keeps whole pieces as tokens, and any other text is unknown.
 std::string pieces(const std::string& pre_tokenizer, std::string_view text,
                    std::vector<std::string> expected) {
   json vocabulary = {{"?", 0}};

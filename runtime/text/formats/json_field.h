@@ -10,8 +10,8 @@
 
 namespace pumice::text {
 
-// A value of a JSON file together with its path, so that errors can name it exactly: "tokenizer.json:
-// decoder.decoders[2].start: expected a whole number, found "x"".
+// A value of a JSON file together with its path, so that errors can name it exactly:
+// "tokenizer.json: decoder.decoders[2].start: expected a whole number, found "x"".
 class JsonField {
 public:
   JsonField(const nlohmann::json& value, std::string file, std::string path = {})
