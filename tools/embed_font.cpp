@@ -1,6 +1,6 @@
-// Writes sizes of a font as a C++ table of glyphs, while a program is built:
+// A build tool: rasterises a font in some sizes, and writes the glyphs as a C++ table.
 //   embed_font FONT OUTPUT HEADER NAMESPACE SIZE...
-// HEADER declares Glyph, Font and fonts() in the namespace; runtime/media/font.h says what they are.
+// HEADER declares Glyph, Font and fonts() in the namespace; runtime/media/font.h describes them.
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Scripts that are legible without shaping, drawn a character at a time from left to right.
+// Characters that can be drawn one after the other from left to right, without shaping.
 const std::pair<uint32_t, uint32_t> ranges[] = {
     {0x20, 0x7E},     {0xA0, 0x58F},    {0x10D0, 0x10FF}, {0x1E00, 0x1EFF}, {0x2010, 0x205E},
     {0x2070, 0x209C}, {0x20A0, 0x20BF}, {0x2116, 0x2116}, {0x2122, 0x2122}, {0x2190, 0x2199},
@@ -29,7 +29,7 @@ const std::pair<uint32_t, uint32_t> ranges[] = {
 
 struct Table {
   std::string glyphs;
-  std::vector<uint8_t> coverage; // a pixel each
+  std::vector<uint8_t> coverage; // one byte for each pixel
 
   void add(uint32_t code, const FT_GlyphSlotRec& slot) {
     const FT_Bitmap& bitmap = slot.bitmap;

@@ -35,7 +35,7 @@ std::string ids_of(const json& ids) {
 
 } // namespace
 
-TEST_CASE("several prompts are continued as each of them alone") {
+TEST_CASE("several prompts are continued as each of them is alone") {
   const std::vector<std::string> prompts = {"1,403,407", "1,500", "1,7,8,9,10,11,12,13"};
   std::vector<json> alone;
   for (const std::string& prompt : prompts) {
@@ -79,7 +79,7 @@ TEST_CASE("several prompts are continued as each of them alone") {
   CHECK(fails_saying(generate({"--ids", "1", "--ids", "2048"}), {"--ids 2", "0 to 2047", "2048"}) == "");
 }
 
-TEST_CASE("a text ends before a token that is to stop it") {
+TEST_CASE("a text ends before a token of --stop-id") {
   const json whole = generated({"--ids", "1,403", "-n", "9"});
   const json stopped =
       generated({"--ids", "1,403", "-n", "9", "--stop-id", std::to_string(whole["ids"][6].get<int>())});
@@ -134,7 +134,7 @@ TEST_CASE("a session file carries a conversation from one command to the next") 
   CHECK(fails_saying(generate({"--session", file, "--ids", "1"}), {file, "'bytes'", "500"}) == "");
 }
 
-TEST_CASE("run goes on with a story from a session file") {
+TEST_CASE("run continues a story from a session file") {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "session").string();
   const auto run = [&](std::vector<std::string> arguments) {
@@ -150,5 +150,5 @@ TEST_CASE("run goes on with a story from a session file") {
   first.pop_back(); // the line's end
   const CommandResult rest = run({"-n", "14", "--session", file});
   CHECK(first + rest.out == whole);
-  CHECK(rest.err.find("of them kept") != std::string::npos);
+  CHECK(rest.err.find("of them reused") != std::string::npos);
 }

@@ -99,7 +99,7 @@ TEST_CASE("bench's table has llama-bench's columns, and its page needs nothing f
   CHECK(page.out.ends_with("</html>\n"));
   CHECK(page.out.find("src=") == std::string::npos);
   CHECK(page.out.find("href=") == std::string::npos);
-  for (const char* title : {"Roofline", "Writing tokens, by depth", "Samples over time"}) {
+  for (const char* title : {"Roofline", "Generating tokens, by depth", "Samples over time"}) {
     CAPTURE(title);
     CHECK(page.out.find(title) != std::string::npos);
   }
@@ -201,7 +201,7 @@ TEST_CASE("bench compare refuses what cannot be compared") {
   };
   CHECK(fails_saying(with("device.json"), {"device", "A device", "Another device", "--force"}) == "");
   CHECK(fails_saying(with("model.json"), {"model.hash"}) == "");
-  CHECK(fails_saying(with("text.json"), {"text.json", "no JSON object"}) == "");
+  CHECK(fails_saying(with("text.json"), {"text.json", "not a JSON object"}) == "");
   CHECK(fails_saying(with("list.json"), {"list.json", "'results'"}) == "");
   CHECK(fails_saying(with("sample.json"), {"pp1", "'seconds'"}) == "");
   CHECK(fails_saying(with("other.json"), {"no test in common"}) == "");

@@ -6,7 +6,7 @@
 
 using nlohmann::json;
 
-TEST_CASE("devices lists devices, one of them chosen") {
+TEST_CASE("devices lists the devices and marks the chosen one") {
   const CommandResult result = pumice_command({"devices", "--json"});
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
@@ -25,7 +25,7 @@ TEST_CASE("devices lists devices, one of them chosen") {
   CHECK(pumice_command({"devices", "--device", name.substr(1, 4)}).status == 0);
 }
 
-TEST_CASE("a machine without Vulkan is told what is missing") {
+TEST_CASE("without Vulkan, the error says what is missing") {
   CHECK(fails_saying(pumice_command({"devices", "--vulkan-loader", "/nonexistent/libvulkan.so"}),
                      {"/nonexistent/libvulkan.so"}) == "");
   const std::vector<std::string> no_driver = {"VK_DRIVER_FILES=/nonexistent",

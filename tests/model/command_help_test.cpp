@@ -2,7 +2,7 @@
 
 #include "support/command.h"
 
-TEST_CASE("every subcommand has help with an example") {
+TEST_CASE("the help of every subcommand begins with a sentence and ends with an example") {
   for (const char* name :
        {"run", "generate", "translate", "transcribe", "caption", "embed", "rerank", "classify", "tokenize",
         "eval", "inspect", "devices", "tune", "bench", "perplexity", "convert"}) {
@@ -10,6 +10,7 @@ TEST_CASE("every subcommand has help with an example") {
     const CommandResult help = pumice_command({name, "--help"});
     CHECK(help.status == 0);
     CHECK(help.err == "");
+    CHECK(help.out.find(".\nUsage: ") != std::string::npos);
     CHECK(help.out.find(std::string("Example:\n  ")) != std::string::npos);
     CHECK(help.out.find(std::string("pumice ") + name) != std::string::npos);
   }

@@ -72,7 +72,7 @@ Expected expected(const std::shared_ptr<const Model>& model, const std::string& 
 
 } // namespace
 
-TEST_CASE("perplexity is what the logits say") {
+TEST_CASE("perplexity is the same as computed from the logits") {
   const TemporaryFolder folder;
   const std::string text = some_text();
   folder.write("text", text);
@@ -107,7 +107,7 @@ TEST_CASE("perplexity is what the logits say") {
   CHECK(readable.err.find('\r') == std::string::npos); // no bar in a pipe
 }
 
-TEST_CASE("perplexity refuses what it cannot score") {
+TEST_CASE("perplexity refuses texts and options that it cannot use") {
   const TemporaryFolder folder;
   folder.write("short", "Once upon a time");
   folder.write("empty", "");

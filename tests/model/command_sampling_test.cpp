@@ -28,7 +28,7 @@ std::vector<uint32_t> ids(std::vector<std::string> arguments) {
 
 } // namespace
 
-TEST_CASE("logit biases forbid tokens and force them") {
+TEST_CASE("logit biases can forbid tokens and force tokens") {
   const std::vector<uint32_t> greedy = ids({"-n", "4"});
   const std::string first = std::to_string(greedy[0]);
   const std::vector<uint32_t> without = ids({"-n", "4", "--logit-bias", first + "=-inf"});
@@ -49,7 +49,7 @@ TEST_CASE("penalties keep a text from repeating itself") {
         std::vector<uint32_t>{7, 7, 8, 7});
 }
 
-TEST_CASE("typical sampling leaves few tokens, and 1 switches it off") {
+TEST_CASE("typical sampling reduces the choice of tokens, and 1 switches it off") {
   const auto drawn = [](const char* share) { return ids({"-n", "20", "--temp", "1.5", "--typical", share}); };
   CHECK(drawn("1") == ids({"-n", "20", "--temp", "1.5"}));
   CHECK(drawn("0.2") != drawn("1"));

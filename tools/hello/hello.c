@@ -1,4 +1,5 @@
-/* The smallest program with Pumice: loads a model, goes on with a prompt as tokens come, and quits.
+/* The smallest program with Pumice: loads a model, continues a prompt, and prints each token when it is
+ * generated.
  *
  *   hello MODEL PROMPT          MODEL is a GGUF file or a Hugging Face folder
  */
@@ -6,8 +7,8 @@
 
 #include <stdio.h>
 
-/* Called within pumice_run, once for each token and once at the end. A token may bring no text, where its
- * last character is not whole yet, and the end may bring what was held back. */
+/* Called within pumice_run, once for each token and once at the end. The text of a token may be empty,
+ * because its last character is not complete yet. The end brings the rest of the text. */
 static void on_event(void* user, const pumice_event* event) {
   (void)user;
   fputs(event->text, stdout);
@@ -19,14 +20,14 @@ static void on_log(void* user, pumice_log_level level, const char* message) {
   if (level == PUMICE_LOG_WARNING) fprintf(stderr, "hello: %s\n", message);
 }
 
-/* Says what did not work; every function writes its reason as a sentence. */
+/* Prints which step failed, and why: on failure, every function of Pumice writes the reason as a sentence. */
 static int failed(const char* what, const pumice_error* error) {
   fprintf(stderr, "hello: %s: %s (%s)\n", what, error->message, pumice_status_name(error->status));
   return 1;
 }
 
-/* With a session there is only to ask and to run. */
-static int tell(pumice_session* session, const char* prompt) {
+/* Generates a text: requests it, and runs the session until it ends. */
+static int generate_text(pumice_session* session, const char* prompt) {
   pumice_error error;
   const pumice_sampling sampling = {
       .struct_size = sizeof sampling,
@@ -38,7 +39,7 @@ static int tell(pumice_session* session, const char* prompt) {
       .struct_size = sizeof request,
       .text = prompt,
       .sampling = &sampling, /* without it: the most probable token each time */
-      .max_tokens = 256,     /* a text may well end before */
+      .max_tokens = 256,     /* the text may end earlier */
   };
   if (pumice_generate(session, &request, &error) != PUMICE_OK) return failed("the prompt", &error);
 
@@ -47,7 +48,7 @@ static int tell(pumice_session* session, const char* prompt) {
   fputs("\n", stdout);
   if (status != PUMICE_OK) return failed("generating", &error);
   if (fflush(stdout) != 0 || ferror(stdout)) {
-    fprintf(stderr, "hello: the text could not be written to the standard output\n");
+    fprintf(stderr, "hello: the text could not be written to standard output\n");
     return 1;
   }
   return 0;
@@ -64,8 +65,8 @@ int main(int argc, char** argv) {
   pumice_model* model = NULL;
   pumice_session* session = NULL;
 
-  /* A structure says its size; what stays zero is left to Pumice. Here that is a device of its own: the best
-   * one that there is. */
+  /* Each structure contains its own size. A field that is zero has its default. By default, Pumice opens the
+   * best Vulkan device. */
   const pumice_device_options device_options = {.struct_size = sizeof device_options, .log = on_log};
   if (pumice_device_create(&device_options, &device, &error) != PUMICE_OK) return failed("no device", &error);
 
@@ -78,9 +79,9 @@ int main(int argc, char** argv) {
   else if (pumice_session_create(model, &session_options, &session, &error) != PUMICE_OK)
     failed("the session", &error);
   else
-    result = tell(session, argv[2]);
+    result = generate_text(session, argv[2]);
 
-  /* In any order; what was not made is NULL, which may be destroyed. */
+  /* The order does not matter. Objects that were not created are NULL, which is allowed. */
   pumice_session_destroy(session);
   pumice_model_destroy(model);
   pumice_device_destroy(device);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t replacement = 0xFFFD;
 
-// What stories are written with: Latin letters, and quotation marks, dashes and dots.
+// The characters of the stories: Latin letters, quotation marks, dashes and dots.
 bool is_used(uint32_t code) {
   return code < 0x180 || (code >= 0x2010 && code <= 0x2044) || code == replacement;
 }
@@ -18,7 +18,7 @@ bool is_used(uint32_t code) {
 } // namespace
 
 Atlas::Atlas() : pixels_(width * 2) {
-  std::fill_n(pixels_.begin(), 2, uint8_t{255}); // white, for shapes
+  std::fill_n(pixels_.begin(), 2, uint8_t{255}); // a white pixel, for shapes
   std::fill_n(pixels_.begin() + width, 2, uint8_t{255});
   uint32_t x = 3, y = 0, row_height = 3;
   for (const Font& font : fonts()) {
@@ -29,7 +29,8 @@ Atlas::Atlas() : pixels_(width * 2) {
         y += row_height;
         row_height = 0;
       }
-      row_height = std::max(row_height, glyph.height + 1u); // a pixel between letters, as they are filtered
+      row_height = std::max(row_height,
+                            glyph.height + 1u); // one pixel between letters, because the texture is filtered
       pixels_.resize(std::max<size_t>(pixels_.size(), size_t{y + row_height} * width));
       for (uint32_t i = 0; i < uint32_t{glyph.width} * glyph.height; ++i) {
         const uint32_t pixel = glyph.offset + i;

@@ -8,12 +8,12 @@
 
 namespace npc {
 
-// All letters of the font in one picture of coverage, and where each one is.
+// One picture with all letters of the font, and the place of each letter in it.
 class Atlas {
 public:
   struct Letter {
-    float left, top, width, height; // of its pixels, from the pen on the base line; top is upwards
-    float u, v;                     // its upper left in the picture, in pixels
+    float left, top, width, height; // in pixels, from the pen on the base line; top points upwards
+    float u, v;                     // upper left corner in the picture, in pixels
     float advance;
   };
 
@@ -22,10 +22,10 @@ public:
   uint32_t height() const { return static_cast<uint32_t>(pixels_.size()) / width; }
   const std::vector<uint8_t>& pixels() const { return pixels_; }
 
-  // A stand-in where the font has no such letter.
+  // If the font does not have the letter, a replacement.
   const Letter& letter(uint32_t size, uint32_t code) const;
   float text_width(uint32_t size, std::string_view utf8) const;
-  // The middle of a white pixel, for what is not text.
+  // The coordinates of a white pixel, for shapes that are not text.
   static constexpr float white = 0.5f;
 
 private:
@@ -33,7 +33,7 @@ private:
   std::vector<uint8_t> pixels_;
 };
 
-// The first character of a text, which is taken off it; U+FFFD for what is not UTF-8.
+// Removes the first character of a text and returns it; U+FFFD if it is not UTF-8.
 uint32_t take_character(std::string_view& utf8);
 
 } // namespace npc

@@ -18,7 +18,7 @@ std::vector<std::string_view> wrap(const Canvas& canvas, uint32_t size, float wi
   std::vector<std::string_view> lines;
   while (!text.empty()) {
     std::string_view rest = text;
-    size_t line = 0, word_end = 0; // bytes that fit; and up to the last space among them
+    size_t line = 0, word_end = 0; // the bytes that fit, and the bytes up to the last space among them
     float pen = 0;
     bool broken = false;
     while (!rest.empty() && !broken) {

@@ -15,10 +15,10 @@ struct BubbleText {
   std::optional<float> progress; // a bar below the text, 0 to 1
 };
 
-// A speech bubble at the right of a mouth, above `ground`. Of a long text the end is shown.
+// Draws a speech bubble to the right of a mouth, above `ground`. Shows the end of a long text.
 void draw_bubble(Canvas& canvas, Point mouth, float ground, const BubbleText& content);
 
-// A text in lines of at most `width` pixels: broken at spaces, or within words that are longer.
+// Splits a text into lines of at most `width` pixels, at spaces or within words that are longer than a line.
 std::vector<std::string_view> wrap(const Canvas& canvas, uint32_t size, float width, std::string_view text);
 
 } // namespace npc

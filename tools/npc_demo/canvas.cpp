@@ -51,10 +51,10 @@ void Canvas::polygon(std::span<const Point> points, Colour colour) {
     const Point a = points[i], b = points[(i + 1) % count];
     area += a.x * b.y - b.x * a.y;
   }
-  const float turn = area > 0 ? 1.0f : -1.0f;
-  const auto normal = [&](Point a, Point b) { // outwards, of length one
+  const float sign = area > 0 ? 1.0f : -1.0f;
+  const auto normal = [&](Point a, Point b) { // points outwards, length 1
     const float length = std::hypot(b.x - a.x, b.y - a.y) + 1e-6f;
-    return Point{turn * (b.y - a.y) / length, turn * (a.x - b.x) / length};
+    return Point{sign * (b.y - a.y) / length, sign * (a.x - b.x) / length};
   };
   inner_.clear();
   outer_.clear();
@@ -62,7 +62,7 @@ void Canvas::polygon(std::span<const Point> points, Colour colour) {
     const Point at = points[i];
     const Point before = normal(points[(i + count - 1) % count], at);
     const Point after = normal(at, points[(i + 1) % count]);
-    // Half a pixel off both edges; a sharp corner is cut short.
+    // Half a pixel away from both edges. At a sharp corner the distance is limited.
     const float scale = 0.5f / std::max(0.3f, 1 + before.x * after.x + before.y * after.y);
     const Point off = {(before.x + after.x) * scale, (before.y + after.y) * scale};
     inner_.push_back({at.x - off.x, at.y - off.y});

@@ -1,6 +1,6 @@
 #version 450
 
-layout(set = 0, binding = 0) uniform sampler2D atlas; // how much of a pixel a letter covers; white for shapes
+layout(set = 0, binding = 0) uniform sampler2D atlas; // coverage of each pixel by a letter; 1 for shapes
 
 layout(location = 0) in vec2 place;
 layout(location = 1) in vec4 colour;

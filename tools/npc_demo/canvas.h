@@ -19,15 +19,15 @@ struct Colour {
   Colour mixed(Colour other, float share) const;
 };
 
-// As canvas.vert reads it.
+// The vertex that canvas.vert reads.
 struct Vertex {
-  Point position; // in pixels, from the upper left
+  Point position; // in pixels, from the upper left corner
   Point place;    // in the atlas, 0 to 1
   Colour colour;
 };
 
-// A picture as coloured triangles, put together anew for each frame. Edges of shapes are a pixel's ramp of
-// opacity, so that they are smooth without multisampling.
+// A picture made of coloured triangles, built anew for each frame. At the edges of shapes the opacity falls
+// over one pixel, so that they are smooth without multisampling.
 class Canvas {
 public:
   explicit Canvas(const Atlas& atlas) : atlas_(atlas) {}
@@ -38,14 +38,14 @@ public:
   std::span<const Vertex> vertices() const { return vertices_; }
 
   void rectangle(float x, float y, float width, float height, Colour colour);
-  // From one colour above to another below.
+  // A rectangle with one colour at the top and another at the bottom.
   void gradient(float x, float y, float width, float height, Colour top, Colour bottom);
   void polygon(std::span<const Point> points, Colour colour); // convex
   void ellipse(Point middle, float radius_x, float radius_y, Colour colour);
   void rounded(float x, float y, float width, float height, float radius, Colour colour);
-  // What is below a line from left to right, down to `bottom`.
+  // The area below a line, down to `bottom`. The line goes from left to right.
   void below(std::span<const Point> line, float bottom, Colour colour);
-  // Text from `x` on, its base line at `y`. Sizes are those of the font.
+  // Text that begins at `x`, with its base line at `y`. `size` is one of the font's sizes.
   void text(float x, float y, uint32_t size, Colour colour, std::string_view utf8);
   float text_width(uint32_t size, std::string_view utf8) const { return atlas_.text_width(size, utf8); }
 
@@ -57,7 +57,7 @@ private:
   const Atlas& atlas_;
   float width_ = 0, height_ = 0;
   std::vector<Vertex> vertices_;
-  std::vector<Point> outline_, inner_, outer_; // kept between shapes, as they would be allocated anew
+  std::vector<Point> outline_, inner_, outer_; // members, so that they are not allocated for each shape
 };
 
 } // namespace npc

@@ -1,8 +1,8 @@
 #version 450
 
-layout(push_constant) uniform Push { vec2 pixel; } push; // the size of a pixel, where the picture is 2 wide
+layout(push_constant) uniform Push { vec2 pixel; } push; // size of a pixel, in a picture of size 2
 
-layout(location = 0) in vec2 position; // in pixels, from the upper left
+layout(location = 0) in vec2 position; // in pixels, from the upper left corner
 layout(location = 1) in vec2 place;    // in the atlas
 layout(location = 2) in vec4 colour;
 

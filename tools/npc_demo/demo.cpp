@@ -15,19 +15,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double step = 1.0 / 60;     // of time in a frame, without a window
+constexpr double step = 1.0 / 60;     // seconds from frame to frame, without a window
 constexpr uint64_t alternation = 60;  // frames with generation on, and then as many with it off
 constexpr uint32_t reading_time = 90; // frames
 
 Npc::Options npc_options(const Options& options) {
-  Npc::Options wishes;
-  wishes.model = options.model;
-  wishes.cache = options.cache;
-  wishes.seed = options.seed;
-  wishes.tokens = options.tokens;
-  wishes.pause = options.headless ? 0 : reading_time;
-  wishes.say_more = options.verbose;
-  return wishes;
+  Npc::Options result;
+  result.model = options.model;
+  result.cache = options.cache;
+  result.seed = options.seed;
+  result.tokens = options.tokens;
+  result.pause = options.headless ? 0 : reading_time;
+  result.verbose = options.verbose;
+  return result;
 }
 
 } // namespace
@@ -45,7 +45,7 @@ Demo::Demo(const Options& options, const Device& device, const Window* window, S
   if (!texts_) throw Failure(fmt::format("{} cannot be written", options.text));
 }
 
-// What is destroyed now must not be in use any more. A device that is lost uses nothing.
+// The device must not use the objects that are destroyed now. A lost device uses nothing.
 Demo::~Demo() {
   try {
     device_.wait();
@@ -126,7 +126,7 @@ bool Demo::draw_frame(double time) {
   complete(slot);
   std::optional<uint32_t> image;
   if (swapchain_) {
-    const VkExtent2D wanted = window_->extent(); // not every driver says that a window has another size
+    const VkExtent2D wanted = window_->extent(); // not every driver reports that the window was resized
     if (wanted.width != extent_.width || wanted.height != extent_.height) resize();
     image = swapchain_->acquire(slot.frame.acquired());
     if (!image) {
@@ -171,37 +171,38 @@ void Demo::draw_canvas() {
               options_.submit ? "pumice_advance" : "pumice_record");
 }
 
-// The scene, what Pumice adds, and the copy to the window. A slice that is recorded is a part of the frame:
-// it is shown when that has run. One that is submitted comes after the frame, which is shown without waiting.
+// Submits the scene, Pumice's slice, and the copy to the window. A recorded slice is a part of the frame,
+// which is shown when the slice has run. A slice that Pumice submits comes after the frame, which is shown
+// without waiting.
 void Demo::submit(Slot& slot, std::optional<uint32_t> image, Phase phase) {
   Frame& frame = slot.frame;
   const VkSemaphore wait = image ? frame.acquired() : VK_NULL_HANDLE;
   const VkSemaphore signal = image ? swapchain_->drawn(*image) : VK_NULL_HANDLE;
   const bool speak = phase == Phase::on;
   const float budget_us = controls_.budget_us;
-  Turn turn;
+  Slice slice;
   if (options_.submit) {
     if (image) swapchain_->copy(frame.commands(), frame.picture(), *image);
     frame.scene_is_drawn();
     frame.submit_scene(wait, signal);
-    if (speak) turn = npc_.advance(budget_us);
+    if (speak) slice = npc_.advance(budget_us);
     frame.submit_end();
   } else {
     frame.scene_is_drawn();
-    if (speak) turn = npc_.record(frame.commands(), budget_us);
+    if (speak) slice = npc_.record(frame.commands(), budget_us);
     frame.addition_is_done();
     if (image) swapchain_->copy(frame.commands(), frame.picture(), *image);
     frame.submit(wait, signal);
   }
-  tokens_ = turn.tokens;
+  tokens_ = slice.tokens;
   slot.figures = {};
   slot.figures.phase = phase;
   slot.figures.budget_us = speak ? budget_us : 0;
-  slot.figures.cpu_us = turn.cpu_us;
-  slot.figures.expected_us = turn.expected_us;
-  slot.figures.largest_us = turn.largest_us;
-  slot.figures.dispatches = turn.dispatches;
-  slot.figures.tokens = turn.tokens;
+  slot.figures.cpu_us = slice.cpu_us;
+  slot.figures.expected_us = slice.expected_us;
+  slot.figures.largest_us = slice.largest_us;
+  slot.figures.dispatches = slice.dispatches;
+  slot.figures.tokens = slice.tokens;
 }
 
 void Demo::complete(Slot& slot) {
@@ -209,7 +210,7 @@ void Demo::complete(Slot& slot) {
   if (!times) return;
   slot.figures.scene_us = times->scene_us;
   slot.figures.added_us =
-      slot.figures.dispatches > 0 ? times->added_us : 0; // two timestamps are not apart by 0
+      slot.figures.dispatches > 0 ? times->added_us : 0; // the timestamps differ even if nothing was added
   report_.add(slot.figures);
   graph_.add(slot.figures);
 }

@@ -15,7 +15,7 @@
 
 namespace npc {
 
-// The loop: a scene, a character and a graph, in a window or without one.
+// The loop of the demo: a scene, a character and a graph, with or without a window.
 class Demo {
 public:
   // Without a window, `window` and `swapchain` are null.
@@ -24,11 +24,11 @@ public:
   Demo(const Demo&) = delete;
   Demo& operator=(const Demo&) = delete;
 
-  // To the end. Whether all was well: Pumice had nothing to complain of, and slices changed no text.
+  // Runs the demo. Returns false if Pumice reported a failure, or if slices changed a text.
   bool run();
 
 private:
-  // A frame, and what is known of it so far.
+  // A frame and its measurements so far.
   struct Slot {
     Slot(const Device& device, VkRenderPass render_pass, VkExtent2D extent)
         : frame(device, render_pass, extent) {}
@@ -40,11 +40,11 @@ private:
   void run_headless();
   void run_frames(Generation generation, float budget_us);
 
-  // False where there is nothing to draw to now.
+  // Returns false if there is nothing to draw to now.
   bool draw_frame(double time);
   void draw_canvas();
   void submit(Slot& slot, std::optional<uint32_t> image, Phase phase);
-  void complete(Slot& slot); // waits for the device, and counts the frame
+  void complete(Slot& slot); // waits for the device, and adds the frame to the report
   void complete_all();
   void resize();
   void keep_picture(const Picture& picture);
@@ -59,14 +59,14 @@ private:
   Scene scene_;
   Graph graph_;
   Report report_;
-  VkExtent2D extent_;         // of the frames
-  std::array<Slot, 2> slots_; // the device draws one while the host makes the other
-  Npc npc_;                   // destroyed before the command buffers that it recorded into
+  VkExtent2D extent_;         // size of the frames
+  std::array<Slot, 2> slots_; // the device draws one frame while the CPU records the other
+  Npc npc_;                   // must be destroyed before the command buffers that it recorded into
   Controls controls_;
-  uint64_t frame_ = 0;            // of the run
-  uint64_t drawn_ = 0;            // frames of all runs
-  uint32_t tokens_ = 0;           // that came with the last frame
-  const Picture* last_ = nullptr; // what was drawn last
+  uint64_t frame_ = 0;            // number of the frame in this run
+  uint64_t drawn_ = 0;            // number of frames in all runs
+  uint32_t tokens_ = 0;           // tokens that arrived in the last frame
+  const Picture* last_ = nullptr; // the last picture that was drawn
   std::ofstream texts_;
   bool well_ = true;
 };

@@ -8,8 +8,8 @@
 
 namespace npc {
 
-// What of the device is switched on. The demo itself needs none of it: timelineSemaphore is what Pumice
-// cannot do without, the others make its kernels faster where a device has them.
+// The features of the device that are enabled. The demo itself needs none of them. Pumice needs
+// timelineSemaphore; the others make its kernels faster on devices that have them.
 struct Device::Features {
   VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
   VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
@@ -22,7 +22,7 @@ struct Device::Features {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
 #endif
 
-  // A structure may only be in the chain where the device has its extension.
+  // A structure may be in the chain only if the device has its extension.
   template <class Structure>
   void chain(Structure& structure) {
     structure.pNext = core.pNext;
@@ -56,7 +56,7 @@ std::vector<VkQueueFamilyProperties> queue_families(const VulkanFunctions& vk, V
   return families;
 }
 
-// One that draws and computes, and shows on the surface where there is one.
+// A queue family that can draw and compute, and show on the surface if there is one.
 std::optional<uint32_t> usable_family(const VulkanFunctions& vk, VkPhysicalDevice device,
                                       VkSurfaceKHR surface) {
   constexpr VkQueueFlags needed = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT;
@@ -78,14 +78,14 @@ int rank(VkPhysicalDeviceType type) {
 
 } // namespace
 
-Device::Device(const Instance& instance, VkSurfaceKHR surface, const std::string& wish)
+Device::Device(const Instance& instance, VkSurfaceKHR surface, const std::string& name)
     : instance_(instance), vk_(instance.functions()) {
-  choose(surface, wish);
+  choose(surface, name);
   enable_features(surface != VK_NULL_HANDLE);
   create();
 }
 
-void Device::choose(VkSurfaceKHR surface, const std::string& wish) {
+void Device::choose(VkSurfaceKHR surface, const std::string& name) {
   uint32_t count = 0;
   check(vk_.vkEnumeratePhysicalDevices(instance_.handle(), &count, nullptr), "listing Vulkan devices");
   std::vector<VkPhysicalDevice> devices(count);
@@ -97,14 +97,14 @@ void Device::choose(VkSurfaceKHR surface, const std::string& wish) {
     vk_.vkGetPhysicalDeviceProperties(device, &properties);
     const auto family = usable_family(vk_, device, surface);
     const char* reason = nullptr;
-    if (std::string_view(properties.deviceName).find(wish) == std::string_view::npos)
-      reason = "is not the one that was asked for";
+    if (std::string_view(properties.deviceName).find(name) == std::string_view::npos)
+      reason = "has another name";
     else if (properties.apiVersion < VK_API_VERSION_1_2)
       reason = "has no Vulkan 1.2";
     else if (!has_timeline_semaphores(vk_, device))
       reason = "has no timeline semaphores";
     else if (!family)
-      reason = "has no queue that draws, computes and shows";
+      reason = "has no queue that can draw, compute and show";
     else if (surface && !has_extension(vk_, device, VK_KHR_SWAPCHAIN_EXTENSION_NAME))
       reason = "has no swapchains";
     if (reason) {
@@ -190,7 +190,7 @@ const void* Device::features() const {
 uint32_t Device::memory_type(uint32_t bits, VkMemoryPropertyFlags flags) const {
   for (uint32_t type = 0; type < memory_.memoryTypeCount; ++type)
     if ((bits >> type & 1) && (memory_.memoryTypes[type].propertyFlags & flags) == flags) return type;
-  throw Failure("the device has no memory of the kind that is needed");
+  throw Failure("the device has no memory of the required type");
 }
 
 void Device::wait() const {

@@ -9,11 +9,11 @@
 
 namespace npc {
 
-// The demo's VkDevice with one queue for drawing and computing, which Pumice shares.
+// The demo's VkDevice with one queue for drawing and computing. Pumice uses the same device and queue.
 class Device {
 public:
-  // `surface` may be null: then nothing is ever shown. `wish` is a part of a device's name; empty: the best.
-  Device(const Instance& instance, VkSurfaceKHR surface, const std::string& wish);
+  // `surface` is null if there is no window. `name` is a part of the device's name; empty: the best device.
+  Device(const Instance& instance, VkSurfaceKHR surface, const std::string& name);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -24,26 +24,26 @@ public:
   VkDevice handle() const { return device_; }
   uint32_t queue_family() const { return family_; }
   VkQueue queue() const { return queue_; }
-  // Vulkan lets one thread at a time use a queue. Pumice uses this one too, from whatever threads it runs on.
+  // In Vulkan, only one thread at a time may use a queue. Pumice uses this queue too, from several threads.
   std::mutex& queue_lock() const { return queue_lock_; }
 
-  // What the device was made with: the chain that VkDeviceCreateInfo began with, and its extensions.
+  // The enabled features and extensions. The features are the pNext chain of VkDeviceCreateInfo.
   const void* features() const;
   const std::vector<const char*>& extensions() const { return extensions_; }
 
   const char* name() const { return properties_.deviceName; }
-  // Microseconds of a timestamp's tick; 0 where the queue has no timestamps.
+  // Microseconds of one tick of a timestamp; 0 if the queue has no timestamps.
   double tick_us() const { return tick_us_; }
-  uint64_t tick_mask() const { return tick_mask_; } // a timestamp's bits that mean something
-  // A type of those in `bits` that has all `flags`.
+  uint64_t tick_mask() const { return tick_mask_; } // the valid bits of a timestamp
+  // A memory type that is in `bits` and has all `flags`. Throws a Failure if there is none.
   uint32_t memory_type(uint32_t bits, VkMemoryPropertyFlags flags) const;
-  // Until the device has nothing to do.
+  // Waits until the device is idle.
   void wait() const;
 
 private:
   struct Features;
 
-  void choose(VkSurfaceKHR surface, const std::string& wish);
+  void choose(VkSurfaceKHR surface, const std::string& name);
   void enable_features(bool swapchain);
   void create();
 

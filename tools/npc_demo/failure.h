@@ -8,7 +8,7 @@
 
 namespace npc {
 
-// What the demo cannot go on without, as a sentence. main() says it, and everything is given back on the way.
+// An error that ends the demo, as a sentence. main() prints it; the destructors release everything before.
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -17,7 +17,7 @@ struct DeviceLost : Failure {
   DeviceLost() : Failure("the device was lost: the driver has stopped it, or it was removed") {}
 };
 
-// For what Vulkan returns where nothing but success will do.
+// Throws a Failure unless a call of Vulkan succeeded.
 inline void check(VkResult result, const char* what) {
   if (result == VK_SUCCESS) return;
   if (result == VK_ERROR_DEVICE_LOST) throw DeviceLost();

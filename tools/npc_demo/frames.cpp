@@ -14,7 +14,7 @@ Frame::Frame(const Device& device, VkRenderPass render_pass, VkExtent2D extent)
   check(vk.vkCreateCommandPool(device.handle(), &pool, nullptr, &pool_), "making a command pool");
   VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
   info.commandPool = pool_;
-  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY; // as pumice_record wants it
+  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY; // pumice_record requires it
   info.commandBufferCount = 1;
   check(vk.vkAllocateCommandBuffers(device.handle(), &info, &commands_), "making a command buffer");
   check(vk.vkAllocateCommandBuffers(device.handle(), &info, &end_), "making a command buffer");
@@ -40,7 +40,7 @@ Frame::~Frame() {
 }
 
 void Frame::resize(VkRenderPass render_pass, VkExtent2D extent) {
-  picture_.reset(); // first: two of them may be too much
+  picture_.reset(); // before the new one is created: memory may not suffice for both
   picture_ = std::make_unique<Picture>(device_, render_pass, extent);
 }
 
@@ -74,7 +74,7 @@ void Frame::begin() {
   stamp(commands_, begun);
 }
 
-// Written when everything before it is done.
+// The device writes the timestamp when everything before it is complete.
 void Frame::stamp(VkCommandBuffer commands, Stamp which) {
   if (stamps_)
     device_.functions().vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, stamps_, which);

@@ -8,14 +8,13 @@
 
 namespace npc {
 
-// What the device took for a frame, by timestamps in the frame's own command buffers.
+// The device times of a frame, from timestamps in its command buffers.
 struct DeviceTimes {
-  float scene_us = 0; // from the frame's begin until the scene is drawn
-  float added_us =
-      0; // from then until what Pumice adds has run; what ran while the scene was drawn is not in it
+  float scene_us = 0; // from the beginning of the frame until the scene is drawn
+  float added_us = 0; // from then until Pumice's slice has run; without what ran while the scene was drawn
 };
 
-// What a frame needs of its own while the device draws it and the host already makes the next one.
+// The objects of one frame. There are two frames: the device draws one while the CPU records the other.
 class Frame {
 public:
   Frame(const Device& device, VkRenderPass render_pass, VkExtent2D extent);
@@ -29,15 +28,15 @@ public:
   const Buffer& vertices() const { return vertices_; }
   void resize(VkRenderPass render_pass, VkExtent2D extent);
 
-  // Waits until the device has finished the frame, where it was given one. The times, once.
+  // Waits until the device has finished the frame, if it was submitted. Returns the times of each frame once.
   std::optional<DeviceTimes> wait();
   void begin();
-  void scene_is_drawn();   // in the command buffer: what comes next is not the scene
-  void addition_is_done(); // the same of what Pumice adds
+  void scene_is_drawn();   // marks the end of the scene in the command buffer
+  void addition_is_done(); // marks the end of Pumice's slice in the command buffer
 
   // Ends the command buffer and submits it. Semaphores may be null.
   void submit(VkSemaphore wait, VkSemaphore signal);
-  // For work that is submitted on its own: submit_scene, then that work, then submit_end.
+  // If Pumice submits its slice itself: call submit_scene, submit the slice, then call submit_end.
   void submit_scene(VkSemaphore wait, VkSemaphore signal);
   void submit_end();
 
@@ -53,7 +52,7 @@ private:
   Buffer vertices_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
-  VkCommandBuffer end_ = VK_NULL_HANDLE; // a timestamp after work that was submitted on its own
+  VkCommandBuffer end_ = VK_NULL_HANDLE; // has the timestamp after a slice that Pumice submitted
   VkQueryPool stamps_ = VK_NULL_HANDLE;
   VkSemaphore acquired_ = VK_NULL_HANDLE;
   VkFence finished_ = VK_NULL_HANDLE;

@@ -17,7 +17,7 @@ constexpr Colour added = {255, 158, 64, 255};
 constexpr Colour with = {84, 132, 214, 255};
 constexpr Colour without = {84, 104, 128, 255};
 constexpr Colour line = {255, 96, 96, 255};
-constexpr uint64_t renewal = 15; // frames
+constexpr uint64_t renewal = 15; // frames between updates of the numbers
 
 float nice_scale(float ms) {
   for (const float scale : {2.f, 5.f, 10.f, 20.f, 33.f, 50.f, 100.f, 200.f, 500.f})

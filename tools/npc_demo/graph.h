@@ -9,17 +9,17 @@
 
 namespace npc {
 
-// The panel below the scene: a bar for each of the last frames, and what they come to.
+// The panel below the scene: a bar for each of the last frames, and a table of their times.
 class Graph {
 public:
   void add(const Figures& figures);
-  // `how` is how slices reach the device.
+  // `how` is the function that runs slices: "pumice_record" or "pumice_advance".
   void draw(Canvas& canvas, float top, bool generation, float budget_us, const char* how);
 
 private:
   static constexpr size_t frames = 300;
 
-  struct Window { // of the last frames of a kind
+  struct Window { // the last frames of one kind
     std::deque<Figures> figures;
     std::vector<float> values(float Figures::*figure) const;
   };
@@ -28,9 +28,9 @@ private:
   void draw_numbers(Canvas& canvas, float x, float y, float width, float height) const;
 
   Window all_, on_, off_;
-  float scale_ms_ = 10; // of the graph's height
+  float scale_ms_ = 10; // the time that the height of the graph stands for
   uint64_t frames_drawn_ = 0;
-  std::vector<std::vector<std::string>> rows_; // renewed now and then, to be legible
+  std::vector<std::vector<std::string>> rows_; // updated only now and then, so that they can be read
 };
 
 } // namespace npc

@@ -37,11 +37,12 @@ Instance::Instance(PFN_vkGetInstanceProcAddr loader, const std::vector<const cha
 #define NPC_LOAD(name) vk_.name = reinterpret_cast<PFN_##name>(loader(VK_NULL_HANDLE, #name));
   NPC_GLOBAL_FUNCTIONS(NPC_LOAD)
 #undef NPC_LOAD
-  if (!vk_.vkEnumerateInstanceVersion) throw Failure("the Vulkan loader is of Vulkan 1.0; 1.2 is needed");
+  if (!vk_.vkEnumerateInstanceVersion)
+    throw Failure("expected a Vulkan loader of version 1.2 or later; found 1.0");
 
   VkApplicationInfo application{VK_STRUCTURE_TYPE_APPLICATION_INFO};
   application.pApplicationName = "npc_demo";
-  application.apiVersion = VK_API_VERSION_1_2; // the least that Pumice needs
+  application.apiVersion = VK_API_VERSION_1_2; // the lowest version that Pumice supports
   VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
   info.pApplicationInfo = &application;
 

@@ -7,10 +7,10 @@
 
 namespace npc {
 
-// The demo's VkInstance, and the validation layers where they are asked for.
+// The demo's VkInstance, with the validation layers if they are asked for.
 class Instance {
 public:
-  // `loader` is the vkGetInstanceProcAddr of the loader; `extensions` are what a window needs.
+  // `loader` is the vkGetInstanceProcAddr of the loader. `extensions` are the ones that a window needs.
   Instance(PFN_vkGetInstanceProcAddr loader, const std::vector<const char*>& extensions, bool validate);
   ~Instance();
   Instance(const Instance&) = delete;

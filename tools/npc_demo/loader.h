@@ -4,7 +4,8 @@
 
 namespace npc {
 
-// The machine's Vulkan loader, opened as a library and left open; a window brings its own.
+// Opens the machine's Vulkan loader as a library, which stays open. For use without a window: SDL opens one
+// itself.
 PFN_vkGetInstanceProcAddr load_vulkan();
 
 } // namespace npc

@@ -1,5 +1,5 @@
-// A small game's loop with a character that speaks. What of it is Pumice's is in npc.cpp; device.cpp makes
-// the Vulkan device that both draw and compute with.
+// The loop of a small game with a character that speaks. npc.cpp has all calls of Pumice. device.cpp creates
+// the Vulkan device that the demo draws with and Pumice computes with.
 #include <cstdio>
 #include <optional>
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-// What a device shows on in a window; null without one.
+// The Vulkan surface of the window. Null without a window.
 class Surface {
 public:
   Surface(const npc::Instance& instance, const npc::Window* window) : instance_(instance) {

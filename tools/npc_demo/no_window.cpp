@@ -4,9 +4,10 @@
 
 namespace npc {
 
-// In place of window.cpp where there is no SDL2: a window cannot be made, and so never used.
+// Replaces window.cpp in a build without SDL2: the constructor fails, so the other functions are never
+// called.
 Window::Window(VkExtent2D) {
-  throw Failure("this build has no SDL2, and so no window: use --headless");
+  throw Failure("this build has no SDL2 and cannot open a window: use --headless");
 }
 Window::~Window() = default;
 PFN_vkGetInstanceProcAddr Window::loader() const {

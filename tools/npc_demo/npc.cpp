@@ -30,9 +30,9 @@ Npc::Npc(const Device& device, const Options& options) : options_(options) {
   if (device_) start_loading();
 }
 
-// ---- making the session: device, model, session ----
+// ---- Creating the device, the model and the session ----
 
-// The demo's own Vulkan device, handed to Pumice with its one queue.
+// Gives the demo's own Vulkan device and its only queue to Pumice.
 void Npc::open_device(const Device& device) {
   pumice_vulkan vulkan{};
   vulkan.get_instance_proc_addr = device.functions().vkGetInstanceProcAddr;
@@ -41,23 +41,23 @@ void Npc::open_device(const Device& device) {
   vulkan.device = device.handle();
   vulkan.queue_family = device.queue_family();
   vulkan.queue = device.queue();
-  // What is switched on is what may be used: Pumice cannot ask a VkDevice for it.
+  // Pumice cannot ask a VkDevice which features are enabled, so it has to be told.
   vulkan.features = device.features();
   vulkan.extensions = device.extensions().data();
   vulkan.extension_count = static_cast<uint32_t>(device.extensions().size());
-  // While the model is loaded, Pumice submits from a thread of its own.
+  // While a model is loaded, a thread of Pumice submits to the queue.
   vulkan.lock_user = &device.queue_lock();
   vulkan.lock_queue = [](void* lock) { static_cast<std::mutex*>(lock)->lock(); };
   vulkan.unlock_queue = [](void* lock) { static_cast<std::mutex*>(lock)->unlock(); };
 
-  pumice_device_options wishes{};
-  wishes.struct_size = sizeof wishes;
-  wishes.vulkan = &vulkan;
-  wishes.cache_folder = options_.cache.empty() ? nullptr : options_.cache.c_str();
-  wishes.log = options_.say_more ? say : say_warning;
+  pumice_device_options device_options{};
+  device_options.struct_size = sizeof device_options;
+  device_options.vulkan = &vulkan;
+  device_options.cache_folder = options_.cache.empty() ? nullptr : options_.cache.c_str();
+  device_options.log = options_.verbose ? say : say_warning;
   pumice_device* made = nullptr;
   pumice_error error;
-  if (!failed(pumice_device_create(&wishes, &made, &error), "Pumice cannot use this device", error))
+  if (!failed(pumice_device_create(&device_options, &made, &error), "Pumice cannot use this device", error))
     device_.reset(made);
 }
 
@@ -87,18 +87,18 @@ void Npc::begin_anew() {
   session_.reset();
   said_.clear();
   complaint_.clear();
-  // It compiles kernels and runs some steps, which is nothing for a frame to wait for.
+  // Creating a session compiles kernels and runs some steps. That is too long for a frame.
   making_ = std::async(std::launch::async, [this] { return make_session(true); });
 }
 
 Npc::Made Npc::make_session(bool warm_up) const {
-  pumice_session_options wishes{};
-  wishes.struct_size = sizeof wishes;
-  wishes.chunk = 16;        // the prompts are short, and short launches fit small budgets
-  wishes.warm_up = warm_up; // the first frames are to be as smooth as the others
+  pumice_session_options session_options{};
+  session_options.struct_size = sizeof session_options;
+  session_options.chunk = 16;        // the prompts are short, and short launches fit small budgets
+  session_options.warm_up = warm_up; // so that the first frames are as smooth as the others
   Made made;
   pumice_session* session = nullptr;
-  made.status = pumice_session_create(model_.get(), &wishes, &session, &made.error);
+  made.status = pumice_session_create(model_.get(), &session_options, &session, &made.error);
   made.session.reset(session);
   return made;
 }
@@ -118,7 +118,7 @@ void Npc::wait_until_loaded() {
   }
 }
 
-// ---- each frame ----
+// ---- In each frame ----
 
 void Npc::update() {
   if (load_) {
@@ -137,11 +137,12 @@ void Npc::update() {
 }
 
 void Npc::begin_text() {
-  if (!said_.empty()) take_events(); // the last ones of a text that is broken off
+  if (!said_.empty()) take_events(); // the last events of a text that did not end
   Speech speech;
   speech.prompt = prompts[said_.size() % std::size(prompts)];
   speech.seed = options_.seed + said_.size();
-  // Not before the slices of the text before have run; then this returns false without a complaint.
+  // While slices of the last text still run, this returns false without a complaint, and is tried again
+  // later.
   if (!request(session_.get(), speech, options_.tokens)) return;
   said_.push_back(std::move(speech));
   wants_to_begin_ = false;
@@ -158,7 +159,7 @@ bool Npc::request(pumice_session* session, const Speech& speech, uint32_t max_to
   pumice_request wanted{};
   wanted.struct_size = sizeof wanted;
   wanted.text = speech.prompt.c_str();
-  wanted.anew = true; // each text is a story of its own
+  wanted.anew = true; // each text is a new story
   wanted.max_tokens = max_tokens;
   wanted.sampling = &sampling;
   pumice_error error;
@@ -166,45 +167,45 @@ bool Npc::request(pumice_session* session, const Speech& speech, uint32_t max_to
   return status != PUMICE_NOT_READY && !failed(status, "the prompt", error);
 }
 
-Turn Npc::record(VkCommandBuffer commands, float budget_us) {
-  return take_turn([&](pumice_slice* slice, pumice_error* error) {
+Slice Npc::record(VkCommandBuffer commands, float budget_us) {
+  return run_slice([&](pumice_slice* slice, pumice_error* error) {
     return pumice_record(session_.get(), commands, budget_us, slice, error);
   });
 }
 
-Turn Npc::advance(float budget_us) {
-  return take_turn([&](pumice_slice* slice, pumice_error* error) {
+Slice Npc::advance(float budget_us) {
+  return run_slice([&](pumice_slice* slice, pumice_error* error) {
     return pumice_advance(session_.get(), budget_us, nullptr, slice, error);
   });
 }
 
-template <class Slice>
-Turn Npc::take_turn(const Slice& slice) {
-  Turn turn;
-  if (!speaks()) return turn;
+template <class Call>
+Slice Npc::run_slice(const Call& call) {
+  Slice slice;
+  if (!speaks()) return slice;
   pumice_slice report{};
   report.struct_size = sizeof report;
   pumice_error error;
   const auto before = std::chrono::steady_clock::now();
-  const pumice_status status = slice(&report, &error);
-  turn.cpu_us = std::chrono::duration<float, std::micro>(std::chrono::steady_clock::now() - before).count();
-  if (failed(status, "generating", error)) return turn;
-  turn.expected_us = report.expected_us;
-  turn.largest_us = report.largest_us;
-  turn.dispatches = report.dispatches;
-  turn.tokens = take_events();
-  return turn;
+  const pumice_status status = call(&report, &error);
+  slice.cpu_us = std::chrono::duration<float, std::micro>(std::chrono::steady_clock::now() - before).count();
+  if (failed(status, "generating", error)) return slice;
+  slice.expected_us = report.expected_us;
+  slice.largest_us = report.largest_us;
+  slice.dispatches = report.dispatches;
+  slice.tokens = take_events();
+  return slice;
 }
 
 uint32_t Npc::take_events() {
   uint32_t tokens = 0;
   for (pumice_event event{}; pumice_poll(session_.get(), &event);) {
     Speech& speech = said_.back();
-    speech.text += event.text; // good until the next call with the session
+    speech.text += event.text; // valid until the next call with the session
     if (event.type == PUMICE_EVENT_TOKEN) {
       speech.tokens.push_back(event.token);
       ++tokens;
-    } else { // however it has ended, there is another story
+    } else { // the text has ended, for whatever reason; the next one follows
       speech.complete = true;
       wants_to_begin_ = true;
       pause_ = options_.pause;
@@ -226,7 +227,7 @@ void Npc::restart() {
   }
 }
 
-// ---- what must be so ----
+// ---- Checks ----
 
 bool Npc::same_without_slices() {
   const Made made = make_session(false);
@@ -236,7 +237,7 @@ bool Npc::same_without_slices() {
   for (const Speech& speech : said_) {
     const auto count = static_cast<uint32_t>(speech.tokens.size());
     if (count == 0) continue;
-    // A text that is not complete is compared as far as it has come.
+    // If a text is not complete, the tokens so far are compared.
     if (!request(session.get(), speech, speech.complete ? options_.tokens : count)) return false;
     if (failed(pumice_run(session.get(), &error), "generating without slices", error)) return false;
     Speech whole;
@@ -249,8 +250,8 @@ bool Npc::same_without_slices() {
   return true;
 }
 
-// Whether it did not work. Then the character says why in place of its story, and the scene goes on; only
-// without a device nothing can.
+// Returns whether a call failed. If so, the character says why instead of telling its story, and the scene
+// continues. Only the loss of the device ends the demo.
 bool Npc::failed(pumice_status status, const std::string& what, const pumice_error& error) {
   if (status == PUMICE_OK) return false;
   if (status == PUMICE_DEVICE_LOST) throw DeviceLost();

@@ -11,22 +11,22 @@
 
 namespace npc {
 
-// What a frame's share of generating was.
-struct Turn {
-  float expected_us = 0; // what the slice is expected to take on the device
+// The part of generation that ran in one frame.
+struct Slice {
+  float expected_us = 0; // expected time on the device
   float largest_us =
-      0; // and the largest single dispatch of the current step: by so much may a budget be passed
-  uint32_t dispatches = 0;
-  float cpu_us = 0;    // of this thread, in Pumice's call
-  uint32_t tokens = 0; // that have come
+      0; // expected time of the largest dispatch of the step: the budget may be exceeded by this
+  uint32_t dispatches = 0; // number of dispatches
+  float cpu_us = 0;        // time of this thread in the call of Pumice
+  uint32_t tokens = 0;     // tokens that arrived
 };
 
-// A text of the character's.
+// A text that the character tells.
 struct Speech {
   std::string prompt;
   uint64_t seed = 0;
-  std::vector<uint32_t> tokens; // after the prompt
-  std::string text;             // the same as text
+  std::vector<uint32_t> tokens; // generated tokens
+  std::string text;             // their text
   bool complete = false;
 };
 
@@ -38,43 +38,44 @@ struct Destroyer {
   }
 };
 
-// The character that speaks. This is all that the demo has to do with Pumice:
-//   each frame: update(), draw, and record() or advance(), as long as generation is on.
+// The character that speaks. This class has all calls of Pumice.
+// In each frame, call update(), draw, and call record() or advance() if generation is on.
 class Npc {
 public:
   struct Options {
-    std::string model;     // a GGUF file or a Hugging Face folder
-    std::string cache;     // a folder that keeps compiled kernels and measurements; empty: none
-    uint64_t seed = 1;     // of the first text; the next one has the next number
-    uint32_t tokens = 0;   // most of a text; 0: until it ends
-    uint32_t pause = 0;    // frames between the end of a text and the next one
-    bool say_more = false; // Pumice's notes as well as its warnings, on stderr
+    std::string model;    // a GGUF file or a Hugging Face folder
+    std::string cache;    // a folder that keeps compiled kernels and measurements; empty: none
+    uint64_t seed = 1;    // seed of the first text; each further text adds 1
+    uint32_t tokens = 0;  // maximum number of tokens of a text; 0: until the text ends
+    uint32_t pause = 0;   // number of frames between two texts
+    bool verbose = false; // print Pumice's notes on stderr, not only its warnings
   };
 
-  // Starts loading the model and then making a session, on other threads; the scene moves on meanwhile.
+  // Starts to load the model and to create a session. Other threads do this, so the scene continues to move.
   Npc(const Device& device, const Options& options);
 
-  // Takes what has come, and begins the next text when it is time to.
+  // Takes the results of loading, and begins the next text when it is due.
   void update();
-  // Adds a slice of at most about `budget_us` of device time to a command buffer, outside of its render pass.
-  // It has to be submitted, once.
-  Turn record(VkCommandBuffer commands, float budget_us);
-  // The same, submitted by Pumice; after the frame's own submission it runs after the frame.
-  Turn advance(float budget_us);
-  // Begins the next text; after a failure, tries again.
+  // Records a slice of at most about `budget_us` of device time into a command buffer, outside of a render
+  // pass. The command buffer must be submitted exactly once.
+  Slice record(VkCommandBuffer commands, float budget_us);
+  // The same, but Pumice submits the slice. If the frame has been submitted, the slice runs after it.
+  Slice advance(float budget_us);
+  // Begins the next text. After a failure, tries again what failed.
   void restart();
-  // Forgets everything that was said, for a session without a history, which is made on another thread. The
-  // device must have nothing to do.
+  // Forgets all texts, and creates a new session on another thread. The device must be idle.
   void begin_anew();
   void wait_until_loaded();
-  // Whether pumice_run, which knows no slices, says the same in a session of its own.
+  // Whether pumice_run, which does not use slices, generates the same texts in another session.
   bool same_without_slices();
 
   bool loading() const { return load_ || making_.valid(); }
   float progress() const { return progress_; } // of loading, 0 to 1
   bool speaks() const { return session_ && complaint_.empty() && !wants_to_begin_; }
   const std::vector<Speech>& said() const { return said_; }
-  const std::string& complaint() const { return complaint_; } // why it is silent; empty: it is not
+  const std::string& complaint() const {
+    return complaint_;
+  } // why the character is silent; empty: no failure
 
 private:
   using Session = std::unique_ptr<pumice_session, Destroyer<pumice_session_destroy>>;
@@ -91,22 +92,23 @@ private:
   void take_session();
   void begin_text();
   bool request(pumice_session* session, const Speech& speech, uint32_t max_tokens);
-  template <class Slice>
-  Turn take_turn(const Slice& slice);
+  template <class Call>
+  Slice run_slice(const Call& call);
   uint32_t take_events();
   bool failed(pumice_status status, const std::string& what, const pumice_error& error);
 
   Options options_;
-  // Pumice's objects may be destroyed in any order; what is being made first of all.
+  // Pumice's objects may be destroyed in any order. `making_` is destroyed first, because its thread uses
+  // them.
   std::unique_ptr<pumice_device, Destroyer<pumice_device_destroy>> device_;
   std::unique_ptr<pumice_model, Destroyer<pumice_model_destroy>> model_;
   Session session_;
   std::unique_ptr<pumice_load, Destroyer<pumice_load_destroy>> load_;
-  std::future<Made> making_; // waits when it is destroyed
+  std::future<Made> making_; // its destructor waits for the thread
 
   float progress_ = 0;
   std::vector<Speech> said_;
-  bool wants_to_begin_ = false; // the next text, when `pause_` frames are over
+  bool wants_to_begin_ = false; // begin the next text after `pause_` frames
   uint32_t pause_ = 0;
   std::string complaint_;
 };

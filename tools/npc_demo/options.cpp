@@ -10,28 +10,35 @@
 namespace npc {
 
 const char* const usage = R"(usage: npc_demo [options]
-A moving scene on its own Vulkan device, in which a character speaks: Pumice gets a part of each frame.
+Draw a moving scene with a character that tells stories. Pumice generates the text in a slice of each frame.
+Defaults are in parentheses.
 
   --model PATH          a GGUF file or a Hugging Face folder (models/pretrained/stories-2m.gguf)
-  --budget US           device time for Pumice in a frame, in microseconds (2000)
-  --budgets US,US,...   without a window: each in turn, after as many frames without generation
-  --generation WHEN     on, off, or alternate: a second each (on)
-  --submit              Pumice submits by itself (pumice_advance); else it records into the frame's command buffer
-  --frames N            ends after so many, once the model is loaded (in a window: when it is closed; else 600)
-  --tokens N            most tokens of a text; then the character begins another one
-  --seed N              of the first text (1); the next one has the next number
-  --size WxH            of the window or picture (960x540)
-  --headless            no window: a fixed step of time, 60 frames a second
-  --csv FILE            a line for each frame
-  --text FILE           what was said
-  --screenshot FILE     the last frame, as PNG
-  --frames-out FOLDER   every --every N-th frame (60), as PNG
-  --cache FOLDER        keeps compiled kernels and measurements between runs
-  --device NAME         a part of the Vulkan device's name
-  --validate            under the validation layers; exit status 1 if they report anything
-  --verbose             what Pumice notes, on stderr
+  --budget US           device time for Pumice in each frame, in microseconds (2000)
+  --budgets US,US,...   with --headless: measure each of these budgets, and as many frames without generation
+  --generation WHEN     on, off, or alternate, which switches every second (on)
+  --submit              let Pumice submit its work itself (pumice_advance); without this option, the work is
+                        recorded into the command buffer of the frame (pumice_record)
+  --frames N            end N frames after the model is loaded (with --headless 600, else when the window closes)
+  --tokens N            maximum number of tokens of a text (until the text ends)
+  --seed N              seed of the first text; each further text adds 1 (1)
+  --size WxH            size of the window or picture, in pixels (960x540)
+  --headless            draw without a window, with a fixed time step of 1/60 second
+  --csv FILE            write a line of measurements for each frame
+  --text FILE           write the texts
+  --screenshot FILE     write the last frame as PNG
+  --frames-out FOLDER   write frames as PNG
+  --every N             with --frames-out: write every N-th frame (60)
+  --cache FOLDER        folder that keeps compiled kernels and measurements between runs (none)
+  --device NAME         a part of the name of the Vulkan device (the best device)
+  --validate            use the validation layers of Vulkan; the exit status is 1 if they report anything
+  --verbose             print Pumice's notes on standard error
 
-Keys: G generation on and off, 1 to 4 a budget of 1, 2, 4 or 8 ms, + and - a little more or less, R another text, Esc.
+Keys: G switches generation on and off; 1 to 4 choose a budget of 1, 2, 4 or 8 ms, + and - change it a little;
+R begins another text; Esc ends the demo.
+
+Example:
+  npc_demo --headless --frames 60 --budgets 1000,4000
 )";
 
 namespace {
@@ -41,7 +48,7 @@ Number number(std::string_view option, std::string_view text, Number least) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !(value >= least))
-    throw Failure(fmt::format("{}: expected a number from {} on, found '{}'", option, least, text));
+    throw Failure(fmt::format("{}: expected a number of at least {}, found '{}'", option, least, text));
   return value;
 }
 
@@ -60,7 +67,7 @@ std::vector<float> budgets(std::string_view option, std::string_view text) {
 }
 
 VkExtent2D size(std::string_view option, std::string_view text) {
-  constexpr uint32_t most = 4096; // what every Vulkan device can draw
+  constexpr uint32_t most = 4096; // every Vulkan device can draw this size
   const size_t x = text.find('x');
   if (x == std::string_view::npos)
     throw Failure(fmt::format("{}: expected WIDTHxHEIGHT, found '{}'", option, text));
@@ -116,7 +123,7 @@ Options read_options(int argc, char** argv) {
     const auto other = others.find(option);
     if (text == texts.end() && other == others.end())
       throw Failure(fmt::format("there is no option '{}'; --help lists them", option));
-    if (++i == argc) throw Failure(fmt::format("{}: expected something after it", option));
+    if (++i == argc) throw Failure(fmt::format("{}: expected a value after it", option));
     if (text != texts.end())
       *text->second = argv[i];
     else

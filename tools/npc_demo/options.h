@@ -14,14 +14,14 @@ struct Options {
   std::string device;
   std::string cache;
   bool headless = false;
-  bool submit = false; // pumice_advance in place of pumice_record
+  bool submit = false; // use pumice_advance instead of pumice_record
   bool validate = false;
   bool verbose = false;
   bool help = false;
   VkExtent2D size = {960, 540};
-  uint64_t frames = 0; // once the model is there; 0: until the window is closed
+  uint64_t frames = 0; // counted from when the model is loaded; 0: until the window is closed
   std::vector<float> budgets_us = {2000};
-  bool compare = false; // several budgets in turn, after as many frames without generation
+  bool compare = false; // measure each budget, and as many frames without generation
   Generation generation = Generation::on;
   uint32_t tokens = 0;
   uint64_t seed = 1;
@@ -34,7 +34,7 @@ struct Options {
 
 extern const char* const usage;
 
-// Throws a Failure that says which option is wrong, and why.
+// Throws a Failure that says which option is wrong and why.
 Options read_options(int argc, char** argv);
 
 } // namespace npc

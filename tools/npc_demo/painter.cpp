@@ -107,7 +107,7 @@ void Painter::upload(const Atlas& atlas) {
 void Painter::make_descriptors() {
   const VulkanFunctions& vk = device_.functions();
   VkSamplerCreateInfo sampler{VK_STRUCTURE_TYPE_SAMPLER_CREATE_INFO};
-  sampler.magFilter = VK_FILTER_NEAREST; // letters stand on whole pixels
+  sampler.magFilter = VK_FILTER_NEAREST; // letters are at whole pixels
   sampler.minFilter = VK_FILTER_NEAREST;
   sampler.addressModeU = VK_SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE;
   sampler.addressModeV = VK_SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE;

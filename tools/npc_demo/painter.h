@@ -8,7 +8,7 @@ namespace npc {
 // Draws a canvas: one render pass, one pipeline, one texture.
 class Painter {
 public:
-  static constexpr size_t most_vertices = 60000; // of a frame; what is beyond is not drawn
+  static constexpr size_t most_vertices = 60000; // maximum of a frame; further ones are not drawn
 
   Painter(const Device& device, const Atlas& atlas);
   ~Painter();
@@ -16,7 +16,7 @@ public:
   Painter& operator=(const Painter&) = delete;
 
   VkRenderPass render_pass() const { return render_pass_; }
-  // `vertices` is the frame's own buffer. After it, the picture can be copied from.
+  // Draws `canvas` to the picture, through the frame's vertex buffer. Then the picture can be copied from.
   void draw(VkCommandBuffer commands, const Canvas& canvas, const Picture& picture,
             const Buffer& vertices) const;
 

@@ -6,8 +6,7 @@
 
 namespace npc {
 
-// What a frame is drawn to, whether there is a window or not: an image of the demo's own. A window's frame is
-// copied from it, and so is a file.
+// The image that a frame is drawn to, with or without a window. It is copied to the window or to a file.
 class Picture {
 public:
   static constexpr VkFormat format = VK_FORMAT_R8G8B8A8_UNORM;
@@ -21,7 +20,7 @@ public:
   VkExtent2D extent() const { return image_.extent(); }
   VkFramebuffer framebuffer() const { return framebuffer_; }
 
-  // Writes a PNG of what was drawn last, which has to be finished.
+  // Writes the picture as PNG. The device must have finished drawing it.
   void save(const std::filesystem::path& path) const;
 
 private:

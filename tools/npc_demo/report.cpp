@@ -12,7 +12,7 @@ namespace npc {
 
 namespace {
 
-constexpr size_t first_frames = 10; // with slices: while Pumice learns what its dispatches cost
+constexpr size_t first_frames = 10; // frames with slices in which Pumice learns the times of its dispatches
 
 const char* name(Phase phase) {
   return phase == Phase::on ? "on" : phase == Phase::off ? "off" : "loading";
@@ -83,7 +83,7 @@ std::string Report::line(const Row& row) {
                   median(frame_ms), quantile(frame_ms, 0.99), most(frame_ms));
   if (row.generation != "on") return text;
 
-  std::vector<Figures> first, later; // of the frames that had a slice
+  std::vector<Figures> first, later; // frames with a slice
   for (const Figures& frame : row.frames)
     if (frame.dispatches > 0) (first.size() < first_frames ? first : later).push_back(frame);
   const std::vector<float> added = values(later, &Figures::added_us);
@@ -113,9 +113,10 @@ void Report::print(const std::string& title) const {
               "budget", "frames", "median", "p99", "max", "median", "p99", "max", "limit", "exceeded", "max",
               "exceeded", "median", "p99", "token/s", "text");
   for (const Row& row : rows_) std::printf("%s\n", line(row).c_str());
-  std::printf("\nlimit: the budget and the largest dispatch that came with it, at most; exceeded: frames "
-              "that took longer\n"
-              "than their own; text: whether it is what the same requests give without slices\n");
+  std::printf(
+      "\nlimit: the budget plus the time of the largest dispatch (the maximum of all frames); exceeded: "
+      "number of\nframes that took longer than their own limit; text: whether it is the same as without "
+      "slices\n");
 }
 
 } // namespace npc

@@ -10,17 +10,18 @@
 
 namespace npc {
 
-// Keeps the figures of a run's frames, writes them as CSV, and sums them up for a person.
+// Collects the measurements of frames, writes them as CSV, and prints a summary.
 class Report {
 public:
-  // A path may be empty: then no CSV is written.
+  // With an empty path, no CSV is written.
   explicit Report(const std::filesystem::path& csv);
 
   void add(const Figures& figures);
-  // The frames since the last run ended. `same_text`: as without slices; nothing where that was not compared.
+  // Ends a run of frames. `same_text` says whether the texts were the same as without slices; empty if they
+  // were not compared.
   void end_run(std::optional<bool> same_text);
   void print(const std::string& title) const;
-  uint64_t tokens() const; // of all runs
+  uint64_t tokens() const; // number of tokens in all runs
 
 private:
   struct Row {

@@ -4,7 +4,7 @@
 
 namespace npc {
 
-// A buffer in memory that the host sees.
+// A buffer in memory that the CPU can access.
 class Buffer {
 public:
   Buffer(const Device& device, VkDeviceSize bytes, VkBufferUsageFlags usage);
@@ -22,7 +22,7 @@ private:
   void* data_ = nullptr;
 };
 
-// An image of one level and one layer in the device's memory, and a view of it.
+// An image with one level and one layer in the device's memory, and its view.
 class Image {
 public:
   Image(const Device& device, VkFormat format, VkExtent2D extent, VkImageUsageFlags usage);
@@ -42,7 +42,7 @@ private:
   VkImageView view_ = VK_NULL_HANDLE;
 };
 
-// A command buffer that is made for one occasion, submitted, and waited for.
+// A command buffer that is used once: recorded, submitted, and waited for.
 class OneTimeCommands {
 public:
   explicit OneTimeCommands(const Device& device);
@@ -62,7 +62,7 @@ private:
 constexpr VkImageSubresourceRange whole_image = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
 constexpr VkImageSubresourceLayers whole_layer = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1};
 
-// What an image is used for on one side of a barrier.
+// The use of an image before or after a barrier.
 struct ImageUse {
   VkImageLayout layout;
   VkPipelineStageFlags stage;

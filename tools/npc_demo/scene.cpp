@@ -12,7 +12,7 @@ constexpr Colour dark_fur = {112, 74, 50, 255};
 constexpr Colour light_fur = {222, 188, 146, 255};
 constexpr Colour black = {34, 24, 22, 255};
 
-// A number from 0 to 1 that looks random, the same for the same seed.
+// A pseudo-random number from 0 to 1, always the same for the same seed.
 float scatter(uint32_t seed) {
   seed = (seed ^ 61) ^ (seed >> 16);
   seed *= 0x9E3779B1u;
@@ -27,7 +27,7 @@ float scatter(uint32_t seed) {
 void Scene::move(double time, uint32_t tokens) {
   const float step = static_cast<float>(std::clamp(time - time_, 0.0, 0.1));
   time_ = time;
-  // A token opens the mouth for about a fifth of a second; while they come quickly it goes up and down.
+  // A token opens the mouth for about a fifth of a second. While tokens arrive quickly, it opens and closes.
   talk_ = tokens > 0 ? 1 : std::max(0.0f, talk_ - 5 * step);
   const float aim = talk_ * (0.55f + 0.45f * static_cast<float>(std::sin(time * 17)));
   mouth_ += (aim - mouth_) * std::min(1.0f, 14 * step);
@@ -135,7 +135,7 @@ Point Scene::draw_bear(Canvas& canvas, Point foot, float size) const {
   oval(-11, 2, 7.5f, 4.5f, dark_fur);
   oval(11, 2, 7.5f, 4.5f, dark_fur);
   oval(-15, 19, 5, 9, dark_fur);
-  const float wave = 2.5f * std::sin(time * 3) * (0.3f + talk_); // an arm that speaks along
+  const float wave = 2.5f * std::sin(time * 3) * (0.3f + talk_); // an arm that moves with the speech
   oval(16, 21 + wave, 8, 4.6f, dark_fur);
 
   for (const float side : {-1.0f, 1.0f}) {

@@ -4,13 +4,13 @@
 
 namespace npc {
 
-// A night outdoors with a fire, and a bear that tells a story. What is drawn depends on nothing but the time
-// and the words that have come.
+// A fire at night, and a bear that tells a story. The picture depends only on the time and on the tokens that
+// have arrived.
 class Scene {
 public:
-  // Moves on to `time`, in seconds; so many tokens have come since the last call.
+  // Advances the scene to `time`, in seconds. `tokens` is the number of tokens since the last call.
   void move(double time, uint32_t tokens);
-  // Draws from the top to `ground`. Where the mouth is, for a speech bubble to come from.
+  // Draws the scene from the top down to `ground`. Returns the position of the mouth, for the speech bubble.
   Point draw(Canvas& canvas, float ground) const;
 
 private:
@@ -20,8 +20,8 @@ private:
   Point draw_bear(Canvas& canvas, Point foot, float size) const;
 
   double time_ = 0;
-  float mouth_ = 0; // how far it is open, 0 to 1
-  float talk_ = 0;  // how much there is to say
+  float mouth_ = 0; // how far the mouth is open, 0 to 1
+  float talk_ = 0;  // how lively the bear talks
 };
 
 } // namespace npc

@@ -8,7 +8,7 @@ namespace npc {
 
 namespace {
 
-// One whose values are shown as they are, as the scene's colours are chosen for.
+// A format that shows values without conversion (not sRGB). The colours of the scene are chosen for that.
 VkSurfaceFormatKHR choose_format(const Device& device, VkSurfaceKHR surface) {
   const VulkanFunctions& vk = device.functions();
   uint32_t count = 0;
@@ -19,7 +19,7 @@ VkSurfaceFormatKHR choose_format(const Device& device, VkSurfaceKHR surface) {
         "listing the window's formats");
   for (const VkSurfaceFormatKHR& format : formats)
     if (format.format == VK_FORMAT_B8G8R8A8_UNORM || format.format == VK_FORMAT_R8G8B8A8_UNORM) return format;
-  throw Failure("the window has no format of 8 bits a channel");
+  throw Failure("the window has no format with 8 bits per channel");
 }
 
 VkCompositeAlphaFlagBitsKHR choose_alpha(VkCompositeAlphaFlagsKHR supported) {
@@ -85,7 +85,8 @@ bool Swapchain::make_again(VkExtent2D extent) {
   check(vk.vkGetSwapchainImagesKHR(device_.handle(), swapchain_, &count, images_.data()),
         "listing the images");
   destroy_semaphores();
-  // One for each image: until an image comes back, showing it may still wait for its semaphore.
+  // One semaphore for each image: until an image is acquired again, showing it may still wait for its
+  // semaphore.
   VkSemaphoreCreateInfo semaphore{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
   for (uint32_t i = 0; i < count; ++i)
     check(vk.vkCreateSemaphore(device_.handle(), &semaphore, nullptr, &drawn_.emplace_back()),
@@ -100,7 +101,7 @@ std::optional<uint32_t> Swapchain::acquire(VkSemaphore acquired) {
                                                                     acquired, VK_NULL_HANDLE, &image);
   if (result == VK_ERROR_OUT_OF_DATE_KHR) return {};
   if (result != VK_SUBOPTIMAL_KHR)
-    check(result, "waiting for an image of the window"); // show() comes to that
+    check(result, "waiting for an image of the window"); // show() handles this case
   return image;
 }
 

@@ -7,24 +7,25 @@
 
 namespace npc {
 
-// The window's images. A frame is drawn to a picture and copied to one of them, whatever its size and format.
+// The images of the window. A frame is drawn to a Picture, which is copied to one of them and converted.
 class Swapchain {
 public:
-  // The surface is the caller's, and outlives it.
+  // The caller owns the surface, which must outlive the swapchain.
   Swapchain(const Device& device, VkSurfaceKHR surface, VkExtent2D extent);
   ~Swapchain();
   Swapchain(const Swapchain&) = delete;
   Swapchain& operator=(const Swapchain&) = delete;
 
-  // The next image, free once `acquired` is signalled. Nothing where the images no longer fit the window:
-  // then make_again() is needed before anything else.
+  // The index of the next image, which can be written when `acquired` is signalled. Empty if the images no
+  // longer fit the window; then make_again() must be called.
   std::optional<uint32_t> acquire(VkSemaphore acquired);
-  // Records the copy of a picture to an image; `drawn(image)` is to be signalled after it.
+  // Records the copy of a picture to an image. The submission must signal `drawn(image)`.
   void copy(VkCommandBuffer commands, const Picture& picture, uint32_t image) const;
   VkSemaphore drawn(uint32_t image) const { return drawn_[image]; }
-  // Shows the image once that is signalled. False: make_again() is needed.
+  // Shows the image when `drawn(image)` is signalled. Returns false if make_again() must be called.
   bool show(uint32_t image);
-  // Waits for the device. False where there is nothing to show to, as while the window is minimised.
+  // Waits for the device and creates the images again. Returns false if the window has no area, such as while
+  // it is minimised.
   bool make_again(VkExtent2D extent);
 
 private:

@@ -4,8 +4,8 @@
 
 namespace npc {
 
-// The functions of Vulkan that the demo calls. It is not linked with a loader: in a window SDL opens one,
-// without a window the demo does, and Pumice is given the same.
+// The functions of Vulkan that the demo calls. The demo is not linked with a Vulkan loader: SDL opens one for
+// a window; without a window, the demo opens it. Pumice uses the same loader.
 #define NPC_GLOBAL_FUNCTIONS(X)                                                                              \
   X(vkCreateInstance)                                                                                        \
   X(vkEnumerateInstanceExtensionProperties)                                                                  \
@@ -23,7 +23,7 @@ namespace npc {
   X(vkGetPhysicalDeviceProperties)                                                                           \
   X(vkGetPhysicalDeviceQueueFamilyProperties)
 
-// There where the instance has their extensions.
+// Null unless the instance has their extensions.
 #define NPC_EXTENSION_FUNCTIONS(X)                                                                           \
   X(vkCreateDebugUtilsMessengerEXT)                                                                          \
   X(vkDestroyDebugUtilsMessengerEXT)                                                                         \
@@ -98,7 +98,7 @@ namespace npc {
   X(vkUpdateDescriptorSets)                                                                                  \
   X(vkWaitForFences)
 
-// There where the device was made for a window.
+// Null unless the device was created for a window.
 #define NPC_SWAPCHAIN_FUNCTIONS(X)                                                                           \
   X(vkAcquireNextImageKHR)                                                                                   \
   X(vkCreateSwapchainKHR)                                                                                    \

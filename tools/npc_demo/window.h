@@ -8,7 +8,7 @@ struct SDL_Window;
 
 namespace npc {
 
-// What the keys change.
+// The settings that the keys change.
 struct Controls {
   bool quit = false;    // Esc, or the window was closed
   bool restart = false; // R
@@ -16,8 +16,8 @@ struct Controls {
   float budget_us = 2000;
 };
 
-// A window of SDL's, and the Vulkan loader that SDL has opened for it. A build without SDL2 has none
-// (no_window.cpp).
+// An SDL window, and the Vulkan loader that SDL opened for it. In a build without SDL2, no_window.cpp
+// replaces window.cpp.
 class Window {
 public:
   explicit Window(VkExtent2D size);

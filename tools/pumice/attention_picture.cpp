@@ -12,7 +12,7 @@ namespace pumice::command {
 
 namespace {
 
-constexpr std::string_view space_mark = "\u2581"; // SentencePiece's
+constexpr std::string_view space_mark = "\u2581"; // SentencePiece's mark for a space
 constexpr std::string_view middle_dot = "\u00b7";
 
 bool is_picture(const AttentionOptions& options) {
@@ -28,10 +28,10 @@ uint32_t layer_of(const AttentionOptions& options, const ModelShape& shape) {
 }
 
 uint32_t heads_of(const ModelShape& shape, uint32_t layer) {
-  return shape.encoder->caches[layer].kv_heads; // cross-attention shares none between heads
+  return shape.encoder->caches[layer].kv_heads; // in cross-attention, as many as query heads
 }
 
-// Weights of all heads, and what is shown of them.
+// The weights of all heads, and the weights that are shown.
 struct Weights {
   uint32_t heads = 0;
   size_t queries = 0, keys = 0;
@@ -39,7 +39,8 @@ struct Weights {
   std::vector<float> shown;   // [queries, keys]
 };
 
-// `rows` is [positions, heads, width], of which those from `first` on are wanted, and `keys` of the width.
+// `rows` is [positions, heads, width]. Copies `queries` positions from `first` on, and the first `keys`
+// columns.
 void arrange(std::span<const float> rows, size_t first, size_t width, std::optional<uint32_t> head,
              Weights& weights) {
   const size_t size = weights.queries * weights.keys;
@@ -63,7 +64,7 @@ Result<Weights> compute(const std::shared_ptr<const Model>& model, const Attenti
   const uint32_t layer = layer_of(options, shape);
   const std::string name = fmt::format("cross_attentions.{}", layer);
   ForcedInput input{text.input, text.prompt};
-  // What would follow the last token is of no interest.
+  // The last token is left out: nothing is shown for the token after it.
   input.tokens.insert(input.tokens.end(), text.output.begin(), text.output.end() - 1);
   ForcedPassOptions pass_options;
   pass_options.kept = {name};
@@ -109,7 +110,8 @@ Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText&
   map.rows = text.output_labels;
   map.columns = text.input_labels;
   map.weights = weights.shown;
-  // A text's tokens share a weight of one between a few of them, a picture's or a sound's between hundreds.
+  // The weights of a row sum to 1. In a text a few positions share that, in a picture or a sound hundreds,
+  // which would all look pale.
   map.scale_to_largest = text.input.tokens.empty();
   PUMICE_TRY(const Image image, draw_heat_map(map));
   return write_png(image, file_path(options));
@@ -133,15 +135,17 @@ Status check_file(const AttentionOptions& options) {
 void add_attention_options(CLI::App& app, AttentionOptions& options) {
   CLI::Option* file =
       app.add_option("--attention", options.path,
-                     "Draw where the decoder looked as a heat map, FILE.png, or write the weights to "
-                     "FILE.safetensors")
+                     "Show the decoder's attention to the input: FILE.png is a heat map, FILE.safetensors "
+                     "has the weights")
           ->type_name("FILE")
           ->group("Attention");
-  app.add_option("--attention-layer", options.layer, "The decoder's layer, from 0 (default: the last one)")
+  app.add_option("--attention-layer", options.layer,
+                 "The layer of the decoder to show, counted from 0 (default: the last one)")
       ->type_name("N")
       ->group("Attention")
       ->needs(file);
-  app.add_option("--attention-head", options.head, "A head of that layer, from 0 (default: their mean)")
+  app.add_option("--attention-head", options.head,
+                 "The attention head to show, counted from 0 (default: the mean of all heads of the layer)")
       ->type_name("N")
       ->group("Attention")
       ->needs(file);
@@ -164,7 +168,7 @@ Status check_attention(const AttentionOptions& options, const ModelShape& shape)
 Status write_attention(const std::shared_ptr<const Model>& model, const AttentionOptions& options,
                        const AttendedText& text) {
   if (text.output.empty()) {
-    return Error{Code::invalid_argument, "--attention: nothing was written that could be shown"};
+    return Error{Code::invalid_argument, "--attention: the text has no tokens: there is nothing to show"};
   }
   PUMICE_TRY(const Weights weights, compute(model, options, text));
   const uint32_t layer = layer_of(options, model->shape());
@@ -177,11 +181,11 @@ std::vector<std::string> token_labels(const Tokenizer& tokenizer, std::span<cons
   for (uint32_t id : ids) {
     const std::string piece(tokenizer.piece(id));
     std::string text = tokenizer.decode(std::span(&id, 1), true);
-    // A part of a word, or of a character, is shown as the vocabulary has it.
-    const bool part = piece.starts_with("##") || text.find("\ufffd") != std::string::npos;
-    if (tokenizer.is_special(id) || part) text = piece;
+    // Pieces of words and bytes of characters are shown as the vocabulary spells them.
+    const bool fragment = piece.starts_with("##") || text.find("\ufffd") != std::string::npos;
+    if (tokenizer.is_special(id) || fragment) text = piece;
     std::string label;
-    // Decoding drops a text's first space, where SentencePiece put it.
+    // SentencePiece adds a space at the beginning of a text, and decoding removes it.
     if (piece.starts_with(space_mark) && !text.starts_with(' ')) label = middle_dot;
     for (const char c : text) {
       if (c == ' ') {
@@ -200,11 +204,11 @@ std::vector<std::string> token_labels(const Tokenizer& tokenizer, std::span<cons
 std::vector<std::string> patch_labels(const EncoderShape& shape) {
   std::vector<std::string> labels(shape.context);
   const uint32_t height = shape.input_shape[1], width = shape.input_shape[2];
-  for (uint32_t size = 1; size <= std::min(height, width); ++size) { // of the square that a patch is
+  for (uint32_t size = 1; size <= std::min(height, width); ++size) { // side of a square patch, in pixels
     const uint32_t rows = height / size, columns = width / size, patches = rows * columns;
     if (patches > shape.context) continue;
     if (shape.context - patches > 2) break;
-    const uint32_t first = shape.context - patches; // behind a class token, and maybe one for distillation
+    const uint32_t first = shape.context - patches; // after a class token, and maybe a distillation token
     if (first > 0) labels[0] = "class";
     for (uint32_t row = 0; row < rows; ++row) labels[first + row * columns] = fmt::format("row {}", row + 1);
     break;

@@ -22,11 +22,13 @@ void add_beam_options(CLI::App& app, BeamOptions& options) {
     return option->type_name(type)->group("Beam search");
   };
   group(app.add_option("--beams", options.beams,
-                       "Texts that are followed at a time (default: as the model's settings say, or 1)"),
+                       "Number of beams: candidate texts that are continued side by side; 1 is greedy search "
+                       "(default: from the model's settings, else 1)"),
         "N")
       ->check(CLI::Range(1u, 1024u).description(""));
   group(app.add_option("--length-penalty", options.length_penalty,
-                       "A text's score is divided by its length to this power: above 0 long texts gain"),
+                       "The score of a text is divided by its length to the power P; above 0 favours long "
+                       "texts (default: from the model's settings)"),
         "P")
       ->check(CLI::Range(-100.0f, 100.0f).description(""));
   static const std::map<std::string, EarlyStopping> stopping = {
@@ -34,15 +36,19 @@ void add_beam_options(CLI::App& app, BeamOptions& options) {
   group(app.add_option_function<std::string>(
             "--early-stopping",
             [&options](const std::string& name) { options.early_stopping = stopping.at(name); },
-            "When the search ends: 'yes' once as many texts as beams have ended, 'no' once none is likely to "
-            "get better, 'never' once none can"),
+            "When to end the search: 'yes' as soon as there are as many complete texts as beams; 'no' when a "
+            "better text is unlikely; 'never' when a better text is impossible (default: from the model's "
+            "settings)"),
         "WHEN")
       ->check(CLI::IsMember(stopping).description(""));
-  group(app.add_option("--n-best", options.hypotheses, "Texts to give of each input, best first"), "N")
+  group(app.add_option("--n-best", options.hypotheses,
+                       "Number of texts to print for each input, best first; at most as many as beams"),
+        "N")
       ->check(CLI::Range(1u, 1024u).description(""))
       ->capture_default_str();
   group(app.add_option("--no-repeat-ngram", options.no_repeat_ngram,
-                       "No run of so many tokens comes twice in a text; 0 is off"),
+                       "No sequence of N tokens occurs twice in a text; 0 switches this off (default: from "
+                       "the model's settings)"),
         "N");
 }
 

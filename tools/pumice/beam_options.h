@@ -8,7 +8,7 @@
 
 namespace pumice::command {
 
-// How a text is searched for. What is not given is as the model's own settings say.
+// The options of beam search. Options that are not given come from the model's settings.
 struct BeamOptions {
   std::optional<uint32_t> beams;
   std::optional<float> length_penalty;
@@ -19,7 +19,7 @@ struct BeamOptions {
   bool given() const {
     return beams || length_penalty || early_stopping || no_repeat_ngram || hypotheses > 1;
   }
-  // Puts what was given into a model's settings. There are no more hypotheses than beams.
+  // Writes the given options into a model's settings. Error: invalid_argument for more hypotheses than beams.
   Status apply(GenerationConfig& config) const;
 };
 void add_beam_options(CLI::App& app, BeamOptions& options);

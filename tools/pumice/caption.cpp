@@ -22,7 +22,7 @@ struct CaptionOptions {
   WritingOptions writing;
 };
 
-// "FILE<tab>" before each line, where there are several files.
+// Puts "FILE<tab>" before each line.
 std::string with_name(const std::string& lines, const std::string& name) {
   std::string result;
   for (size_t at = 0; at < lines.size();) {
@@ -64,7 +64,7 @@ Status check_options(const CaptionOptions& options, const ModelShape& shape) {
                fmt::format("--attention: expected one picture; found {}", options.pictures.size())};
 }
 
-// Each caption is printed once those that are written beside it are there.
+// Prints the captions of each batch when the batch is complete.
 Status describe(EncoderDecoder& writer, const CaptionOptions& options, const PictureInput& reader,
                 const GenerationOptions& generation, const Tokenizer& tokenizer, WritingFigures& figures) {
   const size_t at_a_time = inputs_at_a_time(options.writing, generation.config);
@@ -100,7 +100,7 @@ Status caption(const CaptionOptions& options) {
   PUMICE_TRY(GenerationConfig config, read_generation_config(file, shape.vocabulary));
   PUMICE_TRY(GenerationOptions generation, writing_options(options.writing, std::move(config)));
   PUMICE_TRY(const PictureInput reader, PictureInput::open(file, *shape.encoder));
-  PUMICE_CHECK(reader.read(options.pictures.front())); // before the model is loaded for nothing
+  PUMICE_CHECK(reader.read(options.pictures.front())); // an early error, before the model is loaded
 
   PUMICE_TRY(OpenedDevice device, open_device(options.writing.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.writing.load));
@@ -118,15 +118,19 @@ Status caption(const CaptionOptions& options) {
 } // namespace
 
 Subcommand add_caption(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("caption", "Say what pictures show");
+  CLI::App* sub = app.add_subcommand("caption", "Describe pictures in words.");
   auto options = std::make_shared<CaptionOptions>();
-  sub->add_option("MODEL", options->model, "A Hugging Face folder of a vision encoder-decoder")->required();
+  sub->add_option("MODEL", options->model,
+                  "A Hugging Face folder of a vision encoder-decoder (such as ViT with GPT-2)")
+      ->required()
+      ->type_name("");
   sub->add_option("IMAGE", options->pictures,
-                  "PNG or JPEG files. Of several, each line begins with the file's name and a tab")
-      ->required();
+                  "PNG or JPEG files. With several files, each line begins with the file's name and a tab")
+      ->required()
+      ->type_name("");
   sub->add_flag("--json", options->writing.json,
-                "Print a JSON object for each picture: image, text, tokens; with beams, score; with "
-                "--n-best, hypotheses")
+                "Print one JSON object for each picture: image, text, tokens; score with beam search; "
+                "hypotheses with --n-best")
       ->group("Text");
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);

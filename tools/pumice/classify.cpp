@@ -29,23 +29,23 @@ struct ClassifyOptions {
   LoadOptions load;
 };
 
-// How a model's logits become what is printed.
+// How a model's logits become the numbers that are printed.
 enum class Scoring {
-  one_of,   // labels exclude each other: probabilities that sum to one
-  each,     // each label is there or not: its own probability
-  as_it_is, // the logits are numbers that mean something by themselves
+  softmax, // one label applies: the probabilities sum to 1
+  sigmoid, // each label applies or not: each has its own probability
+  raw,     // regression: the logits are the results
 };
 
 Result<Scoring> scoring(const ModelFile& file, size_t labels) {
   PUMICE_TRY(const std::string problem, file.fields().string_or("problem_type", ""));
-  if (problem == "regression") return Scoring::as_it_is;
-  return problem == "multi_label_classification" || labels == 1 ? Scoring::each : Scoring::one_of;
+  if (problem == "regression") return Scoring::raw;
+  return problem == "multi_label_classification" || labels == 1 ? Scoring::sigmoid : Scoring::softmax;
 }
 
 std::vector<float> scores_of(std::vector<float> logits, Scoring scoring) {
-  if (scoring == Scoring::each) {
+  if (scoring == Scoring::sigmoid) {
     for (float& logit : logits) logit = 1 / (1 + std::exp(-logit));
-  } else if (scoring == Scoring::one_of) {
+  } else if (scoring == Scoring::softmax) {
     const float largest = *std::ranges::max_element(logits);
     float sum = 0;
     for (float& logit : logits) sum += logit = std::exp(logit - largest);
@@ -54,13 +54,13 @@ std::vector<float> scores_of(std::vector<float> logits, Scoring scoring) {
   return logits;
 }
 
-// Prints what a model's logits say about an input.
-class Verdicts {
+// Prints the most probable labels of each input.
+class LabelPrinter {
 public:
-  Verdicts(const ClassifyOptions& options, Scoring scoring, std::vector<std::string> labels)
+  LabelPrinter(const ClassifyOptions& options, Scoring scoring, std::vector<std::string> labels)
       : options_(options), scoring_(scoring), labels_(std::move(labels)) {}
 
-  // `kind` is what --json calls it: "image" or "text".
+  // `kind` is the name of the input's JSON field: "image" or "text".
   void print(const char* kind, const std::string& input, std::vector<float> logits) const {
     const std::vector<float> scores = scores_of(std::move(logits), scoring_);
     std::vector<size_t> order(scores.size());
@@ -69,7 +69,7 @@ public:
     order.resize(std::min<size_t>(order.size(), options_.top));
     if (options_.json) {
       Json json = {{kind, input}, {"labels", Json::array()}};
-      const char* value = scoring_ == Scoring::as_it_is ? "score" : "probability";
+      const char* value = scoring_ == Scoring::raw ? "score" : "probability";
       for (size_t i : order) json["labels"].push_back({{"label", labels_[i]}, {value, scores[i]}});
       print_json(json);
       return;
@@ -86,7 +86,7 @@ private:
   std::vector<std::string> labels_;
 };
 
-Status classify_texts(TextEncoder model, const ClassifyOptions& options, const Verdicts& verdicts) {
+Status classify_texts(TextEncoder model, const ClassifyOptions& options, const LabelPrinter& printer) {
   LineOptions line_options{options.model, options.batch_tokens, options.device, options.load};
   const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
@@ -96,19 +96,19 @@ Status classify_texts(TextEncoder model, const ClassifyOptions& options, const V
     return tokenizer->encode_limited(line, limit);
   };
   const auto take = [&](const std::string& line, std::vector<float> logits) {
-    verdicts.print("text", line, std::move(logits));
+    printer.print("text", line, std::move(logits));
   };
   PUMICE_CHECK(encoder->run(lines, encode, take));
   return encoder->finish();
 }
 
 Status classify_pictures(ModelFile file, const ModelShape& shape, const ClassifyOptions& options,
-                         const Verdicts& verdicts) {
+                         const LabelPrinter& printer) {
   if (options.inputs.empty()) {
     return Error{Code::invalid_argument, "pictures are needed: expected at least one file"};
   }
   PUMICE_TRY(const PictureInput reader, PictureInput::open(file, *shape.encoder));
-  PUMICE_CHECK(reader.read(options.inputs.front())); // before the model is loaded for nothing
+  PUMICE_CHECK(reader.read(options.inputs.front())); // an early error, before the model is loaded
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
   EncoderOptions encoder_options;
@@ -131,7 +131,7 @@ Status classify_pictures(ModelFile file, const ModelShape& shape, const Classify
     bar.erase();
     for (size_t i = 0; i < count; ++i) {
       PUMICE_TRY(std::vector<float> logits, encoder->read("logits", i));
-      verdicts.print("image", options.inputs[first + i], std::move(logits));
+      printer.print("image", options.inputs[first + i], std::move(logits));
     }
   }
   fmt::print(stderr, "{} ({})\n{} pictures in {:.3f} s\n", device.name(), device.driver(),
@@ -139,7 +139,7 @@ Status classify_pictures(ModelFile file, const ModelShape& shape, const Classify
   return device.save_pipelines();
 }
 
-// That there is something to classify with; its labels.
+// The model's labels. Error if the model has no classification head.
 Result<std::vector<std::string>> check_head(const ClassifyOptions& options, const ModelFile& file,
                                             const ModelDefinition& definition) {
   const ModelShape shape = definition.shape();
@@ -157,32 +157,36 @@ Status classify(const ClassifyOptions& options) {
   const ModelShape shape = definition->shape();
   PUMICE_TRY(const std::vector<std::string> labels, check_head(options, file, *definition));
   PUMICE_TRY(const Scoring how, scoring(file, labels.size()));
-  const Verdicts verdicts(options, how, labels);
+  const LabelPrinter printer(options, how, labels);
   if (shape.encoder->kind != InputKind::tokens) {
-    return classify_pictures(std::move(file), shape, options, verdicts);
+    return classify_pictures(std::move(file), shape, options, printer);
   }
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
-  return classify_texts({std::move(file), std::move(definition), std::move(tokenizer)}, options, verdicts);
+  return classify_texts({std::move(file), std::move(definition), std::move(tokenizer)}, options, printer);
 }
 
 } // namespace
 
 Subcommand add_classify(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("classify", "Say which of a model's labels pictures or texts belong to");
+  CLI::App* sub = app.add_subcommand("classify", "Find the most probable labels of pictures or texts.");
   auto options = std::make_shared<ClassifyOptions>();
   sub->add_option("MODEL", options->model,
                   "A Hugging Face folder of an encoder with a classification head (ViT, BERT, RoBERTa ...)")
-      ->required();
-  sub->add_option("INPUT", options->inputs,
-                  "PNG or JPEG files, or texts, as the model reads them; without one, texts are the lines of "
-                  "standard input. Each line of the output is a probability, a tab and a label, with the "
-                  "input and a tab before them where there may be more than one input");
-  sub->add_option("--top", options->top, "Labels to print of each input, best first")
+      ->required()
+      ->type_name("");
+  sub->add_option(
+         "INPUT", options->inputs,
+         "PNG or JPEG files for a model of pictures, texts for a model of texts. Without INPUT, each "
+         "line of standard input is a text. Prints lines of a probability, a tab and a label; the "
+         "input and a tab come first unless exactly one INPUT is given")
+      ->type_name("");
+  sub->add_option("--top", options->top, "Number of labels to print for each input, most probable first")
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 24).description(""))
       ->capture_default_str();
   sub->add_flag("--json", options->json,
-                "Print a JSON object for each input: image or text, labels (label, probability)");
+                "Print one JSON object for each input: image or text, and labels (a list of label and "
+                "probability, or score for a regression model)");
   add_batch_option(*sub, options->batch_tokens, "Memory");
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);

@@ -16,18 +16,18 @@ struct ConvertOptions {
   bool no_vocabulary = false;
 };
 
-// A model is read while its twin is written, and is not to be lost to it.
+// The model's files are read while the GGUF file is written, so it must not overwrite one of them.
 Status check_target(const ConvertOptions& options) {
   std::error_code ignored;
   if (std::filesystem::is_directory(options.out, ignored))
     return Error{Code::invalid_argument,
                  fmt::format("{}: expected the name of a file to write, found a folder", options.out)};
   for (const auto& entry : std::filesystem::directory_iterator(options.model, ignored)) {
-    // A GGUF file in the folder is a twin that was written before.
+    // A GGUF file in the folder is not read: an earlier conversion wrote it.
     if (entry.path().extension() != ".gguf" &&
         std::filesystem::equivalent(entry.path(), options.out, ignored))
       return Error{Code::invalid_argument,
-                   fmt::format("{}: it is one of the files of the model that is converted", options.out)};
+                   fmt::format("{}: expected a new file, found one of the files of the model", options.out)};
   }
   return {};
 }
@@ -63,7 +63,7 @@ Status convert(const ConvertOptions& options) {
     Error error = std::move(conversion).error();
     if (error.code == Code::unsupported && !file.tokenizer_path().empty() &&
         error.message.starts_with(path_text(file.tokenizer_path())) && conversion_options.vocabulary)
-      error.reasons.push_back("--no-vocabulary writes the model without it");
+      error.reasons.push_back("--no-vocabulary converts the model without its vocabulary");
     return error;
   }
   for (const std::string& note : conversion->notes) print_note(note);
@@ -75,20 +75,22 @@ Status convert(const ConvertOptions& options) {
 } // namespace
 
 Subcommand add_convert(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("convert", "Write a Hugging Face model as a GGUF file, for llama.cpp too");
+  CLI::App* sub = app.add_subcommand(
+      "convert", "Convert a Hugging Face model to a GGUF file, which llama.cpp reads too.");
   auto options = std::make_shared<ConvertOptions>();
   sub->add_option("MODEL_DIR", options->model, "A Hugging Face folder: config.json, weights, tokenizer.json")
-      ->required();
-  sub->add_option("OUT", options->out, "The GGUF file to write")->required();
-  sub->add_option("--type", options->type, fmt::format("Of the matrices: {}", conversion_types()))
+      ->required()
+      ->type_name("");
+  sub->add_option("OUT", options->out, "The GGUF file to write")->required()->type_name("");
+  sub->add_option("--type", options->type, fmt::format("Type of the weight matrices: {}", conversion_types()))
       ->type_name("TYPE")
       ->capture_default_str();
   sub->add_flag("--no-vocabulary", options->no_vocabulary,
-                "Leave the vocabulary out: tokens are then given as ids");
+                "Leave the vocabulary out. The result then works with token ids only");
   sub->footer(
-      "Norms, biases, position tables and routers stay F32. Rows that are no whole number of the type's\n"
-      "blocks become Q8_0, else F16. With Q4_K the head is Q6_K.\n\n" +
+      "Norms, biases, position tables and routers are F32. A matrix whose rows do not fill whole blocks of "
+      "the\n"
+      "type becomes Q8_0, or F16 if Q8_0 does not fit either. With Q4_K, the output head is Q6_K.\n\n" +
       example("pumice convert path/to/huggingface/folder model.gguf --type Q8_0"));
   return {sub, [options] { return convert(*options); }};
 }

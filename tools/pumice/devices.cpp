@@ -99,13 +99,13 @@ std::string describe(const Capabilities& device, bool chosen) {
   line("subgroup", fmt::format("{} invocations", device.subgroup_size));
   if (!device.matrix_sizes.empty()) line("matrices", matrices);
   line("limits", limits);
-  line("has", present);
-  line("has not", absent);
+  line("supports", present);
+  line("lacks", absent);
   if (device.usable()) line("tiers", fmt::format("{}", fmt::join(device.tiers(), ", ")));
   if (device.duplicate_of >= 0) {
     line("duplicate", fmt::format("same GPU as device {} under another driver", device.duplicate_of));
   }
-  for (const std::string& problem : device.problems) line("passed over", problem);
+  for (const std::string& problem : device.problems) line("not usable", problem);
   return text;
 }
 
@@ -136,12 +136,13 @@ Status devices(const DevicesOptions& options) {
 } // namespace
 
 Subcommand add_devices(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("devices", "List the Vulkan devices, and which one would be used");
+  CLI::App* sub =
+      app.add_subcommand("devices", "List the Vulkan devices, and mark the one that would be used.");
   auto options = std::make_shared<DevicesOptions>();
   sub->add_flag("--json", options->json, "Print one JSON object");
   sub->add_option("--device", options->device.device,
-                  "Show which device this would choose: index, name part or UUID")
-      ->type_name("WISH")
+                  "Mark the device that this value would choose: an index, a part of a name, or a UUID")
+      ->type_name("DEVICE")
       ->group("Device");
   add_loader_options(*sub, options->device);
   sub->footer(example("pumice devices --json"));

@@ -18,12 +18,12 @@ namespace {
 struct EmbedOptions {
   LineOptions lines;
   std::vector<std::string> texts;
-  std::string pooling; // empty: the model's own
+  std::string pooling; // empty: from the model's settings
   std::string output;
   bool json = false;
 };
 
-// What sentence-transformers' settings beside the weights say; empty where there are none.
+// The pooling in the settings of sentence-transformers beside the weights; empty if there are none.
 Result<std::string> pooling_of_folder(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "1_Pooling" / "config.json";
   std::error_code ignored;
@@ -52,7 +52,7 @@ Result<std::string> pooling_of_folder(const std::filesystem::path& folder) {
 
 Result<std::string> pooling_of(const ModelFile& file) {
   if (file.format() == ModelFile::Format::hugging_face) return pooling_of_folder(file.path());
-  constexpr uint32_t first_token = 2; // as llama.cpp counts them
+  constexpr uint32_t first_token = 2; // llama.cpp's number
   PUMICE_TRY(uint32_t type, file.fields().u32_or(file.architecture() + ".pooling_type", 0));
   return std::string(type == first_token ? "cls" : "mean");
 }
@@ -86,7 +86,7 @@ Status embed(const EmbedOptions& options) {
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
              LineEncoder::create(std::move(model), options.lines, std::move(name)));
   LineSource source(options.texts);
-  std::vector<float> all; // of what goes to a file
+  std::vector<float> all; // all vectors, for the file
   PUMICE_CHECK(encoder->run(
       source, [&](const std::string& line, size_t limit) { return tokenizer->encode_limited(line, limit); },
       [&](const std::string& line, const std::vector<float>& values) {
@@ -103,27 +103,31 @@ Status embed(const EmbedOptions& options) {
 } // namespace
 
 Subcommand add_embed(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("embed", "Turn lines of text into vectors of length 1");
+  CLI::App* sub = app.add_subcommand("embed", "Turn each line of text into a vector of length 1.");
   auto options = std::make_shared<EmbedOptions>();
   add_line_options(*sub, options->lines);
-  sub->add_option("TEXT", options->texts, "Texts; without any, each line of standard input is one");
-  sub->add_option("--pooling", options->pooling,
-                  "What a text's vector is made of: the 'mean' of its tokens, or 'cls', its first one "
-                  "(default: as the model's own settings say, or else mean)")
+  sub->add_option("TEXT", options->texts, "The texts; without TEXT, each line of standard input is one")
+      ->type_name("");
+  sub->add_option(
+         "--pooling", options->pooling,
+         "How the vectors of a text's tokens become one: 'mean' is their average, 'cls' is the first "
+         "of them (default: from the model's settings, else mean)")
       ->type_name("HOW")
       ->check(CLI::IsMember({"mean", "cls"}).description(""))
       ->group("Output");
   CLI::Option* output =
       sub->add_option("-o,--output", options->output,
-                      "Write 'embeddings' [texts, hidden] to this safetensors file and print nothing")
+                      "Write the tensor 'embeddings' [texts, hidden] to this safetensors file, and print "
+                      "nothing")
           ->type_name("FILE")
           ->group("Output");
-  sub->add_flag("--json", options->json, "Print one JSON object a line: text, embedding")
+  sub->add_flag("--json", options->json, "Print one JSON object for each text: text, embedding")
       ->group("Output")
       ->excludes(output);
-  sub->footer("Prints a vector a line, in the order of the texts: numbers with spaces between them. What is "
-              "longer than\nthe model's context is cut off there.\n\n" +
-              example("pumice embed bge-small-folder < lines.txt > vectors.txt"));
+  sub->footer(
+      "Prints one vector on each line, in the order of the texts: numbers separated by spaces. A text "
+      "that is longer\nthan the model's context is cut.\n\n" +
+      example("pumice embed bge-small-folder < lines.txt > vectors.txt"));
   return {sub, [options] { return embed(*options); }};
 }
 

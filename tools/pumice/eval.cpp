@@ -39,7 +39,7 @@ Result<EvalBatch> read_batch(const std::string& path, const ModelShape& shape) {
                            batch.encoder->source, batch.rows(), batch.decoder->ids.size())};
 }
 
-// What is written whether it was asked for or not, and then what was.
+// The outputs that are always written, followed by those that --output asks for.
 Result<std::vector<std::string>> output_names(const EvalOptions& options, const ModelDefinition& definition,
                                               const ModelFile& file) {
   const ModelShape shape = definition.shape();
@@ -64,7 +64,7 @@ Result<ForcedPassOptions> pass_options(const EvalOptions& options, const ModelSh
   ForcedPassOptions pass;
   pass.cache = size.cache;
   pass.chunk = size.chunk;
-  // More would not fit one step.
+  // Each input has at least one token, so no more inputs fit one step.
   pass.inputs = static_cast<uint32_t>(std::min<uint64_t>(batch.rows(), size.chunk));
   if (batch.encoder) pass.input_tokens = step_positions(*batch.encoder, *shape.encoder, size.chunk);
   if (!batch.decoder) return pass;
@@ -146,22 +146,23 @@ Status eval(const EvalOptions& options) {
 } // namespace
 
 Subcommand add_eval(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("eval", "Run one forward pass on the tensors of a file");
+  CLI::App* sub =
+      app.add_subcommand("eval", "Run a model once on the tensors of a file, and save its outputs.");
   auto options = std::make_shared<EvalOptions>();
-  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
-  sub->add_option("--inputs", options->inputs,
-                  "A safetensors file with what the model reads: 'input_ids' [batch, tokens], with "
-                  "'attention_mask' where there is padding and 'token_type_ids' where there are types; "
-                  "'pixel_values' [batch, channels, height, width]; 'input_features' [batch, mels, frames] "
-                  "or 'audio_16khz' [batch, samples]; "
-                  "beside those of an encoder, 'decoder_input_ids'")
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
+  sub->add_option(
+         "--inputs", options->inputs,
+         "A safetensors file with the inputs of the model. Text: 'input_ids' [batch, tokens], and if "
+         "needed 'attention_mask' (0 is padding) and 'token_type_ids'. Pictures: 'pixel_values' "
+         "[batch, channels, height, width]. Sound: 'input_features' [batch, mels, frames] or "
+         "'audio_16khz' [batch, samples]. An encoder-decoder also needs 'decoder_input_ids'")
       ->type_name("FILE")
       ->required()
       ->group("Tensors");
   sub->add_option("--outputs", options->outputs,
-                  "The safetensors file to write. Of a decoder it has 'logits', of an encoder "
-                  "'last_hidden_state' and, where the model has them, 'pooler_output' and 'logits', of both "
-                  "together 'logits' and 'encoder_last_hidden_state'")
+                  "The safetensors file to write. For a decoder it has 'logits'; for an encoder "
+                  "'last_hidden_state' and, if the model has them, 'pooler_output' and 'logits'; for an "
+                  "encoder-decoder 'logits' and 'encoder_last_hidden_state'")
       ->type_name("FILE")
       ->required()
       ->group("Tensors");

@@ -6,7 +6,7 @@ namespace pumice::command {
 
 namespace {
 
-// How many keys the weights of one head have room for.
+// The number of columns that the attention weights of one head have room for.
 uint32_t most_keys(const Runner& runner, bool of_input) {
   const SessionSize& size = runner.size();
   if (!of_input) return size.context;
@@ -62,7 +62,7 @@ void EvalOutput::place(size_t row, std::span<const float> values) {
   }
 }
 
-// Keys go to the columns that they came from too.
+// The keys of attention weights also go to the columns that they came from, so that padding stays zero.
 void EvalOutput::place_token(float* to, size_t row, std::span<const float> values) const {
   if (!keys_) {
     std::ranges::copy(values, to);

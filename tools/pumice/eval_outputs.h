@@ -9,25 +9,25 @@
 
 namespace pumice::command {
 
-// What an eval runs on: an encoder's inputs, a decoder's tokens, or both, as the model has them.
+// The inputs of `pumice eval`: of the encoder, of the decoder, or of both, as the model needs them.
 struct EvalBatch {
   std::optional<EncoderBatch> encoder;
   std::optional<TokenBatch> decoder;
 
   size_t rows() const { return encoder ? encoder->inputs.size() : decoder->ids.size(); }
   ForcedInput input(size_t row) const;
-  bool is_padding(size_t row) const; // all of it
+  bool is_padding(size_t row) const; // whether the whole row is padding
 };
 
-// A tensor of the whole batch, zero where there is padding: [batch, tokens, width]; of attention weights
-// [batch, heads, queries, keys]; of what an encoder makes of a whole input [batch, width].
+// An output tensor of the whole batch. Padding is zero. The shape is [batch, tokens, width]; for attention
+// weights [batch, heads, queries, keys]; for outputs with one row for each input [batch, width].
 class EvalOutput {
 public:
-  // The batch has to outlive it.
+  // `batch` must outlive the object.
   EvalOutput(ForcedPass& pass, const EvalBatch& batch, std::string name);
 
   const std::string& name() const { return name_; }
-  // Puts in place what the pass gave for one row of the batch.
+  // Stores the values that the pass returned for row `row` of the batch.
   void place(size_t row, std::span<const float> values);
   SafetensorsFile::Entry entry() const;
 
@@ -35,10 +35,10 @@ private:
   void place_token(float* to, size_t row, std::span<const float> values) const;
 
   std::string name_;
-  const Unpadded* queries_ = nullptr; // null: there is a single row for each input
-  const Unpadded* keys_ = nullptr;    // of attention weights
+  const Unpadded* queries_ = nullptr; // null: the output has one row for each input
+  const Unpadded* keys_ = nullptr;    // for attention weights only
   std::vector<uint64_t> shape_;
-  size_t width_ = 0; // of what the pass gives for a token
+  size_t width_ = 0; // values that the pass returns for each token
   std::vector<float> values_;
 };
 

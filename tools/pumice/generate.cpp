@@ -19,7 +19,7 @@ namespace pumice::command {
 
 namespace {
 
-// The mask of prompt_ids: 0 where there is padding. An attention_mask beside input_ids belongs to those.
+// The mask of prompt_ids: 0 is padding. If the file has input_ids, its attention_mask is for those instead.
 Result<IdTable> read_mask(const SafetensorsFile& file, const std::string& path, const IdTable& ids) {
   const bool own = file.find("prompt_mask");
   IdTable mask = ids;
@@ -55,12 +55,12 @@ Result<std::vector<Text>> texts_from_file(const std::string& path) {
   return texts;
 }
 
-// "--ids", or "--ids 2" where there are several.
+// "--ids", or "--ids 2" if there are several prompts.
 std::string numbered(const char* option, size_t index, size_t count) {
   return count > 1 ? fmt::format("{} {}", option, index + 1) : option;
 }
 
-// 0 where the model's settings name none: nothing depends on it but what a reader is told of shorter rows.
+// The model's padding token, or 0 if its settings have none. It only fills the ends of shorter rows.
 uint32_t padding_token(const ModelFile& model) {
   for (const char* name : {"pad_token_id", "tokenizer.ggml.padding_token_id"}) {
     const Fields fields = model.fields();
@@ -122,7 +122,7 @@ Status check_texts(const GenerateOptions& options, std::span<const Text> texts, 
   return {};
 }
 
-// Several sequences get no more room than they can fill, since each of them takes its own.
+// Each sequence has a cache of its own, so a batch of several gets no larger context than it can use.
 SessionSize batch_size(const GenerateOptions& options, std::span<const Text> texts, SessionSize size) {
   if (texts.size() < 2) return size;
   size_t longest = 0;
@@ -207,7 +207,7 @@ void print(const GenerateOptions& options, const OpenedDevice& device, std::span
   print_json(json);
 }
 
-// What a session file holds goes to the batch's only slot, and where there is no prompt it is that.
+// Loads the session file into the only slot of the batch. Without a prompt, its tokens become the prompt.
 Status restore(Batch& batch, const GenerateOptions& options, std::vector<Text>& texts) {
   if (!options.session.exists()) return {};
   PUMICE_TRY(const Conversation conversation, batch.load(options.session.path, 0));
@@ -235,7 +235,7 @@ Status write(const GenerateOptions& options, std::span<const Text> texts, const 
 Status generate_on(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
                    const MaybeTokenizer& tokenizer) {
   if (options.beams.given()) {
-    return wrong_kind(options.model, shape, "beams are for models with an encoder beside the decoder");
+    return wrong_kind(options.model, shape, "beams need a model with an encoder and a decoder");
   }
   PUMICE_TRY(std::vector<Text> texts,
              options.inputs.empty() ? read_prompts(options, tokenizer) : texts_from_file(options.inputs));
@@ -278,60 +278,65 @@ Status generate(const GenerateOptions& options) {
 
 Subcommand add_generate(CLI::App& app) {
   CLI::App* sub = app.add_subcommand(
-      "generate", "Continue token ids or a text, or answer an encoder's inputs, for programs to read");
+      "generate", "Generate texts from token ids, texts or tensors, for use by other programs.");
   auto options = std::make_shared<GenerateOptions>();
-  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   const auto repeated = [](CLI::Option* option) {
     return option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   };
   CLI::Option* ids =
-      repeated(
-          sub->add_option("--ids", options->ids,
-                          "A prompt as ids with commas between them; several are continued in one batch"))
+      repeated(sub->add_option("--ids", options->ids,
+                               "A prompt as token ids, separated by commas. Can be given more than once: the "
+                               "prompts are continued in one batch"))
           ->type_name("ID,...")
           ->group("Prompt");
   CLI::Option* prompt =
-      repeated(sub->add_option("--prompt", options->prompts, "A prompt as text; or several"))
+      repeated(sub->add_option("--prompt", options->prompts, "A prompt as text. Can be given more than once"))
           ->type_name("TEXT")
           ->group("Prompt")
           ->excludes(ids);
   sub->add_option("--inputs", options->inputs,
-                  "A safetensors file with 'prompt_ids' [prompts, tokens], and 'prompt_mask' or "
-                  "'attention_mask' where there is padding; of a model with an encoder with what that reads: "
-                  "'input_ids' and 'attention_mask', 'pixel_values' or 'input_features'")
+                  "A safetensors file with 'prompt_ids' [prompts, tokens] and, if there is padding, "
+                  "'prompt_mask' or 'attention_mask' (0 is padding). For a model with an encoder, the file "
+                  "has the encoder's inputs: 'input_ids' and 'attention_mask', 'pixel_values', "
+                  "'input_features', or 'audio_16khz'")
       ->type_name("FILE")
       ->group("Prompt")
       ->excludes(ids)
       ->excludes(prompt);
-  sub->add_option("--sequences", options->sequences, "Most prompts to continue at a time; the others wait")
+  sub->add_option("--sequences", options->sequences,
+                  "Maximum number of prompts that are continued at the same time; the others wait")
       ->type_name("N")
       ->check(CLI::Range(1u, 4096u).description(""))
       ->capture_default_str()
       ->group("Memory");
   add_batch_option(*sub, options->batch_tokens, "Memory");
   options->count_option = sub->add_option("-n,--count", options->count,
-                                          "Most tokens to generate; with an encoder, the model's own "
-                                          "settings are the default where they say")
+                                          "Maximum number of tokens to generate; for a model with an "
+                                          "encoder, the model's settings come before this default")
                               ->type_name("N")
                               ->capture_default_str()
                               ->group("Text");
-  repeated(sub->add_option("--stop-id", options->stops, "End a text before this token"))
+  repeated(sub->add_option("--stop-id", options->stops,
+                           "End a text before this token. Can be given more than once"))
       ->type_name("ID")
       ->group("Text");
-  sub->add_flag("--ignore-eos", options->ignore_end, "Go on after tokens that end a text")->group("Text");
+  sub->add_flag("--ignore-eos", options->ignore_end, "Continue after a token that ends the text")
+      ->group("Text");
   sub->add_option(
          "--outputs", options->outputs,
-         "A safetensors file to write 'generated_ids' [texts, tokens] to: the new ids with the token "
-         "that ended each text, then the model's padding token")
+         "A safetensors file to write, with 'generated_ids' [texts, tokens]: the new ids, including the "
+         "token that ended each text, padded with the model's padding token")
       ->type_name("FILE")
       ->group("Text");
   sub->add_flag("--json", options->json,
-                "Print one JSON object: ids (the new ones), text, device, driver, and score where there are "
-                "beams; of several prompts, 'sequences' with ids and text of each; with --n-best, "
-                "'hypotheses' of each")
+                "Print one JSON object: ids (only the new ones), text, device, driver, and with beam search "
+                "score. Several prompts are in a list 'sequences', several texts of one prompt (--n-best) "
+                "in a list 'hypotheses'")
       ->group("Text");
   sub->add_option("--logprobs", options->log_probabilities,
-                  "With --json: 'logprobs', the log-probability of each new token and of the N most probable")
+                  "With --json: add 'logprobs', the log-probabilities of each new token and of the N most "
+                  "probable tokens at its position")
       ->type_name("N")
       ->check(CLI::Range(1u, static_cast<uint32_t>(SAMPLING_TOP)).description(""))
       ->group("Text");

@@ -11,12 +11,12 @@
 #include "session_file.h"
 #include "text/tokenizer.h"
 
-// What `pumice generate` does the same for decoders and for encoder-decoders.
+// The parts of `pumice generate` that decoders and encoder-decoders share.
 namespace pumice::command {
 
 struct GenerateOptions {
   std::string model;
-  std::vector<std::string> ids; // of these three, one is given
+  std::vector<std::string> ids; // only one of ids, prompts and inputs is given
   std::vector<std::string> prompts;
   std::string inputs;
   std::string outputs;
@@ -37,23 +37,24 @@ struct GenerateOptions {
 
 using MaybeTokenizer = Result<std::shared_ptr<const Tokenizer>>;
 
-// A prompt, and what came after it.
+// A prompt and its continuation.
 struct Text {
   std::string source; // for messages
   std::vector<uint32_t> prompt;
   std::vector<uint32_t> ids;
-  std::vector<TokenLogProbabilities> log_probabilities; // of ids, where asked for
-  std::optional<uint32_t> end;                          // the token that ended it, which is not in ids
+  std::vector<TokenLogProbabilities> log_probabilities; // one for each of `ids`, if --logprobs is given
+  std::optional<uint32_t> end; // the token that ended the text, which is not in `ids`
 };
 
-// Those of --ids and --prompt.
+// The prompts of --ids and --prompt.
 Result<std::vector<Text>> read_prompts(const GenerateOptions& options, const MaybeTokenizer& tokenizer);
 
-// Writes `generated_ids` [texts, tokens], with what ended each text, filled up with the padding token.
+// Writes `generated_ids` [texts, tokens], including the token that ended each text, and padded with the
+// model's padding token.
 Status write_generated(const std::string& path, std::vector<std::vector<uint32_t>> texts,
                        const ModelFile& model);
 
-// Of models with an encoder.
+// `pumice generate` for models with an encoder.
 Status generate_from_inputs(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
                             const MaybeTokenizer& tokenizer);
 

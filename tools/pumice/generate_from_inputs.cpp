@@ -16,10 +16,11 @@ namespace pumice::command {
 namespace {
 
 Status check_options(const GenerateOptions& options, const ModelShape& shape) {
-  if (options.session.given()) return wrong_kind(options.model, shape, "it keeps no --session");
-  if (options.log_probabilities) return wrong_kind(options.model, shape, "there are no --logprobs of it");
+  if (options.session.given()) return wrong_kind(options.model, shape, "--session works for decoders only");
+  if (options.log_probabilities)
+    return wrong_kind(options.model, shape, "--logprobs works for decoders only");
   if (shape.encoder->kind != InputKind::tokens && options.inputs.empty()) {
-    return wrong_kind(options.model, shape, "it reads no text: expected --inputs");
+    return wrong_kind(options.model, shape, "it does not read text: expected --inputs");
   }
   return check_ids_below(options.stops, shape.vocabulary, "--stop-id");
 }
@@ -76,7 +77,7 @@ EncoderDecoderOptions session_options(const GenerateOptions& options, const Mode
   return session;
 }
 
-// What a search found for one input, best first.
+// The texts that were generated for one input, best first.
 using Answers = std::vector<Hypothesis>;
 
 Result<std::vector<Answers>> generate_all(std::shared_ptr<const Model> model, const GenerateOptions& options,
@@ -89,7 +90,7 @@ Result<std::vector<Answers>> generate_all(std::shared_ptr<const Model> model, co
   return session->generate(batch.inputs, generation);
 }
 
-// Its tokens without the one that ended it.
+// The tokens of the text, without the one that ended it.
 std::vector<uint32_t> own_ids(const Hypothesis& text, const GenerationConfig& config) {
   std::vector<uint32_t> ids = text.tokens;
   if (!ids.empty() && std::ranges::count(config.ends, ids.back())) ids.pop_back();

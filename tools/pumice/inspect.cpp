@@ -20,8 +20,7 @@ struct InspectOptions {
   SizeOptions size;
 };
 
-// What cannot be told of a model that has no weights is estimated; what needs a device that is not there is
-// left out, unless it was asked for.
+// Without weights, the memory is estimated. Without a device, it is left out, unless --plan needs the device.
 Status inspect_memory(const InspectOptions& options, const ModelDefinition& definition, ModelFile& file,
                       Inspection& inspection) {
   const SessionSize size = session_size(options.size, definition.shape());
@@ -63,8 +62,7 @@ Status inspect(const InspectOptions& options) {
   const uint32_t longest = shape.has_decoder() ? shape.context : shape.encoder->context;
   if (options.size.context > longest) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: --context {}: expected at most {}, which the model was made "
-                             "for",
+                 fmt::format("{}: --context {}: expected at most {}, the longest context of the model",
                              file.path(), options.size.context, longest)};
   }
   Inspection inspection;
@@ -85,7 +83,7 @@ Status inspect(const InspectOptions& options) {
       inspection.graph += (shape.encoder ? "\ndecoder\n" : "") + graph.text();
     }
   }
-  // The graph alone needs no device.
+  // --graph alone needs no device.
   if (!options.graph || options.plan || options.json) {
     PUMICE_CHECK(inspect_memory(options, *definition, file, inspection));
   }
@@ -96,18 +94,21 @@ Status inspect(const InspectOptions& options) {
 } // namespace
 
 Subcommand add_inspect(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("inspect", "Tell what a model is made of and the memory it needs");
+  CLI::App* sub = app.add_subcommand("inspect", "Show the parts of a model and how much memory it needs.");
   auto options = std::make_shared<InspectOptions>();
-  sub->add_option("MODEL", options->model, "A GGUF file, a Hugging Face folder, or a config.json by itself")
-      ->required();
-  sub->add_flag("--graph", options->graph, "Print the operations that the model computes")->group("Stages");
+  sub->add_option("MODEL", options->model, "A GGUF file, a Hugging Face folder, or only a config.json")
+      ->required()
+      ->type_name("");
+  sub->add_flag("--graph", options->graph, "Print the operations of the model, and nothing else")
+      ->group("Details");
   CLI::Option* plan =
       sub->add_flag("--plan", options->plan,
-                    "Print the kernel launches they become on the device, and what each takes at best")
-          ->group("Stages");
-  sub->add_flag("--measure", options->measure, "Run the plan and print what each launch took instead")
+                    "Print the kernel launches of a step on this device, each with the shortest time that "
+                    "the device's speed allows")
+          ->group("Details");
+  sub->add_flag("--measure", options->measure, "Run the launches, and print their measured times instead")
       ->needs(plan)
-      ->group("Stages");
+      ->group("Details");
   sub->add_flag("--json", options->json, "Print one JSON object");
   add_size_options(*sub, options->size, "f16");
   add_device_options(*sub, options->device);

@@ -24,17 +24,17 @@ struct TypeCount {
   uint64_t bytes = 0;
 };
 
-// Device memory of a model and one session.
+// The device memory of a model and one session.
 struct InspectedMemory {
   MemoryNeeds needs;
   std::string kv;
-  bool exact = false; // as it will be allocated on `device`; else the weights are counted at 16 bits
-  std::string device; // and driver
+  bool exact = false; // true: what `device` will allocate; false: an estimate with weights of 16 bits
+  std::string device; // the device's name and driver
 
   uint64_t total() const { return needs.weights + needs.session(); }
 };
 
-// What `pumice inspect` tells of a model.
+// What `pumice inspect` prints about a model.
 struct Inspection {
   std::string model;
   std::string format;
@@ -43,22 +43,22 @@ struct Inspection {
   std::vector<ComponentCount> components;
   std::vector<TypeCount> types;
   std::optional<InspectedMemory> memory;
-  std::string no_memory; // why it is not there
-  std::string graph;     // where they were asked for
-  std::string plan;
+  std::string no_memory; // why `memory` is missing
+  std::string graph;     // empty unless asked for
+  std::string plan;      // empty unless asked for
 
   uint64_t parameters() const;
 };
 
 std::vector<ComponentCount> count_components(const ModelDefinition& definition);
 std::vector<TypeCount> count_types(const ModelFile& file);
-// Without weights or a device: from shapes alone.
+// Estimates the memory from shapes alone, without weights or a device.
 InspectedMemory estimate_memory(const ModelDefinition& definition, const SessionSize& size);
-// What loading a model that is planned and making a session would allocate.
+// The memory that loading the model and creating a session would allocate. `model` is planned, not loaded.
 Result<InspectedMemory> planned_memory(const Model& model, const SessionSize& size);
-// The session's plans as text, held against ceilings.
+// The session's plans as text, with the shortest time of each dispatch that the ceilings allow.
 Result<std::string> planned_steps(const Model& model, const SessionSize& size, const Ceilings& ceilings);
-// The plans as text, with what each dispatch took.
+// The session's plans as text, with the measured time of each dispatch.
 Result<std::string> measured_plans(const std::shared_ptr<const Model>& model, const SessionSize& size);
 
 void print_inspection(const Inspection& inspection, bool json);

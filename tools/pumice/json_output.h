@@ -11,7 +11,7 @@ namespace pumice::command {
 
 using Json = nlohmann::ordered_json;
 
-// One object to standard output. Text that is not UTF-8 (a driver's name, say) does not stop it.
+// Prints one object to standard output. Bytes that are not UTF-8 (in a driver's name, say) are replaced.
 inline void print_json(const Json& json, int indent = -1) {
   print_result(json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n");
 }

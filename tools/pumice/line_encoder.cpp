@@ -15,8 +15,8 @@ namespace pumice::command {
 
 namespace {
 
-constexpr size_t window = 4096;            // lines that are sorted by length
-constexpr uint32_t tokens_of_an_input = 8; // a step has room for as many inputs as would have so many each
+constexpr size_t sorted_lines = 4096;      // lines that are read ahead and sorted by length
+constexpr uint32_t tokens_of_an_input = 8; // a step has room for one input per so many of its tokens
 
 } // namespace
 
@@ -47,7 +47,9 @@ std::string LineSource::name(uint64_t line) const {
 }
 
 void add_line_options(CLI::App& app, LineOptions& options) {
-  app.add_option("MODEL", options.model, "A GGUF file or a Hugging Face folder of an encoder")->required();
+  app.add_option("MODEL", options.model, "A GGUF file or a Hugging Face folder of a text encoder (BERT ...)")
+      ->required()
+      ->type_name("");
   add_batch_option(app, options.batch_tokens, "Memory");
   add_weights_option(app, options.load);
   add_device_options(app, options.device);
@@ -58,7 +60,7 @@ Result<TextEncoder> open_text_encoder(const std::string& path) {
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   if (shape.has_decoder()) return wrong_subcommand(path, shape);
-  if (shape.encoder->kind != InputKind::tokens) return wrong_kind(path, shape, "it reads no text");
+  if (shape.encoder->kind != InputKind::tokens) return wrong_kind(path, shape, "it does not read text");
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   return TextEncoder{std::move(file), std::move(definition), std::move(tokenizer)};
 }
@@ -81,7 +83,7 @@ Result<std::unique_ptr<LineEncoder>> LineEncoder::create(TextEncoder model, cons
 
 Status LineEncoder::run(LineSource& source, const Encode& encode_line, const Take& take) {
   while (true) {
-    PUMICE_TRY(const std::vector<std::string> lines, source.next(window));
+    PUMICE_TRY(const std::vector<std::string> lines, source.next(sorted_lines));
     if (lines.empty()) return {};
     const Stopwatch watch;
     PUMICE_TRY(std::vector<EncoderInput> inputs, tokenize(source, lines, encode_line));

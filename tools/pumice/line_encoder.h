@@ -12,14 +12,14 @@
 
 namespace pumice::command {
 
-// Lines from the command line, or else from standard input.
+// Texts from the command line; without any, the lines of standard input.
 class LineSource {
 public:
   explicit LineSource(std::vector<std::string> texts) : texts_(std::move(texts)), given_(!texts_.empty()) {}
 
-  // The next lines, at most so many; none at the end. Errors: io; invalid_argument for what is not UTF-8.
+  // The next lines, at most `most`; none at the end. Errors: io; invalid_argument if a line is not UTF-8.
   Result<std::vector<std::string>> next(size_t most);
-  // Of a line, as messages name it: the first is 0.
+  // The name of a line in messages. `line` counts from 0.
   std::string name(uint64_t line) const;
 
 private:
@@ -27,7 +27,7 @@ private:
 
   std::vector<std::string> texts_;
   bool given_;
-  uint64_t count_ = 0; // that have been given
+  uint64_t count_ = 0; // lines returned so far
 };
 
 struct LineOptions {
@@ -38,7 +38,7 @@ struct LineOptions {
 };
 void add_line_options(CLI::App& app, LineOptions& options);
 
-// A model that reads text and writes none, before its weights are on a device.
+// An encoder of text, before its weights are on a device.
 struct TextEncoder {
   ModelFile file;
   std::unique_ptr<ModelDefinition> definition;
@@ -46,21 +46,22 @@ struct TextEncoder {
 };
 Result<TextEncoder> open_text_encoder(const std::string& path);
 
-// Puts lines through an encoder, many of similar length in one step, and gives what it made of each in the
-// order in which they came.
+// Runs an encoder on lines of text: lines of similar length share a step. The results come in the order of
+// the lines.
 class LineEncoder {
 public:
-  // `kept` is a tensor with one row for each input.
+  // `kept` is the tensor to read. It has one row for each input.
   static Result<std::unique_ptr<LineEncoder>> create(TextEncoder model, const LineOptions& options,
                                                      std::string kept);
 
-  // The tokens of a line, of which there may be at most `limit`.
+  // Turns a line into at most `limit` tokens.
   using Encode = std::function<Tokenizer::Encoding(const std::string& line, size_t limit)>;
+  // Receives a line and its row of the tensor.
   using Take = std::function<void(const std::string& line, std::vector<float> values)>;
   Status run(LineSource& lines, const Encode& encode, const Take& take);
 
   uint32_t columns() const { return encoder_->columns(kept_); }
-  // What was done, on standard error, and keeps what was compiled.
+  // Prints the figures on standard error, and saves the compiled pipelines.
   Status finish() const;
 
 private:

@@ -15,7 +15,30 @@ using namespace pumice::command;
 
 namespace {
 
-constexpr int exit_interrupted = 130; // as shells report a program that Ctrl-C ended
+constexpr int exit_interrupted = 130; // the status that shells report for a program that Ctrl-C ended
+
+// Help whose descriptions are broken into lines at spaces.
+class HelpFormatter : public CLI::Formatter {
+public:
+  HelpFormatter() {
+    column_width(28);
+    label("REQUIRED", "(required)");
+    label("Excludes", "not with");
+    label("Needs", "only with");
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    constexpr size_t width = 78;
+    std::string text = option->get_description();
+    size_t line = 0; // where the current line begins
+    for (size_t end = text.find_first_of(" \n"); end != std::string::npos;) {
+      const size_t next = text.find_first_of(" \n", end + 1);
+      if (text[end] == ' ' && std::min(next, text.size()) - line > width) text[end] = '\n';
+      if (text[end] == '\n') line = end + 1;
+      end = next;
+    }
+    return text;
+  }
+};
 
 int report(const Error& error) {
   if (error.code == Code::cancelled && interrupted()) return exit_interrupted;
@@ -40,11 +63,12 @@ int run(const std::vector<Subcommand>& subcommands) {
 }
 
 int parse_and_run(int argc, char** argv) {
-  CLI::App app("Runs transformer models on any Vulkan device.", "pumice");
+  CLI::App app("Run transformer models on any Vulkan device.", "pumice");
   app.set_version_flag("--version", version);
   app.require_subcommand(1);
-  app.get_formatter()->column_width(28);
-  app.footer("'pumice SUBCOMMAND --help' lists a subcommand's options.\n\nExample:\n"
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.footer("'pumice SUBCOMMAND --help' lists the options of a subcommand; the value after '=' is the "
+             "default.\n\nExample:\n"
              "  pumice run models/pretrained/stories-2m.gguf \"Once upon a time\"");
   const std::vector<Subcommand> subcommands = {
       add_run(app),      add_generate(app), add_translate(app),  add_transcribe(app),

@@ -20,7 +20,7 @@ Status check_same_shape(const IdTable& table, const IdTable& other, const std::s
                            other.rows, other.columns, table.rows, table.columns)};
 }
 
-// Another tensor of the shape of `ids`; all `fallback` where the file has none.
+// Reads a tensor of the same shape as `ids`. If the file does not have it, every element is `fallback`.
 Result<IdTable> read_beside(const SafetensorsFile& file, const std::string& path, const std::string& name,
                             const IdTable& ids, const std::string& ids_name, int64_t fallback) {
   IdTable table = ids;
@@ -31,7 +31,7 @@ Result<IdTable> read_beside(const SafetensorsFile& file, const std::string& path
   return table;
 }
 
-// The elements of a table that are left, each below `limit`.
+// The elements of a table at `places`. Each must be below `limit`.
 Result<std::vector<std::vector<uint32_t>>> pick(const IdTable& table, const Unpadded& places, uint32_t limit,
                                                 const char* kind) {
   std::vector<std::vector<uint32_t>> picked(places.rows.size());
@@ -64,7 +64,7 @@ Result<EncoderBatch> read_token_inputs(const SafetensorsFile& file, const std::s
   return batch;
 }
 
-// Each row is a sound of at most a window, or there is a single one.
+// Reads sound samples: [batch, samples], or [samples] for a single sound. A sound is at most a window long.
 Result<EncoderBatch> read_sounds(const SafetensorsFile::Entry& entry, const std::string& path,
                                  const EncoderShape& shape) {
   EncoderBatch batch{fmt::format("{}: tensor '{}'", path, entry.name), {}, {}, true};
@@ -88,7 +88,7 @@ Result<EncoderBatch> read_sounds(const SafetensorsFile::Entry& entry, const std:
   return batch;
 }
 
-// A picture or a sound's features for each row, or a single one.
+// Reads pictures or sound features: one for each row, or a single one without the batch dimension.
 Result<EncoderBatch> read_value_inputs(const SafetensorsFile& file, const std::string& path,
                                        const EncoderShape& shape) {
   const std::string name = shape.kind == InputKind::pixels ? "pixel_values" : "input_features";

@@ -6,11 +6,11 @@
 #include "io/safetensors.h"
 #include "speech/audio_features.h"
 
-// The tensors that a file gives a model, under the names that Hugging Face's models take, without their
-// padding.
+// Reads the inputs of a model from the tensors of a file, without their padding. The tensors have the names
+// of Hugging Face's models.
 namespace pumice::command {
 
-// What of a batch is not padding: of each row, the columns that are left.
+// Which elements of a batch are not padding: the columns of each row.
 struct Unpadded {
   uint64_t columns = 0; // padding included
   std::vector<std::vector<uint64_t>> rows;
@@ -26,29 +26,29 @@ struct TokenBatch {
 
 struct EncoderBatch {
   std::string source;
-  Unpadded places; // of tokens, patches or frames
+  Unpadded places; // the tokens, patches or frames that are not padding
   std::vector<EncoderInput> inputs;
-  // The inputs' values are sound at 16 kHz, which replace_sound() makes features of.
+  // The values are sound samples at 16 kHz. replace_sound() turns them into features.
   bool samples = false;
 };
 
-// Token ids [batch, tokens]. `mask` names a tensor of the same shape, which need not be there: 0 is padding.
+// Reads token ids [batch, tokens]. `mask` is the name of an optional tensor of the same shape: 0 is padding.
 Result<TokenBatch> read_tokens(const SafetensorsFile& file, const std::string& path, const std::string& name,
                                const std::string& mask, uint32_t vocabulary);
 
-// input_ids with attention_mask and token_type_ids, pixel_values, or input_features, failing that
-// audio_16khz: what the encoder reads.
+// Reads the inputs of the encoder: input_ids with attention_mask and token_type_ids; pixel_values; or
+// input_features, and if that is missing audio_16khz.
 Result<EncoderBatch> read_encoder_inputs(const SafetensorsFile& file, const std::string& path,
                                          const EncoderShape& shape);
 
-// Makes features of sound.
+// Turns sound samples into the features that the encoder reads. Does nothing for other inputs.
 Status replace_sound(const Model& model, EncoderBatch& batch);
 
-// That an encoder has room for each of them.
+// Checks that no input is longer than the encoder's context.
 Status check_lengths(const EncoderBatch& batch, const EncoderShape& shape);
 
-// Most positions of a step of such inputs, where `wanted` would do: room for the longest, for nothing but
-// whole pictures or sounds, and for no more than there is.
+// The maximum number of positions of a step, near `wanted`: at least the longest input, at most all inputs,
+// and for pictures and sounds a multiple of their size.
 uint32_t step_positions(const EncoderBatch& batch, const EncoderShape& shape, uint32_t wanted);
 
 } // namespace pumice::command

@@ -21,7 +21,7 @@ const char* kind_of(const ModelShape& shape) {
 }
 
 const char* advice(const ModelShape& shape) {
-  if (!shape.encoder) return "it goes on from a text; use pumice run";
+  if (!shape.encoder) return "it continues a text; use pumice run";
   const bool writes = shape.has_decoder();
   switch (shape.encoder->kind) {
   case InputKind::tokens:
@@ -30,7 +30,7 @@ const char* advice(const ModelShape& shape) {
   case InputKind::pixels:
     return writes ? "it describes pictures; use pumice caption" : "it writes no text; use pumice classify";
   case InputKind::features:
-    return "it writes down speech; use pumice transcribe";
+    return "it turns speech into text; use pumice transcribe";
   }
   return "";
 }

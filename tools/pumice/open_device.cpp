@@ -25,20 +25,20 @@ std::filesystem::path default_cache_folder() {
   return {};
 }
 
-// Whether a folder is there, or can be made, and takes a file.
+// Checks that a folder exists or can be created, and that a file can be written to it.
 Status check_writable(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (!error) {
-    const std::filesystem::path trial = folder / fmt::format(".trial-{}", std::random_device()());
+    const std::filesystem::path trial = folder / fmt::format(".write-test-{}", std::random_device()());
     if (!(std::ofstream(trial) << "x").flush()) error = std::make_error_code(std::errc::permission_denied);
     std::error_code ignored;
     std::filesystem::remove(trial, ignored);
   }
   if (!error) return {};
   return Error{Code::io,
-               fmt::format("{}: the cache folder cannot be written ({}): expected a folder that can; "
-                           "choose another with --cache, or give --no-cache",
+               fmt::format("{}: the cache folder cannot be written ({}): choose another one with --cache, "
+                           "or use --no-cache",
                            folder.string(), error.message())};
 }
 
@@ -107,7 +107,7 @@ Status OpenedDevice::save_pipelines() const {
 
 namespace {
 
-// The short version of `pumice tune`. What keeps it from measuring keeps nobody from running.
+// A short `pumice tune`. If it fails, the model runs without tuning results.
 Result<DeviceProfile> tune_at_first_use(const std::shared_ptr<const Model>& model,
                                         const OpenedDevice& device) {
   ProgressBar bar("measuring the device");

@@ -10,34 +10,34 @@
 
 namespace pumice::command {
 
-// A device that a subcommand works on, and the folder that its compiled pipelines are kept in.
+// The device that a subcommand uses, and the folder of its compiled pipelines.
 struct OpenedDevice {
   DeviceContext context;
-  std::filesystem::path cache; // empty for none
-  bool cache_was_asked_for = false;
-  bool tunes = false; // measures at first use what is not known yet
+  std::filesystem::path cache;      // empty: none
+  bool cache_was_asked_for = false; // by --cache
+  bool tunes = false;               // whether loading a model measures kernel variants that are not known yet
 
   const Capabilities& capabilities() const { return context.device->capabilities(); }
   std::string name() const { return capabilities().name; }
-  std::string driver() const; // with its version
-  // Keeps what was compiled. A folder that was asked for and cannot be written is an error; the default one a
-  // note.
+  std::string driver() const; // name and version
+  // Saves the compiled pipelines. If they cannot be saved, that is an error for a folder of --cache, and only
+  // a note for the default folder.
   Status save_pipelines() const;
 };
 
 Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options);
-// Says on standard error if only a CPU device was found.
+// Prints a note on standard error if only a CPU device was found.
 Result<OpenedDevice> open_device(const DeviceOptions& options);
 
-// Uploads a model's weights, with a bar, and measures for about a second what its sessions could choose
-// between and nobody has measured yet.
+// Loads a model's weights to the device and shows a progress bar. Measures the kernel variants that are not
+// known yet, for about a second.
 Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
                                                 const LoadOptions& options);
 
-// Keeps what was measured, names what was refused, and gives the profile that follows from it.
+// Saves the tuning results, prints a note for each blocked variant, and returns the new profile.
 DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device);
 
-// What the validation layers have said so far.
+// The number of messages from the validation layers so far.
 uint64_t validation_messages();
 
 } // namespace pumice::command

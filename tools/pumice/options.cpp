@@ -16,13 +16,13 @@ namespace pumice::command {
 
 namespace {
 
-// A range that the help does not spell out.
+// A range that the help does not show.
 template <class T>
 CLI::Validator within(T low, T high) {
   return CLI::Range(low, high).description("");
 }
 
-// A type that floats can be quantised to; otherwise what is wrong.
+// Returns an error message unless `name` is a type that floating-point weights can be quantised to.
 std::string check_weights(const std::string& name) {
   const TensorTypeInfo* type = find_type_named(name);
   if (type && can_quantize(type->type)) return "";
@@ -75,7 +75,8 @@ void add_bias_option(CLI::App& app, SamplingParams& params) {
     }
   };
   app.add_option_function<std::vector<std::string>>(
-         "--logit-bias", parse, "Adds BIAS to a token's score; -inf forbids it. May be given again and again")
+         "--logit-bias", parse,
+         "Add BIAS to the score of token ID; -inf forbids it. Can be given more than once")
       ->type_name("ID=BIAS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -85,27 +86,28 @@ void add_bias_option(CLI::App& app, SamplingParams& params) {
 } // namespace
 
 void add_loader_options(CLI::App& app, DeviceOptions& options) {
-  app.add_option("--vulkan-loader", options.loader, "Vulkan loader library to open (default: the system's)")
+  app.add_option("--vulkan-loader", options.loader,
+                 "Path of the Vulkan loader library (default: the system's)")
       ->type_name("FILE")
       ->group("Device");
   app.add_flag("--validate", options.validate,
-               "Run under the Vulkan validation layers; exit status 1 if they report anything")
+               "Check how Vulkan is used with its validation layers; exit status 1 if they report anything")
       ->group("Device");
 }
 
 void add_device_options(CLI::App& app, DeviceOptions& options) {
-  app.add_option(
-         "--device", options.device,
-         "Device: its index, a part of its name, or its UUID (default: the best one; see 'pumice devices')")
-      ->type_name("WISH")
+  app.add_option("--device", options.device,
+                 "The Vulkan device to use: index, part of the name, or UUID (default: the best; see 'pumice "
+                 "devices')")
+      ->type_name("DEVICE")
       ->group("Device");
   CLI::Option* cache =
       app.add_option("--cache", options.cache,
-                     "Folder that keeps what was measured on a device and its compiled pipelines (default: "
+                     "Folder for the compiled kernels and the measurements of each device (default: "
                      "$XDG_CACHE_HOME/pumice or ~/.cache/pumice)")
           ->type_name("DIR")
           ->group("Device");
-  app.add_flag("--no-cache", options.no_cache, "Keep no compiled pipelines, and nothing that was measured")
+  app.add_flag("--no-cache", options.no_cache, "Do not read or write compiled kernels and measurements")
       ->group("Device")
       ->excludes(cache);
   CLI::Option* no_tune =
@@ -125,7 +127,7 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
 void add_weights_option(CLI::App& app, LoadOptions& options) {
   app.add_option_function<std::string>(
          "--weights", [&options](const std::string& name) { options.weights = find_type_named(name)->type; },
-         "Quantise the model's floating-point matrices to this type while loading: " +
+         "Quantise floating-point weight matrices to this type while loading, to need less memory: " +
              quantizable_type_names())
       ->type_name("TYPE")
       ->check(CLI::Validator(check_weights, ""))
@@ -135,8 +137,8 @@ void add_weights_option(CLI::App& app, LoadOptions& options) {
 void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group) {
   app.add_option(
          "--batch-tokens", tokens,
-         fmt::format("Most tokens that the encoder reads in one step, of as many inputs as fit, or as many "
-                     "as its longest input can have (default: {})",
+         fmt::format("Maximum number of tokens that the encoder reads in one step; several inputs share a "
+                     "step if they fit (default: {}, or the longest possible input if that is longer)",
                      default_batch_tokens))
       ->type_name("N")
       ->check(within(1u, 1u << 20))
@@ -146,17 +148,17 @@ void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group)
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default) {
   options.kv = kv_default;
   app.add_option("--context", options.context,
-                 "Tokens that the session has room for (default: the model's own, up to " +
+                 "Maximum number of tokens of prompt and answer together (default: the model's, at most " +
                      std::to_string(default_context) + ")")
       ->type_name("N")
       ->check(within(1u, 1u << 24))
       ->group("Memory");
-  app.add_option("--chunk", options.chunk, "Most prompt tokens in one step")
+  app.add_option("--chunk", options.chunk, "Maximum number of prompt tokens that are read in one step")
       ->type_name("N")
       ->check(within(1u, 65536u))
       ->capture_default_str()
       ->group("Memory");
-  app.add_option("--kv", options.kv, "Type of cached keys and values: f32, f16 or q8_0")
+  app.add_option("--kv", options.kv, "Number type of the key-value cache: f32, f16 or q8_0")
       ->type_name("TYPE")
       ->check(CLI::IsMember({"f32", "f16", "q8_0"}).description(""))
       ->capture_default_str()
@@ -188,7 +190,8 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
   option(name, params.field, help, type{least}, type{most}, unit);
 #include "kernel/sampling_options.def"
   add_bias_option(app, params);
-  app.add_option("--seed", options.seed, "Seed of the random draws (default: random)")
+  app.add_option("--seed", options.seed,
+                 "Seed of the random numbers: repeats a text (default: a random seed)")
       ->type_name("N")
       ->group("Sampling");
 }

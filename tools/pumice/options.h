@@ -11,7 +11,7 @@
 #include "model/model.h"
 #include "model/session_memory.h"
 
-// Options that several subcommands share, each with its group in the help.
+// Options that several subcommands share. Each is in a group of the help.
 namespace pumice::command {
 
 struct DeviceOptions {
@@ -24,24 +24,25 @@ struct DeviceOptions {
   bool validate = false;
 };
 void add_device_options(CLI::App& app, DeviceOptions& options);
-// Those without which an instance cannot be made: --vulkan-loader and --validate.
+// Adds --vulkan-loader and --validate alone: the options that a Vulkan instance needs.
 void add_loader_options(CLI::App& app, DeviceOptions& options);
 
 struct SizeOptions {
-  uint32_t context = 0; // 0: the model's own, up to default_context
+  uint32_t context = 0; // tokens; 0: the model's context, at most default_context
   uint32_t chunk = 128;
   std::string kv = "f16";
   LoadOptions load;
 };
 inline constexpr uint32_t default_context = 4096;
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default);
-// What the options ask for, with the context filled in from the model.
+// The size that the options ask for. The default context comes from the model.
 SessionSize session_size(const SizeOptions& options, const ModelShape& shape);
 
-// The type that weights are quantised to.
+// Adds --weights, the type that weights are quantised to while they are loaded.
 void add_weights_option(CLI::App& app, LoadOptions& options);
 
-// Most tokens that an encoder reads in one step; what was not given is 0.
+// Adds --batch-tokens, the maximum number of tokens that an encoder reads in one step. `tokens` stays 0 if
+// the option is not given; batch_tokens() then returns the default.
 void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group);
 inline constexpr uint32_t default_batch_tokens = 2048;
 inline uint32_t batch_tokens(uint32_t given) {
@@ -52,7 +53,7 @@ struct SamplingOptions {
   SamplingParams params;
   std::optional<uint64_t> seed;
 
-  SamplingParams resolved() const; // with a random seed where none was given
+  SamplingParams resolved() const; // with a random seed if none was given
 };
 void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults);
 

@@ -22,13 +22,13 @@ namespace {
 struct PerplexityOptions {
   std::string model;
   std::string text;
-  uint32_t chunks = 0; // 0: all that the text has
+  uint32_t windows = 0; // 0: all windows of the text
   bool json = false;
   DeviceOptions device;
   SizeOptions size;
 };
 
-constexpr uint32_t default_chunk = 512;
+constexpr uint32_t default_window = 512; // tokens
 
 Result<std::string> read_text(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -38,45 +38,46 @@ Result<std::string> read_text(const std::string& path) {
   }
   std::string text = contents.str();
   PUMICE_CHECK(check_utf8(text, path));
-  // llama.cpp drops it too, and the figures are to be compared with its own.
+  // llama.cpp drops it too, and the results should be comparable.
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }
 
-// A text cut into chunks of `context` tokens, each of which begins with what the tokenizer begins texts with.
-struct Chunks {
+// A text that is split into windows of `context` tokens (llama.cpp calls them chunks). If the tokenizer
+// begins a text with a token of its own, that token replaces the first one of each window.
+struct TextWindows {
   uint32_t context = 0;
   uint32_t count = 0;
   std::vector<uint32_t> tokens;
 
-  uint32_t first_scored() const { return context / 2; } // the token whose successor is scored first
-  std::span<const uint32_t> chunk(uint32_t n) const {
+  uint32_t first_scored() const { return context / 2; } // the first token whose successor is scored
+  std::span<const uint32_t> window(uint32_t n) const {
     return std::span(tokens).subspan(size_t{n} * context, context);
   }
 };
 
-Result<Chunks> cut(const PerplexityOptions& options, const Tokenizer& tokenizer, uint32_t context) {
+Result<TextWindows> split(const PerplexityOptions& options, const Tokenizer& tokenizer, uint32_t context) {
   PUMICE_TRY(std::string text, read_text(options.text));
-  Chunks chunks{context, 0, tokenizer.encode(text, true)};
-  if (chunks.tokens.size() < 2 * size_t{context}) {
+  TextWindows windows{context, 0, tokenizer.encode(text, true)};
+  if (windows.tokens.size() < 2 * size_t{context}) {
     return Error{
         Code::invalid_argument,
         fmt::format("{}: it is too short: expected at least {} tokens, twice the context of {}; found {}",
-                    options.text, 2 * size_t{context}, context, chunks.tokens.size())};
+                    options.text, 2 * size_t{context}, context, windows.tokens.size())};
   }
-  chunks.count = static_cast<uint32_t>(chunks.tokens.size() / context);
-  if (options.chunks) chunks.count = std::min(chunks.count, options.chunks);
+  windows.count = static_cast<uint32_t>(windows.tokens.size() / context);
+  if (options.windows) windows.count = std::min(windows.count, options.windows);
   const std::vector<uint32_t> empty = tokenizer.encode("", true);
   if (!empty.empty() && empty[0] == tokenizer.bos()) {
-    for (uint32_t n = 0; n < chunks.count; ++n) chunks.tokens[size_t{n} * context] = empty[0];
+    for (uint32_t n = 0; n < windows.count; ++n) windows.tokens[size_t{n} * context] = empty[0];
   }
-  return chunks;
+  return windows;
 }
 
-// The sums that a mean and its standard error are made of.
+// Sums for the mean and its standard error.
 struct Score {
   uint64_t count = 0;
-  double sum = 0, squares = 0; // of -log of the probabilities
+  double sum = 0, squares = 0; // of the negative log-likelihoods
 
   void add(float log_likelihood) {
     ++count;
@@ -85,7 +86,7 @@ struct Score {
   }
   double mean() const { return sum / static_cast<double>(count); }
   double perplexity() const { return std::exp(mean()); }
-  // Of the perplexity, to first order; zero where there is too little to tell.
+  // The standard error of the perplexity, to first order; 0 for fewer than two tokens.
   double error() const {
     if (count < 2) return 0;
     const double variance = squares / static_cast<double>(count) - mean() * mean();
@@ -93,15 +94,15 @@ struct Score {
   }
 };
 
-Status score_chunk(Runner& runner, const Chunks& chunks, uint32_t n, Score& score) {
-  const std::span<const uint32_t> tokens = chunks.chunk(n);
+Status score_window(Runner& runner, const TextWindows& windows, uint32_t n, Score& score) {
+  const std::span<const uint32_t> tokens = windows.window(n);
   for (uint32_t first = 0; first + 1 < tokens.size(); first += runner.size().chunk) {
-    const uint32_t count = std::min<uint32_t>(runner.size().chunk, chunks.context - 1 - first);
+    const uint32_t count = std::min<uint32_t>(runner.size().chunk, windows.context - 1 - first);
     std::vector<StepToken> step(count);
     uint32_t outputs = 0;
     for (uint32_t i = 0; i < count; ++i) {
       const uint32_t at = first + i;
-      const bool scored = at >= chunks.first_scored();
+      const bool scored = at >= windows.first_scored();
       step[i] = {tokens[at], at, 0, 0, scored, tokens[at + 1]};
       outputs += scored;
     }
@@ -114,12 +115,12 @@ Status score_chunk(Runner& runner, const Chunks& chunks, uint32_t n, Score& scor
   return {};
 }
 
-void print(const PerplexityOptions& options, const OpenedDevice& device, const Chunks& chunks,
+void print(const PerplexityOptions& options, const OpenedDevice& device, const TextWindows& windows,
            const Score& score) {
   if (!options.json) {
-    print_result(fmt::format("perplexity {:.4f} +/- {:.5f} ({} tokens scored in {} chunk{} of {})\n",
-                             score.perplexity(), score.error(), score.count, chunks.count,
-                             chunks.count == 1 ? "" : "s", chunks.context));
+    print_result(fmt::format("perplexity {:.4f} +/- {:.5f} ({} tokens scored in {} window{} of {} tokens)\n",
+                             score.perplexity(), score.error(), score.count, windows.count,
+                             windows.count == 1 ? "" : "s", windows.context));
     fmt::print(stderr, "{} ({})\n", device.name(), device.driver());
     return;
   }
@@ -128,8 +129,8 @@ void print(const PerplexityOptions& options, const OpenedDevice& device, const C
   json["error"] = score.error();
   json["mean_negative_log_likelihood"] = score.mean();
   json["tokens_scored"] = score.count;
-  json["chunks"] = chunks.count;
-  json["context"] = chunks.context;
+  json["chunks"] = windows.count;
+  json["context"] = windows.context;
   add_device(json, device);
   print_json(json);
 }
@@ -142,38 +143,40 @@ Status perplexity(const PerplexityOptions& options) {
   const ModelShape shape = definition->shape();
   RunnerOptions runner_options;
   runner_options.size = session_size(options.size, shape);
-  if (!options.size.context) runner_options.size.context = std::min(default_chunk, shape.context);
+  if (!options.size.context) runner_options.size.context = std::min(default_window, shape.context);
   runner_options.sampling = false;
   runner_options.all_outputs = true;
   runner_options.kept = {"log_likelihoods"};
-  PUMICE_TRY(Chunks chunks, cut(options, *tokenizer, runner_options.size.context));
-  PUMICE_CHECK(check_ids(chunks.tokens, shape.vocabulary, options.text));
+  PUMICE_TRY(TextWindows windows, split(options, *tokenizer, runner_options.size.context));
+  PUMICE_CHECK(check_ids(windows.tokens, shape.vocabulary, options.text));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model, runner_options));
   Score score;
   ProgressBar bar("scoring");
-  for (uint32_t n = 0; n < chunks.count; ++n) {
-    if (!bar.update(n, chunks.count)) return interruption();
-    PUMICE_CHECK(score_chunk(*runner, chunks, n, score));
+  for (uint32_t n = 0; n < windows.count; ++n) {
+    if (!bar.update(n, windows.count)) return interruption();
+    PUMICE_CHECK(score_window(*runner, windows, n, score));
   }
   bar.erase();
-  print(options, device, chunks, score);
+  print(options, device, windows, score);
   return device.save_pipelines();
 }
 
 } // namespace
 
 Subcommand add_perplexity(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("perplexity", "Tell how well a model foresees a text");
+  CLI::App* sub =
+      app.add_subcommand("perplexity", "Measure how well a model predicts a text: lower is better.");
   auto options = std::make_shared<PerplexityOptions>();
-  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   sub->add_option("FILE", options->text,
-                  "The text, UTF-8; as in llama.cpp, it is cut into chunks of --context "
-                  "tokens, and the second half of each is scored")
-      ->required();
-  sub->add_option("--chunks", options->chunks, "Most chunks to score (default: all)")
+                  "A text file in UTF-8. As in llama.cpp, it is split into windows of --context tokens, and "
+                  "the second half of each window is scored")
+      ->required()
+      ->type_name("");
+  sub->add_option("--chunks", options->windows, "Maximum number of windows to score (default: all)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 30).description(""))
       ->group("Text");
@@ -184,8 +187,10 @@ Subcommand add_perplexity(CLI::App& app) {
       ->group("Text");
   add_size_options(*sub, options->size, "f32");
   sub->get_option("--context")
-      ->description(fmt::format("Tokens of a chunk of text (default: {}, or the model's own if that is less)",
-                                default_chunk))
+      ->description(
+          fmt::format("Number of tokens of a window (default: {}, or the model's context if that is "
+                      "smaller)",
+                      default_window))
       ->check(CLI::Range(3u, 1u << 24).description(""));
   add_device_options(*sub, options->device);
   sub->footer(example("pumice perplexity models/pretrained/stories-2m.gguf stories.txt --context 256"));

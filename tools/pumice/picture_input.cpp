@@ -16,8 +16,9 @@ Result<PictureInput> PictureInput::open(const ModelFile& file, const EncoderShap
   const std::vector<uint32_t>& size = shape.input_shape; // [channels, height, width]
   if (size[0] != 3) {
     return Error{Code::unsupported,
-                 fmt::format("{}: pictures of {} channels: expected 3, for red, green and blue", file.path(),
-                             size[0])};
+                 fmt::format("{}: expected a model of pictures with 3 channels, for red, green and blue; "
+                             "found {} channels",
+                             file.path(), size[0])};
   }
   std::filesystem::path folder = path_of(file.path());
   std::error_code ignored;

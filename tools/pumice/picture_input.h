@@ -8,7 +8,7 @@
 
 namespace pumice::command {
 
-// Reads pictures as a model's preprocessor_config.json says.
+// Reads pictures and prepares them as the model's preprocessor_config.json says.
 class PictureInput {
 public:
   static Result<PictureInput> open(const ModelFile& file, const EncoderShape& shape);

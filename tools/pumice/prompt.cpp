@@ -12,8 +12,8 @@ namespace pumice::command {
 
 Result<std::string> read_standard_input() {
   std::string text;
-  char part[65536];
-  while (const size_t count = std::fread(part, 1, sizeof(part), stdin)) text.append(part, count);
+  char bytes[65536];
+  while (const size_t count = std::fread(bytes, 1, sizeof(bytes), stdin)) text.append(bytes, count);
   if (std::ferror(stdin)) return Error{Code::io, "standard input: it could not be read"};
   return text;
 }
@@ -73,11 +73,9 @@ Status check_fits(size_t count, uint32_t context, const std::string& source) {
   return Error{
       Code::invalid_argument,
       fmt::format(
-          "{}: {} tokens do not fit the context of {}: expected at most {}, which leaves room for one",
+          "{}: {} tokens do not fit the context of {}: expected at most {}, so that one more token fits",
           source, count, context, context - 1)};
 }
-
-namespace {} // namespace
 
 Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
                                             const std::string& source) {

@@ -18,7 +18,7 @@ struct RerankOptions {
   LineOptions lines;
   std::string query;
   std::vector<std::string> texts;
-  uint32_t top = 0; // 0: all, in the order in which they came
+  uint32_t top = 0; // 0: all, in the order of the input
   bool raw = false;
   bool json = false;
 };
@@ -29,7 +29,7 @@ struct Scored {
   std::string line;
 };
 
-// Of one label, how likely it is by itself; of several, how likely the second is among them.
+// For one label, its sigmoid; for several, the softmax probability of label 1.
 float score_of(const std::vector<float>& logits, bool raw) {
   if (raw) return logits.size() == 1 ? logits[0] : logits[1];
   if (logits.size() == 1) return static_cast<float>(1 / (1 + std::exp(-double{logits[0]})));
@@ -46,7 +46,8 @@ void print(const RerankOptions& options, const Scored& scored) {
   }
 }
 
-// Keeps the best, best first; of equal ones the first.
+// Adds a text to the `most` best ones, which are sorted best first. Of equal scores, the earlier text comes
+// first.
 void keep_best(std::vector<Scored>& best, Scored scored, size_t most) {
   const auto better = [](const Scored& a, const Scored& b) { return a.score > b.score; };
   best.insert(std::ranges::upper_bound(best, scored, better), std::move(scored));
@@ -91,26 +92,29 @@ Status rerank(const RerankOptions& options) {
 } // namespace
 
 Subcommand add_rerank(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("rerank", "Score lines of text by how well they answer a query");
+  CLI::App* sub = app.add_subcommand("rerank", "Score how well each line of text answers a query.");
   auto options = std::make_shared<RerankOptions>();
   add_line_options(*sub, options->lines);
-  sub->add_option("TEXT", options->texts, "Texts; without any, each line of standard input is one");
-  sub->add_option("--query", options->query, "What the texts are held against")
+  sub->add_option("TEXT", options->texts, "The texts; without TEXT, each line of standard input is one")
+      ->type_name("");
+  sub->add_option("--query", options->query, "The query that each text is scored for")
       ->type_name("TEXT")
       ->required()
       ->group("Scores");
-  sub->add_option("--top", options->top, "Print the N best only, best first")
+  sub->add_option("--top", options->top,
+                  "Print only the N best texts, best first (default: all, as they came)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 30).description(""))
       ->group("Scores");
-  sub->add_flag("--raw", options->raw, "Print the model's logit, of label 1 where it has several labels")
+  sub->add_flag("--raw", options->raw, "Print the model's logit (with several labels, that of label 1)")
       ->group("Scores");
-  sub->add_flag("--json", options->json, "Print one JSON object a line: index (from 0), score, text")
+  sub->add_flag("--json", options->json, "Print one JSON object for each text: index (from 0), score, text")
       ->group("Scores");
   sub->footer(
-      "Prints 'SCORE<tab>TEXT' a line, in the order of the texts. The score is between 0 and 1: of a model "
-      "with one\nlabel the sigmoid of its logit, of one with several the softmax's probability of label 1. "
-      "Of a pair that is\nlonger than the model's context, the longer text is cut first.\n\n" +
+      "Prints 'SCORE<tab>TEXT' for each text, in the order of the texts. The score is a probability, 0 to 1: "
+      "for a\nmodel with one label the sigmoid of its logit, for a model with several labels the softmax "
+      "probability of\nlabel 1. If a query and a text are together longer than the model's context, the "
+      "longer of the two is cut.\n\n" +
       example("pumice rerank cross-encoder-folder --query 'how do plants eat?' --top 3 < passages.txt"));
   return {sub, [options] { return rerank(*options); }};
 }

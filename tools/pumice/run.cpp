@@ -24,7 +24,7 @@ namespace {
 struct RunOptions {
   std::string model;
   std::string prompt;
-  CLI::Option* prompt_option = nullptr; // told apart from an empty prompt
+  CLI::Option* prompt_option = nullptr; // says whether a prompt was given, even an empty one
   uint32_t count = 0;                   // 0: until the text or the context ends
   std::vector<std::string> stops;
   bool ignore_end = false;
@@ -37,10 +37,10 @@ struct RunOptions {
 struct Prompt {
   std::string source = "the prompt";
   std::string text;
-  std::vector<uint32_t> ids; // none: the saved session goes on
+  std::vector<uint32_t> ids; // empty: the saved session continues
 };
 
-// Whether a pipe or a file waits at standard input, rather than a terminal or /dev/null.
+// Whether standard input is a pipe or a file, rather than a terminal or /dev/null.
 bool input_is_given() {
   struct stat info = {};
   return fstat(STDIN_FILENO, &info) == 0 && !S_ISCHR(info.st_mode);
@@ -56,7 +56,7 @@ Result<Prompt> read_prompt(const RunOptions& options, const Tokenizer& tokenizer
     PUMICE_TRY(prompt.text, read_standard_input());
   } else if (options.session.exists()) {
     return prompt;
-  } else { // from nothing: the token that begins a text
+  } else { // without a prompt: begin with the token that begins a text
     prompt.ids = tokenizer.encode("", true);
     if (prompt.ids.empty() && tokenizer.bos()) prompt.ids = {*tokenizer.bos()};
     if (!prompt.ids.empty()) return prompt;
@@ -65,15 +65,15 @@ Result<Prompt> read_prompt(const RunOptions& options, const Tokenizer& tokenizer
   return prompt;
 }
 
-// What the closing line tells.
+// The numbers of the last line of output.
 struct Figures {
   uint32_t tokens = 0;
-  double prefill_seconds = 0;     // to the first token
-  double first_token_seconds = 0; // the same, from the program's start
+  double prefill_seconds = 0;     // from reading the prompt to the first token
+  double first_token_seconds = 0; // from the start of the program to the first token
   double decode_seconds = 0;      // from the first token to the last
 };
 
-// Streams tokens until something ends the text.
+// Generates and prints tokens until the text ends.
 Status stream(Session& session, const RunOptions& options, std::span<const uint32_t> ends, ContinuedText text,
               const Stopwatch& program, const Stopwatch& prefill, Figures& figures) {
   StopStrings stops(options.stops);
@@ -98,10 +98,11 @@ Status stream(Session& session, const RunOptions& options, std::span<const uint3
   return {};
 }
 
-// Reads the prompt, or what of it the session does not hold already.
+// Reads the part of the prompt that the session does not hold already.
 Status read_prompt(Session& session, const Prompt& prompt, const SamplingParams& sampling) {
   ProgressBar bar("reading the prompt");
-  // A bar over a prompt of one step would only flicker; the callback also makes reading wait.
+  // For a prompt of one step, a progress bar would only flicker. With a callback, reading waits for the
+  // device.
   const Progress progress = prompt.ids.size() > session.size().chunk ? bar.callback() : Progress();
   return prompt.ids.empty() ? session.prefill({}, sampling, progress)
                             : session.set_prompt(prompt.ids, sampling, progress);
@@ -116,7 +117,7 @@ void print_figures(const OpenedDevice& device, const Session& session, size_t pr
              "prompt {} tokens{}, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; first token after "
              "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
              device.name(), device.driver(), seed, prompt_tokens,
-             session.reused() ? fmt::format(" ({} of them kept)", session.reused()) : "",
+             session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
              rate(static_cast<double>(prompt_tokens - session.reused()), figures.prefill_seconds),
              figures.tokens, rate(figures.tokens - 1.0, figures.decode_seconds), figures.prefill_seconds,
              figures.first_token_seconds, session.host_seconds() / steps * 1e6);
@@ -163,22 +164,25 @@ Status run(const RunOptions& options) {
 } // namespace
 
 Subcommand add_run(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("run", "Continue a text, as it is written");
+  CLI::App* sub = app.add_subcommand("run", "Continue a text, and print it while it is generated.");
   auto options = std::make_shared<RunOptions>();
-  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
-  options->prompt_option = sub->add_option(
-      "PROMPT", options->prompt,
-      "Text to go on from; '-' reads standard input, as does none where that is a pipe or a file");
-  sub->add_option("-n,--count", options->count,
-                  "Most tokens to write (default: until the text or the context ends)")
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
+  options->prompt_option = sub->add_option("PROMPT", options->prompt,
+                                           "The text to continue; '-' reads it from standard input, as does "
+                                           "no PROMPT if that is a pipe or a file");
+  options->prompt_option->type_name("");
+  sub->add_option(
+         "-n,--count", options->count,
+         "Maximum number of tokens to generate (default: until the text ends or the context is full)")
       ->type_name("N")
       ->group("Text");
-  sub->add_option("--stop", options->stops, "End the text before any of these")
+  sub->add_option("--stop", options->stops, "End the text before this string. Can be given more than once")
       ->type_name("STRING")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Text");
-  sub->add_flag("--ignore-eos", options->ignore_end, "Go on after tokens that end a text")->group("Text");
+  sub->add_flag("--ignore-eos", options->ignore_end, "Continue after a token that ends the text")
+      ->group("Text");
   add_session_option(*sub, options->session);
   SamplingParams defaults;
   defaults.temperature = 0.8f;

@@ -7,7 +7,7 @@
 
 namespace pumice::command {
 
-// A file that a conversation is brought back from where it is there, and saved to in the end.
+// The file of --session. It is loaded at the start if it exists, and saved at the end.
 struct SessionFile {
   std::string path; // empty: none
 
@@ -21,8 +21,9 @@ struct SessionFile {
 inline void add_session_option(CLI::App& app, SessionFile& file) {
   app.add_option(
          "--session", file.path,
-         "Keep the conversation in this file: where it is there, what the prompt has in common with it is "
-         "not read again, and without a prompt it goes on")
+         "Save the conversation to this file at the end. If the file exists, it is loaded first: the tokens "
+         "that the prompt has in common with it are not computed again; without a prompt, the conversation "
+         "continues")
       ->type_name("FILE")
       ->group("Text");
 }

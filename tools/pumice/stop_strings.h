@@ -7,15 +7,15 @@
 
 namespace pumice::command {
 
-// Watches a text that comes in pieces for strings that end it. What could be the beginning of one is held
-// back.
+// Looks for strings that end a text, while the text comes in pieces. The end of the text so far is held back
+// if it could be the beginning of such a string.
 class StopStrings {
 public:
   explicit StopStrings(std::vector<std::string> stops) : stops_(std::move(stops)) {
     std::erase_if(stops_, [](const std::string& stop) { return stop.empty(); });
   }
 
-  // The text that may be shown now.
+  // Adds a piece. Returns the text that can be shown now.
   std::string push(std::string_view piece) {
     if (found_) return {};
     held_ += piece;
@@ -33,12 +33,12 @@ public:
     held_.erase(0, show);
     return shown;
   }
-  // What was held back, once there is no more text.
+  // Returns the text that was held back. For the end of the text.
   std::string flush() { return found_ ? std::string() : std::exchange(held_, {}); }
   bool found() const { return found_; }
 
 private:
-  // How much of the held text's end could begin `stop`.
+  // The length of the longest end of the held text that is a beginning of `stop`.
   size_t longest_beginning(std::string_view stop) const {
     for (size_t length = std::min(stop.size() - 1, held_.size()); length > 0; --length) {
       if (std::string_view(held_).ends_with(stop.substr(0, length))) return length;

@@ -8,13 +8,13 @@
 
 namespace pumice::command {
 
-// A subcommand: its options, and what runs once they have been read.
+// A subcommand: its options, and the function that runs it once the options have been read.
 struct Subcommand {
   CLI::App* app = nullptr;
   std::function<Status()> run;
 };
 
-// One file each.
+// Each subcommand has a file of its own, with its name.
 Subcommand add_run(CLI::App& app);
 Subcommand add_eval(CLI::App& app);
 Subcommand add_generate(CLI::App& app);

@@ -7,24 +7,24 @@
 #include "base/progress.h"
 #include "base/result.h"
 
-// What a person at a terminal sees beside the results.
+// Output to a terminal, Ctrl-C, and progress bars.
 namespace pumice::command {
 
 bool stdout_is_terminal();
 bool stderr_is_terminal();
 
-// Ctrl-C asks for a stop; a second one ends the program at once.
+// From now on, Ctrl-C sets interrupted(); a second Ctrl-C ends the program at once.
 void watch_interrupts();
 bool interrupted();
-// Code::cancelled, for a loop that saw interrupted().
+// The error Code::cancelled, for a loop that ends because of interrupted().
 Error interruption();
 
-// "pumice: MESSAGE" on standard error.
+// Prints "pumice: MESSAGE" on standard error.
 void print_note(std::string_view message);
-// Results: to standard output, at once.
+// Prints results to standard output, without buffering.
 void print_result(std::string_view text);
 
-// A bar on standard error, where that is a terminal; elsewhere nothing. Erased when the object goes.
+// A progress bar on standard error. Shows nothing if that is not a terminal. The destructor erases the bar.
 class ProgressBar {
 public:
   explicit ProgressBar(std::string label) : label_(std::move(label)) {}
@@ -32,7 +32,7 @@ public:
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // Shows how far it is; false once Ctrl-C was pressed.
+  // Shows the progress. Returns false after Ctrl-C.
   bool update(uint64_t done, uint64_t total);
   Progress callback() {
     return [this](uint64_t done, uint64_t total) { return update(done, total); };

@@ -60,7 +60,7 @@ Status tokenize(const TokenizeOptions& options) {
     print_result(fmt::format("{}\n", fmt::join(ids, ",")));
     return {};
   }
-  // Of the text's own tokens, so that it can be held against the text.
+  // "decoded" leaves out the special tokens, so that it can be compared with the text.
   print_json({{"ids", ids}, {"decoded", tokenizer->decode(tokenizer->encode(text, false), true)}});
   return {};
 }
@@ -69,16 +69,19 @@ Status tokenize(const TokenizeOptions& options) {
 
 Subcommand add_tokenize(CLI::App& app) {
   CLI::App* sub =
-      app.add_subcommand("tokenize", "Turn the text on standard input into token ids, or ids into text");
+      app.add_subcommand("tokenize", "Turn text from standard input into token ids, or token ids into text.");
   auto options = std::make_shared<TokenizeOptions>();
   sub->add_option("MODEL_OR_TOKENIZER", options->source,
-                  "A tokenizer.json, a folder with one or with what came before it, or a GGUF file")
-      ->required();
-  options->ids = sub->add_option("--ids", "Decode these ids instead of reading text")->type_name("ID,...");
+                  "A GGUF file, a tokenizer.json, or a folder with a tokenizer (tokenizer.json, vocab.txt, "
+                  "vocab.json with merges.txt, or SentencePiece files)")
+      ->required()
+      ->type_name("");
+  options->ids = sub->add_option("--ids", "Turn these token ids into text, and do not read standard input")
+                     ->type_name("ID,...");
   sub->add_flag("--no-special", options->no_special,
-                "Add no special tokens around the text; when decoding, leave them out");
+                "Do not add special tokens to the ids; with --ids, leave them out of the text");
   sub->add_flag("--json", options->json,
-                "Print one JSON object: ids, and decoded, the text that they stand for");
+                "Print one JSON object: ids, and decoded (the text that the ids stand for)");
   sub->footer(example("printf 'Once upon a time' | pumice tokenize model.gguf --json"));
   return {sub, [options] { return tokenize(*options); }};
 }

@@ -28,7 +28,7 @@ struct TranscribeOptions {
   DeviceOptions device;
 };
 
-// Null where the model has none: then there are ids alone.
+// Null if the model has no tokenizer. Then the results are token ids.
 Result<std::shared_ptr<const Tokenizer>> find_tokenizer(const ModelFile& file) {
   Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(file);
   if (!tokenizer.ok() && tokenizer.error().code == Code::not_found) {
@@ -37,7 +37,7 @@ Result<std::shared_ptr<const Tokenizer>> find_tokenizer(const ModelFile& file) {
   return tokenizer;
 }
 
-// "01:02.50", or with hours in front.
+// "01:02.50"; from an hour on "01:01:02.50".
 std::string clock(double seconds) {
   const auto hundredths = static_cast<uint64_t>(std::llround(seconds * 100));
   const uint64_t minutes = hundredths / 6000;
@@ -83,7 +83,7 @@ void print_transcript(const Transcript& transcript, double seconds, const Transc
   print_json(json);
 }
 
-// Where the decoder looked in the first window with speech.
+// Writes the decoder's attention to the first window with speech.
 Status show_attention(const std::shared_ptr<const Model>& model, const TranscribeOptions& options,
                       TranscriptWindow window, double seconds, const Tokenizer* tokenizer) {
   AttendedText text;
@@ -91,7 +91,7 @@ Status show_attention(const std::shared_ptr<const Model>& model, const Transcrib
   text.prompt = std::move(window.prompt);
   text.input_axis = "seconds";
   const uint32_t positions = model->shape().encoder->context;
-  uint32_t labelled = 0; // whole seconds
+  uint32_t labelled = 0; // whole seconds that have a label
   for (uint32_t i = 0; i < positions; ++i) {
     const bool whole = i * seconds >= double{1} * labelled * positions;
     text.input_labels.push_back(whole ? fmt::format("{}", labelled) : "");
@@ -107,7 +107,7 @@ Status show_attention(const std::shared_ptr<const Model>& model, const Transcrib
 }
 
 void print_figures(const OpenedDevice& device, const Transcript& transcript, double sound, double spent) {
-  fmt::print(stderr, "{} ({})\n{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it was said\n",
+  fmt::print(stderr, "{} ({})\n{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it plays\n",
              device.name(), device.driver(), sound,
              transcript.language.empty() ? "" : fmt::format(" in '{}'", transcript.language), spent,
              spent > 0 ? sound / spent : 0);
@@ -157,33 +157,41 @@ Status transcribe(const TranscribeOptions& options) {
 } // namespace
 
 Subcommand add_transcribe(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("transcribe", "Write down what is said in a sound");
+  CLI::App* sub = app.add_subcommand("transcribe", "Turn the speech of a sound file into text.");
   auto options = std::make_shared<TranscribeOptions>();
   TranscriptionOptions& transcription = options->transcription;
-  sub->add_option("MODEL", options->model, "A Hugging Face folder of a model like Whisper")->required();
-  sub->add_option("AUDIO", options->audio, "A WAV, FLAC or Ogg file of any length")->required();
+  sub->add_option("MODEL", options->model, "A Hugging Face folder of a speech model (Whisper)")
+      ->required()
+      ->type_name("");
+  sub->add_option("AUDIO", options->audio, "A WAV, FLAC or Ogg file of any length")
+      ->required()
+      ->type_name("");
   sub->add_option("--language", transcription.language,
-                  "The code of what is spoken, as 'en' (default: what the first window is heard in)")
+                  "Code of the spoken language, such as 'en' (default: detected from the beginning)")
       ->type_name("CODE")
       ->group("Speech");
-  sub->add_option("--task", options->task, "transcribe, or translate into English")
+  sub->add_option("--task", options->task,
+                  "'transcribe' keeps the spoken language, 'translate' translates into English")
       ->check(CLI::IsMember({"transcribe", "translate"}).description(""))
       ->type_name("TASK")
       ->capture_default_str()
       ->group("Speech");
-  sub->add_flag("--timestamps", transcription.timestamps, "Say when each segment begins and ends")
+  sub->add_flag("--timestamps", transcription.timestamps, "Print when each segment begins and ends")
       ->group("Speech");
   sub->add_option("-n,--count", transcription.max_tokens,
-                  "Most tokens of a window (default: as the model's settings say, or as many as fit)")
+                  "Maximum number of tokens to generate for each window of sound, which is usually 30 "
+                  "seconds (default: from the model's settings, else as many as fit)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 24).description(""))
       ->group("Speech");
   sub->add_option("--beams", transcription.beams,
-                  "Texts that are followed at a time (default: as the model's settings say, or 1)")
+                  "Number of beams: candidate texts that are continued side by side; 1 is greedy search "
+                  "(default: from the model's settings, else 1)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1024u).description(""))
       ->group("Speech");
-  sub->add_flag("--json", options->json, "Print one object with the segments, their tokens and the language")
+  sub->add_flag("--json", options->json,
+                "Print one JSON object: language, task, duration, text, segments, device, driver")
       ->group("Output");
   add_attention_options(*sub, options->attention);
   add_weights_option(*sub, options->load);

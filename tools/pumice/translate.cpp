@@ -29,14 +29,14 @@ struct TranslateOptions {
   WritingOptions writing;
 };
 
-// A text, and as the encoder reads it: no tokens where there is nothing to translate.
+// A text and its tokens for the encoder. A blank text has no tokens.
 struct Source {
   std::string text;
   EncoderInput input;
   bool cut = false;
 };
 
-// What is put before each text, as T5's models expect it, with the settings that go with it.
+// The prefix of each text, which T5 models expect. Also applies the other settings of the task to `config`.
 Result<std::string> read_prefix(const ModelFile& file, const TranslateOptions& options,
                                 GenerationConfig& config) {
   const Fields fields = file.fields();
@@ -62,7 +62,7 @@ Result<std::string> read_prefix(const ModelFile& file, const TranslateOptions& o
   PUMICE_TRY(const bool early,
              task.boolean_or("early_stopping", config.early_stopping == EarlyStopping::yes));
   if (task.has("early_stopping")) config.early_stopping = early ? EarlyStopping::yes : EarlyStopping::no;
-  // Lengths count the decoder's own first tokens too.
+  // In the settings, lengths include the decoder's prompt.
   const auto begun = static_cast<uint32_t>(config.prompt.size());
   PUMICE_TRY(const uint32_t longest, task.u32_or("max_length", config.max_tokens + begun));
   PUMICE_TRY(const uint32_t shortest, task.u32_or("min_length", config.min_tokens + begun));
@@ -72,8 +72,8 @@ Result<std::string> read_prefix(const ModelFile& file, const TranslateOptions& o
   return options.prefix.value_or(prefix);
 }
 
-// The token that a translation into this language begins with: as it is spelled, or between the underscores
-// that M2M100 has, or an id.
+// The token that a translation into this language begins with. `name` is the token, the token without the
+// underscores that M2M100 has around it, or an id.
 Result<uint32_t> find_language(const Tokenizer& tokenizer, const std::string& name, uint32_t vocabulary) {
   for (const std::string& spelled : {name, "__" + name + "__"}) {
     if (const std::optional<uint32_t> id = tokenizer.find(spelled)) return *id;
@@ -163,7 +163,7 @@ private:
     tokens = tokenizer_->encode(whole, true);
     source.cut = tokens.size() > longest_;
     if (source.cut) {
-      print_note(fmt::format("{}: {} tokens are more than the {} that {} reads at a time: the end of the "
+      print_note(fmt::format("{}: {} tokens are more than the {} that {} can read at once: the end of the "
                              "text is left out",
                              name, tokens.size(), longest_, options_.model));
       tokens = tokenizer_->encode_limited(whole, longest_).ids;
@@ -172,7 +172,7 @@ private:
     return source;
   }
 
-  // `written` leaves out the sources that are empty.
+  // `written` has no entries for empty sources.
   void print(const std::vector<Source>& sources, std::span<const std::vector<Hypothesis>> written) const {
     size_t next = 0;
     for (const Source& source : sources) {
@@ -204,7 +204,7 @@ private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::string prefix_;
   GenerationOptions generation_;
-  uint32_t longest_ = 0; // tokens that a text may have
+  uint32_t longest_ = 0; // maximum number of tokens of a text
   OpenedDevice device_;
   std::shared_ptr<const Model> model_;
   std::unique_ptr<EncoderDecoder> writer_;
@@ -213,7 +213,7 @@ private:
   const std::vector<Hypothesis> nothing_ = {{}};
 };
 
-// A picture shows one text: the only one there is.
+// An attention map shows one text, so there must be exactly one.
 Status check_single(WaitingLines& lines, std::vector<std::string>& texts) {
   for (;;) {
     PUMICE_TRY(const std::vector<std::string> more, lines.next(2));
@@ -258,26 +258,33 @@ Status translate(const TranslateOptions& options) {
 } // namespace
 
 Subcommand add_translate(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("translate", "Turn a text into another with an encoder-decoder");
+  CLI::App* sub = app.add_subcommand("translate", "Turn a text into another, such as its translation.");
   auto options = std::make_shared<TranslateOptions>();
-  sub->add_option("MODEL", options->model, "A Hugging Face folder or a GGUF file (Marian, BART, T5 ...)")
-      ->required();
-  sub->add_option(
-      "TEXT", options->texts,
-      "Texts, each giving a line; without one, the lines of standard input, each answered as soon "
-      "as it is there. A text that is longer than the model can read is cut, with a note");
+  sub->add_option("MODEL", options->model,
+                  "A Hugging Face folder or a GGUF file of an encoder-decoder (Marian, BART, T5 ...)")
+      ->required()
+      ->type_name("");
+  sub->add_option("TEXT", options->texts,
+                  "The texts; each result is printed on its own line. Without TEXT, each line of standard "
+                  "input is a text, and is answered at once. A text that is too long for the model is cut, "
+                  "with a note")
+      ->type_name("");
   sub->add_option("--task", options->task,
-                  "A task of the model's settings, such as translation_en_to_de of T5")
+                  "A task that the model's settings define, such as translation_en_to_de of T5")
       ->type_name("NAME")
       ->group("Text");
-  sub->add_option("--prefix", options->prefix, "Put this before each text")->type_name("TEXT")->group("Text");
+  sub->add_option("--prefix", options->prefix,
+                  "Put this before each text (default: from the task or the model's settings, else nothing)")
+      ->type_name("TEXT")
+      ->group("Text");
   sub->add_option("--target-language,--forced-first", options->target,
-                  "The token that the translation begins with, or its id: deu_Latn (NLLB), de_DE (mBART)")
+                  "The language, for models of many languages: the first token of the translation, or its "
+                  "id, such as deu_Latn (NLLB), de_DE (mBART) or de (M2M100)")
       ->type_name("TOKEN")
       ->group("Text");
   sub->add_flag("--json", options->writing.json,
-                "Print a JSON object for each text: source, text, tokens; with beams, score; with --n-best, "
-                "hypotheses")
+                "Print one JSON object for each text: source, text, tokens; truncated if the text was cut; "
+                "score with beam search; hypotheses with --n-best")
       ->group("Text");
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);

@@ -61,8 +61,9 @@ std::string to_text(const Tuning& tuning, const OpenedDevice& device) {
       name.clear();
     }
   }
-  if (tuning.classes.empty()) text += "nothing to measure: no kernel has a choice of variants here\n";
-  if (!tuning.complete) text += "time was up before everything had been measured: see --seconds\n";
+  if (tuning.classes.empty())
+    text += "nothing to measure: every kernel has only one variant on this device\n";
+  if (!tuning.complete) text += "not everything was measured: the time was up (see --seconds)\n";
   return text;
 }
 
@@ -93,20 +94,24 @@ Status tune(const TuneCommandOptions& options) {
 
 Subcommand add_tune(CLI::App& app) {
   CLI::App* sub = app.add_subcommand(
-      "tune", "Measure which kernel variants are the fastest for a model on this device, and keep that");
+      "tune", "Measure which kernel variants are the fastest for a model on this device, and remember them.");
   auto options = std::make_shared<TuneCommandOptions>();
-  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required();
-  sub->add_option("--seconds", options->seconds, "Begin nothing more after this long")
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
+  sub->add_option("--seconds", options->seconds, "Start no further measurements after S seconds")
       ->type_name("S")
       ->check(CLI::Range(0.0, 86400.0).description(""))
       ->capture_default_str();
-  sub->add_option("-o,--output", options->output, "What to print: text or json")
+  sub->add_option("-o,--output", options->output, "Format of the output: text or json")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"text", "json"}).description(""))
       ->capture_default_str();
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);
-  sub->footer(example("pumice tune models/pretrained/stories-2m.gguf"));
+  sub->footer(
+      "A kernel is a program that computes one operation on the device. Some kernels have several "
+      "variants, and\nthe fastest one depends on the device and the model. The other commands use the "
+      "results.\n\n" +
+      example("pumice tune models/pretrained/stories-2m.gguf"));
   return {sub, [options] { return tune(*options); }};
 }
 

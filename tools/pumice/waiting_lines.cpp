@@ -15,7 +15,7 @@ std::string WaitingLines::name(uint64_t text) const {
   return fmt::format("{} {}", given_ ? "TEXT" : "standard input: line", text + 1);
 }
 
-// One that is whole, or the last one.
+// Takes a complete line, or at the end of standard input the last one.
 bool WaitingLines::take(std::string& line) {
   if (given_) {
     if (count_ == texts_.size()) return false;
@@ -32,16 +32,16 @@ bool WaitingLines::take(std::string& line) {
 
 Status WaitingLines::read(bool wait) {
   pollfd input = {STDIN_FILENO, POLLIN, 0};
-  const int ready = poll(&input, 1, wait ? -1 : 0); // which a signal ends, unlike read()
+  const int ready = poll(&input, 1, wait ? -1 : 0); // Ctrl-C ends poll(), but not read()
   if (interrupted()) return interruption();
   dry_ = ready == 0;
   if (ready == 0 || (ready < 0 && errno == EINTR)) return {};
-  char part[65536];
-  const ssize_t count = ::read(STDIN_FILENO, part, sizeof part);
+  char bytes[65536];
+  const ssize_t count = ::read(STDIN_FILENO, bytes, sizeof bytes);
   if (count < 0 && errno == EINTR) return {};
   if (count < 0) return Error{Code::io, "standard input: it could not be read"};
   ended_ = count == 0;
-  unread_.append(part, static_cast<size_t>(count));
+  unread_.append(bytes, static_cast<size_t>(count));
   return {};
 }
 

@@ -8,16 +8,17 @@
 
 namespace pumice::command {
 
-// Texts from the command line, or else the lines of standard input as they come: who types a line, or writes
-// one into a pipe and waits, gets it answered; lines that are there already are worked on together.
+// Texts from the command line; without any, the lines of standard input as they arrive. A single line is
+// returned at once, so that a person at a terminal gets an answer. Lines that have already arrived are
+// returned together, so that they can share steps.
 class WaitingLines {
 public:
   explicit WaitingLines(std::vector<std::string> texts) : texts_(std::move(texts)), given_(!texts_.empty()) {}
 
-  // Waits for a line, and takes those behind it that need no waiting: at most so many. None at the end.
-  // Errors: io; invalid_argument for what is not UTF-8; cancelled by Ctrl-C.
+  // Waits for a line. Returns it and the lines after it that have already arrived, at most `most`; none at
+  // the end. Errors: io; invalid_argument if a line is not UTF-8; cancelled by Ctrl-C.
   Result<std::vector<std::string>> next(size_t most);
-  // Of a text, as messages name it: the first is 0.
+  // The name of a text in messages. `text` counts from 0.
   std::string name(uint64_t text) const;
 
 private:
@@ -26,10 +27,10 @@ private:
 
   std::vector<std::string> texts_;
   bool given_;
-  std::string unread_; // of standard input
-  bool ended_ = false; // standard input
-  bool dry_ = false;   // nothing more is there yet
-  uint64_t count_ = 0; // of what has been given out
+  std::string unread_; // read from standard input, and not returned yet
+  bool ended_ = false; // standard input has ended
+  bool dry_ = false;   // nothing more has arrived yet
+  uint64_t count_ = 0; // texts returned so far
 };
 
 } // namespace pumice::command

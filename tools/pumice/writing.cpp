@@ -10,7 +10,7 @@ namespace pumice::command {
 
 namespace {
 
-// As many output positions as fit a text that the settings give no end.
+// The number of output positions. If the settings have no maximum, as many as fit.
 uint32_t output_tokens(const GenerationConfig& config, const ModelShape& shape) {
   const uint64_t most =
       config.max_tokens ? config.prompt.size() + uint64_t{config.max_tokens} : uint64_t{default_context};
@@ -29,12 +29,13 @@ Json json_of(const Hypothesis& written, const GenerationConfig& config, const To
 
 void add_writing_options(CLI::App& app, WritingOptions& options) {
   app.add_option("-n,--count", options.count,
-                 "Most tokens of a text (default: as the model's settings say, or as many as fit)")
+                 "Maximum number of tokens to generate for each text (default: from the model's settings, "
+                 "else as many as fit)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 24).description(""))
       ->group("Text");
   app.add_option("--sequences", options.sequences,
-                 "Most texts that are written at a time, each beam counting as one")
+                 "Maximum number of texts that are generated at the same time; each beam counts as one")
       ->type_name("N")
       ->check(CLI::Range(1u, 4096u).description(""))
       ->capture_default_str()
@@ -51,7 +52,7 @@ void add_writing_options(CLI::App& app, WritingOptions& options) {
 Result<GenerationOptions> writing_options(const WritingOptions& options, GenerationConfig config) {
   GenerationOptions result;
   result.sampling = options.sampling.resolved();
-  // Who asks for random draws does not mean the beams of the model's own settings.
+  // With sampling, the number of beams in the model's settings does not apply: it is for greedy search.
   if (result.sampling.temperature > 0 && !options.beams.given()) config.beams = 1;
   PUMICE_CHECK(options.beams.apply(config));
   if (options.count) config.max_tokens = options.count;
@@ -88,7 +89,7 @@ std::string lines_of(std::span<const Hypothesis> written, const GenerationOption
   std::string lines;
   for (const Hypothesis& each : written) {
     std::string text = text_of(each, options.config, tokenizer);
-    std::ranges::replace(text, '\n', ' '); // one line is one text
+    std::ranges::replace(text, '\n', ' '); // each text is one line
     lines += options.hypotheses > 1 ? fmt::format("{:.4f}\t{}\n", each.score, text) : text + "\n";
   }
   return lines;
@@ -112,7 +113,7 @@ void WritingFigures::add(std::span<const std::vector<Hypothesis>> written, doubl
 
 void WritingFigures::print(const OpenedDevice& device) const {
   const double rate = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-  fmt::print(stderr, "{} ({})\n{} input{}, {} tokens written in {:.3f} s, {:.1f} tokens/s\n", device.name(),
+  fmt::print(stderr, "{} ({})\n{} input{}, {} tokens generated in {:.3f} s, {:.1f} tokens/s\n", device.name(),
              device.driver(), inputs, inputs == 1 ? "" : "s", tokens, seconds, rate);
 }
 

@@ -6,12 +6,12 @@
 #include "options.h"
 #include "text/tokenizer.h"
 
-// What subcommands share that let an encoder-decoder write a text about each of their inputs.
+// Shared by the subcommands that generate a text for each input with an encoder-decoder: translate, caption.
 namespace pumice::command {
 
 struct WritingOptions {
-  uint32_t count = 0;      // most tokens of a text; 0: as the model's settings say
-  uint32_t sequences = 16; // that are written at a time, each beam being one
+  uint32_t count = 0;      // maximum tokens of each text; 0: from the model's settings
+  uint32_t sequences = 16; // texts that are generated at the same time; each beam counts as one
   uint32_t batch_tokens = 0;
   bool json = false;
   BeamOptions beams;
@@ -21,30 +21,30 @@ struct WritingOptions {
 };
 void add_writing_options(CLI::App& app, WritingOptions& options);
 
-// A model's own settings with what was given instead.
+// The model's settings, overridden by the options that were given.
 Result<GenerationOptions> writing_options(const WritingOptions& options, GenerationConfig config);
 
-// Inputs that are worked on at a time.
+// Number of inputs that are processed at the same time.
 uint32_t inputs_at_a_time(const WritingOptions& options, const GenerationConfig& config);
-// `input_tokens` is the most that one input has.
+// `input_tokens` is the maximum number of tokens of one input.
 Result<std::unique_ptr<EncoderDecoder>> create_writer(std::shared_ptr<const Model> model,
                                                       const WritingOptions& options,
                                                       const GenerationConfig& config, uint32_t input_tokens);
 
-// Without its special tokens and the one that ended it.
+// The text without special tokens and without the token that ended it.
 std::string text_of(const Hypothesis& written, const GenerationConfig& config, const Tokenizer& tokenizer);
-// A line for each text, or one with its score in front where several were asked for.
+// One line for each text. If several texts were asked for, each line begins with the score.
 std::string lines_of(std::span<const Hypothesis> written, const GenerationOptions& options,
                      const Tokenizer& tokenizer);
-// Puts the best text under "text", "tokens" and "score" (of a search), and all that were asked for under
-// "hypotheses".
+// Adds the best text as "text", "tokens" and (with beam search) "score". If several texts were asked for,
+// adds all of them as "hypotheses".
 void add_written(Json& json, std::span<const Hypothesis> written, const GenerationOptions& options,
                  const Tokenizer& tokenizer);
 
-// What the closing line on standard error tells.
+// The numbers of the last line on standard error.
 struct WritingFigures {
   uint64_t inputs = 0, tokens = 0;
-  double seconds = 0; // of generating
+  double seconds = 0; // time of generating
 
   void add(std::span<const std::vector<Hypothesis>> written, double seconds);
   void print(const OpenedDevice& device) const;

@@ -49,12 +49,12 @@ Status profile(const BenchOptions& options, const std::shared_ptr<const Model>& 
 
 Status check_profile(const BenchOptions& options, const ModelDefinition& definition) {
   if (!options.profile || !definition.shape().encoder) return {};
-  return wrong_kind(options.model, definition.shape(), "--profile is about a decoder by itself");
+  return wrong_kind(options.model, definition.shape(), "--profile works for decoders only");
 }
 
-// Measured again after the tests, since the machine may have been busy before; no lower than any of them
-// came.
-Status raise_roof(const OpenedDevice& device, BenchReport& report) {
+// Measures the device's ceilings. bench() calls it before and after the tests, because the machine may have
+// been busy before. A ceiling is at least what the fastest test reached.
+Status update_ceilings(const OpenedDevice& device, BenchReport& report) {
   Pipelines& pipelines = *device.context.pipelines;
   PUMICE_TRY(report.ceilings, measure_ceilings(device.context.device, device.context.pipelines));
   for (const Measurement& result : report.results) {
@@ -76,9 +76,9 @@ Status measure_model(const BenchOptions& options, const OpenedDevice& device, Mo
   PUMICE_CHECK(!shape.encoder        ? measure_decoder(options, model, sampler)
                : shape.has_decoder() ? measure_encoder_decoder(options, model, sampler)
                                      : measure_encoder(options, model, sampler));
-  if (report.results.empty()) report.cold_start.reset(); // there was no first one
+  if (report.results.empty()) report.cold_start.reset(); // without a test there is no first result
   report.model = describe(*model, options);
-  PUMICE_CHECK(raise_roof(device, report));
+  PUMICE_CHECK(update_ceilings(device, report));
   print_report(report, options.format);
   return options.profile ? profile(options, model) : Status();
 }
@@ -93,10 +93,10 @@ Status bench(const BenchOptions& options) {
   if (options.operations) {
     PUMICE_TRY(const OpenedDevice device, open_device(options.device));
     report.environment = read_environment(device);
-    PUMICE_CHECK(raise_roof(device, report));
+    PUMICE_CHECK(update_ceilings(device, report));
     Sampler sampler(options, report, device.capabilities().is_cpu());
     PUMICE_CHECK(measure_operations(options, device.context, sampler));
-    PUMICE_CHECK(raise_roof(device, report));
+    PUMICE_CHECK(update_ceilings(device, report));
     print_report(report, options.format);
     return device.save_pipelines();
   }
@@ -120,11 +120,11 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
         ->capture_default_str()
         ->group("Measurement");
   };
-  list("-p,--prompt", options.prompts, "Tokens of the prompt, or the input, that is read; 0 for no such test",
-       0);
-  list("-n,--count", options.counts, "Tokens that are written; 0 for no such test", 0);
-  list("-d,--depth", options.depths, "Tokens that are in a decoder's context before either", 0);
-  list("-b,--batch", options.batches, "Inputs that an encoder reads at a time", 1);
+  list("-p,--prompt", options.prompts,
+       "Numbers of tokens to read, of a decoder's prompt or an encoder's input; 0 skips this test", 0);
+  list("-n,--count", options.counts, "Numbers of tokens to generate; 0 skips this test", 0);
+  list("-d,--depth", options.depths, "Numbers of tokens in a decoder's context before each test", 0);
+  list("-b,--batch", options.batches, "Numbers of inputs that an encoder reads at the same time", 1);
   const auto number = [&](const char* name, uint32_t& value, const char* help, uint32_t low) {
     sub.add_option(name, value, help)
         ->type_name("N")
@@ -132,34 +132,36 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
         ->capture_default_str()
         ->group("Measurement");
   };
-  number("-r,--repetitions", options.repetitions, "Runs of each test that count", 1);
+  number("-r,--repetitions", options.repetitions, "Number of measured runs of each test", 1);
   number("-w,--warm-up", options.warm_up,
-         "Runs of each test before those, at most; fewer once their times stay the same", 0);
-  sub.add_flag("--ops", options.operations, "Measure single operations on the device, without a model")
+         "Maximum number of runs before the measured ones; the warm-up ends when the times are stable", 0);
+  sub.add_flag("--ops", options.operations, "Measure single operations of the device instead of a model")
       ->group("Measurement");
-  sub.add_option("--only", options.only, "Of the operations, those whose row has this text")
+  sub.add_option("--only", options.only, "With --ops: only the operations whose name contains TEXT")
       ->type_name("TEXT")
       ->group("Measurement");
   sub.add_option("-o,--output", options.format,
-                 "What to print: md (a table), csv, json (every sample) or html (a page with charts)")
+                 "Format of the output: md (a table), csv, json (with every sample) or html (with charts)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"md", "csv", "json", "html"}).description(""))
       ->capture_default_str()
       ->group("Measurement");
   sub.add_flag("--profile", options.profile,
-               "Afterwards, what each kernel of a decoder's step takes, by the device's clock")
+               "Afterwards, print the time of each kernel in a decoder's step, by the device's clock")
       ->group("Measurement");
 }
 
 CLI::App* add_compare(CLI::App& bench_app, const std::shared_ptr<CompareOptions>& options) {
-  CLI::App* sub = bench_app.add_subcommand("compare", "Say whether B was faster or slower than A");
-  sub->add_option("A", options->a, "What 'pumice bench -o json' wrote")->required();
-  sub->add_option("B", options->b, "The same of another run")->required();
-  sub->add_option("--threshold", options->threshold, "Percent of speed that a difference must exceed")
+  CLI::App* sub = bench_app.add_subcommand("compare", "Tell whether run B was faster or slower than run A.");
+  sub->add_option("A", options->a, "A file with the output of 'pumice bench -o json'")
+      ->required()
+      ->type_name("");
+  sub->add_option("B", options->b, "The same for another run")->required()->type_name("");
+  sub->add_option("--threshold", options->threshold, "Differences of at most P percent do not count")
       ->type_name("P")
       ->check(CLI::Range(0.0, 1000.0).description(""))
       ->capture_default_str();
-  sub->add_flag("--force", options->force, "Although they are of different models or devices");
+  sub->add_flag("--force", options->force, "Compare even if the models or the devices differ");
   sub->add_flag("--json", options->json, "Print one JSON object");
   sub->footer(example("pumice bench compare before.json after.json"));
   return sub;
@@ -168,10 +170,11 @@ CLI::App* add_compare(CLI::App& bench_app, const std::shared_ptr<CompareOptions>
 } // namespace
 
 Subcommand add_bench(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("bench", "Measure models and single operations, and compare two runs");
+  CLI::App* sub =
+      app.add_subcommand("bench", "Measure the speed of models and operations, and compare runs.");
   auto options = std::make_shared<BenchOptions>();
   auto compare_options = std::make_shared<CompareOptions>();
-  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder");
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->type_name("");
   add_measurement_options(*sub, *options);
   add_size_options(*sub, options->size, "f16");
   add_device_options(*sub, options->device);

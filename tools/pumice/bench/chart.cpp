@@ -54,7 +54,7 @@ namespace {
 constexpr std::array<const char*, 8> colours = {"#1f77b4", "#d95f02", "#2a9d5c", "#8856a7",
                                                 "#b8860b", "#c2185b", "#17808a", "#555555"};
 
-// One direction of a chart: from values to pixels.
+// One axis of a chart. Converts values to pixels.
 struct Axis {
   double low = 0, high = 1;
   bool log = false;
@@ -78,7 +78,7 @@ struct Axis {
   }
 };
 
-// An axis around all values, and zero where it is linear, with some air.
+// An axis that covers all values with some margin. A linear axis also covers zero.
 Axis around(const Chart& chart, bool x) {
   Axis axis;
   axis.log = x ? chart.log_x : chart.log_y;

@@ -9,13 +9,13 @@ namespace pumice::command {
 struct ChartSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;
-  std::vector<std::string> notes; // of each point, shown where the pointer rests; or none
+  std::vector<std::string> notes; // tooltips, one for each point; may be empty
   bool line = true;
   bool marks = true;
   bool hollow = false;
 };
 
-// A chart as SVG, complete in itself. Linear axes have zero on them.
+// A chart, drawn as SVG without external resources. Linear axes include zero.
 struct Chart {
   std::string title;
   std::string x_label, y_label;
@@ -25,10 +25,10 @@ struct Chart {
 };
 std::string draw(const Chart& chart);
 
-// Text inside of markup.
+// The text with the characters that SVG and HTML reserve escaped, and control characters as spaces.
 std::string escaped(const std::string& text);
 
-// Where a linear axis has its marks: multiples of 1, 2 or 5 times a power of ten, about so many, inside.
+// The marks of a linear axis from `low` to `high`: about `about` multiples of 1, 2 or 5 times a power of ten.
 std::vector<double> axis_marks(double low, double high, int about);
 
 } // namespace pumice::command

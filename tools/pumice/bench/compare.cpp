@@ -15,7 +15,7 @@ namespace pumice::command {
 
 namespace {
 
-// Samples of one thing that was timed.
+// The samples of one test.
 struct Timing {
   std::string name;
   std::vector<double> seconds;
@@ -65,7 +65,7 @@ Result<BenchFile> read_bench(const std::string& path) {
   if (!stream) return Error{Code::io, fmt::format("{}: it cannot be read", path)};
   const std::string text((std::istreambuf_iterator<char>(stream)), {});
   BenchFile file{path, Json::parse(text, nullptr, false), {}};
-  if (!file.json.is_object()) return bad_file(path, "it is no JSON object");
+  if (!file.json.is_object()) return bad_file(path, "it is not a JSON object");
   if (!file.json.contains("results") || !file.json["results"].is_array()) {
     return bad_file(path, "it has no list 'results'");
   }
@@ -77,7 +77,7 @@ Result<BenchFile> read_bench(const std::string& path) {
   return file;
 }
 
-// "model.hash" is a field of the object "model". Null where there is none.
+// The field at a path: "model.hash" is the field "hash" of the object "model". Null if there is none.
 Json field(const Json& json, const std::string& path) {
   const size_t dot = path.find('.');
   const std::string key = path.substr(0, dot);
@@ -108,7 +108,7 @@ Status check_same(const BenchFile& a, const BenchFile& b, bool force) {
   if (found.empty()) return {};
   return Error{Code::invalid_argument,
                fmt::format("{} and {} were not measured with the same model on the same device; --force "
-                           "compares them all the same",
+                           "compares them anyway",
                            a.path, b.path),
                found};
 }
@@ -146,13 +146,13 @@ std::string text(const std::vector<Row>& rows, double threshold) {
                           known ? fmt::format("{:.3f} - {:.3f}", row.ratio.low, row.ratio.high) : "",
                           to_string(row.ratio.verdict));
   }
-  result +=
-      fmt::format("\nspeed: B's beside A's. A difference is one of more than {:g} % whose interval leaves "
-                  "out 1.\n",
-                  threshold);
+  result += fmt::format(
+      "\nspeed: the speed of B divided by the speed of A. It counts as a difference if it is more "
+      "than {:g} % and the interval does not contain 1.\n",
+      threshold);
   const auto unstable = [](const Row& row) { return !row.a->stable || !row.b->stable; };
   for (const Row& row : rows) {
-    if (unstable(row)) result += fmt::format("{}: measured before it was stable\n", row.a->name);
+    if (unstable(row)) result += fmt::format("{}: not stable when the measurement began\n", row.a->name);
   }
   const auto few = [](const Row& row) { return row.ratio.verdict == Verdict::too_few_samples; };
   if (std::ranges::any_of(rows, few)) {

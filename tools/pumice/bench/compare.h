@@ -7,13 +7,14 @@
 namespace pumice::command {
 
 struct CompareOptions {
-  std::string a, b;     // what `pumice bench -o json` wrote
-  double threshold = 3; // percent
-  bool force = false;   // although they are of different models or devices
+  std::string a, b;     // files with the output of `pumice bench -o json`
+  double threshold = 3; // percent of speed that a difference must exceed
+  bool force = false;   // compare even if the models or the devices differ
   bool json = false;
 };
 
-// How fast each test of B is beside the same one of A, and whether that is a difference.
+// Prints the speed of each test of B relative to the same test of A, and whether the difference is
+// significant.
 Status compare_benches(const CompareOptions& options);
 
 } // namespace pumice::command

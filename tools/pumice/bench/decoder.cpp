@@ -12,7 +12,7 @@ namespace pumice::command {
 
 namespace {
 
-// What the plans of a prompt's steps say that they compute and move.
+// Adds the arithmetic and the memory traffic of a prompt's steps, as their plans estimate them.
 Status add_prompt_work(Session& session, uint32_t count, Measurement& measurement) {
   const uint32_t chunk = session.size().chunk;
   for (uint32_t first = 0; first < count; first += chunk) {
@@ -30,7 +30,7 @@ Status write_token(Session& session) {
   return {};
 }
 
-// Tokens whose steps were submitted together arrive together: they share the time that it took.
+// Steps that are submitted together return their tokens together. So these tokens share the time equally.
 void share_time(std::vector<double>& token_seconds, uint64_t together) {
   for (size_t first = 0; first < token_seconds.size(); first += together) {
     const auto group = std::span(token_seconds).subspan(first);
@@ -40,13 +40,13 @@ void share_time(std::vector<double>& token_seconds, uint64_t together) {
   }
 }
 
-// A decoder with some tokens in its context, which every run begins with.
+// A decoder whose context holds `depth` tokens at the beginning of every run.
 class Depth {
 public:
   Depth(Session& session, uint32_t depth)
       : session_(session), tokens_(random_tokens(depth, session.runner().model().shape().vocabulary)) {}
 
-  // Keys and values that are there from the run before are not computed again.
+  // Keys and values that the cache still holds from the run before are not computed again.
   Status restore() {
     if (tokens_.empty()) return session_.reset();
     return session_.set_prompt(tokens_, {}, [](uint64_t, uint64_t) { return !interrupted(); });
@@ -87,11 +87,11 @@ public:
     BenchRun run;
     const double host = session_.host_seconds();
     const uint64_t steps = session_.decode_steps();
-    // The device is at rest: it runs ahead of the host, and must not do so before the watch runs too.
+    // The device is idle here. Its steps run ahead of the host, so the watch must start before they do.
     const Stopwatch watch;
-    PUMICE_CHECK(write_token(session_)); // the prompt's own, which is there already
+    PUMICE_CHECK(write_token(session_)); // the first token, which reading the prompt has computed
     run.seconds = watch.seconds();
-    uint64_t together = count; // steps of a submission
+    uint64_t together = count; // number of steps in a submission
     for (uint32_t i = 0; i < count; ++i) {
       const uint64_t submitted = session_.decode_steps();
       PUMICE_CHECK(write_token(session_));
@@ -143,7 +143,7 @@ Status measure_decoder(const BenchOptions& options, const std::shared_ptr<const 
   for (uint32_t depth : options.depths) {
     SessionOptions session_options;
     session_options.size = session_size(options.size, model->shape());
-    // The decoding loop runs ahead of the token it returns.
+    // Decoding runs some steps ahead of the token that it returns, so it needs a longer context.
     const uint64_t needed =
         uint64_t{depth} + std::max(prompt + 1, count + 3) + 1 + session_options.steps_ahead;
     if (!options.size.context) {

@@ -12,7 +12,7 @@ namespace pumice::command {
 
 namespace {
 
-// Inputs of random content. Pictures and sounds have a size of their own.
+// Random inputs. `tokens` is for text only: the model fixes the size of pictures and sounds.
 Result<std::vector<EncoderInput>> random_inputs(const Model& model, uint32_t tokens, uint32_t count) {
   const EncoderShape& shape = *model.shape().encoder;
   EncoderInput input;
@@ -31,7 +31,7 @@ Result<std::vector<EncoderInput>> random_inputs(const Model& model, uint32_t tok
   return std::vector<EncoderInput>(count, input);
 }
 
-// How many positions the inputs have that are to be measured.
+// The numbers of positions of the inputs to measure.
 std::vector<uint32_t> input_sizes(const BenchOptions& options, const EncoderShape& shape) {
   if (shape.kind != InputKind::tokens) return {shape.context};
   std::vector<uint32_t> sizes = options.prompts;
@@ -43,19 +43,20 @@ std::string batch_text(uint32_t inputs) {
   return inputs > 1 ? fmt::format(" b{}", inputs) : "";
 }
 
-// Releases what it encoded.
+// Encodes the inputs once, and releases them.
 Result<BenchRun> encode(Encoder& encoder, std::span<const EncoderInput> inputs) {
   BenchRun run;
   const Stopwatch watch;
   PUMICE_TRY(const std::vector<InputRange> ranges, encoder.encode(inputs));
-  PUMICE_TRY(const std::vector<float> none, encoder.runner().read("last_hidden_state", 0)); // waits
+  PUMICE_TRY(const std::vector<float> none,
+             encoder.runner().read("last_hidden_state", 0)); // waits for the device
   (void)none;
   run.seconds = watch.seconds();
   for (const InputRange& range : ranges) encoder.release(range);
   return run;
 }
 
-// The decoder's prompt as the model says, and nothing that would end a text early or forbid a token.
+// The model's settings reduced to the decoder's prompt, so that nothing ends a text early or forbids a token.
 Result<GenerationConfig> plain_generation(const Model& model, uint32_t count) {
   PUMICE_TRY(const GenerationConfig theirs, read_generation_config(model.file(), model.shape().vocabulary));
   GenerationConfig config;
@@ -155,7 +156,7 @@ Status measure_encoder_decoder(const BenchOptions& options, const std::shared_pt
         Measurement result;
         result.test = fmt::format("enc{}+tg{}{}", positions, count, batch_text(batch));
         result.kind = "translate";
-        result.tokens = count * batch; // those that are written
+        result.tokens = count * batch; // generated tokens
         PUMICE_CHECK(add_work(session->encoder().runner(), positions * batch, 1, result));
         PUMICE_CHECK(add_work(session->decoder(), batch, count, result));
         PUMICE_CHECK(sampler.add(std::move(result), [&] { return translate(*session, inputs, config); }));

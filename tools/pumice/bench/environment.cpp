@@ -47,7 +47,7 @@ std::optional<double> cpu_clock() {
   return median(cores);
 }
 
-// amdgpu lists its clocks, the one in use with a star: "1: 2100Mhz *".
+// The driver amdgpu lists its clocks and marks the current one with a star: "1: 2100Mhz *".
 std::optional<double> marked_clock(const std::filesystem::path& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -58,7 +58,7 @@ std::optional<double> marked_clock(const std::filesystem::path& path) {
   return std::nullopt;
 }
 
-// None where there are several devices: which of them is Vulkan's is not said there.
+// None if there are several devices: the system does not say which one Vulkan uses.
 std::optional<double> graphics_clock() {
   std::vector<double> found;
   std::error_code error;
@@ -108,7 +108,8 @@ double process_age() {
   static const auto loaded = std::chrono::steady_clock::now();
   std::ifstream file("/proc/self/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
-  // The second field, a name in parentheses, may hold anything; the 22nd is the start in ticks.
+  // The second field is a name in parentheses, which may contain spaces. The 22nd field is the start in
+  // ticks.
   const size_t name_end = text.rfind(')');
   timespec now = {};
   if (name_end == std::string::npos || clock_gettime(CLOCK_BOOTTIME, &now) != 0) {

@@ -6,13 +6,13 @@
 #include "io/model_file.h"
 #include "tools/pumice/open_device.h"
 
-// Under what conditions something was measured.
+// The conditions of a measurement: device, driver, clocks, model.
 namespace pumice::command {
 
-// In MHz, as far as the system says.
+// Clock rates in MHz. Empty if the system does not report them.
 struct Clocks {
-  std::optional<double> cpu;    // the median of its cores
-  std::optional<double> device; // of the only graphics device, or of none
+  std::optional<double> cpu;    // the median of the cores
+  std::optional<double> device; // of the graphics device, if there is exactly one
 };
 Clocks read_clocks(bool cpu_device);
 
@@ -21,14 +21,14 @@ struct Environment {
   std::string device_type;
   std::string driver;
   std::string driver_version;
-  std::string version; // this program's
-  std::string command; // as the process was started
-  std::string date;    // UTC, as ISO 8601 has it
+  std::string version; // of this program
+  std::string command; // the command line
+  std::string date;    // UTC, in ISO 8601
   Clocks clocks;       // at the start
 };
 Environment read_environment(const OpenedDevice& device);
 
-// Seconds since this process was started; the system keeps its start to 10 ms.
+// Seconds since the start of this process. The system rounds the start to 10 ms.
 double process_age();
 
 // 16 hexadecimal digits: a Checksum (io/checksum.h) of the model's settings and of each tensor's name,

@@ -11,8 +11,8 @@ namespace pumice::command {
 
 namespace {
 
-// A test that takes longer to come to rest is measured as it is.
-constexpr uint32_t least_warm_up = 3;
+// After this, a test is measured even if its times are not stable.
+constexpr uint32_t least_warm_up = 3;  // runs
 constexpr double longest_warm_up = 30; // seconds
 
 } // namespace

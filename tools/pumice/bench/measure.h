@@ -17,16 +17,16 @@ struct BenchOptions {
   std::vector<uint32_t> depths = {0};
   std::vector<uint32_t> batches = {1};
   uint32_t repetitions = 5;
-  uint32_t warm_up = 12; // runs at most
+  uint32_t warm_up = 12; // maximum number of runs
   std::string format = "md";
   bool profile = false;
   bool operations = false;
-  std::string only; // operations whose row has this text
+  std::string only; // measure only operations whose name contains this; empty: all
   DeviceOptions device;
   SizeOptions size;
 };
 
-// Runs tests until they have warmed up and then as often as was asked for, and adds them to a report.
+// Runs a test until its times are stable, then as often as the options say, and adds it to a report.
 class Sampler {
 public:
   Sampler(const BenchOptions& options, BenchReport& report, bool cpu_device)
@@ -45,14 +45,14 @@ private:
 
 std::vector<uint32_t> random_tokens(uint32_t count, uint32_t vocabulary);
 
-// Every combination that the options name, each a row of the report.
+// Measure every combination of the options' sizes. Each is one result in the report.
 Status measure_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
                        Sampler& sampler);
 Status measure_encoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
                        Sampler& sampler);
 Status measure_encoder_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
                                Sampler& sampler);
-// Single operations, of a table that the kernel tests have too.
+// Measures single operations: the cases of timed_cases.h.
 Status measure_operations(const BenchOptions& options, const DeviceContext& context, Sampler& sampler);
 
 } // namespace pumice::command

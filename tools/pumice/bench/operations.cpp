@@ -22,22 +22,22 @@ namespace {
 
 constexpr uint32_t most_copies = 32;
 constexpr uint32_t many_rows = 64;
-constexpr double shortest_sample = 5e-3; // seconds: what a submission itself costs disappears in it
+constexpr double shortest_sample = 5e-3; // seconds: long enough that the cost of the submission is negligible
 
-// Copies of an operation, each with weights or a cache of its own, so that they come from memory as those of
-// a model's layers do and not from what the last run has left near the processor. Many rows compute so much
-// with what they read that it makes no difference.
+// The number of copies of an operation. Each copy has weights or a cache of its own, so that these come from
+// memory, as in the layers of a model, and not from the processor's cache. With many rows the arithmetic
+// dominates, so one copy is enough.
 uint32_t copies_of(uint64_t bytes, uint32_t rows, bool cpu_device) {
   if (rows >= many_rows) return 1;
   const uint64_t total = uint64_t{cpu_device ? 32u : 128u} << 20;
   return static_cast<uint32_t>(std::clamp<uint64_t>(total / std::max<uint64_t>(bytes, 1), 1, most_copies));
 }
 
-// What one operation needs to be planned and run.
+// The graph of an operation and its copies, with its weights or caches.
 struct Operands {
   std::vector<std::byte> weight;
-  std::vector<TensorView> weights; // all of the same bytes
-  std::vector<CacheRef> caches;    // each in a part of its own for keys, and one for values
+  std::vector<TensorView> weights; // one for each copy, all with the bytes of `weight`
+  std::vector<CacheRef> caches;    // one for each copy; keys and values have separate buffers
   uint32_t rows = 1, position = 0;
   uint32_t copies = 1;
   uint32_t columns = 0; // of the input
@@ -45,7 +45,7 @@ struct Operands {
 };
 
 void add_product(const timed_cases::Product& c, bool cpu_device, Operands& operands) {
-  constexpr uint32_t random_rows = 64; // of which the others are copies
+  constexpr uint32_t random_rows = 64; // the other rows are copies of these
   operands.rows = c.rows;
   operands.columns = c.k;
   const std::vector<std::byte> some = random_weight(c.type, std::min(c.n, random_rows), c.k, 1);
@@ -85,7 +85,7 @@ void add_attention(const timed_cases::Attention& c, bool cpu_device, Operands& o
   }
 }
 
-// Runs a plan's launches one after the other.
+// Records the dispatches of a plan, each after a barrier, and runs them.
 class OperationRun {
 public:
   static Result<std::unique_ptr<OperationRun>> create(const DeviceContext& context,
@@ -110,7 +110,7 @@ public:
     return run;
   }
 
-  // Of one operation.
+  // Arithmetic operations and bytes of one copy of the operation.
   double flops() const { return plan_.flops() / copies_; }
   double bytes() const { return plan_.bytes() / copies_; }
   Result<BenchRun> sample() {
@@ -134,9 +134,9 @@ private:
     PUMICE_TRY(Commands commands, Commands::create(device));
     PUMICE_CHECK(commands.begin());
     for (const CacheRef& cache : operands.caches) {
-      for (int part = 0; part < 2; ++part) { // keys and values
+      for (int i = 0; i < 2; ++i) { // keys and values
         PUMICE_TRY(Buffer buffer, Buffer::create(device, cache.keys.bytes, MemoryUse::device));
-        commands.fill(buffer, 0, cache.keys.bytes, 0x2c2d2b2c); // about 0.06 as halves, as scales too
+        commands.fill(buffer, 0, cache.keys.bytes, 0x2c2d2b2c); // about 0.06 as half floats, also as scales
         caches_.push_back(std::move(buffer));
       }
     }
@@ -209,7 +209,7 @@ private:
   Plan plan_;
   std::vector<Buffer> weights_, caches_;
   Buffer scratch_, step_, inputs_;
-  std::unique_ptr<Launcher> launcher_; // lives as long as what it recorded
+  std::unique_ptr<Launcher> launcher_; // must live as long as the commands that it recorded
   Commands commands_;
 };
 

@@ -42,7 +42,7 @@ Status print_step(Session& session, uint32_t tokens) {
   std::vector<std::pair<std::string, KernelTime>> sorted(kernels.begin(), kernels.end());
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  fmt::print("\n{} token{}: {:.3f} ms in {} dispatches, each waited for\n", tokens, tokens == 1 ? "" : "s",
+  fmt::print("\n{} token{}: {:.3f} ms in {} dispatches, run one by one\n", tokens, tokens == 1 ? "" : "s",
              total * 1e3, seconds.size());
   fmt::print("{:<28} {:>10} {:>10} {:>7} {:>10} {:>8}\n", "kernel", "dispatches", "ms", "share", "GFLOP/s",
              "GB/s");

@@ -4,8 +4,8 @@
 
 namespace pumice::command {
 
-// Runs a decode step and a prompt's chunk dispatch by dispatch, timed by the device, and prints what each
-// kernel takes. The session's tokens are lost.
+// Runs a decode step and a chunk of a prompt, measures each dispatch with the device's clock, and prints the
+// time of each kernel. The session loses its tokens.
 Status print_profile(Session& session);
 
 } // namespace pumice::command

@@ -8,8 +8,8 @@
 #include "io/quant_run.h"
 #include "io/tensor_type.h"
 
-// Bytes of weights for tests and timings of kernels: any bytes are right for quantised blocks but for their
-// scales, and plain numbers are made from floats.
+// Random weights for tests and measurements of kernels. In quantised blocks any bytes are valid except the
+// scales, which get sensible values. Plain numbers are made from floats.
 
 inline void make_sane(pumice::TensorType type, std::byte* block, float a, float b) {
   using pumice::QuantScales, pumice::TensorType;
@@ -44,12 +44,12 @@ inline void make_sane(pumice::TensorType type, std::byte* block, float a, float 
   }
 }
 
-// Evenly from -1 to 1; the same with any library.
+// Uniform from -1 to 1. The standard distributions are not used, because their values depend on the library.
 inline float random_value(std::mt19937& random) {
   return static_cast<float>(random() >> 8) / float{1 << 23} - 1;
 }
 
-// A matrix as a file has it.
+// A random matrix [rows, columns] in the format of model files.
 inline std::vector<std::byte> random_weight(pumice::TensorType type, uint32_t rows, uint32_t columns,
                                             uint32_t seed) {
   const uint32_t block_bytes = pumice::info(type).block_bytes;

@@ -8,31 +8,31 @@
 #include "kernel/probe/probe.h"
 #include "tools/pumice/bench/environment.h"
 
-// What `pumice bench` found out, before it is written one way or another.
+// The results of `pumice bench`, and the formats that they are printed in.
 namespace pumice::command {
 
 // One run of a test.
 struct BenchRun {
   double seconds = 0;
-  std::optional<double> first_token;       // seconds until a text's first token was there
-  std::vector<double> token_seconds;       // from each token to the next
-  std::optional<double> host_step_seconds; // the host's own time for a decode step
+  std::optional<double> first_token;       // seconds until the first token of a text
+  std::vector<double> token_seconds;       // seconds from each token to the next
+  std::optional<double> host_step_seconds; // CPU time of Pumice for a decode step
   double after_first = 0;                  // seconds of the run after its first result
-  Clocks clocks;                           // right after it
+  Clocks clocks;                           // right after the run
 };
 
-// One test.
+// The measurement of one test.
 struct Measurement {
   std::string test; // "pp128", "tg32 @ d1024", "enc128 b8", "enc128+tg16", or an operation
   std::string kind; // "prompt", "decode", "encode", "translate" or "operation"
   uint32_t depth = 0;
-  double tokens = 0; // that a run reads or writes; of an operation none
+  double tokens = 0; // that a run reads or generates; 0 for operations
   double flops = 0;  // of one run, as its plans estimate
   double bytes = 0;
-  std::string type;            // of an operation: its weight's or its cache's
-  std::string shape;           // of an operation
-  std::vector<double> warm_up; // seconds of the runs before those that count
-  bool stable = false;         // whether the warm-up came to rest
+  std::string type;            // for operations: the type of the weight or of the cache
+  std::string shape;           // for operations
+  std::vector<double> warm_up; // seconds of the warm-up runs
+  bool stable = false;         // whether the times of the warm-up became stable
   std::vector<BenchRun> runs;
 
   std::vector<double> seconds() const;
@@ -41,40 +41,41 @@ struct Measurement {
   std::vector<double> host_step_seconds() const; // of each run
   std::vector<double> tokens_per_second() const; // of each run
   double median_seconds() const;
-  // What the median run reached of the device's own ceilings, and of the one that binds it.
+  // The speed of the median run as a share of the device's ceilings. share_of_roof() uses the ceiling that
+  // limits the test.
   double share_of_bandwidth(const Ceilings& ceilings) const;
   double share_of_arithmetic(const Ceilings& ceilings) const;
   double share_of_roof(const Ceilings& ceilings) const;
 };
 
-// From the process's start to the first result of its first test, in seconds.
+// Times of the first test, in seconds since the start of the process.
 struct ColdStart {
   std::string test;
-  double device = 0;  // the Vulkan instance and device are there
-  double loaded = 0;  // the weights are on the device
-  double started = 0; // the session is there
-  double first = 0;   // the first token, or the encoder's first result
+  double device = 0;  // when the Vulkan device was open
+  double loaded = 0;  // when the weights were on the device
+  double started = 0; // when the session was ready
+  double first = 0;   // when the first token, or the encoder's first result, was there
 };
 
 struct MeasuredModel {
   std::string path;
-  std::string name; // its last part
+  std::string name; // the file name in `path`
   std::string hash;
   uint64_t bytes = 0;
   uint64_t parameters = 0;
-  std::string weights; // what they were quantised to while loading, if they were
-  std::string kv;      // the cache's type
+  std::string weights; // the type of --weights; empty: as in the file
+  std::string kv;      // the type of the key-value cache
 };
 
 struct BenchReport {
   Environment environment;
   Ceilings ceilings;
-  std::optional<MeasuredModel> model; // none where operations were measured
+  std::optional<MeasuredModel> model; // none if operations were measured
   std::optional<ColdStart> cold_start;
   std::vector<Measurement> results;
 };
 
-// "md", "csv", "json" or "html", to standard output.
+// Prints the report to standard output. `format` is "md", "csv", "json" or "html".
 void print_report(const BenchReport& report, const std::string& format);
 
 std::string report_markdown(const BenchReport& report);

@@ -25,7 +25,7 @@ svg text { font: 12px sans-serif; fill: #333 } svg .title { font-size: 14px; fon
 .samples svg { margin: 0.3em 0 } .samples svg .title { font-size: 12px }
 )";
 
-// What rows of one kind have in common: a colour and an entry of the legend.
+// The group of a result. Results of a group share a colour and an entry of the legend.
 std::string group_of(const Measurement& result) {
   if (result.kind != "operation") return result.kind;
   const std::string name = result.test.substr(0, result.test.find(' '));
@@ -53,7 +53,7 @@ std::string roofline(const BenchReport& report) {
   }
   if (groups.empty() || !(ridge > 0)) return "";
   Chart chart;
-  chart.title = "Roofline: what was reached below what the device can do";
+  chart.title = "Roofline: measured speeds and the limits of the device";
   chart.x_label = "arithmetic intensity, FLOP per byte";
   chart.y_label = "GFLOP/s";
   chart.log_x = chart.log_y = true;
@@ -69,7 +69,7 @@ std::string roofline(const BenchReport& report) {
 std::string speed_by_depth(const BenchReport& report, const std::string& kind, const std::string& title) {
   Chart chart;
   chart.title = title;
-  chart.x_label = "depth: tokens in the context before";
+  chart.x_label = "depth: tokens in the context before the test";
   chart.y_label = "tokens/s";
   std::map<std::string, ChartSeries> tests;
   for (const Measurement& result : report.results) {
@@ -102,7 +102,7 @@ std::string samples_over_time(const Measurement& result) {
   double run = 0;
   for (double seconds : result.warm_up) warm_up.points.push_back({++run, seconds * unit});
   for (const BenchRun& each : result.runs) counted.points.push_back({++run, each.seconds * unit});
-  // The first run may take many times as long, and would press the others flat.
+  // The first run may take many times as long as the others. Cut it off, so that the others stay visible.
   const double most = 4 * result.median_seconds() * unit;
   for (auto& point : warm_up.points) {
     warm_up.notes.push_back(fmt::format("{:.4g} {}", point.second, chart.y_label));
@@ -114,7 +114,7 @@ std::string samples_over_time(const Measurement& result) {
   return draw(chart);
 }
 
-// Columns that nothing was measured for are left out.
+// Empty columns are left out.
 std::string results_table(const BenchReport& report) {
   std::vector<std::vector<std::string>> rows = {{"test", "tokens/s", "ms", "GFLOP/s", "GB/s", "of the roof",
                                                  "first token ms", "token ms p50", "p90", "p99"}};
@@ -144,31 +144,31 @@ std::string results_table(const BenchReport& report) {
   return text + "</table>\n";
 }
 
-std::string facts(const BenchReport& report) {
+std::string description_list(const BenchReport& report) {
   const Environment& environment = report.environment;
   std::string text = "<dl>\n";
-  const auto fact = [&](const char* name, const std::string& value) {
+  const auto item = [&](const char* name, const std::string& value) {
     text += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, escaped(value));
   };
   if (report.model) {
-    fact("Model", fmt::format("{} ({:.2f} million parameters, {} bytes, hash {})", report.model->path,
+    item("Model", fmt::format("{} ({:.2f} million parameters, {} bytes, hash {})", report.model->path,
                               static_cast<double>(report.model->parameters) / 1e6, report.model->bytes,
                               report.model->hash));
   }
-  fact("Device", fmt::format("{} ({})", environment.device, environment.device_type));
-  fact("Driver", environment.driver + " " + environment.driver_version);
-  fact("Ceilings",
-       fmt::format("copies {:.2f} GB/s, computes {:.2f} GFLOP/s", report.ceilings.copy_bytes_per_second / 1e9,
+  item("Device", fmt::format("{} ({})", environment.device, environment.device_type));
+  item("Driver", environment.driver + " " + environment.driver_version);
+  item("Limits",
+       fmt::format("{:.2f} GB/s copying, {:.2f} GFLOP/s", report.ceilings.copy_bytes_per_second / 1e9,
                    report.ceilings.flops_per_second / 1e9));
   if (const auto& start = report.cold_start) {
-    fact("Cold start",
-         fmt::format("device {:.2f} s, loaded {:.2f} s, session {:.2f} s, first result {:.2f} s "
-                     "after the process began ({})",
+    item("Cold start",
+         fmt::format("device open after {:.2f} s, model loaded after {:.2f} s, session ready after {:.2f} s, "
+                     "first result after {:.2f} s ({})",
                      start->device, start->loaded, start->started, start->first, start->test));
   }
-  fact("Command", environment.command);
-  fact("Version", environment.version);
-  fact("Date", environment.date);
+  item("Command", environment.command);
+  item("Version", environment.version);
+  item("Date", environment.date);
   return text + "</dl>\n";
 }
 
@@ -180,14 +180,14 @@ std::string report_html(const BenchReport& report) {
                                  "<title>pumice bench: {0}</title>\n<style>\n{1}</style></head><body>\n"
                                  "<h1>pumice bench: {0}</h1>\n",
                                  escaped(name), style);
-  page += facts(report) + "<h2>Results</h2>\n" + results_table(report);
-  page += "<h2>Distance to the roof</h2>\n" + roofline(report);
+  page += description_list(report) + "<h2>Results</h2>\n" + results_table(report);
+  page += "<h2>Distance to the limits of the device</h2>\n" + roofline(report);
   if (report.model) {
     const std::string prompt = speed_by_depth(report, "prompt", "Reading a prompt, by depth"),
-                      decode = speed_by_depth(report, "decode", "Writing tokens, by depth");
+                      decode = speed_by_depth(report, "decode", "Generating tokens, by depth");
     if (!prompt.empty() || !decode.empty()) page += "<h2>Speed by depth of context</h2>\n" + prompt + decode;
   }
-  page += "<h2>Samples over time</h2>\n<p>Filled: the samples; hollow: warming up.</p>\n<div "
+  page += "<h2>Samples over time</h2>\n<p>Filled circles: measured runs. Hollow circles: warm-up.</p>\n<div "
           "class=\"samples\">\n";
   for (const Measurement& result : report.results) page += samples_over_time(result);
   return page + "</div>\n</body></html>\n";

@@ -24,15 +24,15 @@ std::string percent(double share) {
   return fmt::format("{:.1f} %", 100 * share);
 }
 
-// Columns as on a terminal: bytes that go on with a character of UTF-8 take none.
+// The width on a terminal: one column for each character of UTF-8, whose further bytes do not count.
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 using Row = std::vector<std::string>;
 
-// The first row is the head; the first `left` columns are set to the left. Columns without any text but the
-// head's are left out.
+// A Markdown table. The first row is the head. The first `left` columns are aligned left, the others right.
+// Columns that are empty below the head are left out.
 std::string table(std::vector<Row> rows, size_t left) {
   std::vector<size_t> widths(rows[0].size());
   for (size_t i = 0; i < widths.size(); ++i) {
@@ -59,7 +59,7 @@ std::string table(std::vector<Row> rows, size_t left) {
 
 std::string model_table(const BenchReport& report) {
   const MeasuredModel& model = *report.model;
-  // The columns up to t/s are llama-bench's.
+  // The columns up to t/s are the same as in llama-bench.
   std::vector<Row> rows = {{"model", "size", "params", "backend", "test", "t/s", "of bandwidth",
                             "of arithmetic", "seconds", "first token ms", "token ms p50", "p90", "p99", "max",
                             "host µs/step"}};
@@ -98,17 +98,17 @@ std::string operation_table(const BenchReport& report) {
 std::string notes(const BenchReport& report) {
   const Environment& environment = report.environment;
   std::string text =
-      fmt::format("\n{} ({} {}): copies {:.2f} GB/s, computes {:.2f} GFLOP/s\n", environment.device,
+      fmt::format("\n{} ({} {}), limits: {:.2f} GB/s copying, {:.2f} GFLOP/s\n", environment.device,
                   environment.driver, environment.driver_version, report.ceilings.copy_bytes_per_second / 1e9,
                   report.ceilings.flops_per_second / 1e9);
   if (const auto& start = report.cold_start) {
-    text += fmt::format("cold start ({}), since the process's: device {:.2f} s, loaded {:.2f} s, session "
-                        "{:.2f} s, first result {:.2f} s\n",
+    text += fmt::format("cold start ({}): device open after {:.2f} s, model loaded after {:.2f} s, session "
+                        "ready after {:.2f} s, first result after {:.2f} s\n",
                         start->test, start->device, start->loaded, start->started, start->first);
   }
   for (const Measurement& result : report.results) {
     if (result.stable || result.warm_up.empty()) continue;
-    text += fmt::format("{}: not stable after {} runs to warm up; the last one took {:.3g} s\n", result.test,
+    text += fmt::format("{}: not stable after {} warm-up runs; the last one took {:.3g} s\n", result.test,
                         result.warm_up.size(), result.warm_up.back());
   }
   return text;

@@ -61,11 +61,11 @@ const char* to_string(Verdict verdict) {
 
 namespace {
 
-// How probable each value of U is, from 0 to a * b, for samples of such sizes of one distribution. U counts
-// the pairs in which the sample of A is the larger one. The largest of all samples is one of A with the
-// probability a / (a + b), and then above all of B's.
+// The probability of each value of U, from 0 to a * b, for `a` samples of A and `b` samples of B from one
+// distribution. U counts the pairs in which the sample of A is larger. The recursion removes the largest
+// sample. It is from A with the probability a / (a + b), and then it is larger than all samples of B.
 std::vector<double> u_distribution(size_t a, size_t b) {
-  std::vector<std::vector<double>> row(b + 1, std::vector<double>(1, 1.0)); // for no samples of A, by B's
+  std::vector<std::vector<double>> row(b + 1, std::vector<double>(1, 1.0)); // [samples of B][U]; here a = 0
   for (size_t i = 1; i <= a; ++i) {
     std::vector<std::vector<double>> next(b + 1);
     next[0] = {1.0};
@@ -80,7 +80,8 @@ std::vector<double> u_distribution(size_t a, size_t b) {
   return row[b];
 }
 
-// How many of the sorted quotients lie outside the interval at either end; none: no interval is so confident.
+// The number of sorted quotients outside the interval, at each end. 0: there are too few samples for an
+// interval of this confidence.
 size_t outside(size_t a, size_t b) {
   constexpr double tail = (1 - confidence) / 2;
   constexpr size_t most_exact = 2500;

@@ -5,15 +5,15 @@
 #include "io/tensor_type.h"
 #include "kernel/cache_layout.h"
 
-// The cases of the kernels that matter most: the tests hold them against the reference and `pumice bench
-// --ops` times them, so that what is fast is also known to be right.
+// Cases of the most important kernels. `pumice bench --ops` measures them, and the tests compare them with
+// the reference, so that what is measured is also known to be right.
 namespace timed_cases {
 
 // x [rows, k] times the transpose of a weight [n, k].
 struct Product {
   pumice::TensorType type;
   uint32_t rows = 1, n = 0, k = 0;
-  // Too large for the reference; a smaller case has the same type and as many rows.
+  // Too large to compare with the reference. A smaller case has the same type and number of rows.
   bool only_timed = false;
 };
 
@@ -28,12 +28,12 @@ inline std::vector<Product> products() {
   return cases;
 }
 
-// Rows of one sequence, the first at `position`, over all positions before each and its own.
+// Rows of one sequence, the first one at `position`. Each attends to its own position and all before it.
 struct Attention {
   pumice::CacheType type;
   uint32_t heads = 0, kv_heads = 0, head_dim = 0;
   uint32_t rows = 1, position = 0;
-  bool only_timed = false; // as of a product
+  bool only_timed = false; // as in Product
 };
 
 inline std::vector<Attention> attentions() {
