@@ -13,9 +13,8 @@ namespace npc {
 
 // The part of generation that ran in one frame.
 struct Slice {
-  float expected_us = 0; // expected time on the device
-  float largest_us =
-      0; // expected time of the largest dispatch of the step: the budget may be exceeded by this
+  float expected_us = 0;   // expected time on the device
+  float largest_us = 0;    // the same of the step's largest dispatch; a slice may exceed its budget by this
   uint32_t dispatches = 0; // number of dispatches
   float cpu_us = 0;        // time of this thread in the call of Pumice
   uint32_t tokens = 0;     // tokens that arrived
@@ -73,9 +72,8 @@ public:
   float progress() const { return progress_; } // of loading, 0 to 1
   bool speaks() const { return session_ && complaint_.empty() && !wants_to_begin_; }
   const std::vector<Speech>& said() const { return said_; }
-  const std::string& complaint() const {
-    return complaint_;
-  } // why the character is silent; empty: no failure
+  // Why the character is silent. Empty: nothing failed.
+  const std::string& complaint() const { return complaint_; }
 
 private:
   using Session = std::unique_ptr<pumice_session, Destroyer<pumice_session_destroy>>;
@@ -98,8 +96,7 @@ private:
   bool failed(pumice_status status, const std::string& what, const pumice_error& error);
 
   Options options_;
-  // Pumice's objects may be destroyed in any order. `making_` is destroyed first, because its thread uses
-  // them.
+  // Pumice's objects may be destroyed in any order, but `making_` first: its thread uses them.
   std::unique_ptr<pumice_device, Destroyer<pumice_device_destroy>> device_;
   std::unique_ptr<pumice_model, Destroyer<pumice_model_destroy>> model_;
   Session session_;

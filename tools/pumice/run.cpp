@@ -68,7 +68,7 @@ Result<Prompt> read_prompt(const RunOptions& options, const Tokenizer& tokenizer
 // The numbers of the last line of output.
 struct Figures {
   uint32_t tokens = 0;
-  double prefill_seconds = 0;     // from reading the prompt to the first token
+  double prefill_seconds = 0;     // from the start of the prompt to the first token
   double first_token_seconds = 0; // from the start of the program to the first token
   double decode_seconds = 0;      // from the first token to the last
 };
@@ -101,8 +101,7 @@ Status stream(Session& session, const RunOptions& options, std::span<const uint3
 // Reads the part of the prompt that the session does not hold already.
 Status read_prompt(Session& session, const Prompt& prompt, const SamplingParams& sampling) {
   ProgressBar bar("reading the prompt");
-  // For a prompt of one step, a progress bar would only flicker. With a callback, reading waits for the
-  // device.
+  // A progress bar would only flicker for a prompt of one step. The callback also makes reading wait.
   const Progress progress = prompt.ids.size() > session.size().chunk ? bar.callback() : Progress();
   return prompt.ids.empty() ? session.prefill({}, sampling, progress)
                             : session.set_prompt(prompt.ids, sampling, progress);
