@@ -99,13 +99,13 @@ Subcommand add_inspect(CLI::App& app) {
   sub->add_option("MODEL", options->model, "A GGUF file, a Hugging Face folder, or only a config.json")
       ->required()
       ->type_name("");
-  sub->add_flag("--graph", options->graph, "Print the operations of the model, and nothing else")
+  sub->add_flag("--graph", options->graph, "Print the operations of the model instead of the summary")
       ->group("Details");
-  CLI::Option* plan =
-      sub->add_flag("--plan", options->plan,
-                    "Print the kernel launches of a step on this device, each with the shortest time that "
-                    "the device's speed allows")
-          ->group("Details");
+  CLI::Option* plan = sub->add_flag("--plan", options->plan,
+                                    "Print the kernel launches of a step on this device instead of the "
+                                    "summary, each with the shortest "
+                                    "time that the device's speed allows")
+                          ->group("Details");
   sub->add_flag("--measure", options->measure, "Run the launches, and print their measured times instead")
       ->needs(plan)
       ->group("Details");

@@ -148,7 +148,8 @@ void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group)
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default) {
   options.kv = kv_default;
   app.add_option("--context", options.context,
-                 "Maximum number of tokens of prompt and answer together (default: the model's, at most " +
+                 "Size of the context, in tokens: prompt and generated text together (default: the model's, "
+                 "at most " +
                      std::to_string(default_context) + ")")
       ->type_name("N")
       ->check(within(1u, 1u << 24))
