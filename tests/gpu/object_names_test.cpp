@@ -102,6 +102,6 @@ TEST_CASE("without VK_EXT_debug_utils nothing has a name, and everything else is
   InstanceOptions options;
   options.table.vkCreateInstance = create_without_extensions;
   const auto instance = require(Instance::create(options));
-  CHECK(instance->table().vkSetDebugUtilsObjectNameEXT == nullptr);
+  CHECK_FALSE(static_cast<bool>(instance->table().vkSetDebugUtilsObjectNameEXT));
   CHECK(Buffer::create(device_of(instance), 64, MemoryUse::device, "an example").ok());
 }

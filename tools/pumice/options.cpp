@@ -111,12 +111,14 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
       ->group("Device")
       ->excludes(cache);
   CLI::Option* no_tune =
-      app.add_flag("--no-tune", options.no_tune,
-                   "Measure nothing at first use and use nothing that was measured: of each family's kernel "
-                   "variants the first that runs, in the order of --kernel-variant")
+      app.add_flag(
+             "--no-tune", options.no_tune,
+             "Do not measure kernel variants, and ignore earlier measurements: of each kind of kernel, use "
+             "the first variant of the list at --kernel-variant that the device can run")
           ->group("Device");
   app.add_option("--kernel-variant", options.kernel_variant,
-                 "Use this kernel variant wherever it runs, whatever was measured:" + described_variants())
+                 "Use this kernel variant wherever the device can run it, even if another one was faster:" +
+                     described_variants())
       ->type_name("NAME")
       ->check(CLI::Validator(check_kernel_variant, ""))
       ->excludes(no_tune)
