@@ -134,10 +134,11 @@ TEST_CASE("eval makes features of sound") {
   CHECK(floats(*SafetensorsFile::open(same), "input_features") == floats(*actual, "input_features"));
   REQUIRE(pumice_command({"eval", model.string(), "--inputs", from_features, "--outputs", same}).status == 0);
   CHECK_FALSE(SafetensorsFile::open(same)->find("input_features"));
-  CHECK(fails_saying(pumice_command({"eval", (*root / "models" / "vit").string(), "--inputs",
-                                     (*root / "models" / "vit" / "expected.safetensors").string(),
-                                     "--outputs", same, "--output", "input_features"}),
-                     {"--output input_features", "sound"}) == "");
+  const auto vit = fixtures().model("vit");
+  CHECK(
+      fails_saying(pumice_command({"eval", vit.string(), "--inputs", (vit / "expected.safetensors").string(),
+                                   "--outputs", same, "--output", "input_features"}),
+                   {"--output input_features", "sound"}) == "");
 }
 
 FIXTURE_TEST_CASE("eval gives an encoder's rows the bits they have alone, wherever their padding is") {
