@@ -88,7 +88,7 @@ TEST_CASE("a validation message says which object it is about") {
   const Buffer buffer = require(Buffer::create(device, 64, MemoryUse::device, long_name.c_str()));
   Commands commands = require(Commands::create(device, "an example"));
   REQUIRE(commands.begin().ok());
-  commands.fill(buffer, 0, 6, 0); // not a multiple of 4
+  commands.fill(buffer, 4096, 4, 0); // beyond its end
   REQUIRE(commands.end().ok());
   CAPTURE(messages);
   CHECK(messages.find("vkCmdFillBuffer") != std::string::npos);

@@ -307,7 +307,8 @@ TEST_CASE("text: a pattern that backtracks too long is stopped") {
   auto tokenizer =
       make(R"({"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a+)+$|(?:a|a)*b"},"behavior":"Isolated"},
     "decoder":{"type":"Fuse"},"model":{"type":"BPE","vocab":{"a":0,"!":1},"merges":[]}})");
-  std::string text = std::string(5000, 'a') + "!";
+  std::string text(5000, 'a');
+  text += "!";
   Ids ids;
   CHECK(seconds([&] { ids = tokenizer->encode(text, false); }) < 20);
   CHECK(tokenizer->decode(ids, false) == text);
