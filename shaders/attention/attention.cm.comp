@@ -1,15 +1,15 @@
 #version 460
-// Attention by the matrices that a subgroup multiplies at once, of any size M x N x K that divides a tile. A workgroup
-// takes ROWS queries, those of a group's heads and some tokens, and goes over the positions that any of them sees in
-// tiles of KEYS, counted from the sequence's start.
-// Queries, keys, weights and values become halves on the way into shared memory; scores and sums are 32 bits wide.
-// Halves keep 11 bits: a score is off by about 2^-12 of its terms' root mean square, a weight by 2^-12 of itself. A
-// query is first multiplied by a power of two that takes its largest number to 2^14 or just above, so that none
-// overflows and only what is 2^28 times smaller loses bits. Keys and values beyond what halves hold are clamped. Weights
-// are exponentials times 2^15, so that only those 2^29 times smaller than the largest lose bits; their sum is that of
-// the halves, so that what is lost of one does not move the others' mean.
-// A row's maximum is rounded up to a whole number: what that makes of older sums is a power of two, which loses nothing,
-// and mostly one. A row's arithmetic does not depend on which rows share its workgroup.
+// Attention with cooperative matrices of any size M x N x K that divides a tile. A workgroup takes ROWS queries: the heads
+// of a group for some tokens. It goes over the positions that any of them sees in tiles of KEYS, counted from the
+// sequence's start.
+// Queries, keys, weights and values are rounded to 16-bit floats (f16) when they are written to shared memory. Scores and
+// sums have 32 bits. f16 keeps 11 bits: the error of a score is about 2^-12 of its terms' root mean square, the error of a
+// weight is 2^-12 of the weight. Each query is first multiplied by a power of two that takes its largest number to 2^14 or
+// just above. So no number overflows, and only numbers 2^28 times smaller lose bits. Keys and values outside the range of
+// f16 are clamped. Weights are exponentials times 2^15: only weights 2^29 times smaller than the largest lose bits. The sum
+// of the weights is made from the rounded weights, so a rounded weight does not shift the mean of the values.
+// A row's maximum is rounded up to a whole number. The factor for older sums is then a power of two, mostly 1, and rescaling
+// is exact. A row's arithmetic does not depend on the rows that share its workgroup.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
@@ -44,41 +44,42 @@ READ_BUFFER(uvec4, values, ATTENTION_VALUES);
 WRITE_BUFFER(float, result, ATTENTION_RESULT);
 
 #include "attention/attention_rows.glsl"
-#include "attention/attention_turns.glsl"
-#include "attention/attention_halves.glsl"
+#include "attention/attention_shared_rows.glsl"
+#include "attention/attention_f16.glsl"
 
 const uint WORKGROUP = gl_WorkGroupSize.x;
 const uint GROUPS = WORKGROUP / GROUP;
 const uint STRIPS = ROWS / M; // rows of matrices
-const uint ROW_PARTS = STRIPS < GROUPS ? STRIPS : GROUPS; // subgroups among which they are divided
-const uint COLUMN_PARTS = GROUPS / ROW_PARTS;             // the others divide the columns, taking every such one
-const uint DOWN = STRIPS / ROW_PARTS;
+// The subgroups are divided among the matrices: GROUPS_DOWN share the strips, GROUPS_ACROSS share the columns.
+const uint GROUPS_DOWN = STRIPS < GROUPS ? STRIPS : GROUPS;
+const uint GROUPS_ACROSS = GROUPS / GROUPS_DOWN;
+const uint DOWN = STRIPS / GROUPS_DOWN;
 const uint SCORE_COLUMNS = KEYS / N;
-const uint SCORES_ACROSS = (SCORE_COLUMNS + COLUMN_PARTS - 1) / COLUMN_PARTS;
+const uint SCORES_ACROSS = (SCORE_COLUMNS + GROUPS_ACROSS - 1) / GROUPS_ACROSS;
 const uint VALUE_COLUMNS = DIM / N;
-const uint VALUES_ACROSS = (VALUE_COLUMNS + COLUMN_PARTS - 1) / COLUMN_PARTS;
+const uint VALUES_ACROSS = (VALUE_COLUMNS + GROUPS_ACROSS - 1) / GROUPS_ACROSS;
 const uint SCORE_STRIDE = KEYS + 4;
 const uint WEIGHT_STRIDE = KEYS / 2 + 4; // in pairs
 
-// Scores of a tile; where those are not needed, a matrix of each subgroup on its way from the sums.
+// The scores of a tile. When they are not needed, it holds one matrix of sums of each subgroup.
 const uint TILE_SCORES = ROWS * SCORE_STRIDE, ONE_EACH = GROUPS * M * N;
 shared float scores[TILE_SCORES > ONE_EACH ? TILE_SCORES : ONE_EACH];
 shared f16vec2 weights[ROWS * WEIGHT_STRIDE];
 shared float maximum[ROWS]; // of the positions so far, rounded up
 shared float total[ROWS];   // of their weights
-shared float worth[ROWS];   // what a row's sums are worth under the maximum of this tile
-shared uint any_worth_less;
+shared float rescale_factor[ROWS]; // takes the sums of a row to the maximum of this tile
+shared uint any_rescale; // 1: the factor of some row is not 1
 
 const float WEIGHT_ONE = 32768.0;
 
 #define MATRIX_SUMS coopmat<float, gl_ScopeSubgroup, M, N, gl_MatrixUseAccumulator>
 
-uint row_part() { return GROUPS == 1u ? 0u : gl_SubgroupID / COLUMN_PARTS; }
-uint column_part() { return GROUPS == 1u ? 0u : gl_SubgroupID % COLUMN_PARTS; }
-uint first_row(uint down) { return (row_part() * DOWN + down) * M; }
+uint group_row() { return GROUPS == 1u ? 0u : gl_SubgroupID / GROUPS_ACROSS; }
+uint group_column() { return GROUPS == 1u ? 0u : gl_SubgroupID % GROUPS_ACROSS; }
+uint first_row(uint down) { return (group_row() * DOWN + down) * M; }
 uint own_scores() { return (GROUPS == 1u ? 0u : gl_SubgroupID) * (M * N); }
-// Of this subgroup's columns of matrices; the last may be one too many.
-uint column(uint across) { return across * COLUMN_PARTS + column_part(); }
+// This subgroup's columns of matrices. The last one may be past the end.
+uint column(uint across) { return across * GROUPS_ACROSS + group_column(); }
 
 // The dot products of all queries with the keys of the tile.
 void score_tile() {
@@ -112,15 +113,15 @@ void score_tile() {
 // 2^(a - b) of whole numbers, exactly; 0 where that is too small.
 float power_of_two(float a, float b) { return uintBitsToFloat(uint(max(a - b + 127.0, 0.0)) << 23); }
 
-// Makes weights of the tile's scores. Eight lanes share a row, two neighbouring positions of each sixteen to a lane.
-void weigh_tile(Turn now, int begin) {
+// Turns the tile's scores into weights. Eight lanes share a row; of each sixteen positions a lane takes two neighbours.
+void weigh_tile(SourceRange range, int begin) {
   [[dont_unroll]] for (uint m = own_eight(); m < ROWS; m += WORKGROUP / 8u) {
     const Row own = row_of(m);
     float score[KEYS / 8], largest = NO_SCORE;
     [[unroll]] for (uint i = 0; i < KEYS / 8; ++i) {
       const uint t = i / 2 * 16 + LANE * 2u + i % 2;
       score[i] = NO_SCORE;
-      if (m < QUERIES && sees(own, now, begin + int(t))) {
+      if (m < QUERIES && sees(own, range, begin + int(t))) {
         score[i] = final_score(scores[m * SCORE_STRIDE + t] * unscale[m] * score_scale(), m, own, begin + int(t));
       }
       largest = max(largest, score[i]);
@@ -139,12 +140,12 @@ void weigh_tile(Turn now, int begin) {
     }
     [[unroll]] for (uint n = 1; n < 8; n *= 2) sum += subgroupShuffleXor(sum, n);
     if (LANE == 0u) {
-      // A sum of nothing can stay as it is.
-      const float old_worth = old_maximum == NO_SCORE ? 1.0 : power_of_two(old_maximum, new_maximum);
+      // Where nothing has been added yet there is nothing to rescale.
+      const float factor = old_maximum == NO_SCORE ? 1.0 : power_of_two(old_maximum, new_maximum);
       maximum[m] = new_maximum;
-      worth[m] = old_worth;
-      total[m] = total[m] * old_worth + sum;
-      if (old_worth != 1.0) any_worth_less = 1u;
+      rescale_factor[m] = factor;
+      total[m] = total[m] * factor + sum;
+      if (factor != 1.0) any_rescale = 1u;
     }
   }
 }
@@ -170,14 +171,15 @@ void add_values() {
   }
 }
 
-// Multiplies the sums by what they are worth. Which invocation has which of a matrix's numbers only the device knows.
+// Multiplies the sums by the factors of their rows. They pass through shared memory, because only the device knows which
+// invocation holds which elements of a matrix.
 void rescale() {
   [[unroll]] for (uint i = 0; i < DOWN; ++i) {
     [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
       coopMatStore(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
       subgroupBarrier();
       [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
-        scores[own_scores() + e] *= worth[first_row(i) + e / N];
+        scores[own_scores() + e] *= rescale_factor[first_row(i) + e / N];
       }
       subgroupBarrier();
       coopMatLoad(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
@@ -217,23 +219,23 @@ void main() {
     total[m] = 0.0;
   }
   barrier();
-  find_turns();
+  find_source_ranges();
   barrier();
 
   [[unroll]] for (uint i = 0; i < DOWN * VALUES_ACROSS; ++i) sums[i] = MATRIX_SUMS(0.0);
-  for (uint turn = 0; turn < TOKENS; ++turn) {
-    const Turn now = turn_of(turn);
-    const uint base = text_base(now.text);
-    [[dont_unroll]] for (int begin = now.first / int(KEYS) * int(KEYS); begin <= now.last; begin += int(KEYS)) {
-      load_keys(base, now.text, uint(begin));
-      if (gl_LocalInvocationID.x == 0u) any_worth_less = 0u;
+  for (uint lead = 0; lead < TOKENS; ++lead) {
+    const SourceRange range = source_range(lead);
+    const uint base = source_base(range.source);
+    [[dont_unroll]] for (int begin = range.first / int(KEYS) * int(KEYS); begin <= range.last; begin += int(KEYS)) {
+      load_keys(base, range.source, uint(begin));
+      if (gl_LocalInvocationID.x == 0u) any_rescale = 0u;
       barrier();
       score_tile();
-      barrier(); // the keys are read: the values take their place
-      load_values(base, now.text, uint(begin));
-      weigh_tile(now, begin);
+      barrier(); // all keys have been read: the values overwrite them
+      load_values(base, range.source, uint(begin));
+      weigh_tile(range, begin);
       barrier();
-      if (any_worth_less == 1u) rescale();
+      if (any_rescale == 1u) rescale();
       add_values();
       barrier();
     }

@@ -1,9 +1,9 @@
 #version 460
-// Attention for any device. Positions come in blocks of as many as the workgroup has invocations, counted from the
-// sequence's start. An invocation is a position of the block while scores are computed; for the values it is a few
-// dimensions and every SLICES-th position of the block. Blocks come in spans of SPAN positions, whose sums are added up
-// in order, be it here or, where each span has a workgroup of its own, by attention_combine: the bits are the same. A
-// row's arithmetic does not depend on which rows share its workgroup.
+// Attention for any device. A block has as many positions as the workgroup has invocations; blocks are counted from the
+// sequence's start. While scores are computed, each invocation takes one position of the block. For the values it takes a
+// few dimensions of every SLICES-th position. Sums are made over spans of SPAN positions, and the spans are added up in
+// order: here, or by attention_combine where each span has a workgroup of its own. Both give the same bits. A row's
+// arithmetic does not depend on the rows that share its workgroup.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
@@ -42,11 +42,11 @@ const uint VALUE_CHUNK = 8;
 #endif
 const uint CHUNKS = DIM_PADDED / VALUE_CHUNK; // no more than a workgroup has invocations
 const uint SLICES = BLOCK / CHUNKS;
-const uint PARTS = 8; // of a block, for its maximum
+const uint PARTIAL_MAXIMA = 8; // of a block, from which its maximum is taken
 
 shared float weight[QUERIES * BLOCK]; // scores, then their exponentials
-shared float part_maximum[QUERIES * PARTS];
-shared float gathered[BLOCK * VALUE_CHUNK]; // for the sums over slices, one query at a time
+shared float partial_maximum[QUERIES * PARTIAL_MAXIMA];
+shared float gathered[BLOCK * VALUE_CHUNK]; // the sums of all slices, for one query at a time
 
 // A chunk of the value at a position.
 void load_value(uint base, uint position, uint chunk, out float value[VALUE_CHUNK]) {
@@ -65,31 +65,31 @@ void load_value(uint base, uint position, uint chunk, out float value[VALUE_CHUN
 // The largest of the block's scores of each query.
 void block_maximum(out float largest[QUERIES]) {
   barrier();
-  for (uint i = OWN; i < QUERIES * PARTS; i += BLOCK) {
+  for (uint i = OWN; i < QUERIES * PARTIAL_MAXIMA; i += BLOCK) {
     float best = NO_SCORE;
-    for (uint j = i % PARTS; j < BLOCK; j += PARTS) best = max(best, weight[i / PARTS * BLOCK + j]);
-    part_maximum[i] = best;
+    for (uint j = i % PARTIAL_MAXIMA; j < BLOCK; j += PARTIAL_MAXIMA) best = max(best, weight[i / PARTIAL_MAXIMA * BLOCK + j]);
+    partial_maximum[i] = best;
   }
   barrier();
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
     largest[m] = NO_SCORE;
-    [[unroll]] for (uint i = 0; i < PARTS; ++i) largest[m] = max(largest[m], part_maximum[m * PARTS + i]);
+    [[unroll]] for (uint i = 0; i < PARTIAL_MAXIMA; ++i) largest[m] = max(largest[m], partial_maximum[m * PARTIAL_MAXIMA + i]);
   }
 }
 
 // Adds the block's values, by weight, to this invocation's sums.
-void add_values(uint base, Turn now, uint block, inout float sum[QUERIES][VALUE_CHUNK]) {
+void add_values(uint base, SourceRange range, uint block, inout float sum[QUERIES][VALUE_CHUNK]) {
   const uint slice = OWN / CHUNKS;
   if (slice >= SLICES) return;
   const int begin = int(block * BLOCK);
-  const uint end = uint(min(now.last - begin, int(BLOCK) - 1)) + 1u;
+  const uint end = uint(min(range.last - begin, int(BLOCK) - 1)) + 1u;
   for (uint t = slice; t < end; t += SLICES) {
     const uint position = uint(begin) + t;
-    if (int(position) < now.first) continue;
+    if (int(position) < range.first) continue;
     float value[VALUE_CHUNK];
-    load_value(position_base(base, now.text, position), position, OWN % CHUNKS, value);
+    load_value(position_base(base, range.source, position), position, OWN % CHUNKS, value);
     [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-      // A value without weight may be one that the row must not see: it may be anything, a NaN too.
+      // Weight 0 may mean that the row must not see the value, which can be anything, a NaN too: it is not added.
       const float w = weight[m * BLOCK + t];
       [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] = w > 0.0 ? fma(w, value[i], sum[m][i]) : sum[m][i];
     }
@@ -97,12 +97,12 @@ void add_values(uint base, Turn now, uint block, inout float sum[QUERIES][VALUE_
 }
 
 const uint OWN_DIMS = (HEAD_DIM + BLOCK - 1) / BLOCK; // every BLOCK-th dimension is an invocation's
-// Of each query, over the spans so far.
+// The merged spans so far, for each query.
 float all_maximum[QUERIES];
 float all_total[QUERIES];
 float all_sum[QUERIES][OWN_DIMS];
 
-// The sums over a span: of all the workgroup's invocations.
+// Adds up what all invocations of the workgroup have for a span.
 void gather(float own_total, float own_sum[VALUE_CHUNK], out float total, out float sum[OWN_DIMS]) {
   barrier();
   weight[OWN] = own_total;
@@ -118,13 +118,13 @@ void gather(float own_total, float own_sum[VALUE_CHUNK], out float total, out fl
 }
 
 void add_span(uint m, float maximum, float total, float sum[OWN_DIMS]) {
-  const Worth worth = merge(all_maximum[m], maximum);
-  all_maximum[m] = worth.maximum;
-  all_total[m] = merged(all_total[m], total, worth);
-  [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) all_sum[m][j] = merged(all_sum[m][j], sum[j], worth);
+  const Rescale rescale = merge(all_maximum[m], maximum);
+  all_maximum[m] = rescale.maximum;
+  all_total[m] = merged(all_total[m], total, rescale);
+  [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) all_sum[m][j] = merged(all_sum[m][j], sum[j], rescale);
 }
 
-// Leaves a span to attention_combine.
+// Stores a span's sums for attention_combine.
 void store_span(uint m, uint rows, float maximum, float total, float sum[OWN_DIMS]) {
   if (!is_stored(m, rows)) return;
   const uint at = span_place(first_token(), query_head(m), gl_WorkGroupID.z);
@@ -164,7 +164,8 @@ void main() {
   if (SPLIT == 1u && !has_span(row[0], gl_WorkGroupID.z)) return;
   load_queries(rows);
 
-  float maximum[QUERIES]; // of a span, as the next two
+  // Of the current span.
+  float maximum[QUERIES];
   float total[QUERIES];   // of this invocation's positions
   float sum[QUERIES][VALUE_CHUNK];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
@@ -174,39 +175,39 @@ void main() {
     [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] = 0.0;
   }
 
-  // Rows that see several texts, which are rare here, take turns.
-  for (uint turn = 0; turn < TOKENS; ++turn) {
-    Turn now = take_turn(row, turn);
+  // The rows mostly have one source. Where they have several, each source is a pass of its own.
+  for (uint lead = 0; lead < TOKENS; ++lead) {
+    SourceRange range = source_range(row, lead);
     if (SPLIT == 1u) {
-      now.first = max(now.first, span_begin(row[0], gl_WorkGroupID.z));
-      now.last = min(now.last, span_begin(row[0], gl_WorkGroupID.z + 1u) - 1);
+      range.first = max(range.first, span_begin(row[0], gl_WorkGroupID.z));
+      range.last = min(range.last, span_begin(row[0], gl_WorkGroupID.z + 1u) - 1);
     }
-    const uint base = text_base(now.text);
-    const uint end = (uint(now.last + 1) + BLOCK - 1u) / BLOCK;
+    const uint base = source_base(range.source);
+    const uint end = (uint(range.last + 1) + BLOCK - 1u) / BLOCK;
 
-    [[dont_unroll]] for (uint block = uint(now.first) / BLOCK; block < end; ++block) {
-      barrier(); // the last block's weights are read, the queries are there
+    [[dont_unroll]] for (uint block = uint(range.first) / BLOCK; block < end; ++block) {
+      barrier(); // the previous block's weights have been read, and the queries are loaded
       const uint position = block * BLOCK + OWN;
       float score[QUERIES];
-      score_position(position_base(base, now.text, position), position, score);
+      score_position(position_base(base, range.source, position), position, score);
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         const Row own = row[m / HEADS];
-        score[m] = sees(own, now, int(position)) ? final_score(score[m], m, own, int(position)) : NO_SCORE;
+        score[m] = sees(own, range, int(position)) ? final_score(score[m], m, own, int(position)) : NO_SCORE;
         weight[m * BLOCK + OWN] = score[m];
       }
       float largest[QUERIES];
       block_maximum(largest);
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         const float new_maximum = max(maximum[m], largest[m]);
-        const float old_worth = correction(maximum[m], new_maximum);
+        const float rescale_factor = correction(maximum[m], new_maximum);
         maximum[m] = new_maximum;
-        const float w = sees(row[m / HEADS], now, int(position)) ? exp2(score[m] - new_maximum) : 0.0;
+        const float w = sees(row[m / HEADS], range, int(position)) ? exp2(score[m] - new_maximum) : 0.0;
         weight[m * BLOCK + OWN] = w;
-        total[m] = fma(total[m], old_worth, w);
-        [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] *= old_worth;
+        total[m] = fma(total[m], rescale_factor, w);
+        [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] *= rescale_factor;
       }
       barrier();
-      add_values(base, now, block, sum);
+      add_values(base, range, block, sum);
 
       if (block + 1u != end && (block + 1u) % (SPAN / BLOCK) != 0u) continue;
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {

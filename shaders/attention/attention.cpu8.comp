@@ -1,9 +1,9 @@
 #version 460
-// Attention for CPU drivers: a workgroup is one 8-lane vector. Positions come in tiles of eight, counted from the
-// sequence's start. Lanes are the tile's positions while scores are computed, dimensions while values are summed up, and
-// everything stays in registers. A row's arithmetic does not depend on which rows share its workgroup.
-// The rotary kernels are for steps of one row, and put its key and value into the cache themselves. The projected ones make
-// it too; they are named after the weights' type.
+// Attention for CPU drivers: a workgroup is one 8-lane vector. A tile has eight positions; tiles are counted from the
+// sequence's start. While scores are computed, each lane takes one position of the tile. While values are added up, each
+// lane takes some dimensions. Everything stays in registers. A row's arithmetic does not depend on the rows that share its
+// workgroup. The rotary kernels are for steps of one row. They also rotate the queries and the key, and store the key and
+// the value in the cache. The projected kernels also compute the query, key and value; their names end in the weights' type.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
@@ -70,7 +70,7 @@ const uint PER_DWORD = 2;
 float element(uint word, uint i) { return unpackHalf2x16(word)[i]; }
 #endif
 
-// A lane's dimensions: of every eighth chunk, all. Chunks past the last repeat it and are not stored.
+// A lane has every eighth chunk of dimensions. Chunks past the last one repeat it and are not stored.
 #if CACHE_TYPE == CACHE_Q8_0
 const uint VALUE_CHUNK = 8;
 #else
@@ -82,8 +82,8 @@ const uint OWN = OWN_CHUNKS * VALUE_CHUNK;
 
 uint own_dimension(uint i) { return (i / VALUE_CHUNK * 8u + LANE) * VALUE_CHUNK + i % VALUE_CHUNK; }
 
-// The queries. Where loads are uniform, each multiplication takes its number straight from memory, and this says where that
-// is; otherwise the lanes hold dimension 8 i + lane.
+// The queries. With LOAD_UNIFORM each multiplication reads its number from memory, at query_at. Otherwise each lane holds
+// dimensions 8 i + lane in `query`.
 uvec2 query_at[QUERIES];
 float query[QUERIES][DIM_PADDED / 8];
 
@@ -97,15 +97,16 @@ float query_number(uint m, uint d) {
   return HEAD_DIM == DIM_PADDED || d < HEAD_DIM ? number : 0.0;
 }
 
-// Two sums to a dot product: one long chain of additions would wait for itself.
+// Each dot product has two sums, because every addition in one long chain waits for the one before.
 vec2 dot_product[QUERIES];
 float weight[QUERIES]; // of the lane's position
 float sum[QUERIES][OWN];
-// The sums with a tile's part. CPU drivers mask every assignment to what lives longer than a round of a loop.
+// The sums with the current tile added. They are variables of their own because CPU drivers mask each assignment to a
+// variable that lives longer than one round of a loop, which is slow.
 float new_sum[QUERIES][OWN];
 
-// The weight of a position that a row does not see. Another row may, so that its value is not replaced: then it is the
-// weight that says not to add it.
+// The weight of a position that a row does not see. Another row may see it and need its value. The negative weight then
+// tells this row not to add the value.
 const float UNSEEN = TOKENS == 1 ? 0.0 : -1.0;
 
 // Adds a step of the tile's keys to the dot products.
@@ -219,16 +220,16 @@ void main() {
     [[unroll]] for (uint i = 0; i < OWN; ++i) sum[m][i] = 0.0;
   }
 
-  // Rows that see several texts, which are rare here, take turns.
-  for (uint turn = 0; turn < TOKENS; ++turn) {
-    const Turn now = take_turn(row, turn);
-    const uint base = text_base(now.text);
+  // The rows mostly have one source. Where they have several, each source is a pass of its own.
+  for (uint lead = 0; lead < TOKENS; ++lead) {
+    const SourceRange range = source_range(row, lead);
+    const uint base = source_base(range.source);
     const uint tiles = p.capacity / 8u;
-    uint slot = uint(now.first >> 3) % tiles; // the tile's place in the ring
+    uint slot = uint(range.first >> 3) % tiles; // the tile's place in the ring
 
-    [[dont_unroll]] for (int tile = now.first >> 3; tile <= now.last >> 3; ++tile) {
+    [[dont_unroll]] for (int tile = range.first >> 3; tile <= range.last >> 3; ++tile) {
       const int position = tile * 8 + int(LANE);
-      const uint at = position_base(base, now.text, uint(position)) + slot * TILE_QUADS;
+      const uint at = position_base(base, range.source, uint(position)) + slot * TILE_QUADS;
       slot = slot + 1u == tiles ? 0u : slot + 1u;
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) dot_product[m] = vec2(0.0);
       if (UNROLL == 1u) {
@@ -240,16 +241,16 @@ void main() {
       uint seen_by_any = 0u;
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         const Row own = row[m / HEADS];
-        const bool seen = sees(own, now, position);
+        const bool seen = sees(own, range, position);
         seen_by_any = seen ? ~0u : seen_by_any;
         const float product = (dot_product[m].x + dot_product[m].y) * score_scale();
         const float score = seen ? final_score(product, m, own, position) : NO_SCORE;
         const float new_maximum = max(maximum[m], lane_max(score));
-        const float old_worth = correction(maximum[m], new_maximum);
+        const float rescale_factor = correction(maximum[m], new_maximum);
         maximum[m] = new_maximum;
         weight[m] = seen ? exp2(score - new_maximum) : UNSEEN;
-        total[m] = fma(total[m], old_worth, max(weight[m], 0.0));
-        [[unroll]] for (uint i = 0; i < OWN; ++i) new_sum[m][i] = sum[m][i] * old_worth;
+        total[m] = fma(total[m], rescale_factor, max(weight[m], 0.0));
+        [[unroll]] for (uint i = 0; i < OWN; ++i) new_sum[m][i] = sum[m][i] * rescale_factor;
       }
 
       if (UNROLL == 1u) {

@@ -13,19 +13,20 @@ CONSTANT ATTENTION_Q = 1;      // [rows, q_stride]
 CONSTANT ATTENTION_KEYS = 2;   // one layer's
 CONSTANT ATTENTION_VALUES = 3; // one layer's
 CONSTANT ATTENTION_RESULT = 4; // [rows, result_stride]
-CONSTANT ATTENTION_SUMS = 5;   // [rows, sums_stride]: each head's largest score, times log2(e), and its sum
+CONSTANT ATTENTION_SUMS =
+    5; // [rows, sums_stride]: for each head its largest score times log2(e), and the sum of its weights
 CONSTANT ATTENTION_BIAS_TABLE = 6;   // [buckets, heads]
 CONSTANT ATTENTION_BIAS_BUCKETS = 7; // of each distance from -max_distance to max_distance
-// Where the kernel also does what position/rotary_store.params.h says, its inputs.
+// Inputs of a kernel that also rotates and stores, as in position/rotary_store.params.h.
 CONSTANT ATTENTION_K = 8;      // [rows, k_stride]
 CONSTANT ATTENTION_V = 9;      // [rows, v_stride]
 CONSTANT ATTENTION_TABLE = 10; // ROTARY_TABLE
-// Of each row and head, for each span of positions: head_dim sums, not divided, then the span's largest score
-// and its sum.
+// For each row, head and span of positions: head_dim weighted sums, not divided by the sum of the weights,
+// then the span's largest score and the sum of its weights.
 CONSTANT ATTENTION_SPANS = 11; // [rows, heads, spans, head_dim + 2]
-// Where it also makes the queries, keys and values from x, by a product as in matmul/matmul.params.h; they go
-// to ATTENTION_Q and on, which are parts of one row. Such kernels have no use for what else is in these
-// slots.
+// Inputs of a kernel that also computes queries, keys and values from x, by a product as in
+// matmul/matmul.params.h. It writes them to ATTENTION_Q, K and V, which are views of one row. Such kernels do
+// not use the other buffers with the same slot numbers.
 CONSTANT ATTENTION_X = 5;
 CONSTANT ATTENTION_WEIGHTS = 6;
 CONSTANT ATTENTION_SCALES = 7;
@@ -36,7 +37,7 @@ CONSTANT ATTENTION_HEAD_DIM_ID = 1;
 CONSTANT ATTENTION_CAPPED_ID = 2; // 1: scores are capped
 CONSTANT ATTENTION_MASK_ID = 3;   // ATTENTION_MASK_*
 CONSTANT ATTENTION_BIASED_ID = 4; // 1: scores have a bias by distance
-CONSTANT ATTENTION_SHARED_ID = 5; // 1: the step says in whose cache each position lies
+CONSTANT ATTENTION_SHARED_ID = 5; // 1: the step has cache_indirection
 CONSTANT ATTENTION_HEADS_ID = 6;  // heads of one group to a workgroup
 CONSTANT ATTENTION_TOKENS_ID = 7; // rows of the step to a workgroup
 CONSTANT ATTENTION_KEEP_ID = 8;   // 1: the largest scores and the sums are written too
@@ -54,12 +55,11 @@ CONSTANT ATTENTION_V_TILE_ID = 17;
 CONSTANT ATTENTION_SCALE_COLUMNS_ID = 18; // EPILOGUE_ROW_SCALE, as in MatmulParams
 CONSTANT ATTENTION_SCALE_SUMS_ID = 19;
 CONSTANT ATTENTION_SCALE_EPS_ID = 20; // its bits
-// The portable kernel: positions whose sums are made before they are added to those of others, in order; 1:
-// that is left to attention_combine, and a workgroup takes one span.
-CONSTANT ATTENTION_SPAN_ID = 21;
-CONSTANT ATTENTION_SPLIT_ID = 22;
+// The portable kernel adds up the positions of each span first, then the spans in order.
+CONSTANT ATTENTION_SPAN_ID = 21;  // positions of a span
+CONSTANT ATTENTION_SPLIT_ID = 22; // 1: a workgroup takes one span, and attention_combine adds up the spans
 // cm only.
-CONSTANT ATTENTION_ROWS_ID = 23;  // queries to a workgroup: heads times tokens or somewhat more
+CONSTANT ATTENTION_ROWS_ID = 23;  // queries of a workgroup: heads times tokens, rounded up
 CONSTANT ATTENTION_GROUP_ID = 24; // invocations of a subgroup
 CONSTANT ATTENTION_M_ID = 25;     // sizes of the matrices
 CONSTANT ATTENTION_N_ID = 26;
@@ -68,13 +68,14 @@ CONSTANT ATTENTION_K_ID = 27;
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 
 // Which positions a row sees.
-CONSTANT ATTENTION_MASK_CAUSAL = 0; // of its sequence, to its own
-CONSTANT ATTENTION_MASK_BIDIRECTIONAL =
-    1;                             // of its input, which is one of several in one sequence of the cache
-CONSTANT ATTENTION_MASK_CROSS = 2; // of the input that its sequence is about, in such a cache
+CONSTANT ATTENTION_MASK_CAUSAL = 0; // its sequence's, up to its own position
+// All positions of its own input. Several inputs lie in one sequence of the cache.
+CONSTANT ATTENTION_MASK_BIDIRECTIONAL = 1;
+// All positions of the encoder's input that its sequence reads, in such a cache.
+CONSTANT ATTENTION_MASK_CROSS = 2;
 
 struct AttentionParams {
-  UINT q_first;       // of the buffer's floats; views begin at offsets that no descriptor may have
+  UINT q_first;       // index of the first float: a view may begin where a descriptor must not
   UINT q_stride;      // in floats
   UINT result_stride; // in floats
   UINT sums_stride;   // in floats
@@ -84,29 +85,29 @@ struct AttentionParams {
   UINT position_limit; // positions from here on are in no cache
   UINT window;         // positions that a row may see, its own included; 0: all
   UINT context;        // positions that attention_weights writes of each head
-  UINT details;        // where these parts of the step block begin, in quads
+  UINT details;        // where the sections of the step block begin (common/step.h), in quads
   UINT sequence_quads;
   UINT cache_indirection;
-  UINT indirection_positions; // of a sequence that have cache_indirection
+  UINT indirection_positions; // positions of each sequence that have cache_indirection
   UINT sequences;             // in the cache
-  UINT max_distance;          // of a bias; what is farther has the same
+  UINT max_distance;          // of the bias: all larger distances share one bucket
   float scale;                // of a score; divided by the cap where there is one
   float cap;                  // a capped score is cap * tanh(score / cap)
-  // As in RotaryStoreParams, of a kernel that rotates too.
+  // As in RotaryStoreParams, for a kernel that rotates too.
   UINT k_stride;
   UINT v_stride;
   float magnitude;
   float norm_eps;
   float norm_offset;
-  UINT spans; // that a row's positions may lie in, where they are split
+  UINT spans; // the most spans of one row, where positions are split
 };
 
-// Of a cpu8 kernel that does not rotate: ATTENTION_Q by address, for LOAD_UNIFORM.
+// For a cpu8 kernel that does not rotate: the address of ATTENTION_Q, for LOAD_UNIFORM.
 struct QueryParams {
   ADDRESS q;
 };
 
-// Of a kernel that projects too: ATTENTION_WEIGHTS, ATTENTION_SCALES and ATTENTION_X by address, for
+// For a kernel that projects too: the addresses of ATTENTION_WEIGHTS, ATTENTION_SCALES and ATTENTION_X, for
 // LOAD_UNIFORM.
 struct ProjectionParams {
   ADDRESS weights;

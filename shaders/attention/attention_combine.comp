@@ -1,6 +1,6 @@
 #version 460
-// Adds up what a split attention left of each span of positions: a workgroup takes one head of one row, an invocation
-// every gl_WorkGroupSize.x-th dimension.
+// Adds up the sums that split attention stored for each span of positions. A workgroup takes one head of one row; an
+// invocation takes every gl_WorkGroupSize.x-th dimension.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
@@ -36,10 +36,10 @@ void main() {
     float maximum = NO_SCORE, total = 0.0, sum = 0.0;
     for (uint span = 0; has_span(row, span); ++span) {
       const uint from = span_place(token, head, span);
-      const Worth worth = merge(maximum, spans[from + HEAD_DIM]);
-      maximum = worth.maximum;
-      total = merged(total, spans[from + HEAD_DIM + 1u], worth);
-      sum = merged(sum, spans[from + d], worth);
+      const Rescale rescale = merge(maximum, spans[from + HEAD_DIM]);
+      maximum = rescale.maximum;
+      total = merged(total, spans[from + HEAD_DIM + 1u], rescale);
+      sum = merged(sum, spans[from + d], rescale);
     }
     result[at + head * HEAD_DIM + d] = total > 0.0 ? sum * (1.0 / total) : 0.0;
     if (KEEP == 1u && d == 0u) {

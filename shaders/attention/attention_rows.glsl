@@ -1,6 +1,6 @@
-// What the attention kernels share: which rows a workgroup has, which positions they see, and where those lie.
-// A workgroup takes HEADS heads of one group (gl_WorkGroupID.x) and TOKENS rows of the step (gl_WorkGroupID.y), and
-// all their queries share each load of a key or value.
+// What the attention kernels share: the rows of a workgroup, the positions that they see, and where their keys and values
+// lie. A workgroup takes HEADS heads of one group (gl_WorkGroupID.x) and TOKENS rows of the step (gl_WorkGroupID.y). All
+// their queries share each load of a key or value.
 #include "common/tanh.glsl"
 #define CACHE_F32 0
 #define CACHE_F16 1
@@ -10,7 +10,7 @@ const uint QUERIES = HEADS * TOKENS;
 #if CACHE_TYPE == CACHE_Q8_0
 const uint DIM_PADDED = (HEAD_DIM + 31) / 32 * 32;
 const uint KEY_STEP = 32; // dimensions of a key that are decoded together
-const uint KEY_STEP_QUADS = 17; // 16 bytes each, of eight positions
+const uint KEY_STEP_QUADS = 17; // quads of 16 bytes, for eight positions
 #elif CACHE_TYPE == CACHE_F16
 const uint DIM_PADDED = (HEAD_DIM + 7) / 8 * 8;
 const uint KEY_STEP = 8;
@@ -21,7 +21,7 @@ const uint KEY_STEP = 4;
 const uint KEY_STEP_QUADS = 8;
 #endif
 const uint KEY_STEPS = DIM_PADDED / KEY_STEP;
-const uint TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS; // of eight positions, keys or values
+const uint TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS; // of a tile: the keys, or the values, of eight positions
 
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
@@ -33,18 +33,18 @@ const float NO_SCORE = -3e38; // below every score: the maximum over nothing
 const float LOG2_E = 1.4426950408889634;
 
 uint group_heads() { return p.heads / p.kv_heads; }
-uint parts() { return (group_heads() + HEADS - 1u) / HEADS; } // workgroups that a group takes
-uint kv_head() { return gl_WorkGroupID.x / parts(); }
+uint group_workgroups() { return (group_heads() + HEADS - 1u) / HEADS; } // workgroups for all heads of a group
+uint kv_head() { return gl_WorkGroupID.x / group_workgroups(); }
 uint first_token() { return gl_WorkGroupID.y * TOKENS; }
 
-// Heads and tokens past the end repeat the last, so that no load needs a guard; they are not stored.
-uint head_in_group(uint m) { return (gl_WorkGroupID.x % parts()) * HEADS + m % HEADS; }
+// Heads and tokens past the end repeat the last one, so no load needs a guard. Their results are not stored.
+uint head_in_group(uint m) { return (gl_WorkGroupID.x % group_workgroups()) * HEADS + m % HEADS; }
 uint query_head(uint m) { return kv_head() * group_heads() + min(head_in_group(m), group_heads() - 1u); }
 bool is_stored(uint m, uint rows) { return head_in_group(m) < group_heads() && first_token() + m / HEADS < rows; }
 
 // The positions that a row of the step sees: first to last, both included; none where first > last.
 struct Row {
-  uint text; // what it sees a part of: a sequence, or the input that begins at this position
+  uint source; // whose positions it sees: a sequence's, or the input's that begins at this position
   int position;
   int first;
   int last;
@@ -53,11 +53,11 @@ struct Row {
 Row read_row(uint token, uint rows) {
   const uint at = min(token, rows - 1u);
   const uvec4 row = step_block[STEP_HEADER_QUADS + at];
-  uvec2 range = uvec2(row.w, row.y + 1u); // before its end
+  uvec2 range = uvec2(row.w, row.y + 1u); // the first position, and the one after the last
   if (MASK == ATTENTION_MASK_BIDIRECTIONAL) range.y = step_block[p.details + at].w;
   if (MASK == ATTENTION_MASK_CROSS) range = step_block[p.sequence_quads + row.z].xy;
   Row result;
-  result.text = MASK == ATTENTION_MASK_CAUSAL ? row.z : range.x;
+  result.source = MASK == ATTENTION_MASK_CAUSAL ? row.z : range.x;
   result.position = int(row.y);
   result.last = int(min(range.y, p.position_limit)) - 1;
   result.first = max(int(range.x), result.last - int(p.capacity - 1u));
@@ -65,58 +65,59 @@ Row read_row(uint token, uint rows) {
   return result;
 }
 
-// The rows that see one text, and the positions that any of them sees.
-struct Turn {
-  uint text;
+// The positions of one source that any row of the workgroup sees: first to last, both included; none where first > last.
+// Kernels go over one such range after the other: each belongs to the first row with its source.
+struct SourceRange {
+  uint source;
   int first;
   int last;
 };
 
-// Nothing (last is -1) for rows that see nothing, or whose text had an earlier turn.
-Turn take_turn(Row row[TOKENS], uint turn) {
-  Turn now = Turn(row[0].text, int(p.position_limit), -1);
-  [[unroll]] for (uint t = 1; t < TOKENS; ++t) now.text = turn == t ? row[t].text : now.text;
+// The range of row `lead`. It is empty (last is -1) where its rows see nothing, or where an earlier row has the source.
+SourceRange source_range(Row row[TOKENS], uint lead) {
+  SourceRange range = SourceRange(row[0].source, int(p.position_limit), -1);
+  [[unroll]] for (uint t = 1; t < TOKENS; ++t) range.source = lead == t ? row[t].source : range.source;
   bool again = false;
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-    if (row[t].text == now.text && row[t].first <= row[t].last) {
-      now.first = min(now.first, row[t].first);
-      now.last = max(now.last, row[t].last);
+    if (row[t].source == range.source && row[t].first <= row[t].last) {
+      range.first = min(range.first, row[t].first);
+      range.last = max(range.last, row[t].last);
     }
-    again = again || (t < turn && row[t].text == now.text);
+    again = again || (t < lead && row[t].source == range.source);
   }
-  if (again) now.last = -1;
-  return now;
+  if (again) range.last = -1;
+  return range;
 }
 
-bool sees(Row row, Turn now, int position) {
-  return row.text == now.text && position >= row.first && position <= row.last;
+bool sees(Row row, SourceRange range, int position) {
+  return row.source == range.source && position >= row.first && position <= row.last;
 }
 
-// The position from which the columns of the weights count.
-int first_column(Row row) { return MASK == ATTENTION_MASK_CAUSAL ? 0 : int(row.text); }
+// The position that column 0 of the weights stands for.
+int first_column(Row row) { return MASK == ATTENTION_MASK_CAUSAL ? 0 : int(row.source); }
 
 // Where a sequence's keys or values of this workgroup's head begin, in 16 bytes.
 uint head_base(uint sequence) { return (sequence * p.kv_heads + kv_head()) * (p.capacity / 8u) * TILE_QUADS; }
-// The same of a text: inputs share the one sequence of their cache.
-uint text_base(uint text) { return head_base(MASK == ATTENTION_MASK_CAUSAL ? text : 0u); }
+// The same for a source: all inputs lie in sequence 0 of their cache.
+uint source_base(uint source) { return head_base(MASK == ATTENTION_MASK_CAUSAL ? source : 0u); }
 
-// The same as `base`, which is its text's, for one position: it may lie in the cache of another sequence.
-uint position_base(uint base, uint text, uint position) {
+// `base` is its source's. Beams share positions: one position may lie in the cache of another sequence.
+uint position_base(uint base, uint source, uint position) {
   if (SHARED == 0u) return base;
-  const uint at = text * p.indirection_positions + min(position, p.indirection_positions - 1u);
+  const uint at = source * p.indirection_positions + min(position, p.indirection_positions - 1u);
   return head_base(min(step_words[p.cache_indirection * 4u + at], p.sequences - 1u));
 }
 
-// A score within the limits whatever came in; a NaN is taken for the least.
+// Clamps a score to the limits. A NaN becomes the smallest score.
 float finite_score(float score) { return score >= -SCORE_LIMIT ? min(score, SCORE_LIMIT) : -SCORE_LIMIT; }
 
-// What the old sums are worth under a new maximum. Exactly one where it is not new: a block in which a row sees
-// nothing must not change the row's sums.
+// The factor that takes sums made under the old maximum to the new one (online softmax). It is exactly 1 where the maximum
+// stays: a block in which a row sees nothing must not change the row's sums.
 float correction(float old_maximum, float new_maximum) {
   return old_maximum == new_maximum ? 1.0 : exp2(old_maximum - new_maximum);
 }
 
-// Queries are multiplied by this before any dot product: scores are for exponentials to the base of two.
+// The factor of each query's dot products. LOG2_E is in it because the softmax uses exp2.
 float score_scale() { return CAPPED == 1u ? p.scale : p.scale * LOG2_E; }
 
 // The dot product of a scaled query and a key with the bias for their distance.
@@ -128,7 +129,7 @@ float biased(float product, uint m, Row row, int position) {
   return fma(bias, CAPPED == 1u ? 1.0 / p.cap : LOG2_E, product);
 }
 
-// The score that a dot product with a scaled query gives.
+// The score of a dot product that score_scale() is in already.
 float final_score(float product, uint m, Row row, int position) {
   const float score = finite_score(biased(product, m, row, position));
   return CAPPED == 1u ? p.cap * LOG2_E * accurate_tanh(score) : score;

@@ -1,4 +1,4 @@
-// For kernels in which an invocation scores a position, with the queries in shared memory.
+// For kernels where each invocation scores one position and the queries are in shared memory.
 #define OWN gl_LocalInvocationID.x
 const uint BLOCK = gl_WorkGroupSize.x;
 
@@ -27,7 +27,7 @@ void load_queries(uint rows) {
   }
 }
 
-// Some dimensions of the key at `at`, which is the place of its tile and step in 16 bytes.
+// Loads KEY_STEP dimensions of a key. `at`: where the step of its tile begins, in units of 16 bytes.
 void load_key(uint at, uint position, out float key[KEY_STEP]) {
 #if CACHE_TYPE == CACHE_Q8_0
   const float scale = unpackHalf2x16(keys[at][position % 8u / 2u])[position % 2u];

@@ -1,6 +1,6 @@
 #version 460
-// Attention's weights themselves, from each row's and head's largest score and sum that the attention kernel kept: a
-// workgroup takes one head of one row, an invocation every gl_WorkGroupSize.x-th position.
+// Attention weights, computed again from the largest score and the sum that the attention kernel kept for each row and
+// head. A workgroup takes one head of one row; an invocation takes every gl_WorkGroupSize.x-th position.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
@@ -34,7 +34,7 @@ void main() {
   barrier();
 
   const Row row = read_row(token, rows);
-  const uint base = text_base(row.text);
+  const uint base = source_base(row.source);
   const uint head = query_head(0);
   const float maximum = sums[token * p.sums_stride + head * 2u];
   const float total = sums[token * p.sums_stride + head * 2u + 1u];
@@ -45,7 +45,7 @@ void main() {
     float w = 0.0;
     if (position >= row.first && position <= row.last) {
       float score[QUERIES];
-      score_position(position_base(base, row.text, uint(position)), uint(position), score);
+      score_position(position_base(base, row.source, uint(position)), uint(position), score);
       w = exp2(final_score(score[0], 0u, row, position) - maximum) * share;
     }
     result[at + column] = w;

@@ -1,5 +1,5 @@
-// What an attention kernel needs to make the queries, the key and the value of its heads itself: a part of a product of one
-// row, whose weight has the matrices of queries, keys and values one after the other.
+// Lets an attention kernel compute the queries, the key and the value of its own heads, for one row. The weight has the
+// matrices of queries, keys and values one after the other.
 #include "common/weight.glsl"
 #include "matmul/matmul.params.h"
 
@@ -15,7 +15,7 @@ READ_BUFFER(uint, weight_dwords, ATTENTION_WEIGHTS);
 READ_BUFFER(uint, scales, ATTENTION_SCALES);
 READ_BUFFER(vec4, x, ATTENTION_X);
 READ_BUFFER(float, projection_bias, ATTENTION_PROJECTION_BIAS);
-COHERENT_BUFFER(float, projected, ATTENTION_Q); // all of the row: queries, keys and values
+COHERENT_BUFFER(float, projected, ATTENTION_Q); // the whole row: queries, keys and values
 
 const uint ROWS = 1;
 const uint TILES = 4; // a head has a multiple of them
@@ -32,16 +32,16 @@ uint head_tile(uint head) {
   return V_TILE + (head - p.heads - p.kv_heads) * (HEAD_DIM / 8u);
 }
 
-// What this leaves in `projected` is there for the workgroup after a memory barrier.
+// The workgroup may read `projected` after a memory barrier.
 void project() {
-  const uint turns = HEAD_DIM / 8u / TILES; // of a head
+  const uint steps_of_head = HEAD_DIM / 8u / TILES;
   float scale = 1.0;
   if ((EPILOGUE & EPILOGUE_ROW_SCALE) != 0u) {
     scale = row_scale_of(SCALE_SUMS >> 2, SCALE_COLUMNS, uintBitsToFloat(SCALE_EPS));
   }
   const uint row_block[ROWS] = {0u};
-  [[dont_unroll]] for (uint turn = 0; turn < LOCAL_HEADS * turns; ++turn) {
-    const uint tile = head_tile(global_head(turn / turns)) + turn % turns * TILES;
+  [[dont_unroll]] for (uint step = 0; step < LOCAL_HEADS * steps_of_head; ++step) {
+    const uint tile = head_tile(global_head(step / steps_of_head)) + step % steps_of_head * TILES;
     float tile_sum[ROWS][ABREAST];
     add_blocks(tile, 0u, row_block, tile_sum);
     [[unroll]] for (uint t = 0; t < TILES; ++t) {

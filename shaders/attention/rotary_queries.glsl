@@ -1,4 +1,4 @@
-// What an attention kernel needs to rotate its queries itself and to put its head of keys and values into the cache.
+// Lets an attention kernel rotate its own queries and store its head's key and value in the cache.
 #include "position/cos_sin.glsl"
 #include "position/rotary_store.params.h"
 

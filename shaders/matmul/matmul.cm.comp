@@ -24,7 +24,7 @@ layout(constant_id = 12) const uint GROUP = 32; // invocations that multiply a m
 layout(constant_id = 4) const uint EPILOGUE = 0;
 layout(constant_id = 5) const uint ACTIVATION = 0;
 layout(constant_id = 6) const uint ROUTED = MATMUL_ROWS_OWN;
-layout(constant_id = 13) const uint ROW_PARTS = 2; // groups among which the rows are divided; the others divide the tiles
+layout(constant_id = 13) const uint GROUPS_DOWN = 2; // groups among which the rows are divided; the others divide the tiles
 layout(constant_id = 8) const uint M = 16;
 layout(constant_id = 9) const uint N = 16;
 layout(constant_id = 10) const uint K = 16;
@@ -42,31 +42,31 @@ READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
 
 #include "matmul/epilogue.glsl"
 #include "matmul/work.glsl"
-#include "matmul/halves.glsl"
+#include "matmul/f16_operands.glsl"
 
 const uint WORKGROUP = gl_WorkGroupSize.x;
 const uint GROUPS = WORKGROUP / GROUP;
-const uint COLUMN_PARTS = GROUPS / ROW_PARTS;
+const uint GROUPS_ACROSS = GROUPS / GROUPS_DOWN;
 // A group's part of the result, and the matrices that it is made of.
-const uint PART_ROWS = ROWS / ROW_PARTS;
-const uint PART_COLUMNS = TILES * 8 / COLUMN_PARTS;
-const uint MATRICES_DOWN = PART_ROWS / M;
-const uint MATRICES_ACROSS = PART_COLUMNS / N;
+const uint GROUP_ROWS = ROWS / GROUPS_DOWN;
+const uint GROUP_COLUMNS = TILES * 8 / GROUPS_ACROSS;
+const uint MATRICES_DOWN = GROUP_ROWS / M;
+const uint MATRICES_ACROSS = GROUP_COLUMNS / N;
 
 // One row of matrices of each group, on its way from the sums to the result.
-shared float strips[GROUPS * M * PART_COLUMNS];
+shared float strips[GROUPS * M * GROUP_COLUMNS];
 
 // Stores rows `down` * M and on of every group's part; gated tiles come in pairs.
 void store_strips(uint down) {
   const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
-  const uint across = PART_COLUMNS / 8 / step, strip = M * across;
+  const uint across = GROUP_COLUMNS / 8 / step, strip = M * across;
   [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < GROUPS * strip; i += WORKGROUP) {
     const uint part = i / strip, line = i % strip / across, t = i % across * step;
-    const uint m = part / COLUMN_PARTS * PART_ROWS + down * M + line;
-    const uint tile = part % COLUMN_PARTS * (PART_COLUMNS / 8) + t;
+    const uint m = part / GROUPS_ACROSS * GROUP_ROWS + down * M + line;
+    const uint tile = part % GROUPS_ACROSS * (GROUP_COLUMNS / 8) + t;
     const uint row = result_row(m);
     if (row == MATMUL_NOTHING || tile0 + tile >= p.tiles) continue;
-    const uint at = (part * M + line) * PART_COLUMNS + t * 8u;
+    const uint at = (part * M + line) * GROUP_COLUMNS + t * 8u;
     float first[8], second[8];
     [[unroll]] for (uint n = 0; n < 8; ++n) {
       first[n] = strips[at + n] * unscale[m];
@@ -85,8 +85,8 @@ void main() {
     sums[i] = coopmat<float, SCOPE, M, N, gl_MatrixUseAccumulator>(0.0);
   }
   const uint group = GROUPS == 1u ? 0u : gl_SubgroupID;
-  const uint first_row = group / COLUMN_PARTS * PART_ROWS;
-  const uint first_column = group % COLUMN_PARTS * PART_COLUMNS;
+  const uint first_row = group / GROUPS_ACROSS * GROUP_ROWS;
+  const uint first_column = group % GROUPS_ACROSS * GROUP_COLUMNS;
   for (uint kb = 0; kb < p.blocks; kb += DEPTH) {
     load_x(kb);
     load_weights(kb);
@@ -111,7 +111,7 @@ void main() {
 
   [[unroll]] for (uint i = 0; i < MATRICES_DOWN; ++i) {
     [[unroll]] for (uint j = 0; j < MATRICES_ACROSS; ++j) {
-      coopMatStore(sums[i * MATRICES_ACROSS + j], strips, group * M * PART_COLUMNS + j * N, PART_COLUMNS,
+      coopMatStore(sums[i * MATRICES_ACROSS + j], strips, group * M * GROUP_COLUMNS + j * N, GROUP_COLUMNS,
                    gl_CooperativeMatrixLayoutRowMajor);
     }
     barrier();

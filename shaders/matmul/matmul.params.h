@@ -37,7 +37,7 @@ CONSTANT MATMUL_N_ID = 9;
 CONSTANT MATMUL_K_ID = 10;
 CONSTANT MATMUL_SCOPE_ID = 11;     // MATRIX_OF_*: of a group
 CONSTANT MATMUL_GROUP_ID = 12;     // invocations that multiply a matrix together
-CONSTANT MATMUL_ROW_PARTS_ID = 13; // groups among which the rows are divided; the others divide the tiles
+CONSTANT MATMUL_GROUPS_DOWN_ID = 13; // groups among which the rows are divided; the others divide the tiles
 CONSTANT MATMUL_OWN_ROWS_ID = 14;  // rows that an invocation takes of the workgroup's; tiled only
 // cpu8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
 // 0.

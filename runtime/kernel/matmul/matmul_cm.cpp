@@ -89,7 +89,7 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
   dispatch.set_constant(MATMUL_K_ID, shape.matrix.k);
   dispatch.set_constant(MATMUL_SCOPE_ID, scope);
   dispatch.set_constant(MATMUL_GROUP_ID, shape.group);
-  dispatch.set_constant(MATMUL_ROW_PARTS_ID, shape.row_parts);
+  dispatch.set_constant(MATMUL_GROUPS_DOWN_ID, shape.row_parts);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   dispatch.groups = {(args.result.rows + shape.rows - 1) / shape.rows,
