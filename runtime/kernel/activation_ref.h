@@ -4,10 +4,10 @@
 
 namespace pumice {
 
-// A matrix of activations on the device: rows of floats, `stride` apart, of which at most `rows` are in use;
-// how many just now the step block says. A row's columns up to the next multiple of 32 are zeros, which every
-// kernel that writes activations sees to and which spares every kernel that reads them a guard (not so for a
-// view into a wider matrix).
+// A matrix of activations on the device: rows of floats, `stride` apart. At most `rows` rows are in use; the
+// step block says how many in this step. Columns after the last, up to the next multiple of 32, are zeros:
+// every kernel that writes activations writes them, so kernels that read need no guard. A view into a wider
+// matrix has no such zeros.
 struct ActivationRef {
   BufferRef buffer; // starts at the first row's first column
   uint32_t rows = 0;

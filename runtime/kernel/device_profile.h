@@ -10,40 +10,44 @@
 
 namespace pumice {
 
-// How kernels are shaped for a device. Chosen once per device (kernel/probe/probe.h measures what properties
-// do not tell); everything that plans for the device reads it and nothing else.
+// What the choice and the shape of kernels depend on. It is made once per device, from the device's
+// properties and from short measurements (kernel/probe/probe.h). Code that plans for the device reads only
+// this.
 struct DeviceProfile {
-  // A subgroup is one 8-lane vector of a CPU: workgroups of eight, a lane to a row, no shared memory.
+  // The device is a CPU driver that runs a subgroup as one vector of 8 lanes. Kernels then have workgroups of
+  // eight invocations, one lane for each row, and use no shared memory.
   bool cpu8 = false;
-  // Loads from an address that is the same in all lanes run at memory speed; loads by lane do not.
+  // True where loads from an address that all lanes share run at memory speed, and loads by lane are slower.
   bool uniform_loads = false;
   // Invocations of an ordinary workgroup.
   uint32_t workgroup = 64;
-  // That a CPU driver has for workgroups; 0: this is no CPU.
+  // Threads on which a CPU driver runs workgroups; 0: the device is not a CPU.
   uint32_t threads = 0;
-  // Bytes that a workgroup can share.
+  // Bytes of shared memory of one workgroup.
   uint32_t shared_bytes = 16384;
-  // Workgroups that keep the device busy; smaller grids are cut finer.
+  // The number of workgroups that keeps the device busy. Work of fewer workgroups is divided further.
   uint32_t busy_groups = 256;
 
-  // Invocations of every full subgroup, where kernels may shuffle among them; 0: they may not.
+  // Invocations of a full subgroup, where kernels may use shuffles; 0: they may not.
   uint32_t subgroup = 0;
-  // Of the tiers that the device has (gpu/kernel_table.h).
-  bool dot = false;
-  std::vector<MatrixShape> matrix_shapes; // tier cm; empty without it
-  bool cm2 = false;
-  uint32_t cm2_workgroup =
-      0; // invocations of a workgroup that multiplies matrices together; 0: a subgroup does
+  // The optional tiers (gpu/kernel_table.h) that the device has.
+  bool dot = false;                       // tier dot: integer dot products
+  std::vector<MatrixShape> matrix_shapes; // tier cm: sizes of cooperative matrices; empty without the tier
+  bool cm2 = false;                       // tier cm2: cooperative matrices of freely chosen sizes
+  // Invocations of a workgroup whose subgroups multiply one matrix together (cm2); 0: each subgroup has its
+  // own.
+  uint32_t cm2_workgroup = 0;
 
-  // A variant to be used wherever it runs, whatever was measured; empty: none.
+  // The name of a variant that is used wherever it runs, even if another was measured to be faster; empty:
+  // none.
   std::string forced;
-  // What was measured on this device; null: every family's own order.
+  // The fastest variants, as measured on this device; null: each family's own order decides.
   std::shared_ptr<const Choices> choices;
-  // What was found to be wrong on it; null: nothing.
+  // Variants that gave wrong results on this device; null: none.
   std::shared_ptr<const Blocklist> blocklist;
 
-  // Dwords that lie side by side for one lane of a packed weight tile.
-  uint32_t weight_chunk() const { return cpu8 && uniform_loads ? 1 : 4; }
+  // Consecutive dwords of one lane (one row) in a packed weight tile, see kernel/weight_packing.h.
+  uint32_t weight_lane_dwords() const { return cpu8 && uniform_loads ? 1 : 4; }
 };
 
 } // namespace pumice

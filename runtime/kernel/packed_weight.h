@@ -7,7 +7,7 @@
 
 namespace pumice {
 
-// A packed weight matrix on the device, or the part of one that fits one allocation.
+// A packed weight matrix on the device, or as many of its tiles as fit one allocation.
 struct WeightSegment {
   uint32_t first_tile = 0;
   uint32_t tiles = 0; // a multiple of four
@@ -15,8 +15,8 @@ struct WeightSegment {
   BufferRef scales;
 };
 
-// A weight matrix in tiles of eight rows, as kernel/weight_packing.h lays them out. It has several segments
-// only where it is too large for one allocation or binding of the device.
+// A weight matrix in tiles of eight rows (kernel/weight_packing.h). It has more than one segment only if it
+// is too large for one allocation or one descriptor of the device.
 struct PackedWeight {
   PackedFormat format;
   uint32_t tiles = 0;

@@ -7,8 +7,8 @@
 
 namespace pumice {
 
-// Workgroups to a row of a result whose columns do not depend on each other, by fours: on a GPU a few of
-// those to an invocation.
+// The number of workgroups for one row of a result whose columns do not depend on each other. An invocation
+// works on quads of columns, on a GPU on four of them.
 inline uint32_t row_groups(const DeviceProfile& profile, const ActivationRef& result) {
   const uint32_t quads = result.padded_columns() / 4;
   return profile.cpu8 ? 1 : std::max(1u, quads / (profile.workgroup * 4));

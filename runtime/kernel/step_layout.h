@@ -6,12 +6,13 @@
 
 namespace pumice {
 
-// Where the parts of a step block begin, in quads of four uints. See shaders/common/step.h.
+// Where the sections of a step block begin, in quads of four uints. See shaders/common/step.h.
 struct StepLayout {
   uint32_t capacity = 0;  // rows of one step
-  uint32_t sequences = 1; // whose rows it may have
-  uint32_t positions =
-      0; // of a sequence that have cache_indirection, a multiple of 4; 0: every sequence keeps its own
+  uint32_t sequences = 1; // sequences that its rows may belong to
+  // Positions of a sequence that have cache_indirection, a multiple of 4; 0: no indirection, each sequence
+  // uses its own cache.
+  uint32_t positions = 0;
 
   uint32_t details() const { return STEP_HEADER_QUADS + capacity; }
   uint32_t sequence_quads() const { return STEP_HEADER_QUADS + 2 * capacity; }

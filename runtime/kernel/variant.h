@@ -12,20 +12,24 @@
 
 namespace pumice {
 
-// One way in which a kernel family does its work. Args say what is to be done.
+// One implementation of a kernel family's operation. Args: the family's arguments (MatmulArgs,
+// AttentionArgs).
 template <class Args>
 struct KernelVariant {
   std::string_view name;
-  std::string_view summary; // for people, a sentence: what it is, and on which devices it runs
-  bool (*runs)(const DeviceProfile& profile, const Args& args); // whether it can do that on such a device
+  std::string_view summary; // for the help text: the devices it is for, then what it is
+  // Whether this variant can do this work on this device.
+  bool (*runs)(const DeviceProfile& profile, const Args& args);
+  // Emits the dispatches.
   Status (*lower)(Lowering& lowering, const Args& args);
-  // What it multiplies is rounded to fewer than 32 bits: only taken where it was measured or is demanded.
+  // True if it rounds what it multiplies to fewer than 32 bits. Such a variant is chosen only after a
+  // measurement or by name, never by the family's order.
   bool rounds = false;
 };
 
-// The variant that the profile demands, if it runs; else the one that was measured to be the fastest for such
-// shapes; else the first that runs, was not blocked and does not round. The last of a family's variants, the
-// plain one, always does. The shape class begins with the family's name.
+// Chooses, in this order: the variant that the profile forces, if it runs; the one that was measured to be
+// the fastest for this class of shapes; the first that runs, is not blocked and does not round. A family's
+// last variant is the plain one, which always runs. The shape class begins with the family's name.
 template <class Args>
 const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* const> variants,
                                           const DeviceProfile& profile, const Args& args,
@@ -51,7 +55,7 @@ const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* c
   return *variants.back();
 }
 
-// Lowers to the variant chosen as above, and lets the plan know what it was chosen from.
+// Lowers with the variant of choose_variant(), and tells the plan which variants were possible.
 template <class Args>
 Status lower_variant(Lowering& lowering, std::span<const KernelVariant<Args>* const> variants,
                      const Args& args, const std::string& shape_class) {
@@ -66,7 +70,7 @@ Status lower_variant(Lowering& lowering, std::span<const KernelVariant<Args>* co
   return status;
 }
 
-// Of a family's variants, for FamilyRegistration: list_variants<matmul_variants>.
+// The summaries of a family's variants, for FamilyRegistration: list_variants<matmul_variants>.
 template <auto variants>
 std::vector<VariantSummary> list_variants() {
   std::vector<VariantSummary> list;

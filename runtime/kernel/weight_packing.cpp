@@ -161,15 +161,15 @@ private:
 class PayloadWriter {
 public:
   PayloadWriter(const PackedFormat& format, uint32_t rows, std::span<std::byte> payload)
-      : chunk_(format.chunk * 4), rows_(rows), at_(payload.data()) {}
+      : lane_bytes_(format.lane_dwords * 4), rows_(rows), at_(payload.data()) {}
 
   // As many bytes of each row as whole blocks have; `bytes` of one block.
   void write(const RowPointers& from, size_t count, size_t bytes) {
-    if (rows_ == 8 && chunk_ == 16 && bytes % 16 == 0) return write_chunks<16>(from, count * bytes);
-    if (rows_ == 8 && chunk_ == 4) return write_chunks<4>(from, count * bytes);
+    if (rows_ == 8 && lane_bytes_ == 16 && bytes % 16 == 0) return write_groups<16>(from, count * bytes);
+    if (rows_ == 8 && lane_bytes_ == 4) return write_groups<4>(from, count * bytes);
     for (size_t block = 0; block < count; ++block) {
-      for (size_t begin = 0; begin < bytes; begin += chunk_) {
-        const size_t width = std::min(chunk_, bytes - begin);
+      for (size_t begin = 0; begin < bytes; begin += lane_bytes_) {
+        const size_t width = std::min(lane_bytes_, bytes - begin);
         for (uint32_t row = 0; row < rows_; ++row) {
           std::memcpy(at_ + row * width, from[row] + block * bytes + begin, width);
         }
@@ -180,7 +180,7 @@ public:
 
 private:
   template <size_t width>
-  void write_chunks(const RowPointers& rows, size_t bytes) {
+  void write_groups(const RowPointers& rows, size_t bytes) {
     const RowPointers from = rows; // which nothing that is written can change
     std::byte* to = at_;
     for (size_t begin = 0; begin < bytes; begin += width, to += 8 * width) {
@@ -189,7 +189,7 @@ private:
     at_ = to;
   }
 
-  size_t chunk_;
+  size_t lane_bytes_;
   uint32_t rows_;
   std::byte* at_;
 };

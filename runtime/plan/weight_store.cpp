@@ -58,7 +58,7 @@ Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bo
 
   PackedWeight packed;
   packed.format = {quantized_type(weights[0].type(), weights_), static_cast<uint32_t>(weights[0].columns),
-                   profile_.weight_chunk()};
+                   profile_.weight_lane_dwords()};
   std::vector<TileSource> tiles;
   if (alternating) {
     for (size_t i = 0; i + 1 < weights.size(); i += 2) {

@@ -11,7 +11,7 @@ layout(constant_id = 2) const uint PARTS = 20;
 layout(push_constant) uniform Push { LogMelFramesParams p; };
 READ_BUFFER(uvec4, step_block, LOG_MEL_FRAMES_STEP);
 READ_BUFFER(float, samples, LOG_MEL_FRAMES_SAMPLES);
-READ_BUFFER(vec2, turns, LOG_MEL_FRAMES_TURNS);
+READ_BUFFER(vec2, twiddles, LOG_MEL_FRAMES_TWIDDLES);
 READ_BUFFER(float, window, LOG_MEL_FRAMES_WINDOW);
 READ_BUFFER(uvec2, bands, LOG_MEL_FRAMES_BANDS);
 READ_BUFFER(float, filters, LOG_MEL_FRAMES_FILTERS);
@@ -36,10 +36,10 @@ void transform_columns() {
   for (uint i = gl_LocalInvocationID.x; i < KEPT * EACH; i += gl_WorkGroupSize.x) {
     const uint remainder = i / EACH, b = i % EACH;
     vec2 sum = vec2(0.0);
-    for (uint a = 0, turn = 0; a < PARTS; ++a) {
-      sum += values[EACH * a + b] * turns[turn * EACH];
-      turn += remainder;
-      if (turn >= PARTS) turn -= PARTS;
+    for (uint a = 0, twiddle = 0; a < PARTS; ++a) {
+      sum += values[EACH * a + b] * twiddles[twiddle * EACH];
+      twiddle += remainder;
+      if (twiddle >= PARTS) twiddle -= PARTS;
     }
     inner[i] = sum;
   }
@@ -51,13 +51,13 @@ void power_spectrum() {
     const bool conjugate = remainder >= KEPT;
     const uint first = (conjugate ? PARTS - remainder : remainder) * EACH;
     vec2 sum = vec2(0.0);
-    for (uint b = 0, turn = 0; b < EACH; ++b) {
+    for (uint b = 0, twiddle = 0; b < EACH; ++b) {
       vec2 v = inner[first + b];
       if (conjugate) v.y = -v.y;
-      const vec2 t = turns[turn];
+      const vec2 t = twiddles[twiddle];
       sum += vec2(v.x * t.x - v.y * t.y, v.x * t.y + v.y * t.x);
-      turn += k;
-      if (turn >= SIZE) turn -= SIZE;
+      twiddle += k;
+      if (twiddle >= SIZE) twiddle -= SIZE;
     }
     values[k] = dot(sum, sum);
   }

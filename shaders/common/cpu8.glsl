@@ -20,8 +20,8 @@ uvec2 offset_address(uvec2 address, uint bytes) {
 
 #define LANE gl_SubgroupInvocationID
 
-// Lane i takes component i of eight that all lanes have. Where the eight come from a uniform address, a compiler of
-// our age turns the whole into one vector load.
+// Lane i takes component i of eight that all lanes have. Where the eight come from a uniform address, recent
+// compilers make one vector load of it.
 uint lane_select(uvec4 low, uvec4 high) {
   uint v = high.w;
   v = LANE == 6u ? high.z : v;

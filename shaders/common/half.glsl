@@ -1,9 +1,9 @@
-// Halves made in one way on every device.
+// Rounding to 16-bit floats in the same way on every device.
 #ifndef PUMICE_HALF_GLSL
 #define PUMICE_HALF_GLSL
 
-// A float rounded to the 11 bits that a half keeps, ties to even. Which way packHalf2x16 rounds is up to the device, and
-// compilers take a number that was a half for what it was before.
+// Rounds a float to the 11 bits of a 16-bit float, ties to even. A device may let packHalf2x16 round in another way, and
+// compilers may replace unpack(pack(a)) by a.
 float round_to_half(float a) {
   const uint bits = floatBitsToUint(a);
   return uintBitsToFloat((bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);

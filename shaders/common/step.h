@@ -1,6 +1,6 @@
-// What changes from one step to the next: the only memory that the host writes before a step, and the only
-// place a kernel learns positions and counts from. Kernels that sample write the next step's rows here
-// themselves.
+// The step block: all that changes from one step to the next. It is the only memory that the host writes
+// before a step, and kernels read positions and counts only from here. Sampling kernels write the next step's
+// rows here.
 #ifndef PUMICE_STEP_H
 #define PUMICE_STEP_H
 #include "common/shared.h"
@@ -11,18 +11,18 @@ PUMICE_PARAMS_BEGIN
 CONSTANT ROWS_TOKENS = 0;  // one row for each token of the step
 CONSTANT ROWS_OUTPUTS = 1; // one row for each token whose logits are wanted
 
-// The block is an array of uvec4: a header, then `capacity` rows, then `capacity` details, then what belongs
-// to each sequence whatever its rows (runtime/kernel/step_layout.h says where each part begins).
+// The block is an array of uvec4: a header, `capacity` rows, `capacity` details, one quad for each sequence,
+// and the cache indirection (runtime/kernel/step_layout.h says where each section begins).
 //   header:   x = count of tokens, y = count of outputs, z = results produced so far, w = unused
-//   row:      x = token, y = position in its sequence, z = sequence, w = first position it may see, which is
-//             where its text begins
+//   row:      x = token, y = position in its sequence, z = sequence, w = first position that it may see
 //   detail i: of output i, x = index of the row whose logits are wanted, y = the token whose likelihood is
-//   (see
-//             scoring/); of row i, z = its token's type, w = the end of its input: the first position after
-//             those that it sees where attention looks both ways
+//             computed (see scoring/); of row i, z = its token's type, w = the end of its input, for
+//             bidirectional attention: the position after the last
 //   sequence: x = the first position of the encoder's input that its rows see, y = the one after the last
-//   origin:   a uint for each position of each sequence: the sequence in whose cache its key and value lie.
-//             Only where beams share what they have in common
+//   cache indirection: one uint for each position of each sequence: the number of the sequence whose cache
+//   holds
+//             its key and value. Only in beam search, where beams share the positions that they have in
+//             common
 CONSTANT STEP_HEADER_QUADS = 1;
 
 PUMICE_PARAMS_END

@@ -2,16 +2,16 @@
 // weight_packing.cpp packs them. The build defines, from the type's line in common/weight_types.def,
 //   WEIGHT_TYPE_F32 and the like, and WEIGHT_TYPE for all of them
 //   BITS, and SIGNED where codes are two's complement: of quantised weights
-//   NUMBER: the function that says what a code stands for, where that is not the code itself
-//   PARTS: how many scales they have: each is for 32 / PARTS weights
+//   NUMBER: a function from a code to its number, for types where the number is not the code itself
+//   SCALE_COUNT: how many scales the 32 weights have: each is for 32 / SCALE_COUNT of them
 //   SCALES_HALF and the like: how the scales are kept
-// What follows from that for whoever includes this:
+// This file defines, for the file that includes it:
 //   PAYLOAD: dwords of 32 weights
-//   SCALED, SCALE_BYTES: they have scales, of so many bytes
-//   HEAD: eight times 32 weights share a dword that scales all their scales
-//   MINIMUMS: what is subtracted from a part's weights
-//   decode_weight: a number, which times the part's scale and less its minimum is the weight
-//   block_scales: those of 32 weights, from the dword that holds them
+//   SCALED, SCALE_BYTES: set if the type has scales; the bytes of the scales of 32 weights
+//   HEAD: set if eight blocks of 32 weights share a dword with a scale for their scales
+//   MINIMUMS: set if a minimum belongs to each scale
+//   decode_weight: the number that a code stands for. The weight is this number times its scale minus its minimum
+//   block_scales: the scales of 32 weights, from the dword that holds them
 #ifndef PUMICE_WEIGHT_GLSL
 #define PUMICE_WEIGHT_GLSL
 
@@ -28,8 +28,8 @@ float decode_weight(uint w[PAYLOAD], uint i) {
 }
 #endif
 
-#ifndef PARTS
-#define PARTS 1
+#ifndef SCALE_COUNT
+#define SCALE_COUNT 1
 #endif
 #ifndef SIGNED
 #define SIGNED 0
@@ -98,19 +98,19 @@ float decode_weight(uint w[PAYLOAD], uint i) {
 }
 #endif
 
-// block_scales: `head` is HEAD's dword, `word` the one with the scales of the block and its neighbours, of which it is
-// number `at`.
+// block_scales: `head` is HEAD's dword. `word` is the dword with the scales of several neighbouring blocks, and `at` is the
+// block's number among them.
 #if defined(SCALES_HALF)
 #define SCALED
 #define SCALE_BYTES 2
-void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
   scale[0] = CODE_UNIT * unpackHalf2x16(word >> (16u * at)).x;
 }
 #elif defined(SCALES_HALF_MINIMUM)
 #define SCALED
 #define MINIMUMS
 #define SCALE_BYTES 4
-void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
   const vec2 both = unpackHalf2x16(word);
   scale[0] = CODE_UNIT * both.x;
   minimum[0] = both.y;
@@ -118,18 +118,18 @@ void block_scales(uint head, uint word, uint at, out float scale[PARTS], out flo
 #elif defined(SCALES_EXPONENT)
 #define SCALED
 #define SCALE_BYTES 1
-void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
   const uint exponent = word >> (8u * at) & 255u; // of 2^(exponent - 128)
   scale[0] = CODE_UNIT * uintBitsToFloat((max(exponent, 1u) - 1u) << 23);
 }
 #elif defined(SCALES_SIGNED_BYTES)
 #define SCALED
 #define HEAD
-#define SCALE_BYTES PARTS
-void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+#define SCALE_BYTES SCALE_COUNT
+void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
   const float all = CODE_UNIT * unpackHalf2x16(head).x;
-  [[unroll]] for (uint part = 0; part < PARTS; ++part) {
-    scale[part] = all * float(int(word << (24u - 8u * (at * PARTS + part))) >> 24);
+  [[unroll]] for (uint scale_index = 0; scale_index < SCALE_COUNT; ++scale_index) {
+    scale[scale_index] = all * float(int(word << (24u - 8u * (at * SCALE_COUNT + scale_index))) >> 24);
   }
 }
 #elif defined(SCALES_BYTES_MINIMUM)
@@ -137,7 +137,7 @@ void block_scales(uint head, uint word, uint at, out float scale[PARTS], out flo
 #define HEAD
 #define MINIMUMS
 #define SCALE_BYTES 2
-void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
   const vec2 all = unpackHalf2x16(head);
   const uint own = word >> (16u * at);
   scale[0] = CODE_UNIT * all.x * float(int(own & 255u));
@@ -148,18 +148,18 @@ void block_scales(uint head, uint word, uint at, out float scale[PARTS], out flo
 #define HEAD
 #define MINIMUMS
 #define SCALE_BYTES 2
-void block_scales(uint head, uint word, uint at, out float scale[PARTS], out float minimum[PARTS]) {
+void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
   const vec2 all = unpackHalf2x16(head);
-  [[unroll]] for (uint part = 0; part < PARTS; ++part) {
-    const uint own = word >> (16u * at + 8u * part);
-    scale[part] = CODE_UNIT * all.x * float(int(own & 15u));
-    minimum[part] = all.y * float(int(own >> 4 & 15u));
+  [[unroll]] for (uint scale_index = 0; scale_index < SCALE_COUNT; ++scale_index) {
+    const uint own = word >> (16u * at + 8u * scale_index);
+    scale[scale_index] = CODE_UNIT * all.x * float(int(own & 15u));
+    minimum[scale_index] = all.y * float(int(own >> 4 & 15u));
   }
 }
 #endif
 
 #ifdef SCALED
-// Where a row's dwords of scales are, of all its blocks, of one block and of the eight around it.
+// The dwords of scales of a row: how many there are, where a block's scales are, and where its HEAD is.
 #define BLOCKS_OF_WORD (4u / uint(SCALE_BYTES))
 #ifdef HEAD
 uint scale_dwords(uint blocks) { return (blocks + 7u) / 8u + (blocks * uint(SCALE_BYTES) + 3u) / 4u; }

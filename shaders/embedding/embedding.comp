@@ -7,7 +7,7 @@
 #include "embedding/embedding.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint CHUNK = 4;
+layout(constant_id = 1) const uint LANE_DWORDS = 4;
 layout(constant_id = 2) const uint INDEX = EMBEDDING_BY_TOKEN;
 layout(push_constant) uniform Push { EmbeddingParams p; };
 READ_BUFFER(uvec4, step_block, EMBEDDING_STEP);
@@ -17,8 +17,8 @@ WRITE_BUFFER(vec4, result, EMBEDDING_RESULT);
 
 // Dword c of the payload of a block that starts at `block`.
 uint load_dword(uint block, uint lane, uint c) {
-  const uint width = min(CHUNK, PAYLOAD - c / CHUNK * CHUNK); // of the chunk it lies in
-  return table[block + c / CHUNK * CHUNK * 8u + lane * width + c % CHUNK];
+  const uint width = min(LANE_DWORDS, PAYLOAD - c / LANE_DWORDS * LANE_DWORDS); // of its group of LANE_DWORDS
+  return table[block + c / LANE_DWORDS * LANE_DWORDS * 8u + lane * width + c % LANE_DWORDS];
 }
 
 // Columns 4j to 4j + 3 of a block, before their scale.
@@ -62,13 +62,13 @@ void main() {
     const uint j = i % 8u;
     vec4 values = decode_quad((tile * p.blocks + kb) * (PAYLOAD * 8u), lane, j);
 #ifdef SCALED
-    float scale[PARTS], minimum[PARTS];
+    float scale[SCALE_COUNT], minimum[SCALE_COUNT];
     const uint first_scale = tile * scale_dwords(p.blocks);
     block_scales(scales[(first_scale + head_word(kb)) * 8u + lane], scales[(first_scale + scale_word(kb)) * 8u + lane],
                  kb % BLOCKS_OF_WORD, scale, minimum);
-    values *= j < 4u ? scale[0] : scale[PARTS - 1];
+    values *= j < 4u ? scale[0] : scale[SCALE_COUNT - 1];
 #ifdef MINIMUMS
-    values -= j < 4u ? minimum[0] : minimum[PARTS - 1];
+    values -= j < 4u ? minimum[0] : minimum[SCALE_COUNT - 1];
 #endif
 #endif
     result[to + i] = p.scale * values;

@@ -1,15 +1,15 @@
 // A lane's sums over k: ROWS rows of x times TILES tiles of a weight, in registers. The order of the additions does not
-// depend on ROWS. Who includes this has the buffers weights, weight_dwords, scales and x, and says
+// depend on ROWS. The including file has the buffers weights, weight_dwords, scales and x, and defines
 //   ROWS, TILES, LOAD: as in matmul/matmul.params.h
 //   SUMS_WEIGHTS, SUMS_SCALES, SUMS_X: the addresses of the first three, for LOAD_UNIFORM
 //   SUMS_BLOCKS: blocks of 32 along k
 
-// Tiles that share what is loaded of x. With many rows to a tile, each multiplication takes its number of x straight from
-// memory; one that several tiles share would have to pass through a register, or worse through the stack.
+// Tiles that share each load of x. With many rows each multiplication reads its number of x from memory: if several tiles
+// shared it, it would need a register, or the stack.
 const uint ABREAST = ROWS < 8 ? TILES : 1;
 
-// Blocks of 32 columns as a uniform load sees them: a tile's eight rows, and a row of x. One index to a block, and
-// constants within it, leave the driver an address to add up for each block instead of each load.
+// Blocks of 32 columns as a uniform load sees them: a tile's eight rows, and a row of x. With one
+// index for a block and constants within it, the driver computes an address once for a block, not for each load.
 struct TileBlock {
   uvec4 d[PAYLOAD * 2];
 };
@@ -50,7 +50,7 @@ uint load_scale(uint tile, uint word) {
 }
 #endif
 
-// Where block `block` of x is. Rows at constant distances from it need no registers of their own.
+// The address of block `block` of x. Rows at constant distances from it need no address registers.
 uvec2 x_address(uint block) { return offset_address(SUMS_X, block * 128u); }
 
 // Columns 4j to 4j + 3 of a block of x: `block` counts from `at`, and the lanes hold a quad each in `own`.
@@ -59,8 +59,8 @@ vec4 x_quad(uvec2 at, uint block, vec4 own, uint j) {
 }
 
 // Adds block kb to the sums.
-void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], float scale[ABREAST][PARTS],
-               float minimum[ABREAST][PARTS], inout float sum[ROWS][ABREAST]) {
+void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], float scale[ABREAST][SCALE_COUNT],
+               float minimum[ABREAST][SCALE_COUNT], inout float sum[ROWS][ABREAST]) {
   uint w[ABREAST][PAYLOAD];
   [[unroll]] for (uint t = 0; t < ABREAST; ++t) load_block((first_tile + t) * SUMS_BLOCKS + kb, w[t]);
 
@@ -70,16 +70,16 @@ void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], f
     [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[(first_row + row_block[m] + kb) * 8u + LANE];
   }
 #ifdef MINIMUMS
-  // Every weight is finished before it is multiplied, which needs half the registers of two sums to a result and the
-  // sums of x besides.
+  // Scale and minimum are applied to each weight before it is multiplied. Two sums for each result and the sums of x
+  // would need twice the registers.
   [[unroll]] for (uint j = 0; j < 8; ++j) {
     vec4 xv[ROWS];
     [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(at, row_block[m], own[m], j);
-    const uint part = j / (8 / PARTS);
+    const uint scale_index = j / (8 / SCALE_COUNT);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       float weight[ABREAST];
       [[unroll]] for (uint t = 0; t < ABREAST; ++t) {
-        weight[t] = fma(decode_weight(w[t], 4 * j + i), scale[t][part], -minimum[t][part]);
+        weight[t] = fma(decode_weight(w[t], 4 * j + i), scale[t][scale_index], -minimum[t][scale_index]);
       }
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
         [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t] = fma(weight[t], xv[m][i], sum[m][t]);
@@ -89,8 +89,8 @@ void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], f
 #else
   float products[ROWS][ABREAST];
   [[unroll]] for (uint j = 0; j < 8; ++j) {
-    const uint part = j / (8 / PARTS);
-    if (j % (8 / PARTS) == 0) {
+    const uint scale_index = j / (8 / SCALE_COUNT);
+    if (j % (8 / SCALE_COUNT) == 0) {
       [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = 0.0;
     }
     vec4 xv[ROWS];
@@ -102,19 +102,19 @@ void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], f
         [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = fma(decoded[t], xv[m][i], products[m][t]);
       }
     }
-    if (j % (8 / PARTS) == 8 / PARTS - 1) {
+    if (j % (8 / SCALE_COUNT) == 8 / SCALE_COUNT - 1) {
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
+        [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t] = fma(products[m][t], scale[t][scale_index], sum[m][t]);
       }
     }
   }
 #endif
 }
 
-// The sums of some tiles. Scales are loaded for each block, though neighbours share a dword of them: a loop within a loop
-// costs CPU drivers more.
+// The sums of some tiles. Scales are loaded for each block, although neighbours share a dword: a nested loop would cost CPU
+// drivers more.
 void add_blocks(uint first_tile, uint first_row, uint row_block[ROWS], out float sum[ROWS][ABREAST]) {
-  float scale[ABREAST][PARTS], minimum[ABREAST][PARTS];
+  float scale[ABREAST][SCALE_COUNT], minimum[ABREAST][SCALE_COUNT];
   [[unroll]] for (uint t = 0; t < ABREAST; ++t) {
     scale[t][0] = 1.0;
     [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m][t] = 0.0;

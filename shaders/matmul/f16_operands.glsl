@@ -1,14 +1,14 @@
-// Operands of a product as halves in shared memory, for kernels that multiply matrices of them: ROWS rows of x and the
-// rows of TILES tiles, each DEPTH blocks of 32 columns deep.
+// Operands of a product as 16-bit floats in shared memory, for kernels that multiply f16 matrices: ROWS rows of x and the
+// rows of TILES tiles, DEPTH blocks of 32 columns each.
 const uint LOAD = LOAD_LANE;
 #include "matmul/tile_row.glsl"
 
 const uint DEPTH = 2;
-const uint PAIR_STRIDE = DEPTH * 16 + 4; // a row and 16 bytes between it and the next, which spreads rows over the banks
+const uint PAIR_STRIDE = DEPTH * 16 + 4; // 16 bytes between rows spread them over the memory banks
 
-shared f16vec2 x_halves[ROWS * PAIR_STRIDE];
-shared f16vec2 weight_halves[TILES * 8 * PAIR_STRIDE];
-shared float unscale[ROWS];    // what a row's sums are still to be multiplied by, for x was scaled
+shared f16vec2 x_f16[ROWS * PAIR_STRIDE];
+shared f16vec2 weights_f16[TILES * 8 * PAIR_STRIDE];
+shared float unscale[ROWS];    // a row's sums must be multiplied by this, because x was scaled
 shared float row_factor[ROWS]; // row_scale()
 shared float largest[gl_WorkGroupSize.x];
 
@@ -38,7 +38,7 @@ void scale_rows() {
   }
 }
 
-// Some loads at once, to wait for them together. Loops are not unrolled beyond that: CPU drivers would compile long.
+// TOGETHER loads are in flight at once. Loops are not unrolled further, because CPU drivers would take long to compile.
 void load_x(uint kb) {
   const uint TOGETHER = 4;
   [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < ROWS * DEPTH * 8u; i += TOGETHER * gl_WorkGroupSize.x) {
@@ -48,33 +48,34 @@ void load_x(uint kb) {
       const uint m = at / (DEPTH * 8u), quad = at % (DEPTH * 8u);
       vec4 v = vec4(0.0);
       if (kb + quad / 8u < p.blocks) v = x[x_row(m) * (p.x_stride >> 2) + kb * 8u + quad] * (1.0 / unscale[m]);
-      x_halves[m * PAIR_STRIDE + quad * 2u] = f16vec2(v.xy);
-      x_halves[m * PAIR_STRIDE + quad * 2u + 1u] = f16vec2(v.zw);
+      x_f16[m * PAIR_STRIDE + quad * 2u] = f16vec2(v.xy);
+      x_f16[m * PAIR_STRIDE + quad * 2u + 1u] = f16vec2(v.zw);
     }
   }
 }
 
-// A row's block of 32 weights to an invocation. Past the segment's last tile the last is repeated: nothing is made of it.
+// An invocation loads a block of 32 weights of one row. Past the segment's last tile it loads the last one again; the result
+// is not stored.
 void load_weights(uint kb0) {
   [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < TILES * 8u * DEPTH; i += gl_WorkGroupSize.x) {
     const uint row = i % (TILES * 8u), lane = row % 8u, depth = i / (TILES * 8u), kb = kb0 + depth;
     const uint tile = min(tile0 + row / 8u, p.tiles - 1u);
     const uint out_at = row * PAIR_STRIDE + depth * 16u;
     if (kb >= p.blocks) {
-      [[unroll]] for (uint j = 0; j < 16; ++j) weight_halves[out_at + j] = f16vec2(0.0);
+      [[unroll]] for (uint j = 0; j < 16; ++j) weights_f16[out_at + j] = f16vec2(0.0);
       continue;
     }
     uint w[PAYLOAD];
     load_block(tile, kb, lane, w);
-    float scale[PARTS], minimum[PARTS];
+    float scale[SCALE_COUNT], minimum[SCALE_COUNT];
     load_scales(tile, kb, lane, scale, minimum);
     [[unroll]] for (uint j = 0; j < 16; ++j) {
-      const uint part = j / (16 / PARTS);
-      vec2 pair = vec2(decode_weight(w, 2 * j), decode_weight(w, 2 * j + 1)) * scale[part];
+      const uint scale_index = j / (16 / SCALE_COUNT);
+      vec2 pair = vec2(decode_weight(w, 2 * j), decode_weight(w, 2 * j + 1)) * scale[scale_index];
 #ifdef MINIMUMS
-      pair -= minimum[part];
+      pair -= minimum[scale_index];
 #endif
-      weight_halves[out_at + j] = f16vec2(clamp(pair, -65504.0, 65504.0));
+      weights_f16[out_at + j] = f16vec2(clamp(pair, -65504.0, 65504.0));
     }
   }
 }

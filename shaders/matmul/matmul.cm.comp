@@ -1,11 +1,11 @@
 #version 460
-// Matrix x matrix by the matrices that a subgroup multiplies at once, or where GROUP is a workgroup's size the whole
-// workgroup, of any size M x N x K that divides their part of the product. Both operands become halves on the way into
-// shared memory; sums are 32 bits wide.
-// Halves keep 11 bits of x and of each weight, so a product's error is about 2^-12 of its terms' root mean square where
-// the portable kernels reach 2^-22. A row of x is first multiplied by a power of two that takes its largest number to
-// 2^14 or just above, so that none overflows and only what is 2^28 times smaller loses bits; the sums are divided by it
-// again. Weights beyond what halves hold are clamped.
+// Matrix x matrix with cooperative matrices of any size M x N x K that divides a group's block of the result. A group is a
+// subgroup, or the whole workgroup where GROUP is its size. Both operands are rounded to 16-bit floats (f16) when they are
+// written to shared memory; sums have 32 bits.
+// f16 keeps 11 bits of x and of each weight, so a product's error is about 2^-12 of its terms' root mean square; the
+// portable kernels reach 2^-22. Each row of x is first multiplied by a power of two that takes its largest number to 2^14
+// or just above. So no number overflows, and only numbers 2^28 times smaller lose bits. The sums are divided by it again.
+// Weights outside the range of f16 are clamped.
 // The order of the additions does not depend on ROWS.
 // variant: {weight_type}
 #extension GL_GOOGLE_include_directive : require
@@ -47,26 +47,26 @@ READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
 const uint WORKGROUP = gl_WorkGroupSize.x;
 const uint GROUPS = WORKGROUP / GROUP;
 const uint GROUPS_ACROSS = GROUPS / GROUPS_DOWN;
-// A group's part of the result, and the matrices that it is made of.
+// A group's block of the result, and its matrices.
 const uint GROUP_ROWS = ROWS / GROUPS_DOWN;
 const uint GROUP_COLUMNS = TILES * 8 / GROUPS_ACROSS;
 const uint MATRICES_DOWN = GROUP_ROWS / M;
 const uint MATRICES_ACROSS = GROUP_COLUMNS / N;
 
-// One row of matrices of each group, on its way from the sums to the result.
+// One row of matrices of each group, between the sums and the result.
 shared float strips[GROUPS * M * GROUP_COLUMNS];
 
-// Stores rows `down` * M and on of every group's part; gated tiles come in pairs.
+// Stores M rows of every group's block, from row `down` * M; gated tiles come in pairs.
 void store_strips(uint down) {
   const uint step = (EPILOGUE & EPILOGUE_GATED) != 0u ? 2u : 1u;
   const uint across = GROUP_COLUMNS / 8 / step, strip = M * across;
   [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < GROUPS * strip; i += WORKGROUP) {
-    const uint part = i / strip, line = i % strip / across, t = i % across * step;
-    const uint m = part / GROUPS_ACROSS * GROUP_ROWS + down * M + line;
-    const uint tile = part % GROUPS_ACROSS * (GROUP_COLUMNS / 8) + t;
+    const uint group = i / strip, line = i % strip / across, t = i % across * step;
+    const uint m = group / GROUPS_ACROSS * GROUP_ROWS + down * M + line;
+    const uint tile = group % GROUPS_ACROSS * (GROUP_COLUMNS / 8) + t;
     const uint row = result_row(m);
     if (row == MATMUL_NOTHING || tile0 + tile >= p.tiles) continue;
-    const uint at = (part * M + line) * GROUP_COLUMNS + t * 8u;
+    const uint at = (group * M + line) * GROUP_COLUMNS + t * 8u;
     float first[8], second[8];
     [[unroll]] for (uint n = 0; n < 8; ++n) {
       first[n] = strips[at + n] * unscale[m];
@@ -94,12 +94,12 @@ void main() {
     [[dont_unroll]] for (uint k = 0; k < DEPTH * 32 / K; ++k) {
       coopmat<float16_t, SCOPE, M, K, gl_MatrixUseA> a[MATRICES_DOWN];
       [[unroll]] for (uint i = 0; i < MATRICES_DOWN; ++i) {
-        coopMatLoad(a[i], x_halves, (first_row + i * M) * PAIR_STRIDE + k * (K / 2), PAIR_STRIDE,
+        coopMatLoad(a[i], x_f16, (first_row + i * M) * PAIR_STRIDE + k * (K / 2), PAIR_STRIDE,
                     gl_CooperativeMatrixLayoutRowMajor);
       }
       [[unroll]] for (uint j = 0; j < MATRICES_ACROSS; ++j) {
         coopmat<float16_t, SCOPE, K, N, gl_MatrixUseB> b;
-        coopMatLoad(b, weight_halves, (first_column + j * N) * PAIR_STRIDE + k * (K / 2), PAIR_STRIDE,
+        coopMatLoad(b, weights_f16, (first_column + j * N) * PAIR_STRIDE + k * (K / 2), PAIR_STRIDE,
                     gl_CooperativeMatrixLayoutColumnMajor);
         [[unroll]] for (uint i = 0; i < MATRICES_DOWN; ++i) {
           sums[i * MATRICES_ACROSS + j] = coopMatMulAdd(a[i], b, sums[i * MATRICES_ACROSS + j]);

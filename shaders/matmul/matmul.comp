@@ -14,12 +14,12 @@ void sum_slice(uint lane, uint slice, uint tile, uint row_quad[ROWS], out float 
   for (uint kb = slice; kb < p.blocks; kb += SLICES) {
     uint w[PAYLOAD];
     load_block(tile, kb, lane, w);
-    float scale[PARTS], minimum[PARTS];
+    float scale[SCALE_COUNT], minimum[SCALE_COUNT];
     load_scales(tile, kb, lane, scale, minimum);
     float products[ROWS], x_sum[ROWS];
     [[unroll]] for (uint j = 0; j < 8; ++j) {
-      const uint part = j / (8 / PARTS);
-      if (j % (8 / PARTS) == 0) {
+      const uint scale_index = j / (8 / SCALE_COUNT);
+      if (j % (8 / SCALE_COUNT) == 0) {
         [[unroll]] for (uint m = 0; m < ROWS; ++m) products[m] = x_sum[m] = 0.0;
       }
       vec4 decoded;
@@ -30,10 +30,10 @@ void sum_slice(uint lane, uint slice, uint tile, uint row_quad[ROWS], out float 
 #ifdef MINIMUMS
         x_sum[m] += (xv.x + xv.y) + (xv.z + xv.w);
 #endif
-        if (j % (8 / PARTS) == 8 / PARTS - 1) {
-          sum[m] = fma(products[m], scale[part], sum[m]);
+        if (j % (8 / SCALE_COUNT) == 8 / SCALE_COUNT - 1) {
+          sum[m] = fma(products[m], scale[scale_index], sum[m]);
 #ifdef MINIMUMS
-          sum[m] = fma(x_sum[m], -minimum[part], sum[m]);
+          sum[m] = fma(x_sum[m], -minimum[scale_index], sum[m]);
 #endif
         }
       }

@@ -15,7 +15,7 @@ const float BYTE_UNIT = (SIGNED == 1 ? 1.0 / float(1 << (8 - BITS)) : 1.0) / COD
 // Adds block kb to the sums.
 void add_block(uint kb, uint row_block[ROWS], inout float sum[ROWS][TILES]) {
   int codes[TILES][8];
-  float scale[TILES][PARTS], minimum[TILES][PARTS];
+  float scale[TILES][SCALE_COUNT], minimum[TILES][SCALE_COUNT];
   [[unroll]] for (uint t = 0; t < TILES; ++t) {
     uint w[PAYLOAD];
     load_block(tile0 + t, kb, LANE, w);
@@ -27,15 +27,15 @@ void add_block(uint kb, uint row_block[ROWS], inout float sum[ROWS][TILES]) {
     const ivec4 own[2] = {ivec4(x_codes[at]), ivec4(x_codes[at + 1u])};
     const vec4 scale_sums = uintBitsToFloat(x_codes[at + 2u]);
     [[unroll]] for (uint t = 0; t < TILES; ++t) {
-      [[unroll]] for (uint part = 0; part < PARTS; ++part) {
+      [[unroll]] for (uint scale_index = 0; scale_index < SCALE_COUNT; ++scale_index) {
         int products = 0;
-        [[unroll]] for (uint j = part * (8 / PARTS); j < (part + 1) * (8 / PARTS); ++j) {
+        [[unroll]] for (uint j = scale_index * (8 / SCALE_COUNT); j < (scale_index + 1) * (8 / SCALE_COUNT); ++j) {
           products += dotPacked4x8EXT(codes[t][j], own[j / 4][j % 4]);
         }
-        sum[m][t] = fma(float(products) * (scale_sums.x * BYTE_UNIT), scale[t][part], sum[m][t]);
+        sum[m][t] = fma(float(products) * (scale_sums.x * BYTE_UNIT), scale[t][scale_index], sum[m][t]);
 #ifdef MINIMUMS
-        const float x_sum = PARTS == 1 ? scale_sums.y + scale_sums.z : scale_sums[1 + part];
-        sum[m][t] = fma(x_sum, -minimum[t][part], sum[m][t]);
+        const float x_sum = SCALE_COUNT == 1 ? scale_sums.y + scale_sums.z : scale_sums[1 + scale_index];
+        sum[m][t] = fma(x_sum, -minimum[t][scale_index], sum[m][t]);
 #endif
       }
     }

@@ -17,8 +17,8 @@ CONSTANT MATMUL_X = 3;        // [rows, x_stride]
 CONSTANT MATMUL_BIAS = 4;     // [all tiles * 8], and as many weights of the norm after this product
 CONSTANT MATMUL_RESIDUAL = 5; // [rows, residual_stride]
 CONSTANT MATMUL_RESULT = 6;   // [rows, out_stride]
-// Routed products only: the count of blocks, then for each block its expert and, of the slots that have
-// chosen it, as many as a workgroup takes rows. What is missing, slots or the block, is MATMUL_NOTHING.
+// Routed products only: the number of blocks, then for each block its expert and as many of the expert's
+// slots as a workgroup takes rows. MATMUL_NOTHING stands for a missing slot or block.
 CONSTANT MATMUL_EXPERT_BLOCKS = 7;
 CONSTANT MATMUL_NOTHING = 0xffffffffu;
 CONSTANT MATMUL_CODES = 7; // dot only, which routes nothing: x as quantize_rows.params.h has it
@@ -35,10 +35,10 @@ CONSTANT MATMUL_SUBGROUP_ID = 7;   // invocations of a subgroup, at least 8; vec
 CONSTANT MATMUL_M_ID = 8; // sizes of the matrices
 CONSTANT MATMUL_N_ID = 9;
 CONSTANT MATMUL_K_ID = 10;
-CONSTANT MATMUL_SCOPE_ID = 11;     // MATRIX_OF_*: of a group
-CONSTANT MATMUL_GROUP_ID = 12;     // invocations that multiply a matrix together
+CONSTANT MATMUL_SCOPE_ID = 11;       // MATRIX_OF_*: of a group
+CONSTANT MATMUL_GROUP_ID = 12;       // invocations that multiply a matrix together
 CONSTANT MATMUL_GROUPS_DOWN_ID = 13; // groups among which the rows are divided; the others divide the tiles
-CONSTANT MATMUL_OWN_ROWS_ID = 14;  // rows that an invocation takes of the workgroup's; tiled only
+CONSTANT MATMUL_OWN_ROWS_ID = 14;    // rows that an invocation takes of the workgroup's; tiled only
 // cpu8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
 // 0.
 CONSTANT MATMUL_ROW_BLOCKS_ID = 15;
@@ -69,7 +69,7 @@ struct MatmulParams {
   UINT first_tile; // of a weight that is split over allocations: the result's columns are counted from here
   UINT slots_per_row; // routed: slots to a row of x
   UINT expert_tiles;  // routed: from one expert's first tile to the next one's
-  UINT tiles;         // that this part of the weight has
+  UINT tiles;         // tiles of this segment of the weight
   UINT details;       // MATMUL_ROWS_SELECTED: where the details begin in the step block, in quads
   UINT scale_columns; // EPILOGUE_ROW_SCALE: the scale is 1 / sqrt(sum of squares / columns + eps)
   UINT scale_sums;    // from x's row: where there is a sum of squares for each eight columns, zeros after the

@@ -30,15 +30,15 @@ void fetch_weights(uint kb) {
     const uint tile = min(tile0 + i / 8u, p.tiles - 1u);
     uint w[PAYLOAD];
     load_block(tile, kb, i % 8u, w);
-    float scale[PARTS], minimum[PARTS];
+    float scale[SCALE_COUNT], minimum[SCALE_COUNT];
     load_scales(tile, kb, i % 8u, scale, minimum);
     [[unroll]] for (uint j = 0; j < 8; ++j) {
       vec4 quad;
       [[unroll]] for (uint n = 0; n < 4; ++n) quad[n] = decode_weight(w, 4 * j + n);
 #if defined(MINIMUMS)
-      quad = fma(quad, vec4(scale[j / (8 / PARTS)]), vec4(-minimum[j / (8 / PARTS)]));
+      quad = fma(quad, vec4(scale[j / (8 / SCALE_COUNT)]), vec4(-minimum[j / (8 / SCALE_COUNT)]));
 #elif defined(SCALED)
-      quad *= scale[j / (8 / PARTS)];
+      quad *= scale[j / (8 / SCALE_COUNT)];
 #endif
       weight_tile[weight_at(i / 8u, i % 8u, j)] = quad;
     }

@@ -8,15 +8,15 @@
 // Adds block kb to the sums.
 void add_block(uint kb, uint row_quad[ROWS], inout float sum[ROWS][TILES]) {
   uint w[TILES][PAYLOAD];
-  float scale[TILES][PARTS], minimum[TILES][PARTS];
+  float scale[TILES][SCALE_COUNT], minimum[TILES][SCALE_COUNT];
   [[unroll]] for (uint t = 0; t < TILES; ++t) {
     load_block(tile0 + t, kb, LANE, w[t]);
     load_scales(tile0 + t, kb, LANE, scale[t], minimum[t]);
   }
   float products[ROWS][TILES], x_sum[ROWS];
   [[unroll]] for (uint j = 0; j < 8; ++j) {
-    const uint part = j / (8 / PARTS);
-    if (j % (8 / PARTS) == 0) {
+    const uint scale_index = j / (8 / SCALE_COUNT);
+    if (j % (8 / SCALE_COUNT) == 0) {
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
         x_sum[m] = 0.0;
         [[unroll]] for (uint t = 0; t < TILES; ++t) products[m][t] = 0.0;
@@ -35,12 +35,12 @@ void add_block(uint kb, uint row_quad[ROWS], inout float sum[ROWS][TILES]) {
         [[unroll]] for (uint i = 0; i < 4; ++i) products[m][t] = fma(decoded[t][i], xv[i], products[m][t]);
       }
     }
-    if (j % (8 / PARTS) == 8 / PARTS - 1) {
+    if (j % (8 / SCALE_COUNT) == 8 / SCALE_COUNT - 1) {
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
         [[unroll]] for (uint t = 0; t < TILES; ++t) {
-          sum[m][t] = fma(products[m][t], scale[t][part], sum[m][t]);
+          sum[m][t] = fma(products[m][t], scale[t][scale_index], sum[m][t]);
 #ifdef MINIMUMS
-          sum[m][t] = fma(x_sum[m], -minimum[t][part], sum[m][t]);
+          sum[m][t] = fma(x_sum[m], -minimum[t][scale_index], sum[m][t]);
 #endif
         }
       }

@@ -1,13 +1,13 @@
 // What x still lacks of a norm: 1 / sqrt(mean of its row's squares + eps). The squares were left as sums, one for each eight
 // columns, from quad `at` of x.
 float row_scale_of(uint at, uint columns, float eps) {
-  vec4 parts = vec4(0.0);
+  vec4 sums_of_squares = vec4(0.0);
 #ifdef LANE
-  for (uint i = LANE; i * 32u < columns; i += 8u) parts += x[at + i];
-  const float squares = lane_sum((parts.x + parts.y) + (parts.z + parts.w));
+  for (uint i = LANE; i * 32u < columns; i += 8u) sums_of_squares += x[at + i];
+  const float squares = lane_sum((sums_of_squares.x + sums_of_squares.y) + (sums_of_squares.z + sums_of_squares.w));
 #else
-  for (uint i = 0; i * 32u < columns; ++i) parts += x[at + i];
-  const float squares = (parts.x + parts.y) + (parts.z + parts.w);
+  for (uint i = 0; i * 32u < columns; ++i) sums_of_squares += x[at + i];
+  const float squares = (sums_of_squares.x + sums_of_squares.y) + (sums_of_squares.z + sums_of_squares.w);
 #endif
   return 1.0 / sqrt(squares / float(columns) + eps);
 }

@@ -20,7 +20,7 @@ void load_block(uint tile, uint kb, uint row, out uint w[PAYLOAD]) {
 }
 
 // Its scales and minimums.
-void load_scales(uint tile, uint kb, uint row, out float scale[PARTS], out float minimum[PARTS]) {
+void load_scales(uint tile, uint kb, uint row, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
   scale[0] = 1.0;
 #ifdef SCALED
   const uint first = tile * scale_dwords(p.blocks);

@@ -1,5 +1,5 @@
 // What a workgroup works on: ROWS neighbouring rows of x, or, where ROUTED, a block of up to ROWS slots that have chosen
-// the same expert, times that expert's part of the weight.
+// the same expert, times that expert's matrix.
 uint rows;         // of the step, where not routed
 uint block;        // where the workgroup's block begins, where routed
 uint tile0;        // its first tile, counted within this segment of the weight
@@ -21,7 +21,7 @@ bool find_work() {
   return expert != MATMUL_NOTHING && tile0 < p.tiles;
 }
 
-// Where the m-th sums go, or MATMUL_NOTHING.
+// The row of the result for the m-th sums, or MATMUL_NOTHING.
 uint result_row(uint m) {
   if (ROUTED == MATMUL_ROWS_ROUTED) return expert_blocks[block + 1u + m];
   const uint row = gl_WorkGroupID.x * ROWS + m;
@@ -33,7 +33,7 @@ uint selected_row(uint row) {
   return min(step_block[p.details + row].x, step_block[0][ROWS_TOKENS] - 1u);
 }
 
-// What the m-th sums are of. Rows past the end repeat another, so that no load needs a guard.
+// The row of x for the m-th sums. Rows past the end repeat another row, so no load needs a guard.
 uint x_row(uint m) {
   if (ROUTED != MATMUL_ROWS_ROUTED) {
     return selected_row(min(gl_WorkGroupID.x * ROWS + m, rows - 1u));

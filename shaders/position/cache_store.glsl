@@ -3,8 +3,8 @@
 
 #include "common/half.glsl"
 
-// Rounding towards zero would pull all keys and values one way. Too large becomes the largest, as infinities would spoil
-// every score.
+// Rounds to nearest, because rounding towards zero would bias all keys and values. Numbers outside the range of f16 are
+// clamped, because an infinity would spoil every score.
 vec4 to_half(vec4 a) {
   a = clamp(a, -65504.0, 65504.0);
   return vec4(round_to_half(a.x), round_to_half(a.y), round_to_half(a.z), round_to_half(a.w));
@@ -39,17 +39,17 @@ float block_maximum(vec4 a) {
 
 // Two positions share a scale's dword.
 #ifdef ONE_ROW
-// Nobody writes the other one's just now, and whoever else is here writes the same.
+// No other row writes now. Other workgroups with the same head write the same value.
 #define KEEP_SCALE(dwords, at, place, scale_half) \
   dwords[at] = bitfieldInsert(dwords[at], scale_half, int(place % 2u * 16u), 16)
 #else
-// Another workgroup may be writing the other one's just now.
+// Another workgroup may write the other position's scale at the same time.
 #define KEEP_SCALE(dwords, at, place, scale_half) \
   atomicAnd(dwords[at], ~(0xffffu << place % 2u * 16u)); \
   atomicOr(dwords[at], scale_half << place % 2u * 16u)
 #endif
 
-// Every invocation of the workgroup comes here, those with nothing to store too.
+// To be called by all invocations of the workgroup, also by those with nothing to store (`wanted` is false).
 void store_in_cache(bool wanted, bool is_key, uint tile, uint place, uint quad, vec4 a) {
   const uint scale_half = packHalf2x16(to_half(vec4(block_maximum(a) / 127.0)).xx) & 0xffffu;
   if (!wanted) return;
@@ -74,11 +74,11 @@ void store_in_cache(bool wanted, bool is_key, uint tile, uint place, uint quad, 
 
 #if CACHE_TYPE == 0
 #define CACHE_QUAD vec4
-const uint QUADS_PER_CHUNK = 1;
+const uint QUADS_PER_UNIT = 1;
 CACHE_QUAD to_cache(vec4 a) { return a; }
 #else
 #define CACHE_QUAD uvec2
-const uint QUADS_PER_CHUNK = 2;
+const uint QUADS_PER_UNIT = 2;
 CACHE_QUAD to_cache(vec4 a) {
   a = to_half(a);
   return uvec2(packHalf2x16(a.xy), packHalf2x16(a.zw));
@@ -91,8 +91,8 @@ CACHE_BUFFER(CACHE_QUAD, stored_values, SLOT_VALUES);
 void store_in_cache(bool wanted, bool is_key, uint tile, uint place, uint quad, vec4 a) {
   if (!wanted) return;
   if (is_key) {
-    const uint chunk = tile * (CACHE_QUADS / QUADS_PER_CHUNK) + quad / QUADS_PER_CHUNK;
-    stored_keys[(chunk * 8u + place) * QUADS_PER_CHUNK + quad % QUADS_PER_CHUNK] = to_cache(a);
+    const uint unit = tile * (CACHE_QUADS / QUADS_PER_UNIT) + quad / QUADS_PER_UNIT;
+    stored_keys[(unit * 8u + place) * QUADS_PER_UNIT + quad % QUADS_PER_UNIT] = to_cache(a);
   } else {
     stored_values[(tile * 8u + place) * CACHE_QUADS + quad] = to_cache(a);
   }

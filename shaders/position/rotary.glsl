@@ -1,5 +1,5 @@
-// Norms and rotates heads of one row and puts keys and values into the cache. Who includes this has a workgroup of a
-// multiple of eight invocations, and says which heads it takes and where its queries go:
+// Norms and rotates heads of one row and stores keys and values in the cache. The including file has a workgroup of a
+// multiple of eight invocations, and defines which heads it takes and where its queries go:
 //   SLOT_Q, SLOT_K, SLOT_V, SLOT_TABLE, SLOT_KEYS, SLOT_VALUES: the buffers; ROW_BUFFER declares the first three,
 //   CACHE_BUFFER the last two
 //   ONE_ROW, if it is a subgroup of eight, and all workgroups with a key's head have the same row
@@ -84,7 +84,7 @@ vec4 normed_quad(Head h, uint quad) {
   return a;
 }
 
-// The four numbers that those of quad `quad` turn with.
+// The partners of the four dimensions of quad `quad` in the rotation.
 vec4 partners(Head h, uint quad, vec4 own) {
   if (PAIRS == ROTARY_PAIRS_NEIGHBOURING) return own.yxwz;
   if (HALF % 4u == 0u) return normed_quad(h, quad < HALF / 4u ? quad + HALF / 4u : quad - HALF / 4u);
@@ -130,8 +130,8 @@ float norm_scale(uint local_head) {
   return 1.0 / sqrt(sum / float(HEAD_DIM) + p.norm_eps);
 }
 
-// All invocations of the workgroup come here. `heads`: how many it has. What this stores is there for them after a
-// memory barrier.
+// To be called by all invocations of the workgroup. `heads`: the number of its heads. The workgroup may read what this
+// stores after a memory barrier.
 void rotate_and_store(uint row, uint heads) {
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
   const uint position = token.y, sequence = token.z;

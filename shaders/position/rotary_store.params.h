@@ -1,6 +1,5 @@
-// Rotates queries and keys by their positions (Su et al., RoFormer, 2021), where asked after a
-// root-mean-square norm over each head, and puts keys and values into the cache, whose layout is in
-// runtime/kernel/cache_layout.h.
+// Rotates queries and keys by their positions (Su et al., RoFormer, 2021) and stores keys and values in the
+// cache (runtime/kernel/cache_layout.h). A root-mean-square norm over each head can come first.
 #ifndef PUMICE_ROTARY_STORE_PARAMS_H
 #define PUMICE_ROTARY_STORE_PARAMS_H
 #include "common/shared.h"
@@ -12,8 +11,8 @@ CONSTANT ROTARY_STEP = 0;
 CONSTANT ROTARY_Q = 1; // [rows, q_stride]
 CONSTANT ROTARY_K = 2; // [rows, k_stride]
 CONSTANT ROTARY_V = 3; // [rows, v_stride]
-// For each pair of dimensions: turns a position, a fraction of 64 bits, high dword first. Then the weights of
-// the queries' norm and of the keys' norm, head_dim floats each, as far as there are those norms.
+// For each pair of dimensions: revolutions per position, a fraction of 64 bits, high dword first. Then the
+// weights of the queries' norm and of the keys' norm, head_dim floats each, if they have norms.
 CONSTANT ROTARY_TABLE = 4;
 CONSTANT ROTARY_RESULT = 5; // [rows, out_stride], the rotated queries
 CONSTANT ROTARY_KEYS = 6;   // the cache

@@ -7,8 +7,9 @@ PUMICE_PARAMS_BEGIN
 
 // Buffers.
 CONSTANT SINUSOID_STEP = 0;
-CONSTANT SINUSOID_X = 1;      // [tokens, x_stride]
-CONSTANT SINUSOID_TABLE = 2;  // for each sine, turns a position: a fraction of 64 bits, high dword first
+CONSTANT SINUSOID_X = 1; // [tokens, x_stride]
+CONSTANT SINUSOID_TABLE =
+    2; // for each sine, revolutions per position: a fraction of 64 bits, high dword first
 CONSTANT SINUSOID_RESULT = 3; // [tokens, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.

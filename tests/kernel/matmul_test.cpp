@@ -34,7 +34,7 @@ TEST_CASE("the plain kernel's products of weights that are packed for a CPU driv
   DeviceProfile profile = TestGpu::get().profile;
   profile.cpu8 = profile.uniform_loads = true;
   profile.forced = "portable";
-  REQUIRE(profile.weight_chunk() == 1);
+  REQUIRE(profile.weight_lane_dwords() == 1);
   for (TensorType type : weight_types) {
     const uint32_t k = std::max(96u, info(type).block_size);
     check_product(profile, {.type = type, .k = k, .n = 33, .bucket = 5, .count = 5});

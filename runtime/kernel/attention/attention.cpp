@@ -17,7 +17,7 @@ namespace {
 constexpr std::array variants = {&attention_projected, &attention_rotary, &attention_cpu8,
                                  &attention_split,     &attention_cm,     &attention_base};
 
-// The cache is taken to be half full: how full it is a plan cannot know.
+// An estimate: a plan does not know how full the cache will be, so this takes it as half full.
 double positions_seen(const AttentionArgs& args) {
   const uint32_t half = args.cache.layout.capacity / 2;
   return args.window > 0 ? std::min(half, args.window) : half;
@@ -96,7 +96,7 @@ static const FamilyRegistration attention_registration("attention", list_variant
 
 std::string attention_shape_class(const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
-  // How long the cache is matters to those that divide it, for few rows.
+  // With few rows the best variant depends on the cache's length: split-kv divides it.
   const std::string length = args.q.rows < 16 ? fmt::format(" x {}", layout.capacity) : "";
   return fmt::format("attention {} {} x {} of {} in {}{}{}", to_string(layout.type), args.q.rows, args.heads,
                      layout.head_dim, layout.kv_heads, length, args.store ? " storing" : "");
@@ -107,8 +107,7 @@ Status attention(Lowering& lowering, const AttentionArgs& args) {
   const KernelVariant<AttentionArgs>& variant =
       choose_variant(attention_variants(), lowering.profile(), args, shape_class);
   if (args.projection && &variant != &attention_projected) PUMICE_CHECK(matmul(lowering, *args.projection));
-  // A CPU driver's own kernels are one better than the other by their order, which no measuring is needed
-  // for.
+  // For CPU drivers the variants' order is always the order of speed: nothing has to be measured.
   if (lowering.profile().cpu8) return variant.lower(lowering, args);
   return lower_variant(lowering, attention_variants(), args, shape_class);
 }
@@ -131,12 +130,12 @@ AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups
   const CacheLayout& layout = args.cache.layout;
   const uint32_t group = args.heads / layout.kv_heads;
   const uint32_t fit = layout.head_dim <= 128 ? 4 : layout.head_dim <= 256 ? 2 : 1;
-  // As many heads as fit, the same in each of the group's workgroups as near as can be.
-  uint32_t parts = (group + fit - 1) / fit;
-  while (parts < group && parts * layout.kv_heads * args.q.rows < fewest_groups) ++parts;
+  // As many heads as fit, divided as evenly as possible among the group's workgroups.
+  uint32_t workgroups = (group + fit - 1) / fit;
+  while (workgroups < group && workgroups * layout.kv_heads * args.q.rows < fewest_groups) ++workgroups;
   AttentionShape shape;
-  shape.heads = (group + parts - 1) / parts;
-  shape.parts = (group + shape.heads - 1) / shape.heads;
+  shape.heads = (group + workgroups - 1) / workgroups;
+  shape.group_workgroups = (group + shape.heads - 1) / shape.heads;
   if (args.one_sequence) {
     while (shape.heads * shape.tokens * 2 <= fit && shape.tokens < args.q.rows) shape.tokens *= 2;
   }
@@ -148,11 +147,12 @@ void finish_attention(Dispatch& dispatch, const AttentionArgs& args, const Atten
   dispatch.bind(ATTENTION_VALUES, args.cache.values, args.store ? Access::read_write : Access::read);
   if (args.sums) dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::write);
   const uint32_t token_groups = (args.q.rows + shape.tokens - 1) / shape.tokens;
-  dispatch.groups = {layout.kv_heads * shape.parts, token_groups, 1};
+  dispatch.groups = {layout.kv_heads * shape.group_workgroups, token_groups, 1};
   const double seen = positions_seen(args);
   dispatch.flops = 4.0 * args.q.rows * args.heads * layout.head_dim * seen;
-  dispatch.bytes = 2.0 * token_groups * layout.kv_heads * shape.parts * layout.tile_bytes() / 8 * seen +
-                   8.0 * args.q.rows * args.q.columns;
+  dispatch.bytes =
+      2.0 * token_groups * layout.kv_heads * shape.group_workgroups * layout.tile_bytes() / 8 * seen +
+      8.0 * args.q.rows * args.q.columns;
 }
 
 Dispatch attention_weights(const DeviceProfile& profile, const AttentionArgs& args, uint32_t context) {
@@ -213,7 +213,7 @@ Status lower_bias(const RelativeBias& bias, std::span<const WeightId> table, Low
   return {};
 }
 
-// What no kernel can do.
+// Refuses what no kernel can do.
 Status check(const Attention& attention, const CacheLayout& layout) {
   if (layout.head_dim == 0 || layout.head_dim > largest_head_dim) {
     return Error{Code::unsupported, fmt::format("layer {}: heads of {} dimensions: expected 1 to {}",
@@ -239,9 +239,10 @@ Status check(const Attention& attention, const CacheLayout& layout) {
   return {};
 }
 
-// Whether neighbouring rows are mostly of one text. A step with no more rows than there are sequences is one
-// that decodes them all; beams of one input, which are what has cache_indirection, all see that.
-bool mostly_one_text(const AttentionArgs& args) {
+// Whether neighbouring rows mostly see the same positions. A step with no more rows than sequences is a
+// decoding step, with one row for each sequence. Sequences with cache_indirection are beams of one input, and
+// with cross-attention they all see that input.
+bool mostly_one_source(const AttentionArgs& args) {
   const StepLayout& step = args.step_layout;
   if (args.mask == AttentionMask::bidirectional) return true;
   if (args.mask == AttentionMask::cross) return step.positions > 0 || args.q.rows > step.sequences;
@@ -260,7 +261,7 @@ Result<AttentionArgs> lower_args(const Attention& attention, std::span<const Wei
   args.mask = attention.mask;
   args.bias = attention.bias;
   args.step_layout = lowering.step_layout();
-  args.one_sequence = mostly_one_text(args);
+  args.one_sequence = mostly_one_source(args);
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
   PUMICE_CHECK(check(attention, args.cache.layout));

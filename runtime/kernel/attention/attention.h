@@ -14,28 +14,29 @@
 
 namespace pumice {
 
-// Heads are of 1 to this many dimensions.
+// A head has 1 to this many dimensions.
 constexpr uint32_t largest_head_dim = 512;
 
 // Which positions of the cache a row of the step sees.
 enum class AttentionMask : uint32_t {
-  // Of its sequence, from the first that it may see to its own.
+  // Its sequence's positions, up to its own.
   causal = ATTENTION_MASK_CAUSAL,
-  // Of its whole input, which its step has too: from the first that it may see to before its end.
+  // All positions of its own input, before and after its own. The whole input is in the same step.
   bidirectional = ATTENTION_MASK_BIDIRECTIONAL,
-  // Of the encoder's input that its sequence is about, whatever its own position.
+  // All positions of the encoder's input that its sequence reads (cross-attention).
   cross = ATTENTION_MASK_CROSS,
 };
 
-// A number added to the scores by how far a key is from the query, each head its own (Raffel et al., T5,
-// 2020). Distances fall into buckets: single ones first, then ever wider ones, all from max_distance on into
-// the last.
+// A bias that is added to each score, by head and by distance between key and query (Raffel et al., T5,
+// 2020). Distances are grouped into buckets: small distances have one bucket each, larger ones share ever
+// wider buckets, and all from max_distance on share the last.
 struct RelativeBias {
   uint32_t buckets = 0; // 0: there is no bias
   uint32_t max_distance = 0;
-  bool both_ways = false; // keys after the query have half of the buckets; otherwise they are all as if at 0
+  bool both_ways =
+      false; // half of the buckets are for keys after the query; otherwise those count as distance 0
 
-  uint32_t exact_buckets() const { return buckets / (both_ways ? 4 : 2); } // of a single distance
+  uint32_t exact_buckets() const { return buckets / (both_ways ? 4 : 2); } // buckets for a single distance
 
   uint32_t bucket(int64_t key_minus_query) const;
 };
@@ -46,11 +47,11 @@ struct RelativeBias {
 struct AttentionArgs {
   ActivationRef q; // [rows, heads * head_dim], rotated
   CacheRef cache;
-  // What has still to be done to have the keys and values of this step's rows in the cache, and q rotated
-  // where this has queries; its result is not set. Otherwise they are there already.
+  // Set if this step's keys and values are not in the cache yet: the store that must happen first. If the
+  // store has queries, it also rotates q; its result is not set.
   std::optional<RotaryStoreArgs> store;
-  // With the former: the product that makes its q, k and v, in this order in one row, where that has still to
-  // be done.
+  // Only with `store`. Set if q, k and v are not computed yet: the product that computes them, in this order
+  // in one row.
   std::optional<MatmulArgs> projection;
   uint32_t heads = 0;
   float scale = 1;
@@ -60,26 +61,26 @@ struct AttentionArgs {
   RelativeBias bias;
   BufferRef bias_table;   // [buckets, heads]
   BufferRef bias_buckets; // the bucket of each distance from -max_distance to max_distance, as floats
-  // Neighbouring rows are mostly of one sequence, as in a prefill. Only speed depends on it.
+  // Neighbouring rows mostly belong to one sequence, as in a prefill. Only the speed depends on it.
   bool one_sequence = true;
   ActivationRef result; // [rows, heads * head_dim]
-  // [rows, heads * 2]: where each head's largest score and its sum are kept, for attention_weights().
+  // [rows, heads * 2]: each head's largest score and the sum of its weights, kept for attention_weights().
   std::optional<ActivationRef> sums;
   BufferRef step;
   StepLayout step_layout;
 };
 
-// Positions whose arithmetic hangs together: an input whose first position is a multiple of this gets the
-// same bits wherever it lies in the cache.
+// An input whose first position is a multiple of this gets the same bits wherever it lies in the cache.
 uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout);
 
-// The ways to compute it, in order of preference where nothing was measured.
+// The variants, in order of preference where nothing was measured.
 std::span<const KernelVariant<AttentionArgs>* const> attention_variants();
-std::string attention_shape_class(const AttentionArgs& args); // those that are measured together
+// The class of shapes that one measurement stands for.
+std::string attention_shape_class(const AttentionArgs& args);
 Status attention(Lowering& lowering, const AttentionArgs& args);
 
-// The weights themselves of an attention with these arguments, which has run and has kept its sums. result:
-// [rows, heads * context], of each head its positions; zeros where the row sees nothing.
+// Computes the attention weights, after an attention with these arguments has run and kept its sums. result:
+// [rows, heads * context], for each head its positions; zeros where the row sees nothing.
 Dispatch attention_weights(const DeviceProfile& profile, const AttentionArgs& args, uint32_t context);
 
 // inputs: q. weights: the bias's table [buckets, heads], where there is one. The layer's cache gives kv_heads
@@ -98,11 +99,11 @@ struct Attention : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// What keeps the step's keys and values and the attention to them, in one where the device has that.
-// inputs: q, k, v as the store's. weights: the rotation's norms, then the attention's. Otherwise as
+// Stores the step's keys and values in the cache, then attends to them: in one kernel where the device has
+// one. inputs: q, k, v as for RotaryStore. weights: the rotation's norms, then the attention's. Otherwise as
 // Attention.
 struct StoringAttention : Operation {
-  std::optional<RotaryStore> rotary; // otherwise they are kept as they are
+  std::optional<RotaryStore> rotary; // empty: keys and values are stored as they are
   Attention attention;
 
   std::string_view name() const override { return "storing_attention"; }
@@ -111,12 +112,12 @@ struct StoringAttention : Operation {
   Result<AttentionArgs> args(Lowering& lowering, const Node& node) const;
 };
 
-// The product that makes queries, keys and values and what reads nothing else, in one where the device has
-// that. inputs: x. weights: the product's, then the attention's. The second output is the product's result,
-// which `q`, `k` and `v` are views of.
+// Computes queries, keys and values by one product, then does a StoringAttention: in one kernel where the
+// device has one. inputs: x. weights: the product's, then the attention's. The second output is the product's
+// result; `q`, `k` and `v` are views of it.
 struct ProjectingAttention : Operation {
   Linear projection;
-  size_t projection_weights = 0; // how many of the node's
+  size_t projection_weights = 0; // how many of the node's weights are the product's
   StoringAttention attention;
   TensorId q = 0, k = 0, v = 0;
 
@@ -139,9 +140,9 @@ struct AttentionWeights : Operation {
 TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation,
                    std::optional<WeightId> bias_table = {});
 
-// Adds the computation of an attention's weights, [tokens, heads * context], right after it. `attention` is
-// its result, `context` the most positions that are wanted: counted from the sequence's first, or from that
-// of the input that is seen.
+// Adds the computation of an attention's weights right after it: [tokens, heads * context]. `attention`: its
+// result. `context`: the number of positions, counted from the first of the sequence or of the input that the
+// rows see.
 TensorId attention_weights(Graph& graph, std::string name, TensorId attention, uint32_t context);
 
 } // namespace pumice

@@ -9,15 +9,14 @@ namespace pumice {
 
 namespace {
 
-// An invocation sums up a part of a head, and all of them at least one head.
+// An invocation adds up some dimensions of a head; the workgroup covers at least one head.
 uint32_t workgroup_size(const DeviceProfile& profile, const CacheLayout& layout) {
   const uint32_t chunks = layout.head_dim_padded() / (layout.type == CacheType::f32 ? 4 : 8);
   return std::max(profile.workgroup, std::bit_ceil(chunks));
 }
 
-// Positions whose sums are made before they are added to those of others. The same whether or not an
-// attention is split, so that it makes no difference to the bits. An input is never divided: it can lie
-// anywhere.
+// Positions of a span, whose sums are made before the spans are added up. It is the same with and without
+// splitting, so both give the same bits. An input is never divided, because it can begin anywhere.
 uint32_t span(uint32_t workgroup, const AttentionArgs& args) {
   if (args.mask != AttentionMask::causal) return workgroup << 20;
   return (256 + workgroup - 1) / workgroup * workgroup;
@@ -28,7 +27,7 @@ uint32_t most_seen(const AttentionArgs& args) {
   return args.window > 0 ? std::min(args.window, capacity) : capacity;
 }
 
-// In how many spans the positions that a row may see can lie.
+// The most spans that the positions of one row can lie in.
 uint32_t spans(uint32_t span, const AttentionArgs& args) {
   const uint32_t seen = most_seen(args);
   return args.window == 0 ? (seen + span - 1) / span : (seen + span - 2) / span + 1;
@@ -58,11 +57,11 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
   return {};
 }
 
-// Worth it only where a workgroup for each group of heads would leave the device idle.
+// Splitting pays only if one workgroup for each group of heads would leave the device idle.
 bool split_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
   if (args.mask != AttentionMask::causal || most_seen(args) <= span(workgroup, args)) return false;
-  const uint32_t groups = args.q.rows * args.cache.layout.kv_heads * attention_shape(args).parts;
+  const uint32_t groups = args.q.rows * args.cache.layout.kv_heads * attention_shape(args).group_workgroups;
   return profile.forced == attention_split.name || (!profile.cpu8 && groups < profile.busy_groups);
 }
 
@@ -75,29 +74,29 @@ void set_spans(Dispatch& dispatch, uint32_t spans) {
 
 Status lower_split(Lowering& lowering, const AttentionArgs& args) {
   AttentionArgs stored = store_first(lowering, args);
-  stored.one_sequence = false; // a workgroup's span is that of one row
+  stored.one_sequence = false; // one row for each workgroup: rows have different spans
   const CacheLayout& layout = stored.cache.layout;
   const DeviceProfile& profile = lowering.profile();
   const uint32_t workgroup = workgroup_size(profile, layout);
   const uint32_t count = spans(span(workgroup, stored), stored);
   const uint64_t floats = uint64_t{stored.q.rows} * stored.heads * count * (layout.head_dim + 2);
-  const BufferRef parts = lowering.temporary(floats * sizeof(float));
+  const BufferRef span_sums = lowering.temporary(floats * sizeof(float));
 
   Dispatch each = prepare(profile, stored, attention_shape(stored), true);
   set_spans(each, count);
   each.groups[2] = count;
-  // It leaves its sums in place of a result.
+  // It writes the spans' sums, not the result.
   std::erase_if(each.bindings, [](const Dispatch::Binding& binding) {
     return binding.slot == ATTENTION_RESULT || binding.slot == ATTENTION_SUMS;
   });
-  each.bind(ATTENTION_SPANS, parts, Access::write);
+  each.bind(ATTENTION_SPANS, span_sums, Access::write);
   Dispatch all = prepare(profile, stored, {}, false);
   set_spans(all, count);
   all.kernel = "attention_combine";
   std::erase_if(all.bindings, [](const Dispatch::Binding& binding) {
     return binding.slot == ATTENTION_Q || binding.slot == ATTENTION_KEYS || binding.slot == ATTENTION_VALUES;
   });
-  all.bind(ATTENTION_SPANS, parts, Access::read);
+  all.bind(ATTENTION_SPANS, span_sums, Access::read);
   all.groups = {stored.heads, stored.q.rows, 1};
   all.flops = 4.0 * static_cast<double>(floats);
   all.bytes = 4.0 * static_cast<double>(floats);

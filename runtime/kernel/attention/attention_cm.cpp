@@ -13,20 +13,20 @@ constexpr uint32_t keys = ATTENTION_MATRIX_KEYS;
 
 // How many queries a workgroup takes, and how the matrices of a tile are divided among its subgroups.
 struct Shape {
-  uint32_t rows = 0;   // of a tile, of which heads * tokens are used
+  uint32_t rows = 0;   // rows of a tile; heads * tokens of them are used
   uint32_t groups = 0; // subgroups
   MatrixShape matrix;
   AttentionShape queries;
 
   uint32_t strips() const { return rows / matrix.m; }
-  uint32_t row_parts() const { return std::min(groups, strips()); }
+  uint32_t groups_down() const { return std::min(groups, strips()); }
 
   bool divides() const {
     return rows % matrix.m == 0 && keys % matrix.n == 0 && keys % matrix.k == 0 && matrix.n % 2 == 0 &&
-           matrix.k % 2 == 0 && strips() % row_parts() == 0 && groups % row_parts() == 0;
+           matrix.k % 2 == 0 && strips() % groups_down() == 0 && groups % groups_down() == 0;
   }
-  // What the kernel needs: the queries, a tile's keys or values, its scores and weights, and some numbers of
-  // each row and token.
+  // Shared memory of the kernel: the queries, a tile's keys or values, its scores and weights, and a few
+  // numbers for each row and token.
   uint32_t shared_bytes(const CacheLayout& layout) const {
     const uint32_t unit = std::max(matrix.n, matrix.k);
     const uint32_t dim = (layout.head_dim_padded() + unit - 1) / unit * unit;
@@ -36,26 +36,26 @@ struct Shape {
   }
 };
 
-// All heads of a group, or the same number in each of its parts as near as can be.
+// All heads of a group, or the heads divided as evenly as possible among several workgroups.
 AttentionShape fold(const AttentionArgs& args, uint32_t rows) {
   const uint32_t group = args.heads / args.cache.layout.kv_heads;
   AttentionShape shape;
-  shape.parts = (group + rows - 1) / rows;
-  shape.heads = (group + shape.parts - 1) / shape.parts;
-  shape.parts = (group + shape.heads - 1) / shape.heads;
+  shape.group_workgroups = (group + rows - 1) / rows;
+  shape.heads = (group + shape.group_workgroups - 1) / shape.group_workgroups;
+  shape.group_workgroups = (group + shape.heads - 1) / shape.heads;
   shape.tokens = rows / shape.heads;
   return shape;
 }
 
-// With the largest matrices that the device has and as many rows as leave the kernel within the shared memory
-// that every device of this tier has; fewer where that gives an idle device more workgroups. None of it
-// changes a row's bits but the matrices' size, which is the same for all steps. Narrow subgroups make up for
-// it by their number, up to eight.
+// Takes the largest matrices that the device has, and as many rows as fit the shared memory that every device
+// of this tier has. It takes fewer rows where the device would otherwise have too few workgroups. Of these
+// only the matrices' size changes a row's bits, and that is the same for all steps. Devices with narrow
+// subgroups use more subgroups, up to eight.
 std::optional<Shape> choose_shape(const DeviceProfile& profile, const AttentionArgs& args) {
   std::optional<Shape> best;
   const auto size = [](const MatrixShape& matrix) { return matrix.m * matrix.n * matrix.k; };
   const auto workgroups = [&](const Shape& shape) {
-    return (args.q.rows + shape.queries.tokens - 1) / shape.queries.tokens * shape.queries.parts *
+    return (args.q.rows + shape.queries.tokens - 1) / shape.queries.tokens * shape.queries.group_workgroups *
            args.cache.layout.kv_heads;
   };
   for (const MatrixShape& matrix : profile.matrix_shapes) {
@@ -76,7 +76,8 @@ std::string kernel_name(const AttentionArgs& args) {
   return std::string("attention.cm.") + to_string(args.cache.layout.type);
 }
 
-// Weights that are kept are to be exact. A CPU driver has such matrices without hardware behind them.
+// Not where the sums are kept: attention weights must be exact. Not on CPU drivers: they only emulate
+// matrices.
 bool runs(const DeviceProfile& profile, const AttentionArgs& args) {
   return !profile.cpu8 && profile.subgroup >= 8 && args.q.rows >= 16 && args.one_sequence && !args.sums &&
          attention_block(profile, args.cache.layout) % keys == 0 && find_kernel(kernel_name(args)) &&

@@ -10,15 +10,15 @@ namespace pumice {
 
 namespace {
 
-// A step of few heads is cut so that a CPU of two cores has something to do for each.
+// Few heads are divided among at least two workgroups, so that a CPU with two cores uses both.
 constexpr uint32_t fewest_groups = 2;
 
 Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const AttentionShape& shape,
                  const std::string& variant) {
   Dispatch dispatch = prepare_attention(args, 8);
   dispatch.kernel = "attention.cpu8." + variant + to_string(args.cache.layout.type);
-  // Compilers that know uniform loads (Mesa 26's) make up to twice as fast a kernel of unrolled loops, as
-  // long as its code stays small. Older ones make a slower one of them, and take seconds for it.
+  // Where the compiler knows uniform loads (Mesa 26), unrolled loops are up to twice as fast as long as the
+  // code stays small. With older compilers they are slower, and compiling takes seconds.
   const bool unroll = profile.uniform_loads && shape.heads * shape.tokens * args.cache.layout.head_dim <= 256;
   dispatch.set_constant(ATTENTION_HEADS_ID, shape.heads);
   dispatch.set_constant(ATTENTION_TOKENS_ID, shape.tokens);
@@ -45,7 +45,7 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
   return {};
 }
 
-// Only a row that is alone finds all that it sees in the cache before others have stored theirs.
+// Only for steps of one row: with several, a row could read a key before another workgroup has stored it.
 bool rotary_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   return profile.cpu8 && args.store && args.q.rows == 1 && args.mask == AttentionMask::causal &&
          args.q.buffer.offset % descriptor_alignment == 0;
@@ -77,8 +77,9 @@ Status lower_rotary(Lowering& lowering, const AttentionArgs& args) {
   return {};
 }
 
-// A group's workgroup makes its own part of the row, by the product that would be chosen anyway: where there
-// are groups for all threads, that is as fast as a product before it, and one wait for all of them less.
+// Each workgroup computes its own heads' columns of the product, with the product kernel that would be chosen
+// anyway. Where there are workgroups for all threads, this is as fast as a product before it and saves a
+// barrier.
 bool projected_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   if (!args.projection || !rotary_runs(profile, args) || profile.threads == 0) return false;
   if (args.sums || args.bias.buckets > 0) return false;
@@ -88,8 +89,8 @@ bool projected_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   const bool for_all = layout.kv_heads % profile.threads == 0 || layout.kv_heads >= 4 * profile.threads;
   const bool plain = !product.gated && !product.residual && !product.next_norm && !product.selected_by &&
                      product.activation == Activation::none && !product.routing;
-  return for_all && plain && shape.parts == 1 && layout.type == CacheType::f16 && layout.head_dim % 32 == 0 &&
-         chosen_matmul(profile, product) == matmul_cpu8.name;
+  return for_all && plain && shape.group_workgroups == 1 && layout.type == CacheType::f16 &&
+         layout.head_dim % 32 == 0 && chosen_matmul(profile, product) == matmul_cpu8.name;
 }
 
 Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
@@ -98,8 +99,8 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
   const RotaryStoreArgs& store = *args.store;
   Dispatch dispatch = prepare_rotary(profile, args);
   dispatch.kernel = "attention.cpu8.projected." + kernel_variant(product.format.type);
-  const auto first_tile = [&](const ActivationRef& part) {
-    return static_cast<uint32_t>((part.buffer.offset - product.result.buffer.offset) / sizeof(float) / 8);
+  const auto first_tile = [&](const ActivationRef& view) {
+    return static_cast<uint32_t>((view.buffer.offset - product.result.buffer.offset) / sizeof(float) / 8);
   };
   const RowScale scale = product.row_scale.value_or(RowScale{1, 0, 0});
   dispatch.set_constant(ATTENTION_EPILOGUE_ID, matmul_epilogue(product));

@@ -4,38 +4,37 @@
 
 namespace pumice {
 
-// As the next one, and it makes the row's query, key and value too.
+// As attention_rotary, and the kernel also computes the row's query, key and value.
 extern const KernelVariant<AttentionArgs> attention_projected;
-// For CPU drivers that run a subgroup as one vector of 8 lanes: a step's one row, whose key and value the
-// kernel puts into the cache itself.
+// For CPU drivers that run a subgroup as one vector of 8 lanes: steps of one row. The kernel also rotates the
+// row and stores its key and value in the cache.
 extern const KernelVariant<AttentionArgs> attention_rotary;
 // For the same drivers: everything stays in registers.
 extern const KernelVariant<AttentionArgs> attention_cpu8;
-// For GPUs and few rows: as the next one, and each span of positions has a workgroup of its own.
+// For GPUs and few rows: as attention_base, and each span of positions has a workgroup of its own.
 extern const KernelVariant<AttentionArgs> attention_split;
-// For many rows on devices that multiply matrices of halves.
+// For many rows on devices with cooperative matrices of 16-bit floats.
 extern const KernelVariant<AttentionArgs> attention_cm;
 // For any device: a workgroup's invocations share the positions.
 extern const KernelVariant<AttentionArgs> attention_base;
 
-// A descriptor begins at a multiple of this on every device.
+// A descriptor can begin at a multiple of this many bytes on every device.
 constexpr uint64_t descriptor_alignment = 256;
 
-// The arguments once what has to be stored first has been emitted.
+// Emits args.store, if it is set, as a dispatch of its own. Returns the arguments without it.
 AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args);
 
-// How many queries one workgroup takes: they share its loads, and each needs registers by the head's size.
+// The queries of one workgroup. They share its loads; each needs registers, more for larger heads.
 struct AttentionShape {
-  uint32_t heads = 1; // of one group
-  uint32_t parts = 1; // workgroups for all heads of a group
+  uint32_t heads = 1;            // of one group
+  uint32_t group_workgroups = 1; // workgroups for all heads of a group
   uint32_t tokens = 1;
 };
 AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups = 1);
 
-// What all variants and attention_weights tell their kernels, the buffers that all of them use and the first
-// specialisation constants.
+// Sets the parameters, buffers and specialisation constants that all variants and attention_weights share.
 Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32_t context = 0);
-// The other buffers, the groups and the cost of those that leave a result.
+// Sets the other buffers, the groups and the cost of a dispatch that writes a result.
 void finish_attention(Dispatch& dispatch, const AttentionArgs& args, const AttentionShape& shape);
 
 } // namespace pumice

@@ -40,7 +40,7 @@ uint32_t first_stage(uint32_t size) {
   return parts;
 }
 
-std::vector<float> turns(uint32_t size) {
+std::vector<float> twiddles(uint32_t size) {
   std::vector<float> table;
   for (uint32_t i = 0; i < size; ++i) {
     const double angle = -2 * std::numbers::pi * i / size;
@@ -74,14 +74,15 @@ std::vector<float> bands(const std::vector<double>& filters, size_t bins) {
 }
 
 struct LogMelTables {
-  BufferRef turns, window, bands, filters;
+  BufferRef twiddles, window, bands, filters;
 };
 
 Result<LogMelTables> place_tables(Lowering& lowering, const LogMelShape& shape) {
   const std::vector<double> filters = mel_filters(shape);
   const std::string key = fmt::format("{} mels of {} at {}", shape.mels, shape.n_fft, shape.sample_rate);
   LogMelTables tables;
-  PUMICE_TRY(tables.turns, lowering.constants(fmt::format("turns {}", shape.n_fft), turns(shape.n_fft)));
+  PUMICE_TRY(tables.twiddles,
+             lowering.constants(fmt::format("twiddles {}", shape.n_fft), twiddles(shape.n_fft)));
   PUMICE_TRY(tables.window,
              lowering.constants(fmt::format("Hann window {}", shape.n_fft), hann_window(shape.n_fft)));
   PUMICE_TRY(tables.bands, lowering.constants("bands of " + key, bands(filters, shape.bins())));
@@ -157,7 +158,7 @@ Status LogMelFrames::lower(Lowering& lowering, const Node& node) const {
   dispatch.set_params(params);
   dispatch.bind(LOG_MEL_FRAMES_STEP, lowering.step(), Access::read);
   dispatch.bind(LOG_MEL_FRAMES_SAMPLES, samples.buffer, Access::read);
-  dispatch.bind(LOG_MEL_FRAMES_TURNS, tables.turns, Access::read);
+  dispatch.bind(LOG_MEL_FRAMES_TWIDDLES, tables.twiddles, Access::read);
   dispatch.bind(LOG_MEL_FRAMES_WINDOW, tables.window, Access::read);
   dispatch.bind(LOG_MEL_FRAMES_BANDS, tables.bands, Access::read);
   dispatch.bind(LOG_MEL_FRAMES_FILTERS, tables.filters, Access::read);

@@ -19,7 +19,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   dispatch.constants = {lowering.profile().workgroup,
                         rows,
                         tiles,
-                        args.format.chunk == 1 ? LOAD_DWORD : LOAD_LANE,
+                        args.format.lane_dwords == 1 ? LOAD_DWORD : LOAD_LANE,
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
                         matmul_rows_from(args)};

@@ -10,25 +10,27 @@ namespace pumice {
 
 namespace {
 
-// How a workgroup's part of the product, some rows and eight tiles, is divided among the groups of
-// invocations that multiply matrices: subgroups, or the workgroup itself.
+// How a workgroup's block of the result (some rows by eight tiles) is divided among its groups. A group is
+// the invocations that multiply matrices together: a subgroup, or the whole workgroup.
 struct Shape {
   uint32_t rows = 0;
-  uint32_t row_parts = 0, column_parts = 0; // groups
-  uint32_t group = 0;                       // invocations of one
+  uint32_t groups_down = 0, groups_across = 0; // groups that share the rows, and the columns
+  uint32_t group = 0;                          // invocations of one group
   MatrixShape matrix;
 
-  uint32_t part_rows() const { return rows / row_parts; }
-  uint32_t part_columns() const { return tiles * 8 / column_parts; }
-  // What the kernel needs: both operands, two blocks deep, and a row of matrices of each group.
-  uint32_t shared_bytes() const { return (rows + tiles * 8) * 36 * 4 + row_parts * matrix.m * tiles * 8 * 4; }
+  uint32_t group_rows() const { return rows / groups_down; }
+  uint32_t group_columns() const { return tiles * 8 / groups_across; }
+  // Shared memory of the kernel: both operands, two blocks deep, and a row of matrices for each group.
+  uint32_t shared_bytes() const {
+    return (rows + tiles * 8) * 36 * 4 + groups_down * matrix.m * tiles * 8 * 4;
+  }
 
   static constexpr uint32_t tiles = 8;
 };
 
-// Narrow subgroups make up for it by their number, up to `most`: four of 32 invocations, eight of 16. As
-// square as can be, but two tiles wide at least, for gated ones come in pairs; few rows leave more of the
-// subgroups for the tiles.
+// Narrower subgroups are more in number, up to `most`: four of 32 invocations, eight of 16. Their blocks are
+// as square as possible, but at least two tiles wide, because gated tiles come in pairs. With few rows more
+// of the subgroups divide the tiles.
 Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most) {
   const uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
   const bool few = args.result.rows <= 32;
@@ -36,8 +38,8 @@ Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, 
   return {few ? 32u : 64u, groups / across, across, profile.subgroup, {}};
 }
 
-// With the largest matrices that the device has, that divide a subgroup's part and leave the kernel within
-// the shared memory that every device of this tier has.
+// Takes the largest matrices of the device that divide a subgroup's block and keep the kernel within the
+// shared memory that every device of this tier has.
 std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   std::optional<Shape> best;
   const auto size = [](const MatrixShape& matrix) { return matrix.m * matrix.n * matrix.k; };
@@ -45,7 +47,7 @@ std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs&
     for (const MatrixShape& matrix : profile.matrix_shapes) {
       Shape shape = subgroups_in_square(profile, args, most);
       shape.matrix = matrix;
-      if (shape.part_rows() % matrix.m || shape.part_columns() % matrix.n || 32 % matrix.k || matrix.n % 8)
+      if (shape.group_rows() % matrix.m || shape.group_columns() % matrix.n || 32 % matrix.k || matrix.n % 8)
         continue;
       if (shape.shared_bytes() > 32000) continue;
       if (!best || size(matrix) > size(best->matrix)) best = shape;
@@ -54,17 +56,17 @@ std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs&
   return best;
 }
 
-// With matrices as wide as a group's part, and as high as leaves the kernel within as much shared memory.
-// Both tiers are one shader, whose sizes and scope are constants. The loads that decode on their way, which
-// VK_NV_cooperative_matrix2 has too, are left alone: no software driver has them to be tested with.
+// Takes matrices as wide as a group's block, and as high as the same shared memory allows. Both tiers use one
+// shader, whose sizes and scope are specialisation constants. The decoding loads of VK_NV_cooperative_matrix2
+// are not used: no software driver has them, so they could not be tested.
 std::optional<Shape> free_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   if (!profile.cm2) return {};
   Shape shape = subgroups_in_square(profile, args, 8); // matrices 16 high at least
   if (profile.cm2_workgroup > 0) {
-    shape.row_parts = shape.column_parts = 1;
+    shape.groups_down = shape.groups_across = 1;
     shape.group = profile.cm2_workgroup;
   }
-  shape.matrix = {32 / shape.row_parts, shape.part_columns(), 16};
+  shape.matrix = {32 / shape.groups_down, shape.group_columns(), 16};
   return shape;
 }
 
@@ -77,7 +79,7 @@ bool can_run(const DeviceProfile& profile, const MatmulArgs& args) {
 void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32_t scope) {
   Dispatch dispatch;
   dispatch.kernel = "matmul.cm." + kernel_variant(args.format.type);
-  dispatch.constants = {shape.row_parts * shape.column_parts * shape.group,
+  dispatch.constants = {shape.groups_down * shape.groups_across * shape.group,
                         shape.rows,
                         Shape::tiles,
                         0, // LOAD_*, which it has not
@@ -89,7 +91,7 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
   dispatch.set_constant(MATMUL_K_ID, shape.matrix.k);
   dispatch.set_constant(MATMUL_SCOPE_ID, scope);
   dispatch.set_constant(MATMUL_GROUP_ID, shape.group);
-  dispatch.set_constant(MATMUL_GROUPS_DOWN_ID, shape.row_parts);
+  dispatch.set_constant(MATMUL_GROUPS_DOWN_ID, shape.groups_down);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   dispatch.groups = {(args.result.rows + shape.rows - 1) / shape.rows,

@@ -35,7 +35,7 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
   if (profile.cpu8 && profile.forced != matmul_tiled.name) return false;
   // Of the 16 rows that the smallest workgroup takes, half are in use.
-  return !args.routing && args.format.chunk == 4 && args.result.rows > 8;
+  return !args.routing && args.format.lane_dwords == 4 && args.result.rows > 8;
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {

@@ -33,7 +33,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 } // namespace
 
 bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args) {
-  return profile.subgroup >= 8 && profile.subgroup <= most_invocations && args.format.chunk == 4;
+  return profile.subgroup >= 8 && profile.subgroup <= most_invocations && args.format.lane_dwords == 4;
 }
 
 SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles) {
