@@ -29,7 +29,7 @@ int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, uint32_t al
   return -1;
 }
 
-// The wish that can be met first; its types are to be had.
+// The first of the preferred kinds of memory that the device has.
 struct MemoryChoice {
   uint32_t type_bits = 0;
   int type = -1;
@@ -37,25 +37,25 @@ struct MemoryChoice {
 
 MemoryChoice choose_memory(const Device& device, uint32_t allowed, MemoryUse use) {
   const VkPhysicalDeviceMemoryProperties& memory = device.memory_properties();
-  std::array<VkMemoryPropertyFlags, 3> wishes = {};
+  std::array<VkMemoryPropertyFlags, 3> preferences = {};
   switch (use) {
   case MemoryUse::device:
-    wishes = {device.capabilities().unified_memory ? local | host : local, local, 0};
+    preferences = {device.capabilities().unified_memory ? local | host : local, local, 0};
     break;
   case MemoryUse::shared:
-    wishes = {local | host, host, host};
+    preferences = {local | host, host, host};
     break;
   case MemoryUse::upload:
-    wishes = {host, host, host};
+    preferences = {host, host, host};
     break;
   }
-  for (VkMemoryPropertyFlags wish : wishes) {
+  for (VkMemoryPropertyFlags preferred : preferences) {
     MemoryChoice choice;
-    choice.type = find_memory_type(memory, allowed, wish);
+    choice.type = find_memory_type(memory, allowed, preferred);
     if (choice.type < 0) continue;
     const VkMemoryPropertyFlags flags = memory.memoryTypes[choice.type].propertyFlags;
-    // What the host maps in one type it has to be able to map in all of them.
-    const VkMemoryPropertyFlags needed = (flags & host) == host ? wish | host : wish;
+    // If the host maps this type, it must be able to map all other types of the choice.
+    const VkMemoryPropertyFlags needed = (flags & host) == host ? preferred | host : preferred;
     for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
       const VkMemoryPropertyFlags other = memory.memoryTypes[i].propertyFlags;
       if ((allowed & 1u << i) && (other & needed) == needed && !(other & special & ~flags)) {

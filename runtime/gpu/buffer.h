@@ -9,24 +9,24 @@
 
 namespace pumice {
 
-// Who touches a buffer, which decides the kind of memory it gets.
+// Who uses a buffer. This decides the kind of memory that it gets.
 enum class MemoryUse {
-  device, // kernels; on unified memory the host can reach it as well
-  shared, // kernels, and small writes of the host: in the device's memory where the host can map that
+  device, // kernels; with unified memory it is mapped for the host too
+  shared, // kernels, and small writes by the host: in device-local memory if the host can map that
   upload, // the host writes, the device copies from it
 };
 
 // A buffer with memory of its own. Move-only.
 class Buffer {
 public:
-  // What a buffer of `bytes` takes: some more, because compilers of CPU drivers move a loop's loads ahead of
-  // its exit test. What they read past the end, one block of a packed tile at most (1 KiB), is thrown away,
-  // but has to be there.
+  // The size that is allocated for a buffer of `bytes`. It is larger, because compilers of CPU drivers move a
+  // loop's loads ahead of its exit test: they read up to one block of a packed tile (1 KiB) past the end. The
+  // values are not used, but the memory must exist.
   static constexpr uint64_t allocated_bytes(uint64_t bytes) { return align(bytes + 2048, 16); }
 
-  // memory_bytes() of one of this size, as the driver has it, without allocating it.
+  // memory_bytes() that a buffer of this size would have, without allocating it.
   static Result<uint64_t> memory_needed(const Device& device, uint64_t bytes);
-  // Whether one would be mapped.
+  // Whether a buffer for this use would be mapped.
   static Result<bool> will_be_mapped(const Device& device, MemoryUse use);
 
   // `name`: for captures and validation messages.

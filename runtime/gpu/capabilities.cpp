@@ -101,7 +101,8 @@ void read_features(const VulkanTable& vk, const std::set<std::string>& extension
   }
 }
 
-// Whether products of halves have sums in 32 bits; both kinds of properties say it alike.
+// Whether a property describes products of 16-bit floats with sums in 32 bits. Both kinds of properties have
+// the same fields for it.
 template <class Properties>
 bool halves_to_floats(const Properties& matrix) {
   return matrix.AType == VK_COMPONENT_TYPE_FLOAT16_KHR && matrix.BType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
@@ -250,7 +251,7 @@ const char* Capabilities::type_name() const {
 
 uint32_t Capabilities::kernel_subgroup_size() const {
   if (!subgroup_size_control) return 0;
-  // Intel's matrices are those of its narrowest subgroups.
+  // On Intel devices matrices need the smallest subgroup size.
   constexpr uint32_t intel = 0x8086;
   return vendor_id == intel ? min_subgroup_size : subgroup_size;
 }

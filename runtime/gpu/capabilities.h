@@ -10,13 +10,13 @@
 
 namespace pumice {
 
-// Sizes of matrices that may be chosen freely: any multiples of these.
+// Freely chosen sizes of cooperative matrices: any multiples of these.
 struct MatrixGranularity : MatrixShape {
-  uint32_t workgroup =
-      0; // invocations of the workgroup that multiplies such matrices together; 0: a subgroup does
+  // Invocations of a workgroup that multiplies such a matrix together; 0: a subgroup multiplies it.
+  uint32_t workgroup = 0;
 };
 
-// What one physical device is and can do, as facts. Nothing here depends on a model.
+// The properties and features of one physical device. Nothing here depends on a model.
 struct Capabilities {
   uint32_t index = 0; // position in the instance's list of devices
   VkPhysicalDevice handle = VK_NULL_HANDLE;
@@ -34,21 +34,21 @@ struct Capabilities {
   VkPhysicalDeviceType type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
 
   uint64_t memory_bytes = 0;            // the largest device-local heap
-  uint64_t max_allocation_bytes = 0;    // of one allocation, and so of one buffer
-  uint64_t max_storage_range_bytes = 0; // of a buffer that a kernel is bound to
+  uint64_t max_allocation_bytes = 0;    // largest size of one allocation or buffer
+  uint64_t max_storage_range_bytes = 0; // largest range of one storage buffer binding
   uint64_t storage_offset_alignment = 1;
-  uint32_t max_storage_buffers = 0; // that one kernel is bound to
+  uint32_t max_storage_buffers = 0; // storage buffer bindings of one kernel
   uint32_t max_shared_bytes = 0;    // of one workgroup
   uint32_t max_push_constant_bytes = 0;
   uint32_t max_workgroup_invocations = 0;
   std::array<uint32_t, 3> max_workgroups = {};
   uint32_t subgroup_size = 0;
-  uint32_t min_subgroup_size = 0; // equal to the next where every subgroup is of one size
+  uint32_t min_subgroup_size = 0; // equal to max_subgroup_size if all subgroups have one size
   uint32_t max_subgroup_size = 0;
   bool subgroup_size_control = false; // a kernel can ask for one of them, and for full subgroups
   bool subgroup_ballot = false;       // broadcast
   bool subgroup_shuffle = false;      // shuffle
-  bool unified_memory = false;        // device-local memory that the host can map is all there is
+  bool unified_memory = false;        // all device-local memory can be mapped by the host
   int compute_queue_family = -1;
   bool timestamps = false;
   double timestamp_period_ns = 0;
@@ -63,12 +63,12 @@ struct Capabilities {
   bool memory_model = false;        // Vulkan's with device scope, which cooperative matrices need
   bool cooperative_matrix = false;
   bool cooperative_matrix2 = false;                    // sizes chosen freely
-  std::vector<MatrixShape> matrix_sizes;               // that cooperative_matrix offers to a subgroup
-  std::vector<MatrixGranularity> matrix_granularities; // that cooperative_matrix2 offers
-  bool workgroup_matrices = false;                     // some of them to a whole workgroup
-  uint32_t matrix_reserved_bytes = 0; // of shared memory, where a workgroup multiplies matrices
+  std::vector<MatrixShape> matrix_sizes;               // sizes of cooperative_matrix, for a subgroup
+  std::vector<MatrixGranularity> matrix_granularities; // sizes of cooperative_matrix2
+  bool workgroup_matrices = false;                     // some of them are for a whole workgroup
+  uint32_t matrix_reserved_bytes = 0; // shared memory that is lost where a workgroup multiplies a matrix
   bool memory_budget = false;
-  std::string global_priority_extension; // by which queues have priorities beside other programs; or empty
+  std::string global_priority_extension; // the extension for GlobalPriority; empty without one
 
   std::vector<std::string> problems; // why the runtime cannot use it; empty if it can
   int duplicate_of = -1;             // index of the same GPU under another driver, listed earlier
@@ -77,8 +77,8 @@ struct Capabilities {
   bool is_cpu() const { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
   std::string uuid_text() const; // 32 hexadecimal digits in the usual groups
   const char* type_name() const; // "discrete GPU", "CPU", ...
-  // Invocations of every subgroup of kernels that use subgroups, which Pipelines sees to; 0 where nothing
-  // can.
+  // The subgroup size of all kernels that use subgroups; Pipelines requests it. 0 if no size can be relied
+  // on.
   uint32_t kernel_subgroup_size() const;
 
   // Kernel tiers this device can run, best last. "base" is always first; see runtime/gpu/kernel_table.h.

@@ -8,12 +8,13 @@
 
 namespace pumice {
 
-// A command pool and the buffers recorded from it; both go when this goes. Move-only, used by one thread.
+// A command pool and its command buffers, which it owns. Move-only; used by one thread at a time.
 class Commands {
 public:
   // `name`: of its buffers, for captures and validation messages.
   static Result<Commands> create(std::shared_ptr<Device> device, const char* name = "");
-  // The application's command buffer, in the recording state: recorded into, neither begun, ended nor freed.
+  // Records into the application's command buffer, which is in the recording state. It is not begun, ended or
+  // freed here.
   static Commands into(std::shared_ptr<Device> device, VkCommandBuffer buffer);
   Commands() = default;
   Commands(Commands&& other) noexcept { *this = std::move(other); }
@@ -22,13 +23,13 @@ public:
 
   // Starts another command buffer. It may be submitted again while an earlier submission of it still runs.
   Status begin();
-  // Takes all buffers back, to begin anew. None of them may be under way.
+  // Resets all buffers, so that they can be recorded again. None of them may be in use by the device.
   Status reset();
   // Ends the buffer that begin() started; it is the last of buffers().
   Status end();
 
-  // Everything before finishes, and what it wrote is seen, before anything after begins: kernels, copies, and
-  // the host's reads once the submission is waited for.
+  // All earlier kernels and copies finish, and their writes are visible, before later kernels and copies
+  // begin, and before the host reads after it has waited for the submission.
   void barrier();
   void dispatch(VkPipeline pipeline, VkPipelineLayout layout, VkDescriptorSet set,
                 std::span<const std::byte> push_constants, std::array<uint32_t, 3> groups);
@@ -50,7 +51,7 @@ private:
   VkCommandPool pool_ = VK_NULL_HANDLE;
   const char* name_ = "";
   std::vector<VkCommandBuffer> buffers_;
-  size_t used_ = 0; // of the buffers, since the last reset
+  size_t used_ = 0; // buffers that were begun since the last reset
 };
 
 } // namespace pumice

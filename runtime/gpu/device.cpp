@@ -169,28 +169,28 @@ Status Device::make_device(const DeviceOptions& options) {
   return {};
 }
 
-Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& host, VulkanTable table,
+Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& external, VulkanTable table,
                                               const DeviceOptions& options) {
   PUMICE_CHECK(check(options));
   PUMICE_TRY(std::shared_ptr<Instance> instance,
-             Instance::adopt(host.instance, host.get_instance_proc_addr, table));
-  if (!host.physical_device || !host.device || !host.queue) {
+             Instance::adopt(external.instance, external.get_instance_proc_addr, table));
+  if (!external.physical_device || !external.device || !external.queue) {
     return Error{
         Code::invalid_argument,
         "an application's Vulkan device: expected a physical device, a device and a queue, found a null"};
   }
-  if (!host.lock_queue != !host.unlock_queue) {
+  if (!external.lock_queue != !external.unlock_queue) {
     return Error{Code::invalid_argument,
                  "an application's lock of its queue: expected both functions or neither, found one"};
   }
-  const Capabilities capabilities = read_capabilities(instance->table(), host);
+  const Capabilities capabilities = read_capabilities(instance->table(), external);
   PUMICE_CHECK(check_usable(capabilities));
   std::shared_ptr<Device> device(new Device(std::move(instance), capabilities, options));
   device->owned_ = false;
-  device->handle_ = host.device;
-  device->queue_ = host.queue;
-  device->host_lock_ = host.lock_queue;
-  device->host_unlock_ = host.unlock_queue;
+  device->handle_ = external.device;
+  device->queue_ = external.queue;
+  device->external_lock_ = external.lock_queue;
+  device->external_unlock_ = external.unlock_queue;
   PUMICE_CHECK(device->table_.load_device(device->handle_));
   PUMICE_CHECK(device->make_timeline());
   return device;
@@ -231,11 +231,11 @@ Device::~Device() {
 
 void Device::lock_queue() {
   queue_mutex_.lock();
-  if (host_lock_) host_lock_();
+  if (external_lock_) external_lock_();
 }
 
 void Device::unlock_queue() {
-  if (host_unlock_) host_unlock_();
+  if (external_unlock_) external_unlock_();
   queue_mutex_.unlock();
 }
 
@@ -276,15 +276,15 @@ Status Device::wait(TimelinePoint point) {
   VkResult result = VK_TIMEOUT;
   while (result == VK_TIMEOUT) result = table_.vkWaitSemaphores(handle_, &info, one_second_ns);
   if (result == VK_SUCCESS) return {};
-  // Whoever is told of an error takes down what the device may still work on. Without memory for the one call
-  // the other may do, and then nothing has failed; on a lost device it returns at once.
+  // After an error the caller destroys objects that the device may still use, so wait until the queue is
+  // idle. If that succeeds (vkWaitSemaphores may only have lacked memory), nothing has failed. On a lost
+  // device the call returns at once.
   const VkResult idle = with_queue([&] { return table_.vkQueueWaitIdle(queue_); });
   if (idle == VK_SUCCESS && result != VK_ERROR_DEVICE_LOST) return {};
   return vulkan_error("vkWaitSemaphores", result);
 }
 
-// A name is of no consequence: it is cut where it is long, and a driver that has no memory for it goes
-// without.
+// Names are only for debugging: a long name is cut, and a failure is ignored.
 void Device::set_name_of(VkObjectType type, uint64_t handle, std::string_view name) const {
   char text[128];
   const auto end = fmt::format_to_n(text, sizeof text - 1, "pumice: {}", name);

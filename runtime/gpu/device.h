@@ -17,14 +17,14 @@
 
 namespace pumice {
 
-// Beside other programs, as VkQueueGlobalPriority has them.
+// The queue's priority among all programs that use the device (VkQueueGlobalPriority).
 enum class GlobalPriority { standard, low, medium, high, realtime };
 
 struct DeviceOptions {
-  uint64_t memory_limit = 0; // most bytes to be allocated at a time; 0: as many as there are
-  Allocator allocator;       // empty: the driver
-  // Of a device's own queue. An application's has the priorities that it was made with.
-  float queue_priority = 1; // 0 to 1, beside other queues of the same device
+  uint64_t memory_limit = 0; // most bytes that are allocated at the same time; 0: no limit
+  Allocator allocator;       // empty: memory comes from the driver
+  // Priorities of the queue that create() makes. An application's queue keeps its own.
+  float queue_priority = 1; // 0 to 1, among the queues of the same device
   GlobalPriority global_priority = GlobalPriority::standard;
 };
 
@@ -34,7 +34,7 @@ struct SemaphoreValue {
   uint64_t value = 0;
 };
 
-// What a submission waits for and signals, beside what every one does.
+// What a submission waits for and signals, besides the device's timeline.
 struct SubmitSync {
   std::span<const SemaphoreValue> wait;
   std::span<const SemaphoreValue> signal;
@@ -56,8 +56,9 @@ class Device : public std::enable_shared_from_this<Device> {
 public:
   static Result<std::shared_ptr<Device>>
   create(std::shared_ptr<Instance> instance, const Capabilities& chosen, const DeviceOptions& options = {});
-  // One that the application owns: its queue is shared, nothing but what is made here is destroyed here.
-  static Result<std::shared_ptr<Device>> adopt(const ExternalDevice& host, VulkanTable table = {},
+  // Uses a device that the application owns. Its queue is shared; only objects that are made here are
+  // destroyed.
+  static Result<std::shared_ptr<Device>> adopt(const ExternalDevice& external, VulkanTable table = {},
                                                const DeviceOptions& options = {});
   ~Device();
   Device(const Device&) = delete;
@@ -68,18 +69,18 @@ public:
   VkInstance instance() const { return instance_->handle(); }
   const Capabilities& capabilities() const { return capabilities_; }
   const VkPhysicalDeviceMemoryProperties& memory_properties() const { return memory_; }
-  // What was asked for and could not be had, a sentence each.
+  // Options that could not be met, one sentence each.
   const std::vector<std::string>& notes() const { return notes_; }
   VkQueue queue() const { return queue_; }
-  // Held around every use of the queue that is not made through submit().
+  // To be held during every use of the queue that does not go through submit().
   void lock_queue();
   void unlock_queue();
 
-  // Submits command buffers, none will do, in order, after everything submitted before. Returns the point
-  // that is reached when they have finished.
+  // Submits command buffers (or none) in order, after all earlier submissions. Returns the point that is
+  // reached when they have finished.
   Result<TimelinePoint> submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync = {});
-  // Waits until the timeline has reached the point. Also where this fails the device has stopped: what it
-  // worked on may go.
+  // Waits until the timeline has reached the point. After an error the device is idle too: the objects that
+  // it used may be destroyed.
   Status wait(TimelinePoint point);
   // The last point that has been reached so far.
   Result<TimelinePoint> completed() const;
@@ -95,11 +96,12 @@ public:
     }
   }
 
-  // Memory from the application's allocator, or the driver, as far as the limit goes.
+  // Memory from the application's allocator or the driver. An error if it would exceed the limit.
   Result<DeviceMemory> allocate(const MemoryRequest& request);
-  // Where the host sees it, which the request has asked for; null where the application does not let it.
+  // The host's address of memory that was requested as host_visible; null if the application's allocator
+  // cannot map it.
   Result<std::byte*> map(const DeviceMemory& memory);
-  // Whether memory comes from the application, which may have other things in it.
+  // Whether memory comes from the application, which may use the rest of the same allocation.
   bool has_allocator() const { return static_cast<bool>(allocator_.allocate); }
   bool can_map() const { return !allocator_.allocate || allocator_.map; }
   void free(const DeviceMemory& memory, uint64_t bytes);
@@ -117,7 +119,7 @@ private:
   Result<DeviceMemory> allocate_from_driver(const MemoryRequest& request);
   HeapBudget heap_budget() const;
   void set_name_of(VkObjectType type, uint64_t handle, std::string_view name) const;
-  // A call that uses the queue, which no other thread uses meanwhile.
+  // Makes a call that uses the queue, while no other thread uses it.
   template <class Call>
   VkResult with_queue(const Call& call) {
     lock_queue();
@@ -133,7 +135,8 @@ private:
   VkDevice handle_ = VK_NULL_HANDLE;
   VkQueue queue_ = VK_NULL_HANDLE;
   bool owned_ = true;
-  std::function<void()> host_lock_, host_unlock_; // the application's; empty where the queue is our own
+  std::function<void()> external_lock_,
+      external_unlock_; // the application's; empty where the queue is our own
   VkSemaphore timeline_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_;
   std::atomic<uint64_t> last_value_ = 0;

@@ -13,9 +13,9 @@
 
 namespace pumice {
 
-// What is kept of a device from one run to the next: one file for each device and driver build. It repeats
-// both, a hash of the kernels of the build that wrote it and a checksum of everything, so that a stale,
-// foreign or damaged file is ignored: nothing in it is more than a saving of time.
+// What is kept for a device between runs: one file for each device and driver build. The file names both, and
+// has a hash of the kernels of the build that wrote it and a checksum. A stale, foreign or damaged file is
+// ignored: its contents only save time.
 struct DeviceFile {
   std::map<std::string, std::string> tuning_results; // by name: what was measured
   std::vector<std::byte> pipelines;                  // the driver's pipeline cache

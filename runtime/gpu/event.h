@@ -6,8 +6,8 @@
 
 namespace pumice {
 
-// Set by the device when it has come to a place in a command buffer, which the host can see whoever submitted
-// that. Move-only.
+// An event that the device sets when it reaches a place in a command buffer. The host can test it, also where
+// the application submitted the command buffer. Move-only.
 class Event {
 public:
   static Result<Event> create(std::shared_ptr<Device> device);

@@ -90,40 +90,41 @@ void read_enabled(const VkBaseInStructure& structure, Capabilities& enabled) {
   }
 }
 
-// Takes the host's queue family for the one to use.
-void read_queue_family(const VulkanTable& vk, const ExternalDevice& host, Capabilities& device) {
+// Uses the queue family of the external device.
+void read_queue_family(const VulkanTable& vk, const ExternalDevice& external, Capabilities& device) {
   uint32_t count = 0;
   vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
   vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, families.data());
-  if (host.queue_family >= count) {
+  if (external.queue_family >= count) {
     device.problems.push_back(
-        fmt::format("queue family {}: the device has {} of them", host.queue_family, count));
+        fmt::format("queue family {}: the device has {} of them", external.queue_family, count));
     return;
   }
-  const VkQueueFamilyProperties& family = families[host.queue_family];
+  const VkQueueFamilyProperties& family = families[external.queue_family];
   if (!(family.queueFlags & VK_QUEUE_COMPUTE_BIT)) {
-    device.problems.push_back(fmt::format("queue family {} does not run compute shaders", host.queue_family));
+    device.problems.push_back(
+        fmt::format("queue family {} does not run compute shaders", external.queue_family));
   }
-  device.compute_queue_family = static_cast<int>(host.queue_family);
+  device.compute_queue_family = static_cast<int>(external.queue_family);
   device.timestamps = family.timestampValidBits > 0 && device.timestamp_period_ns > 0;
 }
 
 } // namespace
 
-Capabilities read_capabilities(const VulkanTable& vk, const ExternalDevice& host) {
-  Capabilities device = read_capabilities(vk, host.physical_device, 0);
+Capabilities read_capabilities(const VulkanTable& vk, const ExternalDevice& external) {
+  Capabilities device = read_capabilities(vk, external.physical_device, 0);
   Capabilities enabled; // nothing but its features
-  for (auto* next = static_cast<const VkBaseInStructure*>(host.features); next; next = next->pNext) {
+  for (auto* next = static_cast<const VkBaseInStructure*>(external.features); next; next = next->pNext) {
     read_enabled(*next, enabled);
   }
   if (device.timeline_semaphore && !enabled.timeline_semaphore) {
     device.problems.push_back(
         "timeline semaphores (timelineSemaphore) are not enabled on the application's device");
   }
-  read_queue_family(vk, host, device);
+  read_queue_family(vk, external, device);
   const auto has = [&](std::string_view extension) {
-    return std::ranges::any_of(host.extensions, [&](const char* name) { return name == extension; });
+    return std::ranges::any_of(external.extensions, [&](const char* name) { return name == extension; });
   };
   device.buffer_device_address &= enabled.buffer_device_address;
   device.storage_16bit &= enabled.storage_16bit;

@@ -71,11 +71,11 @@ std::string lower(std::string text) {
   return text;
 }
 
-bool matches(const Capabilities& device, const std::string& wish) {
-  const bool is_index = wish.size() < 6 && std::all_of(wish.begin(), wish.end(), ::isdigit);
-  if (is_index) return device.index == static_cast<uint32_t>(std::stoul(wish));
+bool matches(const Capabilities& device, const std::string& name) {
+  const bool is_index = name.size() < 6 && std::all_of(name.begin(), name.end(), ::isdigit);
+  if (is_index) return device.index == static_cast<uint32_t>(std::stoul(name));
   std::string uuid = device.uuid_text();
-  std::string plain = lower(wish);
+  std::string plain = lower(name);
   if (plain == uuid) return true;
   std::erase(uuid, '-');
   if (plain == uuid) return true;
@@ -200,15 +200,15 @@ Status Instance::enumerate_devices() {
   return {};
 }
 
-Result<Capabilities> Instance::choose(const std::string& wish) const {
+Result<Capabilities> Instance::choose(const std::string& name) const {
   const Capabilities* best = nullptr;
-  Error error{Code::not_found, wish.empty() ? "no usable Vulkan device on this machine"
-                                            : fmt::format("no usable Vulkan device matches '{}'", wish)};
+  Error error{Code::not_found, name.empty() ? "no usable Vulkan device on this machine"
+                                            : fmt::format("no usable Vulkan device matches '{}'", name)};
   for (const Capabilities& device : devices_) {
     auto pass_over = [&](const std::string& why) {
       error.reasons.push_back(fmt::format("device {} ({}): {}", device.index, device.name, why));
     };
-    if (!wish.empty() && !matches(device, wish)) {
+    if (!name.empty() && !matches(device, name)) {
       pass_over("does not match");
     } else if (!device.usable()) {
       for (const std::string& problem : device.problems) pass_over(problem);

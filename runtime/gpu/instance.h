@@ -24,21 +24,21 @@ struct InstanceOptions {
 class Instance {
 public:
   static Result<std::shared_ptr<Instance>> create(InstanceOptions options = {});
-  // One that the application owns, which knows no devices. Members of `table` that are set replace the
-  // functions that `get_instance_proc_addr` finds.
+  // Uses an instance that the application owns. It lists no devices. Members of `table` that are set replace
+  // the functions that `get_instance_proc_addr` finds.
   static Result<std::shared_ptr<Instance>>
   adopt(VkInstance handle, PFN_vkGetInstanceProcAddr get_instance_proc_addr, VulkanTable table = {});
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  // All devices, in the driver's order, the unusable ones with their problems.
+  // All devices in the loader's order; unusable ones have `problems`.
   const std::vector<Capabilities>& devices() const { return devices_; }
 
-  // The device that `wish` names (an index, a part of a name, or a UUID; any case), or, where the wish is
-  // empty, the best one: discrete before integrated before CPU. The error lists why each device was passed
-  // over.
-  Result<Capabilities> choose(const std::string& wish = "") const;
+  // Finds the device by `name`: an index, a part of its name, or its UUID; upper and lower case are the same.
+  // If `name` is empty, the best one: discrete before integrated before CPU. The error says why each device
+  // was not chosen.
+  Result<Capabilities> choose(const std::string& name = "") const;
 
   const VulkanTable& table() const { return table_; }
   VkInstance handle() const { return handle_; }

@@ -4,7 +4,7 @@
 
 namespace pumice {
 
-// A product of matrices that a device computes at once: [m, k] times [k, n], of halves, with sums in 32 bits.
+// The size of a cooperative matrix product: [m, k] times [k, n], of 16-bit floats, with sums in 32 bits.
 struct MatrixShape {
   uint32_t m = 0, n = 0, k = 0;
 };

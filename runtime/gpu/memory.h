@@ -13,12 +13,12 @@ namespace pumice {
 // of allocations does not matter, and so small that a device finds room for it.
 constexpr uint64_t preferred_allocation_bytes = uint64_t{512} << 20;
 
-// What a buffer needs.
+// The memory that a buffer needs.
 struct MemoryRequest {
   uint64_t bytes = 0;
   uint64_t alignment = 1;        // of the offset
-  uint32_t memory_type_bits = 0; // the memory types that will do
-  uint32_t memory_type = 0;      // the one of them to be taken if there is a choice
+  uint32_t memory_type_bits = 0; // the memory types that are allowed
+  uint32_t memory_type = 0;      // the preferred one of them
   bool host_visible = false;   // these types are host-visible and host-coherent, and the host maps the memory
   bool device_address = false; // VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
 };
@@ -30,39 +30,41 @@ struct DeviceMemory {
   void* handle = nullptr; // the allocator's own
 };
 
-// An application's memory, in place of vkAllocateMemory. Called from several threads at a time.
+// The application's allocator, used instead of vkAllocateMemory. Called from several threads at the same
+// time.
 struct Allocator {
   std::function<Result<DeviceMemory>(const MemoryRequest&)> allocate;
   std::function<void(const DeviceMemory&)> free;
-  // Where the host sees the range's first byte until it is freed; null, or no function, where it cannot.
+  // The host's address of the range's first byte, valid until it is freed. Null, or no function, if the host
+  // cannot map it.
   std::function<void*(const DeviceMemory&)> map;
 };
 
 // A device's memory at a moment, in bytes.
 struct MemoryReport {
   uint64_t allocated = 0; // through this Device
-  uint64_t peak = 0;      // the most there has been
+  uint64_t peak = 0;      // the largest `allocated` so far
   uint64_t limit = 0;     // 0: none
-  uint64_t heap = 0;      // the largest of the device's own
-  uint64_t available = 0; // what may still be allocated, as far as anyone can say
+  uint64_t heap = 0;      // size of the largest device-local heap
+  uint64_t available = 0; // an estimate of what can still be allocated
 };
 
-// What a driver says of a heap (VK_EXT_memory_budget). Zeros where it says nothing.
+// A heap's budget from VK_EXT_memory_budget; zeros without the extension.
 struct HeapBudget {
-  uint64_t budget = 0; // what this process may have of it
-  uint64_t usage = 0;  // what it has
+  uint64_t budget = 0; // bytes that this process may use
+  uint64_t usage = 0;  // bytes that it uses
 };
 
-// `report`, whose other fields are known, with what is available. A driver's word counts no further than the
-// heap's size bears it out.
+// Returns `report` with `available` filled in. The driver's budget is limited to the heap's size.
 MemoryReport with_available(MemoryReport report, HeapBudget driver);
 
-// Counts bytes against a limit: however many threads allocate, there are never more than it says.
+// Counts allocated bytes against a limit, which is kept also when several threads allocate.
 class MemoryCount {
 public:
   explicit MemoryCount(uint64_t limit) : limit_(limit) {} // 0: none
 
-  // Before an allocation: takes room for it, or refuses. Either confirm() or cancel() follows.
+  // To be called before an allocation. Reserves its bytes, or fails if the limit would be exceeded. Call
+  // confirm() or cancel() afterwards.
   Status reserve(uint64_t bytes);
   void confirm(uint64_t bytes);
   void cancel(uint64_t bytes);
@@ -76,7 +78,7 @@ public:
 private:
   uint64_t limit_;
   mutable std::mutex mutex_;
-  uint64_t reserved_ = 0; // and neither confirmed nor cancelled
+  uint64_t reserved_ = 0; // not yet confirmed or cancelled
   uint64_t allocated_ = 0;
   uint64_t peak_ = 0;
 };

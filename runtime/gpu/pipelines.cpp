@@ -98,7 +98,7 @@ Result<VkPipeline> Pipelines::get(const std::string& kernel, const std::vector<u
     entry->second = *pipeline;
     unsaved_ = true;
   } else {
-    pipelines_.erase(entry); // whoever waits tries it too
+    pipelines_.erase(entry); // threads that wait for it try to make it themselves
   }
   made_.notify_all();
   return pipeline;

@@ -29,20 +29,21 @@ public:
   Pipelines& operator=(const Pipelines&) = delete;
 
   // The pipeline of a kernel named as in kernel_table.h; `constants[i]` is the specialisation constant with
-  // id i. From any thread; different ones are made at the same time.
+  // id i. May be called from any thread; different pipelines are made at the same time.
   Result<VkPipeline> get(const std::string& kernel, const std::vector<uint32_t>& constants);
   VkPipelineLayout layout() const { return layout_; }
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
   size_t count() const;
 
-  // What else is known about the device, by name: what the folder's file had, and what was found out since.
+  // Tuning results by name: those of the device's file, and those of this run.
   std::map<std::string, std::string> tuning_results() const;
   void set_tuning_result(const std::string& name, const std::string& value);
-  // All tuning results whose names begin with `prefix`; those of `tuning_results` come after it.
+  // Replaces all tuning results whose names begin with `prefix`. The names in `tuning_results` are without
+  // it.
   void replace_tuning_results(const std::string& prefix,
                               const std::map<std::string, std::string>& tuning_results);
 
-  // Writes the driver's cache and the tuning results to the folder if there are more of them than when it was
+  // Writes the driver's pipeline cache and the tuning results to the folder if they have changed since it was
   // read.
   Status save();
 
@@ -59,7 +60,7 @@ private:
   mutable std::mutex mutex_;
   std::map<std::string, std::string> tuning_results_;
   std::condition_variable made_;
-  // Null while some thread makes it.
+  // A pipeline is null while a thread makes it.
   std::map<std::pair<std::string, std::vector<uint32_t>>, VkPipeline> pipelines_;
   bool unsaved_ = false;
 };

@@ -6,17 +6,17 @@
 
 namespace pumice {
 
-// Points in time that the device writes while it works through command buffers. Move-only.
+// Times that the device records while it executes command buffers. Move-only.
 class Timestamps {
 public:
-  // `unsupported` where the device's queue has none.
+  // Error `unsupported` if the device's queue has no timestamps.
   static Result<Timestamps> create(std::shared_ptr<Device> device, uint32_t count);
   Timestamps() = default;
   Timestamps(Timestamps&& other) noexcept { *this = std::move(other); }
   Timestamps& operator=(Timestamps&& other) noexcept;
   ~Timestamps();
 
-  // Recorded before the same command buffer's points, each time they are written.
+  // To be recorded before the first write() in a command buffer.
   void reset(Commands& commands) { commands.reset_queries(pool_, count_); }
   // Records point `index`, from 0, reached when everything before has finished.
   void write(Commands& commands, uint32_t index) { commands.write_timestamp(pool_, index); }
