@@ -12,12 +12,12 @@ namespace {
 constexpr VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
 constexpr VkMemoryPropertyFlags host =
     VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-// Kinds that nothing here is made for, of which some need features that are not enabled.
+// Kinds of memory that are never used here; some of them need features that are not enabled.
 constexpr VkMemoryPropertyFlags special =
     VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT | VK_MEMORY_PROPERTY_PROTECTED_BIT |
     VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD | VK_MEMORY_PROPERTY_DEVICE_UNCACHED_BIT_AMD;
 
-constexpr uint64_t least_bytes = 16; // of a buffer that nothing needs
+constexpr uint64_t least_bytes = 16; // the size of a buffer of which 0 bytes are needed
 
 // The first memory type that has all of `wanted`, in the driver's order, which is the order of preference.
 int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, uint32_t allowed,

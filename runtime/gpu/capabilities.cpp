@@ -110,7 +110,7 @@ bool halves_to_floats(const Properties& matrix) {
          matrix.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && !matrix.saturatingAccumulation;
 }
 
-// All that a query of a device's matrices returns; nothing if it fails.
+// All results of a query of a device's cooperative matrices; empty if the query fails.
 template <class Properties, class Query>
 std::vector<Properties> matrix_properties(Query query, VkPhysicalDevice handle, VkStructureType type) {
   uint32_t count = 0;
@@ -214,7 +214,7 @@ Capabilities read_capabilities(const VulkanTable& vk, VkPhysicalDevice handle, u
     device.problems.push_back(fmt::format("Vulkan {}.{}; 1.2 or newer is needed",
                                           VK_API_VERSION_MAJOR(properties.apiVersion),
                                           VK_API_VERSION_MINOR(properties.apiVersion)));
-    return device; // its later property structures do not exist
+    return device; // older versions lack the property structures that follow
   }
   read_properties(vk, device);
   read_features(vk, extension_names(vk, handle), device);
@@ -258,12 +258,12 @@ uint32_t Capabilities::kernel_subgroup_size() const {
 
 std::vector<std::string> Capabilities::tiers() const {
   std::vector<std::string> tiers = {"base"};
-  // Kernels of this tier take a subgroup for one 8-lane vector of a CPU, which only a driver that compiles
-  // shaders to such vectors has.
+  // Kernels of this tier treat a subgroup as one 8-lane vector of a CPU. Only drivers that compile shaders to
+  // such vectors can run them well.
   if (is_cpu() && subgroup_size == 8 && subgroup_ballot && subgroup_shuffle && buffer_device_address)
     tiers.push_back("cpu8");
-  // Kernels of these take matrices of halves from shared memory, of which 32 KiB is the least that such
-  // devices have.
+  // Kernels of these tiers load f16 matrices from shared memory. All devices with cooperative matrices have
+  // at least 32 KiB of it.
   const bool matrices = float16 && memory_model && max_shared_bytes >= 32768 && kernel_subgroup_size() > 0;
   if (matrices && !matrix_sizes.empty()) tiers.push_back("cm");
   if (matrices && !matrix_granularities.empty()) tiers.push_back("cm2");

@@ -129,10 +129,10 @@ void Commands::write_timestamp(VkQueryPool pool, uint32_t index) {
 }
 
 void Commands::set_event(VkEvent event) {
-  // Not the stages of our work alone. Setting an event happens at no stage, so only "all commands" orders it
-  // after an earlier setting of the same event, and after the timestamps that the host reads once it sees the
-  // event. The host's reset in between orders nothing on the device. Nothing on the device waits for the
-  // event, so this holds up no other work.
+  // "All commands", not only the stages of our work: setting an event belongs to no stage. Only this orders
+  // it after an earlier setting of the same event, and after the timestamps that the host reads when it sees
+  // the event. The host's reset in between orders nothing on the device. Nothing on the device waits for the
+  // event, so no other work is delayed.
   device_->table().vkCmdSetEvent(current(), event, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr uint64_t one_second_ns = 1'000'000'000;
 
-// What a device is asked for: only what kernels use, since features cost some drivers speed.
+// The features that the device is created with: only what kernels use, because features cost some drivers
+// speed.
 struct Features {
   VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
   VkPhysicalDeviceSubgroupSizeControlFeatures control{
@@ -157,7 +158,7 @@ Status Device::make_device(const DeviceOptions& options) {
   info.enabledExtensionCount = static_cast<uint32_t>(features.extensions.size());
   info.ppEnabledExtensionNames = features.extensions.data();
   VkResult result = table_.vkCreateDevice(capabilities_.handle, &info, nullptr, &handle_);
-  // A priority that this user may not have, or that the device does not know.
+  // This user may not use the priority, or the device does not support it.
   if (queue.pNext && (result == VK_ERROR_NOT_PERMITTED_KHR || result == VK_ERROR_INITIALIZATION_FAILED)) {
     notes_.push_back(fmt::format("{} refused the global priority that was asked for ({}): the queue has the "
                                  "default one",
@@ -218,8 +219,8 @@ Status Device::make_timeline() {
 
 Device::~Device() {
   if (!handle_ || !table_.vkDestroyDevice) return;
-  // An application's queues are its own to wait for: what was submitted here is all that has to be done. On a
-  // device that is lost, waiting fails at once.
+  // On an application's device wait only for our own submissions, not for its queues. On a lost device
+  // waiting fails at once.
   if (owned_) {
     table_.vkDeviceWaitIdle(handle_);
   } else if (last_value_ > 0) {

@@ -13,7 +13,7 @@ namespace pumice {
 
 namespace {
 
-// All that a file has to agree with.
+// A file's header, which must match the device and the build.
 struct Identity {
   char magic[8] = {'P', 'U', 'M', 'I', 'C', 'E', 'D', '1'};
   uint32_t vendor_id = 0;

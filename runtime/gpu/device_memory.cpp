@@ -1,4 +1,4 @@
-// Where a device's memory comes from, and how much of it there is.
+// Allocation of device memory, and the memory report.
 #include <fmt/format.h>
 
 #include "gpu/device.h"
@@ -67,8 +67,7 @@ void Device::free(const DeviceMemory& memory, uint64_t bytes) {
   memory_count_.release(bytes);
 }
 
-// The query is of the physical device: that has to have the extension, the device need not have been made
-// with it.
+// The budget is a property of the physical device, so the logical device need not have the extension enabled.
 HeapBudget Device::heap_budget() const {
   if (!capabilities_.memory_budget) return {};
   VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{

@@ -15,8 +15,8 @@ const Structure& as(const VkBaseInStructure& structure) {
   return reinterpret_cast<const Structure&>(structure);
 }
 
-// Adds the features that a structure switches on. Each stands in a structure of its own and in that of the
-// Vulkan version that took it over; an application may use either.
+// Adds the features that a structure enables. A feature is in the structure of its extension and in that of
+// the Vulkan version that includes it; an application may use either.
 void read_enabled(const VkBaseInStructure& structure, Capabilities& enabled) {
   switch (structure.sType) {
   case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
@@ -114,7 +114,7 @@ void read_queue_family(const VulkanTable& vk, const ExternalDevice& external, Ca
 
 Capabilities read_capabilities(const VulkanTable& vk, const ExternalDevice& external) {
   Capabilities device = read_capabilities(vk, external.physical_device, 0);
-  Capabilities enabled; // nothing but its features
+  Capabilities enabled; // only the features are set
   for (auto* next = static_cast<const VkBaseInStructure*>(external.features); next; next = next->pNext) {
     read_enabled(*next, enabled);
   }

@@ -19,7 +19,7 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_validation_message(VkDebugUtilsMessageSeverity
                                                      const VkDebugUtilsMessengerCallbackDataEXT* data,
                                                      void* user) {
   const auto& log = *static_cast<const ValidationLog*>(user);
-  // The driver, which calls this, knows no exceptions.
+  // The driver calls this, and exceptions must not pass through it.
   (void)guarded([&] {
     if (log) log(data->pMessage ? data->pMessage : "a validation message without text");
   });
@@ -134,7 +134,8 @@ Result<std::shared_ptr<Instance>> Instance::create(InstanceOptions options) {
   info.enabledExtensionCount = 1;
   info.ppEnabledExtensionNames = &extension;
   VkResult result = table.vkCreateInstance(&info, nullptr, &instance->handle_);
-  // Objects then have no names. Trying is quicker than asking: a loader reads its drivers' lists for either.
+  // Without the extension objects have no names. Trying to create the instance is quicker than asking first,
+  // because the loader reads its drivers' lists each time.
   if (result == VK_ERROR_EXTENSION_NOT_PRESENT && !options.validate) {
     info.enabledExtensionCount = 0;
     result = table.vkCreateInstance(&info, nullptr, &instance->handle_);

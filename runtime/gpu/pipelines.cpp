@@ -11,8 +11,8 @@ namespace pumice {
 
 namespace {
 
-// Whether a kernel declares subgroup operations or their matrices. A module begins with five words, then come
-// its capabilities.
+// Whether a kernel declares subgroup operations or cooperative matrices. A SPIR-V module begins with a header
+// of five words, followed by its capabilities.
 bool uses_subgroups(const KernelBinary& kernel) {
   constexpr uint32_t capability = 2 << 16 | 17, non_uniform = 61, cooperative_matrix = 6022;
   for (size_t at = 5; at + 1 < kernel.code.size() && kernel.code[at] == capability; at += 2) {
@@ -158,8 +158,8 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
   info.stage.module = module;
   info.stage.pName = "main";
   info.stage.pSpecializationInfo = &specialisation;
-  // Where subgroups come in several sizes, a kernel that uses them is shaped for one, and counts on full
-  // ones.
+  // If the device has several subgroup sizes, request the one that the kernel was shaped for, and full
+  // subgroups.
   VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroups{
       VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO};
   const Capabilities& capabilities = device_->capabilities();

@@ -12,8 +12,8 @@
 
 namespace pumice {
 
-// Which of the allocations behind a plan a range lies in. Addresses are known only when they are made; until
-// then a plan speaks of space, allocation and offset.
+// The kinds of memory that a plan uses. While a plan is made, nothing is allocated yet: it names a range by
+// space, number of the allocation and offset.
 enum class Space : uint8_t {
   step,    // the StepBlock
   results, // what sampling leaves for the host
@@ -26,7 +26,7 @@ enum class Space : uint8_t {
 
 struct BufferRef {
   Space space = Space::scratch;
-  uint32_t allocation = 0; // which one of the space
+  uint32_t allocation = 0; // its number among the allocations of the space
   uint64_t offset = 0;
   uint64_t bytes = 0;
 
@@ -35,21 +35,21 @@ struct BufferRef {
 
 enum class Access : uint8_t { read, write, read_write };
 
-// One kernel launch, made concrete for a device except for where its buffers are.
+// One kernel launch for a device. Its buffers are not bound to memory yet.
 struct Dispatch {
   struct Binding {
     uint32_t slot = 0; // in the descriptor set, named in the kernel's params header
     BufferRef buffer;
     Access access = Access::read;
   };
-  // A buffer that the kernel also reaches by address: its device address goes into the parameters.
+  // A buffer whose device address is written into the parameters.
   struct Address {
     uint32_t param_offset = 0;
     BufferRef buffer;
   };
 
   std::string kernel;              // name in the kernel table
-  std::vector<uint32_t> constants; // specialisation constants by id; the kernel has not all of them
+  std::vector<uint32_t> constants; // specialisation constants by id; the kernel may lack some of them
   std::vector<std::byte> params;   // the kernel's parameter struct, its addresses still zero
   std::vector<Binding> bindings;
   std::vector<Address> addresses;

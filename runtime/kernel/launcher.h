@@ -15,7 +15,7 @@ namespace pumice {
 // Finds the allocation that a range lies in; its offset is counted from that allocation's start.
 using BufferLookup = std::function<const Buffer&(const BufferRef&)>;
 
-// A dispatch with all that it is launched with. Good as long as the launcher that made it.
+// A dispatch with its pipeline and descriptor set. Valid as long as the launcher that made it.
 struct Launch {
   VkPipeline pipeline = VK_NULL_HANDLE;
   VkDescriptorSet set = VK_NULL_HANDLE;
@@ -23,8 +23,8 @@ struct Launch {
   std::array<uint32_t, 3> groups = {};
 };
 
-// Puts dispatches into command buffers. Owns their descriptor sets, and so has to live as long as what it
-// recorded.
+// Records dispatches into command buffers. It owns their descriptor sets, so it must live as long as the
+// command buffers.
 class Launcher {
 public:
   Launcher(std::shared_ptr<Device> device, std::shared_ptr<Pipelines> pipelines)

@@ -15,7 +15,7 @@
 
 namespace pumice {
 
-// What an operation sees of the plan while it turns itself into kernel launches.
+// The interface of a plan to an operation that emits its kernel launches.
 class Lowering {
 public:
   virtual ~Lowering() = default;
@@ -24,17 +24,17 @@ public:
   virtual const Graph& graph() const = 0;
   virtual ActivationRef tensor(TensorId id) const = 0;
 
-  // The matrix that the weights' rows make one after the other ([rows, columns] each, of one type, each
-  // beginning at a multiple of merged_columns rows), or with `alternating` tiles of two matrices of one
-  // shape in turn, of each two if there are more, each two beginning at such a multiple. Packed once, whoever
-  // asks.
+  // Several weights ([rows, columns] each, of one type) packed as one matrix, one after the other; each
+  // begins at a multiple of merged_columns rows. With `alternating` the tiles of two weights of one shape
+  // alternate; of more than two weights, those of each pair, and each pair begins at such a multiple. A
+  // matrix is packed only once.
   virtual Result<PackedWeight> matrix(std::span<const WeightId> weights, bool alternating = false) = 0;
-  // The weights' elements one after the other as floats, each beginning at a multiple of merged_columns and
-  // the whole padded with zeros to a multiple of 32; with `alternating`, eight of the first, eight of the
-  // second, and so on.
+  // The weights' elements one after the other as floats. Each weight begins at a multiple of merged_columns,
+  // and the end is padded with zeros to a multiple of 32. With `alternating`: eight of the first, eight of
+  // the second, ...
   virtual Result<BufferRef> vector(std::span<const WeightId> weights, bool alternating = false) = 0;
   Result<BufferRef> vector(WeightId weight) { return vector(std::span(&weight, 1)); }
-  // Numbers that belong to an operation rather than to the file, such as rotary frequencies.
+  // Constants that are computed, not read from the model's file, such as rotary frequencies.
   virtual Result<BufferRef> constants(const std::string& key, std::span<const float> values) = 0;
 
   virtual CacheRef cache(uint32_t layer) = 0;

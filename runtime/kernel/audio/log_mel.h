@@ -6,8 +6,8 @@
 
 namespace pumice {
 
-// How Whisper hears (Radford et al., Robust Speech Recognition via Large-Scale Weak Supervision, 2022): the
-// numbers of a preprocessor_config.json.
+// Whisper's log-mel spectrum (Radford et al., Robust Speech Recognition via Large-Scale Weak Supervision,
+// 2022): the numbers of a preprocessor_config.json.
 struct LogMelShape {
   uint32_t sample_rate = 16000; // "sampling_rate"
   uint32_t samples = 480000;    // "n_samples": of an input; shorter ones are followed by zeros
@@ -19,7 +19,7 @@ struct LogMelShape {
   uint32_t bins() const { return n_fft / 2 + 1; }                 // frequencies of the spectrum
 };
 
-// An error that says what of it cannot be computed.
+// An error if the shape is not supported.
 Status check(const LogMelShape& shape);
 
 // [mels, bins]: triangles that are even on Slaney's mel scale (Slaney, Auditory Toolbox, 1998) from 0 to 8000

@@ -9,7 +9,8 @@
 
 namespace pumice {
 
-// What of a row picks its embedding. A position is counted from where the row's text begins.
+// What selects a row's embedding. Positions are counted from the first position of the row's sequence that it
+// may see.
 enum class EmbeddingIndex : uint32_t {
   token = EMBEDDING_BY_TOKEN,
   position = EMBEDDING_BY_POSITION,
@@ -20,7 +21,7 @@ enum class EmbeddingIndex : uint32_t {
 // table.
 struct EmbeddingArgs {
   PackedFormat format;
-  uint32_t tiles = 0; // of the whole table
+  uint32_t tiles = 0; // tiles of the whole table
   WeightSegment segment;
   float scale = 1;
   EmbeddingIndex index = EmbeddingIndex::token;

@@ -11,9 +11,9 @@
 
 namespace pumice {
 
-// A mixture of experts. Each row chooses `used` of `count` feed-forward layers; a choice is a slot, number
-// row * used + j for the row's j-th. The slots are put into blocks of one expert each, whose products share
-// the expert's weights, and the row's results are added up by their shares.
+// A mixture of experts. Each row chooses `used` of `count` feed-forward layers. Each choice is a slot: the
+// row's j-th choice has number row * used + j. The slots are grouped in blocks, each of one expert, whose
+// products share the expert's weights. A row's results are added up, weighted by their shares.
 
 // Blocks of slots, as in shaders/matmul/matmul.params.h.
 struct ExpertBlocks {
@@ -21,24 +21,24 @@ struct ExpertBlocks {
   uint32_t count = 0; // at most
   BufferRef buffer;
 
-  // `slots` slots of `experts` experts, however they fall.
+  // Large enough for any distribution of `slots` slots over `experts` experts.
   static ExpertBlocks of(uint32_t block_slots, uint32_t slots, uint32_t experts);
   uint64_t bytes() const { return 4 * (1 + uint64_t{count} * (1 + block_slots)); }
 };
 
-// The `used` experts with the largest logits, of equal ones the lower number; NaN counts as the smallest.
-// Their shares are those of the softmax over all, or, normalised, over the chosen.
+// Chooses the `used` experts with the largest logits; among equal ones the lower number; NaN counts as the
+// smallest. Their shares are the softmax over all experts, or, if `normalise`, over the chosen ones.
 struct ExpertRouteArgs {
   ActivationRef logits; // [rows, count]
   uint32_t used = 1;
   bool normalise = true;
-  ExpertBlocks blocks; // a slot to a block, in order
+  ExpertBlocks blocks; // one slot in each block, in order
   BufferRef shares;    // a float for each slot
   BufferRef step;
 };
 Dispatch expert_route(const DeviceProfile& profile, const ExpertRouteArgs& args);
 
-// The same slots in blocks of several.
+// Groups the same slots in blocks of several slots.
 Dispatch expert_group(const DeviceProfile& profile, uint32_t experts, const ExpertBlocks& choices,
                       const ExpertBlocks& blocks);
 

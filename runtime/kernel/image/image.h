@@ -4,7 +4,7 @@
 
 namespace pumice {
 
-// How a picture falls into patches, row after row of them.
+// How a picture is divided into patches, row by row.
 struct PatchShape {
   uint32_t channels = 3;
   uint32_t height = 0; // of the picture; a multiple of patch_height, as its width is of patch_width
@@ -16,10 +16,11 @@ struct PatchShape {
   uint32_t columns() const { return channels * patch_height * patch_width; }
 };
 
-// Cuts the patches out of the host's pictures: the convolution of patch embeddings is a product with these
-// rows. inputs: pixels [outputs, channels * height * width], a picture a row, in planes. A row of the step is
-// a patch of the picture that its token names, numbered by how far its position is from where its text
-// begins; the first `lead` of those are zeros, where tokens of the model's own go. output: [tokens, channels
+// Copies the patches of the host's pictures into rows: the convolution of patch embeddings is a product with
+// these rows. inputs: pixels [outputs, channels * height * width], a picture a row, in planes. A row of the
+// step is a patch of the picture that its token names. The patch's number is the row's position minus the
+// first position of its input, minus `lead`; the first `lead` rows of an input are zeros, for the model's own
+// tokens. output: [tokens, channels
 // * patch_height * patch_width], ordered as a convolution's weights are.
 struct Patches : Operation {
   PatchShape shape;
@@ -30,7 +31,7 @@ struct Patches : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// result = x, and in rows at the beginning of their text (a class token) the weight in its place. inputs: x
+// result = x, but in the first row of each input (a class token) the weight. inputs: x
 // [tokens, columns]. weights: a vector of as many rows; a file's [1, 1, columns] is that when seen
 // transposed.
 struct LeadToken : Operation {

@@ -6,17 +6,17 @@
 
 namespace pumice {
 
-// Of a root-mean-square norm whose two halves run in the products around it. The product before it leaves a
-// row of three parts, each beginning at a multiple of merged_columns: its result, the result times the norm's
-// weight, and the sums of the result's squares over each eight columns. Those after it read the second part
-// and multiply what they make of a row by 1 / sqrt(mean of squares + eps).
+// A root-mean-square norm that runs in the products before and after it. The product before it writes rows of
+// three sections, each beginning at a multiple of merged_columns: its result, the result times the norm's
+// weight, and the sums of the result's squares over each eight columns. The products after it read the second
+// section and multiply their results by 1 / sqrt(mean of squares + eps).
 struct NormSplit {
   float eps = 0;
   float weight_offset = 0;
-  uint32_t columns = 0; // that are normed
+  uint32_t columns = 0; // columns of the norm
 
-  uint32_t normed_at() const; // the second part, in floats from the first
-  uint32_t sums_at() const;   // the third part, likewise
+  uint32_t normed_at() const; // where the second section begins, in floats from the first
+  uint32_t sums_at() const;   // where the third section begins, likewise
   uint32_t row_columns() const;
 };
 
@@ -31,9 +31,9 @@ struct Linear : Operation {
   bool residual = false;
   bool gated = false;
   Activation activation = Activation::none;
-  bool selected = false; // of x's and the residual's rows those that the step's outputs name, as SelectRows
-  std::optional<NormSplit> norm_before; // x is the second part of what the product before that norm left
-  std::optional<NormSplit> norm_after;  // the result has its three parts
+  bool selected = false; // only the rows of x and of the residual that the step's outputs name, as SelectRows
+  std::optional<NormSplit> norm_before; // x is the second section of the product before
+  std::optional<NormSplit> norm_after;  // the result has three sections
 
   std::string_view name() const override { return "linear"; }
   std::string describe() const override;

@@ -13,8 +13,8 @@
 
 namespace pumice {
 
-// What makes a product a routed one: the weight holds the experts' matrices one after the other, and each row
-// of the result, a slot, is a row of x times the matrix of the expert that the slot has chosen.
+// A routed product (mixture of experts). The weight holds the experts' matrices one after the other. Each row
+// of the result is a slot: a row of x times the matrix of the expert that the slot has chosen.
 // kernel/experts/experts.h makes the blocks.
 struct MatmulRouting {
   BufferRef blocks;           // as in shaders/matmul/matmul.params.h
@@ -25,7 +25,7 @@ struct MatmulRouting {
   uint32_t expert_tiles = 0; // from one expert's first tile to the next one's
 };
 
-// Of x that a product made for a norm (see NextNorm): its rows have still to be multiplied by
+// The second half of a root-mean-square norm (see NextNorm): the result's rows are multiplied by
 // 1 / sqrt(mean of squares + eps).
 struct RowScale {
   uint32_t columns = 0; // of the mean
@@ -33,8 +33,8 @@ struct RowScale {
   uint32_t sums_at = 0; // from x's row: where the sums of its squares are, in floats
 };
 
-// What a product leaves beside each row of its result for a root-mean-square norm after it: the row times the
-// norm's weight, and the sums of the row's squares over each eight columns.
+// The first half of a root-mean-square norm after a product. Besides its result the product writes each row
+// times the norm's weight, and the sums of the row's squares over each eight columns.
 struct NextNorm {
   uint32_t weight_at = 0; // in `bias`, in floats: padded to the tiles
   float weight_offset = 0;
@@ -55,19 +55,20 @@ struct MatmulArgs {
   ActivationRef result;
   BufferRef step;
   std::optional<MatmulRouting> routing; // without bias, residual and norms
-  // The result has a row for each output of the step, of the row of x that the output names: where the
-  // details begin in the step block, in quads. Not with routing.
+  // If set, the result has one row for each output of the step, computed from the row of x that the output
+  // names. The value: where the details begin in the step block, in quads. Not with routing.
   std::optional<uint32_t> selected_by;
   std::optional<RowScale> row_scale;
-  std::optional<NextNorm> next_norm; // of a product that is not gated
+  std::optional<NextNorm> next_norm; // not if gated
 };
 
-// How many slots of one expert a workgroup should take where each expert has so many on average.
+// How many slots of one expert a workgroup should take if each expert has `slots_per_expert` on average.
 uint32_t routed_block_slots(const DeviceProfile& profile, double slots_per_expert);
 
-// The ways to compute a product, in order of preference where nothing was measured.
+// The variants, in order of preference where nothing was measured.
 std::span<const KernelVariant<MatmulArgs>* const> matmul_variants();
-std::string matmul_shape_class(const MatmulArgs& args); // those that are measured together
+// The class of shapes that one measurement stands for.
+std::string matmul_shape_class(const MatmulArgs& args);
 std::string_view chosen_matmul(const DeviceProfile& profile, const MatmulArgs& args); // the variant's name
 Status matmul(Lowering& lowering, const MatmulArgs& args);
 

@@ -15,7 +15,8 @@ extern const KernelVariant<MatmulArgs> matmul_tiled;
 extern const KernelVariant<MatmulArgs> matmul_dot;
 // For any device: a workgroup's invocations share the columns of eight weight rows.
 extern const KernelVariant<MatmulArgs> matmul_base;
-// For many rows on devices that multiply matrices of halves: of the device's sizes, or of ours.
+// For many rows on devices with cooperative matrices of 16-bit floats: of the device's sizes (cm), or of
+// freely chosen sizes (cm2).
 extern const KernelVariant<MatmulArgs> matmul_cm;
 extern const KernelVariant<MatmulArgs> matmul_cm2;
 

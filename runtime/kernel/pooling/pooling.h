@@ -4,9 +4,9 @@
 
 namespace pumice {
 
-// The mean over an input's rows, for each output of the step: the rows from the one that it names, which is
-// its input's first, to the input's end; zeros where it names a row past the step's last, which stands for an
-// input without rows. inputs: x [tokens, columns]. output: [outputs, columns].
+// For each output of the step, the mean over the rows of one input. The output names the input's first row. A
+// number past the step's last row stands for an input without rows: the result is zeros. inputs: x [tokens,
+// columns]. output: [outputs, columns].
 struct MeanRows : Operation {
   std::string_view name() const override { return "mean_rows"; }
   Status lower(Lowering& lowering, const Node& node) const override;

@@ -26,14 +26,15 @@ double llama3(const RotaryConfig& config, double frequency) {
   return (1 - kept) * stretched + kept * frequency;
 }
 
-// The pair, with a fraction, that turns this often in the original context.
-double pair_of_turns(const RotaryConfig& config, double turns) {
-  const double waves = config.original_context / (turns * 2 * std::numbers::pi);
+// The pair (with a fraction) that makes this many revolutions in the original context.
+double pair_of_revolutions(const RotaryConfig& config, double revolutions) {
+  const double waves = config.original_context / (revolutions * 2 * std::numbers::pi);
   return config.dim * std::log(waves) / (2 * std::log(double{config.base}));
 }
 
 double yarn(const RotaryConfig& config, double frequency, size_t pair) {
-  double low = pair_of_turns(config, config.beta_fast), high = pair_of_turns(config, config.beta_slow);
+  double low = pair_of_revolutions(config, config.beta_fast),
+         high = pair_of_revolutions(config, config.beta_slow);
   if (config.truncate) {
     low = std::floor(low);
     high = std::ceil(high);
@@ -60,14 +61,14 @@ double scaled(const RotaryConfig& config, double frequency, size_t pair) {
   return frequency;
 }
 
-// Heads to a workgroup: on a GPU few enough that a single row is spread, on a CPU nearly always all, as each
-// workgroup has to make the row's table of sines.
+// Heads of a workgroup. On a GPU few, so that a single row is spread over workgroups. On a CPU nearly always
+// all, because each workgroup computes the row's table of sines.
 uint32_t heads_per_group(const DeviceProfile& profile, const RotaryStoreArgs& args) {
   const uint32_t all = args.heads + 2 * args.cache.layout.kv_heads;
   return std::min(all, profile.cpu8 ? 256u : 4u);
 }
 
-// So that layers with the same frequencies share a table.
+// The table's key: layers with the same frequencies share a table.
 uint64_t hash(std::span<const float> values) {
   Checksum checksum;
   checksum.add(std::as_bytes(values));
@@ -141,8 +142,9 @@ std::vector<float> rotary_table(std::span<const double> frequencies) {
   std::vector<float> table;
   for (const double frequency : frequencies) {
     // A file may hold a divisor of zero.
-    const double turns = std::isfinite(frequency) ? frequency / (2 * std::numbers::pi) : 0;
-    const double high = std::ldexp(turns - std::floor(turns), 32); // positions are whole: whole turns vanish
+    const double revolutions = std::isfinite(frequency) ? frequency / (2 * std::numbers::pi) : 0;
+    const double high =
+        std::ldexp(revolutions - std::floor(revolutions), 32); // whole revolutions change nothing
     const double low = std::ldexp(high - std::floor(high), 32);
     for (const double part : {high, low}) {
       table.push_back(std::bit_cast<float>(static_cast<uint32_t>(static_cast<uint64_t>(part))));
@@ -185,13 +187,14 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   params.norm_offset = args.norm_offset;
   dispatch.set_params(params);
   dispatch.bind(ROTARY_STEP, args.step, Access::read);
-  // Without queries their slots are not touched, and stand for memory that no launch beside this one uses.
+  // Without queries the kernel does not use their slots. They are bound to memory that this launch uses
+  // anyway.
   dispatch.bind(ROTARY_Q, args.heads > 0 ? args.q.buffer : args.k.buffer, Access::read);
   dispatch.bind(ROTARY_K, args.k.buffer, Access::read);
   dispatch.bind(ROTARY_V, args.v.buffer, Access::read);
   if (constants.reads_table()) dispatch.bind(ROTARY_TABLE, args.table, Access::read);
   dispatch.bind(ROTARY_RESULT, args.heads > 0 ? args.result.buffer : args.cache.values, Access::write);
-  // Written only, but in part: what other positions hold must last.
+  // The kernel only writes, but other positions of the cache must keep their contents: read_write.
   dispatch.bind(ROTARY_KEYS, args.cache.keys, Access::read_write);
   dispatch.bind(ROTARY_VALUES, args.cache.values, Access::read_write);
   const uint32_t all_heads = args.heads + 2 * cache.kv_heads;
@@ -212,7 +215,7 @@ std::string RotaryStore::describe() const {
 
 namespace {
 
-// Turns of each pair in a session with this context, then the norms' weights.
+// The table of revolutions for a session with this context, then the norms' weights.
 std::vector<float> make_table(const RotaryStore& operation, uint32_t context, const Graph& graph,
                               std::span<const WeightId> norms) {
   std::vector<float> table;
@@ -267,8 +270,8 @@ Result<RotaryStoreArgs> RotaryStore::args(Lowering& lowering, std::span<const Te
   args.key_norm = key_norm;
   args.norm_eps = norm_eps;
   args.norm_offset = norm_offset;
-  // Every plan asks for the tables of short and of long contexts: what one plan has not asked for is not on
-  // the device for another.
+  // Every plan requests the tables of short and of long contexts, because tables that the first plan does not
+  // request are not on the device for later plans.
   for (uint32_t context : {0u, UINT32_MAX, lowering.context()}) {
     const std::vector<float> table = make_table(*this, context, lowering.graph(), norms);
     if (table.empty()) break;

@@ -12,7 +12,7 @@
 
 namespace pumice {
 
-// Which two dimensions of a head turn together.
+// Which two dimensions of a head are rotated as a pair.
 enum class RotaryPairs : uint32_t {
   none = ROTARY_PAIRS_NONE,                 // no rotation
   neighbouring = ROTARY_PAIRS_NEIGHBOURING, // 2i with 2i + 1
@@ -29,45 +29,48 @@ enum class RotaryScaling : uint32_t {
   longrope, // Ding et al., LongRoPE, 2024, as Phi-3 has it
 };
 
-// Which dimensions turn with which, and how fast.
+// The pairs of dimensions, and the frequencies of their rotation.
 struct RotaryConfig {
   RotaryPairs pairs = RotaryPairs::none;
   uint32_t dim = 0; // the first dimensions of a head are rotated, the others copied; even
   float base = 10000;
   RotaryScaling scaling = RotaryScaling::none;
-  float factor = 1;                 // by which the context grew
-  uint32_t original_context = 8192; // llama3, yarn, longrope: before it grew
-  // llama3: wavelengths between original_context / high_freq_factor and original_context / low_freq_factor go
-  // over from kept to stretched.
+  float factor = 1;                 // how many times the context was extended
+  uint32_t original_context = 8192; // llama3, yarn, longrope: before it was extended
+  // llama3: shorter wavelengths than original_context / high_freq_factor are kept, longer ones than
+  // original_context / low_freq_factor are stretched by `factor`; between the two it interpolates.
   float low_freq_factor = 1;
   float high_freq_factor = 4;
-  // yarn: pairs that turn between beta_fast and beta_slow times in the original context do.
+  // yarn: pairs with more than beta_fast revolutions in the original context are kept, pairs with less than
+  // beta_slow are stretched; between the two it interpolates.
   float beta_fast = 32;
   float beta_slow = 1;
-  bool truncate = true; // the pairs between which it goes over are whole numbers
-  float mscale = 0;     // where both are set, their quotient makes the magnitude
+  bool truncate = true; // the first and last pair of the interpolation are rounded to whole numbers
+  float mscale = 0;     // if this and mscale_all_dim are set, the magnitude follows from their quotient
   float mscale_all_dim = 0;
-  // yarn, longrope: the magnitude, where it is not to follow from the factor.
+  // yarn, longrope: the magnitude; empty: it follows from `factor`.
   std::optional<float> attention_factor;
-  // Frequencies are divided by these: one a pair, or none. GGUF's rope_freqs, or longrope's short table.
+  // Divisors of the frequencies, one for each pair, or none. GGUF's rope_freqs, or longrope's short table.
   std::vector<float> factors;
-  std::vector<float> long_factors; // longrope: in place of `factors`, in a context longer than the original
+  std::vector<float>
+      long_factors; // longrope: used instead of `factors` if the context is longer than the original
 };
 
 std::string describe(const RotaryConfig& config);
 
-// Radians a position for each of the dim / 2 pairs, in a session with this context. In 64 bits: an error in
-// the eighth digit would be a hundredth of a radian at position 131072.
+// The radians per position of each of the dim / 2 pairs, in a session with this context. 64 bits are needed:
+// an error in the eighth digit would be a hundredth of a radian at position 131072.
 std::vector<double> rotary_frequencies(const RotaryConfig& config, uint32_t context = 0);
 
-// What cosines and sines are multiplied by.
+// The factor of all cosines and sines.
 double rotary_magnitude(const RotaryConfig& config);
 
-// What the kernel reads: each frequency in turns, a fraction of 64 bits whose dwords are in two floats' bits.
+// The table that the kernel reads: each frequency in revolutions per position, as a 64-bit fraction whose two
+// dwords are stored in the bits of two floats.
 std::vector<float> rotary_table(std::span<const double> frequencies);
 
-// Rotates q and k by their rows' positions, where asked after a norm over each head; q goes to result, k and
-// v to the rows' places in the cache. Without heads there is no q and no result.
+// Rotates q and k by their rows' positions, after a norm over each head if that is set. The rotated q is
+// written to result; k and v are stored in the cache. Without heads there is no q and no result.
 struct RotaryStoreArgs {
   ActivationRef q; // [tokens, heads * head_dim]
   ActivationRef k; // [tokens, kv_heads * head_dim]
@@ -81,7 +84,7 @@ struct RotaryStoreArgs {
   bool key_norm = false;
   float norm_eps = 0;
   float norm_offset = 0; // added to the norms' weights
-  // rotary_table() where anything is rotated, then the weights of those norms, head_dim each.
+  // rotary_table() if anything is rotated, then the weights of the norms that are set, head_dim each.
   BufferRef table;
   CacheRef cache;
   ActivationRef result; // of q's shape
@@ -100,15 +103,15 @@ struct RotaryConstants {
 };
 RotaryConstants rotary_constants(const RotaryStoreArgs& args);
 
-// inputs: q, k, v, whose rows are tokens. weights: [head_dim] of the query norm and of the key norm, as far
-// as there are those. output: the rotated q.
+// inputs: q, k, v, whose rows are tokens. weights: [head_dim] of the query norm and of the key norm, if
+// they are set. output: the rotated q.
 struct RotaryStore : Operation {
   uint32_t layer = 0;
   uint32_t heads = 0;
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;
   RotaryConfig rotary;
-  bool query_norm = false; // each head's root mean square is made one before it is rotated
+  bool query_norm = false; // a root-mean-square norm of each head before it is rotated
   bool key_norm = false;
   float norm_eps = 0;
   float norm_offset = 0; // added to the norms' weights
@@ -116,14 +119,14 @@ struct RotaryStore : Operation {
   std::string_view name() const override { return "rotary_store"; }
   std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
-  // All but where the rotated queries go. inputs: q, k, v. norms: the node's weights.
+  // The arguments without `result`. inputs: q, k, v. norms: the node's weights.
   Result<RotaryStoreArgs> args(Lowering& lowering, std::span<const TensorId> inputs,
                                std::span<const WeightId> norms) const;
 };
 
-// Puts keys and values into the cache as they are: of models without rotary positions, and of what an encoder
-// leaves for a decoder. inputs: k, v, whose rows are tokens. The output tensor only stands for it and holds
-// nothing.
+// Stores keys and values in the cache without rotation: for models without rotary positions, and for an
+// encoder's output that a decoder attends to. inputs: k, v, whose rows are tokens. The output tensor has no
+// contents.
 struct CacheStore : Operation {
   uint32_t layer = 0;
 

@@ -61,8 +61,8 @@ public:
     return commands_.end();
   }
 
-  // Keeps the shortest run: what the device can do when nothing else disturbs it. The first may compile and
-  // does not count.
+  // Keeps the shortest time, when nothing else disturbed the device. The first run does not count, because
+  // the driver may compile in it.
   Status run() {
     const auto start = std::chrono::steady_clock::now();
     PUMICE_TRY(const TimelinePoint done, device_->submit(commands_.buffers()));
@@ -87,10 +87,9 @@ double shortest_of(std::span<const ProbeRun> probes) {
   return shortest;
 }
 
-// Runs each of some and another one in turn until neither has become faster for a while. What else a machine
-// does has to leave both one quiet moment, so the shorter the runs and the more there are of them, the
-// better.
-Status run_in_turn(std::span<ProbeRun> some, ProbeRun& other) {
+// Alternates runs of `some` and of `other` until neither has become faster for a while. Other programs
+// disturb the times: many short runs make it likely that each has an undisturbed one.
+Status run_alternately(std::span<ProbeRun> some, ProbeRun& other) {
   constexpr int patience = 12;
   constexpr auto longest = std::chrono::seconds(2);
   const auto start = std::chrono::steady_clock::now();
@@ -208,7 +207,7 @@ Result<Ceilings> probe_ceilings(const std::shared_ptr<Device>& device,
   ProbeRun arithmetic(device, pipelines);
   PUMICE_CHECK(arithmetic.record({"arithmetic", {workgroup}, rounds, groups, 0, all}, source, target));
 
-  PUMICE_CHECK(run_in_turn(copies, arithmetic));
+  PUMICE_CHECK(run_alternately(copies, arithmetic));
   return Ceilings{2.0 * copy.repeats * static_cast<double>(part) / shortest_of(copies),
                   2.0 * 3 * 4 * 8 * rounds * groups * workgroup / arithmetic.shortest()};
 }

@@ -6,21 +6,20 @@
 
 namespace pumice {
 
-// Chooses the kernels' profile for a device: by its properties, and on CPU drivers by timing two ways to
-// load, which differ tenfold one way or the other between versions of the same driver. What was measured is
-// kept among the tuning results of the device and not measured again; the choices among them are the
-// profile's.
+// Makes the profile of a device: from its properties, and on CPU drivers by timing two ways to load. Which of
+// the two is faster, by up to ten times, depends on the driver's version. The measurement is kept among the
+// device's tuning results and not repeated. The profile's choices come from the tuning results too.
 Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
                                      const std::shared_ptr<Pipelines>& pipelines);
 
-// Measures the ceilings and raises those that are known to what it finds.
+// Measures the ceilings. Returns the higher of the known and the measured ones, and stores them.
 Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device,
                                   const std::shared_ptr<Pipelines>& pipelines);
-// Those that are known; measures where none are.
+// The ceilings that are stored for the device; measures them if there are none.
 Result<Ceilings> known_ceilings(const std::shared_ptr<Device>& device,
                                 const std::shared_ptr<Pipelines>& pipelines);
-// The greater of what is known and what was reached now, which is kept among the tuning results of the
-// device: a busy machine only ever shows less than the device can do.
+// Raises the stored ceilings to the rates that were reached now, and returns them. They never go down: on a
+// busy machine rates are lower than the device can reach.
 Ceilings raise_ceilings(Pipelines& pipelines, Ceilings reached);
 
 } // namespace pumice
