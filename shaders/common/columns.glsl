@@ -1,4 +1,5 @@
-// The end of an activation's row: a view's is followed by its neighbour's numbers, and what is written must end in zeros.
+// The end of a row of activations. A row of a view is followed by its neighbour's numbers, but a row that is written must be
+// padded with zeros.
 #ifndef PUMICE_COLUMNS_GLSL
 #define PUMICE_COLUMNS_GLSL
 

@@ -4,8 +4,8 @@
 
 shared float reduce_partial[gl_WorkGroupSize.x];
 
-// Every invocation gets the sum. The last eight are added by each for itself: on a CPU, where a workgroup is no
-// larger, that leaves one barrier of the four that a whole tree would take.
+// Every invocation gets the sum. Each adds up the last eight numbers itself: on a CPU, where a workgroup has eight
+// invocations, this needs one barrier; a whole tree would need four.
 float workgroup_sum(float a) {
   const uint i = gl_LocalInvocationID.x;
   reduce_partial[i] = a;

@@ -1,5 +1,5 @@
-// The hyperbolic tangent, which devices give too few digits of or take for infinity over infinity: as accurate as where it
-// is used needs it.
+// The hyperbolic tangent. The devices' own has too few digits, or computes infinity over infinity. Two functions, each as
+// accurate as its use needs.
 #ifndef PUMICE_TANH_GLSL
 #define PUMICE_TANH_GLSL
 

@@ -23,7 +23,7 @@ uint load_dword(uint block, uint lane, uint c) {
 
 // Columns 4j to 4j + 3 of a block, before their scale.
 vec4 decode_quad(uint block, uint lane, uint j) {
-  // decode_weight gets only what it will look at, moved to where columns 0 to 3 are.
+  // decode_weight gets only the dwords that it needs, moved to the place of columns 0 to 3.
   uint w[PAYLOAD];
 #ifdef BITS
   [[unroll]] for (uint plane = 8u, dword = 0u; plane != 0u; plane >>= 1u) {
@@ -38,7 +38,7 @@ vec4 decode_quad(uint block, uint lane, uint j) {
   return vec4(decode_weight(w, 0u), decode_weight(w, 1u), decode_weight(w, 2u), decode_weight(w, 3u));
 }
 
-// What a row takes: a row of the table whatever the step says.
+// The table's row for a row of the step, clamped to the table.
 uint find_entry(uint row) {
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
   uint entry = token.x;

@@ -1,5 +1,5 @@
 #version 460
-// Copies the rows whose logits are wanted next to each other, so that what follows works on those alone.
+// Copies the rows whose logits are wanted to consecutive rows, so that later kernels work on these rows only.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/columns.glsl"

@@ -1,4 +1,4 @@
-// What a product does with a finished sum before it leaves the registers.
+// What a product does with a finished sum before it is stored.
 #include "common/activation.glsl"
 #include "matmul/row_scale.glsl"
 
@@ -30,7 +30,7 @@ float finish(uint row, uint tile, uint lane, float scale, float sum, float secon
   return sum;
 }
 
-// Where a tile's columns are in the result's row.
+// The tile's first column in the result's row.
 uint result_column(uint tile) { return (EPILOGUE & EPILOGUE_GATED) != 0u ? (tile >> 1) * 8u : tile * 8u; }
 
 // For kernels in which eight neighbouring lanes hold a tile: stores a lane's number, and returns its square.

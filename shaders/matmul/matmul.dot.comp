@@ -1,6 +1,6 @@
 #version 460
 // Products in integers: rows of x in 8 bits (quantize_rows.comp) times the weights' codes, four at a time. The sum of a
-// block is exact; what is lost of x is at most half a 127th of the largest number in the block.
+// block is exact. The rounding error of x is at most half of 1/127 of the largest number in the block.
 // variant: {linear_weight_type}
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_integer_dot_product : require

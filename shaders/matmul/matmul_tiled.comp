@@ -1,7 +1,7 @@
 #version 460
-// Matrix x matrix, for many rows of x: a workgroup brings a block of 32 columns of its rows of x and of its tiles, decoded,
-// into shared memory, from which each invocation takes OWN_ROWS rows and a tile, or a pair of tiles. Sums run over k in
-// order, whatever the sizes of all these.
+// Matrix x matrix, for many rows of x. A workgroup loads a block of 32 columns of its rows of x and of its decoded tiles into
+// shared memory. Each invocation takes OWN_ROWS rows and a tile, or a pair of tiles. The order of the sum over k does not
+// depend on any of these sizes.
 // variant: {weight_type}
 #extension GL_GOOGLE_include_directive : require
 #include "matmul/portable.glsl"

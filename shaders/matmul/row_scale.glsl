@@ -1,5 +1,5 @@
-// What x still lacks of a norm: 1 / sqrt(mean of its row's squares + eps). The squares were left as sums, one for each eight
-// columns, from quad `at` of x.
+// The second half of a root-mean-square norm of x: 1 / sqrt(mean of the row's squares + eps). The product before stored the
+// sums of squares of each eight columns, from quad `at` of x.
 float row_scale_of(uint at, uint columns, float eps) {
   vec4 sums_of_squares = vec4(0.0);
 #ifdef LANE

@@ -1,6 +1,6 @@
 #version 460
-// A workgroup to a row. The variance is summed around the mean, in a pass of its own: the difference of two sums would
-// lose what matters where the mean is large.
+// One workgroup for each row. The variance is summed around the mean in a second pass: the difference of two sums would
+// lose most digits if the mean is large.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/columns.glsl"

@@ -127,7 +127,7 @@ TEST_CASE("all memory comes from the application's allocator and goes back to it
   }
 }
 
-TEST_CASE("what an application's allocator does wrong is said, and nothing is kept") {
+TEST_CASE("mistakes of an application's allocator are reported, and no memory is kept") {
   Arena arena;
   DeviceOptions options;
   options.allocator = arena.functions();
@@ -154,7 +154,7 @@ TEST_CASE("what an application's allocator does wrong is said, and nothing is ke
   CHECK(device->allocated_bytes() == unmapped->memory_bytes());
 }
 
-TEST_CASE("an allocator that hands out nothing is not believed") {
+TEST_CASE("an allocator that returns no memory without an error is reported") {
   DeviceOptions options;
   int freed = 0;
   options.allocator.allocate = [](const MemoryRequest&) { return Result<DeviceMemory>(DeviceMemory()); };

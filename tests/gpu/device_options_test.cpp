@@ -181,7 +181,7 @@ TEST_CASE("a queue's priorities are handed to the driver") {
   CHECK(fake.global_priority == VK_QUEUE_GLOBAL_PRIORITY_REALTIME_KHR);
 }
 
-TEST_CASE("a global priority that cannot be had is left out, with a note") {
+TEST_CASE("a global priority that is refused is left out, with a note") {
   fake = {};
   DeviceOptions options;
   options.global_priority = GlobalPriority::high;
@@ -222,7 +222,7 @@ TEST_CASE("options that make no sense are refused") {
   CHECK(says(Device::create(instance, chosen, options), {"allocate and free"}) == "");
 }
 
-TEST_CASE("the memory report takes the driver's word as far as the heap bears it out") {
+TEST_CASE("the memory report limits the driver's budget to the heap's size") {
   fake = {};
   fake.budgets = true;
   const auto device = open_fake({});

@@ -217,7 +217,7 @@ TEST_CASE("one GPU under two drivers is shown as such") {
   CHECK(instance->devices()[2].duplicate_of == -1);
 }
 
-TEST_CASE("of a device's matrices those count that multiply halves and add in 32 bits") {
+TEST_CASE("only cooperative matrices of f16 with sums in 32 bits are used") {
   const auto instance = fake_instance({{"Plain", discrete, v13, 1, true},
                                        {"Matrices", discrete, v13, 2, true, 0x10de, true},
                                        {"Intel", integrated, v13, 3, true, 0x8086, true},

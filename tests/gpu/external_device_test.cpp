@@ -71,7 +71,7 @@ TEST_CASE("features that the application did not enable are not used") {
   CHECK(tokens_on(*device) == expected_tokens());
 }
 
-TEST_CASE("what is missing of the application's device is named") {
+TEST_CASE("the error names what the application's device lacks") {
   VkPhysicalDeviceVulkan12Features none{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
   Application application(&none);
   CHECK(says(Device::adopt(application.host()), {"cannot be used", "timelineSemaphore", "not enabled"}) ==

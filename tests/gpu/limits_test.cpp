@@ -23,7 +23,7 @@ T require(Result<T> result) {
   return *std::move(result);
 }
 
-// A llama of one layer whose embedding, its head too, is 143 MB in halves.
+// A llama of one layer whose embedding, which is its head too, is 143 MB of f16.
 std::filesystem::path write_model(const TemporaryFolder& folder) {
   GgufWriter writer;
   writer.add("general.architecture", "llama");

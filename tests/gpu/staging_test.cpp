@@ -93,7 +93,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what weights are copied through while they are loaded is planned, and given back") {
+TEST_CASE("the staging memory of loading weights is planned for, and freed") {
   const DeviceContext context = device_on(split());
   const uint64_t probed = context.device->peak_bytes();
   const auto planned = require(Model::plan(require(ModelFile::open(shipped)), context));

@@ -116,7 +116,7 @@ inline void give_bias(Case& c, bool both_ways, uint32_t buckets, uint32_t max_di
 }
 
 // Beams that have parted: what they share lies in the cache of whichever wrote it.
-inline void share_pasts(Case& c, uint32_t sequences, uint32_t positions) {
+inline void share_earlier_positions(Case& c, uint32_t sequences, uint32_t positions) {
   c.layout.sequences = sequences;
   c.options.indirection_positions = positions;
   c.options.cache_indirection.assign(size_t{sequences} * positions, 0xffffffff);
@@ -174,7 +174,7 @@ inline StepLayout step_layout(const Case& c) {
 inline std::vector<uint32_t> step_block(const Case& c) {
   const StepLayout layout = step_layout(c);
   std::vector<uint32_t> block(layout.bytes() / 4,
-                              0xffffffff); // an origin that nothing has said is no sequence
+                              0xffffffff); // entries that are not set name no sequence
   block[0] = static_cast<uint32_t>(c.rows.size());
   for (size_t i = 0; i < c.rows.size(); ++i) {
     const Row& row = c.rows[i];

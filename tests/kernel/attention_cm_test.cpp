@@ -1,4 +1,4 @@
-// Attention by cooperative matrices, against a reference that rounds to halves what the kernel rounds, and
+// Attention by cooperative matrices, against a reference that rounds to f16 what the kernel rounds, and
 // against the numbers as they are.
 #include <numbers>
 
@@ -11,11 +11,11 @@ using namespace attention_case;
 
 namespace {
 
-// Halves keep 11 bits: a query, a key, a weight and a value are off by 2^-12 of themselves at most each, and
+// f16 keeps 11 bits: a query, a key, a weight and a value are off by 2^-12 of themselves at most each, and
 // so is a score around one, in an exponent.
 constexpr double bound = 1e-3;
-// What is left when halves are the reference's too: weights near the middle of two halves that scores in 32
-// bits round the other way.
+// What is left when the reference rounds to f16 too: weights near the middle of two f16 numbers that scores
+// in 32 bits round the other way.
 constexpr double rounded_bound = 5e-5;
 
 float half(float value) {
@@ -30,17 +30,17 @@ double half_weight(double score, double largest) {
 // The keys and values as the kernel rounds them.
 Cache rounded(Case c, const Cache& cache) {
   c.layout.type = CacheType::f32;
-  Cache halves(c.layout, cache.positions);
+  Cache rounded_cache(c.layout, cache.positions);
   const uint32_t dim = c.layout.head_dim;
-  for (size_t at = 0; at < halves.keys.size(); at += dim) {
+  for (size_t at = 0; at < rounded_cache.keys.size(); at += dim) {
     const auto round = [&](const std::vector<float>& from, std::vector<float>& to) {
       const auto kept = cache_reference::kept(cache.layout, std::span(from).subspan(at, dim));
       for (uint32_t d = 0; d < dim; ++d) to[at + d] = std::isnan(kept[d]) ? kept[d] : half(kept[d]);
     };
-    round(cache.keys, halves.keys);
-    round(cache.values, halves.values);
+    round(cache.keys, rounded_cache.keys);
+    round(cache.values, rounded_cache.values);
   }
-  return halves;
+  return rounded_cache;
 }
 
 // Each head's query, after a power of two has brought its largest number to 2^14 or just above.
@@ -105,9 +105,9 @@ void check_cm(const DeviceProfile& profile, const Case& c) {
   const std::vector<float> q = make_queries(c);
   const auto actual = without_padding(c, run_cm(profile, c, cache, q), c.columns());
   const double off = relative_rms(actual, expected(c, cache, q));
-  Case halves = c;
-  halves.options.weight = half_weight;
-  const double rounded_off = relative_rms(actual, expected(halves, rounded(c, cache), rounded(c, q)));
+  Case rounded_case = c;
+  rounded_case.options.weight = half_weight;
+  const double rounded_off = relative_rms(actual, expected(rounded_case, rounded(c, cache), rounded(c, q)));
   CHECK(off <= bound);
   CHECK(rounded_off <= rounded_bound);
 }
@@ -203,7 +203,7 @@ TEST_CASE("attention cm: whole inputs, memories and several sequences") {
   }
 }
 
-TEST_CASE("attention cm: capped scores, biases, shared pasts, a view of queries and unused rows") {
+TEST_CASE("attention cm: capped scores, biases, cache indirection, a view of queries and unused rows") {
   for (const DeviceProfile& profile : one_profile()) {
     for (double cap : {0.3, 5.0, 50.0}) {
       check_cm(profile, with_cap(make_case(CacheType::f16, 2, 2, 24, prefill(17, 60)), cap));
@@ -214,7 +214,7 @@ TEST_CASE("attention cm: capped scores, biases, shared pasts, a view of queries 
     check_cm(profile, with_cap(input, 3));
     Case shared = make_case(CacheType::f16, 3, 3, 24, prefill(20, 69, 1));
     for (const Row& row : prefill(13, 70, 2)) shared.rows.push_back(row);
-    share_pasts(shared, 4, 100);
+    share_earlier_positions(shared, 4, 100);
     check_cm(profile, shared);
     Case view = make_case(CacheType::f16, 2, 1, 20, prefill(17, 10));
     view.capacity = 40;
@@ -223,7 +223,7 @@ TEST_CASE("attention cm: capped scores, biases, shared pasts, a view of queries 
   }
 }
 
-TEST_CASE("attention cm: numbers beyond what halves hold") {
+TEST_CASE("attention cm: numbers outside the range of f16") {
   for (const DeviceProfile& profile : one_profile()) {
     Case c = make_case(CacheType::f32, 2, 2, 24, prefill(17, 60));
     const Cache cache = make_cache(c);

@@ -24,7 +24,8 @@ void check_rows_alone(const DeviceProfile& profile, const Case& together,
   }
 }
 
-// The bits are those of a cache in which each sequence has its whole past itself.
+// With cache_indirection the bits are the same as with a cache in which each sequence holds all its own
+// positions.
 void check_copied(const Case& shared, bool weights) {
   Case copied = shared;
   copied.options.cache_indirection.clear();
@@ -35,9 +36,9 @@ void check_copied(const Case& shared, bool weights) {
   for (const Row& row : shared.rows) {
     const auto [first, end, base] = seen(shared.options, row);
     for (uint32_t position = first; position < end; ++position) {
-      const uint32_t origin = cache_sequence(shared.options, row, position);
+      const uint32_t holder = cache_sequence(shared.options, row, position);
       for (uint32_t head = 0; head < copied.layout.kv_heads; ++head) {
-        const auto from = static_cast<ptrdiff_t>(cache.at(origin, head, position));
+        const auto from = static_cast<ptrdiff_t>(cache.at(holder, head, position));
         const auto to = static_cast<ptrdiff_t>(copy.at(row.sequence, head, position));
         std::copy_n(cache.keys.begin() + from, dim, copy.keys.begin() + to);
         std::copy_n(cache.values.begin() + from, dim, copy.values.begin() + to);
@@ -57,7 +58,7 @@ void check_copied(const Case& shared, bool weights) {
 } // namespace
 
 // Each shape and type is a kernel of its own, which takes old drivers seconds to compile.
-TEST_CASE("attention: a whole input, both ways") {
+TEST_CASE("attention: bidirectional, over a whole input") {
   for (CacheType type : all_types) {
     check(input_case(type, 3, 3, 24, {5, 1, 17, 64, 65, 1, 1, 1, 3}, 64), 2e-6, type == CacheType::f16);
   }
@@ -68,7 +69,7 @@ TEST_CASE("attention: a whole input, both ways") {
   check(c, 4e-6, true);
 }
 
-TEST_CASE("attention: an input alone, in parts and packed at another block has the same bits") {
+TEST_CASE("attention: an input has the same bits alone, in several steps and at another block") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     const uint32_t block = attention_block(profile, {CacheType::f16, 1, 1024, 3, 24});
     const Case packed = input_case(CacheType::f16, 3, 3, 24, {33, 1, 9, 70, 2}, block);
@@ -89,7 +90,7 @@ TEST_CASE("attention: an input alone, in parts and packed at another block has t
   }
 }
 
-TEST_CASE("attention: the block is that of every kernel, whatever the head") {
+TEST_CASE("attention: the block is the workgroup, which is larger for large heads") {
   DeviceProfile profile;
   CHECK(attention_block(profile, {CacheType::f16, 1, 32, 1, 64}) == profile.workgroup);
   CHECK(attention_block(profile, {CacheType::f32, 1, 32, 1, 512}) == 128);
@@ -97,7 +98,7 @@ TEST_CASE("attention: the block is that of every kernel, whatever the head") {
   CHECK(attention_block(profile, {CacheType::f16, 1, 32, 1, 64}) == 8);
 }
 
-TEST_CASE("attention: a memory") {
+TEST_CASE("attention: cross-attention to an encoder's inputs") {
   const std::vector<std::pair<uint32_t, uint32_t>> memories = {
       {64, 101}, {0, 1}, {128, 128}, {64, 101}, {192, 200}};
   // Five sequences, one of which sees nothing, and several rows of each.
@@ -118,7 +119,7 @@ TEST_CASE("attention: a memory") {
   }
 }
 
-TEST_CASE("attention: beams of one input have the bits of one alone") {
+TEST_CASE("attention: each of several beams of one input has the bits of a beam alone") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     const Case c = memory_case(CacheType::f16, 3, 3, 24, {{0, 7, 0}, {0, 7, 1}, {0, 7, 2}, {0, 7, 3}},
                                {{32, 77}, {32, 77}, {32, 77}, {32, 77}});
@@ -194,7 +195,7 @@ TEST_CASE("attention: a bias by distance") {
   }
 }
 
-TEST_CASE("attention: a past that lies in other sequences' caches has the bits of a copy") {
+TEST_CASE("attention: positions read from other sequences' caches give the bits of a copy") {
   struct Shape {
     std::vector<Row> rows;
     uint32_t window = 0;
@@ -209,24 +210,24 @@ TEST_CASE("attention: a past that lies in other sequences' caches has the bits o
     for (const Shape& shape : shapes) {
       Case c = make_case(type, 3, 3, 24, shape.rows, shape.window);
       c.one_sequence = type == CacheType::f16;
-      share_pasts(c, 4, 100);
+      share_earlier_positions(c, 4, 100);
       check(c, 2e-6, type == CacheType::f16);
       check_copied(c, type == CacheType::f16);
     }
   }
 }
 
-TEST_CASE("attention: a ring that is shared has the bits of a copy") {
+TEST_CASE("attention: a ring with cache indirection gives the bits of a copy") {
   Case c = make_case(CacheType::f16, 3, 3, 24, {{0, 130, 0}, {0, 130, 1}, {0, 130, 2}}, 20);
-  share_pasts(c, 3, 132);
+  share_earlier_positions(c, 3, 132);
   c.layout.window = 20;
   c.layout.capacity = 32;
   check_copied(c, false);
 }
 
-TEST_CASE("attention: a shared past with a bias and capped scores") {
+TEST_CASE("attention: cache indirection with a bias and capped scores") {
   Case c = make_case(CacheType::f16, 4, 4, 24, {{0, 40, 0, 0}, {0, 40, 1, 0}, {0, 40, 2, 0}});
-  share_pasts(c, 3, 64);
+  share_earlier_positions(c, 3, 64);
   give_bias(c, false, 8, 20);
   c.options.soft_cap = 6;
   check(c, 4e-6, true);

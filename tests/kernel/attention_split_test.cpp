@@ -69,7 +69,7 @@ TEST_CASE("attention split: windows and rings") {
   }
 }
 
-TEST_CASE("attention split: pasts that beams share") {
+TEST_CASE("attention split: beams that share earlier positions") {
   for (CacheType type : all_types) {
     Case c = make_case(type, 4, 2, 32, {{0, 400, 0, 0}, {0, 401, 1, 0}, {0, 30, 2, 0}});
     c.options.indirection_positions = 416;

@@ -87,7 +87,7 @@ RotaryStoreArgs store_args(const StoringCase& c, const Inputs& in) {
   return args;
 }
 
-// Lets a product of x make the arguments' q, k and v, as parts of one row.
+// Lets a product of x compute the arguments' q, k and v, as views of one row.
 void project(const DeviceProfile& profile, const Projection& projection, AttentionArgs& args) {
   TestGpu& gpu = TestGpu::get();
   constexpr uint32_t columns_of_x = 256;
@@ -263,7 +263,7 @@ TEST_CASE("attention that stores: rotations and norms") {
   check_storing(c);
 }
 
-TEST_CASE("attention that stores: windows, rings, caps, biases, sums, padding and shared pasts") {
+TEST_CASE("attention that stores: windows, rings, caps, biases, sums, padding and cache indirection") {
   for (CacheType type : all_types) {
     StoringCase ring = make_storing(type, 4, 2, 32, 71, 20);
     ring.attention.layout.capacity = 32;

@@ -126,7 +126,7 @@ TEST_CASE("attention: capped scores") {
   }
 }
 
-TEST_CASE("attention: the weights themselves") {
+TEST_CASE("attention: the weights of attention_weights()") {
   for (CacheType type : all_types) {
     check(make_case(type, 4, 2, 32, prefill(1, 70)), 2e-6, true);
     check(make_case(type, 3, 3, 5, prefill(9, 30, 0, 33)), 2e-6, true); // the first rows see nothing
@@ -138,7 +138,7 @@ TEST_CASE("attention: the weights themselves") {
   }
 }
 
-TEST_CASE("attention: eight bits are worth a hundredth") {
+TEST_CASE("attention: with q8_0 caches errors stay within a hundredth") {
   Case c = make_case(CacheType::f32, 4, 2, 64, prefill(9, 200));
   const Cache exact = make_cache(c);
   c.layout.type = CacheType::q8_0;
@@ -156,7 +156,7 @@ TEST_CASE("attention: eight bits are worth a hundredth") {
   }
 }
 
-TEST_CASE("attention: sequences, whether or not rows of several were announced") {
+TEST_CASE("attention: rows of several sequences, with and without one_sequence") {
   for (CacheType type : all_types) {
     check(make_case(type, 4, 2, 32, prefill(5, 20, 2)));
     for (bool one_sequence : {false, true}) {

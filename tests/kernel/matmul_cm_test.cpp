@@ -1,4 +1,4 @@
-// Products by cooperative matrices, against references that round to halves what the kernels round.
+// Products by cooperative matrices, against references that round to f16 what the kernels round.
 #include <doctest/doctest.h>
 
 #include "gpu/kernel_table.h"
@@ -39,7 +39,7 @@ double half(double value) {
 
 // Numbers as the kernels round them: rows of x after a power of two has brought their largest to 2^14 or just
 // above.
-std::vector<double> x_halves(std::span<const float> row) {
+std::vector<double> x_rounded(std::span<const float> row) {
   float largest = 0;
   for (float value : row) largest = std::max(largest, std::abs(value));
   const double power = largest > 0 ? std::ldexp(1.0, std::ilogb(largest) - 14) : 1;
@@ -73,12 +73,12 @@ struct Product {
     return (weight_tiles() * (c.gated ? 2 : 1) + multiple - 1) / multiple * multiple;
   }
 
-  // The plain sums of all rows, of the numbers as they are or as halves.
+  // The plain sums of all rows, of the numbers as they are, or rounded to f16.
   std::vector<double> sums(const TestWeight& matrix, bool rounded) const {
     std::vector<std::vector<double>> rows;
     for (uint32_t row = 0; row < c.count; ++row) {
       const std::span<const float> own = std::span(x).subspan(size_t{row} * c.k, c.k);
-      rows.push_back(rounded ? x_halves(own) : std::vector<double>(own.begin(), own.end()));
+      rows.push_back(rounded ? x_rounded(own) : std::vector<double>(own.begin(), own.end()));
     }
     std::vector<double> out(size_t{c.count} * c.n);
     for (uint32_t column = 0; column < c.n; ++column) {
@@ -328,7 +328,7 @@ TEST_CASE("cooperative matrices: steps smaller than their bucket") {
   }
 }
 
-TEST_CASE("cooperative matrices: numbers beyond what halves hold") {
+TEST_CASE("cooperative matrices: numbers outside the range of f16") {
   for (const Tier& tier : tiers()) {
     for (float size : {1e-30f, 1e-6f, 7e4f, 1e20f}) run(tier, {.type = TensorType::q8_0, .x_size = size});
     run(tier, {.type = TensorType::f32, .x_size = 0});

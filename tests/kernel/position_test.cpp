@@ -300,7 +300,7 @@ TEST_CASE("rotation of rows of several sequences, and of fewer rows than the buc
   }
 }
 
-TEST_CASE("keys and values go into the cache as they are") {
+TEST_CASE("keys and values are stored in the cache without rotation") {
   TestGpu& gpu = TestGpu::get();
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (CacheType type : cache_types) {
@@ -393,7 +393,7 @@ TEST_CASE("rotation is exact at far positions") {
   }
 }
 
-TEST_CASE("the cosines and sines themselves, at every eighth of a turn and near it") {
+TEST_CASE("cosines and sines at every eighth of a revolution and near it") {
   // One dimension pair a head, of length one, so that each row shows its cosine and sine.
   const std::vector<double> frequencies = {2 * std::numbers::pi / 1024};
   for (const DeviceProfile& profile : profiles_to_test()) {
@@ -458,10 +458,10 @@ TEST_CASE("frequencies: yarn, as its authors' code has it") {
   config.factor = 4;
   config.original_context = 32768;
   const std::vector<double> yarn = rotary_frequencies(config);
-  const auto turns = [&](size_t pair) { return 32768 * plain[pair] / (2 * std::numbers::pi); };
+  const auto revolutions = [&](size_t pair) { return 32768 * plain[pair] / (2 * std::numbers::pi); };
   size_t low = 0, high = 63;
-  while (turns(low + 1) >= 32) ++low;
-  while (turns(high - 1) <= 1) --high;
+  while (revolutions(low + 1) >= 32) ++low;
+  while (revolutions(high - 1) <= 1) --high;
   CHECK(low == 23);
   CHECK(high == 40);
   for (size_t i = 0; i < 64; ++i) {

@@ -40,7 +40,7 @@ struct Scored {
 
 } // namespace
 
-TEST_CASE("log-likelihoods are the reference's") {
+TEST_CASE("log-likelihoods agree with the reference") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : {1u, 2u, 5u, 31u, 32u, 33u, 1000u, 128256u}) {
       for (uint32_t rows : {1u, 3u, 17u}) {
@@ -79,7 +79,7 @@ TEST_CASE("a log-likelihood does not depend on the rows beside it") {
   }
 }
 
-TEST_CASE("a likelihood of what is no number is none") {
+TEST_CASE("a row with a NaN or plus infinity gives NaN") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     Scored scored{std::vector<std::vector<float>>(3, random_logits(100, 1)), {5, 6, 7}, 3};
     scored.logits[0][50] = NAN;
