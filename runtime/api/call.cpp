@@ -22,7 +22,7 @@ constexpr Pair pairs[] = {
     {Code::not_ready, PUMICE_NOT_READY},
 };
 
-// Where text can be cut without taking a character apart.
+// The position at which text can be cut without splitting a character.
 size_t whole_characters(const char* text, size_t bytes) {
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
   return bytes;

@@ -8,7 +8,7 @@
 #include "base/guarded.h"
 #include "base/result.h"
 
-// What every function of the C interface goes through.
+// Helpers that every function of the C interface uses.
 namespace pumice::api {
 
 pumice_status to_status(Code code);
@@ -17,7 +17,7 @@ Code to_code(pumice_status status);
 // Writes an error for the caller, where there is room for it, and returns its status.
 pumice_status report(pumice_error* error, pumice_status status, const char* message) noexcept;
 
-// Calls `body`, which returns a Status. Nothing is thrown out of here.
+// Calls `body`, which returns a Status. Lets no exception out.
 template <class Body>
 pumice_status call(pumice_error* error, const Body& body) noexcept {
   try {
@@ -30,8 +30,8 @@ pumice_status call(pumice_error* error, const Body& body) noexcept {
   }
 }
 
-// A structure as the caller's header has it, in ours: what that lacks is zero. A null stands for the
-// defaults.
+// Copies a structure of the caller, which may be from an older header: fields that it lacks are zero. Null
+// means the defaults.
 template <class Structure>
 Result<Structure> read(const Structure* given, const char* name) {
   Structure own = {};
@@ -53,7 +53,7 @@ Result<Structure> read(const Structure* given, const char* name) {
   return own;
 }
 
-// The other way round, as far as the caller's structure goes. `to` may be null.
+// Copies a structure to the caller's, as many bytes as it has. `to` may be null.
 template <class Structure>
 Status write(const Structure& own, Structure* to, const char* name) {
   if (!to) return {};
@@ -72,14 +72,14 @@ inline Error null_argument(const char* name) {
   return {Code::invalid_argument, std::string(name) + ": expected one, found a null"};
 }
 
-// Fills what there is room for, and says how much there is.
+// Writes as many elements as fit, and the number of all to `count`.
 template <class Element>
 void hand_out(const Element* from, size_t available, Element* to, size_t capacity, size_t* count) {
   if (to && capacity) std::copy_n(from, std::min(available, capacity), to);
   if (count) *count = available;
 }
 
-// The same with text, which always ends.
+// The same for text, which is always zero-terminated.
 void hand_out(const std::string& text, char* to, size_t capacity, size_t* count);
 
 } // namespace pumice::api

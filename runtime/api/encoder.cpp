@@ -60,10 +60,10 @@ Status read_values(pumice_encoder& encoder, float* values, size_t capacity, size
 
 Result<EncoderOptions> encoder_options(const pumice_encoder_options& given, const EncoderShape& shape) {
   EncoderOptions options;
-  options.kept = {given.output ? given.output : "sentence_embedding_mean"};
+  options.readable = {given.output ? given.output : "sentence_embedding_mean"};
   options.inputs = given.inputs ? given.inputs : 1;
   options.tokens = given.tokens;
-  // Pictures and sounds are all of one length.
+  // All pictures, and all sounds, have the same length.
   if (given.tokens == 0 && shape.kind != InputKind::tokens) {
     options.tokens =
         static_cast<uint32_t>(std::min<uint64_t>(uint64_t{shape.context} * options.inputs, INT32_MAX));

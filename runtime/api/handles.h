@@ -40,14 +40,14 @@ struct pumice_model {
 
 namespace pumice::api {
 
-// Tokens of a text, or why there can be none.
+// The tokens of a text, or an error if the model has no tokenizer.
 Result<const Tokenizer*> require_tokenizer(const std::shared_ptr<const Tokenizer>& tokenizer,
                                            const Model& model);
 
-// Keeps what has been compiled and found out for the next run, where there is a folder for it.
+// Saves compiled kernels and measurements for the next run, if the device has a cache folder.
 void save_pipelines(const DeviceContext& context, const Log& log);
 
-// A model's header, or all of a source that only a callback can read.
+// Opens a source: reads the header of a model, or everything if it comes from a callback.
 Result<ModelFile> open_source(const pumice_source* source, const Progress& progress, bool header_only);
 Result<LoadOptions> read_load_options(const pumice_load_options& options);
 Result<SessionOptions> session_options(const pumice_session_options& options, const ModelShape& shape);

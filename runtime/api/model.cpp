@@ -12,7 +12,7 @@ Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_devic
                                                               const pumice_load_options& given,
                                                               const Progress& progress) {
   PUMICE_TRY(const LoadOptions options, read_load_options(given));
-  // What a callback brings is read first, and counts beside what then goes to the device.
+  // A callback is read completely before the upload, so its bytes count in addition to those of the upload.
   uint64_t read_bytes = 0;
   const Progress reading = [&](uint64_t done, uint64_t total) {
     read_bytes = total;

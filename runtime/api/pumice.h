@@ -1,27 +1,27 @@
 /* Pumice: transformer models on any Vulkan 1.2 device, inside your program.
  *
- * The whole interface, in C. pumice.hpp is the same as C++ classes. In five steps:
+ * The whole interface, in C. pumice.hpp wraps it in C++ classes. In five steps:
  *
  *   pumice_device_create   a device of Pumice's own, or the one that your program renders with
  *   pumice_model_load      weights onto the device; or pumice_load_start, while your program goes on
  *   pumice_session_create  memory for one conversation
- *   pumice_generate        a prompt, and how to go on from it
- *   pumice_run             to the end; or, in a program that has frames to draw, a slice at a time:
+ *   pumice_generate        a prompt, and how to continue it
+ *   pumice_run             to the end; or, in a program that draws frames, a slice at a time:
  *                          pumice_advance (Pumice submits) or pumice_record (into your command buffer)
  *
- * Structures. Every structure that is handed in begins with its size and takes zero for "the default":
+ * Structures. Every structure of options begins with its size, and zero in a field means the default:
  *     pumice_session_options options = {.struct_size = sizeof options};
  *     options.context = 512;
- * so that a program compiled against an older header of the same major version goes on working.
+ * So a program compiled against an older header of the same major version keeps working.
  *
- * Errors. What can fail returns a pumice_status and, where the last parameter is not NULL, writes a sentence
- * to it. After a failure everything is as it was before the call unless a function says otherwise. Nothing is
- * thrown, printed, aborted or exited, and no environment variable is read, by Pumice itself; Vulkan's loader
- * and drivers are not Pumice.
+ * Errors. A function that can fail returns a pumice_status and, if the last parameter is not NULL, writes a
+ * message to it. After a failure everything is as it was before the call, unless the function says otherwise.
+ * Pumice itself never throws, prints, aborts or exits, and reads no environment variable; the Vulkan loader
+ * and drivers may.
  *
  * Ownership. What *_create, *_load and *_finish hand out is the caller's, until the *_destroy of its kind;
  * NULL may be destroyed. A session keeps its model alive, and a model its device: they may be destroyed in
- * any order. Strings and arrays that are handed in are copied or used before the call returns, unless a field
+ * any order. Strings and arrays that you pass in are copied or used before the call returns, unless a field
  * says otherwise.
  *
  * Threads. Devices and models may be used from any number of threads. A session, an encoder or a translator
@@ -38,8 +38,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Semantic versions: within a major version, programs and libraries fit as long as the library is not the
- * older one. */
+/* Semantic versioning: a program works with every library of the same major version that is at least as new
+ * as the header it was compiled with. */
 #define PUMICE_VERSION_MAJOR 1
 #define PUMICE_VERSION_MINOR 0
 #define PUMICE_VERSION_PATCH 0
@@ -92,15 +92,15 @@ PUMICE_API void pumice_version(int* major, int* minor, int* patch);
 typedef enum pumice_status {
   PUMICE_OK = 0,
   PUMICE_INVALID_ARGUMENT = 1, /* the caller asked for something that makes no sense */
-  PUMICE_NOT_FOUND = 2,        /* a file, device or name that is not there */
-  PUMICE_INVALID_FILE = 3,     /* a file that is damaged, or not what it says it is */
+  PUMICE_NOT_FOUND = 2,        /* a file, device or name that does not exist */
+  PUMICE_INVALID_FILE = 3,     /* a file that is damaged or malformed */
   PUMICE_UNSUPPORTED = 4,      /* well formed, but this build or device cannot do it */
   PUMICE_OUT_OF_MEMORY = 5,    /* the host's or the device's, or over a limit that was set */
-  PUMICE_DEVICE_LOST = 6,      /* load the model on a new device, and go on with pumice_session_resume */
-  PUMICE_CANCELLED = 7,        /* as it was asked to be */
+  PUMICE_DEVICE_LOST = 6,      /* load the model on a new device, then call pumice_session_resume */
+  PUMICE_CANCELLED = 7,        /* by a *_cancel function or a callback */
   PUMICE_IO = 8,               /* the operating system, or a read callback, refused a read or a write */
   PUMICE_INTERNAL = 9,         /* a defect in Pumice or in a driver */
-  PUMICE_NOT_READY = 10        /* something must happen first: the sentence says what */
+  PUMICE_NOT_READY = 10        /* something must happen first: the message says what */
 } pumice_status;
 
 /* The name of a status, "out of memory"; never NULL. */
@@ -108,13 +108,13 @@ PUMICE_API const char* pumice_status_name(pumice_status status);
 
 typedef struct pumice_error {
   pumice_status status;
-  char message[1020]; /* one sentence, and where several things were tried, a line for each; cut to fit,
-                         always ended */
+  char message[1020]; /* one sentence; if several things were tried, a line for each. Cut to fit, always
+                         zero-terminated */
 } pumice_error;
 
 typedef enum pumice_log_level { PUMICE_LOG_INFO = 0, PUMICE_LOG_WARNING = 1 } pumice_log_level;
 
-/* `message` is good until the callback returns. May be called from any thread that calls Pumice, or Vulkan.
+/* `message` is valid until the callback returns. May be called from any thread that calls Pumice, or Vulkan.
  */
 typedef void (*pumice_log_function)(void* user, pumice_log_level level, const char* message);
 
@@ -122,53 +122,54 @@ typedef void (*pumice_log_function)(void* user, pumice_log_level level, const ch
 
 typedef struct pumice_device pumice_device;
 
-/* A Vulkan device that your program made and goes on owning. All of it outlives everything that is made from
- * the device. */
+/* A Vulkan device that your program made and owns. All handles must outlive everything that is created from
+ * the pumice_device. */
 typedef struct pumice_vulkan {
   pumice_get_instance_proc_addr get_instance_proc_addr; /* of the loader that made the instance; needed */
   VkInstance instance;                                  /* made for Vulkan 1.2 or newer */
   VkPhysicalDevice physical_device;
   VkDevice device;
-  uint32_t queue_family; /* that the queue is of; it has to run compute shaders */
+  uint32_t queue_family; /* of `queue`; it must support compute */
   VkQueue queue;
-  /* VkDeviceCreateInfo's pNext and its extensions, as the device was made with them: what is not among them
-   * is not used, whatever the hardware has. timelineSemaphore is needed. bufferDeviceAddress,
-   * subgroupSizeControl with computeFullSubgroups, shaderIntegerDotProduct, and cooperative matrices with
-   * vulkanMemoryModel and shaderFloat16, make kernels faster where there are any. */
+  /* The pNext chain and the extensions of the VkDeviceCreateInfo that the device was made with. Pumice uses
+   * no feature that is not enabled there. timelineSemaphore is required. Kernels are faster with
+   * bufferDeviceAddress, subgroupSizeControl with computeFullSubgroups, shaderIntegerDotProduct, and
+   * cooperative matrices with vulkanMemoryModel and shaderFloat16. */
   const void* features;
   const char* const* extensions;
   uint32_t extension_count;
-  /* Called around every use of the queue, by the thread that uses it; both or neither. They may be called
-   * while your program holds other locks of its own, but not from within themselves. */
+  /* Called around every use of the queue, by the thread that uses it. Set both or neither. Pumice never calls
+   * lock_queue again before unlock_queue on the same thread. */
   void* lock_user;
   void (*lock_queue)(void* lock_user);
   void (*unlock_queue)(void* lock_user);
 } pumice_vulkan;
 
-/* Device memory, as your program hands it to Pumice. */
+/* A range of device memory that your program gives to Pumice. */
 typedef struct pumice_memory {
   VkDeviceMemory memory;
   uint64_t offset; /* where the range begins in it */
-  void* handle;    /* your own, for free and map; NULL will do */
+  void* handle;    /* for your own use in free and map; may be NULL */
 } pumice_memory;
 
 typedef struct pumice_memory_request {
   uint64_t bytes;
   uint64_t alignment;        /* of the offset */
-  uint32_t memory_type_bits; /* the memory types that will do */
-  uint32_t memory_type;      /* the one of them that Pumice would take */
-  bool host_visible;   /* the memory type has to be host-visible and host-coherent, and will be mapped */
+  uint32_t memory_type_bits; /* the memory types that are allowed, a bit for each */
+  uint32_t memory_type;      /* the one of them that Pumice prefers */
+  bool host_visible;   /* the memory type must be host-visible and host-coherent; the memory will be mapped */
   bool device_address; /* VkMemoryAllocateFlagsInfo: VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT */
 } pumice_memory_request;
 
-/* Where memory comes from, in place of vkAllocateMemory. Called from any thread that calls Pumice, and from
- * several at a time. */
+/* Allocates device memory in place of vkAllocateMemory. Called from every thread that calls Pumice, possibly
+ * from several at the same time. */
 typedef struct pumice_allocator {
   void* user;
   /* Fills `memory`. PUMICE_OUT_OF_MEMORY, or another failure, is passed on to the caller. */
   pumice_status (*allocate)(void* user, const pumice_memory_request* request, pumice_memory* memory);
   void (*free)(void* user, const pumice_memory* memory);
-  /* Where the host sees the range's first byte, until it is freed; NULL: it cannot be mapped. */
+  /* Returns the host address of the first byte of the range, valid until it is freed; NULL: mapping failed.
+   */
   void* (*map)(void* user, const pumice_memory* memory);
 } pumice_allocator;
 
@@ -182,21 +183,21 @@ typedef enum pumice_priority {
 
 typedef struct pumice_device_options {
   size_t struct_size; /* sizeof(pumice_device_options) */
-  /* Your program's device; NULL: one of Pumice's own, for which the next fields are. Used during the call
-   * alone. */
+  /* Your program's device, read during the call only. NULL: Pumice makes its own device, as the next fields
+   * say. */
   const pumice_vulkan* vulkan;
-  const char* device; /* its index, a part of its name, or its UUID; NULL: the best one */
-  pumice_get_instance_proc_addr get_instance_proc_addr; /* NULL: of the machine's Vulkan loader */
-  float queue_priority; /* 0 to 1, beside other queues of the same device; 0: 1 */
-  pumice_priority
-      global_priority; /* beside other programs; left out, with a line in the log, where a driver has none */
-  bool validate;       /* Vulkan's validation layers, whose messages go to the log */
-  /* Of either kind. */
+  const char* device; /* index, part of the name, or UUID; NULL: the best one */
+  pumice_get_instance_proc_addr get_instance_proc_addr; /* NULL: the system's Vulkan loader */
+  float queue_priority;            /* 0 to 1, relative to other queues of the same device; 0: 1 */
+  pumice_priority global_priority; /* relative to other programs; ignored, with a line in the log, if the
+                                      driver does not support it */
+  bool validate;                   /* Vulkan's validation layers, whose messages go to the log */
+  /* For both kinds of device. */
   const pumice_allocator* allocator; /* copied; NULL: vkAllocateMemory */
-  uint64_t
-      memory_limit; /* most bytes to be allocated at a time; beyond it, PUMICE_OUT_OF_MEMORY; 0: no limit */
-  const char* cache_folder; /* compiled kernels and measurements are kept there between runs; NULL: nowhere */
-  pumice_log_function log;  /* NULL: nothing is said */
+  uint64_t memory_limit; /* most bytes allocated at a time; allocating more fails with PUMICE_OUT_OF_MEMORY;
+                            0: no limit */
+  const char* cache_folder; /* stores compiled kernels and measurements between runs; NULL: not stored */
+  pumice_log_function log;  /* NULL: no log */
   void* log_user;
 } pumice_device_options;
 
@@ -204,23 +205,23 @@ PUMICE_API pumice_status pumice_device_create(const pumice_device_options* optio
                                               pumice_error* error);
 PUMICE_API void pumice_device_destroy(pumice_device* device);
 
-/* The handles of a device, Pumice's own or your program's, to make semaphores and buffers with. `features`
- * and `extensions` are NULL. The lock functions are those to be held around uses of the queue outside of
- * Pumice. Good until the device and all that was made from it is destroyed. */
+/* The Vulkan handles of a device, for example to make semaphores and buffers. `features` and `extensions` are
+ * NULL. Call the lock functions around your own uses of the queue. Valid until the device and everything
+ * created from it is destroyed. */
 PUMICE_API void pumice_device_vulkan(const pumice_device* device, pumice_vulkan* vulkan);
 
-/* "llvmpipe (LLVM 15.0.6, 256 bits)"; good as long as the device. */
+/* "llvmpipe (LLVM 15.0.6, 256 bits)"; valid as long as the device. */
 PUMICE_API const char* pumice_device_name(const pumice_device* device);
 
 typedef struct pumice_memory_report {
   size_t struct_size;
   uint64_t allocated; /* by Pumice, now */
-  uint64_t peak;      /* the most there has been */
-  uint64_t limit;     /* that was set; 0: none */
+  uint64_t peak;      /* the most so far */
+  uint64_t limit;     /* pumice_device_options.memory_limit; 0: none */
   uint64_t heap;      /* of the device's largest heap */
-  uint64_t available; /* what may still be allocated: what the driver says (VK_EXT_memory_budget), as far as
-                         the heap's size bears it out, else the heap less what Pumice has; and no more than
-                         the limit leaves */
+  uint64_t
+      available; /* what can still be allocated: the driver's budget (VK_EXT_memory_budget) if it is plausible
+                    for the heap, otherwise the heap less `allocated`; at most what the limit leaves */
 } pumice_memory_report;
 
 PUMICE_API pumice_status pumice_device_memory(const pumice_device* device, pumice_memory_report* report,
@@ -230,80 +231,81 @@ PUMICE_API pumice_status pumice_device_memory(const pumice_device* device, pumic
 
 typedef struct pumice_model pumice_model;
 
-/* Where a model is: one of a path, memory, or a callback. What begins with "GGUF" is that; a path may also be
- * a Hugging Face folder. */
+/* Where a model comes from: set one of path, memory and read. The data must be a GGUF file; a path may also
+ * be a Hugging Face folder. */
 typedef struct pumice_source {
   size_t struct_size;
   const char* path;
-  uint64_t offset;    /* of the model in the file at `path`, which is then a GGUF in a packed file */
-  uint64_t bytes;     /* of the model; 0, with a path: to the file's end */
-  const void* memory; /* `bytes` of it, aligned to 32, which outlive the model */
-  /* Reads `count` bytes from `at` (counted from the model's begin) to `to`: true, or false for PUMICE_IO.
-   * Called by the thread that loads, and no more once the model is loaded or has failed to. The model's bytes
-   * are kept in the host's memory while it loads, and what is not weights after it. */
+  uint64_t offset;    /* of a GGUF model inside a larger file at `path` */
+  uint64_t bytes;     /* size of the model; with a path, 0 means to the end of the file */
+  const void* memory; /* `bytes` bytes, aligned to 32; they must outlive the model */
+  /* Reads `count` bytes of the model from byte `at` on into `to`. Returns false for an error (PUMICE_IO).
+   * Called by the loading thread, and never after the load has ended. The whole model is in the host's memory
+   * while it loads; afterwards, everything but the weights stays there. */
   bool (*read)(void* user, uint64_t at, void* to, size_t count);
   void* user;
-  const char* name; /* for messages, of memory or a callback; NULL: "model" */
+  const char* name; /* used in messages, for memory and callbacks; NULL: "model" */
 } pumice_source;
 
 typedef struct pumice_load_options {
   size_t struct_size;
-  /* Called now and then with bytes on the device and all bytes, by the thread that loads. False:
-   * PUMICE_CANCELLED, within one submission to the device. NULL: not. */
+  /* Called by the loading thread from time to time, with the bytes on the device and the total. If it returns
+   * false, the load ends with PUMICE_CANCELLED after at most one more submission. May be NULL. */
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* user;
-  uint32_t threads; /* that pack weights and compile kernels, the calling one among them; 0: it alone */
-  const char*
-      quantize; /* what weights of 16 or 32 bits become: "Q8_0", "Q4_0", "Q4_K" ...; NULL: they stay */
+  uint32_t threads;     /* threads that pack weights and compile kernels, including the calling one; 0: 1 */
+  const char* quantize; /* the type that 16- and 32-bit weights are converted to: "Q8_0", "Q4_0", "Q4_K" ...;
+                           NULL: unchanged */
 } pumice_load_options;
 
-/* Loads a model. On any failure, what was allocated has been given back. */
+/* Loads a model. After a failure, everything it had allocated is freed. */
 PUMICE_API pumice_status pumice_model_load(pumice_device* device, const pumice_source* source,
                                            const pumice_load_options* options, pumice_model** model,
                                            pumice_error* error);
 PUMICE_API void pumice_model_destroy(pumice_model* model);
 
-/* A load on a thread of its own. */
+/* A load that runs on its own thread. */
 typedef struct pumice_load pumice_load;
 
-/* Starts loading. What `source` points to lasts until the load is destroyed; options->progress is called from
- * the thread. */
+/* Starts loading. What `source` points to must stay valid until the load is destroyed. options->progress is
+ * called from the new thread. */
 PUMICE_API pumice_status pumice_load_start(pumice_device* device, const pumice_source* source,
                                            const pumice_load_options* options, pumice_load** load,
                                            pumice_error* error);
-/* Whether it has ended, well or not, and how far it is; `done` and `total` may be NULL. Never waits. */
+/* Whether it has ended, successfully or not, and its progress in bytes; `done` and `total` may be NULL. Never
+ * waits. */
 PUMICE_API bool pumice_load_poll(pumice_load* load, uint64_t* done, uint64_t* total);
-/* Asks it to stop, from any thread; pumice_load_finish then says PUMICE_CANCELLED. */
+/* Asks it to stop, from any thread; pumice_load_finish then returns PUMICE_CANCELLED. */
 PUMICE_API void pumice_load_cancel(pumice_load* load);
-/* Waits for the end, and hands out the model once; called again, PUMICE_INVALID_ARGUMENT. */
+/* Waits for the end and returns the model. A second call returns PUMICE_INVALID_ARGUMENT. */
 PUMICE_API pumice_status pumice_load_finish(pumice_load* load, pumice_model** model, pumice_error* error);
-/* Cancels what has not ended, and waits for it. */
+/* Cancels the load if it has not ended, and waits for it. */
 PUMICE_API void pumice_load_destroy(pumice_load* load);
 
 typedef struct pumice_model_info {
   size_t struct_size;
-  const char* architecture; /* "llama"; good as long as the model */
+  const char* architecture; /* for example "llama"; valid as long as the model */
   bool has_decoder;         /* pumice_session_create, or with an encoder pumice_translator_create */
   bool has_encoder;         /* pumice_encoder_create */
-  bool has_tokenizer;       /* else text cannot be handed in, only tokens */
-  uint32_t vocabulary;      /* tokens that there are */
+  bool has_tokenizer;       /* otherwise prompts must be tokens, not text */
+  uint32_t vocabulary;      /* number of tokens */
   uint32_t context;         /* most positions of a sequence */
   uint32_t input_context;   /* most tokens of an encoder's input */
-  uint32_t input_values;    /* floats of an encoder's picture or sound; 0: it reads tokens */
+  uint32_t input_values;    /* floats of a picture or sound for the encoder; 0: it reads tokens */
   uint64_t weight_bytes;    /* on the device */
 } pumice_model_info;
 
 PUMICE_API pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info* info,
                                                pumice_error* error);
 
-/* The tokens of a text. Writes as many as `capacity` holds to `tokens` and how many there are to `count`;
- * more than fit is no failure. With `add_special`, with those that the vocabulary puts around a text.
- * `tokens` may be NULL where capacity is 0. */
+/* The tokens of a text. Writes at most `capacity` of them to `tokens`, and the number of all to `count`; it
+ * is no error if they do not fit. `add_special` adds the special tokens that the model expects around a text.
+ * `tokens` may be NULL if capacity is 0. */
 PUMICE_API pumice_status pumice_tokenize(const pumice_model* model, const char* text, bool add_special,
                                          uint32_t* tokens, size_t capacity, size_t* count,
                                          pumice_error* error);
-/* The text of tokens, without special ones, ended by a zero that `count` does not count; as above, cut where
- * it does not fit. */
+/* The text of tokens, without special ones. Zero-terminated and cut to `capacity` bytes; `count` is the
+ * length of the whole text without the zero. */
 PUMICE_API pumice_status pumice_detokenize(const pumice_model* model, const uint32_t* tokens,
                                            size_t token_count, char* text, size_t capacity, size_t* count,
                                            pumice_error* error);
@@ -319,15 +321,16 @@ typedef enum pumice_cache_type {
 } pumice_cache_type;
 
 typedef enum pumice_event_type {
-  PUMICE_EVENT_TOKEN = 1, /* a token; `text` may be empty, where a character is not whole yet */
-  PUMICE_EVENT_END = 2 /* the text is complete; `finish_reason` says why, and `text` has what was held back */
+  PUMICE_EVENT_TOKEN = 1, /* a token; `text` may be empty if a character is not complete yet */
+  PUMICE_EVENT_END =
+      2 /* the text has ended: see `finish_reason`; `text` is the rest of the text that no token event had */
 } pumice_event_type;
 
 typedef enum pumice_finish_reason {
   PUMICE_FINISH_NONE = 0,
-  PUMICE_FINISH_STOP = 1,     /* a token that ends a text; it comes as no event of its own */
-  PUMICE_FINISH_LENGTH = 2,   /* as many tokens as were asked for */
-  PUMICE_FINISH_CONTEXT = 3,  /* the session has no more room */
+  PUMICE_FINISH_STOP = 1,     /* a stop token, for which there is no token event */
+  PUMICE_FINISH_LENGTH = 2,   /* max_tokens were generated */
+  PUMICE_FINISH_CONTEXT = 3,  /* the context is full */
   PUMICE_FINISH_CANCELLED = 4 /* pumice_session_cancel */
 } pumice_finish_reason;
 
@@ -336,16 +339,17 @@ typedef struct pumice_event {
   uint32_t token;    /* of PUMICE_EVENT_TOKEN */
   uint32_t position; /* of the token in the conversation, from 0 */
   pumice_finish_reason finish_reason;
-  const char* text; /* what the token adds to the text, never NULL; good until the callback returns, or until
-                       the next call with this session */
+  const char* text; /* what the token adds to the text; never NULL; valid until the callback returns, or with
+                       pumice_poll until the next call with this session */
 } pumice_event;
 
-/* Called by the thread that is in pumice_run, pumice_advance or pumice_record. It may call
- * pumice_session_cancel, and no other function with this session. */
+/* Called during pumice_run, pumice_advance and pumice_record, by the thread that calls them. It may call
+ * pumice_session_cancel, but no other function with this session. */
 typedef void (*pumice_event_function)(void* user, const pumice_event* event);
 
-/* A part of a buffer of your program's, made with TRANSFER_SRC (an input) or TRANSFER_DST (an output) usage
- * on the same VkDevice, used by the queue that Pumice uses, and outliving what it is given to. */
+/* A range of a buffer of your program. The buffer must have TRANSFER_SRC (for inputs) or TRANSFER_DST (for
+ * outputs) usage, belong to the same VkDevice and the queue family that Pumice uses, and outlive the object
+ * that it is given to. */
 typedef struct pumice_buffer {
   VkBuffer buffer;
   uint64_t offset; /* a multiple of 4 */
@@ -355,98 +359,101 @@ typedef struct pumice_buffer {
 typedef struct pumice_session_options {
   size_t struct_size;
   uint32_t context; /* most positions of the conversation; 0: the model's own */
-  /* Most tokens of a prompt that are computed together; 0: 128. Fewer make each launch shorter, which is what
-   * a small time budget needs, and reading a prompt slower. */
+  /* Most tokens of a prompt that are computed in one step; 0: 128. Smaller chunks make each dispatch shorter,
+   * which helps with small time budgets, but make reading a prompt slower. */
   uint32_t chunk;
   pumice_cache_type cache;
-  pumice_event_function on_event; /* NULL: events wait to be fetched by pumice_poll */
+  pumice_event_function on_event; /* NULL: fetch events with pumice_poll */
   void* user;
-  /* Runs each kind of step a few times while the session is created, which takes some tenths of a second:
-   * then the first slices keep to their budgets too. False: what steps cost is learned on the way. */
+  /* Runs each kind of step a few times while the session is created, which takes some tenths of a second.
+   * Then even the first slices stay within their budgets. If false, the costs of steps are learned while
+   * slices run. */
   bool warm_up;
   pumice_buffer
-      logits; /* f32[vocabulary] of the step that the last token came from are copied there; no buffer: not */
+      logits; /* if set, each step copies the logits that its token is chosen from there: f32[vocabulary] */
 } pumice_session_options;
 
-/* What a session takes, before anything is allocated. All of it is on the device; in the host's memory are
- * some KiB. */
+/* Device memory of a model and a session, before anything is allocated. The host needs only some KiB. */
 typedef struct pumice_memory_estimate {
   size_t struct_size;
   uint64_t weights;         /* of the model, once for all its sessions */
   uint64_t cache;           /* keys and values of a session */
-  uint64_t scratch;         /* what a session's steps need */
-  uint64_t loading;         /* more than `cache` and `scratch`, while the model is loaded, and given back */
-  uint64_t peak;            /* the most there will be at a time, of a model with one session */
-  bool fits;                /* peak is at most what pumice_device_memory calls available */
-  uint32_t longest_context; /* most positions with which it would fit; 0: not with any */
+  uint64_t scratch;         /* of a session's steps */
+  uint64_t loading;         /* taken during loading only, beyond `cache` + `scratch`; freed afterwards */
+  uint64_t peak;            /* the most at a time, for the model and one session */
+  bool fits;                /* peak is at most pumice_memory_report.available */
+  uint32_t longest_context; /* the longest context with which it fits; 0: it does not fit at all */
 } pumice_memory_estimate;
 
-/* Reads a model's header, and says what it and one session with these options (NULL: the defaults) will take
- * on this device. */
+/* Reads a model's header, and estimates the device memory of the model and one session with these options
+ * (NULL: the defaults). */
 PUMICE_API pumice_status pumice_estimate_memory(pumice_device* device, const pumice_source* source,
                                                 const pumice_load_options* load,
                                                 const pumice_session_options* options,
-                                                pumice_memory_estimate* plan, pumice_error* error);
+                                                pumice_memory_estimate* estimate, pumice_error* error);
 
 PUMICE_API pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* options,
                                                pumice_session** session, pumice_error* error);
-/* Waits for what Pumice has submitted. Command buffers that slices were recorded into must not be submitted
- * any more, and those that were must have finished. */
+/* Waits for everything that Pumice has submitted. Command buffers with recorded slices must have finished, or
+ * must not be submitted any more. */
 PUMICE_API void pumice_session_destroy(pumice_session* session);
 
-/* How tokens are chosen; zero everywhere takes the most probable one. Applied in this order; see also
- * README.md. */
+/* How tokens are chosen. With all fields zero, the most probable token. Applied in this order; see also
+ * runtime/README.md. */
 typedef struct pumice_sampling {
   size_t struct_size;
-  float temperature;       /* logits are divided by it; 0: the largest one is taken */
-  uint32_t top_k;          /* keeps the k most probable; 0: all */
-  float typical_p;         /* keeps the most typical ones of so much probability; 0: all */
-  float top_p;             /* keeps the most probable ones of so much probability; 0: all */
-  float min_p;             /* keeps what is at least so probable beside the most probable one; 0: all */
-  float repeat_penalty;    /* tokens among the last `repeat_window` are so much less probable; 0: 1, not */
-  float frequency_penalty; /* taken from a logit for each time that its token occurs there */
-  float presence_penalty;  /* taken from it once */
-  uint32_t repeat_window;  /* 0: 64 */
+  float temperature;       /* logits are divided by it; 0: always the most probable token */
+  uint32_t top_k;          /* only the k most probable tokens; 0: all */
+  float typical_p;         /* only the most typical tokens with this total probability; 0: all */
+  float top_p;             /* only the most probable tokens with this total probability; 0: all */
+  float min_p;             /* only tokens with at least this share of the largest probability; 0: all */
+  float repeat_penalty;    /* divides positive logits and multiplies negative ones, of tokens among the last
+                              `repeat_window`; 0: 1, off */
+  float frequency_penalty; /* subtracted from a logit for each time that its token occurs there */
+  float presence_penalty;  /* subtracted once if it occurs there */
+  uint32_t repeat_window;  /* tokens; 0: 64 */
   uint64_t seed;           /* the same seed, prompt and device give the same text */
-  const uint32_t* stop_tokens;   /* end the text, beside those that the model names */
+  const uint32_t* stop_tokens;   /* end the text, in addition to the model's own */
   size_t stop_token_count;       /* at most 16 */
-  const uint32_t* banned_tokens; /* never come */
+  const uint32_t* banned_tokens; /* are never chosen */
   size_t banned_token_count;     /* at most 64 */
 } pumice_sampling;
 
 typedef struct pumice_request {
   size_t struct_size;
-  const char* text;       /* added to the conversation; with special tokens where it is the first of it */
+  const char*
+      text; /* added to the conversation; at its beginning, with the special tokens that the model expects */
   const uint32_t* tokens; /* added after the text */
   size_t token_count;
-  bool anew;           /* in place of the whole conversation; what both begin with is not computed again */
-  uint32_t max_tokens; /* most to be generated; 0: as many as fit */
-  bool ignore_end;     /* go on after the model's own end tokens */
+  bool anew;           /* replace the whole conversation; a common beginning is not computed again */
+  uint32_t max_tokens; /* most tokens to generate; 0: as many as fit the context */
+  bool ignore_end;     /* do not stop at the model's own end tokens */
   const pumice_sampling* sampling; /* NULL: the most probable token each time */
 } pumice_request;
 
-/* Begins to generate: takes the request, computes nothing. What was being generated ends where it is. An
- * empty request goes on with the conversation. PUMICE_NOT_READY while a recorded slice has not finished. */
+/* Starts a request without computing anything yet. A text that was being generated ends where it is. An empty
+ * request continues the conversation. PUMICE_NOT_READY while a recorded slice has not finished. */
 PUMICE_API pumice_status pumice_generate(pumice_session* session, const pumice_request* request,
                                          pumice_error* error);
 
 /* Reads the prompt and generates to the end. PUMICE_CANCELLED after pumice_session_cancel. */
 PUMICE_API pumice_status pumice_run(pumice_session* session, pumice_error* error);
 
-/* The next event that waits, if there is one. Never waits for the device. Of a session without on_event. */
+/* Fetches the next event; false: there is none now. Never waits for the device. For sessions without
+ * on_event. */
 PUMICE_API bool pumice_poll(pumice_session* session, pumice_event* event);
 
-/* What a slice was. Times are of the device. */
+/* A slice, and what is known of earlier ones. Times are measured on the device. */
 typedef struct pumice_slice {
   size_t struct_size;
   bool active;         /* there is more to do: call again */
-  uint32_t dispatches; /* in this slice; 0: nothing was submitted or recorded */
-  float expected_us;   /* what this slice is expected to take */
-  float largest_us; /* what the largest single dispatch of the current step is expected to take: a slice holds
-                       at least one dispatch, so this is by how much it may pass its budget */
-  uint64_t finished;  /* slices of this session that are known to have finished, since it was made */
-  float measured_us;  /* what the last one of them took; 0: not known, the device has no timestamps */
-  float predicted_us; /* what that one was expected to take */
+  uint32_t dispatches; /* kernel launches in this slice; 0: nothing was submitted or recorded */
+  float expected_us;   /* expected time of this slice */
+  float largest_us;    /* expected time of the largest dispatch of the current step. A slice has at least one
+                          dispatch, so it may take this long even if the budget is smaller */
+  uint64_t finished;   /* slices of this session that are known to have finished, since it was created */
+  float measured_us;   /* time of the last of them; 0: unknown, the device has no timestamps */
+  float predicted_us;  /* expected time of that slice */
 } pumice_slice;
 
 /* Semaphores for a submission. */
@@ -460,50 +467,53 @@ typedef struct pumice_sync {
   uint32_t signal_count;
 } pumice_sync;
 
-/* Submits as much of the current step, and of those after it, as `budget_us` of device time are expected to
- * hold, and returns without waiting for the device. Costs are learned while slices run. Reports what slices
- * before it have brought. At least one dispatch is submitted while there is something to do, unless four
- * slices are under way already. Any slicing gives the same text, bit for bit, as pumice_run. `sync` and
- * `slice` may be NULL; where nothing is submitted, `sync` is signalled all the same. */
+/* Submits a slice: as much of the current and following steps as is expected to run within `budget_us` of
+ * device time. Does not wait for the device. Delivers the events of slices that have finished. Submits at
+ * least one dispatch while there is work, unless four slices are in flight already. The costs of dispatches
+ * are learned while slices run. Whatever the budgets, the text is the same as that of pumice_run, bit for
+ * bit. `sync` and `slice` may be NULL; the semaphores of `sync` are signalled even if there is nothing to
+ * submit. */
 PUMICE_API pumice_status pumice_advance(pumice_session* session, float budget_us, const pumice_sync* sync,
                                         pumice_slice* slice, pumice_error* error);
 
-/* The same, recorded into a command buffer of your program's: primary, in the recording state, outside of a
- * render pass, made for the queue family that Pumice was given, and submitted once, to the queue that Pumice
- * uses, before those of later slices. Pumice sees by itself when it has run. The state of bound pipelines,
- * descriptor sets and push constants of the compute bind point is not kept. */
+/* The same, but records the slice into a command buffer of your program. It must be a primary command buffer
+ * in the recording state, outside of a render pass, of the queue family that Pumice uses. Submit it once, to
+ * the queue that Pumice uses, before the command buffers of later slices. Pumice notices by itself when it
+ * has run. Afterwards, the compute pipeline, its descriptor sets and push constants are others than before.
+ */
 PUMICE_API pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buffer,
                                        float budget_us, pumice_slice* slice, pumice_error* error);
 
-/* Forgets slices that were recorded into command buffers that will not be submitted. The step that they were
- * parts of is begun anew. */
+/* Forgets recorded slices whose command buffers will not be submitted. The step that they belong to starts
+ * again. */
 PUMICE_API pumice_status pumice_discard(pumice_session* session, pumice_error* error);
 
-/* Stops what is being generated, within one submission: pumice_run returns PUMICE_CANCELLED, and so does the
- * next pumice_advance or pumice_record, once. The conversation stays as far as it has come, and the session
- * can go on. */
+/* Stops the text that is being generated, after at most one more submission. pumice_run, or else the next
+ * pumice_advance or pumice_record, returns PUMICE_CANCELLED once. The conversation keeps its tokens so far,
+ * and the session can be used further. */
 PUMICE_API void pumice_session_cancel(pumice_session* session);
 
-/* The conversation so far: the prompts, and the tokens that came as events. As for pumice_tokenize. */
+/* The conversation so far: prompts and generated tokens. `capacity` and `count` work as in pumice_tokenize.
+ */
 PUMICE_API pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tokens,
                                                size_t capacity, size_t* count, pumice_error* error);
 
-/* The conversation with its keys and values in a file, and back, for pumice_generate to go on from: into any
- * session of the same model and cache type whose context it fits. A file that is damaged or foreign is
- * refused. What was being generated ends. */
+/* Saves the conversation with its keys and values to a file, and restores it, into any session of the same
+ * model and cache type whose context it fits. A damaged or foreign file is an error. A text that was being
+ * generated ends. Continue with pumice_generate. */
 PUMICE_API pumice_status pumice_session_save(pumice_session* session, const char* path, pumice_error* error);
 PUMICE_API pumice_status pumice_session_restore(pumice_session* session, const char* path,
                                                 pumice_error* error);
 
-/* Moves the session's keys and values to the host's memory and gives all its device memory back. Until it is
- * resumed, only pumice_session_tokens, pumice_session_resume and pumice_session_destroy do anything but fail
+/* Moves the session's keys and values to the host's memory and frees all its device memory. Until
+ * pumice_session_resume, only pumice_session_tokens and pumice_session_destroy work; everything else fails
  * with PUMICE_NOT_READY. */
 PUMICE_API pumice_status pumice_session_suspend(pumice_session* session, pumice_error* error);
 
-/* Makes the session anew on a model: the same one, after it was suspended, or after PUMICE_DEVICE_LOST one
- * that was loaded from the same file on a new device. What was being generated goes on with the tokens that
- * would have come; keys and values that were not saved are computed again, at the next call, which on GPUs
- * may round differently (README.md, "How it is built"). */
+/* Recreates the session: after pumice_session_suspend on the same model, after PUMICE_DEVICE_LOST on a model
+ * that was loaded from the same file on a new device. A text that was being generated continues with the
+ * tokens that would have come. Keys and values that were not saved are computed again at the next call, which
+ * on GPUs may round differently (runtime/README.md, "Which bits are the same"). */
 PUMICE_API pumice_status pumice_session_resume(pumice_session* session, pumice_model* model,
                                                pumice_error* error);
 
@@ -513,42 +523,44 @@ typedef struct pumice_encoder pumice_encoder;
 
 typedef struct pumice_encoder_options {
   size_t struct_size;
-  /* What comes out: a row for each token, "last_hidden_state" or "hidden_states.N"; or one for each input,
-   * "sentence_embedding_mean" or "sentence_embedding_cls", of length one, and as far as the model has them
-   * "pooler_output" and "logits". NULL: "sentence_embedding_mean". */
+  /* The name of the result. With a row for each token: "last_hidden_state", "hidden_states.N". With a row for
+   * each input: "sentence_embedding_mean" or "sentence_embedding_cls", normalised to length 1, and if the
+   * model has them "pooler_output" and "logits". NULL: "sentence_embedding_mean". */
   const char* output;
-  uint32_t tokens; /* most of all inputs of one step together; 0: the most that one input has, and of pictures
-                      and sounds what all of them have */
-  uint32_t inputs; /* most of one step; 0: 1 */
-  /* Values are read from there, f32[inputs, input_values], in place of pumice_input.values; none: not. */
+  uint32_t tokens; /* most tokens of all inputs of one step together; 0: as many as one input has at most; for
+                      pictures and sounds, as many as `inputs` of them have */
+  uint32_t inputs; /* most inputs of one step; 0: 1 */
+  /* If set, input values are read from there, f32[inputs, input_values], instead of from pumice_input.values.
+   */
   pumice_buffer input_buffer;
-  /* The result is copied there as well, f32[rows, columns], as many rows as it can hold; none: not. */
+  /* If set, the result is also copied there, f32[rows, columns], as many rows as fit. */
   pumice_buffer output_buffer;
 } pumice_encoder_options;
 
 PUMICE_API pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_options* options,
                                                pumice_encoder** encoder, pumice_error* error);
 PUMICE_API void pumice_encoder_destroy(pumice_encoder* encoder);
-/* Numbers in a row of the result. */
+/* The number of floats in a row of the result. */
 PUMICE_API uint32_t pumice_encoder_columns(const pumice_encoder* encoder);
 
-/* One of these. */
+/* Set one of text, tokens and values. */
 typedef struct pumice_input {
-  const char* text; /* cut to what the encoder reads at most, its special tokens kept */
+  const char* text; /* cut to the longest input that the encoder reads, special tokens included */
   const uint32_t* tokens;
   size_t token_count;
   const float* values; /* of a picture or a sound: pumice_model_info.input_values of them */
 } pumice_input;
 
-/* Runs inputs in one step, and writes f32[rows, columns], the inputs' rows one after the other, as far as
- * `capacity` floats go, to `values`, and how many there are to `count`. PUMICE_CANCELLED after
- * pumice_encoder_cancel. `values` may be NULL where capacity is 0. */
+/* Runs inputs in one step and waits. Writes the result, f32[rows, columns], input after input, to `values`:
+ * at most `capacity` floats, and the number of all to `count`. PUMICE_CANCELLED after pumice_encoder_cancel.
+ * `values` may be NULL if capacity is 0. */
 PUMICE_API pumice_status pumice_encode(pumice_encoder* encoder, const pumice_input* inputs,
                                        size_t input_count, float* values, size_t capacity, size_t* count,
                                        pumice_error* error);
 
-/* The same a slice at a time: pumice_encode_begin takes the inputs; pumice_encode_advance or
- * pumice_encode_record until slice.active is false; then pumice_encode_read. As the functions of sessions. */
+/* The same a slice at a time: call pumice_encode_begin with the inputs, then pumice_encode_advance or
+ * pumice_encode_record until slice.active is false, then pumice_encode_read. They work like the functions of
+ * sessions. */
 PUMICE_API pumice_status pumice_encode_begin(pumice_encoder* encoder, const pumice_input* inputs,
                                              size_t input_count, pumice_error* error);
 PUMICE_API pumice_status pumice_encode_advance(pumice_encoder* encoder, float budget_us,
@@ -556,14 +568,14 @@ PUMICE_API pumice_status pumice_encode_advance(pumice_encoder* encoder, float bu
                                                pumice_error* error);
 PUMICE_API pumice_status pumice_encode_record(pumice_encoder* encoder, VkCommandBuffer command_buffer,
                                               float budget_us, pumice_slice* slice, pumice_error* error);
-/* As pumice_discard: the inputs are begun anew. */
+/* Like pumice_discard: the inputs start again. */
 PUMICE_API pumice_status pumice_encode_discard(pumice_encoder* encoder, pumice_error* error);
 PUMICE_API pumice_status pumice_encode_read(pumice_encoder* encoder, float* values, size_t capacity,
                                             size_t* count, pumice_error* error);
 PUMICE_API void pumice_encoder_cancel(pumice_encoder* encoder);
 
-/* A row for each of `count` texts, f32[count, columns]: in as many steps as they need. The encoder's output
- * has to be one that gives a row for each input. */
+/* Writes a row for each of `count` texts to `values`, f32[count, columns], in as many steps as needed. The
+ * encoder's output must be one with a row for each input. */
 PUMICE_API pumice_status pumice_embed(pumice_encoder* encoder, const char* const* texts, size_t count,
                                       float* values, pumice_error* error);
 
@@ -573,17 +585,18 @@ typedef struct pumice_translator pumice_translator;
 
 typedef struct pumice_translator_options {
   size_t struct_size;
-  uint32_t beams;         /* 0: as many as the model's own settings say */
-  uint32_t input_tokens;  /* most of a text; 0: the model's own limit */
-  uint32_t output_tokens; /* most of a translation; 0: the model's own limit */
+  uint32_t beams;         /* 0: as in the model's settings */
+  uint32_t input_tokens;  /* most tokens of a text; 0: the model's own limit */
+  uint32_t output_tokens; /* most tokens of a translation; 0: the model's own limit */
 } pumice_translator_options;
 
 PUMICE_API pumice_status pumice_translator_create(pumice_model* model,
                                                   const pumice_translator_options* options,
                                                   pumice_translator** translator, pumice_error* error);
 PUMICE_API void pumice_translator_destroy(pumice_translator* translator);
-/* Writes the translation of a text, cut where it does not fit `capacity` bytes with the zero that ends it;
- * `count` is its length without that, and may be NULL. PUMICE_CANCELLED after pumice_translator_cancel. */
+/* Translates a text and waits. Writes the translation, zero-terminated and cut to `capacity` bytes; `count`
+ * is the length of the whole translation without the zero, and may be NULL. PUMICE_CANCELLED after
+ * pumice_translator_cancel. */
 PUMICE_API pumice_status pumice_translate(pumice_translator* translator, const char* text, char* translation,
                                           size_t capacity, size_t* count, pumice_error* error);
 PUMICE_API void pumice_translator_cancel(pumice_translator* translator);

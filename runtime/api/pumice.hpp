@@ -1,7 +1,7 @@
-// Pumice as C++ classes: pumice.h, which says what everything does, with objects that destroy themselves,
-// results that carry their error, vectors and strings. C++17 or newer; works without exceptions and without
-// run-time type information. All of it is in this header, on top of the C functions: what is compiled with
-// one compiler and one C++ library goes together with a Pumice that was compiled with others.
+// Pumice as C++ classes. They wrap pumice.h, which documents what everything does, with objects that free
+// themselves, results with errors, vectors and strings. Needs C++17 or newer, but neither exceptions nor
+// run-time type information. The header calls only C functions, so your program and Pumice may be compiled
+// with different compilers and C++ libraries.
 //
 //   auto device = pumice::Device::create();
 //   if (!device.ok()) return fail(device.error().message);
@@ -11,7 +11,8 @@
 //   session.value().generate("Once upon a time", 100);
 //   session.value().run();
 //
-// Structures are those of pumice.h under shorter names. Their sizes are filled in here: begin them with {}.
+// The structures are those of pumice.h under shorter names. Initialise them with {}; the classes fill in
+// struct_size.
 #ifndef PUMICE_HPP
 #define PUMICE_HPP
 
@@ -35,7 +36,7 @@ using DeviceOptions = pumice_device_options;
 using MemoryReport = pumice_memory_report;
 using LoadOptions = pumice_load_options;
 using ModelInfo = pumice_model_info;
-using Plan = pumice_memory_estimate;
+using MemoryEstimate = pumice_memory_estimate;
 using Buffer = pumice_buffer;
 using SessionOptions = pumice_session_options;
 using Sampling = pumice_sampling;
@@ -53,7 +54,7 @@ struct Error {
   std::string message;
 };
 
-// A value, or the error that kept it from being made. Ask for the one only that there is.
+// A value, or an Error if there is none. Test it before you ask for the value or the error.
 template <class T>
 class [[nodiscard]] Result {
 public:
@@ -87,14 +88,14 @@ private:
   std::optional<Error> error_;
 };
 
-// Functions that are handed in. They are called in the midst of C functions: no exception may leave them.
+// Callbacks. C functions call them, so they must not throw.
 using Progress = std::function<bool(uint64_t done, uint64_t total)>;
 using Reader = std::function<bool(uint64_t at, void* to, size_t count)>;
 using EventFunction = std::function<void(const Event& event)>;
 
 namespace detail {
 
-// Owns what a *_create has handed out, or nothing.
+// Owns the result of a *_create function, or nothing.
 template <class Handle, void (*destroy)(Handle*)>
 class Owner {
 public:
@@ -112,7 +113,7 @@ private:
   std::unique_ptr<Handle, Destroy> handle_;
 };
 
-// Each of these calls `function` with the arguments and, behind them, what it writes to and an error.
+// Each of these calls `function` with the arguments, followed by pointers to the output and to an error.
 
 template <class... Parameters, class... Arguments>
 Status call(pumice_status (*function)(Parameters...), Arguments... arguments) {
@@ -137,8 +138,8 @@ Result<T> owned(Function function, Arguments... arguments) {
   return T(handle);
 }
 
-// A list of a length that the function tells, called again where `room` was too little; `zero` is 1 where a
-// zero that it does not count stands at the end.
+// A list whose length `function` reports; it is called again if `room` was too small. `zero` is 1 if the list
+// ends with a zero that is not counted.
 template <class List, class Function, class... Arguments>
 Result<List> listed(size_t room, size_t zero, Function function, Arguments... arguments) {
   List list(room, typename List::value_type());
@@ -170,8 +171,8 @@ inline LoadOptions with_progress(LoadOptions options, const Progress& progress) 
 
 } // namespace detail
 
-// A device of Pumice's own, or the one that your program renders with. What options.log_user and the other
-// pointers of the options lead to outlives all that is made from the device.
+// A device of Pumice's own, or the one that your program renders with. The objects that options.log_user and
+// other pointers point to must outlive everything that is created from the device.
 class Device : public detail::Owner<pumice_device, pumice_device_destroy> {
 public:
   using Owner::Owner;
@@ -195,11 +196,11 @@ public:
   }
 };
 
-// Where a model is. Keeps its own copies of names and of the function; the memory of Source::memory outlives
-// the model.
+// Where a model comes from. Copies names and the function; the memory of Source::memory must outlive the
+// model.
 class Source {
 public:
-  // A GGUF file or a Hugging Face folder; or a GGUF of so many bytes, from an offset, in a packed file.
+  // A GGUF file or a Hugging Face folder; or a GGUF model of `bytes` bytes at `offset` in a larger file.
   static Source file(std::string path, uint64_t offset = 0, uint64_t bytes = 0) {
     Source source;
     source.path_ = std::move(path);
@@ -222,7 +223,7 @@ public:
     return source;
   }
 
-  // For the C functions; good until this changes or moves.
+  // For the C functions; valid until this object changes or moves.
   pumice_source c() const {
     pumice_source source = detail::sized(pumice_source{});
     if (!path_.empty()) source.path = path_.c_str();
@@ -262,7 +263,7 @@ public:
     return detail::made(detail::sized(ModelInfo{}), pumice_model_get_info, get());
   }
 
-  // The tokens of a text, with those that the vocabulary puts around one unless that is not wanted.
+  // The tokens of a text, by default with the special tokens that the model expects around it.
   Result<std::vector<uint32_t>> tokenize(const std::string& text, bool add_special = true) const {
     return detail::listed<std::vector<uint32_t>>(text.size() + 8, 0, pumice_tokenize, get(), text.c_str(),
                                                  add_special);
@@ -275,7 +276,7 @@ public:
   }
 };
 
-// A load on a thread of its own. `progress` and a reader are called from that thread.
+// A load that runs on its own thread, which calls `progress` and the reader.
 class Load {
 public:
   static Result<Load> start(const Device& device, Source source, const LoadOptions& options = {},
@@ -304,13 +305,13 @@ public:
   explicit operator bool() const { return bool(handle_); }
   pumice_load* get() const { return handle_.get(); }
 
-  // Whether it has ended, well or not; where they are not null, how far it is.
+  // Whether it has ended, successfully or not, and its progress in bytes. The pointers may be null.
   bool poll(uint64_t* done = nullptr, uint64_t* total = nullptr) const {
     return pumice_load_poll(get(), done, total);
   }
   void cancel() const { pumice_load_cancel(get()); }
 
-  // Waits for the end, and hands out the model once.
+  // Waits for the end and returns the model. Call it once.
   Result<Model> finish() const { return detail::owned<Model, pumice_model>(pumice_load_finish, get()); }
 
 private:
@@ -324,14 +325,15 @@ private:
   Handle handle_;
 };
 
-// What a model and one session of it will take, before either is there.
-inline Result<Plan> plan_memory(const Device& device, const Source& source, const LoadOptions& load = {},
-                                const SessionOptions& session = {}) {
+// The memory that a model and one session of it will take, before either is created.
+inline Result<MemoryEstimate> estimate_memory(const Device& device, const Source& source,
+                                              const LoadOptions& load = {},
+                                              const SessionOptions& session = {}) {
   const pumice_source from = source.c();
   const LoadOptions sized_load = detail::sized(load);
   const SessionOptions sized_session = detail::sized(session);
-  return detail::made(detail::sized(Plan{}), pumice_estimate_memory, device.get(), &from, &sized_load,
-                      &sized_session);
+  return detail::made(detail::sized(MemoryEstimate{}), pumice_estimate_memory, device.get(), &from,
+                      &sized_load, &sized_session);
 }
 
 // A conversation.
@@ -364,7 +366,7 @@ public:
   explicit operator bool() const { return bool(handle_); }
   pumice_session* get() const { return handle_.get(); }
 
-  // Begins to generate: takes the request, computes nothing.
+  // Starts a request without computing anything yet.
   Status generate(const Request& request) {
     Request sized = detail::sized(request);
     Sampling sampling{};
@@ -374,7 +376,7 @@ public:
     }
     return detail::call(pumice_generate, get(), &sized);
   }
-  // A text added to the conversation, and at most so many tokens; 0: as many as fit.
+  // Adds `text` to the conversation and generates at most `max_tokens` tokens; 0: as many as fit.
   Status generate(const std::string& text, uint32_t max_tokens = 0, const Sampling* sampling = nullptr) {
     Request request{};
     request.text = text.c_str();
@@ -386,14 +388,14 @@ public:
   // Generates to the end.
   Status run() { return detail::call(pumice_run, get()); }
 
-  // The next event that waits. Its text is good until the next call with this session.
+  // The next event, if there is one. Its text is valid until the next call with this session.
   std::optional<Event> poll() {
     Event event{};
     if (!pumice_poll(get(), &event)) return std::nullopt;
     return event;
   }
 
-  // Submits as much as is expected to take so many microseconds of the device.
+  // Submits a slice that is expected to take at most `budget_us` microseconds on the device.
   Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
     const Sync sized = detail::sized(sync ? *sync : Sync{});
     return detail::made(detail::sized(Slice{}), pumice_advance, get(), budget_us, sync ? &sized : nullptr);
@@ -417,7 +419,8 @@ public:
   Status restore(const std::string& path) {
     return detail::call(pumice_session_restore, get(), path.c_str());
   }
-  // Gives all device memory back, and takes it again: also on another device, after PUMICE_DEVICE_LOST.
+  // suspend() frees all device memory; resume() allocates it again, also on another device after
+  // PUMICE_DEVICE_LOST.
   Status suspend() { return detail::call(pumice_session_suspend, get()); }
   Status resume(const Model& model) { return detail::call(pumice_session_resume, get(), model.get()); }
 
@@ -427,7 +430,7 @@ private:
   Handle handle_;
 };
 
-// Texts, pictures or sounds to vectors.
+// Turns texts, pictures or sounds into vectors.
 class Encoder : public detail::Owner<pumice_encoder, pumice_encoder_destroy> {
 public:
   using Owner::Owner;
@@ -437,11 +440,11 @@ public:
     return detail::owned<Encoder, pumice_encoder>(pumice_encoder_create, model.get(), &sized);
   }
 
-  // Numbers in a row of the result.
+  // The number of floats in a row of the result.
   uint32_t columns() const { return pumice_encoder_columns(get()); }
 
-  // Runs inputs in one step: their rows, one after the other, in `values` as far as `capacity` goes; how many
-  // numbers there are.
+  // Runs inputs in one step. Writes their rows, one after the other, to `values`, at most `capacity` floats.
+  // Returns the number of all floats.
   Result<size_t> encode(const std::vector<Input>& inputs, float* values, size_t capacity) {
     return detail::made(size_t(0), pumice_encode, get(), inputs.data(), inputs.size(), values, capacity);
   }
@@ -478,7 +481,7 @@ public:
   void cancel() const { pumice_encoder_cancel(get()); }
 };
 
-// An encoder with a decoder: a text to another one.
+// Turns a text into another one with an encoder and a decoder.
 class Translator : public detail::Owner<pumice_translator, pumice_translator_destroy> {
 public:
   using Owner::Owner;
@@ -488,7 +491,7 @@ public:
     return detail::owned<Translator, pumice_translator>(pumice_translator_create, model.get(), &sized);
   }
 
-  // One that is longer than 16 KiB, and than sixteen times its text, is made twice.
+  // A translation longer than both 16 KiB and sixteen times its text is computed twice.
   Result<std::string> translate(const std::string& text) {
     return detail::listed<std::string>(std::max<size_t>(16384, 16 * text.size()), 1, pumice_translate, get(),
                                        text.c_str());

@@ -24,10 +24,10 @@ struct pumice_session {
   };
   std::optional<ContinuedText> text; // of what is being generated
   uint32_t position = 0;             // of the next token
-  std::deque<Event> events;          // that wait to be polled
-  Event polled = {};                 // whose text the caller may still look at
+  std::deque<Event> events;          // not polled yet
+  Event polled = {};                 // its text must stay valid for the caller
 
-  // Hands on what has come.
+  // Delivers new tokens as events.
   void deliver() {
     while (const std::optional<BatchToken> token = session->take()) {
       if (token->finish_reason != FinishReason::stop) {
@@ -42,7 +42,7 @@ struct pumice_session {
     emit(PUMICE_EVENT_END, 0, finish_reason, text ? text->flush() : "");
   }
 
-  // What a call of the session's came to, after what it brought.
+  // Delivers the events of a call of the session, and then returns its result.
   Status after(Status status) {
     deliver();
     if (!status.ok() && status.error().code == Code::cancelled) end(PUMICE_FINISH_CANCELLED);
@@ -103,7 +103,7 @@ Result<GenerationRequest> request_of(const pumice_session& session, const pumice
   return request;
 }
 
-// Text that goes on from the conversation as it is.
+// The text that continues the conversation.
 void begin_text(pumice_session& session) {
   const std::span<const uint32_t> tokens = session.session->tokens();
   session.position = static_cast<uint32_t>(tokens.size());

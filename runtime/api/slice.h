@@ -11,7 +11,7 @@ inline double seconds(float microseconds) {
   return double{microseconds} * 1e-6;
 }
 
-// A submission's semaphores, out of the caller's arrays.
+// Converts the caller's arrays of semaphores for a submission.
 class Sync {
 public:
   static Result<Sync> read(const pumice_sync* given) {
@@ -56,7 +56,7 @@ inline ExternalBuffer external_buffer(const pumice_buffer& buffer) {
   return {buffer.buffer, buffer.offset, buffer.bytes};
 }
 
-// Whether a part of the caller's buffer can hold so much.
+// Checks that a range of the caller's buffer has at least so many bytes.
 inline Status check_buffer(const pumice_buffer& buffer, uint64_t bytes, const char* name) {
   if (!buffer.buffer) return {};
   if (buffer.offset % 4 != 0) {

@@ -8,12 +8,12 @@ namespace pumice {
 BeamSearch::BeamSearch(const GenerationConfig& config) : config_(config), running_(1) {}
 
 size_t BeamSearch::wanted() const {
-  // So many that, were each beam to end in every way it can, there are enough to go on with.
+  // Enough that, even if every beam takes every end token, there are enough other continuations.
   return std::max<size_t>(2, 1 + config_.ends.size()) * config_.beams;
 }
 
 float BeamSearch::penalized(float score, size_t length) const {
-  const size_t own = std::max<size_t>(length, config_.told_tokens + size_t{1}) - config_.told_tokens;
+  const size_t own = std::max<size_t>(length, config_.forced_tokens + size_t{1}) - config_.forced_tokens;
   return score / std::pow(static_cast<float>(own), config_.length_penalty);
 }
 
@@ -29,7 +29,8 @@ void BeamSearch::finish(const Continuation& last, size_t length) {
   if (finished_.size() > config_.beams) finished_.pop_back();
 }
 
-// Whether a beam could still become better than what has finished, were its next tokens certain.
+// Whether a beam could still become better than the finished texts, if all its further tokens had
+// probability 1.
 bool BeamSearch::can_improve(size_t length) const {
   if (finished_.size() < config_.beams) return true;
   if (running_.empty()) return false;

@@ -15,15 +15,15 @@ struct Hypothesis {
   bool finished = false;        // by an end token or its greatest length
 };
 
-// One way for a beam to go on.
+// One possible next token of a beam.
 struct Continuation {
   uint32_t beam = 0;
   uint32_t token = 0;
   float score = 0; // the beam's own, and the token's log-probability
 };
 
-// Beam search for one input (as transformers does it): a number of texts that grow together, and the best
-// that have ended. Knows no model: it is given the best continuations of its beams, step after step.
+// Beam search for one input, as in transformers: several texts that grow together, and the best finished
+// ones. It knows no model: in each step it is given the best continuations of its beams.
 class BeamSearch {
 public:
   // `config` gives beams, ends, max_tokens (not 0), the length penalty and when to stop.
@@ -34,16 +34,17 @@ public:
     float score = 0;
   };
 
-  // The texts that go on. In the beginning there is one, later as many as asked for, or fewer where there
-  // were no more continuations.
+  // The unfinished texts: at first one, later as many as config.beams, or fewer if there were not enough
+  // continuations.
   std::span<const Beam> beams() const { return running_; }
-  // How many continuations advance() wants to choose from: the best over all beams.
+  // How many continuations advance() needs: the best ones of all beams together.
   size_t wanted() const;
-  // Goes on with the best of these, best first. Returns the beam that each of the new ones continues.
+  // Chooses the new beams from these continuations, which are sorted, best first. Returns for each new beam
+  // the old beam that it continues.
   std::vector<uint32_t> advance(std::span<const Continuation> best);
   bool done() const { return done_; }
 
-  // The best `count` texts, best first. Those that go on are there only where none has finished.
+  // The best `count` texts, best first. Unfinished ones are included only if none has finished.
   std::vector<Hypothesis> results(size_t count) const;
 
 private:
@@ -56,7 +57,7 @@ private:
   std::vector<Beam> running_;
   std::vector<Hypothesis> finished_; // best first
   bool done_ = false;
-  bool closed_ = false; // nothing that finishes from now on counts
+  bool closed_ = false; // texts that finish from now on do not count
 };
 
 } // namespace pumice

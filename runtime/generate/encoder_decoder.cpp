@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t prompt_chunk = 64; // tokens of prompts in one step
 
 void log_softmax(std::span<float> scores) {
-  // A NaN is taken for the least.
+  // A NaN counts as the smallest value.
   for (float& score : scores) score = std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
   const float largest = *std::ranges::max_element(scores);
   double sum = 0;
@@ -71,7 +71,7 @@ Result<std::vector<RunnerOptions>> EncoderDecoder::runner_options(const Model& m
   size.input_positions = encoder.size.input_positions;
   if (options.beams > 1) {
     decoder.sampling = false;
-    decoder.kept = {"logits"};
+    decoder.readable = {"logits"};
   }
   return std::vector<RunnerOptions>{std::move(decoder), std::move(encoder)};
 }
@@ -142,7 +142,7 @@ Result<std::vector<std::vector<Hypothesis>>> EncoderDecoder::generate(std::span<
     runner.size = decoder_->size();
     runner.caches = decoder_->shared_caches();
     runner.sampling = false;
-    runner.kept = {"logits"};
+    runner.readable = {"logits"};
     PUMICE_TRY(search_runner_, Runner::create(batch_->runner().shared_model(), std::move(runner)));
   }
   std::vector<std::vector<Hypothesis>> texts(inputs.size());
@@ -231,7 +231,7 @@ Status EncoderDecoder::search(std::span<const InputRange> ranges, size_t first_i
   return {};
 }
 
-// A row for each beam of each search that goes on: its last token.
+// Writes a row for each beam of each unfinished search: its last token.
 Result<uint32_t> EncoderDecoder::write_rows(std::vector<Search>& searches, const GenerationOptions& options) {
   std::vector<StepToken> rows;
   const std::vector<uint32_t>& prompt = options.config.prompt;
@@ -267,7 +267,7 @@ Status EncoderDecoder::search_step(std::vector<Search>& searches, const Generati
     const std::span<const BeamSearch::Beam> beams = search.beams.beams();
     for (uint32_t beam = 0; beam < beams.size(); ++beam, ++row) {
       const std::span<float> scores = std::span(logits).subspan(row * vocabulary, vocabulary);
-      // Rules change probabilities where beams are compared, and logits where there is one (as transformers).
+      // As in transformers, rules change log-probabilities with several beams, and logits with one.
       if (options.config.beams > 1) log_softmax(scores);
       apply_rules(options.config, scores, beams[beam].tokens);
       if (options.rule) options.rule(scores, beams[beam].tokens);

@@ -11,7 +11,7 @@
 namespace pumice {
 
 struct EncoderDecoderOptions {
-  uint32_t inputs = 1;        // that are worked on at a time
+  uint32_t inputs = 1;        // inputs that run at a time
   uint32_t beams = 1;         // of each
   uint32_t input_tokens = 0;  // most positions of those inputs together; 0: the most that one input has
   uint32_t output_tokens = 0; // most tokens of a text, its prompt included; 0: the model's context
@@ -21,27 +21,27 @@ struct EncoderDecoderOptions {
 // How one call decodes.
 struct GenerationOptions {
   GenerationConfig config; // its beams are those of the session or 1
-  SamplingParams sampling; // without beams; its own suppressed tokens and stops are added to
+  SamplingParams sampling; // used without beams; the suppressed tokens and ends of `config` are added
   size_t hypotheses = 1;   // texts of each input, best first, at most its beams
-  LogitRule rule;          // beside what the config asks for
-  // Called as tokens come, where there are no beams. `input` counts those of the call.
+  LogitRule rule;          // applied in addition to the rules of `config`
+  // Called for each token, without beams only. `input` is an index into the inputs of the call.
   std::function<void(size_t input, uint32_t token)> on_token;
-  Progress progress; // inputs that are done
-  // Looked at between submissions: once it is set, `cancelled`.
+  Progress progress; // counts finished inputs
+  // Checked between submissions: once it is set, generate() returns `cancelled`.
   const std::atomic<bool>* interrupt = nullptr;
 
   bool interrupted() const { return interrupt && *interrupt; }
 };
 
-// Makes texts from inputs: reads each input once with the encoder, then writes with the decoder, which looks
-// at what the encoder left. Several inputs run together and get the same texts as alone. Used by one thread
-// at a time.
+// Generates texts from inputs: runs each input through the encoder once, then generates with the decoder,
+// whose cross-attention reads the result. Several inputs run together and get the same texts as alone. Used
+// by one thread at a time.
 class EncoderDecoder {
 public:
   static Result<std::unique_ptr<EncoderDecoder>> create(std::shared_ptr<const Model> model,
                                                         EncoderDecoderOptions options);
 
-  // What the runners of its decoder and of its encoder are made with, but for the caches that they share.
+  // The options of the runners of its decoder and its encoder, without the caches that they share.
   static Result<std::vector<RunnerOptions>> runner_options(const Model& model,
                                                            const EncoderDecoderOptions& options);
 
@@ -54,12 +54,12 @@ public:
   Runner& decoder() { return *decoder_; }
 
 private:
-  // An input that is being worked on by beams.
+  // The beam search for one input.
   struct Search {
     size_t input = 0; // of the call
     uint32_t first_slot = 0;
     BeamSearch beams;
-    std::vector<std::vector<uint32_t>> cache_indirection; // of each beam, a slot for each position
+    std::vector<std::vector<uint32_t>> cache_indirection; // of each beam: the slot that holds each position
   };
 
   EncoderDecoder() = default;
@@ -72,8 +72,8 @@ private:
   Result<uint32_t> write_rows(std::vector<Search>& searches, const GenerationOptions& options);
 
   EncoderDecoderOptions options_;
-  std::unique_ptr<Batch> batch_;          // decodes on the device, where that is all there is to do
-  std::unique_ptr<Runner> search_runner_; // steps whose tokens are chosen here
+  std::unique_ptr<Batch> batch_; // decodes with sampling on the device, if the host has no rules to apply
+  std::unique_ptr<Runner> search_runner_; // runs steps whose tokens the host chooses
   Runner* decoder_ = nullptr;
   std::unique_ptr<Encoder> encoder_;
 };

@@ -24,11 +24,11 @@ Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Mod
   RunnerOptions runner;
   runner.sampling = false;
   runner.all_outputs = true;
-  for (const std::string& name : own.kept) {
+  for (const std::string& name : own.readable) {
     if (pass->of_encoder(name)) {
-      encoder.kept.push_back(pass->encoder_name(name));
+      encoder.readable.push_back(pass->encoder_name(name));
     } else {
-      runner.kept.push_back(name);
+      runner.readable.push_back(name);
     }
   }
   if (shape.encoder) encoder.tokens = own.input_tokens ? own.input_tokens : shape.encoder->context;
@@ -74,7 +74,7 @@ Status ForcedPass::run(std::span<const ForcedInput> inputs) {
     std::vector<EncoderInput> encoded;
     for (const ForcedInput& each : inputs) encoded.push_back(each.input);
     PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(encoded));
-    // Nothing else takes their places before the decoder has looked at them.
+    // Their positions stay valid until the next encode(), which comes after the decoder has read them.
     for (const InputRange& range : ranges) encoder_->release(range);
     for (uint32_t i = 0; decoder_ && i < ranges.size(); ++i) PUMICE_CHECK(decoder_->set_input(i, ranges[i]));
   }
@@ -84,7 +84,7 @@ Status ForcedPass::run(std::span<const ForcedInput> inputs) {
 Status ForcedPass::run_decoder(std::span<const ForcedInput> inputs) {
   std::vector<StepToken> rows;
   first_rows_.clear();
-  kept_.clear();
+  tensors_.clear();
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     first_rows_.push_back(rows.size());
     for (uint32_t at = 0; at < inputs[i].tokens.size(); ++at) {
@@ -96,10 +96,10 @@ Status ForcedPass::run_decoder(std::span<const ForcedInput> inputs) {
     const auto count = static_cast<uint32_t>(std::min<size_t>(decoder_->size().chunk, rows.size() - first));
     PUMICE_CHECK(decoder_->write_step(std::span(rows).subspan(first, count)));
     PUMICE_CHECK(decoder_->submit(count));
-    for (const std::string& name : options_.kept) {
+    for (const std::string& name : options_.readable) {
       if (of_encoder(name)) continue;
       PUMICE_TRY(const std::vector<float> values, decoder_->read(name, count));
-      std::vector<float>& all = kept_[name];
+      std::vector<float>& all = tensors_[name];
       all.insert(all.end(), values.begin(), values.end());
     }
   }
@@ -108,10 +108,10 @@ Status ForcedPass::run_decoder(std::span<const ForcedInput> inputs) {
 
 Result<std::vector<float>> ForcedPass::read(const std::string& name, size_t input) const {
   if (of_encoder(name)) return encoder_->read(encoder_name(name), input);
-  const auto found = kept_.find(name);
-  if (found == kept_.end() || input + 1 >= first_rows_.size()) {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end() || input + 1 >= first_rows_.size()) {
     return Error{Code::invalid_argument,
-                 fmt::format("the tensor '{}' of input {} was not kept by the last pass", name, input)};
+                 fmt::format("the tensor '{}' of input {} was not read by the last pass", name, input)};
   }
   const size_t width = columns(name);
   const auto begin = found->second.begin() + static_cast<ptrdiff_t>(first_rows_[input] * width);

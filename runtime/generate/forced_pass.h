@@ -13,25 +13,26 @@ struct ForcedInput {
 struct ForcedPassOptions {
   // Tensors to read: the decoder's (see Model::graph), and the encoder's (see Model::encoder_graph), whose
   // names begin with "encoder_" where there is a decoder too.
-  std::vector<std::string> kept;
-  uint32_t inputs = 1;       // that run together at most
+  std::vector<std::string> readable;
+  uint32_t inputs = 1;       // most inputs that run together
   uint32_t input_tokens = 0; // most positions of those inputs together; 0: the most that one has
-  uint32_t tokens = 0;       // most tokens of one; 0: the decoder's context
+  uint32_t tokens = 0;       // most decoder tokens of one input; 0: the decoder's context
   uint32_t chunk = 128;      // most of a decoder's tokens in one step
   CacheType cache = CacheType::f32;
 };
 
-// Runs a model over tokens that are given rather than chosen, and gives what it made of each: for comparing
-// with references, and for looking into it. Used by one thread at a time.
+// Runs a model over given tokens (teacher forcing) and returns its tensors for each of them: for comparisons
+// with references and for inspection. Used by one thread at a time.
 class ForcedPass {
 public:
   static Result<std::unique_ptr<ForcedPass>> create(std::shared_ptr<const Model> model,
                                                     ForcedPassOptions options);
 
-  // How many of the first of these can run together.
+  // How many of these inputs, from the first on, can run together.
   size_t fitting(std::span<const ForcedInput> inputs);
   Status run(std::span<const ForcedInput> inputs);
-  // Of an input of the last run: rows of `columns(name)`, one for each of its tokens or positions, or one.
+  // A tensor for one input of the last run: rows of columns(name) values, one for each of its tokens or
+  // positions, or one for the input.
   Result<std::vector<float>> read(const std::string& name, size_t input) const;
   uint32_t columns(const std::string& name) const;
 
@@ -48,8 +49,8 @@ private:
   ModelShape shape_;
   std::unique_ptr<Runner> decoder_;
   std::unique_ptr<Encoder> encoder_;
-  std::map<std::string, std::vector<float>> kept_; // the decoder's, of all inputs of the run
-  std::vector<size_t> first_rows_;                 // of each input in those, and the end
+  std::map<std::string, std::vector<float>> tensors_; // the decoder's, of all inputs of the run
+  std::vector<size_t> first_rows_;                    // of each input in those, and the end
 };
 
 } // namespace pumice

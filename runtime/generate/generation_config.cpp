@@ -11,7 +11,7 @@ namespace pumice {
 
 namespace {
 
-// Settings that may be in generation_config.json, and failing that in config.json.
+// Settings from generation_config.json, or if it does not have them from config.json.
 class Reader {
 public:
   Reader(const Fields* own, Fields config, uint32_t vocabulary)
@@ -51,7 +51,7 @@ Result<EarlyStopping> early_stopping(const Reader& reader) {
   return value->get<bool>() ? EarlyStopping::yes : EarlyStopping::no;
 }
 
-// Words of one token are tokens that never come; longer ones are not looked at.
+// Words of one token are suppressed tokens; longer words are ignored.
 void add_bad_words(const Reader& reader, std::vector<uint32_t>& suppressed, uint32_t vocabulary) {
   const nlohmann::json* words = reader.having("bad_words_ids").find("bad_words_ids");
   if (!words || !words->is_array()) return;
@@ -75,7 +75,7 @@ Result<GenerationConfig> read(const Reader& reader, uint32_t vocabulary) {
   PUMICE_TRY(config.suppressed_first, reader.tokens("begin_suppress_tokens"));
   add_bad_words(reader, config.suppressed, vocabulary);
   PUMICE_TRY(config.min_tokens, reader.count("min_new_tokens", 0));
-  // Lengths count the decoder's own first tokens too.
+  // The lengths in the file include the prompt of the decoder.
   const auto without_prompt = [&](uint32_t length) {
     return length - std::min(length, static_cast<uint32_t>(config.prompt.size()));
   };
@@ -95,7 +95,7 @@ Result<GenerationConfig> read(const Reader& reader, uint32_t vocabulary) {
   return config;
 }
 
-// T5 is the one GGUF has.
+// T5 is the only encoder-decoder that GGUF has.
 Result<GenerationConfig> read_gguf(const ModelFile& file, uint32_t vocabulary) {
   const Fields fields = file.fields();
   GenerationConfig config;

@@ -17,7 +17,7 @@ void penalize_repetition(float penalty, std::span<float> scores, std::span<const
   }
 }
 
-// Forbids what would make the last tokens a run that has come before.
+// Forbids tokens that would complete an n-gram that occurs already.
 void forbid_repeated_runs(uint32_t size, std::span<float> scores, std::span<const uint32_t> prompt,
                           std::span<const uint32_t> text) {
   std::vector<uint32_t> all(prompt.begin(), prompt.end());

@@ -12,15 +12,16 @@ namespace pumice {
 // The score of a token that may not come.
 constexpr float forbidden_score = -std::numeric_limits<float>::infinity();
 
-// Changes a step's scores, one for each token of the vocabulary, before one is chosen: minus infinity forbids
-// a token. `text` is what has come after the prompt.
+// Changes the scores of a step, one for each token of the vocabulary, before a token is chosen. Minus
+// infinity forbids a token. `text` is the text so far, without the prompt.
 using LogitRule = std::function<void(std::span<float> scores, std::span<const uint32_t> text)>;
 
-// What a model's own settings ask for, in transformers' order: repetition, runs that may not come twice,
-// suppressed tokens, the least length, forced tokens.
+// Applies the rules of a model's settings, in the order of transformers: repetition penalty, repeated
+// n-grams, suppressed tokens, least length, forced tokens.
 void apply_rules(const GenerationConfig& config, std::span<float> scores, std::span<const uint32_t> text);
 
-// Whether that is only tokens which never come: then a device's sampler can do it.
+// Whether the settings only suppress tokens. The sampler on the device can do that, so the host need not
+// apply rules.
 bool only_suppresses(const GenerationConfig& config);
 
 } // namespace pumice

@@ -54,7 +54,7 @@ Status Session::begin(GenerationRequest request) {
   return {};
 }
 
-// Begins the sequence anew where it was dropped: its keys and values are still there.
+// Adds the sequence to the batch again if it was dropped; its keys and values are still in the cache.
 Status Session::go_on() {
   if (sequence_) return {};
   SequenceRequest request{conversation_.tokens, conversation_.sampling, UINT32_MAX, {}};
@@ -64,8 +64,8 @@ Status Session::go_on() {
   return {};
 }
 
-// Takes the sequence out of the batch, once what is under way has finished. Steps that ran ahead are thrown
-// away; their entries in the cache lie beyond the conversation and are overwritten before anything sees them.
+// Waits for the steps in flight and takes the sequence out of the batch. Steps that ran ahead are discarded;
+// their entries in the cache lie after the conversation and are overwritten before anything reads them.
 Status Session::stop() {
   if (!sequence_ && !batch_->in_flight()) return {};
   if (sliced_) {
@@ -110,7 +110,7 @@ std::optional<BatchToken> Session::take() {
   return token;
 }
 
-// Of an error while whole steps run. An interruption ends the text.
+// Handles an error of a whole step. A cancelled step ends the text.
 Status Session::failed(const Error& error) {
   return work_.checked(error.code == Code::cancelled ? check_cancelled() : Status(error));
 }

@@ -10,73 +10,74 @@
 
 namespace pumice {
 
-// What a conversation goes on with, and how.
+// How to continue a conversation.
 struct GenerationRequest {
-  std::vector<uint32_t> tokens;     // added to it
-  bool anew = false;                // in place of all of it
-  uint32_t max_tokens = UINT32_MAX; // after those
+  std::vector<uint32_t> tokens;     // added to the conversation
+  bool anew = false;                // replace the whole conversation
+  uint32_t max_tokens = UINT32_MAX; // most tokens to generate
   SamplingParams sampling;
 };
 
-// One conversation: its tokens, its KV cache and the generation of more. It runs whole steps, some of them
-// ahead of the host, or slices of time; both give the same tokens. It can be stopped from another thread,
-// gives its device memory back when told to, and outlives its device: what has been said is in the host's
-// memory, and all else can be made again from that. What is in the cache already is not computed again. Used
-// by one thread at a time, but for cancel().
+// A conversation: its tokens and its KV cache. It generates in whole steps, some of them ahead of the host,
+// or in slices of time; both give the same tokens. Another thread can cancel it. It can give its device
+// memory back and take it again, and it survives the loss of its device: its tokens are in the host's memory,
+// and everything else can be made from them. Tokens whose keys and values are in the cache are not computed
+// again. Used by one thread at a time, except cancel().
 class Session {
 public:
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, SessionOptions options);
   ~Session();
 
-  // Begins a text, which goes on until it ends or another one begins. Computes nothing. What is asked for has
-  // to fit the context with one position to spare.
+  // Begins a text. It runs until it ends or another begin(). Computes nothing yet. The conversation with the
+  // new tokens must leave at least one position of the context free.
   Status begin(GenerationRequest request);
-  bool active() const { return active_; } // a text has begun and its end has not been reached
-  // Goes on to the next token, or to the end.
+  bool active() const { return active_; } // a text has begun and has not ended
+  // Generates the next token, or ends the text.
   Status step();
-  // Submits a slice that is expected to take so many seconds.
+  // Submits a slice that is expected to take at most `budget` seconds.
   Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
-  // Records it into the application's command buffer.
+  // The same, recorded into the application's command buffer.
   Result<SliceResult> record(VkCommandBuffer into, double budget);
   // Forgets slices in command buffers that will not be submitted.
   Status discard();
-  // The next of the tokens that came. All of them are a part of the conversation.
+  // The next generated token that was not taken yet. It is already a part of the conversation.
   std::optional<BatchToken> take();
-  // From any thread: what is being generated ends, and the call that does so returns `cancelled`.
+  // From any thread: ends the text. The call that generates, or the next one, returns `cancelled`.
   void cancel() { work_.cancel(); }
 
-  // Begins a text after `tokens`, submits their steps, and with them that of the first token. They are added
-  // to the conversation; set_prompt() puts them in place of it. With a callback, waits for the device; the
-  // text ends where that returns false.
+  // Begins a text and submits the steps for `tokens`, the last of which samples the first token. prefill()
+  // adds the tokens to the conversation; set_prompt() replaces the conversation by them. With a callback,
+  // they wait for the device; the text ends if the callback returns false.
   Status prefill(std::span<const uint32_t> tokens, const SamplingParams& sampling,
                  const Progress& progress = {});
   Status set_prompt(std::span<const uint32_t> tokens, const SamplingParams& sampling,
                     const Progress& progress = {});
-  // The next token. Where a text has ended another one begins.
+  // Returns the next token. If the text has ended, begins another one.
   Result<uint32_t> next();
 
   std::span<const uint32_t> tokens() const { return conversation_.tokens; }
   // Forgets everything said so far, and the cache.
   Status reset();
 
-  // Writes the conversation and its cache to a file, and brings it back: into any session of the same model
-  // and cache type whose context it fits, for a text to go on from. Both end the text. A file that is damaged
-  // or of another model or cache is refused, and the conversation stays as it was.
+  // Saves the conversation with its keys and values to a file, and restores it, into any session of the same
+  // model and cache type whose context it fits. Both end the current text. A file that is damaged or does not
+  // fit is an error, and the conversation stays as it was.
   Status save(const std::filesystem::path& path);
   Status restore(const std::filesystem::path& path);
-  // Keys and values go to the host's memory, and all device memory back: `not_ready` until it is resumed.
+  // Moves keys and values to the host's memory and frees all device memory. Until resume(), other calls
+  // return `not_ready`.
   Status suspend();
-  // Everything is made anew on a model that is the same, perhaps of another device.
+  // Makes everything again, on the same model, which may be loaded on another device.
   Status resume(std::shared_ptr<const Model> model);
 
   const std::shared_ptr<const Model>& model() const { return model_; }
-  // Not while it is suspended, or after an error.
+  // Do not call these while it is suspended, or after an error.
   const SessionSize& size() const { return batch_->size(); }
   Runner& runner() { return batch_->runner(); }
   bool full() const { return tokens().size() >= size().context; }
-  // Tokens that the last prefill() or set_prompt() did not have to compute.
+  // Tokens of the last prefill() or set_prompt() that were in the cache already.
   uint32_t reused() const { return reused_; }
-  // The host's own time for submitting decode steps, and how many those were.
+  // The host's seconds for submitting decoding steps, and the number of those steps.
   double host_seconds() const { return batch_->host_seconds(); }
   uint64_t decode_steps() const { return batch_->repeated_steps(); }
 
@@ -100,7 +101,7 @@ private:
   SessionOptions options_;
   ResumableWork work_;
   std::unique_ptr<Batch> batch_;
-  bool sliced_ = false; // which way the batch is used
+  bool sliced_ = false; // the batch runs in slices
   bool suspended_ = false;
   std::vector<std::byte> saved_; // while it is suspended
   Conversation conversation_;

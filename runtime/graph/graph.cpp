@@ -53,8 +53,8 @@ TensorId Graph::input(std::string name, RowKind rows, uint32_t columns) {
   return add_tensor(std::move(tensor));
 }
 
-void Graph::keep(TensorId tensor, std::string name) {
-  tensors_[tensor].kept = true;
+void Graph::make_readable(TensorId tensor, std::string name) {
+  tensors_[tensor].readable = true;
   tensors_[tensor].name = std::move(name);
 }
 
@@ -78,7 +78,7 @@ std::string Graph::text() const {
       separator = ", ";
     }
     const std::string attributes = node.operation->describe();
-    text += (attributes.empty() ? ")" : ") " + attributes) + (output.kept ? "  [kept]\n" : "\n");
+    text += (attributes.empty() ? ")" : ") " + attributes) + (output.readable ? "  [readable]\n" : "\n");
   }
   return text;
 }

@@ -49,8 +49,8 @@ struct Tensor {
   RowKind rows = RowKind::tokens;
   uint32_t columns = 0;
   std::optional<View> view;
-  bool kept = false;  // readable by the host after the step, under its name
-  bool input = false; // written by the host before the step; no node writes it
+  bool readable = false; // the host can read it after the step, by its name
+  bool input = false;    // written by the host before the step; no node writes it
 };
 
 // A tensor of the model file, or a slice of one, that nodes read.
@@ -86,7 +86,8 @@ public:
   TensorId add_tensor(Tensor tensor);
   // Adds a tensor that the host writes. A graph has at most one.
   TensorId input(std::string name, RowKind rows, uint32_t columns);
-  void keep(TensorId tensor, std::string name);
+  // Names a tensor and lets the host read it after the step.
+  void make_readable(TensorId tensor, std::string name);
 
   std::span<const Node> nodes() const { return nodes_; }
   std::span<const Tensor> tensors() const { return tensors_; }

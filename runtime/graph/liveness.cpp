@@ -23,7 +23,7 @@ std::vector<Interval> live_intervals(const Graph& graph) {
     std::vector<TensorId> outputs = node.more_outputs;
     outputs.insert(outputs.begin(), node.output);
     for (TensorId output : outputs) {
-      if (graph.tensor(output).kept) continue;
+      if (graph.tensor(output).readable) continue;
       interval_of[output] = static_cast<int>(intervals.size());
       intervals.push_back({output, i, i});
     }

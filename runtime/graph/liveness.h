@@ -11,7 +11,7 @@ namespace pumice {
 // place.
 struct MemoryLayout {
   static constexpr uint64_t nowhere = ~uint64_t{0};
-  std::vector<uint64_t> offsets; // by TensorId; `nowhere` for views, kept and unwritten tensors
+  std::vector<uint64_t> offsets; // by TensorId; `nowhere` for views, readable and unwritten tensors
   uint64_t bytes = 0;            // of the whole block
 };
 

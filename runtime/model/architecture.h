@@ -14,7 +14,7 @@
 
 namespace pumice {
 
-struct GgufModel; // whose header needs JSON's, which takes long to compile
+struct GgufModel; // not included: its header needs the JSON library, which is slow to compile
 
 // A setting of a model, for a person to read.
 struct Hyperparameter {
@@ -34,7 +34,7 @@ struct WeightSpec {
 struct LayerCache {
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;
-  uint32_t window = 0; // positions that a token sees at most, its own included; 0: all
+  uint32_t window = 0; // most positions that a token attends to, its own included; 0: all
 };
 
 enum class InputKind : uint32_t {
@@ -43,19 +43,19 @@ enum class InputKind : uint32_t {
   features, // of a sound [mels, frames]: the logarithm of its mel spectrum
 };
 
-// What an encoder reads. An input's positions are its tokens, its patches and class token, or every other
-// frame.
+// What an encoder reads. The positions of an input are its tokens (text), its patches and class token
+// (picture), or every second frame (sound).
 struct EncoderShape {
   InputKind kind = InputKind::tokens;
   uint32_t vocabulary = 0;  // of tokens
   uint32_t token_types = 1; // of tokens
-  uint32_t context = 0;     // most positions of one input; a picture or a sound has them all
-  bool any_length = false;  // the context is what it was trained with, and longer inputs are possible
+  uint32_t context = 0;     // most positions of one input; a picture or a sound always has this many
+  bool any_length = false;  // inputs may be longer than the context, which is what it was trained with
   std::vector<uint32_t> input_shape; // of a picture or a sound
   uint32_t hidden = 0;
-  std::vector<std::string> labels; // what a classification's logits stand for
-  // Caches of its inputs' positions, which come after the decoder's: one for the cross-attention of each
-  // decoder layer, then one that all of its own layers use in turn.
+  std::vector<std::string> labels; // names of the classes that the logits are about
+  // Caches for the positions of its inputs; they follow those of the decoder: one for the cross-attention of
+  // each decoder layer, then one that all encoder layers share.
   std::vector<LayerCache> caches;
 
   uint32_t input_values() const {
@@ -65,7 +65,7 @@ struct EncoderShape {
   }
 };
 
-// What the runtime has to know of a model beside its graphs.
+// What the runtime needs to know about a model beside its graphs.
 struct ModelShape {
   uint32_t vocabulary = 0;        // of the decoder; 0: it has none
   uint32_t context = 0;           // positions the decoder was trained for
@@ -75,21 +75,21 @@ struct ModelShape {
   bool has_decoder() const { return vocabulary > 0; }
 };
 
-// A decoder's graph, the tensor that sampling builds on and those that the host may want to read.
+// A decoder's graph, the tensors that can be made readable, and the tensor that sampling reads.
 struct DecoderGraph {
   Graph graph;
   ReadableTensors readable; // see DecoderBuilder::take
   TensorId logits = 0;      // [outputs, vocabulary]
 };
 
-// An encoder's. It ends with the keys and values that the decoder's cross-attention needs, where there is
-// one.
+// An encoder's graph. If the model has a decoder, it ends with the keys and values for the decoder's
+// cross-attention.
 struct EncoderGraph {
   Graph graph;
   ReadableTensors readable; // see EncoderBuilder::take
 };
 
-// One model of an architecture: a config that has been read and checked.
+// One model of an architecture, made from its config, which has been read and checked.
 class ModelDefinition {
 public:
   virtual ~ModelDefinition() = default;
@@ -97,17 +97,17 @@ public:
   virtual std::vector<Hyperparameter> hyperparameters() const = 0;
   // Every tensor the model needs. A tied head is not listed twice.
   virtual std::vector<WeightSpec> weights() const = 0;
-  // Weights are found in the file, and their names and shapes checked. Of a model without a decoder, or
-  // without an encoder, one of them is an error.
+  // They find the weights in the file and check their names and shapes. If the model has no decoder (or no
+  // encoder), graph() (or encoder_graph()) is an error.
   virtual Result<DecoderGraph> graph(const ModelFile& file) const;
   virtual Result<EncoderGraph> encoder_graph(const ModelFile& file) const;
-  // The same model as llama.cpp's GGUF has it. `file` is the one it was read from, a Hugging Face folder.
+  // The same model in llama.cpp's GGUF form. `file` is the Hugging Face folder that it was read from.
   virtual Result<GgufModel> gguf(const ModelFile& file) const;
 };
 
-// A family of models. To add one: a folder beside this file, and a line in registry.cpp.
+// A family of models. To add one, make a folder models/NAME and add a line to models/registry.cpp.
 struct Architecture {
-  std::string_view name;                                  // as its folder
+  std::string_view name;                                  // the same as its folder in models/
   std::vector<std::string_view> hugging_face_model_types; // config.json's model_type
   std::vector<std::string_view> gguf_architectures;       // general.architecture
   Result<std::unique_ptr<ModelDefinition>> (*open)(const ModelFile& file);

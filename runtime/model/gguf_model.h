@@ -9,7 +9,7 @@
 
 namespace pumice {
 
-// A model as llama.cpp names and lays it out.
+// A model with the names and the layout of llama.cpp.
 struct GgufModel {
   std::string architecture; // general.architecture
   // Every key but the vocabulary's and those that say how the file was made: "llama.block_count": 12. Whole

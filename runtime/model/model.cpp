@@ -17,38 +17,38 @@ namespace pumice {
 
 namespace {
 
-// Adds to the graph what the request wants to read, and keeps it.
-Status keep_readable(Graph& graph, const ReadableTensors& readable, const ModelFile& file,
+// Makes the tensors that the request names readable, and adds them to the graph where they are not in it yet.
+Status make_readable(Graph& graph, const ReadableTensors& readable, const ModelFile& file,
                      const GraphRequest& request) {
-  for (const std::string& name : request.kept) {
+  for (const std::string& name : request.readable) {
     const auto tensor = readable.make(graph, name, {request.context, request.input_context});
     if (!tensor) {
       return Error{Code::invalid_argument,
                    fmt::format("{}: there is no output named '{}': expected one of {}", file.path(), name,
                                readable.names())};
     }
-    graph.keep(*tensor, name);
+    graph.make_readable(*tensor, name);
   }
   return {};
 }
 
-// Threads that a load has, the caller's among those that pack.
+// Threads of a load. The calling thread is one of those that pack.
 struct LoadThreads {
   size_t packing = 0; // 0: as many as the host can run
   size_t compiling = SIZE_MAX;
 };
 
-// Weights and kernels have a half each, and neither waits for the other.
+// Packing weights and compiling kernels get a half each, so that neither waits for the other.
 LoadThreads share_threads(uint32_t threads) {
   if (threads == 0) return {};
   return {threads - threads / 2, threads / 2};
 }
 
-constexpr size_t sample_bytes = 64; // of a tensor, three times
+constexpr size_t sample_bytes = 64; // at the beginning, the middle and the end of each tensor
 
 uint64_t identity_of(const ModelFile& file, const LoadOptions& options) {
   Checksum sum;
-  // Quantised while loading, the same file gives other keys and values.
+  // Weights that are quantised while loading give other keys and values.
   sum.add(options.weights ? 1 + static_cast<uint64_t>(*options.weights) : uint64_t{0});
   sum.add(file.config().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   for (const TensorView& tensor : file.tensors()) {
@@ -67,7 +67,7 @@ uint64_t identity_of(const ModelFile& file, const LoadOptions& options) {
 Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& file,
                           const GraphRequest& request, const LoadOptions& options) {
   PUMICE_TRY(DecoderGraph decoder, definition.graph(file));
-  PUMICE_CHECK(keep_readable(decoder.graph, decoder.readable, file, request));
+  PUMICE_CHECK(make_readable(decoder.graph, decoder.readable, file, request));
   if (request.sampling) sample(decoder.graph, "sampled_token", decoder.logits);
   fuse(decoder.graph, options.weights);
   return std::move(decoder.graph);
@@ -76,7 +76,7 @@ Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& fi
 Result<Graph> build_encoder_graph(const ModelDefinition& definition, const ModelFile& file,
                                   const GraphRequest& request, const LoadOptions& options) {
   PUMICE_TRY(EncoderGraph encoder, definition.encoder_graph(file));
-  PUMICE_CHECK(keep_readable(encoder.graph, encoder.readable, file, request));
+  PUMICE_CHECK(make_readable(encoder.graph, encoder.readable, file, request));
   fuse(encoder.graph, options.weights);
   return std::move(encoder.graph);
 }
@@ -98,10 +98,9 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
   PUMICE_TRY(model->definition_, open_model_definition(model->file_));
   model->shape_ = model->definition_->shape();
   if (!model->file_.has_weights()) {
-    return Error{Code::not_found,
-                 fmt::format("{}: there are no weights here: expected a .gguf file, or a folder "
-                             "with model.safetensors",
-                             model->file_.path())};
+    return Error{Code::not_found, fmt::format("{}: no weights were found: expected a .gguf file, or a folder "
+                                              "with model.safetensors",
+                                              model->file_.path())};
   }
   const DeviceContext& device = model->context_;
   model->weights_ =
@@ -129,7 +128,7 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   PUMICE_TRY(model->allocations_, upload_weights(device.device, *model->weights_, progress, threads.packing));
   const uint64_t total = model->weights_->bytes();
   PUMICE_CHECK(pipelines.finish([&] { return !progress || progress(total, total); }));
-  for (const Buffer& part : model->allocations_) model->bytes_.weights += part.memory_bytes();
+  for (const Buffer& allocation : model->allocations_) model->bytes_.weights += allocation.memory_bytes();
   model->weights_->seal();
   model->identity_ = identity_of(model->file_, options);
   model->file_.forget_weights();
@@ -140,13 +139,13 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   return std::shared_ptr<const Model>(std::move(model));
 }
 
-// Any plan of a graph asks for every weight, and all plans ask for the same ones. Returns plans like those
-// that a session's first steps will have: of a short prompt, and of decoding.
+// One plan of a graph places all its weights, because all plans of a graph ask for the same ones. Returns
+// plans like those of the first steps of a session: of decoding and of a short prompt.
 Result<std::vector<Plan>> Model::place_weights() {
   GraphRequest request;
   request.sampling = true;
   request.context = shape_.context;
-  const SessionMemory memory = plan_memory(shape_, context_, {});
+  const SessionMemory memory = lay_out_memory(shape_, context_, {});
   const PlanContext context = memory.plan_context(context_, *weights_);
   std::vector<Plan> plans;
   if (shape_.has_decoder()) {

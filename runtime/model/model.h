@@ -20,23 +20,23 @@ namespace pumice {
 class Model;
 
 struct LoadOptions {
-  // What matrices of plain numbers are quantised to while they are loaded; can_quantize() says to which
-  // types.
+  // The type that matrices of 16- or 32-bit numbers are quantised to while they are loaded; see
+  // can_quantize().
   std::optional<TensorType> weights;
-  // That pack weights and compile kernels, the calling one among them: with 1 it does all of it alone. 0: as
-  // many as the host can run at a time.
+  // Threads that pack weights and compile kernels, including the calling one: with 1, it does all the work
+  // alone. 0: as many as the host has cores.
   uint32_t threads = 0;
-  // Asked once the weights are on the device: the profile that the model's sessions are to have, such as
-  // tuning/tune_model.h finds. Without, the device's own.
+  // Called once the weights are on the device. Returns the profile for the model's sessions, for example from
+  // tune_model() (tuning/tune_model.h). If empty, they get the device's own profile.
   std::function<Result<DeviceProfile>(const std::shared_ptr<const Model>&)> tune;
 };
 
-// What a plan is to be made of.
+// What a graph is to contain.
 struct GraphRequest {
-  bool sampling = false;         // at its end; of a decoder
-  std::vector<std::string> kept; // tensors that the host can read: see Model::graph and encoder_graph
-  uint32_t context = 0;          // positions of a sequence
-  uint32_t input_context = 0;    // most positions of an encoder's input
+  bool sampling = false;             // end the graph with sampling; decoder only
+  std::vector<std::string> readable; // tensors that the host can read: see Model::graph and encoder_graph
+  uint32_t context = 0;              // positions of a sequence
+  uint32_t input_context = 0;        // most positions of an encoder's input
 };
 
 // A model on a device: its file, its definition and its uploaded weights. Immutable, shared by any number of
@@ -50,7 +50,8 @@ public:
   static Result<std::shared_ptr<const Model>>
   load(ModelFile file, DeviceContext context, const Progress& progress = {}, const LoadOptions& options = {});
 
-  // A model whose weights have their places and are not on the device: to plan with, as if it were loaded.
+  // A model whose weights have places but are not on the device. Plans can be made with it as if it were
+  // loaded, for example to estimate memory.
   static Result<std::shared_ptr<const Model>> plan(ModelFile file, DeviceContext context,
                                                    const LoadOptions& options = {});
 
@@ -59,25 +60,26 @@ public:
   const ModelDefinition& definition() const { return *definition_; }
   const ModelShape& shape() const { return shape_; }
   const DeviceContext& context() const { return context_; }
-  // Places of the weights. Plans ask it for weights; after loading it only finds what it has placed before.
+  // The places of the weights. After loading, plans can only ask for weights that have a place already.
   WeightStore& weights() const { return *weights_; }
   const Buffer& weight_allocation(uint32_t index) const { return allocations_[index]; }
   bool loaded() const { return !allocations_.empty(); }
-  uint64_t weight_bytes() const { return bytes_.weights; }  // on the device, or that will be
-  uint64_t loading_bytes() const { return bytes_.staging; } // that loading takes for a while; 0 after it
-  // The settings, the tensors and a sample of their bytes, in a number: keys and values are of no use to a
-  // model with another one.
+  uint64_t weight_bytes() const { return bytes_.weights; }  // on the device, or for plan(): once loaded
+  uint64_t loading_bytes() const { return bytes_.staging; } // taken during loading only; 0 after it
+  // A checksum of the settings, the tensors and a sample of their bytes. Saved keys and values fit only a
+  // model with the same number.
   uint64_t identity() const { return identity_; }
 
-  // The decoder's graph as plans are made from it: fused. What may be kept: DecoderBuilder::take.
+  // The decoder's graph, fused, as plans are made from it. DecoderBuilder::take lists the tensors that can be
+  // readable.
   Result<Graph> graph(const GraphRequest& request) const;
-  // The encoder's. What may be kept: EncoderBuilder::take.
+  // The encoder's graph. EncoderBuilder::take lists the tensors that can be readable.
   Result<Graph> encoder_graph(const GraphRequest& request) const;
 
 private:
   Model(ModelFile file, DeviceContext context, const LoadOptions& options)
       : file_(std::move(file)), context_(std::move(context)), options_(options) {}
-  // All that comes before the upload.
+  // Everything before the upload.
   static Result<std::shared_ptr<Model>> prepare(ModelFile file, DeviceContext context,
                                                 const LoadOptions& options, std::vector<Plan>& plans);
   Result<std::vector<Plan>> place_weights();
@@ -93,7 +95,7 @@ private:
   uint64_t identity_ = 0;
 };
 
-// The graphs as above, from a definition and its file alone.
+// The same graphs, made from a definition and its file without a device.
 Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& file,
                           const GraphRequest& request, const LoadOptions& options = {});
 Result<Graph> build_encoder_graph(const ModelDefinition& definition, const ModelFile& file,

@@ -12,8 +12,8 @@ namespace pumice {
 
 namespace {
 
-// Positions that a ring keeps beside the window and a chunk: steps that run ahead and are thrown away, or a
-// conversation that goes back a little, find what they need.
+// Positions that a ring has beside the window and a chunk. Steps that ran ahead and are discarded, and
+// conversations that go back a little, then overwrite nothing that is still needed.
 constexpr uint32_t ring_slack = 32;
 
 } // namespace
@@ -42,48 +42,49 @@ CacheLayout input_cache_layout(const LayerCache& layer, const SessionSize& size)
   return layout;
 }
 
-SessionMemory plan_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size) {
+SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size) {
   const Capabilities& device = context.device->capabilities();
   const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
-  SessionMemory plan;
-  plan.size = size;
-  if (plan.size.context == 0) plan.size.context = shape.context;
-  if (shape.encoder && plan.size.input_positions == 0) plan.size.input_positions = shape.encoder->context;
-  const uint64_t all_positions = std::max<uint64_t>(uint64_t{plan.size.context} * plan.size.sequences, 1);
-  plan.size.chunk = static_cast<uint32_t>(std::clamp<uint64_t>(plan.size.chunk, 1, all_positions));
+  SessionMemory memory;
+  memory.size = size;
+  if (memory.size.context == 0) memory.size.context = shape.context;
+  if (shape.encoder && memory.size.input_positions == 0) memory.size.input_positions = shape.encoder->context;
+  const uint64_t all_positions = std::max<uint64_t>(uint64_t{memory.size.context} * memory.size.sequences, 1);
+  memory.size.chunk = static_cast<uint32_t>(std::clamp<uint64_t>(memory.size.chunk, 1, all_positions));
 
   const auto place = [&](uint64_t bytes) {
-    const uint64_t part_limit =
+    const uint64_t allocation_limit =
         std::min(device.max_allocation_bytes - 4096, std::max(preferred_allocation_bytes, bytes));
-    std::vector<uint64_t>& parts = plan.cache_allocation_bytes;
-    if (parts.empty() || parts.back() + bytes > part_limit) parts.push_back(0);
-    const BufferRef ref{Space::cache, static_cast<uint32_t>(parts.size() - 1), parts.back(), bytes};
-    parts.back() = align(parts.back() + bytes, alignment);
+    std::vector<uint64_t>& allocations = memory.cache_allocation_bytes;
+    if (allocations.empty() || allocations.back() + bytes > allocation_limit) allocations.push_back(0);
+    const BufferRef ref{Space::cache, static_cast<uint32_t>(allocations.size() - 1), allocations.back(),
+                        bytes};
+    allocations.back() = align(allocations.back() + bytes, alignment);
     return ref;
   };
   const auto add = [&](const CacheLayout& layout) {
     const BufferRef keys = place(layout.layer_bytes()), values = place(layout.layer_bytes());
-    plan.caches.push_back({layout, keys, values});
+    memory.caches.push_back({layout, keys, values});
   };
-  for (const LayerCache& layer : shape.layers) add(cache_layout(layer, plan.size));
+  for (const LayerCache& layer : shape.layers) add(cache_layout(layer, memory.size));
   if (shape.encoder) {
-    for (const LayerCache& layer : shape.encoder->caches) add(input_cache_layout(layer, plan.size));
+    for (const LayerCache& layer : shape.encoder->caches) add(input_cache_layout(layer, memory.size));
   }
-  const uint32_t positions = plan.size.beams ? static_cast<uint32_t>(align(plan.size.context, 4)) : 0;
-  plan.step_layout = {plan.size.chunk, plan.size.sequences, positions};
-  plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
-  plan.sampling = {Space::results, 0, 0, SamplingState::bytes(size.sequences)};
-  return plan;
+  const uint32_t positions = memory.size.beams ? static_cast<uint32_t>(align(memory.size.context, 4)) : 0;
+  memory.step_layout = {memory.size.chunk, memory.size.sequences, positions};
+  memory.step = {Space::step, 0, 0, memory.step_layout.bytes()};
+  memory.sampling = {Space::results, 0, 0, SamplingState::bytes(size.sequences)};
+  return memory;
 }
 
 SessionMemory SessionMemory::with_steps(uint32_t tokens, uint32_t inputs) const {
-  SessionMemory plan = *this;
-  plan.size.chunk = tokens;
-  plan.size.sequences = inputs;
-  plan.step_layout = {tokens, inputs, 0};
-  plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
-  plan.sampling = {Space::results, 0, 0, SamplingState::bytes(1)}; // which no encoder's step looks at
-  return plan;
+  SessionMemory memory = *this;
+  memory.size.chunk = tokens;
+  memory.size.sequences = inputs;
+  memory.step_layout = {tokens, inputs, 0};
+  memory.step = {Space::step, 0, 0, memory.step_layout.bytes()};
+  memory.sampling = {Space::results, 0, 0, SamplingState::bytes(1)}; // an encoder's step does not use it
+  return memory;
 }
 
 std::vector<Bucket> encoder_buckets(const EncoderShape& shape, const SessionSize& size) {

@@ -35,7 +35,7 @@ Result<std::shared_ptr<const Tokenizer>> from_gguf(const ModelFile& file) {
   PUMICE_TRY(vocabulary.eos, optional_id(fields, "tokenizer.ggml.eos_token_id"));
   PUMICE_TRY(vocabulary.unknown, optional_id(fields, "tokenizer.ggml.unknown_token_id"));
   PUMICE_TRY(vocabulary.separator,
-             optional_id(fields, "tokenizer.ggml.seperator_token_id")); // as it is spelled
+             optional_id(fields, "tokenizer.ggml.seperator_token_id")); // GGUF spells it so
   if (vocabulary.model == "bert" && !vocabulary.bos) {
     PUMICE_TRY(vocabulary.bos, optional_id(fields, "tokenizer.ggml.cls_token_id"));
   }

@@ -13,7 +13,7 @@ namespace pumice {
 // weights. not_found where the model has none.
 Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file);
 
-// The tokens that end a text: what the model's own settings say, and failing that the tokenizer.
+// The tokens that end a text, from the model's settings, or from the tokenizer if they name none.
 std::vector<uint32_t> end_tokens(const ModelFile& file, const Tokenizer* tokenizer);
 
 } // namespace pumice

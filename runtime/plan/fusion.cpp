@@ -20,7 +20,7 @@ const Op* as(const Node& node) {
   return dynamic_cast<const Op*>(node.operation.get());
 }
 
-// Which nodes read each tensor, counting through views.
+// For each tensor, the nodes that read it.
 std::vector<std::vector<size_t>> readers(const Graph& graph, const std::vector<Node>& nodes) {
   std::vector<std::vector<size_t>> result(graph.tensors().size());
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -58,7 +58,7 @@ void erase(std::vector<Node>& nodes, const std::set<size_t>& dead) {
   nodes = std::move(left);
 }
 
-// gate(product, product) of one input.
+// gate(product, product), where both products have the same input, becomes one gated product.
 void fuse_gates(Graph& graph, std::optional<TensorType> weights, std::vector<Node>& nodes) {
   const auto used_by = readers(graph, nodes);
   std::set<size_t> dead;
@@ -74,7 +74,7 @@ void fuse_gates(Graph& graph, std::optional<TensorType> weights, std::vector<Nod
       continue;
     if (nodes[first].inputs[0] != nodes[second].inputs[0]) continue;
     if (!same_matrix_type(graph, weights, nodes[first].weights[0], nodes[second].weights[0])) continue;
-    if (graph.tensor(node.inputs[0]).kept || graph.tensor(node.inputs[1]).kept) continue;
+    if (graph.tensor(node.inputs[0]).readable || graph.tensor(node.inputs[1]).readable) continue;
     if (used_by[node.inputs[0]].size() != 1 || used_by[node.inputs[1]].size() != 1) continue;
 
     Linear fused;
@@ -91,7 +91,7 @@ void fuse_gates(Graph& graph, std::optional<TensorType> weights, std::vector<Nod
   erase(nodes, dead);
 }
 
-// activation(product), where the product has no other reader.
+// activation(product) becomes a product with an activation, where nothing else reads the product.
 void fuse_activations(Graph& graph, std::vector<Node>& nodes) {
   const auto used_by = readers(graph, nodes);
   std::set<size_t> dead;
@@ -102,7 +102,7 @@ void fuse_activations(Graph& graph, std::vector<Node>& nodes) {
     const size_t at = producer(nodes, product);
     const Linear* linear = at == nodes.size() ? nullptr : plain_linear(nodes[at]);
     if (!linear || linear->activation != Activation::none) continue;
-    if (graph.tensor(product).kept || used_by[product].size() != 1) continue;
+    if (graph.tensor(product).readable || used_by[product].size() != 1) continue;
 
     Linear fused = *linear;
     fused.activation = activate->activation;
@@ -114,8 +114,8 @@ void fuse_activations(Graph& graph, std::vector<Node>& nodes) {
   erase(nodes, dead);
 }
 
-// add(product, other), where the product has no other reader and the other term is there before the product
-// runs.
+// add(product, other) becomes a product with a residual, where nothing else reads the product and the other
+// term is computed before it.
 void fuse_residuals(Graph& graph, std::vector<Node>& nodes) {
   const auto used_by = readers(graph, nodes);
   std::set<size_t> dead;
@@ -128,7 +128,7 @@ void fuse_residuals(Graph& graph, std::vector<Node>& nodes) {
       const Linear* linear = as<Linear>(nodes[at]);
       const size_t other_at = producer(nodes, graph.storage(other));
       if (!linear || linear->residual || linear->gated || linear->matrices != 1) continue;
-      if (graph.tensor(term).kept || used_by[term].size() != 1 || graph.tensor(other).view) continue;
+      if (graph.tensor(term).readable || used_by[term].size() != 1 || graph.tensor(other).view) continue;
       if (other_at != nodes.size() && other_at >= i) continue;
 
       Linear fused = *linear;
@@ -143,8 +143,9 @@ void fuse_residuals(Graph& graph, std::vector<Node>& nodes) {
   erase(nodes, dead);
 }
 
-// The selection of a tensor's rows, as the one node for that right before node `at`, which moves up by one if
-// it was not there.
+// Returns the tensor of the selected rows of `rows`. There is one SelectRows node for each tensor: it is
+// made, or moved, right before node `at`, and `at` then grows by one. A selection that comes even earlier
+// stays where it is.
 TensorId select_before(Graph& graph, std::vector<Node>& nodes, size_t& at, TensorId rows) {
   Node select;
   const auto same = std::ranges::find_if(
@@ -164,15 +165,15 @@ TensorId select_before(Graph& graph, std::vector<Node>& nodes, size_t& at, Tenso
   return selected;
 }
 
-// What is computed of all rows, and of which some are selected then, is computed of those alone: select(f(a,
-// b)) becomes f(select(a), select(b)), back to what looks at other rows. Returns how many products that makes
-// smaller.
-size_t sink_selections(Graph& graph, std::vector<Node>& nodes) {
+// Moves selections of rows towards the beginning of the graph: select(f(a, b)) becomes f(select(a),
+// select(b)) as long as f computes each row from the same row of its inputs. Then f runs on the selected rows
+// only. Returns the number of products that get fewer rows.
+size_t move_selections_up(Graph& graph, std::vector<Node>& nodes) {
   size_t products = 0;
   for (size_t i = nodes.size(); i-- > 0;) {
     const TensorId rows = nodes[i].output;
     const bool alone = nodes[i].operation->by_row() && nodes[i].more_outputs.empty();
-    if (!alone || graph.tensor(rows).kept) continue;
+    if (!alone || graph.tensor(rows).readable) continue;
     const auto reads = [&](const Node& node) { return std::ranges::count(node.inputs, rows) > 0; };
     const auto select = std::ranges::find_if(nodes, reads);
     if (select == nodes.end() || !as<SelectRows>(*select)) continue;
@@ -182,7 +183,7 @@ size_t sink_selections(Graph& graph, std::vector<Node>& nodes) {
       continue;
 
     nodes[i].output = select->output;
-    if (!graph.tensor(nodes[i].output).kept) graph.tensor(nodes[i].output).name = graph.tensor(rows).name;
+    if (!graph.tensor(nodes[i].output).readable) graph.tensor(nodes[i].output).name = graph.tensor(rows).name;
     nodes.erase(select);
     size_t at = i;
     std::vector<TensorId> selected;
@@ -193,11 +194,12 @@ size_t sink_selections(Graph& graph, std::vector<Node>& nodes) {
   return products;
 }
 
-// product(selected rows), and its residual, where that is selected too.
+// A product of selected rows reads the rows where they are, without a copy. Its residual, if it has one, must
+// be selected too.
 void fuse_selections(Graph& graph, std::vector<Node>& nodes) {
   const auto source = [&](TensorId tensor) -> std::optional<TensorId> {
     const size_t at = producer(nodes, tensor);
-    if (at == nodes.size() || !as<SelectRows>(nodes[at]) || graph.tensor(tensor).kept) return {};
+    if (at == nodes.size() || !as<SelectRows>(nodes[at]) || graph.tensor(tensor).readable) return {};
     return nodes[at].inputs[0];
   };
   for (Node& node : nodes) {
@@ -217,12 +219,13 @@ void fuse_selections(Graph& graph, std::vector<Node>& nodes) {
   std::set<size_t> dead;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const TensorId rows = nodes[i].output;
-    if (as<SelectRows>(nodes[i]) && used_by[rows].empty() && !graph.tensor(rows).kept) dead.insert(i);
+    if (as<SelectRows>(nodes[i]) && used_by[rows].empty() && !graph.tensor(rows).readable) dead.insert(i);
   }
   erase(nodes, dead);
 }
 
-// norm(product), where only products read the norm's result.
+// norm(product) becomes a part of the product before it and of the products after it, where only products
+// read the norm's result.
 void fuse_norms(Graph& graph, std::vector<Node>& nodes) {
   const auto used_by = readers(graph, nodes);
   std::set<size_t> dead;
@@ -233,7 +236,7 @@ void fuse_norms(Graph& graph, std::vector<Node>& nodes) {
     const size_t at = producer(nodes, x);
     const Linear* before = at == nodes.size() ? nullptr : as<Linear>(nodes[at]);
     if (!before || before->matrices != 1 || before->gated || before->norm_after) continue;
-    if (graph.tensor(x).kept || graph.tensor(normed).kept) continue;
+    if (graph.tensor(x).readable || graph.tensor(normed).readable) continue;
     const std::vector<size_t>& after = used_by[normed];
     const bool only_products = std::all_of(after.begin(), after.end(), [&](size_t reader) {
       const Node& node = nodes[reader];
@@ -243,12 +246,12 @@ void fuse_norms(Graph& graph, std::vector<Node>& nodes) {
     if (after.empty() || !only_products) continue;
 
     const NormSplit split = {norm->eps, norm->weight_offset, graph.tensor(x).columns};
-    const Tensor parts = {graph.tensor(x).name + "+" + graph.tensor(normed).name,
-                          graph.tensor(x).rows,
-                          split.row_columns(),
-                          {},
-                          false};
-    const TensorId base = graph.add_tensor(parts);
+    const Tensor both = {graph.tensor(x).name + "+" + graph.tensor(normed).name,
+                         graph.tensor(x).rows,
+                         split.row_columns(),
+                         {},
+                         false};
+    const TensorId base = graph.add_tensor(both);
     graph.tensor(x).view = View{base, 0};
     graph.tensor(normed).view = View{base, split.normed_at()};
     Linear changed = *before;
@@ -266,18 +269,18 @@ void fuse_norms(Graph& graph, std::vector<Node>& nodes) {
   erase(nodes, dead);
 }
 
-// Products of one input: the first of them computes all, the others become views of its result.
+// Products of the same input become one product. Their results become views of its result.
 void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector<Node>& nodes) {
   std::set<size_t> dead;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const Linear* first = plain_linear(nodes[i]);
-    if (!first || dead.count(i) || graph.tensor(nodes[i].output).kept) continue;
+    if (!first || dead.count(i) || graph.tensor(nodes[i].output).readable) continue;
     std::vector<size_t> group = {i};
     for (size_t j = i + 1; j < nodes.size(); ++j) {
       const Linear* other = plain_linear(nodes[j]);
       if (!other || dead.count(j) || nodes[j].inputs[0] != nodes[i].inputs[0]) continue;
       if (other->bias != first->bias || other->activation != first->activation) continue;
-      if (graph.tensor(nodes[j].output).kept) continue;
+      if (graph.tensor(nodes[j].output).readable) continue;
       if (same_matrix_type(graph, weights, nodes[i].weights[0], nodes[j].weights[0])) group.push_back(j);
     }
     if (group.size() < 2) continue;
@@ -288,10 +291,10 @@ void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector
     uint32_t columns = 0;
     const TensorId base = graph.add_tensor({"", graph.tensor(nodes[i].output).rows, 0, {}, false});
     for (size_t member : group) {
-      Tensor& part = graph.tensor(nodes[member].output);
-      graph.tensor(base).name += (columns ? "+" : "") + part.name;
-      part.view = View{base, columns};
-      columns += (part.columns + merged_columns - 1) / merged_columns * merged_columns;
+      Tensor& result = graph.tensor(nodes[member].output);
+      graph.tensor(base).name += (columns ? "+" : "") + result.name;
+      result.view = View{base, columns};
+      columns += (result.columns + merged_columns - 1) / merged_columns * merged_columns;
       matrices.push_back(nodes[member].weights[0]);
       if (merged.bias) biases.push_back(nodes[member].weights[1]);
       if (member != i) dead.insert(member);
@@ -305,14 +308,16 @@ void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector
   erase(nodes, dead);
 }
 
-// An attention to its layer's past, and what puts the step's keys and values there, which comes before it.
+// A causal attention and the earlier node that stores the step's keys and values in the cache of its layer
+// become one node.
 void fuse_stores(Graph& graph, std::vector<Node>& nodes) {
   const auto used_by = readers(graph, nodes);
   std::set<size_t> dead;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const Attention* attention = as<Attention>(nodes[i]);
     if (!attention || attention->mask != AttentionMask::causal) continue;
-    if (!nodes[i].more_outputs.empty()) continue; // its weights are wanted, and computed from its own inputs
+    if (!nodes[i].more_outputs.empty())
+      continue; // the host wants its attention weights, which are computed from its inputs
     for (size_t at = 0; at < i; ++at) {
       const RotaryStore* rotary = as<RotaryStore>(nodes[at]);
       const CacheStore* store = as<CacheStore>(nodes[at]);
@@ -320,7 +325,7 @@ void fuse_stores(Graph& graph, std::vector<Node>& nodes) {
       if ((rotary ? rotary->layer : store->layer) != attention->layer) continue;
       const TensorId stored = nodes[at].output;
       const size_t own_readers = rotary ? 1 : 0;
-      if (graph.tensor(stored).kept || used_by[stored].size() != own_readers) continue;
+      if (graph.tensor(stored).readable || used_by[stored].size() != own_readers) continue;
       if (rotary && stored != nodes[i].inputs[0]) continue;
 
       StoringAttention fused;
@@ -338,34 +343,35 @@ void fuse_stores(Graph& graph, std::vector<Node>& nodes) {
   erase(nodes, dead);
 }
 
-// The product that makes an attention's queries, keys and values, and nothing else.
+// An attention and the product that makes its queries, keys and values become one node, where nothing else
+// reads that product.
 void fuse_projections(Graph& graph, std::vector<Node>& nodes) {
   std::set<size_t> dead;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const StoringAttention* attention = as<StoringAttention>(nodes[i]);
     if (!attention) continue;
-    const std::vector<TensorId> parts = nodes[i].inputs;
-    const TensorId row = graph.storage(parts[0]);
+    const std::vector<TensorId> inputs = nodes[i].inputs;
+    const TensorId row = graph.storage(inputs[0]);
     const size_t at = producer(nodes, row);
     const Linear* linear = at == nodes.size() ? nullptr : as<Linear>(nodes[at]);
-    if (!linear || linear->matrices != parts.size() || linear->gated) continue;
-    const bool only_parts = std::ranges::all_of(parts, [&](TensorId part) {
-      return graph.tensor(part).view && graph.storage(part) == row && !graph.tensor(part).kept;
+    if (!linear || linear->matrices != inputs.size() || linear->gated) continue;
+    const bool only_views = std::ranges::all_of(inputs, [&](TensorId input) {
+      return graph.tensor(input).view && graph.storage(input) == row && !graph.tensor(input).readable;
     });
     const auto reads_row = [&](const Node& node) {
       return &node != &nodes[i] &&
              std::ranges::any_of(node.inputs, [&](TensorId input) { return graph.storage(input) == row; });
     };
-    if (!only_parts || graph.tensor(row).kept || std::ranges::any_of(nodes, reads_row)) continue;
-    if (graph.tensor(parts[0]).view->first_column != 0) continue;
+    if (!only_views || graph.tensor(row).readable || std::ranges::any_of(nodes, reads_row)) continue;
+    if (graph.tensor(inputs[0]).view->first_column != 0) continue;
 
     ProjectingAttention fused;
     fused.projection = *linear;
     fused.projection_weights = nodes[at].weights.size();
     fused.attention = *attention;
-    fused.q = parts[0];
-    fused.k = parts[1];
-    fused.v = parts[2];
+    fused.q = inputs[0];
+    fused.k = inputs[1];
+    fused.v = inputs[2];
     nodes[i].inputs = nodes[at].inputs;
     nodes[i].weights.insert(nodes[i].weights.begin(), nodes[at].weights.begin(), nodes[at].weights.end());
     nodes[i].more_outputs = {row};
@@ -379,12 +385,13 @@ void fuse_projections(Graph& graph, std::vector<Node>& nodes) {
 
 void fuse(Graph& graph, std::optional<TensorType> weights) {
   std::vector<Node> nodes(graph.nodes().begin(), graph.nodes().end());
-  // Selections of what else there is cost more than they save.
-  Graph sunk = graph;
-  std::vector<Node> sunk_nodes = nodes;
-  if (sink_selections(sunk, sunk_nodes) > 0) {
-    graph = std::move(sunk);
-    nodes = std::move(sunk_nodes);
+  // Moving selections pays only where a product gets fewer rows. Before other operations, the copy of the
+  // rows costs more than the operation saves.
+  Graph moved = graph;
+  std::vector<Node> moved_nodes = nodes;
+  if (move_selections_up(moved, moved_nodes) > 0) {
+    graph = std::move(moved);
+    nodes = std::move(moved_nodes);
   }
   fuse_gates(graph, weights, nodes);
   fuse_activations(graph, nodes);

@@ -10,16 +10,17 @@ namespace pumice {
 // and shapes, never at models:
 //   - products of one input by several weights of one type become one product
 //   - activation(x * gate) * (x * up) becomes one gated product
-//   - a root-mean-square norm between products becomes a part of them: its sums of squares and its weights of
-//     the one before, its scale of those after
-//   - what is computed of all rows and selected from later is computed of the selected rows, as far back as
-//     each row is made of its own alone, if a product gets smaller by it
-//   - a product takes the rows, its residual's too, that a selection would copy from where they are
-//   - what puts a step's keys and values into the cache, and the attention to it, become one; and so does the
-//     product that makes them
-//   - an activation of a product's result, and a sum with it, move into the product
-// A tensor that is kept for the host is never fused away. Types are those that weights have on the device:
-// plain numbers become `weights` if that is given.
+//   - a root-mean-square norm between products moves into them: the product before it applies the norm's
+//   weights and sums the squares, the products after it apply the scale
+//   - where only some rows of a result are selected, only these rows are computed, if that makes a product
+//   smaller; this goes back to the first operation whose rows depend on other rows
+//   - a product (and its residual) reads selected rows where they are, so that no selection has to copy them
+//   - storing a step's keys and values in the cache, the attention that reads it, and the product that makes
+//   the keys and values become one operation
+//   - an activation of a product's result, or a sum with it, moves into the product
+// A readable tensor (Tensor::readable) is never fused away. `weights` is the type that 16- and 32-bit weights
+// are quantised to while they are loaded, if any: products are merged only if their weights have the same
+// type on the device.
 void fuse(Graph& graph, std::optional<TensorType> weights = {});
 
 } // namespace pumice

@@ -10,7 +10,7 @@ namespace pumice {
 // bytes, and between a read and a later write.
 class HazardTracker {
 public:
-  // True if a barrier has to come before this launch; the launches before it are then forgotten.
+  // Returns whether a barrier has to come before this launch. If so, the launches before it are forgotten.
   bool add(const Dispatch& dispatch);
 
 private:

@@ -86,7 +86,7 @@ public:
     for (const Dispatch::Binding& binding : dispatch.bindings) {
       if (binding.buffer.bytes <= context_.device.max_storage_range_bytes) continue;
       status_ = Error{Code::unsupported,
-                      fmt::format("{}: {} needs {} bytes in one piece and the device's kernels can reach {}",
+                      fmt::format("{}: {} needs {} bytes in one binding and the device's limit is {}",
                                   graph_.tensor(graph_.nodes()[node_].output).name, dispatch.kernel,
                                   binding.buffer.bytes, context_.device.max_storage_range_bytes)};
     }
@@ -124,10 +124,10 @@ private:
       if (tensors[i].input) {
         refs_[i].buffer = {Space::inputs, 0, 0, bytes[i]};
         plan_.input = {tensors[i].name, refs_[i]};
-      } else if (tensors[i].kept && !tensors[i].view) {
+      } else if (tensors[i].readable && !tensors[i].view) {
         refs_[i].buffer = {Space::outputs, 0, plan_.output_bytes, bytes[i]};
         plan_.output_bytes += bytes[i];
-        plan_.kept.push_back({tensors[i].name, refs_[i]});
+        plan_.readable.push_back({tensors[i].name, refs_[i]});
       } else if (layout.offsets[i] != MemoryLayout::nowhere) {
         refs_[i].buffer = {Space::scratch, 0, layout.offsets[i], bytes[i]};
       }

@@ -20,13 +20,13 @@
 
 namespace pumice {
 
-// How many rows a plan is made for. A step may have fewer, never more. An encoder's outputs are its inputs.
+// The most rows of a step that a plan can run. An encoder has one output for each of its inputs.
 struct Bucket {
   uint32_t tokens = 1;
   uint32_t outputs = 1;
 };
 
-// What every plan of one session has in common.
+// What all plans of one session share.
 struct PlanContext {
   DeviceProfile profile;
   Capabilities device;
@@ -41,13 +41,13 @@ struct PlanContext {
 // One launch of a plan.
 struct PlannedDispatch {
   Dispatch dispatch;
-  bool barrier = false;           // it reads or overwrites what a launch since the last barrier wrote
-  uint32_t node = 0;              // of the graph
-  std::optional<uint32_t> choice; // of the plan's, which it is a part of
+  bool barrier = false; // a barrier comes before it: it has a hazard with a launch since the last barrier
+  uint32_t node = 0;    // of the graph
+  std::optional<uint32_t> choice; // index in Plan::choices, if a choice made this launch
 };
 
-// A tensor that the host can read after the step, or writes before it.
-struct KeptTensor {
+// A tensor that the host reads after the step, or writes before it.
+struct HostTensor {
   std::string name;
   ActivationRef where; // in Space::outputs, or Space::inputs
 };
@@ -57,24 +57,24 @@ struct KeptTensor {
 struct Plan {
   Bucket bucket;
   std::vector<PlannedDispatch> dispatches;
-  std::vector<KeptTensor> kept;
-  std::optional<KeptTensor> input;     // in Space::inputs
-  std::vector<VariantChoice> choices;  // one for each time that a family had to choose
+  std::vector<HostTensor> readable;    // in Space::outputs
+  std::optional<HostTensor> input;     // in Space::inputs
+  std::vector<VariantChoice> choices;  // one for each time that a kernel family chose a variant
   std::vector<std::string> operations; // by node, for a person: "linear gated silu"
-  size_t fused_operations = 0;         // operations of the model that became part of others
-  uint64_t tensor_bytes = 0;           // of scratch: those of tensors, which lie alike whatever was chosen
+  size_t fused_operations = 0;         // operations of the model that were fused into others
+  uint64_t tensor_bytes = 0;           // of the tensors in scratch; the same whichever variants are chosen
   uint64_t scratch_bytes = 0;
   uint64_t output_bytes = 0;
 
   double flops() const;
-  double bytes() const; // that must move to and from memory
+  double bytes() const; // that must be read from or written to memory
 };
 
-// What each dispatch takes on a device that reaches so much, at best.
+// The least seconds that each dispatch can take on a device with these ceilings.
 std::vector<double> estimate_seconds(const Plan& plan, const Ceilings& ceilings);
 
-// A line for each dispatch, for `pumice inspect --plan`: what it is, what it costs, and in `seconds` what it
-// took or is estimated to take.
+// A line for each dispatch, for `pumice inspect --plan`: its kernel, its work and its time. `seconds` has the
+// time of each dispatch, measured or estimated.
 std::string plan_text(const Plan& plan, std::span<const double> seconds, bool measured);
 
 Result<Plan> make_plan(const Graph& graph, const PlanContext& context, Bucket bucket);

@@ -16,24 +16,26 @@ namespace pumice {
 namespace {
 
 constexpr uint64_t staging_bytes = uint64_t{8} << 20;
-// What one thread packs at a time: enough to be worth taking, little enough that all end together.
+// Bytes that one thread packs at a time: enough to hide the cost of a job, and few enough that all threads
+// finish at about the same time.
 constexpr uint64_t job_bytes = uint64_t{128} << 10;
 constexpr size_t most_upload_threads = 16;
 
-// Where the host writes a range of a weight buffer, whichever way it gets there.
+// Gives the host memory to write a range of a weight allocation to: the mapped allocation itself, or a
+// staging buffer that is copied to it.
 class Writer {
 public:
   Writer(std::shared_ptr<Device> device, const std::vector<Buffer>& allocations)
       : device_(std::move(device)), allocations_(allocations) {}
-  // Copies in flight use what this owns.
+  // Waits for copies in flight, which use the staging buffers.
   ~Writer() {
     for (Slot& slot : slots_) (void)guarded([&] { return wait(slot); });
   }
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // Memory for bytes [offset, offset + bytes) of an allocation, to be filled before the next flush(). Those
-  // between two of them fit the staging buffer, each rounded up to 16 bytes.
+  // Memory for bytes [offset, offset + bytes) of an allocation. The caller fills it before the next flush().
+  // All ranges between two flushes, each rounded up to 16 bytes, must fit the staging buffer together.
   Result<std::span<std::byte>> place(uint32_t allocation, uint64_t offset, uint64_t bytes) {
     const std::span<std::byte> mapped = allocations_[allocation].mapped();
     if (!mapped.empty()) return mapped.subspan(offset, bytes);
@@ -47,7 +49,7 @@ public:
     return where;
   }
 
-  // Starts copying what has been placed, and makes the other staging buffer ready.
+  // Starts to copy the ranges that were placed, and waits until the other staging buffer is free.
   Status flush() {
     Slot& slot = slots_[current_];
     if (!slot.copies.empty()) {
@@ -97,7 +99,7 @@ private:
   int current_ = 0;
 };
 
-// A part of an item, packed by one thread: `count` tiles from tile `first` on, or bytes of its values.
+// The share of an item that one thread packs: `count` tiles from tile `first` on, or bytes of its values.
 struct Job {
   const WeightStore::Item* item;
   uint64_t first, count;
@@ -111,7 +113,7 @@ struct Job {
   }
 };
 
-Result<std::vector<Job>> cut(const WeightStore& store) {
+Result<std::vector<Job>> split_into_jobs(const WeightStore& store) {
   std::vector<Job> jobs;
   for (const WeightStore::Item& item : store.items()) {
     const Job one{&item, 0, 1};
@@ -162,7 +164,8 @@ void pack(const Job& job) {
   }
 }
 
-// The system reads what jobs will need from the disk while those before them are packed.
+// Asks the operating system to read the weights of these jobs from the disk, while the jobs before them are
+// packed.
 void read_ahead(std::span<const Job> jobs) {
   for (const Job& job : jobs) {
     if (job.item->tiles.empty()) continue;
@@ -186,7 +189,7 @@ Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store)
   }
   PUMICE_TRY(const bool mapped, Buffer::will_be_mapped(device, MemoryUse::device));
   if (mapped) return sum;
-  PUMICE_TRY(const std::vector<Job> jobs, cut(store));
+  PUMICE_TRY(const std::vector<Job> jobs, split_into_jobs(store));
   PUMICE_TRY(const uint64_t slot, Buffer::memory_needed(device, staging_bytes));
   std::span<const Job> left(jobs);
   for (int slots = 0; slots < 2 && !left.empty(); ++slots) {
@@ -203,7 +206,7 @@ Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device
     PUMICE_TRY(Buffer allocation, Buffer::create(device, bytes, MemoryUse::device, "weights"));
     allocations.push_back(std::move(allocation));
   }
-  PUMICE_TRY(std::vector<Job> jobs, cut(store));
+  PUMICE_TRY(std::vector<Job> jobs, split_into_jobs(store));
   Writer writer(device, allocations);
   Workers workers(threads ? std::min(threads, most_upload_threads) : most_upload_threads);
   const uint64_t total = store.bytes();

@@ -25,7 +25,7 @@ void append_tiles(std::vector<TileSource>& tiles, const WeightView* weight) {
   for (uint32_t row = 0; row < rows; row += 8) tiles.push_back({weight, row, std::min(8u, rows - row)});
 }
 
-// Eights of each in turn, as tiles of two matrices alternate.
+// Takes `group` elements of each in turn, in the order of the tiles of two alternating matrices.
 template <class T>
 std::vector<T> interleave(const std::vector<T>& a, const std::vector<T>& b, size_t group) {
   std::vector<T> out;
@@ -119,9 +119,9 @@ Result<BufferRef> WeightStore::vector(std::span<const WeightView> weights, bool 
     values = interleave(decode_vector(weights[0]), decode_vector(weights[1]), 8);
   } else {
     for (const WeightView& weight : weights) {
-      const std::vector<float> part = decode_vector(weight);
+      const std::vector<float> decoded = decode_vector(weight);
       values.resize(align(values.size(), merged_columns));
-      values.insert(values.end(), part.begin(), part.end());
+      values.insert(values.end(), decoded.begin(), decoded.end());
     }
   }
   values.resize(align(values.size(), alternating ? 64 : 32));

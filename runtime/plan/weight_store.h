@@ -17,28 +17,29 @@
 
 namespace pumice {
 
-// Decides how a model's weights lie on the device: every request for a matrix, a vector or constants gets a
-// place, the same request the same place. Nothing is allocated or read from the file until upload
-// (plan/upload.h).
+// Decides where a model's weights lie on the device. Each request for a matrix, a vector or constants gets a
+// place; the same request gets the same place again. Nothing is allocated or read from the file until the
+// upload (plan/upload.h).
 class WeightStore {
 public:
-  // Matrices of plain numbers are quantised to `weights` if that is given; quantised ones stay as they are.
+  // Matrices of 16- or 32-bit numbers are quantised to `weights` if it is given; quantised matrices stay as
+  // they are.
   WeightStore(const DeviceProfile& profile, const Capabilities& device,
               std::optional<TensorType> weights = {});
 
-  // As Lowering's functions of these names.
+  // See the functions of the same names in kernel/lowering.h.
   Result<PackedWeight> matrix(std::span<const WeightView> weights, bool alternating);
   Result<BufferRef> vector(std::span<const WeightView> weights, bool alternating);
   Result<BufferRef> constants(const std::string& key, std::span<const float> values);
 
-  // From now on, only what has been placed is found: the weights are on the device.
+  // Call it once the weights are on the device: requests for new places fail from then on.
   void seal() {
     sealed_ = true;
     items_ = {};
     views_ = {};
   }
 
-  // Something that fills a range of a part when the weights are uploaded.
+  // What the upload writes to one range of an allocation.
   struct Item {
     BufferRef payload;
     BufferRef scales; // no bytes unless the format has scales
@@ -48,7 +49,7 @@ public:
   };
   const std::vector<Item>& items() const { return items_; }
 
-  // Bytes of each allocation (Space::weights, by part), and of all.
+  // Bytes of each allocation (BufferRef::allocation in Space::weights), and of all together.
   const std::vector<uint64_t>& allocation_bytes() const { return allocation_bytes_; }
   uint64_t bytes() const;
 

@@ -6,17 +6,18 @@
 
 namespace pumice {
 
-// When some work is done: at a point of a device's timeline, or with a slice. The device, or the slices, have
-// to be there for as long as this is asked.
+// Tells when some work is done: at a point of a device's timeline, or with a slice. The device or the
+// TimeSlicer must outlive it.
 class Completion {
 public:
-  Completion() = default; // of nothing, which is done
+  Completion() = default; // of no work: always done
   Completion(Device& device, TimelinePoint point) : when_(Submission{&device, point}) {}
   Completion(TimeSlicer& slices, SliceNumber number) : when_(Slice{&slices, number}) {}
 
-  // Whether it is done: of a slice, as far as the slices have been looked at.
+  // Whether the work is done. A slice counts as done once TimeSlicer::look() has seen it.
   Result<bool> finished() const;
-  // Waits for it. `not_ready` where that is up to the application, as TimeSlicer::wait() has it.
+  // Waits for the work. `not_ready` if it is in a command buffer that the application has not run yet, as in
+  // TimeSlicer::wait().
   Status wait() const;
 
 private:

@@ -7,18 +7,21 @@ namespace pumice {
 
 namespace {
 
-// Shares of a new measurement in the mean: one that is less than it, and one that is more.
+// Weight of a new measurement in the mean: of one below the mean, and of one above it.
 constexpr double gain_down = 1.0 / 4, gain_up = 1.0 / 8;
-// A measurement counts as no more than so many times the mean.
+// A measurement above this multiple of the mean is cut to it.
 constexpr double most_times = 3;
 
-// Slices that a device's pace is known from, and the share of them that took no longer than is safe.
+// The number of latest slices that the speed of a device is computed from, and the share of them that stays
+// below DeviceSpeed::safe().
 constexpr size_t speed_window = 128;
 constexpr double safe_share = 0.98;
-// Where one took longer than is safe, so many after it are taken to do so too: a device is slow for a while.
-constexpr size_t wary_slices = 4;
-// Work that takes so many times the usual was interrupted, which no budget can provide for.
-constexpr double most_paces = 2;
+// safe() is at least the ratio of each of so many latest slices: a device that was slow once stays slow for a
+// while.
+constexpr size_t cautious_slices = 4;
+// safe() is at most this multiple of the median. A slice that took longer was interrupted, and no budget can
+// allow for that.
+constexpr double most_medians = 2;
 
 constexpr double launch_seconds = 5e-6;
 
@@ -44,7 +47,7 @@ void Cost::learn(double seconds) {
   if (samples_++ == 0) {
     mean_ = seconds;
   } else if (samples_ <= enough) {
-    mean_ = std::min(mean_, seconds); // either of them may have been disturbed
+    mean_ = std::min(mean_, seconds); // either measurement may have been disturbed
   } else {
     const double error = std::min(seconds, most_times * mean_) - mean_;
     mean_ += (error < 0 ? gain_down : gain_up) * error;
@@ -56,7 +59,7 @@ void DeviceSpeed::learn(double expected_seconds, double seconds) {
   if (ratios_.size() < speed_window) ratios_.push_back(0);
   ratios_[next_] = seconds / expected_seconds;
   double safe = 0;
-  for (size_t i = 0; i < std::min(wary_slices, ratios_.size()); ++i) {
+  for (size_t i = 0; i < std::min(cautious_slices, ratios_.size()); ++i) {
     safe = std::max(safe, ratios_[(next_ + speed_window - i) % speed_window]);
   }
   next_ = (next_ + 1) % speed_window;
@@ -67,7 +70,7 @@ void DeviceSpeed::learn(double expected_seconds, double seconds) {
     return *at;
   };
   median_ = quantile(0.5);
-  safe_ = std::min(std::max(safe, quantile(safe_share)), most_paces * median_);
+  safe_ = std::min(std::max(safe, quantile(safe_share)), most_medians * median_);
 }
 
 } // namespace pumice

@@ -8,17 +8,17 @@
 
 namespace pumice {
 
-// A guess on the slow side of what a dispatch takes on a device of which nothing is known.
+// A cautious guess of the seconds that a dispatch takes, before anything was measured on the device.
 double guessed_seconds(const Dispatch& dispatch, const Capabilities& device);
 
-// What something takes, in seconds: a guess first, then a moving mean of what was measured, in which single
-// measurements that are far too long, because something else ran in between, count for little.
+// The cost of something in seconds: first a guess, then a moving mean of the measurements. A single
+// measurement that is much too long, because other work ran in between, has little weight.
 class Cost {
 public:
   explicit Cost(double guess) : mean_(guess) {}
 
   double mean() const { return mean_; }
-  // Enough measurements to go by have been made.
+  // Whether there have been enough measurements to rely on.
   bool known() const { return samples_ >= enough; }
   void learn(double seconds);
 
@@ -35,19 +35,19 @@ public:
   explicit CostTable(const std::vector<double>& guesses);
 
   const Cost& operator[](size_t dispatch) const { return costs_[dispatch]; }
-  double largest() const; // mean of all
+  double largest() const; // the largest mean of a dispatch
   void learn(size_t dispatch, double seconds) { costs_[dispatch].learn(seconds); }
 
 private:
   std::vector<Cost> costs_;
 };
 
-// How much slower or faster than its costs a device runs at the moment: its clock moves, and it has other
-// work to do.
+// The ratio of measured to expected seconds of the latest slices: above 1, the device is slower at the moment
+// than the costs say. It changes with the clock of the device and with its other work.
 class DeviceSpeed {
 public:
   double median() const { return median_; }
-  // What work seldom takes more than, times its costs: of a hundred times in two or so.
+  // A ratio that only about two slices in a hundred exceed.
   double safe() const { return safe_; }
   void learn(double expected_seconds, double seconds);
 

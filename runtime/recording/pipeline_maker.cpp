@@ -10,7 +10,7 @@ namespace pumice {
 
 namespace {
 
-// Compilers of drivers take memory, and there are few pipelines.
+// Drivers' compilers take much memory, and there are few pipelines.
 constexpr size_t most_threads = 8;
 
 } // namespace
@@ -29,8 +29,8 @@ PipelineMaker::PipelineMaker(std::shared_ptr<Pipelines> pipelines, const std::ve
   try {
     while (threads_.size() < std::min({cores, most_threads, wanted_.size(), threads}))
       threads_.emplace_back([this] { make({}); });
-  } catch (const std::exception&) { // no thread to be had, or no memory for one
-    // finish() makes what no thread does.
+  } catch (const std::exception&) { // no thread or no memory for one
+    // finish() then compiles the rest.
   }
 }
 

@@ -15,19 +15,20 @@
 
 namespace pumice {
 
-// Makes the pipelines of plans on threads of its own, while the caller does something else.
+// Compiles the pipelines of plans on its own threads, while the caller does something else.
 class PipelineMaker {
 public:
-  // At most `threads` of them, and no more than the host can run. With none, finish() does all the work.
+  // Starts at most `threads` threads, and no more than the host has cores. With 0, finish() does all the
+  // work.
   PipelineMaker(std::shared_ptr<Pipelines> pipelines, const std::vector<Plan>& plans,
                 size_t threads = SIZE_MAX);
-  // Leaves out what has not been begun.
+  // Waits for the pipelines that are being compiled; skips the others.
   ~PipelineMaker();
   PipelineMaker(const PipelineMaker&) = delete;
   PipelineMaker& operator=(const PipelineMaker&) = delete;
 
-  // Helps until all are there. The first error, if any could not be made. Asked between two pipelines,
-  // `go_on` may end it with Code::cancelled.
+  // Helps until all pipelines are compiled. Returns the first error, if there was one. `go_on` is called
+  // between two pipelines; if it returns false, the result is Code::cancelled.
   Status finish(const std::function<bool()>& go_on = {});
   size_t threads() const { return threads_.size(); }
 

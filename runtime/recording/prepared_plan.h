@@ -8,31 +8,31 @@
 
 namespace pumice {
 
-// Between a buffer of the application's and one of ours.
+// A copy between a buffer of the application and one of Pumice.
 struct BufferCopy {
   VkBuffer from = VK_NULL_HANDLE;
   VkBuffer to = VK_NULL_HANDLE;
   VkBufferCopy region = {};
 };
 
-// What belongs to every run of a plan beside its dispatches.
+// Copies that every run of a plan makes before its first and after its last dispatch.
 struct PlanCopies {
   std::vector<BufferCopy> before, after;
 };
 
-// A plan with the pipelines, descriptor sets and parameters of its dispatches, which can be recorded into any
-// command buffer from here on.
+// A plan with the pipelines, descriptor sets and parameters of its dispatches, ready to be recorded into any
+// command buffer.
 class PreparedPlan {
 public:
   static Result<PreparedPlan> create(const DeviceContext& context, const Plan& plan,
                                      const BufferLookup& lookup, PlanCopies copies = {});
 
   size_t size() const { return launches_.size(); }
-  // Records a dispatch, after the barrier that it needs behind those before it. With the first and the last
-  // one come the copies.
+  // Records a dispatch, after a barrier if it needs one. The copies are recorded with the first and the last
+  // dispatch.
   void record(Commands& commands, size_t dispatch) const;
-  // Records a dispatch with nothing to do: drivers compile for some when they first see them, which this
-  // brings forward.
+  // Records a dispatch of no workgroups. Some drivers compile a kernel when it is first recorded or run; this
+  // makes them do it early.
   void record_empty(Commands& commands, size_t dispatch) const;
   VkPipeline pipeline(size_t dispatch) const { return launches_[dispatch].pipeline; }
 

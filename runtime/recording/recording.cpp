@@ -8,7 +8,8 @@ namespace pumice {
 
 namespace {
 
-// Drivers reset a device after about two seconds on one submission. Estimates are rough, hence the distance.
+// Drivers reset a device after about two seconds of one submission. The limit is far below, because the
+// estimates are rough.
 constexpr double longest_submission_seconds = 0.3;
 
 } // namespace
@@ -42,14 +43,14 @@ Result<Recording> Recording::create(const DeviceContext& context, const Plan& pl
 
 Result<TimelinePoint> Recording::submit(uint32_t steps, std::span<const VkCommandBuffer> before,
                                         const std::atomic<bool>* interrupt) const {
-  std::vector<VkCommandBuffer> together(before.begin(), before.end());
+  std::vector<VkCommandBuffer> batch(before.begin(), before.end());
   double seconds = 0;
-  std::optional<TimelinePoint> last; // submission before the one that is being put together
+  std::optional<TimelinePoint> last; // the last submission so far
   for (uint32_t step = 0; step < steps; ++step) {
     for (size_t i = 0; i < seconds_.size(); ++i) {
       if (seconds > 0 && seconds + seconds_[i] > longest_submission_seconds) {
-        const Result<TimelinePoint> submitted = device_->submit(together);
-        if (!submitted.ok() && last) (void)device_->wait(*last); // nobody else knows of it
+        const Result<TimelinePoint> submitted = device_->submit(batch);
+        if (!submitted.ok() && last) (void)device_->wait(*last); // the caller gets no point to wait for
         PUMICE_TRY(const TimelinePoint point, submitted);
         if (interrupt && last) PUMICE_CHECK(device_->wait(*last));
         if (interrupt && *interrupt) {
@@ -57,15 +58,15 @@ Result<TimelinePoint> Recording::submit(uint32_t steps, std::span<const VkComman
           return Error{Code::cancelled, "a step was cancelled"};
         }
         last = point;
-        together.clear();
+        batch.clear();
         seconds = 0;
       }
-      together.push_back(commands_.buffers()[i]);
+      batch.push_back(commands_.buffers()[i]);
       seconds += seconds_[i];
     }
   }
-  Result<TimelinePoint> submitted = device_->submit(together);
-  if (!submitted.ok() && last) (void)device_->wait(*last); // nobody else knows of it
+  Result<TimelinePoint> submitted = device_->submit(batch);
+  if (!submitted.ok() && last) (void)device_->wait(*last); // the caller gets no point to wait for
   return submitted;
 }
 

@@ -8,21 +8,21 @@
 
 namespace pumice {
 
-// Command buffers made from a plan, once, and submitted as often as steps run. Decides nothing: what changes
-// from step to step is in the step block.
+// Command buffers that are recorded from a plan once, and submitted for every step. Whatever changes from
+// step to step is in the step block, not in the commands.
 class Recording {
 public:
   static Result<Recording> create(const DeviceContext& context, const Plan& plan, const BufferLookup& lookup,
                                   PlanCopies copies = {});
 
-  // Submits `before` and then as many steps, together where that does not run long enough for a driver to
-  // reset the device. Returns the point that is reached when all are done.
-  // With `interrupt`, no more than two submissions are under way at a time, and once it is set no other is
-  // begun: `cancelled`, when those have finished.
+  // Submits `before` and then `steps` steps. They go into one submission unless that could run so long that a
+  // driver resets the device. Returns the point of the timeline at which all are done. With `interrupt`, at
+  // most two submissions are in flight at a time. Once it is set, no other is made, and the call returns
+  // `cancelled` after those have finished.
   Result<TimelinePoint> submit(uint32_t steps = 1, std::span<const VkCommandBuffer> before = {},
                                const std::atomic<bool>* interrupt = nullptr) const;
 
-  // To be recorded in pieces.
+  // For recording single dispatches, as slices do.
   const PreparedPlan& plan() const { return plan_; }
 
 private:
@@ -32,7 +32,7 @@ private:
   std::shared_ptr<Device> device_;
   PreparedPlan plan_;
   Commands commands_;
-  std::vector<double> seconds_; // that each of its buffers may take
+  std::vector<double> seconds_; // estimated, of each command buffer
 };
 
 } // namespace pumice

@@ -8,17 +8,17 @@ namespace pumice {
 
 namespace {
 
-// Dispatches of a slice that can be timed one by one.
+// The most dispatches of a slice that are timed one by one.
 constexpr uint32_t most_points = 1024;
 
-// Every so many slices, dispatches are timed one by one although all have been before: timestamps between
-// them cost time themselves.
+// Dispatches whose costs are known are timed one by one again in every so many slices only, because
+// timestamps between dispatches cost time.
 constexpr uint64_t fine_interval = 8;
 
 } // namespace
 
 TimeSlicer::~TimeSlicer() {
-  // What was recorded into the application's command buffers has finished or will not run.
+  // Slices in the application's command buffers have finished or will not run.
   discard();
   (void)guarded([&] { return wait(); });
 }
@@ -52,7 +52,7 @@ Result<SliceReport> TimeSlicer::run(const std::function<Status()>& fill, double 
   return report_;
 }
 
-// False: too many are under way.
+// Returns false if too many slices are in flight.
 Result<bool> TimeSlicer::begin(double budget, VkCommandBuffer into) {
   PUMICE_CHECK(look());
   if (under_way_.size() == most_under_way) return false;
@@ -63,7 +63,7 @@ Result<bool> TimeSlicer::begin(double budget, VkCommandBuffer into) {
   slot.borrowed = into != VK_NULL_HANDLE;
   if (slot.borrowed) {
     PUMICE_CHECK(slot.event.reset());
-    slot.theirs = Commands::into(device_, into);
+    slot.external = Commands::into(device_, into);
   } else {
     PUMICE_CHECK(slot.own.reset());
     PUMICE_CHECK(slot.own.begin());
@@ -150,13 +150,13 @@ Status TimeSlicer::look() {
 }
 
 Status TimeSlicer::wait() {
-  Status first; // error, after which the others are waited for all the same
+  Status first; // the first error; the other slices are waited for all the same
   while (!under_way_.empty()) {
     Slot& slot = slots_[under_way_.front()];
     if (slot.borrowed) {
       PUMICE_TRY(const bool done, has_finished(slot));
       if (!done) {
-        return Error{Code::not_ready, "a slice that was recorded into a command buffer of the application's "
+        return Error{Code::not_ready, "a slice that was recorded into a command buffer of the application "
                                       "has not run yet: submit it, or discard it"};
       }
     } else {
@@ -175,7 +175,8 @@ Status TimeSlicer::wait_before_end() {
 
 void TimeSlicer::discard() {
   std::erase_if(under_way_, [this](size_t slot) { return slots_[slot].borrowed; });
-  // The last one that stays stands for those that went, or they would never be known to be over.
+  // The last slice that stays takes over the number of the discarded ones, so that they count as finished
+  // when it has.
   (under_way_.empty() ? finished_ : slots_[under_way_.back()].number) = number_;
 }
 
@@ -210,7 +211,7 @@ void TimeSlicer::learn(const Slot& slot, std::span<const double> points) {
     if (!entry.timed) continue;
     const size_t after = i + 1 < slot.entries.size() ? slot.entries[i + 1].before : points.size() - 1;
     const double seconds = (points[after] - points[entry.before]) / speed_.median();
-    // What the first one takes longer is the slice's start, once it is known by itself.
+    // Once the cost of the first dispatch is known, the rest of its time is the start of the slice.
     if (i > 0 || !(*entry.costs)[entry.dispatch].known()) {
       entry.costs->learn(entry.dispatch, seconds);
     } else {

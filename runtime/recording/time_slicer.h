@@ -14,32 +14,32 @@
 
 namespace pumice {
 
-// A slice by its number, from 1 in their order.
+// The number of a slice, counted from 1.
 struct SliceNumber {
   uint64_t value = 0;
 
   auto operator<=>(const SliceNumber&) const = default;
 };
 
-// What a slice was, and what is known of those before it. Seconds of the device.
+// What is in a slice, and what is known of the slices before it. Times are seconds on the device.
 struct SliceReport {
   uint32_t dispatches = 0;
   double expected = 0;
-  uint64_t finished = 0; // slices so far
-  double measured = 0;   // what the last of those took; 0: the device has no timestamps
-  double predicted = 0;  // what that one was expected to take
+  uint64_t finished = 0; // slices that have finished so far
+  double measured = 0;   // time of the last finished slice; 0: the device has no timestamps
+  double predicted = 0;  // expected time of that slice
 };
 
-// How far some work is after a slice of it.
+// The state of some work after a slice of it.
 struct SliceResult {
   bool active = false; // there is more to do
   SliceReport report;
-  double largest = 0; // seconds that the largest dispatch of the current step is expected to take
+  double largest = 0; // expected seconds of the largest dispatch of the current step
 };
 
-// Work for a device in pieces that are expected to take no longer than they may: each goes into a command
-// buffer of its own and is submitted, or into one of the application's. Knows when they have finished, and
-// what they took, from which it learns. Used by one thread.
+// Cuts work for a device into slices that are expected to stay within a time budget. Each slice goes into its
+// own command buffer and is submitted, or into a command buffer of the application. It sees when slices have
+// finished, measures them and learns the costs of dispatches from that. Used by one thread at a time.
 class TimeSlicer {
 public:
   static constexpr size_t most_under_way = 4;
@@ -47,31 +47,33 @@ public:
   explicit TimeSlicer(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   ~TimeSlicer();
 
-  // A slice of so many seconds with what `fill` adds to it, submitted, or in the application's command buffer
-  // if there is one. Without `fill`, or where too many slices are under way, only the semaphores are
-  // submitted.
+  // Makes a slice of at most `budget` seconds: `fill` adds dispatches to it with fits() and add(). The slice
+  // is submitted, or recorded into the application's command buffer `into` if there is one. Without `fill`,
+  // or with too many slices in flight, only the semaphores of `sync` are submitted.
   Result<SliceReport> run(const std::function<Status()>& fill, double budget, const SubmitSync& sync = {},
                           VkCommandBuffer into = VK_NULL_HANDLE);
-  // Whether a dispatch goes into the slice that was begun. The first one always does.
+  // Whether a dispatch fits the current slice. The first dispatch of a slice always does.
   bool fits(const CostTable& costs, size_t dispatch) const;
   Commands& commands() { return slots_[current_].commands(); }
-  // Says that it is recorded next.
+  // Adds a dispatch to the current slice. The caller records it into commands() next.
   void add(const std::shared_ptr<CostTable>& costs, size_t dispatch);
 
-  // Of the slice that was begun last.
+  // The number of the slice that was begun last.
   SliceNumber number() const { return number_; }
-  // Whether it has finished, as far as look() has seen, or was discarded.
+  // Whether a slice was discarded, or has finished as far as look() has seen.
   bool finished(SliceNumber number) const { return number <= finished_; }
   bool under_way() const { return !under_way_.empty(); }
-  // Sees which slices have finished, and learns from them.
+  // Checks which slices have finished, and learns from their times. Does not wait.
   Status look();
-  // Waits for slices of ours. `not_ready` where the application has recorded slices that have not run.
+  // Waits for all slices in flight. `not_ready` if one of them is in a command buffer of the application that
+  // has not run yet.
   Status wait();
-  // The same, before what the slices use goes: a lost device has done with all of them.
+  // The same, before the buffers that the slices use are freed. A lost device is no error here: nothing runs
+  // on it any more.
   Status wait_before_end();
-  // Forgets slices in the application's command buffers, which will not run.
+  // Forgets slices in command buffers that the application will not submit.
   void discard();
-  // The same after an error, when some of them may have been submitted: waits for all that was.
+  // The same after an error, when some of them may have been submitted: waits for everything on the queue.
   Status discard_and_wait();
 
   double speed() const { return speed_.median(); }
@@ -81,21 +83,22 @@ private:
     std::shared_ptr<CostTable> costs;
     size_t dispatch = 0;
     bool timed = false;
-    uint32_t before = 0; // the point in time before it, where it or the one before it is timed
+    uint32_t before = 0; // index of the timestamp before it, if it or the dispatch before it is timed
   };
   struct Slot {
-    Commands& commands() { return borrowed ? theirs : own; }
+    Commands& commands() { return borrowed ? external : own; }
 
-    Commands own, theirs;
+    Commands own;      // of the slicer
+    Commands external; // the application's
     Timestamps timestamps;
     Event event;
     bool made = false;
     bool borrowed = false; // in the application's command buffer
     bool fine = false;     // every dispatch is timed
-    uint32_t points = 0;   // in time
+    uint32_t points = 0;   // timestamps written
     SliceNumber number;
-    TimelinePoint done;  // where it is ours
-    double expected = 0; // at a pace of one
+    TimelinePoint done;  // unless borrowed
+    double expected = 0; // seconds at a device speed of 1
     double predicted = 0;
     std::vector<Entry> entries;
   };
@@ -115,8 +118,8 @@ private:
   size_t current_ = 0;
   double budget_ = 0;
   SliceNumber number_;
-  SliceNumber finished_; // it and all before it have
-  Cost start_ = Cost(0); // what a slice takes before its first dispatch, and is measured with that
+  SliceNumber finished_; // this slice and all before it have finished
+  Cost start_ = Cost(0); // time before the first dispatch of a slice, which is measured together with it
   DeviceSpeed speed_;
   SliceReport report_;
 };

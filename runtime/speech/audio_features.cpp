@@ -14,7 +14,7 @@ namespace pumice {
 
 namespace {
 
-// That a number which follows from others is what a file says it is.
+// Checks that a number in the file agrees with the one that follows from other fields.
 Status check_follows(const Fields& fields, const char* name, uint32_t found, uint32_t expected,
                      const std::string& reason) {
   if (found == expected) return {};
@@ -128,7 +128,7 @@ Result<std::vector<float>> AudioFeatures::compute(std::span<const float> samples
   std::memset(input + samples.size_bytes(), 0, (shape_.samples - samples.size()) * sizeof(float));
   PUMICE_TRY(submitted_, recording_->submit());
   PUMICE_CHECK(context_.device->wait(submitted_));
-  const ActivationRef& output = plan_.kept[0].where;
+  const ActivationRef& output = plan_.readable[0].where;
   std::vector<float> features(output.columns);
   std::memcpy(features.data(), outputs_.mapped().data() + output.buffer.offset,
               features.size() * sizeof(float));

@@ -10,8 +10,9 @@
 
 namespace pumice {
 
-// How a speech model hears: the preprocessor_config.json beside its weights, and Whisper's numbers where that
-// is silent. An error where it does not give what the encoder reads, or the encoder reads no sound.
+// Reads how a speech model's features are computed, from preprocessor_config.json beside its weights; missing
+// fields get Whisper's values. An error if the features do not fit the encoder's input, or the encoder reads
+// no sound.
 Result<LogMelShape> read_log_mel_shape(const ModelFile& file, const ModelShape& shape);
 
 // Turns windows of sound into a speech model's input, on the device. Used by one thread at a time.
@@ -21,8 +22,8 @@ public:
   ~AudioFeatures();
 
   const LogMelShape& shape() const { return shape_; }
-  // The features [mels * frames] of at most shape().samples, at shape().sample_rate. Fewer are followed by
-  // silence.
+  // The features [mels * frames] of at most shape().samples samples at shape().sample_rate. Fewer samples are
+  // padded with silence.
   Result<std::vector<float>> compute(std::span<const float> samples);
 
 private:
@@ -40,8 +41,8 @@ private:
   TimelinePoint submitted_;
 };
 
-// Of inputs whose values are samples, each no more than a window of them, makes the inputs of the model's
-// encoder.
+// Replaces samples by features in the values of inputs, so that the model's encoder can read them. Each input
+// has at most one window of samples.
 Status replace_samples(const Model& model, uint32_t sample_rate, std::span<EncoderInput> inputs);
 
 } // namespace pumice

@@ -10,13 +10,13 @@ namespace pumice {
 
 namespace {
 
-// Of the tokens from `first` up to `end`.
+// Of the tokens from `first` to before `end`.
 void forbid(std::span<float> scores, size_t first, size_t end) {
   end = std::min(end, scores.size());
   if (first < end) std::ranges::fill(scores.subspan(first, end - first), forbidden_score);
 }
 
-// The logarithm of the sum of what these are the logarithms of.
+// log(sum(exp(scores))).
 double log_sum(std::span<const float> scores) {
   const float largest = scores.empty() ? forbidden_score : *std::ranges::max_element(scores);
   if (std::isinf(largest)) return largest;
@@ -36,7 +36,7 @@ void TimestampRule::apply(std::span<float> scores, std::span<const uint32_t> tex
     forbid(scores, size_t{latest_start} + 1, scores.size());
     return;
   }
-  // A time that ends a piece of text is followed by the next one's, or by nothing.
+  // After the timestamp that ends a piece of text comes the timestamp that begins the next one, or nothing.
   const bool after_time = is_time(text.back());
   const bool after_pair = after_time && (text.size() < 2 || is_time(text[text.size() - 2]));
   if (after_pair) {
@@ -45,7 +45,7 @@ void TimestampRule::apply(std::span<float> scores, std::span<const uint32_t> tex
     forbid(scores, 0, end);
     forbid(scores, size_t{end} + 1, first);
   }
-  // Time does not run backwards, and no piece of text takes none.
+  // Timestamps never decrease, and a piece of text ends later than it begins.
   const auto latest = std::find_if(text.rbegin(), text.rend(), is_time);
   if (latest != text.rend()) forbid(scores, first, size_t{*latest} + (after_time && !after_pair ? 0 : 1));
 
@@ -70,12 +70,12 @@ TimedPieces cut_at_timestamps(std::span<const uint32_t> tokens, uint32_t first_t
   for (size_t i = 1; i < tokens.size(); ++i) {
     if (time(tokens[i]) && time(tokens[i - 1])) add(i, *time(tokens[i - 1]));
   }
-  // A time alone at the end says that nothing is heard from there on.
+  // A single timestamp at the end means that there is no speech after it.
   const size_t count = tokens.size();
   const bool ends_alone = count > 1 && time(tokens[count - 1]) && !time(tokens[count - 2]);
   cut.next = length;
   if (done > 0 && !ends_alone) {
-    cut.next = *time(tokens[done - 1]); // what comes after it was cut off by the window's end
+    cut.next = *time(tokens[done - 1]); // the text after it is cut off by the end of the window
   } else if (ends_alone && *time(tokens.back()) > 0) {
     add(count, *time(tokens.back()));
   } else if (done < count) {

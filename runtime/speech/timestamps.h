@@ -10,16 +10,16 @@ namespace pumice {
 // token for a time in the window, so that two of them meet between pieces. Times count in steps of
 // WhisperTokens::kStep.
 
-// Keeps a decoder to that form.
+// Makes a decoder write that form.
 struct TimestampRule {
   uint32_t end = 0;           // the token that ends a transcript
-  uint32_t no_timestamps = 0; // never comes
+  uint32_t no_timestamps = 0; // never chosen
   uint32_t first = 0;         // the window's beginning; all timestamps come after every other token
   uint32_t last = 0;          // its end
   uint32_t latest_start = 0;  // the latest that a transcript may begin with
 
-  // As a LogitRule; `scores` may be logits or their logarithms of probabilities. One of the timestamps comes
-  // wherever they are likelier, all together, than any other token.
+  // A LogitRule; `scores` may be logits or log-probabilities. If all timestamps together are more probable
+  // than every other token, one of them is chosen.
   void apply(std::span<float> scores, std::span<const uint32_t> text) const;
 };
 
@@ -31,11 +31,11 @@ struct TimedTokens {
 
 struct TimedPieces {
   std::vector<TimedTokens> pieces;
-  // Where the next window begins: at the last time that is certain, or at the end of this one.
+  // Where the next window begins: at the last complete timestamp, or at the end of this window.
   uint32_t next = 0;
 };
 
-// Cuts the tokens of a window of `length` steps, without the end token, where two timestamps meet.
+// Cuts the tokens of a window of `length` steps, without the end token, between two adjacent timestamps.
 TimedPieces cut_at_timestamps(std::span<const uint32_t> tokens, uint32_t first_timestamp, uint32_t length);
 
 } // namespace pumice

@@ -11,7 +11,7 @@ namespace pumice {
 
 namespace {
 
-// The share of one token in all probability. `scores` may be logits.
+// The probability of one token. `scores` may be logits.
 float probability(std::span<const float> scores, uint32_t token) {
   const float largest = *std::ranges::max_element(scores);
   double sum = 0;
@@ -89,7 +89,8 @@ void Transcriber::set_rules() {
   GenerationConfig& config = generation_.config;
   config.prompt = {tokens_->start()};
   if (std::ranges::count(config.ends, tokens_->end()) == 0) config.ends.push_back(tokens_->end());
-  // The tokens that the decoder is told are among those that it must not write.
+  // The rule of this class forces tokens of the prefix that are among the suppressed ones, so it applies the
+  // suppression itself.
   suppressed_ = std::exchange(config.suppressed, {});
   suppressed_first_ = std::exchange(config.suppressed_first, {});
   config.forced_first.reset();
@@ -107,42 +108,45 @@ void Transcriber::set_rules() {
   rule_.last = tokens_->timestamp(static_cast<double>(shape.samples) / shape.sample_rate);
   const uint32_t latest = std::min(config.latest_first_timestamp, rule_.last - rule_.first);
   rule_.latest_start = rule_.first + latest;
-  generation_.rule = [this](std::span<float> scores, std::span<const uint32_t> text) { steer(scores, text); };
+  generation_.rule = [this](std::span<float> scores, std::span<const uint32_t> text) {
+    apply_rules_to(scores, text);
+  };
 }
 
-// Of a new sound.
+// Begins a new sound.
 void Transcriber::start(bool timestamps) {
   timestamps_ = timestamps;
-  orders_.clear();
+  forced_prefix_.clear();
   if (!tokens_) return;
   if (has_language_) {
     if (options_.language.empty()) language_.reset();
-    orders_ = {language_.value_or(0), *task_};
+    forced_prefix_ = {language_.value_or(0), *task_};
   }
-  if (!timestamps) orders_.push_back(tokens_->no_timestamps());
+  if (!timestamps) forced_prefix_.push_back(tokens_->no_timestamps());
   GenerationConfig& config = generation_.config;
-  config.told_tokens = static_cast<uint32_t>(orders_.size());
-  if (options_.max_tokens) config.max_tokens = options_.max_tokens + config.told_tokens;
+  config.forced_tokens = static_cast<uint32_t>(forced_prefix_.size());
+  if (options_.max_tokens) config.max_tokens = options_.max_tokens + config.forced_tokens;
 }
 
-// What comes right after the start says whether there is speech, and in which language.
-void Transcriber::listen(std::span<const float> scores) {
+// The scores right after the start token tell whether there is speech, and in which language.
+void Transcriber::detect_speech(std::span<const float> scores) {
   no_speech_ = no_speech_token_ ? probability(scores, *no_speech_token_) : 0;
   if (!has_language_ || language_) return;
   const auto score = [&](const WhisperTokens::Language& language) { return scores[language.id]; };
   language_ = std::ranges::max_element(tokens_->languages(), {}, score)->id;
-  orders_[0] = *language_;
+  forced_prefix_[0] = *language_;
 }
 
-// The orders are given as the only tokens that may come, so that the step which listens is one of theirs.
-void Transcriber::steer(std::span<float> scores, std::span<const uint32_t> text) {
-  if (text.empty()) listen(scores);
-  if (text.size() < orders_.size()) {
+// Forces the tokens of the prefix one by one: then the scores of the first step, which detect_speech() needs,
+// come from an ordinary step.
+void Transcriber::apply_rules_to(std::span<float> scores, std::span<const uint32_t> text) {
+  if (text.empty()) detect_speech(scores);
+  if (text.size() < forced_prefix_.size()) {
     std::ranges::fill(scores, forbidden_score);
-    scores[orders_[text.size()]] = 0;
+    scores[forced_prefix_[text.size()]] = 0;
     return;
   }
-  const std::span<const uint32_t> own = text.subspan(orders_.size());
+  const std::span<const uint32_t> own = text.subspan(forced_prefix_.size());
   for (uint32_t token : suppressed_) scores[token] = forbidden_score;
   if (own.empty()) {
     for (uint32_t token : suppressed_first_) scores[token] = forbidden_score;
@@ -154,9 +158,9 @@ Result<Transcriber::Written> Transcriber::write(const EncoderInput& input) {
   PUMICE_TRY(auto texts, session_->generate(std::span(&input, 1), generation_));
   const Hypothesis& best = texts.at(0).at(0);
   const GenerationConfig& config = generation_.config;
-  const size_t told = std::min(orders_.size(), best.tokens.size());
+  const size_t forced = std::min(forced_prefix_.size(), best.tokens.size());
   Written written;
-  written.tokens.assign(best.tokens.begin() + static_cast<ptrdiff_t>(told), best.tokens.end());
+  written.tokens.assign(best.tokens.begin() + static_cast<ptrdiff_t>(forced), best.tokens.end());
   if (tokens_) {
     const auto length = static_cast<float>(std::max<size_t>(written.tokens.size(), 1));
     written.log_probability = best.score * std::pow(length, config.length_penalty - 1);
@@ -225,7 +229,7 @@ Result<Transcript> Transcriber::transcribe(std::span<const float> samples,
       window.segments = segments(written, from, to, next);
       window.features = std::move(input.values);
       window.prompt = generation_.config.prompt;
-      window.prompt.insert(window.prompt.end(), orders_.begin(), orders_.end());
+      window.prompt.insert(window.prompt.end(), forced_prefix_.begin(), forced_prefix_.end());
       window.tokens = std::move(written.tokens);
       transcript.segments.insert(transcript.segments.end(), window.segments.begin(), window.segments.end());
       if (on_window) on_window(window);

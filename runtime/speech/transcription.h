@@ -14,13 +14,13 @@
 namespace pumice {
 
 struct TranscriptionOptions {
-  std::string language;    // its code, as "en"; empty: the one that the first window is heard in
+  std::string language;    // its code, for example "en"; empty: detected in the first window
   bool translate = false;  // into English
-  bool timestamps = false; // also of a sound that one window holds; a longer one has them anyway
+  bool timestamps = false; // also for a sound that fits one window; longer sounds always have them
   uint32_t beams = 0;      // 0: as the model's settings say
   uint32_t max_tokens = 0; // of a window; 0: as the model's settings say, or as many as fit
-  // A window is silent where this is exceeded by the probability of no speech, and not exceeded by the
-  // logarithm of its tokens' probabilities, on average.
+  // A window counts as silent if its probability of no speech is above `no_speech`, and the mean logarithm of
+  // its tokens' probabilities is at most `log_probability`.
   float no_speech = 0.6f;
   float log_probability = -1;
 };
@@ -28,16 +28,16 @@ struct TranscriptionOptions {
 struct TranscriptSegment {
   double start = 0, end = 0;    // seconds
   std::vector<uint32_t> tokens; // timestamps included
-  std::string text;             // where there is a tokenizer
-  // Of its window: the logarithm of its tokens' probabilities, on average, and the probability of no speech.
+  std::string text;             // empty without a tokenizer
+  // Of its window: the mean logarithm of the tokens' probabilities, and the probability of no speech.
   std::optional<float> log_probability, no_speech;
 };
 
-// What was made of one window.
+// The result of one window.
 struct TranscriptWindow {
   std::vector<float> features;  // that the encoder read
   std::vector<uint32_t> prompt; // of the decoder
-  std::vector<uint32_t> tokens; // that came after it, without the one that ends them
+  std::vector<uint32_t> tokens; // that were written after it, without the end token
   std::vector<TranscriptSegment> segments;
 };
 
@@ -46,10 +46,10 @@ struct Transcript {
   std::vector<TranscriptSegment> segments;
 };
 
-// Writes down what is said in a sound of any length, window by window, as Whisper does (Radford et al. 2022):
-// the decoder is told the language and the task by tokens, and where it writes times, a window begins at the
-// last time of the one before. A model whose vocabulary has no such tokens writes what comes, in windows that
-// lie back to back. Used by one thread at a time.
+// Transcribes speech of any length, window by window, like Whisper (Radford et al. 2022): forced tokens tell
+// the decoder the language and the task. If it writes timestamps, a window begins at the last timestamp of
+// the one before; otherwise windows lie back to back. Models without such tokens are run without them. Used
+// by one thread at a time.
 class Transcriber {
 public:
   // `tokenizer` may be null.
@@ -60,14 +60,14 @@ public:
   const LogMelShape& shape() const { return features_->shape(); }
   EncoderDecoder& session() { return *session_; }
 
-  // Of samples at shape().sample_rate. `on_window` is called as windows are done, but for silent ones;
+  // Transcribes samples at shape().sample_rate. `on_window` is called after each window that is not silent;
   // progress counts samples.
   Result<Transcript> transcribe(std::span<const float> samples,
                                 const std::function<void(const TranscriptWindow&)>& on_window,
                                 const Progress& progress = {});
 
 private:
-  // Tokens that were written about a window.
+  // Tokens that the decoder wrote for a window.
   struct Written {
     std::vector<uint32_t> tokens;
     std::optional<float> log_probability;
@@ -79,8 +79,8 @@ private:
   Status set_task();
   void set_rules();
   void start(bool timestamps);
-  void steer(std::span<float> scores, std::span<const uint32_t> text);
-  void listen(std::span<const float> scores);
+  void apply_rules_to(std::span<float> scores, std::span<const uint32_t> text);
+  void detect_speech(std::span<const float> scores);
   Result<Written> write(const EncoderInput& input);
   bool is_silent(const Written& written) const;
   std::vector<TranscriptSegment> segments(const Written& written, double from, double to,
@@ -92,15 +92,15 @@ private:
   std::unique_ptr<AudioFeatures> features_;
   std::unique_ptr<EncoderDecoder> session_;
   GenerationOptions generation_;
-  std::optional<WhisperTokens> tokens_; // none: a vocabulary without them
+  std::optional<WhisperTokens> tokens_; // none: the vocabulary has no such tokens
   std::optional<uint32_t> no_speech_token_;
   std::vector<uint32_t> suppressed_, suppressed_first_;
   TimestampRule rule_;
-  bool timestamps_ = false; // of this sound
+  bool timestamps_ = false; // the current sound gets timestamps
 
-  // What the decoder is told after the token that starts a transcript. The first one is the language, which
-  // may have to be heard.
-  std::vector<uint32_t> orders_;
+  // Tokens that the decoder is forced to write after the start token: the language, which may have to be
+  // detected first, the task, and whether there are timestamps.
+  std::vector<uint32_t> forced_prefix_;
   bool has_language_ = false;
   std::optional<uint32_t> language_, task_;
   float no_speech_ = 0; // of the window

@@ -11,14 +11,15 @@ namespace pumice {
 
 namespace {
 
-// What steps that are submitted together read, unless the caller says how many: a few milliseconds even of a
-// CPU.
+// Bytes that the steps of one submission read together, if steps_per_submit is 0: a few milliseconds even on
+// a CPU.
 constexpr double small_steps_bytes = 8 << 20;
 
-// Chunks of prompts in flight: one that runs, and the next.
+// The most chunks of prompts in flight: the one that runs, and the next.
 constexpr size_t most_chunks = StepRing::places;
 
-// Steps in slices that the host has not read: those after a stop are thrown away.
+// The most steps in slices whose tokens the host has not read. Steps after a stop token are wasted, so there
+// are not many.
 constexpr size_t sliced_steps = 8;
 
 uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b) {
@@ -52,7 +53,7 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   RunnerOptions runner_options;
   runner_options.size = options.size;
   if (options.logits.buffer) {
-    runner_options.kept = {"logits"};
+    runner_options.readable = {"logits"};
     runner_options.output = options.logits;
     options.steps_ahead = 0;
     options.steps_per_submit = 1;
@@ -65,7 +66,7 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
                              "token of each",
                              size.sequences, size.chunk)};
   }
-  // A token's log-probabilities are kept for as many tokens after it.
+  // The device stores the log-probabilities of the latest SAMPLING_REPORTS tokens only.
   options.steps_ahead = std::min(options.steps_ahead, SAMPLING_REPORTS - 2);
   if (options.steps_per_submit == 0) {
     PUMICE_TRY(const Plan* plan, runner->plan(1));
@@ -138,8 +139,8 @@ uint32_t Batch::unread(uint32_t id) const {
 }
 
 Status Batch::wait() const {
-  const auto last =
-      std::find_if(in_flight_.rbegin(), in_flight_.rend(), [](const Flight& each) { return each.done; });
+  const auto last = std::find_if(in_flight_.rbegin(), in_flight_.rend(),
+                                 [](const InFlightStep& each) { return each.done; });
   return last == in_flight_.rend() ? Status() : last->done->wait();
 }
 
@@ -153,7 +154,7 @@ Status Batch::fill(TimeSlicer& slices) {
       PUMICE_TRY(const std::optional<NextStep> step, next_step(1));
       if (!step) return {};
       PUMICE_CHECK(runner_->open_step(step->tokens));
-      PUMICE_CHECK(launched(*step, {}));
+      PUMICE_CHECK(add_in_flight(*step, {}));
     }
     PUMICE_TRY(const std::optional<Completion> done, runner_->fill(slices));
     if (!done) return {};
@@ -182,14 +183,14 @@ Result<std::span<const BatchToken>> Batch::step() {
 }
 
 void Batch::read_oldest() {
-  const Flight flight = std::move(in_flight_.front());
+  const InFlightStep oldest = std::move(in_flight_.front());
   in_flight_.pop_front();
-  for (const auto& [id, position] : flight.reached) {
+  for (const auto& [id, position] : oldest.next_positions) {
     for (Sequence& sequence : sequences_) {
       if (sequence.id == id) sequence.computed = std::max(sequence.computed, position);
     }
   }
-  if (!flight.outputs) return;
+  if (!oldest.outputs) return;
   for (Sequence*& row : rows_) {
     if (!row) continue;
     results_.push_back(read_token(*row));
@@ -205,7 +206,7 @@ BatchToken Batch::read_token(Sequence& sequence) {
     result.log_probabilities = sampling_state_.log_probabilities(slot, n);
   }
   sequence.tokens.push_back(result.token);
-  sequence.computed = std::max(sequence.computed, n); // the new token itself is yet to be put in
+  sequence.computed = std::max(sequence.computed, n); // the new token itself has not been computed yet
   if (sampling_state_.finished_at(slot) == n) {
     result.finish_reason = FinishReason::stop;
   } else if (sequence.tokens.size() == sequence.limit) {
@@ -214,8 +215,8 @@ BatchToken Batch::read_token(Sequence& sequence) {
   return result;
 }
 
-// Steps in flight may still write to the slot, but behind what counts as cached, and no other sequence gets
-// it before they are done.
+// Steps in flight may still write to the slot, but only after the positions that count as cached. No other
+// sequence gets the slot before they are done.
 void Batch::release(Sequence& sequence) {
   changed_ = true;
   if (sequence.slot >= 0) {
@@ -234,14 +235,14 @@ Status Batch::submit(size_t most) {
     if (!step) break;
     const auto start = std::chrono::steady_clock::now();
     PUMICE_TRY(const Completion done, runner_->submit(step->tokens, step->steps));
-    PUMICE_CHECK(launched(*step, done));
+    PUMICE_CHECK(add_in_flight(*step, done));
     if (step->composed) continue;
     host_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   return {};
 }
 
-// What comes next, in place for the device; nothing where that depends on tokens that have not been read.
+// Prepares the next step for submission. Returns nothing if it depends on tokens that have not been read.
 Result<std::optional<Batch::NextStep>> Batch::next_step(uint32_t most_steps) {
   if (const uint32_t steps = std::min(most_steps, repeatable_steps())) {
     return std::optional(NextStep{static_cast<uint32_t>(rows_.size()), steps});
@@ -251,27 +252,27 @@ Result<std::optional<Batch::NextStep>> Batch::next_step(uint32_t most_steps) {
   return std::optional(std::move(step));
 }
 
-// How many steps can follow that are as the device has put them in place.
+// How many further steps can run with the inputs that the device writes itself.
 uint32_t Batch::repeatable_steps() const {
   if (changed_ || rows_.empty()) return 0;
   uint32_t steps = options_.steps_per_submit;
-  // The token at a sequence's limit is its last, and is not put in again.
+  // The token at a sequence's limit is its last, so no step starts from it.
   for (const Sequence* row : rows_)
     steps = std::min(steps, row->limit - 1 - std::min(row->next, row->limit - 1));
   return steps;
 }
 
-// What comes next must not depend on tokens that have not been read.
+// The host can compose a step only if it has read all tokens.
 bool Batch::can_compose() const {
   return !sequences_.empty() && in_flight_.size() < most_chunks &&
-         std::ranges::none_of(in_flight_, &Flight::outputs);
+         std::ranges::none_of(in_flight_, &InFlightStep::outputs);
 }
 
-// Every sequence with a slot gets rows for what it has not submitted: one for a sequence that is being
-// continued, and for a prompt as many as leave a row to each of those after it.
+// Every sequence with a slot gets rows for tokens that were not submitted yet: one row if it is being
+// continued; for a prompt as many rows as fit while each later sequence still gets one.
 Result<Batch::NextStep> Batch::compose() {
   PUMICE_CHECK(assign_slots());
-  changed_ = true; // until it has been submitted
+  changed_ = true; // until the step has been submitted
   rows_.clear();
   std::vector<StepToken> rows;
   NextStep step;
@@ -297,16 +298,17 @@ Result<Batch::NextStep> Batch::compose() {
   return step;
 }
 
-// Keeps account of a step that has been submitted and is done then, or that has been opened for slices.
-Status Batch::launched(const NextStep& step, const std::optional<Completion>& done) {
-  Flight flight{done, !rows_.empty()};
+// Adds a step to those in flight: it was submitted and `done` tells when it is done, or it was opened for
+// slices and has no `done` yet.
+Status Batch::add_in_flight(const NextStep& step, const std::optional<Completion>& done) {
+  InFlightStep added{done, !rows_.empty()};
   const auto advance = [&](Sequence& sequence, uint32_t rows) {
     sequence.next += rows;
     if (done) sequence.computed = sequence.next;
   };
   if (!step.composed) {
     for (Sequence* row : rows_) advance(*row, step.steps);
-    in_flight_.insert(in_flight_.end(), step.steps, flight);
+    in_flight_.insert(in_flight_.end(), step.steps, added);
     repeated_steps_ += step.steps;
     return {};
   }
@@ -314,11 +316,11 @@ Status Batch::launched(const NextStep& step, const std::optional<Completion>& do
   for (Sequence& sequence : sequences_) {
     if (sequence.slot < 0) continue;
     advance(sequence, step.counts[static_cast<size_t>(sequence.slot)]);
-    flight.reached.emplace_back(sequence.id, sequence.next);
+    added.next_positions.emplace_back(sequence.id, sequence.next);
     changed_ = changed_ || sequence.next < sequence.tokens.size();
   }
-  in_flight_.push_back(std::move(flight));
-  // While the device works.
+  in_flight_.push_back(std::move(added));
+  // While the device works on this step, the host prepares the decoding that follows.
   return changed_ ? Status() : runner_->prepare(static_cast<uint32_t>(rows_.size()));
 }
 
@@ -328,7 +330,7 @@ Status Batch::assign_slots() {
     Slot* best = nullptr;
     for (Slot& slot : slots_) {
       if (slot.busy) continue;
-      // What is about another input has other keys and values.
+      // A sequence with another encoder input has other keys and values.
       const uint32_t reused = sequence.input ? 0 : reusable(slot, sequence.tokens);
       if (best && reused <= sequence.reused) continue;
       best = &slot;
@@ -349,8 +351,8 @@ Status Batch::assign_slots() {
   return {};
 }
 
-// Leading tokens of a prompt whose keys and values the slot holds, with all that the positions after them
-// see. At least one token has to run, for its logits.
+// How many leading tokens of a prompt need not be computed, because the slot holds their keys and values. The
+// last token of the prompt is always computed, for its logits.
 uint32_t Batch::reusable(const Slot& slot, std::span<const uint32_t> prompt) const {
   const uint32_t common = common_prefix(slot.cached, prompt.first(prompt.size() - 1));
   return runner_->can_resume(common, slot.written_end) ? common : 0;
@@ -358,8 +360,9 @@ uint32_t Batch::reusable(const Slot& slot, std::span<const uint32_t> prompt) con
 
 Status Batch::check_free(uint32_t slot) const {
   if (slot < slots_.size() && !slots_[slot].busy) return {};
-  return Error{Code::invalid_argument,
-               fmt::format("slot {}: expected one of {} that no sequence runs in", slot, slots_.size())};
+  return Error{
+      Code::invalid_argument,
+      fmt::format("slot {}: expected one of the {} slots that no sequence runs in", slot, slots_.size())};
 }
 
 Snapshot Batch::snapshot(uint32_t slot, const Conversation& conversation) const {

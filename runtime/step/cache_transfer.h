@@ -15,16 +15,17 @@ struct CacheRange {
   uint64_t bytes = 0;
 };
 
-// Positions of a layer that hold something once its first `cached` positions count and all before
-// `written_end` were written: a ring that has gone round is full.
+// How many positions of a layer hold data, if the first `cached` positions count and all before `written_end`
+// were written. A ring that has wrapped around is full.
 uint32_t positions_in_use(uint32_t capacity, uint32_t cached, uint32_t written_end);
 
-// Where one sequence's first `positions` positions of a layer are: the keys of each head, then the values.
-// Whole tiles of positions lie one after the other, so the bytes are the same whatever the capacity is.
+// Where the first `positions` positions of a sequence lie in a layer's cache: the keys of each head, then the
+// values. Positions are stored in whole tiles, one after the other, so the bytes do not depend on the
+// capacity.
 std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, uint32_t positions);
 
-// Copies between the host and a device's buffer: straight where the host can reach it, else through a staging
-// buffer. Nothing else may use those bytes meanwhile.
+// Copies between the host and a buffer on the device: directly if the buffer is mapped, otherwise through a
+// staging buffer. Nothing else may use those bytes meanwhile.
 class CacheTransfer {
 public:
   explicit CacheTransfer(std::shared_ptr<Device> device) : device_(std::move(device)) {}

@@ -3,9 +3,9 @@
 namespace pumice {
 
 Result<std::shared_ptr<const Caches>> Caches::create(const std::shared_ptr<Device>& device,
-                                                     SessionMemory plan) {
-  std::shared_ptr<Caches> caches(new Caches(std::move(plan)));
-  for (uint64_t bytes : caches->plan_.cache_allocation_bytes) {
+                                                     SessionMemory memory) {
+  std::shared_ptr<Caches> caches(new Caches(std::move(memory)));
+  for (uint64_t bytes : caches->memory_.cache_allocation_bytes) {
     PUMICE_TRY(Buffer allocation, Buffer::create(device, bytes, MemoryUse::device, "cache"));
     caches->allocations_.push_back(std::move(allocation));
   }

@@ -12,16 +12,16 @@ namespace pumice {
 class Caches {
 public:
   static Result<std::shared_ptr<const Caches>> create(const std::shared_ptr<Device>& device,
-                                                      SessionMemory plan);
+                                                      SessionMemory memory);
 
-  const SessionMemory& plan() const { return plan_; }
+  const SessionMemory& memory() const { return memory_; }
   const Buffer& allocation(uint32_t index) const { return allocations_[index]; }
   uint64_t memory_bytes() const;
 
 private:
-  explicit Caches(SessionMemory plan) : plan_(std::move(plan)) {}
+  explicit Caches(SessionMemory memory) : memory_(std::move(memory)) {}
 
-  SessionMemory plan_;
+  SessionMemory memory_;
   std::vector<Buffer> allocations_;
 };
 

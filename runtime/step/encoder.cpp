@@ -10,7 +10,7 @@ namespace pumice {
 
 namespace {
 
-// The largest of what the attentions that read the inputs' caches need.
+// The largest block of positions that an attention over the inputs' caches needs.
 uint32_t position_block(const Model& model, CacheType cache) {
   SessionSize size;
   size.cache = cache;
@@ -45,14 +45,14 @@ Result<RunnerOptions> Encoder::runner_options(const Model& model, EncoderOptions
   RunnerOptions runner_options;
   runner_options.part = ModelPart::encoder;
   runner_options.sampling = false;
-  runner_options.kept = std::move(options.kept);
+  runner_options.readable = std::move(options.readable);
   runner_options.caches = std::move(options.caches);
   runner_options.input = options.input;
   runner_options.output = options.output;
   SessionSize& size = runner_options.size;
   size.chunk = options.tokens ? options.tokens : shape.encoder->context;
   size.sequences = std::min(options.inputs, size.chunk);
-  size.cache = runner_options.caches ? runner_options.caches->plan().size.cache : options.cache;
+  size.cache = runner_options.caches ? runner_options.caches->memory().size.cache : options.cache;
   size.input_positions = cache_positions(model, size.cache, size.chunk, size.sequences);
   return runner_options;
 }
@@ -114,10 +114,11 @@ Result<std::vector<InputRange>> Encoder::take(std::span<const EncoderInput> inpu
   std::vector<InputRange> ranges = take_fitting(inputs);
   if (ranges.size() == inputs.size()) return ranges;
   release_all(ranges);
-  return Error{Code::invalid_argument,
-               fmt::format("{} inputs do not fit a step of {} tokens of {} inputs, with {} positions kept",
-                           inputs.size(), runner_->size().chunk, runner_->size().sequences,
-                           runner_->size().input_positions)};
+  return Error{
+      Code::invalid_argument,
+      fmt::format(
+          "{} inputs do not fit a step: expected at most {} tokens, {} inputs and {} positions in the caches",
+          inputs.size(), runner_->size().chunk, runner_->size().sequences, runner_->size().input_positions)};
 }
 
 size_t Encoder::fitting(std::span<const EncoderInput> inputs) {
@@ -130,7 +131,8 @@ size_t Encoder::fitting(std::span<const EncoderInput> inputs) {
 // Takes places for the inputs.
 Status Encoder::begin(std::span<const EncoderInput> inputs) {
   for (const EncoderInput& input : inputs) PUMICE_CHECK(check(input));
-  if (!runner_->model().shape().has_decoder()) pool_.clear(); // nobody reads what the last step left
+  if (!runner_->model().shape().has_decoder())
+    pool_.clear(); // without a decoder, nothing reads the positions of the last step
   PUMICE_TRY(ranges_, take(inputs));
   return {};
 }

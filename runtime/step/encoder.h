@@ -5,10 +5,10 @@
 
 namespace pumice {
 
-// What an encoder reads: tokens, or the numbers of a picture or a sound (EncoderShape::input_shape).
+// The input of an encoder: tokens, or the values of a picture or a sound (EncoderShape::input_shape).
 struct EncoderInput {
   std::vector<uint32_t> tokens;
-  std::vector<uint32_t> token_types; // as many, or none where all are 0
+  std::vector<uint32_t> token_types; // one for each token, or empty if all are 0
   std::vector<float> values;
 };
 
@@ -16,38 +16,40 @@ struct EncoderOptions {
   uint32_t tokens = 0; // most positions of a step; 0: the most that one input has
   uint32_t inputs = 1; // most inputs of a step
   CacheType cache = CacheType::f32;
-  std::vector<std::string> kept;        // what read() gives: see Model::encoder_graph
-  std::shared_ptr<const Caches> caches; // those of the decoder's runner, where there is a decoder
-  ExternalBuffer input;                 // as RunnerOptions has them
+  std::vector<std::string> readable;    // names of tensors that read() gives: see Model::encoder_graph
+  std::shared_ptr<const Caches> caches; // those of the decoder's runner, if there is a decoder
+  ExternalBuffer input;                 // see RunnerOptions
   ExternalBuffer output;
 };
 
-// Runs a model's encoder: inputs of different lengths side by side in one step, without padding, each with
-// the same bits as alone. For a decoder it leaves their keys and values in the session's caches until they
-// are released. Used by one thread at a time.
+// Runs a model's encoder. Inputs of different lengths share a step without padding, and each gets the same
+// bits as alone. If there is a decoder, the keys and values of the inputs stay in the session's caches until
+// release(). Used by one thread at a time.
 class Encoder {
 public:
   static Result<std::unique_ptr<Encoder>> create(std::shared_ptr<const Model> model, EncoderOptions options);
 
-  // What its runner is made with.
+  // The options that its runner is made with.
   static Result<RunnerOptions> runner_options(const Model& model, EncoderOptions options);
-  // Positions that caches need for steps of so many tokens of so many inputs.
+  // The positions that the caches need for steps of `tokens` tokens of `inputs` inputs.
   static uint32_t cache_positions(const Model& model, CacheType cache, uint32_t tokens, uint32_t inputs);
 
-  // How many of the first of these fit one step. None: the first one never will, or room has to be made.
+  // How many of these inputs, from the first on, fit one step. 0: the first one is too long, or others must
+  // be released first.
   size_t fitting(std::span<const EncoderInput> inputs);
-  // Runs them, and returns where each one's keys and values are. They have to fit.
+  // Runs inputs that fit one step, and returns the positions of each one's keys and values.
   Result<std::vector<InputRange>> encode(std::span<const EncoderInput> inputs);
-  // The same, where the runner puts its steps into slices: opens the step, for its fill().
+  // The same in slices: opens the step, and Runner::fill() then runs it.
   Status open(std::span<const EncoderInput> inputs);
   void release(const InputRange& input) { pool_.release(input); }
 
-  // Of an input of the last encode(): its rows of a kept tensor, or its only one.
+  // The values of a readable tensor for one input of the last encode(): a row for each position, or one row
+  // for the input.
   Result<std::vector<float>> read(const std::string& name, size_t input) const;
   uint32_t columns(const std::string& name) const { return runner_->columns(name); }
 
   const EncoderShape& shape() const { return *runner_->model().shape().encoder; }
-  uint32_t longest() const; // positions of an input
+  uint32_t longest() const; // most positions of one input
   uint64_t steps() const { return steps_; }
   Runner& runner() { return *runner_; }
 
@@ -57,13 +59,13 @@ private:
   Status check(const EncoderInput& input) const;
   Status begin(std::span<const EncoderInput> inputs);
   Result<uint32_t> write(std::span<const EncoderInput> inputs);
-  // Places for as many of the first inputs as fit a step.
+  // Takes positions for as many inputs, from the first on, as fit one step.
   std::vector<InputRange> take_fitting(std::span<const EncoderInput> inputs);
   void release_all(std::span<const InputRange> ranges);
   Result<std::vector<InputRange>> take(std::span<const EncoderInput> inputs);
 
   std::unique_ptr<Runner> runner_;
-  bool given_ = false; // numbers come from the application's buffer
+  bool given_ = false; // values come from the application's buffer
   PositionPool pool_;
   std::vector<InputRange> ranges_;   // of the last step's inputs
   std::vector<uint32_t> first_rows_; // in that step

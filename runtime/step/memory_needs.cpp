@@ -8,21 +8,21 @@
 namespace pumice {
 
 Result<SessionRunners> usual_runners(const Model& model, const SessionSize& size,
-                                     std::vector<std::string> kept) {
+                                     std::vector<std::string> readable) {
   const ModelShape& shape = model.shape();
   SessionRunners runners;
   if (shape.has_decoder()) {
     RunnerOptions decoder;
     decoder.size = size;
-    decoder.kept = std::move(kept);
-    kept.clear();
+    decoder.readable = std::move(readable);
+    readable.clear();
     runners.push_back(std::move(decoder));
   }
   if (shape.encoder) {
     EncoderOptions options;
     options.cache = size.cache;
-    options.kept = std::move(kept);
-    // The tokens of an encoder's input are what its context is.
+    options.readable = std::move(readable);
+    // The context of an encoder is the tokens of its input.
     if (!shape.has_decoder() && shape.encoder->kind == InputKind::tokens) options.tokens = size.context;
     PUMICE_TRY(RunnerOptions encoder, Encoder::runner_options(model, std::move(options)));
     if (shape.has_decoder() && size.input_positions == 0) {
@@ -61,11 +61,11 @@ Result<uint32_t> longest_context(const Model& model, uint32_t longest,
       model.context().device->memory().available + (model.loaded() ? model.weight_bytes() : 0);
   uint32_t fits = 0, too_long = longest + 1;
   while (fits + 1 < too_long) {
-    // The longest one first, which is what most programs ask for.
+    // The longest context first, because most programs ask for it.
     const uint32_t context = too_long == longest + 1 && fits == 0 ? longest : fits + (too_long - fits) / 2;
-    PUMICE_TRY(const SessionRunners parts, runners(context));
-    const Result<MemoryNeeds> needs = memory_needs(model, parts);
-    // What passes a limit of the device does not fit it either.
+    PUMICE_TRY(const SessionRunners session, runners(context));
+    const Result<MemoryNeeds> needs = memory_needs(model, session);
+    // A context beyond a limit of the device counts as one that does not fit.
     const bool too_large =
         !needs.ok() && (needs.error().code == Code::unsupported || needs.error().code == Code::out_of_memory);
     if (!needs.ok() && !too_large) return needs.error();
@@ -74,12 +74,13 @@ Result<uint32_t> longest_context(const Model& model, uint32_t longest,
   return fits;
 }
 
-Result<uint32_t> longest_context(const Model& model, SessionSize size, const std::vector<std::string>& kept) {
+Result<uint32_t> longest_context(const Model& model, SessionSize size,
+                                 const std::vector<std::string>& readable) {
   const ModelShape& shape = model.shape();
   const uint32_t longest = shape.has_decoder() ? shape.context : shape.encoder->context;
   return longest_context(model, longest, [&](uint32_t context) {
     size.context = context;
-    return usual_runners(model, size, kept);
+    return usual_runners(model, size, readable);
   });
 }
 

@@ -14,33 +14,34 @@ struct MemoryNeeds {
   uint32_t context = 0;   // positions of the session; of an encoder alone, tokens of its input
   uint64_t weights = 0;   // once for all sessions of the model
   uint64_t cache = 0;     // keys and values
-  uint64_t scratch = 0;   // of steps, with what goes in and what is kept for the host
-  uint64_t state = 0;     // what the host writes of steps, and sampling's state
-  uint64_t loading = 0;   // beside the weights while they are loaded; given back before there is a session
-  uint64_t available = 0; // on the device; of a model that is loaded, with its weights
+  uint64_t scratch = 0;   // of steps, including their inputs and outputs
+  uint64_t state = 0;     // of the step block and its ring, and of sampling
+  uint64_t loading = 0;   // staging while the weights are loaded; freed before a session is created
+  uint64_t available = 0; // free on the device; if the model is loaded, including its weights
 
   uint64_t session() const { return cache + scratch + state; }
   uint64_t peak() const { return weights + (loading > session() ? loading : session()); }
   bool fits() const { return peak() <= available; }
 };
 
-// What runners a session has: its decoder's, its encoder's, or both, which then share the first one's caches.
+// The runners of a session: for the decoder, the encoder, or both. The second one uses the caches of the
+// first.
 using SessionRunners = std::vector<RunnerOptions>;
 
-// Those of a Session of a model with a decoder, or of an Encoder for one input; of both, one after the other.
-// What is kept is the decoder's, or of an encoder alone its own.
+// The runners of a Session, and of an Encoder for one input, as far as the model has a decoder and an
+// encoder. `readable` names tensors of the decoder, or of the encoder if there is no decoder.
 Result<SessionRunners> usual_runners(const Model& model, const SessionSize& size,
-                                     std::vector<std::string> kept = {});
+                                     std::vector<std::string> readable = {});
 
-// Of a model that is loaded or planned.
+// `model` may be loaded, or come from Model::plan().
 Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runners);
 
-// The most positions, up to `longest`, of which a session fits what is available: 0 where none does.
-// `runners` says what a session of so many has.
+// The longest context, up to `longest` positions, with which a session fits the available memory; 0 if none
+// fits. `runners` gives the runners of a session with a given context.
 Result<uint32_t> longest_context(const Model& model, uint32_t longest,
                                  const std::function<Result<SessionRunners>(uint32_t context)>& runners);
-// The same of usual_runners(), up to what the model was made for.
+// The same for usual_runners(), up to the model's own context.
 Result<uint32_t> longest_context(const Model& model, SessionSize size,
-                                 const std::vector<std::string>& kept = {});
+                                 const std::vector<std::string>& readable = {});
 
 } // namespace pumice

@@ -8,12 +8,12 @@
 
 namespace pumice {
 
-// Which positions of the encoder's caches are taken. Ranges begin at multiples of a block.
+// Allocates ranges of positions in the caches of the encoder's inputs. Ranges begin at multiples of `block`.
 class PositionPool {
 public:
   PositionPool(uint32_t capacity, uint32_t block) : capacity_(capacity), block_(block) {}
 
-  // The first free range of so many positions; nothing where none is long enough.
+  // Takes the first free range of `count` positions. Returns nothing if no free range is long enough.
   std::optional<InputRange> take(uint32_t count);
   void release(const InputRange& range) { taken_.erase(range.first); }
   void clear() { taken_.clear(); }

@@ -30,7 +30,8 @@ Status ResumableEncoder::ready() {
   return state_ == State::none ? Status() : failed(encode_again());
 }
 
-// What was lost with an encoder that had to be made anew: in slices again, where some were still to come.
+// Runs the inputs again that were lost when the encoder had to be made again; in slices, if they were not
+// finished.
 Status ResumableEncoder::encode_again() {
   if (state_ == State::running) return encoder_->open(inputs_);
   const Result<std::vector<InputRange>> ranges = encoder_->encode(inputs_);

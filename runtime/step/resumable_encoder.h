@@ -7,37 +7,36 @@
 
 namespace pumice {
 
-// An encoder without a decoder as a guest in somebody else's program: runs its inputs in slices of time or
-// all at once, and can be stopped from another thread. Used by one thread at a time, but for cancel().
+// An encoder without a decoder, for use inside an application: it runs its inputs in slices of time or all at
+// once, and another thread can cancel it. Used by one thread at a time, except cancel().
 class ResumableEncoder {
 public:
   static Result<std::unique_ptr<ResumableEncoder>> create(std::shared_ptr<const Model> model,
                                                           EncoderOptions options);
   ~ResumableEncoder();
 
-  // Runs inputs to the end.
+  // Runs inputs in one step and waits for it.
   Status run(std::span<const EncoderInput> inputs);
 
-  // The same in slices: takes the inputs, and then runs as much as is expected to take so many seconds,
-  // submitted or recorded into the application's command buffer.
+  // The same in slices. begin() takes the inputs. advance() then submits a slice that is expected to take at
+  // most `budget` seconds; record() records it into the application's command buffer instead.
   Status begin(std::span<const EncoderInput> inputs);
   Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
   Result<SliceResult> record(VkCommandBuffer into, double budget);
 
-  // Forgets slices in command buffers that will not be submitted: the inputs are begun anew.
+  // Forgets slices in command buffers that will not be submitted. The inputs are then run from the beginning.
   Status discard();
 
-  // Of the inputs that were run: what they gave of the kept tensor, one after the other.
+  // The values of the output tensor for all inputs that were run, one input after the other.
   Result<std::vector<float>> read();
 
-  // From any thread: the inputs that are being run are given up, and the call that does so returns
-  // `cancelled`.
+  // From any thread: stops the inputs that are being run. The call that runs them returns `cancelled`.
   void cancel() { work_.cancel(); }
 
-  // After an error everything is made anew, which may fail as well: before encoder() is used.
+  // Makes everything again if an error has left it unusable. Call it before encoder().
   Status ready();
   Encoder& encoder() { return *encoder_; }
-  const std::string& output() const { return options_.kept[0]; }
+  const std::string& output() const { return options_.readable[0]; }
   uint32_t columns() const { return columns_; }
 
 private:
@@ -58,7 +57,7 @@ private:
   std::unique_ptr<Encoder> encoder_;
   uint32_t columns_ = 0;
   State state_ = State::none;
-  std::vector<EncoderInput> inputs_; // that are being run, or were
+  std::vector<EncoderInput> inputs_; // the inputs of the current or last run
 };
 
 } // namespace pumice

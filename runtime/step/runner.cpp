@@ -14,35 +14,35 @@
 namespace pumice {
 
 Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> model, RunnerOptions options) {
-  const SessionMemory* shared = options.caches ? &options.caches->plan() : nullptr;
-  PUMICE_TRY(RunnerLayout plan, lay_out_runner(*model, options, shared));
+  const SessionMemory* shared = options.caches ? &options.caches->memory() : nullptr;
+  PUMICE_TRY(RunnerLayout layout, lay_out_runner(*model, options, shared));
   std::unique_ptr<Runner> runner(new Runner(std::move(model), std::move(options)));
-  PUMICE_CHECK(runner->allocate(plan));
-  runner->memory_ = std::move(plan.memory);
-  runner->graph_ = std::move(plan.graph);
-  for (Plan& step : plan.plans) {
+  PUMICE_CHECK(runner->allocate(layout));
+  runner->memory_ = std::move(layout.memory);
+  runner->graph_ = std::move(layout.graph);
+  for (Plan& step : layout.plans) {
     const uint32_t tokens = step.bucket.tokens;
-    runner->buckets_.emplace(tokens, Bucketed{std::move(step), nullptr});
+    runner->buckets_.emplace(tokens, StepBucket{std::move(step), nullptr});
   }
   return runner;
 }
 
-// What runner_bytes() counts.
-Status Runner::allocate(const RunnerLayout& plan) {
+// Allocates exactly what runner_bytes() counts.
+Status Runner::allocate(const RunnerLayout& layout) {
   const std::shared_ptr<Device>& device = model_->context().device;
   caches_ = options_.caches;
   if (!caches_) {
-    PUMICE_TRY(caches_, Caches::create(device, plan.memory));
+    PUMICE_TRY(caches_, Caches::create(device, layout.memory));
   }
-  PUMICE_TRY(scratch_, Buffer::create(device, plan.scratch_bytes, MemoryUse::device, "scratch"));
-  PUMICE_TRY(step_, Buffer::create(device, plan.memory.step.bytes, MemoryUse::shared, "step block"));
-  PUMICE_TRY(step_ring_, StepRing::create(device, plan.memory.step_layout, step_));
-  PUMICE_TRY(sampling_, Buffer::create(device, plan.memory.sampling.bytes, MemoryUse::shared, "sampling"));
-  if (plan.input_bytes) {
-    PUMICE_TRY(inputs_, Buffer::create(device, plan.input_bytes, MemoryUse::shared, "inputs"));
+  PUMICE_TRY(scratch_, Buffer::create(device, layout.scratch_bytes, MemoryUse::device, "scratch"));
+  PUMICE_TRY(step_, Buffer::create(device, layout.memory.step.bytes, MemoryUse::shared, "step block"));
+  PUMICE_TRY(step_ring_, StepRing::create(device, layout.memory.step_layout, step_));
+  PUMICE_TRY(sampling_, Buffer::create(device, layout.memory.sampling.bytes, MemoryUse::shared, "sampling"));
+  if (layout.input_bytes) {
+    PUMICE_TRY(inputs_, Buffer::create(device, layout.input_bytes, MemoryUse::shared, "inputs"));
   }
-  if (plan.output_bytes) {
-    PUMICE_TRY(outputs_, Buffer::create(device, plan.output_bytes, MemoryUse::shared, "outputs"));
+  if (layout.output_bytes) {
+    PUMICE_TRY(outputs_, Buffer::create(device, layout.output_bytes, MemoryUse::shared, "outputs"));
   }
   std::memset(step_.mapped().data(), 0, step_.mapped().size());
   std::memset(sampling_.mapped().data(), 0, sampling_.mapped().size());
@@ -52,7 +52,7 @@ Status Runner::allocate(const RunnerLayout& plan) {
 uint64_t Runner::device_bytes() const {
   uint64_t sum = scratch_.memory_bytes() + step_.memory_bytes() + step_ring_.memory_bytes() +
                  sampling_.memory_bytes() + inputs_.memory_bytes() + outputs_.memory_bytes();
-  if (!options_.caches) sum += caches_->memory_bytes(); // others' are counted there
+  if (!options_.caches) sum += caches_->memory_bytes(); // otherwise another runner counts them
   return sum;
 }
 
@@ -81,7 +81,7 @@ const Buffer& Runner::buffer(const BufferRef& ref) const {
   return scratch_;
 }
 
-Runner::Bucketed& Runner::bucket_for(uint32_t tokens) {
+Runner::StepBucket& Runner::bucket_for(uint32_t tokens) {
   return buckets_.lower_bound(tokens)->second;
 }
 
@@ -99,30 +99,30 @@ Result<Plan> Runner::plan_in(const DeviceProfile& profile, Bucket bucket) const 
   return make_plan(graph_, context, bucket);
 }
 
-// Rows lie side by side in the application's buffers.
+// Rows have no padding between them in the application's buffers.
 PlanCopies Runner::copies(const Plan& plan) const {
   PlanCopies copies;
-  const auto each_row = [](const ActivationRef& where, const ExternalBuffer& host, const auto& add) {
+  const auto each_row = [](const ActivationRef& where, const ExternalBuffer& external, const auto& add) {
     const uint64_t bytes = uint64_t{where.columns} * 4;
-    for (uint64_t row = 0; row < where.rows && (row + 1) * bytes <= host.bytes; ++row) {
-      add(where.buffer.offset + row * where.stride * 4, host.offset + row * bytes, bytes);
+    for (uint64_t row = 0; row < where.rows && (row + 1) * bytes <= external.bytes; ++row) {
+      add(where.buffer.offset + row * where.stride * 4, external.offset + row * bytes, bytes);
     }
   };
   if (options_.input.buffer && plan.input) {
-    each_row(plan.input->where, options_.input, [&](uint64_t ours, uint64_t theirs, uint64_t bytes) {
-      copies.before.push_back({options_.input.buffer, inputs_.handle(), {theirs, ours, bytes}});
+    each_row(plan.input->where, options_.input, [&](uint64_t own, uint64_t external, uint64_t bytes) {
+      copies.before.push_back({options_.input.buffer, inputs_.handle(), {external, own, bytes}});
     });
   }
-  if (options_.output.buffer && !plan.kept.empty()) {
-    each_row(plan.kept[0].where, options_.output, [&](uint64_t ours, uint64_t theirs, uint64_t bytes) {
-      copies.after.push_back({outputs_.handle(), options_.output.buffer, {ours, theirs, bytes}});
+  if (options_.output.buffer && !plan.readable.empty()) {
+    each_row(plan.readable[0].where, options_.output, [&](uint64_t own, uint64_t external, uint64_t bytes) {
+      copies.after.push_back({outputs_.handle(), options_.output.buffer, {own, external, bytes}});
     });
   }
   return copies;
 }
 
 Status Runner::prepare(uint32_t tokens) {
-  Bucketed& bucket = bucket_for(tokens);
+  StepBucket& bucket = bucket_for(tokens);
   if (bucket.recording) return {};
   PUMICE_TRY(Recording recording,
              Recording::create(
@@ -137,8 +137,7 @@ Status Runner::prepare(uint32_t tokens) {
   return {};
 }
 
-// Each kernel is submitted by itself: somebody else's work on the queue comes in between, and waits for one
-// compilation at most.
+// Each kernel gets its own submission, so that other work on the queue waits for one compilation at most.
 Status Runner::prepare_all() {
   const std::shared_ptr<Device>& device = model_->context().device;
   PUMICE_TRY(Commands commands, Commands::create(device, "warm-up"));
@@ -166,7 +165,7 @@ Runner::~Runner() {
 Status Runner::check_row(const StepToken& row) const {
   const ModelShape& shape = model_->shape();
   const bool encodes = options_.part == ModelPart::encoder;
-  // The tokens of pictures and sounds are the numbers of their inputs.
+  // For pictures and sounds, a token is the index of its input in the step.
   const uint32_t vocabulary = !encodes                                   ? shape.vocabulary
                               : shape.encoder->kind == InputKind::tokens ? shape.encoder->vocabulary
                                                                          : memory_.size.sequences;
@@ -248,8 +247,8 @@ Status Runner::set_cache_indirection(uint32_t sequence, std::span<const uint32_t
   const StepLayout& layout = memory_.step_layout;
   if (sequence >= memory_.size.sequences || cache_indirection.size() > layout.positions) {
     return Error{Code::invalid_argument,
-                 fmt::format("{} cache_indirection for sequence {}: expected at most {} for one "
-                             "of {} sequences",
+                 fmt::format("a cache indirection of {} positions for sequence {}: expected at most {} for "
+                             "one of {} sequences",
                              cache_indirection.size(), sequence, layout.positions, memory_.size.sequences)};
   }
   PUMICE_CHECK(last_submission_.wait());
@@ -319,7 +318,7 @@ Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
 }
 
 double Runner::largest_dispatch(const TimeSlicer& slices) const {
-  const Bucketed& bucket = open_ ? *open_ : buckets_.lower_bound(last_tokens_)->second;
+  const StepBucket& bucket = open_ ? *open_ : buckets_.lower_bound(last_tokens_)->second;
   return bucket.costs ? slices.speed() * bucket.costs->largest() : 0;
 }
 
@@ -334,34 +333,35 @@ Result<std::vector<double>> Runner::time_dispatches(uint32_t tokens) {
 }
 
 uint32_t Runner::columns(const std::string& name) const {
-  for (const KeptTensor& kept : buckets_.begin()->second.plan.kept) {
-    if (kept.name == name) return kept.where.columns;
+  for (const HostTensor& tensor : buckets_.begin()->second.plan.readable) {
+    if (tensor.name == name) return tensor.where.columns;
   }
   return 0;
 }
 
 bool Runner::per_output(const std::string& name) const {
-  const std::vector<KeptTensor>& all = buckets_.begin()->second.plan.kept;
-  return std::ranges::any_of(
-      all, [&](const KeptTensor& kept) { return kept.name == name && kept.where.rows_kind == ROWS_OUTPUTS; });
+  const std::vector<HostTensor>& all = buckets_.begin()->second.plan.readable;
+  return std::ranges::any_of(all, [&](const HostTensor& tensor) {
+    return tensor.name == name && tensor.where.rows_kind == ROWS_OUTPUTS;
+  });
 }
 
 Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows, uint32_t first) const {
   // The last step's bucket decides where the tensor lies.
   const Plan& plan = buckets_.lower_bound(last_tokens_)->second.plan;
   PUMICE_CHECK(last_submission_.wait());
-  for (const KeptTensor& kept : plan.kept) {
-    if (kept.name != name) continue;
-    std::vector<float> values(size_t{rows} * kept.where.columns);
+  for (const HostTensor& tensor : plan.readable) {
+    if (tensor.name != name) continue;
+    std::vector<float> values(size_t{rows} * tensor.where.columns);
     for (uint32_t row = 0; row < rows; ++row) {
-      std::memcpy(values.data() + size_t{row} * kept.where.columns,
-                  outputs_.mapped().data() + kept.where.buffer.offset +
-                      size_t{first + row} * kept.where.stride * 4,
-                  size_t{kept.where.columns} * 4);
+      std::memcpy(values.data() + size_t{row} * tensor.where.columns,
+                  outputs_.mapped().data() + tensor.where.buffer.offset +
+                      size_t{first + row} * tensor.where.stride * 4,
+                  size_t{tensor.where.columns} * 4);
     }
     return values;
   }
-  return Error{Code::invalid_argument, fmt::format("the tensor '{}' was not kept", name)};
+  return Error{Code::invalid_argument, fmt::format("the tensor '{}' was not made readable", name)};
 }
 
 } // namespace pumice

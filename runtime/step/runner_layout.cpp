@@ -40,7 +40,7 @@ Result<Graph> graph_of(const Model& model, const RunnerOptions& options, const S
   const ModelShape& shape = model.shape();
   GraphRequest request;
   request.sampling = options.sampling;
-  request.kept = options.kept;
+  request.readable = options.readable;
   request.context = size.context;
   request.input_context = std::min(shape.encoder ? shape.encoder->context : 0, size.input_positions);
   if (shape.encoder && shape.encoder->any_length) request.input_context = size.input_positions;
@@ -54,39 +54,39 @@ Result<RunnerLayout> lay_out_runner(const Model& model, const RunnerOptions& opt
   PUMICE_CHECK(check_size(model, options));
   const ModelShape& shape = model.shape();
   const bool encodes = options.part == ModelPart::encoder;
-  RunnerLayout plan;
-  plan.own_caches = !shared;
-  plan.memory = shared ? *shared : plan_memory(shape, model.context(), options.size);
-  if (encodes) plan.memory = plan.memory.with_steps(options.size.chunk, options.size.sequences);
-  PUMICE_CHECK(check_reach(model, plan.memory));
-  PUMICE_TRY(plan.graph, graph_of(model, options, plan.memory.size));
-  const PlanContext context = plan.memory.plan_context(model.context(), model.weights());
-  for (const Bucket& bucket : encodes ? encoder_buckets(*shape.encoder, plan.memory.size)
-                                      : step_buckets(plan.memory.size, options.all_outputs)) {
-    PUMICE_TRY(Plan step, make_plan(plan.graph, context, bucket));
-    plan.scratch_bytes = std::max(plan.scratch_bytes, step.scratch_bytes);
-    plan.output_bytes = std::max(plan.output_bytes, step.output_bytes);
-    if (step.input) plan.input_bytes = std::max(plan.input_bytes, step.input->where.buffer.bytes);
-    plan.plans.push_back(std::move(step));
+  RunnerLayout layout;
+  layout.own_caches = !shared;
+  layout.memory = shared ? *shared : lay_out_memory(shape, model.context(), options.size);
+  if (encodes) layout.memory = layout.memory.with_steps(options.size.chunk, options.size.sequences);
+  PUMICE_CHECK(check_reach(model, layout.memory));
+  PUMICE_TRY(layout.graph, graph_of(model, options, layout.memory.size));
+  const PlanContext context = layout.memory.plan_context(model.context(), model.weights());
+  for (const Bucket& bucket : encodes ? encoder_buckets(*shape.encoder, layout.memory.size)
+                                      : step_buckets(layout.memory.size, options.all_outputs)) {
+    PUMICE_TRY(Plan step, make_plan(layout.graph, context, bucket));
+    layout.scratch_bytes = std::max(layout.scratch_bytes, step.scratch_bytes);
+    layout.output_bytes = std::max(layout.output_bytes, step.output_bytes);
+    if (step.input) layout.input_bytes = std::max(layout.input_bytes, step.input->where.buffer.bytes);
+    layout.plans.push_back(std::move(step));
   }
-  return plan;
+  return layout;
 }
 
-Result<RunnerBytes> runner_bytes(const Device& device, const RunnerLayout& plan) {
+Result<RunnerBytes> runner_bytes(const Device& device, const RunnerLayout& layout) {
   RunnerBytes sum;
   const auto add = [&](uint64_t& to, uint64_t bytes) -> Status {
     PUMICE_TRY(const uint64_t needed, Buffer::memory_needed(device, bytes));
     to += needed;
     return {};
   };
-  if (plan.own_caches) {
-    for (uint64_t part : plan.memory.cache_allocation_bytes) PUMICE_CHECK(add(sum.cache, part));
+  if (layout.own_caches) {
+    for (uint64_t bytes : layout.memory.cache_allocation_bytes) PUMICE_CHECK(add(sum.cache, bytes));
   }
-  PUMICE_CHECK(add(sum.scratch, plan.scratch_bytes));
-  for (uint64_t bytes : {plan.input_bytes, plan.output_bytes}) {
+  PUMICE_CHECK(add(sum.scratch, layout.scratch_bytes));
+  for (uint64_t bytes : {layout.input_bytes, layout.output_bytes}) {
     if (bytes) PUMICE_CHECK(add(sum.scratch, bytes));
   }
-  const SessionMemory& memory = plan.memory;
+  const SessionMemory& memory = layout.memory;
   PUMICE_CHECK(add(sum.state, memory.step.bytes));
   PUMICE_CHECK(add(sum.state, StepRing::places * StepRing::place_bytes(memory.step_layout)));
   PUMICE_CHECK(add(sum.state, memory.sampling.bytes));

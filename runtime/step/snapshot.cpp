@@ -49,7 +49,7 @@ void check_layer(Checker& check, size_t index, const Snapshot& snapshot, const C
   check.equal(name("head_dim"), layout.head_dim, layer.head_dim);
   const uint32_t positions = positions_in_use(layer.capacity, snapshot.cached, snapshot.written_end);
   if (snapshot.written_end > std::min(layer.capacity, layout.capacity)) {
-    // Where a position lies in a ring that has gone round depends on the ring's length.
+    // In a ring that has wrapped around, the place of a position depends on the length of the ring.
     check.equal(name("capacity"), layout.capacity, layer.capacity);
   }
   check.at_most(name("positions"), layout.capacity, positions, "the session's capacity");
@@ -77,7 +77,7 @@ Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::str
   return check.status();
 }
 
-// Calls write(snapshot, reader) with all that a snapshot of these caches says, and a reader of its data.
+// Completes a snapshot of these caches, and calls write(snapshot, reader) with it and a reader of its data.
 template <class Write>
 Status write_snapshot(const Runner& runner, uint32_t sequence, Snapshot snapshot, const Write& write) {
   snapshot.model = runner.model().identity();

@@ -8,8 +8,8 @@
 
 namespace pumice {
 
-// Writes a sequence's part of the caches with what the snapshot says beside them. Its model, cache type and
-// layers are filled in here.
+// Writes the keys and values of a sequence, with the other fields of the snapshot, to a file. Its model,
+// cache type and layers are filled in here.
 Status save_snapshot(const std::filesystem::path& path, const Runner& runner, uint32_t sequence,
                      Snapshot snapshot);
 
@@ -17,12 +17,12 @@ Status save_snapshot(const std::filesystem::path& path, const Runner& runner, ui
 Result<std::vector<std::byte>> snapshot_bytes(const Runner& runner, uint32_t sequence, Snapshot snapshot);
 
 struct OpenedSnapshot {
-  MappedFile file; // that the snapshot's data points into
+  MappedFile file; // the memory that the snapshot's data points into
   Snapshot snapshot;
 };
-// A file with a snapshot that fits the runner; any other is refused with its reason.
+// Opens a snapshot. A file that is damaged or does not fit the runner is an error.
 Result<OpenedSnapshot> open_snapshot(MappedFile file, const Runner& runner);
-// Puts its keys and values in a sequence's part of the caches.
+// Copies its keys and values into the caches of a sequence.
 Status restore_caches(const OpenedSnapshot& opened, const Runner& runner, uint32_t sequence);
 
 } // namespace pumice

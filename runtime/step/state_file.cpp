@@ -17,7 +17,7 @@ namespace pumice {
 namespace {
 
 constexpr std::string_view magic = "PUMICEKV";
-// Version 1 has nine options of sampling; each one more makes another version of it.
+// Version 1 has nine sampling options. Increase the version when an option is added.
 constexpr uint32_t sampling_options = 0
 #define OPTION(...) +1
 #include "kernel/sampling_options.def"
@@ -30,7 +30,7 @@ constexpr uint64_t piece_bytes = uint64_t{4} << 20;
 // The fields in their order, once for writing and reading: visit(name, field) for each.
 template <class Sampling, class Visit>
 void visit_sampling(Sampling& sampling, const Visit& visit) {
-  // This names every field there is, or does not compile.
+  // This does not compile unless it names every field.
   auto& [
 #define OPTION(field, ...) field,
 #include "kernel/sampling_options.def"
@@ -62,7 +62,7 @@ void visit_fields(AnySnapshot& snapshot, const Visit& visit) {
   visit("layers", snapshot.layers);
 }
 
-// A file under another name until all of it is there.
+// A file that has a temporary name until it is complete.
 class StateWriter {
 public:
   StateWriter(const std::filesystem::path& path) : path_(path), temporary_(path) {
@@ -183,7 +183,7 @@ Error damaged(const std::string& file, const char* field, const std::string& exp
           fmt::format("{}: field '{}': expected {}; found {}", file, field, expected, found)};
 }
 
-// What tells a whole file of this version from anything else.
+// Checks the header, the length and the checksum.
 Status check_frame(std::span<const std::byte> bytes, const std::string& file) {
   ByteReader reader(bytes);
   std::span<const std::byte> found_magic;
@@ -215,7 +215,7 @@ Status check_frame(std::span<const std::byte> bytes, const std::string& file) {
   return {};
 }
 
-// What any snapshot holds to, whatever it is restored to.
+// Checks what must be true of every snapshot, whatever runner it is for.
 Status check_fields(const Snapshot& snapshot, const std::string& file) {
   if (snapshot.cached > snapshot.tokens.size()) {
     return damaged(file, "cached tokens",

@@ -13,16 +13,16 @@
 
 namespace pumice {
 
-// One layer's part of a snapshot.
+// One layer in a snapshot.
 struct SnapshotLayer {
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;
-  uint32_t capacity = 0; // positions, of the session that was saved
+  uint32_t capacity = 0; // positions that the saved session had room for
   uint64_t bytes = 0;    // of its keys and values
   std::span<const std::byte> data;
 };
 
-// A conversation as it is in a file: all that decides how it goes on. Numbers are little-endian:
+// A conversation in a file: everything that its continuation depends on. Numbers are little-endian:
 //   magic, version, bytes of the file, the fields below in their order with a count before each list, the
 //   layers' data one after the other, and a checksum of everything before it.
 struct Snapshot {
@@ -35,17 +35,18 @@ struct Snapshot {
   std::vector<SnapshotLayer> layers;
 };
 
-// Fills a piece of a layer's data, from `offset` in it.
+// Fills `piece` with the data of a layer from byte `offset` on.
 using LayerReader = std::function<Status(size_t layer, uint64_t offset, std::span<std::byte> piece)>;
 
-// Takes the bytes of a state file one after the other.
+// Takes the bytes of a state file, in order.
 using StateSink = std::function<Status(std::span<const std::byte> bytes)>;
 Status write_state(const Snapshot& snapshot, const LayerReader& read, const StateSink& sink);
 
-// Beside `path`, which the file then replaces.
+// Writes a temporary file beside `path`, and then renames it to `path`.
 Status write_state_file(const std::filesystem::path& path, const Snapshot& snapshot, const LayerReader& read);
 
-// From the bytes of a whole file, which the layers' data points into. `name` is the file's, for messages.
+// Reads the bytes of a whole file; the layers' data points into them. `name` is the file's name for error
+// messages.
 Result<Snapshot> parse_state_file(std::span<const std::byte> bytes, const std::string& name);
 
 } // namespace pumice

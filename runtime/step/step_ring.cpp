@@ -23,13 +23,15 @@ Result<StepRing> StepRing::create(const std::shared_ptr<Device>& device, const S
 
 void StepRing::record_copy(Commands& commands, uint32_t place) const {
   const VkBufferCopy region{place * place_bytes_, 0, place_bytes_};
-  commands.barrier(); // against the steps before, which read the block
+  commands.barrier(); // the steps before read the block
   commands.copy(staging_.handle(), step_block_, std::span(&region, 1));
   commands.barrier();
 }
 
 std::span<uint32_t> StepRing::begin() {
-  if (!pending_) current_ = (current_ + 1) % places; // else the step was never submitted
+  if (!pending_)
+    current_ =
+        (current_ + 1) % places; // otherwise the last step was not submitted, and its place is used again
   pending_ = true;
   std::byte* place = staging_.mapped().data() + current_ * place_bytes_;
   return std::span(reinterpret_cast<uint32_t*>(place), place_bytes_ / 4);

@@ -9,30 +9,31 @@
 
 namespace pumice {
 
-// Where the host puts the rows of steps while those before them still run: two places in turn, from which the
-// device copies them into the step block when it is their time. Used by one thread.
+// A ring of two places that the host writes the rows of coming steps to while earlier steps still run. A copy
+// at the beginning of a step moves them into the step block. Used by one thread at a time.
 class StepRing {
 public:
   static constexpr uint32_t places = 2;
-  // Header, rows and details: what a step brings with it. The rest of the block stays from step to step.
+  // The part of the step block that each step replaces: header, rows and details. The rest stays from step to
+  // step.
   static uint64_t place_bytes(const StepLayout& layout) { return uint64_t{layout.sequence_quads()} * 16; }
 
   static Result<StepRing> create(const std::shared_ptr<Device>& device, const StepLayout& layout,
                                  const Buffer& step_block);
   StepRing() = default;
 
-  // When the place for the next step is free. That has to be over before begin().
+  // Tells when the place of the next step is free. Wait for it before begin().
   const Completion& next_place() const { return free_[pending_ ? current_ : (current_ + 1) % places]; }
-  // A place for the next step, as the block begins.
+  // The place of the next step, with the layout of the beginning of the step block.
   std::span<uint32_t> begin();
-  // What has to be submitted before the step that begin() was called for; nothing where that step is under
-  // way or the device has put it in place itself.
+  // The copy to submit before the step. Empty if begin() was not called since the last step: then the device
+  // has written the step itself.
   std::span<const VkCommandBuffer> pending() const {
     return pending_ ? commands_.buffers().subspan(current_, 1) : std::span<const VkCommandBuffer>();
   }
-  // The same, recorded into other commands.
+  // Records the same copy into other commands.
   void record(Commands& commands) const;
-  // The caller has submitted it, and it is done then.
+  // Call it once the step is submitted; `done` tells when it is done, which frees its place.
   void submitted(const Completion& done);
 
   uint64_t memory_bytes() const { return staging_.memory_bytes(); }

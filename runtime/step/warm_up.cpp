@@ -6,9 +6,9 @@ namespace {
 
 constexpr int rounds = 3;
 constexpr uint32_t tokens_after_prompt = 3;
-// Slices as small as those that will be asked for, or what they cost to begin would not show.
+// Small slices, like those of an application, because their start has a cost of its own.
 constexpr double slice_seconds = 1e-3;
-// A step that may take longer is left out.
+// Steps that may take longer are skipped.
 constexpr double longest_step_seconds = 0.1;
 
 // A text of so many times the token 0, and some tokens after it.

@@ -4,8 +4,8 @@
 
 namespace pumice {
 
-// Runs steps of each size that a batch of one sequence needs, in slices, until every dispatch has been timed
-// often enough for what slices are expected to take. Nothing stays in the caches.
+// Runs steps of each size that a batch of one sequence needs, in slices, until the costs of all dispatches
+// are known. The caches are empty afterwards.
 Status warm_up(Batch& batch, TimeSlicer& slices);
 
 } // namespace pumice

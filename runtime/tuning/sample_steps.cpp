@@ -8,8 +8,8 @@ namespace pumice {
 
 namespace {
 
-// Numbers that any type of cache takes: halves from 1/8 to 1 of both signs, which are small numbers when read
-// as floats, and codes and scales of sane sizes when read as blocks.
+// Bits that make sense in a cache of any type: as halves, they are from 1/8 to 1 with either sign; as floats,
+// small numbers; as quantised blocks, ordinary codes and scales.
 std::vector<uint16_t> plausible_halves(size_t count) {
   std::mt19937 random(1);
   std::vector<uint16_t> halves(count);
@@ -22,15 +22,15 @@ std::vector<uint16_t> plausible_halves(size_t count) {
 
 Status fill(const std::shared_ptr<Device>& device, const Buffer& buffer) {
   constexpr uint64_t most_bytes = 1 << 20;
-  const uint64_t piece = std::min<uint64_t>(most_bytes, buffer.size() / 4 * 4);
-  if (piece == 0) return {};
-  const std::vector<uint16_t> halves = plausible_halves(piece / 2);
-  PUMICE_TRY(Buffer staging, Buffer::create(device, piece, MemoryUse::upload, "sample step staging"));
-  std::memcpy(staging.mapped().data(), halves.data(), piece);
+  const uint64_t block = std::min<uint64_t>(most_bytes, buffer.size() / 4 * 4);
+  if (block == 0) return {};
+  const std::vector<uint16_t> halves = plausible_halves(block / 2);
+  PUMICE_TRY(Buffer staging, Buffer::create(device, block, MemoryUse::upload, "sample step staging"));
+  std::memcpy(staging.mapped().data(), halves.data(), block);
   PUMICE_TRY(Commands commands, Commands::create(device, "sample step"));
   PUMICE_CHECK(commands.begin());
-  for (uint64_t at = 0; at < buffer.size() / 4 * 4; at += piece) {
-    commands.copy(staging, 0, buffer, at, std::min(piece, buffer.size() / 4 * 4 - at));
+  for (uint64_t at = 0; at < buffer.size() / 4 * 4; at += block) {
+    commands.copy(staging, 0, buffer, at, std::min(block, buffer.size() / 4 * 4 - at));
   }
   commands.barrier();
   PUMICE_CHECK(commands.end());
@@ -40,10 +40,10 @@ Status fill(const std::shared_ptr<Device>& device, const Buffer& buffer) {
 
 Result<std::shared_ptr<const Caches>> filled_caches(const Model& model, const SessionSize& size) {
   const std::shared_ptr<Device>& device = model.context().device;
-  const SessionMemory plan = plan_memory(model.shape(), model.context(), size);
-  PUMICE_TRY(std::shared_ptr<const Caches> caches, Caches::create(device, plan));
-  for (uint32_t part = 0; part < plan.cache_allocation_bytes.size(); ++part) {
-    PUMICE_CHECK(fill(device, caches->allocation(part)));
+  const SessionMemory memory = lay_out_memory(model.shape(), model.context(), size);
+  PUMICE_TRY(std::shared_ptr<const Caches> caches, Caches::create(device, memory));
+  for (uint32_t i = 0; i < memory.cache_allocation_bytes.size(); ++i) {
+    PUMICE_CHECK(fill(device, caches->allocation(i)));
   }
   return caches;
 }
@@ -83,7 +83,7 @@ bool SampleSteps::fits(uint32_t tokens) const {
   if (part_ == ModelPart::decoder)
     return tokens <= (several() ? runner_->size().sequences : runner_->size().chunk);
   const EncoderShape& encoder = *shape().encoder;
-  // A picture or a sound has all positions.
+  // A picture or a sound always has all positions.
   return encoder.kind == InputKind::tokens ? tokens <= encoder.context : tokens == encoder.context;
 }
 

@@ -11,17 +11,17 @@ namespace pumice {
 // plausible numbers, or of an encoder that reads one input.
 class SampleSteps {
 public:
-  // Of several sequences, steps are a token of each.
+  // With several sequences, a step has one token of each.
   static Result<SampleSteps> create(std::shared_ptr<const Model> model, ModelPart part, SessionSize size);
 
   Runner& runner() { return *runner_; }
   // The sizes that the runner has plans for, smallest first.
   std::vector<uint32_t> sizes() const;
-  // Whether a step of so many tokens can be.
+  // Whether a step can have so many tokens.
   bool fits(uint32_t tokens) const;
-  // Puts one in place.
+  // Writes the rows and inputs of a step.
   Status write(uint32_t tokens);
-  // How many of its rows are outputs.
+  // How many rows of such a step are outputs.
   uint32_t outputs(uint32_t tokens) const;
 
 private:

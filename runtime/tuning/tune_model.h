@@ -7,9 +7,9 @@
 
 namespace pumice {
 
-// Measures the kernel variants that a model's steps can choose from on its device: single tokens and chunks
-// of a prompt, an encoder's inputs, and where everything is asked for, also steps of several sequences. Its
-// memory is that of a small session while it runs.
+// Measures the kernel variants for a model's steps on its device: steps of single tokens, of prompts and of
+// encoder inputs, and with TuneOptions::everything also steps of several sequences. While it runs, it takes
+// the memory of a small session.
 Result<Tuning> tune_model(const std::shared_ptr<const Model>& model, const TuneOptions& options);
 
 } // namespace pumice

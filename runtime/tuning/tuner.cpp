@@ -12,7 +12,8 @@ namespace pumice {
 
 namespace {
 
-constexpr double margin = 0.95; // of the time of the variant before it, for one to displace it
+constexpr double margin =
+    0.95; // a variant wins if it takes less than this share of the time of the best one before it
 constexpr double most_repeats = 64;
 
 double median(std::vector<double> values) {
@@ -26,7 +27,8 @@ size_t first_of(const Plan& plan, uint32_t choice) {
   return static_cast<size_t>(at - plan.dispatches.begin());
 }
 
-// The memory that variants work in, and what is needed to make each find and leave the same.
+// The memory that variants work in. It can restore the contents, so that every variant starts from the same
+// data.
 class VariantWorkspace {
 public:
   static Result<VariantWorkspace> create(const DeviceContext& context, const BufferLookup& others,
@@ -50,10 +52,10 @@ public:
     return context_.device->wait(done);
   }
 
-  // Remembers what is in the ranges that a plan's part writes, of those that outlast it.
-  Status remember(const Plan& part, uint64_t tensor_bytes) {
+  // Saves the contents of the ranges that the launches write and that later launches or the host read.
+  Status remember(const Plan& launches, uint64_t tensor_bytes) {
     std::vector<Range> written;
-    for (const PlannedDispatch& planned : part.dispatches) {
+    for (const PlannedDispatch& planned : launches.dispatches) {
       for (const Dispatch::Binding& binding : planned.dispatch.bindings) {
         const BufferRef& ref = binding.buffer;
         const bool tensor = ref.space == Space::scratch && ref.offset < tensor_bytes;
@@ -83,7 +85,8 @@ public:
     return copy(saved_, true);
   }
   Status restore() const { return copy(saved_, false); }
-  // The same with junk in what is only written: an earlier launch may have left the right numbers there.
+  // The same, and fills ranges that are only written with NaNs, because an earlier launch may have left the
+  // right numbers there.
   Status prepare() const {
     PUMICE_CHECK(restore());
     return submit([&](Commands& commands) {
@@ -138,7 +141,7 @@ private:
   std::vector<Range> ranges_;
 };
 
-// Measures one choice's variants. `plans` has each one's plan.
+// Measures the variants of one choice. `plans` has a plan for each variant, by its name.
 class VariantComparison {
 public:
   VariantComparison(const DeviceContext& context, const TuneOptions& options, VariantWorkspace& workspace,
@@ -148,9 +151,9 @@ public:
   Result<TunedClass> run(const VariantChoice& choice, const std::vector<std::string>& candidates) {
     tuned_.shape_class = choice.shape_class;
     const std::string& plain = choice.variants.back();
-    PUMICE_CHECK(workspace_.remember(part(plain), plans_.at(plain).tensor_bytes));
+    PUMICE_CHECK(workspace_.remember(launches_of(plain), plans_.at(plain).tensor_bytes));
     PUMICE_CHECK(workspace_.prepare());
-    PUMICE_CHECK(workspace_.run(part(plain)));
+    PUMICE_CHECK(workspace_.run(launches_of(plain)));
     PUMICE_TRY(expected_, workspace_.results());
     for (const std::string& name : candidates) {
       VariantResult result;
@@ -166,9 +169,9 @@ public:
     const VariantResult* winner = nullptr;
     for (const VariantResult& each : tuned_.variants) {
       if (!each.blocked.empty()) continue;
-      // Both have to say so: on a busy machine the one or the other is noise.
-      // The plain one is there to be compared with: what adds up in its order differs from what adds up in
-      // theirs, so noise must not have it take turns with them.
+      // Both times must be better, because on a busy machine one of them alone may be noise. The plain
+      // variant never wins over another: it adds in another order, so noise would change the bits from one
+      // tuning to the next.
       if (winner && each.variant == plain) continue;
       const bool faster = winner && each.seconds < margin * winner->seconds &&
                           each.least_seconds < margin * winner->least_seconds;
@@ -179,11 +182,13 @@ public:
   }
 
 private:
-  Plan part(const std::string& variant) const { return part_of(plans_.at(variant), choice_); }
+  Plan launches_of(const std::string& variant) const {
+    return launches_of_choice(plans_.at(variant), choice_);
+  }
 
   // Runs a variant as the plain one was run and compares.
   Status check(const std::string& name, VariantResult& result) {
-    const Plan own = part(name);
+    const Plan own = launches_of(name);
     result.flops = own.flops();
     result.bytes = own.bytes();
     PUMICE_CHECK(workspace_.prepare());
@@ -191,7 +196,7 @@ private:
     PUMICE_TRY(std::vector<float> values, workspace_.results());
     for (const PlannedDispatch& planned : own.dispatches) {
       result.blocked = difference(expected_, values, planned.dispatch.kernel);
-      if (result.blocked.empty()) break; // the least exact of its kernels decides
+      if (result.blocked.empty()) break; // the least exact kernel of the variant decides
     }
     return {};
   }
@@ -203,13 +208,13 @@ private:
       if (!each.blocked.empty()) continue;
       const Plan& plan = plans_.at(each.variant);
       PUMICE_TRY(VariantBench once, VariantBench::create(context_, plan, choice_, 1, workspace_.lookup()));
-      PUMICE_CHECK(once.run()); // which may compile
+      PUMICE_CHECK(once.run()); // the first run may include compilation
       PUMICE_TRY(double seconds, once.run());
       const double repeats = std::clamp(options_.sample_seconds / std::max(seconds, 1e-7), 1.0, most_repeats);
       PUMICE_TRY(
           VariantBench bench,
           VariantBench::create(context_, plan, choice_, static_cast<uint32_t>(repeats), workspace_.lookup()));
-      PUMICE_CHECK(bench.run()); // warms the caches up
+      PUMICE_CHECK(bench.run()); // warm-up
       benches.emplace(each.variant, std::move(bench));
     }
     for (int sample = 0; sample < options_.samples && benches.size() > 1; ++sample) {
@@ -274,20 +279,20 @@ std::vector<uint32_t> Tuner::unknown(const Plan& plan) const {
 }
 
 Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
-  PUMICE_TRY(Plan walked, make(profile()));
-  const std::vector<uint32_t> choices = unknown(walked);
+  PUMICE_TRY(Plan current, make(profile()));
+  const std::vector<uint32_t> choices = unknown(current);
   if (choices.empty()) return {};
-  // A variant that is forced is used wherever it runs, so one plan for each of their names has them all.
+  // A forced variant is used wherever it can run, so one plan for each name of a variant is enough.
   std::map<std::string, Plan> plans;
-  uint64_t scratch = walked.scratch_bytes;
+  uint64_t scratch = current.scratch_bytes;
   for (uint32_t choice : choices) {
-    for (const std::string& name : walked.choices[choice].variants) {
+    for (const std::string& name : current.choices[choice].variants) {
       if (plans.contains(name)) continue;
       DeviceProfile forced = profile();
       forced.forced = name;
       Result<Plan> plan = make(forced);
-      if (!plan.ok() || plan->choices.size() != walked.choices.size())
-        continue; // it cannot do all that it runs
+      if (!plan.ok() || plan->choices.size() != current.choices.size())
+        continue; // this variant cannot run the whole plan
       scratch = std::max(scratch, plan->scratch_bytes);
       plans.emplace(name, *std::move(plan));
     }
@@ -303,14 +308,14 @@ Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
     if (options_.progress && !options_.progress(i, choices.size())) {
       return Error{Code::cancelled, "measuring was cancelled"};
     }
-    const VariantChoice choice = walked.choices[choices[i]];
+    const VariantChoice choice = current.choices[choices[i]];
     std::vector<std::string> names = candidates(choice);
     std::erase_if(names, [&](const std::string& name) { return !plans.contains(name); });
     if (names.size() < 2 || !plans.contains(choice.variants.back())) continue;
-    const size_t here = first_of(walked, choices[i]);
+    const size_t here = first_of(current, choices[i]);
     Plan before;
-    before.dispatches.assign(walked.dispatches.begin() + static_cast<ptrdiff_t>(at),
-                             walked.dispatches.begin() + static_cast<ptrdiff_t>(here));
+    before.dispatches.assign(current.dispatches.begin() + static_cast<ptrdiff_t>(at),
+                             current.dispatches.begin() + static_cast<ptrdiff_t>(here));
     PUMICE_CHECK(workspace.run(before));
     VariantComparison comparison(context_, options_, workspace, plans, choices[i]);
     PUMICE_TRY(TunedClass tuned, comparison.run(choice, names));
@@ -322,12 +327,12 @@ Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
       if (!each.blocked.empty()) {
         tuning_.blocklist[key] = tuned.shape_class + ": " + each.blocked;
       } else if (known != tuning_.blocklist.end() && known->second.starts_with(tuned.shape_class + ": ")) {
-        tuning_.blocklist.erase(known); // another driver's fault that is gone
+        tuning_.blocklist.erase(known); // an earlier driver gave wrong results, this one does not
       }
     }
     tuning_.classes.push_back(std::move(tuned));
-    PUMICE_TRY(walked, make(profile())); // goes on with what is known to be right
-    at = first_of(walked, choices[i]);
+    PUMICE_TRY(current, make(profile())); // continues with the winner
+    at = first_of(current, choices[i]);
   }
   return {};
 }

@@ -13,20 +13,20 @@
 
 namespace pumice {
 
-// What is measured, and how carefully.
+// What to measure, and how carefully.
 struct TuneOptions {
-  // Also what is known already, and the plain variant where others run too, which is seldom the fastest.
+  // Also measure shapes whose results are known, and the plain variant, which is seldom the fastest.
   bool everything = false;
-  double seconds = 1; // after so long, nothing more is begun
-  int samples = 5;    // of each variant, in turns
+  double seconds = 1; // time limit: after it, no further class is begun
+  int samples = 5;    // timings of each variant, which take turns
   double sample_seconds = 0.002;
   Progress progress; // over the classes of a plan
 };
 
 struct VariantResult {
   std::string variant;
-  double seconds = 0;       // of one launch with the weights that a step would read: the median
-  double least_seconds = 0; // and the least
+  double seconds = 0;       // median time of one launch, with weights as a step reads them
+  double least_seconds = 0; // the least time
   double flops = 0;
   double bytes = 0;
   std::string blocked; // why it must not be used; empty if it may
@@ -34,35 +34,35 @@ struct VariantResult {
 
 struct TunedClass {
   std::string shape_class;
-  std::vector<VariantResult> variants; // in the family's order
+  std::vector<VariantResult> variants; // in the order of the kernel family
   std::string winner;
 };
 
 struct Tuning {
-  std::vector<TunedClass> classes; // measured now
-  Choices choices;                 // all that is known
+  std::vector<TunedClass> classes; // measured by this tuner
+  Choices choices;                 // all known ones
   Blocklist blocklist;
-  bool complete = true; // there was time for everything
+  bool complete = true; // false: the time limit ended it early
 };
 
-// Measures the kernel variants that plans can choose from, with the data and weights of a real step: a plan
-// is run launch by launch, and where it comes to a class of shapes that is not known yet, every variant does
-// the same work in its place. Each is held against the plain kernel, whose result on the same data it must
-// repeat within what its number types allow. A variant displaces those before it in its family's order if it
-// is clearly faster, by its median and by its quickest run.
+// Measures the kernel variants that plans can choose from, with the data and weights of a real step. It runs
+// a plan up to the first launch of a class of shapes that is not known yet, and there lets every variant do
+// the same work. The results of each variant are compared with those of the plain kernel, within a tolerance
+// for its number types. A variant wins over those before it in its family's order if it is clearly faster,
+// both by its median and by its least time.
 class Tuner {
 public:
   using PlanMaker = std::function<Result<Plan>(const DeviceProfile&)>;
 
-  // What the context's profile knows already counts as measured.
+  // Tuning results in the context's profile count as measured.
   Tuner(const DeviceContext& context, TuneOptions options);
 
-  // Measures what the plans from `make` choose from. `lookup` finds their buffers but for scratch, which the
-  // tuner has its own of. What a step reads of them has to be in place.
+  // Measures the variants that plans from `make` can choose from. `lookup` finds their buffers, except
+  // scratch, which the tuner allocates itself. The inputs of a step must be in the buffers already.
   Status measure(const PlanMaker& make, const BufferLookup& lookup);
 
   const Tuning& result() const { return tuning_; }
-  // The context's profile with what is known now.
+  // The context's profile with all results so far.
   DeviceProfile profile() const;
 
 private:

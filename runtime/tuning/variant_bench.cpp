@@ -13,45 +13,46 @@ namespace pumice {
 
 namespace {
 
-bool lent(const BufferRef& ref) {
+bool replaceable(const BufferRef& ref) {
   return ref.space == Space::weights || ref.space == Space::cache;
 }
 
-// Whether two launches do the same to other weights.
-bool alike(const Dispatch& a, const Dispatch& b) {
+// Whether two launches differ in their weights and caches only.
+bool same_but_weights(const Dispatch& a, const Dispatch& b) {
   return a.kernel == b.kernel && a.constants == b.constants && a.params == b.params && a.groups == b.groups &&
          a.bindings.size() == b.bindings.size() && a.addresses.size() == b.addresses.size();
 }
 
 Dispatch with_weights_of(Dispatch dispatch, const Dispatch& other) {
   for (size_t i = 0; i < dispatch.bindings.size(); ++i) {
-    if (lent(dispatch.bindings[i].buffer)) dispatch.bindings[i].buffer = other.bindings[i].buffer;
+    if (replaceable(dispatch.bindings[i].buffer)) dispatch.bindings[i].buffer = other.bindings[i].buffer;
   }
   for (size_t i = 0; i < dispatch.addresses.size(); ++i) {
-    if (lent(dispatch.addresses[i].buffer)) dispatch.addresses[i].buffer = other.addresses[i].buffer;
+    if (replaceable(dispatch.addresses[i].buffer)) dispatch.addresses[i].buffer = other.addresses[i].buffer;
   }
   return dispatch;
 }
 
-// The choice's own launches, then those that others of the plan lend their weights to.
+// The launches of the choice, then the same launches with the weights of other choices of the same shapes.
 std::vector<Plan> repeats_of(const Plan& plan, uint32_t choice) {
-  const Plan own = part_of(plan, choice);
+  const Plan own = launches_of_choice(plan, choice);
   std::vector<Plan> result = {own};
   for (uint32_t other = 0; other < plan.choices.size(); ++other) {
     if (other == choice || plan.choices[other].shape_class != plan.choices[choice].shape_class) continue;
-    Plan lender = part_of(plan, other);
-    bool all = lender.dispatches.size() == own.dispatches.size();
+    Plan other_launches = launches_of_choice(plan, other);
+    bool all = other_launches.dispatches.size() == own.dispatches.size();
     for (size_t i = 0; i < own.dispatches.size() && all; ++i) {
-      all = alike(own.dispatches[i].dispatch, lender.dispatches[i].dispatch);
-      lender.dispatches[i].dispatch =
-          with_weights_of(own.dispatches[i].dispatch, lender.dispatches[i].dispatch);
+      all = same_but_weights(own.dispatches[i].dispatch, other_launches.dispatches[i].dispatch);
+      other_launches.dispatches[i].dispatch =
+          with_weights_of(own.dispatches[i].dispatch, other_launches.dispatches[i].dispatch);
     }
-    if (all) result.push_back(std::move(lender));
+    if (all) result.push_back(std::move(other_launches));
   }
   return result;
 }
 
-// What kernels with numbers of fewer bits may be off by; others only add in another order.
+// The relative error that is allowed: more for kernels that compute with fewer bits; the others only add in
+// another order.
 double tolerance(const std::string& kernel) {
   const KernelBinary* binary = find_kernel(kernel);
   const std::string_view tier = binary ? binary->tier : "";
@@ -60,12 +61,12 @@ double tolerance(const std::string& kernel) {
 
 } // namespace
 
-Plan part_of(const Plan& plan, uint32_t choice) {
-  Plan part;
+Plan launches_of_choice(const Plan& plan, uint32_t choice) {
+  Plan launches;
   for (const PlannedDispatch& planned : plan.dispatches) {
-    if (planned.choice == choice) part.dispatches.push_back(planned);
+    if (planned.choice == choice) launches.dispatches.push_back(planned);
   }
-  return part;
+  return launches;
 }
 
 Result<VariantBench> VariantBench::create(const DeviceContext& context, const Plan& plan, uint32_t choice,
@@ -113,7 +114,8 @@ std::string difference(std::span<const float> plain, std::span<const float> valu
                        const std::string& kernel) {
   double squares = 0, error_squares = 0;
   for (size_t i = 0; i < plain.size(); ++i) {
-    if (std::memcmp(&plain[i], &values[i], sizeof(float)) == 0) continue; // also where neither wrote
+    if (std::memcmp(&plain[i], &values[i], sizeof(float)) == 0)
+      continue; // also NaNs that neither kernel overwrote
     if (!std::isfinite(plain[i])) continue;
     if (!std::isfinite(values[i])) return "its results are not finite";
     const double error = double{values[i]} - plain[i];
@@ -130,7 +132,7 @@ std::string difference(std::span<const float> plain, std::span<const float> valu
     return fmt::format("its results are off by {:.2g} of the plain kernel's, and {:.2g} is allowed", off,
                        allowed);
   }
-  // Single numbers that are wrong hardly show in a mean.
+  // A mean hardly shows single wrong numbers.
   const double typical = std::sqrt(squares / std::max<size_t>(finite, 1));
   for (size_t i = 0; i < plain.size(); ++i) {
     if (!std::isfinite(plain[i])) continue;

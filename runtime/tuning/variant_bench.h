@@ -11,15 +11,15 @@
 
 namespace pumice {
 
-// One variant's way of making a choice of a plan, recorded so often that a run of it can be timed.
+// The launches of one variant for a choice of a plan, recorded so often that a run can be timed.
 class VariantBench {
 public:
-  // Other choices of the plan that differ in their weights and caches alone lend these, so that a run reads
-  // memory as a step does, and not one matrix again and again from a cache.
+  // The repeats use in turn the weights and caches of all choices of the plan with the same shapes. So a run
+  // reads from memory, as a step does, instead of one matrix from a processor cache.
   static Result<VariantBench> create(const DeviceContext& context, const Plan& plan, uint32_t choice,
                                      uint32_t repeats, const BufferLookup& lookup);
 
-  // Runs it, and returns the seconds of one repeat: by the device's clock where it has one.
+  // Runs it and returns the seconds of one repeat, by the device's timestamps if it has them.
   Result<double> run();
 
 private:
@@ -33,10 +33,11 @@ private:
   uint32_t repeats_ = 1;
 };
 
-// The launches of one choice, as a plan of their own.
-Plan part_of(const Plan& plan, uint32_t choice);
+// The launches of one choice of a plan.
+Plan launches_of_choice(const Plan& plan, uint32_t choice);
 
-// What is wrong with values that should be the plain kernel's, of a kernel of this name; empty if nothing is.
+// Compares the results of `kernel` with those of the plain kernel. Returns what is wrong, or nothing if they
+// agree.
 std::string difference(std::span<const float> plain, std::span<const float> values,
                        const std::string& kernel);
 

@@ -18,11 +18,11 @@ namespace {
 
 constexpr const char* prompt = "Once upon a time there was a little girl named Lily. She loved to";
 
-// An application in the public interface's terms.
-class Host {
+// A program that owns the Vulkan device, as the public interface sees it.
+class Program {
 public:
-  Host() : Host(usual()) {}
-  explicit Host(const VkPhysicalDeviceVulkan12Features& features)
+  Program() : Program(usual()) {}
+  explicit Program(const VkPhysicalDeviceVulkan12Features& features)
       : features_(features), application_(&features_) {}
 
   static VkPhysicalDeviceVulkan12Features usual() {
@@ -32,22 +32,23 @@ public:
   }
 
   pumice_vulkan vulkan() {
-    const pumice::ExternalDevice& host = application_.host();
+    const pumice::ExternalDevice& device = application_.device();
     pumice_vulkan own = {};
-    own.get_instance_proc_addr = reinterpret_cast<pumice_get_instance_proc_addr>(host.get_instance_proc_addr);
-    own.instance = host.instance;
-    own.physical_device = host.physical_device;
-    own.device = host.device;
-    own.queue_family = host.queue_family;
-    own.queue = host.queue;
-    own.features = host.features;
+    own.get_instance_proc_addr =
+        reinterpret_cast<pumice_get_instance_proc_addr>(device.get_instance_proc_addr);
+    own.instance = device.instance;
+    own.physical_device = device.physical_device;
+    own.device = device.device;
+    own.queue_family = device.queue_family;
+    own.queue = device.queue;
+    own.features = device.features;
     own.lock_user = this;
     own.lock_queue = [](void* user) {
-      auto& self = *static_cast<Host*>(user);
+      auto& self = *static_cast<Program*>(user);
       self.queue_.lock();
       ++self.locks;
     };
-    own.unlock_queue = [](void* user) { static_cast<Host*>(user)->queue_.unlock(); };
+    own.unlock_queue = [](void* user) { static_cast<Program*>(user)->queue_.unlock(); };
     return own;
   }
   DeviceHandle device(const pumice_allocator* allocator = nullptr) {
@@ -59,8 +60,8 @@ public:
   }
 
   const VulkanTable& vk() const { return application_.table(); }
-  VkDevice handle() { return application_.host().device; }
-  uint32_t family() { return application_.host().queue_family; }
+  VkDevice handle() { return application_.device().device; }
+  uint32_t family() { return application_.device().queue_family; }
   std::mutex& queue() { return queue_; }
 
   void submit(VkCommandBuffer commands) {
@@ -68,11 +69,11 @@ public:
     info.commandBufferCount = 1;
     info.pCommandBuffers = &commands;
     const std::lock_guard lock(queue_);
-    REQUIRE(vk().vkQueueSubmit(application_.host().queue, 1, &info, VK_NULL_HANDLE) == VK_SUCCESS);
+    REQUIRE(vk().vkQueueSubmit(application_.device().queue, 1, &info, VK_NULL_HANDLE) == VK_SUCCESS);
   }
   void wait() {
     const std::lock_guard lock(queue_);
-    REQUIRE(vk().vkQueueWaitIdle(application_.host().queue) == VK_SUCCESS);
+    REQUIRE(vk().vkQueueWaitIdle(application_.device().queue) == VK_SUCCESS);
   }
 
   std::atomic<int> locks = 0;
@@ -83,17 +84,17 @@ private:
   std::mutex queue_;
 };
 
-// Command buffers of a program that has several frames under way.
+// Command buffers of a program that has several frames in flight.
 class Frames {
 public:
-  explicit Frames(Host& host) : host_(host) {
+  explicit Frames(Program& program) : program_(program) {
     VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
-    info.queueFamilyIndex = host.family();
-    REQUIRE(host.vk().vkCreateCommandPool(host.handle(), &info, nullptr, &pool_) == VK_SUCCESS);
+    info.queueFamilyIndex = program.family();
+    REQUIRE(program.vk().vkCreateCommandPool(program.handle(), &info, nullptr, &pool_) == VK_SUCCESS);
   }
   ~Frames() {
-    host_.wait();
-    host_.vk().vkDestroyCommandPool(host_.handle(), pool_, nullptr);
+    program_.wait();
+    program_.vk().vkDestroyCommandPool(program_.handle(), pool_, nullptr);
   }
   VkCommandBuffer begin() {
     VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
@@ -101,16 +102,16 @@ public:
     allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     allocate.commandBufferCount = 1;
     VkCommandBuffer buffer = VK_NULL_HANDLE;
-    REQUIRE(host_.vk().vkAllocateCommandBuffers(host_.handle(), &allocate, &buffer) == VK_SUCCESS);
+    REQUIRE(program_.vk().vkAllocateCommandBuffers(program_.handle(), &allocate, &buffer) == VK_SUCCESS);
     VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    REQUIRE(host_.vk().vkBeginCommandBuffer(buffer, &begin) == VK_SUCCESS);
+    REQUIRE(program_.vk().vkBeginCommandBuffer(buffer, &begin) == VK_SUCCESS);
     return buffer;
   }
-  void end(VkCommandBuffer buffer) { REQUIRE(host_.vk().vkEndCommandBuffer(buffer) == VK_SUCCESS); }
+  void end(VkCommandBuffer buffer) { REQUIRE(program_.vk().vkEndCommandBuffer(buffer) == VK_SUCCESS); }
 
 private:
-  Host& host_;
+  Program& program_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
 };
 
@@ -122,32 +123,32 @@ SessionHandle small_session(pumice_model* model, pumice_buffer logits = {}) {
   return make_session(model, options);
 }
 
-// In a buffer of the program's that the host can read.
-class HostMemory {
+// A buffer of the program that is mapped.
+class MappedBuffer {
 public:
-  HostMemory(Host& host, uint64_t bytes, VkBufferUsageFlags usage) : host_(host) {
-    const VulkanTable& vk = host.vk();
+  MappedBuffer(Program& program, uint64_t bytes, VkBufferUsageFlags usage) : program_(program) {
+    const VulkanTable& vk = program.vk();
     VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
     info.size = bytes;
     info.usage = usage;
-    REQUIRE(vk.vkCreateBuffer(host.handle(), &info, nullptr, &buffer_) == VK_SUCCESS);
+    REQUIRE(vk.vkCreateBuffer(program.handle(), &info, nullptr, &buffer_) == VK_SUCCESS);
     VkMemoryRequirements needs;
-    vk.vkGetBufferMemoryRequirements(host.handle(), buffer_, &needs);
+    vk.vkGetBufferMemoryRequirements(program.handle(), buffer_, &needs);
     VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
     allocate.allocationSize = needs.size; // lavapipe's first memory type is all there is
-    REQUIRE(vk.vkAllocateMemory(host.handle(), &allocate, nullptr, &memory_) == VK_SUCCESS);
-    REQUIRE(vk.vkBindBufferMemory(host.handle(), buffer_, memory_, 0) == VK_SUCCESS);
-    REQUIRE(vk.vkMapMemory(host.handle(), memory_, 0, VK_WHOLE_SIZE, 0, &mapped_) == VK_SUCCESS);
+    REQUIRE(vk.vkAllocateMemory(program.handle(), &allocate, nullptr, &memory_) == VK_SUCCESS);
+    REQUIRE(vk.vkBindBufferMemory(program.handle(), buffer_, memory_, 0) == VK_SUCCESS);
+    REQUIRE(vk.vkMapMemory(program.handle(), memory_, 0, VK_WHOLE_SIZE, 0, &mapped_) == VK_SUCCESS);
   }
-  ~HostMemory() {
-    host_.vk().vkDestroyBuffer(host_.handle(), buffer_, nullptr);
-    host_.vk().vkFreeMemory(host_.handle(), memory_, nullptr);
+  ~MappedBuffer() {
+    program_.vk().vkDestroyBuffer(program_.handle(), buffer_, nullptr);
+    program_.vk().vkFreeMemory(program_.handle(), memory_, nullptr);
   }
   VkBuffer buffer() const { return buffer_; }
   std::byte* bytes() const { return static_cast<std::byte*>(mapped_); }
 
 private:
-  Host& host_;
+  Program& program_;
   VkBuffer buffer_ = VK_NULL_HANDLE;
   VkDeviceMemory memory_ = VK_NULL_HANDLE;
   void* mapped_ = nullptr;
@@ -161,16 +162,16 @@ Story expected_story(uint32_t tokens) {
 
 } // namespace
 
-TEST_CASE("slices in the program's own command buffers tell the same story") {
-  Host host;
-  const DeviceHandle device = host.device();
+TEST_CASE("slices in the program's own command buffers give the same text") {
+  Program program;
+  const DeviceHandle device = program.device();
   const ModelHandle model = load(device.get());
   const SessionHandle session = small_session(model.get());
   const Story expected = expected_story(30);
   CHECK(tell(session.get(), prompt, 30) == expected);
   for (const int under_way : {1, 3, 6}) { // frames; more than four, and there is nothing to record into
     CAPTURE(under_way);
-    Frames frames(host);
+    Frames frames(program);
     begin(session.get(), prompt, 30);
     Story story;
     pumice_slice slice = {sizeof slice};
@@ -181,23 +182,23 @@ TEST_CASE("slices in the program's own command buffers tell the same story") {
       require_ok(pumice_record(session.get(), commands, 1000, &slice, &error), error);
       frames.end(commands);
       take_events(session.get(), story);
-      host.submit(commands);
-      if (++frame % under_way == 0) host.wait();
+      program.submit(commands);
+      if (++frame % under_way == 0) program.wait();
     } while (slice.active && frame < 5000);
     CHECK(story == expected);
     CHECK(slice.finished > 0);
     CHECK(slice.measured_us > 0);
   }
-  CHECK(host.locks > 0);
+  CHECK(program.locks > 0);
 }
 
-TEST_CASE("what was recorded and is not submitted can be forgotten") {
-  Host host;
-  const DeviceHandle device = host.device();
+TEST_CASE("slices that were recorded and not submitted can be discarded") {
+  Program program;
+  const DeviceHandle device = program.device();
   const ModelHandle model = load(device.get());
   const SessionHandle session = small_session(model.get());
   const Story expected = expected_story(20);
-  Frames frames(host);
+  Frames frames(program);
   begin(session.get(), prompt, 20);
   Story story;
   pumice_slice slice = {sizeof slice};
@@ -215,21 +216,21 @@ TEST_CASE("what was recorded and is not submitted can be forgotten") {
       CHECK(pumice_generate(session.get(), &anew, &error) == PUMICE_NOT_READY);
       require_ok(pumice_discard(session.get(), &error), error);
     } else {
-      host.submit(commands);
-      host.wait();
+      program.submit(commands);
+      program.wait();
     }
   }
   CHECK(story == expected);
 }
 
-TEST_CASE("all of a prompt's chunks that are recorded together can be forgotten") {
-  Host host;
-  const DeviceHandle device = host.device();
+TEST_CASE("all chunks of a prompt that were recorded together can be discarded") {
+  Program program;
+  const DeviceHandle device = program.device();
   const ModelHandle model = load(device.get());
   const SessionHandle session = small_session(model.get());
   const std::string chunks = std::string(prompt) + " " + prompt + " " + prompt; // more than can be under way
   const Story expected = tell(session.get(), chunks.c_str(), 5);
-  Frames frames(host);
+  Frames frames(program);
   tell(session.get(), "Once", 1); // in place of the prompt's keys and values
   begin(session.get(), chunks.c_str(), 5);
   Story story;
@@ -243,22 +244,22 @@ TEST_CASE("all of a prompt's chunks that are recorded together can be forgotten"
     if (frame == 0) {
       require_ok(pumice_discard(session.get(), &error), error);
     } else {
-      host.submit(commands);
-      host.wait();
+      program.submit(commands);
+      program.wait();
     }
   }
   CHECK(story == expected);
 }
 
-TEST_CASE("logits go straight into a buffer of the program's") {
-  Host host;
-  const DeviceHandle device = host.device();
+TEST_CASE("logits are copied into a buffer of the program") {
+  Program program;
+  const DeviceHandle device = program.device();
   const ModelHandle model = load(device.get());
   pumice_model_info info = {sizeof info};
   pumice_error error;
   require_ok(pumice_model_get_info(model.get(), &info, &error), error);
   const uint64_t bytes = uint64_t{info.vocabulary} * 4;
-  HostMemory memory(host, bytes + 64, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+  MappedBuffer memory(program, bytes + 64, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
   const auto largest = [&] {
     std::vector<float> logits(info.vocabulary);
     std::memcpy(logits.data(), memory.bytes() + 64, bytes);
@@ -289,7 +290,7 @@ TEST_CASE("logits go straight into a buffer of the program's") {
   CHECK(std::string(error.message).find("options.logits.bytes") != std::string::npos);
 }
 
-TEST_CASE("pictures come from a buffer of the program's, and what they give goes into another one") {
+TEST_CASE("pictures are read from a buffer of the program, and results copied into another one") {
   const TemporaryFolder folder;
   write_random_model(folder, {{"model_type", "vit"},
                               {"image_size", 24},
@@ -301,8 +302,8 @@ TEST_CASE("pictures come from a buffer of the program's, and what they give goes
                               {"num_hidden_layers", 2},
                               {"layer_norm_eps", 1e-12},
                               {"hidden_act", "gelu"}});
-  Host host;
-  const DeviceHandle device = host.device();
+  Program program;
+  const DeviceHandle device = program.device();
   const ModelHandle model = load(device.get(), folder.path().string());
   pumice_model_info info = {sizeof info};
   pumice_error error;
@@ -328,8 +329,8 @@ TEST_CASE("pictures come from a buffer of the program's, and what they give goes
   require_ok(pumice_encode(plain.get(), given, pictures, expected.data(), count, &count, &error), error);
 
   const uint64_t in_bytes = values.size() * 4, out_bytes = expected.size() * 4;
-  HostMemory in(host, in_bytes + 8, VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
-  HostMemory out(host, out_bytes + 16, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+  MappedBuffer in(program, in_bytes + 8, VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
+  MappedBuffer out(program, out_bytes + 16, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
   std::memcpy(in.bytes() + 8, values.data(), in_bytes);
   options.input_buffer = {in.buffer(), 8, in_bytes};
   options.output_buffer = {out.buffer(), 16, out_bytes};
@@ -345,7 +346,7 @@ TEST_CASE("pictures come from a buffer of the program's, and what they give goes
              error);
   check_output();
   for (const bool recorded : {false, true}) {
-    Frames frames(host);
+    Frames frames(program);
     require_ok(pumice_encode_begin(encoder.get(), from_buffer, pictures, &error), error);
     pumice_slice slice = {sizeof slice};
     do {
@@ -353,18 +354,18 @@ TEST_CASE("pictures come from a buffer of the program's, and what they give goes
         const VkCommandBuffer commands = frames.begin();
         require_ok(pumice_encode_record(encoder.get(), commands, 50, &slice, &error), error);
         frames.end(commands);
-        host.submit(commands);
+        program.submit(commands);
       } else {
         require_ok(pumice_encode_advance(encoder.get(), 50, nullptr, &slice, &error), error);
       }
-      host.wait();
+      program.wait();
     } while (slice.active);
     require_ok(pumice_encode_read(encoder.get(), read.data(), read.size(), &count, &error), error);
     check_output();
   }
 
   // What is not submitted is forgotten; the slices that were, before and after, change nothing.
-  Frames frames(host);
+  Frames frames(program);
   require_ok(pumice_encode_begin(encoder.get(), from_buffer, pictures, &error), error);
   pumice_slice slice = {sizeof slice};
   for (int frame = 0; frame == 0 || slice.active; ++frame) {
@@ -376,8 +377,8 @@ TEST_CASE("pictures come from a buffer of the program's, and what they give goes
       CHECK(pumice_encode_begin(encoder.get(), from_buffer, pictures, &error) == PUMICE_NOT_READY);
       require_ok(pumice_encode_discard(encoder.get(), &error), error);
     } else {
-      host.submit(commands);
-      host.wait();
+      program.submit(commands);
+      program.wait();
     }
   }
   require_ok(pumice_encode_read(encoder.get(), read.data(), read.size(), &count, &error), error);
@@ -402,8 +403,8 @@ TEST_CASE("pictures come from a buffer of the program's, and what they give goes
 }
 
 TEST_CASE("submissions wait for semaphores and signal them") {
-  Host host;
-  const DeviceHandle device = host.device();
+  Program program;
+  const DeviceHandle device = program.device();
   const ModelHandle model = load(device.get());
   const SessionHandle session = small_session(model.get());
   const Timeline timeline(device.get());
@@ -422,8 +423,8 @@ TEST_CASE("submissions wait for semaphores and signal them") {
 }
 
 TEST_CASE("semaphores are signalled when too many slices are under way for another one") {
-  Host host;
-  const DeviceHandle device = host.device();
+  Program program;
+  const DeviceHandle device = program.device();
   const ModelHandle model = load(device.get());
   const SessionHandle session = small_session(model.get());
   const Story expected = expected_story(5);
@@ -449,12 +450,12 @@ TEST_CASE("semaphores are signalled when too many slices are under way for anoth
 }
 
 TEST_CASE("memory comes from the program's allocator") {
-  Host host;
+  Program program;
   struct Heap {
-    Host& host;
+    Program& program;
     std::atomic<uint64_t> bytes = 0, most = 0;
     std::atomic<int> maps = 0;
-  } heap{host};
+  } heap{program};
   pumice_allocator allocator = {};
   allocator.user = &heap;
   allocator.allocate = [](void* user, const pumice_memory_request* request, pumice_memory* memory) {
@@ -467,7 +468,7 @@ TEST_CASE("memory comes from the program's allocator") {
     info.allocationSize = request->bytes + offset;
     info.memoryTypeIndex = request->memory_type;
     VkDeviceMemory made = VK_NULL_HANDLE;
-    if (own.host.vk().vkAllocateMemory(own.host.handle(), &info, nullptr, &made) != VK_SUCCESS)
+    if (own.program.vk().vkAllocateMemory(own.program.handle(), &info, nullptr, &made) != VK_SUCCESS)
       return PUMICE_OUT_OF_MEMORY;
     *memory = {made, offset, new uint64_t(request->bytes)};
     own.bytes += request->bytes;
@@ -478,12 +479,12 @@ TEST_CASE("memory comes from the program's allocator") {
     auto& own = *static_cast<Heap*>(user);
     own.bytes -= *static_cast<uint64_t*>(memory->handle);
     delete static_cast<uint64_t*>(memory->handle);
-    own.host.vk().vkFreeMemory(own.host.handle(), memory->memory, nullptr);
+    own.program.vk().vkFreeMemory(own.program.handle(), memory->memory, nullptr);
   };
   allocator.map = [](void* user, const pumice_memory* memory) -> void* {
     auto& own = *static_cast<Heap*>(user);
     void* mapped = nullptr;
-    if (own.host.vk().vkMapMemory(own.host.handle(), memory->memory, 0, VK_WHOLE_SIZE, 0, &mapped) !=
+    if (own.program.vk().vkMapMemory(own.program.handle(), memory->memory, 0, VK_WHOLE_SIZE, 0, &mapped) !=
         VK_SUCCESS)
       return nullptr;
     ++own.maps;
@@ -491,7 +492,7 @@ TEST_CASE("memory comes from the program's allocator") {
   };
   const Story expected = expected_story(10);
   {
-    const DeviceHandle device = host.device(&allocator);
+    const DeviceHandle device = program.device(&allocator);
     const ModelHandle model = load(device.get());
     const SessionHandle session = small_session(model.get());
     CHECK(tell(session.get(), prompt, 10) == expected);
@@ -505,33 +506,33 @@ TEST_CASE("memory comes from the program's allocator") {
   CHECK(heap.bytes == 0);
 }
 
-TEST_CASE("a program that holds its queue's lock is waited for") {
-  Host host;
-  const DeviceHandle device = host.device();
+TEST_CASE("Pumice waits for a program that holds its queue's lock") {
+  Program program;
+  const DeviceHandle device = program.device();
   const ModelHandle model = load(device.get());
   const SessionHandle session = small_session(model.get());
   begin(session.get(), prompt, 10);
   std::atomic<bool> done = false;
-  host.queue().lock();
-  std::thread guest([&] {
+  program.queue().lock();
+  std::thread generation([&] {
     pumice_error error;
     CHECK(pumice_run(session.get(), &error) == PUMICE_OK);
     done = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   CHECK_FALSE(done);
-  host.queue().unlock();
-  guest.join();
+  program.queue().unlock();
+  generation.join();
   Story story;
   take_events(session.get(), story);
   CHECK(story == expected_story(10));
 }
 
-TEST_CASE("a device with the least of features will do") {
+TEST_CASE("a device with only the required features works") {
   VkPhysicalDeviceVulkan12Features least{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
   least.timelineSemaphore = VK_TRUE; // no 16-bit storage, no float16, no buffer addresses, no subgroup sizes
-  Host host(least);
-  const DeviceHandle device = host.device();
+  Program program(least);
+  const DeviceHandle device = program.device();
   const ModelHandle model = load(device.get());
   CHECK(tell(small_session(model.get()).get(), prompt, 10) == expected_story(10));
 }
@@ -556,10 +557,10 @@ pumice_function lookup_without_compute(VkInstance instance, const char* name) {
 
 } // namespace
 
-TEST_CASE("what a program's device lacks is named") {
+TEST_CASE("the error names what a program's device lacks") {
   VkPhysicalDeviceVulkan12Features none{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-  Host host(none);
-  pumice_vulkan vulkan = host.vulkan();
+  Program program(none);
+  pumice_vulkan vulkan = program.vulkan();
   pumice_device_options options = {sizeof options};
   options.vulkan = &vulkan;
   pumice_device* device = nullptr;
@@ -573,11 +574,11 @@ TEST_CASE("what a program's device lacks is named") {
   vulkan.get_instance_proc_addr = lookup_without_compute;
   CHECK(pumice_device_create(&options, &device, &error) == PUMICE_UNSUPPORTED);
   CHECK(says("does not run compute"));
-  vulkan = host.vulkan();
+  vulkan = program.vulkan();
   vulkan.queue = nullptr;
   CHECK(pumice_device_create(&options, &device, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(says("a queue"));
-  vulkan = host.vulkan();
+  vulkan = program.vulkan();
   vulkan.unlock_queue = nullptr;
   CHECK(pumice_device_create(&options, &device, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(says("both functions or neither"));

@@ -324,20 +324,20 @@ TEST_CASE("faults while a text is generated, a session suspended or saved, and b
 TEST_CASE("faults while steps are recorded into a program's own command buffers") {
   FaultyVulkan vulkan;
   vulkan.split_memory(false);
-  Scene scene(Owner::host);
+  Scene scene(Owner::application);
   check_count(scene.inject(vulkan, recordings(scene)), 50);
 }
 
 TEST_CASE("after a fault, a recorded slice that has not run is waited for, or discarded") {
   FaultyVulkan vulkan;
   vulkan.split_memory(false);
-  Scene scene(Owner::host);
+  Scene scene(Owner::application);
   FaultyProgram& program = scene.program;
   for (const bool discarded : {false, true}) {
     CAPTURE(discarded);
     pumice_error error;
     program.begin(prompt, 1 + longer);
-    const VkCommandBuffer commands = program.host().begin();
+    const VkCommandBuffer commands = program.application().begin();
     const auto record = [&] { return pumice_record(program.session.get(), commands, 1, nullptr, &error); };
     require_ok(record(), error);
     vulkan.fail_next("vkGetEventStatus", VK_ERROR_OUT_OF_HOST_MEMORY);
@@ -347,7 +347,7 @@ TEST_CASE("after a fault, a recorded slice that has not run is waited for, or di
     if (discarded) {
       require_ok(pumice_discard(program.session.get(), &error), error);
     } else {
-      program.host().run();
+      program.application().run();
     }
     CHECK(finish(program, &FaultyProgram::record) == scene.expected.whole);
   }
@@ -392,7 +392,7 @@ TEST_CASE("faults with Vulkan's validation layers looking on") {
     count += scene.inject(vulkan, {loading(scene.program, scene.expected)}, once);
     count += scene.inject(vulkan, texts(vulkan, scene), once);
   }
-  Scene host(Owner::host, true);
-  count += host.inject(vulkan, recordings(host), once);
+  Scene external(Owner::application, true);
+  count += external.inject(vulkan, recordings(external), once);
   check_count(count, 50);
 }

@@ -1,4 +1,4 @@
-// The host's memory running out on threads that are not the program's own: it comes back as a status, nothing
+// The host's memory running out on threads that Pumice started: it comes back as a status, nothing
 // hangs, and the program goes on.
 #include <algorithm>
 #include <thread>

@@ -117,7 +117,7 @@ TEST_CASE("a model loads on a thread of its own, with progress, and can be cance
   pumice_load_destroy(started);
 }
 
-TEST_CASE("the plan of a model and a session is what they take") {
+TEST_CASE("the memory estimate of a model and a session is what they take") {
   const DeviceHandle device = make_device();
   pumice_error error;
   pumice_source source = {sizeof source};
@@ -125,8 +125,8 @@ TEST_CASE("the plan of a model and a session is what they take") {
   for (const uint32_t context : {64u, 512u}) {
     pumice_session_options options = {sizeof options};
     options.context = context;
-    pumice_memory_estimate plan = {sizeof plan};
-    require_ok(pumice_estimate_memory(device.get(), &source, nullptr, &options, &plan, &error), error);
+    pumice_memory_estimate estimate = {sizeof estimate};
+    require_ok(pumice_estimate_memory(device.get(), &source, nullptr, &options, &estimate, &error), error);
     const DeviceHandle fresh = make_device();
     pumice_memory_report before = {sizeof before}, after = {sizeof after};
     require_ok(pumice_device_memory(fresh.get(), &before, &error), error);
@@ -134,14 +134,14 @@ TEST_CASE("the plan of a model and a session is what they take") {
     const SessionHandle session = make_session(model.get(), options);
     tell(session.get(), prompt, 5);
     require_ok(pumice_device_memory(fresh.get(), &after, &error), error);
-    const double planned = static_cast<double>(plan.peak),
+    const double estimated = static_cast<double>(estimate.peak),
                  peak = static_cast<double>(after.peak - before.allocated);
-    CAPTURE(planned);
+    CAPTURE(estimated);
     CAPTURE(peak);
-    CHECK(std::abs(planned - peak) <= 0.02 * peak);
-    CHECK(plan.peak == plan.weights + plan.cache + plan.scratch + plan.loading);
-    CHECK(plan.fits);
-    CHECK(plan.longest_context >= context);
+    CHECK(std::abs(estimated - peak) <= 0.02 * peak);
+    CHECK(estimate.peak == estimate.weights + estimate.cache + estimate.scratch + estimate.loading);
+    CHECK(estimate.fits);
+    CHECK(estimate.longest_context >= context);
   }
 }
 

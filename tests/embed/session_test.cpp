@@ -64,7 +64,7 @@ pumice_sampling drawing() {
 
 } // namespace
 
-TEST_CASE("slices and the rest at once make one story") {
+TEST_CASE("slices, and the rest in whole steps, give the same text") {
   Player player;
   const pumice_sampling sampling = drawing();
   const Story expected = tell(player.session.get(), prompt, 40, &sampling);
@@ -141,7 +141,7 @@ TEST_CASE("a session moves to another device in the middle of a text") {
   CHECK(std::string(error.message).find("expected the model") != std::string::npos);
 }
 
-TEST_CASE("a session is kept in a file") {
+TEST_CASE("a session is saved to a file") {
   Player player;
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "session").string();
@@ -196,7 +196,7 @@ TEST_CASE("what is being generated can be cancelled") {
   CHECK(tell(player.session.get(), prompt, 100) == expected);
 }
 
-TEST_CASE("requests that make no sense are refused, and nothing else happens") {
+TEST_CASE("invalid requests are errors and change nothing") {
   Player player;
   const Story expected = tell(player.session.get(), prompt, 12);
   begin(player.session.get(), prompt, 12);

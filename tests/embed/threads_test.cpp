@@ -124,7 +124,8 @@ std::array<Story, 2> run_in_turns(const std::array<SessionHandle, 2>& sessions,
 
 } // namespace
 
-TEST_CASE("eight threads with sessions of two models say what each says alone, while others come and go") {
+TEST_CASE("eight threads with sessions of two models give the texts that each gives alone, while others come "
+          "and go") {
   constexpr size_t speakers = 8, rounds = 2;
   const TemporaryFolder cache;
   const std::string cache_path = cache.path().string();

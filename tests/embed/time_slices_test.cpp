@@ -28,7 +28,7 @@ Story tell_in_slices(pumice_session* session, uint32_t max_tokens, const pumice_
 
 } // namespace
 
-TEST_CASE("slices of any size tell the story that is told without them") {
+TEST_CASE("slices of any size give the text of whole steps") {
   const DeviceHandle device = make_device();
   const ModelHandle model = load(device.get());
   pumice_session_options options = {sizeof options};

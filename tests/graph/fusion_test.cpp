@@ -36,7 +36,7 @@ struct Draft {
 
 } // namespace
 
-TEST_CASE("products of one input become one, and the parts views of it") {
+TEST_CASE("products of one input become one product, and their results views of its result") {
   Draft draft;
   const TensorId x = draft.input(64);
   const TensorId query = draft.product(x, 80), key = draft.product(x, 20), value = draft.product(x, 20);
@@ -53,7 +53,7 @@ TEST_CASE("products of one input become one, and the parts views of it") {
   CHECK(draft.graph.storage(value) == base);
 }
 
-TEST_CASE("products by weights of other types stay apart") {
+TEST_CASE("products by weights of different types are not merged") {
   Draft draft;
   const TensorId x = draft.input(64);
   draft.product(x, 32, TensorType::q4_0);
@@ -79,7 +79,7 @@ TEST_CASE("a gate moves into its two products, a residual into its one") {
   const TensorId x = draft.input(64);
   const TensorId gated = gate(draft.graph, "g", draft.product(x, 96), draft.product(x, 96), Activation::silu);
   const TensorId sum = add(draft.graph, "sum", draft.product(gated, 64), x);
-  draft.graph.keep(sum, "result");
+  draft.graph.make_readable(sum, "result");
   fuse(draft.graph);
   REQUIRE(draft.graph.nodes().size() == 2);
   CHECK(draft.linear_at(0).gated);
@@ -93,7 +93,7 @@ TEST_CASE("an activation moves into its product, a residual after it") {
   Draft draft;
   const TensorId x = draft.input(64);
   const TensorId up = activate(draft.graph, "activated", draft.product(x, 96), Activation::gelu);
-  draft.graph.keep(
+  draft.graph.make_readable(
       add(draft.graph, "sum", activate(draft.graph, "a", draft.product(up, 64), Activation::relu), x),
       "result");
   fuse(draft.graph);
@@ -103,7 +103,7 @@ TEST_CASE("an activation moves into its product, a residual after it") {
   CHECK(draft.linear_at(1).residual);
 }
 
-TEST_CASE("of what only some rows are wanted, only those are computed") {
+TEST_CASE("only the rows that are selected are computed") {
   // Two layers of a feed-forward with residuals; what mixes rows lies before them.
   Draft draft;
   const TensorId x = draft.input(64);
@@ -113,7 +113,7 @@ TEST_CASE("of what only some rows are wanted, only those are computed") {
   const TensorId second = add(draft.graph, "second", draft.product(gated, 64), first);
   SUBCASE("back to the input") {
     const TensorId rows = select_rows(draft.graph, "rows", second);
-    draft.graph.keep(draft.product(rows, 32), "result");
+    draft.graph.make_readable(draft.product(rows, 32), "result");
     fuse(draft.graph);
     REQUIRE(draft.graph.nodes().size() == 4);
     CHECK(draft.linear_at(0).selected);
@@ -123,32 +123,32 @@ TEST_CASE("of what only some rows are wanted, only those are computed") {
       CHECK(draft.graph.tensor(node.output).rows == RowKind::outputs);
     for (size_t node : {1, 2, 3}) CHECK(!draft.linear_at(node).selected);
   }
-  SUBCASE("back to what is wanted of all rows") {
-    draft.graph.keep(first, "first");
+  SUBCASE("back to a tensor of which all rows are read") {
+    draft.graph.make_readable(first, "first");
     const TensorId rows = select_rows(draft.graph, "rows", second);
-    draft.graph.keep(draft.product(rows, 32), "result");
+    draft.graph.make_readable(draft.product(rows, 32), "result");
     fuse(draft.graph);
     const auto& nodes = draft.graph.nodes();
     CHECK(draft.graph.tensor(nodes[0].output).rows == RowKind::tokens);
     for (size_t node = 1; node < nodes.size(); ++node)
       CHECK(draft.graph.tensor(nodes[node].output).rows == RowKind::outputs);
   }
-  SUBCASE("not at all where no product gets smaller") {
+  SUBCASE("not if no product gets smaller") {
     const TensorId rows = select_rows(draft.graph, "rows", scale(draft.graph, "scaled", second, 2));
-    draft.graph.keep(second, "second");
-    draft.graph.keep(draft.product(rows, 32), "result");
+    draft.graph.make_readable(second, "second");
+    draft.graph.make_readable(draft.product(rows, 32), "result");
     fuse(draft.graph);
     CHECK(draft.linear_at(draft.graph.nodes().size() - 1).selected);
   }
 }
 
 TEST_CASE("what the host reads, or a second reader needs, is not fused away") {
-  SUBCASE("a kept gate") {
+  SUBCASE("a readable gate") {
     Draft draft;
     const TensorId x = draft.input(64), a = draft.product(x, 96), b = draft.product(x, 96);
     gate(draft.graph, "g", a, b, Activation::silu);
-    draft.graph.keep(a, "a");
-    draft.graph.keep(b, "b");
+    draft.graph.make_readable(a, "a");
+    draft.graph.make_readable(b, "b");
     fuse(draft.graph);
     CHECK(draft.graph.nodes().size() == 3);
   }
@@ -189,7 +189,7 @@ struct StoringDraft : Draft {
 
 } // namespace
 
-TEST_CASE("what stores keys and values moves into the attention to them") {
+TEST_CASE("storing keys and values moves into the attention that reads them") {
   SUBCASE("with a rotation") {
     StoringDraft draft;
     const TensorId result = attention(draft.graph, "result", draft.rotated(), draft.operation);
@@ -215,7 +215,7 @@ TEST_CASE("what stores keys and values moves into the attention to them") {
   }
 }
 
-TEST_CASE("the product that makes queries, keys and values moves into what stores them") {
+TEST_CASE("the product that makes queries, keys and values moves into the attention that stores them") {
   // `readers`: of the values, beside the attention.
   const auto fused = [](TensorType values, bool reader) {
     StoringDraft draft;
@@ -244,7 +244,7 @@ TEST_CASE("the product that makes queries, keys and values moves into what store
   CHECK(!fused(TensorType::f16, false)); // a product of its own
 }
 
-TEST_CASE("what stores keys and values stays apart from other attentions") {
+TEST_CASE("storing keys and values does not move into other attentions") {
   SUBCASE("of another layer") {
     StoringDraft draft;
     draft.operation.layer = 2;
@@ -259,10 +259,10 @@ TEST_CASE("what stores keys and values stays apart from other attentions") {
     fuse(draft.graph);
     CHECK(draft.graph.nodes().size() == 5);
   }
-  SUBCASE("whose weights are wanted too") {
+  SUBCASE("whose weights are readable too") {
     StoringDraft draft;
     const TensorId result = attention(draft.graph, "result", draft.rotated(), draft.operation);
-    draft.graph.keep(attention_weights(draft.graph, "weights", result, 8), "weights");
+    draft.graph.make_readable(attention_weights(draft.graph, "weights", result, 8), "weights");
     fuse(draft.graph);
     CHECK(draft.graph.nodes().size() == 6);
   }

@@ -18,7 +18,7 @@ TEST_CASE("tensors that are alive together never share memory") {
     for (size_t i = 0; i < count; ++i) {
       const TensorId a = made[random() % made.size()], b = made[random() % made.size()];
       made.push_back(add(graph, "t", a, b));
-      if (random() % 10 == 0) graph.keep(made.back(), "kept");
+      if (random() % 10 == 0) graph.make_readable(made.back(), "readable");
     }
     std::vector<uint64_t> bytes(graph.tensors().size());
     uint64_t total = 0;
@@ -38,7 +38,7 @@ TEST_CASE("tensors that are alive together never share memory") {
     };
     for (size_t i = 0; i < nodes.size(); ++i) {
       const uint64_t begin = layout.offsets[nodes[i].output];
-      if (graph.tensor(nodes[i].output).kept) {
+      if (graph.tensor(nodes[i].output).readable) {
         CHECK(begin == MemoryLayout::nowhere);
         continue;
       }

@@ -97,8 +97,8 @@ public:
     context.step = {Space::step, 0, 0, context.step_layout.bytes()};
     plan_ = require(make_plan(log_mel_graph(shape), context, {shape.frames() * inputs, inputs}));
     REQUIRE(plan_.input);
-    REQUIRE(plan_.kept.size() == 1);
-    CHECK(plan_.kept[0].name == "input_features");
+    REQUIRE(plan_.readable.size() == 1);
+    CHECK(plan_.readable[0].name == "input_features");
     weights_ = require(upload_weights(device.device, store, {}));
     step_ = require(Buffer::create(device.device, context.step.bytes, MemoryUse::shared));
     scratch_ = require(Buffer::create(device.device, plan_.scratch_bytes, MemoryUse::device));
@@ -120,7 +120,7 @@ public:
     }
     const Status status = TestGpu::get().device()->wait(require(recording_->submit()));
     if (!status.ok()) FAIL(status.error().text());
-    const ActivationRef& out = plan_.kept[0].where;
+    const ActivationRef& out = plan_.readable[0].where;
     std::vector<float> features;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto* row = reinterpret_cast<const float*>(outputs_.mapped().data() + out.buffer.offset);

@@ -92,7 +92,7 @@ struct Bench {
     for (const char* name : {"twice", "four_times"}) {
       x = graph.add(operation, {x}, {}, {name, RowKind::tokens, columns});
     }
-    graph.keep(x, "four_times");
+    graph.make_readable(x, "four_times");
     step = shared(16 * (STEP_HEADER_QUADS + 2 * rows));
     input = shared(uint64_t{rows} * columns * 4);
     output = shared(uint64_t{rows} * columns * 4);

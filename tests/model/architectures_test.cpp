@@ -52,7 +52,7 @@ void check_attention(const std::shared_ptr<const Model>& model, const Expected& 
   for (uint32_t chunk : {128u, 7u}) {
     ForwardOptions options;
     options.chunk = chunk;
-    options.kept = {"attentions.0"};
+    options.readable = {"attentions.0"};
     const std::vector<float> rows = forward(model, expected.input_ids, options).at("attentions.0");
     std::vector<float> weights(rows.size());
     for (size_t query = 0; query < tokens; ++query) {
@@ -69,8 +69,8 @@ void check(const std::filesystem::path& path, const Expected& expected) {
   CAPTURE(path.string());
   const auto model = load_model(path);
   ForwardOptions options;
-  options.kept.clear();
-  for (const auto& [name, values] : expected.tensors) options.kept.push_back(name);
+  options.readable.clear();
+  for (const auto& [name, values] : expected.tensors) options.readable.push_back(name);
   const auto whole = forward(model, expected.input_ids, options);
   for (const auto& [name, values] : expected.tensors) {
     CAPTURE(name);

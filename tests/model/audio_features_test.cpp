@@ -74,7 +74,7 @@ FIXTURE_TEST_CASE("sound becomes the features of the reference") {
   CHECK(inputs[1].values == *silence);
 }
 
-TEST_CASE("a preprocessor_config.json has to go with itself and with the model") {
+TEST_CASE("a preprocessor_config.json must be consistent and fit the model") {
   CHECK(refusal("n_fft", nullptr) == ""); // Whisper's
   CHECK(refusal("feature_size", nullptr) == "");
   CHECK(refusal("nb_max_frames", nullptr) == "");
@@ -100,7 +100,7 @@ TEST_CASE("a preprocessor_config.json has to go with itself and with the model")
   CHECK(shape.error().text().find("found 3000") != std::string::npos);
 }
 
-TEST_CASE("a model that reads text hears nothing") {
+TEST_CASE("a model that reads text has no audio features") {
   for (const char* name : {"bart", "vit", "llama-mha"}) {
     const auto file = ModelFile::open(fixtures().model(name));
     REQUIRE(file.ok());

@@ -32,7 +32,7 @@ nlohmann::json config(const Sizes& sizes) {
 
 } // namespace
 
-TEST_CASE("sizes that divide nothing evenly") {
+TEST_CASE("sizes that are multiples of nothing") {
   // clang-format off
   //                          vocabulary hidden layers heads kv_heads head_dim feed_forward
   for (const Sizes& sizes : {Sizes{203,      60,    2,    6,      3,      10,      101},

@@ -109,7 +109,7 @@ std::vector<SequenceRequest> some_requests() {
 
 } // namespace
 
-TEST_CASE("each sequence of a batch says what it says alone") {
+TEST_CASE("each sequence of a batch gives the tokens that it gives alone") {
   const std::vector<SequenceRequest> requests = some_requests();
   std::vector<Text> expected;
   for (const SequenceRequest& request : requests) expected.push_back(alone(request));
@@ -190,7 +190,7 @@ TEST_CASE("the logits of a batch are those of each sequence alone, to the bit") 
     options.size = options_for(sequences, 40).size;
     options.sampling = false;
     options.all_outputs = true;
-    options.kept = {"logits"};
+    options.readable = {"logits"};
     auto runner = Runner::create(model(), options);
     if (!runner.ok()) FAIL(runner.error().text());
     std::map<std::pair<uint32_t, uint32_t>, std::vector<float>> logits; // by sequence and position
@@ -257,7 +257,7 @@ TEST_CASE("a slot's next prompt does not compute again what it has in common wit
   CHECK(batch->reused(a) == 0); // it has ended
 }
 
-TEST_CASE("what a batch refuses, and that it goes on afterwards") {
+TEST_CASE("errors of a batch, which can be used afterwards") {
   CHECK(says(Batch::create(model(), options_for(9, 8)), {"9 sequences", "8 tokens"}) == "");
   CHECK(says(Batch::create(model(), options_for(0)), {"0 sequences"}) == "");
   auto batch = make_batch(options_for(2));

@@ -22,7 +22,7 @@ namespace {
 
 std::vector<float> logits_of(const std::filesystem::path& folder, const EncoderInput& input) {
   EncoderOptions options;
-  options.kept = {"logits"};
+  options.readable = {"logits"};
   auto encoder = Encoder::create(load_model(folder), options);
   REQUIRE(encoder.ok());
   REQUIRE((*encoder)->encode(std::span(&input, 1)).ok());

@@ -90,9 +90,10 @@ void compare(const ForcedPass& pass, const Answers& answers, const std::string& 
 }
 
 std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
-                                      const std::vector<std::string>& kept, uint32_t inputs, uint32_t chunk) {
+                                      const std::vector<std::string>& readable, uint32_t inputs,
+                                      uint32_t chunk) {
   ForcedPassOptions options;
-  options.kept = kept;
+  options.readable = readable;
   options.inputs = inputs;
   options.input_tokens = model->shape().encoder->context * inputs;
   options.chunk = chunk;
@@ -191,12 +192,12 @@ FIXTURE_TEST_CASE("T5 from a GGUF file by itself gives what its folder gives wit
     std::ofstream(changed.path() / "config.json") << config;
     const Answers answers(folder / "expected.safetensors");
     const std::vector<ForcedInput> inputs = answers.inputs();
-    const std::vector<std::string> kept = {"logits", "encoder_last_hidden_state"};
+    const std::vector<std::string> readable = {"logits", "encoder_last_hidden_state"};
     const auto gguf = load_model(by_itself.path() / "model.gguf"), reference = load_model(changed.path());
-    const auto found = make_pass(gguf, kept, 2, 128), expected = make_pass(reference, kept, 2, 128);
+    const auto found = make_pass(gguf, readable, 2, 128), expected = make_pass(reference, readable, 2, 128);
     REQUIRE(found->run(inputs).ok());
     REQUIRE(expected->run(inputs).ok());
-    for (const std::string& tensor : kept) {
+    for (const std::string& tensor : readable) {
       for (size_t i = 0; i < inputs.size(); ++i) {
         CHECK(relative_rms(*found->read(tensor, i), *expected->read(tensor, i)) <= 1e-4);
       }

@@ -61,7 +61,7 @@ void check_model(const std::filesystem::path& model_path, const std::filesystem:
 
 } // namespace
 
-FIXTURE_TEST_CASE("llama folders and their GGUF twins") {
+FIXTURE_TEST_CASE("llama folders and their GGUF forms") {
   for (const char* name : {"llama-mha", "llama-gqa", "llama-mqa"}) {
     const auto folder = fixtures().model(name);
     check_model(folder, folder / "expected.safetensors");

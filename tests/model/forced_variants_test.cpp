@@ -100,9 +100,10 @@ std::vector<Forced> forced_variants() {
 }
 
 std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
-                                      const std::vector<std::string>& kept, uint32_t inputs, uint32_t chunk) {
+                                      const std::vector<std::string>& readable, uint32_t inputs,
+                                      uint32_t chunk) {
   ForcedPassOptions options;
-  options.kept = kept;
+  options.readable = readable;
   options.inputs = inputs;
   options.chunk = chunk;
   if (model->shape().encoder) options.input_tokens = model->shape().encoder->context * inputs;

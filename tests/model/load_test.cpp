@@ -160,7 +160,7 @@ TEST_CASE("pipelines are made by as many threads as were given, and with none by
   const auto graph = require(model->graph({true, {}, 64, 0}));
   SessionSize size;
   size.context = 64;
-  const SessionMemory memory = plan_memory(model->shape(), test_context(), size);
+  const SessionMemory memory = lay_out_memory(model->shape(), test_context(), size);
   std::vector<Plan> plans;
   plans.push_back(require(make_plan(graph, memory.plan_context(test_context(), model->weights()), {1, 1})));
 
@@ -181,7 +181,7 @@ TEST_CASE("pipelines are made by as many threads as were given, and with none by
   CHECK(PipelineMaker(new_pipelines().pipelines, plans, 1).threads() == 1);
 }
 
-TEST_CASE("a pipeline that there was no memory for is made for the next who asks") {
+TEST_CASE("a pipeline that failed for lack of memory is made at the next request") {
   const auto pipelines = new_pipelines().pipelines;
   const std::string kernel(kernel_binaries().front().name);
   bool failed = true;
@@ -200,7 +200,7 @@ TEST_CASE("a pipeline that there was no memory for is made for the next who asks
   }
 }
 
-TEST_CASE("a load is cancelled wherever it asks, and leaves nothing behind") {
+TEST_CASE("a load can be cancelled at every call of its progress function, and leaks nothing") {
   const uint64_t before = test_context().device->allocated_bytes();
   for (uint32_t threads : {1u, 0u}) {
     LoadOptions options;

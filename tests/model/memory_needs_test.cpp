@@ -73,7 +73,7 @@ void check_session(const std::filesystem::path& path, const SessionSize& size, c
 
 } // namespace
 
-TEST_CASE("a session's memory is planned to the byte") {
+TEST_CASE("a session's memory is estimated to the byte") {
   check_session(shipped, size_of(0));
   check_session(shipped, size_of(64, 16));
   check_session(shipped, size_of(200, 128, CacheType::q8_0));
@@ -84,19 +84,19 @@ TEST_CASE("a session's memory is planned to the byte") {
   check_session(fixtures().gguf("random-F16"), size_of(100), quantised);
 }
 
-TEST_CASE("kept outputs are planned too") {
-  const std::vector<std::string> kept = {"logits", "hidden_states.1"};
+TEST_CASE("readable tensors are in the estimate") {
+  const std::vector<std::string> readable = {"logits", "hidden_states.1"};
   check_needs(
-      shipped, {}, [&](const Model& model) { return require(usual_runners(model, size_of(64), kept)); },
+      shipped, {}, [&](const Model& model) { return require(usual_runners(model, size_of(64), readable)); },
       [&](const std::shared_ptr<const Model>& model) {
         RunnerOptions options;
         options.size = size_of(64);
-        options.kept = kept;
+        options.readable = readable;
         return require(Runner::create(model, options));
       });
 }
 
-TEST_CASE("an encoder with a decoder is planned to the byte") {
+TEST_CASE("the memory of an encoder with a decoder is estimated to the byte") {
   for (const auto& [beams, input_tokens, output_tokens] :
        {std::tuple(1u, 0u, 0u), std::tuple(1u, 48u, 32u), std::tuple(4u, 100u, 20u)}) {
     CAPTURE(beams);
@@ -113,24 +113,24 @@ TEST_CASE("an encoder with a decoder is planned to the byte") {
   }
 }
 
-TEST_CASE("an encoder alone is planned to the byte") {
-  const std::vector<std::string> kept = {"sentence_embedding_mean"};
+TEST_CASE("the memory of an encoder alone is estimated to the byte") {
+  const std::vector<std::string> readable = {"sentence_embedding_mean"};
   for (uint32_t tokens : {0u, 40u}) {
     check_needs(
         fixtures().model("bert"), {},
         [&](const Model& model) {
-          return require(usual_runners(model, size_of(tokens, 128, CacheType::f32), kept));
+          return require(usual_runners(model, size_of(tokens, 128, CacheType::f32), readable));
         },
         [&](const std::shared_ptr<const Model>& model) {
           EncoderOptions options;
           options.tokens = tokens;
-          options.kept = kept;
+          options.readable = readable;
           return require(Encoder::create(model, options));
         });
   }
 }
 
-TEST_CASE("with a limit just as high as was planned all fits, and with less nothing is left behind") {
+TEST_CASE("with a limit equal to the estimate all fits, and with less nothing is leaked") {
   constexpr uint32_t context = 256;
   SessionOptions options;
   options.size = size_of(context);
@@ -199,7 +199,8 @@ TEST_CASE("the longest context that fits is found") {
   CHECK(require(longest_context(*plan(shipped, fresh_device({needs.weights})), size)) == 0);
 }
 
-TEST_CASE("what passes the model's or the device's limits is refused by the plan as by the session") {
+TEST_CASE(
+    "sizes beyond the limits of the model or the device are errors, for the estimate and for the session") {
   const auto planned = plan(shipped, fresh_device());
   const auto runners = require(usual_runners(*planned, size_of(1u << 20)));
   CHECK(says(memory_needs(*planned, runners), {"stories-2m.gguf", "a context of 1048576"}) == "");

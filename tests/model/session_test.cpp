@@ -127,7 +127,7 @@ TEST_CASE("the context fills to its last position and no further") {
   }
 }
 
-TEST_CASE("what a session refuses, and that it goes on afterwards") {
+TEST_CASE("errors of a session, which can be used afterwards") {
   auto session = make_session();
   CHECK(says(session->next(), {"no prompt"}) == "");
   CHECK(says(session->prefill({}, {}), {"prompt is empty"}) == "");
@@ -171,7 +171,7 @@ TEST_CASE("a sequence padded on the left says what it says without padding") {
   options.size.cache = CacheType::f32;
   options.sampling = false;
   options.all_outputs = true;
-  options.kept = {"logits", "hidden_states.0"};
+  options.readable = {"logits", "hidden_states.0"};
   const uint32_t count = static_cast<uint32_t>(prompt.size());
   auto runner = Runner::create(model(), options);
   REQUIRE(runner.ok());

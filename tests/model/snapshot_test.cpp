@@ -234,7 +234,7 @@ TEST_CASE("a damaged state file is refused, and the session stays as it was") {
   CHECK(take(*victim, 30) == expected);
 }
 
-TEST_CASE("fields that are wrong behind a checksum that is right are named") {
+TEST_CASE("wrong fields with a correct checksum are named") {
   const TemporaryFolder folder;
   const auto path = folder.path() / "state", bad = folder.path() / "bad";
   auto session = make_session();

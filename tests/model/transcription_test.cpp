@@ -72,7 +72,7 @@ std::vector<uint32_t> generated_ids() {
 std::vector<float> scores_after(const Rig& rig, const std::vector<float>& features,
                                 const std::vector<uint32_t>& prompt) {
   ForcedPassOptions options;
-  options.kept = {"logits"};
+  options.readable = {"logits"};
   auto pass = ForcedPass::create(rig.model, options);
   if (!pass.ok()) FAIL(pass.error().text());
   ForcedInput input;
@@ -129,7 +129,7 @@ TranscriptionOptions never_silent() {
 
 } // namespace
 
-FIXTURE_TEST_CASE("without Whisper's tokens a transcript is what comes, in windows back to back") {
+FIXTURE_TEST_CASE("without Whisper's tokens, transcripts of windows back to back are joined") {
   const Rig rig(fixtures().model("whisper"));
   REQUIRE(!rig.tokenizer);
   std::vector<uint32_t> expected = generated_ids();
@@ -155,7 +155,7 @@ FIXTURE_TEST_CASE("without Whisper's tokens a transcript is what comes, in windo
   CHECK(rig.refusal(options).find("tokenizer") != std::string::npos);
 }
 
-FIXTURE_TEST_CASE("the decoder is told the language that is heard and the task") {
+FIXTURE_TEST_CASE("the decoder is forced to the detected language and the task") {
   const Folder folder;
   const Rig rig(folder.path());
   REQUIRE(rig.tokenizer);
@@ -187,7 +187,7 @@ FIXTURE_TEST_CASE("the decoder is told the language that is heard and the task")
   CHECK(rig.refusal(options).find("\"tlh\": the model knows en, de") != std::string::npos);
 }
 
-FIXTURE_TEST_CASE("what the decoder is told is a prompt like any other") {
+FIXTURE_TEST_CASE("forced tokens give the same text as a prompt of these tokens") {
   const Folder folder;
   const Rig rig(folder.path());
   TranscriptionOptions options = never_silent();
@@ -261,7 +261,7 @@ FIXTURE_TEST_CASE("a window without speech is left out") {
   CHECK(!rig.hear(wail(40000), options).windows.empty());
 }
 
-FIXTURE_TEST_CASE("a model for one language is told none") {
+FIXTURE_TEST_CASE("a model for one language is forced to none") {
   const Folder folder(nlohmann::json::object({{"is_multilingual", false}}));
   const Rig rig(folder.path());
   const Heard heard = rig.hear(wail(16000), never_silent());

@@ -10,7 +10,7 @@
 
 using namespace pumice;
 
-TEST_CASE("in the profile of a common GPU, attention is measured too, and no variant of it is wrong") {
+TEST_CASE("with the profile of a common GPU, attention is measured too, and none of its variants is wrong") {
   DeviceContext context = test_context();
   context.profile = forced_profile("");
   context.profile.matrix_shapes = TestGpu::get().profile.matrix_shapes;

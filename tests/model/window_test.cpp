@@ -94,7 +94,7 @@ FIXTURE_TEST_CASE("prefixes and saved sessions with rings change no bit") {
   }
 }
 
-FIXTURE_TEST_CASE("a window of 7 in a context of 4,096 takes the window's memory") {
+FIXTURE_TEST_CASE("a window of 7 in a context of 4,096 takes only the memory of the window") {
   const auto source = fixtures().model("mistral-swa");
   const TemporaryFolder folder;
   std::filesystem::copy_file(source / "model.safetensors", folder.path() / "model.safetensors");
@@ -108,7 +108,7 @@ FIXTURE_TEST_CASE("a window of 7 in a context of 4,096 takes the window's memory
     SessionSize size;
     size.context = 4096;
     size.chunk = 16;
-    const SessionMemory memory = plan_memory(model->shape(), model->context(), size);
+    const SessionMemory memory = lay_out_memory(model->shape(), model->context(), size);
     uint64_t sum = 0;
     for (uint64_t part : memory.cache_allocation_bytes) sum += part;
     auto session = make_session(model, 16);

@@ -8,7 +8,7 @@
 #include "gpu/instance.h"
 #include "support/gpu.h"
 
-// An application: an instance with validation, and a device with the features it was told.
+// An application with its own Vulkan: an instance with validation, and a device with the given features.
 class Application {
 public:
   explicit Application(const void* features) {
@@ -29,25 +29,25 @@ public:
     info.pQueueCreateInfos = &queue;
     REQUIRE(table_.vkCreateDevice(chosen.handle, &info, nullptr, &device_) == VK_SUCCESS);
     REQUIRE(table_.load_device(device_).ok());
-    host_.get_instance_proc_addr = table_.vkGetInstanceProcAddr;
-    host_.instance = instance_->handle();
-    host_.physical_device = chosen.handle;
-    host_.device = device_;
-    host_.queue_family = queue.queueFamilyIndex;
-    table_.vkGetDeviceQueue(device_, queue.queueFamilyIndex, 0, &host_.queue);
-    host_.features = features;
+    external_.get_instance_proc_addr = table_.vkGetInstanceProcAddr;
+    external_.instance = instance_->handle();
+    external_.physical_device = chosen.handle;
+    external_.device = device_;
+    external_.queue_family = queue.queueFamilyIndex;
+    table_.vkGetDeviceQueue(device_, queue.queueFamilyIndex, 0, &external_.queue);
+    external_.features = features;
   }
   ~Application() {
     CHECK(table_.vkDeviceWaitIdle(device_) == VK_SUCCESS); // it is still there
     table_.vkDestroyDevice(device_, nullptr);
   }
 
-  pumice::ExternalDevice& host() { return host_; }
+  pumice::ExternalDevice& device() { return external_; }
   const pumice::VulkanTable& table() const { return table_; }
 
 private:
   std::shared_ptr<pumice::Instance> instance_;
   pumice::VulkanTable table_;
   VkDevice device_ = VK_NULL_HANDLE;
-  pumice::ExternalDevice host_;
+  pumice::ExternalDevice external_;
 };

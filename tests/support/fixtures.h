@@ -15,7 +15,7 @@ public:
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  // A folder with config.json, model.safetensors, expected.safetensors, and model.gguf where it has a twin;
+  // A folder with config.json, model.safetensors, expected.safetensors, and model.gguf if it has a GGUF form;
   // NAME/FILE is a file in it.
   std::filesystem::path model(const std::string& name) const;
   // A file NAME.gguf, with NAME.expected.safetensors beside it.

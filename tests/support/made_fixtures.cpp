@@ -144,8 +144,8 @@ void make_model_fixture(const std::filesystem::path& description, const std::fil
     std::filesystem::copy_file(entry.path(), folder / entry.path().filename());
   const Weights weights = read_weights(description / "weights.json");
   write_weights(weights, folder / "model.safetensors");
-  const std::filesystem::path twin = description / "gguf.json";
-  if (std::filesystem::exists(twin)) write_gguf(read_json(twin), weights, folder / "model.gguf");
+  const std::filesystem::path gguf_form = description / "gguf.json";
+  if (std::filesystem::exists(gguf_form)) write_gguf(read_json(gguf_form), weights, folder / "model.gguf");
 }
 
 void make_gguf_fixture(const std::filesystem::path& description, const std::filesystem::path& file) {

@@ -30,7 +30,7 @@ std::map<std::string, std::vector<float>> forward(const std::shared_ptr<const Mo
   runner_options.size.context = static_cast<uint32_t>(ids.size());
   runner_options.sampling = false;
   runner_options.all_outputs = true;
-  runner_options.kept = options.kept;
+  runner_options.readable = options.readable;
   auto runner = Runner::create(model, runner_options);
   if (!runner.ok()) FAIL(runner.error().text());
   std::map<std::string, std::vector<float>> results;
@@ -46,7 +46,7 @@ std::map<std::string, std::vector<float>> forward(const std::shared_ptr<const Mo
     }
     REQUIRE((*runner)->write_step(rows).ok());
     REQUIRE((*runner)->submit(static_cast<uint32_t>(rows.size())).ok());
-    for (const std::string& name : options.kept) {
+    for (const std::string& name : options.readable) {
       auto part = (*runner)->read(name, static_cast<uint32_t>(rows.size()));
       REQUIRE(part.ok());
       const size_t size = size_t{end - begin} * (*runner)->columns(name);

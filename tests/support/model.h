@@ -19,11 +19,11 @@ std::shared_ptr<const pumice::Model> load_model(const std::filesystem::path& pat
 struct ForwardOptions {
   uint32_t chunk = 128;
   pumice::CacheType cache = pumice::CacheType::f32;
-  std::vector<std::string> kept = {"logits"};
+  std::vector<std::string> readable = {"logits"};
   uint32_t beside = 0; // sequences of other tokens that every step has too, before it and after it
 };
 
-// Each kept tensor of one sequence, [tokens, columns].
+// Each readable tensor of one sequence, [tokens, columns].
 std::map<std::string, std::vector<float>> forward(const std::shared_ptr<const pumice::Model>& model,
                                                   const std::vector<uint32_t>& ids,
                                                   const ForwardOptions& options);

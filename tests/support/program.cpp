@@ -30,11 +30,12 @@ pumice_status FaultyProgram::open_device(pumice_error* error) {
     }
   };
   options.log_user = this;
-  pumice_vulkan host;
-  if (owner_ == Owner::host) {
-    hosts_.push_back(std::make_unique<ExternalVulkan>(FaultyVulkan::get_instance_proc_addr, validate_));
-    host = this->host().vulkan();
-    options.vulkan = &host;
+  pumice_vulkan vulkan;
+  if (owner_ == Owner::application) {
+    applications_.push_back(
+        std::make_unique<ExternalVulkan>(FaultyVulkan::get_instance_proc_addr, validate_));
+    vulkan = application().vulkan();
+    options.vulkan = &vulkan;
   }
   pumice_device* made = nullptr;
   const pumice_status status = pumice_device_create(&options, &made, error);
@@ -75,7 +76,7 @@ void FaultyProgram::open_all() {
   pumice_error error;
   session.reset();
   open_world();
-  if (hosts_.size() > 1) hosts_.pop_front();
+  if (applications_.size() > 1) applications_.pop_front();
   require_ok(open_session(&error), error);
 }
 
@@ -103,9 +104,10 @@ pumice_status FaultyProgram::advance(pumice_error* error) {
 pumice_status FaultyProgram::record(pumice_error* error) {
   pumice_slice slice = {sizeof slice};
   do {
-    const pumice_status status = pumice_record(session.get(), host().begin(), budget_us, &slice, error);
+    const pumice_status status =
+        pumice_record(session.get(), application().begin(), budget_us, &slice, error);
     if (status != PUMICE_OK) return status;
-    host().run();
+    application().run();
   } while (slice.active);
   return PUMICE_OK;
 }
@@ -129,7 +131,7 @@ void FaultyProgram::recover(pumice_status status) {
   pumice_error error;
   open_world();
   require_ok(pumice_session_resume(session.get(), model.get(), &error), error);
-  if (hosts_.size() > 1) hosts_.pop_front();
+  if (applications_.size() > 1) applications_.pop_front();
 }
 
 void FaultyProgram::wait_for_device() {

@@ -7,11 +7,11 @@
 #include "support/faulty_vulkan.h"
 #include "support/temporary_folder.h"
 
-// A program that uses Pumice where Vulkan fails, and what it does about that. Functions that return a status
-// may fail; the others must not, and nothing fails in them.
+// A program that uses Pumice while Vulkan calls fail, and recovers. Functions that return a status may fail;
+// the others must succeed, and no fault is injected in them.
 class FaultyProgram {
 public:
-  enum class Owner { pumice, host }; // of the device
+  enum class Owner { pumice, application }; // of the device
 
   FaultyProgram(Owner owner, bool validate) : owner_(owner), validate_(validate) {}
 
@@ -35,7 +35,7 @@ public:
   void recover(pumice_status status);
 
   // For submissions and recordings.
-  ExternalVulkan& host() { return *hosts_.back(); }
+  ExternalVulkan& application() { return *applications_.back(); }
   void wait_for_device();
   uint64_t allocated() const;
 
@@ -45,8 +45,8 @@ public:
 private:
   Owner owner_;
   bool validate_;
-  // The last one is in use; one that was lost goes once nothing of it is left.
-  std::deque<std::unique_ptr<ExternalVulkan>> hosts_;
+  // The last one is in use; a lost one is destroyed once nothing uses it.
+  std::deque<std::unique_ptr<ExternalVulkan>> applications_;
   Story story_;
 
 public:

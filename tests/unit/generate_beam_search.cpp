@@ -195,7 +195,7 @@ TEST_CASE("beam search: tokens that a rule forces do not count in a text's lengt
     config.length_penalty = 1.3f;
     config.early_stopping = static_cast<EarlyStopping>(seed % 3);
     const std::vector<Hypothesis> expected = run(config, seed, 6, 3);
-    config.told_tokens = 2;
+    config.forced_tokens = 2;
     config.max_tokens += 2;
     BeamSearch search(config);
     for (uint32_t i = 0; i < 2; ++i) search.advance(std::vector<Continuation>{{0, 5, 0}});

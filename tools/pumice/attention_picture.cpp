@@ -67,7 +67,7 @@ Result<Weights> compute(const std::shared_ptr<const Model>& model, const Attenti
   // The last token is left out: nothing is shown for the token after it.
   input.tokens.insert(input.tokens.end(), text.output.begin(), text.output.end() - 1);
   ForcedPassOptions pass_options;
-  pass_options.kept = {name};
+  pass_options.readable = {name};
   pass_options.input_tokens = static_cast<uint32_t>(text.input.tokens.size());
   pass_options.tokens = static_cast<uint32_t>(input.tokens.size());
   PUMICE_TRY(std::unique_ptr<ForcedPass> pass, ForcedPass::create(model, pass_options));

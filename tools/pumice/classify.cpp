@@ -115,7 +115,7 @@ Status classify_pictures(ModelFile file, const ModelShape& shape, const Classify
   const uint32_t at_a_time = std::max(batch_tokens(options.batch_tokens) / shape.encoder->context, 1u);
   encoder_options.inputs = static_cast<uint32_t>(std::min<size_t>(at_a_time, options.inputs.size()));
   encoder_options.tokens = encoder_options.inputs * shape.encoder->context;
-  encoder_options.kept = {"logits"};
+  encoder_options.readable = {"logits"};
   PUMICE_TRY(std::unique_ptr<Encoder> encoder, Encoder::create(model, encoder_options));
   ProgressBar bar("classifying");
   const Stopwatch stopwatch;

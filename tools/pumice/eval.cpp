@@ -125,13 +125,13 @@ Status eval(const EvalOptions& options) {
   const ModelShape shape = definition->shape();
   PUMICE_TRY(EvalBatch batch, read_batch(options.inputs, shape));
   PUMICE_TRY(ForcedPassOptions pass_size, pass_options(options, shape, batch));
-  PUMICE_TRY(pass_size.kept, output_names(options, *definition, file));
-  PUMICE_TRY(const bool write_features, take_features(pass_size.kept, shape));
+  PUMICE_TRY(pass_size.readable, output_names(options, *definition, file));
+  PUMICE_TRY(const bool write_features, take_features(pass_size.readable, shape));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   if (batch.encoder) PUMICE_CHECK(replace_sound(*model, *batch.encoder));
-  const std::vector<std::string> names = pass_size.kept;
+  const std::vector<std::string> names = pass_size.readable;
   PUMICE_TRY(std::unique_ptr<ForcedPass> pass, ForcedPass::create(std::move(model), std::move(pass_size)));
   std::vector<EvalOutput> outputs;
   for (const std::string& name : names) outputs.emplace_back(*pass, batch, name);

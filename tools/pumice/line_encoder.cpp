@@ -75,7 +75,7 @@ Result<std::unique_ptr<LineEncoder>> LineEncoder::create(TextEncoder model, cons
   EncoderOptions encoder;
   encoder.tokens = std::max(batch_tokens(options.batch_tokens), shape.context);
   encoder.inputs = std::max(encoder.tokens / tokens_of_an_input, 1u);
-  encoder.kept = {kept};
+  encoder.readable = {kept};
   PUMICE_TRY(result->encoder_, Encoder::create(std::move(loaded), std::move(encoder)));
   result->kept_ = std::move(kept);
   return result;

@@ -146,7 +146,7 @@ Status perplexity(const PerplexityOptions& options) {
   if (!options.size.context) runner_options.size.context = std::min(default_window, shape.context);
   runner_options.sampling = false;
   runner_options.all_outputs = true;
-  runner_options.kept = {"log_likelihoods"};
+  runner_options.readable = {"log_likelihoods"};
   PUMICE_TRY(TextWindows windows, split(options, *tokenizer, runner_options.size.context));
   PUMICE_CHECK(check_ids(windows.tokens, shape.vocabulary, options.text));
 

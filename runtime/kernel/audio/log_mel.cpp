@@ -212,7 +212,7 @@ TensorId log_mel(Graph& graph, std::string name, TensorId samples, const LogMelS
 Graph log_mel_graph(const LogMelShape& shape) {
   Graph graph;
   const TensorId samples = graph.input("samples", RowKind::outputs, shape.samples);
-  graph.keep(log_mel(graph, "features", samples, shape), "input_features");
+  graph.make_readable(log_mel(graph, "features", samples, shape), "input_features");
   return graph;
 }
 

@@ -85,10 +85,11 @@ int main(int count, char** arguments) {
   const std::vector<char> bytes = read_file(arguments[1]);
   SessionOptions options{};
   options.context = 64;
-  const Plan plan = need(plan_memory(device, Source::file(arguments[1]), {}, options), "plan_memory");
+  const MemoryEstimate estimate =
+      need(estimate_memory(device, Source::file(arguments[1]), {}, options), "estimate_memory");
   const Model model = load(device, bytes);
   const ModelInfo info = need(model.info(), "Model::info");
-  expect(info.weight_bytes == plan.weights && plan.fits, "what was planned is what was taken");
+  expect(info.weight_bytes == estimate.weights && estimate.fits, "what was estimated is what was taken");
   expect(need(device.memory(), "Device::memory").allocated >= info.weight_bytes, "the weights are counted");
   expect(need(model.detokenize(need(model.tokenize(prompt), "tokenize")), "detokenize") == prompt,
          "a text's tokens are its own");

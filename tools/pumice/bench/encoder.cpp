@@ -130,7 +130,7 @@ Status measure_encoder(const BenchOptions& options, const std::shared_ptr<const 
       encoder_options.tokens = positions * batch;
       encoder_options.inputs = batch;
       encoder_options.cache = session_size(options.size, model->shape()).cache;
-      encoder_options.kept = {"last_hidden_state"};
+      encoder_options.readable = {"last_hidden_state"};
       PUMICE_TRY(const std::unique_ptr<Encoder> encoder, Encoder::create(model, encoder_options));
       Measurement result;
       result.test = fmt::format("enc{}{}", positions, batch_text(batch));
