@@ -39,12 +39,12 @@ TEST_CASE("a model runs on the application's device and queue, and leaves both t
   v12.timelineSemaphore = v12.bufferDeviceAddress = VK_TRUE;
   Application application(&v12);
   std::atomic<int> holders = 0, most = 0, locks = 0;
-  application.host().lock_queue = [&] {
+  application.device().lock_queue = [&] {
     most = std::max<int>(most, ++holders);
     ++locks;
   };
-  application.host().unlock_queue = [&] { --holders; };
-  const auto device = Device::adopt(application.host());
+  application.device().unlock_queue = [&] { --holders; };
+  const auto device = Device::adopt(application.device());
   if (!device.ok()) FAIL(device.error().text());
   CHECK(tokens_on(*device) == expected_tokens());
   CHECK(locks > 8);
@@ -59,7 +59,7 @@ TEST_CASE("features that the application did not enable are not used") {
   timeline.timelineSemaphore = VK_TRUE;
   VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &timeline};
   Application application(&core);
-  const auto device = Device::adopt(application.host());
+  const auto device = Device::adopt(application.device());
   if (!device.ok()) FAIL(device.error().text());
   const Capabilities& capabilities = (*device)->capabilities();
   CHECK_FALSE(capabilities.buffer_device_address);
@@ -74,20 +74,20 @@ TEST_CASE("features that the application did not enable are not used") {
 TEST_CASE("the error names what the application's device lacks") {
   VkPhysicalDeviceVulkan12Features none{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
   Application application(&none);
-  CHECK(says(Device::adopt(application.host()), {"cannot be used", "timelineSemaphore", "not enabled"}) ==
+  CHECK(says(Device::adopt(application.device()), {"cannot be used", "timelineSemaphore", "not enabled"}) ==
         "");
 
   none.timelineSemaphore = VK_TRUE; // from here on only what is handed in is looked at
-  ExternalDevice host = application.host();
+  ExternalDevice host = application.device();
   host.queue_family = 99;
   CHECK(says(Device::adopt(host), {"queue family 99"}) == "");
-  host = application.host();
+  host = application.device();
   host.queue = VK_NULL_HANDLE;
   CHECK(says(Device::adopt(host), {"a queue", "null"}) == "");
-  host = application.host();
+  host = application.device();
   host.get_instance_proc_addr = nullptr;
   CHECK(says(Device::adopt(host), {"vkGetInstanceProcAddr", "null"}) == "");
-  host = application.host();
+  host = application.device();
   host.lock_queue = [] {};
   CHECK(says(Device::adopt(host), {"lock", "both functions or neither"}) == "");
 }
