@@ -55,7 +55,7 @@ Result<VkDescriptorSet> Launcher::descriptor_set(const Dispatch& dispatch, const
     return vulkan_error("vkAllocateDescriptorSets", result);
   }
   --sets_left_;
-  device_->set_name(VK_OBJECT_TYPE_DESCRIPTOR_SET, set, dispatch.kernel);
+  // A set has no name: Mesa's drivers never free the names of sets that go with their pool.
 
   // A slot that the kernel does not use in this specialisation still has to hold something: what it writes
   // anyway, which no other launch touches without a barrier between them.

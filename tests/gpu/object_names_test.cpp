@@ -67,12 +67,11 @@ TEST_CASE("objects of a model and a session are named after what is in them, or 
   CHECK(names[VK_OBJECT_TYPE_COMMAND_BUFFER].contains("pumice: step"));
   CHECK(names[VK_OBJECT_TYPE_SEMAPHORE].contains("pumice: timeline"));
   CHECK(names[VK_OBJECT_TYPE_PIPELINE].size() > 3);
-  for (const VkObjectType type : {VK_OBJECT_TYPE_PIPELINE, VK_OBJECT_TYPE_DESCRIPTOR_SET}) {
-    for (const std::string& name : names[type]) {
-      CAPTURE(name);
-      REQUIRE(name.starts_with("pumice: "));
-      CHECK(find_kernel(name.substr(8)));
-    }
+  CHECK(names[VK_OBJECT_TYPE_DESCRIPTOR_SET].empty());
+  for (const std::string& name : names[VK_OBJECT_TYPE_PIPELINE]) {
+    CAPTURE(name);
+    REQUIRE(name.starts_with("pumice: "));
+    CHECK(find_kernel(name.substr(8)));
   }
   for (const auto& [type, of_type] : names) CHECK_FALSE(of_type.contains("pumice: "));
 }
