@@ -30,7 +30,7 @@ run_ctest() {  # LOG OPTIONS...: a terminal has one line for where it is, else t
   local log=build/logs/$1.log; shift
   # Two at a time: software drivers use every core themselves.
   local command=(ctest --test-dir build -j2 --output-on-failure --no-label-summary "--no-tests=$none" --output-log "$log" "$@")
-  if [ -t 1 ]; then "${command[@]}" --progress; else "${command[@]}" | sed '/^ *Start /d'; fi
+  if [ -t 1 ]; then "${command[@]}" --progress; else "${command[@]}" | sed -u '/^ *Start /d'; fi
 }
 
 phase "setting up"
