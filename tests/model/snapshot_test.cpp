@@ -153,7 +153,7 @@ TEST_CASE("a batch takes a saved conversation into any of its slots") {
   REQUIRE((*batch)->step().ok());
   CHECK(says((*batch)->load(path, 0), {"slot 0", "no sequence"}) == "");
   CHECK(says((*batch)->save(path, 0, {}), {"slot 0", "no sequence"}) == "");
-  CHECK(says((*batch)->load(path, 3), {"slot 3", "of 3"}) == "");
+  CHECK(says((*batch)->load(path, 3), {"slot 3", "the 3 slots"}) == "");
   const auto conversation = (*batch)->load(path, 2);
   REQUIRE(conversation.ok());
   CHECK(conversation->sampling.seed == 77);
