@@ -1,5 +1,6 @@
 #include "io/weight_view.h"
 
+#include "base/align.h"
 #include "io/quantize.h"
 
 namespace pumice {
@@ -15,7 +16,7 @@ std::vector<float> decode_vector(const WeightView& weight) {
                                          : all[from * weight.tensor_columns + column]);
     }
   }
-  values.resize((values.size() + 7) / 8 * 8);
+  values.resize(align(values.size(), 8));
   return values;
 }
 

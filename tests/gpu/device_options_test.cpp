@@ -1,5 +1,4 @@
 // How a device is opened: limits, priorities, what its memory report says, and submissions with semaphores.
-#include <algorithm>
 #include <doctest/doctest.h>
 
 #include <algorithm>
