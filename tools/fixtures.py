@@ -4,7 +4,7 @@
   tools/fixtures.py models [NAME...]    weights.json and expected.safetensors of tests/fixtures/models/NAME, from its config.json
   tools/fixtures.py gguf [TYPE...]      tests/fixtures/gguf/random-TYPE.json and its expected.safetensors
   tools/fixtures.py weights NAME FILE   a model's weights as a safetensors file, for llama.cpp's converter
-  tools/fixtures.py twin NAME SAFETENSORS GGUF   tests/fixtures/models/NAME/gguf.json, of the file that the converter made of it
+  tools/fixtures.py converted NAME SAFETENSORS GGUF   tests/fixtures/models/NAME/gguf.json, of the file that the converter made of it
   tools/fixtures.py cases [NAME...]     tests/fixtures/tokenizers/NAME/cases.json, of the texts in it
   tools/fixtures.py story GGUF          tests/fixtures/gguf/stories260K-F16.gguf and its expected.safetensors
 
@@ -353,7 +353,7 @@ def permuted(array, heads):
     return array.reshape(heads, 2, array.shape[0] // heads // 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
 
 
-def twin_source(tensor, weights):
+def copied_source(tensor, weights):
     """How a tensor of llama.cpp's is made of the folder's: {"from": [...]} with what is done to them."""
     if tensor.ndim == 3:
         return {"from": [name for part in tensor for name, value in weights.items() if np.array_equal(value, part)]}
@@ -377,7 +377,7 @@ def write_gguf_json(path, head, pairs, tensors):
     path.write_text(f'{{{head}"metadata": [\n  {lines(pairs)}],\n "tensors": [\n  {lines(tensors)}]}}\n')
 
 
-def make_twin(name, safetensors, file):
+def make_converted(name, safetensors, file):
     import gguf
     weights, reader = load_file(safetensors), gguf.GGUFReader(file)
     pairs = [[field.name, field.types[0].name.lower(), field.contents()]
@@ -385,7 +385,7 @@ def make_twin(name, safetensors, file):
     tensors = []
     for tensor in reader.tensors:
         array = np.array(tensor.data)
-        tensors.append({"name": tensor.name, "shape": list(array.shape), "type": "F32"} | twin_source(array, weights))
+        tensors.append({"name": tensor.name, "shape": list(array.shape), "type": "F32"} | copied_source(array, weights))
     write_gguf_json(FIXTURES / "models" / name / "gguf.json", "", pairs, tensors)
     print(f"{name}: {len(pairs)} pairs, {len(tensors)} tensors")
 
@@ -574,8 +574,8 @@ def main(arguments):
     if command == "weights" and len(rest) == 2:
         save_file(read_weights(FIXTURES / "models" / rest[0]), rest[1], metadata={"format": "pt"})
         return
-    if command == "twin" and len(rest) == 3:
-        make_twin(*rest)
+    if command == "converted" and len(rest) == 3:
+        make_converted(*rest)
         return
     if command == "cases":
         for name in rest or sorted(path.name for path in (FIXTURES / "tokenizers").iterdir()):

@@ -1,5 +1,5 @@
 #version 460
-// Some of the columns of one row to a workgroup, four at a time to an invocation.
+// Each workgroup takes some columns of one row, each invocation four at a time.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/columns.glsl"

@@ -1,7 +1,7 @@
 #version 460
-// An expert to a workgroup. Its slots keep their order, and its blocks begin where those of the experts before it
-// end at the latest, however their slots are shared out: so no workgroup needs another's counts of blocks. What stays
-// free between is marked.
+// Each workgroup takes one expert. Its slots keep their order. Its blocks begin at the last place where the blocks of
+// the experts before it can end, so that no workgroup needs another's count of blocks. Blocks that stay free between
+// them are marked.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"

@@ -1,6 +1,6 @@
 #version 460
-// A row of logits to a workgroup. The j-th choice is the best of the experts that come after the one before it, by
-// falling logit and, of equal ones, rising number.
+// Each workgroup takes a row of logits. Experts are ordered by falling logit, equal ones by rising number; the j-th
+// choice is the first expert after the choice before it.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"

@@ -1,9 +1,9 @@
-// Every filter is a limit on the logit or on its typicality: what is left to choose from is what is_left() tells.
+// Every filter is a limit on the logit or on its typicality. is_left() tells which tokens passed all filters.
 #ifndef PUMICE_SAMPLING_FILTERS_GLSL
 #define PUMICE_SAMPLING_FILTERS_GLSL
 #include "sampling/select.glsl"
 
-// The mass of the listed keys, and the sum of mass times logit relative to top.
+// Returns the mass of the listed keys, and the sum of mass * (logit - top).
 vec2 moments(uint count) {
   vec2 sum = vec2(0.0);
   for (uint n = 0u; n < count; ++n) {
@@ -20,25 +20,25 @@ uint largest_left() {
   return reduce_largest(uvec2(largest, 0u)).x;
 }
 
-// Keys further below the largest than min-p allows or than the noise ranges: nothing there is ever drawn.
+// The least logit that can be drawn: lower ones are cut by min-p, or no noise is large enough to lift them.
 uint unlikely(uint slot, uint top_key) {
   const float reach = max(-26.0 * slots[slot].temperature, slots[slot].log_min_p);
   return max(key_of(value_of(top_key) + reach), LEAST_KEY);
 }
 
-// Sets the limits that top-k, typical, top-p, min-p and the noise's range make, in this order; the lists of blocks are
-// made on the way. Returns the largest key left.
+// Sets the limits of top-k, typical, top-p, min-p and the noise's range, in this order, and makes the lists of blocks.
+// Returns the largest key left.
 uint filter_keys(uint slot, uint top_key) {
   const uint top_k = top_k_of(slots[slot].top_k, p.vocabulary);
   const float typical_p = slots[slot].typical_p;
   const float top_p = slots[slot].top_p;
   const bool top_p_first = top_k == 0u && typical_p >= 1.0;
-  // min-p comes last: before it, everything counts that shows in a sum of probabilities.
+  // min-p comes last. Before it, every logit counts that is large enough to change a sum of probabilities.
   const float range = 26.0 * slots[slot].temperature + 40.0;
   limit = top_p_first ? unlikely(slot, top_key) : max(key_of(top - range), LEAST_KEY);
   float target = float(top_k);
 
-  // The blocks' maxima are enough for a first limit, which leaves few blocks. Then the filters by the logits.
+  // The blocks' maxima give a first limit, which leaves few blocks. The filters then look at these blocks' logits.
   const uint MAXIMA = 0u, TOP_K = 1u, TYPICAL = 2u, TOP_P = 3u;
   [[dont_unroll]] for (uint stage = MAXIMA; stage <= TOP_P; ++stage) {
     bool skip = top_p >= 1.0;
@@ -65,7 +65,7 @@ uint filter_keys(uint slot, uint top_key) {
         }
       }
       if (stage == TYPICAL) {
-        // What is left are the logits nearest to the mean one, where a token's information is the entropy (Meister et
+        // Keeps the logits nearest to the mean one, whose token's information is the entropy (Meister et
         // al. 2022, "Locally typical sampling").
         by = BY_TYPICALITY;
         target = typical_p * mass;
@@ -73,7 +73,7 @@ uint filter_keys(uint slot, uint top_key) {
         high = key_of(0.0);
       } else if (mass > 0.0) {
         target = top_p * mass;
-        // What top-p drops weighs 1 - p together with the least that it keeps, which so cannot be just any small.
+        // What top-p drops and the least key that it keeps weigh 1 - p or more together, so that key's weight has a bound.
         low = limit = max(limit, key_of(top + log(mass * (1.0 - top_p) / float(p.vocabulary)) - 0.01));
       }
       const uint found = find_limit(count, low, high, by, target);

@@ -1,4 +1,4 @@
-// The log-probabilities of a token and of the most probable ones, by the logits as they came.
+// The log-probabilities of a token and of the most probable ones, from the logits before biases and penalties.
 #ifndef PUMICE_SAMPLING_REPORT_GLSL
 #define PUMICE_SAMPLING_REPORT_GLSL
 #include "sampling/select.glsl"
@@ -20,7 +20,7 @@ uint take_largest(uint block, uint largest) {
   return taken;
 }
 
-// Some drivers end a shader's loops after 65,535 iterations in all: the blocks are gone through often.
+// Some drivers end a shader's loops after 65,535 iterations in all, and these loops read the blocks many times.
 const uint AT_ONCE = 8;
 
 // The largest key and the lowest of the blocks that have it, negated.

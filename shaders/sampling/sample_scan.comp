@@ -39,7 +39,7 @@ float sum_of(uint block, uint largest) {
   return sum;
 }
 
-// What a report needs of a block's logits before anything changes them.
+// Stores what a report needs of a block's logits, before biases and penalties change them.
 void keep_raw(uint block) {
   uint largest = 0u;
   for (uint c = 0u; c < columns_of(block); ++c) {
@@ -51,7 +51,7 @@ void keep_raw(uint block) {
   scratch[words(SAMPLING_RAW_SUMS) + block] = floatBitsToUint(sum_of(block, largest));
 }
 
-// Every invocation goes through the whole list, so that each changes only blocks that it reads afterwards.
+// Every invocation reads the whole list and applies only the biases of its own blocks: no barrier is needed.
 void add_biases() {
   for (uint n = 0u; n < slots[slot].bias_count; ++n) {
     const uint token = slots[slot].bias_tokens[n];
@@ -98,12 +98,12 @@ void main() {
   const uint output_row = gl_WorkGroupID.y;
   if (output_row >= step_block[0].y) return;
   area = output_row * (SAMPLING_ROW_QUAD + p.padded * SAMPLING_WORDS_PER_BLOCK) + SAMPLING_ROW_QUAD;
-  // pick overwrites rows of the step block; it finds the row that this output came from here.
+  // pick overwrites rows of the step block. The scratch keeps for it the row that this output came from.
   const uvec4 row = step_block[1u + step_block[1u + p.capacity + output_row].x];
   slot = min(row.z, p.sequences - 1u);
   if (gl_WorkGroupID.x == 0u && me < SAMPLING_ROW_QUAD) scratch[area - SAMPLING_ROW_QUAD + me] = row[me];
 
-  // Loops over blocks are entered by every invocation: some drivers crash in one that a whole subgroup has no part in.
+  // Every invocation enters the loops over blocks: some drivers crash in a loop that a whole subgroup skips.
   if (slots[slot].log_probabilities != 0u) {
     for (uint i = me; i < SLICE; i += gl_WorkGroupSize.x) {
       if (first_block + i < p.blocks) keep_raw(first_block + i);

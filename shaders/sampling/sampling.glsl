@@ -14,10 +14,10 @@ const uint LEAST_KEY = 0x00800000u; // of a finite logit
 
 float value_of(uint key) { return uintBitsToFloat((key >> 31) != 0u ? key & 0x7fffffffu : ~key); }
 
-// Of a vocabulary no larger than k, top-k leaves everything.
+// top-k does nothing if the vocabulary has no more than k tokens.
 uint top_k_of(uint k, uint vocabulary) { return k < vocabulary ? k : 0u; }
 
-// Only top-p over the whole vocabulary needs the probability of all of it.
+// Only top-p over the whole vocabulary needs the probabilities of all tokens.
 bool needs_all_sums(float temperature, uint top_k, float typical_p, float top_p, uint vocabulary) {
   return temperature > 0.0 && top_p < 1.0 && typical_p >= 1.0 && top_k_of(top_k, vocabulary) == 0u;
 }

@@ -1,11 +1,11 @@
-// What choosing a token is made of: sums and maxima over the workgroup, lists of what is left to choose from, and limits.
+// The parts of choosing a token: sums and maxima over the workgroup, lists of the keys that are left, and limits.
 #ifndef PUMICE_SAMPLING_SELECT_GLSL
 #define PUMICE_SAMPLING_SELECT_GLSL
 
 const uint WIDTH = gl_WorkGroupSize.x;
 const uint LANES = WIDTH < 16u ? WIDTH : 16u; // whose values each invocation combines by itself
 shared uvec2 shared_values[2 * WIDTH];
-uint side = 0; // the half of shared_values not in use by invocations that are behind: spares a barrier
+uint side = 0; // the half of shared_values that slower invocations do not use: spares a barrier
 
 uint me = gl_LocalInvocationID.x;
 uint maxima, sums, blocks, keys, raw_maxima, raw_sums, raw_keys; // where they begin in the scratch
@@ -17,7 +17,7 @@ bool typical = false;
 float typical_center; // relative to top
 uint typical_limit;   // once typical sampling has set it, nothing that is less typical is left
 
-// Either the sum of two pairs of floats or the larger pair, compared by x first.
+// Returns the sum of two pairs of floats, or the larger pair: x is compared first.
 uvec2 combine(uvec2 a, uvec2 b, bool add) {
   if (add) return floatBitsToUint(uintBitsToFloat(a) + uintBitsToFloat(b));
   return a.x > b.x || (a.x == b.x && a.y >= b.y) ? a : b;
@@ -72,12 +72,12 @@ const uint BY_COUNT = 0u;
 const uint BY_MASS = 1u;
 const uint BY_TYPICALITY = 2u; // in the order of typicality; weighs as BY_MASS does
 
-// A limit that as few keys as can be pass, weighing `target` or more together; `low` if all together weigh less. Each
-// pass over the lists narrows the range and drops the keys outside it.
+// Returns the highest limit that keys of `target` or more in weight pass, or `low` if all keys weigh less. Each pass
+// over the lists narrows the range and drops the keys outside it.
 uint find_limit(uint count, uint low, uint high, uint by, float target) {
   float above = 0.0; // weight of the keys that were above `high` before they were dropped
   for (uint pass = 0u; low < high; ++pass) {
-    // Halving the range of values separates logits soonest, halving that of keys is sure to end.
+    // Halving the range of values separates logits fastest. Halving the range of keys is certain to end.
     uint middle = high - (high - low) / 2u;
     if (pass < 16u) middle = clamp(key_of(0.5 * value_of(low) + 0.5 * value_of(high)), low + 1u, high);
     float weight = 0.0;
@@ -91,7 +91,7 @@ uint find_limit(uint count, uint low, uint high, uint by, float target) {
     }
     count = kept;
     const vec2 total = reduce_sum(vec2(weight, float(kept)));
-    if (total.y <= 1.0) break; // the one key there is decides, wherever in the range it is
+    if (total.y <= 1.0) break; // one key is left: it is the limit
     weight = above + total.x;
     if (weight >= target) {
       low = middle;

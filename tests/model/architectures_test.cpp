@@ -1,4 +1,4 @@
-// Every architecture against a reference's answers: from Hugging Face folders and their GGUF twins, whatever
+// Every architecture against a reference's answers: from Hugging Face folders and the GGUF files converted from them, whatever
 // the prompt is cut into and whoever shares its steps.
 #include <doctest/doctest.h>
 

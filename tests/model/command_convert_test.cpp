@@ -206,7 +206,7 @@ TEST_CASE("convert: rows that blocks do not fill fall back, and it is said once"
   CHECK(open_model(out).find("blk.1.ffn_down.weight")->type == TensorType::f16);
 }
 
-TEST_CASE("convert: the twin reads text and continues it as its folder does") {
+TEST_CASE("convert: the GGUF file reads text and continues it as its folder does") {
   for (const std::string name : {"llama2", "llama3"}) {
     CAPTURE(name);
     const TemporaryFolder temporary;

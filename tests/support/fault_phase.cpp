@@ -7,7 +7,7 @@
 
 namespace {
 
-// There is no doing without these.
+// Without these, nothing works at all.
 bool is_needed(const std::string& function) {
   return function == "vkAllocateMemory" || function == "vkQueueSubmit" ||
          function == "vkCreateComputePipelines" || function == "vkBeginCommandBuffer";
@@ -38,12 +38,13 @@ void check_error(const std::string& function, VkResult expected, pumice_status s
   CHECK(error.status == status);
   const char* named = expected == VK_ERROR_INCOMPATIBLE_DRIVER ? "found no driver" : function.c_str();
   const std::string message = error.message;
-  // That a device is lost may be seen by what takes something down, and said by the next that uses it.
+  // A lost device may show first in a call that frees something. The next call that uses the device reports
+  // it.
   const bool seen_later = expected == VK_ERROR_DEVICE_LOST && message.ends_with("(VK_ERROR_DEVICE_LOST)");
   CHECK((message.find(named) != std::string::npos || seen_later));
 }
 
-// Which of so many calls fail: the first, the last, and those between them at even distances.
+// Which of a function's calls fail: the first, the last, and calls between them at even distances.
 int call_number(int index, int chosen, int calls) {
   return chosen < 2 ? 0 : static_cast<int>(int64_t{index} * (calls - 1) / (chosen - 1));
 }
@@ -60,7 +61,7 @@ FaultCount inject(FaultyVulkan& vulkan, const FaultPhase& phase, const FaultEffo
   const auto start = std::chrono::steady_clock::now();
   FaultCount count;
   pumice_error error = {};
-  // One case, or the phase as it is without any.
+  // Runs one case, or the phase without a failure.
   const auto run = [&](const auto& arm, const auto& check) {
     phase.before();
     arm();
@@ -93,7 +94,7 @@ FaultCount inject(FaultyVulkan& vulkan, const FaultPhase& phase, const FaultEffo
         INFO(function.name << ", call " << call << ", VkResult " << result);
         run([&] { vulkan.fail(id, call, result); },
             [&](pumice_status status) {
-              // How many calls there are may differ from run to run.
+              // The number of calls may differ from run to run.
               if (!vulkan.failed()) return well(status);
               ++count.cases;
               if (status != PUMICE_OK) return check_error(function.name, result, status, error);

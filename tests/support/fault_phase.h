@@ -13,15 +13,15 @@ struct FaultPhase {
   std::function<void()> before;
   // The phase: calls of Pumice until one of them does not succeed.
   std::function<pumice_status(pumice_error*)> during;
-  // Goes on from there with what the program does about it, and checks what comes of it. Nothing fails.
+  // What the program does after the failure, with checks of the result. Nothing fails here.
   std::function<void(pumice_status)> after;
-  bool has_status = true; // false: it takes down what is there, whatever happens
-  int most_calls = 12;    // of a function that are made to fail, spread over all that there are
+  bool has_status = true; // false: the phase frees things, which has no status
+  int most_calls = 12;    // how many of a function's calls are made to fail, spread over all of them
 };
 
 struct FaultCount {
   int cases = 0;
-  int tolerated = 0; // what was of no consequence
+  int tolerated = 0; // failures that changed nothing
 
   FaultCount& operator+=(const FaultCount& other);
 };
@@ -29,12 +29,12 @@ struct FaultCount {
 // How many of a function's calls are made to fail, and how.
 struct FaultEffort {
   int most_calls = 100;
-  bool every_way = true; // the first one fails in every way that it may, later ones in one way in turn
+  bool every_way = true; // the first fails with each of its errors, later ones with one error each, in turn
 };
 
-// Makes the calls of each Vulkan function in a phase fail, one at a time: it has to come back as a status and
-// a sentence that names the function.
+// Makes the calls of each Vulkan function in a phase fail, one at a time. Each failure has to come back as a
+// status and a sentence that names the function.
 FaultCount inject(FaultyVulkan& vulkan, const FaultPhase& phase, const FaultEffort& effort = {});
 
-// Says how many there were, and checks that there were enough.
+// Prints how many cases there were, and checks that there were enough.
 void check_count(const FaultCount& count, int least);

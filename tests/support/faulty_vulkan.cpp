@@ -40,11 +40,11 @@ size_t id_of(std::string_view name) {
 
 struct State {
   PFN_vkGetInstanceProcAddr loader = nullptr;
-  std::mutex mutex; // of all that follows
+  std::mutex mutex; // guards all members below
   PFN_vkVoidFunction real[id_count] = {};
   std::vector<FaultyVulkan::Function> functions{id_count};
   bool counting = false;
-  size_t function = id_count; // that fails
+  size_t function = id_count; // the one that fails
   int call = 0;
   VkResult error = VK_SUCCESS;
   bool failed = false;
@@ -60,7 +60,7 @@ Function real_function() {
 }
 #define PUMICE_REAL(name) real_function<id_##name, PFN_##name>()
 
-// The device that a call is about, as far as it can be lost.
+// The device that a call is about, if the call can find that the device is lost.
 VkDevice device_of(VkDevice device) {
   return device;
 }
@@ -74,7 +74,7 @@ VkDevice device_of(Handle) {
   return VK_NULL_HANDLE;
 }
 
-// The error of this call, or success where it is to reach the driver.
+// The error that this call returns, or success if it goes to the driver.
 VkResult count_call(size_t id, VkDevice device) {
   std::unique_lock lock(state.mutex);
   FaultyVulkan::Function& function = state.functions[id];
@@ -156,7 +156,7 @@ PFN_vkVoidFunction untyped(Function function) {
 
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc_addr(VkDevice device, const char* name);
 
-// What stands for a real function; null: itself.
+// The function that replaces a real one; null: the real one is used.
 PFN_vkVoidFunction replacement(size_t id) {
   static constexpr PFN_vkVoidFunction (*wrapped[])() = {
 #define PUMICE_WRAPPED(name) Wrapped<id_##name, PFN_##name>::pointer,
@@ -186,7 +186,7 @@ PFN_vkVoidFunction replace(const char* name, PFN_vkVoidFunction real) {
   const size_t id = id_of(name);
   if (!real || id == id_count) return real;
   std::lock_guard lock(state.mutex);
-  // Functions of extensions are there only once an instance has them.
+  // Functions of extensions exist only after an instance has enabled them.
   if (!state.real[id]) state.real[id] = real;
   const PFN_vkVoidFunction other = replacement(id);
   return other ? other : real;
@@ -196,8 +196,8 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc_addr(VkDevice device, c
   return replace(name, PUMICE_REAL(vkGetDeviceProcAddr)(device, name));
 }
 
-// As the specification's registry (vk.xml) lists them, without those of features that Pumice does not use;
-// VK_ERROR_TOO_MANY_OBJECTS of vkAllocateMemory is of its text.
+// The errors that the specification's registry (vk.xml) lists, without those of features that Pumice does not
+// use. VK_ERROR_TOO_MANY_OBJECTS of vkAllocateMemory comes from the specification's text.
 std::vector<VkResult> errors_of(size_t id) {
   constexpr VkResult host = VK_ERROR_OUT_OF_HOST_MEMORY, device = VK_ERROR_OUT_OF_DEVICE_MEMORY;
   switch (id) {

@@ -8,7 +8,7 @@
 
 // The machine's Vulkan, as a program hands it to Pumice, with every function that returns a VkResult counted,
 // and one call of one of them made to fail without reaching the driver. A device that was lost stays lost.
-// There is one in a process; what it hands out may be used by several threads.
+// There is one in a process. Several threads may use the functions that it hands out.
 class FaultyVulkan {
 public:
   // Opens the machine's loader; the test fails if there is none.
@@ -19,22 +19,22 @@ public:
 
   struct Function {
     std::string name;
-    // What it may return, as the specification has it, in place of success. Empty: it returns no VkResult.
+    // The errors that it may return, by the specification. Empty: it returns no VkResult.
     std::vector<VkResult> errors;
     int calls = 0;
   };
   std::vector<Function> functions() const;
 
-  // Counts calls from zero, and none fails.
+  // Starts counting calls from zero. None fails.
   void count();
-  // Counts calls from zero; of one function's calls, the one of this number (from zero) returns `error`.
+  // Starts counting calls from zero. The call of this number (from zero) of one function returns `error`.
   void fail(size_t function, int call, VkResult error);
-  bool failed() const; // whether that call has come
+  bool failed() const; // whether that call was made
   // The next call of a function.
   void fail_next(const std::string& function, VkResult error);
-  // From here on no call is counted and none fails, but for those of lost devices.
+  // No call is counted from here on, and none fails except those on lost devices.
   void rest();
 
-  // From here on devices' own memory is none that the host can reach, so that what goes there is copied.
+  // From here on the CPU cannot reach the devices' own memory, so that data is copied there.
   void split_memory(bool split);
 };

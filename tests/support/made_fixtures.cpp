@@ -73,7 +73,7 @@ std::vector<float> permuted(const Weight& weight, uint64_t heads) {
 }
 
 // A tensor's numbers, made of those of the folder's model.
-std::vector<float> twin_floats(const json& tensor, const Weights& weights) {
+std::vector<float> copied_floats(const json& tensor, const Weights& weights) {
   if (tensor.contains("values")) return tensor["values"].get<std::vector<float>>();
   std::vector<float> all;
   for (const std::string name : tensor["from"]) {
@@ -99,7 +99,7 @@ std::vector<std::byte> tensor_bytes(const json& file, const json& tensor, const 
                          count_of(tensor["shape"]) / block.elements, block);
   }
   const std::vector<float> values =
-      tensor.contains("spread") ? described_floats(file["seed"], tensor) : twin_floats(tensor, weights);
+      tensor.contains("spread") ? described_floats(file["seed"], tensor) : copied_floats(tensor, weights);
   REQUIRE(values.size() == count_of(tensor["shape"]));
   const auto bytes = std::as_bytes(std::span(values));
   return {bytes.begin(), bytes.end()};

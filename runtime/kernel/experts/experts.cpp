@@ -15,10 +15,10 @@ namespace pumice {
 
 namespace {
 
-// Drivers for CPUs end all loops of an invocation after 65,536 rounds.
+// Drivers for CPUs end all loops of an invocation after 65,536 iterations.
 constexpr uint32_t most_experts = 512;
 
-// The products of one layer's experts, and what they have in common.
+// The products of one layer's experts, and the arguments that they share.
 class ExpertLayer {
 public:
   ExpertLayer(const Experts& experts, Lowering& lowering, const Node& node)
@@ -150,8 +150,8 @@ Result<ActivationRef> ExpertLayer::hidden() {
   PUMICE_TRY(args.b, multiply(x_, used, ups(), false));
   const ActivationRef result = args.result = slot_rows(args.a.columns);
   args.step = lowering_.step();
-  // The slots of a row lie one after the other: together they are a row of a matrix that has the step's
-  // count.
+  // The slots of a row lie one after the other. Together they are one row of a matrix that has as many rows
+  // as the step.
   for (ActivationRef* ref : {&args.a, &*args.b, &args.result}) {
     ref->rows = x_.rows;
     ref->columns = ref->stride = used * ref->stride;
@@ -226,7 +226,7 @@ Dispatch expert_combine(const DeviceProfile& profile, const ExpertCombineArgs& a
   dispatch.bind(EXPERT_COMBINE_SHARES, args.shares, Access::read);
   if (args.residual) dispatch.bind(EXPERT_COMBINE_RESIDUAL, args.residual->buffer, Access::read);
   dispatch.bind(EXPERT_COMBINE_RESULT, args.result.buffer, Access::write);
-  // On a GPU a few quads to an invocation.
+  // On a GPU each invocation takes a few quads.
   const uint32_t quads = args.result.padded_columns() / 4;
   dispatch.groups = {args.result.rows, profile.cpu8 ? 1 : std::max(1u, quads / (profile.workgroup * 4)), 1};
   const double elements = double{1} * args.result.rows * args.result.columns;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array variants = {&matmul_cpu8, &matmul_vector, &matmul_tiled, &matmul_dot,
                                  &matmul_cm,   &matmul_cm2,    &matmul_base};
 
-// Products of so many rows are measured together; the largest of each class.
+// Products are measured in classes of row counts. Each number is the largest count of its class.
 uint32_t rows_class(uint32_t rows) {
   for (uint32_t most : {1u, 4u, 8u, 16u, 32u, 64u, 128u, 256u}) {
     if (rows <= most) return most;
@@ -117,7 +117,7 @@ void bind_matmul(Dispatch& dispatch, const MatmulArgs& args) {
 }
 
 void estimate_matmul(Dispatch& dispatch, const MatmulArgs& args) {
-  // A routed product's row meets one of the experts, and at most as many as there are rows are read.
+  // Each row of a routed product reads one expert, so no more experts are read than there are rows.
   const double rows = args.result.rows;
   const double share = args.routing ? 1.0 / args.routing->experts : 1.0;
   const double read = args.routing ? std::min(1.0, share * rows) : 1.0;

@@ -56,7 +56,7 @@ struct MatmulArgs {
   BufferRef step;
   std::optional<MatmulRouting> routing; // without bias, residual and norms
   // If set, the result has one row for each output of the step, computed from the row of x that the output
-  // names. The value: where the details begin in the step block, in quads. Not with routing.
+  // names. The value is where the outputs' details begin in the step block, in quads. Not with routing.
   std::optional<uint32_t> selected_by;
   std::optional<RowScale> row_scale;
   std::optional<NextNorm> next_norm; // not if gated

@@ -20,7 +20,7 @@ struct Shape {
 
   uint32_t group_rows() const { return rows / groups_down; }
   uint32_t group_columns() const { return tiles * 8 / groups_across; }
-  // Shared memory of the kernel: both operands, two blocks deep, and a row of matrices for each group.
+  // Bytes of shared memory: two blocks of each operand, and a row of matrices for each group.
   uint32_t shared_bytes() const {
     return (rows + tiles * 8) * 36 * 4 + groups_down * matrix.m * tiles * 8 * 4;
   }
@@ -28,9 +28,9 @@ struct Shape {
   static constexpr uint32_t tiles = 8;
 };
 
-// Narrower subgroups are more in number, up to `most`: four of 32 invocations, eight of 16. Their blocks are
-// as square as possible, but at least two tiles wide, because gated tiles come in pairs. With few rows more
-// of the subgroups divide the tiles.
+// A workgroup has more subgroups where they are narrower, up to `most`: four of 32 invocations, eight of 16.
+// Their blocks are as square as possible, but at least two tiles wide, because gated tiles come in pairs.
+// With few rows, more of the subgroups divide the tiles.
 Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most) {
   const uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
   const bool few = args.result.rows <= 32;
@@ -70,7 +70,7 @@ std::optional<Shape> free_shape(const DeviceProfile& profile, const MatmulArgs& 
   return shape;
 }
 
-// A CPU driver has such matrices without hardware behind them.
+// A CPU driver may offer these matrices without hardware for them.
 bool can_run(const DeviceProfile& profile, const MatmulArgs& args) {
   return !profile.cpu8 && profile.subgroup > 0 && args.result.rows >= 16 && !args.routing &&
          find_kernel("matmul.cm." + kernel_variant(args.format.type));
@@ -82,7 +82,7 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
   dispatch.constants = {shape.groups_down * shape.groups_across * shape.group,
                         shape.rows,
                         Shape::tiles,
-                        0, // LOAD_*, which it has not
+                        0, // LOAD_*, which this kernel does not have
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
                         matmul_rows_from(args)};

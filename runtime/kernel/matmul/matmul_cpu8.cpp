@@ -16,21 +16,22 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   const uint32_t pair = args.gated ? 2 : 1;
   const MatmulExtent all = matmul_extent(args);
   if (all.rows == 1) {
-    // A single row needs several tiles to keep the adders busy, and more of those that take scales besides.
+    // A single row needs several tiles to keep the adders busy, and more tiles where weights have scales.
     uint32_t tiles = args.format.scaled() && all.tiles % 8 == 0 ? 8 : 4;
     while (tiles > pair && all.blocks * (all.tiles / tiles) < profile.busy_groups) tiles /= 2;
     return {1, tiles};
   }
-  // Sixteen sums fill the registers. Broadcasting x costs where lanes load their own, so fewer rows and more
-  // tiles there.
+  // Sixteen sums fill the registers. Where each lane loads its own x, broadcasting it costs: fewer rows and
+  // more tiles are faster there.
   if (!profile.uniform_loads || all.rows < 8) return {4, 4};
   if (args.routing || all.rows < 16) return {8, pair};
-  // The more rows, the fewer conversions to each; plain weights need no second sum for a part of a row.
+  // With more rows, each conversion of a weight serves more of them. Plain weights need no second sum for a
+  // part of a row.
   return {args.format.scaled() || all.rows < 32 ? 16u : 32u, pair};
 }
 
-// From one of a workgroup's rows to the next, in blocks of 32, where that can be a constant; otherwise 0.
-// Rows past the step's last are read then: the buffer has them where workgroups take all of its rows evenly.
+// The distance between a workgroup's rows, in blocks of 32, where it can be a constant; otherwise 0. With a
+// constant, rows past the step's last are read too: the buffer has them if workgroups divide its rows evenly.
 uint32_t row_blocks(const DeviceProfile& profile, const MatmulArgs& args, const Shape& shape) {
   const bool even = matmul_rows_from(args) == MATMUL_ROWS_OWN && args.x.rows % shape.rows == 0;
   return profile.uniform_loads && even && shape.rows >= 16 ? args.x.stride / 32 : 0;

@@ -6,11 +6,11 @@ namespace pumice {
 
 namespace {
 
-// How much of the product one workgroup takes. None of this changes the order of a sum.
+// How much of the product one workgroup takes. The choice never changes the order of a sum.
 struct Shape {
   uint32_t rows = 64;
   uint32_t tiles = 8;
-  uint32_t groups = 0; // in all
+  uint32_t groups = 0; // workgroups in all
 };
 
 uint32_t shared_bytes(const Shape& shape) {
@@ -22,7 +22,8 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   const auto shape = [&](uint32_t rows, uint32_t tiles) {
     return Shape{rows, tiles, (all.rows + rows - 1) / rows * ((all.tiles + tiles - 1) / tiles)};
   };
-  // Wide where the device can hold it and has enough to do: what is fetched of x then serves more tiles.
+  // Wide where it fits the device and there is enough work: each value of x that is loaded then serves more
+  // tiles.
   const Shape wide = shape(64, 16);
   if (all.rows > 32 && shared_bytes(wide) <= profile.shared_bytes && wide.groups >= profile.busy_groups) {
     return wide;
@@ -34,7 +35,7 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
 
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
   if (profile.cpu8 && profile.forced != matmul_tiled.name) return false;
-  // Of the 16 rows that the smallest workgroup takes, half are in use.
+  // The smallest workgroup takes 16 rows, of which half are in use.
   return !args.routing && args.format.lane_dwords == 4 && args.result.rows > 8;
 }
 

@@ -10,8 +10,8 @@ extern const KernelVariant<MatmulArgs> matmul_cpu8;
 extern const KernelVariant<MatmulArgs> matmul_vector;
 // For many rows: tiles in shared memory.
 extern const KernelVariant<MatmulArgs> matmul_tiled;
-// In integers, of x in 8 bits: results differ from the exact product by half a percent or so. Runs only where
-// it is demanded or was chosen by measuring, never by order.
+// In integers, with x rounded to 8 bits: results differ from the exact product by about half a percent. It
+// runs only where it is asked for by name or was chosen by measuring; the order of preference never takes it.
 extern const KernelVariant<MatmulArgs> matmul_dot;
 // For any device: a workgroup's invocations share the columns of eight weight rows.
 extern const KernelVariant<MatmulArgs> matmul_base;
@@ -28,7 +28,7 @@ uint32_t matmul_rows_from(const MatmulArgs& args); // MATMUL_ROWS_*
 void bind_matmul(Dispatch& dispatch, const MatmulArgs& args);
 void estimate_matmul(Dispatch& dispatch, const MatmulArgs& args);
 
-// What there is to take: so many blocks of rows, and so many tiles for each.
+// The work to divide: blocks of rows, and tiles for each block.
 struct MatmulExtent {
   uint32_t rows = 0; // of a block
   uint32_t tiles = 0;
@@ -36,14 +36,14 @@ struct MatmulExtent {
 };
 MatmulExtent matmul_extent(const MatmulArgs& args);
 
-// How vector and dot, which shaders/matmul/subgroup_slices.glsl is common to, share a product out.
+// How the variants vector and dot divide a product. Both use shaders/matmul/subgroup_slices.glsl.
 struct SubgroupSlices {
   uint32_t rows = 1; // of a workgroup
   uint32_t tiles = 1;
   uint32_t invocations = 0;
 };
 bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args);
-// `most_tiles`: that an invocation has registers for.
+// `most_tiles`: the tiles that an invocation has registers for.
 SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles);
 Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs& args,
                                   const SubgroupSlices& shape);

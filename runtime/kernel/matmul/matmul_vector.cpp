@@ -19,7 +19,7 @@ bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {
   const DeviceProfile& profile = lowering.profile();
-  // Payloads and sums share the registers.
+  // The weights' codes and the sums share the registers.
   const bool wide = args.format.payload_dwords() > 8 || matmul_extent(args).rows > 4;
   Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, wide ? 2 : 4));
   dispatch.kernel = "matmul_vector." + kernel_variant(args.format.type);
@@ -44,8 +44,8 @@ SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& a
   const uint32_t pair = args.gated ? 2 : 1;
   const uint32_t row_groups = all.blocks * ((all.rows + shape.rows - 1) / shape.rows);
   while (shape.tiles > pair && row_groups * (all.tiles / shape.tiles) < profile.busy_groups) shape.tiles /= 2;
-  // As many slices as leave each a few blocks. The order of a sum hangs on their number, so it must not hang
-  // on the rows.
+  // As many slices as leave a few blocks for each. Their number sets the order of a sum, so it must not
+  // depend on the rows.
   shape.invocations = most_invocations;
   while (shape.invocations > profile.subgroup && args.format.blocks() * 8 < 4 * shape.invocations) {
     shape.invocations /= 2;

@@ -47,13 +47,13 @@ std::map<uint32_t, float> merge(std::span<const LogitBias> biases) {
   for (const LogitBias& each : biases) {
     if (!std::isnan(each.bias)) merged[each.token] += each.bias;
   }
-  // Infinities of both signs: to forbid is the stronger wish.
+  // Of biases with infinities of both signs, the one that forbids the token wins.
   for (auto& [token, bias] : merged) bias = number_or(bias, -std::numeric_limits<float>::infinity());
   std::erase_if(merged, [](const auto& each) { return each.second == 0.0f; });
   return merged;
 }
 
-// What the kernels see of the options, and what follows from them.
+// Writes the options, and what follows from them, in the form that the kernels read.
 void set_options(SamplingSlot& slot, const SamplingParams& params) {
 #define OPTION(field, type, standard, least, most, slot_field, slot_value, ...)                              \
   {                                                                                                          \
@@ -136,7 +136,8 @@ std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& a
   params.sequences = static_cast<uint32_t>(args.state.bytes / sizeof(SamplingSlot));
   params.capacity = args.step_capacity;
 
-  // Slices large enough to be worth a workgroup, and so few that starting them does not show.
+  // Slices are large enough to be worth a workgroup, and few enough that starting them takes no time that
+  // shows.
   const uint32_t scan_workgroup = profile.cpu8 ? 8 : profile.workgroup;
   const uint32_t wanted = std::clamp(profile.busy_groups, 16u, 256u);
   const uint32_t slice = round_up((params.blocks + wanted - 1) / wanted, scan_workgroup);

@@ -35,7 +35,7 @@ struct SamplingParams {
   uint64_t seed = 0;
 };
 
-// That the lists are no longer than they may be.
+// Fails if a list is longer than it may be.
 Status check_sampling(const SamplingParams& params);
 
 struct TokenLogProbability {
