@@ -152,6 +152,7 @@ Status Session::read_prompt(const Progress& progress) {
   while (submitted.ok()) {
     const uint32_t left = batch_->unread(*sequence_);
     if (left == 0) break;
+    PUMICE_CHECK(work_.checked(check_cancelled()));
     PUMICE_CHECK(run_step());
     if (progress && !progress(total - left, total)) {
       PUMICE_CHECK(work_.checked(stop()));

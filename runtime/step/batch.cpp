@@ -230,7 +230,7 @@ void Batch::release(Sequence& sequence) {
 }
 
 Status Batch::submit(size_t most) {
-  while (in_flight_.size() < most) {
+  while (in_flight_.size() < most && !runner_->interrupted()) {
     PUMICE_TRY(const std::optional<NextStep> step, next_step(options_.steps_per_submit));
     if (!step) break;
     const auto start = std::chrono::steady_clock::now();

@@ -92,7 +92,7 @@ public:
   // none, and always none without sequences. Valid until the next call.
   Result<std::span<const BatchToken>> step();
   // Submits steps until `most` are in flight, or until the next step depends on tokens that step() has not
-  // read.
+  // read, or until the runner is interrupted.
   Status submit(size_t most);
   // Waits for the steps in flight, without reading them.
   Status wait() const;

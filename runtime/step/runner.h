@@ -121,8 +121,10 @@ public:
   void close_step() { open_ = nullptr; } // drops the dispatches that are in no slice yet
   // Expected seconds of the largest dispatch of the open step, or of the last step if none is open.
   double largest_dispatch(const TimeSlicer& slices) const;
-  // submit() checks it between the submissions of a step; if it is set, submit() returns `cancelled`.
+  // submit() checks it between the submissions of a step; if it is set, submit() returns `cancelled`. Whoever
+  // submits several steps checks it between them.
   void set_interrupt(const std::atomic<bool>* interrupt) { interrupt_ = interrupt; }
+  bool interrupted() const { return interrupt_ && *interrupt_; }
   // A cautious guess of the seconds that a step of so many tokens takes.
   Result<double> guessed_step_seconds(uint32_t tokens);
   // Prepares steps of all sizes and makes the driver compile their kernels. Waits until that is done.

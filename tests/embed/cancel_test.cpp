@@ -31,6 +31,7 @@ public:
     return reinterpret_cast<pumice_get_instance_proc_addr>(instance_function);
   }
   static uint64_t submissions() { return count; }
+  inline static std::function<void()> at_submission; // called before each one
 
 private:
   static PFN_vkVoidFunction VKAPI_CALL instance_function(VkInstance instance, const char* name) {
@@ -47,6 +48,7 @@ private:
   }
   static VkResult VKAPI_CALL submit(VkQueue queue, uint32_t infos, const VkSubmitInfo* info, VkFence fence) {
     ++count;
+    if (at_submission) at_submission();
     return queue_submit(queue, infos, info, fence);
   }
 
@@ -353,14 +355,39 @@ void report(const std::string& what, const Outcomes& outcomes) {
   CHECK(outcomes.cancelled > outcomes.all / 8); // the others came too late
 }
 
+DeviceHandle make_counted_device() {
+  pumice_device_options options = {sizeof options};
+  const DeviceHandle plain = make_device();
+  options.get_instance_proc_addr = CountedVulkan::in_front_of(plain.get());
+  return make_device(options);
+}
+
 } // namespace
+
+TEST_CASE("no step that could run ahead is submitted after a cancel") {
+  const DeviceHandle device = make_counted_device();
+  const ModelHandle model = load(device.get());
+  pumice_session_options options = {sizeof options};
+  options.context = 64;
+  options.chunk = 4;
+  const SessionHandle session = make_session(model.get(), options);
+  const char* prompt = "Once upon a time there was a little girl named Lily. She loved to";
+  const Story expected = tell(session.get(), prompt, 8);
+  const std::string other = std::string("Then, ") + prompt;
+  begin(session.get(), other.c_str(), 8); // read in several steps, none of which waits for another
+  const uint64_t before = CountedVulkan::submissions();
+  CountedVulkan::at_submission = [&] { pumice_session_cancel(session.get()); };
+  pumice_error error;
+  const pumice_status status = pumice_run(session.get(), &error);
+  CountedVulkan::at_submission = nullptr;
+  CHECK(status == PUMICE_CANCELLED);
+  CHECK(CountedVulkan::submissions() - before == 1);
+  CHECK(tell(session.get(), prompt, 8) == expected);
+}
 
 TEST_CASE("what is cancelled from another thread stops within one submission, and goes on as if it had not "
           "been") {
-  pumice_device_options device_options = {sizeof device_options};
-  const DeviceHandle plain = make_device();
-  device_options.get_instance_proc_addr = CountedVulkan::in_front_of(plain.get());
-  const DeviceHandle device = make_device(device_options);
+  const DeviceHandle device = make_counted_device();
   const ModelHandle decoder = load(device.get()), encoder = load(device.get(), bert().path().string());
   Canceller canceller;
   Conversation conversation(decoder.get(), canceller);
