@@ -2,12 +2,12 @@
 
 #include <cstring>
 #include <fstream>
-#include <random>
 
 #include <fmt/format.h>
 
 #include "io/bytes.h"
 #include "io/checksum.h"
+#include "io/output_file.h"
 
 namespace pumice {
 
@@ -136,24 +136,10 @@ Status write_device_file(const std::filesystem::path& file, const Capabilities& 
                          const DeviceFile& contents) {
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  const std::filesystem::path temporary = file.string() + fmt::format(".{:08x}", std::random_device{}());
-  const std::vector<std::byte> bytes = pack_device_file(device, contents);
-  {
-    std::ofstream stream(temporary, std::ios::binary);
-    stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    if (!stream.flush()) {
-      std::filesystem::remove(temporary, ignored);
-      return Error{Code::io, fmt::format("{}: what is kept of the device cannot be written", file.string())};
-    }
-  }
-  std::error_code failed;
-  std::filesystem::rename(temporary, file, failed);
-  if (failed) {
-    std::filesystem::remove(temporary, ignored);
-    return Error{Code::io, fmt::format("{}: what is kept of the device cannot be written: {}", file.string(),
-                                       failed.message())};
-  }
-  return {};
+  OutputFile out;
+  PUMICE_CHECK(out.open(file));
+  PUMICE_CHECK(out.write(pack_device_file(device, contents)));
+  return out.finish();
 }
 
 } // namespace pumice

@@ -3,8 +3,6 @@
 #include "io/mapped_file.h"
 
 #include <array>
-#include <cerrno>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -19,13 +17,6 @@ uint64_t padding(uint64_t position) {
 }
 
 } // namespace
-
-GgufWriter::~GgufWriter() {
-  if (partial_.empty()) return;
-  file_.close();
-  std::error_code ignored;
-  std::filesystem::remove(partial_, ignored);
-}
 
 void GgufWriter::put_text(Bytes& out, std::string_view text) {
   put(out, static_cast<uint64_t>(text.size()));
@@ -86,15 +77,8 @@ Error GgufWriter::invalid(std::string_view what) const {
   return {Code::invalid_argument, fmt::format("{}: {}", path_text(path_), what)};
 }
 
-Error GgufWriter::write_error() const {
-  return {Code::io, fmt::format("{}: cannot be written: {}", path_text(path_),
-                                errno ? std::generic_category().message(errno) : "unknown reason")};
-}
-
 Status GgufWriter::put_file(std::span<const std::byte> bytes) {
-  errno = 0;
-  file_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file_) return write_error();
+  PUMICE_CHECK(file_.write(bytes));
   position_ += bytes.size();
   return {};
 }
@@ -107,12 +91,7 @@ Status GgufWriter::pad() {
 Status GgufWriter::open(const std::filesystem::path& path) {
   path_ = path;
   if (!problem_.empty()) return invalid(problem_);
-  std::filesystem::path partial = path;
-  partial += ".partial";
-  errno = 0;
-  file_.open(partial, std::ios::binary | std::ios::trunc);
-  if (!file_) return write_error();
-  partial_ = std::move(partial);
+  PUMICE_CHECK(file_.open(path));
 
   Bytes header;
   for (const char c : std::string_view("GGUF")) put(header, c);
@@ -142,15 +121,7 @@ Status GgufWriter::write(std::span<const std::byte> bytes) {
 
 Status GgufWriter::finish() {
   if (current_ != sizes_.size()) return invalid("fewer bytes were given than the tensors have");
-  errno = 0;
-  file_.close(); // writes what is buffered, which fails if the disk is full
-  if (!file_) return write_error();
-  std::error_code error;
-  std::filesystem::rename(partial_, path_, error);
-  if (error)
-    return Error{Code::io, fmt::format("{}: cannot be written: {}", path_text(path_), error.message())};
-  partial_.clear();
-  return {};
+  return file_.finish();
 }
 
 } // namespace pumice

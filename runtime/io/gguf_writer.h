@@ -3,13 +3,13 @@
 #include "base/result.h"
 #include "io/bytes.h"
 #include "io/gguf_array.h"
+#include "io/output_file.h"
 #include "io/tensor_type.h"
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <span>
 #include <string>
@@ -20,18 +20,13 @@ namespace pumice {
 
 // Writes a GGUF file of version 3 with an alignment of 32 bytes. Order of the calls: add() and add_array()
 // for every setting and add_tensor() for every tensor; open(); write() with the tensors' bytes in the order
-// in which the tensors were added, in pieces of any size; finish(). The data is written to PATH.partial,
-// which finish() renames to PATH. The destructor removes an unfinished file.
+// in which the tensors were added, in pieces of any size; finish(). The file is written as OutputFile does
+// it.
 //
-// Errors name the path. invalid_argument: a key or tensor was added twice or does not fit the format. io: the
-// system write_error the operation.
+// Errors name the path: those of OutputFile, and invalid_argument if a key or tensor was added twice or does
+// not fit the format.
 class GgufWriter {
 public:
-  GgufWriter() = default;
-  ~GgufWriter();
-  GgufWriter(const GgufWriter&) = delete;
-  GgufWriter& operator=(const GgufWriter&) = delete;
-
   // Adds a setting. Its type in the file is the type of the argument.
   template <class T>
   requires std::integral<T> || std::floating_point<T>
@@ -76,7 +71,6 @@ private:
   Status put_file(std::span<const std::byte> bytes);
   Status pad();
   Error invalid(std::string_view what) const;
-  Error write_error() const;
 
   Bytes pairs_;
   uint64_t pair_count_ = 0;
@@ -88,8 +82,7 @@ private:
   std::string problem_;                      // why an addition is invalid; the first such problem
 
   std::filesystem::path path_;
-  std::filesystem::path partial_; // empty while no file is open
-  std::ofstream file_;
+  OutputFile file_;
   uint64_t position_ = 0;
   size_t current_ = 0;   // index of the tensor that is being written
   uint64_t written_ = 0; // bytes of it

@@ -130,6 +130,20 @@ Result<ModelFile> ModelFile::from_bytes(MappedFile file) {
   return starts_as_gguf(file.bytes()) ? from_gguf(std::move(file)) : from_config(file);
 }
 
+std::vector<fs::path> ModelFile::weight_files(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return {path};
+  if (file_exists(path / single_name)) return {path / single_name};
+  std::vector<fs::path> files;
+  const auto index = read_index(path / index_name);
+  if (!index.ok()) return files;
+  for (const auto& [tensor, shard] : *index) {
+    if (fs::path file = join(path, shard); std::ranges::count(files, file) == 0)
+      files.push_back(std::move(file));
+  }
+  return files;
+}
+
 Result<ModelFile> ModelFile::open_path(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {

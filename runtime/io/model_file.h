@@ -35,6 +35,9 @@ public:
   // Errors: not_found, io, invalid_file, unsupported, out_of_memory.
   static Result<ModelFile> open(const std::filesystem::path& path);
 
+  // The files that hold the weights of what open() would open. Without those that do not exist.
+  static std::vector<std::filesystem::path> weight_files(const std::filesystem::path& path);
+
   // Opens a GGUF file that is a range of another file, such as a game's packed data.
   static Result<ModelFile> open(const std::filesystem::path& path, FileRange range);
 

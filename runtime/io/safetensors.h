@@ -45,8 +45,8 @@ struct SafetensorsFile {
 // Bytes of one element of a type such as "F32"; 0 for an unknown type.
 uint64_t safetensors_dtype_bytes(std::string_view dtype);
 
-// Writes a file with these entries. Errors: invalid_argument for a duplicate name, an unknown type or data
-// that does not fit the shape; io if the file cannot be written.
+// Writes a file with these entries, as OutputFile does it. Errors: those of OutputFile; invalid_argument for
+// a duplicate name, an unknown type or data that does not fit the shape.
 Status write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Entry> entries);
 
 } // namespace pumice

@@ -1,10 +1,8 @@
 #include "io/bytes.h"
+#include "io/output_file.h"
 #include "io/safetensors.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -59,18 +57,12 @@ Status write_safetensors(const std::filesystem::path& path, std::span<const Entr
   text.append((8 - text.size() % 8) % 8, ' ');
   const uint64_t length = text.size();
 
-  errno = 0;
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(&length), sizeof(length));
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  for (const Entry* entry : order)
-    out.write(reinterpret_cast<const char*>(entry->data.data()),
-              static_cast<std::streamsize>(entry->data.size()));
-  out.close();
-  if (!out)
-    return Error{Code::io, fmt::format("{}: cannot be written: {}", file,
-                                       errno ? std::generic_category().message(errno) : "unknown reason")};
-  return {};
+  OutputFile out;
+  PUMICE_CHECK(out.open(path));
+  PUMICE_CHECK(out.write(std::as_bytes(std::span(&length, 1))));
+  PUMICE_CHECK(out.write(std::as_bytes(std::span(text))));
+  for (const Entry* entry : order) PUMICE_CHECK(out.write(entry->data));
+  return out.finish();
 }
 
 } // namespace pumice

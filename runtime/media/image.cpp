@@ -2,10 +2,10 @@
 
 #include "io/bytes.h"
 #include "io/mapped_file.h"
+#include "io/output_file.h"
 #include "media/image_formats.h"
 
 #include <algorithm>
-#include <fstream>
 #include <new>
 
 #include <fmt/format.h>
@@ -50,10 +50,10 @@ Result<Image> read_image(const std::filesystem::path& path, uint64_t max_pixels)
 
 Status write_png(const Image& image, const std::filesystem::path& path) {
   PUMICE_TRY(const std::vector<std::byte> bytes, png_bytes(image));
-  std::ofstream out(path, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!out.flush()) return Error{Code::io, fmt::format("{}: the picture cannot be written", path_text(path))};
-  return {};
+  OutputFile out;
+  PUMICE_CHECK(out.open(path));
+  PUMICE_CHECK(out.write(bytes));
+  return out.finish();
 }
 
 } // namespace pumice

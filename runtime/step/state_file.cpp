@@ -1,16 +1,12 @@
 #include "step/state_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <random>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "io/bytes.h"
 #include "io/checksum.h"
-#include "io/mapped_file.h"
+#include "io/output_file.h"
 
 namespace pumice {
 
@@ -61,42 +57,6 @@ void visit_fields(AnySnapshot& snapshot, const Visit& visit) {
   visit("tokens", snapshot.tokens);
   visit("layers", snapshot.layers);
 }
-
-// A file that has a temporary name until it is complete.
-class StateWriter {
-public:
-  StateWriter(const std::filesystem::path& path) : path_(path), temporary_(path) {
-    temporary_ += fmt::format(".{:08x}", std::random_device{}());
-    errno = 0;
-    stream_.open(temporary_, std::ios::binary | std::ios::trunc);
-  }
-  ~StateWriter() {
-    std::error_code ignored;
-    stream_.close();
-    std::filesystem::remove(temporary_, ignored);
-  }
-
-  Status put(std::span<const std::byte> bytes) {
-    stream_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    return stream_.good() ? Status() : Status(failed());
-  }
-  Error failed(const std::string& why) const {
-    return {Code::io, fmt::format("{}: the session cannot be saved: {}", path_text(path_), why)};
-  }
-  Error failed() const { return failed(errno ? std::generic_category().message(errno) : "unknown reason"); }
-
-  Status finish() {
-    stream_.close();
-    if (!stream_) return failed();
-    std::error_code error;
-    std::filesystem::rename(temporary_, path_, error);
-    return error ? Status(failed(error.message())) : Status();
-  }
-
-private:
-  std::filesystem::path path_, temporary_;
-  std::ofstream stream_;
-};
 
 // The fields as bytes.
 class FieldWriter {
@@ -260,10 +220,11 @@ Status write_state(const Snapshot& snapshot, const LayerReader& read, const Stat
 
 Status write_state_file(const std::filesystem::path& path, const Snapshot& snapshot,
                         const LayerReader& read) {
-  StateWriter writer(path);
+  OutputFile file;
+  PUMICE_CHECK(file.open(path));
   PUMICE_CHECK(
-      write_state(snapshot, read, [&](std::span<const std::byte> bytes) { return writer.put(bytes); }));
-  return writer.finish();
+      write_state(snapshot, read, [&](std::span<const std::byte> bytes) { return file.write(bytes); }));
+  return file.finish();
 }
 
 Result<Snapshot> parse_state_file(std::span<const std::byte> bytes, const std::string& name) {

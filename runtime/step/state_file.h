@@ -42,7 +42,7 @@ using LayerReader = std::function<Status(size_t layer, uint64_t offset, std::spa
 using StateSink = std::function<Status(std::span<const std::byte> bytes)>;
 Status write_state(const Snapshot& snapshot, const LayerReader& read, const StateSink& sink);
 
-// Writes a temporary file beside `path`, and then renames it to `path`.
+// Writes a file, as OutputFile does it.
 Status write_state_file(const std::filesystem::path& path, const Snapshot& snapshot, const LayerReader& read);
 
 // Reads the bytes of a whole file; the layers' data points into them. `name` is the file's name for error

@@ -163,6 +163,33 @@ TEST_CASE("a session is saved to a file") {
   CHECK(pumice_session_restore(other.session.get(), stories.c_str(), &error) == PUMICE_INVALID_FILE);
 }
 
+TEST_CASE("saving replaces a file only, and only by a whole one") {
+  Player player;
+  tell(player.session.get(), prompt, 8);
+  const TemporaryFolder folder;
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  const auto save = [&](const std::string& to, pumice_error& error) {
+    return pumice_session_save(player.session.get(), to.c_str(), &error);
+  };
+  pumice_error error;
+  std::filesystem::create_symlink("file", path("link"));
+  require_ok(save(path("link"), error), error);
+  CHECK(std::filesystem::is_symlink(path("link")));
+  require_ok(pumice_session_restore(player.session.get(), path("file").c_str(), &error), error);
+  // Links, so that nothing could happen to the devices of the system.
+  std::filesystem::create_symlink("/dev/null", path("null"));
+  require_ok(save(path("null"), error), error);
+  CHECK(std::filesystem::is_symlink(path("null")));
+  std::filesystem::create_symlink("/dev/full", path("full"));
+  CHECK(save(path("full"), error) == PUMICE_IO);
+  CHECK(std::string_view(error.message).find("No space left") != std::string_view::npos);
+  CHECK(std::filesystem::is_symlink(path("full")));
+  CHECK(save(folder.path().string(), error) == PUMICE_INVALID_ARGUMENT);
+  std::filesystem::permissions(path("file"), std::filesystem::perms::owner_read);
+  CHECK(save(path("file"), error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 4);
+}
+
 TEST_CASE("events come by callback where there is one") {
   Player player;
   const Story expected = tell(player.session.get(), prompt, 12);

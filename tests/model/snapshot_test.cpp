@@ -230,7 +230,7 @@ TEST_CASE("a damaged state file is refused, and the session stays as it was") {
     REQUIRE(says(victim->restore(bad), {bad.string() + ": field '", "expected", "found"}) == "");
   }
   CHECK(says(victim->restore(folder.path() / "none"), {"none"}) == "");
-  CHECK(says(victim->save(folder.path() / "no" / "where"), {"where", "cannot be saved"}) == "");
+  CHECK(says(victim->save(folder.path() / "no" / "where"), {"where", "cannot be written"}) == "");
   CHECK(take(*victim, 30) == expected);
 }
 

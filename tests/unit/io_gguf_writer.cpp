@@ -29,7 +29,9 @@ std::vector<std::byte> counting(size_t count, int from) {
 }
 
 bool has_partial(const TemporaryFolder& folder) {
-  return std::filesystem::exists(folder.path() / "out.gguf.partial");
+  return std::ranges::any_of(std::filesystem::directory_iterator(folder.path()), [](const auto& entry) {
+    return entry.path().string().find("out.gguf.partial") != std::string::npos;
+  });
 }
 
 } // namespace
@@ -155,8 +157,8 @@ TEST_CASE("gguf_writer: what does not fit the format is refused, and the error n
   CHECK(says(refused([&](GgufWriter& w) { w.add_tensor("t", deep, TensorType::f32); }), {"'t'"}) == "");
   CHECK(says(refused([&](GgufWriter& w) { w.add_tensor(std::string(64, 'n'), one, TensorType::f32); }),
              {"63"}) == "");
-  CHECK(says(GgufWriter().open(folder.path() / "missing" / "out.gguf"),
-             {"missing/out.gguf", "No such file"}) == "");
+  CHECK(says(GgufWriter().open(folder.path() / "missing" / "out.gguf"), {"missing/out.gguf", "no folder"}) ==
+        "");
   CHECK(!std::filesystem::exists(path));
   CHECK(!has_partial(folder));
 }

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace pumice {
+
+// Writes a file without harm to what is there. The bytes go to a new file beside it, NAME.partial-NUMBER,
+// which finish() renames to the name that was asked for. So a reader finds the old file or the whole new one,
+// and an error leaves the old one as it was. Without finish(), the destructor removes the new file.
+//
+// A symbolic link stays, and the file that it leads to is replaced. The new file has the permissions of the
+// old one. A device or a pipe is written as it is. A folder, a disk and a write-protected file are refused.
+//
+// Errors name the path. Their code is io; not_found if there is no such folder; invalid_argument if the path
+// names something that no file can replace.
+class OutputFile {
+public:
+  OutputFile() = default;
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  // The error that open() would return now, if any. It leaves everything as it is.
+  static Status check(const std::filesystem::path& path);
+
+  Status open(const std::filesystem::path& path);
+  Status write(std::span<const std::byte> bytes);
+  Status finish();
+
+private:
+  Error failed() const; // with the reason in errno
+
+  std::string name_;              // for messages
+  std::filesystem::path target_;  // that finish() replaces
+  std::filesystem::path partial_; // the new file; empty: none, the target itself is open
+  int registered_ = -1;           // among the unfinished files
+  std::ofstream stream_;
+};
+
+// Removes the new files of all OutputFiles that are open, for a signal handler that ends the process: only
+// calls functions that may be called there. The handler must run on the thread that uses the OutputFiles.
+void remove_unfinished_files();
+
+} // namespace pumice
