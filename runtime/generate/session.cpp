@@ -110,9 +110,10 @@ std::optional<BatchToken> Session::take() {
   return token;
 }
 
-// Handles an error of a whole step. A cancelled step ends the text.
+// Handles an error of a whole step. cancel() ends the text; the context's interrupt has no end.
 Status Session::failed(const Error& error) {
-  return work_.checked(error.code == Code::cancelled ? check_cancelled() : Status(error));
+  const bool by_cancel = error.code == Code::cancelled && work_.cancelled();
+  return work_.checked(by_cancel ? check_cancelled() : Status(error));
 }
 
 Status Session::step() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,11 @@ struct DeviceContext {
   std::shared_ptr<Device> device;
   std::shared_ptr<Pipelines> pipelines;
   DeviceProfile profile;
+  // Once it is set, no further kernels are compiled and no further steps are submitted: the call returns
+  // `cancelled`. Null: never. It must outlive everything that is made with this context.
+  const std::atomic<bool>* interrupt = nullptr;
+
+  bool interrupted() const { return interrupt && *interrupt; }
 };
 
 } // namespace pumice

@@ -15,6 +15,7 @@ Result<PreparedPlan> PreparedPlan::create(const DeviceContext& context, const Pl
   PreparedPlan prepared(context);
   prepared.copies_ = std::move(copies);
   for (const PlannedDispatch& planned : plan.dispatches) {
+    if (context.interrupted()) return Error{Code::cancelled, "compiling kernels was cancelled"};
     PUMICE_TRY(Launch launch, prepared.launcher_.prepare(planned.dispatch, lookup));
     prepared.launches_.push_back(std::move(launch));
     prepared.barriers_.push_back(planned.barrier);

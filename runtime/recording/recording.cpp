@@ -17,7 +17,7 @@ constexpr double longest_submission_seconds = 0.3;
 Result<Recording> Recording::create(const DeviceContext& context, const Plan& plan,
                                     const BufferLookup& lookup, PlanCopies copies) {
   PUMICE_TRY(PreparedPlan prepared, PreparedPlan::create(context, plan, lookup, std::move(copies)));
-  Recording recording(context.device, std::move(prepared));
+  Recording recording(context, std::move(prepared));
   PUMICE_TRY(recording.commands_, Commands::create(context.device, "step"));
   Commands& commands = recording.commands_;
   PUMICE_CHECK(commands.begin());
@@ -43,6 +43,9 @@ Result<Recording> Recording::create(const DeviceContext& context, const Plan& pl
 
 Result<TimelinePoint> Recording::submit(uint32_t steps, std::span<const VkCommandBuffer> before,
                                         const std::atomic<bool>* interrupt) const {
+  const auto interrupted = [&] { return (interrupt && *interrupt) || (stop_ && *stop_); };
+  const auto cancelled = [] { return Error{Code::cancelled, "a step was cancelled"}; };
+  if (stop_ && *stop_) return cancelled();
   std::vector<VkCommandBuffer> batch(before.begin(), before.end());
   double seconds = 0;
   std::optional<TimelinePoint> last; // the last submission so far
@@ -52,10 +55,10 @@ Result<TimelinePoint> Recording::submit(uint32_t steps, std::span<const VkComman
         const Result<TimelinePoint> submitted = device_->submit(batch);
         if (!submitted.ok() && last) (void)device_->wait(*last); // the caller gets no point to wait for
         PUMICE_TRY(const TimelinePoint point, submitted);
-        if (interrupt && last) PUMICE_CHECK(device_->wait(*last));
-        if (interrupt && *interrupt) {
+        if ((interrupt || stop_) && last) PUMICE_CHECK(device_->wait(*last));
+        if (interrupted()) {
           PUMICE_CHECK(device_->wait(point));
-          return Error{Code::cancelled, "a step was cancelled"};
+          return cancelled();
         }
         last = point;
         batch.clear();

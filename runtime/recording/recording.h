@@ -16,9 +16,9 @@ public:
                                   PlanCopies copies = {});
 
   // Submits `before` and then `steps` steps. They go into one submission unless that could run so long that a
-  // driver resets the device. Returns the point of the timeline at which all are done. With `interrupt`, at
-  // most two submissions are in flight at a time. Once it is set, no other is made, and the call returns
-  // `cancelled` after those have finished.
+  // driver resets the device. Returns the point of the timeline at which all are done. With `interrupt`, or
+  // one in the context, at most two submissions are in flight at a time. Once it is set, no other is made,
+  // and the call returns `cancelled` after those have finished.
   Result<TimelinePoint> submit(uint32_t steps = 1, std::span<const VkCommandBuffer> before = {},
                                const std::atomic<bool>* interrupt = nullptr) const;
 
@@ -26,10 +26,11 @@ public:
   const PreparedPlan& plan() const { return plan_; }
 
 private:
-  Recording(std::shared_ptr<Device> device, PreparedPlan plan)
-      : device_(std::move(device)), plan_(std::move(plan)) {}
+  Recording(const DeviceContext& context, PreparedPlan plan)
+      : device_(context.device), stop_(context.interrupt), plan_(std::move(plan)) {}
 
   std::shared_ptr<Device> device_;
+  const std::atomic<bool>* stop_; // the context's interrupt
   PreparedPlan plan_;
   Commands commands_;
   std::vector<double> seconds_; // estimated, of each command buffer

@@ -255,12 +255,12 @@ TEST_CASE("convert: what it is not given, and what it cannot do") {
   random.write(model);
   CHECK(fails_saying(convert(model, out, "Q9_9"), {"--type", "Q9_9", "BF16"}) == "");
   CHECK(fails_saying(convert(model, temporary.path(), "F16"),
-                     {temporary.path().string(), "found a folder"}) == "");
+                     {temporary.path().string(), "it is a folder"}) == "");
   CHECK(fails_saying(convert(model, temporary.path() / "no" / "out.gguf", "F16"),
-                     {"no/out.gguf", "No such file"}) == "");
+                     {"no/out.gguf", "no folder"}) == "");
   CHECK(fails_saying(convert(temporary.path() / "none", out, "F16"), {"none"}) == "");
   CHECK(fails_saying(convert(model, model / "model.safetensors", "F16"),
-                     {"model.safetensors", "one of the files"}) == "");
+                     {"model.safetensors", "one of the files of the model"}) == "");
   CHECK(open_model(model).find("model.norm.weight"));
   const auto gguf = temporary.write("model.gguf", small_gguf().build());
   CHECK(fails_saying(convert(gguf, out, "F16"), {"model.gguf", "GGUF file already"}) == "");

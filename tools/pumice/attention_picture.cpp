@@ -123,11 +123,7 @@ Status check_file(const AttentionOptions& options) {
                  fmt::format("--attention: expected a name that ends in .png or .safetensors; found '{}'",
                              options.path)};
   }
-  const std::filesystem::path folder = file_path(options).parent_path();
-  std::error_code ignored;
-  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return {};
-  return Error{Code::not_found,
-               fmt::format("--attention: {}: there is no folder {}", options.path, folder.string())};
+  return {};
 }
 
 } // namespace

@@ -16,22 +16,6 @@ struct ConvertOptions {
   bool no_vocabulary = false;
 };
 
-// The model's files are read while the GGUF file is written, so it must not overwrite one of them.
-Status check_target(const ConvertOptions& options) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(options.out, ignored))
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: expected the name of a file to write, found a folder", options.out)};
-  for (const auto& entry : std::filesystem::directory_iterator(options.model, ignored)) {
-    // A GGUF file in the folder is not read: an earlier conversion wrote it.
-    if (entry.path().extension() != ".gguf" &&
-        std::filesystem::equivalent(entry.path(), options.out, ignored))
-      return Error{Code::invalid_argument,
-                   fmt::format("{}: expected a new file, found one of the files of the model", options.out)};
-  }
-  return {};
-}
-
 std::string file_size_text(uint64_t bytes) {
   const double megabytes = static_cast<double>(bytes) / 1e6;
   return megabytes < 1000 ? fmt::format("{:.1f} MB", megabytes) : fmt::format("{:.2f} GB", megabytes / 1000);
@@ -54,7 +38,6 @@ Status convert(const ConvertOptions& options) {
         Code::not_found,
         fmt::format("{}: there are no weights here: expected a folder with model.safetensors", file.path())};
   }
-  PUMICE_CHECK(check_target(options));
   ProgressBar bar("converting");
   Result<Conversion> conversion =
       convert_to_gguf(file, *definition, options.out, conversion_options, bar.callback());
@@ -92,7 +75,7 @@ Subcommand add_convert(CLI::App& app) {
       "the\n"
       "type becomes Q8_0, or F16 if Q8_0 does not fit either. With Q4_K, the output head is Q6_K.\n\n" +
       example("pumice convert path/to/huggingface/folder model.gguf --type Q8_0"));
-  return {sub, [options] { return convert(*options); }};
+  return {sub, [options] { return convert(*options); }, {{"MODEL_DIR"}, {"OUT"}}};
 }
 
 } // namespace pumice::command

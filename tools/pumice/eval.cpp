@@ -139,7 +139,7 @@ Status eval(const EvalOptions& options) {
   std::optional<InputFeatures> features;
   if (write_features) features.emplace(*batch.encoder, *shape.encoder);
   PUMICE_CHECK(write_outputs(options.outputs, outputs, features));
-  fmt::print(stderr, "{} ({})\n", device.name(), device.driver());
+  print_to_stderr(fmt::format("{} ({})\n", device.name(), device.driver()));
   return device.save_pipelines();
 }
 
@@ -180,7 +180,7 @@ Subcommand add_eval(CLI::App& app) {
   add_device_options(*sub, options->device);
   sub->footer(example("pumice eval model.gguf --inputs in.safetensors --outputs out.safetensors "
                       "--output hidden_states.0"));
-  return {sub, [options] { return eval(*options); }};
+  return {sub, [options] { return eval(*options); }, {{"MODEL", "--inputs"}, {"--outputs"}}};
 }
 
 } // namespace pumice::command

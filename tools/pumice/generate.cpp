@@ -191,7 +191,7 @@ void print(const GenerateOptions& options, const OpenedDevice& device, std::span
            const MaybeTokenizer& tokenizer) {
   if (!options.json) {
     for (const Text& text : texts) print_result(text_of(text, tokenizer) + "\n");
-    fmt::print(stderr, "{} ({})\n", device.name(), device.driver());
+    print_to_stderr(fmt::format("{} ({})\n", device.name(), device.driver()));
     return;
   }
   Json sequences = Json::array();
@@ -347,7 +347,7 @@ Subcommand add_generate(CLI::App& app) {
   add_device_options(*sub, options->device);
   sub->footer(example("pumice generate model.gguf --ids 1,403,407 -n 12 --temp 0 --ignore-eos --json\n  "
                       "pumice generate t5-folder --inputs in.safetensors --beams 4 --json"));
-  return {sub, [options] { return generate(*options); }};
+  return {sub, [options] { return generate(*options); }, {{"MODEL", "--inputs"}, {"--outputs", "--session"}}};
 }
 
 } // namespace pumice::command

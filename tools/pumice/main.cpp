@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "open_device.h"
+#include "output_files.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "version.h"
@@ -14,8 +14,6 @@ using namespace pumice;
 using namespace pumice::command;
 
 namespace {
-
-constexpr int exit_interrupted = 130; // the status that shells report for a program that Ctrl-C ended
 
 // Help whose descriptions are broken into lines at spaces.
 class HelpFormatter : public CLI::Formatter {
@@ -49,14 +47,11 @@ int report(const Error& error) {
 int run(const std::vector<Subcommand>& subcommands) {
   const auto chosen = std::find_if(subcommands.begin(), subcommands.end(),
                                    [](const Subcommand& each) { return each.app->parsed(); });
+  if (Status status = check_files(*chosen->app, chosen->files); !status.ok()) return report(status.error());
   if (Status status = chosen->run(); !status.ok()) return report(status.error());
   if (const uint64_t messages = validation_messages()) {
     print_note(
         fmt::format("the validation layers reported {} message{}", messages, messages == 1 ? "" : "s"));
-    return 1;
-  }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    print_note("standard output: it could not be written");
     return 1;
   }
   return 0;
@@ -87,14 +82,23 @@ int parse_and_run(int argc, char** argv) {
   return run(subcommands);
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
-  watch_interrupts();
+int guarded_run(int argc, char** argv) {
   try {
     return parse_and_run(argc, argv);
   } catch (const std::exception& error) { // such as std::bad_alloc
     print_note(error.what());
     return 1;
   }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  open_missing_streams();
+  watch_interrupts();
+  const int status = guarded_run(argc, argv);
+  const Status output = finish_output();
+  if (output.ok()) return status;
+  print_note(output.error().text());
+  return 1;
 }

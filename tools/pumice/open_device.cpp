@@ -88,6 +88,7 @@ Result<OpenedDevice> open_device(const DeviceOptions& options) {
                            chosen.driver_version));
   }
   PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache));
+  opened.context.interrupt = &interrupt_flag();
   opened.context.profile.forced = options.kernel_variant;
   if (options.no_tune) opened.context.profile.choices = nullptr;
   opened.tunes = !options.no_tune && options.kernel_variant.empty();
@@ -99,6 +100,7 @@ std::string OpenedDevice::driver() const {
 }
 
 Status OpenedDevice::save_pipelines() const {
+  const SavedWork saved;
   Status status = context.pipelines->save();
   if (status.ok() || cache_was_asked_for) return status;
   print_note(status.error().text());

@@ -121,7 +121,7 @@ void print(const PerplexityOptions& options, const OpenedDevice& device, const T
     print_result(fmt::format("perplexity {:.4f} +/- {:.5f} ({} tokens scored in {} window{} of {} tokens)\n",
                              score.perplexity(), score.error(), score.count, windows.count,
                              windows.count == 1 ? "" : "s", windows.context));
-    fmt::print(stderr, "{} ({})\n", device.name(), device.driver());
+    print_to_stderr(fmt::format("{} ({})\n", device.name(), device.driver()));
     return;
   }
   Json json;
@@ -133,6 +133,11 @@ void print(const PerplexityOptions& options, const OpenedDevice& device, const T
   json["context"] = windows.context;
   add_device(json, device);
   print_json(json);
+}
+
+void print_unfinished(const TextWindows& windows, uint32_t done, const Score& score) {
+  print_note(fmt::format("stopped after {} of {} windows: perplexity {:.4f} +/- {:.5f} so far", done,
+                         windows.count, score.perplexity(), score.error()));
 }
 
 Status perplexity(const PerplexityOptions& options) {
@@ -156,8 +161,14 @@ Status perplexity(const PerplexityOptions& options) {
   Score score;
   ProgressBar bar("scoring");
   for (uint32_t n = 0; n < windows.count; ++n) {
-    if (!bar.update(n, windows.count)) return interruption();
-    PUMICE_CHECK(score_window(*runner, windows, n, score));
+    Score so_far = score;
+    Status scored = bar.update(n, windows.count) ? score_window(*runner, windows, n, so_far) : interruption();
+    if (!scored.ok()) {
+      bar.erase();
+      if (n && scored.error().code == Code::cancelled) print_unfinished(windows, n, score);
+      return scored;
+    }
+    score = so_far;
   }
   bar.erase();
   print(options, device, windows, score);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "interrupt.h"
 #include "text/unicode.h"
 
 namespace pumice::command {
@@ -14,6 +15,7 @@ Result<std::string> read_standard_input() {
   std::string text;
   char bytes[65536];
   while (const size_t count = std::fread(bytes, 1, sizeof(bytes), stdin)) text.append(bytes, count);
+  if (interrupted()) return interruption();
   if (std::ferror(stdin)) return Error{Code::io, "standard input: it could not be read"};
   return text;
 }

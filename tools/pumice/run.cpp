@@ -80,7 +80,9 @@ Status stream(Session& session, const RunOptions& options, std::span<const uint3
   std::optional<Stopwatch> decoding;
   while (!session.full() && !stops.found() && !interrupted()) {
     if (options.count > 0 && figures.tokens == options.count) break;
-    PUMICE_TRY(uint32_t token, session.next());
+    const Result<uint32_t> token = session.next();
+    if (!token.ok() && token.error().code == Code::cancelled) break;
+    if (!token.ok()) return token.error();
     ++figures.tokens;
     if (!decoding) {
       figures.prefill_seconds = prefill.seconds();
@@ -89,8 +91,8 @@ Status stream(Session& session, const RunOptions& options, std::span<const uint3
     } else {
       figures.decode_seconds = decoding->seconds();
     }
-    if (!options.ignore_end && std::find(ends.begin(), ends.end(), token) != ends.end()) break;
-    if (const std::string shown = stops.push(text.push(token)); !shown.empty()) print_result(shown);
+    if (!options.ignore_end && std::find(ends.begin(), ends.end(), *token) != ends.end()) break;
+    if (const std::string shown = stops.push(text.push(*token)); !shown.empty()) print_result(shown);
   }
   std::string rest = stops.push(text.flush());
   rest += stops.flush();
@@ -111,15 +113,15 @@ void print_figures(const OpenedDevice& device, const Session& session, size_t pr
                    const Figures& figures, uint64_t seed) {
   const auto rate = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
   const double steps = static_cast<double>(std::max<uint64_t>(session.decode_steps(), 1));
-  fmt::print(stderr,
-             "\n{} ({}), seed {}\n"
-             "prompt {} tokens{}, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; first token after "
-             "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
-             device.name(), device.driver(), seed, prompt_tokens,
-             session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
-             rate(static_cast<double>(prompt_tokens - session.reused()), figures.prefill_seconds),
-             figures.tokens, rate(figures.tokens - 1.0, figures.decode_seconds), figures.prefill_seconds,
-             figures.first_token_seconds, session.host_seconds() / steps * 1e6);
+  print_to_stderr(fmt::format(
+      "\n{} ({}), seed {}\n"
+      "prompt {} tokens{}, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; first token after "
+      "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
+      device.name(), device.driver(), seed, prompt_tokens,
+      session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
+      rate(static_cast<double>(prompt_tokens - session.reused()), figures.prefill_seconds), figures.tokens,
+      rate(figures.tokens - 1.0, figures.decode_seconds), figures.prefill_seconds,
+      figures.first_token_seconds, session.host_seconds() / steps * 1e6));
 }
 
 Status run(const RunOptions& options) {
@@ -152,6 +154,8 @@ Status run(const RunOptions& options) {
   const std::vector<uint32_t> said(session->tokens().begin(), session->tokens().end());
   const std::vector<uint32_t> ends = end_tokens(model->file(), tokenizer.get());
   Figures figures;
+  std::optional<SavedWork> saved; // the text until Ctrl-C is saved, too
+  if (options.session.given()) saved.emplace();
   PUMICE_CHECK(stream(*session, options, ends, ContinuedText(tokenizer, said), program, prefill, figures));
   print_figures(device, *session, said.size(), figures, sampling.seed);
   if (options.session.given()) PUMICE_CHECK(session->save(options.session.path));
@@ -192,7 +196,7 @@ Subcommand add_run(CLI::App& app) {
   add_size_options(*sub, options->size, "f16");
   add_device_options(*sub, options->device);
   sub->footer(example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\" -n 200 --seed 7"));
-  return {sub, [options] { return run(*options); }};
+  return {sub, [options] { return run(*options); }, {{"MODEL"}, {"--session"}}};
 }
 
 } // namespace pumice::command

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -8,10 +10,17 @@
 
 namespace pumice::command {
 
-// A subcommand: its options, and the function that runs it once the options have been read.
+// The names of the options whose values are files: those that a subcommand reads, and those that it writes.
+struct FileOptions {
+  std::vector<std::string> reads, writes;
+};
+
+// A subcommand: its options, and the function that runs it once the options have been read and its files have
+// been checked.
 struct Subcommand {
   CLI::App* app = nullptr;
   std::function<Status()> run;
+  FileOptions files = {};
 };
 
 // Each subcommand has a file of its own, with its name.

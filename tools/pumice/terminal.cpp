@@ -1,9 +1,13 @@
 #include "terminal.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <iostream>
+#include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,11 +15,11 @@ namespace pumice::command {
 
 namespace {
 
-volatile std::sig_atomic_t interrupt_seen = 0;
+std::string output_problem; // why standard output could not be written; empty: it could
 
-void on_interrupt(int) {
-  interrupt_seen = 1;
-  std::signal(SIGINT, SIG_DFL);
+void note_output_problem() {
+  if (!output_problem.empty()) return;
+  output_problem = errno ? std::generic_category().message(errno) : "unknown reason";
 }
 
 } // namespace
@@ -27,23 +31,40 @@ bool stderr_is_terminal() {
   return isatty(STDERR_FILENO) == 1;
 }
 
-void watch_interrupts() {
-  std::signal(SIGINT, on_interrupt);
-}
-bool interrupted() {
-  return interrupt_seen != 0;
-}
-Error interruption() {
-  return Error{Code::cancelled, "stopped"};
-}
-
-void print_note(std::string_view message) {
-  fmt::print(stderr, "pumice: {}\n", message);
+void open_missing_streams() {
+  // Lowest first: open() takes the lowest number that is free. Writing to what is open for reading fails.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) == -1) (void)!open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
+  std::signal(SIGXFSZ, SIG_IGN); // a file that reaches the user's limit: writing fails, as on a full disk
 }
 
 void print_result(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  if (!output_problem.empty()) return;
+  errno = 0;
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if ((written && std::fflush(stdout) == 0) || interrupted()) return;
+  note_output_problem();
+  interrupt();
+}
+
+Status finish_output() {
+  std::cout.flush();
+  errno = 0;
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    if (!interrupted()) note_output_problem();
+  }
+  if (output_problem.empty()) return {};
+  return Error{Code::io, "standard output: it could not be written: " + output_problem};
+}
+
+void print_to_stderr(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+void print_note(std::string_view message) {
+  print_to_stderr(fmt::format("pumice: {}\n", message));
 }
 
 bool ProgressBar::update(uint64_t done, uint64_t total) {
@@ -53,17 +74,15 @@ bool ProgressBar::update(uint64_t done, uint64_t total) {
   if (drawn_ && done < total && now - last_ < std::chrono::milliseconds(50)) return true;
   constexpr uint64_t width = 30;
   const uint64_t filled = width * std::min(done, total) / total;
-  fmt::print(stderr, "\r\033[K{} [{}{}] {:3}%", label_, std::string(filled, '#'),
-             std::string(width - filled, ' '), 100 * std::min(done, total) / total);
-  std::fflush(stderr);
+  print_to_stderr(fmt::format("\r\033[K{} [{}{}] {:3}%", label_, std::string(filled, '#'),
+                              std::string(width - filled, ' '), 100 * std::min(done, total) / total));
   drawn_ = true;
   last_ = now;
   return true;
 }
 
 void ProgressBar::erase() {
-  if (drawn_) fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  if (drawn_) print_to_stderr("\r\033[K");
   drawn_ = false;
 }
 

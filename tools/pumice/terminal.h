@@ -6,23 +6,26 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "interrupt.h"
 
-// Output to a terminal, Ctrl-C, and progress bars.
+// Standard output, standard error, and progress bars.
 namespace pumice::command {
 
 bool stdout_is_terminal();
 bool stderr_is_terminal();
 
-// From now on, Ctrl-C sets interrupted(); a second Ctrl-C ends the program at once.
-void watch_interrupts();
-bool interrupted();
-// The error Code::cancelled, for a loop that ends because of interrupted().
-Error interruption();
+// Opens the standard streams that the parent process has closed, so that no file takes their place. What is
+// printed to a closed standard output is an error, as on a full disk. Call it first.
+void open_missing_streams();
 
-// Prints "pumice: MESSAGE" on standard error.
-void print_note(std::string_view message);
-// Prints results to standard output, without buffering.
+// Prints results to standard output, without buffering. If that fails, it asks all work to stop.
 void print_result(std::string_view text);
+// Whether standard output could be written so far; with the reason if not. Call it at the end.
+Status finish_output();
+
+// These print on standard error. Nothing happens if that fails: there is no place to say so.
+void print_to_stderr(std::string_view text);
+void print_note(std::string_view message); // "pumice: MESSAGE"
 
 // A progress bar on standard error. Shows nothing if that is not a terminal. The destructor erases the bar.
 class ProgressBar {

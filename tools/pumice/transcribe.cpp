@@ -107,10 +107,10 @@ Status show_attention(const std::shared_ptr<const Model>& model, const Transcrib
 }
 
 void print_figures(const OpenedDevice& device, const Transcript& transcript, double sound, double spent) {
-  fmt::print(stderr, "{} ({})\n{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it plays\n",
-             device.name(), device.driver(), sound,
-             transcript.language.empty() ? "" : fmt::format(" in '{}'", transcript.language), spent,
-             spent > 0 ? sound / spent : 0);
+  print_to_stderr(fmt::format("{} ({})\n{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it plays\n",
+                              device.name(), device.driver(), sound,
+                              transcript.language.empty() ? "" : fmt::format(" in '{}'", transcript.language),
+                              spent, spent > 0 ? sound / spent : 0));
 }
 
 Status transcribe(const TranscribeOptions& options) {
@@ -197,7 +197,7 @@ Subcommand add_transcribe(CLI::App& app) {
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);
   sub->footer(example("pumice transcribe whisper-tiny speech.flac --timestamps"));
-  return {sub, [options] { return transcribe(*options); }};
+  return {sub, [options] { return transcribe(*options); }, {{"MODEL", "AUDIO"}, {"--attention"}}};
 }
 
 } // namespace pumice::command

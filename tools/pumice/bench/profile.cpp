@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/pumice/terminal.h"
+
 namespace pumice::command {
 
 namespace {
@@ -42,14 +44,14 @@ Status print_step(Session& session, uint32_t tokens) {
   std::vector<std::pair<std::string, KernelTime>> sorted(kernels.begin(), kernels.end());
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  fmt::print("\n{} token{}: {:.3f} ms in {} dispatches, run one by one\n", tokens, tokens == 1 ? "" : "s",
-             total * 1e3, seconds.size());
-  fmt::print("{:<28} {:>10} {:>10} {:>7} {:>10} {:>8}\n", "kernel", "dispatches", "ms", "share", "GFLOP/s",
-             "GB/s");
+  print_result(fmt::format("\n{} token{}: {:.3f} ms in {} dispatches, run one by one\n", tokens,
+                           tokens == 1 ? "" : "s", total * 1e3, seconds.size()));
+  print_result(fmt::format("{:<28} {:>10} {:>10} {:>7} {:>10} {:>8}\n", "kernel", "dispatches", "ms", "share",
+                           "GFLOP/s", "GB/s"));
   for (const auto& [name, kernel] : sorted) {
-    fmt::print("{:<28} {:>10} {:>10.3f} {:>6.1f}% {:>10.2f} {:>8.2f}\n", name, kernel.dispatches,
-               kernel.seconds * 1e3, 100 * kernel.seconds / total, kernel.flops / kernel.seconds / 1e9,
-               kernel.bytes / kernel.seconds / 1e9);
+    print_result(fmt::format("{:<28} {:>10} {:>10.3f} {:>6.1f}% {:>10.2f} {:>8.2f}\n", name,
+                             kernel.dispatches, kernel.seconds * 1e3, 100 * kernel.seconds / total,
+                             kernel.flops / kernel.seconds / 1e9, kernel.bytes / kernel.seconds / 1e9));
   }
   return {};
 }

@@ -1,0 +1,195 @@
+// Every subcommand, interrupted at random moments as Ctrl-C does: it ends soon, and nothing half-done is left
+// behind.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <thread>
+
+#include <sys/stat.h>
+
+#include "support/command.h"
+#include "support/command_process.h"
+#include "support/every_command.h"
+#include "support/random_model.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr int interrupted = 130;
+// A command ends within 0.8 s. On a machine with other work, its end takes its time to be seen.
+constexpr double soon = 2;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void pause(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+std::string contents(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+size_t files_in(const fs::path& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), {}));
+}
+
+// Standard streams in files of a folder.
+std::function<void()> streams(const EveryCommand& every) {
+  return [in = every.input(), out = every.file("out"), err = every.file("err")] {
+    redirect(0, in.c_str(), O_RDONLY);
+    redirect(1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
+    redirect(2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
+  };
+}
+
+void interrupt_all(uint32_t seed, int moments) {
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  const EveryCommand every;
+  for (const EveryCommand::Command& command : every.commands()) {
+    CAPTURE(command.name());
+    const TemporaryFolder folder;
+    const fs::path file = folder.path() / "written.png";
+    const std::vector<std::string> arguments =
+        command.outputs.empty() ? command.arguments : command.writing(command.outputs[0], file.string());
+    const auto start = Clock::now();
+    REQUIRE(CommandProcess(arguments, streams(every)).wait() == 0);
+    const double whole = since(start);
+    const std::string complete = contents(file);
+    for (int moment = 0; moment < moments; ++moment) {
+      const double after = std::uniform_real_distribution<double>(0, whole)(random);
+      CAPTURE(after);
+      fs::remove(file);
+      if (moment % 2) folder.write("written.png", std::string_view("was there"));
+      CommandProcess process(arguments, streams(every));
+      pause(after);
+      process.interrupt();
+      const auto asked = Clock::now();
+      const int status = process.wait();
+      CHECK(since(asked) < soon);
+      // By SIGINT itself before the command watches it.
+      CHECK((status == 0 || status == interrupted || status == 128 + SIGINT));
+      const std::string left = contents(file);
+      CHECK((left.empty() || left == "was there" || left.size() == complete.size() ||
+             command.name() == "run" || command.name() == "generate"));
+      CHECK(files_in(folder.path()) <= 1);
+    }
+  }
+}
+
+// A decoder that takes long for a prompt on any machine that runs tests.
+void write_slow_model(const TemporaryFolder& folder) {
+  write_random_model(folder, {{"model_type", "llama"},
+                              {"vocab_size", 320},
+                              {"hidden_size", 768},
+                              {"intermediate_size", 3072},
+                              {"num_hidden_layers", 6},
+                              {"num_attention_heads", 12},
+                              {"num_key_value_heads", 12},
+                              {"max_position_embeddings", 4096},
+                              {"rms_norm_eps", 1e-5},
+                              {"hidden_act", "silu"},
+                              {"tie_word_embeddings", true}});
+}
+
+std::string ids(size_t count) {
+  std::string text = "1";
+  for (size_t i = 1; i < count; ++i) text += "," + std::to_string(i % 300);
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("every subcommand ends soon after Ctrl-C") {
+  interrupt_all(std::random_device()(), 1);
+}
+
+TEST_CASE("every subcommand ends soon after Ctrl-C, at ten moments" * doctest::test_suite("long")) {
+  interrupt_all(std::random_device()(), 10);
+}
+
+TEST_CASE("Ctrl-C ends reading a long prompt, and a second one ends at once") {
+  const TemporaryFolder model;
+  write_slow_model(model);
+  const EveryCommand every;
+  const std::vector<std::string> arguments = {
+      "generate", model.path().string(), "--ids", ids(3500), "-n", "4", "--cache", every.file("cache")};
+  CHECK(CommandProcess(
+            {"generate", model.path().string(), "--ids", "1", "-n", "1", "--cache", every.file("cache")},
+            streams(every))
+            .wait() == 0); // compiles
+  for (const bool twice : {false, true}) {
+    CAPTURE(twice);
+    CommandProcess process(arguments, streams(every));
+    pause(2.5);
+    const auto asked = Clock::now();
+    process.interrupt();
+    if (twice) {
+      pause(0.05);
+      process.interrupt();
+    }
+    CHECK(process.wait() == interrupted);
+    CHECK(since(asked) < (twice ? 0.5 : soon));
+  }
+  CHECK(contents(every.file("out")).empty());
+}
+
+TEST_CASE("Ctrl-C ends waiting for standard input") {
+  const EveryCommand every;
+  const TemporaryFolder folder;
+  const fs::path pipe = folder.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const std::string story = fixtures().story().string();
+  const std::vector<std::vector<std::string>> commands = {{"tokenize", story},
+                                                          {"run", story, "-"},
+                                                          {"embed", every.file("bert")},
+                                                          {"translate", every.file("marian")}};
+  for (std::vector<std::string> arguments : commands) {
+    CAPTURE(arguments[0]);
+    CommandProcess process(arguments, [&every, &pipe] {
+      streams(every)();
+      redirect(0, pipe.c_str(), O_RDWR); // never ends
+    });
+    pause(1);
+    const auto asked = Clock::now();
+    process.interrupt();
+    CHECK(process.wait() == interrupted);
+    CHECK(since(asked) < soon);
+  }
+}
+
+TEST_CASE("what a text has come to by Ctrl-C is printed and kept in its session") {
+  const EveryCommand every;
+  const std::string session = every.file("session");
+  const std::vector<std::string> arguments = {"run",
+                                              stories_model().string(),
+                                              "Once upon a time",
+                                              "-n",
+                                              "100000",
+                                              "--ignore-eos",
+                                              "--context",
+                                              "512",
+                                              "--session",
+                                              session,
+                                              "--cache",
+                                              every.file("cache")};
+  CommandProcess process(arguments, streams(every));
+  while (contents(every.file("out")).size() < 40) pause(0.01);
+  process.interrupt();
+  const int status = process.wait();
+  CHECK((status == interrupted || status == 0)); // 0: the context was full
+  const std::string text = contents(every.file("out"));
+  CHECK(text.starts_with("Once upon a time"));
+  const CommandResult again = pumice_command({"generate", stories_model().string(), "--session", session,
+                                              "-n", "1", "--cache", every.file("cache")});
+  CAPTURE(again.err);
+  CHECK(again.status == (status == 0 ? 1 : 0)); // a full context has no room for another token
+}
