@@ -196,6 +196,7 @@ Status EncoderDecoder::greedy(std::span<const InputRange> ranges, size_t first_i
       texts[input][0].tokens.push_back(each.token);
       texts[input][0].finished = each.finish_reason != FinishReason::none;
       if (options.on_token) options.on_token(input, each.token);
+      if (options.on_texts && texts[input][0].finished) options.on_texts(input, texts[input]);
     }
   }
   return batch_->wait();
@@ -226,8 +227,13 @@ Status EncoderDecoder::search(std::span<const InputRange> ranges, size_t first_i
   while (!std::ranges::all_of(searches, done)) {
     if (options.interrupted()) return cancelled();
     PUMICE_CHECK(search_step(searches, options));
+    for (const Search& each : searches) {
+      std::vector<Hypothesis>& own = texts[each.input];
+      if (!each.beams.done() || !own.empty()) continue;
+      own = each.beams.results(options.hypotheses);
+      if (options.on_texts) options.on_texts(each.input, own);
+    }
   }
-  for (const Search& each : searches) texts[each.input] = each.beams.results(options.hypotheses);
   return {};
 }
 

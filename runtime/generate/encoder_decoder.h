@@ -26,6 +26,8 @@ struct GenerationOptions {
   LogitRule rule;          // applied in addition to the rules of `config`
   // Called for each token, without beams only. `input` is an index into the inputs of the call.
   std::function<void(size_t input, uint32_t token)> on_token;
+  // Called when the texts of an input are complete; other inputs may still be under way.
+  std::function<void(size_t input, const std::vector<Hypothesis>& texts)> on_texts;
   Progress progress; // counts finished inputs
   // Checked between submissions: once it is set, generate() returns `cancelled`.
   const std::atomic<bool>* interrupt = nullptr;

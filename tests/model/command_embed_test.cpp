@@ -191,14 +191,21 @@ TEST_CASE("embed: what it cannot do is said") {
   CHECK(fails_saying(pumice_command({"embed", model("vit"), "x"}), {"vit is an encoder of pictures"}) == "");
   CHECK(fails_saying(pumice_command({"embed", model("bert"), "x"}), {"tokenizer.json"}) == "");
   CHECK(fails_saying(pumice_command({"run", own, "x"}), {"is an encoder", "pumice embed"}) == "");
-  CHECK(fails_saying(pumice_command({"embed", own}, "fox\nb\xff\n"), {"standard input: line 2", "0xFF"}) ==
-        "");
+  const std::string bad = "fox\nb\xff\nthe quick\n";
+  const CommandResult ended = pumice_command({"embed", own}, bad);
+  CHECK(ended.status == 1);
+  CHECK(numbers(ended.out) == embed(folder.path(), "fox\n"));
+  CHECK(ended.err.find("standard input: line 2: expected UTF-8; found the byte 0xFF") != std::string::npos);
+  const CommandResult skipped = pumice_command({"embed", own, "--skip-bad-lines"}, bad);
+  CHECK(skipped.status == 0);
+  CHECK(numbers(skipped.out) == embed(folder.path(), "fox\nthe quick\n"));
+  CHECK(skipped.err.find("standard input: line 2") != std::string::npos);
   CHECK(fails_saying(pumice_command({"embed", own, "x", "-o", "/dev/null/x"}), {"/dev/null/x"}) == "");
 
   const TemporaryFolder other; // whose tokenizer has more tokens than the model
   BertFolder small;
   small.vocabulary = 320;
   REQUIRE(small.write(other));
-  CHECK(fails_saying(pumice_command({"embed", other.path().string()}, "the\nthe transformers fox\n"),
-                     {"standard input: line", "vocabulary", "0 to 319"}) == "");
+  CHECK(fails_saying(pumice_command({"embed", other.path().string()}, "the transformers fox\nthe\n"),
+                     {"standard input: line 1", "vocabulary", "0 to 319"}) == "");
 }

@@ -98,8 +98,24 @@ FIXTURE_TEST_CASE("translate answers lines in their order, and each as if it wer
   CHECK(words.translate({}, &nothing).out == "");
   const std::string blank = "\n";
   CHECK(json::parse(words.translate({"--json"}, &blank).out)["text"] == "");
-  CHECK(fails_saying(pumice_command({"translate", words.model}, std::string("w3\nw4 \xff\n")),
-                     {"line 2", "UTF-8"}) == "");
+}
+
+FIXTURE_TEST_CASE("translate answers the lines before a bad one, and with --skip-bad-lines those after it") {
+  const Words words;
+  const std::string first = words.translate({words.source}).out, second = words.translate({words.other}).out;
+  const std::string input = words.source + "\n" + words.other + "\nw4 \xff\n" + words.other + "\n";
+  std::vector<std::string> arguments = {"translate", words.model, "-n", "12"};
+  const CommandResult ended = pumice_command(arguments, input);
+  CHECK(ended.status == 1);
+  CHECK(ended.out == first + second);
+  CHECK(ended.err.find("standard input: line 3: expected UTF-8") != std::string::npos);
+  arguments.push_back("--skip-bad-lines");
+  const CommandResult skipped = pumice_command(arguments, input);
+  CHECK(skipped.status == 0);
+  CHECK(skipped.out == first + second + second);
+  CHECK(skipped.err.find("standard input: line 3: expected UTF-8") != std::string::npos);
+  arguments.push_back("--json");
+  CHECK(lines_of(pumice_command(arguments, input).out).size() == 3);
 }
 
 TEST_CASE("translate cuts a text that is too long, and says so") {

@@ -74,15 +74,13 @@ Status describe(EncoderDecoder& writer, const CaptionOptions& options, const Pic
     const size_t count = std::min(at_a_time, options.pictures.size() - first);
     const std::span names = std::span(options.pictures).subspan(first, count);
     std::vector<EncoderInput> inputs;
-    for (const std::string& name : names) {
-      PUMICE_TRY(EncoderInput input, reader.read(name));
-      inputs.push_back(std::move(input));
-    }
+    const Status status = reader.read(names, inputs);
     const Stopwatch stopwatch;
     PUMICE_TRY(const std::vector<std::vector<Hypothesis>> written, writer.generate(inputs, generation));
     figures.add(written, stopwatch.seconds());
     bar.erase();
-    for (size_t i = 0; i < count; ++i) print(options, names[i], written[i], generation, tokenizer);
+    for (size_t i = 0; i < inputs.size(); ++i) print(options, names[i], written[i], generation, tokenizer);
+    PUMICE_CHECK(status);
     if (options.attention.given()) {
       return draw(writer.decoder().shared_model(), options, inputs[0], generation.config, written[0][0],
                   tokenizer);
@@ -135,7 +133,7 @@ Subcommand add_caption(CLI::App& app) {
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);
   sub->footer(example("pumice caption vit-gpt2-image-captioning photo.jpg --beams 4"));
-  return {sub, [options] { return caption(*options); }};
+  return {sub, [options] { return caption(*options); }, {{"MODEL", "IMAGE"}, {"--attention"}}};
 }
 
 } // namespace pumice::command

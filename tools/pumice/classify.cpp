@@ -25,6 +25,7 @@ struct ClassifyOptions {
   uint32_t top = 5;
   uint32_t batch_tokens = 0;
   bool json = false;
+  bool skip_bad = false;
   DeviceOptions device;
   LoadOptions load;
 };
@@ -87,16 +88,17 @@ private:
 };
 
 Status classify_texts(TextEncoder model, const ClassifyOptions& options, const LabelPrinter& printer) {
-  LineOptions line_options{options.model, options.batch_tokens, options.device, options.load};
+  const LineOptions line_options{options.model, options.batch_tokens, options.device, options.load,
+                                 options.skip_bad};
   const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
              LineEncoder::create(std::move(model), line_options, "logits"));
-  LineSource lines(options.inputs);
+  WaitingLines lines(options.inputs, options.skip_bad);
   const auto encode = [&](const std::string& line, size_t limit) {
     return tokenizer->encode_limited(line, limit);
   };
-  const auto take = [&](const std::string& line, std::vector<float> logits) {
-    printer.print("text", line, std::move(logits));
+  const auto take = [&](const Line& line, std::vector<float> logits) {
+    printer.print("text", line.text, std::move(logits));
   };
   PUMICE_CHECK(encoder->run(lines, encode, take));
   return encoder->finish();
@@ -123,19 +125,17 @@ Status classify_pictures(ModelFile file, const ModelShape& shape, const Classify
     if (!bar.update(first, options.inputs.size())) return interruption();
     const size_t count = std::min<size_t>(encoder_options.inputs, options.inputs.size() - first);
     std::vector<EncoderInput> inputs;
-    for (const std::string& name : std::span(options.inputs).subspan(first, count)) {
-      PUMICE_TRY(EncoderInput input, reader.read(name));
-      inputs.push_back(std::move(input));
-    }
+    const Status status = reader.read(std::span(options.inputs).subspan(first, count), inputs);
     PUMICE_CHECK(encoder->encode(inputs));
     bar.erase();
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
       PUMICE_TRY(std::vector<float> logits, encoder->read("logits", i));
       printer.print("image", options.inputs[first + i], std::move(logits));
     }
+    PUMICE_CHECK(status);
   }
-  fmt::print(stderr, "{} ({})\n{} pictures in {:.3f} s\n", device.name(), device.driver(),
-             options.inputs.size(), stopwatch.seconds());
+  print_to_stderr(fmt::format("{} ({})\n{} pictures in {:.3f} s\n", device.name(), device.driver(),
+                              options.inputs.size(), stopwatch.seconds()));
   return device.save_pipelines();
 }
 
@@ -187,6 +187,7 @@ Subcommand add_classify(CLI::App& app) {
   sub->add_flag("--json", options->json,
                 "Print one JSON object for each input: image or text, and labels (a list of label and "
                 "probability, or score for a regression model)");
+  add_skip_option(*sub, options->skip_bad);
   add_batch_option(*sub, options->batch_tokens, "Memory");
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);

@@ -85,13 +85,13 @@ Status embed(const EmbedOptions& options) {
   PUMICE_TRY(std::string name, pooled_name(options, model.file));
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
              LineEncoder::create(std::move(model), options.lines, std::move(name)));
-  LineSource source(options.texts);
+  WaitingLines source(options.texts, options.lines.skip_bad);
   std::vector<float> all; // all vectors, for the file
   PUMICE_CHECK(encoder->run(
       source, [&](const std::string& line, size_t limit) { return tokenizer->encode_limited(line, limit); },
-      [&](const std::string& line, const std::vector<float>& values) {
+      [&](const Line& line, const std::vector<float>& values) {
         if (options.output.empty()) {
-          print(options, line, values);
+          print(options, line.text, values);
         } else {
           all.insert(all.end(), values.begin(), values.end());
         }
@@ -128,7 +128,7 @@ Subcommand add_embed(CLI::App& app) {
       "Prints one vector on each line, in the order of the texts: numbers separated by spaces. A text "
       "that is longer\nthan the model's context is cut.\n\n" +
       example("pumice embed bge-small-folder < lines.txt > vectors.txt"));
-  return {sub, [options] { return embed(*options); }};
+  return {sub, [options] { return embed(*options); }, {{"MODEL"}, {"--output"}}};
 }
 
 } // namespace pumice::command

@@ -1,8 +1,6 @@
 #include "line_encoder.h"
 
 #include <algorithm>
-#include <iostream>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -15,41 +13,16 @@ namespace pumice::command {
 
 namespace {
 
-constexpr size_t sorted_lines = 4096;      // lines that are read ahead and sorted by length
+constexpr size_t lines_ahead = 1024;       // most lines that are read before they are encoded
 constexpr uint32_t tokens_of_an_input = 8; // a step has room for one input per so many of its tokens
 
 } // namespace
-
-bool LineSource::read(std::string& line) {
-  if (given_) {
-    if (count_ == texts_.size()) return false;
-    line = texts_[count_];
-    return true;
-  }
-  if (!std::getline(std::cin, line)) return false;
-  if (line.ends_with('\r')) line.pop_back();
-  return true;
-}
-
-Result<std::vector<std::string>> LineSource::next(size_t most) {
-  std::vector<std::string> lines;
-  std::string line;
-  while (lines.size() < most && read(line)) {
-    PUMICE_CHECK(check_utf8(line, name(count_++)));
-    lines.push_back(std::move(line));
-  }
-  if (std::cin.bad()) return Error{Code::io, "standard input: it could not be read"};
-  return lines;
-}
-
-std::string LineSource::name(uint64_t line) const {
-  return fmt::format("{} {}", given_ ? "TEXT" : "standard input: line", line + 1);
-}
 
 void add_line_options(CLI::App& app, LineOptions& options) {
   app.add_option("MODEL", options.model, "A GGUF file or a Hugging Face folder of a text encoder (BERT ...)")
       ->required()
       ->type_name("");
+  add_skip_option(app, options.skip_bad);
   add_batch_option(app, options.batch_tokens, "Memory");
   add_weights_option(app, options.load);
   add_device_options(app, options.device);
@@ -81,59 +54,61 @@ Result<std::unique_ptr<LineEncoder>> LineEncoder::create(TextEncoder model, cons
   return result;
 }
 
-Status LineEncoder::run(LineSource& source, const Encode& encode_line, const Take& take) {
+Status LineEncoder::run(WaitingLines& source, const Encode& encode_line, const Take& take) {
   while (true) {
-    PUMICE_TRY(const std::vector<std::string> lines, source.next(sorted_lines));
-    if (lines.empty()) return {};
-    const Stopwatch watch;
-    PUMICE_TRY(std::vector<EncoderInput> inputs, tokenize(source, lines, encode_line));
-    PUMICE_TRY(std::vector<std::vector<float>> values, encode(std::move(inputs)));
-    seconds_ += watch.seconds();
-    for (size_t i = 0; i < lines.size(); ++i) take(lines[i], std::move(values[i]));
-    lines_ += lines.size();
-  }
-}
-
-Result<std::vector<EncoderInput>> LineEncoder::tokenize(const LineSource& source,
-                                                        std::span<const std::string> lines,
-                                                        const Encode& encode_line) {
-  const EncoderShape& shape = encoder_->shape();
-  std::vector<EncoderInput> inputs;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const std::string name = source.name(lines_ + i);
-    Tokenizer::Encoding encoding = encode_line(lines[i], Tokenizer::kNoLimit);
-    if (encoding.ids.size() > shape.context) {
-      encoding = encode_line(lines[i], shape.context);
-      ++cut_;
+    PUMICE_TRY(std::vector<Line> arrived, source.next(lines_ahead));
+    if (arrived.empty()) return {};
+    std::vector<Line> lines;
+    std::vector<EncoderInput> inputs;
+    Status status;
+    for (Line& line : arrived) {
+      Result<EncoderInput> input = tokenize(source.name(line), line.text, encode_line);
+      if (!input.ok()) {
+        status = source.reject(std::move(input).error());
+        if (!status.ok()) break; // after the results of the lines before
+        continue;
+      }
+      lines.push_back(std::move(line));
+      inputs.push_back(*std::move(input));
     }
-    PUMICE_CHECK(check_ids(encoding.ids, shape.vocabulary, name));
-    tokens_ += encoding.ids.size();
-    if (shape.token_types < 2) encoding.types.clear();
-    inputs.push_back({std::move(encoding.ids), std::move(encoding.types), {}});
+    PUMICE_CHECK(run(lines, inputs, take));
+    PUMICE_CHECK(status);
   }
-  return inputs;
 }
 
-Result<std::vector<std::vector<float>>> LineEncoder::encode(std::vector<EncoderInput> inputs) {
-  std::vector<size_t> order(inputs.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return inputs[i].tokens.size(); });
-  std::vector<EncoderInput> sorted;
-  for (size_t i : order) sorted.push_back(std::move(inputs[i]));
-  std::vector<std::vector<float>> values(sorted.size());
+Result<EncoderInput> LineEncoder::tokenize(const std::string& name, const std::string& text,
+                                           const Encode& encode_line) {
+  const EncoderShape& shape = encoder_->shape();
+  Tokenizer::Encoding encoding = encode_line(text, Tokenizer::kNoLimit);
+  const bool cut = encoding.ids.size() > shape.context;
+  if (cut) encoding = encode_line(text, shape.context);
+  PUMICE_CHECK(check_ids(encoding.ids, shape.vocabulary, name));
+  cut_ += cut;
+  tokens_ += encoding.ids.size();
+  if (shape.token_types < 2) encoding.types.clear();
+  return EncoderInput{std::move(encoding.ids), std::move(encoding.types), {}};
+}
+
+Status LineEncoder::run(std::span<const Line> lines, std::span<const EncoderInput> inputs, const Take& take) {
   ProgressBar bar("encoding");
-  for (size_t first = 0; first < sorted.size();) {
-    if (!bar.update(first, sorted.size())) return interruption();
-    const std::span<const EncoderInput> rest = std::span<const EncoderInput>(sorted).subspan(first);
+  for (size_t first = 0; first < inputs.size();) {
+    if (!bar.update(first, inputs.size())) return interruption();
+    const Stopwatch watch;
+    const std::span<const EncoderInput> rest = inputs.subspan(first);
     const size_t count = std::max<size_t>(encoder_->fitting(rest), 1);
     PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(rest.first(count)));
     for (const InputRange& range : ranges) encoder_->release(range);
+    std::vector<std::vector<float>> values(count);
     for (size_t i = 0; i < count; ++i) {
-      PUMICE_TRY(values[order[first + i]], encoder_->read(kept_, i));
+      PUMICE_TRY(values[i], encoder_->read(kept_, i));
     }
+    seconds_ += watch.seconds();
+    bar.erase();
+    for (size_t i = 0; i < count; ++i) take(lines[first + i], std::move(values[i]));
     first += count;
+    lines_ += count;
   }
-  return values;
+  return {};
 }
 
 Status LineEncoder::finish() const {
@@ -141,9 +116,9 @@ Status LineEncoder::finish() const {
     print_note(fmt::format("{} line{} longer than the model's context of {} tokens and cut off there", cut_,
                            cut_ == 1 ? " was" : "s were", encoder_->shape().context));
   }
-  fmt::print(stderr, "{} ({})\n{} lines, {} tokens, {} steps, {:.3f} s, {:.1f} tokens/s\n", device_.name(),
-             device_.driver(), lines_, tokens_, encoder_->steps(), seconds_,
-             seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0.0);
+  print_to_stderr(fmt::format("{} ({})\n{} lines, {} tokens, {} steps, {:.3f} s, {:.1f} tokens/s\n",
+                              device_.name(), device_.driver(), lines_, tokens_, encoder_->steps(), seconds_,
+                              seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0.0));
   return device_.save_pipelines();
 }
 

@@ -34,4 +34,12 @@ Result<EncoderInput> PictureInput::read(const std::string& path) const {
   return input;
 }
 
+Status PictureInput::read(std::span<const std::string> paths, std::vector<EncoderInput>& inputs) const {
+  for (const std::string& path : paths) {
+    PUMICE_TRY(EncoderInput input, read(path));
+    inputs.push_back(std::move(input));
+  }
+  return {};
+}
+
 } // namespace pumice::command

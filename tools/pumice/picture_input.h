@@ -13,6 +13,8 @@ class PictureInput {
 public:
   static Result<PictureInput> open(const ModelFile& file, const EncoderShape& shape);
   Result<EncoderInput> read(const std::string& path) const;
+  // Appends the pictures up to the first one that cannot be read.
+  Status read(std::span<const std::string> paths, std::vector<EncoderInput>& inputs) const;
 
 private:
   explicit PictureInput(ImagePreparation preparation) : preparation_(preparation) {}

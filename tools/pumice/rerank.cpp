@@ -69,16 +69,15 @@ Status rerank(const RerankOptions& options) {
   const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
              LineEncoder::create(std::move(model), options.lines, "logits"));
-  LineSource source(options.texts);
+  WaitingLines source(options.texts, options.lines.skip_bad);
   std::vector<Scored> best;
-  uint64_t count = 0;
   PUMICE_CHECK(encoder->run(
       source,
       [&](const std::string& line, size_t limit) {
         return tokenizer->encode_pair(options.query, line, limit);
       },
-      [&](const std::string& line, const std::vector<float>& logits) {
-        Scored scored{score_of(logits, options.raw), count++, line};
+      [&](const Line& line, const std::vector<float>& logits) {
+        Scored scored{score_of(logits, options.raw), line.number - 1, line.text};
         if (options.top) {
           keep_best(best, std::move(scored), options.top);
         } else {

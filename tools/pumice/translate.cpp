@@ -25,15 +25,19 @@ struct TranslateOptions {
   std::string task;
   std::optional<std::string> prefix;
   std::string target;
+  bool skip_bad = false;
   AttentionOptions attention;
   WritingOptions writing;
 };
 
-// A text and its tokens for the encoder. A blank text has no tokens.
+// A text and its tokens for the encoder. A blank text has no tokens and is answered by an empty one.
 struct Source {
   std::string text;
   EncoderInput input;
   bool cut = false;
+  std::vector<Hypothesis> written = {}; // empty: not answered yet
+
+  bool blank() const { return input.tokens.empty(); }
 };
 
 // The prefix of each text, which T5 models expect. Also applies the other settings of the task to `config`.
@@ -117,31 +121,40 @@ public:
 
   size_t texts_at_a_time() const { return inputs_at_a_time(options_.writing, generation_.config); }
 
-  Status answer(const std::vector<std::string>& texts, const WaitingLines& names) {
+  // Prints the answer to each line when those to the lines before it are there.
+  Status answer(const std::vector<Line>& lines, const WaitingLines& from) {
     std::vector<Source> sources;
+    const Status status = read(lines, from, sources);
     std::vector<EncoderInput> inputs;
-    for (const std::string& text : texts) {
-      PUMICE_TRY(Source source, read(text, names.name(count_++)));
-      if (!source.input.tokens.empty()) inputs.push_back(source.input);
-      sources.push_back(std::move(source));
+    std::vector<size_t> asked; // the source of each input
+    for (size_t i = 0; i < sources.size(); ++i) {
+      if (sources[i].blank()) continue;
+      inputs.push_back(sources[i].input);
+      asked.push_back(i);
     }
-    std::optional<StreamDecoder> stream;
     GenerationOptions generation = generation_;
-    if (streams(texts)) {
+    std::optional<StreamDecoder> stream;
+    if (streams(lines)) {
       stream.emplace(tokenizer_);
       generation.on_token = [&](size_t, uint32_t token) {
         if (!std::ranges::count(generation_.config.ends, token)) print_result(stream->push(token));
       };
     }
+    size_t printed = 0;
+    generation.on_texts = [&](size_t input, const std::vector<Hypothesis>& texts) {
+      sources[asked[input]].written = texts;
+      if (!stream) printed = print_ready(sources, printed);
+    };
     const Stopwatch stopwatch;
     PUMICE_TRY(const std::vector<std::vector<Hypothesis>> written, writer_->generate(inputs, generation));
     figures_.add(written, stopwatch.seconds());
     if (stream) {
       print_result(stream->flush() + "\n");
     } else {
-      print(sources, written);
+      print_ready(sources, printed);
     }
-    return options_.attention.given() ? draw(sources, written) : Status();
+    PUMICE_CHECK(status);
+    return options_.attention.given() ? draw(sources.front()) : Status();
   }
 
   Status finish() const {
@@ -150,13 +163,26 @@ public:
   }
 
 private:
-  bool streams(const std::vector<std::string>& texts) const {
-    return texts.size() == 1 && generation_.config.beams == 1 && !options_.writing.json &&
+  bool streams(const std::vector<Line>& lines) const {
+    return lines.size() == 1 && generation_.config.beams == 1 && !options_.writing.json &&
            stdout_is_terminal();
   }
 
+  // Reads lines up to the first one that cannot be used, and returns its error.
+  Status read(const std::vector<Line>& lines, const WaitingLines& from, std::vector<Source>& sources) const {
+    for (const Line& line : lines) {
+      Result<Source> source = read(line.text, from.name(line));
+      if (source.ok()) {
+        sources.push_back(*std::move(source));
+      } else {
+        PUMICE_CHECK(from.reject(std::move(source).error()));
+      }
+    }
+    return {};
+  }
+
   Result<Source> read(const std::string& text, const std::string& name) const {
-    Source source{text, {}, false};
+    Source source{text, {}};
     if (text.find_first_not_of(" \t\r\n") == std::string::npos) return source;
     const std::string whole = prefix_ + text;
     std::vector<uint32_t>& tokens = source.input.tokens;
@@ -172,29 +198,31 @@ private:
     return source;
   }
 
-  // `written` has no entries for empty sources.
-  void print(const std::vector<Source>& sources, std::span<const std::vector<Hypothesis>> written) const {
-    size_t next = 0;
-    for (const Source& source : sources) {
-      const bool empty = source.input.tokens.empty();
-      const std::vector<Hypothesis>& texts = empty ? nothing_ : written[next++];
-      if (!options_.writing.json) {
-        print_result(empty ? "\n" : lines_of(texts, generation_, *tokenizer_));
-        continue;
-      }
-      Json json = {{"source", source.text}};
-      if (source.cut) json["truncated"] = true;
-      add_written(json, texts, generation_, *tokenizer_);
-      print_json(json);
+  // Prints the answers from `next` on up to the first one that is not there. Returns its index.
+  size_t print_ready(const std::vector<Source>& sources, size_t next) const {
+    for (; next < sources.size() && (sources[next].blank() || !sources[next].written.empty()); ++next) {
+      print(sources[next]);
     }
+    return next;
   }
 
-  Status draw(const std::vector<Source>& sources, std::span<const std::vector<Hypothesis>> written) const {
-    if (written.empty()) {
+  void print(const Source& source) const {
+    const std::vector<Hypothesis>& texts = source.blank() ? nothing_ : source.written;
+    if (!options_.writing.json) {
+      print_result(source.blank() ? "\n" : lines_of(texts, generation_, *tokenizer_));
+      return;
+    }
+    Json json = {{"source", source.text}};
+    if (source.cut) json["truncated"] = true;
+    add_written(json, texts, generation_, *tokenizer_);
+    print_json(json);
+  }
+
+  Status draw(const Source& source) const {
+    if (source.blank()) {
       return Error{Code::invalid_argument, "--attention: the text is empty: there is nothing to show"};
     }
-    AttendedText text{
-        sources.front().input, generation_.config.prompt, written.front().front().tokens, {}, {}};
+    AttendedText text{source.input, generation_.config.prompt, source.written.front().tokens, {}, {}};
     text.input_labels = token_labels(*tokenizer_, text.input.tokens);
     text.output_labels = token_labels(*tokenizer_, text.output);
     return write_attention(model_, options_.attention, text);
@@ -208,22 +236,21 @@ private:
   OpenedDevice device_;
   std::shared_ptr<const Model> model_;
   std::unique_ptr<EncoderDecoder> writer_;
-  uint64_t count_ = 0; // texts so far
   WritingFigures figures_;
   const std::vector<Hypothesis> nothing_ = {{}};
 };
 
 // An attention map shows one text, so there must be exactly one.
-Status check_single(WaitingLines& lines, std::vector<std::string>& texts) {
+Status check_single(WaitingLines& from, std::vector<Line>& lines) {
   for (;;) {
-    PUMICE_TRY(const std::vector<std::string> more, lines.next(2));
+    PUMICE_TRY(const std::vector<Line> more, from.next(2));
     if (more.empty()) break;
-    texts.insert(texts.end(), more.begin(), more.end());
-    if (texts.size() > 1) break;
+    lines.insert(lines.end(), more.begin(), more.end());
+    if (lines.size() > 1) break;
   }
-  if (texts.size() == 1) return {};
+  if (lines.size() == 1) return {};
   return Error{Code::invalid_argument,
-               fmt::format("--attention: expected one text; found {}", texts.empty() ? "none" : "several")};
+               fmt::format("--attention: expected one text; found {}", lines.empty() ? "none" : "several")};
 }
 
 Status translate(const TranslateOptions& options) {
@@ -235,19 +262,19 @@ Status translate(const TranslateOptions& options) {
   }
   PUMICE_CHECK(check_attention(options.attention, shape));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
-  WaitingLines lines(options.texts);
-  std::vector<std::string> texts;
-  if (options.attention.given()) PUMICE_CHECK(check_single(lines, texts));
+  WaitingLines from(options.texts, options.skip_bad);
+  std::vector<Line> lines;
+  if (options.attention.given()) PUMICE_CHECK(check_single(from, lines));
 
   Translator translator(options, std::move(tokenizer));
   PUMICE_CHECK(translator.open(std::move(file), shape));
   while (!interrupted()) {
     if (!options.attention.given()) {
-      PUMICE_TRY(texts, lines.next(translator.texts_at_a_time()));
+      PUMICE_TRY(lines, from.next(translator.texts_at_a_time()));
     }
-    if (texts.empty()) break;
-    PUMICE_CHECK(translator.answer(texts, lines));
-    texts.clear();
+    if (lines.empty()) break;
+    PUMICE_CHECK(translator.answer(lines, from));
+    lines.clear();
     if (options.attention.given()) break;
   }
   PUMICE_CHECK(translator.finish());
@@ -286,10 +313,11 @@ Subcommand add_translate(CLI::App& app) {
                 "Print one JSON object for each text: source, text, tokens; truncated if the text was cut; "
                 "score with beam search; hypotheses with --n-best")
       ->group("Text");
+  add_skip_option(*sub, options->skip_bad);
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);
   sub->footer(example("pumice translate models/pretrained/dates \"le 3 mars 2021\" --attention dates.png"));
-  return {sub, [options] { return translate(*options); }};
+  return {sub, [options] { return translate(*options); }, {{"MODEL"}, {"--attention"}}};
 }
 
 } // namespace pumice::command

@@ -11,8 +11,14 @@
 
 namespace pumice::command {
 
-std::string WaitingLines::name(uint64_t text) const {
-  return fmt::format("{} {}", given_ ? "TEXT" : "standard input: line", text + 1);
+std::string WaitingLines::name(const Line& line) const {
+  return fmt::format("{} {}", given_ ? "TEXT" : "standard input: line", line.number);
+}
+
+Status WaitingLines::reject(Error error) const {
+  if (!skip_bad_) return error;
+  print_note(error.text() + ": left out");
+  return {};
 }
 
 // Takes a complete line, or at the end of standard input the last one.
@@ -45,14 +51,22 @@ Status WaitingLines::read(bool wait) {
   return {};
 }
 
-Result<std::vector<std::string>> WaitingLines::next(size_t most) {
-  std::vector<std::string> lines;
+Result<std::vector<Line>> WaitingLines::next(size_t most) {
+  if (failed_) return *failed_;
+  std::vector<Line> lines;
   dry_ = false;
   while (lines.size() < most) {
-    std::string line;
-    if (take(line)) {
-      PUMICE_CHECK(check_utf8(line, name(count_++)));
-      lines.push_back(std::move(line));
+    Line line;
+    if (take(line.text)) {
+      line.number = ++count_;
+      Status status = check_utf8(line.text, name(line));
+      if (status.ok()) {
+        lines.push_back(std::move(line));
+      } else if (status = reject(std::move(status).error()); !status.ok()) {
+        if (lines.empty()) return std::move(status).error();
+        failed_ = std::move(status).error();
+        break;
+      }
     } else if (given_ || ended_ || (dry_ && !lines.empty())) {
       break;
     } else {
@@ -60,6 +74,14 @@ Result<std::vector<std::string>> WaitingLines::next(size_t most) {
     }
   }
   return lines;
+}
+
+void add_skip_option(CLI::App& app, bool& skip_bad) {
+  app.add_flag(
+         "--skip-bad-lines", skip_bad,
+         "Leave out lines that are not UTF-8 or that the model cannot read, with a note for each, instead of "
+         "ending at the first one")
+      ->group("Text");
 }
 
 } // namespace pumice::command
