@@ -25,10 +25,7 @@ Status measure_steps(Tuner& tuner, const std::shared_ptr<const Model>& model, Mo
   return {};
 }
 
-} // namespace
-
-Result<Tuning> tune_model(const std::shared_ptr<const Model>& model, const TuneOptions& options) {
-  Tuner tuner(model->context(), options);
+Status measure_all(Tuner& tuner, const std::shared_ptr<const Model>& model, const TuneOptions& options) {
   const ModelShape& shape = model->shape();
   std::vector<uint32_t> sizes = {1, usual_chunk, 16};
   if (options.everything) sizes = {1, usual_chunk, 16, 4, 8, 32, 64, 256, longest_chunk};
@@ -49,7 +46,19 @@ Result<Tuning> tune_model(const std::shared_ptr<const Model>& model, const TuneO
     if (shape.encoder->kind != InputKind::tokens) sizes = {shape.encoder->context};
     PUMICE_CHECK(measure_steps(tuner, model, ModelPart::encoder, size, sizes));
   }
-  return tuner.result();
+  return {};
+}
+
+} // namespace
+
+Result<Tuning> tune_model(const std::shared_ptr<const Model>& model, const TuneOptions& options) {
+  Tuner tuner(model->context(), options);
+  const Status status = measure_all(tuner, model, options);
+  const bool kept = options.keep_cancelled && !status.ok() && status.error().code == Code::cancelled;
+  if (!status.ok() && !kept) return status.error();
+  Tuning tuning = tuner.result();
+  tuning.complete = tuning.complete && status.ok();
+  return tuning;
 }
 
 } // namespace pumice

@@ -219,6 +219,7 @@ private:
     }
     for (int sample = 0; sample < options_.samples && benches.size() > 1; ++sample) {
       for (auto& [name, bench] : benches) {
+        if (context_.interrupted()) return Error{Code::cancelled, "measuring was cancelled"};
         PUMICE_TRY(double seconds, bench.run());
         samples[name].push_back(seconds);
       }

@@ -21,6 +21,8 @@ struct TuneOptions {
   int samples = 5;    // timings of each variant, which take turns
   double sample_seconds = 0.002;
   Progress progress; // over the classes of a plan
+  // When measuring is cancelled, return what has been measured instead of the error.
+  bool keep_cancelled = false;
 };
 
 struct VariantResult {
@@ -42,7 +44,7 @@ struct Tuning {
   std::vector<TunedClass> classes; // measured by this tuner
   Choices choices;                 // all known ones
   Blocklist blocklist;
-  bool complete = true; // false: the time limit ended it early
+  bool complete = true; // false: the time limit or an interruption ended it early
 };
 
 // Measures the kernel variants that plans can choose from, with the data and weights of a real step. It runs

@@ -63,7 +63,9 @@ std::string to_text(const Tuning& tuning, const OpenedDevice& device) {
   }
   if (tuning.classes.empty())
     text += "nothing to measure: every kernel has only one variant on this device\n";
-  if (!tuning.complete) text += "not everything was measured: the time was up (see --seconds)\n";
+  if (!tuning.complete)
+    text += interrupted() ? "not everything was measured: stopped\n"
+                          : "not everything was measured: the time was up (see --seconds)\n";
   return text;
 }
 
@@ -77,6 +79,7 @@ Status tune(const TuneCommandOptions& options) {
   how.seconds = options.seconds;
   how.samples = 15;
   how.sample_seconds = 0.01;
+  how.keep_cancelled = true;
   ProgressBar bar("measuring the device");
   how.progress = bar.callback();
   PUMICE_TRY(const Tuning tuning, tune_model(model, how));
@@ -87,7 +90,8 @@ Status tune(const TuneCommandOptions& options) {
   } else {
     print_result(to_text(tuning, device));
   }
-  return device.save_pipelines();
+  PUMICE_CHECK(device.save_pipelines());
+  return interrupted() ? Status(interruption()) : Status();
 }
 
 } // namespace
