@@ -78,6 +78,20 @@ TEST_CASE("no subcommand needs a standard error or a standard input") {
   }
 }
 
+TEST_CASE("a reader that ends early ends the command quietly, and one of standard error does not") {
+  const EveryCommand every;
+  for (const int stream : {1, 2}) {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    ::close(ends[0]);
+    const Outcome outcome = run(every, every.commands()[0].arguments, [&] { ::dup2(ends[1], stream); });
+    ::close(ends[1]);
+    CHECK(outcome.status == (stream == 1 ? 141 : 0));
+    CHECK(outcome.err.find("standard output") == std::string::npos);
+    CHECK(outcome.out.empty() == (stream == 1));
+  }
+}
+
 TEST_CASE("help and errors say where they could not be printed") {
   const EveryCommand every;
   CHECK(run(every, {"--help"}, [] { redirect(1, "/dev/full", O_WRONLY); }).status == 1);

@@ -15,6 +15,9 @@ using namespace pumice::command;
 
 namespace {
 
+// The status that shells report for a program that ended because the reader of its output did.
+constexpr int exit_reader_ended = 141;
+
 // Help whose descriptions are broken into lines at spaces.
 class HelpFormatter : public CLI::Formatter {
 public:
@@ -94,11 +97,12 @@ int guarded_run(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
-  open_missing_streams();
+  prepare_streams();
   watch_interrupts();
   const int status = guarded_run(argc, argv);
   const Status output = finish_output();
   if (output.ok()) return status;
+  if (output.error().code == Code::cancelled) return exit_reader_ended;
   print_note(output.error().text());
   return 1;
 }

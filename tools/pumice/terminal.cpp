@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 #include <system_error>
 
 #include <fcntl.h>
@@ -15,11 +16,10 @@ namespace pumice::command {
 
 namespace {
 
-std::string output_problem; // why standard output could not be written; empty: it could
+std::optional<int> output_problem; // the errno of writing to standard output; none: it could be written
 
 void note_output_problem() {
-  if (!output_problem.empty()) return;
-  output_problem = errno ? std::generic_category().message(errno) : "unknown reason";
+  if (!output_problem) output_problem = errno ? errno : EIO;
 }
 
 } // namespace
@@ -31,16 +31,17 @@ bool stderr_is_terminal() {
   return isatty(STDERR_FILENO) == 1;
 }
 
-void open_missing_streams() {
+void prepare_streams() {
   // Lowest first: open() takes the lowest number that is free. Writing to what is open for reading fails.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) == -1) (void)!open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
   }
-  std::signal(SIGXFSZ, SIG_IGN); // a file that reaches the user's limit: writing fails, as on a full disk
+  std::signal(SIGPIPE, SIG_IGN); // writing to a pipe whose reader has ended
+  std::signal(SIGXFSZ, SIG_IGN); // writing beyond the size that the user may
 }
 
 void print_result(std::string_view text) {
-  if (!output_problem.empty()) return;
+  if (output_problem) return;
   errno = 0;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if ((written && std::fflush(stdout) == 0) || interrupted()) return;
@@ -54,8 +55,10 @@ Status finish_output() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     if (!interrupted()) note_output_problem();
   }
-  if (output_problem.empty()) return {};
-  return Error{Code::io, "standard output: it could not be written: " + output_problem};
+  if (!output_problem) return {};
+  return Error{*output_problem == EPIPE ? Code::cancelled : Code::io,
+               "standard output: it could not be written: " +
+                   std::generic_category().message(*output_problem)};
 }
 
 void print_to_stderr(std::string_view text) {

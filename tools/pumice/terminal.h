@@ -14,13 +14,14 @@ namespace pumice::command {
 bool stdout_is_terminal();
 bool stderr_is_terminal();
 
-// Opens the standard streams that the parent process has closed, so that no file takes their place. What is
-// printed to a closed standard output is an error, as on a full disk. Call it first.
-void open_missing_streams();
+// Makes closed streams and full disks errors instead of signals, and opens the standard streams that the
+// parent process has closed, so that no file takes their place. Call it first.
+void prepare_streams();
 
 // Prints results to standard output, without buffering. If that fails, it asks all work to stop.
 void print_result(std::string_view text);
-// Whether standard output could be written so far; with the reason if not. Call it at the end.
+// Whether standard output could be written so far; with the reason if not. The error is `cancelled` if its
+// reader has ended, as `head` does. Call it at the end.
 Status finish_output();
 
 // These print on standard error. Nothing happens if that fails: there is no place to say so.
