@@ -150,6 +150,7 @@ Status Session::read_prompt(const Progress& progress) {
   Status submitted = batch_->submit(1);
   if (submitted.ok()) reused_ = batch_->reused(*sequence_);
   const uint64_t total = tokens().size() - reused_;
+  if (progress) (void)progress(0, total); // the caller is asked again after the first step
   while (submitted.ok()) {
     const uint32_t left = batch_->unread(*sequence_);
     if (left == 0) break;

@@ -132,6 +132,16 @@ size_t Pipelines::count() const {
   return pipelines_.size();
 }
 
+bool Pipelines::compiled(const std::string& kernel, const std::vector<uint32_t>& constants) const {
+  std::lock_guard lock(mutex_);
+  return compiled_.contains({kernel, constants});
+}
+
+void Pipelines::set_compiled(const std::string& kernel, const std::vector<uint32_t>& constants) {
+  std::lock_guard lock(mutex_);
+  compiled_.emplace(kernel, constants);
+}
+
 Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<uint32_t>& constants) {
   const KernelBinary* binary = find_kernel(kernel);
   if (!binary) return Error{Code::unsupported, fmt::format("this build has no kernel named '{}'", kernel)};

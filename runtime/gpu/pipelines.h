@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ public:
   VkPipelineLayout layout() const { return layout_; }
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
   size_t count() const;
+  // Whether a kernel has run, so that every driver has compiled it. set_compiled() says that it has.
+  bool compiled(const std::string& kernel, const std::vector<uint32_t>& constants) const;
+  void set_compiled(const std::string& kernel, const std::vector<uint32_t>& constants);
 
   // Tuning results by name: those of the device's file, and those of this run.
   std::map<std::string, std::string> tuning_results() const;
@@ -60,8 +64,9 @@ private:
   mutable std::mutex mutex_;
   std::map<std::string, std::string> tuning_results_;
   std::condition_variable made_;
-  // A pipeline is null while a thread makes it.
-  std::map<std::pair<std::string, std::vector<uint32_t>>, VkPipeline> pipelines_;
+  using Key = std::pair<std::string, std::vector<uint32_t>>; // a kernel with its constants
+  std::map<Key, VkPipeline> pipelines_;                      // null while a thread makes it
+  std::set<Key> compiled_;
   bool unsaved_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/progress.h"
 #include "gpu/device.h"
 #include "gpu/pipelines.h"
 #include "kernel/device_profile.h"
@@ -18,6 +19,9 @@ struct DeviceContext {
   // Once it is set, no further kernels are compiled and no further steps are submitted: the call returns
   // `cancelled`. Null: never. It must outlive everything that is made with this context.
   const std::atomic<bool>* interrupt = nullptr;
+  // Called while kernels are compiled, with the number of them. Where it is empty, a step's kernels are
+  // compiled when it first runs, unless Runner::prepare_all() is called.
+  Progress compiling = {};
 
   bool interrupted() const { return interrupt && *interrupt; }
 };

@@ -127,7 +127,12 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   PipelineMaker pipelines(device.pipelines, plans, threads.compiling);
   PUMICE_TRY(model->allocations_, upload_weights(device.device, *model->weights_, progress, threads.packing));
   const uint64_t total = model->weights_->bytes();
-  PUMICE_CHECK(pipelines.finish([&] { return !progress || progress(total, total); }));
+  PUMICE_CHECK(pipelines.finish([&] {
+    if (device.compiling) return device.compiling(pipelines.made(), pipelines.wanted());
+    return !progress || progress(total, total);
+  }));
+  if (device.compiling && pipelines.wanted() > 0)
+    (void)device.compiling(pipelines.wanted(), pipelines.wanted());
   for (const Buffer& allocation : model->allocations_) model->bytes_.weights += allocation.memory_bytes();
   model->weights_->seal();
   model->identity_ = identity_of(model->file_, options);

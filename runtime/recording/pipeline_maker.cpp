@@ -47,6 +47,7 @@ void PipelineMaker::make(const std::function<bool()>& go_on) {
     }
     Result<VkPipeline> pipeline =
         guarded([&] { return pipelines_->get(wanted_[i].first, wanted_[i].second); });
+    ++made_;
     std::lock_guard lock(mutex_);
     if (!pipeline.ok() && status_.ok()) status_ = std::move(pipeline).error();
   }

@@ -30,6 +30,8 @@ public:
   // Helps until all pipelines are compiled. Returns the first error, if there was one. `go_on` is called
   // between two pipelines; if it returns false, the result is Code::cancelled.
   Status finish(const std::function<bool()>& go_on = {});
+  size_t wanted() const { return wanted_.size(); }
+  size_t made() const { return made_; }
   size_t threads() const { return threads_.size(); }
 
 private:
@@ -39,6 +41,7 @@ private:
   std::shared_ptr<Pipelines> pipelines_;
   std::vector<std::pair<std::string, std::vector<uint32_t>>> wanted_; // kernels with their constants
   std::atomic<size_t> next_ = 0;
+  std::atomic<size_t> made_ = 0;
   std::mutex mutex_;
   Status status_;
   std::vector<std::thread> threads_;

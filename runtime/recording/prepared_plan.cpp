@@ -36,11 +36,4 @@ void PreparedPlan::record(Commands& commands, size_t dispatch) const {
   }
 }
 
-void PreparedPlan::record_empty(Commands& commands, size_t dispatch) const {
-  Launch launch = launches_[dispatch];
-  launch.groups = {0, 0, 0};
-  commands.barrier();
-  launcher_.record(commands, launch);
-}
-
 } // namespace pumice

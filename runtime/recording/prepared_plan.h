@@ -31,10 +31,6 @@ public:
   // Records a dispatch, after a barrier if it needs one. The copies are recorded with the first and the last
   // dispatch.
   void record(Commands& commands, size_t dispatch) const;
-  // Records a dispatch of no workgroups. Some drivers compile a kernel when it is first recorded or run; this
-  // makes them do it early.
-  void record_empty(Commands& commands, size_t dispatch) const;
-  VkPipeline pipeline(size_t dispatch) const { return launches_[dispatch].pipeline; }
 
 private:
   explicit PreparedPlan(const DeviceContext& context) : launcher_(context.device, context.pipelines) {}

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "base/guarded.h"
+#include "recording/compile_kernels.h"
 #include "recording/dispatch_times.h"
 #include "shaders/common/step.h"
 #include "step/runner_layout.h"
@@ -121,13 +121,15 @@ PlanCopies Runner::copies(const Plan& plan) const {
   return copies;
 }
 
-Status Runner::prepare(uint32_t tokens) {
+Status Runner::prepare(uint32_t tokens, bool compile) {
   StepBucket& bucket = bucket_for(tokens);
   if (bucket.recording) return {};
+  const auto lookup = [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); };
+  if (compile || model_->context().compiling) {
+    PUMICE_CHECK(compile_kernels(model_->context(), bucket.plan, lookup));
+  }
   PUMICE_TRY(Recording recording,
-             Recording::create(
-                 model_->context(), bucket.plan,
-                 [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); }, copies(bucket.plan)));
+             Recording::create(model_->context(), bucket.plan, lookup, copies(bucket.plan)));
   bucket.recording = std::make_unique<Recording>(std::move(recording));
   std::vector<double> guesses;
   for (const PlannedDispatch& planned : bucket.plan.dispatches) {
@@ -137,24 +139,8 @@ Status Runner::prepare(uint32_t tokens) {
   return {};
 }
 
-// Each kernel gets its own submission, so that other work on the queue waits for one compilation at most.
 Status Runner::prepare_all() {
-  const std::shared_ptr<Device>& device = model_->context().device;
-  PUMICE_TRY(Commands commands, Commands::create(device, "warm-up"));
-  std::set<VkPipeline> seen;
-  for (auto& [tokens, bucket] : buckets_) {
-    PUMICE_CHECK(prepare(tokens));
-    const PreparedPlan& plan = bucket.recording->plan();
-    for (size_t dispatch = 0; dispatch < plan.size(); ++dispatch) {
-      if (!seen.insert(plan.pipeline(dispatch)).second) continue;
-      PUMICE_CHECK(commands.reset());
-      PUMICE_CHECK(commands.begin());
-      plan.record_empty(commands, dispatch);
-      PUMICE_CHECK(commands.end());
-      PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
-      PUMICE_CHECK(device->wait(done));
-    }
-  }
+  for (const auto& [tokens, bucket] : buckets_) PUMICE_CHECK(prepare(tokens, true));
   return {};
 }
 

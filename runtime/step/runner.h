@@ -85,8 +85,9 @@ public:
   // The buffer that a range of a plan lies in.
   const Buffer& buffer(const BufferRef& ref) const;
 
-  // Compiles and records the plan for steps of this size now, so that the first such step need not.
-  Status prepare(uint32_t tokens);
+  // Compiles and records the plan for steps of this size now, so that the first such step need not. With
+  // `compile`, or where the context has DeviceContext::compiling, the driver has compiled all kernels then.
+  Status prepare(uint32_t tokens, bool compile = false);
   // Writes the rows of the next step; earlier steps may still run. At most size().chunk rows. Tokens
   // must be in the vocabulary and positions in the context; at most one output for each sequence, unless
   // all_outputs was asked for.
