@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "generate/session.h"
@@ -97,4 +99,51 @@ TEST_CASE("inspect prints graph and plan, and does without a device where it can
   CHECK(without.out.find("embedding") != std::string::npos);
   CHECK(fails_saying(pumice_command({"inspect", path, "--plan", "--vulkan-loader", "/nonexistent"}),
                      {"/nonexistent"}) == "");
+}
+
+TEST_CASE("inspect says what a file is and which commands can use it") {
+  const json story = inspect({fixtures().story().string()});
+  CHECK(story["format"] == "GGUF");
+  CHECK(story["quantisation"].get<std::string>().starts_with("F"));
+  CHECK(story["quantisation"].get<std::string>().find("bits per weight") != std::string::npos);
+  CHECK(story["tokenizer"]["kind"] == "SentencePiece BPE");
+  CHECK(story["tokenizer"]["tokens"] == 512);
+  CHECK(story["chat_template"] == false);
+  const auto can = [](const json& object, const char* command) {
+    const json& commands = object["commands"];
+    return std::find(commands.begin(), commands.end(), command) != commands.end();
+  };
+  for (const char* command : {"run", "generate", "perplexity", "tokenize", "eval", "bench"})
+    CHECK(can(story, command));
+  for (const char* command : {"translate", "embed", "transcribe", "convert"}) CHECK(!can(story, command));
+
+  const json bare = inspect({fixtures().model("llama-mha").string()}); // without a tokenizer
+  CHECK(bare["format"] == "Hugging Face");
+  CHECK(bare["tokenizer"].is_null());
+  CHECK(!can(bare, "run"));
+  CHECK(can(bare, "generate"));
+  CHECK(can(bare, "convert"));
+  CHECK(can(inspect({fixtures().model("whisper").string()}), "transcribe"));
+  CHECK(can(inspect({fixtures().model("vit").string()}), "classify"));
+}
+
+TEST_CASE("inspect shows the licence, the source and the chat template that the files name") {
+  const TemporaryFolder folder;
+  const std::filesystem::path from = fixtures().model("llama-mha");
+  for (const char* name : {"config.json", "model.safetensors"})
+    std::filesystem::copy_file(from / name, folder.path() / name);
+  const std::string path = folder.path().string();
+  CHECK(inspect({path})["metadata"].empty());
+  CHECK(inspect({path})["chat_template"] == false);
+  folder.write("README.md", std::string_view("---\nlicense: apache-2.0\nbase_model: \"someone/model\"\n"
+                                             "tags:\n- text\n---\n# A model\nlicense: none\n"));
+  folder.write("tokenizer_config.json", std::string_view(R"({"chat_template": "{{ messages }}"})"));
+  const json object = inspect({path});
+  CHECK(object["metadata"]["licence"] == "apache-2.0");
+  CHECK(object["metadata"]["source"] == "someone/model");
+  CHECK(object["chat_template"] == true);
+  const std::string text = pumice_command({"inspect", path, "--no-cache"}).out;
+  CHECK(text.find("licence           apache-2.0\n") != std::string::npos);
+  CHECK(text.find("chat template     yes\n") != std::string::npos);
+  CHECK(text.find("commands          generate, eval,") != std::string::npos);
 }

@@ -69,6 +69,7 @@ Status inspect(const InspectOptions& options) {
   inspection.model = file.path();
   inspection.format = file.format() == ModelFile::Format::gguf ? "GGUF" : "Hugging Face";
   inspection.architecture = file.architecture();
+  inspection.facts = read_model_facts(file, *definition);
   inspection.hyperparameters = definition->hyperparameters();
   inspection.components = count_components(*definition);
   inspection.types = count_types(file);
@@ -94,7 +95,8 @@ Status inspect(const InspectOptions& options) {
 } // namespace
 
 Subcommand add_inspect(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("inspect", "Show the parts of a model and how much memory it needs.");
+  CLI::App* sub = app.add_subcommand(
+      "inspect", "Show what a model is, what can be done with it, and how much memory it needs.");
   auto options = std::make_shared<InspectOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file, a Hugging Face folder, or only a config.json")
       ->required()

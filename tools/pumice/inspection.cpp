@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "json_output.h"
 #include "model/session_memory.h"
@@ -166,9 +167,29 @@ std::string memory_text(const Inspection& inspection) {
   return text;
 }
 
+// The lines that say what the file is.
+std::string facts_text(const Inspection& inspection) {
+  const ModelFacts& facts = inspection.facts;
+  std::string text;
+  const auto line = [&](const std::string& name, const std::string& value) {
+    if (!value.empty()) text += fmt::format("{:<18}{}\n", name, value);
+  };
+  line("format", inspection.format);
+  line("weights", facts.quantisation.empty() ? "none" : facts.quantisation);
+  if (facts.tokenizer) {
+    line("tokenizer", fmt::format("{}, {} tokens", facts.tokenizer->kind, grouped(facts.tokenizer->tokens)));
+  } else {
+    line("tokenizer", facts.no_tokenizer.empty() ? "none" : "cannot be read: " + facts.no_tokenizer);
+  }
+  line("chat template", facts.chat_template ? "yes" : "no");
+  for (const auto& [name, value] : facts.metadata) line(name, value);
+  line("commands", fmt::format("{}", fmt::join(facts.commands, ", ")));
+  return text;
+}
+
 std::string summary(const Inspection& inspection) {
-  std::string text = fmt::format("{}\n\narchitecture      {} ({})\n", inspection.model,
-                                 inspection.architecture, inspection.format);
+  std::string text = fmt::format("{}\n\n{}\narchitecture      {}\n", inspection.model, facts_text(inspection),
+                                 inspection.architecture);
   size_t width = 16;
   for (const Hyperparameter& each : inspection.hyperparameters) width = std::max(width, each.name.size() + 2);
   for (const Hyperparameter& each : inspection.hyperparameters) {
@@ -203,6 +224,15 @@ Json to_json(const Inspection& inspection) {
   json["model"] = inspection.model;
   json["format"] = inspection.format;
   json["architecture"] = inspection.architecture;
+  const ModelFacts& facts = inspection.facts;
+  json["quantisation"] = facts.quantisation.empty() ? Json() : Json(facts.quantisation);
+  json["tokenizer"] = Json();
+  if (facts.tokenizer)
+    json["tokenizer"] = {{"kind", facts.tokenizer->kind}, {"tokens", facts.tokenizer->tokens}};
+  json["chat_template"] = facts.chat_template;
+  json["metadata"] = Json::object();
+  for (const auto& [name, value] : facts.metadata) json["metadata"][name] = value;
+  json["commands"] = facts.commands;
   json["hyperparameters"] = Json::object();
   for (const Hyperparameter& each : inspection.hyperparameters)
     json["hyperparameters"][each.name] = each.value;

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "kernel/ceilings.h"
 #include "model/architecture.h"
+#include "model_facts.h"
 #include "open_device.h"
 #include "step/memory_needs.h"
 
@@ -39,6 +40,7 @@ struct Inspection {
   std::string model;
   std::string format;
   std::string architecture;
+  ModelFacts facts;
   std::vector<Hyperparameter> hyperparameters;
   std::vector<ComponentCount> components;
   std::vector<TypeCount> types;

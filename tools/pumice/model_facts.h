@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/architecture.h"
+
+// What a model's files say of themselves, and what the model can be used for.
+namespace pumice::command {
+
+struct TokenizerFacts {
+  std::string kind; // "byte-level BPE"
+  uint32_t tokens = 0;
+};
+
+struct ModelFacts {
+  std::string quantisation; // "Q8_0 with F32, 8.52 bits per weight"; empty without weights
+  std::optional<TokenizerFacts> tokenizer;
+  std::string no_tokenizer; // why it is missing
+  bool chat_template = false;
+  // What the metadata says: "name", "licence", "source", "author"; without those that it does not name.
+  std::vector<std::pair<std::string, std::string>> metadata;
+  std::vector<std::string> commands; // that can use the model; empty without weights
+};
+
+ModelFacts read_model_facts(const ModelFile& file, const ModelDefinition& definition);
+
+} // namespace pumice::command
