@@ -21,11 +21,10 @@ namespace {
 
 struct ClassifyOptions {
   std::string model;
-  std::vector<std::string> inputs;
+  TextOptions inputs;
   uint32_t top = 5;
   uint32_t batch_tokens = 0;
   bool json = false;
-  bool skip_bad = false;
   DeviceOptions device;
   LoadOptions load;
 };
@@ -75,7 +74,7 @@ public:
       print_json(json);
       return;
     }
-    const std::string name = options_.inputs.size() == 1 ? "" : input + "\t";
+    const std::string name = options_.inputs.texts.size() == 1 ? "" : input + "\t";
     std::string lines;
     for (size_t i : order) lines += fmt::format("{}{:.4f}\t{}\n", name, scores[i], labels_[i]);
     print_result(lines);
@@ -88,12 +87,11 @@ private:
 };
 
 Status classify_texts(TextEncoder model, const ClassifyOptions& options, const LabelPrinter& printer) {
-  const LineOptions line_options{options.model, options.batch_tokens, options.device, options.load,
-                                 options.skip_bad};
+  const LineOptions line_options{options.model, options.batch_tokens, options.device, options.load};
   const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
              LineEncoder::create(std::move(model), line_options, "logits"));
-  WaitingLines lines(options.inputs, options.skip_bad);
+  WaitingLines lines(options.inputs);
   const auto encode = [&](const std::string& line, size_t limit) {
     return tokenizer->encode_limited(line, limit);
   };
@@ -106,36 +104,40 @@ Status classify_texts(TextEncoder model, const ClassifyOptions& options, const L
 
 Status classify_pictures(ModelFile file, const ModelShape& shape, const ClassifyOptions& options,
                          const LabelPrinter& printer) {
-  if (options.inputs.empty()) {
+  const std::vector<std::string>& pictures = options.inputs.texts;
+  if (options.inputs.has_file()) {
+    return wrong_kind(options.model, shape, "--file is for lines of text: name the pictures as arguments");
+  }
+  if (pictures.empty()) {
     return Error{Code::invalid_argument, "pictures are needed: expected at least one file"};
   }
   PUMICE_TRY(const PictureInput reader, PictureInput::open(file, *shape.encoder));
-  PUMICE_CHECK(reader.read(options.inputs.front())); // an early error, before the model is loaded
+  PUMICE_CHECK(reader.read(pictures.front())); // an early error, before the model is loaded
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
   EncoderOptions encoder_options;
   const uint32_t at_a_time = std::max(batch_tokens(options.batch_tokens) / shape.encoder->context, 1u);
-  encoder_options.inputs = static_cast<uint32_t>(std::min<size_t>(at_a_time, options.inputs.size()));
+  encoder_options.inputs = static_cast<uint32_t>(std::min<size_t>(at_a_time, pictures.size()));
   encoder_options.tokens = encoder_options.inputs * shape.encoder->context;
   encoder_options.readable = {"logits"};
   PUMICE_TRY(std::unique_ptr<Encoder> encoder, Encoder::create(model, encoder_options));
   ProgressBar bar("classifying");
   const Stopwatch stopwatch;
-  for (size_t first = 0; first < options.inputs.size(); first += encoder_options.inputs) {
-    if (!bar.update(first, options.inputs.size())) return interruption();
-    const size_t count = std::min<size_t>(encoder_options.inputs, options.inputs.size() - first);
+  for (size_t first = 0; first < pictures.size(); first += encoder_options.inputs) {
+    if (!bar.update(first, pictures.size())) return interruption();
+    const size_t count = std::min<size_t>(encoder_options.inputs, pictures.size() - first);
     std::vector<EncoderInput> inputs;
-    const Status status = reader.read(std::span(options.inputs).subspan(first, count), inputs);
+    const Status status = reader.read(std::span(pictures).subspan(first, count), inputs);
     PUMICE_CHECK(encoder->encode(inputs));
     bar.erase();
     for (size_t i = 0; i < inputs.size(); ++i) {
       PUMICE_TRY(std::vector<float> logits, encoder->read("logits", i));
-      printer.print("image", options.inputs[first + i], std::move(logits));
+      printer.print("image", pictures[first + i], std::move(logits));
     }
     PUMICE_CHECK(status);
   }
-  print_to_stderr(fmt::format("{} ({})\n{} pictures in {:.3f} s\n", device.name(), device.driver(),
-                              options.inputs.size(), stopwatch.seconds()));
+  print_figures(fmt::format("{} ({})\n{} pictures in {:.3f} s\n", device.name(), device.driver(),
+                            pictures.size(), stopwatch.seconds()));
   return device.save_pipelines();
 }
 
@@ -174,12 +176,11 @@ Subcommand add_classify(CLI::App& app) {
                   "A Hugging Face folder of an encoder with a classification head (ViT, BERT, RoBERTa ...)")
       ->required()
       ->type_name("");
-  sub->add_option(
-         "INPUT", options->inputs,
-         "PNG or JPEG files for a model of pictures, texts for a model of texts. Without INPUT, each "
-         "line of standard input is a text. Prints lines of a probability, a tab and a label; the "
-         "input and a tab come first unless exactly one INPUT is given")
-      ->type_name("");
+  add_text_options(
+      *sub, options->inputs, "INPUT",
+      "PNG or JPEG files for a model of pictures, texts for a model of texts. Without INPUT, each line of "
+      "standard input is a text. Prints lines of a probability, a tab and a label; the input and a tab come "
+      "first unless exactly one INPUT is given");
   sub->add_option("--top", options->top, "Number of labels to print for each input, most probable first")
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 24).description(""))
@@ -187,7 +188,6 @@ Subcommand add_classify(CLI::App& app) {
   sub->add_flag("--json", options->json,
                 "Print one JSON object for each input: image or text, and labels (a list of label and "
                 "probability, or score for a regression model)");
-  add_skip_option(*sub, options->skip_bad);
   add_batch_option(*sub, options->batch_tokens, "Memory");
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);

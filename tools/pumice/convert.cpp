@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "convert/conversion.h"
+#include "json_output.h"
 #include "options.h"
 #include "subcommand.h"
 #include "terminal.h"
@@ -14,6 +15,7 @@ struct ConvertOptions {
   std::string out;
   std::string type = "F16";
   bool no_vocabulary = false;
+  bool json = false;
 };
 
 std::string file_size_text(uint64_t bytes) {
@@ -49,6 +51,15 @@ Status convert(const ConvertOptions& options) {
       error.reasons.push_back("--no-vocabulary converts the model without its vocabulary");
     return error;
   }
+  if (options.json) {
+    print_json({{"model", options.model},
+                {"path", options.out},
+                {"type", info(conversion_options.type).name},
+                {"tensors", conversion->tensors},
+                {"bytes", conversion->bytes},
+                {"notes", conversion->notes}});
+    return {};
+  }
   for (const std::string& note : conversion->notes) print_note(note);
   print_result(fmt::format("{}: {} tensors, {}\n", options.out, conversion->tensors,
                            file_size_text(conversion->bytes)));
@@ -70,6 +81,7 @@ Subcommand add_convert(CLI::App& app) {
       ->capture_default_str();
   sub->add_flag("--no-vocabulary", options->no_vocabulary,
                 "Leave the vocabulary out. The result then works with token ids only");
+  sub->add_flag("--json", options->json, "Print one JSON object: model, path, type, tensors, bytes, notes");
   sub->footer(
       "Norms, biases, position tables and routers are F32. A matrix whose rows do not fill whole blocks of "
       "the\n"

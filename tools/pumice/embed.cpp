@@ -17,7 +17,7 @@ namespace {
 
 struct EmbedOptions {
   LineOptions lines;
-  std::vector<std::string> texts;
+  TextOptions texts;
   std::string pooling; // empty: from the model's settings
   std::string output;
   bool json = false;
@@ -85,7 +85,7 @@ Status embed(const EmbedOptions& options) {
   PUMICE_TRY(std::string name, pooled_name(options, model.file));
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
              LineEncoder::create(std::move(model), options.lines, std::move(name)));
-  WaitingLines source(options.texts, options.lines.skip_bad);
+  WaitingLines source(options.texts);
   std::vector<float> all; // all vectors, for the file
   PUMICE_CHECK(encoder->run(
       source, [&](const std::string& line, size_t limit) { return tokenizer->encode_limited(line, limit); },
@@ -106,8 +106,8 @@ Subcommand add_embed(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("embed", "Turn each line of text into a vector of length 1.");
   auto options = std::make_shared<EmbedOptions>();
   add_line_options(*sub, options->lines);
-  sub->add_option("TEXT", options->texts, "The texts; without TEXT, each line of standard input is one")
-      ->type_name("");
+  add_text_options(*sub, options->texts, "TEXT",
+                   "The texts; without TEXT, each line of standard input is one");
   sub->add_option(
          "--pooling", options->pooling,
          "How the vectors of a text's tokens become one: 'mean' is their average, 'cls' is the first "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "eval_outputs.h"
+#include "json_output.h"
 #include "open_device.h"
 #include "options.h"
 #include "subcommand.h"
@@ -18,6 +19,7 @@ struct EvalOptions {
   std::string inputs;
   std::string outputs;
   std::vector<std::string> names;
+  bool json = false;
   DeviceOptions device;
   SizeOptions size;
 };
@@ -103,12 +105,23 @@ Status run_batch(ForcedPass& pass, const EvalBatch& batch, std::vector<EvalOutpu
   return {};
 }
 
-Status write_outputs(const std::string& path, const std::vector<EvalOutput>& outputs,
-                     const std::optional<InputFeatures>& features) {
+Status write_outputs(const EvalOptions& options, const OpenedDevice& device,
+                     const std::vector<EvalOutput>& outputs, const std::optional<InputFeatures>& features) {
   std::vector<SafetensorsFile::Entry> entries;
   for (const EvalOutput& output : outputs) entries.push_back(output.entry());
   if (features) entries.push_back(features->entry());
-  return write_safetensors(path, entries);
+  PUMICE_CHECK(write_safetensors(options.outputs, entries));
+  if (!options.json) {
+    print_figures(fmt::format("{} ({})\n", device.name(), device.driver()));
+    return {};
+  }
+  Json json = {{"path", options.outputs}, {"tensors", Json::array()}};
+  for (const SafetensorsFile::Entry& entry : entries) {
+    json["tensors"].push_back({{"name", entry.name}, {"type", entry.dtype}, {"shape", entry.shape}});
+  }
+  add_device(json, device);
+  print_json(json);
+  return {};
 }
 
 // Whether the features that the encoder reads are to be written. They are none of the model's outputs.
@@ -138,8 +151,7 @@ Status eval(const EvalOptions& options) {
   PUMICE_CHECK(run_batch(*pass, batch, outputs));
   std::optional<InputFeatures> features;
   if (write_features) features.emplace(*batch.encoder, *shape.encoder);
-  PUMICE_CHECK(write_outputs(options.outputs, outputs, features));
-  print_to_stderr(fmt::format("{} ({})\n", device.name(), device.driver()));
+  PUMICE_CHECK(write_outputs(options, device, outputs, features));
   return device.save_pipelines();
 }
 
@@ -175,6 +187,9 @@ Subcommand add_eval(CLI::App& app) {
       ->type_name("NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Tensors");
+  sub->add_flag("--json", options->json,
+                "Print one JSON object: path, tensors (name, type, shape), device, driver")
       ->group("Tensors");
   add_size_options(*sub, options->size, "f32");
   add_device_options(*sub, options->device);

@@ -191,7 +191,7 @@ void print(const GenerateOptions& options, const OpenedDevice& device, std::span
            const MaybeTokenizer& tokenizer) {
   if (!options.json) {
     for (const Text& text : texts) print_result(text_of(text, tokenizer) + "\n");
-    print_to_stderr(fmt::format("{} ({})\n", device.name(), device.driver()));
+    print_figures(fmt::format("{} ({})\n", device.name(), device.driver()));
     return;
   }
   Json sequences = Json::array();

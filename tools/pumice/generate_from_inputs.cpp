@@ -129,7 +129,7 @@ void print(const GenerateOptions& options, const OpenedDevice& device, const std
   const uint32_t wanted = options.beams.hypotheses;
   if (!options.json) {
     for (const Answers& texts : all) print_lines(texts, config, tokenizer, wanted);
-    print_to_stderr(fmt::format("{} ({})\n", device.name(), device.driver()));
+    print_figures(fmt::format("{} ({})\n", device.name(), device.driver()));
     return;
   }
   Json sequences = Json::array();

@@ -22,7 +22,6 @@ void add_line_options(CLI::App& app, LineOptions& options) {
   app.add_option("MODEL", options.model, "A GGUF file or a Hugging Face folder of a text encoder (BERT ...)")
       ->required()
       ->type_name("");
-  add_skip_option(app, options.skip_bad);
   add_batch_option(app, options.batch_tokens, "Memory");
   add_weights_option(app, options.load);
   add_device_options(app, options.device);
@@ -116,9 +115,9 @@ Status LineEncoder::finish() const {
     print_note(fmt::format("{} line{} longer than the model's context of {} tokens and cut off there", cut_,
                            cut_ == 1 ? " was" : "s were", encoder_->shape().context));
   }
-  print_to_stderr(fmt::format("{} ({})\n{} lines, {} tokens, {} steps, {:.3f} s, {:.1f} tokens/s\n",
-                              device_.name(), device_.driver(), lines_, tokens_, encoder_->steps(), seconds_,
-                              seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0.0));
+  print_figures(fmt::format("{} ({})\n{} lines, {} tokens, {} steps, {:.3f} s, {:.1f} tokens/s\n",
+                            device_.name(), device_.driver(), lines_, tokens_, encoder_->steps(), seconds_,
+                            seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0.0));
   return device_.save_pipelines();
 }
 

@@ -18,7 +18,6 @@ struct LineOptions {
   uint32_t batch_tokens = 0;
   DeviceOptions device;
   LoadOptions load;
-  bool skip_bad = false;
 };
 void add_line_options(CLI::App& app, LineOptions& options);
 

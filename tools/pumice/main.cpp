@@ -43,7 +43,7 @@ public:
 
 int report(const Error& error) {
   if (error.code == Code::cancelled && interrupted()) return exit_interrupted;
-  print_note(error.text());
+  print_error(error.text());
   return 1;
 }
 
@@ -53,7 +53,7 @@ int run(const std::vector<Subcommand>& subcommands) {
   if (Status status = check_files(*chosen->app, chosen->files); !status.ok()) return report(status.error());
   if (Status status = chosen->run(); !status.ok()) return report(status.error());
   if (const uint64_t messages = validation_messages()) {
-    print_note(
+    print_error(
         fmt::format("the validation layers reported {} message{}", messages, messages == 1 ? "" : "s"));
     return 1;
   }
@@ -73,13 +73,14 @@ int parse_and_run(int argc, char** argv) {
       add_caption(app),  add_embed(app),    add_rerank(app),     add_classify(app),
       add_tokenize(app), add_eval(app),     add_inspect(app),    add_devices(app),
       add_tune(app),     add_bench(app),    add_perplexity(app), add_convert(app)};
+  for (const Subcommand& each : subcommands) add_verbosity_options(*each.app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error); // --help, --version
     const auto parsed = app.get_subcommands();
-    print_note(fmt::format("{}\nTry 'pumice{}{} --help'.", error.what(), parsed.empty() ? "" : " ",
-                           parsed.empty() ? "" : parsed[0]->get_name()));
+    print_error(fmt::format("{}\nTry 'pumice{}{} --help'.", error.what(), parsed.empty() ? "" : " ",
+                            parsed.empty() ? "" : parsed[0]->get_name()));
     return 1;
   }
   return run(subcommands);
@@ -89,7 +90,7 @@ int guarded_run(int argc, char** argv) {
   try {
     return parse_and_run(argc, argv);
   } catch (const std::exception& error) { // such as std::bad_alloc
-    print_note(error.what());
+    print_error(error.what());
     return 1;
   }
 }
@@ -102,7 +103,7 @@ int main(int argc, char** argv) {
   const int status = guarded_run(argc, argv);
   const Status output = finish_output();
   if (output.ok()) return status;
-  if (output.error().code == Code::cancelled) return exit_reader_ended;
-  print_note(output.error().text());
+ if (output.error().code == Code::cancelled) return exit_reader_ended;
+  print_error(output.error().text());
   return 1;
 }

@@ -54,6 +54,23 @@ Status choose_cache(const DeviceOptions& options, OpenedDevice& opened) {
   return {};
 }
 
+// Shows that kernels are being compiled, where that takes long: the driver and the cache folder keep them.
+Progress compile_progress() {
+  struct Compiling {
+    ProgressBar bar{"compiling kernels for this device, first time only", ProgressBar::Look::counted};
+    std::optional<Stopwatch> watch;
+  };
+  return [shared = std::make_shared<Compiling>()](uint64_t done, uint64_t total) {
+    if (!shared->watch) shared->watch.emplace();
+    const bool go_on = shared->bar.update(done, total);
+    if (done < total) return go_on;
+    shared->bar.erase();
+    print_detail(fmt::format("compiled {} kernels in {:.3f} s", total, shared->watch->seconds()));
+    shared->watch.reset();
+    return go_on;
+  };
+}
+
 bool has_gpu(const Instance& instance) {
   for (const Capabilities& device : instance.devices()) {
     if (device.usable() && !device.is_cpu()) return true;
@@ -79,6 +96,7 @@ Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options) 
 }
 
 Result<OpenedDevice> open_device(const DeviceOptions& options) {
+  const Stopwatch watch;
   OpenedDevice opened;
   PUMICE_CHECK(choose_cache(options, opened));
   PUMICE_TRY(std::shared_ptr<Instance> instance, create_instance(options));
@@ -89,9 +107,12 @@ Result<OpenedDevice> open_device(const DeviceOptions& options) {
   }
   PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache));
   opened.context.interrupt = &interrupt_flag();
+  opened.context.compiling = compile_progress();
   opened.context.profile.forced = options.kernel_variant;
   if (options.no_tune) opened.context.profile.choices = nullptr;
   opened.tunes = !options.no_tune && options.kernel_variant.empty();
+  print_detail(fmt::format("opened {} ({}) in {:.3f} s; cache folder: {}", opened.name(), opened.driver(),
+                           watch.seconds(), opened.cache.empty() ? "none" : opened.cache.string()));
   return opened;
 }
 
@@ -150,7 +171,13 @@ Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevi
       return tune_at_first_use(model, device);
     };
   }
-  return Model::load(std::move(file), device.context, bar.callback(), with_tuning);
+  const Stopwatch watch;
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             Model::load(std::move(file), device.context, bar.callback(), with_tuning));
+  bar.erase();
+  print_detail(fmt::format("loaded {} in {:.3f} s: {:.1f} MiB of weights on the device", model->file().path(),
+                           watch.seconds(), static_cast<double>(model->weight_bytes()) / (1 << 20)));
+  return model;
 }
 
 } // namespace pumice::command

@@ -11,6 +11,7 @@
 #include "io/quantize.h"
 #include "kernel/choices.h"
 #include "shaders/sampling/sampling.params.h"
+#include "terminal.h"
 
 namespace pumice::command {
 
@@ -93,6 +94,19 @@ void add_loader_options(CLI::App& app, DeviceOptions& options) {
   app.add_flag("--validate", options.validate,
                "Check how Vulkan is used with its validation layers; exit status 1 if they report anything")
       ->group("Device");
+}
+
+void add_verbosity_options(CLI::App& app) {
+  const auto flag = [&](const char* name, Verbosity verbosity, const char* help) {
+    return app
+        .add_flag_callback(
+            name, [verbosity] { set_verbosity(verbosity); }, help)
+        ->group("Messages");
+  };
+  CLI::Option* quiet = flag("--quiet", Verbosity::quiet, "Write only errors to standard error");
+  flag("--verbose", Verbosity::verbose,
+       "Also write what is opened and loaded, and how long it takes, to standard error")
+      ->excludes(quiet);
 }
 
 void add_device_options(CLI::App& app, DeviceOptions& options) {

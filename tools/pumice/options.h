@@ -38,6 +38,9 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
 // The size that the options ask for. The default context comes from the model.
 SessionSize session_size(const SizeOptions& options, const ModelShape& shape);
 
+// Adds --quiet and --verbose, which take effect when they are read.
+void add_verbosity_options(CLI::App& app);
+
 // Adds --weights, the type that weights are quantised to while they are loaded.
 void add_weights_option(CLI::App& app, LoadOptions& options);
 

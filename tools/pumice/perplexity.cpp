@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 
+#include "input_stream.h"
 #include "json_output.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
@@ -30,19 +29,6 @@ struct PerplexityOptions {
 
 constexpr uint32_t default_window = 512; // tokens
 
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::stringstream contents;
-  if (!stream || !(contents << stream.rdbuf())) {
-    return Error{Code::io, fmt::format("{}: it could not be read, or it is empty: expected a text", path)};
-  }
-  std::string text = contents.str();
-  PUMICE_CHECK(check_utf8(text, path));
-  // llama.cpp drops it too, and the results should be comparable.
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
 // A text that is split into windows of `context` tokens (llama.cpp calls them chunks). If the tokenizer
 // begins a text with a token of its own, that token replaces the first one of each window.
 struct TextWindows {
@@ -63,7 +49,7 @@ Result<TextWindows> split(const PerplexityOptions& options, const Tokenizer& tok
     return Error{
         Code::invalid_argument,
         fmt::format("{}: it is too short: expected at least {} tokens, twice the context of {}; found {}",
-                    options.text, 2 * size_t{context}, context, windows.tokens.size())};
+                    input_name(options.text), 2 * size_t{context}, context, windows.tokens.size())};
   }
   windows.count = static_cast<uint32_t>(windows.tokens.size() / context);
   if (options.windows) windows.count = std::min(windows.count, options.windows);
@@ -121,7 +107,7 @@ void print(const PerplexityOptions& options, const OpenedDevice& device, const T
     print_result(fmt::format("perplexity {:.4f} +/- {:.5f} ({} tokens scored in {} window{} of {} tokens)\n",
                              score.perplexity(), score.error(), score.count, windows.count,
                              windows.count == 1 ? "" : "s", windows.context));
-    print_to_stderr(fmt::format("{} ({})\n", device.name(), device.driver()));
+    print_figures(fmt::format("{} ({})\n", device.name(), device.driver()));
     return;
   }
   Json json;
@@ -153,7 +139,7 @@ Status perplexity(const PerplexityOptions& options) {
   runner_options.all_outputs = true;
   runner_options.readable = {"log_likelihoods"};
   PUMICE_TRY(TextWindows windows, split(options, *tokenizer, runner_options.size.context));
-  PUMICE_CHECK(check_ids(windows.tokens, shape.vocabulary, options.text));
+  PUMICE_CHECK(check_ids(windows.tokens, shape.vocabulary, input_name(options.text)));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
@@ -183,7 +169,8 @@ Subcommand add_perplexity(CLI::App& app) {
   auto options = std::make_shared<PerplexityOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   sub->add_option("FILE", options->text,
-                  "A text file in UTF-8. As in llama.cpp, it is split into windows of --context tokens, and "
+                  "A text file in UTF-8; '-' is standard input. As in llama.cpp, it is split into windows of "
+                  "--context tokens, and "
                   "the second half of each window is scored")
       ->required()
       ->type_name("");

@@ -1,7 +1,6 @@
 #include "prompt.h"
 
 #include <charconv>
-#include <cstdio>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,15 +9,6 @@
 #include "text/unicode.h"
 
 namespace pumice::command {
-
-Result<std::string> read_standard_input() {
-  std::string text;
-  char bytes[65536];
-  while (const size_t count = std::fread(bytes, 1, sizeof(bytes), stdin)) text.append(bytes, count);
-  if (interrupted()) return interruption();
-  if (std::ferror(stdin)) return Error{Code::io, "standard input: it could not be read"};
-  return text;
-}
 
 Status check_utf8(std::string_view text, const std::string& source) {
   size_t at = 0;

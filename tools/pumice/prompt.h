@@ -14,8 +14,6 @@
 // what was found.
 namespace pumice::command {
 
-// Reads all of standard input.
-Result<std::string> read_standard_input();
 Status check_utf8(std::string_view text, const std::string& source);
 
 // Parses ids such as "1,403,407".

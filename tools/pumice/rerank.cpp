@@ -17,7 +17,7 @@ namespace {
 struct RerankOptions {
   LineOptions lines;
   std::string query;
-  std::vector<std::string> texts;
+  TextOptions texts;
   uint32_t top = 0; // 0: all, in the order of the input
   bool raw = false;
   bool json = false;
@@ -69,7 +69,7 @@ Status rerank(const RerankOptions& options) {
   const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
              LineEncoder::create(std::move(model), options.lines, "logits"));
-  WaitingLines source(options.texts, options.lines.skip_bad);
+  WaitingLines source(options.texts);
   std::vector<Scored> best;
   PUMICE_CHECK(encoder->run(
       source,
@@ -94,8 +94,8 @@ Subcommand add_rerank(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("rerank", "Score how well each line of text answers a query.");
   auto options = std::make_shared<RerankOptions>();
   add_line_options(*sub, options->lines);
-  sub->add_option("TEXT", options->texts, "The texts; without TEXT, each line of standard input is one")
-      ->type_name("");
+  add_text_options(*sub, options->texts, "TEXT",
+                   "The texts; without TEXT, each line of standard input is one");
   sub->add_option("--query", options->query, "The query that each text is scored for")
       ->type_name("TEXT")
       ->required()

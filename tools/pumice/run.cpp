@@ -2,10 +2,10 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "generate/session.h"
+#include "input_stream.h"
+#include "json_output.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
@@ -25,9 +25,12 @@ struct RunOptions {
   std::string model;
   std::string prompt;
   CLI::Option* prompt_option = nullptr; // says whether a prompt was given, even an empty one
+  std::string file;                     // empty: none
   uint32_t count = 0;                   // 0: until the text or the context ends
   std::vector<std::string> stops;
   bool ignore_end = false;
+  bool no_echo = false;
+  bool json = false;
   SessionFile session;
   DeviceOptions device;
   SizeOptions size;
@@ -40,23 +43,28 @@ struct Prompt {
   std::vector<uint32_t> ids; // empty: the saved session continues
 };
 
-// Whether standard input is a pipe or a file, rather than a terminal or /dev/null.
-bool input_is_given() {
-  struct stat info = {};
-  return fstat(STDIN_FILENO, &info) == 0 && !S_ISCHR(info.st_mode);
-}
-
-Result<Prompt> read_prompt(const RunOptions& options, const Tokenizer& tokenizer) {
+// The text that is asked for by name, or that a pipe brings. None, and an empty pipe: an empty text.
+Result<Prompt> read_prompt_text(const RunOptions& options) {
   Prompt prompt;
   const bool given = options.prompt_option->count() > 0;
   if (given && options.prompt != "-") {
     prompt.text = options.prompt;
-  } else if (given || input_is_given()) {
-    prompt.source = "standard input";
-    PUMICE_TRY(prompt.text, read_standard_input());
-  } else if (options.session.exists()) {
     return prompt;
-  } else { // without a prompt: begin with the token that begins a text
+  }
+  const std::string path = options.file.empty() ? "-" : options.file;
+  const bool asked = given || !options.file.empty();
+  if (!asked && !input_is_given()) return prompt;
+  prompt.source = input_name(path);
+  PUMICE_TRY(prompt.text, read_text(path));
+  return prompt;
+}
+
+Result<Prompt> read_prompt(const RunOptions& options, const Tokenizer& tokenizer) {
+  PUMICE_TRY(Prompt prompt, read_prompt_text(options));
+  const bool asked = options.prompt_option->count() > 0 || !options.file.empty();
+  if (prompt.text.empty() && !asked) {
+    if (options.session.exists()) return prompt;
+    // Begin with the token that begins a text.
     prompt.ids = tokenizer.encode("", true);
     if (prompt.ids.empty() && tokenizer.bos()) prompt.ids = {*tokenizer.bos()};
     if (!prompt.ids.empty()) return prompt;
@@ -65,63 +73,109 @@ Result<Prompt> read_prompt(const RunOptions& options, const Tokenizer& tokenizer
   return prompt;
 }
 
-// The numbers of the last line of output.
-struct Figures {
-  uint32_t tokens = 0;
+// What was generated.
+struct Generated {
+  std::string text;
+  std::vector<uint32_t> ids;
+  const char* finish_reason = "";
   double prefill_seconds = 0;     // from the start of the prompt to the first token
   double first_token_seconds = 0; // from the start of the program to the first token
   double decode_seconds = 0;      // from the first token to the last
 };
 
-// Generates and prints tokens until the text ends.
+void echo(const std::string& prompt) {
+  print_result(stdout_is_terminal() ? "\033[2m" + prompt + "\033[0m" : prompt);
+}
+
+// Generates tokens until the text ends, and prints them unless JSON is asked for. `on_first` is called before
+// the first is printed.
 Status stream(Session& session, const RunOptions& options, std::span<const uint32_t> ends, ContinuedText text,
-              const Stopwatch& program, const Stopwatch& prefill, Figures& figures) {
+              const std::function<void()>& on_first, const Stopwatch& program, const Stopwatch& prefill,
+              Generated& generated) {
   StopStrings stops(options.stops);
+  const auto show = [&](const std::string& piece) {
+    generated.text += piece;
+    if (!options.json) print_result(piece);
+  };
   std::optional<Stopwatch> decoding;
-  while (!session.full() && !stops.found() && !interrupted()) {
-    if (options.count > 0 && figures.tokens == options.count) break;
+  const auto finish = [&]() -> const char* {
+    if (interrupted()) return "interrupted";
+    if (stops.found()) return "stop string";
+    if (options.count > 0 && generated.ids.size() == options.count) return "count";
+    return session.full() ? "context" : nullptr;
+  };
+  while (!(generated.finish_reason = finish())) {
     const Result<uint32_t> token = session.next();
-    if (!token.ok() && token.error().code == Code::cancelled) break;
-    if (!token.ok()) return token.error();
-    ++figures.tokens;
-    if (!decoding) {
-      figures.prefill_seconds = prefill.seconds();
-      figures.first_token_seconds = program.seconds();
-      decoding.emplace();
-    } else {
-      figures.decode_seconds = decoding->seconds();
+    if (!token.ok() && token.error().code == Code::cancelled) {
+      generated.finish_reason = "interrupted";
+      break;
     }
-    if (!options.ignore_end && std::find(ends.begin(), ends.end(), *token) != ends.end()) break;
-    if (const std::string shown = stops.push(text.push(*token)); !shown.empty()) print_result(shown);
+    if (!token.ok()) return token.error();
+    generated.ids.push_back(*token);
+    if (!decoding) {
+      generated.prefill_seconds = prefill.seconds();
+      generated.first_token_seconds = program.seconds();
+      decoding.emplace();
+      on_first();
+    } else {
+      generated.decode_seconds = decoding->seconds();
+    }
+    if (!options.ignore_end && std::ranges::count(ends, *token)) {
+      generated.finish_reason = "stop token";
+      break;
+    }
+    if (const std::string shown = stops.push(text.push(*token)); !shown.empty()) show(shown);
   }
   std::string rest = stops.push(text.flush());
-  rest += stops.flush();
-  print_result(rest + "\n");
+  show(rest + stops.flush());
+  if (!options.json) print_result("\n");
   return {};
 }
 
-// Reads the part of the prompt that the session does not hold already.
-Status read_prompt(Session& session, const Prompt& prompt, const SamplingParams& sampling) {
-  ProgressBar bar("reading the prompt");
-  // A progress bar would only flicker for a prompt of one step. The callback also makes reading wait.
+// Reads the part of the prompt that the session does not hold already. The bar stays until the first token.
+Status read_prompt(Session& session, const Prompt& prompt, const SamplingParams& sampling, ProgressBar& bar) {
+  bar.update(0, prompt.ids.size());
+  // The callback makes reading wait, and a prompt of one step has nothing to tell before its end.
   const Progress progress = prompt.ids.size() > session.size().chunk ? bar.callback() : Progress();
   return prompt.ids.empty() ? session.prefill({}, sampling, progress)
                             : session.set_prompt(prompt.ids, sampling, progress);
 }
 
-void print_figures(const OpenedDevice& device, const Session& session, size_t prompt_tokens,
-                   const Figures& figures, uint64_t seed) {
+double host_step_seconds(const Session& session) {
+  return session.host_seconds() / static_cast<double>(std::max<uint64_t>(session.decode_steps(), 1));
+}
+
+void print_run_figures(const OpenedDevice& device, const Session& session, size_t prompt_tokens,
+                       const Generated& generated, uint64_t seed) {
   const auto rate = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
-  const double steps = static_cast<double>(std::max<uint64_t>(session.decode_steps(), 1));
-  print_to_stderr(fmt::format(
+  const size_t count = generated.ids.size();
+  print_figures(fmt::format(
       "\n{} ({}), seed {}\n"
       "prompt {} tokens{}, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; first token after "
       "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
       device.name(), device.driver(), seed, prompt_tokens,
       session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
-      rate(static_cast<double>(prompt_tokens - session.reused()), figures.prefill_seconds), figures.tokens,
-      rate(figures.tokens - 1.0, figures.decode_seconds), figures.prefill_seconds,
-      figures.first_token_seconds, session.host_seconds() / steps * 1e6));
+      rate(static_cast<double>(prompt_tokens - session.reused()), generated.prefill_seconds), count,
+      rate(static_cast<double>(count) - 1.0, generated.decode_seconds), generated.prefill_seconds,
+      generated.first_token_seconds, host_step_seconds(session) * 1e6));
+}
+
+void print_run_json(const OpenedDevice& device, const Session& session, const Prompt& prompt,
+                    size_t prompt_tokens, const Generated& generated, uint64_t seed) {
+  Json json;
+  json["prompt"] = prompt.text;
+  json["text"] = generated.text;
+  json["ids"] = generated.ids;
+  json["finish_reason"] = generated.finish_reason;
+  json["seed"] = seed;
+  json["prompt_tokens"] = prompt_tokens;
+  json["reused_tokens"] = session.reused();
+  json["prompt_seconds"] = generated.prefill_seconds;
+  json["first_token_seconds"] = generated.first_token_seconds;
+  json["generate_seconds"] = generated.decode_seconds;
+  json["host_step_seconds"] = host_step_seconds(session);
+  add_device(json, device);
+  print_json(json);
 }
 
 Status run(const RunOptions& options) {
@@ -141,23 +195,30 @@ Status run(const RunOptions& options) {
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   PUMICE_TRY(std::unique_ptr<Session> session, Session::create(model, session_options));
+  print_detail(fmt::format("context {} tokens, chunk {}, keys and values in {}", session->size().context,
+                           session->size().chunk, to_string(session->size().cache)));
   if (options.session.exists()) PUMICE_CHECK(session->restore(options.session.path));
   const SamplingParams sampling = options.sampling.resolved();
-  if (stdout_is_terminal()) {
-    print_result("\033[2m" + prompt.text + "\033[0m");
-  } else {
-    print_result(prompt.text);
-  }
 
   const Stopwatch prefill;
-  PUMICE_CHECK(read_prompt(*session, prompt, sampling));
+  ProgressBar bar("reading the prompt");
+  PUMICE_CHECK(read_prompt(*session, prompt, sampling, bar));
   const std::vector<uint32_t> said(session->tokens().begin(), session->tokens().end());
   const std::vector<uint32_t> ends = end_tokens(model->file(), tokenizer.get());
-  Figures figures;
+  Generated generated;
   std::optional<SavedWork> saved; // the text until Ctrl-C is saved, too
   if (options.session.given()) saved.emplace();
-  PUMICE_CHECK(stream(*session, options, ends, ContinuedText(tokenizer, said), program, prefill, figures));
-  print_figures(device, *session, said.size(), figures, sampling.seed);
+  const auto on_first = [&] {
+    bar.erase();
+    if (!options.no_echo && !options.json) echo(prompt.text);
+  };
+  PUMICE_CHECK(
+      stream(*session, options, ends, ContinuedText(tokenizer, said), on_first, program, prefill, generated));
+  if (options.json) {
+    print_run_json(device, *session, prompt, said.size(), generated, sampling.seed);
+  } else {
+    print_run_figures(device, *session, said.size(), generated, sampling.seed);
+  }
   if (options.session.given()) PUMICE_CHECK(session->save(options.session.path));
   PUMICE_CHECK(device.save_pipelines());
   if (interrupted()) return interruption();
@@ -172,8 +233,13 @@ Subcommand add_run(CLI::App& app) {
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   options->prompt_option = sub->add_option("PROMPT", options->prompt,
                                            "The text to continue; '-' reads it from standard input, as does "
-                                           "no PROMPT if that is a pipe or a file");
+                                           "no PROMPT if that is a pipe or a file. Of a text that is read, "
+                                           "the final newline is left out");
   options->prompt_option->type_name("");
+  sub->add_option("-f,--file", options->file, "Read the text to continue from this file")
+      ->type_name("FILE")
+      ->excludes(options->prompt_option)
+      ->group("Text");
   sub->add_option(
          "-n,--count", options->count,
          "Maximum number of tokens to generate (default: until the text ends or the context is full)")
@@ -187,6 +253,12 @@ Subcommand add_run(CLI::App& app) {
   sub->add_flag("--ignore-eos", options->ignore_end, "Continue after a token that ends the text")
       ->group("Text");
   add_session_option(*sub, options->session);
+  sub->add_flag("--no-echo", options->no_echo, "Print only what is generated, without the prompt")
+      ->group("Output");
+  sub->add_flag("--json", options->json,
+                "Print one JSON object at the end: prompt, text and ids (what was generated), finish_reason, "
+                "seed, times")
+      ->group("Output");
   SamplingParams defaults;
   defaults.temperature = 0.8f;
   defaults.top_k = 40;

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,6 +18,7 @@ namespace pumice::command {
 namespace {
 
 std::optional<int> output_problem; // the errno of writing to standard output; none: it could be written
+Verbosity chosen_verbosity = Verbosity::normal;
 
 void note_output_problem() {
   if (!output_problem) output_problem = errno ? errno : EIO;
@@ -40,6 +42,31 @@ void prepare_streams() {
   std::signal(SIGXFSZ, SIG_IGN); // writing beyond the size that the user may
 }
 
+void set_verbosity(Verbosity verbosity) {
+  chosen_verbosity = verbosity;
+}
+
+void print_to_stderr(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+void print_error(std::string_view message) {
+  print_to_stderr(fmt::format("pumice: {}\n", message));
+}
+
+void print_note(std::string_view message) {
+  if (chosen_verbosity != Verbosity::quiet) print_error(message);
+}
+
+void print_detail(std::string_view message) {
+  if (chosen_verbosity == Verbosity::verbose) print_error(message);
+}
+
+void print_figures(std::string_view lines) {
+  if (chosen_verbosity != Verbosity::quiet) print_to_stderr(lines);
+}
+
 void print_result(std::string_view text) {
   if (output_problem) return;
   errno = 0;
@@ -61,24 +88,22 @@ Status finish_output() {
                    std::generic_category().message(*output_problem)};
 }
 
-void print_to_stderr(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
-}
-
-void print_note(std::string_view message) {
-  print_to_stderr(fmt::format("pumice: {}\n", message));
+std::string ProgressBar::text(uint64_t done, uint64_t total) const {
+  constexpr uint64_t width = 30;
+  const uint64_t filled = width * done / total;
+  const std::string bar = fmt::format("[{}{}]", std::string(filled, '#'), std::string(width - filled, ' '));
+  return look_ == Look::counted ? fmt::format("{}, {} of {} {}", label_, done, total, bar)
+                                : fmt::format("{} {} {:3}%", label_, bar, 100 * done / total);
 }
 
 bool ProgressBar::update(uint64_t done, uint64_t total) {
   if (interrupted()) return false;
-  if (!stderr_is_terminal() || total == 0) return true;
+  if (chosen_verbosity == Verbosity::quiet || !stderr_is_terminal() || total == 0) return true;
   const auto now = std::chrono::steady_clock::now();
+  if (!std::exchange(begun_, true)) first_ = now;
+  if (look_ == Look::counted && now - first_ < std::chrono::milliseconds(300)) return true;
   if (drawn_ && done < total && now - last_ < std::chrono::milliseconds(50)) return true;
-  constexpr uint64_t width = 30;
-  const uint64_t filled = width * std::min(done, total) / total;
-  print_to_stderr(fmt::format("\r\033[K{} [{}{}] {:3}%", label_, std::string(filled, '#'),
-                              std::string(width - filled, ' '), 100 * std::min(done, total) / total));
+  print_to_stderr("\r\033[K" + text(std::min(done, total), total));
   drawn_ = true;
   last_ = now;
   return true;
@@ -86,7 +111,7 @@ bool ProgressBar::update(uint64_t done, uint64_t total) {
 
 void ProgressBar::erase() {
   if (drawn_) print_to_stderr("\r\033[K");
-  drawn_ = false;
+  begun_ = drawn_ = false;
 }
 
 } // namespace pumice::command

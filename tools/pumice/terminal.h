@@ -18,20 +18,39 @@ bool stderr_is_terminal();
 // parent process has closed, so that no file takes their place. Call it first.
 void prepare_streams();
 
+// How much is written to standard error.
+enum class Verbosity {
+  quiet,   // errors
+  normal,  // also notes, progress and figures
+  verbose, // also details
+};
+void set_verbosity(Verbosity verbosity);
+
+// These print on standard error. Nothing happens if that fails: there is no place to say so.
+void print_to_stderr(std::string_view text);
+// "pumice: MESSAGE": an error, or a note, which --quiet leaves out, or a detail, which only --verbose shows.
+void print_error(std::string_view message);
+void print_note(std::string_view message);
+void print_detail(std::string_view message);
+// Lines about a run, which --quiet leaves out.
+void print_figures(std::string_view lines);
+
 // Prints results to standard output, without buffering. If that fails, it asks all work to stop.
 void print_result(std::string_view text);
 // Whether standard output could be written so far; with the reason if not. The error is `cancelled` if its
 // reader has ended, as `head` does. Call it at the end.
 Status finish_output();
 
-// These print on standard error. Nothing happens if that fails: there is no place to say so.
-void print_to_stderr(std::string_view text);
-void print_note(std::string_view message); // "pumice: MESSAGE"
-
-// A progress bar on standard error. Shows nothing if that is not a terminal. The destructor erases the bar.
+// A progress bar on standard error. Shows nothing if that is not a terminal, or with --quiet. The destructor
+// erases the bar.
 class ProgressBar {
 public:
-  explicit ProgressBar(std::string label) : label_(std::move(label)) {}
+  enum class Look {
+    percent, // at once, "LABEL [###   ]  50%"
+    counted, // only where it takes long, "LABEL, 23 of 46 [###   ]"
+  };
+  explicit ProgressBar(std::string label, Look look = Look::percent)
+      : label_(std::move(label)), look_(look) {}
   ~ProgressBar() { erase(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -44,9 +63,13 @@ public:
   void erase();
 
 private:
+  std::string text(uint64_t done, uint64_t total) const;
+
   std::string label_;
+  Look look_;
+  bool begun_ = false; // update() was called since the last erase()
   bool drawn_ = false;
-  std::chrono::steady_clock::time_point last_ = {};
+  std::chrono::steady_clock::time_point first_ = {}, last_ = {};
 };
 
 class Stopwatch {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "input_stream.h"
 #include "json_output.h"
 #include "model/vocabulary.h"
 #include "prompt.h"
@@ -16,6 +17,7 @@ namespace {
 struct TokenizeOptions {
   std::string source;
   CLI::Option* ids = nullptr;
+  std::string file = "-";
   bool no_special = false;
   bool json = false;
 };
@@ -53,8 +55,9 @@ Status decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
 Status tokenize(const TokenizeOptions& options) {
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, open_tokenizer(options.source));
   if (options.ids->count()) return decode(*tokenizer, options);
-  PUMICE_TRY(std::string text, read_standard_input());
-  PUMICE_CHECK(check_utf8(text, "standard input"));
+  InputStream stream(options.file);
+  PUMICE_TRY(const std::string text, read_all(stream)); // every byte counts
+  PUMICE_CHECK(check_utf8(text, stream.name()));
   const std::vector<uint32_t> ids = tokenizer->encode(text, !options.no_special);
   if (!options.json) {
     print_result(fmt::format("{}\n", fmt::join(ids, ",")));
@@ -78,11 +81,17 @@ Subcommand add_tokenize(CLI::App& app) {
       ->type_name("");
   options->ids = sub->add_option("--ids", "Turn these token ids into text, and do not read standard input")
                      ->type_name("ID,...");
+  sub->add_option("-f,--file", options->file, "Read the text from this file")
+      ->type_name("FILE")
+      ->excludes(options->ids);
   sub->add_flag("--no-special", options->no_special,
                 "Do not add special tokens to the ids; with --ids, leave them out of the text");
   sub->add_flag("--json", options->json,
                 "Print one JSON object: ids, and decoded (the text that the ids stand for)");
-  sub->footer(example("printf 'Once upon a time' | pumice tokenize model.gguf --json"));
+  sub->footer(
+      "Every byte of the text counts, the final newline too, so that the ids can be compared. 'run' and\n"
+      "'generate' leave it out.\n\n" +
+      example("printf 'Once upon a time' | pumice tokenize model.gguf --json"));
   return {sub, [options] { return tokenize(*options); }};
 }
 

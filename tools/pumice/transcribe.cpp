@@ -107,7 +107,7 @@ Status show_attention(const std::shared_ptr<const Model>& model, const Transcrib
 }
 
 void print_figures(const OpenedDevice& device, const Transcript& transcript, double sound, double spent) {
-  print_to_stderr(fmt::format("{} ({})\n{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it plays\n",
+  print_figures(fmt::format("{} ({})\n{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it plays\n",
                               device.name(), device.driver(), sound,
                               transcript.language.empty() ? "" : fmt::format(" in '{}'", transcript.language),
                               spent, spent > 0 ? sound / spent : 0));

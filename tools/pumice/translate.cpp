@@ -21,11 +21,10 @@ namespace {
 
 struct TranslateOptions {
   std::string model;
-  std::vector<std::string> texts;
+  TextOptions texts;
   std::string task;
   std::optional<std::string> prefix;
   std::string target;
-  bool skip_bad = false;
   AttentionOptions attention;
   WritingOptions writing;
 };
@@ -262,7 +261,7 @@ Status translate(const TranslateOptions& options) {
   }
   PUMICE_CHECK(check_attention(options.attention, shape));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
-  WaitingLines from(options.texts, options.skip_bad);
+  WaitingLines from(options.texts);
   std::vector<Line> lines;
   if (options.attention.given()) PUMICE_CHECK(check_single(from, lines));
 
@@ -291,11 +290,10 @@ Subcommand add_translate(CLI::App& app) {
                   "A Hugging Face folder or a GGUF file of an encoder-decoder (Marian, BART, T5 ...)")
       ->required()
       ->type_name("");
-  sub->add_option("TEXT", options->texts,
-                  "The texts; each result is printed on its own line. Without TEXT, each line of standard "
-                  "input is a text, and is answered at once. A text that is too long for the model is cut, "
-                  "with a note")
-      ->type_name("");
+  add_text_options(*sub, options->texts, "TEXT",
+                   "The texts; each result is printed on its own line. Without TEXT, each line of standard "
+                   "input is a text, and is answered at once. A text that is too long for the model is cut, "
+                   "with a note");
   sub->add_option("--task", options->task,
                   "A task that the model's settings define, such as translation_en_to_de of T5")
       ->type_name("NAME")
@@ -313,7 +311,6 @@ Subcommand add_translate(CLI::App& app) {
                 "Print one JSON object for each text: source, text, tokens; truncated if the text was cut; "
                 "score with beam search; hypotheses with --n-best")
       ->group("Text");
-  add_skip_option(*sub, options->skip_bad);
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);
   sub->footer(example("pumice translate models/pretrained/dates \"le 3 mars 2021\" --attention dates.png"));

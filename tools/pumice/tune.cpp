@@ -109,6 +109,8 @@ Subcommand add_tune(CLI::App& app) {
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"text", "json"}).description(""))
       ->capture_default_str();
+  sub->add_flag_callback(
+      "--json", [options] { options->output = "json"; }, "The same as -o json");
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);
   sub->footer(

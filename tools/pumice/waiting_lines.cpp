@@ -1,18 +1,29 @@
 #include "waiting_lines.h"
 
-#include <cerrno>
+#include <utility>
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <unistd.h>
 
 #include "prompt.h"
 #include "terminal.h"
 
 namespace pumice::command {
 
+void add_text_options(CLI::App& app, TextOptions& options, const char* name, const std::string& help) {
+  CLI::Option* texts = app.add_option(name, options.texts, help)->type_name("");
+  app.add_option("-f,--file", options.file, "Read the texts from this file, a text on each line")
+      ->type_name("FILE")
+      ->group("Text")
+      ->excludes(texts);
+  app.add_flag(
+         "--skip-bad-lines", options.skip_bad,
+         "Leave out lines that are not UTF-8 or that the model cannot read, with a note for each, instead of "
+         "ending at the first one")
+      ->group("Text");
+}
+
 std::string WaitingLines::name(const Line& line) const {
-  return fmt::format("{} {}", given_ ? "TEXT" : "standard input: line", line.number);
+  return given_ ? fmt::format("TEXT {}", line.number) : fmt::format("{}: line {}", input_.name(), line.number);
 }
 
 Status WaitingLines::reject(Error error) const {
@@ -21,33 +32,29 @@ Status WaitingLines::reject(Error error) const {
   return {};
 }
 
-// Takes a complete line, or at the end of standard input the last one.
+// Takes a complete line, or at the end of the input the last one.
 bool WaitingLines::take(std::string& line) {
   if (given_) {
     if (count_ == texts_.size()) return false;
     line = texts_[count_];
     return true;
   }
-  const size_t end = unread_.find('\n');
-  if (end == std::string::npos && (!ended_ || unread_.empty())) return false;
-  line = unread_.substr(0, end);
-  unread_.erase(0, end == std::string::npos ? end : end + 1);
-  if (line.ends_with('\r')) line.pop_back();
+  const size_t end = unread_.find('\n', taken_);
+  if (end == std::string::npos && (!input_.ended() || taken_ == unread_.size())) return false;
+  const size_t next = end == std::string::npos ? unread_.size() : end + 1;
+  line = without_marks(unread_.substr(taken_, next - taken_));
+  taken_ = next;
   return true;
 }
 
 Status WaitingLines::read(bool wait) {
-  pollfd input = {STDIN_FILENO, POLLIN, 0};
-  const int ready = poll(&input, 1, wait ? -1 : 0); // Ctrl-C ends poll(), but not read()
-  if (interrupted()) return interruption();
-  dry_ = ready == 0;
-  if (ready == 0 || (ready < 0 && errno == EINTR)) return {};
-  char bytes[65536];
-  const ssize_t count = ::read(STDIN_FILENO, bytes, sizeof bytes);
-  if (count < 0 && errno == EINTR) return {};
-  if (count < 0) return Error{Code::io, "standard input: it could not be read"};
-  ended_ = count == 0;
-  unread_.append(bytes, static_cast<size_t>(count));
+  if (!announced_ && input_.is_terminal()) {
+    print_note("waiting for lines, each of which is answered; Ctrl-D on an empty line ends");
+    announced_ = true;
+  }
+  unread_.erase(0, std::exchange(taken_, 0));
+  PUMICE_TRY(const bool some, input_.read(unread_, wait));
+  dry_ = !some;
   return {};
 }
 
@@ -67,21 +74,13 @@ Result<std::vector<Line>> WaitingLines::next(size_t most) {
         failed_ = std::move(status).error();
         break;
       }
-    } else if (given_ || ended_ || (dry_ && !lines.empty())) {
+    } else if (given_ || input_.ended() || (dry_ && !lines.empty())) {
       break;
     } else {
       PUMICE_CHECK(read(lines.empty()));
     }
   }
   return lines;
-}
-
-void add_skip_option(CLI::App& app, bool& skip_bad) {
-  app.add_flag(
-         "--skip-bad-lines", skip_bad,
-         "Leave out lines that are not UTF-8 or that the model cannot read, with a note for each, instead of "
-         "ending at the first one")
-      ->group("Text");
 }
 
 } // namespace pumice::command

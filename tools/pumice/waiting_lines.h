@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/result.h"
+#include "input_stream.h"
 
 namespace pumice::command {
 
@@ -16,13 +17,24 @@ struct Line {
   std::string text;
 };
 
-// Texts from the command line; without any, the lines of standard input as they arrive. A single line is
-// returned at once, so that a person at a terminal gets an answer. Lines that have already arrived are
-// returned together, so that they can share steps.
+// The texts that a subcommand is given.
+struct TextOptions {
+  std::vector<std::string> texts; // none: the lines of `file`
+  std::string file = "-";         // "-": standard input
+  bool skip_bad = false;          // leave out lines that cannot be used
+
+  bool has_file() const { return file != "-"; }
+};
+// Adds the arguments NAME, --file in their place, and --skip-bad-lines.
+void add_text_options(CLI::App& app, TextOptions& options, const char* name, const std::string& help);
+
+// Texts from the command line; without any, the lines of a file, or of standard input as they arrive. A
+// single line is returned at once, so that a person at a terminal gets an answer. Lines that have already
+// arrived are returned together, so that they can share steps.
 class WaitingLines {
 public:
-  WaitingLines(std::vector<std::string> texts, bool skip_bad)
-      : texts_(std::move(texts)), given_(!texts_.empty()), skip_bad_(skip_bad) {}
+  explicit WaitingLines(const TextOptions& options)
+      : texts_(options.texts), given_(!texts_.empty()), skip_bad_(options.skip_bad), input_(options.file) {}
 
   // Waits for a line. Returns it and the lines after it that have already arrived, at most `most`; none at
   // the end. The lines before one that is not UTF-8 are returned before its error. Errors: io;
@@ -40,14 +52,13 @@ private:
   std::vector<std::string> texts_;
   bool given_;
   bool skip_bad_;
-  std::string unread_;          // read from standard input, and not returned yet
-  bool ended_ = false;          // standard input has ended
+  InputStream input_;
+  std::string unread_;          // arrived, and not returned yet
+  size_t taken_ = 0;            // bytes of `unread_` that were returned
   bool dry_ = false;            // nothing more has arrived yet
+  bool announced_ = false;      // a person was told what is waited for
   uint64_t count_ = 0;          // lines so far
   std::optional<Error> failed_; // for the next call
 };
-
-// Adds --skip-bad-lines.
-void add_skip_option(CLI::App& app, bool& skip_bad);
 
 } // namespace pumice::command

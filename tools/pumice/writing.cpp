@@ -113,9 +113,9 @@ void WritingFigures::add(std::span<const std::vector<Hypothesis>> written, doubl
 
 void WritingFigures::print(const OpenedDevice& device) const {
   const double rate = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-  print_to_stderr(fmt::format("{} ({})\n{} input{}, {} tokens generated in {:.3f} s, {:.1f} tokens/s\n",
-                              device.name(), device.driver(), inputs, inputs == 1 ? "" : "s", tokens, seconds,
-                              rate));
+  print_figures(fmt::format("{} ({})\n{} input{}, {} tokens generated in {:.3f} s, {:.1f} tokens/s\n",
+                            device.name(), device.driver(), inputs, inputs == 1 ? "" : "s", tokens, seconds,
+                            rate));
 }
 
 } // namespace pumice::command

@@ -146,6 +146,8 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
       ->check(CLI::IsMember({"md", "csv", "json", "html"}).description(""))
       ->capture_default_str()
       ->group("Measurement");
+  sub.add_flag_callback("--json", [&options] { options.format = "json"; }, "The same as -o json")
+      ->group("Measurement");
   sub.add_flag("--profile", options.profile,
                "Afterwards, print the time of each kernel in a decoder's step, by the device's clock")
       ->group("Measurement");

@@ -100,8 +100,7 @@ std::string report_json(const BenchReport& report) {
   for (const Measurement& result : report.results) {
     json["results"].push_back(to_json(result, report.ceilings));
   }
-  // The name of a driver may have bytes that are not UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2);
 }
 
 } // namespace pumice::command
