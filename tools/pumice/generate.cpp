@@ -10,7 +10,9 @@
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "prompt.h"
+#include "requests.h"
 #include "step/batch.h"
+#include "stop_strings.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "text/continued_text.h"
@@ -18,47 +20,6 @@
 namespace pumice::command {
 
 namespace {
-
-// The mask of prompt_ids: 0 is padding. If the file has input_ids, its attention_mask is for those instead.
-Result<IdTable> read_mask(const SafetensorsFile& file, const std::string& path, const IdTable& ids) {
-  const bool own = file.find("prompt_mask");
-  IdTable mask = ids;
-  std::ranges::fill(mask.values, 1);
-  if (own || (file.find("attention_mask") && !file.find("input_ids"))) {
-    PUMICE_TRY(mask, read_table(file, path, own ? "prompt_mask" : "attention_mask"));
-  }
-  if (mask.rows != ids.rows || mask.columns != ids.columns) {
-    return Error{Code::invalid_file,
-                 fmt::format("{}: expected the shape of prompt_ids, [{}, {}]; found [{}, {}]", mask.source,
-                             ids.rows, ids.columns, mask.rows, mask.columns)};
-  }
-  return mask;
-}
-
-Result<std::vector<Text>> texts_from_file(const std::string& path) {
-  PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path));
-  PUMICE_TRY(const IdTable table, read_table(file, path, "prompt_ids"));
-  PUMICE_TRY(const IdTable mask, read_mask(file, path, table));
-  std::vector<Text> texts(table.rows);
-  for (uint64_t i = 0; i < table.values.size(); ++i) {
-    if (!mask.values[i]) continue;
-    const int64_t id = table.values[i];
-    if (id < 0 || id > UINT32_MAX) {
-      return Error{Code::invalid_file,
-                   fmt::format("{}: expected ids of the vocabulary; found {}", table.source, id)};
-    }
-    texts[i / table.columns].prompt.push_back(static_cast<uint32_t>(id));
-  }
-  for (size_t row = 0; row < texts.size(); ++row) {
-    texts[row].source = texts.size() > 1 ? fmt::format("{}: row {}", table.source, row) : table.source;
-  }
-  return texts;
-}
-
-// "--ids", or "--ids 2" if there are several prompts.
-std::string numbered(const char* option, size_t index, size_t count) {
-  return count > 1 ? fmt::format("{} {}", option, index + 1) : option;
-}
 
 // The model's padding token, or 0 if its settings have none. It only fills the ends of shorter rows.
 uint32_t padding_token(const ModelFile& model) {
@@ -71,22 +32,6 @@ uint32_t padding_token(const ModelFile& model) {
 }
 
 } // namespace
-
-Result<std::vector<Text>> read_prompts(const GenerateOptions& options, const MaybeTokenizer& tokenizer) {
-  std::vector<Text> texts;
-  for (const std::string& ids : options.ids) {
-    Text text{numbered("--ids", texts.size(), options.ids.size()), {}, {}};
-    PUMICE_TRY(text.prompt, parse_ids(ids, text.source));
-    texts.push_back(std::move(text));
-  }
-  for (const std::string& prompt : options.prompts) {
-    if (!tokenizer.ok()) return tokenizer.error();
-    Text text{numbered("--prompt", texts.size(), options.prompts.size()), {}, {}};
-    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer, prompt, text.source));
-    texts.push_back(std::move(text));
-  }
-  return texts;
-}
 
 Status write_generated(const std::string& path, std::vector<std::vector<uint32_t>> texts,
                        const ModelFile& model) {
@@ -105,10 +50,11 @@ Status write_generated(const std::string& path, std::vector<std::vector<uint32_t
 
 namespace {
 
-Status check_texts(const GenerateOptions& options, std::span<const Text> texts, uint32_t vocabulary,
-                   uint32_t context) {
-  if (texts.empty() && !options.session.exists()) {
-    return Error{Code::invalid_argument, "a prompt is needed: expected one of --ids, --inputs or --prompt"};
+Status check_texts(const GenerateOptions& options, std::span<const Text> texts,
+                   const MaybeTokenizer& tokenizer, uint32_t vocabulary, uint32_t context) {
+  if (texts.empty() && !options.session.exists() && options.requests.empty()) {
+    return Error{Code::invalid_argument,
+                 "a prompt is needed: expected one of --ids, --inputs, --prompt, --file or --requests"};
   }
   if (texts.size() > 1 && options.session.given()) {
     return Error{
@@ -116,6 +62,7 @@ Status check_texts(const GenerateOptions& options, std::span<const Text> texts, 
         fmt::format("--session keeps one conversation: expected one prompt; found {}", texts.size())};
   }
   for (const Text& text : texts) {
+    if (!text.stops.empty() && !tokenizer.ok()) return tokenizer.error();
     PUMICE_CHECK(check_ids(text.prompt, vocabulary, text.source));
     PUMICE_CHECK(check_fits(text.prompt.size(), context, text.source));
   }
@@ -125,99 +72,109 @@ Status check_texts(const GenerateOptions& options, std::span<const Text> texts, 
 // Each sequence has a cache of its own, so a batch of several gets no larger context than it can use.
 SessionSize batch_size(const GenerateOptions& options, std::span<const Text> texts, SessionSize size) {
   if (texts.size() < 2) return size;
-  size_t longest = 0;
-  for (const Text& text : texts) longest = std::max(longest, text.prompt.size());
+  uint64_t longest = 0; // tokens of a prompt and its continuation
+  for (const Text& text : texts) longest = std::max(longest, text.prompt.size() + uint64_t{text.count});
   size.sequences = static_cast<uint32_t>(std::min<size_t>(options.sequences, texts.size()));
   size.chunk = std::max(size.chunk, size.sequences);
-  const uint64_t needed = std::max<uint64_t>(longest + uint64_t{options.count}, size.sequences);
+  const uint64_t needed = std::max<uint64_t>(longest, size.sequences);
   if (!options.size.context) size.context = static_cast<uint32_t>(std::min<uint64_t>(size.context, needed));
   return size;
 }
 
-Status continue_texts(Batch& batch, const GenerateOptions& options, const SamplingParams& sampling,
-                      std::vector<Text>& texts) {
-  if (options.count == 0) return {};
-  std::map<uint32_t, Text*> by_id;
-  uint64_t total = 0, written = 0;
-  for (Text& text : texts) {
-    PUMICE_TRY(uint32_t id, batch.add({text.prompt, sampling, options.count}));
-    by_id[id] = &text;
-    total += text.prompt.size() + options.count;
+// A text that is being written, as the batch gives its tokens.
+struct Writing {
+  Text* text = nullptr;
+  std::optional<ContinuedText> decoder; // with a tokenizer
+  StopStrings stops;
+
+  void add(const BatchToken& token, bool log_probabilities) {
+    if (token.finish_reason == FinishReason::stop) {
+      text->end = token.token;
+    } else {
+      text->ids.push_back(token.token);
+      if (log_probabilities) text->log_probabilities.push_back(token.log_probabilities);
+      if (decoder) text->text += stops.push(decoder->push(token.token));
+    }
+    if (stops.found()) {
+      text->finish_reason = "stop string";
+    } else if (token.finish_reason != FinishReason::none) {
+      text->finish_reason = token.finish_reason == FinishReason::stop     ? "stop token"
+                            : token.finish_reason == FinishReason::length ? "count"
+                                                                          : "context";
+    }
   }
+  // At the end of the text.
+  void flush() {
+    if (!decoder) return;
+    text->text += stops.push(decoder->flush());
+    text->text += stops.flush();
+  }
+};
+
+Result<std::map<uint32_t, Writing>> add_texts(Batch& batch, const MaybeTokenizer& tokenizer,
+                                              std::vector<Text>& texts) {
+  std::map<uint32_t, Writing> writings;
+  for (Text& text : texts) {
+    if (text.count == 0) {
+      text.finish_reason = "count";
+      continue;
+    }
+    PUMICE_TRY(const uint32_t id, batch.add({text.prompt, text.sampling, text.count, {}}));
+    Writing writing{&text, {}, StopStrings(text.stops)};
+    if (tokenizer.ok()) writing.decoder.emplace(*tokenizer, text.prompt);
+    writings.emplace(id, std::move(writing));
+  }
+  return writings;
+}
+
+Status continue_texts(Batch& batch, const GenerateOptions& options, const MaybeTokenizer& tokenizer,
+                      TextPrinter& printer, std::vector<Text>& texts) {
+  PUMICE_TRY(auto writings, add_texts(batch, tokenizer, texts));
+  uint64_t total = 0, written = 0;
+  for (const Text& text : texts) total += text.prompt.size() + text.count;
   ProgressBar bar("generating");
   while (batch.sequences()) {
     uint64_t read = 0;
-    for (const auto& [id, text] : by_id) read += text->prompt.size() - batch.unread(id);
+    for (const auto& [id, writing] : writings) read += writing.text->prompt.size() - batch.unread(id);
     if (!bar.update(read + written, total)) return interruption();
     PUMICE_TRY(const std::span<const BatchToken> tokens, batch.step());
-    for (const BatchToken& each : tokens) {
-      Text& text = *by_id[each.sequence];
-      if (each.finish_reason == FinishReason::stop) {
-        text.end = each.token;
-        continue;
-      }
-      text.ids.push_back(each.token);
-      if (options.log_probabilities) text.log_probabilities.push_back(each.log_probabilities);
-    }
     written += tokens.size();
+    std::vector<uint32_t> stopped;
+    for (const BatchToken& each : tokens) {
+      Writing& writing = writings.at(each.sequence);
+      if (writing.text->finish_reason) continue;
+      writing.add(each, options.log_probabilities > 0);
+      if (writing.text->finish_reason) writing.flush();
+      if (writing.stops.found() && each.finish_reason == FinishReason::none) stopped.push_back(each.sequence);
+    }
+    for (uint32_t id : stopped) PUMICE_CHECK(batch.drop(id));
+    if (!printer.ready(texts)) continue;
+    bar.erase();
+    printer.print(texts);
   }
+  bar.erase();
+  printer.print(texts);
   return {};
-}
-
-std::string text_of(const Text& text, const MaybeTokenizer& tokenizer) {
-  if (!tokenizer.ok()) return fmt::format("{}", fmt::join(text.ids, ","));
-  std::string result;
-  ContinuedText continued(*tokenizer, text.prompt);
-  for (uint32_t id : text.ids) result += continued.push(id);
-  return result + continued.flush();
-}
-
-Json log_probability(const TokenLogProbability& each) {
-  return {{"id", each.token}, {"logprob", each.log_probability}};
-}
-
-Json log_probabilities_of(const Text& text) {
-  Json all = Json::array();
-  for (const TokenLogProbabilities& each : text.log_probabilities) {
-    Json json = log_probability(each);
-    json["top"] = Json::array();
-    for (const TokenLogProbability& top : each.top) json["top"].push_back(log_probability(top));
-    all.push_back(std::move(json));
-  }
-  return all;
-}
-
-void print(const GenerateOptions& options, const OpenedDevice& device, std::span<const Text> texts,
-           const MaybeTokenizer& tokenizer) {
-  if (!options.json) {
-    for (const Text& text : texts) print_result(text_of(text, tokenizer) + "\n");
-    print_figures(fmt::format("{} ({})\n", device.name(), device.driver()));
-    return;
-  }
-  Json sequences = Json::array();
-  for (const Text& text : texts) {
-    Json json;
-    json["ids"] = text.ids;
-    if (tokenizer.ok()) json["text"] = text_of(text, tokenizer);
-    if (options.log_probabilities) json["logprobs"] = log_probabilities_of(text);
-    sequences.push_back(std::move(json));
-  }
-  Json json = texts.size() == 1 ? sequences[0] : Json{{"sequences", sequences}};
-  add_device(json, device);
-  print_json(json);
 }
 
 // Loads the session file into the only slot of the batch. Without a prompt, its tokens become the prompt.
-Status restore(Batch& batch, const GenerateOptions& options, std::vector<Text>& texts) {
+Status restore(Batch& batch, const GenerateOptions& options, const SamplingParams& sampling,
+               std::vector<Text>& texts) {
   if (!options.session.exists()) return {};
   PUMICE_TRY(const Conversation conversation, batch.load(options.session.path, 0));
-  if (texts.empty()) texts.push_back({options.session.path, conversation.tokens, {}});
+  if (!texts.empty()) return {};
+  Text& text = texts.emplace_back();
+  text.source = options.session.path;
+  text.prompt = conversation.tokens;
+  text.count = options.count;
+  text.stops = options.stops;
+  text.sampling = sampling;
   return {};
 }
 
-Status save(Batch& batch, const GenerateOptions& options, const SamplingParams& sampling, const Text& text) {
+Status save(Batch& batch, const GenerateOptions& options, const Text& text) {
   if (!options.session.given()) return {};
-  Conversation conversation{text.prompt, sampling};
+  Conversation conversation{text.prompt, text.sampling};
   conversation.tokens.insert(conversation.tokens.end(), text.ids.begin(), text.ids.end());
   return batch.save(options.session.path, 0, conversation);
 }
@@ -238,28 +195,33 @@ Status generate_on(const GenerateOptions& options, ModelFile file, const ModelSh
     return wrong_kind(options.model, shape, "beams need a model with an encoder and a decoder");
   }
   PUMICE_TRY(std::vector<Text> texts,
-             options.inputs.empty() ? read_prompts(options, tokenizer) : texts_from_file(options.inputs));
+             options.inputs.empty() ? read_prompts(options, tokenizer) : read_prompt_tensors(options));
+  const SamplingParams sampling = options.sampling.resolved();
+  texts = with_samples(std::move(texts), sampling.seed);
   const SessionSize size = session_size(options.size, shape);
-  PUMICE_CHECK(check_texts(options, texts, shape.vocabulary, size.context));
+  PUMICE_CHECK(check_texts(options, texts, tokenizer, shape.vocabulary, size.context));
+  if (texts.empty() && !options.session.exists()) return {}; // a file without requests
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   SessionOptions batch_options;
   batch_options.size = batch_size(options, texts, size);
   PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model, batch_options));
-  PUMICE_CHECK(restore(*batch, options, texts));
-
-  SamplingParams sampling = options.sampling.resolved();
-  sampling.log_probabilities = options.log_probabilities;
-  sampling.stop_tokens = options.stops;
+  PUMICE_CHECK(restore(*batch, options, sampling, texts));
+  std::vector<uint32_t> stop_ids = options.stop_ids;
   if (!options.ignore_end) {
     const auto ends = end_tokens(model->file(), tokenizer.ok() ? tokenizer->get() : nullptr);
-    sampling.stop_tokens.insert(sampling.stop_tokens.end(), ends.begin(), ends.end());
+    stop_ids.insert(stop_ids.end(), ends.begin(), ends.end());
   }
-  PUMICE_CHECK(continue_texts(*batch, options, sampling, texts));
-  print(options, device, texts, tokenizer);
+  for (Text& text : texts) {
+    text.sampling.log_probabilities = options.log_probabilities;
+    text.sampling.stop_tokens = stop_ids;
+  }
+  TextPrinter printer(options, device, tokenizer.ok());
+  PUMICE_CHECK(continue_texts(*batch, options, tokenizer, printer, texts));
+  printer.finish(texts);
   PUMICE_CHECK(write(options, texts, model->file()));
-  PUMICE_CHECK(save(*batch, options, sampling, texts[0]));
+  if (!texts.empty()) PUMICE_CHECK(save(*batch, options, texts[0]));
   return device.save_pipelines();
 }
 
@@ -295,6 +257,27 @@ Subcommand add_generate(CLI::App& app) {
           ->type_name("TEXT")
           ->group("Prompt")
           ->excludes(ids);
+  CLI::Option* files =
+      repeated(sub->add_option(
+                   "-f,--file", options->files,
+                   "A prompt as text, from this file; '-' is standard input. Can be given more than once"))
+          ->type_name("FILE")
+          ->group("Prompt")
+          ->excludes(ids)
+          ->excludes(prompt);
+  CLI::Option* requests =
+      sub->add_option(
+             "--requests", options->requests,
+             "A file of JSON lines; '-' is standard input. Each line is an object with 'prompt' or 'ids', "
+             "and "
+             "if wanted 'id', which stands in the answer again, and values that override the options: "
+             "'count', "
+             "'samples', 'seed', 'stop', 'temperature', 'top_p' and so on. The answers are JSON lines, too")
+          ->type_name("FILE")
+          ->group("Prompt")
+          ->excludes(ids)
+          ->excludes(prompt)
+          ->excludes(files);
   sub->add_option("--inputs", options->inputs,
                   "A safetensors file with 'prompt_ids' [prompts, tokens] and, if there is padding, "
                   "'prompt_mask' or 'attention_mask' (0 is padding). For a model with an encoder, the file "
@@ -303,7 +286,20 @@ Subcommand add_generate(CLI::App& app) {
       ->type_name("FILE")
       ->group("Prompt")
       ->excludes(ids)
-      ->excludes(prompt);
+      ->excludes(prompt)
+      ->excludes(files)
+      ->excludes(requests);
+  sub->add_option(
+         "--samples", options->samples,
+         "Number of texts for each prompt. The first has the seed of --seed, each other one the next")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1u << 20).description(""))
+      ->capture_default_str()
+      ->group("Text");
+  repeated(
+      sub->add_option("--stop", options->stops, "End a text before this string. Can be given more than once"))
+      ->type_name("STRING")
+      ->group("Text");
   sub->add_option("--sequences", options->sequences,
                   "Maximum number of prompts that are continued at the same time; the others wait")
       ->type_name("N")
@@ -317,7 +313,7 @@ Subcommand add_generate(CLI::App& app) {
                               ->type_name("N")
                               ->capture_default_str()
                               ->group("Text");
-  repeated(sub->add_option("--stop-id", options->stops,
+  repeated(sub->add_option("--stop-id", options->stop_ids,
                            "End a text before this token. Can be given more than once"))
       ->type_name("ID")
       ->group("Text");
@@ -334,6 +330,11 @@ Subcommand add_generate(CLI::App& app) {
                 "score. Several prompts are in a list 'sequences', several texts of one prompt (--n-best) "
                 "in a list 'hypotheses'")
       ->group("Text");
+  sub->add_flag(
+         "--json-lines", options->json_lines,
+         "Print one JSON object for each text, on a line of its own, as soon as it is complete: the fields "
+         "of --json, index (of the prompt) and sample")
+      ->group("Text");
   sub->add_option("--logprobs", options->log_probabilities,
                   "With --json: add 'logprobs', the log-probabilities of each new token and of the N most "
                   "probable tokens at its position")
@@ -347,7 +348,7 @@ Subcommand add_generate(CLI::App& app) {
   add_device_options(*sub, options->device);
   sub->footer(example("pumice generate model.gguf --ids 1,403,407 -n 12 --temp 0 --ignore-eos --json\n  "
                       "pumice generate t5-folder --inputs in.safetensors --beams 4 --json"));
-  return {sub, [options] { return generate(*options); }, {{"MODEL", "--inputs"}, {"--outputs", "--session"}}};
+  return {sub, [options] { return generate(*options); }, {{"MODEL", "--inputs", "--file", "--requests"}, {"--outputs", "--session"}}};
 }
 
 } // namespace pumice::command

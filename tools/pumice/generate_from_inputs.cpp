@@ -19,10 +19,17 @@ Status check_options(const GenerateOptions& options, const ModelShape& shape) {
   if (options.session.given()) return wrong_kind(options.model, shape, "--session works for decoders only");
   if (options.log_probabilities)
     return wrong_kind(options.model, shape, "--logprobs works for decoders only");
+  const std::pair<const char*, bool> others[] = {{"--samples", options.samples > 1},
+                                                 {"--stop", !options.stops.empty()},
+                                                 {"--requests", !options.requests.empty()},
+                                                 {"--json-lines", options.json_lines}};
+  for (const auto& [name, given] : others) {
+    if (given) return wrong_kind(options.model, shape, fmt::format("{} works for decoders only", name));
+  }
   if (shape.encoder->kind != InputKind::tokens && options.inputs.empty()) {
     return wrong_kind(options.model, shape, "it does not read text: expected --inputs");
   }
-  return check_ids_below(options.stops, shape.vocabulary, "--stop-id");
+  return check_ids_below(options.stop_ids, shape.vocabulary, "--stop-id");
 }
 
 Result<EncoderBatch> read_inputs(const GenerateOptions& options, const EncoderShape& shape,
@@ -36,7 +43,8 @@ Result<EncoderBatch> read_inputs(const GenerateOptions& options, const EncoderSh
   }
   PUMICE_TRY(std::vector<Text> texts, read_prompts(options, tokenizer));
   if (texts.empty()) {
-    return Error{Code::invalid_argument, "an input is needed: expected one of --ids, --inputs or --prompt"};
+    return Error{Code::invalid_argument,
+                 "an input is needed: expected one of --ids, --inputs, --prompt or --file"};
   }
   for (Text& text : texts) {
     PUMICE_CHECK(check_ids(text.prompt, shape.vocabulary, text.source));
@@ -55,7 +63,7 @@ Result<GenerationOptions> generation_options(const GenerateOptions& options, con
   GenerationConfig& config = result.config;
   PUMICE_CHECK(options.beams.apply(config));
   if (options.ignore_end) config.ends.clear();
-  config.ends.insert(config.ends.end(), options.stops.begin(), options.stops.end());
+  config.ends.insert(config.ends.end(), options.stop_ids.begin(), options.stop_ids.end());
   if (options.count_option->count() || config.max_tokens == 0) config.max_tokens = options.count;
   result.hypotheses = options.beams.hypotheses;
   result.sampling = options.sampling.resolved();

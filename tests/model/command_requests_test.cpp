@@ -1,0 +1,139 @@
+// `generate` for programs: several samples, stop strings, and JSON lines in and out.
+#include <doctest/doctest.h>
+
+#include <set>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "support/command.h"
+#include "support/fixtures.h"
+
+using nlohmann::json;
+
+namespace {
+
+CommandResult generate(std::vector<std::string> arguments, const std::string& input = "") {
+  arguments.insert(arguments.begin(), {"generate", fixtures().story().string(), "--no-cache"});
+  return pumice_command(arguments, input);
+}
+
+std::vector<json> lines(const std::vector<std::string>& arguments, const std::string& input = "") {
+  const CommandResult result = generate(arguments, input);
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  std::vector<json> objects;
+  std::istringstream text(result.out);
+  for (std::string line; std::getline(text, line);) objects.push_back(json::parse(line));
+  return objects;
+}
+
+const std::vector<std::string> warm = {"-n", "16", "--temp", "1", "--seed", "7"};
+
+std::vector<std::string> with(std::vector<std::string> more, const std::vector<std::string>& rest = warm) {
+  more.insert(more.end(), rest.begin(), rest.end());
+  return more;
+}
+
+} // namespace
+
+TEST_CASE("samples of a prompt have seeds of their own, one after the other") {
+  const std::vector<json> samples = lines(with({"--prompt", "Once", "--samples", "3", "--json-lines"}));
+  REQUIRE(samples.size() == 3);
+  std::set<std::string> texts;
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(samples[i]["schema"] == 1);
+    CHECK(samples[i]["index"] == 0);
+    CHECK(samples[i]["sample"] == i);
+    CHECK(samples[i]["seed"] == 7 + i);
+    texts.insert(samples[i]["text"].get<std::string>());
+    const json alone = json::parse(
+        generate({"--prompt", "Once", "-n", "16", "--temp", "1", "--seed", std::to_string(7 + i), "--json"})
+            .out);
+    CHECK(alone["ids"] == samples[i]["ids"]);
+  }
+  CHECK(texts.size() == 3);
+  // The same prompt three times is as good as three samples, and another prompt begins with the first seed.
+  const std::vector<json> repeated =
+      lines(with({"--prompt", "Once", "--prompt", "Tom", "--prompt", "Once", "--json-lines"}));
+  REQUIRE(repeated.size() == 3);
+  CHECK(repeated[0]["ids"] == samples[0]["ids"]);
+  CHECK(repeated[1]["seed"] == 7);
+  CHECK(repeated[2]["ids"] == samples[1]["ids"]);
+  const json together = json::parse(generate(with({"--prompt", "Once", "--samples", "2", "--json"})).out);
+  REQUIRE(together["sequences"].size() == 2);
+  CHECK(together["sequences"][1]["ids"] == samples[1]["ids"]);
+}
+
+TEST_CASE("generate ends a text before a stop string, whatever goes on beside it") {
+  const std::string prompt = "Once upon a time";
+  const auto stopped = [&](std::vector<std::string> more) {
+    return json::parse(generate(with({"--prompt", prompt, "--json", "-n", "40", "--temp", "0"}, more)).out);
+  };
+  const json whole = stopped({}), cut = stopped({"--stop", "girl named"});
+  CHECK(whole["finish_reason"] == "count");
+  CHECK(cut["finish_reason"] == "stop string");
+  const std::string text = whole["text"];
+  CHECK(cut["text"] == text.substr(0, text.find("girl named")));
+  CHECK(cut["ids"].size() < whole["ids"].size());
+  const json both = stopped({"--prompt", "Tom", "--stop", "girl named"});
+  REQUIRE(both["sequences"].size() == 2);
+  CHECK(both["sequences"][0]["text"] == cut["text"]);
+  CHECK(generate({"--prompt", prompt, "-n", "40", "--temp", "0", "--stop", "girl named"}).out ==
+        cut["text"].get<std::string>() + "\n");
+  const std::string mha = fixtures().model("llama-mha").string();
+  CHECK(fails_saying(pumice_command({"generate", mha, "--ids", "1", "--stop", "x"}),
+                     {mha, "tokenizer.json"}) == "");
+}
+
+TEST_CASE("generate answers JSON lines in their order") {
+  const std::string requests = R"({"id": "a", "prompt": "Once", "count": 4}
+
+{"id": [2], "ids": [1, 5, 6], "seed": 3, "temperature": 1.5, "samples": 2}
+{"prompt": "Once upon a time", "stop": ["girl"], "count": 40}
+)";
+  const std::vector<json> answers =
+      lines({"--requests", "-", "-n", "9", "--temp", "0", "--seed", "1"}, requests);
+  REQUIRE(answers.size() == 4);
+  CHECK(answers[0]["id"] == "a");
+  CHECK(answers[0]["ids"].size() == 4);
+  CHECK(answers[1]["id"] == json::array({2}));
+  CHECK(answers[2]["sample"] == 1);
+  CHECK(answers[2]["seed"] == 4);
+  CHECK(answers[1]["index"] == 1);
+  CHECK(!answers[3].contains("id"));
+  CHECK(answers[3]["finish_reason"] == "stop string");
+  const json alone =
+      json::parse(generate({"--ids", "1,5,6", "-n", "9", "--temp", "1.5", "--seed", "4", "--json"}).out);
+  CHECK(alone["ids"] == answers[2]["ids"]);
+  const TemporaryFolder folder;
+  const std::string file = folder.write("requests.jsonl", requests).string();
+  CHECK(lines({"--requests", file, "-n", "9", "--temp", "0", "--seed", "1"}) == answers);
+  CHECK(lines({"--requests", "-"}, "\n").empty());
+}
+
+TEST_CASE("a request that is wrong is named with its line and field") {
+  const auto fails = [](const std::string& line, const std::vector<std::string>& parts) {
+    return fails_saying(generate({"--requests", "-"}, "{\"ids\": [1]}\n" + line), parts);
+  };
+  const std::string where = "standard input: line 2";
+  CHECK(fails("{\"prompt\": 3}", {where, "prompt", "3"}) == "");
+  CHECK(fails("{\"prompt\": \"a\", \"ids\": [1]}", {where, "both"}) == "");
+  CHECK(fails("{\"count\": 3}", {where, "neither"}) == "");
+  CHECK(fails("{\"prompt\": \"a\", \"temprature\": 1}", {where, "temprature", "temperature"}) == "");
+  CHECK(fails("{\"prompt\": \"a\", \"temperature\": -1}", {where, "temperature", "-1"}) == "");
+  CHECK(fails("{\"prompt\": \"\"}", {where, "empty"}) == "");
+  CHECK(fails("{\"ids\": [1, 512]}", {where, "512"}) == "");
+  CHECK(fails("[1]", {where}) == "");
+  CHECK(fails_saying(generate({"--requests", "/nonexistent/r"}), {"/nonexistent/r"}) == "");
+  const std::string t5 = fixtures().model("t5").string();
+  CHECK(fails_saying(pumice_command({"generate", t5, "--ids", "5", "--samples", "2"}), {"--samples"}) == "");
+}
+
+TEST_CASE("generate reads prompts from files") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("prompt", std::string_view("Once upon a time\n")).string();
+  const std::vector<std::string> few = {"-n", "5", "--temp", "0"};
+  CHECK(generate(with({"-f", file}, few)).out == generate(with({"--prompt", "Once upon a time"}, few)).out);
+  CHECK(generate(with({"-f", "-"}, few), "Once upon a time\n").out == generate(with({"-f", file}, few)).out);
+}

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "json_output.h"
+#include "kernel/sampling/sampling.h"
+
+namespace pumice::command {
+
+// A line of JSON that asks for texts: an object with "prompt" (a text) or "ids". What else it has overrides
+// the command's options.
+struct Request {
+  std::string source; // "FILE: line 3"
+  std::optional<std::string> prompt;
+  std::vector<uint32_t> ids;
+  Json id; // "id": any value, which stands in the answer again
+  std::optional<uint32_t> count;
+  std::optional<uint32_t> samples;
+  std::optional<uint64_t> seed;
+  std::optional<std::vector<std::string>> stops;
+  SamplingParams sampling; // the command's, with the fields of SamplingParams that the line has
+};
+
+// The fields that a request can have, for the help.
+std::string request_fields();
+
+// Reads a file of requests, one on each line; "-" is standard input. Blank lines are skipped. Errors name the
+// line and the field.
+Result<std::vector<Request>> read_requests(const std::string& path, const SamplingParams& sampling);
+
+} // namespace pumice::command
