@@ -1,4 +1,7 @@
 #include <doctest/doctest.h>
+
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "support/command.h"
@@ -122,4 +125,51 @@ TEST_CASE("transcribe shows where the decoder looked") {
     CHECK(std::filesystem::file_size(file) > 500);
   }
   CHECK(fails_saying(transcribe(model, sound.path, {"--attention", "a.txt"}), {"--attention", ".png"}) == "");
+}
+
+TEST_CASE("transcribe writes subtitles, of several files into a folder") {
+  const WhisperFolder model;
+  const std::string whisper = model.path().string();
+  const TemporaryFolder folder;
+  const std::string sound = wav_bytes(wail(40000));
+  const std::string a = folder.write("a.wav", sound).string(), b = folder.write("b.wav", sound).string();
+  const auto run = [&](std::vector<std::string> arguments, const std::string* input = nullptr) {
+    arguments.insert(arguments.begin(), {"transcribe", whisper});
+    arguments.insert(arguments.end(), {"--language", "en", "-n", "30", "--no-cache"});
+    return pumice_command(arguments, input);
+  };
+  const CommandResult srt = run({a, "--srt"}), vtt = run({a, "--vtt"});
+  CAPTURE(srt.err);
+  REQUIRE(srt.status == 0);
+  CHECK(srt.out.starts_with("1\n00:00:0"));
+  CHECK(srt.out.find(",") < srt.out.find(" --> 00:00:0"));
+  CHECK(vtt.out.starts_with("WEBVTT\n\n00:00:0"));
+  CHECK(vtt.out.find(',') == std::string::npos);
+  CHECK(run({"-", "--srt"}, &sound).out == srt.out);
+
+  const std::string out = (folder.path() / "new" / "out").string();
+  const CommandResult both = run({a, b, "--srt", "--vtt", "--json", "-o", out});
+  CAPTURE(both.err);
+  REQUIRE(both.status == 0);
+  const auto contents = [&](const std::string& name) {
+    std::stringstream text;
+    text << std::ifstream(std::filesystem::path(out) / name, std::ios::binary).rdbuf();
+    return text.str();
+  };
+  CHECK(contents("a.srt") == srt.out);
+  CHECK(contents("b.srt") == srt.out);
+  CHECK(contents("b.vtt") == vtt.out);
+  CHECK(nlohmann::json::parse(contents("b.json"))["audio"] == b);
+  CHECK(both.out.starts_with(out + "/a.json\n" + out + "/a.srt\n"));
+  const CommandResult text = run({a, b});
+  CHECK(text.out.starts_with(a + "\t"));
+  CHECK(text.out.find("\n" + b + "\t") != std::string::npos);
+  const CommandResult json = run({a, b, "--json"});
+  CHECK(std::count(json.out.begin(), json.out.end(), '\n') == 2);
+
+  CHECK(fails_saying(run({a, b, "--srt"}), {"--output-dir"}) == "");
+  CHECK(fails_saying(run({a, "--srt", "--json"}), {"--srt", "--output-dir"}) == "");
+  CHECK(fails_saying(run({a, a, "-o", out}), {a, "a.txt"}) == "");
+  CHECK(fails_saying(run({a, b, "--attention", "x.png"}), {"--attention", "one"}) == "");
+  CHECK(fails_saying(run({a, "-o", a}), {a, "folder"}) == "");
 }

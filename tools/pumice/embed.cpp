@@ -128,7 +128,7 @@ Subcommand add_embed(CLI::App& app) {
       "Prints one vector on each line, in the order of the texts: numbers separated by spaces. A text "
       "that is longer\nthan the model's context is cut.\n\n" +
       example("pumice embed bge-small-folder < lines.txt > vectors.txt"));
-  return {sub, [options] { return embed(*options); }, {{"MODEL"}, {"--output"}}};
+  return {sub, [options] { return embed(*options); }, {{"MODEL", "--file"}, {"--output"}}};
 }
 
 } // namespace pumice::command

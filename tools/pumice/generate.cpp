@@ -348,7 +348,9 @@ Subcommand add_generate(CLI::App& app) {
   add_device_options(*sub, options->device);
   sub->footer(example("pumice generate model.gguf --ids 1,403,407 -n 12 --temp 0 --ignore-eos --json\n  "
                       "pumice generate t5-folder --inputs in.safetensors --beams 4 --json"));
-  return {sub, [options] { return generate(*options); }, {{"MODEL", "--inputs", "--file", "--requests"}, {"--outputs", "--session"}}};
+  return {sub,
+          [options] { return generate(*options); },
+          {{"MODEL", "--inputs", "--file", "--requests"}, {"--outputs", "--session"}}};
 }
 
 } // namespace pumice::command

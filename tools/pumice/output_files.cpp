@@ -15,11 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct NamedFile {
-  std::string option;
-  fs::path path;
-};
-
 std::vector<NamedFile> files_of(const CLI::App& app, const std::vector<std::string>& options) {
   std::vector<NamedFile> files;
   for (const std::string& option : options) {
@@ -77,7 +72,10 @@ Status check_not_read(const NamedFile& output, const std::vector<NamedFile>& inp
 } // namespace
 
 Status check_files(const CLI::App& app, const FileOptions& options) {
-  const std::vector<NamedFile> inputs = files_of(app, options.reads), outputs = files_of(app, options.writes);
+  return check_files(files_of(app, options.reads), files_of(app, options.writes));
+}
+
+Status check_files(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     PUMICE_CHECK(check_not_read(outputs[i], inputs));
     for (size_t other = 0; other < i; ++other) {

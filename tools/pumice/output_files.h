@@ -1,5 +1,9 @@
 #pragma once
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include "subcommand.h"
 
 namespace pumice::command {
@@ -8,5 +12,12 @@ namespace pumice::command {
 // is a file that it reads (a model's folder: one of the model's files) or writes twice. Files are compared by
 // what they are on the disk, not by their names.
 Status check_files(const CLI::App& app, const FileOptions& options);
+
+// The same for files whose names come from elsewhere.
+struct NamedFile {
+  std::string option; // that it comes from
+  std::filesystem::path path;
+};
+Status check_files(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
 
 } // namespace pumice::command

@@ -268,7 +268,7 @@ Subcommand add_run(CLI::App& app) {
   add_size_options(*sub, options->size, "f16");
   add_device_options(*sub, options->device);
   sub->footer(example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\" -n 200 --seed 7"));
-  return {sub, [options] { return run(*options); }, {{"MODEL"}, {"--session"}}};
+  return {sub, [options] { return run(*options); }, {{"MODEL", "--file"}, {"--session"}}};
 }
 
 } // namespace pumice::command

@@ -1,17 +1,15 @@
-#include <cmath>
-
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "attention_picture.h"
-#include "json_output.h"
+#include "input_stream.h"
 #include "media/audio.h"
 #include "model/vocabulary.h"
 #include "open_device.h"
 #include "options.h"
-#include "speech/transcription.h"
+#include "output_files.h"
 #include "subcommand.h"
 #include "terminal.h"
+#include "transcript_output.h"
 
 namespace pumice::command {
 
@@ -19,13 +17,29 @@ namespace {
 
 struct TranscribeOptions {
   std::string model;
-  std::string audio;
+  std::vector<std::string> files;
   std::string task = "transcribe";
   TranscriptionOptions transcription;
   bool json = false;
+  bool srt = false;
+  bool vtt = false;
+  std::string folder; // empty: standard output
   AttentionOptions attention;
   LoadOptions load;
   DeviceOptions device;
+
+  bool subtitles() const { return srt || vtt; }
+  // That are printed or written.
+  std::vector<TranscriptForm> forms() const {
+    std::vector<TranscriptForm> forms;
+    if (json) forms.push_back(TranscriptForm::json);
+    if (srt) forms.push_back(TranscriptForm::srt);
+    if (vtt) forms.push_back(TranscriptForm::vtt);
+    if (forms.empty()) forms.push_back(TranscriptForm::text);
+    return forms;
+  }
+  // Segments are printed as they are recognised, not all at the end.
+  bool as_they_come() const { return folder.empty() && !json && !subtitles(); }
 };
 
 // Null if the model has no tokenizer. Then the results are token ids.
@@ -35,52 +49,6 @@ Result<std::shared_ptr<const Tokenizer>> find_tokenizer(const ModelFile& file) {
     return std::shared_ptr<const Tokenizer>();
   }
   return tokenizer;
-}
-
-// "01:02.50"; from an hour on "01:01:02.50".
-std::string clock(double seconds) {
-  const auto hundredths = static_cast<uint64_t>(std::llround(seconds * 100));
-  const uint64_t minutes = hundredths / 6000;
-  const std::string rest = fmt::format("{:02}.{:02}", hundredths / 100 % 60, hundredths % 100);
-  return minutes < 60 ? fmt::format("{:02}:{}", minutes, rest)
-                      : fmt::format("{:02}:{:02}:{}", minutes / 60, minutes % 60, rest);
-}
-
-std::string line_of(const TranscriptSegment& segment, bool has_text, bool timestamps) {
-  std::string text = has_text ? segment.text : fmt::format("{}", fmt::join(segment.tokens, ","));
-  text.erase(0, text.find_first_not_of(' '));
-  if (!timestamps) return text + "\n";
-  return fmt::format("[{} --> {}] {}\n", clock(segment.start), clock(segment.end), text);
-}
-
-Json json_of(const TranscriptSegment& segment, bool has_text) {
-  Json json;
-  const auto milliseconds = [](double seconds) { return std::round(seconds * 1000) / 1000; };
-  json["start"] = milliseconds(segment.start);
-  json["end"] = milliseconds(segment.end);
-  if (has_text) json["text"] = segment.text;
-  json["tokens"] = segment.tokens;
-  if (segment.log_probability) json["avg_logprob"] = *segment.log_probability;
-  if (segment.no_speech) json["no_speech_prob"] = *segment.no_speech;
-  return json;
-}
-
-void print_transcript(const Transcript& transcript, double seconds, const TranscribeOptions& options,
-                      bool has_text, const OpenedDevice& device) {
-  Json json;
-  if (!transcript.language.empty()) json["language"] = transcript.language;
-  json["task"] = options.task;
-  json["duration"] = seconds;
-  std::string text;
-  Json segments = Json::array();
-  for (const TranscriptSegment& segment : transcript.segments) {
-    text += segment.text;
-    segments.push_back(json_of(segment, has_text));
-  }
-  if (has_text) json["text"] = text;
-  json["segments"] = std::move(segments);
-  add_device(json, device);
-  print_json(json);
 }
 
 // Writes the decoder's attention to the first window with speech.
@@ -106,64 +74,169 @@ Status show_attention(const std::shared_ptr<const Model>& model, const Transcrib
   return write_attention(model, options.attention, text);
 }
 
-void print_figures(const OpenedDevice& device, const Transcript& transcript, double sound, double spent) {
-  print_figures(fmt::format("{} ({})\n{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it plays\n",
-                              device.name(), device.driver(), sound,
-                              transcript.language.empty() ? "" : fmt::format(" in '{}'", transcript.language),
-                              spent, spent > 0 ? sound / spent : 0));
+// Makes the folder of the outputs, and checks them before any work.
+Status check_folder(const TranscribeOptions& options) {
+  PUMICE_CHECK(prepare_outputs(options.folder, options.files));
+  std::vector<NamedFile> inputs = {{"MODEL", options.model}}, outputs;
+  for (const std::string& file : options.files) {
+    inputs.push_back({"AUDIO", file});
+    for (const TranscriptForm form : options.forms())
+      outputs.push_back({"--output-dir", output_path(options.folder, file, form)});
+  }
+  return check_files(inputs, outputs);
 }
+
+Status check_options(const TranscribeOptions& options) {
+  const auto refused = [](const char* reason) { return Error{Code::invalid_argument, reason}; };
+  if (options.attention.given() && options.files.size() > 1)
+    return refused("--attention: expected one sound file, found several");
+  if (!options.folder.empty()) return check_folder(options);
+  if (options.srt + options.vtt + options.json > 1)
+    return refused("only one of --srt, --vtt and --json can be printed: write the others with --output-dir");
+  if (options.subtitles() && options.files.size() > 1)
+    return refused("the subtitles of several files cannot be printed: write them with --output-dir");
+  return {};
+}
+
+Result<Audio> read_sound(const std::string& path, uint32_t rate) {
+  if (path != "-") return read_audio_at(rate, path);
+  InputStream stream(path);
+  std::string bytes;
+  while (!stream.ended()) PUMICE_CHECK(stream.read(bytes, true));
+  PUMICE_TRY(Audio audio, parse_audio(std::as_bytes(std::span(bytes)), stream.name()));
+  return at_rate(std::move(audio), rate);
+}
+
+// Transcribes files, one after the other.
+class FileTranscriber {
+public:
+  FileTranscriber(const TranscribeOptions& options, OpenedDevice device, std::shared_ptr<const Model> model,
+                  std::shared_ptr<const Tokenizer> tokenizer)
+      : options_(options), device_(std::move(device)), model_(std::move(model)),
+        tokenizer_(std::move(tokenizer)) {}
+
+  Status open() {
+    TranscriptionOptions transcription = options_.transcription;
+    transcription.translate = options_.task == "translate";
+    transcription.timestamps = transcription.timestamps || options_.subtitles();
+    PUMICE_TRY(transcriber_, Transcriber::create(model_, tokenizer_, transcription));
+    return {};
+  }
+
+  Status transcribe(const std::string& path, const Audio& audio) {
+    std::optional<TranscriptWindow> shown;
+    ProgressBar bar(options_.files.size() > 1 ? "transcribing " + path : "transcribing");
+    const auto on_window = [&](const TranscriptWindow& window) {
+      if (options_.attention.given() && !shown && !window.tokens.empty()) shown = window;
+      if (!options_.as_they_come()) return;
+      bar.erase();
+      for (const TranscriptSegment& segment : window.segments) print_result(name_of(path) + line(segment));
+    };
+    const Stopwatch watch;
+    Result<Transcript> transcript = transcriber_->transcribe(audio.samples, on_window, bar.callback());
+    bar.erase();
+    if (!transcript.ok()) return transcript.error();
+    sound_ += audio.seconds();
+    spent_ += watch.seconds();
+    language_ = transcript->language;
+    PUMICE_CHECK(put_out(*transcript, {path, audio.seconds()}));
+    if (!options_.attention.given()) return {};
+    const LogMelShape& shape = transcriber_->shape();
+    return show_attention(model_, options_, std::move(shown).value_or(TranscriptWindow()),
+                          static_cast<double>(shape.samples) / shape.sample_rate, tokenizer_.get());
+  }
+
+  Status finish() const {
+    print_figures(
+        fmt::format("{} ({})\n{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it plays\n",
+                    device_.name(), device_.driver(), sound_,
+                    language_.empty() || options_.files.size() > 1 ? "" : fmt::format(" in '{}'", language_),
+                    spent_, spent_ > 0 ? sound_ / spent_ : 0));
+    return device_.save_pipelines();
+  }
+
+private:
+  // What comes before each line, if there are several files.
+  std::string name_of(const std::string& path) const { return options_.files.size() > 1 ? path + "\t" : ""; }
+  std::string line(const TranscriptSegment& segment) const {
+    return line_of(segment, tokenizer_ != nullptr, options_.transcription.timestamps);
+  }
+
+  std::string in_form(TranscriptForm form, const Transcript& transcript, const SpokenFile& file) const {
+    const bool has_text = tokenizer_ != nullptr;
+    if (form == TranscriptForm::srt) return srt_of(transcript, has_text);
+    if (form == TranscriptForm::vtt) return vtt_of(transcript, has_text);
+    if (form == TranscriptForm::json) {
+      Json json = json_of(transcript, file, options_.task, has_text);
+      add_device(json, device_);
+      return json_text(json);
+    }
+    std::string text;
+    for (const TranscriptSegment& segment : transcript.segments) text += line(segment);
+    return text;
+  }
+
+  // The forms that are asked for: printed, or each in a file.
+  Status put_out(const Transcript& transcript, const SpokenFile& file) const {
+    if (options_.as_they_come()) return {};
+    for (const TranscriptForm form : options_.forms()) {
+      const std::string text = in_form(form, transcript, file);
+      if (options_.folder.empty()) {
+        print_result(text);
+        continue;
+      }
+      const std::string path = output_path(options_.folder, file.path, form);
+      PUMICE_CHECK(write_text(path, text));
+      print_result(path + "\n");
+    }
+    return {};
+  }
+
+  const TranscribeOptions& options_;
+  OpenedDevice device_;
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<Transcriber> transcriber_;
+  double sound_ = 0, spent_ = 0; // seconds
+  std::string language_;         // of the last file
+};
 
 Status transcribe(const TranscribeOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_TRY(const LogMelShape shape, read_log_mel_shape(file, definition->shape()));
   PUMICE_CHECK(check_attention(options.attention, definition->shape()));
-  PUMICE_TRY(const std::shared_ptr<const Tokenizer> tokenizer, find_tokenizer(file));
-  PUMICE_TRY(const Audio audio, read_audio_at(shape.sample_rate, options.audio));
+  PUMICE_CHECK(check_options(options));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, find_tokenizer(file));
+  // An error in the first file comes before the model is loaded.
+  PUMICE_TRY(Audio audio, read_sound(options.files.front(), shape.sample_rate));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(const std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
-  TranscriptionOptions transcription = options.transcription;
-  transcription.translate = options.task == "translate";
-  PUMICE_TRY(std::unique_ptr<Transcriber> transcriber, Transcriber::create(model, tokenizer, transcription));
-  const bool has_text = tokenizer != nullptr;
-  std::optional<TranscriptWindow> shown;
-  ProgressBar bar("transcribing");
-  const auto on_window = [&](const TranscriptWindow& window) {
-    if (options.attention.given() && !shown && !window.tokens.empty()) shown = window;
-    if (options.json) return;
-    bar.erase();
-    for (const TranscriptSegment& segment : window.segments) {
-      print_result(line_of(segment, has_text, transcription.timestamps));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
+  FileTranscriber transcriber(options, std::move(device), std::move(model), std::move(tokenizer));
+  PUMICE_CHECK(transcriber.open());
+  for (size_t i = 0; i < options.files.size(); ++i) {
+    if (i > 0) {
+      PUMICE_TRY(audio, read_sound(options.files[i], shape.sample_rate));
     }
-  };
-  const Stopwatch watch;
-  Result<Transcript> transcript = transcriber->transcribe(audio.samples, on_window, bar.callback());
-  bar.erase();
-  if (!transcript.ok()) return transcript.error();
-  if (options.json) {
-    print_transcript(*transcript, audio.seconds(), options, has_text, device);
-  } else {
-    print_figures(device, *transcript, audio.seconds(), watch.seconds());
+    PUMICE_CHECK(transcriber.transcribe(options.files[i], audio));
   }
-  if (options.attention.given()) {
-    const double window = static_cast<double>(shape.samples) / shape.sample_rate;
-    PUMICE_CHECK(show_attention(model, options, std::move(shown).value_or(TranscriptWindow()), window,
-                                tokenizer.get()));
-  }
-  return device.save_pipelines();
+  return transcriber.finish();
 }
 
 } // namespace
 
 Subcommand add_transcribe(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("transcribe", "Turn the speech of a sound file into text.");
+  CLI::App* sub = app.add_subcommand("transcribe", "Turn the speech of sound files into text.");
   auto options = std::make_shared<TranscribeOptions>();
   TranscriptionOptions& transcription = options->transcription;
   sub->add_option("MODEL", options->model, "A Hugging Face folder of a speech model (Whisper)")
       ->required()
       ->type_name("");
-  sub->add_option("AUDIO", options->audio, "A WAV, FLAC or Ogg file of any length")
+  sub->add_option(
+         "AUDIO", options->files,
+         "WAV, FLAC or Ogg files of any length; '-' is standard input. With several files, each line "
+         "begins with the file's name and a tab")
       ->required()
       ->type_name("");
   sub->add_option("--language", transcription.language,
@@ -191,12 +264,22 @@ Subcommand add_transcribe(CLI::App& app) {
       ->check(CLI::Range(1u, 1024u).description(""))
       ->group("Speech");
   sub->add_flag("--json", options->json,
-                "Print one JSON object: language, task, duration, text, segments, device, driver")
+                "Print one JSON object for each file: audio, language, task, duration, text, segments, "
+                "device, driver")
+      ->group("Output");
+  sub->add_flag("--srt", options->srt, "Print SubRip subtitles")->group("Output");
+  sub->add_flag("--vtt", options->vtt, "Print WebVTT subtitles")->group("Output");
+  sub->add_option("-o,--output-dir", options->folder,
+                  "Write to this folder instead, and print the names of the files: NAME.srt, NAME.vtt and "
+                  "NAME.json as "
+                  "asked for, else NAME.txt")
+      ->type_name("DIR")
       ->group("Output");
   add_attention_options(*sub, options->attention);
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);
-  sub->footer(example("pumice transcribe whisper-tiny speech.flac --timestamps"));
+  sub->footer(example("pumice transcribe whisper-tiny speech.flac --timestamps\n  "
+                      "pumice transcribe whisper-tiny --srt -o subtitles monday.ogg tuesday.ogg"));
   return {sub, [options] { return transcribe(*options); }, {{"MODEL", "AUDIO"}, {"--attention"}}};
 }
 

@@ -314,7 +314,7 @@ Subcommand add_translate(CLI::App& app) {
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);
   sub->footer(example("pumice translate models/pretrained/dates \"le 3 mars 2021\" --attention dates.png"));
-  return {sub, [options] { return translate(*options); }, {{"MODEL"}, {"--attention"}}};
+  return {sub, [options] { return translate(*options); }, {{"MODEL", "--file"}, {"--attention"}}};
 }
 
 } // namespace pumice::command

@@ -23,7 +23,8 @@ void add_text_options(CLI::App& app, TextOptions& options, const char* name, con
 }
 
 std::string WaitingLines::name(const Line& line) const {
-  return given_ ? fmt::format("TEXT {}", line.number) : fmt::format("{}: line {}", input_.name(), line.number);
+  return given_ ? fmt::format("TEXT {}", line.number)
+                : fmt::format("{}: line {}", input_.name(), line.number);
 }
 
 Status WaitingLines::reject(Error error) const {
