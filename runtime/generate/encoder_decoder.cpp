@@ -102,9 +102,10 @@ Status EncoderDecoder::check(const GenerationOptions& options) const {
   const GenerationConfig& config = options.config;
   const std::string& path = model().file().path();
   if (config.prompt.empty()) {
-    return Error{Code::invalid_argument, fmt::format("{}: nothing says what the decoder begins with (field "
-                                                     "'decoder_start_token_id')",
-                                                     path)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: the settings do not say which token the decoder begins "
+                             "with (field 'decoder_start_token_id')",
+                             path)};
   }
   const uint32_t context = decoder_->size().context;
   if (config.prompt.size() >= context) {
@@ -134,8 +135,8 @@ Result<std::vector<std::vector<Hypothesis>>> EncoderDecoder::generate(std::span<
   const bool on_device = batch_ && only_suppresses(options.config) && !options.rule;
   if (!on_device && options.sampling.temperature > 0) {
     return Error{Code::unsupported,
-                 "drawing tokens at random goes with neither beams nor the rules that this "
-                 "model's settings have for them: expected a temperature of 0"};
+                 "a temperature above 0 cannot be combined with beam search, nor with the rules for tokens "
+                 "in this model's settings: use a temperature of 0"};
   }
   if (!on_device && !search_runner_) {
     RunnerOptions runner;

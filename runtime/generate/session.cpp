@@ -173,7 +173,7 @@ Status Session::read_prompt(const Progress& progress) {
 Result<uint32_t> Session::next() {
   PUMICE_CHECK(ready());
   if (received_.empty() && !active_) {
-    if (tokens().empty()) return Error{Code::invalid_argument, "there is no prompt to go on from"};
+    if (tokens().empty()) return Error{Code::invalid_argument, "there is no prompt to continue"};
     if (full()) {
       return Error{Code::invalid_argument, fmt::format("the context of {} tokens is full", size().context)};
     }

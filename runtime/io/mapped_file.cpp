@@ -6,6 +6,9 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "io/nearest_files.h"
 
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
@@ -58,8 +61,13 @@ Error no_memory(const std::string& name, uint64_t bytes) {
 }
 
 Error os_error(const std::string& path, const char* what, int code, bool missing) {
-  return {missing ? Code::not_found : Code::io,
-          fmt::format("{}: {}: {}", path, what, std::system_category().message(code))};
+  Error error{missing ? Code::not_found : Code::io,
+              fmt::format("{}: {}: {}", path, what, std::system_category().message(code))};
+  if (!missing) return error;
+  const std::u8string name(path.begin(), path.end());
+  const std::vector<std::string> nearest = nearest_files(std::filesystem::path(name));
+  if (!nearest.empty()) error.message += fmt::format("; did you mean {}?", fmt::join(nearest, " or "));
+  return error;
 }
 
 #ifdef _WIN32

@@ -3,7 +3,9 @@
 #include "io/bytes.h"
 #include "io/gguf.h"
 #include "io/json_text.h"
+#include "io/nearest_files.h"
 #include "io/nearest_names.h"
+#include "io/no_weights.h"
 #include "io/safetensors.h"
 
 #include <algorithm>
@@ -24,6 +26,11 @@ constexpr uint64_t first_header_bytes = uint64_t{1} << 20;
 constexpr uint64_t small_tensor_bytes = 4096;
 constexpr const char* index_name = "model.safetensors.index.json";
 
+// What can be opened, for messages.
+constexpr const char* kinds =
+    "a model is a .gguf file, a folder with config.json and model.safetensors, or a "
+    "config.json alone";
+
 bool file_exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
@@ -38,6 +45,21 @@ bool is_plain_name(std::string_view name) {
 
 fs::path join(const fs::path& folder, std::string_view utf8_name) {
   return folder / fs::path(std::u8string(utf8_name.begin(), utf8_name.end()));
+}
+
+// For a folder without a config.json.
+Error no_model(const fs::path& folder) {
+  constexpr size_t most = 20;
+  const std::vector<std::string> models = models_in(folder, most);
+  if (models.empty()) {
+    return {Code::not_found,
+            fmt::format("{}: there is no model in this folder: {}", path_text(folder), kinds)};
+  }
+  return {Code::not_found,
+          fmt::format("{}: this folder is not a model itself, but holds {}: give {}", path_text(folder),
+                      models.size() == 1 ? "one" : "several",
+                      models.size() == 1 ? "its path" : "one of their paths"),
+          models};
 }
 
 bool starts_as_gguf(std::span<const std::byte> bytes) {
@@ -147,10 +169,7 @@ std::vector<fs::path> ModelFile::weight_files(const fs::path& path) {
 Result<ModelFile> ModelFile::open_path(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    if (!file_exists(path / "config.json"))
-      return Error{Code::not_found,
-                   fmt::format("{}: expected a folder with a config.json, found a folder without one",
-                               path_text(path))};
+    if (!file_exists(path / "config.json")) return no_model(path);
     PUMICE_TRY(const MappedFile config, MappedFile::open(path / "config.json"));
     PUMICE_TRY(ModelFile model, from_config(config));
     model.path_ = path_text(path);
@@ -162,11 +181,7 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
   PUMICE_TRY(MappedFile file, MappedFile::open(path));
   const bool gguf = path.extension() == ".gguf" || starts_as_gguf(file.bytes());
   if (!gguf && path.extension() != ".json")
-    return Error{
-        Code::unsupported,
-        fmt::format("{}: expected a .gguf file, a folder with config.json and model.safetensors, or a "
-                    "config.json, found another kind of file",
-                    file.path())};
+    return Error{Code::unsupported, fmt::format("{}: this file is not a model: {}", file.path(), kinds)};
   PUMICE_TRY(ModelFile model, gguf ? from_gguf(std::move(file)) : from_config(file));
   model.find_tokenizer(path.parent_path());
   return model;
@@ -273,12 +288,7 @@ Error ModelFile::missing(std::string_view name) const {
     return {Code::unsupported, fmt::format("{}: tensor {}: expected one of the types {}, found {} (shape {})",
                                            path_, in_quotes(name), tensor_type_names(),
                                            in_quotes(found->second.dtype), shape_text(found->second.shape))};
-  if (!has_weights())
-    return {Code::not_found,
-            fmt::format("{}: expected tensor {}, found no weights at all{}", path_, in_quotes(name),
-                        format_ == Format::gguf ? ""
-                                                : fmt::format("; they come from a folder that holds {} or {}",
-                                                              single_name, index_name))};
+  if (!has_weights()) return no_weights(*this);
   std::vector<std::string_view> names;
   for (const TensorView& tensor : tensors_) names.push_back(tensor.name);
   std::string hint;
@@ -286,6 +296,15 @@ Error ModelFile::missing(std::string_view name) const {
     hint += (hint.empty() ? "; the nearest names are " : ", ") + in_quotes(other);
   return {Code::not_found,
           fmt::format("{}: expected tensor {}, found none of that name{}", path_, in_quotes(name), hint)};
+}
+
+Error no_weights(const ModelFile& file) {
+  return {Code::not_found,
+          file.format() == ModelFile::Format::gguf
+              ? fmt::format("{}: this GGUF file holds settings or a vocabulary, and no weights", file.path())
+              : fmt::format(
+                    "{}: there are no weights: they are read from {} or {}, in a folder with a config.json",
+                    file.path(), single_name, index_name)};
 }
 
 const GgufArray* ModelFile::array(std::string_view key) const {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/checksum.h"
+#include "io/no_weights.h"
 #include "io/quantize.h"
 #include "kernel/sampling/sampling.h"
 #include "model/session_memory.h"
@@ -23,9 +24,8 @@ Status make_readable(Graph& graph, const ReadableTensors& readable, const ModelF
   for (const std::string& name : request.readable) {
     const auto tensor = readable.make(graph, name, {request.context, request.input_context});
     if (!tensor) {
-      return Error{Code::invalid_argument,
-                   fmt::format("{}: there is no output named '{}': expected one of {}", file.path(), name,
-                               readable.names())};
+      return Error{Code::invalid_argument, fmt::format("{}: there is no output named '{}'; there are {}",
+                                                       file.path(), name, readable.names())};
     }
     graph.make_readable(*tensor, name);
   }
@@ -91,16 +91,14 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
                                               const LoadOptions& options, std::vector<Plan>& plans) {
   if (options.weights && !can_quantize(*options.weights)) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: weights cannot be quantised to {}: expected one of {}", file.path(),
+                 fmt::format("{}: weights cannot be quantised to {}; they can be to {}", file.path(),
                              info(*options.weights).name, quantizable_type_names())};
   }
   std::shared_ptr<Model> model(new Model(std::move(file), std::move(context), options));
   PUMICE_TRY(model->definition_, open_model_definition(model->file_));
   model->shape_ = model->definition_->shape();
   if (!model->file_.has_weights()) {
-    return Error{Code::not_found, fmt::format("{}: no weights were found: expected a .gguf file, or a folder "
-                                              "with model.safetensors",
-                                              model->file_.path())};
+    return no_weights(model->file_);
   }
   const DeviceContext& device = model->context_;
   model->weights_ =

@@ -16,10 +16,11 @@ Result<std::shared_ptr<const Tokenizer>> from_gguf(const ModelFile& file) {
   const Fields fields = file.fields();
   const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
   if (!tokens) {
-    return Error{Code::not_found,
-                 fmt::format("{}: the file has no vocabulary (field 'tokenizer.ggml.tokens'): give "
-                             "tokens as ids",
-                             file.path())};
+    return Error{
+        Code::not_found,
+        fmt::format("{}: the file has no vocabulary (field 'tokenizer.ggml.tokens'), so texts cannot be "
+                    "read: give token ids instead",
+                    file.path())};
   }
   Tokenizer::GgufVocabulary vocabulary;
   vocabulary.file = file.path();
@@ -65,7 +66,10 @@ Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file) {
   if (tokenizer.ok() || tokenizer.error().code != Code::not_found) return tokenizer;
   return Error{
       Code::not_found,
-      fmt::format("{}: there is no tokenizer.json beside the weights: give tokens as ids", file.path())};
+      fmt::format(
+          "{}: there is no tokenizer.json beside the weights, so texts cannot be read: give token ids "
+          "instead",
+          file.path())};
 }
 
 std::vector<uint32_t> end_tokens(const ModelFile& file, const Tokenizer* tokenizer) {

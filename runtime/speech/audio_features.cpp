@@ -48,8 +48,8 @@ Result<LogMelShape> read(const Fields& fields, const EncoderShape& encoder) {
 
 Result<LogMelShape> read_log_mel_shape(const ModelFile& file, const ModelShape& shape) {
   if (!shape.encoder || shape.encoder->kind != InputKind::features) {
-    return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' hears nothing: "
-                                                "expected one whose encoder reads sound",
+    return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' does not read "
+                                                "sound: use a speech model, such as Whisper",
                                                 file.path(), file.architecture())};
   }
   const std::filesystem::path path =

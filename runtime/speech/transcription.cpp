@@ -43,7 +43,7 @@ Result<std::unique_ptr<Transcriber>> Transcriber::create(std::shared_ptr<const M
 Status Transcriber::read_tokens() {
   Result<WhisperTokens> found =
       tokenizer_ ? WhisperTokens::find(*tokenizer_)
-                 : Error{Code::not_found, "there is no tokenizer that has Whisper's tokens"};
+                 : Error{Code::not_found, "the tokenizer does not have Whisper's special tokens"};
   if (found.ok()) {
     tokens_ = *std::move(found);
     PUMICE_CHECK(check_vocabulary());
@@ -53,7 +53,7 @@ Status Transcriber::read_tokens() {
   }
   if (options_.language.empty() && !options_.translate && !options_.timestamps) return {};
   return Error{found.error().code,
-               fmt::format("{}: {}: expected neither a language nor a task nor timestamps",
+               fmt::format("{}: {}, so a language, a task or timestamps cannot be chosen: leave them out",
                            session_->model().file().path(), found.error().message)};
 }
 
@@ -75,7 +75,7 @@ Status Transcriber::set_task() {
   if (!has_language_) {
     if (options_.language.empty() && !options_.translate) return {};
     return Error{Code::unsupported,
-                 fmt::format("{}: the model is for one language: expected neither a language nor a task",
+                 fmt::format("{}: the model knows one language only: leave language and task out",
                              session_->model().file().path())};
   }
   if (!options_.language.empty()) {

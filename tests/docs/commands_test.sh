@@ -69,7 +69,7 @@ options_exist() {  # PAGE COMMAND
   if [ "$name" = bench ] && [ "${words[1]:-}" = compare ]; then name="bench compare"; fi
   case $name in COMMAND | --*) return ;; esac
   if [ -z "${help[$name]:-}" ]; then
-    help[$name]=$(build/pumice $name --help 2>&1) || { fail "$1: there is no command 'pumice $name'"; return; }
+    help[$name]=$(build/pumice $name --help-all 2>&1) || { fail "$1: there is no command 'pumice $name'"; return; }
   fi
   local word
   for word in "${words[@]}"; do

@@ -121,6 +121,21 @@ TEST_CASE("bench measures encoders, and encoder-decoders end to end") {
   CHECK(fails_saying(bench(fixtures().model("bert"), {"-p", "100000"}), {"-p 100000", "at most"}) == "");
 }
 
+TEST_CASE("bench reads a prompt that fills the context, and says which tests do not fit or are left out") {
+  const auto model = fixtures().story(); // made for 512 tokens
+  const auto once = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"-r", "1", "-w", "0"});
+    return bench(model, std::move(more));
+  };
+  CHECK(once({"-p", "511", "-n", "0"}).out.find("| pp511 ") != std::string::npos);
+  CHECK(fails_saying(once({"-p", "512"}), {"-p 512", "context of 512", "-p 511"}) == "");
+  CHECK(fails_saying(once({"-p", "0", "-n", "600"}),
+                     {"-n 600", "context of 512", "the most that fits is -n "}) == "");
+  CHECK(fails_saying(once({"-d", "600"}), {"after -d 600", "does not fit"}) == "");
+  CHECK(fails_saying(once({"-p", "0", "-n", "0"}), {"nothing to measure", "-p 0 and -n 0"}) == "");
+  CHECK(fails_saying(bench(fixtures().model("bert"), {"-p", "0"}), {"nothing to measure"}) == "");
+}
+
 TEST_CASE("bench measures single operations below the device's ceilings") {
   const CommandResult result = pumice_command(
       {"bench", "--ops", "--only", "F16 8 x 768", "-r", "3", "-w", "3", "--no-cache", "-o", "json"});
@@ -135,7 +150,7 @@ TEST_CASE("bench measures single operations below the device's ceilings") {
     CHECK(each["bytes"] >= 2.0 * 768 * 768);
     CHECK(each["share_of_roof"] > 0);
   }
-  CHECK(fails_saying(pumice_command({"bench", "--ops", "model.gguf"}), {"without a model"}) == "");
+  CHECK(fails_saying(pumice_command({"bench", "--ops", "model.gguf"}), {"leave MODEL out"}) == "");
   CHECK(fails_saying(pumice_command({"bench"}), {"MODEL", "--ops"}) == "");
 }
 
@@ -148,10 +163,14 @@ std::string written(unsigned seed, double slowdown, size_t samples, const std::s
   std::normal_distribution<double> noise(1, 0.01);
   json object = {{"device", device}, {"model", {{"hash", hash}}}, {"results", json::array()}};
   for (const auto& [test, seconds] : {std::pair("pp128", 0.3), {"tg32", 0.02}}) {
-    json result = {{"test", test}, {"stable", true}, {"samples", json::array()}};
+    const bool prompt = std::string(test) == "pp128";
+    json result = {
+        {"test", test}, {"kind", prompt ? "prompt" : "decode"}, {"stable", true}, {"samples", json::array()}};
     for (size_t i = 0; i < samples; ++i) {
       const double factor = std::string(test) == "tg32" ? slowdown : 1;
-      result["samples"].push_back({{"seconds", seconds * factor * noise(random)}});
+      json sample = {{"seconds", seconds * factor * noise(random)}};
+      if (prompt) sample["first_token_seconds"] = sample["seconds"].get<double>() + 0.01; // no row of its own
+      result["samples"].push_back(std::move(sample));
     }
     object["results"].push_back(std::move(result));
   }

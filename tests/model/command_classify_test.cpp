@@ -86,7 +86,7 @@ TEST_CASE("classify gives the labels of pictures, best first") {
   folder.write("text.jpg", "this is no picture");
   CHECK(fails_saying(pumice_command({"classify", model, path("text.jpg")}), {"text.jpg", "PNG"}) == "");
   CHECK(fails_saying(pumice_command({"classify", model, path("none.png")}), {"none.png"}) == "");
-  CHECK(fails_saying(pumice_command({"classify", model}), {"expected at least one file"}) == "");
+  CHECK(fails_saying(pumice_command({"classify", model}), {"no picture was given"}) == "");
 }
 
 TEST_CASE("classify gives the labels of texts, and of lines of standard input") {

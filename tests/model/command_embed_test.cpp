@@ -44,7 +44,7 @@ Vectors embed(const std::filesystem::path& model, const std::string& input,
 }
 
 uint64_t steps(const CommandResult& result) {
-  const size_t end = result.err.find(" steps");
+  const size_t end = result.err.find(" step");
   REQUIRE(end != std::string::npos);
   return std::stoull(result.err.substr(result.err.rfind(' ', end - 1) + 1));
 }
@@ -150,7 +150,7 @@ TEST_CASE("embed cuts a line at the context and says so") {
   for (int i = 1; i < 62; ++i) longest += " the";
   const CommandResult fits = run_embed(folder.path(), longest + "\n");
   CHECK(fits.err.find("cut off") == std::string::npos);
-  CHECK(fits.err.find("1 lines, 64 tokens") != std::string::npos);
+  CHECK(fits.err.find("1 line, 64 tokens") != std::string::npos);
   const CommandResult cut = run_embed(folder.path(), longest + " the quick\n" + longest + " x\nfox\n");
   CHECK(cut.err.find("2 lines were longer than the model's context of 64 tokens") != std::string::npos);
   const Vectors vectors = numbers(cut.out);
@@ -207,5 +207,5 @@ TEST_CASE("embed: what it cannot do is said") {
   small.vocabulary = 320;
   REQUIRE(small.write(other));
   CHECK(fails_saying(pumice_command({"embed", other.path().string()}, "the transformers fox\nthe\n"),
-                     {"standard input: line 1", "vocabulary", "0 to 319"}) == "");
+                     {"standard input: line 1", "there is no token", "0 to 319"}) == "");
 }

@@ -1,33 +1,180 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <regex>
+#include <set>
+
 #include "support/command.h"
 
-TEST_CASE("the help of every subcommand begins with a sentence and ends with an example") {
-  for (const char* name :
-       {"run", "generate", "translate", "transcribe", "caption", "embed", "rerank", "classify", "tokenize",
-        "eval", "inspect", "devices", "tune", "bench", "perplexity", "convert"}) {
-    CAPTURE(name);
-    const CommandResult help = pumice_command({name, "--help"});
-    CHECK(help.status == 0);
-    CHECK(help.err == "");
-    CHECK(help.out.find(".\nUsage: ") != std::string::npos);
-    CHECK(help.out.find(std::string("Example:\n  ")) != std::string::npos);
-    CHECK(help.out.find(std::string("pumice ") + name) != std::string::npos);
+namespace {
+
+const std::vector<std::string> commands = {"run",        "generate", "translate", "transcribe", "caption",
+                                           "embed",      "rerank",   "classify",  "tokenize",   "eval",
+                                           "inspect",    "devices",  "tune",      "bench",      "help",
+                                           "perplexity", "convert",  "completion"};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string page(std::vector<std::string> arguments) {
+  const CommandResult result = pumice_command(arguments);
+  CAPTURE(result.err);
+  CHECK(result.status == 0);
+  CHECK(result.err == "");
+  return result.out;
+}
+
+// The long options that begin a row of a help page.
+std::set<std::string> options_in(const std::string& help) {
+  std::set<std::string> options;
+  const std::regex row("\n  (-[A-Za-z], )?(--[a-z-]+)");
+  for (std::sregex_iterator at(help.begin(), help.end(), row), end; at != end; ++at) options.insert((*at)[2]);
+  return options;
+}
+
+// Roff without its markup, for what a reader sees.
+std::string shown(std::string roff) {
+  for (const char* markup : {"\\fB", "\\fI", "\\fR", "\\&"}) {
+    for (size_t at; (at = roff.find(markup)) != std::string::npos;)
+      roff.erase(at, std::string(markup).size());
   }
-  CHECK(pumice_command({"--help"}).out.find("tokenize") != std::string::npos);
-  CHECK(pumice_command({"--version"}).out.find("1.") == 0);
+  for (size_t at; (at = roff.find("\\-")) != std::string::npos;) roff.replace(at, 2, "-");
+  return roff;
+}
+
+} // namespace
+
+TEST_CASE("--help fits a screen: it begins with a sentence, and ends with an example") {
+  for (const std::string& name : commands) {
+    CAPTURE(name);
+    const std::string help = page({name, "--help"});
+    CHECK(help.find(".\n\nUsage: pumice " + name + " ") != std::string::npos);
+    CHECK(help.find("Example:\n  ") != std::string::npos);
+    CHECK(help.substr(help.find("Example:")).find("pumice " + name) != std::string::npos);
+    CHECK(lines_of(help).size() <= 40);
+    CHECK(page({"help", name}) == help);
+  }
+  const std::string all = page({"--help"});
+  CHECK(lines_of(all).size() <= 45);
+  for (const std::string& name : commands) CHECK(all.find("\n  " + name + " ") != std::string::npos);
+  CHECK(page({"help"}) == all);
+}
+
+TEST_CASE("--help-all shows every option that --help shows, and those that are less often needed") {
+  for (const std::string& name : commands) {
+    CAPTURE(name);
+    const std::set<std::string> few = options_in(page({name, "--help"}));
+    const std::string help = page({name, "--help-all"});
+    const std::set<std::string> all = options_in(help);
+    CHECK(std::ranges::includes(all, few));
+    if (all.contains("--device") && name != "devices") {
+      CHECK(!few.contains("--vulkan-loader"));
+      CHECK(all.contains("--vulkan-loader"));
+    }
+    CHECK(page({"help", name, "--all"}) == help);
+    for (const std::string& line : lines_of(help)) {
+      CAPTURE(line);
+      CHECK((line.size() <= 80 || line.find("  pumice ") != std::string::npos ||
+             line.find("$") != std::string::npos || line.find(' ', 30) == std::string::npos));
+    }
+  }
+}
+
+TEST_CASE("manual pages and completion have every option") {
+  const std::string bash = page({"completion", "bash"}), zsh = page({"completion", "zsh"}),
+                    fish = page({"completion", "fish"});
+  for (const std::string& name : commands) {
+    CAPTURE(name);
+    const std::string manual = shown(page({"help", name, "--man"}));
+    CHECK(manual.find(".TH \"PUMICE-") == 0);
+    CHECK(manual.find(".SH SYNOPSIS\npumice " + name + " ") != std::string::npos);
+    std::string upper;
+    for (const std::string& option : options_in(page({name, "--help-all"}))) {
+      CAPTURE(option);
+      CHECK(manual.find(option) != std::string::npos);
+      if (option == "--help" || option == "--help-all") continue;
+      CHECK(zsh.find(option + "[") != std::string::npos);
+      CHECK(fish.find("__fish_seen_subcommand_from " + name + "' ") != std::string::npos);
+      CHECK(fish.find(" -l " + option.substr(2) + " ") != std::string::npos);
+    }
+  }
+  CHECK(page({"help", "bench", "compare", "--man"}).find("PUMICE-BENCH-COMPARE") != std::string::npos);
+  CHECK(page({"help", "--man"}).find(".SH COMMANDS\n") != std::string::npos);
+}
+
+TEST_CASE("bash completes commands, options, and the names that an option takes") {
+  const TemporaryFolder folder;
+  folder.write("pumice.bash", page({"completion", "bash"}));
+  folder.write("model.gguf", std::string_view("x"));
+  const auto completed = [&](const std::string& words) {
+    const std::string script =
+        "cd '" + folder.path().string() + "'; . ./pumice.bash; COMP_WORDS=(" + words +
+        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _pumice 2>&1; printf '%s ' \"${COMPREPLY[@]}\" >out";
+    REQUIRE(std::system(("bash -c" + quoted_argument(script)).c_str()) == 0);
+    std::stringstream text;
+    text << std::ifstream(folder.path() / "out").rdbuf();
+    return text.str();
+  };
+  CHECK(completed("pumice tran") == "translate transcribe ");
+  CHECK(completed("pumice --ver") == "--version ");
+  CHECK(completed("pumice run --te") == "--temp ");
+  CHECK(completed("pumice run mo") == "model.gguf ");
+  CHECK(completed("pumice run --kv ''") == "f32 f16 q8_0 ");
+  CHECK(completed("pumice run --kv q") == "q8_0 ");
+  CHECK(completed("pumice run --temp ''") == " ");
+  CHECK(completed("pumice run --session mo") == "model.gguf ");
+  CHECK(completed("pumice bench comp") == "compare ");
+  CHECK(completed("pumice bench compare --thr") == "--threshold ");
+  CHECK(completed("pumice completion z") == "zsh ");
+}
+
+TEST_CASE("--version says the commit, how it was built, and what was left out") {
+  const std::vector<std::string> lines = lines_of(page({"--version"}));
+  REQUIRE(lines.size() == 4);
+  CHECK(std::regex_match(lines[0], std::regex("pumice [0-9]+\\.[0-9]+\\.[0-9]+")));
+  CHECK(std::regex_match(lines[1], std::regex("commit: ([0-9a-f]{7,40}( with changes)?|unknown)")));
+  CHECK(std::regex_match(lines[2], std::regex("build: [A-Za-z]+, .+, .+")));
+  CHECK(lines[3].starts_with("left out: "));
+  CHECK(page({"-V"}) == page({"--version"}));
+}
+
+TEST_CASE("a page that cannot be printed is an error") {
+  for (const char* arguments :
+       {"--help", "--version", "run --help", "run --help-all", "help run", "help --man"}) {
+    CAPTURE(arguments);
+    const std::string line =
+        quoted_argument(command_path().string()) + " " + arguments + " >/dev/full 2>/dev/null";
+    const int status = std::system(line.c_str());
+    CHECK(WEXITSTATUS(status) == 1);
+  }
 }
 
 TEST_CASE("bad arguments end with status 1 and a message") {
-  CHECK(fails_saying(pumice_command({}), {"subcommand"}) == "");
-  CHECK(fails_saying(pumice_command({"paint"}), {"--help"}) == "");
-  CHECK(fails_saying(pumice_command({"run"}), {"MODEL", "pumice run --help"}) == "");
-  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--temp", "warm"}), {"--temp", "warm"}) == "");
-  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--top-p", "2"}), {"--top-p", "2"}) == "");
-  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--kv", "f8"}), {"--kv", "f16", "f8"}) == "");
-  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--chunk", "0"}), {"--chunk"}) == "");
+  CHECK(fails_saying(pumice_command({}), {"command", "pumice run", "pumice --help"}) == "");
+  CHECK(fails_saying(pumice_command({"run"}), {"MODEL is missing", "[OPTIONS] MODEL [PROMPT]"}) == "");
+  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--temp", "warm"}),
+                     {"--temp: 'warm' is not a number from 0 to 1000\n"}) == "");
+  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--top-p", "2"}),
+                     {"--top-p: '2'", "from 0 to 1"}) == "");
+  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--kv", "f8"}),
+                     {"--kv: 'f8'", "f32, f16, q8_0"}) == "");
+  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--chunk", "0"}), {"--chunk", "1 to 65536"}) ==
+        "");
+  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--seed", "a"}), {"--seed: 'a'"}) == "");
+  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "-n", "1.5"}),
+                     {"--count: '1.5'", "whole number"}) == "");
+  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--temp"}), {"--temp: a value is missing"}) == "");
+  CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--temp", "1", "--temp", "2"}),
+                     {"--temp may be given only once"}) == "");
   CHECK(fails_saying(pumice_command({"generate", "m", "--ids", "1", "--prompt", "x"}),
-                     {"--ids", "--prompt"}) == "");
+                     {"--ids", "--prompt", "do not go together"}) == "");
+  CHECK(fails_saying(pumice_command({"generate", "m", "--ids", "1", "--logprobs", "2"}),
+                     {"--logprobs has an effect only with --json"}) == "");
+  CHECK(fails_saying(pumice_command({"bench", "m", "--only", "matmul"}), {"--only", "--ops"}) == "");
   CHECK(fails_saying(pumice_command({"bench", "m", "-o", "xml"}), {"--output", "json", "xml"}) == "");
-  CHECK(fails_saying(pumice_command({"eval", "m"}), {"--inputs"}) == "");
+  CHECK(fails_saying(pumice_command({"eval", "m"}), {"--inputs is missing"}) == "");
 }

@@ -56,6 +56,8 @@ TEST_CASE("typical sampling reduces the choice of tokens, and 1 switches it off"
 }
 
 TEST_CASE("sampling options out of range are refused") {
+  CHECK(fails_saying(generate({"--logit-bias", "999999=1"}),
+                     {"--logit-bias: there is no token 999999", "0 to "}) == "");
   CHECK(fails_saying(generate({"--typical", "1.5"}), {"--typical", "1.5"}) == "");
   CHECK(fails_saying(generate({"--frequency-penalty", "101"}), {"--frequency-penalty"}) == "");
   CHECK(fails_saying(generate({"--presence-penalty", "x"}), {"--presence-penalty"}) == "");

@@ -107,7 +107,7 @@ TEST_CASE("transcribe takes silence and one sample, and says what is wrong with 
   CHECK(refused(corrupt, {"sound.wav", "bits"}) == "");
   CHECK(fails_saying(transcribe(model, (folder.path() / "nothing.flac").string()), {"nothing.flac"}) == "");
   const std::string text_model = fixtures().model("bart").string();
-  CHECK(fails_saying(transcribe(text_model, Sound(wail(10)).path), {"bart", "hears nothing"}) == "");
+  CHECK(fails_saying(transcribe(text_model, Sound(wail(10)).path), {"bart", "does not read sound"}) == "");
   CHECK(fails_saying(transcribe(model, Sound(wail(10)).path, {"--task", "sing"}), {"--task", "sing"}) == "");
   CHECK(fails_saying(transcribe(model, Sound(wail(10)).path, {"--language", "tlh"}), {"tlh", "en, de"}) ==
         "");

@@ -82,6 +82,24 @@ FIXTURE_TEST_CASE("translate gives the reference's greedy and beam search texts"
   CHECK(best["score"].get<float>() < 0);
 }
 
+TEST_CASE("each line of --n-best says whose it is, unless there is one text") {
+  const Words words;
+  const std::vector<std::string> best = {"--beams", "2", "--n-best", "2"};
+  const auto lines = [&](std::vector<std::string> texts, const std::string* input) {
+    texts.insert(texts.end(), best.begin(), best.end());
+    std::istringstream out(words.translate(texts, input).out);
+    std::vector<std::string> all;
+    for (std::string line; std::getline(out, line);) all.push_back(line);
+    return all;
+  };
+  for (const std::string& line : lines({words.source}, nullptr)) CHECK(std::ranges::count(line, '\t') == 1);
+  const std::string input = words.source + "\n" + words.other + "\n";
+  for (const auto& all : {lines({words.source, words.other}, nullptr), lines({}, &input)}) {
+    REQUIRE(all.size() == 4);
+    for (size_t i = 0; i < 4; ++i) CHECK(all[i].starts_with(i < 2 ? "1\t-" : "2\t-"));
+  }
+}
+
 FIXTURE_TEST_CASE("translate answers lines in their order, and each as if it were alone") {
   const Words words;
   const std::string first = words.translate({words.source}).out, second = words.translate({words.other}).out;
@@ -125,7 +143,7 @@ TEST_CASE("translate cuts a text that is too long, and says so") {
   const CommandResult whole = words.translate({longest, "--json"});
   CHECK(whole.err.find("left out") == std::string::npos);
   const CommandResult cut = words.translate({longest + longer, "--json"});
-  CHECK(cut.err.find("TEXT 1: 3000 tokens are more than the 2048") != std::string::npos);
+  CHECK(cut.err.find("TEXT 1: the text has 3000 tokens") != std::string::npos);
   CHECK(json::parse(cut.out)["truncated"] == true);
   CHECK(json::parse(cut.out)["tokens"] == json::parse(whole.out)["tokens"]);
 }
@@ -148,7 +166,7 @@ TEST_CASE("translate knows tasks, prefixes and target languages") {
       pumice_command({"translate", words.model, rest, "--task", "a_to_b", "--json", "--no-cache"});
   REQUIRE(task.status == 0);
   CHECK(Words::up_to_end(json::parse(task.out)["tokens"].get<std::vector<int64_t>>()) == words.beams);
-  CHECK(fails_saying(words.fail({"--task", "b_to_a"}), {"b_to_a", "only a_to_b"}) == "");
+  CHECK(fails_saying(words.fail({"--task", "b_to_a"}), {"--task b_to_a", "its tasks are a_to_b"}) == "");
 }
 
 TEST_CASE("translate --attention: rows sum to one and are where the decoder looked") {
@@ -196,7 +214,7 @@ TEST_CASE("translate --attention draws a PNG, and refuses what it cannot draw") 
   CHECK(fails_saying(words.fail({"--attention", "/no/such/a.png"}), {"no folder /no/such"}) == "");
   CHECK(fails_saying(words.fail({"--attention", path, "--attention-layer", "2"}), {"0 to 1", "2"}) == "");
   CHECK(fails_saying(words.fail({"--attention", path, "--attention-head", "4"}), {"0 to 3", "4"}) == "");
-  CHECK(fails_saying(words.fail({"w5", "--attention", path}), {"expected one text", "several"}) == "");
+  CHECK(fails_saying(words.fail({"w5", "--attention", path}), {"one text", "several"}) == "");
   CHECK(fails_saying(words.fail({"--attention-head", "1"}), {"--attention"}) == "");
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("tune measures variants and keeps the results for later runs") {
 }
 
 TEST_CASE("every kernel variant is listed with its family and what it is") {
-  const CommandResult help = pumice_command({"run", "--help"});
+  const CommandResult help = pumice_command({"tune", "--help-all"});
   CHECK(help.status == 0);
   for (const char* line : {"cpu8 [matmul] For CPU drivers: ", "portable [matmul] For any device: ",
                            "split-kv [attention] For GPUs: ", "portable [attention] For any device: "}) {
@@ -78,6 +78,17 @@ TEST_CASE("a variant can be forced, and measuring can be switched off") {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return pumice_command(arguments).out;
   };
+  // A variant that the device cannot run is refused rather than ignored.
+  const json devices = json::parse(pumice_command({"devices", "--json"}).out);
+  const auto tiers =
+      devices["devices"][devices["chosen"].get<size_t>()]["tiers"].get<std::vector<std::string>>();
+  const CommandResult matrices =
+      pumice_command({"inspect", model, "--plan", "--no-cache", "--kernel-variant", "cm"});
+  if (std::ranges::count(tiers, "cm")) {
+    CHECK(matrices.status == 0);
+  } else {
+    CHECK(fails_saying(matrices, {"--kernel-variant cm", "cannot run it", "cooperative matrices"}) == "");
+  }
   const std::string forced = variants({"--kernel-variant", "portable"});
   CHECK(forced.find("matmul.q8_0 ") != std::string::npos);
   CHECK(forced.find("µs  portable  linear") != std::string::npos);

@@ -241,8 +241,19 @@ TEST_CASE("model file: a config without weights") {
     CHECK(!model->has_weights());
     CHECK(model->file_bytes() == 0);
     CHECK(model->architecture() == "bert");
-    CHECK(says(model->require("w", Shape{1}), {"'w'", "no weights", "model.safetensors"}) == "");
+    CHECK(says(model->require("w", Shape{1}), {"no weights", "model.safetensors"}) == "");
   }
+}
+
+TEST_CASE("model file: a GGUF file that holds only a vocabulary says that it has no weights") {
+  const TemporaryFolder folder;
+  GgufBuilder builder;
+  builder.string("general.architecture", "llama").strings("tokenizer.ggml.tokens", {"<s>", "hello"});
+  const auto path = folder.write("vocabulary.gguf", builder.build());
+  const auto model = ModelFile::open(path);
+  REQUIRE_MESSAGE(model.ok(), says(model, {}));
+  CHECK(!model->has_weights());
+  CHECK(says(model->require("w", Shape{1}), {path.string(), "this GGUF file", "no weights"}) == "");
 }
 
 TEST_CASE("model file: paths that are not models") {

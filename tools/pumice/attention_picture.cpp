@@ -7,6 +7,8 @@
 #include "generate/forced_pass.h"
 #include "io/safetensors.h"
 #include "media/heat_map.h"
+#include "option_text.h"
+#include "option_values.h"
 
 namespace pumice::command {
 
@@ -119,9 +121,9 @@ Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText&
 
 Status check_file(const AttentionOptions& options) {
   if (!is_picture(options) && !options.path.ends_with(".safetensors")) {
-    return Error{Code::invalid_argument,
-                 fmt::format("--attention: expected a name that ends in .png or .safetensors; found '{}'",
-                             options.path)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("--attention {}: the name of the file must end in .png or .safetensors", options.path)};
   }
   return {};
 }
@@ -131,19 +133,21 @@ Status check_file(const AttentionOptions& options) {
 void add_attention_options(CLI::App& app, AttentionOptions& options) {
   CLI::Option* file =
       app.add_option("--attention", options.path,
-                     "Show the decoder's attention to the input: FILE.png is a heat map, FILE.safetensors "
-                     "has the weights")
+                     "Show the decoder's attention to the input, in a picture (FILE.png) or as numbers "
+                     "(FILE.safetensors)")
           ->type_name("FILE")
           ->group("Attention");
   app.add_option("--attention-layer", options.layer,
                  "The layer of the decoder to show, counted from 0 (default: the last one)")
       ->type_name("N")
-      ->group("Attention")
+      ->check(within(0u, 1u << 20))
+      ->group(more_of("Attention"))
       ->needs(file);
   app.add_option("--attention-head", options.head,
                  "The attention head to show, counted from 0 (default: the mean of all heads of the layer)")
       ->type_name("N")
-      ->group("Attention")
+      ->check(within(0u, 1u << 20))
+      ->group(more_of("Attention"))
       ->needs(file);
 }
 
@@ -153,7 +157,7 @@ Status check_attention(const AttentionOptions& options, const ModelShape& shape)
   const auto within = [](const char* option, const char* what, uint32_t count, uint32_t found) -> Status {
     if (found < count) return {};
     return Error{Code::invalid_argument,
-                 fmt::format("{}: expected one of {}, 0 to {}; found {}", option, what, count - 1, found)};
+                 fmt::format("{} {}: {} are 0 to {}", option, found, what, count - 1)};
   };
   const uint32_t layer = layer_of(options, shape);
   PUMICE_CHECK(
@@ -164,7 +168,7 @@ Status check_attention(const AttentionOptions& options, const ModelShape& shape)
 Status write_attention(const std::shared_ptr<const Model>& model, const AttentionOptions& options,
                        const AttendedText& text) {
   if (text.output.empty()) {
-    return Error{Code::invalid_argument, "--attention: the text has no tokens: there is nothing to show"};
+    return Error{Code::invalid_argument, "--attention: no token was generated, so there is nothing to show"};
   }
   PUMICE_TRY(const Weights weights, compute(model, options, text));
   const uint32_t layer = layer_of(options, model->shape());

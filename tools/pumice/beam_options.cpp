@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "option_text.h"
+#include "option_values.h"
+
 namespace pumice::command {
 
 Status BeamOptions::apply(GenerationConfig& config) const {
@@ -12,44 +15,51 @@ Status BeamOptions::apply(GenerationConfig& config) const {
   if (early_stopping) config.early_stopping = *early_stopping;
   if (no_repeat_ngram) config.no_repeat_ngram = *no_repeat_ngram;
   if (hypotheses <= config.beams) return {};
-  return Error{
-      Code::invalid_argument,
-      fmt::format("--n-best: expected at most as many as beams, {}; found {}", config.beams, hypotheses)};
+  return Error{Code::invalid_argument,
+               fmt::format("--n-best {} needs at least as many beams, and there {} {}: raise --beams",
+                           hypotheses, config.beams == 1 ? "is" : "are", config.beams)};
 }
 
 void add_beam_options(CLI::App& app, BeamOptions& options) {
   const auto group = [](CLI::Option* option, const char* type) {
     return option->type_name(type)->group("Beam search");
   };
-  group(app.add_option("--beams", options.beams,
-                       "Number of beams: candidate texts that are continued side by side; 1 is greedy search "
-                       "(default: from the model's settings, else 1)"),
+  const auto more = [](CLI::Option* option, const char* type) {
+    return option->type_name(type)->group(more_of("Beam search"));
+  };
+  group(app.add_option(
+            "--beams", options.beams,
+            "Number of texts that are continued side by side, of which the best is taken (default: from "
+            "the model's settings, else 1). 1 is greedy search"),
         "N")
-      ->check(CLI::Range(1u, 1024u).description(""));
-  group(app.add_option("--length-penalty", options.length_penalty,
-                       "The score of a text is divided by its length to the power P; above 0 favours long "
-                       "texts (default: from the model's settings)"),
-        "P")
-      ->check(CLI::Range(-100.0f, 100.0f).description(""));
+      ->check(within(1u, 1024u));
+  more(app.add_option("--length-penalty", options.length_penalty,
+                      "The score of a text is divided by its length to the power P; above 0 favours long "
+                      "texts (default: from the model's settings)"),
+       "P")
+      ->check(within(-100.0f, 100.0f));
   static const std::map<std::string, EarlyStopping> stopping = {
       {"no", EarlyStopping::no}, {"yes", EarlyStopping::yes}, {"never", EarlyStopping::never}};
-  group(app.add_option_function<std::string>(
-            "--early-stopping",
-            [&options](const std::string& name) { options.early_stopping = stopping.at(name); },
-            "When to end the search: 'yes' as soon as there are as many complete texts as beams; 'no' when a "
-            "better text is unlikely; 'never' when a better text is impossible (default: from the model's "
-            "settings)"),
-        "WHEN")
-      ->check(CLI::IsMember(stopping).description(""));
-  group(app.add_option("--n-best", options.hypotheses,
-                       "Number of texts to print for each input, best first; at most as many as beams"),
+  more(app.add_option_function<std::string>(
+           "--early-stopping",
+           [&options](const std::string& name) { options.early_stopping = stopping.at(name); },
+           "When to end the search: yes, no or never (default: from the model's settings). 'yes' ends it as "
+           "soon as there are as many complete texts as beams, 'no' when a better text is unlikely, 'never' "
+           "when a better text is impossible"),
+       "WHEN")
+      ->transform(one_of({"no", "yes", "never"}));
+  group(app.add_option(
+            "--n-best", options.hypotheses,
+            "Number of texts to print for each input, best first; at most as many as --beams. Each line "
+            "begins with the score, and with several inputs the input's number comes before it"),
         "N")
-      ->check(CLI::Range(1u, 1024u).description(""))
+      ->check(within(1u, 1024u))
       ->capture_default_str();
-  group(app.add_option("--no-repeat-ngram", options.no_repeat_ngram,
-                       "No sequence of N tokens occurs twice in a text; 0 switches this off (default: from "
-                       "the model's settings)"),
-        "N");
+  more(app.add_option("--no-repeat-ngram", options.no_repeat_ngram,
+                      "No sequence of N tokens occurs twice in a text; 0 switches this off (default: from "
+                      "the model's settings)"),
+       "N")
+      ->check(within(0u, 1u << 20));
 }
 
 } // namespace pumice::command

@@ -61,7 +61,7 @@ Status check_options(const CaptionOptions& options, const ModelShape& shape) {
   PUMICE_CHECK(check_attention(options.attention, shape));
   if (!options.attention.given() || options.pictures.size() == 1) return {};
   return Error{Code::invalid_argument,
-               fmt::format("--attention: expected one picture; found {}", options.pictures.size())};
+               fmt::format("--attention shows one picture, but {} were given", options.pictures.size())};
 }
 
 // Prints the captions of each batch when the batch is complete.
@@ -94,6 +94,7 @@ Status caption(const CaptionOptions& options) {
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_CHECK(check_options(options, shape));
+  PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   PUMICE_TRY(GenerationConfig config, read_generation_config(file, shape.vocabulary));
   PUMICE_TRY(GenerationOptions generation, writing_options(options.writing, std::move(config)));
@@ -123,12 +124,12 @@ Subcommand add_caption(CLI::App& app) {
       ->required()
       ->type_name("");
   sub->add_option("IMAGE", options->pictures,
-                  "PNG or JPEG files. With several files, each line begins with the file's name and a tab")
+                  "PNG or JPEG files; with several, each line begins with the file's name and a tab")
       ->required()
       ->type_name("");
   sub->add_flag("--json", options->writing.json,
-                "Print one JSON object for each picture: image, text, tokens; score with beam search; "
-                "hypotheses with --n-best")
+                "Print one JSON object for each picture. Its fields: image, text, tokens; score with beam "
+                "search; hypotheses with --n-best")
       ->group("Text");
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "counted.h"
 #include "json_output.h"
 #include "line_encoder.h"
 #include "model/vocabulary.h"
@@ -109,7 +110,7 @@ Status classify_pictures(ModelFile file, const ModelShape& shape, const Classify
     return wrong_kind(options.model, shape, "--file is for lines of text: name the pictures as arguments");
   }
   if (pictures.empty()) {
-    return Error{Code::invalid_argument, "pictures are needed: expected at least one file"};
+    return Error{Code::invalid_argument, "no picture was given: name at least one PNG or JPEG file"};
   }
   PUMICE_TRY(const PictureInput reader, PictureInput::open(file, *shape.encoder));
   PUMICE_CHECK(reader.read(pictures.front())); // an early error, before the model is loaded
@@ -136,8 +137,8 @@ Status classify_pictures(ModelFile file, const ModelShape& shape, const Classify
     }
     PUMICE_CHECK(status);
   }
-  print_figures(fmt::format("{} ({})\n{} pictures in {:.3f} s\n", device.name(), device.driver(),
-                            pictures.size(), stopwatch.seconds()));
+  print_figures(fmt::format("{} ({})\n{} in {:.3f} s\n", device.name(), device.driver(),
+                            counted(pictures.size(), "picture"), stopwatch.seconds()));
   return device.save_pipelines();
 }
 
@@ -179,15 +180,18 @@ Subcommand add_classify(CLI::App& app) {
   add_text_options(
       *sub, options->inputs, "INPUT",
       "PNG or JPEG files for a model of pictures, texts for a model of texts. Without INPUT, each line of "
-      "standard input is a text. Prints lines of a probability, a tab and a label; the input and a tab come "
-      "first unless exactly one INPUT is given");
+      "standard input is a text. Prints lines of a probability, a tab and a label. Unless exactly one INPUT "
+      "is given, the input and a tab come first");
   sub->add_option("--top", options->top, "Number of labels to print for each input, most probable first")
       ->type_name("N")
-      ->check(CLI::Range(1u, 1u << 24).description(""))
-      ->capture_default_str();
-  sub->add_flag("--json", options->json,
-                "Print one JSON object for each input: image or text, and labels (a list of label and "
-                "probability, or score for a regression model)");
+      ->check(within(1u, 1u << 24))
+      ->capture_default_str()
+      ->group("Output");
+  sub->add_flag(
+         "--json", options->json,
+         "Print one JSON object for each input. Its fields: image or text, and labels (a list of label and "
+         "probability, or score for a regression model)")
+      ->group("Output");
   add_batch_option(*sub, options->batch_tokens, "Memory");
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "convert/conversion.h"
+#include "io/no_weights.h"
 #include "json_output.h"
 #include "options.h"
 #include "subcommand.h"
@@ -32,13 +33,11 @@ Status convert(const ConvertOptions& options) {
   if (file.format() == ModelFile::Format::gguf) {
     return Error{
         Code::unsupported,
-        fmt::format("{}: it is a GGUF file already; convert expects a Hugging Face folder", file.path())};
+        fmt::format("{}: this is a GGUF file already; convert reads Hugging Face folders", file.path())};
   }
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   if (!file.has_weights()) {
-    return Error{
-        Code::not_found,
-        fmt::format("{}: there are no weights here: expected a folder with model.safetensors", file.path())};
+    return no_weights(file);
   }
   ProgressBar bar("converting");
   Result<Conversion> conversion =
@@ -78,14 +77,18 @@ Subcommand add_convert(CLI::App& app) {
   sub->add_option("OUT", options->out, "The GGUF file to write")->required()->type_name("");
   sub->add_option("--type", options->type, fmt::format("Type of the weight matrices: {}", conversion_types()))
       ->type_name("TYPE")
-      ->capture_default_str();
+      ->transform(weight_type(names_in(conversion_types())))
+      ->capture_default_str()
+      ->group("Output");
   sub->add_flag("--no-vocabulary", options->no_vocabulary,
-                "Leave the vocabulary out. The result then works with token ids only");
-  sub->add_flag("--json", options->json, "Print one JSON object: model, path, type, tensors, bytes, notes");
+                "Leave the vocabulary out. The result then works with token ids only")
+      ->group("Output");
+  sub->add_flag("--json", options->json,
+                "Print one JSON object. Its fields: model, path, type, tensors, bytes, notes")
+      ->group("Output");
   sub->footer(
       "Norms, biases, position tables and routers are F32. A matrix whose rows do not fill whole blocks of "
-      "the\n"
-      "type becomes Q8_0, or F16 if Q8_0 does not fit either. With Q4_K, the output head is Q6_K.\n\n" +
+      "the type becomes Q8_0, or F16 if Q8_0 does not fit either. With Q4_K, the output head is Q6_K.\n\n" +
       example("pumice convert path/to/huggingface/folder model.gguf --type Q8_0"));
   return {sub, [options] { return convert(*options); }, {{"MODEL_DIR"}, {"OUT"}}};
 }

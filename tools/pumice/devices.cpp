@@ -139,7 +139,7 @@ Subcommand add_devices(CLI::App& app) {
   CLI::App* sub =
       app.add_subcommand("devices", "List the Vulkan devices, and mark the one that would be used.");
   auto options = std::make_shared<DevicesOptions>();
-  sub->add_flag("--json", options->json, "Print one JSON object");
+  sub->add_flag("--json", options->json, "Print one JSON object")->group("Output");
   sub->add_option("--device", options->device.device,
                   "Mark the device that this value would choose: an index, a part of a name, or a UUID")
       ->type_name("DEVICE")

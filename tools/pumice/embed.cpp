@@ -38,14 +38,16 @@ Result<std::string> pooling_of_folder(const std::filesystem::path& folder) {
     if (known || !name.starts_with("pooling_mode_") || value != true) continue;
     return Error{
         Code::unsupported,
-        fmt::format("{}: the model pools by '{}': expected the mean or the first token; choose one with "
-                    "--pooling",
-                    path.string(), name)};
+        fmt::format(
+            "{}: the model combines the vectors of its tokens by '{}', which Pumice cannot do: choose "
+            "--pooling mean or --pooling cls",
+            path.string(), name)};
   }
   if (mean && cls) {
-    return Error{Code::unsupported, fmt::format("{}: the model pools in two ways: expected one; choose with "
-                                                "--pooling",
-                                                path.string())};
+    return Error{Code::unsupported,
+                 fmt::format("{}: the settings name two ways to combine the vectors of the "
+                             "tokens: choose --pooling mean or --pooling cls",
+                             path.string())};
   }
   return std::string(cls ? "cls" : "mean");
 }
@@ -110,10 +112,10 @@ Subcommand add_embed(CLI::App& app) {
                    "The texts; without TEXT, each line of standard input is one");
   sub->add_option(
          "--pooling", options->pooling,
-         "How the vectors of a text's tokens become one: 'mean' is their average, 'cls' is the first "
-         "of them (default: from the model's settings, else mean)")
+         "How the vectors of a text's tokens become one: mean or cls (default: from the model's settings, "
+         "else mean). 'mean' is their average, 'cls' is the first of them")
       ->type_name("HOW")
-      ->check(CLI::IsMember({"mean", "cls"}).description(""))
+      ->transform(one_of({"mean", "cls"}))
       ->group("Output");
   CLI::Option* output =
       sub->add_option("-o,--output", options->output,
@@ -121,12 +123,12 @@ Subcommand add_embed(CLI::App& app) {
                       "nothing")
           ->type_name("FILE")
           ->group("Output");
-  sub->add_flag("--json", options->json, "Print one JSON object for each text: text, embedding")
+  sub->add_flag("--json", options->json, "Print one JSON object for each text. Its fields: text, embedding")
       ->group("Output")
       ->excludes(output);
   sub->footer(
       "Prints one vector on each line, in the order of the texts: numbers separated by spaces. A text "
-      "that is longer\nthan the model's context is cut.\n\n" +
+      "that is longer than the model's context is cut.\n\n" +
       example("pumice embed bge-small-folder < lines.txt > vectors.txt"));
   return {sub, [options] { return embed(*options); }, {{"MODEL", "--file"}, {"--output"}}};
 }

@@ -37,8 +37,8 @@ Result<EvalBatch> read_batch(const std::string& path, const ModelShape& shape) {
              read_tokens(file, path, prefix + "input_ids", prefix + "attention_mask", shape.vocabulary));
   if (batch.decoder->ids.size() == batch.rows()) return batch;
   return Error{Code::invalid_file,
-               fmt::format("{}: expected as many rows as {} has, {}; found {}", batch.decoder->source,
-                           batch.encoder->source, batch.rows(), batch.decoder->ids.size())};
+               fmt::format("{} has {} rows, and {} has {}: they need as many", batch.decoder->source,
+                           batch.decoder->ids.size(), batch.encoder->source, batch.rows())};
 }
 
 // The outputs that are always written, followed by those that --output asks for.
@@ -73,8 +73,9 @@ Result<ForcedPassOptions> pass_options(const EvalOptions& options, const ModelSh
   const uint64_t longest = batch.decoder->places.longest();
   const uint64_t limit = options.size.context ? options.size.context : shape.context;
   if (longest > limit) {
-    return Error{Code::invalid_argument, fmt::format("{}: expected at most {} tokens, the context; found {}",
-                                                     batch.decoder->source, limit, longest)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: a row has {} tokens, and the context has room for {}",
+                             batch.decoder->source, longest, limit)};
   }
   pass.tokens = options.size.context ? size.context : static_cast<uint32_t>(std::max<uint64_t>(longest, 1));
   return pass;
@@ -129,7 +130,7 @@ Result<bool> take_features(std::vector<std::string>& names, const ModelShape& sh
   if (std::erase(names, InputFeatures::name) == 0) return false;
   if (shape.encoder && shape.encoder->kind == InputKind::features) return true;
   return Error{Code::invalid_argument,
-               fmt::format("--output {}: expected a model that hears sound", InputFeatures::name)};
+               fmt::format("--output {} is only for models of sound", InputFeatures::name)};
 }
 
 Status eval(const EvalOptions& options) {
@@ -164,26 +165,30 @@ Subcommand add_eval(CLI::App& app) {
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   sub->add_option(
          "--inputs", options->inputs,
-         "A safetensors file with the inputs of the model. Text: 'input_ids' [batch, tokens], and if "
-         "needed 'attention_mask' (0 is padding) and 'token_type_ids'. Pictures: 'pixel_values' "
-         "[batch, channels, height, width]. Sound: 'input_features' [batch, mels, frames] or "
-         "'audio_16khz' [batch, samples]. An encoder-decoder also needs 'decoder_input_ids'")
+         "A safetensors file with the inputs of the model. Text is 'input_ids' [batch, tokens], and if "
+         "needed 'attention_mask' (0 is padding) and 'token_type_ids'. Pictures are 'pixel_values' "
+         "[batch, channels, height, width]. Sound is 'input_features' [batch, mels, frames] or "
+         "'audio_16khz' [batch, samples]. A model with an encoder and a decoder also needs "
+         "'decoder_input_ids'")
       ->type_name("FILE")
       ->required()
       ->group("Tensors");
-  sub->add_option("--outputs", options->outputs,
-                  "The safetensors file to write. For a decoder it has 'logits'; for an encoder "
-                  "'last_hidden_state' and, if the model has them, 'pooler_output' and 'logits'; for an "
-                  "encoder-decoder 'logits' and 'encoder_last_hidden_state'")
+  sub->add_option(
+         "--outputs", options->outputs,
+         "The safetensors file to write. For a decoder it has 'logits'. For an encoder it has "
+         "'last_hidden_state' and, if the model has them, 'pooler_output' and 'logits'. For a model with "
+         "both it has 'logits' and 'encoder_last_hidden_state'")
       ->type_name("FILE")
       ->required()
       ->group("Tensors");
   sub->add_option(
          "--output", options->names,
-         "Another output to write: hidden_states.N, attentions.N or cross_attentions.N; of an "
-         "encoder also sentence_embedding_mean and sentence_embedding_cls; of the encoder beside a "
-         "decoder the same with 'encoder_' before the name; input_features, which a model that hears "
-         "sound made of 'audio_16khz'")
+         "Another output to write: hidden_states.N, attentions.N or cross_attentions.N. Can be given more "
+         "than "
+         "once. An encoder also has sentence_embedding_mean and sentence_embedding_cls. The encoder of a "
+         "model "
+         "with a decoder has the same names after 'encoder_'. A model of sound has input_features, which it "
+         "makes of 'audio_16khz'")
       ->type_name("NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -54,12 +54,11 @@ Status check_texts(const GenerateOptions& options, std::span<const Text> texts,
                    const MaybeTokenizer& tokenizer, uint32_t vocabulary, uint32_t context) {
   if (texts.empty() && !options.session.exists() && options.requests.empty()) {
     return Error{Code::invalid_argument,
-                 "a prompt is needed: expected one of --ids, --inputs, --prompt, --file or --requests"};
+                 "there is no prompt: give one with --prompt, --file, --ids, --inputs or --requests"};
   }
   if (texts.size() > 1 && options.session.given()) {
-    return Error{
-        Code::invalid_argument,
-        fmt::format("--session keeps one conversation: expected one prompt; found {}", texts.size())};
+    return Error{Code::invalid_argument,
+                 fmt::format("--session keeps one conversation, but {} prompts were given", texts.size())};
   }
   for (const Text& text : texts) {
     if (!text.stops.empty() && !tokenizer.ok()) return tokenizer.error();
@@ -192,7 +191,7 @@ Status write(const GenerateOptions& options, std::span<const Text> texts, const 
 Status generate_on(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
                    const MaybeTokenizer& tokenizer) {
   if (options.beams.given()) {
-    return wrong_kind(options.model, shape, "beams need a model with an encoder and a decoder");
+    return wrong_kind(options.model, shape, "--beams is only for models with an encoder and a decoder");
   }
   PUMICE_TRY(std::vector<Text> texts,
              options.inputs.empty() ? read_prompts(options, tokenizer) : read_prompt_tensors(options));
@@ -226,10 +225,15 @@ Status generate_on(const GenerateOptions& options, ModelFile file, const ModelSh
 }
 
 Status generate(const GenerateOptions& options) {
+  if (options.log_probabilities && !options.json && !options.json_lines && options.requests.empty()) {
+    return Error{Code::invalid_argument, "--logprobs has an effect only with --json or --json-lines"};
+  }
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_CHECK(check_makes_text(options.model, shape));
+  PUMICE_CHECK(check_biases(options.sampling, shape.vocabulary));
+  PUMICE_CHECK(check_ids_below(options.stop_ids, shape.vocabulary, "--stop-id"));
   const MaybeTokenizer tokenizer = load_tokenizer(file);
   if (!tokenizer.ok() && tokenizer.error().code != Code::not_found) return tokenizer.error();
   return shape.encoder ? generate_from_inputs(options, std::move(file), shape, tokenizer)
@@ -249,7 +253,7 @@ Subcommand add_generate(CLI::App& app) {
   CLI::Option* ids =
       repeated(sub->add_option("--ids", options->ids,
                                "A prompt as token ids, separated by commas. Can be given more than once: the "
-                               "prompts are continued in one batch"))
+                               "prompts are then continued in one batch"))
           ->type_name("ID,...")
           ->group("Prompt");
   CLI::Option* prompt =
@@ -268,21 +272,23 @@ Subcommand add_generate(CLI::App& app) {
   CLI::Option* requests =
       sub->add_option(
              "--requests", options->requests,
-             "A file of JSON lines; '-' is standard input. Each line is an object with 'prompt' or 'ids', "
-             "and "
-             "if wanted 'id', which stands in the answer again, and values that override the options: "
-             "'count', "
-             "'samples', 'seed', 'stop', 'temperature', 'top_p' and so on. The answers are JSON lines, too")
+             "A file of JSON lines, one for each prompt; '-' is standard input. Each line is an object with "
+             "'prompt' or 'ids', and if wanted 'id', which stands in the answer again, and values that "
+             "override "
+             "the options: 'count', 'samples', 'seed', 'stop', 'temperature', 'top_p' and so on. The answers "
+             "are "
+             "JSON lines, too")
           ->type_name("FILE")
           ->group("Prompt")
           ->excludes(ids)
           ->excludes(prompt)
           ->excludes(files);
-  sub->add_option("--inputs", options->inputs,
-                  "A safetensors file with 'prompt_ids' [prompts, tokens] and, if there is padding, "
-                  "'prompt_mask' or 'attention_mask' (0 is padding). For a model with an encoder, the file "
-                  "has the encoder's inputs: 'input_ids' and 'attention_mask', 'pixel_values', "
-                  "'input_features', or 'audio_16khz'")
+  sub->add_option(
+         "--inputs", options->inputs,
+         "A safetensors file with the prompts or the encoder's inputs. It has 'prompt_ids' "
+         "[prompts, tokens] and, if there is padding, 'prompt_mask' or 'attention_mask' (0 is padding). "
+         "For a model with an encoder, it has 'input_ids' and 'attention_mask', 'pixel_values', "
+         "'input_features', or 'audio_16khz'")
       ->type_name("FILE")
       ->group("Prompt")
       ->excludes(ids)
@@ -293,7 +299,7 @@ Subcommand add_generate(CLI::App& app) {
          "--samples", options->samples,
          "Number of texts for each prompt. The first has the seed of --seed, each other one the next")
       ->type_name("N")
-      ->check(CLI::Range(1u, 1u << 20).description(""))
+      ->check(within(1u, 1u << 20))
       ->capture_default_str()
       ->group("Text");
   repeated(
@@ -303,44 +309,46 @@ Subcommand add_generate(CLI::App& app) {
   sub->add_option("--sequences", options->sequences,
                   "Maximum number of prompts that are continued at the same time; the others wait")
       ->type_name("N")
-      ->check(CLI::Range(1u, 4096u).description(""))
+      ->check(within(1u, 4096u))
       ->capture_default_str()
-      ->group("Memory");
+      ->group(more_of("Memory"));
   add_batch_option(*sub, options->batch_tokens, "Memory");
   options->count_option = sub->add_option("-n,--count", options->count,
-                                          "Maximum number of tokens to generate; for a model with an "
-                                          "encoder, the model's settings come before this default")
+                                          "Maximum number of tokens to generate; -1 is as many as fit. For a "
+                                          "model with an encoder, its settings come before this default")
                               ->type_name("N")
+                              ->transform(token_count(0, UINT32_MAX - 1, no_token_limit))
                               ->capture_default_str()
                               ->group("Text");
   repeated(sub->add_option("--stop-id", options->stop_ids,
                            "End a text before this token. Can be given more than once"))
       ->type_name("ID")
-      ->group("Text");
+      ->check(within(0u, UINT32_MAX))
+      ->group(more_of("Text"));
   sub->add_flag("--ignore-eos", options->ignore_end, "Continue after a token that ends the text")
-      ->group("Text");
-  sub->add_option(
-         "--outputs", options->outputs,
-         "A safetensors file to write, with 'generated_ids' [texts, tokens]: the new ids, including the "
-         "token that ended each text, padded with the model's padding token")
+      ->group(more_of("Text"));
+  sub->add_option("--outputs", options->outputs,
+                  "Write the new ids to this safetensors file. Its tensor 'generated_ids' [texts, tokens] "
+                  "includes the "
+                  "token that ended each text, and is padded with the model's padding token")
       ->type_name("FILE")
       ->group("Text");
   sub->add_flag("--json", options->json,
-                "Print one JSON object: ids (only the new ones), text, device, driver, and with beam search "
-                "score. Several prompts are in a list 'sequences', several texts of one prompt (--n-best) "
-                "in a list 'hypotheses'")
-      ->group("Text");
+                "Print one JSON object. Its fields: ids (only the new ones), text, device, driver, and with "
+                "beam search score. Several prompts are in a list 'sequences', several texts of one prompt "
+                "(--n-best) in a list 'hypotheses'")
+      ->group("Output");
   sub->add_flag(
          "--json-lines", options->json_lines,
-         "Print one JSON object for each text, on a line of its own, as soon as it is complete: the fields "
-         "of --json, index (of the prompt) and sample")
-      ->group("Text");
+         "Print one JSON object for each text, on a line of its own, as soon as it is complete. It has the "
+         "fields of --json, index (of the prompt) and sample")
+      ->group("Output");
   sub->add_option("--logprobs", options->log_probabilities,
-                  "With --json: add 'logprobs', the log-probabilities of each new token and of the N most "
-                  "probable tokens at its position")
+                  "Add the log-probabilities of each new token and of the N most probable ones at its place. "
+                  "They are in the field 'logprobs'")
       ->type_name("N")
-      ->check(CLI::Range(1u, static_cast<uint32_t>(SAMPLING_TOP)).description(""))
-      ->group("Text");
+      ->check(within(1u, static_cast<uint32_t>(SAMPLING_TOP)))
+      ->group(more_of("Text"));
   add_session_option(*sub, options->session);
   add_beam_options(*sub, options->beams);
   add_sampling_options(*sub, options->sampling, SamplingParams());

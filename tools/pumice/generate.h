@@ -15,6 +15,9 @@
 // The parts of `pumice generate` that decoders and encoder-decoders share.
 namespace pumice::command {
 
+// --count -1: until the text ends or the context is full.
+inline constexpr uint32_t no_token_limit = UINT32_MAX;
+
 struct GenerateOptions {
   std::string model;
   std::vector<std::string> ids; // only one of ids, prompts, files, requests and inputs is given

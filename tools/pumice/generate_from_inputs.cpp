@@ -16,20 +16,22 @@ namespace pumice::command {
 namespace {
 
 Status check_options(const GenerateOptions& options, const ModelShape& shape) {
-  if (options.session.given()) return wrong_kind(options.model, shape, "--session works for decoders only");
+  if (options.session.given())
+    return wrong_kind(options.model, shape, "--session is only for models without an encoder");
   if (options.log_probabilities)
-    return wrong_kind(options.model, shape, "--logprobs works for decoders only");
+    return wrong_kind(options.model, shape, "--logprobs is only for models without an encoder");
   const std::pair<const char*, bool> others[] = {{"--samples", options.samples > 1},
                                                  {"--stop", !options.stops.empty()},
                                                  {"--requests", !options.requests.empty()},
                                                  {"--json-lines", options.json_lines}};
   for (const auto& [name, given] : others) {
-    if (given) return wrong_kind(options.model, shape, fmt::format("{} works for decoders only", name));
+    if (given)
+      return wrong_kind(options.model, shape, fmt::format("{} is only for models without an encoder", name));
   }
   if (shape.encoder->kind != InputKind::tokens && options.inputs.empty()) {
-    return wrong_kind(options.model, shape, "it does not read text: expected --inputs");
+    return wrong_kind(options.model, shape, "it does not read text; give its inputs with --inputs");
   }
-  return check_ids_below(options.stop_ids, shape.vocabulary, "--stop-id");
+  return {};
 }
 
 Result<EncoderBatch> read_inputs(const GenerateOptions& options, const EncoderShape& shape,
@@ -44,7 +46,7 @@ Result<EncoderBatch> read_inputs(const GenerateOptions& options, const EncoderSh
   PUMICE_TRY(std::vector<Text> texts, read_prompts(options, tokenizer));
   if (texts.empty()) {
     return Error{Code::invalid_argument,
-                 "an input is needed: expected one of --ids, --inputs, --prompt or --file"};
+                 "there is no input: give one with --prompt, --file, --ids or --inputs"};
   }
   for (Text& text : texts) {
     PUMICE_CHECK(check_ids(text.prompt, shape.vocabulary, text.source));
@@ -57,14 +59,19 @@ Result<EncoderBatch> read_inputs(const GenerateOptions& options, const EncoderSh
 }
 
 Result<GenerationOptions> generation_options(const GenerateOptions& options, const ModelFile& file,
-                                             uint32_t vocabulary) {
+                                             const ModelShape& shape) {
   GenerationOptions result;
-  PUMICE_TRY(result.config, read_generation_config(file, vocabulary));
+  PUMICE_TRY(result.config, read_generation_config(file, shape.vocabulary));
   GenerationConfig& config = result.config;
   PUMICE_CHECK(options.beams.apply(config));
   if (options.ignore_end) config.ends.clear();
   config.ends.insert(config.ends.end(), options.stop_ids.begin(), options.stop_ids.end());
   if (options.count_option->count() || config.max_tokens == 0) config.max_tokens = options.count;
+  if (config.max_tokens == no_token_limit) {
+    const uint32_t room =
+        options.size.context ? options.size.context : std::min(shape.context, default_context);
+    config.max_tokens = room - std::min(room, static_cast<uint32_t>(config.prompt.size()));
+  }
   result.hypotheses = options.beams.hypotheses;
   result.sampling = options.sampling.resolved();
   return result;
@@ -122,13 +129,14 @@ Json json_of(const Answers& texts, const GenerationConfig& config, const MaybeTo
   return json;
 }
 
+// `owner` is the number of the input and a tab, or empty if there is only one.
 void print_lines(const Answers& texts, const GenerationConfig& config, const MaybeTokenizer& tokenizer,
-                 uint32_t wanted) {
+                 uint32_t wanted, const std::string& owner) {
   for (const Hypothesis& text : texts) {
     const std::vector<uint32_t> ids = own_ids(text, config);
     const std::string line =
         tokenizer.ok() ? (*tokenizer)->decode(ids, false) : fmt::format("{}", fmt::join(ids, ","));
-    print_result(wanted > 1 ? fmt::format("{}\t{}\n", text.score, line) : line + "\n");
+    print_result(wanted > 1 ? fmt::format("{}{:.4f}\t{}\n", owner, text.score, line) : line + "\n");
   }
 }
 
@@ -136,7 +144,9 @@ void print(const GenerateOptions& options, const OpenedDevice& device, const std
            const GenerationConfig& config, const MaybeTokenizer& tokenizer) {
   const uint32_t wanted = options.beams.hypotheses;
   if (!options.json) {
-    for (const Answers& texts : all) print_lines(texts, config, tokenizer, wanted);
+    for (size_t i = 0; i < all.size(); ++i) {
+      print_lines(all[i], config, tokenizer, wanted, all.size() > 1 ? fmt::format("{}\t", i + 1) : "");
+    }
     print_figures(fmt::format("{} ({})\n", device.name(), device.driver()));
     return;
   }
@@ -153,7 +163,7 @@ Status generate_from_inputs(const GenerateOptions& options, ModelFile file, cons
                             const MaybeTokenizer& tokenizer) {
   PUMICE_CHECK(check_options(options, shape));
   PUMICE_TRY(EncoderBatch batch, read_inputs(options, *shape.encoder, tokenizer));
-  PUMICE_TRY(const GenerationOptions generation, generation_options(options, file, shape.vocabulary));
+  PUMICE_TRY(const GenerationOptions generation, generation_options(options, file, shape));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
   PUMICE_CHECK(replace_sound(*model, batch));

@@ -75,8 +75,7 @@ Result<std::vector<Text>> read_prompt_tensors(const GenerateOptions& options) {
     if (!mask.values[i]) continue;
     const int64_t id = table.values[i];
     if (id < 0 || id > UINT32_MAX) {
-      return Error{Code::invalid_file,
-                   fmt::format("{}: expected ids of the vocabulary; found {}", table.source, id)};
+      return Error{Code::invalid_file, fmt::format("{}: {} is not the id of a token", table.source, id)};
     }
     texts[i / table.columns].prompt.push_back(static_cast<uint32_t>(id));
   }

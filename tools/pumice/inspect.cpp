@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspection.h"
+#include "io/no_weights.h"
 #include "kernel/probe/probe.h"
 #include "options.h"
 #include "subcommand.h"
@@ -53,16 +54,13 @@ Status inspect(const InspectOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   if ((options.graph || options.plan) && !file.has_weights()) {
-    return Error{Code::not_found,
-                 fmt::format("{}: there are no weights here: --graph and --plan expect a .gguf file, "
-                             "or a folder with model.safetensors",
-                             file.path())};
+    return no_weights(file);
   }
   const ModelShape shape = definition->shape();
   const uint32_t longest = shape.has_decoder() ? shape.context : shape.encoder->context;
   if (options.size.context > longest) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: --context {}: expected at most {}, the longest context of the model",
+                 fmt::format("{}: --context {} is too long: the model's longest context is {} tokens",
                              file.path(), options.size.context, longest)};
   }
   Inspection inspection;
@@ -105,13 +103,12 @@ Subcommand add_inspect(CLI::App& app) {
       ->group("Details");
   CLI::Option* plan = sub->add_flag("--plan", options->plan,
                                     "Print the kernel launches of a step on this device instead of the "
-                                    "summary, each with the shortest "
-                                    "time that the device's speed allows")
+                                    "summary. Each has the shortest time that the device's speed allows")
                           ->group("Details");
-  sub->add_flag("--measure", options->measure, "Run the launches, and print their measured times instead")
+  sub->add_flag("--measure", options->measure, "Run the launches of --plan, and print their measured times")
       ->needs(plan)
       ->group("Details");
-  sub->add_flag("--json", options->json, "Print one JSON object");
+  sub->add_flag("--json", options->json, "Print one JSON object")->group("Details");
   add_size_options(*sub, options->size, "f16");
   add_device_options(*sub, options->device);
   sub->footer(example("pumice inspect model.gguf --context 2048"));

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "counted.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "prompt.h"
@@ -112,11 +113,12 @@ Status LineEncoder::run(std::span<const Line> lines, std::span<const EncoderInpu
 
 Status LineEncoder::finish() const {
   if (cut_) {
-    print_note(fmt::format("{} line{} longer than the model's context of {} tokens and cut off there", cut_,
-                           cut_ == 1 ? " was" : "s were", encoder_->shape().context));
+    print_note(fmt::format("{} {} longer than the model's context of {} tokens and cut off there",
+                           counted(cut_, "line"), cut_ == 1 ? "was" : "were", encoder_->shape().context));
   }
-  print_figures(fmt::format("{} ({})\n{} lines, {} tokens, {} steps, {:.3f} s, {:.1f} tokens/s\n",
-                            device_.name(), device_.driver(), lines_, tokens_, encoder_->steps(), seconds_,
+  print_figures(fmt::format("{} ({})\n{}, {}, {}, {:.3f} s, {:.1f} tokens/s\n", device_.name(),
+                            device_.driver(), counted(lines_, "line"), counted(tokens_, "token"),
+                            counted(encoder_->steps(), "step"), seconds_,
                             seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0.0));
   return device_.save_pipelines();
 }

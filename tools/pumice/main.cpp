@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "aliases.h"
+#include "help.h"
+#include "mistakes.h"
 #include "open_device.h"
 #include "output_files.h"
 #include "subcommand.h"
@@ -17,29 +20,6 @@ namespace {
 
 // The status that shells report for a program that ended because the reader of its output did.
 constexpr int exit_reader_ended = 141;
-
-// Help whose descriptions are broken into lines at spaces.
-class HelpFormatter : public CLI::Formatter {
-public:
-  HelpFormatter() {
-    column_width(28);
-    label("REQUIRED", "(required)");
-    label("Excludes", "not with");
-    label("Needs", "only with");
-  }
-  std::string make_option_desc(const CLI::Option* option) const override {
-    constexpr size_t width = 78;
-    std::string text = option->get_description();
-    size_t line = 0; // where the current line begins
-    for (size_t end = text.find_first_of(" \n"); end != std::string::npos;) {
-      const size_t next = text.find_first_of(" \n", end + 1);
-      if (text[end] == ' ' && std::min(next, text.size()) - line > width) text[end] = '\n';
-      if (text[end] == '\n') line = end + 1;
-      end = next;
-    }
-    return text;
-  }
-};
 
 int report(const Error& error) {
   if (error.code == Code::cancelled && interrupted()) return exit_interrupted;
@@ -60,29 +40,54 @@ int run(const std::vector<Subcommand>& subcommands) {
   return 0;
 }
 
+std::vector<Subcommand> add_subcommands(CLI::App& app) {
+  const auto group = [](const char* name, std::vector<Subcommand> some) {
+    for (Subcommand& each : some) each.app->group(name);
+    return some;
+  };
+  std::vector<Subcommand> all;
+  const auto add = [&](std::vector<Subcommand> some) { all.insert(all.end(), some.begin(), some.end()); };
+  add(group("Text", {add_run(app), add_generate(app), add_translate(app), add_tokenize(app)}));
+  add(group("Vectors and classes", {add_embed(app), add_rerank(app), add_classify(app)}));
+  add(group("Sound and pictures", {add_transcribe(app), add_caption(app)}));
+  add(group("Models", {add_inspect(app), add_convert(app), add_perplexity(app), add_eval(app)}));
+  add(group("Devices and speed", {add_devices(app), add_bench(app), add_tune(app)}));
+  add(group("Help", {add_help(app), add_completion(app)}));
+  return all;
+}
+
+// --help, --help-all and --version.
+int print_page(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string kind = error.get_name();
+  print_result(kind == "CallForVersion"   ? version_text()
+               : kind == "CallForAllHelp" ? app.help("", CLI::AppFormatMode::All)
+                                          : app.help());
+  return 0;
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app("Run transformer models on any Vulkan device.", "pumice");
-  app.set_version_flag("--version", version);
-  app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());
-  app.footer("'pumice SUBCOMMAND --help' lists the options of a subcommand; the value after '=' is the "
-             "default.\n\nExample:\n"
-             "  pumice run models/pretrained/stories-2m.gguf \"Once upon a time\"");
-  const std::vector<Subcommand> subcommands = {
-      add_run(app),      add_generate(app), add_translate(app),  add_transcribe(app),
-      add_caption(app),  add_embed(app),    add_rerank(app),     add_classify(app),
-      add_tokenize(app), add_eval(app),     add_inspect(app),    add_devices(app),
-      add_tune(app),     add_bench(app),    add_perplexity(app), add_convert(app)};
+  app.set_help_flag("-h,--help");
+  app.set_help_all_flag("--help-all");
+  app.set_version_flag("-V,--version", version_number(),
+                       "Show the version, the commit, and what was left out")
+      ->group("Options");
+  app.require_subcommand(1);
+  app.footer("'pumice COMMAND --help' shows a command's options.\n\n" +
+             example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\""));
+  const std::vector<Subcommand> subcommands = add_subcommands(app);
   for (const Subcommand& each : subcommands) add_verbosity_options(*each.app);
+  const Result<TranslatedArguments> given = translate_aliases(app, {argv + 1, argv + argc});
+  if (!given.ok()) return report(given.error());
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(given->arguments.rbegin(), given->arguments.rend())); // as CLI11 wants
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error); // --help, --version
-    const auto parsed = app.get_subcommands();
-    print_error(fmt::format("{}\nTry 'pumice{}{} --help'.", error.what(), parsed.empty() ? "" : " ",
-                            parsed.empty() ? "" : parsed[0]->get_name()));
+    if (error.get_exit_code() == 0) return print_page(app, error);
+    print_error(explain_mistake(app, error));
     return 1;
   }
+  for (const std::string& note : given->notes) print_note(note);
   return run(subcommands);
 }
 
@@ -103,7 +108,7 @@ int main(int argc, char** argv) {
   const int status = guarded_run(argc, argv);
   const Status output = finish_output();
   if (output.ok()) return status;
- if (output.error().code == Code::cancelled) return exit_reader_ended;
+  if (output.error().code == Code::cancelled) return exit_reader_ended;
   print_error(output.error().text());
   return 1;
 }

@@ -40,8 +40,8 @@ Result<std::vector<std::vector<uint32_t>>> pick(const IdTable& table, const Unpa
       const int64_t value = table.values[row * table.columns + column];
       if (value < 0 || value >= limit) {
         return Error{Code::invalid_argument,
-                     fmt::format("{}: element [{}, {}] is not in the {}: expected 0 to {}; found {}",
-                                 table.source, row, column, kind, limit - 1, value)};
+                     fmt::format("{}: element [{}, {}] is {}, and the ids of the {} are 0 to {}",
+                                 table.source, row, column, value, kind, limit - 1)};
       }
       picked[row].push_back(static_cast<uint32_t>(value));
     }
@@ -160,8 +160,8 @@ Status replace_sound(const Model& model, EncoderBatch& batch) {
 Status check_lengths(const EncoderBatch& batch, const EncoderShape& shape) {
   const uint64_t longest = batch.places.longest();
   if (shape.any_length || longest <= shape.context) return {};
-  return Error{Code::invalid_argument, fmt::format("{}: expected at most {} tokens, the context; found {}",
-                                                   batch.source, shape.context, longest)};
+  return Error{Code::invalid_argument, fmt::format("{}: a row has {} tokens, and the model reads {} at most",
+                                                   batch.source, longest, shape.context)};
 }
 
 uint32_t step_positions(const EncoderBatch& batch, const EncoderShape& shape, uint32_t wanted) {

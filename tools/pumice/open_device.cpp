@@ -1,5 +1,6 @@
 #include "open_device.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -71,6 +72,22 @@ Progress compile_progress() {
   };
 }
 
+// Error for a kernel variant that the device cannot run at all.
+Status check_variant(const std::string& variant, const OpenedDevice& opened) {
+  const DeviceProfile& profile = opened.context.profile;
+  const std::vector<std::string> tiers = opened.capabilities().tiers();
+  const char* missing = nullptr;
+  if (variant.starts_with("cpu8") && !profile.cpu8)
+    missing = "it is for drivers that compute on the processor";
+  if (variant == "dot" && !profile.dot) missing = "it needs integer dot products";
+  if ((variant == "cm" || variant == "cm2") && std::ranges::count(tiers, variant) == 0)
+    missing = "it needs cooperative matrices";
+  if (!missing) return {};
+  return Error{Code::unsupported,
+               fmt::format("--kernel-variant {}: {} cannot run it: {} (see 'pumice devices')", variant,
+                           opened.name(), missing)};
+}
+
 bool has_gpu(const Instance& instance) {
   for (const Capabilities& device : instance.devices()) {
     if (device.usable() && !device.is_cpu()) return true;
@@ -106,6 +123,7 @@ Result<OpenedDevice> open_device(const DeviceOptions& options) {
                            chosen.driver_version));
   }
   PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache));
+  PUMICE_CHECK(check_variant(options.kernel_variant, opened));
   opened.context.interrupt = &interrupt_flag();
   opened.context.compiling = compile_progress();
   opened.context.profile.forced = options.kernel_variant;

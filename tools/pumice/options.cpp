@@ -4,49 +4,22 @@
 #include <charconv>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "io/quantize.h"
 #include "kernel/choices.h"
+#include "option_text.h"
+#include "option_values.h"
+#include "prompt.h"
 #include "shaders/sampling/sampling.params.h"
 #include "terminal.h"
 
 namespace pumice::command {
 
 namespace {
-
-// A range that the help does not show.
-template <class T>
-CLI::Validator within(T low, T high) {
-  return CLI::Range(low, high).description("");
-}
-
-// Returns an error message unless `name` is a type that floating-point weights can be quantised to.
-std::string check_weights(const std::string& name) {
-  const TensorTypeInfo* type = find_type_named(name);
-  if (type && can_quantize(type->type)) return "";
-  return fmt::format("weights cannot be quantised to '{}': expected one of {}", name,
-                     quantizable_type_names());
-}
-
-// A line for each kernel variant: its name, its family, what it is.
-std::string described_variants() {
-  std::string lines;
-  for (const VariantSummary& variant : kernel_variants()) {
-    lines += fmt::format("\n{} [{}] {}", variant.name, variant.family, variant.summary);
-  }
-  return lines;
-}
-
-// A kernel variant of this build; otherwise what is wrong.
-std::string check_kernel_variant(const std::string& name) {
-  const std::vector<std::string> names = variant_names();
-  if (std::ranges::find(names, name) != names.end()) return "";
-  return fmt::format("there is no kernel variant named '{}': expected one of {}", name,
-                     fmt::join(names, ", "));
-}
 
 // "ID=BIAS"; the bias may be inf or -inf.
 std::optional<LogitBias> parse_bias(const std::string& text) {
@@ -67,7 +40,7 @@ void add_bias_option(CLI::App& app, SamplingParams& params) {
       if (!bias) {
         throw CLI::ValidationError(
             "--logit-bias",
-            fmt::format("expected a token's id and a number, such as 42=-1.5 or 42=-inf; found '{}'", value));
+            fmt::format("'{}' is not a token's id and a number, such as 42=-1.5 or 42=-inf", value));
       }
       params.logit_biases.push_back(*bias);
     }
@@ -81,19 +54,28 @@ void add_bias_option(CLI::App& app, SamplingParams& params) {
       ->type_name("ID=BIAS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group("Sampling");
+      ->group(more_of("Sampling"));
 }
 
 } // namespace
+
+std::string kernel_variant_list() {
+  std::string lines;
+  for (const VariantSummary& variant : kernel_variants()) {
+    lines += fmt::format("\n{} [{}] {}", variant.name, variant.family, variant.summary);
+  }
+  return lines;
+}
 
 void add_loader_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--vulkan-loader", options.loader,
                  "Path of the Vulkan loader library (default: the system's)")
       ->type_name("FILE")
-      ->group("Device");
+      ->group(more_of("Device"));
   app.add_flag("--validate", options.validate,
-               "Check how Vulkan is used with its validation layers; exit status 1 if they report anything")
-      ->group("Device");
+               "Check how Vulkan is used, with its validation layers. The exit status is 1 if they report "
+               "anything")
+      ->group(more_of("Device"));
 }
 
 void add_verbosity_options(CLI::App& app) {
@@ -101,7 +83,7 @@ void add_verbosity_options(CLI::App& app) {
     return app
         .add_flag_callback(
             name, [verbosity] { set_verbosity(verbosity); }, help)
-        ->group("Messages");
+        ->group(more_of("Messages"));
   };
   CLI::Option* quiet = flag("--quiet", Verbosity::quiet, "Write only errors to standard error");
   flag("--verbose", Verbosity::verbose,
@@ -111,8 +93,8 @@ void add_verbosity_options(CLI::App& app) {
 
 void add_device_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--device", options.device,
-                 "The Vulkan device to use: index, part of the name, or UUID (default: the best; see 'pumice "
-                 "devices')")
+                 "The Vulkan device: an index or a part of its name (default: the best). A UUID works too; "
+                 "'pumice devices' lists them")
       ->type_name("DEVICE")
       ->group("Device");
   CLI::Option* cache =
@@ -120,53 +102,54 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
                      "Folder for the compiled kernels and the measurements of each device (default: "
                      "$XDG_CACHE_HOME/pumice or ~/.cache/pumice)")
           ->type_name("DIR")
-          ->group("Device");
+          ->group(more_of("Device"));
   app.add_flag("--no-cache", options.no_cache, "Do not read or write compiled kernels and measurements")
-      ->group("Device")
+      ->group(more_of("Device"))
       ->excludes(cache);
   CLI::Option* no_tune =
-      app.add_flag(
-             "--no-tune", options.no_tune,
-             "Do not measure kernel variants, and ignore earlier measurements: of each kind of kernel, use "
-             "the first variant of the list at --kernel-variant that the device can run")
-          ->group("Device");
+      app.add_flag("--no-tune", options.no_tune,
+                   "Do not measure kernel variants, and ignore earlier measurements. Of each kind of kernel, "
+                   "the first variant that the device can run is used")
+          ->group(more_of("Device"));
   app.add_option("--kernel-variant", options.kernel_variant,
-                 "Use this kernel variant wherever the device can run it, even if another one was faster:" +
-                     described_variants())
+                 "Use this kernel variant wherever the device can run it, even if another one is faster. "
+                 "'pumice tune --help-all' describes them")
       ->type_name("NAME")
-      ->check(CLI::Validator(check_kernel_variant, ""))
+      ->transform(one_of(variant_names()))
       ->excludes(no_tune)
-      ->group("Device");
+      ->group(more_of("Device"));
   add_loader_options(app, options);
 }
 
 void add_weights_option(CLI::App& app, LoadOptions& options) {
   app.add_option_function<std::string>(
          "--weights", [&options](const std::string& name) { options.weights = find_type_named(name)->type; },
-         "Quantise floating-point weight matrices to this type while loading, to need less memory: " +
-             quantizable_type_names())
+         "Quantise the weights to this type while they are loaded, to need less memory. It is one of " +
+             quantizable_type_names() + ". Weights that are quantised already stay as they are")
       ->type_name("TYPE")
-      ->check(CLI::Validator(check_weights, ""))
+      ->transform(weight_type(names_in(quantizable_type_names())))
       ->group("Memory");
 }
 
 void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group) {
   app.add_option(
          "--batch-tokens", tokens,
-         fmt::format("Maximum number of tokens that the encoder reads in one step; several inputs share a "
-                     "step if they fit (default: {}, or the longest possible input if that is longer)",
+         fmt::format("Maximum number of tokens that the encoder reads in one step (default: {}, or the "
+                     "longest possible input if that is longer). Several inputs share a step if they "
+                     "fit",
                      default_batch_tokens))
       ->type_name("N")
       ->check(within(1u, 1u << 20))
-      ->group(group);
+      ->group(more_of(group));
 }
 
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default) {
   options.kv = kv_default;
-  app.add_option("--context", options.context,
-                 "Size of the context, in tokens: prompt and generated text together (default: the model's, "
-                 "at most " +
-                     std::to_string(default_context) + ")")
+  app.add_option(
+         "--context", options.context,
+         fmt::format("Size of the context in tokens: prompt and generated text together (default: the "
+                     "model's, at most {})",
+                     default_context))
       ->type_name("N")
       ->check(within(1u, 1u << 24))
       ->group("Memory");
@@ -174,10 +157,10 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
       ->type_name("N")
       ->check(within(1u, 65536u))
       ->capture_default_str()
-      ->group("Memory");
+      ->group(more_of("Memory"));
   app.add_option("--kv", options.kv, "Number type of the key-value cache: f32, f16 or q8_0")
       ->type_name("TYPE")
-      ->check(CLI::IsMember({"f32", "f16", "q8_0"}).description(""))
+      ->transform(one_of({"f32", "f16", "q8_0"}))
       ->capture_default_str()
       ->group("Memory");
   add_weights_option(app, options.load);
@@ -193,15 +176,27 @@ SessionSize session_size(const SizeOptions& options, const ModelShape& shape) {
   return size;
 }
 
+Status check_biases(const SamplingOptions& options, uint32_t vocabulary) {
+  std::vector<uint32_t> tokens;
+  for (const LogitBias& bias : options.params.logit_biases) tokens.push_back(bias.token);
+  return check_ids_below(tokens, vocabulary, "--logit-bias");
+}
+
 void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults) {
   SamplingParams& params = options.params = defaults;
+  // Where nothing is drawn by default, only the option that changes that is in the short help.
+  const bool draws = defaults.temperature > 0;
+  const auto group_of = [draws](const std::string& name) {
+    static const std::set<std::string> often = {"--temp", "--top-k", "--top-p", "--repeat-penalty", "--seed"};
+    return name == "--temp" || (draws && often.contains(name)) ? "Sampling" : more_of("Sampling");
+  };
   const auto option = [&](const char* name, auto& value, const char* help, auto low, auto high,
                           const char* unit) {
     app.add_option(name, value, help)
         ->type_name(unit)
         ->check(within(low, high))
         ->capture_default_str()
-        ->group("Sampling");
+        ->group(group_of(name));
   };
 #define OPTION(field, type, standard, least, most, slot_field, slot_value, name, unit, help)                 \
   option(name, params.field, help, type{least}, type{most}, unit);
@@ -210,7 +205,8 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
   app.add_option("--seed", options.seed,
                  "Seed of the random numbers: repeats a text (default: a random seed)")
       ->type_name("N")
-      ->group("Sampling");
+      ->check(within(uint64_t{0}, UINT64_MAX))
+      ->group(group_of("--seed"));
 }
 
 SamplingParams SamplingOptions::resolved() const {

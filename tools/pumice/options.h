@@ -24,6 +24,8 @@ struct DeviceOptions {
   bool validate = false;
 };
 void add_device_options(CLI::App& app, DeviceOptions& options);
+// A line for each kernel variant: its name, its family, what it is.
+std::string kernel_variant_list();
 // Adds --vulkan-loader and --validate alone: the options that a Vulkan instance needs.
 void add_loader_options(CLI::App& app, DeviceOptions& options);
 
@@ -58,11 +60,8 @@ struct SamplingOptions {
 
   SamplingParams resolved() const; // with a random seed if none was given
 };
+// Error unless the tokens of --logit-bias are in the model's vocabulary.
+Status check_biases(const SamplingOptions& options, uint32_t vocabulary);
 void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults);
-
-// The last lines of a subcommand's help.
-inline std::string example(const std::string& lines) {
-  return "Example:\n  " + lines;
-}
 
 } // namespace pumice::command

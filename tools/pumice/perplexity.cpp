@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "counted.h"
 #include "input_stream.h"
 #include "json_output.h"
 #include "model/vocabulary.h"
@@ -48,8 +49,9 @@ Result<TextWindows> split(const PerplexityOptions& options, const Tokenizer& tok
   if (windows.tokens.size() < 2 * size_t{context}) {
     return Error{
         Code::invalid_argument,
-        fmt::format("{}: it is too short: expected at least {} tokens, twice the context of {}; found {}",
-                    input_name(options.text), 2 * size_t{context}, context, windows.tokens.size())};
+        fmt::format(
+            "{}: the text is too short: it has {} tokens, and two windows of {} (--context) are needed",
+            input_name(options.text), windows.tokens.size(), context)};
   }
   windows.count = static_cast<uint32_t>(windows.tokens.size() / context);
   if (options.windows) windows.count = std::min(windows.count, options.windows);
@@ -104,9 +106,9 @@ Status score_window(Runner& runner, const TextWindows& windows, uint32_t n, Scor
 void print(const PerplexityOptions& options, const OpenedDevice& device, const TextWindows& windows,
            const Score& score) {
   if (!options.json) {
-    print_result(fmt::format("perplexity {:.4f} +/- {:.5f} ({} tokens scored in {} window{} of {} tokens)\n",
-                             score.perplexity(), score.error(), score.count, windows.count,
-                             windows.count == 1 ? "" : "s", windows.context));
+    print_result(fmt::format("perplexity {:.4f} +/- {:.5f} ({} scored in {} of {} tokens)\n",
+                             score.perplexity(), score.error(), counted(score.count, "token"),
+                             counted(windows.count, "window"), windows.context));
     print_figures(fmt::format("{} ({})\n", device.name(), device.driver()));
     return;
   }
@@ -176,12 +178,12 @@ Subcommand add_perplexity(CLI::App& app) {
       ->type_name("");
   sub->add_option("--chunks", options->windows, "Maximum number of windows to score (default: all)")
       ->type_name("N")
-      ->check(CLI::Range(1u, 1u << 30).description(""))
+      ->check(within(1u, 1u << 30))
       ->group("Text");
   sub->add_flag(
          "--json", options->json,
-         "Print one JSON object: perplexity, error, mean_negative_log_likelihood, tokens_scored, chunks, "
-         "context, device, driver")
+         "Print one JSON object. Its fields: perplexity, error, mean_negative_log_likelihood, tokens_scored, "
+         "chunks, context, device, driver")
       ->group("Text");
   add_size_options(*sub, options->size, "f32");
   sub->get_option("--context")
@@ -189,7 +191,7 @@ Subcommand add_perplexity(CLI::App& app) {
           fmt::format("Number of tokens of a window (default: {}, or the model's context if that is "
                       "smaller)",
                       default_window))
-      ->check(CLI::Range(3u, 1u << 24).description(""));
+      ->check(within(3u, 1u << 24));
   add_device_options(*sub, options->device);
   sub->footer(example("pumice perplexity models/pretrained/stories-2m.gguf stories.txt --context 256"));
   return {sub, [options] { return perplexity(*options); }};

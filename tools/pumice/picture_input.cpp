@@ -16,8 +16,8 @@ Result<PictureInput> PictureInput::open(const ModelFile& file, const EncoderShap
   const std::vector<uint32_t>& size = shape.input_shape; // [channels, height, width]
   if (size[0] != 3) {
     return Error{Code::unsupported,
-                 fmt::format("{}: expected a model of pictures with 3 channels, for red, green and blue; "
-                             "found {} channels",
+                 fmt::format("{}: the model reads pictures of {} channels; only those of 3 (red, green and "
+                             "blue) can be made from a file",
                              file.path(), size[0])};
   }
   std::filesystem::path folder = path_of(file.path());

@@ -16,8 +16,8 @@ Status check_utf8(std::string_view text, const std::string& source) {
     const text::Utf8Head head = text::utf8_head(text.substr(at));
     if (head.kind != text::Utf8::whole) {
       return Error{Code::invalid_argument,
-                   fmt::format("{}: expected UTF-8; found the byte 0x{:02X} at offset {}, "
-                               "which begins no character",
+                   fmt::format("{}: the text is not UTF-8: no character begins with the byte 0x{:02X} at "
+                               "offset {}",
                                source, static_cast<uint8_t>(text[at]), at)};
     }
     at += head.length;
@@ -34,7 +34,7 @@ Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::stri
     if (error != std::errc() || (rest < end && *rest != ',') || rest + 1 == end) {
       return Error{
           Code::invalid_argument,
-          fmt::format("{}: expected whole numbers with commas between them, such as 1,403,407; found '{}'",
+          fmt::format("{}: '{}' is not a list of whole numbers with commas between them, such as 1,403,407",
                       source, text)};
     }
     ids.push_back(id);
@@ -45,7 +45,7 @@ Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::stri
 
 Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source) {
   if (ids.empty()) {
-    return Error{Code::invalid_argument, fmt::format("{}: it is empty: expected at least one token", source)};
+    return Error{Code::invalid_argument, fmt::format("{} is empty: give at least one token", source)};
   }
   return check_ids_below(ids, vocabulary, source);
 }
@@ -54,25 +54,24 @@ Status check_ids_below(std::span<const uint32_t> ids, uint32_t vocabulary, const
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < vocabulary) continue;
     return Error{Code::invalid_argument,
-                 fmt::format("{}: token {} is not in the vocabulary: expected 0 to {}; found {}", source, i,
-                             vocabulary - 1, ids[i])};
+                 fmt::format("{}: there is no token {} ({}): the ids of the model are 0 to {}", source,
+                             ids[i],
+                             ids.size() == 1 ? "the only id" : fmt::format("id {} of {}", i + 1, ids.size()),
+                             vocabulary - 1)};
   }
   return {};
 }
 
 Status check_fits(size_t count, uint32_t context, const std::string& source) {
   if (count < context) return {};
-  return Error{
-      Code::invalid_argument,
-      fmt::format(
-          "{}: {} tokens do not fit the context of {}: expected at most {}, so that one more token fits",
-          source, count, context, context - 1)};
+  return Error{Code::invalid_argument, fmt::format("{}: {} tokens do not fit the context of {} tokens: at "
+                                                   "most {} do, so that one more token has a place",
+                                                   source, count, context, context - 1)};
 }
 
 Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
                                             const std::string& source) {
-  if (text.empty())
-    return Error{Code::invalid_argument, fmt::format("{}: it is empty: expected text", source)};
+  if (text.empty()) return Error{Code::invalid_argument, fmt::format("{} is empty: give a text", source)};
   PUMICE_CHECK(check_utf8(text, source));
   return tokenizer.encode(text, true);
 }
@@ -82,9 +81,8 @@ Result<const SafetensorsFile::Entry*> find_tensor(const SafetensorsFile& file, c
   if (const SafetensorsFile::Entry* entry = file.find(name)) return entry;
   std::string found;
   for (const SafetensorsFile::Entry& each : file.entries) found += (found.empty() ? "" : ", ") + each.name;
-  return Error{Code::not_found,
-               fmt::format("{}: tensor '{}': expected {}; the file has no tensor of that name, only {}", path,
-                           name, expected, found.empty() ? "none at all" : found)};
+  return Error{Code::not_found, fmt::format("{}: there is no tensor '{}', which holds {}; the file has {}",
+                                            path, name, expected, found.empty() ? "no tensors" : found)};
 }
 
 Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name) {

@@ -103,16 +103,20 @@ Subcommand add_rerank(CLI::App& app) {
   sub->add_option("--top", options->top,
                   "Print only the N best texts, best first (default: all, as they came)")
       ->type_name("N")
-      ->check(CLI::Range(1u, 1u << 30).description(""))
+      ->check(within(1u, 1u << 30))
       ->group("Scores");
-  sub->add_flag("--raw", options->raw, "Print the model's logit (with several labels, that of label 1)")
+  sub->add_flag("--raw", options->raw,
+                "Print the model's own number, its logit, instead of a probability. With several labels, it "
+                "is that of "
+                "label 1")
       ->group("Scores");
-  sub->add_flag("--json", options->json, "Print one JSON object for each text: index (from 0), score, text")
+  sub->add_flag("--json", options->json,
+                "Print one JSON object for each text. Its fields: index (from 0), score, text")
       ->group("Scores");
   sub->footer(
       "Prints 'SCORE<tab>TEXT' for each text, in the order of the texts. The score is a probability, 0 to 1: "
-      "for a\nmodel with one label the sigmoid of its logit, for a model with several labels the softmax "
-      "probability of\nlabel 1. If a query and a text are together longer than the model's context, the "
+      "for a model with one label the sigmoid of its logit, for a model with several labels the softmax "
+      "probability of label 1. If a query and a text are together longer than the model's context, the "
       "longer of the two is cut.\n\n" +
       example("pumice rerank cross-encoder-folder --query 'how do plants eat?' --top 3 < passages.txt"));
   return {sub, [options] { return rerank(*options); }};

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "counted.h"
 #include "generate/session.h"
 #include "input_stream.h"
 #include "json_output.h"
@@ -141,23 +142,28 @@ Status read_prompt(Session& session, const Prompt& prompt, const SamplingParams&
                             : session.set_prompt(prompt.ids, sampling, progress);
 }
 
+// The seed, where the text depends on it.
+std::string seed_text(const SamplingParams& sampling) {
+  return sampling.temperature > 0 ? fmt::format(", seed {}", sampling.seed) : "";
+}
+
 double host_step_seconds(const Session& session) {
   return session.host_seconds() / static_cast<double>(std::max<uint64_t>(session.decode_steps(), 1));
 }
 
 void print_run_figures(const OpenedDevice& device, const Session& session, size_t prompt_tokens,
-                       const Generated& generated, uint64_t seed) {
+                       const Generated& generated, const SamplingParams& sampling) {
   const auto rate = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
   const size_t count = generated.ids.size();
   print_figures(fmt::format(
-      "\n{} ({}), seed {}\n"
-      "prompt {} tokens{}, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; first token after "
+      "\n{} ({}){}\n"
+      "prompt {}{}, {:.1f} tokens/s; generated {}, {:.1f} tokens/s; first token after "
       "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
-      device.name(), device.driver(), seed, prompt_tokens,
+      device.name(), device.driver(), seed_text(sampling), counted(prompt_tokens, "token"),
       session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
-      rate(static_cast<double>(prompt_tokens - session.reused()), generated.prefill_seconds), count,
-      rate(static_cast<double>(count) - 1.0, generated.decode_seconds), generated.prefill_seconds,
-      generated.first_token_seconds, host_step_seconds(session) * 1e6));
+      rate(static_cast<double>(prompt_tokens - session.reused()), generated.prefill_seconds),
+      counted(count, "token"), rate(static_cast<double>(count) - 1.0, generated.decode_seconds),
+      generated.prefill_seconds, generated.first_token_seconds, host_step_seconds(session) * 1e6));
 }
 
 void print_run_json(const OpenedDevice& device, const Session& session, const Prompt& prompt,
@@ -183,6 +189,7 @@ Status run(const RunOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
+  PUMICE_CHECK(check_biases(options.sampling, definition->shape().vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   PUMICE_TRY(Prompt prompt, read_prompt(options, *tokenizer));
   SessionOptions session_options;
@@ -217,7 +224,7 @@ Status run(const RunOptions& options) {
   if (options.json) {
     print_run_json(device, *session, prompt, said.size(), generated, sampling.seed);
   } else {
-    print_run_figures(device, *session, said.size(), generated, sampling.seed);
+    print_run_figures(device, *session, said.size(), generated, sampling);
   }
   if (options.session.given()) PUMICE_CHECK(session->save(options.session.path));
   PUMICE_CHECK(device.save_pipelines());
@@ -232,9 +239,9 @@ Subcommand add_run(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   options->prompt_option = sub->add_option("PROMPT", options->prompt,
-                                           "The text to continue; '-' reads it from standard input, as does "
-                                           "no PROMPT if that is a pipe or a file. Of a text that is read, "
-                                           "the final newline is left out");
+                                           "The text to continue; '-' reads it from standard input. Without "
+                                           "PROMPT, standard input is read too if it is a pipe or a file. Of "
+                                           "a text that is read, the final newline is left out");
   options->prompt_option->type_name("");
   sub->add_option("-f,--file", options->file, "Read the text to continue from this file")
       ->type_name("FILE")
@@ -244,6 +251,7 @@ Subcommand add_run(CLI::App& app) {
          "-n,--count", options->count,
          "Maximum number of tokens to generate (default: until the text ends or the context is full)")
       ->type_name("N")
+      ->transform(token_count(0, UINT32_MAX, 0))
       ->group("Text");
   sub->add_option("--stop", options->stops, "End the text before this string. Can be given more than once")
       ->type_name("STRING")
@@ -251,7 +259,7 @@ Subcommand add_run(CLI::App& app) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("Text");
   sub->add_flag("--ignore-eos", options->ignore_end, "Continue after a token that ends the text")
-      ->group("Text");
+      ->group(more_of("Text"));
   add_session_option(*sub, options->session);
   sub->add_flag("--no-echo", options->no_echo, "Print only what is generated, without the prompt")
       ->group("Output");

@@ -21,9 +21,9 @@ struct SessionFile {
 inline void add_session_option(CLI::App& app, SessionFile& file) {
   app.add_option(
          "--session", file.path,
-         "Save the conversation to this file at the end. If the file exists, it is loaded first: the tokens "
-         "that the prompt has in common with it are not computed again; without a prompt, the conversation "
-         "continues")
+         "Keep the conversation in this file: load it if it exists, and save it at the end. A prompt that "
+         "begins as the conversation did is computed from where the two differ. Without a prompt, the "
+         "conversation continues")
       ->type_name("FILE")
       ->group("Text");
 }

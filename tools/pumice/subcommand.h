@@ -7,6 +7,9 @@
 #include <CLI/CLI.hpp>
 
 #include "base/result.h"
+#include "help.h"
+#include "option_text.h"
+#include "option_values.h"
 
 namespace pumice::command {
 
@@ -40,5 +43,8 @@ Subcommand add_tune(CLI::App& app);
 Subcommand add_bench(CLI::App& app);
 Subcommand add_perplexity(CLI::App& app);
 Subcommand add_convert(CLI::App& app);
+// Both in help_command.cpp.
+Subcommand add_help(CLI::App& app);
+Subcommand add_completion(CLI::App& app);
 
 } // namespace pumice::command

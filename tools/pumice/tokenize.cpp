@@ -39,9 +39,8 @@ Status decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
   PUMICE_TRY(std::vector<uint32_t> ids, parse_ids(options.ids->as<std::string>(), "--ids"));
   for (uint32_t id : ids) {
     if (id < tokenizer.vocabulary_size()) continue;
-    return Error{Code::invalid_argument,
-                 fmt::format("--ids: {} is not in the vocabulary of {}: expected 0 to {}", id, options.source,
-                             tokenizer.vocabulary_size() - 1)};
+    return Error{Code::invalid_argument, fmt::format("--ids: there is no token {}: the ids of {} are 0 to {}",
+                                                     id, options.source, tokenizer.vocabulary_size() - 1)};
   }
   const std::string text = tokenizer.decode(ids, !options.no_special);
   if (options.json) {
@@ -75,21 +74,25 @@ Subcommand add_tokenize(CLI::App& app) {
       app.add_subcommand("tokenize", "Turn text from standard input into token ids, or token ids into text.");
   auto options = std::make_shared<TokenizeOptions>();
   sub->add_option("MODEL_OR_TOKENIZER", options->source,
-                  "A GGUF file, a tokenizer.json, or a folder with a tokenizer (tokenizer.json, vocab.txt, "
-                  "vocab.json with merges.txt, or SentencePiece files)")
+                  "A GGUF file, a tokenizer.json, or a folder with a tokenizer. Of a folder, tokenizer.json, "
+                  "vocab.txt, vocab.json with merges.txt, or SentencePiece files are read")
       ->required()
       ->type_name("");
   options->ids = sub->add_option("--ids", "Turn these token ids into text, and do not read standard input")
-                     ->type_name("ID,...");
+                     ->type_name("ID,...")
+                     ->group("Tokens");
   sub->add_option("-f,--file", options->file, "Read the text from this file")
       ->type_name("FILE")
+      ->group("Tokens")
       ->excludes(options->ids);
   sub->add_flag("--no-special", options->no_special,
-                "Do not add special tokens to the ids; with --ids, leave them out of the text");
+                "Do not add special tokens to the ids. With --ids, leave them out of the text")
+      ->group("Tokens");
   sub->add_flag("--json", options->json,
-                "Print one JSON object: ids, and decoded (the text that the ids stand for)");
+                "Print one JSON object. Its fields: ids, and decoded (the text that the ids stand for)")
+      ->group("Tokens");
   sub->footer(
-      "Every byte of the text counts, the final newline too, so that the ids can be compared. 'run' and\n"
+      "Every byte of the text counts, the final newline too, so that the ids can be compared. 'run' and "
       "'generate' leave it out.\n\n" +
       example("printf 'Once upon a time' | pumice tokenize model.gguf --json"));
   return {sub, [options] { return tokenize(*options); }};

@@ -89,7 +89,7 @@ Status check_folder(const TranscribeOptions& options) {
 Status check_options(const TranscribeOptions& options) {
   const auto refused = [](const char* reason) { return Error{Code::invalid_argument, reason}; };
   if (options.attention.given() && options.files.size() > 1)
-    return refused("--attention: expected one sound file, found several");
+    return refused("--attention shows one sound file, but several were given");
   if (!options.folder.empty()) return check_folder(options);
   if (options.srt + options.vtt + options.json > 1)
     return refused("only one of --srt, --vtt and --json can be printed: write the others with --output-dir");
@@ -245,34 +245,36 @@ Subcommand add_transcribe(CLI::App& app) {
       ->group("Speech");
   sub->add_option("--task", options->task,
                   "'transcribe' keeps the spoken language, 'translate' translates into English")
-      ->check(CLI::IsMember({"transcribe", "translate"}).description(""))
+      ->transform(one_of({"transcribe", "translate"}))
       ->type_name("TASK")
       ->capture_default_str()
       ->group("Speech");
   sub->add_flag("--timestamps", transcription.timestamps, "Print when each segment begins and ends")
       ->group("Speech");
   sub->add_option("-n,--count", transcription.max_tokens,
-                  "Maximum number of tokens to generate for each window of sound, which is usually 30 "
-                  "seconds (default: from the model's settings, else as many as fit)")
+                  "Maximum number of tokens to generate for each window of sound (default: from the model's "
+                  "settings, else as many as fit). A window is usually 30 seconds")
       ->type_name("N")
-      ->check(CLI::Range(1u, 1u << 24).description(""))
-      ->group("Speech");
-  sub->add_option("--beams", transcription.beams,
-                  "Number of beams: candidate texts that are continued side by side; 1 is greedy search "
-                  "(default: from the model's settings, else 1)")
+      ->transform(token_count(1, 1u << 24, 0))
+      ->group(more_of("Speech"));
+  sub->add_option(
+         "--beams", transcription.beams,
+         "Number of texts that are continued side by side, of which the best is taken (default: from "
+         "the model's settings, else 1). 1 is greedy search")
       ->type_name("N")
-      ->check(CLI::Range(1u, 1024u).description(""))
+      ->check(within(1u, 1024u))
       ->group("Speech");
-  sub->add_flag("--json", options->json,
-                "Print one JSON object for each file: audio, language, task, duration, text, segments, "
-                "device, driver")
+  sub->add_flag(
+         "--json", options->json,
+         "Print one JSON object for each file. Its fields: audio, language, task, duration, text, segments, "
+         "device, driver")
       ->group("Output");
   sub->add_flag("--srt", options->srt, "Print SubRip subtitles")->group("Output");
   sub->add_flag("--vtt", options->vtt, "Print WebVTT subtitles")->group("Output");
-  sub->add_option("-o,--output-dir", options->folder,
-                  "Write to this folder instead, and print the names of the files: NAME.srt, NAME.vtt and "
-                  "NAME.json as "
-                  "asked for, else NAME.txt")
+  sub->add_option(
+         "-o,--output-dir", options->folder,
+         "Write to this folder instead, and print the names of the files. They are NAME.srt, NAME.vtt "
+         "and NAME.json as asked for, else NAME.txt")
       ->type_name("DIR")
       ->group("Output");
   add_attention_options(*sub, options->attention);

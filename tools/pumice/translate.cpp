@@ -35,6 +35,7 @@ struct Source {
   EncoderInput input;
   bool cut = false;
   std::vector<Hypothesis> written = {}; // empty: not answered yet
+  uint64_t number = 0;                  // of the line
 
   bool blank() const { return input.tokens.empty(); }
 };
@@ -54,9 +55,11 @@ Result<std::string> read_prefix(const ModelFile& file, const TranslateOptions& o
       for (const auto& [name, value] : all->items()) names.push_back(name);
     }
     return Error{Code::not_found,
-                 fmt::format("--task: {}: the model has no task '{}' (field 'task_specific_params'), only {}",
-                             file.path(), options.task,
-                             names.empty() ? "none at all" : fmt::format("{}", fmt::join(names, ", ")))};
+                 names.empty()
+                     ? fmt::format("--task {}: the settings of {} define no tasks: leave --task out",
+                                   options.task, file.path())
+                     : fmt::format("--task {}: {} has no such task; its tasks are {}", options.task,
+                                   file.path(), fmt::join(names, ", "))};
   }
   PUMICE_TRY(const Fields task, tasks.object(options.task));
   PUMICE_TRY(config.beams, task.u32_or("num_beams", 1, 1024, config.beams));
@@ -85,10 +88,11 @@ Result<uint32_t> find_language(const Tokenizer& tokenizer, const std::string& na
   const char* end = name.data() + name.size();
   const auto [rest, error] = std::from_chars(name.data(), end, id);
   if (error == std::errc() && rest == end && id < vocabulary) return id;
-  return Error{Code::not_found,
-               fmt::format("--target-language: expected a token of the vocabulary, such as deu_Latn (NLLB), "
-                           "de_DE (mBART) or de (M2M100), or an id from 0 to {}; found '{}'",
-                           vocabulary - 1, name)};
+  return Error{
+      Code::not_found,
+      fmt::format("--target-language: the model has no token '{}' for a language. Names are, for example, "
+                  "deu_Latn (NLLB), de_DE (mBART) or de (M2M100); an id from 0 to {} works too",
+                  name, vocabulary - 1)};
 }
 
 Result<GenerationOptions> generation_options(const ModelFile& file, const TranslateOptions& options,
@@ -172,6 +176,7 @@ private:
     for (const Line& line : lines) {
       Result<Source> source = read(line.text, from.name(line));
       if (source.ok()) {
+        source->number = line.number;
         sources.push_back(*std::move(source));
       } else {
         PUMICE_CHECK(from.reject(std::move(source).error()));
@@ -188,9 +193,9 @@ private:
     tokens = tokenizer_->encode(whole, true);
     source.cut = tokens.size() > longest_;
     if (source.cut) {
-      print_note(fmt::format("{}: {} tokens are more than the {} that {} can read at once: the end of the "
-                             "text is left out",
-                             name, tokens.size(), longest_, options_.model));
+      print_note(fmt::format("{}: the text has {} tokens, and {} can read {} at once: the end of the text is "
+                             "left out",
+                             name, tokens.size(), options_.model, longest_));
       tokens = tokenizer_->encode_limited(whole, longest_).ids;
     }
     if (!tokens.empty()) PUMICE_CHECK(check_ids(tokens, model_->shape().encoder->vocabulary, name));
@@ -205,10 +210,15 @@ private:
     return next;
   }
 
+  // What lines of --n-best begin with: the number of the text, unless there is only one.
+  std::string owner(const Source& source) const {
+    return options_.texts.texts.size() == 1 ? "" : std::to_string(source.number);
+  }
+
   void print(const Source& source) const {
     const std::vector<Hypothesis>& texts = source.blank() ? nothing_ : source.written;
     if (!options_.writing.json) {
-      print_result(source.blank() ? "\n" : lines_of(texts, generation_, *tokenizer_));
+      print_result(source.blank() ? "\n" : lines_of(texts, generation_, *tokenizer_, owner(source)));
       return;
     }
     Json json = {{"source", source.text}};
@@ -248,8 +258,8 @@ Status check_single(WaitingLines& from, std::vector<Line>& lines) {
     if (lines.size() > 1) break;
   }
   if (lines.size() == 1) return {};
-  return Error{Code::invalid_argument,
-               fmt::format("--attention: expected one text; found {}", lines.empty() ? "none" : "several")};
+  return Error{Code::invalid_argument, fmt::format("--attention shows one text, but {} given",
+                                                   lines.empty() ? "none was" : "several were")};
 }
 
 Status translate(const TranslateOptions& options) {
@@ -260,6 +270,7 @@ Status translate(const TranslateOptions& options) {
     return wrong_subcommand(options.model, shape);
   }
   PUMICE_CHECK(check_attention(options.attention, shape));
+  PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   WaitingLines from(options.texts);
   std::vector<Line> lines;
@@ -291,8 +302,8 @@ Subcommand add_translate(CLI::App& app) {
       ->required()
       ->type_name("");
   add_text_options(*sub, options->texts, "TEXT",
-                   "The texts; each result is printed on its own line. Without TEXT, each line of standard "
-                   "input is a text, and is answered at once. A text that is too long for the model is cut, "
+                   "The texts; without TEXT, each line of standard input is one. Each result is printed on a "
+                   "line of its own, as soon as it is ready. A text that is too long for the model is cut, "
                    "with a note");
   sub->add_option("--task", options->task,
                   "A task that the model's settings define, such as translation_en_to_de of T5")
@@ -302,14 +313,16 @@ Subcommand add_translate(CLI::App& app) {
                   "Put this before each text (default: from the task or the model's settings, else nothing)")
       ->type_name("TEXT")
       ->group("Text");
-  sub->add_option("--target-language,--forced-first", options->target,
-                  "The language, for models of many languages: the first token of the translation, or its "
-                  "id, such as deu_Latn (NLLB), de_DE (mBART) or de (M2M100)")
+  sub->add_option(
+         "--target-language,--forced-first", options->target,
+         "The language to translate into, for models of many languages. It is the first token of the "
+         "translation, or that token's id, such as deu_Latn (NLLB), de_DE (mBART) or de (M2M100)")
       ->type_name("TOKEN")
       ->group("Text");
-  sub->add_flag("--json", options->writing.json,
-                "Print one JSON object for each text: source, text, tokens; truncated if the text was cut; "
-                "score with beam search; hypotheses with --n-best")
+  sub->add_flag(
+         "--json", options->writing.json,
+         "Print one JSON object for each text. Its fields: source, text, tokens; truncated if the text "
+         "was cut; score with beam search; hypotheses with --n-best")
       ->group("Text");
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);

@@ -103,21 +103,28 @@ Subcommand add_tune(CLI::App& app) {
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   sub->add_option("--seconds", options->seconds, "Start no further measurements after S seconds")
       ->type_name("S")
-      ->check(CLI::Range(0.0, 86400.0).description(""))
-      ->capture_default_str();
+      ->check(within(0.0, 86400.0))
+      ->capture_default_str()
+      ->group("Measurement");
   sub->add_option("-o,--output", options->output, "Format of the output: text or json")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"text", "json"}).description(""))
-      ->capture_default_str();
+      ->transform(one_of({"text", "json"}))
+      ->capture_default_str()
+      ->group("Measurement");
   sub->add_flag_callback(
-      "--json", [options] { options->output = "json"; }, "The same as -o json");
+         "--json", [options] { options->output = "json"; }, "The same as -o json")
+      ->group("Measurement");
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);
-  sub->footer(
-      "A kernel is a program that computes one operation on the device. Some kernels have several "
-      "variants, and\nthe fastest one depends on the device and the model. The other commands use the "
-      "results.\n\n" +
-      example("pumice tune models/pretrained/stories-2m.gguf"));
+  CLI::Option* variant = sub->get_option("--kernel-variant");
+  variant->description(
+      "Use this kernel variant wherever the device can run it, even if another one is faster. "
+      "The variants, with their kernels:" +
+      kernel_variant_list());
+  sub->footer("A kernel is a program that computes one operation on the device. Some kernels have several "
+              "variants, and the fastest one depends on the device and the model. The other commands use the "
+              "results.\n\n" +
+              example("pumice tune models/pretrained/stories-2m.gguf"));
   return {sub, [options] { return tune(*options); }};
 }
 

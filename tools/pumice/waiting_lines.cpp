@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "option_text.h"
+
 #include "prompt.h"
 #include "terminal.h"
 
@@ -19,7 +21,7 @@ void add_text_options(CLI::App& app, TextOptions& options, const char* name, con
          "--skip-bad-lines", options.skip_bad,
          "Leave out lines that are not UTF-8 or that the model cannot read, with a note for each, instead of "
          "ending at the first one")
-      ->group("Text");
+      ->group(more_of("Text"));
 }
 
 std::string WaitingLines::name(const Line& line) const {

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "counted.h"
+#include "option_text.h"
+#include "option_values.h"
 #include "prompt.h"
 
 namespace pumice::command {
@@ -32,14 +35,14 @@ void add_writing_options(CLI::App& app, WritingOptions& options) {
                  "Maximum number of tokens to generate for each text (default: from the model's settings, "
                  "else as many as fit)")
       ->type_name("N")
-      ->check(CLI::Range(1u, 1u << 24).description(""))
+      ->transform(token_count(1, 1u << 24, 0))
       ->group("Text");
   app.add_option("--sequences", options.sequences,
                  "Maximum number of texts that are generated at the same time; each beam counts as one")
       ->type_name("N")
-      ->check(CLI::Range(1u, 4096u).description(""))
+      ->check(within(1u, 4096u))
       ->capture_default_str()
-      ->group("Memory");
+      ->group(more_of("Memory"));
   add_batch_option(app, options.batch_tokens, "Memory");
   add_weights_option(app, options.load);
   add_beam_options(app, options.beams);
@@ -85,12 +88,13 @@ std::string text_of(const Hypothesis& written, const GenerationConfig& config, c
 }
 
 std::string lines_of(std::span<const Hypothesis> written, const GenerationOptions& options,
-                     const Tokenizer& tokenizer) {
+                     const Tokenizer& tokenizer, const std::string& owner) {
   std::string lines;
+  const std::string begin = owner.empty() ? "" : owner + "\t";
   for (const Hypothesis& each : written) {
     std::string text = text_of(each, options.config, tokenizer);
     std::ranges::replace(text, '\n', ' '); // each text is one line
-    lines += options.hypotheses > 1 ? fmt::format("{:.4f}\t{}\n", each.score, text) : text + "\n";
+    lines += options.hypotheses > 1 ? begin + fmt::format("{:.4f}\t{}\n", each.score, text) : text + "\n";
   }
   return lines;
 }
@@ -113,8 +117,8 @@ void WritingFigures::add(std::span<const std::vector<Hypothesis>> written, doubl
 
 void WritingFigures::print(const OpenedDevice& device) const {
   const double rate = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-  print_figures(fmt::format("{} ({})\n{} input{}, {} tokens generated in {:.3f} s, {:.1f} tokens/s\n",
-                            device.name(), device.driver(), inputs, inputs == 1 ? "" : "s", tokens, seconds,
+  print_figures(fmt::format("{} ({})\n{}, {} generated in {:.3f} s, {:.1f} tokens/s\n", device.name(),
+                            device.driver(), counted(inputs, "input"), counted(tokens, "token"), seconds,
                             rate));
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <numeric>
@@ -12,6 +13,8 @@
 #include "tools/pumice/bench/report.h"
 #include "tools/pumice/model_kind.h"
 #include "tools/pumice/open_device.h"
+#include "tools/pumice/option_text.h"
+#include "tools/pumice/option_values.h"
 #include "tools/pumice/subcommand.h"
 #include "tools/pumice/terminal.h"
 
@@ -47,9 +50,25 @@ Status profile(const BenchOptions& options, const std::shared_ptr<const Model>& 
   return print_profile(*session);
 }
 
+// Error if every test is switched off, and there is no profile to print either.
+Status check_tests(const BenchOptions& options, const ModelShape& shape) {
+  const auto none = [](const std::vector<uint32_t>& sizes) {
+    return std::ranges::all_of(sizes, [](uint32_t size) { return size == 0; });
+  };
+  const bool reads = !none(options.prompts), writes = !none(options.counts);
+  const bool tests = !shape.encoder        ? reads || writes || options.profile
+                     : shape.has_decoder() ? writes && (reads || shape.encoder->kind != InputKind::tokens)
+                                           : reads || shape.encoder->kind != InputKind::tokens;
+  if (tests) return {};
+  return Error{Code::invalid_argument, fmt::format("there is nothing to measure: with {} no test is left",
+                                                   !shape.encoder        ? "-p 0 and -n 0"
+                                                   : shape.has_decoder() ? "-p 0 or -n 0"
+                                                                         : "-p 0")};
+}
+
 Status check_profile(const BenchOptions& options, const ModelDefinition& definition) {
   if (!options.profile || !definition.shape().encoder) return {};
-  return wrong_kind(options.model, definition.shape(), "--profile works for decoders only");
+  return wrong_kind(options.model, definition.shape(), "--profile is only for models without an encoder");
 }
 
 // Measures the device's ceilings. bench() calls it before and after the tests, because the machine may have
@@ -79,15 +98,15 @@ Status measure_model(const BenchOptions& options, const OpenedDevice& device, Mo
   if (report.results.empty()) report.cold_start.reset(); // without a test there is no first result
   report.model = describe(*model, options);
   PUMICE_CHECK(update_ceilings(device, report));
-  print_report(report, options.format);
+  if (!report.results.empty()) print_report(report, options.format);
   return options.profile ? profile(options, model) : Status();
 }
 
 Status bench(const BenchOptions& options) {
   if (options.operations == !options.model.empty()) {
     return Error{Code::invalid_argument, options.operations
-                                             ? "--ops measures the device, without a model: expected no MODEL"
-                                             : "nothing to measure: expected a MODEL, or --ops"};
+                                             ? "--ops measures the device: leave MODEL out"
+                                             : "there is nothing to measure: give a MODEL, or --ops"};
   }
   BenchReport report;
   if (options.operations) {
@@ -103,6 +122,7 @@ Status bench(const BenchOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_CHECK(check_profile(options, *definition));
+  PUMICE_CHECK(check_tests(options, definition->shape()));
   PUMICE_TRY(const OpenedDevice device, open_device(options.device));
   report.environment = read_environment(device);
   PUMICE_CHECK(measure_model(options, device, std::move(file), report));
@@ -114,7 +134,7 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
     sub.add_option(name, values, help)
         ->type_name("N,...")
         ->delimiter(',')
-        ->check(CLI::Range(low, 1u << 20).description(""))
+        ->check(within(low, 1u << 20))
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->capture_default_str()
@@ -128,29 +148,32 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
   const auto number = [&](const char* name, uint32_t& value, const char* help, uint32_t low) {
     sub.add_option(name, value, help)
         ->type_name("N")
-        ->check(CLI::Range(low, 1u << 20).description(""))
+        ->check(within(low, 1u << 20))
         ->capture_default_str()
         ->group("Measurement");
   };
   number("-r,--repetitions", options.repetitions, "Number of measured runs of each test", 1);
   number("-w,--warm-up", options.warm_up,
          "Maximum number of runs before the measured ones; the warm-up ends when the times are stable", 0);
-  sub.add_flag("--ops", options.operations, "Measure single operations of the device instead of a model")
-      ->group("Measurement");
-  sub.add_option("--only", options.only, "With --ops: only the operations whose name contains TEXT")
+  CLI::Option* operations =
+      sub.add_flag("--ops", options.operations, "Measure single operations of the device instead of a model")
+          ->group("Measurement");
+  sub.add_option("--only", options.only, "Only the operations whose name contains TEXT")
       ->type_name("TEXT")
-      ->group("Measurement");
+      ->needs(operations)
+      ->group(more_of("Measurement"));
   sub.add_option("-o,--output", options.format,
                  "Format of the output: md (a table), csv, json (with every sample) or html (with charts)")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"md", "csv", "json", "html"}).description(""))
+      ->transform(one_of({"md", "csv", "json", "html"}))
       ->capture_default_str()
       ->group("Measurement");
   sub.add_flag_callback("--json", [&options] { options.format = "json"; }, "The same as -o json")
       ->group("Measurement");
   sub.add_flag("--profile", options.profile,
                "Afterwards, print the time of each kernel in a decoder's step, by the device's clock")
-      ->group("Measurement");
+      ->excludes(operations)
+      ->group(more_of("Measurement"));
 }
 
 CLI::App* add_compare(CLI::App& bench_app, const std::shared_ptr<CompareOptions>& options) {
@@ -161,10 +184,12 @@ CLI::App* add_compare(CLI::App& bench_app, const std::shared_ptr<CompareOptions>
   sub->add_option("B", options->b, "The same for another run")->required()->type_name("");
   sub->add_option("--threshold", options->threshold, "Differences of at most P percent do not count")
       ->type_name("P")
-      ->check(CLI::Range(0.0, 1000.0).description(""))
-      ->capture_default_str();
-  sub->add_flag("--force", options->force, "Compare even if the models or the devices differ");
-  sub->add_flag("--json", options->json, "Print one JSON object");
+      ->check(within(0.0, 1000.0))
+      ->capture_default_str()
+      ->group("Comparison");
+  sub->add_flag("--force", options->force, "Compare even if the models or the devices differ")
+      ->group("Comparison");
+  sub->add_flag("--json", options->json, "Print one JSON object")->group("Comparison");
   sub->footer(example("pumice bench compare before.json after.json"));
   return sub;
 }

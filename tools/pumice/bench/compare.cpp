@@ -47,11 +47,13 @@ Status add_timings(BenchFile& file, const Json& result) {
     return bad_file(file.path, "one of its 'results' has no 'test' or no 'samples'");
   }
   Timing run{result["test"], {}, result.value("stable", Json()) != Json(false)};
+  // A prompt's first token comes from the same runs: its row would be the prompt's row again.
+  const bool prompt = result.value("kind", Json()) == Json("prompt");
   Timing first{run.name + ", first token", {}, run.stable};
   for (const Json& sample : result["samples"]) {
     PUMICE_TRY(double seconds, read_seconds(file, run.name, sample, "seconds"));
     run.seconds.push_back(seconds);
-    if (!sample.contains("first_token_seconds")) continue;
+    if (prompt || !sample.contains("first_token_seconds")) continue;
     PUMICE_TRY(seconds, read_seconds(file, run.name, sample, "first_token_seconds"));
     first.seconds.push_back(seconds);
   }

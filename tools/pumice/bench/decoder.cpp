@@ -135,6 +135,26 @@ Status measure_depth(const BenchOptions& options, Session& session, uint32_t tok
   return {};
 }
 
+// The context that reading a prompt needs: a place for the token after it too. 0 without a prompt.
+uint64_t prompt_context(uint32_t depth, uint32_t prompt) {
+  return prompt ? uint64_t{depth} + prompt + 1 : 0;
+}
+
+// The same for generating, which runs some steps ahead of the token that it returns.
+uint64_t count_context(uint32_t depth, uint32_t count, uint32_t steps_ahead) {
+  return count ? uint64_t{depth} + count + 4 + steps_ahead : 0;
+}
+
+Error too_long(const char* option, uint32_t tokens, uint32_t depth, uint32_t context, uint64_t most) {
+  const std::string behind = depth ? fmt::format(" after -d {}", depth) : "";
+  return Error{
+      Code::invalid_argument,
+      most > 0 && most < tokens
+          ? fmt::format("{} {}{} does not fit the context of {} tokens; the most that fits is {} {}", option,
+                        tokens, behind, context, option, most)
+          : fmt::format("{} {}{} does not fit the context of {} tokens", option, tokens, behind, context)};
+}
+
 } // namespace
 
 Status measure_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
@@ -143,18 +163,15 @@ Status measure_decoder(const BenchOptions& options, const std::shared_ptr<const 
   for (uint32_t depth : options.depths) {
     SessionOptions session_options;
     session_options.size = session_size(options.size, model->shape());
-    // Decoding runs some steps ahead of the token that it returns, so it needs a longer context.
-    const uint64_t needed =
-        uint64_t{depth} + std::max(prompt + 1, count + 3) + 1 + session_options.steps_ahead;
-    if (!options.size.context) {
-      session_options.size.context =
-          static_cast<uint32_t>(std::min<uint64_t>(needed, model->shape().context));
-    }
-    if (needed > session_options.size.context) {
-      return Error{Code::invalid_argument,
-                   fmt::format("-p {} -n {} -d {} need a context of {}; it has {}", prompt, count, depth,
-                               needed, session_options.size.context)};
-    }
+    const uint64_t reading = prompt_context(depth, prompt);
+    const uint64_t generating = count_context(depth, count, session_options.steps_ahead);
+    if (reading == 0 && generating == 0) continue;
+    uint32_t& context = session_options.size.context;
+    if (!options.size.context)
+      context =
+          static_cast<uint32_t>(std::min<uint64_t>(std::max(reading, generating), model->shape().context));
+    if (reading > context) return too_long("-p", prompt, depth, context, prompt - (reading - context));
+    if (generating > context) return too_long("-n", count, depth, context, count - (generating - context));
     PUMICE_TRY(const std::unique_ptr<Session> session, Session::create(model, session_options));
     PUMICE_CHECK(measure_depth(options, *session, depth, sampler));
   }

@@ -97,7 +97,7 @@ Environment read_environment(const OpenedDevice& device) {
   environment.device_type = capabilities.type_name();
   environment.driver = capabilities.driver;
   environment.driver_version = capabilities.driver_version;
-  environment.version = version;
+  environment.version = version_number();
   environment.command = command_line();
   environment.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
   environment.clocks = read_clocks(capabilities.is_cpu());

@@ -1,0 +1,85 @@
+#include <doctest/doctest.h>
+
+#include "support/command.h"
+#include "support/fixtures.h"
+
+namespace {
+
+std::string fails(const std::vector<std::string>& arguments, const std::vector<std::string>& parts) {
+  return fails_saying(pumice_command(arguments), parts);
+}
+
+} // namespace
+
+TEST_CASE("a misspelt command is named with the one that was probably meant") {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* meant; // empty: nothing is near
+  } cases[] = {
+      {{"rnu", "model.gguf"}, "pumice run"},
+      {{"chta", "model.gguf"}, "pumice run"},
+      {{"chat"}, "pumice run"},
+      {{"transcibe"}, "pumice transcribe"},
+      {{"quantize"}, "pumice convert"},
+      {{"tok"}, "pumice tokenize"},
+      {{"bench", "compar", "a.json", "b.json"}, "pumice bench compare"},
+      {{"help", "rnu"}, "pumice run"},
+      {{"paint"}, ""},
+  };
+  for (const auto& each : cases) {
+    CAPTURE(each.arguments[0]);
+    std::vector<std::string> parts = {
+        "'" + each.arguments[each.arguments[0] == "help" || each.arguments[0] == "bench"]};
+    if (*each.meant) parts.push_back(std::string("Did you mean '") + each.meant + "'?");
+    CHECK(fails(each.arguments, parts) == "");
+  }
+  CHECK(pumice_command({"paint"}).err.find("mean") == std::string::npos);
+}
+
+TEST_CASE("a misspelt option is named with the one that was probably meant") {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* unknown;
+    const char* meant;
+  } cases[] = {
+      {{"--verison"}, "--verison", "Did you mean '--version'?"},
+      {{"run", "m.gguf", "--tmep", "1"}, "--tmep", "Did you mean '--temp'?"},
+      {{"run", "m.gguf", "--temperatur", "1"}, "--temperatur", "Did you mean '--temperature'?"},
+      {{"run", "--contxt=4", "m.gguf"}, "--contxt", "Did you mean '--context'?"},
+      {{"run", "m.gguf", "-temp", "1"}, "-temp", "Did you mean '--temp'?"},
+      {{"run", "--verb"}, "--verb", ""},
+      {{"bench", "compare", "a", "b", "--treshold", "2"}, "--treshold", "Did you mean '--threshold'?"},
+      {{"embed", "m", "--top-k", "1"}, "--top-k", "pumice run, pumice generate"},
+  };
+  for (const auto& each : cases) {
+    CAPTURE(each.unknown);
+    CHECK(fails(each.arguments, {std::string("no option '") + each.unknown + "'", each.meant}) == "");
+  }
+}
+
+TEST_CASE("arguments that are too many are listed in their order") {
+  CHECK(fails({"run", "m.gguf", "Once", "upon", "a", "time"}, {"'upon' 'a' 'time'", "quotes"}) == "");
+  CHECK(fails({"devices", "first", "second"}, {"'first' 'second'"}) == "");
+}
+
+TEST_CASE("a path that does not exist is named with the most similar ones") {
+  const std::string story = fixtures().story().string();
+  std::string typo = story;
+  typo.erase(typo.size() - 7, 1); // a letter before ".gguf"
+  CHECK(fails({"run", typo, "x"}, {typo, "did you mean " + story + "?"}) == "");
+  CHECK(fails({"inspect", story.substr(0, story.size() - 5)}, {"did you mean " + story + "?"}) == "");
+  CHECK(fails({"run", "/nonexistent/m.gguf", "x"}, {"/nonexistent/m.gguf: cannot be opened"}) == "");
+
+  const TemporaryFolder folder;
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  CHECK(fails({"run", folder.path().string(), "x"}, {"there is no model in this folder"}) == "");
+  for (const char* name : {"large.gguf", "small.gguf", "notes.txt"})
+    folder.write(name, std::string_view("x"));
+  std::filesystem::create_directory(folder.path() / "bert");
+  folder.write("bert/config.json", std::string_view("{}"));
+  const CommandResult several = pumice_command({"run", folder.path().string(), "x"});
+  CHECK(fails_saying(several, {path("bert"), path("large.gguf"), path("small.gguf"), "several"}) == "");
+  CHECK(several.err.find("notes.txt") == std::string::npos);
+  CHECK(fails({"run", path("brt/config.json"), "x"}, {"did you mean " + path("bert/config.json") + "?"}) ==
+        "");
+}

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.h"
+
+// Names that people know from llama.cpp, whisper.cpp and CTranslate2. They are replaced by Pumice's own names
+// before the options are read, so that no subcommand has to know them. A subcommand's own option of the same
+// name comes first.
+namespace pumice::command {
+
+struct TranslatedArguments {
+  std::vector<std::string> arguments;
+  std::vector<std::string> notes; // sentences about options that have no effect
+};
+
+// `arguments` without the program's name; `app` is the whole command. Error: invalid_argument if two names
+// give one option two values, or if a value is missing.
+Result<TranslatedArguments> translate_aliases(const CLI::App& app, const std::vector<std::string>& arguments);
+
+// The names that a subcommand understands, for its help: in short, or with what each stands for. Empty if
+// there are none.
+std::string alias_text(const CLI::App& app, bool with_meaning);
+
+// The aliases that stand for an option of a subcommand: "--ctx-size" for "--context".
+std::vector<std::string> long_aliases(const CLI::App& app);
+
+} // namespace pumice::command
