@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "recording/recording.h"
 #include "tuning/variant_bench.h"
 
@@ -166,18 +168,7 @@ public:
     }
     PUMICE_CHECK(time());
     PUMICE_CHECK(workspace_.restore());
-    const VariantResult* winner = nullptr;
-    for (const VariantResult& each : tuned_.variants) {
-      if (!each.blocked.empty()) continue;
-      // Both times must be better, because on a busy machine one of them alone may be noise. The plain
-      // variant never wins over another: it adds in another order, so noise would change the bits from one
-      // tuning to the next.
-      if (winner && each.variant == plain) continue;
-      const bool faster = winner && each.seconds < margin * winner->seconds &&
-                          each.least_seconds < margin * winner->least_seconds;
-      if (!winner || faster) winner = &each;
-    }
-    tuned_.winner = winner ? winner->variant : plain;
+    choose_winner(tuned_, plain);
     return std::move(tuned_);
   }
 
@@ -242,6 +233,28 @@ private:
 };
 
 } // namespace
+
+void choose_winner(TunedClass& tuned, const std::string& plain) {
+  const VariantResult* winner = nullptr;
+  for (const VariantResult& each : tuned.variants) {
+    if (!each.blocked.empty() || (winner && each.variant == plain)) continue;
+    const bool faster = winner && each.seconds < margin * winner->seconds &&
+                        each.least_seconds < margin * winner->least_seconds;
+    if (!winner || faster) winner = &each;
+  }
+  tuned.winner = winner ? winner->variant : plain;
+  for (VariantResult& each : tuned.variants) {
+    if (!winner || !each.blocked.empty() || each.seconds >= winner->seconds) continue;
+    if (each.variant == plain) {
+      each.not_taken = "it adds in another order, so the text would change with what a busy machine measures";
+    } else if (each.seconds >= margin * winner->seconds) {
+      each.not_taken = fmt::format("it is less than {:.0f} % faster", (1 - margin) * 100);
+    } else {
+      each.not_taken = fmt::format("its fastest run took {:.1f} µs, and {:.1f} µs that of {}",
+                                   each.least_seconds * 1e6, winner->least_seconds * 1e6, winner->variant);
+    }
+  }
+}
 
 Tuner::Tuner(const DeviceContext& context, TuneOptions options)
     : context_(context), options_(std::move(options)) {

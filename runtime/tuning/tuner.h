@@ -31,7 +31,8 @@ struct VariantResult {
   double least_seconds = 0; // the least time
   double flops = 0;
   double bytes = 0;
-  std::string blocked; // why it must not be used; empty if it may
+  std::string blocked;   // why it must not be used; empty if it may
+  std::string not_taken; // why the winner is another one although this one took less time; empty otherwise
 };
 
 struct TunedClass {
@@ -39,6 +40,12 @@ struct TunedClass {
   std::vector<VariantResult> variants; // in the order of the kernel family
   std::string winner;
 };
+
+// Sets the winner among the variants that may be used, and why a faster one is not taken. A variant wins over
+// those before it if both its median and its least time are clearly lower: on a busy machine one of them
+// alone may be noise. `plain`, the last variant, never wins over another: it adds in another order, so noise
+// would change the bits from one tuning to the next.
+void choose_winner(TunedClass& tuned, const std::string& plain);
 
 struct Tuning {
   std::vector<TunedClass> classes; // measured by this tuner
@@ -50,8 +57,7 @@ struct Tuning {
 // Measures the kernel variants that plans can choose from, with the data and weights of a real step. It runs
 // a plan up to the first launch of a class of shapes that is not known yet, and there lets every variant do
 // the same work. The results of each variant are compared with those of the plain kernel, within a tolerance
-// for its number types. A variant wins over those before it in its family's order if it is clearly faster,
-// both by its median and by its least time.
+// for its number types. Then choose_winner() decides.
 class Tuner {
 public:
   using PlanMaker = std::function<Result<Plan>(const DeviceProfile&)>;

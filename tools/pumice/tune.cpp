@@ -31,6 +31,7 @@ Json to_json(const Tuning& tuning, const OpenedDevice& device) {
         variant["seconds"] = each.seconds;
         variant["flops"] = each.flops;
         variant["bytes"] = each.bytes;
+        if (!each.not_taken.empty()) variant["not_taken"] = each.not_taken;
       } else {
         variant["blocked"] = each.blocked;
       }
@@ -55,8 +56,9 @@ std::string to_text(const Tuning& tuning, const OpenedDevice& device) {
         text += fmt::format("blocked: {}\n", each.blocked);
       } else {
         text +=
-            fmt::format("{:10.1f} {:9.2f} {:9.2f}{}\n", each.seconds * 1e6, each.flops / each.seconds / 1e9,
-                        each.bytes / each.seconds / 1e9, each.variant == tuned.winner ? "  *" : "");
+            fmt::format("{:10.1f} {:9.2f} {:9.2f}{}{}\n", each.seconds * 1e6, each.flops / each.seconds / 1e9,
+                        each.bytes / each.seconds / 1e9, each.variant == tuned.winner ? "  *" : "",
+                        each.not_taken.empty() ? "" : "  not taken: " + each.not_taken);
       }
       name.clear();
     }
