@@ -222,25 +222,49 @@ std::optional<Ceilings> stored_ceilings(const Pipelines& pipelines) {
   std::istringstream text(value->second);
   text >> ceilings.copy_bytes_per_second >> ceilings.flops_per_second;
   if (!text || !(ceilings.copy_bytes_per_second > 0) || !(ceilings.flops_per_second > 0)) return {};
+  text >> ceilings.copy_time >> ceilings.flops_time >> ceilings.measured_time;
+  if (!text) ceilings.copy_time = ceilings.flops_time = ceilings.measured_time = 0; // an earlier version's
   return ceilings;
+}
+
+int64_t seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
 } // namespace
 
-Ceilings raise_ceilings(Pipelines& pipelines, Ceilings found) {
-  if (const std::optional<Ceilings> kept = stored_ceilings(pipelines)) {
-    found.copy_bytes_per_second = std::max(found.copy_bytes_per_second, kept->copy_bytes_per_second);
-    found.flops_per_second = std::max(found.flops_per_second, kept->flops_per_second);
+Ceilings raise_ceilings(Pipelines& pipelines, const Ceilings& reached) {
+  Ceilings ceilings = stored_ceilings(pipelines).value_or(Ceilings());
+  const int64_t now = seconds_since_1970();
+  if (reached.copy_bytes_per_second > ceilings.copy_bytes_per_second) {
+    ceilings.copy_bytes_per_second = reached.copy_bytes_per_second;
+    ceilings.copy_time = now;
   }
-  pipelines.set_tuning_result(ceilings_key,
-                              fmt::format("{} {}", found.copy_bytes_per_second, found.flops_per_second));
-  return found;
+  if (reached.flops_per_second > ceilings.flops_per_second) {
+    ceilings.flops_per_second = reached.flops_per_second;
+    ceilings.flops_time = now;
+  }
+  ceilings.measured_time = std::max(ceilings.measured_time, reached.measured_time);
+  pipelines.set_tuning_result(ceilings_key, fmt::format("{} {} {} {} {}", ceilings.copy_bytes_per_second,
+                                                        ceilings.flops_per_second, ceilings.copy_time,
+                                                        ceilings.flops_time, ceilings.measured_time));
+  return ceilings;
 }
 
 Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device,
                                   const std::shared_ptr<Pipelines>& pipelines) {
-  PUMICE_TRY(const Ceilings found, probe_ceilings(device, pipelines));
+  PUMICE_TRY(Ceilings found, probe_ceilings(device, pipelines));
+  found.measured_time = seconds_since_1970();
   return raise_ceilings(*pipelines, found);
+}
+
+Result<Ceilings> recent_ceilings(const std::shared_ptr<Device>& device,
+                                 const std::shared_ptr<Pipelines>& pipelines) {
+  constexpr int64_t hour = 3600;
+  const std::optional<Ceilings> kept = stored_ceilings(*pipelines);
+  const int64_t age = kept ? seconds_since_1970() - kept->measured_time : hour;
+  return age >= 0 && age < hour ? Result<Ceilings>(*kept) : measure_ceilings(device, pipelines);
 }
 
 Result<Ceilings> known_ceilings(const std::shared_ptr<Device>& device,

@@ -18,8 +18,11 @@ Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device,
 // The ceilings that are stored for the device; measures them if there are none.
 Result<Ceilings> known_ceilings(const std::shared_ptr<Device>& device,
                                 const std::shared_ptr<Pipelines>& pipelines);
+// The same, but measures again if that was an hour ago or more: the machine may have been busy then.
+Result<Ceilings> recent_ceilings(const std::shared_ptr<Device>& device,
+                                 const std::shared_ptr<Pipelines>& pipelines);
 // Raises the stored ceilings to the rates that were reached now, and returns them. They never go down: on a
 // busy machine rates are lower than the device can reach.
-Ceilings raise_ceilings(Pipelines& pipelines, Ceilings reached);
+Ceilings raise_ceilings(Pipelines& pipelines, const Ceilings& reached);
 
 } // namespace pumice
