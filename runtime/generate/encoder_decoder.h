@@ -54,6 +54,8 @@ public:
   const Model& model() const { return decoder_->model(); }
   Encoder& encoder() { return *encoder_; }
   Runner& decoder() { return *decoder_; }
+  // How many tokens of a text come together, without beams and rules on the host.
+  uint32_t steps_per_submit() const { return batch_ ? batch_->steps_per_submit() : 1; }
 
 private:
   // The beam search for one input.

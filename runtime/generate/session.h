@@ -80,6 +80,7 @@ public:
   // The host's seconds for submitting decoding steps, and the number of those steps.
   double host_seconds() const { return batch_->host_seconds(); }
   uint64_t decode_steps() const { return batch_->repeated_steps(); }
+  uint32_t steps_per_submit() const { return batch_->steps_per_submit(); } // as Batch has it
 
 private:
   Session(std::shared_ptr<const Model> model, SessionOptions options)

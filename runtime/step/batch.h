@@ -130,6 +130,8 @@ public:
   // steps.
   double host_seconds() const { return host_seconds_; }
   uint64_t repeated_steps() const { return repeated_steps_; }
+  // Decoding steps in one submission, the last one of a text aside. Their tokens come together.
+  uint32_t steps_per_submit() const { return options_.steps_per_submit; }
 
 private:
   struct Sequence {
