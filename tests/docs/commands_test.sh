@@ -66,10 +66,12 @@ options_exist() {  # PAGE COMMAND
   local words name=
   read -ra words <<<"${2#*build/pumice }"
   name=${words[0]}
-  if [ "$name" = bench ] && [ "${words[1]:-}" = compare ]; then name="bench compare"; fi
+  if [ "$name" = bench ] && [[ ${words[1]:-} == compare || ${words[1]:-} == ab ]]; then name="bench ${words[1]}"; fi
   case $name in COMMAND | --*) return ;; esac
   if [ -z "${help[$name]:-}" ]; then
     help[$name]=$(build/pumice $name --help-all 2>&1) || { fail "$1: there is no command 'pumice $name'"; return; }
+    # It hands the others on.
+    if [ "$name" = "bench ab" ]; then help[$name]+=$(build/pumice bench --help-all 2>&1); fi
   fi
   local word
   for word in "${words[@]}"; do

@@ -34,6 +34,11 @@ void check_result(const json& result) {
     CHECK(sample["clocks"].contains("cpu_mhz"));
   }
   CHECK(result["warm_up_seconds"].size() == 3);
+  CHECK(result["stable"] == result["unstable_because"].is_null());
+  CHECK(result["spread"] >= 0);
+  CHECK(result["drift"] >= 0);
+  CHECK(result["machine"]["others"] >= 0);
+  CHECK(result["machine"]["stolen"] >= 0);
   CHECK(result["median_tokens_per_second"] > 0);
   CHECK(result["share_of_bandwidth"] > 0);
   CHECK(result["share_of_arithmetic"] > 0);
@@ -51,6 +56,9 @@ TEST_CASE("bench measures every combination, with every sample and what it was m
   CHECK(object["command"].get<std::string>().find(" -p 16,7 ") != std::string::npos);
   CHECK(object["clocks"].contains("cpu_mhz"));
   CHECK(object["ceilings"]["copy_bytes_per_second"] > 0);
+  CHECK(object["ceilings"]["copy_date"].get<std::string>().starts_with("20"));
+  CHECK(object["ceilings"]["flops_date"].get<std::string>().ends_with("Z"));
+  CHECK(object["machine"]["load"] >= 0);
   CHECK(object["model"]["hash"].get<std::string>().size() == 16);
   const json& start = object["cold_start"];
   CHECK(start["test"] == "pp16");
@@ -92,6 +100,10 @@ TEST_CASE("bench's table has llama-bench's columns, and its page needs nothing f
     REQUIRE(at != std::string::npos);
   }
   CHECK(table.out.find("| pp16 @ d20 ") != std::string::npos);
+  CHECK(table.out.find("| other programs |") != std::string::npos);
+  CHECK(table.out.find("\nthe machine was ") != std::string::npos);
+  CHECK(table.out.find("other programs used ") != std::string::npos);
+  CHECK(table.out.find(" GB/s copying (reached on 20") != std::string::npos);
   CHECK(bench(model, {"-p", "16", "-n", "0", "-o", "csv"}).out.find("share_of_arithmetic\n\"") !=
         std::string::npos);
   const CommandResult page = bench(model, {"-p", "16", "-n", "8", "-o", "html"});
@@ -111,6 +123,9 @@ TEST_CASE("bench measures encoders, and encoder-decoders end to end") {
     REQUIRE(object["results"].size() > at);
     check_result(object["results"][at]);
     CHECK(object["cold_start"]["first_seconds"] > 0);
+    if (const json& result = object["results"][at]; result.contains("token_seconds")) {
+      CHECK(result["token_seconds"]["p50"] > 1e-6); // tokens that come together share their time
+    }
     return object["results"][at]["test"].get<std::string>();
   };
   CHECK(test_of("bert", {"-p", "16", "-b", "1,3"}) == "enc16");
@@ -177,19 +192,49 @@ std::string written(unsigned seed, double slowdown, size_t samples, const std::s
   return object.dump();
 }
 
-// The verdicts of pp128 and tg32.
-std::string compare(const std::string& a, const std::string& b) {
+// Several processes, one after another.
+std::string written_processes(unsigned seed, double slowdown, size_t processes) {
+  std::string all;
+  for (size_t i = 0; i < processes; ++i) all += written(seed * 1000 + i, slowdown, 3) + "\n";
+  return all;
+}
+
+CommandResult compare_texts(const std::string& a, const std::string& b, std::vector<std::string> more = {}) {
   const TemporaryFolder folder;
   folder.write("a.json", a);
   folder.write("b.json", b);
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
-  const CommandResult result = pumice_command({"bench", "compare", path("a.json"), path("b.json"), "--json"});
+  more.insert(more.begin(), {"bench", "compare", path("a.json"), path("b.json")});
+  return pumice_command(more);
+}
+
+// The verdicts of pp128 and tg32.
+std::string verdicts_of(const CommandResult& result) {
   CAPTURE(result.err);
-  REQUIRE(result.status == 0);
   const json results = json::parse(result.out)["results"];
   REQUIRE(results.size() == 2);
   return fmt::format("{}, {}", results[0]["verdict"].get<std::string>(),
                      results[1]["verdict"].get<std::string>());
+}
+
+std::string compare(const std::string& a, const std::string& b) {
+  const CommandResult result = compare_texts(a, b, {"--json"});
+  REQUIRE(result.status == 0);
+  return verdicts_of(result);
+}
+
+// A program that answers as `pumice bench -o json` does, without measuring anything.
+std::string answering(const TemporaryFolder& folder, const std::string& name, const std::string& answer) {
+  folder.write(name + ".json", answer);
+  folder.write(name, fmt::format("#!/bin/sh\ncat '{}/{}.json'\n", folder.path().string(), name));
+  const std::filesystem::path path = folder.path() / name;
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path.string();
+}
+
+CommandResult compare_sides(const std::string& a, const std::string& b, std::vector<std::string> more) {
+  more.insert(more.begin(), {"bench", "ab", a, b});
+  return pumice_command(more);
 }
 
 } // namespace
@@ -197,12 +242,104 @@ std::string compare(const std::string& a, const std::string& b) {
 TEST_CASE("bench compare finds a slowdown of a tenth, and none between two runs of the same thing") {
   for (unsigned seed : {1u, 2u, 3u, 4u, 5u}) {
     CAPTURE(seed);
-    const std::string base = written(seed, 1, 10);
-    CHECK(compare(base, written(seed + 100, 1, 10)) == "no difference, no difference");
-    CHECK(compare(base, written(seed + 200, 1.1, 10)) == "no difference, slower");
-    CHECK(compare(written(seed + 200, 1.1, 10), base) == "no difference, faster");
+    const std::string base = written_processes(seed, 1, 10);
+    CHECK(compare(base, written_processes(seed + 100, 1.1, 10)).ends_with(", slower"));
+    CHECK(compare(written_processes(seed + 100, 1.1, 10), base).ends_with(", faster"));
+    const std::string same = compare(base, written_processes(seed + 200, 1, 10));
+    CHECK(same.find("faster") == std::string::npos);
+    CHECK(same.find("slower") == std::string::npos);
   }
-  CHECK(compare(written(1, 1, 3), written(2, 1.1, 3)) == "too few samples, too few samples");
+}
+
+TEST_CASE("bench compare says what one process of each cannot tell, however many samples it has") {
+  const std::string a = written(1, 1, 30), b = written(2, 1.5, 30);
+  CHECK(compare(a, b) == "cannot tell, cannot tell");
+  const CommandResult table = compare_texts(a, b);
+  CHECK(table.out.find("one process does not show how much processes differ") != std::string::npos);
+  CHECK(table.out.find("bench ab") != std::string::npos);
+  CHECK(table.out.find("more processes of each") != std::string::npos);
+}
+
+TEST_CASE("bench compare and bench ab fail if B is slower, where that is asked for") {
+  const std::string base = written_processes(1, 1, 10), slow = written_processes(2, 1.2, 10);
+  CHECK(compare_texts(base, slow).status == 0);
+  CHECK(compare_texts(base, slow, {"--fail-if-slower"}).status == 2);
+  CHECK(compare_texts(slow, base, {"--fail-if-slower"}).status == 0);
+  CHECK(verdicts_of(compare_texts(base, slow, {"--json", "--margin", "50"})) == "the same, the same");
+
+  const TemporaryFolder folder;
+  const std::string a = answering(folder, "a", written(1, 1, 3)),
+                    b = answering(folder, "b", written(1, 1.1, 3));
+  const std::vector<std::string> options = {"model.gguf", "--rounds", "20", "--json"};
+  CommandResult result = compare_sides(a, b, options);
+  CAPTURE(result.err);
+  CHECK(result.status == 0);
+  CHECK(verdicts_of(result) == "the same, slower");
+  const json object = json::parse(result.out);
+  CHECK(object["results"][1]["ratio"] == doctest::Approx(1 / 1.1));
+  CHECK(object["confidence"] == doctest::Approx(0.99));
+  CHECK(object["rounds"].size() >= 10);
+  CHECK(object["rounds"].size() < 20); // it is clear before the last one
+  CHECK(object["rounds"][0]["b_seconds"]["tg32"] > object["rounds"][0]["a_seconds"]["tg32"]);
+  CHECK(object["machine"].contains("others"));
+  CHECK(object["b"][0] == b);
+  CHECK(object["b"][1] == "bench");
+  CHECK(object["b"][2] == "model.gguf");
+  CHECK(verdicts_of(compare_sides(b, a, options)) == "the same, faster");
+  result = compare_sides(a, b, {"--rounds", "20", "--fail-if-slower"});
+  CHECK(result.status == 2);
+  CHECK(result.out.find("| slower ") != std::string::npos);
+}
+
+TEST_CASE("bench ab says what it needs, and what is wrong with A and B") {
+  const TemporaryFolder folder;
+  const std::string a = answering(folder, "a", written(1, 1, 3)),
+                    b = answering(folder, "b", written(1, 1.1, 3));
+  const CommandResult few = compare_sides(a, b, {"--rounds", "3"});
+  CHECK(few.status == 0);
+  CHECK(few.out.find("tg32: cannot tell; it needs about 6 more rounds") != std::string::npos);
+  CHECK(few.out.find("from 3 rounds") != std::string::npos);
+
+  const CommandResult times = compare_sides("sleep 0.01", "sleep 0.2", {"--rounds", "12", "--json"});
+  const json whole = json::parse(times.out);
+  CHECK(whole["results"][0]["test"] == "whole command");
+  CHECK(whole["results"][0]["verdict"] == "slower");
+
+  CHECK(fails_saying(pumice_command({"bench", "ab"}), {"expected A and B"}) == "");
+  CHECK(fails_saying(compare_sides("no-such-program", a, {}), {"no-such-program", "no model, no program"}) ==
+        "");
+  CHECK(fails_saying(compare_sides("sleep 0", a, {"-p", "3"}), {"-p 3", "into the quotes"}) == "");
+  CHECK(fails_saying(compare_sides("sleep 0", a, {}), {"no test in common", "whole command", "tg32"}) == "");
+  CHECK(fails_saying(compare_sides(a, "ls /no/such/file", {}), {"/no/such/file", "status 2"}) == "");
+  CHECK(fails_saying(compare_sides(a, "sh -c 'exit", {}), {"is not closed"}) == "");
+  const std::string broken = answering(folder, "broken", "no JSON");
+  CHECK(fails_saying(compare_sides(a, broken, {}), {"broken", "not a JSON object"}) == "");
+}
+
+TEST_CASE("bench ab compares option sets and models in fresh processes") {
+  const TemporaryFolder cache;
+  const std::string model = fixtures().story().string();
+  const std::vector<std::string> options = {"-p",       "4",  "-n",    "2",       "-r",
+                                            "1",        "-w", "1",     "--cache", cache.path().string(),
+                                            "--rounds", "1",  "--json"};
+  std::vector<std::string> with_model = options;
+  with_model.insert(with_model.begin(), model);
+  CommandResult result = compare_sides("--kv f16", "--kv f32", with_model);
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  json object = json::parse(result.out);
+  REQUIRE(object["results"].size() == 2);
+  CHECK(object["results"][0]["test"] == "pp4");
+  CHECK(object["results"][0]["verdict"] == "cannot tell");
+  CHECK(object["results"][0]["more_rounds"] > 5);
+  CHECK(object["results"][0]["low"].is_null());
+  CHECK(object["device"] != "");
+  result = compare_sides(model, model + " --kv f32", options);
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  object = json::parse(result.out);
+  CHECK(object["rounds"].size() == 1);
+  CHECK(object["rounds"][0]["a_seconds"]["tg2"] > 0);
 }
 
 TEST_CASE("bench compare refuses what cannot be compared") {
@@ -229,5 +366,5 @@ TEST_CASE("bench compare refuses what cannot be compared") {
       pumice_command({"bench", "compare", path("a.json"), path("device.json"), "--force"});
   CHECK(forced.status == 0);
   CHECK(forced.err.find("Another device") != std::string::npos);
-  CHECK(forced.out.find("| no difference ") != std::string::npos);
+  CHECK(forced.out.find("| cannot tell ") != std::string::npos);
 }

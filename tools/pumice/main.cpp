@@ -37,7 +37,7 @@ int run(const std::vector<Subcommand>& subcommands) {
         fmt::format("the validation layers reported {} message{}", messages, messages == 1 ? "" : "s"));
     return 1;
   }
-  return 0;
+  return exit_status();
 }
 
 std::vector<Subcommand> add_subcommands(CLI::App& app) {

@@ -17,15 +17,6 @@ namespace {
 
 std::atomic<uint64_t> messages_seen = 0;
 
-std::filesystem::path default_cache_folder() {
-  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder) {
-    return std::filesystem::path(folder) / "pumice";
-  }
-  if (const char* home = std::getenv("HOME"); home && *home)
-    return std::filesystem::path(home) / ".cache" / "pumice";
-  return {};
-}
-
 // Checks that a folder exists or can be created, and that a file can be written to it.
 Status check_writable(const std::filesystem::path& folder) {
   std::error_code error;
@@ -96,6 +87,15 @@ bool has_gpu(const Instance& instance) {
 }
 
 } // namespace
+
+std::filesystem::path default_cache_folder() {
+  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder) {
+    return std::filesystem::path(folder) / "pumice";
+  }
+  if (const char* home = std::getenv("HOME"); home && *home)
+    return std::filesystem::path(home) / ".cache" / "pumice";
+  return {};
+}
 
 uint64_t validation_messages() {
   return messages_seen;

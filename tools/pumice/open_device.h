@@ -37,6 +37,9 @@ Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevi
 // Saves the tuning results, prints a note for each blocked variant, and returns the new profile.
 DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device);
 
+// Where compiled kernels and measurements are kept without --cache. Empty if the user has no such folder.
+std::filesystem::path default_cache_folder();
+
 // The number of messages from the validation layers so far.
 uint64_t validation_messages();
 

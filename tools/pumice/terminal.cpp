@@ -19,6 +19,7 @@ namespace {
 
 std::optional<int> output_problem; // the errno of writing to standard output; none: it could be written
 Verbosity chosen_verbosity = Verbosity::normal;
+int status_of_success = 0;
 
 void note_output_problem() {
   if (!output_problem) output_problem = errno ? errno : EIO;
@@ -53,6 +54,13 @@ void print_to_stderr(std::string_view text) {
 
 void print_error(std::string_view message) {
   print_to_stderr(fmt::format("pumice: {}\n", message));
+}
+
+void set_exit_status(int status) {
+  status_of_success = status;
+}
+int exit_status() {
+  return status_of_success;
 }
 
 void print_note(std::string_view message) {

@@ -72,6 +72,10 @@ private:
   std::chrono::steady_clock::time_point first_ = {}, last_ = {};
 };
 
+// The exit status of a command that succeeds, in place of 0.
+void set_exit_status(int status);
+int exit_status();
+
 class Stopwatch {
 public:
   double seconds() const {

@@ -7,6 +7,7 @@
 
 #include "generate/session.h"
 #include "kernel/probe/probe.h"
+#include "tools/pumice/bench/ab.h"
 #include "tools/pumice/bench/compare.h"
 #include "tools/pumice/bench/measure.h"
 #include "tools/pumice/bench/profile.h"
@@ -71,11 +72,10 @@ Status check_profile(const BenchOptions& options, const ModelDefinition& definit
   return wrong_kind(options.model, definition.shape(), "--profile is only for models without an encoder");
 }
 
-// Measures the device's ceilings. bench() calls it before and after the tests, because the machine may have
-// been busy before. A ceiling is at least what the fastest test reached.
+// The ceilings that are kept for the device. A ceiling is at least what the fastest test reached.
 Status update_ceilings(const OpenedDevice& device, BenchReport& report) {
   Pipelines& pipelines = *device.context.pipelines;
-  PUMICE_TRY(report.ceilings, measure_ceilings(device.context.device, device.context.pipelines));
+  PUMICE_TRY(report.ceilings, recent_ceilings(device.context.device, device.context.pipelines));
   for (const Measurement& result : report.results) {
     const double seconds = result.median_seconds();
     report.ceilings = raise_ceilings(pipelines, {result.bytes / seconds, result.flops / seconds});
@@ -112,7 +112,6 @@ Status bench(const BenchOptions& options) {
   if (options.operations) {
     PUMICE_TRY(const OpenedDevice device, open_device(options.device));
     report.environment = read_environment(device);
-    PUMICE_CHECK(update_ceilings(device, report));
     Sampler sampler(options, report, device.capabilities().is_cpu());
     PUMICE_CHECK(measure_operations(options, device.context, sampler));
     PUMICE_CHECK(update_ceilings(device, report));
@@ -168,12 +167,26 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
       ->transform(one_of({"md", "csv", "json", "html"}))
       ->capture_default_str()
       ->group("Measurement");
-  sub.add_flag_callback("--json", [&options] { options.format = "json"; }, "The same as -o json")
+  sub.add_flag_callback(
+         "--json", [&options] { options.format = "json"; }, "The same as -o json")
       ->group("Measurement");
   sub.add_flag("--profile", options.profile,
                "Afterwards, print the time of each kernel in a decoder's step, by the device's clock")
       ->excludes(operations)
       ->group(more_of("Measurement"));
+}
+
+// What 'ab' and 'compare' have in common.
+void add_verdict_options(CLI::App& sub, double& margin, bool& fail_if_slower, bool& json) {
+  sub.add_option("--margin", margin,
+                 "A and B are the same if the interval lies within P percent of equal speed")
+      ->type_name("P")
+      ->check(within(0.0, 1000.0))
+      ->capture_default_str()
+      ->group("Comparison");
+  sub.add_flag("--fail-if-slower", fail_if_slower, "Exit status 2 if B is slower in a test")
+      ->group("Comparison");
+  sub.add_flag("--json", json, "Print one JSON object")->group("Comparison");
 }
 
 CLI::App* add_compare(CLI::App& bench_app, const std::shared_ptr<CompareOptions>& options) {
@@ -182,15 +195,51 @@ CLI::App* add_compare(CLI::App& bench_app, const std::shared_ptr<CompareOptions>
       ->required()
       ->type_name("");
   sub->add_option("B", options->b, "The same for another run")->required()->type_name("");
-  sub->add_option("--threshold", options->threshold, "Differences of at most P percent do not count")
-      ->type_name("P")
-      ->check(within(0.0, 1000.0))
-      ->capture_default_str()
-      ->group("Comparison");
+  add_verdict_options(*sub, options->margin, options->fail_if_slower, options->json);
   sub->add_flag("--force", options->force, "Compare even if the models or the devices differ")
       ->group("Comparison");
-  sub->add_flag("--json", options->json, "Print one JSON object")->group("Comparison");
-  sub->footer(example("pumice bench compare before.json after.json"));
+  sub->footer(
+      "A file can hold the output of several processes, one after another. Only such files show how much "
+      "processes differ, which a verdict needs. 'pumice bench ab' measures A and B in turn.\n\n" +
+      example("pumice bench compare before.json after.json"));
+  return sub;
+}
+
+CLI::App* add_ab(CLI::App& bench_app, const std::shared_ptr<AbOptions>& options) {
+  CLI::App* sub = bench_app.add_subcommand(
+      "ab", "Tell whether B is faster than A: run fresh processes of both in turn, in random order.");
+  CLI::Option* seconds = sub->add_option("--seconds", options->seconds, "Take at most about S seconds")
+                             ->type_name("S")
+                             ->check(within(1.0, 1e6))
+                             ->capture_default_str()
+                             ->group("Comparison");
+  sub->add_option("--rounds", options->rounds,
+                  "Most rounds of a process of each (default: as many as fit into the time; fewer if all "
+                  "verdicts are clear earlier)")
+      ->type_name("N")
+      ->check(within(1u, 1u << 20))
+      ->group("Comparison");
+  add_verdict_options(*sub, options->margin, options->fail_if_slower, options->json);
+  // A and B may begin with '-', so that they are no positional arguments.
+  sub->allow_extras();
+  sub->callback([sub, options, seconds] {
+    options->words = sub->remaining();
+    options->seconds_given = seconds->count() > 0;
+  });
+  sub->footer("A and B are each one of\n"
+              "  options of 'pumice bench', in quotes\n"
+              "  a model, in quotes together with options if it needs any\n"
+              "  the path of a pumice: another build\n"
+              "  a command, in quotes: one with the word 'bench' is compared test by test, any other by its "
+              "whole time\n"
+              "What follows them, MODEL and options of 'pumice bench', is for both.\n\n"
+              "The verdicts: faster, slower, the same (within the margin), or cannot tell (and what it needs "
+              "to tell).\n\n"
+              "Examples:\n"
+              "  pumice bench ab \"--kv f16\" \"--kv q8_0\" model.gguf -p 64 -n 16\n"
+              "  pumice bench ab q4.gguf q8.gguf -p 64 -n 16\n"
+              "  pumice bench ab before/pumice after/pumice model.gguf --fail-if-slower\n"
+              "  pumice bench ab \"pumice tokenize model.gguf hello\" \"other-program hello\"");
   return sub;
 }
 
@@ -205,11 +254,15 @@ Subcommand add_bench(CLI::App& app) {
   add_measurement_options(*sub, *options);
   add_size_options(*sub, options->size, "f16");
   add_device_options(*sub, options->device);
+  auto ab_options = std::make_shared<AbOptions>();
   CLI::App* compare = add_compare(*sub, compare_options);
+  CLI::App* ab = add_ab(*sub, ab_options);
   sub->footer(example("pumice bench model.gguf -p 128,512 -n 32 -d 0,1024 -r 10 -o json > before.json\n"
                       "  pumice bench compare before.json after.json\n"
+                      "  pumice bench ab \"--kv f16\" \"--kv q8_0\" model.gguf\n"
                       "  pumice bench --ops"));
-  return {sub, [options, compare_options, compare] {
+  return {sub, [options, compare_options, ab_options, compare, ab] {
+            if (ab->parsed()) return compare_sides(*ab_options);
             return compare->parsed() ? compare_benches(*compare_options) : bench(*options);
           }};
 }

@@ -7,76 +7,25 @@
 
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/statistics.h"
-#include "tools/pumice/json_output.h"
+#include "tools/pumice/bench/bench_file.h"
+#include "tools/pumice/bench/compared_tests.h"
 #include "tools/pumice/terminal.h"
 
 namespace pumice::command {
 
 namespace {
 
-// The samples of one test.
-struct Timing {
-  std::string name;
-  std::vector<double> seconds;
-  bool stable = true;
-};
-
 struct BenchFile {
   std::string path;
-  Json json;
-  std::vector<Timing> timings;
+  std::vector<BenchedProcess> processes;
 };
-
-Error bad_file(const std::string& path, const std::string& what) {
-  return Error{Code::invalid_file,
-               fmt::format("{}: {}: expected what 'pumice bench -o json' writes", path, what)};
-}
-
-Result<double> read_seconds(const BenchFile& file, const std::string& test, const Json& object,
-                            const char* key) {
-  if (object.is_object() && object.contains(key) && object[key].is_number() && object[key] > 0) {
-    return object[key].get<double>();
-  }
-  return bad_file(file.path, fmt::format("a sample of '{}' has no field '{}' above 0", test, key));
-}
-
-Status add_timings(BenchFile& file, const Json& result) {
-  if (!result.is_object() || !result.contains("test") || !result["test"].is_string() ||
-      !result.contains("samples") || !result["samples"].is_array()) {
-    return bad_file(file.path, "one of its 'results' has no 'test' or no 'samples'");
-  }
-  Timing run{result["test"], {}, result.value("stable", Json()) != Json(false)};
-  // A prompt's first token comes from the same runs: its row would be the prompt's row again.
-  const bool prompt = result.value("kind", Json()) == Json("prompt");
-  Timing first{run.name + ", first token", {}, run.stable};
-  for (const Json& sample : result["samples"]) {
-    PUMICE_TRY(double seconds, read_seconds(file, run.name, sample, "seconds"));
-    run.seconds.push_back(seconds);
-    if (prompt || !sample.contains("first_token_seconds")) continue;
-    PUMICE_TRY(seconds, read_seconds(file, run.name, sample, "first_token_seconds"));
-    first.seconds.push_back(seconds);
-  }
-  file.timings.push_back(std::move(run));
-  if (!first.seconds.empty()) file.timings.push_back(std::move(first));
-  return {};
-}
 
 Result<BenchFile> read_bench(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return Error{Code::io, fmt::format("{}: it cannot be read", path)};
   const std::string text((std::istreambuf_iterator<char>(stream)), {});
-  BenchFile file{path, Json::parse(text, nullptr, false), {}};
-  if (!file.json.is_object()) return bad_file(path, "it is not a JSON object");
-  if (!file.json.contains("results") || !file.json["results"].is_array()) {
-    return bad_file(path, "it has no list 'results'");
-  }
-  for (const Json& result : file.json["results"]) PUMICE_CHECK(add_timings(file, result));
-  if (file.json.contains("cold_start")) {
-    PUMICE_TRY(double seconds, read_seconds(file, "cold start", file.json["cold_start"], "first_seconds"));
-    file.timings.push_back({"cold start", {seconds}});
-  }
-  return file;
+  PUMICE_TRY(std::vector<BenchedProcess> processes, read_benched(text, path));
+  return BenchFile{path, std::move(processes)};
 }
 
 // The field at a path: "model.hash" is the field "hash" of the object "model". Null if there is none.
@@ -87,12 +36,19 @@ Json field(const Json& json, const std::string& path) {
   return dot == std::string::npos ? json[key] : field(json[key], path.substr(dot + 1));
 }
 
+// The fields in which a process differs from the first one of A.
 std::vector<std::string> differences(const BenchFile& a, const BenchFile& b,
                                      const std::vector<std::string>& fields) {
   std::vector<std::string> found;
   for (const std::string& name : fields) {
-    const Json one = field(a.json, name), other = field(b.json, name);
-    if (one != other) found.push_back(fmt::format("{}: {} and {}", name, one.dump(), other.dump()));
+    const Json one = field(a.processes[0].json, name);
+    for (const BenchFile* file : {&a, &b}) {
+      const auto differs = [&](const BenchedProcess& each) { return field(each.json, name) != one; };
+      const auto other = std::ranges::find_if(file->processes, differs);
+      if (other == file->processes.end()) continue;
+      found.push_back(fmt::format("{}: {} and {}", name, one.dump(), field(other->json, name).dump()));
+      break;
+    }
   }
   return found;
 }
@@ -115,53 +71,83 @@ Status check_same(const BenchFile& a, const BenchFile& b, bool force) {
                found};
 }
 
-struct Row {
-  const Timing* a;
-  const Timing* b;
-  SpeedRatio ratio;
-};
-
-Json to_json(const Row& row) {
-  const bool known = row.ratio.verdict != Verdict::too_few_samples;
-  return {{"test", row.a->name},
-          {"a_seconds", median(row.a->seconds)},
-          {"b_seconds", median(row.b->seconds)},
-          {"a_samples", row.a->seconds.size()},
-          {"b_samples", row.b->seconds.size()},
-          {"ratio", row.ratio.ratio},
-          {"low", known ? Json(row.ratio.low) : Json(nullptr)},
-          {"high", known ? Json(row.ratio.high) : Json(nullptr)},
-          {"verdict", to_string(row.ratio.verdict)}};
+// The figure of each process that has the test.
+std::vector<double> quiet_times(const BenchFile& file, const std::string& test) {
+  std::vector<double> seconds;
+  for (const BenchedProcess& process : file.processes) {
+    const auto timing = std::ranges::find(process.timings, test, &Timing::test);
+    if (timing != process.timings.end()) seconds.push_back(quiet_time(timing->seconds));
+  }
+  return seconds;
 }
 
-std::string text(const std::vector<Row>& rows, double threshold) {
-  size_t width = 4;
-  for (const Row& row : rows) width = std::max(width, row.a->name.size());
-  std::string result =
-      fmt::format("| {:<{}} | {:>10} | {:>10} | {:>6} | {:>13} | {:<15} |\n|{:->{}}|-----------:|-----------:"
-                  "|-------:|--------------:|-----------------|\n",
-                  "test", width, "A ms", "B ms", "speed", "99 % interval", "verdict", "", width + 2);
-  for (const Row& row : rows) {
-    const bool known = row.ratio.verdict != Verdict::too_few_samples;
-    result += fmt::format("| {:<{}} | {:>10.3f} | {:>10.3f} | {:>6.3f} | {:>13} | {:<15} |\n", row.a->name,
-                          width, median(row.a->seconds) * 1e3, median(row.b->seconds) * 1e3, row.ratio.ratio,
-                          known ? fmt::format("{:.3f} - {:.3f}", row.ratio.low, row.ratio.high) : "",
-                          to_string(row.ratio.verdict));
+std::vector<ComparedTest> compare(const BenchFile& a, const BenchFile& b, double margin) {
+  std::vector<std::string> common;
+  for (const Timing& each : a.processes[0].timings) {
+    if (!quiet_times(b, each.test).empty()) common.push_back(each.test);
   }
-  result += fmt::format(
-      "\nspeed: the speed of B divided by the speed of A. It counts as a difference if it is more "
-      "than {:g} % and the interval does not contain 1.\n",
-      threshold);
-  const auto unstable = [](const Row& row) { return !row.a->stable || !row.b->stable; };
-  for (const Row& row : rows) {
-    if (unstable(row)) result += fmt::format("{}: not stable when the measurement began\n", row.a->name);
+  // The confidence holds for all tests together.
+  const double error = (1 - confidence) / static_cast<double>(std::max<size_t>(common.size(), 1));
+  std::vector<ComparedTest> tests;
+  for (const std::string& test : common) {
+    const std::vector<double> a_seconds = quiet_times(a, test), b_seconds = quiet_times(b, test);
+    tests.push_back(
+        {test, median(a_seconds), median(b_seconds), compare_processes(a_seconds, b_seconds, error, margin)});
   }
-  const auto few = [](const Row& row) { return row.ratio.verdict == Verdict::too_few_samples; };
-  if (std::ranges::any_of(rows, few)) {
-    result += fmt::format("too few samples: a verdict needs {} of each (pumice bench -r {})\n",
-                          samples_needed, samples_needed);
+  return tests;
+}
+
+// When the first and the last process of a file began, in ISO 8601. Empty without dates.
+std::pair<std::string, std::string> dates(const BenchFile& file) {
+  std::vector<std::string> all;
+  for (const BenchedProcess& process : file.processes) {
+    const Json date = field(process.json, "date");
+    all.push_back(date.is_string() ? date.get<std::string>() : "");
   }
-  return result;
+  return {std::ranges::min(all), std::ranges::max(all)};
+}
+
+// Whether processes of one ran between processes of the other.
+bool in_turn(const BenchFile& a, const BenchFile& b) {
+  const auto [a_first, a_last] = dates(a);
+  const auto [b_first, b_last] = dates(b);
+  return a_first <= b_last && b_first <= a_last;
+}
+
+std::string notes_of(const BenchFile& a, const BenchFile& b, const std::vector<ComparedTest>& tests,
+                     double margin) {
+  const auto processes = [](const BenchFile& file) {
+    return fmt::format("{} process{}", file.processes.size(), file.processes.size() == 1 ? "" : "es");
+  };
+  std::string text =
+      fmt::format("speed: the speed of B divided by the speed of A, from {} of A and {} of B; the "
+                  "same: within {:g} %\n",
+                  processes(a), processes(b), margin);
+  if (std::min(a.processes.size(), b.processes.size()) == 1) {
+    text +=
+        "A file with one process does not show how much processes differ: the same program can be faster or "
+        "slower when it is started again. 'pumice bench ab' measures that; or append the output of several "
+        "runs to each file.\n";
+  } else if (!in_turn(a, b)) {
+    text += "A and B were measured one after the other: what changed on the machine in between looks like a "
+            "difference. 'pumice bench ab' runs them in turn.\n";
+  }
+  const auto unknown = [](const ComparedTest& each) { return each.comparison.verdict == Verdict::unknown; };
+  for (const ComparedTest& each : tests) {
+    if (!unknown(each)) continue;
+    text += fmt::format("{}: needs about {} more process{} of each\n", each.test, each.comparison.more,
+                        each.comparison.more == 1 ? "" : "es");
+  }
+  for (const Timing& each : a.processes[0].timings) {
+    const auto unstable = [&](const BenchedProcess& process) {
+      const auto timing = std::ranges::find(process.timings, each.test, &Timing::test);
+      return timing != process.timings.end() && !timing->stable;
+    };
+    const auto count =
+        std::ranges::count_if(a.processes, unstable) + std::ranges::count_if(b.processes, unstable);
+    if (count > 0) text += fmt::format("{}: not stable in {} of the processes\n", each.test, count);
+  }
+  return text;
 }
 
 } // namespace
@@ -170,22 +156,25 @@ Status compare_benches(const CompareOptions& options) {
   PUMICE_TRY(const BenchFile a, read_bench(options.a));
   PUMICE_TRY(const BenchFile b, read_bench(options.b));
   PUMICE_CHECK(check_same(a, b, options.force));
-  std::vector<Row> rows;
-  for (const Timing& one : a.timings) {
-    const auto other = std::ranges::find(b.timings, one.name, &Timing::name);
-    if (other == b.timings.end() || one.seconds.empty() || other->seconds.empty()) continue;
-    rows.push_back({&one, &*other, compare_speed(one.seconds, other->seconds, options.threshold / 100)});
-  }
-  if (rows.empty()) {
+  const std::vector<ComparedTest> tests = compare(a, b, options.margin / 100);
+  if (tests.empty()) {
     return Error{Code::invalid_argument,
                  fmt::format("{} and {} have no test in common", options.a, options.b)};
   }
+  if (options.fail_if_slower) fail_if_slower(tests);
   if (!options.json) {
-    print_result(text(rows, options.threshold));
+    print_result(comparison_table(tests) + notes_of(a, b, tests, options.margin));
     return {};
   }
-  Json json = {{"a", options.a}, {"b", options.b}, {"confidence", confidence}, {"results", Json::array()}};
-  for (const Row& row : rows) json["results"].push_back(to_json(row));
+  Json json = {{"a", options.a},
+               {"b", options.b},
+               {"a_processes", a.processes.size()},
+               {"b_processes", b.processes.size()},
+               {"in_turn", in_turn(a, b)},
+               {"confidence", confidence},
+               {"margin", options.margin / 100},
+               {"results", Json::array()}};
+  for (const ComparedTest& test : tests) json["results"].push_back(to_json(test, "more_processes"));
   print_json(json, 2);
   return {};
 }

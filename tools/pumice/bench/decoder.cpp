@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <numeric>
-#include <span>
 
 #include <fmt/format.h>
 
@@ -28,16 +26,6 @@ Status write_token(Session& session) {
   PUMICE_TRY(const uint32_t token, session.next());
   (void)token;
   return {};
-}
-
-// Steps that are submitted together return their tokens together. So these tokens share the time equally.
-void share_time(std::vector<double>& token_seconds, uint64_t together) {
-  for (size_t first = 0; first < token_seconds.size(); first += together) {
-    const auto group = std::span(token_seconds).subspan(first);
-    const auto some = group.first(std::min<size_t>(group.size(), together));
-    const double sum = std::accumulate(some.begin(), some.end(), 0.0);
-    std::ranges::fill(some, sum / static_cast<double>(some.size()));
-  }
 }
 
 // A decoder whose context holds `depth` tokens at the beginning of every run.
@@ -91,17 +79,13 @@ public:
     const Stopwatch watch;
     PUMICE_CHECK(write_token(session_)); // the first token, which reading the prompt has computed
     run.seconds = watch.seconds();
-    uint64_t together = count; // number of steps in a submission
     for (uint32_t i = 0; i < count; ++i) {
-      const uint64_t submitted = session_.decode_steps();
       PUMICE_CHECK(write_token(session_));
-      if (session_.decode_steps() > submitted)
-        together = std::min(together, session_.decode_steps() - submitted);
       const double now = watch.seconds();
       run.token_seconds.push_back(now - run.seconds);
       run.seconds = now;
     }
-    share_time(run.token_seconds, together);
+    share_time(run.token_seconds, session_.steps_per_submit());
     run.after_first = run.seconds;
     if (session_.decode_steps() > steps) {
       run.host_step_seconds =

@@ -84,6 +84,7 @@ Result<BenchRun> translate(EncoderDecoder& session, std::span<const EncoderInput
   };
   PUMICE_TRY(const auto texts, session.generate(inputs, options));
   run.seconds = watch.seconds();
+  share_time(run.token_seconds, session.steps_per_submit());
   run.after_first = run.seconds - run.first_token.value_or(run.seconds);
   for (const std::vector<Hypothesis>& text : texts) {
     if (text[0].tokens.size() == config.max_tokens) continue;

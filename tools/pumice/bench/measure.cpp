@@ -1,6 +1,9 @@
 #include "tools/pumice/bench/measure.h"
 
+#include <algorithm>
+#include <numeric>
 #include <random>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -24,6 +27,15 @@ std::vector<uint32_t> random_tokens(uint32_t count, uint32_t vocabulary) {
   return tokens;
 }
 
+void share_time(std::vector<double>& token_seconds, uint32_t steps_per_submit) {
+  for (size_t first = 0; first < token_seconds.size(); first += steps_per_submit) {
+    const auto group = std::span(token_seconds).subspan(first);
+    const auto some = group.first(std::min<size_t>(group.size(), steps_per_submit));
+    const double sum = std::accumulate(some.begin(), some.end(), 0.0);
+    std::ranges::fill(some, sum / static_cast<double>(some.size()));
+  }
+}
+
 Result<BenchRun> Sampler::once(const Measurement& measurement, const Run& run) {
   if (interrupted()) return interruption();
   const double before = process_age();
@@ -41,20 +53,22 @@ Status Sampler::add(Measurement measurement, const Run& run) {
   {
     ProgressBar bar(measurement.test + ": warming up");
     const Stopwatch watch;
-    for (uint32_t i = 0; i < options_.warm_up && !measurement.stable; ++i) {
+    for (uint32_t i = 0; i < options_.warm_up && !measurement.settled; ++i) {
       if (i >= least_warm_up && watch.seconds() > longest_warm_up) break;
       if (!bar.update(i, options_.warm_up)) return interruption();
       PUMICE_TRY(const BenchRun result, once(measurement, run));
       measurement.warm_up.push_back(result.seconds);
-      measurement.stable = is_stable(measurement.warm_up);
+      measurement.settled = is_stable(measurement.warm_up);
     }
   }
   ProgressBar bar(measurement.test);
+  const MachineWatch machine;
   for (uint32_t i = 0; i < options_.repetitions; ++i) {
     if (!bar.update(i, options_.repetitions)) return interruption();
     PUMICE_TRY(BenchRun result, once(measurement, run));
     measurement.runs.push_back(std::move(result));
   }
+  measurement.machine = machine.use();
   report_.results.push_back(std::move(measurement));
   return {};
 }

@@ -43,6 +43,9 @@ private:
   bool cpu_device_;
 };
 
+// Steps that are submitted together return their tokens together. So these tokens share the time equally.
+void share_time(std::vector<double>& token_seconds, uint32_t steps_per_submit);
+
 std::vector<uint32_t> random_tokens(uint32_t count, uint32_t vocabulary);
 
 // Measure every combination of the options' sizes. Each is one result in the report.

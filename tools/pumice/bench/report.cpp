@@ -2,10 +2,20 @@
 
 #include <algorithm>
 
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
 #include "tools/pumice/bench/statistics.h"
 #include "tools/pumice/terminal.h"
 
 namespace pumice::command {
+
+std::string Measurement::why_unstable() const {
+  if (std::string reason = command::why_unstable(seconds()); !reason.empty()) return reason;
+  if (settled || warm_up.empty()) return "";
+  return fmt::format("its times still changed after {} warm-up runs, the last of which took {:.3g} s",
+                     warm_up.size(), warm_up.back());
+}
 
 std::vector<double> Measurement::seconds() const {
   std::vector<double> all;
@@ -55,6 +65,39 @@ double Measurement::share_of_arithmetic(const Ceilings& ceilings) const {
 
 double Measurement::share_of_roof(const Ceilings& ceilings) const {
   return std::max(share_of_bandwidth(ceilings), share_of_arithmetic(ceilings));
+}
+
+std::string machine_line(const BenchReport& report) {
+  const MachineUse use = report.machine.use();
+  std::vector<double> clocks;
+  for (const Measurement& result : report.results) {
+    for (const BenchRun& run : result.runs) {
+      if (run.clocks.cpu) clocks.push_back(*run.clocks.cpu);
+    }
+  }
+  std::string text = in_words(use);
+  if (!clocks.empty()) {
+    const auto [low, high] = std::ranges::minmax(clocks);
+    text += text.empty() ? "" : ", ";
+    text += high < 1.02 * low ? fmt::format("processors at {:.0f} MHz", high)
+                              : fmt::format("processors at {:.0f} to {:.0f} MHz", low, high);
+  }
+  return text.empty() ? "" : fmt::format("the machine was {}: {}", is_busy(use) ? "busy" : "quiet", text);
+}
+
+std::string date_text(int64_t seconds_since_1970) {
+  if (seconds_since_1970 <= 0) return "";
+  return fmt::format("{:%FT%TZ}", fmt::gmtime(static_cast<std::time_t>(seconds_since_1970)));
+}
+
+std::string ceilings_text(const Ceilings& ceilings) {
+  const auto reached = [](int64_t time) {
+    const std::string date = date_text(time);
+    return date.empty() ? "" : fmt::format(" (reached on {})", date.substr(0, date.find('T')));
+  };
+  return fmt::format("{:.2f} GB/s copying{}, {:.2f} GFLOP/s{}", ceilings.copy_bytes_per_second / 1e9,
+                     reached(ceilings.copy_time), ceilings.flops_per_second / 1e9,
+                     reached(ceilings.flops_time));
 }
 
 void print_report(const BenchReport& report, const std::string& format) {

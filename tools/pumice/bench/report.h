@@ -7,6 +7,7 @@
 
 #include "kernel/probe/probe.h"
 #include "tools/pumice/bench/environment.h"
+#include "tools/pumice/bench/machine.h"
 
 // The results of `pumice bench`, and the formats that they are printed in.
 namespace pumice::command {
@@ -32,9 +33,12 @@ struct Measurement {
   std::string type;            // for operations: the type of the weight or of the cache
   std::string shape;           // for operations
   std::vector<double> warm_up; // seconds of the warm-up runs
-  bool stable = false;         // whether the times of the warm-up became stable
+  bool settled = false;        // whether the times of the warm-up became stable
+  MachineUse machine;          // during the runs
   std::vector<BenchRun> runs;
 
+  // Why the figures are not stable, in words; empty if they are.
+  std::string why_unstable() const;
   std::vector<double> seconds() const;
   std::vector<double> first_tokens() const;
   std::vector<double> token_seconds() const;     // of all runs
@@ -69,11 +73,21 @@ struct MeasuredModel {
 
 struct BenchReport {
   Environment environment;
+  MachineWatch machine;
   Ceilings ceilings;
   std::optional<MeasuredModel> model; // none if operations were measured
   std::optional<ColdStart> cold_start;
   std::vector<Measurement> results;
 };
+
+// What else the machine did, and its clock, in one line: "the machine was busy: other programs used 42 % of
+// the processors, load 2.7, processors at 2100 to 2900 MHz".
+std::string machine_line(const BenchReport& report);
+// "11.80 GB/s copying (reached on 2026-11-22), 61.20 GFLOP/s (reached on 2026-11-23)".
+std::string ceilings_text(const Ceilings& ceilings);
+
+// In ISO 8601, UTC; empty for 0.
+std::string date_text(int64_t seconds_since_1970);
 
 // Prints the report to standard output. `format` is "md", "csv", "json" or "html".
 void print_report(const BenchReport& report, const std::string& format);

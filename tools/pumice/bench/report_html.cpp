@@ -92,7 +92,7 @@ std::string speed_by_depth(const BenchReport& report, const std::string& kind, c
 std::string samples_over_time(const Measurement& result) {
   const bool operation = result.kind == "operation";
   Chart chart;
-  chart.title = result.test + (result.stable || result.warm_up.empty() ? "" : " (not stable)");
+  chart.title = result.test + (result.why_unstable().empty() ? "" : " (not stable)");
   chart.x_label = "run";
   chart.y_label = operation ? "µs" : "ms";
   chart.width = 440;
@@ -117,7 +117,8 @@ std::string samples_over_time(const Measurement& result) {
 // Empty columns are left out.
 std::string results_table(const BenchReport& report) {
   std::vector<std::vector<std::string>> rows = {{"test", "tokens/s", "ms", "GFLOP/s", "GB/s", "of the roof",
-                                                 "first token ms", "token ms p50", "p90", "p99"}};
+                                                 "first token ms", "token ms p50", "p90", "p99",
+                                                 "other programs"}};
   for (const Measurement& result : report.results) {
     const double seconds = result.median_seconds();
     const std::vector<double> first = result.first_tokens(), between = result.token_seconds();
@@ -129,7 +130,8 @@ std::string results_table(const BenchReport& report) {
                     fmt::format("{:.2f}", result.bytes / seconds / 1e9),
                     fmt::format("{:.1f} %", 100 * result.share_of_roof(report.ceilings)),
                     first.empty() ? "" : fmt::format("{:.1f}", median(first) * 1e3), milliseconds(0.5),
-                    milliseconds(0.9), milliseconds(0.99)});
+                    milliseconds(0.9), milliseconds(0.99),
+                    result.machine.others ? fmt::format("{:.1f} %", 100 * *result.machine.others) : ""});
   }
   std::string text = "<table>\n";
   for (size_t line = 0; line < rows.size(); ++line) {
@@ -157,9 +159,8 @@ std::string description_list(const BenchReport& report) {
   }
   item("Device", fmt::format("{} ({})", environment.device, environment.device_type));
   item("Driver", environment.driver + " " + environment.driver_version);
-  item("Limits",
-       fmt::format("{:.2f} GB/s copying, {:.2f} GFLOP/s", report.ceilings.copy_bytes_per_second / 1e9,
-                   report.ceilings.flops_per_second / 1e9));
+  item("Limits", ceilings_text(report.ceilings));
+  if (const std::string line = machine_line(report); !line.empty()) item("Machine", line);
   if (const auto& start = report.cold_start) {
     item("Cold start",
          fmt::format("device open after {:.2f} s, model loaded after {:.2f} s, session ready after {:.2f} s, "

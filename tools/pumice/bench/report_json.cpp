@@ -16,6 +16,17 @@ Json to_json(const Clocks& clocks) {
   return {{"cpu_mhz", number(clocks.cpu)}, {"device_mhz", number(clocks.device)}};
 }
 
+Json to_json(const MachineUse& use) {
+  return {{"busy", is_busy(use)},
+          {"others", number(use.others)},
+          {"stolen", number(use.stolen)},
+          {"load", number(use.load)}};
+}
+
+Json date(int64_t seconds_since_1970) {
+  return seconds_since_1970 > 0 ? Json(date_text(seconds_since_1970)) : Json(nullptr);
+}
+
 Json to_json(const BenchRun& run) {
   Json json;
   json["seconds"] = run.seconds;
@@ -56,7 +67,13 @@ Json to_json(const Measurement& result, const Ceilings& ceilings) {
   json["share_of_bandwidth"] = result.share_of_bandwidth(ceilings);
   json["share_of_arithmetic"] = result.share_of_arithmetic(ceilings);
   json["share_of_roof"] = result.share_of_roof(ceilings);
-  json["stable"] = result.stable;
+  const std::vector<double> seconds = result.seconds();
+  const std::string reason = result.why_unstable();
+  json["stable"] = reason.empty();
+  json["unstable_because"] = reason.empty() ? Json(nullptr) : Json(reason);
+  json["spread"] = spread(seconds);
+  json["drift"] = drift(seconds);
+  json["machine"] = to_json(result.machine);
   json["warm_up_seconds"] = result.warm_up;
   json["samples"] = Json::array();
   for (const BenchRun& run : result.runs) json["samples"].push_back(to_json(run));
@@ -86,8 +103,11 @@ std::string report_json(const BenchReport& report) {
   json["driver"] = environment.driver;
   json["driver_version"] = environment.driver_version;
   json["clocks"] = to_json(environment.clocks);
+  json["machine"] = to_json(report.machine.use());
   json["ceilings"] = {{"copy_bytes_per_second", report.ceilings.copy_bytes_per_second},
-                      {"flops_per_second", report.ceilings.flops_per_second}};
+                      {"copy_date", date(report.ceilings.copy_time)},
+                      {"flops_per_second", report.ceilings.flops_per_second},
+                      {"flops_date", date(report.ceilings.flops_time)}};
   json["model"] = report.model ? to_json(*report.model) : Json(nullptr);
   if (const auto& start = report.cold_start) {
     json["cold_start"] = {{"test", start->test},

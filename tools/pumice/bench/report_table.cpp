@@ -57,12 +57,17 @@ std::string table(std::vector<Row> rows, size_t left) {
   return text;
 }
 
+// The share of the processors that other programs used meanwhile.
+std::string others(const Measurement& result) {
+  return result.machine.others ? percent(*result.machine.others) : "";
+}
+
 std::string model_table(const BenchReport& report) {
   const MeasuredModel& model = *report.model;
   // The columns up to t/s are the same as in llama-bench.
   std::vector<Row> rows = {{"model", "size", "params", "backend", "test", "t/s", "of bandwidth",
                             "of arithmetic", "seconds", "first token ms", "token ms p50", "p90", "p99", "max",
-                            "host µs/step"}};
+                            "host µs/step", "other programs"}};
   for (const Measurement& result : report.results) {
     const std::vector<double> speeds = result.tokens_per_second(), first = result.first_tokens(),
                               between = result.token_seconds(), host = result.host_step_seconds();
@@ -76,13 +81,14 @@ std::string model_table(const BenchReport& report) {
                     result.kind == "translate" ? fmt::format("{:.3f}", result.median_seconds()) : "",
                     first.empty() ? "" : fmt::format("{:.1f}", median(first) * 1e3), milliseconds(0.5),
                     milliseconds(0.9), milliseconds(0.99), milliseconds(1),
-                    host.empty() ? "" : fmt::format("{:.1f}", median(host) * 1e6)});
+                    host.empty() ? "" : fmt::format("{:.1f}", median(host) * 1e6), others(result)});
   }
   return table(std::move(rows), 5);
 }
 
 std::string operation_table(const BenchReport& report) {
-  std::vector<Row> rows = {{"op", "type", "shape", "µs", "GFLOP/s", "GB/s", "bound by", "of the roof"}};
+  std::vector<Row> rows = {
+      {"op", "type", "shape", "µs", "GFLOP/s", "GB/s", "bound by", "of the roof", "other programs"}};
   for (const Measurement& result : report.results) {
     const double seconds = result.median_seconds();
     const bool arithmetic =
@@ -90,28 +96,30 @@ std::string operation_table(const BenchReport& report) {
     rows.push_back({result.test.substr(0, result.test.find(' ')), result.type, result.shape,
                     fmt::format("{:.1f}", seconds * 1e6), fmt::format("{:.2f}", result.flops / seconds / 1e9),
                     fmt::format("{:.2f}", result.bytes / seconds / 1e9), arithmetic ? "arithmetic" : "memory",
-                    percent(result.share_of_roof(report.ceilings))});
+                    percent(result.share_of_roof(report.ceilings)), others(result)});
   }
   return table(std::move(rows), 3);
 }
 
 std::string notes(const BenchReport& report) {
   const Environment& environment = report.environment;
-  std::string text =
-      fmt::format("\n{} ({} {}), limits: {:.2f} GB/s copying, {:.2f} GFLOP/s\n", environment.device,
-                  environment.driver, environment.driver_version, report.ceilings.copy_bytes_per_second / 1e9,
-                  report.ceilings.flops_per_second / 1e9);
+  std::string text = fmt::format("\n{} ({} {}), limits: {}\n", environment.device, environment.driver,
+                                 environment.driver_version, ceilings_text(report.ceilings));
   if (const auto& start = report.cold_start) {
     text += fmt::format("cold start ({}): device open after {:.2f} s, model loaded after {:.2f} s, session "
                         "ready after {:.2f} s, first result after {:.2f} s\n",
                         start->test, start->device, start->loaded, start->started, start->first);
   }
+  if (const std::string line = machine_line(report); !line.empty()) text += line + "\n";
   for (const Measurement& result : report.results) {
-    if (result.stable || result.warm_up.empty()) continue;
-    text += fmt::format("{}: not stable after {} warm-up runs; the last one took {:.3g} s\n", result.test,
-                        result.warm_up.size(), result.warm_up.back());
+    const std::string reason = result.why_unstable();
+    if (!reason.empty()) text += fmt::format("{}: not stable: {}\n", result.test, reason);
   }
   return text;
+}
+
+std::string share_text(const std::optional<double>& share) {
+  return share ? fmt::format("{:.4f}", *share) : "";
 }
 
 std::string quoted(const std::string& text) {
@@ -130,17 +138,21 @@ std::string report_csv(const BenchReport& report) {
   const Environment& environment = report.environment;
   std::string text = "model,size_bytes,parameters,device,driver,driver_version,test,samples,stable,"
                      "median_seconds,mean_tokens_per_second,standard_deviation,median_tokens_per_second,"
-                     "flops,bytes,share_of_bandwidth,share_of_arithmetic\n";
+                     "flops,bytes,share_of_bandwidth,share_of_arithmetic,"
+                     "copy_bytes_per_second,flops_per_second,other_programs,stolen\n";
   const MeasuredModel model = report.model.value_or(MeasuredModel());
   for (const Measurement& result : report.results) {
     const std::vector<double> speeds = result.tokens_per_second();
-    text +=
-        fmt::format("{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.4f},{:.4f}\n",
-                    quoted(model.path), model.bytes, model.parameters, quoted(environment.device),
-                    quoted(environment.driver), quoted(environment.driver_version), quoted(result.test),
-                    result.runs.size(), result.stable ? 1 : 0, result.median_seconds(), mean(speeds),
-                    deviation(speeds), median(speeds), result.flops, result.bytes,
-                    result.share_of_bandwidth(report.ceilings), result.share_of_arithmetic(report.ceilings));
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.4f},{:.4f},{:.6g},"
+        "{:.6g},{},{}\n",
+        quoted(model.path), model.bytes, model.parameters, quoted(environment.device),
+        quoted(environment.driver), quoted(environment.driver_version), quoted(result.test),
+        result.runs.size(), result.why_unstable().empty() ? 1 : 0, result.median_seconds(), mean(speeds),
+        deviation(speeds), median(speeds), result.flops, result.bytes,
+        result.share_of_bandwidth(report.ceilings), result.share_of_arithmetic(report.ceilings),
+        report.ceilings.copy_bytes_per_second, report.ceilings.flops_per_second,
+        share_text(result.machine.others), share_text(result.machine.stolen));
   }
   return text;
 }

@@ -1,9 +1,12 @@
 #include "tools/pumice/bench/statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numbers>
 #include <numeric>
-#include <vector>
+
+#include <fmt/format.h>
 
 namespace pumice::command {
 
@@ -45,21 +48,51 @@ double drift(std::span<const double> seconds) {
   return std::abs(median(seconds.last(half)) / median(seconds.first(half)) - 1);
 }
 
+double spread(std::span<const double> seconds) {
+  return (quantile(seconds, 0.9) - quantile(seconds, 0.1)) / median(seconds);
+}
+
+std::string why_unstable(std::span<const double> seconds) {
+  const auto percent = [](double share) { return fmt::format("{:.0f} %", share * 100); };
+  if (const double apart = spread(seconds); apart > stable_spread) {
+    return "its samples are spread over " + percent(apart) + " of their median";
+  }
+  if (const double change = drift(seconds); change > stable_drift) {
+    return "the second half of its samples differs from the first by " + percent(change);
+  }
+  return "";
+}
+
 const char* to_string(Verdict verdict) {
   switch (verdict) {
-  case Verdict::same:
-    return "no difference";
   case Verdict::faster:
     return "faster";
   case Verdict::slower:
     return "slower";
-  case Verdict::too_few_samples:
-    return "too few samples";
+  case Verdict::same:
+    return "the same";
+  case Verdict::unknown:
+    return "cannot tell";
   }
   return "unknown";
 }
 
 namespace {
+
+// The probability of each sum of signed ranks of `n` values from a symmetric distribution: every subset of
+// the ranks 1 to n is equally likely.
+std::vector<double> signed_rank_distribution(size_t n) {
+  std::vector<double> probability = {1.0};
+  for (size_t rank = 1; rank <= n; ++rank) {
+    std::vector<double> next(probability.size() + rank, 0.0);
+    for (size_t sum = 0; sum < probability.size(); ++sum) {
+      next[sum] += probability[sum] / 2;
+      next[sum + rank] += probability[sum] / 2;
+    }
+    probability = std::move(next);
+  }
+  return probability;
+}
 
 // The probability of each value of U, from 0 to a * b, for `a` samples of A and `b` samples of B from one
 // distribution. U counts the pairs in which the sample of A is larger. The recursion removes the largest
@@ -80,50 +113,132 @@ std::vector<double> u_distribution(size_t a, size_t b) {
   return row[b];
 }
 
-// The number of sorted quotients outside the interval, at each end. 0: there are too few samples for an
-// interval of this confidence.
-size_t outside(size_t a, size_t b) {
-  constexpr double tail = (1 - confidence) / 2;
-  constexpr size_t most_exact = 2500;
-  if (a * b > most_exact) {
-    const auto pairs = static_cast<double>(a * b);
-    const double spread = std::sqrt(pairs * static_cast<double>(a + b + 1) / 12);
-    constexpr double normal_quantile = 2.5758293; // of 1 - tail
-    return static_cast<size_t>(std::max(0.0, std::floor(pairs / 2 - normal_quantile * spread)));
-  }
-  const std::vector<double> probability = u_distribution(a, b);
+// How many values at the beginning of a distribution have at most the probability `tail` together.
+size_t values_in_tail(const std::vector<double>& probability, double tail) {
   double sum = 0;
   size_t count = 0;
   while (count < probability.size() && (sum += probability[count]) <= tail) ++count;
   return count;
 }
 
+// The same for a distribution over 0 to `most` that is close to a normal one with this variance.
+size_t values_in_normal_tail(double most, double variance, double tail) {
+  double low = 0, high = 40; // the quantile, by bisection
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(middle / std::numbers::sqrt2) / 2 > tail ? low : high) = middle;
+  }
+  return static_cast<size_t>(std::max(0.0, std::floor(most / 2 - high * std::sqrt(variance))));
+}
+
+size_t signed_rank_tail(size_t n, double tail) {
+  constexpr size_t most_exact = 200;
+  if (n <= most_exact) return values_in_tail(signed_rank_distribution(n), tail);
+  const auto count = static_cast<double>(n);
+  return values_in_normal_tail(count * (count + 1) / 2, count * (count + 1) * (2 * count + 1) / 24, tail);
+}
+
+size_t u_tail(size_t a, size_t b, double tail) {
+  constexpr size_t most_exact = 2500;
+  if (a * b <= most_exact) return values_in_tail(u_distribution(a, b), tail);
+  const auto pairs = static_cast<double>(a * b);
+  return values_in_normal_tail(pairs, pairs * static_cast<double>(a + b + 1) / 12, tail);
+}
+
+// The smallest number of values of which `tail_of` leaves something outside the interval.
+template <class TailOf>
+size_t least_count(TailOf tail_of, double error) {
+  size_t count = 1;
+  while (tail_of(count, error / 2) == 0) ++count;
+  return count;
+}
+
+Verdict verdict_of(Interval interval, double margin) {
+  if (interval.low >= 1 / (1 + margin) && interval.high <= 1 + margin) return Verdict::same;
+  if (interval.low > 1) return Verdict::faster;
+  if (interval.high < 1) return Verdict::slower;
+  return Verdict::unknown;
+}
+
+// How many more values of each side would probably give a verdict. Intervals shrink with the root of the
+// number of values. One is narrow enough when it reaches from the ratio to 1, or to the margin.
+size_t more_needed(const Comparison& comparison, size_t count, double margin) {
+  const double from_one = std::abs(std::log(comparison.ratio));
+  const double enough = std::max(from_one, std::log1p(margin) - from_one);
+  const double width = std::log(comparison.interval->high / comparison.interval->low) / 2;
+  const double times = std::pow(width / enough, 2);
+  constexpr double most = 1e6; // with a margin of nothing no number is enough
+  const double needed = std::min(std::ceil(static_cast<double>(count) * times), most);
+  return static_cast<size_t>(std::max(1.0, needed - static_cast<double>(count)));
+}
+
+// `ratios`: the logarithms of the ratios that the test orders, of which `outside` at each end are not in the
+// interval.
+Comparison from_ratios(std::vector<double> ratios, size_t outside, double margin) {
+  std::ranges::sort(ratios);
+  Comparison result;
+  result.ratio = std::exp(median(ratios));
+  if (outside == 0) return result;
+  result.interval = Interval{std::exp(ratios[outside - 1]), std::exp(ratios[ratios.size() - outside])};
+  result.verdict = verdict_of(*result.interval, margin);
+  return result;
+}
+
 } // namespace
 
-SpeedRatio compare_speed(std::span<const double> a_seconds, std::span<const double> b_seconds,
-                         double threshold) {
+Comparison compare_rounds(std::span<const double> a_seconds, std::span<const double> b_seconds, double error,
+                          double margin) {
+  const size_t n = std::min(a_seconds.size(), b_seconds.size());
+  const auto tail_of = [](size_t count, double tail) { return signed_rank_tail(count, tail); };
+  if (n == 0) return {1, {}, Verdict::unknown, least_count(tail_of, error)};
+  std::vector<double> logarithms, averages; // of pairs of rounds, each also with itself
+  for (size_t i = 0; i < n; ++i) logarithms.push_back(std::log(a_seconds[i] / b_seconds[i]));
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = i; j < n; ++j) averages.push_back((logarithms[i] + logarithms[j]) / 2);
+  }
+  Comparison result = from_ratios(std::move(averages), signed_rank_tail(n, error / 2), margin);
+  if (!result.interval) {
+    result.more = least_count(tail_of, error) - n;
+  } else if (result.verdict == Verdict::unknown) {
+    result.more = more_needed(result, n, margin);
+  }
+  return result;
+}
+
+Comparison compare_processes(std::span<const double> a_seconds, std::span<const double> b_seconds,
+                             double error, double margin) {
+  const auto tail_of = [](size_t count, double tail) { return u_tail(count, count, tail); };
+  const size_t n = std::min(a_seconds.size(), b_seconds.size());
+  if (n == 0) return {1, {}, Verdict::unknown, least_count(tail_of, error)};
   std::vector<double> quotients;
   for (double a : a_seconds) {
-    for (double b : b_seconds) quotients.push_back(a / b);
+    for (double b : b_seconds) quotients.push_back(std::log(a / b));
   }
-  SpeedRatio result;
-  if (quotients.empty()) {
-    result.verdict = Verdict::too_few_samples;
+  const size_t outside = u_tail(a_seconds.size(), b_seconds.size(), error / 2);
+  Comparison result = from_ratios(std::move(quotients), outside, margin);
+  if (!result.interval) {
+    result.more = std::max<size_t>(1, least_count(tail_of, error) - n);
     return result;
   }
-  std::ranges::sort(quotients);
-  result.ratio = median(quotients);
-  const size_t cut = outside(a_seconds.size(), b_seconds.size());
-  if (cut == 0) {
-    result.verdict = Verdict::too_few_samples;
-    return result;
-  }
-  result.low = quotients[cut - 1];
-  result.high = quotients[quotients.size() - cut];
-  const double least = std::max({threshold, drift(a_seconds), drift(b_seconds)});
-  if (result.low > 1 && result.ratio > 1 + least) result.verdict = Verdict::faster;
-  if (result.high < 1 && result.ratio * (1 + least) < 1) result.verdict = Verdict::slower;
+  const double drifts = std::max(drift(a_seconds), drift(b_seconds));
+  const bool differs = result.verdict == Verdict::faster || result.verdict == Verdict::slower;
+  if (differs && std::abs(std::log(result.ratio)) <= std::log1p(drifts)) result.verdict = Verdict::unknown;
+  if (result.verdict == Verdict::unknown) result.more = more_needed(result, n, margin);
   return result;
+}
+
+void GrowingComparison::add(double a_seconds, double b_seconds) {
+  a_seconds_.push_back(a_seconds);
+  b_seconds_.push_back(b_seconds);
+}
+
+void GrowingComparison::look(double done) {
+  constexpr std::array looks = {0.125, 0.25, 0.5, 0.75, 1.0};
+  if (decided() || next_look_ == looks.size() || done < looks[next_look_]) return;
+  while (next_look_ < looks.size() && done >= looks[next_look_]) ++next_look_;
+  const double by_now = std::pow(looks[next_look_ - 1], 2);
+  result_ = compare_rounds(a_seconds_, b_seconds_, error_ * (by_now - spent_), margin_);
+  if (result_.interval) spent_ = by_now; // without an interval there was nothing to get wrong
 }
 
 } // namespace pumice::command

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 // Statistics of measured times.
 namespace pumice::command {
@@ -14,34 +17,85 @@ inline double median(std::span<const double> values) {
   return quantile(values, 0.5);
 }
 
+// What stands for a process when it is compared: the lower quartile of its samples. What disturbs a process
+// makes times longer, so the lower ones say more, and the lowest one alone is luck.
+inline double quiet_time(std::span<const double> seconds) {
+  return quantile(seconds, 0.25);
+}
+
 // Whether the times of warm-up runs are stable: the median of the last three runs is within `stable_change`
 // of the median of the three that end one run earlier. The first run does not count, because it compiles.
 // With few runs, the medians are of fewer than three.
 bool is_stable(std::span<const double> seconds);
 inline constexpr double stable_change = 0.025;
 
-enum class Verdict { same, faster, slower, too_few_samples };
-const char* to_string(Verdict verdict);
-
-// The speed of B divided by the speed of A.
-struct SpeedRatio {
-  double ratio = 1;         // Hodges-Lehmann estimate: the median of all quotients of samples of A and B
-  double low = 0, high = 0; // its confidence interval; 0 and 0 with too few samples
-  Verdict verdict = Verdict::same;
-};
-
 // The relative difference between the median of the second half of the samples and that of the first half.
 double drift(std::span<const double> seconds);
+// The distance between the quantiles at 10 and 90 %, as a share of the median.
+double spread(std::span<const double> seconds);
+// Samples that differ by more than this, or drift by more than this, are not stable.
+inline constexpr double stable_spread = 0.15, stable_drift = 0.05;
+// Why the samples are not stable, in words; empty if they are.
+std::string why_unstable(std::span<const double> seconds);
 
-// Compares two runs. Samples are seconds, in the order in which they were taken. The interval is that of the
-// Mann-Whitney test, which assumes nothing about the distribution of the times; it is exact if there are no
-// ties. The verdict is "faster" or "slower" if the interval does not contain 1 and the ratio differs from 1
-// by more than `threshold` and more than the drift of either run. The threshold is needed because two
-// processes that do the same always differ a little; the drift, because a machine that changes while it
-// measures hides small differences.
-SpeedRatio compare_speed(std::span<const double> a_seconds, std::span<const double> b_seconds,
-                         double threshold);
+enum class Verdict {
+  faster,  // B is faster than A: the whole interval is above 1
+  slower,  // it is below 1
+  same,    // the interval is within the margin around 1
+  unknown, // none of these
+};
+const char* to_string(Verdict verdict);
+
+struct Interval {
+  double low = 0, high = 0;
+};
+
+// The speed of B divided by the speed of A.
+struct Comparison {
+  double ratio = 1;
+  std::optional<Interval> interval; // of the ratio; none with too few values
+  Verdict verdict = Verdict::unknown;
+  size_t more = 0; // if the verdict is unknown: about so many more values of each side would give another one
+};
+
+// What a comparison may get wrong: a verdict of "faster" or "slower" between equal programs.
 inline constexpr double confidence = 0.99;
-inline constexpr size_t samples_needed = 5; // of each run, to reach that confidence
+
+// Compares A and B by rounds: in each, one process of A and one of B ran, in an order that was drawn by lot.
+// `a_seconds[i]` and `b_seconds[i]` are from round i. The interval has all ratios that Wilcoxon's signed-rank
+// test of the rounds' logarithmic ratios does not reject at the level `error`. Because the order was drawn by
+// lot, swapping the names of A and B in any rounds is equally likely if they are the same. So the test holds
+// its level whatever the noise is: heavy tails, drift, or bursts that last longer than a round.
+Comparison compare_rounds(std::span<const double> a_seconds, std::span<const double> b_seconds, double error,
+                          double margin);
+
+// Compares processes of A with processes of B that were measured at other times, one value of each process.
+// The interval is that of the Mann-Whitney test. It assumes that the machine was the same in both times. As a
+// guard, the verdict is unknown while the ratio is not further from 1 than A or B drift by themselves.
+Comparison compare_processes(std::span<const double> a_seconds, std::span<const double> b_seconds,
+                             double error, double margin);
+
+// A comparison by rounds that may end early. It looks at the rounds so far at fixed parts of the measurement.
+// The error that is permitted altogether is divided among the looks, most of it for the last one.
+class GrowingComparison {
+public:
+  GrowingComparison(double error, double margin) : error_(error), margin_(margin) {}
+
+  void add(double a_seconds, double b_seconds);
+  // `done`: the share of the measurement that is over, 0 to 1. Looks if a look is due and there is no verdict
+  // yet.
+  void look(double done);
+  bool decided() const { return result_.verdict != Verdict::unknown; }
+  const Comparison& result() const { return result_; }
+  std::span<const double> a_seconds() const { return a_seconds_; }
+  std::span<const double> b_seconds() const { return b_seconds_; }
+
+private:
+  double error_, margin_;
+  size_t next_look_ = 0;
+  double spent_ = 0; // of the error, as a share
+  std::vector<double> a_seconds_, b_seconds_;
+  Comparison result_;
+};
 
 } // namespace pumice::command

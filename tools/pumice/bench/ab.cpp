@@ -1,0 +1,275 @@
+#include "tools/pumice/bench/ab.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "tools/pumice/bench/ab_side.h"
+#include "tools/pumice/bench/compared_tests.h"
+#include "tools/pumice/bench/machine.h"
+#include "tools/pumice/open_device.h"
+#include "tools/pumice/terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+// Folders for what two builds of Pumice keep of the device. Each would discard what the other one wrote to
+// the same folder, and compile and measure anew in every process.
+class SeparateCaches {
+public:
+  SeparateCaches() = default;
+  ~SeparateCaches() {
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+  SeparateCaches(const SeparateCaches&) = delete;
+  SeparateCaches& operator=(const SeparateCaches&) = delete;
+
+  Status give_to(AbSide& a, AbSide& b) {
+    std::error_code error;
+    std::string folder = (std::filesystem::temp_directory_path(error) / "pumice-ab-XXXXXX").string();
+    if (error || !mkdtemp(folder.data())) {
+      return Error{Code::io, fmt::format("{}: the folder could not be made", folder)};
+    }
+    folder_ = folder;
+    give(a, "a");
+    give(b, "b");
+    return {};
+  }
+
+private:
+  // With what the device's folder has already, so that both begin with the same choices of kernels.
+  void give(AbSide& side, const char* name) {
+    const std::filesystem::path own = folder_ / name;
+    std::error_code ignored;
+    std::filesystem::create_directories(own, ignored);
+    if (const auto known = default_cache_folder(); !known.empty()) {
+      std::filesystem::copy(known, own / "pumice", std::filesystem::copy_options::recursive, ignored);
+    }
+    side.environment.emplace_back("XDG_CACHE_HOME", own.string());
+  }
+
+  std::filesystem::path folder_;
+};
+
+// The tests that both sides have, and what their rounds say.
+struct AbTest {
+  std::string name;
+  GrowingComparison comparison;
+};
+
+class AbMeasurement {
+public:
+  AbMeasurement(const AbOptions& options, AbSide& a, AbSide& b)
+      : options_(options), sides_{&a, &b},
+        limit_(options.rounds && !options.seconds_given ? std::numeric_limits<double>::infinity()
+                                                        : options.seconds) {}
+
+  // Two processes of each that do not count: one fills the caches, the other shows the tests and how long
+  // they take.
+  Status prepare() {
+    const bool given = sides_[0]->repetitions_given && sides_[1]->repetitions_given;
+    for (int run = 0; run < (given ? 1 : 2); ++run) {
+      for (int side : {0, 1}) {
+        PUMICE_TRY(first_[side], run_ab_side(*sides_[side]));
+      }
+    }
+    if (!given) choose_repetitions();
+    std::vector<std::string> common;
+    for (const std::string& test : first_[0].tests) {
+      if (first_[1].seconds.contains(test)) common.push_back(test);
+    }
+    if (common.empty()) {
+      return Error{Code::invalid_argument,
+                   fmt::format("A and B have no test in common: A measures {}, and B {}", names(first_[0]),
+                               names(first_[1]))};
+    }
+    // The confidence holds for all tests together.
+    const double error = (1 - confidence) / static_cast<double>(common.size());
+    for (const std::string& name : common) {
+      tests_.push_back({name, GrowingComparison(error, options_.margin / 100)});
+    }
+    return {};
+  }
+
+  // Returns an error only if a process fails. Ctrl-C ends the rounds.
+  Status run() {
+    ProgressBar bar("comparing");
+    rounds_begin_ = watch_.seconds();
+    while (!decided() && part_done() < 1) {
+      if (!bar.update(static_cast<uint64_t>(part_done() * 100), 100)) break;
+      const Status status = round();
+      if (!status.ok() && interrupted()) break;
+      PUMICE_CHECK(status);
+      for (AbTest& test : tests_) test.comparison.look(part_done());
+    }
+    for (AbTest& test : tests_) test.comparison.look(1);
+    use_ = machine_.use();
+    seconds_ = watch_.seconds();
+    return {};
+  }
+
+  std::vector<ComparedTest> results() const {
+    std::vector<ComparedTest> all;
+    for (const AbTest& test : tests_) {
+      const GrowingComparison& rounds = test.comparison;
+      if (rounds.a_seconds().empty()) continue;
+      all.push_back({test.name, median(rounds.a_seconds()), median(rounds.b_seconds()), rounds.result()});
+    }
+    return all;
+  }
+
+  std::string text() const {
+    std::string text = comparison_table(results());
+    text += fmt::format(
+        "A: {}\nB: {}\nspeed: the speed of B divided by the speed of A, from {} round{} of a process "
+        "of each in random order, {:.0f} s; the same: within {:g} %\n",
+        joined_words(sides_[0]->command), joined_words(sides_[1]->command), first_of_round_.size(),
+        first_of_round_.size() == 1 ? "" : "s", seconds_, options_.margin);
+    for (const ComparedTest& each : results()) {
+      const Comparison& comparison = each.comparison;
+      if (comparison.verdict != Verdict::unknown) continue;
+      text += fmt::format("{}: cannot tell; it needs about {} more round{} ({})\n", each.test,
+                          comparison.more, comparison.more == 1 ? "" : "s",
+                          time_text(static_cast<double>(comparison.more) * round_seconds()));
+    }
+    if (const std::string words = in_words(use_); !words.empty()) {
+      text += fmt::format("the machine was {}: {}\n", is_busy(use_) ? "busy" : "quiet", words);
+    }
+    return text;
+  }
+
+  Json json() const {
+    const auto optional = [](const std::optional<double>& value) {
+      return value ? Json(*value) : Json(nullptr);
+    };
+    Json json = {{"a", sides_[0]->command},
+                 {"b", sides_[1]->command},
+                 {"confidence", confidence},
+                 {"margin", options_.margin / 100},
+                 {"seconds", seconds_},
+                 {"machine",
+                  {{"busy", is_busy(use_)},
+                   {"others", optional(use_.others)},
+                   {"stolen", optional(use_.stolen)},
+                   {"load", optional(use_.load)}}}};
+    for (const char* field : {"device", "driver", "driver_version"}) {
+      if (first_[0].json.is_object() && first_[0].json.contains(field)) json[field] = first_[0].json[field];
+    }
+    json["results"] = Json::array();
+    for (const ComparedTest& test : results()) json["results"].push_back(to_json(test, "more_rounds"));
+    json["rounds"] = Json::array();
+    for (size_t i = 0; i < first_of_round_.size(); ++i) {
+      Json round = {{"first", first_of_round_[i] == 0 ? "a" : "b"}};
+      for (const AbTest& test : tests_) {
+        round["a_seconds"][test.name] = test.comparison.a_seconds()[i];
+        round["b_seconds"][test.name] = test.comparison.b_seconds()[i];
+      }
+      json["rounds"].push_back(std::move(round));
+    }
+    return json;
+  }
+
+private:
+  static std::string names(const AbRun& run) {
+    std::string all;
+    for (const std::string& test : run.tests) all += (all.empty() ? "" : ", ") + test;
+    return all.empty() ? "nothing" : all;
+  }
+
+  static std::string time_text(double seconds) {
+    if (seconds < 120) return fmt::format("{:.0f} s", seconds);
+    if (seconds < 7200) return fmt::format("{:.0f} minutes", seconds / 60);
+    return fmt::format("{:.0f} hours", seconds / 3600);
+  }
+
+  // So many samples that they take as long as the rest of a process: fewer would waste the time of starting
+  // it, more would leave fewer rounds.
+  void choose_repetitions() {
+    constexpr double least = 5, most = 100, least_rounds = 20;
+    double rest = 0, sample = 0; // of a round
+    for (const AbRun& run : first_) {
+      rest += std::max(0.0, run.process_seconds - 3 * run.sample_seconds);
+      sample += run.sample_seconds;
+    }
+    const double room = std::isinf(limit_) ? most : (limit_ / least_rounds - rest) / sample;
+    const double count = std::clamp(std::min(rest / sample, room), least, most);
+    for (AbSide* side : sides_) set_repetitions(*side, static_cast<uint32_t>(count));
+  }
+
+  Status round() {
+    const int first = static_cast<int>(random_() % 2);
+    AbRun runs[2];
+    for (int side : {first, 1 - first}) {
+      PUMICE_TRY(runs[side], run_ab_side(*sides_[side]));
+    }
+    for (const AbTest& test : tests_) {
+      if (runs[0].seconds.contains(test.name) && runs[1].seconds.contains(test.name)) continue;
+      return Error{Code::internal, fmt::format("{}: a process did not measure it", test.name)};
+    }
+    for (AbTest& test : tests_) test.comparison.add(runs[0].seconds[test.name], runs[1].seconds[test.name]);
+    first_of_round_.push_back(first);
+    return {};
+  }
+
+  bool decided() const {
+    return std::ranges::all_of(tests_, [](const AbTest& test) { return test.comparison.decided(); });
+  }
+
+  double round_seconds() const {
+    const auto count = static_cast<double>(std::max<size_t>(first_of_round_.size(), 1));
+    return (watch_.seconds() - rounds_begin_) / count;
+  }
+
+  // The share of the time or of the rounds that is over. A round that would end too late counts as done.
+  double part_done() const {
+    const double of_rounds =
+        options_.rounds ? static_cast<double>(first_of_round_.size()) / options_.rounds : 0;
+    const double next = first_of_round_.empty() ? 0 : round_seconds();
+    return std::max(of_rounds, (watch_.seconds() + next) / limit_);
+  }
+
+  const AbOptions& options_;
+  AbSide* sides_[2];
+  double limit_; // seconds
+  AbRun first_[2];
+  std::vector<AbTest> tests_;
+  std::vector<int> first_of_round_; // 0: A
+  std::mt19937 random_{std::random_device()()};
+  Stopwatch watch_;
+  double rounds_begin_ = 0, seconds_ = 0;
+  MachineWatch machine_;
+  MachineUse use_;
+};
+
+} // namespace
+
+Status compare_sides(const AbOptions& options) {
+  if (options.words.size() < 2) {
+    return Error{
+        Code::invalid_argument,
+        "expected A and B, then what both get: 'pumice bench ab \"--kv f16\" \"--kv q8_0\" model.gguf'"};
+  }
+  const std::vector<std::string> rest(options.words.begin() + 2, options.words.end());
+  PUMICE_TRY(AbSide a, read_ab_side(options.words[0], rest));
+  PUMICE_TRY(AbSide b, read_ab_side(options.words[1], rest));
+  SeparateCaches caches;
+  if (a.benchmark && b.benchmark && a.command[0] != b.command[0]) PUMICE_CHECK(caches.give_to(a, b));
+  AbMeasurement measurement(options, a, b);
+  PUMICE_CHECK(measurement.prepare());
+  PUMICE_CHECK(measurement.run());
+  if (options.fail_if_slower) fail_if_slower(measurement.results());
+  if (options.json) {
+    print_json(measurement.json(), 2);
+  } else {
+    print_result(measurement.text());
+  }
+  return interrupted() ? Status(interruption()) : Status();
+}
+
+} // namespace pumice::command

@@ -1,0 +1,199 @@
+#include "tools/pumice/bench/ab_side.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "tools/pumice/bench/bench_file.h"
+#include "tools/pumice/bench/statistics.h"
+
+namespace pumice::command {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* whole_command = "whole command";
+
+bool is_program(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+}
+
+// A program that a shell would find: by its path, or in PATH.
+bool is_found(const std::string& name) {
+  if (name.find('/') != std::string::npos) return is_program(name);
+  const char* folders = std::getenv("PATH");
+  std::istringstream list(folders ? folders : "");
+  for (std::string folder; std::getline(list, folder, ':');) {
+    if (is_program(fs::path(folder) / name)) return true;
+  }
+  return false;
+}
+
+// A folder, or a GGUF file; some file systems say of every file that it can be executed.
+bool is_model(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return true;
+  char magic[4] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  return std::string_view(magic, sizeof magic) == "GGUF" || path.extension() == ".gguf";
+}
+
+std::string this_program() {
+  std::error_code error;
+  const fs::path path = fs::read_symlink("/proc/self/exe", error);
+  return error ? "pumice" : path.string();
+}
+
+// Whether the words set an option, such as "-r 3", "-r3", "--repetitions 3" or "--repetitions=3".
+bool sets(const std::vector<std::string>& words, const std::string& name, const std::string& long_name) {
+  return std::ranges::any_of(words, [&](const std::string& word) {
+    return word.starts_with(name) || word == long_name || word.starts_with(long_name + "=");
+  });
+}
+
+void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+}
+
+void finish_benchmark(AbSide& side) {
+  if (!sets(side.command, "-w", "--warm-up")) append(side.command, {"-w", "3"});
+  append(side.command, {"-o", "json"});
+  side.repetitions_given = sets(side.command, "-r", "--repetitions");
+  if (!side.repetitions_given) append(side.command, {"-r", "3"});
+}
+
+std::string last_lines(const std::string& text) {
+  constexpr size_t most = 2000;
+  std::string end = text.size() > most ? text.substr(text.size() - most) : text;
+  while (end.ends_with('\n')) end.pop_back();
+  return end;
+}
+
+} // namespace
+
+Result<std::vector<std::string>> split_words(const std::string& line) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (!quote && std::isspace(static_cast<unsigned char>(c))) {
+      in_word = false;
+      continue;
+    }
+    if (!in_word) words.emplace_back();
+    in_word = true;
+    if (c == quote) {
+      quote = 0;
+    } else if (!quote && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == '\\' && quote != '\'' && i + 1 < line.size()) {
+      words.back() += line[++i];
+    } else {
+      words.back() += c;
+    }
+  }
+  if (quote) return Error{Code::invalid_argument, fmt::format("{}: a quote {} is not closed", line, quote)};
+  return words;
+}
+
+std::string joined_words(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) ||
+             std::string_view("-_./,=:+@%").find(c) != std::string::npos;
+    });
+    if (plain) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+Result<AbSide> read_ab_side(const std::string& given, const std::vector<std::string>& rest) {
+  std::error_code error;
+  // A path may have spaces.
+  std::vector<std::string> words = {given};
+  if (!fs::exists(given, error)) {
+    PUMICE_TRY(words, split_words(given));
+  }
+  AbSide side;
+  const std::string first = words.empty() ? "" : words[0];
+  const bool options = words.empty() || first.starts_with('-');
+  if (options || is_model(first)) {
+    side.command = {this_program(), "bench"};
+    if (options) append(side.command, rest); // the model is there
+    append(side.command, words);
+    if (!options) append(side.command, rest);
+  } else if (!is_found(first)) {
+    return Error{
+        Code::not_found,
+        fmt::format("'{}' is no model, no program and no option: A and B are each options in quotes, a "
+                    "model, the path of another pumice, or a command in quotes",
+                    first)};
+  } else if (words.size() == 1) {
+    side.command = {first, "bench"};
+    append(side.command, rest);
+  } else {
+    side.command = words;
+    side.benchmark = std::ranges::find(words, "bench") != words.end();
+    if (side.benchmark) {
+      append(side.command, rest);
+    } else if (!rest.empty()) {
+      return Error{
+          Code::invalid_argument,
+          fmt::format("'{}' after A and B: the command '{}' is timed as it is: put its options into the "
+                      "quotes",
+                      joined_words(rest), given)};
+    }
+  }
+  if (side.benchmark) finish_benchmark(side);
+  return side;
+}
+
+void set_repetitions(AbSide& side, uint32_t repetitions) {
+  if (side.benchmark && !side.repetitions_given) side.command.back() = std::to_string(repetitions);
+}
+
+Result<AbRun> run_ab_side(const AbSide& side) {
+  PUMICE_TRY(const ProcessOutput output, run_process(side.command, side.environment));
+  if (output.status != 0) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: it ended with the status {}: {}", joined_words(side.command), output.status,
+                             last_lines(output.err.empty() ? output.out : output.err))};
+  }
+  AbRun run;
+  run.process_seconds = output.seconds;
+  if (!side.benchmark) {
+    run.tests = {whole_command};
+    run.seconds[whole_command] = run.sample_seconds = output.seconds;
+    return run;
+  }
+  PUMICE_TRY(std::vector<BenchedProcess> processes, read_benched(output.out, side.command[0]));
+  BenchedProcess& process = processes.back();
+  for (const Json& result : process.json["results"]) {
+    const auto timing = std::ranges::find(process.timings, result["test"].get<std::string>(), &Timing::test);
+    if (timing == process.timings.end()) continue;
+    run.tests.push_back(timing->test);
+    run.seconds[timing->test] = quiet_time(timing->seconds);
+    run.sample_seconds += mean(timing->seconds);
+  }
+  run.json = std::move(process.json);
+  return run;
+}
+
+} // namespace pumice::command
