@@ -1,10 +1,27 @@
 #include "model/vocabulary.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace pumice {
 
 namespace {
+
+// Where a role's tokens are named: fields of config.json and of GGUF files, and usual spellings.
+struct RoleNames {
+  std::vector<const char*> fields;
+  std::vector<const char*> spellings = {};
+};
+
+const RoleNames role_names[] = {
+    {{"bos_token_id", "tokenizer.ggml.bos_token_id"}},
+    {{"eos_token_id", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}},
+    {{"unk_token_id", "tokenizer.ggml.unknown_token_id"}, {"<unk>", "[UNK]"}},
+    {{"pad_token_id", "tokenizer.ggml.padding_token_id"}, {"<pad>", "[PAD]"}},
+    {{"sep_token_id", "tokenizer.ggml.seperator_token_id"}, {"[SEP]"}}, // GGUF spells it so
+    {{"mask_token_id", "tokenizer.ggml.mask_token_id"}, {"<mask>", "[MASK]"}},
+};
 
 Result<std::optional<uint32_t>> optional_id(const Fields& fields, const char* name) {
   if (!fields.has(name)) return std::optional<uint32_t>();
@@ -72,15 +89,25 @@ Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file) {
           file.path())};
 }
 
-std::vector<uint32_t> end_tokens(const ModelFile& file, const Tokenizer* tokenizer) {
+std::vector<uint32_t> tokens_of(TokenRole role, const ModelFile& file, const Tokenizer* tokenizer) {
+  const RoleNames& names = role_names[static_cast<size_t>(role) - 1];
   const Fields fields = file.fields();
-  std::vector<uint32_t> ends;
-  for (const char* name : {"eos_token_id", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+  std::vector<uint32_t> tokens;
+  const auto add = [&](uint32_t id) {
+    if (std::ranges::find(tokens, id) == tokens.end()) tokens.push_back(id);
+  };
+  for (const char* name : names.fields) {
     const Result<std::vector<uint32_t>> ids = fields.u32_array_or_empty(name);
-    if (ids.ok()) ends.insert(ends.end(), ids->begin(), ids->end());
+    if (ids.ok()) std::ranges::for_each(*ids, add);
   }
-  if (ends.empty() && tokenizer && tokenizer->eos()) ends.push_back(*tokenizer->eos());
-  return ends;
+  if (!tokens.empty() || !tokenizer) return tokens;
+  if (role == TokenRole::begin && tokenizer->bos()) add(*tokenizer->bos());
+  if (role == TokenRole::end && tokenizer->eos()) add(*tokenizer->eos());
+  for (const char* spelling : names.spellings) {
+    const std::optional<uint32_t> id = tokenizer->find(spelling);
+    if (id && tokenizer->is_special(*id)) add(*id);
+  }
+  return tokens;
 }
 
 } // namespace pumice

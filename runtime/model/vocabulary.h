@@ -13,7 +13,15 @@ namespace pumice {
 // weights. not_found where the model has none.
 Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file);
 
-// The tokens that end a text, from the model's settings, or from the tokenizer if they name none.
-std::vector<uint32_t> end_tokens(const ModelFile& file, const Tokenizer* tokenizer);
+// What a token stands for in place of text. The values are those of pumice_token_role.
+enum class TokenRole { begin = 1, end, unknown, padding, separator, mask };
+
+// The tokens with a role, from the model's settings, or from the tokenizer if they name none. Each once.
+std::vector<uint32_t> tokens_of(TokenRole role, const ModelFile& file, const Tokenizer* tokenizer);
+
+// The tokens that end a text.
+inline std::vector<uint32_t> end_tokens(const ModelFile& file, const Tokenizer* tokenizer) {
+  return tokens_of(TokenRole::end, file, tokenizer);
+}
 
 } // namespace pumice

@@ -40,12 +40,12 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
     if (token.special) special_ids_.push_back(token.id);
     std::string text = token.content;
     if (token.normalized && normalizer) normalizer->apply(text);
-    Dictionary& dictionary = token.normalized ? normalized_ : raw_;
-    if (!text.empty()) dictionary.spellings.push_back({std::move(text), i});
+    if (text.empty()) continue;
+    if (!token.special) (token.normalized ? normalized_words_ : raw_words_).spellings.push_back({text, i});
+    (token.normalized ? normalized_ : raw_).spellings.push_back({std::move(text), i});
   }
   std::sort(special_ids_.begin(), special_ids_.end());
-  raw_.finish();
-  normalized_.finish();
+  for (Dictionary* dictionary : {&raw_, &normalized_, &raw_words_, &normalized_words_}) dictionary->finish();
 }
 
 void AddedTokens::Dictionary::finish() {
@@ -100,6 +100,19 @@ std::vector<AddedTokens::Segment> AddedTokens::cut(std::string_view escaped,
   }
   if (done < escaped.size()) segments.push_back({{done, escaped.size()}, std::nullopt});
   return segments;
+}
+
+std::vector<size_t> AddedTokens::cuts_in_special(std::string_view escaped) const {
+  std::vector<size_t> cuts;
+  for (size_t at = 0; at < escaped.size(); ++at) {
+    for (const Dictionary* dictionary : {&raw_, &normalized_}) {
+      const Dictionary::Spelling* hit = dictionary->longest_at(escaped.substr(at));
+      if (!hit || !tokens_[hit->token].special) continue;
+      const size_t cut = at + first_code_point(escaped.substr(at)).length;
+      if (cuts.empty() || cuts.back() < cut) cuts.push_back(cut);
+    }
+  }
+  return cuts;
 }
 
 bool AddedTokens::is_special(uint32_t id) const {

@@ -33,10 +33,16 @@ public:
   AddedTokens() = default;
   AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
 
-  // Cuts text at the added tokens: cut_raw() for text before normalization, cut_normalized() for text after
-  // it.
-  std::vector<Segment> cut_raw(std::string_view escaped) const { return cut(escaped, raw_); }
-  std::vector<Segment> cut_normalized(std::string_view escaped) const { return cut(escaped, normalized_); }
+  // Cuts text at the added tokens, or at those alone that are not special: cut_raw() for text before
+  // normalization, cut_normalized() for text after it.
+  std::vector<Segment> cut_raw(std::string_view escaped, bool special) const {
+    return cut(escaped, special ? raw_ : raw_words_);
+  }
+  std::vector<Segment> cut_normalized(std::string_view escaped, bool special) const {
+    return cut(escaped, special ? normalized_ : normalized_words_);
+  }
+  // For each special token that the text spells, the position after its first character.
+  std::vector<size_t> cuts_in_special(std::string_view escaped) const;
 
   bool is_special(uint32_t id) const;
   std::optional<uint32_t> find(std::string_view content) const;
@@ -59,7 +65,8 @@ private:
 
   std::vector<AddedToken> tokens_;
   Dictionary raw_, normalized_;
-  std::vector<uint32_t> special_ids_; // sorted
+  Dictionary raw_words_, normalized_words_; // without special tokens
+  std::vector<uint32_t> special_ids_;       // sorted
 };
 
 } // namespace pumice::text

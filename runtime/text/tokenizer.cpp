@@ -1,6 +1,7 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
@@ -27,38 +28,78 @@ void cut_long_pieces(text::Pieces& pieces) {
   pieces.spans = std::move(cut);
 }
 
-void encode_plain(const TokenizerParts& parts, std::string text, bool at_start, std::vector<uint32_t>& ids) {
-  text::Pieces pieces(std::move(text), at_start);
+void encode_plain(const TokenizerParts& parts, const std::string& text, bool at_start,
+                  std::vector<uint32_t>& ids) {
+  text::Pieces pieces(text, at_start);
   if (parts.pre_tokenizer) parts.pre_tokenizer->apply(pieces);
   if (pieces.text.size() > kMaxPiece) cut_long_pieces(pieces);
   parts.model->append_ids(pieces, ids);
 }
 
+// Encodes text that must not give a special token. Some models join the pieces of one again, since it is in
+// their vocabulary: then its spelling is cut after its first character.
+void encode_as_text(const TokenizerParts& parts, const std::string& text, bool at_start,
+                    std::vector<uint32_t>& ids) {
+  const size_t before = ids.size();
+  encode_plain(parts, text, at_start, ids);
+  const auto is_special = [&](uint32_t id) { return parts.added_tokens.is_special(id); };
+  if (std::none_of(ids.begin() + static_cast<ptrdiff_t>(before), ids.end(), is_special)) return;
+  ids.resize(before);
+  size_t done = 0;
+  for (const size_t cut : parts.added_tokens.cuts_in_special(text)) {
+    encode_plain(parts, text.substr(done, cut - done), at_start && done == 0, ids);
+    done = cut;
+  }
+  encode_plain(parts, text.substr(done), at_start && done == 0, ids);
+}
+
 // Encodes text that holds none of the added tokens that are searched for before normalization.
-void encode_raw(const TokenizerParts& parts, std::string text, bool at_start, std::vector<uint32_t>& ids) {
+void encode_raw(const TokenizerParts& parts, std::string text, bool at_start, bool special,
+                std::vector<uint32_t>& ids) {
   if (parts.normalizer) parts.normalizer->apply(text);
-  for (const text::AddedTokens::Segment& segment : parts.added_tokens.cut_normalized(text)) {
+  for (const text::AddedTokens::Segment& segment : parts.added_tokens.cut_normalized(text, special)) {
     if (segment.id) {
       ids.push_back(*segment.id);
-    } else {
-      encode_plain(parts, text.substr(segment.span.begin, segment.span.end - segment.span.begin),
-                   at_start && segment.span.begin == 0, ids);
+      continue;
     }
+    const auto encode = special ? encode_plain : encode_as_text;
+    encode(parts, text.substr(segment.span.begin, segment.span.end - segment.span.begin),
+           at_start && segment.span.begin == 0, ids);
   }
 }
 
-std::vector<uint32_t> encode_text(const TokenizerParts& parts, std::string_view bytes) {
+// Plain text is encoded as one, whichever parts it comes from: a part's beginning is no beginning of a word.
+std::vector<uint32_t> encode_parts(const TokenizerParts& parts, std::span<const Tokenizer::Part> texts) {
   std::vector<uint32_t> ids;
-  const std::string escaped = text::escape_bytes(bytes);
-  for (const text::AddedTokens::Segment& segment : parts.added_tokens.cut_raw(escaped)) {
-    if (segment.id) {
-      ids.push_back(*segment.id);
-    } else {
-      encode_raw(parts, escaped.substr(segment.span.begin, segment.span.end - segment.span.begin),
-                 segment.span.begin == 0, ids);
+  std::string plain; // since the last special token
+  bool at_start = true, special = true;
+  const auto encode_plain_text = [&] {
+    if (plain.empty()) return;
+    encode_raw(parts, std::exchange(plain, {}), at_start, special, ids);
+    at_start = false;
+    special = true;
+  };
+  for (const Tokenizer::Part& part : texts) {
+    const bool recognised = part.special == Tokenizer::SpecialTokens::recognised;
+    const std::string escaped = text::escape_bytes(part.text);
+    for (const text::AddedTokens::Segment& segment : parts.added_tokens.cut_raw(escaped, recognised)) {
+      if (segment.id) {
+        encode_plain_text();
+        ids.push_back(*segment.id);
+        at_start = false;
+      } else {
+        plain.append(escaped, segment.span.begin, segment.span.end - segment.span.begin);
+        special = special && recognised;
+      }
     }
   }
+  encode_plain_text();
   return ids;
+}
+
+std::vector<uint32_t> encode_text(const TokenizerParts& parts, std::string_view text) {
+  const Tokenizer::Part part{text};
+  return encode_parts(parts, std::span(&part, 1));
 }
 
 // How many tokens of a limit are left for the texts.
@@ -86,13 +127,23 @@ Tokenizer::Tokenizer(std::unique_ptr<const TokenizerParts> parts) : parts_(std::
 Tokenizer::~Tokenizer() = default;
 
 std::vector<uint32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
-  if (!add_special) return encode_text(*parts_, text);
-  return encode_limited(text, kNoLimit).ids;
+  const Part part{text};
+  return encode(std::span(&part, 1), add_special);
+}
+
+std::vector<uint32_t> Tokenizer::encode(std::span<const Part> parts, bool add_special) const {
+  if (!add_special) return encode_parts(*parts_, parts);
+  return encode_limited(parts, kNoLimit).ids;
 }
 
 Tokenizer::Encoding Tokenizer::encode_limited(std::string_view text, size_t limit) const {
+  const Part part{text};
+  return encode_limited(std::span(&part, 1), limit);
+}
+
+Tokenizer::Encoding Tokenizer::encode_limited(std::span<const Part> parts, size_t limit) const {
   const text::PostProcessor::Template& sequence = parts_->post_processor.single;
-  std::vector<uint32_t> ids = encode_text(*parts_, text);
+  std::vector<uint32_t> ids = encode_parts(*parts_, parts);
   ids.resize(std::min(ids.size(), tokens_for_text(sequence, 1, limit)));
   return apply_template(sequence, ids, {});
 }

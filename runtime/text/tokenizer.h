@@ -63,9 +63,20 @@ public:
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
+  // Whether special tokens that a text spells ("</s>") become those tokens, or stay text.
+  enum class SpecialTokens { recognised, as_text };
+
   // The ids of `text`. With `add_special`, the tokens around a text (BOS, CLS, SEP, EOS ...) are added.
   // Special tokens that are spelled out in the text are recognised in both cases.
   std::vector<uint32_t> encode(std::string_view text, bool add_special) const;
+
+  struct Part {
+    std::string_view text;
+    SpecialTokens special = SpecialTokens::recognised;
+  };
+  // The ids of one text that consists of parts. A part that is text never gives a special token, except the
+  // unknown one.
+  std::vector<uint32_t> encode(std::span<const Part> parts, bool add_special) const;
 
   // Ids, and for each id its token type: which of two texts it belongs to, for models with type embeddings.
   struct Encoding {
@@ -77,6 +88,7 @@ public:
   // A text with its special tokens, together at most `limit` tokens: the end of the text is cut off. If the
   // special tokens alone exceed the limit, only they are returned.
   Encoding encode_limited(std::string_view text, size_t limit) const;
+  Encoding encode_limited(std::span<const Part> parts, size_t limit) const;
 
   // Two texts as one input, with the special tokens around and between them, together at most `limit` tokens.
   // The longer text is cut first, then both equally.

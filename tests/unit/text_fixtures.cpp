@@ -1,4 +1,5 @@
 // Every tokenizer of the fixtures, case by case, against the reference's ids and text.
+#include <algorithm>
 #include <fstream>
 
 #include <doctest/doctest.h>
@@ -19,10 +20,39 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const st
   return text + decoder.flush();
 }
 
+// What spells a special token is only one where that is asked for.
+void check_special_as_text(const Tokenizer& tokenizer) {
+  const auto unknown = tokenizer.find("<unk>"), unknown_word = tokenizer.find("[UNK]");
+  size_t found = 0;
+  for (uint32_t id = 0; id < tokenizer.vocabulary_size(); ++id) {
+    if (!tokenizer.is_special(id)) continue;
+    const std::string text = "a player says " + std::string(tokenizer.piece(id)) + "hi";
+    CAPTURE(text);
+    const std::vector<uint32_t> recognised = tokenizer.encode(text, false);
+    found += std::ranges::count(recognised, id) > 0;
+    const Tokenizer::Part part{text, Tokenizer::SpecialTokens::as_text};
+    const std::vector<uint32_t> ids = tokenizer.encode(std::span(&part, 1), false);
+    CHECK(ids.size() > 3);
+    for (const uint32_t each : ids) {
+      CHECK((!tokenizer.is_special(each) || each == unknown || each == unknown_word));
+    }
+    // In parts, only that one is not text which says so.
+    const Tokenizer::Part parts[] = {{tokenizer.piece(id)}, part};
+    const std::vector<uint32_t> marked = tokenizer.encode(parts, false);
+    CHECK(std::ranges::count(marked, id) == (tokenizer.encode(tokenizer.piece(id), false).at(0) == id));
+  }
+  CHECK(found > 0);
+  // Parts are one text.
+  using Special = Tokenizer::SpecialTokens;
+  const Tokenizer::Part parts[] = {{"a player ", Special::recognised}, {"says h", Special::as_text}, {"i."}};
+  CHECK(tokenizer.encode(parts, true) == tokenizer.encode("a player says hi.", true));
+}
+
 void check_tokenizer(const std::string& name) {
   auto path = fixtures().tokenizer(name);
   auto tokenizer = Tokenizer::load(path / "tokenizer.json");
   REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.error().text());
+  check_special_as_text(**tokenizer);
   std::ifstream in(path / "cases.json");
   nlohmann::json cases = nlohmann::json::parse(in);
   REQUIRE(cases.size() > 50);

@@ -13,10 +13,10 @@
 #include "options.h"
 #include "prompt.h"
 #include "session_file.h"
-#include "stop_strings.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "text/continued_text.h"
+#include "text/stop_strings.h"
 
 namespace pumice::command {
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-namespace pumice::command {
+namespace pumice {
 
 // Looks for strings that end a text, while the text comes in pieces. The end of the text so far is held back
 // if it could be the beginning of such a string.
@@ -51,4 +52,4 @@ private:
   bool found_ = false;
 };
 
-} // namespace pumice::command
+} // namespace pumice
