@@ -22,6 +22,8 @@ const char* to_string(Code code) {
     return "input/output";
   case Code::not_ready:
     return "not ready";
+  case Code::context_full:
+    return "context full";
   case Code::internal:
     return "internal";
   }

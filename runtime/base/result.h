@@ -19,7 +19,8 @@ enum class Code {
   cancelled,
   io, // the operating system refused a read or a write
   internal,
-  not_ready, // another call must come first
+  not_ready,    // another call must come first
+  context_full, // more tokens than the context has room for
 };
 
 const char* to_string(Code code);
@@ -94,4 +95,5 @@ using Status = Result<void>;
 
 // PUMICE_CHECK(f()); returns the Error of a failed Status from the enclosing function.
 #define PUMICE_CHECK(expression)                                                                             \
-  if (auto pumice_status = (expression); !pumice_status.ok()) return std::move(pumice_status).error()
+  if (auto PUMICE_CONCAT(status_, __LINE__) = (expression); !PUMICE_CONCAT(status_, __LINE__).ok())          \
+  return std::move(PUMICE_CONCAT(status_, __LINE__)).error()

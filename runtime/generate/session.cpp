@@ -9,10 +9,11 @@
 
 namespace pumice {
 
-Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, SessionOptions options) {
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, SessionOptions options,
+                                                 const Progress& progress) {
   options.size.sequences = 1;
   std::unique_ptr<Session> session(new Session(std::move(model), options));
-  PUMICE_CHECK(session->make());
+  PUMICE_CHECK(session->make(progress));
   return session;
 }
 
@@ -20,12 +21,14 @@ Session::~Session() {
   work_.end(batch_);
 }
 
-Status Session::make() {
+Status Session::make(const Progress& progress) {
   sequence_.reset();
   sliced_ = false;
-  return work_.make(model_->context().device, batch_, [this]() -> Status {
+  return work_.make(model_->context().device, batch_, [&]() -> Status {
     PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model_, options_));
-    if (options_.preparation != Preparation::none) PUMICE_CHECK(batch->runner().prepare_all());
+    if (options_.preparation != Preparation::none) {
+      PUMICE_CHECK(batch->runner().prepare_all(options_.compiling_threads, progress));
+    }
     if (options_.interruptible) batch->runner().set_interrupt(work_.interrupt());
     batch_ = std::move(batch);
     return options_.preparation == Preparation::warmed_up ? warm_up(*batch_, work_.slices()) : Status();
@@ -110,6 +113,13 @@ std::optional<BatchToken> Session::take() {
   return token;
 }
 
+void Session::end_at(size_t tokens) {
+  if (sequence_) batch_->finish(*std::exchange(sequence_, std::nullopt));
+  conversation_.tokens.resize(std::min(tokens, conversation_.tokens.size()));
+  received_.clear();
+  active_ = false;
+}
+
 // Handles an error of a whole step. cancel() ends the text; the context's interrupt has no end.
 Status Session::failed(const Error& error) {
   const bool by_cancel = error.code == Code::cancelled && work_.cancelled();
@@ -175,7 +185,7 @@ Result<uint32_t> Session::next() {
   if (received_.empty() && !active_) {
     if (tokens().empty()) return Error{Code::invalid_argument, "there is no prompt to continue"};
     if (full()) {
-      return Error{Code::invalid_argument, fmt::format("the context of {} tokens is full", size().context)};
+      return Error{Code::context_full, fmt::format("the context of {} tokens is full", size().context)};
     }
     PUMICE_CHECK(begin({{}, false, UINT32_MAX, conversation_.sampling}));
   }
@@ -188,7 +198,7 @@ Result<SliceResult> Session::advance(double budget, const SubmitSync& sync) {
 }
 
 Result<SliceResult> Session::record(VkCommandBuffer into, double budget) {
-  if (!into) return Error{Code::invalid_argument, "a command buffer: expected one, found a null"};
+  if (!into) return Error{Code::invalid_argument, "the command buffer is NULL"};
   return work_.checked(slice(into, budget, {}));
 }
 
@@ -245,20 +255,49 @@ Status Session::save(const std::filesystem::path& path) {
   return {};
 }
 
-Status Session::restore(const std::filesystem::path& path) {
+Status Session::save(const StateSink& sink) {
   PUMICE_CHECK(ready());
   PUMICE_CHECK(work_.checked(stop()));
-  PUMICE_TRY(Conversation conversation, batch_->load(path, 0));
+  PUMICE_CHECK(work_.checked(batch_->save(sink, 0, conversation_)));
+  active_ = false;
+  return {};
+}
+
+Status Session::restore(const std::filesystem::path& path) {
+  PUMICE_TRY(MappedFile file, MappedFile::open(path));
+  return restore(std::move(file));
+}
+
+Status Session::restore(MappedFile file) {
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(work_.checked(stop()));
+  PUMICE_TRY(Conversation conversation, batch_->load(std::move(file), 0));
   conversation_ = std::move(conversation);
   active_ = false;
   received_.clear();
   return {};
 }
 
-Status Session::suspend() {
+// The conversation in the host's memory. A text that is being generated can go on.
+Result<std::vector<std::byte>> Session::saved_bytes() {
   PUMICE_CHECK(ready());
   PUMICE_CHECK(work_.checked(stop()));
-  PUMICE_TRY(saved_, work_.checked(batch_->save(0, conversation_)));
+  std::vector<std::byte> bytes;
+  const auto append = [&](std::span<const std::byte> more) -> Status {
+    bytes.insert(bytes.end(), more.begin(), more.end());
+    return {};
+  };
+  PUMICE_CHECK(work_.checked(batch_->save(append, 0, conversation_)));
+  return bytes;
+}
+
+Status Session::copy(Session& other) {
+  PUMICE_TRY(const std::vector<std::byte> bytes, other.saved_bytes());
+  return restore(MappedFile::from_memory(bytes, "the session that is copied"));
+}
+
+Status Session::suspend() {
+  PUMICE_TRY(saved_, saved_bytes());
   work_.end(batch_);
   suspended_ = true;
   return {};

@@ -25,7 +25,9 @@ struct GenerationRequest {
 // again. Used by one thread at a time, except cancel().
 class Session {
 public:
-  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, SessionOptions options);
+  // `progress` counts kernels that are compiled, and may stop that.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, SessionOptions options,
+                                                 const Progress& progress = {});
   ~Session();
 
   // Begins a text. It runs until it ends or another begin(). Computes nothing yet. The conversation with the
@@ -42,6 +44,9 @@ public:
   Status discard();
   // The next generated token that was not taken yet. It is already a part of the conversation.
   std::optional<BatchToken> take();
+  // Ends the text where the conversation has so many tokens; later ones that came already are forgotten. Does
+  // not wait.
+  void end_at(size_t tokens);
   // From any thread: ends the text. The call that generates, or the next one, returns `cancelled`.
   void cancel() { work_.cancel(); }
 
@@ -64,6 +69,12 @@ public:
   // fit is an error, and the conversation stays as it was.
   Status save(const std::filesystem::path& path);
   Status restore(const std::filesystem::path& path);
+  // The same elsewhere than in a file.
+  Status save(const StateSink& sink);
+  Status restore(MappedFile file);
+  // Gives this session the conversation of another one of the same model and cache type, whose keys and
+  // values it copies. Texts of this session end; the other one goes on.
+  Status copy(Session& other);
   // Moves keys and values to the host's memory and frees all device memory. Until resume(), other calls
   // return `not_ready`.
   Status suspend();
@@ -85,13 +96,14 @@ public:
 private:
   Session(std::shared_ptr<const Model> model, SessionOptions options)
       : model_(std::move(model)), options_(options) {}
-  Status make();
+  Status make(const Progress& progress = {});
   Status ready();
   Status read_prompt(const Progress& progress);
   Status go_on();
   Status stop();
   Status use_slices(bool wanted);
   Status check_cancelled();
+  Result<std::vector<std::byte>> saved_bytes();
   Status collect();
   void received(std::span<const BatchToken> tokens);
   Status run_step();

@@ -100,8 +100,8 @@ std::vector<Bucket> encoder_buckets(const EncoderShape& shape, const SessionSize
 
 std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs) {
   std::set<uint32_t> sizes = {1, std::min(small_chunk, size.chunk), size.chunk};
-  for (uint32_t tokens = 2; tokens / 2 < size.sequences; tokens *= 2)
-    sizes.insert(std::min(tokens, size.chunk));
+  for (uint64_t tokens = 2; tokens / 2 < size.sequences; tokens *= 2)
+    sizes.insert(static_cast<uint32_t>(std::min<uint64_t>(tokens, size.chunk)));
   std::vector<Bucket> buckets;
   for (uint32_t tokens : sizes) {
     buckets.push_back({tokens, all_outputs ? tokens : std::min(tokens, size.sequences)});

@@ -1,56 +1,59 @@
 #include "recording/compile_kernels.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
+
+#include "recording/pipeline_maker.h"
 
 namespace pumice {
 
 namespace {
 
 // The first dispatch of each kernel that has not run yet.
-std::vector<const Dispatch*> new_kernels(const Pipelines& pipelines, const Plan& plan) {
+std::vector<const Dispatch*> new_kernels(const Pipelines& pipelines, std::span<const Plan* const> plans) {
   std::vector<const Dispatch*> found;
   std::set<std::pair<std::string, std::vector<uint32_t>>> seen;
-  for (const PlannedDispatch& planned : plan.dispatches) {
-    const Dispatch& dispatch = planned.dispatch;
-    if (pipelines.compiled(dispatch.kernel, dispatch.constants)) continue;
-    if (seen.emplace(dispatch.kernel, dispatch.constants).second) found.push_back(&dispatch);
+  for (const Plan* plan : plans) {
+    for (const PlannedDispatch& planned : plan->dispatches) {
+      const Dispatch& dispatch = planned.dispatch;
+      if (pipelines.compiled(dispatch.kernel, dispatch.constants)) continue;
+      if (seen.emplace(dispatch.kernel, dispatch.constants).second) found.push_back(&dispatch);
+    }
   }
   return found;
 }
 
 } // namespace
 
-Status compile_kernels(const DeviceContext& context, const Plan& plan, const BufferLookup& lookup) {
-  const std::vector<const Dispatch*> kernels = new_kernels(*context.pipelines, plan);
+Status compile_kernels(const DeviceContext& context, std::span<const Plan* const> plans,
+                       const BufferLookup& lookup, size_t threads, const Progress& progress) {
+  const std::vector<const Dispatch*> kernels = new_kernels(*context.pipelines, plans);
   if (kernels.empty()) return {};
-  const auto go_on = [&](size_t steps) -> Status { // a step to make each pipeline, and a step to run it
-    const bool cancelled =
-        context.interrupted() || (context.compiling && !context.compiling(steps / 2, kernels.size()));
-    return cancelled ? Error{Code::cancelled, "compiling kernels was cancelled"} : Status();
+  const auto go_on = [&](size_t steps) {
+    return !context.interrupted() && (!context.compiling || context.compiling(steps / 2, kernels.size())) &&
+           (!progress || progress(steps, 2 * kernels.size()));
   };
-  Launcher launcher(context.device, context.pipelines);
-  std::vector<Launch> launches;
+  const Error cancelled = {Code::cancelled, "compiling kernels was cancelled"};
   // All before the first one runs, which waits for the work in the queue.
-  for (const Dispatch* kernel : kernels) {
-    PUMICE_CHECK(go_on(launches.size()));
-    PUMICE_TRY(Launch launch, launcher.prepare(*kernel, lookup));
-    launch.groups = {0, 0, 0};
-    launches.push_back(std::move(launch));
-  }
+  PipelineMaker maker(context.pipelines, kernels, threads);
+  PUMICE_CHECK(maker.finish([&] { return go_on(maker.made()); }));
+  Launcher launcher(context.device, context.pipelines);
   PUMICE_TRY(Commands commands, Commands::create(context.device, "compiling"));
   for (size_t i = 0; i < kernels.size(); ++i) {
-    PUMICE_CHECK(go_on(kernels.size() + i));
+    if (!go_on(kernels.size() + i)) return cancelled;
+    PUMICE_TRY(Launch launch, launcher.prepare(*kernels[i], lookup));
+    launch.groups = {0, 0, 0};
     PUMICE_CHECK(commands.reset());
     PUMICE_CHECK(commands.begin());
     commands.barrier();
-    launcher.record(commands, launches[i]);
+    launcher.record(commands, launch);
     PUMICE_CHECK(commands.end());
     PUMICE_TRY(const TimelinePoint done, context.device->submit(commands.buffers()));
     PUMICE_CHECK(context.device->wait(done));
     context.pipelines->set_compiled(kernels[i]->kernel, kernels[i]->constants);
   }
-  return go_on(2 * kernels.size());
+  return go_on(2 * kernels.size()) ? Status() : Status(cancelled);
 }
 
 } // namespace pumice

@@ -13,17 +13,27 @@ namespace {
 // Drivers' compilers take much memory, and there are few pipelines.
 constexpr size_t most_threads = 8;
 
+std::vector<const Dispatch*> dispatches_of(const std::vector<Plan>& plans) {
+  std::vector<const Dispatch*> dispatches;
+  for (const Plan& plan : plans) {
+    for (const PlannedDispatch& planned : plan.dispatches) dispatches.push_back(&planned.dispatch);
+  }
+  return dispatches;
+}
+
 } // namespace
 
 PipelineMaker::PipelineMaker(std::shared_ptr<Pipelines> pipelines, const std::vector<Plan>& plans,
                              size_t threads)
+    : PipelineMaker(std::move(pipelines), dispatches_of(plans), threads) {}
+
+PipelineMaker::PipelineMaker(std::shared_ptr<Pipelines> pipelines,
+                             const std::vector<const Dispatch*>& kernels, size_t threads)
     : pipelines_(std::move(pipelines)) {
   std::set<std::pair<std::string, std::vector<uint32_t>>> seen;
-  for (const Plan& plan : plans) {
-    for (const PlannedDispatch& planned : plan.dispatches) {
-      const auto key = std::make_pair(planned.dispatch.kernel, planned.dispatch.constants);
-      if (seen.insert(key).second) wanted_.push_back(key);
-    }
+  for (const Dispatch* kernel : kernels) {
+    const auto key = std::make_pair(kernel->kernel, kernel->constants);
+    if (seen.insert(key).second) wanted_.push_back(key);
   }
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
   try {
@@ -42,7 +52,7 @@ void PipelineMaker::make(const std::function<bool()>& go_on) {
   for (size_t i = next_++; i < wanted_.size(); i = next_++) {
     if (go_on && !go_on()) {
       std::lock_guard lock(mutex_);
-      if (status_.ok()) status_ = Error{Code::cancelled, "loading was cancelled"};
+      if (status_.ok()) status_ = Error{Code::cancelled, "compiling kernels was cancelled"};
       return;
     }
     Result<VkPipeline> pipeline =

@@ -22,6 +22,8 @@ public:
   // work.
   PipelineMaker(std::shared_ptr<Pipelines> pipelines, const std::vector<Plan>& plans,
                 size_t threads = SIZE_MAX);
+  PipelineMaker(std::shared_ptr<Pipelines> pipelines, const std::vector<const Dispatch*>& kernels,
+                size_t threads);
   // Waits for the pipelines that are being compiled; skips the others.
   ~PipelineMaker();
   PipelineMaker(const PipelineMaker&) = delete;

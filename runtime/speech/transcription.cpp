@@ -33,6 +33,7 @@ Result<std::unique_ptr<Transcriber>> Transcriber::create(std::shared_ptr<const M
   if (result->options_.beams) config.beams = result->options_.beams;
   if (result->options_.max_tokens) config.max_tokens = result->options_.max_tokens;
   result->generation_.sampling.temperature = 0;
+  result->generation_.interrupt = result->options_.interrupt;
   EncoderDecoderOptions session;
   session.beams = config.beams;
   PUMICE_TRY(result->session_, EncoderDecoder::create(std::move(model), session));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,8 @@ struct TranscriptionOptions {
   // its tokens' probabilities is at most `log_probability`.
   float no_speech = 0.6f;
   float log_probability = -1;
+  // Checked between submissions: once it is set, transcribe() returns `cancelled`.
+  const std::atomic<bool>* interrupt = nullptr;
 };
 
 struct TranscriptSegment {

@@ -31,7 +31,7 @@ Status check_request(const Model& model, const SessionSize& size, const Sequence
     return Error{Code::invalid_argument, "the prompt is empty: expected at least one token"};
   }
   if (request.prompt.size() >= size.context) {
-    return Error{Code::invalid_argument,
+    return Error{Code::context_full,
                  fmt::format("the prompt of {} tokens does not fit the context of {}: expected at most {}",
                              request.prompt.size(), size.context, size.context - 1)};
   }
@@ -96,11 +96,16 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   return sequences_.back().id;
 }
 
-Status Batch::drop(uint32_t id) {
+void Batch::finish(uint32_t id) {
   const auto found = std::ranges::find(sequences_, id, &Sequence::id);
-  if (found == sequences_.end()) return {};
+  if (found == sequences_.end()) return;
   std::ranges::replace(rows_, &*found, static_cast<Sequence*>(nullptr));
   release(*found);
+}
+
+Status Batch::drop(uint32_t id) {
+  if (!find(id)) return {};
+  finish(id);
   if (std::ranges::any_of(rows_, [](const Sequence* row) { return row != nullptr; })) return {};
   return drop_in_flight();
 }
@@ -381,10 +386,10 @@ Status Batch::save(const std::filesystem::path& path, uint32_t slot, const Conve
   return save_snapshot(path, *runner_, slot, snapshot(slot, conversation));
 }
 
-Result<std::vector<std::byte>> Batch::save(uint32_t slot, const Conversation& conversation) {
+Status Batch::save(const StateSink& sink, uint32_t slot, const Conversation& conversation) {
   PUMICE_CHECK(check_free(slot));
   PUMICE_CHECK(wait());
-  return snapshot_bytes(*runner_, slot, snapshot(slot, conversation));
+  return save_snapshot(sink, *runner_, slot, snapshot(slot, conversation));
 }
 
 Result<Conversation> Batch::load(const std::filesystem::path& path, uint32_t slot) {

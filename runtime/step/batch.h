@@ -36,6 +36,7 @@ struct SessionOptions {
   // Session::cancel() also ends a step of several submissions in the middle. At most two submissions are then
   // in flight.
   bool interruptible = false;
+  size_t compiling_threads = 0; // that compile kernels beside the calling one
 };
 
 // A prompt, and how to continue it.
@@ -83,6 +84,9 @@ public:
   Result<uint32_t> add(SequenceRequest request);
   // Ends a sequence between steps. Does nothing if it has ended already.
   Status drop(uint32_t id);
+  // The same without waiting, as if its last token had been a stop token: the steps in flight go on, and what
+  // they sample is thrown away.
+  void finish(uint32_t id);
   // Waits for the steps in flight and forgets them. Only when no sequence needs them any more.
   Status drop_in_flight();
   // Ends a sequence after slices were discarded, so that some of its steps may not run.
@@ -118,9 +122,9 @@ public:
   // changes nothing.
   Status save(const std::filesystem::path& path, uint32_t slot, const Conversation& conversation);
   Result<Conversation> load(const std::filesystem::path& path, uint32_t slot);
-  // The same in the host's memory.
-  Result<std::vector<std::byte>> save(uint32_t slot, const Conversation& conversation);
   Result<Conversation> load(MappedFile file, uint32_t slot);
+  // The same elsewhere than in a file.
+  Status save(const StateSink& sink, uint32_t slot, const Conversation& conversation);
   // Forgets a slot's keys and values.
   void forget(uint32_t slot) { slots_[slot].cached.clear(); }
 

@@ -61,7 +61,8 @@ public:
 private:
   // Whether the device's memory is unchanged after this error.
   static bool leaves_memory(Code code) {
-    return code == Code::cancelled || code == Code::not_ready || code == Code::invalid_argument;
+    return code == Code::cancelled || code == Code::not_ready || code == Code::invalid_argument ||
+           code == Code::io; // of a file
   }
 
   std::unique_ptr<TimeSlicer> slicer_;

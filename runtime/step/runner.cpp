@@ -121,12 +121,12 @@ PlanCopies Runner::copies(const Plan& plan) const {
   return copies;
 }
 
-Status Runner::prepare(uint32_t tokens, bool compile) {
+Status Runner::prepare(uint32_t tokens) {
   StepBucket& bucket = bucket_for(tokens);
   if (bucket.recording) return {};
   const auto lookup = [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); };
-  if (compile || model_->context().compiling) {
-    PUMICE_CHECK(compile_kernels(model_->context(), bucket.plan, lookup));
+  if (model_->context().compiling) {
+    PUMICE_CHECK(compile_kernels(model_->context(), std::array{&std::as_const(bucket.plan)}, lookup));
   }
   PUMICE_TRY(Recording recording,
              Recording::create(model_->context(), bucket.plan, lookup, copies(bucket.plan)));
@@ -139,8 +139,12 @@ Status Runner::prepare(uint32_t tokens, bool compile) {
   return {};
 }
 
-Status Runner::prepare_all() {
-  for (const auto& [tokens, bucket] : buckets_) PUMICE_CHECK(prepare(tokens, true));
+Status Runner::prepare_all(size_t threads, const Progress& progress) {
+  std::vector<const Plan*> plans;
+  for (const auto& [tokens, bucket] : buckets_) plans.push_back(&bucket.plan);
+  const auto lookup = [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); };
+  PUMICE_CHECK(compile_kernels(model_->context(), plans, lookup, threads, progress));
+  for (const auto& [tokens, bucket] : buckets_) PUMICE_CHECK(prepare(tokens));
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "model/model.h"
 #include "recording/completion.h"
 #include "recording/recording.h"
@@ -85,9 +86,9 @@ public:
   // The buffer that a range of a plan lies in.
   const Buffer& buffer(const BufferRef& ref) const;
 
-  // Compiles and records the plan for steps of this size now, so that the first such step need not. With
-  // `compile`, or where the context has DeviceContext::compiling, the driver has compiled all kernels then.
-  Status prepare(uint32_t tokens, bool compile = false);
+  // Compiles and records the plan for steps of this size now, so that the first such step need not. Where the
+  // context has DeviceContext::compiling, the driver has compiled all kernels then.
+  Status prepare(uint32_t tokens);
   // Writes the rows of the next step; earlier steps may still run. At most size().chunk rows. Tokens
   // must be in the vocabulary and positions in the context; at most one output for each sequence, unless
   // all_outputs was asked for.
@@ -129,7 +130,9 @@ public:
   // A cautious guess of the seconds that a step of so many tokens takes.
   Result<double> guessed_step_seconds(uint32_t tokens);
   // Prepares steps of all sizes and makes the driver compile their kernels. Waits until that is done.
-  Status prepare_all();
+  // `threads` help the calling one, with drivers that compile when a pipeline is made. `progress` counts
+  // kernels: each when its pipeline is made, and when it first runs.
+  Status prepare_all(size_t threads = 0, const Progress& progress = {});
 
   // Runs one step like submit() and measures it. Returns the seconds of each dispatch of plan(tokens).
   Result<std::vector<double>> time_dispatches(uint32_t tokens);

@@ -116,16 +116,10 @@ Status save_snapshot(const std::filesystem::path& path, const Runner& runner, ui
       [&](const Snapshot& whole, const LayerReader& read) { return write_state_file(path, whole, read); });
 }
 
-Result<std::vector<std::byte>> snapshot_bytes(const Runner& runner, uint32_t sequence, Snapshot snapshot) {
-  std::vector<std::byte> all;
-  PUMICE_CHECK(write_snapshot(
-      runner, sequence, std::move(snapshot), [&](const Snapshot& whole, const LayerReader& read) {
-        return write_state(whole, read, [&](std::span<const std::byte> bytes) -> Status {
-          all.insert(all.end(), bytes.begin(), bytes.end());
-          return {};
-        });
-      }));
-  return all;
+Status save_snapshot(const StateSink& sink, const Runner& runner, uint32_t sequence, Snapshot snapshot) {
+  return write_snapshot(
+      runner, sequence, std::move(snapshot),
+      [&](const Snapshot& whole, const LayerReader& read) { return write_state(whole, read, sink); });
 }
 
 Result<OpenedSnapshot> open_snapshot(MappedFile file, const Runner& runner) {

@@ -13,8 +13,8 @@ namespace pumice {
 Status save_snapshot(const std::filesystem::path& path, const Runner& runner, uint32_t sequence,
                      Snapshot snapshot);
 
-// The same in the host's memory.
-Result<std::vector<std::byte>> snapshot_bytes(const Runner& runner, uint32_t sequence, Snapshot snapshot);
+// The same, into whatever takes the bytes.
+Status save_snapshot(const StateSink& sink, const Runner& runner, uint32_t sequence, Snapshot snapshot);
 
 struct OpenedSnapshot {
   MappedFile file; // the memory that the snapshot's data points into
