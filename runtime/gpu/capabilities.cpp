@@ -91,6 +91,7 @@ void read_features(const VulkanTable& vk, const std::set<std::string>& extension
       dot.shaderIntegerDotProduct && extensions.count(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   device.subgroup_size_control =
       device.subgroup_size_control && control.subgroupSizeControl && control.computeFullSubgroups;
+  device.subgroup_size_control_extension = extensions.count(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   device.memory_model = v12.vulkanMemoryModel && v12.vulkanMemoryModelDeviceScope;
   device.cooperative_matrix = matrix.cooperativeMatrix;
   device.cooperative_matrix2 = matrix.cooperativeMatrix && matrix2.cooperativeMatrixFlexibleDimensions;

@@ -45,10 +45,11 @@ struct Capabilities {
   uint32_t subgroup_size = 0;
   uint32_t min_subgroup_size = 0; // equal to max_subgroup_size if all subgroups have one size
   uint32_t max_subgroup_size = 0;
-  bool subgroup_size_control = false; // a kernel can ask for one of them, and for full subgroups
-  bool subgroup_ballot = false;       // broadcast
-  bool subgroup_shuffle = false;      // shuffle
-  bool unified_memory = false;        // all device-local memory can be mapped by the host
+  bool subgroup_size_control = false;           // a kernel can ask for one of them, and for full subgroups
+  bool subgroup_size_control_extension = false; // which an instance for Vulkan 1.2 needs for it
+  bool subgroup_ballot = false;                 // broadcast
+  bool subgroup_shuffle = false;                // shuffle
+  bool unified_memory = false;                  // all device-local memory can be mapped by the host
   int compute_queue_family = -1;
   bool timestamps = false;
   double timestamp_period_ns = 0;

@@ -6,70 +6,13 @@
 #include <fmt/format.h>
 
 #include "base/guarded.h"
+#include "gpu/device_features.h"
 
 namespace pumice {
 
 namespace {
 
 constexpr uint64_t one_second_ns = 1'000'000'000;
-
-// The features that the device is created with: only what kernels use, because features cost some drivers
-// speed.
-struct Features {
-  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-  VkPhysicalDeviceSubgroupSizeControlFeatures control{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
-  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
-  VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV};
-  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
-  std::vector<const char*> extensions;
-
-  explicit Features(const Capabilities& chosen) {
-    v12.bufferDeviceAddress = chosen.buffer_device_address;
-    v12.timelineSemaphore = VK_TRUE;
-    void** end = &v12.pNext;
-    const auto add = [&](auto& structure) {
-      *end = &structure;
-      end = &structure.pNext;
-    };
-    if (chosen.subgroup_size_control) {
-      control.subgroupSizeControl = control.computeFullSubgroups = VK_TRUE;
-      add(control);
-    }
-    if (chosen.integer_dot_product) {
-      dot.shaderIntegerDotProduct = VK_TRUE;
-      add(dot);
-      extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
-    }
-    const std::vector<std::string> tiers = chosen.tiers();
-    const auto has = [&](const char* tier) {
-      return std::find(tiers.begin(), tiers.end(), tier) != tiers.end();
-    };
-    if (has("cm") || has("cm2")) {
-      v12.shaderFloat16 = matrix.cooperativeMatrix = VK_TRUE;
-      v12.vulkanMemoryModel = v12.vulkanMemoryModelDeviceScope = VK_TRUE;
-      add(matrix);
-      extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-    }
-    if (has("cm2")) {
-      matrix2.cooperativeMatrixFlexibleDimensions = VK_TRUE;
-      matrix2.cooperativeMatrixWorkgroupScope = chosen.workgroup_matrices;
-      add(matrix2);
-      extensions.push_back(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
-    }
-  }
-  Features(const Features&) = delete; // its structures point to each other
-  Features& operator=(const Features&) = delete;
-};
-
-Status check_usable(const Capabilities& device) {
-  if (device.usable()) return {};
-  return Error{Code::unsupported, fmt::format("device {} ({}) cannot be used", device.index, device.name),
-               device.problems};
-}
 
 const char* name_of(GlobalPriority priority) {
   constexpr const char* names[] = {"default", "low", "medium", "high", "realtime"};
@@ -133,7 +76,8 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
 }
 
 Status Device::make_device(const DeviceOptions& options) {
-  Features features(capabilities_);
+  const DeviceFeatures features(capabilities_);
+  std::vector<const char*> extensions = features.extensions();
   VkDeviceQueueGlobalPriorityCreateInfoKHR global{
       VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_KHR};
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
@@ -149,14 +93,14 @@ Status Device::make_device(const DeviceOptions& options) {
     } else {
       global.globalPriority = vulkan_priority(options.global_priority);
       queue.pNext = &global;
-      features.extensions.push_back(capabilities_.global_priority_extension.c_str());
+      extensions.push_back(capabilities_.global_priority_extension.c_str());
     }
   }
-  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &features.v12};
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, features.chain()};
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue;
-  info.enabledExtensionCount = static_cast<uint32_t>(features.extensions.size());
-  info.ppEnabledExtensionNames = features.extensions.data();
+  info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
   VkResult result = table_.vkCreateDevice(capabilities_.handle, &info, nullptr, &handle_);
   // This user may not use the priority, or the device does not support it.
   if (queue.pNext && (result == VK_ERROR_NOT_PERMITTED_KHR || result == VK_ERROR_INITIALIZATION_FAILED)) {
@@ -192,6 +136,8 @@ Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& external, Vu
   device->queue_ = external.queue;
   device->external_lock_ = external.lock_queue;
   device->external_unlock_ = external.unlock_queue;
+  device->notes_ = what_is_lost(
+      read_capabilities(device->table_, external.physical_device, capabilities.index), capabilities);
   PUMICE_CHECK(device->table_.load_device(device->handle_));
   PUMICE_CHECK(device->make_timeline());
   return device;
