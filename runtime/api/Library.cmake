@@ -5,11 +5,6 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 include(CheckCXXSourceCompiles)
 
-set(headers pumice.h pumice.hpp)
-foreach(header IN LISTS headers)  # where <pumice/pumice.h> finds them before they are installed
-  configure_file("${CMAKE_CURRENT_LIST_DIR}/${header}" "${PROJECT_BINARY_DIR}/include/pumice/${header}" COPYONLY)
-endforeach()
-
 function(pumice_public_library target name)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME pumice EXPORT_NAME ${name} LINKER_LANGUAGE CXX)
   target_include_directories(${target} INTERFACE
@@ -66,8 +61,7 @@ endif()
 install(TARGETS ${targets} EXPORT pumice-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-list(TRANSFORM headers PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
-install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pumice COMPONENT development)
+install(FILES "${CMAKE_CURRENT_LIST_DIR}/pumice.h" "${CMAKE_CURRENT_LIST_DIR}/pumice.hpp" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pumice COMPONENT development)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${CMAKE_CURRENT_LIST_DIR}/THIRD-PARTY-LICENSES"
   DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 

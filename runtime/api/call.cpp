@@ -1,5 +1,9 @@
 #include "api/call.h"
 
+#include <cstdint>
+
+#include <fmt/format.h>
+
 namespace pumice::api {
 
 namespace {
@@ -20,6 +24,7 @@ constexpr Pair pairs[] = {
     {Code::io, PUMICE_IO},
     {Code::internal, PUMICE_INTERNAL},
     {Code::not_ready, PUMICE_NOT_READY},
+    {Code::context_full, PUMICE_CONTEXT_FULL},
 };
 
 // The position at which text can be cut without splitting a character.
@@ -46,12 +51,47 @@ Code to_code(pumice_status status) {
 
 pumice_status report(pumice_error* error, pumice_status status, const char* message) noexcept {
   if (!error) return status;
+  *error = {};
   error->status = status;
   size_t length = std::strlen(message);
   if (length >= sizeof error->message) length = whole_characters(message, sizeof error->message - 1);
   std::memcpy(error->message, message, length);
   error->message[length] = 0;
   return status;
+}
+
+Error wrong_size(const char* name, size_t size) {
+  return {Code::invalid_argument,
+          fmt::format("{}.struct_size is {}: set it to the size of the structure", name, size)};
+}
+
+Error too_new(const char* name, size_t size, size_t own) {
+  return {
+      Code::invalid_argument,
+      fmt::format("{}.struct_size is {}, and this library knows {} bytes: the program's header is newer than "
+                  "the library",
+                  name, size, own)};
+}
+
+Status check_array(const void* array, size_t count, size_t element_bytes, const std::string& name) {
+  if (count > PTRDIFF_MAX / element_bytes) {
+    return Error{Code::invalid_argument,
+                 fmt::format("the count of {} is {}: no memory holds that many", name, count)};
+  }
+  if (array || count == 0) return {};
+  return Error{Code::invalid_argument, fmt::format("{} is NULL, and its count is {}", name, count)};
+}
+
+Status check_beams(uint32_t beams) {
+  constexpr uint32_t most = 64;
+  if (beams <= most) return {};
+  return Error{Code::invalid_argument, fmt::format("options.beams is {}: expected at most {}", beams, most)};
+}
+
+Status check_token(uint32_t token, uint32_t vocabulary, const std::string& name) {
+  if (token < vocabulary) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("{} is {}: the vocabulary has the tokens 0 to {}", name, token, vocabulary - 1)};
 }
 
 void hand_out(const std::string& text, char* to, size_t capacity, size_t* count) {

@@ -30,6 +30,10 @@ pumice_status call(pumice_error* error, const Body& body) noexcept {
   }
 }
 
+// The caller's structure has a size that cannot be, or that this version does not know.
+Error wrong_size(const char* name, size_t size);
+Error too_new(const char* name, size_t size, size_t own);
+
 // Copies a structure of the caller, which may be from an older header: fields that it lacks are zero. Null
 // means the defaults.
 template <class Structure>
@@ -38,16 +42,8 @@ Result<Structure> read(const Structure* given, const char* name) {
   own.struct_size = sizeof own;
   if (!given) return own;
   const size_t size = given->struct_size;
-  if (size < sizeof(size_t)) {
-    return Error{Code::invalid_argument, std::string(name) +
-                                             ".struct_size: expected the structure's size, found " +
-                                             std::to_string(size)};
-  }
-  if (size > sizeof own) {
-    return Error{Code::invalid_argument, std::string(name) + ".struct_size: expected at most " +
-                                             std::to_string(sizeof own) + ", found " + std::to_string(size) +
-                                             ": the library is older than the program's header"};
-  }
+  if (size < sizeof(size_t)) return wrong_size(name, size);
+  if (size > sizeof own) return too_new(name, size, sizeof own);
   std::memcpy(&own, given, size);
   own.struct_size = sizeof own;
   return own;
@@ -58,19 +54,23 @@ template <class Structure>
 Status write(const Structure& own, Structure* to, const char* name) {
   if (!to) return {};
   const size_t size = to->struct_size;
-  if (size < sizeof(size_t) || size > sizeof own) {
-    return Error{Code::invalid_argument, std::string(name) +
-                                             ".struct_size: expected the structure's size, at most " +
-                                             std::to_string(sizeof own) + ", found " + std::to_string(size)};
-  }
+  if (size < sizeof(size_t)) return wrong_size(name, size);
+  if (size > sizeof own) return too_new(name, size, sizeof own);
   std::memcpy(to, &own, size);
   to->struct_size = size;
   return {};
 }
 
 inline Error null_argument(const char* name) {
-  return {Code::invalid_argument, std::string(name) + ": expected one, found a null"};
+  return {Code::invalid_argument, std::string(name) + " is NULL"};
 }
+
+// Checks that the caller's array is there and can be as long as its count says.
+Status check_array(const void* array, size_t count, size_t element_bytes, const std::string& name);
+// Checks the beams of options.
+Status check_beams(uint32_t beams);
+// Checks a token of the caller's against a vocabulary.
+Status check_token(uint32_t token, uint32_t vocabulary, const std::string& name);
 
 // Writes as many elements as fit, and the number of all to `count`.
 template <class Element>

@@ -34,18 +34,22 @@ Allocator allocator_of(const pumice_allocator& given) {
 Result<DeviceOptions> device_options(const pumice_device_options& given) {
   DeviceOptions options;
   options.memory_limit = given.memory_limit;
+  if (!(given.queue_priority >= 0 && given.queue_priority <= 1)) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.queue_priority is {}: expected 0 to 1", given.queue_priority)};
+  }
   if (given.queue_priority != 0) options.queue_priority = given.queue_priority;
   if (given.global_priority < PUMICE_PRIORITY_DEFAULT || given.global_priority > PUMICE_PRIORITY_REALTIME) {
     return Error{Code::invalid_argument,
-                 fmt::format("options.global_priority: expected one of pumice_priority, found {}",
+                 fmt::format("options.global_priority is {}: expected one of pumice_priority",
                              static_cast<int>(given.global_priority))};
   }
   options.global_priority = static_cast<GlobalPriority>(given.global_priority);
   if (!given.allocator) return options;
-  if (!given.allocator->allocate || !given.allocator->free) {
-    return Error{Code::invalid_argument, "options.allocator: expected allocate and free, found a null"};
-  }
-  options.allocator = allocator_of(*given.allocator);
+  PUMICE_TRY(const pumice_allocator allocator, read(given.allocator, "options.allocator"));
+  if (!allocator.allocate) return null_argument("options.allocator->allocate");
+  if (!allocator.free) return null_argument("options.allocator->free");
+  options.allocator = allocator_of(allocator);
   return options;
 }
 
@@ -99,7 +103,10 @@ pumice_status pumice_device_create(const pumice_device_options* options, pumice_
     handle->log = std::make_shared<const Log>(given.log, given.log_user);
     std::shared_ptr<Device> opened;
     if (given.vulkan) {
-      PUMICE_TRY(opened, Device::adopt(external_device(*given.vulkan), {}, own));
+      PUMICE_TRY(const pumice_vulkan vulkan, read(given.vulkan, "options.vulkan"));
+      PUMICE_CHECK(check_array(vulkan.extensions, vulkan.extension_count, sizeof(char*),
+                               "options.vulkan->extensions"));
+      PUMICE_TRY(opened, Device::adopt(external_device(vulkan), {}, own));
     } else {
       PUMICE_TRY(opened, own_device(given, own, handle->log));
     }
@@ -122,20 +129,24 @@ void pumice_device_destroy(pumice_device* device) {
   delete device;
 }
 
-void pumice_device_vulkan(const pumice_device* device, pumice_vulkan* vulkan) {
-  if (!device || !vulkan) return;
-  Device& own = *device->context.device;
-  *vulkan = {};
-  vulkan->get_instance_proc_addr =
-      reinterpret_cast<pumice_get_instance_proc_addr>(own.table().vkGetInstanceProcAddr);
-  vulkan->instance = own.instance();
-  vulkan->physical_device = own.capabilities().handle;
-  vulkan->device = own.handle();
-  vulkan->queue_family = static_cast<uint32_t>(own.capabilities().compute_queue_family);
-  vulkan->queue = own.queue();
-  vulkan->lock_user = &own;
-  vulkan->lock_queue = [](void* user) { static_cast<Device*>(user)->lock_queue(); };
-  vulkan->unlock_queue = [](void* user) { static_cast<Device*>(user)->unlock_queue(); };
+pumice_status pumice_device_vulkan(const pumice_device* device, pumice_vulkan* vulkan, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(device);
+    PUMICE_REQUIRE(vulkan);
+    Device& own = *device->context.device;
+    pumice_vulkan handles = {sizeof handles};
+    handles.get_instance_proc_addr =
+        reinterpret_cast<pumice_get_instance_proc_addr>(own.table().vkGetInstanceProcAddr);
+    handles.instance = own.instance();
+    handles.physical_device = own.capabilities().handle;
+    handles.device = own.handle();
+    handles.queue_family = static_cast<uint32_t>(own.capabilities().compute_queue_family);
+    handles.queue = own.queue();
+    handles.lock_user = &own;
+    handles.lock_queue = [](void* user) { static_cast<Device*>(user)->lock_queue(); };
+    handles.unlock_queue = [](void* user) { static_cast<Device*>(user)->unlock_queue(); };
+    return write(handles, vulkan, "vulkan");
+  });
 }
 
 const char* pumice_device_name(const pumice_device* device) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "api/handles.h"
+#include "api/input.h"
 #include "api/slice.h"
 #include "step/resumable_encoder.h"
 
@@ -14,45 +15,36 @@ struct pumice_encoder {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<ResumableEncoder> encoding;
   bool given_values = false; // by a buffer of the caller's
+
+  InputReader reader() const {
+    return {*model, tokenizer.get(), encoding->encoder().longest(), given_values, {}};
+  }
 };
 
 namespace {
 
-Result<EncoderInput> input_of(const pumice_encoder& encoder, const pumice_input& given) {
-  EncoderInput input;
-  if (given.values) {
-    const uint64_t count = encoder.model->shape().encoder->input_values();
-    input.values.assign(given.values, given.values + count);
-  } else if (given.text) {
-    PUMICE_TRY(const Tokenizer* tokenizer, require_tokenizer(encoder.tokenizer, *encoder.model));
-    Tokenizer::Encoding text = tokenizer->encode_limited(given.text, encoder.encoding->encoder().longest());
-    input.tokens = std::move(text.ids);
-    if (encoder.model->shape().encoder->token_types > 1) input.token_types = std::move(text.types);
-  } else if (given.tokens) {
-    input.tokens.assign(given.tokens, given.tokens + given.token_count);
-  } else if (!encoder.given_values) {
-    return Error{Code::invalid_argument, "an input: expected a text, tokens or values, found none of them"};
-  }
-  return input;
+// Element `index` of the caller's array, whose elements may be shorter than this version's.
+Result<pumice_input> element_of(const pumice_input* inputs, size_t index) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(inputs) + index * inputs->struct_size;
+  return read(reinterpret_cast<const pumice_input*>(bytes), "inputs");
 }
 
 Result<std::vector<EncoderInput>> inputs_of(const pumice_encoder& encoder, const pumice_input* inputs,
                                             size_t count) {
   PUMICE_REQUIRE(inputs);
+  PUMICE_CHECK(check_array(inputs, count, sizeof *inputs, "inputs"));
   PUMICE_CHECK(encoder.encoding->ready());
   std::vector<EncoderInput> all;
   for (size_t i = 0; i < count; ++i) {
-    if (inputs[i].values && encoder.model->shape().encoder->kind == InputKind::tokens) {
-      return Error{Code::invalid_argument, fmt::format("{}: an input of values: expected a text or tokens",
-                                                       encoder.model->file().path())};
-    }
-    PUMICE_TRY(EncoderInput input, input_of(encoder, inputs[i]));
+    PUMICE_TRY(const pumice_input given, element_of(inputs, i));
+    PUMICE_TRY(EncoderInput input, read_input(given, encoder.reader(), fmt::format("inputs[{}]", i)));
     all.push_back(std::move(input));
   }
   return all;
 }
 
 Status read_values(pumice_encoder& encoder, float* values, size_t capacity, size_t* count) {
+  PUMICE_CHECK(check_array(values, capacity, sizeof *values, "values"));
   PUMICE_TRY(const std::vector<float> all, encoder.encoding->read());
   hand_out(all.data(), all.size(), values, capacity, count);
   return {};
@@ -70,7 +62,7 @@ Result<EncoderOptions> encoder_options(const pumice_encoder_options& given, cons
   }
   if (given.input_buffer.buffer) {
     if (shape.kind == InputKind::tokens) {
-      return Error{Code::invalid_argument, "options.input_buffer: expected none, the model reads tokens"};
+      return Error{Code::invalid_argument, "options.input_buffer is set, and the model reads tokens"};
     }
     PUMICE_CHECK(
         check_buffer(given.input_buffer, shape.input_values() * 4 * options.inputs, "options.input_buffer"));
@@ -182,8 +174,8 @@ pumice_status pumice_embed(pumice_encoder* encoder, const char* const* texts, si
                            pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(encoder);
-    PUMICE_REQUIRE(texts || count == 0);
-    PUMICE_REQUIRE(values || count == 0);
+    PUMICE_CHECK(check_array(texts, count, sizeof *texts, "texts"));
+    PUMICE_CHECK(check_array(values, count, sizeof *values, "values"));
     ResumableEncoder& encoding = *encoder->encoding;
     PUMICE_CHECK(encoding.ready());
     if (!encoding.encoder().runner().per_output(encoding.output())) {
@@ -195,8 +187,10 @@ pumice_status pumice_embed(pumice_encoder* encoder, const char* const* texts, si
     }
     std::vector<EncoderInput> inputs;
     for (size_t i = 0; i < count; ++i) {
-      PUMICE_REQUIRE(texts[i]);
-      PUMICE_TRY(EncoderInput input, input_of(*encoder, {texts[i], nullptr, 0, nullptr}));
+      if (!texts[i]) return null_argument(fmt::format("texts[{}]", i).c_str());
+      pumice_input given = {sizeof given};
+      given.text = texts[i];
+      PUMICE_TRY(EncoderInput input, read_input(given, encoder->reader(), fmt::format("texts[{}]", i)));
       inputs.push_back(std::move(input));
     }
     for (size_t first = 0; first < count;) {

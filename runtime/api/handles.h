@@ -40,9 +40,11 @@ struct pumice_model {
 
 namespace pumice::api {
 
-// The tokens of a text, or an error if the model has no tokenizer.
-Result<const Tokenizer*> require_tokenizer(const std::shared_ptr<const Tokenizer>& tokenizer,
-                                           const Model& model);
+// An error if the model is not a decoder alone, which `user` needs.
+Status check_decoder(const pumice_model& model, const char* user);
+
+// An error if the model has no tokenizer.
+Status require_tokenizer(const Tokenizer* tokenizer, const Model& model);
 
 // Saves compiled kernels and measurements for the next run, if the device has a cache folder.
 void save_pipelines(const DeviceContext& context, const Log& log);

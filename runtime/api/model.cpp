@@ -1,5 +1,8 @@
+#include <optional>
+
 #include <fmt/format.h>
 
+#include "api/background.h"
 #include "api/call.h"
 #include "api/load.h"
 #include "model/vocabulary.h"
@@ -35,6 +38,15 @@ Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_devic
   return handle;
 }
 
+Status pumice::api::check_decoder(const pumice_model& model, const char* user) {
+  const ModelShape& shape = model.model->shape();
+  if (shape.has_decoder() && !shape.encoder) return {};
+  return Error{Code::unsupported,
+               fmt::format("{}: a model of the architecture '{}' has {}: {} needs a decoder alone",
+                           model.model->file().path(), model.architecture,
+                           shape.has_decoder() ? "an encoder beside its decoder" : "no decoder", user)};
+}
+
 extern "C" {
 
 pumice_status pumice_model_load(pumice_device* device, const pumice_source* source,
@@ -45,10 +57,8 @@ pumice_status pumice_model_load(pumice_device* device, const pumice_source* sour
     PUMICE_REQUIRE(model);
     *model = nullptr;
     PUMICE_TRY(const pumice_load_options given, read(options, "options"));
-    const Progress progress = [&given](uint64_t done, uint64_t total) {
-      return !given.progress || given.progress(given.user, done, total);
-    };
-    PUMICE_TRY(std::unique_ptr<pumice_model> loaded, load_model(*device, source, given, progress));
+    PUMICE_TRY(std::unique_ptr<pumice_model> loaded,
+               load_model(*device, source, given, both(given.progress, given.user)));
     *model = loaded.release();
     return {};
   });
@@ -80,13 +90,20 @@ pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info
   });
 }
 
-pumice_status pumice_tokenize(const pumice_model* model, const char* text, bool add_special, uint32_t* tokens,
+pumice_status pumice_tokenize(const pumice_model* model, const char* text, uint32_t flags, uint32_t* tokens,
                               size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(text);
-    PUMICE_TRY(const Tokenizer* tokenizer, require_tokenizer(model->tokenizer, *model->model));
-    const std::vector<uint32_t> ids = tokenizer->encode(text, add_special);
+    if (flags & ~uint32_t{PUMICE_ADD_SPECIAL | PUMICE_PARSE_SPECIAL}) {
+      return Error{Code::invalid_argument, fmt::format("flags is {}: expected pumice_tokenize_flags", flags)};
+    }
+    PUMICE_CHECK(check_array(tokens, capacity, sizeof *tokens, "tokens"));
+    PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
+    using Special = Tokenizer::SpecialTokens;
+    const Tokenizer::Part part{text, flags & PUMICE_PARSE_SPECIAL ? Special::recognised : Special::as_text};
+    const std::vector<uint32_t> ids =
+        model->tokenizer->encode(std::span(&part, 1), flags & PUMICE_ADD_SPECIAL);
     hand_out(ids.data(), ids.size(), tokens, capacity, count);
     return {};
   });
@@ -96,9 +113,56 @@ pumice_status pumice_detokenize(const pumice_model* model, const uint32_t* token
                                 char* text, size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
-    PUMICE_REQUIRE(tokens || token_count == 0);
-    PUMICE_TRY(const Tokenizer* tokenizer, require_tokenizer(model->tokenizer, *model->model));
-    hand_out(tokenizer->decode({tokens, token_count}, false), text, capacity, count);
+    PUMICE_CHECK(check_array(tokens, token_count, sizeof *tokens, "tokens"));
+    PUMICE_CHECK(check_array(text, capacity, 1, "text"));
+    PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
+    hand_out(model->tokenizer->decode({tokens, token_count}, false), text, capacity, count);
+    return {};
+  });
+}
+
+pumice_status pumice_role_tokens(const pumice_model* model, pumice_token_role role, uint32_t* tokens,
+                                 size_t capacity, size_t* count, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(model);
+    PUMICE_CHECK(check_array(tokens, capacity, sizeof *tokens, "tokens"));
+    if (role < PUMICE_ROLE_BEGIN || role > PUMICE_ROLE_MASK) {
+      return Error{Code::invalid_argument,
+                   fmt::format("role is {}: expected one of pumice_token_role", static_cast<int>(role))};
+    }
+    const std::vector<uint32_t> ids =
+        tokens_of(static_cast<TokenRole>(role), model->model->file(), model->tokenizer.get());
+    hand_out(ids.data(), ids.size(), tokens, capacity, count);
+    return {};
+  });
+}
+
+pumice_status pumice_find_token(const pumice_model* model, const char* name, uint32_t* token,
+                                pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE(name);
+    PUMICE_REQUIRE(token);
+    PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
+    const std::optional<uint32_t> found = model->tokenizer->find(name);
+    if (!found) {
+      return Error{Code::not_found,
+                   fmt::format("{}: the vocabulary has no token '{}'", model->model->file().path(), name)};
+    }
+    *token = *found;
+    return {};
+  });
+}
+
+pumice_status pumice_token_name(const pumice_model* model, uint32_t token, bool* special, char* name,
+                                size_t capacity, size_t* count, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(model);
+    PUMICE_CHECK(check_array(name, capacity, 1, "name"));
+    PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
+    PUMICE_CHECK(check_token(token, model->tokenizer->vocabulary_size(), "token"));
+    hand_out(std::string(model->tokenizer->piece(token)), name, capacity, count);
+    if (special) *special = model->tokenizer->is_special(token);
     return {};
   });
 }

@@ -9,13 +9,18 @@
  *   pumice_run             to the end; or, in a program that draws frames, a slice at a time:
  *                          pumice_advance (Pumice submits) or pumice_record (into your command buffer)
  *
- * Structures. Every structure of options begins with its size, and zero in a field means the default:
+ * Structures. A structure that later versions may extend begins with its size, which you set. Zero in any
+ * other field means the default:
  *     pumice_session_options options = {.struct_size = sizeof options};
  *     options.context = 512;
- * So a program compiled against an older header of the same major version keeps working.
+ * So a program compiled against an older header of the same major version keeps working. pumice_event,
+ * pumice_segment and pumice_memory_request have no size, because they lie in Pumice's memory and are only
+ * read by you. Nor do pumice_error, pumice_buffer, pumice_memory, pumice_logit_bias and
+ * pumice_token_probability, which stay as they are in all versions.
  *
  * Errors. A function that can fail returns a pumice_status and, if the last parameter is not NULL, writes a
  * message to it. After a failure everything is as it was before the call, unless the function says otherwise.
+ * A value that makes no sense is PUMICE_INVALID_ARGUMENT, and the message names the field or the parameter.
  * Pumice itself never throws, prints, aborts or exits, and reads no environment variable; the Vulkan loader
  * and drivers may.
  *
@@ -24,10 +29,11 @@
  * any order. Strings and arrays that you pass in are copied or used before the call returns, unless a field
  * says otherwise.
  *
- * Threads. Devices and models may be used from any number of threads. A session, an encoder or a translator
- * is used by one thread at a time; different ones by different threads at the same time. The *_cancel
- * functions may be called from any thread at any time until the *_destroy of their object begins. Pumice has
- * no thread of its own unless it is asked for: pumice_load_start, and pumice_load_options.threads.
+ * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, a
+ * translator or a transcriber is used by one thread at a time; different ones by different threads at the
+ * same time. The *_cancel functions may be called from any thread at any time until the *_destroy of their
+ * object begins. Pumice has no thread of its own unless it is asked for: pumice_load_start,
+ * pumice_session_start, and `threads` in options.
  *
  * Text is UTF-8. Times are microseconds, sizes are bytes, of memory on the device unless a field says
  * otherwise. */
@@ -100,16 +106,20 @@ typedef enum pumice_status {
   PUMICE_CANCELLED = 7,        /* by a *_cancel function or a callback */
   PUMICE_IO = 8,               /* the operating system, or a read callback, refused a read or a write */
   PUMICE_INTERNAL = 9,         /* a defect in Pumice or in a driver */
-  PUMICE_NOT_READY = 10        /* something must happen first: the message says what */
+  PUMICE_NOT_READY = 10,       /* something must happen first: the message says what */
+  PUMICE_CONTEXT_FULL = 11     /* more tokens than pumice_session_options.context; see pumice_generate */
 } pumice_status;
 
 /* The name of a status, "out of memory"; never NULL. */
 PUMICE_API const char* pumice_status_name(pumice_status status);
 
+/* Need not be initialised: a function that takes one writes all of it, also when it succeeds. 1,024 bytes in
+ * all versions; later ones may use what is reserved. */
 typedef struct pumice_error {
   pumice_status status;
-  char message[1020]; /* one sentence; if several things were tried, a line for each. Cut to fit, always
-                         zero-terminated */
+  uint32_t reserved[7]; /* 0 */
+  char message[992];    /* one sentence; if several things were tried, a line for each. Cut to fit, always
+                           zero-terminated */
 } pumice_error;
 
 typedef enum pumice_log_level { PUMICE_LOG_INFO = 0, PUMICE_LOG_WARNING = 1 } pumice_log_level;
@@ -120,11 +130,27 @@ typedef void (*pumice_log_function)(void* user, pumice_log_level level, const ch
 
 /* ---- devices ---- */
 
+/* What Pumice can use of a physical device: for programs that make the VkDevice themselves. */
+typedef struct pumice_features pumice_features;
+
+/* `chain` is what you want yourself: your VkDeviceCreateInfo.pNext, or NULL. Features whose structures are
+ * there are switched on in them; the structures of others are put before it. It must stay as it is until
+ * pumice_features_destroy. PUMICE_UNSUPPORTED if Pumice cannot use the device; the message says why. */
+PUMICE_API pumice_status pumice_features_create(pumice_get_instance_proc_addr get_instance_proc_addr,
+                                                VkInstance instance, VkPhysicalDevice physical_device,
+                                                void* chain, pumice_features** features, pumice_error* error);
+PUMICE_API void pumice_features_destroy(pumice_features* features);
+/* For VkDeviceCreateInfo.pNext, and for pumice_vulkan.features. Valid until pumice_features_destroy. */
+PUMICE_API const void* pumice_features_chain(const pumice_features* features);
+/* Extensions to enable in addition to yours, and to name in pumice_vulkan.extensions with them. */
+PUMICE_API const char* const* pumice_features_extensions(const pumice_features* features, uint32_t* count);
+
 typedef struct pumice_device pumice_device;
 
 /* A Vulkan device that your program made and owns. All handles must outlive everything that is created from
  * the pumice_device. */
 typedef struct pumice_vulkan {
+  size_t struct_size;                                   /* sizeof(pumice_vulkan) */
   pumice_get_instance_proc_addr get_instance_proc_addr; /* of the loader that made the instance; needed */
   VkInstance instance;                                  /* made for Vulkan 1.2 or newer */
   VkPhysicalDevice physical_device;
@@ -132,9 +158,11 @@ typedef struct pumice_vulkan {
   uint32_t queue_family; /* of `queue`; it must support compute */
   VkQueue queue;
   /* The pNext chain and the extensions of the VkDeviceCreateInfo that the device was made with. Pumice uses
-   * no feature that is not enabled there. timelineSemaphore is required. Kernels are faster with
-   * bufferDeviceAddress, subgroupSizeControl with computeFullSubgroups, shaderIntegerDotProduct, and
-   * cooperative matrices with vulkanMemoryModel and shaderFloat16. */
+   * no feature that is not enabled there. timelineSemaphore is required. For each other feature that would
+   * make kernels faster on this device, a warning in the log says what its absence costs: CPUs need
+   * bufferDeviceAddress; GPUs subgroupSizeControl with computeFullSubgroups, shaderIntegerDotProduct, and
+   * cooperative matrices with vulkanMemoryModel and shaderFloat16. pumice_features_create makes such a chain.
+   */
   const void* features;
   const char* const* extensions;
   uint32_t extension_count;
@@ -164,6 +192,7 @@ typedef struct pumice_memory_request {
 /* Allocates device memory in place of vkAllocateMemory. Called from every thread that calls Pumice, possibly
  * from several at the same time. */
 typedef struct pumice_allocator {
+  size_t struct_size;
   void* user;
   /* Fills `memory`. PUMICE_OUT_OF_MEMORY, or another failure, is passed on to the caller. */
   pumice_status (*allocate)(void* user, const pumice_memory_request* request, pumice_memory* memory);
@@ -208,7 +237,8 @@ PUMICE_API void pumice_device_destroy(pumice_device* device);
 /* The Vulkan handles of a device, for example to make semaphores and buffers. `features` and `extensions` are
  * NULL. Call the lock functions around your own uses of the queue. Valid until the device and everything
  * created from it is destroyed. */
-PUMICE_API void pumice_device_vulkan(const pumice_device* device, pumice_vulkan* vulkan);
+PUMICE_API pumice_status pumice_device_vulkan(const pumice_device* device, pumice_vulkan* vulkan,
+                                              pumice_error* error);
 
 /* "llvmpipe (LLVM 15.0.6, 256 bits)"; valid as long as the device. */
 PUMICE_API const char* pumice_device_name(const pumice_device* device);
@@ -298,10 +328,18 @@ typedef struct pumice_model_info {
 PUMICE_API pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info* info,
                                                pumice_error* error);
 
+/* Special tokens are not text: the beginning of a text, its end, a role in a chat. A text that a player types
+ * may spell one ("</s>"). Text stays text, wherever it is handed in: it never gives a special token, unless
+ * PUMICE_PARSE_SPECIAL is set, or the text is pumice_request.before or after. */
+typedef enum pumice_tokenize_flags {
+  PUMICE_ADD_SPECIAL = 1,  /* the special tokens that the model expects around a text */
+  PUMICE_PARSE_SPECIAL = 2 /* special tokens that the text spells, such as "<|im_start|>" */
+} pumice_tokenize_flags;
+
 /* The tokens of a text. Writes at most `capacity` of them to `tokens`, and the number of all to `count`; it
- * is no error if they do not fit. `add_special` adds the special tokens that the model expects around a text.
- * `tokens` may be NULL if capacity is 0. */
-PUMICE_API pumice_status pumice_tokenize(const pumice_model* model, const char* text, bool add_special,
+ * is no error if they do not fit. `flags`: pumice_tokenize_flags, or 0. `tokens` may be NULL if capacity is
+ * 0. */
+PUMICE_API pumice_status pumice_tokenize(const pumice_model* model, const char* text, uint32_t flags,
                                          uint32_t* tokens, size_t capacity, size_t* count,
                                          pumice_error* error);
 /* The text of tokens, without special ones. Zero-terminated and cut to `capacity` bytes; `count` is the
@@ -309,6 +347,29 @@ PUMICE_API pumice_status pumice_tokenize(const pumice_model* model, const char* 
 PUMICE_API pumice_status pumice_detokenize(const pumice_model* model, const uint32_t* tokens,
                                            size_t token_count, char* text, size_t capacity, size_t* count,
                                            pumice_error* error);
+
+typedef enum pumice_token_role {
+  PUMICE_ROLE_BEGIN = 1,     /* begins a text */
+  PUMICE_ROLE_END = 2,       /* each of them ends a text */
+  PUMICE_ROLE_UNKNOWN = 3,   /* stands for what the vocabulary lacks */
+  PUMICE_ROLE_PADDING = 4,   /* fills up to a length */
+  PUMICE_ROLE_SEPARATOR = 5, /* between two texts */
+  PUMICE_ROLE_MASK = 6       /* to be guessed */
+} pumice_token_role;
+
+/* The tokens that have a role in this model, none or several, as its settings or its tokenizer name them.
+ * `tokens`, `capacity` and `count` work as in pumice_tokenize. */
+PUMICE_API pumice_status pumice_role_tokens(const pumice_model* model, pumice_token_role role,
+                                            uint32_t* tokens, size_t capacity, size_t* count,
+                                            pumice_error* error);
+/* The token that the vocabulary spells so, special or not: "<|im_end|>". PUMICE_NOT_FOUND if there is none.
+ */
+PUMICE_API pumice_status pumice_find_token(const pumice_model* model, const char* name, uint32_t* token,
+                                           pumice_error* error);
+/* Whether a token is special, and how the vocabulary spells it; `special` may be NULL. `name`, `capacity` and
+ * `count` work as in pumice_detokenize. */
+PUMICE_API pumice_status pumice_token_name(const pumice_model* model, uint32_t token, bool* special,
+                                           char* name, size_t capacity, size_t* count, pumice_error* error);
 
 /* ---- sessions: a conversation with a decoder ---- */
 
@@ -321,30 +382,46 @@ typedef enum pumice_cache_type {
 } pumice_cache_type;
 
 typedef enum pumice_event_type {
-  PUMICE_EVENT_TOKEN = 1, /* a token; `text` may be empty if a character is not complete yet */
+  PUMICE_EVENT_TOKEN = 1, /* a token; `text` may be empty: a character may not be complete yet, or the text be
+                             the beginning of a stop string */
   PUMICE_EVENT_END =
       2 /* the text has ended: see `finish_reason`; `text` is the rest of the text that no token event had */
 } pumice_event_type;
 
 typedef enum pumice_finish_reason {
   PUMICE_FINISH_NONE = 0,
-  PUMICE_FINISH_STOP = 1,     /* a stop token, for which there is no token event */
+  PUMICE_FINISH_STOP = 1,     /* a stop token, for which there is no token event, or a stop string */
   PUMICE_FINISH_LENGTH = 2,   /* max_tokens were generated */
   PUMICE_FINISH_CONTEXT = 3,  /* the context is full */
   PUMICE_FINISH_CANCELLED = 4 /* pumice_session_cancel */
 } pumice_finish_reason;
 
+/* How probable a token was, before biases, penalties and temperature. */
+typedef struct pumice_token_probability {
+  uint32_t token;
+  float log_probability; /* the natural logarithm, at most 0 */
+} pumice_token_probability;
+
+/* In Pumice's memory, with all that it points to: valid until the callback returns, or with pumice_poll until
+ * the next call with this session. */
 typedef struct pumice_event {
   pumice_event_type type;
   uint32_t token;    /* of PUMICE_EVENT_TOKEN */
   uint32_t position; /* of the token in the conversation, from 0 */
   pumice_finish_reason finish_reason;
-  const char* text; /* what the token adds to the text; never NULL; valid until the callback returns, or with
-                       pumice_poll until the next call with this session */
+  const char* text; /* what the token adds to the text; never NULL */
+  /* With pumice_sampling.log_probabilities: the token's, and those of the most probable tokens, the most
+   * probable first. Otherwise 0 and none. */
+  float log_probability;
+  uint32_t top_count;
+  const pumice_token_probability* top;
+  uint32_t text_id; /* of a batch: what pumice_batch_add returned */
 } pumice_event;
 
-/* Called during pumice_run, pumice_advance and pumice_record, by the thread that calls them. It may call
- * pumice_session_cancel, but no other function with this session. */
+/* Called during the functions that run a session, and when it is saved, suspended or discarded, by the thread
+ * that calls them. With this session, it may call pumice_session_cancel and pumice_session_tokens, and
+ * pumice_session_destroy: that cancels the text, and takes effect when the function that runs returns. All
+ * others return PUMICE_NOT_READY. */
 typedef void (*pumice_event_function)(void* user, const pumice_event* event);
 
 /* A range of a buffer of your program. The buffer must have TRANSFER_SRC (for inputs) or TRANSFER_DST (for
@@ -358,7 +435,7 @@ typedef struct pumice_buffer {
 
 typedef struct pumice_session_options {
   size_t struct_size;
-  uint32_t context; /* most positions of the conversation; 0: the model's own */
+  uint32_t context; /* most tokens of the conversation, at least 2; 0: as many as the model can have */
   /* Most tokens of a prompt that are computed in one step; 0: 128. Smaller chunks make each dispatch shorter,
    * which helps with small time budgets, but make reading a prompt slower. */
   uint32_t chunk;
@@ -369,6 +446,12 @@ typedef struct pumice_session_options {
    * Then even the first slices stay within their budgets. If false, the costs of steps are learned while
    * slices run. */
   bool warm_up;
+  uint32_t threads; /* threads that compile kernels, including the calling one; 0: 1 */
+  /* Called from time to time by the thread that creates the session, with the steps that are done and their
+   * number: two for each kernel, because some drivers compile it when it is made, others when it first runs.
+   * If it returns false, creating ends with PUMICE_CANCELLED after at most one more kernel. May be NULL. */
+  bool (*progress)(void* user, uint64_t done, uint64_t total);
+  void* progress_user;
   pumice_buffer
       logits; /* if set, each step copies the logits that its token is chosen from there: f32[vocabulary] */
 } pumice_session_options;
@@ -394,54 +477,107 @@ PUMICE_API pumice_status pumice_estimate_memory(pumice_device* device, const pum
 
 PUMICE_API pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* options,
                                                pumice_session** session, pumice_error* error);
+
+/* Creates a session on a thread of its own. Compiling kernels takes some drivers seconds. */
+typedef struct pumice_start pumice_start;
+
+/* `options` is copied. options->progress is called from the new thread. */
+PUMICE_API pumice_status pumice_session_start(pumice_model* model, const pumice_session_options* options,
+                                              pumice_start** start, pumice_error* error);
+/* Whether it has ended, successfully or not, and its progress; `done` and `total` may be NULL. Never waits.
+ */
+PUMICE_API bool pumice_start_poll(pumice_start* start, uint64_t* done, uint64_t* total);
+/* Asks it to stop, from any thread; pumice_start_finish then returns PUMICE_CANCELLED. */
+PUMICE_API void pumice_start_cancel(pumice_start* start);
+/* Waits for the end and returns the session. A second call returns PUMICE_INVALID_ARGUMENT. */
+PUMICE_API pumice_status pumice_start_finish(pumice_start* start, pumice_session** session,
+                                             pumice_error* error);
+/* Cancels it if it has not ended, and waits for it. */
+PUMICE_API void pumice_start_destroy(pumice_start* start);
+
+/* Creates another session with the same conversation. Its keys and values are copied, not computed again, so
+ * that several sessions can begin with the same long prompt. A text that `session` generates goes on there;
+ * in the fork, pumice_generate goes on with the tokens so far. `options` is for the fork, whose context must
+ * have room for the conversation (or else PUMICE_CONTEXT_FULL); NULL: the options of `session`, without
+ * on_event, progress and logits. */
+PUMICE_API pumice_status pumice_session_fork(pumice_session* session, const pumice_session_options* options,
+                                             pumice_session** fork, pumice_error* error);
+
 /* Waits for everything that Pumice has submitted. Command buffers with recorded slices must have finished, or
  * must not be submitted any more. */
 PUMICE_API void pumice_session_destroy(pumice_session* session);
 
+/* Added to the logit of a token before anything else. -INFINITY: the token is never chosen. */
+typedef struct pumice_logit_bias {
+  uint32_t token;
+  float bias; /* not NaN */
+} pumice_logit_bias;
+
 /* How tokens are chosen. With all fields zero, the most probable token. Applied in this order; see also
- * runtime/README.md. */
+ * runtime/README.md. A value outside of its range is an error. */
 typedef struct pumice_sampling {
   size_t struct_size;
-  float temperature;       /* logits are divided by it; 0: always the most probable token */
-  uint32_t top_k;          /* only the k most probable tokens; 0: all */
-  float typical_p;         /* only the most typical tokens with this total probability; 0: all */
-  float top_p;             /* only the most probable tokens with this total probability; 0: all */
-  float min_p;             /* only tokens with at least this share of the largest probability; 0: all */
-  float repeat_penalty;    /* divides positive logits and multiplies negative ones, of tokens among the last
-                              `repeat_window`; 0: 1, off */
-  float frequency_penalty; /* subtracted from a logit for each time that its token occurs there */
-  float presence_penalty;  /* subtracted once if it occurs there */
-  uint32_t repeat_window;  /* tokens; 0: 64 */
-  uint64_t seed;           /* the same seed, prompt and device give the same text */
-  const uint32_t* stop_tokens;   /* end the text, in addition to the model's own */
-  size_t stop_token_count;       /* at most 16 */
-  const uint32_t* banned_tokens; /* are never chosen */
-  size_t banned_token_count;     /* at most 64 */
+  float temperature;    /* logits are divided by it; 0 to 1000; 0: always the most probable token */
+  uint32_t top_k;       /* only the k most probable tokens, k at most 2^30; 0: all */
+  float typical_p;      /* only the most typical tokens with this total probability; 0 to 1; 0: all */
+  float top_p;          /* only the most probable tokens with this total probability; 0 to 1; 0: all */
+  float min_p;          /* only tokens with at least this share of the largest probability; 0 to 1; 0: all */
+  float repeat_penalty; /* divides positive logits and multiplies negative ones, of tokens among the last
+                           `repeat_window`; 0.01 to 100; 0: 1, off */
+  /* Subtracted from a logit for each time that its token occurs there; -100 to 100. */
+  float frequency_penalty;
+  float presence_penalty;                /* subtracted once if it occurs there; -100 to 100 */
+  uint32_t repeat_window;                /* tokens, at most 4,096; 0: 64 */
+  uint64_t seed;                         /* the same seed, prompt and device give the same text */
+  const uint32_t* stop_tokens;           /* end the text, in addition to the model's own */
+  size_t stop_token_count;               /* with the model's own, at most 16 different ones */
+  const uint32_t* banned_tokens;         /* are never chosen */
+  size_t banned_token_count;             /* with the biases, at most 1,024 different ones */
+  const pumice_logit_bias* logit_biases; /* those of the same token are added up */
+  size_t logit_bias_count;
+  /* If not 0, events have the log-probabilities of their token and of so many most probable ones; at most 64.
+   */
+  size_t log_probabilities;
 } pumice_sampling;
 
 typedef struct pumice_request {
   size_t struct_size;
-  const char*
-      text; /* added to the conversation; at its beginning, with the special tokens that the model expects */
-  const uint32_t* tokens; /* added after the text */
+  /* Added to the conversation in this order; at its beginning, between the special tokens that the model
+   * expects around a text. `text` is text: what a player types. `before` and `after` are your own: the
+   * special tokens that they spell become those tokens, as the marks of a chat model must. Any of them may be
+   * NULL. */
+  const char* before;
+  const char* text;
+  const char* after;
+  const uint32_t* tokens; /* added after them */
   size_t token_count;
   bool anew;           /* replace the whole conversation; a common beginning is not computed again */
-  uint32_t max_tokens; /* most tokens to generate; 0: as many as fit the context */
   bool ignore_end;     /* do not stop at the model's own end tokens */
+  uint32_t max_tokens; /* most tokens to generate; 0: as many as fit the context */
   const pumice_sampling* sampling; /* NULL: the most probable token each time */
+  /* Strings that end the text. It ends before the first of them. The conversation keeps the token that
+   * completes the string. At most 64 of them, none empty. */
+  const char* const* stops;
+  size_t stop_count;
 } pumice_request;
 
-/* Starts a request without computing anything yet. A text that was being generated ends where it is. An empty
- * request continues the conversation. PUMICE_NOT_READY while a recorded slice has not finished. */
+/* Starts a request without computing anything yet. A text that was being generated ends where it is, without
+ * an event, and events that were not polled are dropped.
+ *
+ * Without text and tokens, it goes on with the conversation; in an empty one, and with `anew`, that is
+ * PUMICE_INVALID_ARGUMENT. PUMICE_CONTEXT_FULL if the conversation with the new tokens leaves no room for
+ * another token: leave something out, and begin `anew`. PUMICE_NOT_READY while a recorded slice has not
+ * finished. */
 PUMICE_API pumice_status pumice_generate(pumice_session* session, const pumice_request* request,
                                          pumice_error* error);
 
-/* Reads the prompt and generates to the end. PUMICE_CANCELLED after pumice_session_cancel. */
+/* Reads the prompt and generates to the end. With nothing to do (there was no request, or its text has
+ * ended), returns PUMICE_OK at once, without an event. A context that fills up is no error: the text ends
+ * with PUMICE_FINISH_CONTEXT. PUMICE_CANCELLED after pumice_session_cancel. */
 PUMICE_API pumice_status pumice_run(pumice_session* session, pumice_error* error);
 
-/* Fetches the next event; false: there is none now. Never waits for the device. For sessions without
- * on_event. */
-PUMICE_API bool pumice_poll(pumice_session* session, pumice_event* event);
+/* The next event; NULL: there is none now. Never waits for the device. For sessions without on_event. */
+PUMICE_API const pumice_event* pumice_poll(pumice_session* session);
 
 /* A slice, and what is known of earlier ones. Times are measured on the device. */
 typedef struct pumice_slice {
@@ -465,6 +601,7 @@ typedef struct pumice_sync {
   const VkSemaphore* signal;
   const uint64_t* signal_values;
   uint32_t signal_count;
+  uint32_t reserved; /* 0 */
 } pumice_sync;
 
 /* Submits a slice: as much of the current and following steps as is expected to run within `budget_us` of
@@ -490,7 +627,8 @@ PUMICE_API pumice_status pumice_discard(pumice_session* session, pumice_error* e
 
 /* Stops the text that is being generated, after at most one more submission. pumice_run, or else the next
  * pumice_advance or pumice_record, returns PUMICE_CANCELLED once. The conversation keeps its tokens so far,
- * and the session can be used further. */
+ * and the session can be used further. Only the text that there is now: pumice_generate forgets what was
+ * cancelled before it, and with nothing to cancel nothing happens. */
 PUMICE_API void pumice_session_cancel(pumice_session* session);
 
 /* The conversation so far: prompts and generated tokens. `capacity` and `count` work as in pumice_tokenize.
@@ -507,6 +645,14 @@ PUMICE_API pumice_status pumice_session_save(pumice_session* session, const char
 PUMICE_API pumice_status pumice_session_restore(pumice_session* session, const char* path,
                                                 pumice_error* error);
 
+/* The same without a file: into whatever takes the bytes, and from memory. `write` is called several times,
+ * in order; false: PUMICE_IO. `bytes` is used during the call only. */
+typedef bool (*pumice_write_function)(void* user, const void* bytes, size_t count);
+PUMICE_API pumice_status pumice_session_write(pumice_session* session, pumice_write_function write,
+                                              void* user, pumice_error* error);
+PUMICE_API pumice_status pumice_session_read(pumice_session* session, const void* bytes, size_t count,
+                                             pumice_error* error);
+
 /* Moves the session's keys and values to the host's memory and frees all its device memory. Until
  * pumice_session_resume, only pumice_session_tokens and pumice_session_destroy work; everything else fails
  * with PUMICE_NOT_READY. */
@@ -518,6 +664,48 @@ PUMICE_API pumice_status pumice_session_suspend(pumice_session* session, pumice_
  * on GPUs may round differently (runtime/README.md, "Which bits are the same"). */
 PUMICE_API pumice_status pumice_session_resume(pumice_session* session, pumice_model* model,
                                                pumice_error* error);
+
+/* ---- batches: several texts that are generated in the same steps ---- */
+
+/* Several characters that speak at the same time take little longer than one: each step reads the weights
+ * once for all of them. Each gets the same text as alone. Steps are run as a whole, not in slices. */
+typedef struct pumice_batch pumice_batch;
+
+typedef struct pumice_batch_options {
+  size_t struct_size;
+  uint32_t texts;   /* most texts at a time, at most `chunk` and 1,024; further ones wait; 0: 1 */
+  uint32_t context; /* as in pumice_session_options, for each text */
+  uint32_t chunk;
+  pumice_cache_type cache;
+  uint32_t threads;
+  uint32_t reserved; /* 0 */
+  bool (*progress)(void* user, uint64_t done, uint64_t total);
+  void* progress_user;
+} pumice_batch_options;
+
+PUMICE_API pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_options* options,
+                                             pumice_batch** batch, pumice_error* error);
+PUMICE_API void pumice_batch_destroy(pumice_batch* batch);
+
+/* Adds a text, also while others are being generated. `text` is its number from then on. The request must
+ * bring the whole prompt; `anew` does not matter. The beginning that a prompt has in common with an earlier
+ * one of this batch, such as the conversation so far, is not computed again if it is still there. */
+PUMICE_API pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* request, uint32_t* text,
+                                          pumice_error* error);
+/* Ends a text, and forgets its events. No error if it has ended already. */
+PUMICE_API pumice_status pumice_batch_drop(pumice_batch* batch, uint32_t text, pumice_error* error);
+
+/* Runs one step and waits: the next token of each text whose prompt has been read, and at most a chunk of the
+ * prompts of others. `active`, which may be NULL: there is more to do. After PUMICE_CANCELLED, or an error of
+ * the device, all texts have ended with PUMICE_FINISH_CANCELLED; more can be added. */
+PUMICE_API pumice_status pumice_batch_step(pumice_batch* batch, bool* active, pumice_error* error);
+
+/* The next event of any text, see pumice_event.text_id; NULL: there is none now. Valid until the next call
+ * with this batch. */
+PUMICE_API const pumice_event* pumice_batch_poll(pumice_batch* batch);
+
+/* Stops all texts that are being generated, after at most one more submission. */
+PUMICE_API void pumice_batch_cancel(pumice_batch* batch);
 
 /* ---- encoders ---- */
 
@@ -545,12 +733,17 @@ PUMICE_API void pumice_encoder_destroy(pumice_encoder* encoder);
 /* The number of floats in a row of the result. */
 PUMICE_API uint32_t pumice_encoder_columns(const pumice_encoder* encoder);
 
-/* Set one of text, tokens and values. */
+/* Set one of text, tokens, values and pixels. In an array of them, all have the struct_size of the first. */
 typedef struct pumice_input {
+  size_t struct_size;
   const char* text; /* cut to the longest input that the encoder reads, special tokens included */
   const uint32_t* tokens;
   size_t token_count;
   const float* values; /* of a picture or a sound: pumice_model_info.input_values of them */
+  /* A picture: red, green and blue of each pixel, row by row from the top. It is resized and normalised as
+   * the preprocessor_config.json beside the model says, or else as for ViT. */
+  const uint8_t* pixels;
+  uint32_t width, height;
 } pumice_input;
 
 /* Runs inputs in one step and waits. Writes the result, f32[rows, columns], input after input, to `values`:
@@ -587,9 +780,13 @@ typedef struct pumice_translator pumice_translator;
 
 typedef struct pumice_translator_options {
   size_t struct_size;
-  uint32_t beams;         /* 0: as in the model's settings */
+  uint32_t beams;         /* at most 64; 0: as in the model's settings */
   uint32_t input_tokens;  /* most tokens of a text; 0: the model's own limit */
   uint32_t output_tokens; /* most tokens of a translation; 0: the model's own limit */
+  uint32_t reserved;      /* 0 */
+  /* Added before each text. Special tokens that it spells become those tokens, for example the language to
+   * translate into, ">>fra<<". NULL: as in the model's settings. */
+  const char* before;
 } pumice_translator_options;
 
 PUMICE_API pumice_status pumice_translator_create(pumice_model* model,
@@ -601,7 +798,52 @@ PUMICE_API void pumice_translator_destroy(pumice_translator* translator);
  * pumice_translator_cancel. */
 PUMICE_API pumice_status pumice_translate(pumice_translator* translator, const char* text, char* translation,
                                           size_t capacity, size_t* count, pumice_error* error);
+/* The same for any input that the encoder reads, such as a picture, which becomes its caption. */
+PUMICE_API pumice_status pumice_translate_input(pumice_translator* translator, const pumice_input* input,
+                                                char* translation, size_t capacity, size_t* count,
+                                                pumice_error* error);
 PUMICE_API void pumice_translator_cancel(pumice_translator* translator);
+
+/* ---- transcribers: speech to text ---- */
+
+typedef struct pumice_transcriber pumice_transcriber;
+
+typedef struct pumice_transcriber_options {
+  size_t struct_size;
+  const char* language; /* its code, "en"; NULL: detected at the beginning of each sound */
+  bool translate;       /* into English */
+  bool timestamps;      /* also for a sound that fits one window of the model; longer ones always have them */
+  uint32_t beams;       /* at most 64; 0: as in the model's settings */
+  uint32_t max_tokens;  /* of a window; 0: as in the model's settings */
+  uint32_t reserved;    /* 0 */
+} pumice_transcriber_options;
+
+PUMICE_API pumice_status pumice_transcriber_create(pumice_model* model,
+                                                   const pumice_transcriber_options* options,
+                                                   pumice_transcriber** transcriber, pumice_error* error);
+PUMICE_API void pumice_transcriber_destroy(pumice_transcriber* transcriber);
+
+/* What was said in a part of a sound. In Pumice's memory: valid until the callback returns. */
+typedef struct pumice_segment {
+  uint64_t start_us, end_us;
+  const char* text;
+  const uint32_t* tokens; /* timestamps included */
+  size_t token_count;
+  float log_probability; /* the mean of the tokens' logarithms of probabilities; 0: unknown */
+  float no_speech;       /* how probable it is that nobody spoke */
+} pumice_segment;
+
+/* Called during pumice_transcribe. It may call pumice_transcriber_cancel, but no other function with this
+ * transcriber. */
+typedef void (*pumice_segment_function)(void* user, const pumice_segment* segment);
+
+/* Transcribes a sound of any length and waits. `samples`: one channel, -1 to 1, `rate` of them a second; 0:
+ * the model's own rate. Calls `on_segment` for each segment, in order, whenever a window of the sound is
+ * done. PUMICE_CANCELLED after pumice_transcriber_cancel. */
+PUMICE_API pumice_status pumice_transcribe(pumice_transcriber* transcriber, const float* samples,
+                                           size_t count, uint32_t rate, pumice_segment_function on_segment,
+                                           void* user, pumice_error* error);
+PUMICE_API void pumice_transcriber_cancel(pumice_transcriber* transcriber);
 
 #ifdef __cplusplus
 }

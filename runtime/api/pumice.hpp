@@ -12,7 +12,7 @@
 //   session.value().run();
 //
 // The structures are those of pumice.h under shorter names. Initialise them with {}; the classes fill in
-// struct_size.
+// struct_size, also of the structures that they point to.
 #ifndef PUMICE_HPP
 #define PUMICE_HPP
 
@@ -44,9 +44,14 @@ using Request = pumice_request;
 using Event = pumice_event;
 using Slice = pumice_slice;
 using Sync = pumice_sync;
+using BatchOptions = pumice_batch_options;
 using EncoderOptions = pumice_encoder_options;
 using Input = pumice_input;
+using LogitBias = pumice_logit_bias;
+using TokenProbability = pumice_token_probability;
 using TranslatorOptions = pumice_translator_options;
+using TranscriberOptions = pumice_transcriber_options;
+using Segment = pumice_segment;
 
 // Why something failed: a status to branch on, never PUMICE_OK, and a sentence for a person.
 struct Error {
@@ -92,6 +97,7 @@ private:
 using Progress = std::function<bool(uint64_t done, uint64_t total)>;
 using Reader = std::function<bool(uint64_t at, void* to, size_t count)>;
 using EventFunction = std::function<void(const Event& event)>;
+using SegmentFunction = std::function<void(const Segment& segment)>;
 
 namespace detail {
 
@@ -159,6 +165,25 @@ Options sized(Options options) {
   return options;
 }
 
+template <class Structure>
+std::vector<Structure> all_sized(std::vector<Structure> structures) {
+  for (Structure& each : structures) each = sized(each);
+  return structures;
+}
+
+// A request and the structure that it points to, with their sizes.
+struct SizedRequest {
+  explicit SizedRequest(const Request& given) : request(sized(given)) {
+    if (!given.sampling) return;
+    sampling = sized(*given.sampling);
+    request.sampling = &sampling;
+  }
+  SizedRequest(const SizedRequest&) = delete;
+
+  Request request;
+  Sampling sampling{};
+};
+
 inline LoadOptions with_progress(LoadOptions options, const Progress& progress) {
   options = sized(options);
   if (!progress) return options;
@@ -171,6 +196,24 @@ inline LoadOptions with_progress(LoadOptions options, const Progress& progress) 
 
 } // namespace detail
 
+// What Pumice can use of a physical device: see pumice_features_create.
+class Features : public detail::Owner<pumice_features, pumice_features_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Features> create(pumice_get_instance_proc_addr get_instance_proc_addr, VkInstance instance,
+                                 VkPhysicalDevice physical_device, void* chain = nullptr) {
+    return detail::owned<Features, pumice_features>(pumice_features_create, get_instance_proc_addr, instance,
+                                                    physical_device, chain);
+  }
+  const void* chain() const { return pumice_features_chain(get()); }
+  std::vector<const char*> extensions() const {
+    uint32_t count = 0;
+    const char* const* names = pumice_features_extensions(get(), &count);
+    return std::vector<const char*>(names, names + count);
+  }
+};
+
 // A device of Pumice's own, or the one that your program renders with. The objects that options.log_user and
 // other pointers point to must outlive everything that is created from the device.
 class Device : public detail::Owner<pumice_device, pumice_device_destroy> {
@@ -178,7 +221,17 @@ public:
   using Owner::Owner;
 
   static Result<Device> create(const DeviceOptions& options = {}) {
-    const DeviceOptions sized = detail::sized(options);
+    DeviceOptions sized = detail::sized(options);
+    Vulkan vulkan{};
+    if (options.vulkan) {
+      vulkan = detail::sized(*options.vulkan);
+      sized.vulkan = &vulkan;
+    }
+    Allocator allocator{};
+    if (options.allocator) {
+      allocator = detail::sized(*options.allocator);
+      sized.allocator = &allocator;
+    }
     return detail::owned<Device, pumice_device>(pumice_device_create, &sized);
   }
 
@@ -186,8 +239,8 @@ public:
 
   // The handles, to make semaphores and buffers with.
   Vulkan vulkan() const {
-    Vulkan handles{};
-    pumice_device_vulkan(get(), &handles);
+    Vulkan handles = detail::sized(Vulkan{});
+    pumice_device_vulkan(get(), &handles, nullptr);
     return handles;
   }
 
@@ -263,10 +316,24 @@ public:
     return detail::made(detail::sized(ModelInfo{}), pumice_model_get_info, get());
   }
 
-  // The tokens of a text, by default with the special tokens that the model expects around it.
-  Result<std::vector<uint32_t>> tokenize(const std::string& text, bool add_special = true) const {
+  // The tokens of a text, by default with the special tokens that the model expects around it. `flags` as for
+  // pumice_tokenize.
+  Result<std::vector<uint32_t>> tokenize(const std::string& text, uint32_t flags = PUMICE_ADD_SPECIAL) const {
     return detail::listed<std::vector<uint32_t>>(text.size() + 8, 0, pumice_tokenize, get(), text.c_str(),
-                                                 add_special);
+                                                 flags);
+  }
+
+  // The tokens with a role: those that begin a text, those that end one ...
+  Result<std::vector<uint32_t>> role_tokens(pumice_token_role role) const {
+    return detail::listed<std::vector<uint32_t>>(16, 0, pumice_role_tokens, get(), role);
+  }
+  // The token that the vocabulary spells so: "<|im_end|>".
+  Result<uint32_t> find_token(const std::string& name) const {
+    return detail::made(uint32_t(0), pumice_find_token, get(), name.c_str());
+  }
+  // How the vocabulary spells a token.
+  Result<std::string> token_name(uint32_t token) const {
+    return detail::listed<std::string>(256, 1, pumice_token_name, get(), token, static_cast<bool*>(nullptr));
   }
 
   // The text of tokens, without special ones.
@@ -343,12 +410,7 @@ public:
   static Result<Session> create(const Model& model, const SessionOptions& options = {},
                                 EventFunction on_event = nullptr) {
     Session session;
-    SessionOptions sized = detail::sized(options);
-    if (on_event) {
-      session.on_event_ = std::make_unique<EventFunction>(std::move(on_event));
-      sized.on_event = [](void* user, const Event* event) { (*static_cast<EventFunction*>(user))(*event); };
-      sized.user = session.on_event_.get();
-    }
+    const SessionOptions sized = session.with_function(options, std::move(on_event));
     auto handle = detail::owned<Handle, pumice_session>(pumice_session_create, model.get(), &sized);
     if (!handle.ok()) return handle.error();
     session.handle_ = std::move(handle).value();
@@ -368,13 +430,8 @@ public:
 
   // Starts a request without computing anything yet.
   Status generate(const Request& request) {
-    Request sized = detail::sized(request);
-    Sampling sampling{};
-    if (request.sampling) {
-      sampling = detail::sized(*request.sampling);
-      sized.sampling = &sampling;
-    }
-    return detail::call(pumice_generate, get(), &sized);
+    const detail::SizedRequest sized(request);
+    return detail::call(pumice_generate, get(), &sized.request);
   }
   // Adds `text` to the conversation and generates at most `max_tokens` tokens; 0: as many as fit.
   Status generate(const std::string& text, uint32_t max_tokens = 0, const Sampling* sampling = nullptr) {
@@ -388,12 +445,8 @@ public:
   // Generates to the end.
   Status run() { return detail::call(pumice_run, get()); }
 
-  // The next event, if there is one. Its text is valid until the next call with this session.
-  std::optional<Event> poll() {
-    Event event{};
-    if (!pumice_poll(get(), &event)) return std::nullopt;
-    return event;
-  }
+  // The next event, or null. Valid until the next call with this session.
+  const Event* poll() { return pumice_poll(get()); }
 
   // Submits a slice that is expected to take at most `budget_us` microseconds on the device.
   Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
@@ -419,15 +472,120 @@ public:
   Status restore(const std::string& path) {
     return detail::call(pumice_session_restore, get(), path.c_str());
   }
+  // The same in memory.
+  Result<std::vector<unsigned char>> save() {
+    std::vector<unsigned char> bytes;
+    const pumice_write_function append = [](void* user, const void* more, size_t count) {
+      auto& all = *static_cast<std::vector<unsigned char>*>(user);
+      const auto* first = static_cast<const unsigned char*>(more);
+      all.insert(all.end(), first, first + count);
+      return true;
+    };
+    Status status = detail::call(pumice_session_write, get(), append, static_cast<void*>(&bytes));
+    if (!status.ok()) return status.error();
+    return Result<std::vector<unsigned char>>(std::move(bytes));
+  }
+  Status restore(const void* bytes, size_t count) {
+    return detail::call(pumice_session_read, get(), bytes, count);
+  }
+
+  // Another session with the same conversation. Its events wait to be fetched by poll().
+  Result<Session> fork() {
+    auto handle = detail::owned<Handle, pumice_session>(pumice_session_fork, get(),
+                                                        static_cast<const SessionOptions*>(nullptr));
+    if (!handle.ok()) return handle.error();
+    Session session;
+    session.handle_ = std::move(handle).value();
+    return Result<Session>(std::move(session));
+  }
   // suspend() frees all device memory; resume() allocates it again, also on another device after
   // PUMICE_DEVICE_LOST.
   Status suspend() { return detail::call(pumice_session_suspend, get()); }
   Status resume(const Model& model) { return detail::call(pumice_session_resume, get(), model.get()); }
 
 private:
+  friend class Start;
   using Handle = detail::Owner<pumice_session, pumice_session_destroy>;
+
+  SessionOptions with_function(const SessionOptions& options, EventFunction on_event) {
+    SessionOptions sized = detail::sized(options);
+    if (!on_event) return sized;
+    on_event_ = std::make_unique<EventFunction>(std::move(on_event));
+    sized.on_event = [](void* user, const Event* event) { (*static_cast<EventFunction*>(user))(*event); };
+    sized.user = on_event_.get();
+    return sized;
+  }
+
   std::unique_ptr<EventFunction> on_event_;
   Handle handle_;
+};
+
+// A session that is created on a thread of its own.
+class Start {
+public:
+  static Result<Start> start(const Model& model, const SessionOptions& options = {},
+                             EventFunction on_event = nullptr) {
+    Start start;
+    const SessionOptions sized = start.session_.with_function(options, std::move(on_event));
+    auto handle = detail::owned<Handle, pumice_start>(pumice_session_start, model.get(), &sized);
+    if (!handle.ok()) return handle.error();
+    start.handle_ = std::move(handle).value();
+    return Result<Start>(std::move(start));
+  }
+
+  Start() = default;
+  Start(Start&&) = default;
+  Start& operator=(Start&& from) {
+    handle_ = std::move(from.handle_); // ends the thread, which may call the function
+    session_ = std::move(from.session_);
+    return *this;
+  }
+
+  // Whether it has ended, successfully or not, and its progress. The pointers may be null.
+  bool poll(uint64_t* done = nullptr, uint64_t* total = nullptr) const {
+    return pumice_start_poll(handle_.get(), done, total);
+  }
+  void cancel() const { pumice_start_cancel(handle_.get()); }
+
+  // Waits for the end and returns the session. Call it once.
+  Result<Session> finish() {
+    auto handle = detail::owned<Session::Handle, pumice_session>(pumice_start_finish, handle_.get());
+    if (!handle.ok()) return handle.error();
+    session_.handle_ = std::move(handle).value();
+    return Result<Session>(std::move(session_));
+  }
+
+private:
+  using Handle = detail::Owner<pumice_start, pumice_start_destroy>;
+  Session session_; // has the function that the session will call
+  Handle handle_;
+};
+
+// Several texts that are generated in the same steps.
+class Batch : public detail::Owner<pumice_batch, pumice_batch_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Batch> create(const Model& model, const BatchOptions& options = {}) {
+    const BatchOptions sized = detail::sized(options);
+    return detail::owned<Batch, pumice_batch>(pumice_batch_create, model.get(), &sized);
+  }
+
+  // Adds a text and returns its number, which its events have as text_id.
+  Result<uint32_t> add(const Request& request) {
+    const detail::SizedRequest sized(request);
+    return detail::made(uint32_t(0), pumice_batch_add, get(), &sized.request);
+  }
+  Status drop(uint32_t text) { return detail::call(pumice_batch_drop, get(), text); }
+
+  // Runs one step of all texts and waits. Returns whether there is more to do.
+  Result<bool> step() { return detail::made(false, pumice_batch_step, get()); }
+
+  // The next event of any text, or null. Valid until the next call with this batch.
+  const Event* poll() { return pumice_batch_poll(get()); }
+
+  // From any thread.
+  void cancel() const { pumice_batch_cancel(get()); }
 };
 
 // Turns texts, pictures or sounds into vectors.
@@ -446,7 +604,8 @@ public:
   // Runs inputs in one step. Writes their rows, one after the other, to `values`, at most `capacity` floats.
   // Returns the number of all floats.
   Result<size_t> encode(const std::vector<Input>& inputs, float* values, size_t capacity) {
-    return detail::made(size_t(0), pumice_encode, get(), inputs.data(), inputs.size(), values, capacity);
+    const std::vector<Input> sized = detail::all_sized(inputs);
+    return detail::made(size_t(0), pumice_encode, get(), sized.data(), sized.size(), values, capacity);
   }
 
   // A row for each text.
@@ -462,7 +621,8 @@ public:
 
   // A slice at a time: begin, then advance or record until slice.active is false, then read.
   Status begin(const std::vector<Input>& inputs) {
-    return detail::call(pumice_encode_begin, get(), inputs.data(), inputs.size());
+    const std::vector<Input> sized = detail::all_sized(inputs);
+    return detail::call(pumice_encode_begin, get(), sized.data(), sized.size());
   }
   Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
     const Sync sized = detail::sized(sync ? *sync : Sync{});
@@ -496,9 +656,37 @@ public:
     return detail::listed<std::string>(std::max<size_t>(16384, 16 * text.size()), 1, pumice_translate, get(),
                                        text.c_str());
   }
+  // The same for another input, such as a picture, which becomes its caption.
+  Result<std::string> translate(const Input& input) {
+    const Input sized = detail::sized(input);
+    return detail::listed<std::string>(16384, 1, pumice_translate_input, get(), &sized);
+  }
 
   // From any thread.
   void cancel() const { pumice_translator_cancel(get()); }
+};
+
+// Writes down speech.
+class Transcriber : public detail::Owner<pumice_transcriber, pumice_transcriber_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Transcriber> create(const Model& model, const TranscriberOptions& options = {}) {
+    const TranscriberOptions sized = detail::sized(options);
+    return detail::owned<Transcriber, pumice_transcriber>(pumice_transcriber_create, model.get(), &sized);
+  }
+
+  // `rate`: samples a second; 0: the model's own. Calls `on_segment` for each segment when it is there.
+  Status transcribe(const std::vector<float>& samples, uint32_t rate, const SegmentFunction& on_segment) {
+    const pumice_segment_function call_it = [](void* user, const Segment* segment) {
+      (*static_cast<const SegmentFunction*>(user))(*segment);
+    };
+    return detail::call(pumice_transcribe, get(), samples.data(), samples.size(), rate, call_it,
+                        static_cast<void*>(const_cast<SegmentFunction*>(&on_segment)));
+  }
+
+  // From any thread.
+  void cancel() const { pumice_transcriber_cancel(get()); }
 };
 
 } // namespace v1

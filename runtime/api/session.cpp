@@ -1,13 +1,10 @@
-#include <deque>
-#include <limits>
-#include <optional>
-
 #include <fmt/format.h>
 
+#include "api/background.h"
+#include "api/events.h"
 #include "api/handles.h"
+#include "api/request.h"
 #include "api/slice.h"
-#include "model/vocabulary.h"
-#include "text/continued_text.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -15,106 +12,85 @@ using namespace pumice::api;
 struct pumice_session {
   std::unique_ptr<Session> session;
   std::shared_ptr<const Tokenizer> tokenizer;
-  pumice_event_function on_event = nullptr;
-  void* user = nullptr;
+  Events events;
+  pumice_session_options options = {};
+  uint32_t context = 0;
+  bool busy = false;      // in a function that changes it
+  bool destroyed = false; // by a function of the application's that was called meanwhile
 
-  struct Event {
-    pumice_event event;
-    std::string text;
-  };
-  std::optional<ContinuedText> text; // of what is being generated
-  uint32_t position = 0;             // of the next token
-  std::deque<Event> events;          // not polled yet
-  Event polled = {};                 // its text must stay valid for the caller
-
-  // Delivers new tokens as events.
+  // Makes events of new tokens.
   void deliver() {
     while (const std::optional<BatchToken> token = session->take()) {
-      if (token->finish_reason != FinishReason::stop) {
-        emit(PUMICE_EVENT_TOKEN, token->token, PUMICE_FINISH_NONE, text ? text->push(token->token) : "");
+      if (!events.token(*token)) {
+        session->end_at(events.position());
+        events.end(PUMICE_FINISH_STOP);
+      } else if (token->finish_reason != FinishReason::none) {
+        events.end(static_cast<pumice_finish_reason>(token->finish_reason));
       }
-      ++position;
-      if (token->finish_reason != FinishReason::none)
-        end(static_cast<pumice_finish_reason>(token->finish_reason));
     }
-  }
-  void end(pumice_finish_reason finish_reason) {
-    emit(PUMICE_EVENT_END, 0, finish_reason, text ? text->flush() : "");
   }
 
   // Delivers the events of a call of the session, and then returns its result.
   Status after(Status status) {
     deliver();
-    if (!status.ok() && status.error().code == Code::cancelled) end(PUMICE_FINISH_CANCELLED);
+    if (!status.ok() && status.error().code == Code::cancelled) events.end(PUMICE_FINISH_CANCELLED);
     return status;
   }
 
-private:
-  void emit(pumice_event_type type, uint32_t token, pumice_finish_reason finish_reason, std::string added) {
-    Event event{{type, token, position, finish_reason, ""}, std::move(added)};
-    if (!on_event) {
-      events.push_back(std::move(event));
-      return;
-    }
-    event.event.text = event.text.c_str();
-    on_event(user, &event.event);
+  // The conversation is another one from now on.
+  void begin_text(std::vector<std::string> stops) {
+    events.begin(tokenizer, session->tokens(), std::move(stops));
   }
 };
 
-static_assert(static_cast<int>(FinishReason::stop) == PUMICE_FINISH_STOP &&
-              static_cast<int>(FinishReason::length) == PUMICE_FINISH_LENGTH &&
-              static_cast<int>(FinishReason::context) == PUMICE_FINISH_CONTEXT);
-
 namespace {
 
-SamplingParams sampling_of(const pumice_sampling& given) {
-  SamplingParams params;
-#define OPTION(field, ...)                                                                                   \
-  if (given.field != 0) params.field = given.field;
-#include "kernel/sampling_options.def"
-  params.seed = given.seed;
-  if (given.stop_tokens) {
-    params.stop_tokens.assign(given.stop_tokens, given.stop_tokens + given.stop_token_count);
+// As call(), for functions that change a session. The application's functions, which they may call, may not
+// call such a function of the same session.
+template <class Body>
+pumice_status call_session(pumice_session* session, pumice_error* error, const Body& body) {
+  if (!session) return report(error, PUMICE_INVALID_ARGUMENT, "session is NULL");
+  if (session->busy) {
+    return report(error, PUMICE_NOT_READY,
+                  "the session is in a function that has not returned: call this after on_event, or from one "
+                  "thread at a time");
   }
-  for (size_t i = 0; i < given.banned_token_count && given.banned_tokens; ++i) {
-    params.logit_biases.push_back({given.banned_tokens[i], -std::numeric_limits<float>::infinity()});
-  }
-  return params;
+  session->busy = true;
+  const pumice_status status = call(error, body);
+  session->busy = false;
+  if (session->destroyed) delete session;
+  return status;
 }
 
-Result<GenerationRequest> request_of(const pumice_session& session, const pumice_request& given) {
-  const Model& model = *session.session->model();
-  GenerationRequest request;
-  request.anew = given.anew;
-  if (given.text) {
-    PUMICE_TRY(const Tokenizer* tokenizer, require_tokenizer(session.tokenizer, model));
-    request.tokens = tokenizer->encode(given.text, given.anew || session.session->tokens().empty());
-  }
-  if (given.token_count && !given.tokens) return null_argument("request.tokens");
-  request.tokens.insert(request.tokens.end(), given.tokens, given.tokens + given.token_count);
-  if (given.max_tokens) request.max_tokens = given.max_tokens;
-  PUMICE_TRY(const pumice_sampling sampling, read(given.sampling, "request.sampling"));
-  request.sampling = sampling_of(sampling);
-  if (!given.ignore_end) {
-    const std::vector<uint32_t> ends = end_tokens(model.file(), session.tokenizer.get());
-    std::vector<uint32_t>& stops = request.sampling.stop_tokens;
-    stops.insert(stops.end(), ends.begin(), ends.end());
-  }
-  return request;
+Result<std::unique_ptr<pumice_session>>
+make_session(const pumice_model& model, const pumice_session_options& given, const Progress& progress) {
+  PUMICE_CHECK(check_decoder(model, "a session"));
+  PUMICE_TRY(const SessionOptions options, session_options(given, model.model->shape()));
+  auto handle = std::make_unique<pumice_session>();
+  PUMICE_TRY(handle->session, Session::create(model.model, options, progress));
+  handle->tokenizer = model.tokenizer;
+  handle->options = given;
+  handle->context = handle->session->size().context;
+  handle->events.set_function(given.on_event, given.user);
+  return handle;
 }
 
-// The text that continues the conversation.
-void begin_text(pumice_session& session) {
-  const std::span<const uint32_t> tokens = session.session->tokens();
-  session.position = static_cast<uint32_t>(tokens.size());
-  session.text.reset();
-  if (session.tokenizer) session.text.emplace(session.tokenizer, tokens);
+// Delivers the events of a slice, and describes it. A stop string may have ended the text.
+Status report_slice(pumice_session& session, const Result<SliceResult>& result, pumice_slice* slice) {
+  PUMICE_CHECK(session.after(result.ok() ? Status() : Status(result.error())));
+  SliceResult own = *result;
+  own.active = session.session->active();
+  return write_slice(own, slice);
 }
 
 } // namespace
 
 Result<SessionOptions> pumice::api::session_options(const pumice_session_options& given,
                                                     const ModelShape& shape) {
+  if (given.context == 1) {
+    return Error{Code::invalid_argument,
+                 "options.context is 1: expected at least 2, for a token to read and one to generate"};
+  }
   SessionOptions options;
   options.size.context = given.context;
   if (given.chunk) options.size.chunk = given.chunk;
@@ -129,16 +105,22 @@ Result<SessionOptions> pumice::api::session_options(const pumice_session_options
     options.size.cache = CacheType::q8_0;
     break;
   default:
-    return Error{Code::invalid_argument,
-                 fmt::format("options.cache: expected one of pumice_cache_type, found {}",
-                             static_cast<int>(given.cache))};
+    return Error{Code::invalid_argument, fmt::format("options.cache is {}: expected one of pumice_cache_type",
+                                                     static_cast<int>(given.cache))};
   }
   PUMICE_CHECK(check_buffer(given.logits, uint64_t{shape.vocabulary} * 4, "options.logits"));
   options.logits = external_buffer(given.logits);
   options.preparation = given.warm_up ? Preparation::warmed_up : Preparation::compiled;
   options.interruptible = true;
+  options.compiling_threads = given.threads ? given.threads - 1 : 0;
   return options;
 }
+
+struct pumice_start {
+  pumice_model model; // shares what the caller's has
+  pumice_session_options options = {};
+  Background<pumice_session> starting; // uses those before it
+};
 
 extern "C" {
 
@@ -148,44 +130,107 @@ pumice_status pumice_session_create(pumice_model* model, const pumice_session_op
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(session);
     *session = nullptr;
-    const Model& own = *model->model;
-    if (!own.shape().has_decoder() || own.shape().encoder) {
-      return Error{Code::unsupported,
-                   fmt::format("{}: a model of the architecture '{}' has {}: expected a decoder alone",
-                               own.file().path(), model->architecture,
-                               own.shape().has_decoder() ? "an encoder beside its decoder" : "no decoder")};
-    }
     PUMICE_TRY(const pumice_session_options given, read(options, "options"));
-    PUMICE_TRY(const SessionOptions made, session_options(given, own.shape()));
-    auto handle = std::make_unique<pumice_session>();
-    PUMICE_TRY(handle->session, Session::create(model->model, made));
-    handle->tokenizer = model->tokenizer;
-    handle->on_event = given.on_event;
-    handle->user = given.user;
-    *session = handle.release();
+    PUMICE_TRY(std::unique_ptr<pumice_session> made,
+               make_session(*model, given, both(given.progress, given.progress_user)));
+    *session = made.release();
+    return {};
+  });
+}
+
+pumice_status pumice_session_start(pumice_model* model, const pumice_session_options* options,
+                                   pumice_start** start, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE(start);
+    *start = nullptr;
+    auto handle = std::make_unique<pumice_start>();
+    handle->model = *model;
+    PUMICE_TRY(handle->options, read(options, "options"));
+    const auto work = [own = handle.get()](const Progress& progress) {
+      return make_session(own->model, own->options,
+                          both(own->options.progress, own->options.progress_user, progress));
+    };
+    PUMICE_CHECK(handle->starting.start(work, "the session"));
+    *start = handle.release();
+    return {};
+  });
+}
+
+bool pumice_start_poll(pumice_start* start, uint64_t* done, uint64_t* total) {
+  return !start || start->starting.poll(done, total);
+}
+
+void pumice_start_cancel(pumice_start* start) {
+  if (start) start->starting.cancel();
+}
+
+pumice_status pumice_start_finish(pumice_start* start, pumice_session** session, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(start);
+    PUMICE_REQUIRE(session);
+    *session = nullptr;
+    PUMICE_TRY(std::unique_ptr<pumice_session> made, start->starting.finish());
+    *session = made.release();
+    return {};
+  });
+}
+
+void pumice_start_destroy(pumice_start* start) {
+  delete start;
+}
+
+pumice_status pumice_session_fork(pumice_session* session, const pumice_session_options* options,
+                                  pumice_session** fork, pumice_error* error) {
+  return call_session(session, error, [&]() -> Status {
+    PUMICE_REQUIRE(fork);
+    *fork = nullptr;
+    PUMICE_TRY(pumice_session_options given, read(options, "options"));
+    if (!options) {
+      given = session->options;
+      given.on_event = nullptr;
+      given.progress = nullptr;
+      given.logits = {};
+    }
+    const pumice_model model{session->session->model(), session->tokenizer,
+                             session->session->model()->file().architecture()};
+    PUMICE_TRY(std::unique_ptr<pumice_session> made,
+               make_session(model, given, both(given.progress, given.progress_user)));
+    if (const size_t tokens = session->session->tokens().size(); tokens > made->context) {
+      return Error{Code::context_full, fmt::format("options.context is {}: the conversation has {} tokens",
+                                                      made->context, tokens)};
+    }
+    PUMICE_CHECK(session->after(made->session->copy(*session->session)));
+    made->begin_text({});
+    *fork = made.release();
     return {};
   });
 }
 
 void pumice_session_destroy(pumice_session* session) {
-  delete session;
+  if (!session || !session->busy) {
+    delete session;
+    return;
+  }
+  session->destroyed = true;
+  session->events.close();
+  session->session->cancel();
 }
 
 pumice_status pumice_generate(pumice_session* session, const pumice_request* request, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(session);
+  return call_session(session, error, [&]() -> Status {
     PUMICE_TRY(const pumice_request given, read(request, "request"));
-    PUMICE_TRY(GenerationRequest own, request_of(*session, given));
-    PUMICE_CHECK(session->session->begin(std::move(own)));
-    session->events.clear();
-    begin_text(*session);
+    Session& own = *session->session;
+    PUMICE_TRY(TextRequest wanted, read_request(given, *own.model(), session->tokenizer.get(),
+                                                own.tokens().size(), session->context));
+    PUMICE_CHECK(own.begin(std::move(wanted.generation)));
+    session->begin_text(std::move(wanted.stops));
     return {};
   });
 }
 
 pumice_status pumice_run(pumice_session* session, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(session);
+  return call_session(session, error, [&]() -> Status {
     do {
       PUMICE_CHECK(session->after(session->session->step()));
     } while (session->session->active());
@@ -193,44 +238,33 @@ pumice_status pumice_run(pumice_session* session, pumice_error* error) {
   });
 }
 
-bool pumice_poll(pumice_session* session, pumice_event* event) {
-  if (!session || !event || session->events.empty()) return false;
-  session->polled = std::move(session->events.front());
-  session->events.pop_front();
-  *event = session->polled.event;
-  event->text = session->polled.text.c_str();
-  return true;
+const pumice_event* pumice_poll(pumice_session* session) {
+  return session ? session->events.poll() : nullptr;
 }
 
 pumice_status pumice_advance(pumice_session* session, float budget_us, const pumice_sync* sync,
                              pumice_slice* slice, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(session);
+  return call_session(session, error, [&]() -> Status {
     PUMICE_TRY(const double budget, read_budget(budget_us));
     PUMICE_TRY(const Sync semaphores, Sync::read(sync));
     const Result<SliceResult> result = session->session->advance(budget, semaphores.spans());
-    PUMICE_CHECK(session->after(result.ok() ? Status() : Status(result.error())));
-    return write_slice(*result, slice);
+    return report_slice(*session, result, slice);
   });
 }
 
 pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buffer, float budget_us,
                             pumice_slice* slice, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(session);
+  return call_session(session, error, [&]() -> Status {
     PUMICE_REQUIRE(command_buffer);
     PUMICE_TRY(const double budget, read_budget(budget_us));
     const Result<SliceResult> result = session->session->record(command_buffer, budget);
-    PUMICE_CHECK(session->after(result.ok() ? Status() : Status(result.error())));
-    return write_slice(*result, slice);
+    return report_slice(*session, result, slice);
   });
 }
 
 pumice_status pumice_discard(pumice_session* session, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(session);
-    return session->after(session->session->discard());
-  });
+  return call_session(session, error,
+                      [&]() -> Status { return session->after(session->session->discard()); });
 }
 
 void pumice_session_cancel(pumice_session* session) {
@@ -248,34 +282,52 @@ pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tok
 }
 
 pumice_status pumice_session_save(pumice_session* session, const char* path, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(session);
+  return call_session(session, error, [&]() -> Status {
     PUMICE_REQUIRE(path);
     return session->after(session->session->save(path_of(path)));
   });
 }
 
 pumice_status pumice_session_restore(pumice_session* session, const char* path, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(session);
+  return call_session(session, error, [&]() -> Status {
     PUMICE_REQUIRE(path);
     PUMICE_CHECK(session->session->restore(path_of(path)));
-    session->events.clear();
-    begin_text(*session);
+    session->begin_text({});
+    return {};
+  });
+}
+
+pumice_status pumice_session_write(pumice_session* session, pumice_write_function write, void* user,
+                                   pumice_error* error) {
+  return call_session(session, error, [&]() -> Status {
+    PUMICE_REQUIRE(write);
+    const StateSink sink = [&](std::span<const std::byte> bytes) -> Status {
+      if (write(user, bytes.data(), bytes.size())) return {};
+      return Error{Code::io, "the application's function did not take the bytes of the session"};
+    };
+    return session->after(session->session->save(sink));
+  });
+}
+
+pumice_status pumice_session_read(pumice_session* session, const void* bytes, size_t count,
+                                  pumice_error* error) {
+  return call_session(session, error, [&]() -> Status {
+    PUMICE_REQUIRE(bytes);
+    PUMICE_CHECK(check_array(bytes, count, 1, "bytes"));
+    const std::span all(static_cast<const std::byte*>(bytes), count);
+    PUMICE_CHECK(session->session->restore(MappedFile::from_memory(all, "the saved session")));
+    session->begin_text({});
     return {};
   });
 }
 
 pumice_status pumice_session_suspend(pumice_session* session, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(session);
-    return session->after(session->session->suspend());
-  });
+  return call_session(session, error,
+                      [&]() -> Status { return session->after(session->session->suspend()); });
 }
 
 pumice_status pumice_session_resume(pumice_session* session, pumice_model* model, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(session);
+  return call_session(session, error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     return session->session->resume(model->model);
   });

@@ -27,7 +27,8 @@ private:
   static Result<std::vector<SemaphoreValue>> pairs(const VkSemaphore* semaphores, const uint64_t* values,
                                                    uint32_t count, const char* name) {
     std::vector<SemaphoreValue> all;
-    if (count && (!semaphores || !values)) return null_argument(name);
+    PUMICE_CHECK(check_array(semaphores, count, sizeof *semaphores, name));
+    PUMICE_CHECK(check_array(values, count, sizeof *values, name + std::string("_values")));
     for (uint32_t i = 0; i < count; ++i) all.push_back({semaphores[i], values[i]});
     return all;
   }
@@ -49,7 +50,8 @@ inline Status write_slice(const SliceResult& from, pumice_slice* to) {
 
 inline Result<double> read_budget(float budget_us) {
   if (budget_us > 0) return seconds(budget_us); // false for a NaN
-  return Error{Code::invalid_argument, "budget_us: expected more than 0, found " + std::to_string(budget_us)};
+  return Error{Code::invalid_argument,
+               "budget_us is " + std::to_string(budget_us) + ": expected more than 0"};
 }
 
 inline ExternalBuffer external_buffer(const pumice_buffer& buffer) {
@@ -60,12 +62,12 @@ inline ExternalBuffer external_buffer(const pumice_buffer& buffer) {
 inline Status check_buffer(const pumice_buffer& buffer, uint64_t bytes, const char* name) {
   if (!buffer.buffer) return {};
   if (buffer.offset % 4 != 0) {
-    return Error{Code::invalid_argument, std::string(name) + ".offset: expected a multiple of 4, found " +
-                                             std::to_string(buffer.offset)};
+    return Error{Code::invalid_argument, std::string(name) + ".offset is " + std::to_string(buffer.offset) +
+                                             ": expected a multiple of 4"};
   }
   if (buffer.bytes >= bytes) return {};
-  return Error{Code::invalid_argument, std::string(name) + ".bytes: expected at least " +
-                                           std::to_string(bytes) + ", found " + std::to_string(buffer.bytes)};
+  return Error{Code::invalid_argument, std::string(name) + ".bytes is " + std::to_string(buffer.bytes) +
+                                           ": expected at least " + std::to_string(bytes)};
 }
 
 } // namespace pumice::api

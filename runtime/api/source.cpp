@@ -21,22 +21,24 @@ Result<ModelFile> read_through(const pumice_source& source, const std::string& n
 } // namespace
 
 Result<ModelFile> open_source(const pumice_source* given, const Progress& progress, bool header_only) {
-  PUMICE_REQUIRE(given);
+  if (!given) return null_argument("source");
   PUMICE_TRY(const pumice_source source, read(given, "source"));
   const int kinds = (source.path != nullptr) + (source.memory != nullptr) + (source.read != nullptr);
   if (kinds != 1) {
     return Error{Code::invalid_argument,
-                 fmt::format("source: expected a path, memory or a read callback, found {} of them", kinds)};
+                 fmt::format("source has {} of path, memory and read: set one of them",
+                             kinds == 0 ? "none" : "several")};
   }
   if (source.path) {
     if (source.offset == 0 && source.bytes == 0) return ModelFile::open(path_of(source.path));
     return ModelFile::open(path_of(source.path), FileRange{source.offset, source.bytes});
   }
   if (source.bytes == 0) {
-    return Error{Code::invalid_argument, "source.bytes: expected the size of the model, found 0"};
+    return Error{Code::invalid_argument, "source.bytes is 0: set it to the size of the model"};
   }
   const std::string name = source.name ? source.name : "model";
   if (source.read) return read_through(source, name, progress, header_only);
+  PUMICE_CHECK(check_array(source.memory, source.bytes, 1, "source.memory"));
   return ModelFile::from_memory({static_cast<const std::byte*>(source.memory), source.bytes}, name);
 }
 
@@ -51,16 +53,15 @@ Result<LoadOptions> read_load_options(const pumice_load_options& given) {
   if (!given.quantize) return options;
   const TensorTypeInfo* type = find_type_named(given.quantize);
   if (!type) {
-    return Error{Code::invalid_argument, fmt::format("load.quantize: expected one of {}, found '{}'",
-                                                     quantizable_type_names(), given.quantize)};
+    return Error{Code::invalid_argument, fmt::format("options.quantize is '{}': expected one of {}",
+                                                     given.quantize, quantizable_type_names())};
   }
   options.weights = type->type;
   return options;
 }
 
-Result<const Tokenizer*> require_tokenizer(const std::shared_ptr<const Tokenizer>& tokenizer,
-                                           const Model& model) {
-  if (tokenizer) return tokenizer.get();
+Status require_tokenizer(const Tokenizer* tokenizer, const Model& model) {
+  if (tokenizer) return {};
   return Error{Code::not_found,
                fmt::format("{}: the model brings no vocabulary: hand in tokens", model.file().path())};
 }

@@ -25,8 +25,8 @@ class CountedVulkan {
 public:
   // Pumice's get_instance_proc_addr, in front of the loader that `device` found.
   static pumice_get_instance_proc_addr in_front_of(const pumice_device* device) {
-    pumice_vulkan vulkan;
-    pumice_device_vulkan(device, &vulkan);
+    pumice_vulkan vulkan = {sizeof vulkan};
+    pumice_device_vulkan(device, &vulkan, nullptr);
     get_instance_function = reinterpret_cast<PFN_vkGetInstanceProcAddr>(vulkan.get_instance_proc_addr);
     return reinterpret_cast<pumice_get_instance_proc_addr>(instance_function);
   }
@@ -274,11 +274,11 @@ public:
 
 private:
   pumice_status read(std::vector<float>& values, pumice_error& error) {
-    const pumice_input input = {nullptr, tokens_.data(), tokens_.size(), nullptr};
+    const pumice_input input = {sizeof input, nullptr, tokens_.data(), tokens_.size(), nullptr};
     return pumice_encode(encoder_.get(), &input, 1, values.data(), values.size(), nullptr, &error);
   }
   pumice_status read_in_slices(std::vector<float>& values, pumice_error& error) {
-    const pumice_input input = {nullptr, tokens_.data(), tokens_.size(), nullptr};
+    const pumice_input input = {sizeof input, nullptr, tokens_.data(), tokens_.size(), nullptr};
     require_ok(pumice_encode_begin(encoder_.get(), &input, 1, &error), error);
     pumice_slice slice = {sizeof slice};
     do {

@@ -120,8 +120,8 @@ private:
 
 PFN_vkGetInstanceProcAddr loader() {
   const DeviceHandle device = make_device();
-  pumice_vulkan vulkan;
-  pumice_device_vulkan(device.get(), &vulkan);
+  pumice_vulkan vulkan = {sizeof vulkan};
+  pumice_device_vulkan(device.get(), &vulkan, nullptr);
   return reinterpret_cast<PFN_vkGetInstanceProcAddr>(vulkan.get_instance_proc_addr);
 }
 

@@ -24,6 +24,8 @@ public:
   Program() : Program(usual()) {}
   explicit Program(const VkPhysicalDeviceVulkan12Features& features)
       : features_(features), application_(&features_) {}
+  Program(const void* features, std::span<const char* const> extensions)
+      : application_(features, extensions) {}
 
   static VkPhysicalDeviceVulkan12Features usual() {
     VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
@@ -33,7 +35,7 @@ public:
 
   pumice_vulkan vulkan() {
     const pumice::ExternalDevice& device = application_.device();
-    pumice_vulkan own = {};
+    pumice_vulkan own = {sizeof own};
     own.get_instance_proc_addr =
         reinterpret_cast<pumice_get_instance_proc_addr>(device.get_instance_proc_addr);
     own.instance = device.instance;
@@ -42,6 +44,8 @@ public:
     own.queue_family = device.queue_family;
     own.queue = device.queue;
     own.features = device.features;
+    own.extensions = device.extensions.data();
+    own.extension_count = static_cast<uint32_t>(device.extensions.size());
     own.lock_user = this;
     own.lock_queue = [](void* user) {
       auto& self = *static_cast<Program*>(user);
@@ -79,7 +83,7 @@ public:
   std::atomic<int> locks = 0;
 
 private:
-  VkPhysicalDeviceVulkan12Features features_;
+  VkPhysicalDeviceVulkan12Features features_ = {};
   Application application_;
   std::mutex queue_;
 };
@@ -321,8 +325,9 @@ TEST_CASE("pictures are read from a buffer of the program, and results copied in
   options.output = "last_hidden_state";
   options.inputs = pictures;
   const EncoderHandle plain = make(options);
-  const pumice_input given[pictures] = {{nullptr, nullptr, 0, values.data()},
-                                        {nullptr, nullptr, 0, values.data() + info.input_values}};
+  const size_t size = sizeof(pumice_input);
+  const pumice_input given[pictures] = {{size, nullptr, nullptr, 0, values.data()},
+                                        {size, nullptr, nullptr, 0, values.data() + info.input_values}};
   size_t count = 0;
   require_ok(pumice_encode(plain.get(), given, pictures, nullptr, 0, &count, &error), error);
   std::vector<float> expected(count);
@@ -335,7 +340,7 @@ TEST_CASE("pictures are read from a buffer of the program, and results copied in
   options.input_buffer = {in.buffer(), 8, in_bytes};
   options.output_buffer = {out.buffer(), 16, out_bytes};
   const EncoderHandle encoder = make(options);
-  const pumice_input from_buffer[pictures] = {};
+  const pumice_input from_buffer[pictures] = {{size}, {size}};
   std::vector<float> read(expected.size());
   const auto check_output = [&] {
     CHECK(read == expected);
@@ -456,7 +461,7 @@ TEST_CASE("memory comes from the program's allocator") {
     std::atomic<uint64_t> bytes = 0, most = 0;
     std::atomic<int> maps = 0;
   } heap{program};
-  pumice_allocator allocator = {};
+  pumice_allocator allocator = {sizeof allocator};
   allocator.user = &heap;
   allocator.allocate = [](void* user, const pumice_memory_request* request, pumice_memory* memory) {
     auto& own = *static_cast<Heap*>(user);
@@ -528,13 +533,76 @@ TEST_CASE("Pumice waits for a program that holds its queue's lock") {
   CHECK(story == expected_story(10));
 }
 
-TEST_CASE("a device with only the required features works") {
+namespace {
+
+DeviceHandle device_with_log(Program& program, std::vector<std::string>& warnings) {
+  const pumice_vulkan own = program.vulkan();
+  pumice_device_options options = {sizeof options};
+  options.vulkan = &own;
+  options.log = [](void* user, pumice_log_level level, const char* message) {
+    if (level == PUMICE_LOG_WARNING) static_cast<std::vector<std::string>*>(user)->push_back(message);
+  };
+  options.log_user = &warnings;
+  return make_device(options);
+}
+
+} // namespace
+
+TEST_CASE("a device with only the required features works, and the log says what the others would bring") {
   VkPhysicalDeviceVulkan12Features least{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
   least.timelineSemaphore = VK_TRUE; // no 16-bit storage, no float16, no buffer addresses, no subgroup sizes
   Program program(least);
-  const DeviceHandle device = program.device();
+  std::vector<std::string> warnings;
+  const DeviceHandle device = device_with_log(program, warnings);
   const ModelHandle model = load(device.get());
   CHECK(tell(small_session(model.get()).get(), prompt, 10) == expected_story(10));
+
+  REQUIRE_FALSE(warnings.empty());
+  std::string all;
+  for (const std::string& warning : warnings) {
+    CHECK(warning.find('\n') == std::string::npos);
+    CHECK(warning.find("not switched on") != std::string::npos);
+    all += warning;
+  }
+  const bool cpu = all.find("bufferDeviceAddress") != std::string::npos;
+  CHECK((cpu || all.find("subgroupSizeControl") != std::string::npos));
+}
+
+TEST_CASE("a device with the features that Pumice names has no warnings, whatever the program wants itself") {
+  const auto instance = *pumice::Instance::create({});
+  const pumice::Capabilities chosen = *instance->choose("");
+  const auto lookup =
+      reinterpret_cast<pumice_get_instance_proc_addr>(instance->table().vkGetInstanceProcAddr);
+  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  v12.hostQueryReset = VK_TRUE;
+  VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &v12};
+  VkPhysicalDeviceTimelineSemaphoreFeatures timeline{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES};
+  pumice_error error;
+  for (void* chain :
+       {static_cast<void*>(nullptr), static_cast<void*>(&core), static_cast<void*>(&timeline)}) {
+    pumice_features* made = nullptr;
+    require_ok(pumice_features_create(lookup, instance->handle(), chosen.handle, chain, &made, &error),
+               error);
+    const std::unique_ptr<pumice_features, Destroy<pumice_features_destroy>> features(made);
+    uint32_t count = 0;
+    const char* const* names = pumice_features_extensions(made, &count);
+    Program program(pumice_features_chain(made), {names, count});
+    std::vector<std::string> warnings;
+    const DeviceHandle device = device_with_log(program, warnings);
+    CHECK(warnings.empty());
+    const ModelHandle model = load(device.get());
+    CHECK(tell(small_session(model.get()).get(), prompt, 10) == expected_story(10));
+  }
+  CHECK(v12.timelineSemaphore == VK_TRUE);
+  CHECK(timeline.timelineSemaphore == VK_TRUE);
+  CHECK(v12.hostQueryReset == VK_TRUE);
+
+  pumice_features* none = nullptr;
+  CHECK(pumice_features_create(lookup, instance->handle(), nullptr, nullptr, &none, &error) ==
+        PUMICE_INVALID_ARGUMENT);
+  CHECK(std::string(error.message) == "physical_device is NULL");
+  CHECK(none == nullptr);
 }
 
 namespace {
@@ -587,8 +655,8 @@ TEST_CASE("the error names what a program's device lacks") {
 
 TEST_CASE("Pumice's own device can be used by the program") {
   const DeviceHandle device = make_device();
-  pumice_vulkan vulkan = {};
-  pumice_device_vulkan(device.get(), &vulkan);
+  pumice_vulkan vulkan = {sizeof vulkan};
+  pumice_device_vulkan(device.get(), &vulkan, nullptr);
   CHECK(vulkan.instance);
   CHECK(vulkan.queue);
   VulkanTable table;

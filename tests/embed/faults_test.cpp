@@ -235,6 +235,28 @@ FaultPhase restoring(FaultyProgram& program, const std::string& path, const Expe
   return phase;
 }
 
+// The session that is forked goes on, whatever becomes of the fork.
+FaultPhase forking(FaultyProgram& program, const Expected& expected) {
+  FaultPhase phase{"forking", {}, {}, {}};
+  phase.most_calls = 6;
+  phase.before = [&program] {
+    program.begin(prompt, 1 + longer);
+    program.go_midway();
+  };
+  phase.during = [&program](pumice_error* error) {
+    pumice_session* made = nullptr;
+    const pumice_status status = pumice_session_fork(program.session.get(), nullptr, &made, error);
+    CHECK((made != nullptr) == (status == PUMICE_OK));
+    const SessionHandle fork(made);
+    return status;
+  };
+  phase.after = [&program, &expected](pumice_status status) {
+    program.recover(status);
+    CHECK(finish(program, &FaultyProgram::advance) == expected.whole);
+  };
+  return phase;
+}
+
 FaultPhase taking_down(FaultyProgram& program) {
   FaultPhase phase{"taking down", {}, {}, {}, false};
   phase.before = [&program] {
@@ -288,7 +310,8 @@ std::vector<FaultPhase> texts(FaultyVulkan& vulkan, Scene& scene) {
           suspending(program, expected),
           resuming(program, expected),
           saving(program, scene.saved(), expected),
-          restoring(program, scene.saved(), expected)};
+          restoring(program, scene.saved(), expected),
+          forking(program, expected)};
 }
 
 std::vector<FaultPhase> recordings(Scene& scene) {

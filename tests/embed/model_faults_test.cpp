@@ -1,4 +1,6 @@
 // As faults_test.cpp, for encoders and translators.
+#include <map>
+
 #include "support/bert_folder.h"
 #include "support/fault_phase.h"
 #include "support/program.h"
@@ -14,7 +16,8 @@ struct Embedding {
   EncoderHandle encoder;
   bool begun = false; // in slices
 
-  static constexpr pumice_input input = {"the little dog ran to the park", nullptr, 0, nullptr};
+  static constexpr pumice_input input = {sizeof(pumice_input), "the little dog ran to the park", nullptr, 0,
+                                         nullptr};
 
   void open_world() {
     pumice_error error;
@@ -180,6 +183,97 @@ FaultPhase translating(Translation& translation, const std::string& expected) {
   return phase;
 }
 
+// A batch of the program's, and what two characters say in it.
+struct Speaking {
+  FaultyProgram& program;
+  std::unique_ptr<pumice_batch, Destroy<pumice_batch_destroy>> batch;
+
+  void open_world() {
+    pumice_error error;
+    batch.reset();
+    program.model.reset();
+    require_ok(program.open_device(&error), error);
+    require_ok(program.load(&error), error);
+  }
+  pumice_status create(pumice_error* error) {
+    pumice_batch_options options = {sizeof options};
+    options.texts = 2;
+    options.context = 64;
+    options.chunk = 8;
+    pumice_batch* made = nullptr;
+    const pumice_status status = pumice_batch_create(program.model.get(), &options, &made, error);
+    batch.reset(made);
+    return status;
+  }
+  void recover(pumice_status status) {
+    if (status != PUMICE_DEVICE_LOST) return;
+    pumice_error error;
+    open_world();
+    require_ok(create(&error), error);
+  }
+  pumice_status run(std::vector<std::string>& texts, pumice_error* error) {
+    std::map<uint32_t, std::string> said;
+    for (const char* prompt : {"Once upon a time there was a big dog. The dog", "One day, a little fox"}) {
+      pumice_request request = {sizeof request};
+      request.text = prompt;
+      request.max_tokens = 6;
+      uint32_t text = 0;
+      const pumice_status status = pumice_batch_add(batch.get(), &request, &text, error);
+      if (status != PUMICE_OK) return clear(status);
+      said[text] = "";
+    }
+    for (bool active = true; active;) {
+      const pumice_status status = pumice_batch_step(batch.get(), &active, error);
+      if (status != PUMICE_OK) return clear(status);
+    }
+    while (const pumice_event* event = pumice_batch_poll(batch.get())) said[event->text_id] += event->text;
+    texts.clear();
+    for (const auto& [text, words] : said) texts.push_back(words);
+    return PUMICE_OK;
+  }
+  // What there was has ended.
+  pumice_status clear(pumice_status status) {
+    pumice_batch_cancel(batch.get());
+    bool active = true;
+    (void)pumice_batch_step(batch.get(), &active, nullptr);
+    CHECK_FALSE(active);
+    while (pumice_batch_poll(batch.get())) {
+    }
+    return status;
+  }
+};
+
+FaultPhase creating_a_batch(Speaking& speaking) {
+  FaultPhase phase{"creating a batch", {}, {}, {}};
+  phase.before = [&speaking] { speaking.open_world(); };
+  phase.during = [&speaking](pumice_error* error) { return speaking.create(error); };
+  phase.after = [&speaking](pumice_status status) {
+    pumice_error error;
+    if (status == PUMICE_DEVICE_LOST) speaking.open_world();
+    if (status != PUMICE_OK) require_ok(speaking.create(&error), error);
+  };
+  phase.most_calls = 2;
+  return phase;
+}
+
+FaultPhase speaking_together(Speaking& speaking, const std::vector<std::string>& expected) {
+  FaultPhase phase{"two texts in the same steps", {}, {}, {}};
+  phase.before = [] {};
+  phase.during = [&speaking](pumice_error* error) {
+    std::vector<std::string> texts;
+    return speaking.run(texts, error);
+  };
+  phase.after = [&speaking, &expected](pumice_status status) {
+    pumice_error error;
+    std::vector<std::string> texts;
+    speaking.recover(status);
+    require_ok(speaking.run(texts, &error), error);
+    CHECK(texts == expected);
+  };
+  phase.most_calls = 12;
+  return phase;
+}
+
 FaultCount inject_into_encoder(FaultyVulkan& vulkan, const TemporaryFolder& model, bool validate,
                                const FaultEffort& effort = {}) {
   const TemporaryFolder cache;
@@ -205,6 +299,21 @@ TEST_CASE("faults while an encoder is made and used" * doctest::test_suite("long
   FaultyVulkan vulkan;
   vulkan.split_memory(true);
   check_count(inject_into_encoder(vulkan, model, false), 50);
+}
+
+TEST_CASE("faults while a batch is made and used" * doctest::test_suite("long")) {
+  FaultyVulkan vulkan;
+  vulkan.split_memory(true);
+  FaultyProgram program(Owner::pumice, false);
+  Speaking speaking{program, {}};
+  speaking.open_world();
+  pumice_error error;
+  std::vector<std::string> expected;
+  require_ok(speaking.create(&error), error);
+  require_ok(speaking.run(expected, &error), error);
+  FaultCount count = inject(vulkan, creating_a_batch(speaking));
+  count += inject(vulkan, speaking_together(speaking, expected));
+  check_count(count, 50);
 }
 
 TEST_CASE("faults while a translator is made and used" * doctest::test_suite("long")) {

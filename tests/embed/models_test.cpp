@@ -1,4 +1,5 @@
 // Loading as games load, and what is not a conversation: encoding, embedding, translating.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -165,7 +166,7 @@ TEST_CASE("texts become vectors, at once and in slices") {
   for (uint32_t i = 0; i < columns; ++i) length += double{embedded[i]} * embedded[i];
   CHECK(length == doctest::Approx(1).epsilon(1e-4));
 
-  const pumice_input input = {texts[1], nullptr, 0, nullptr};
+  const pumice_input input = {sizeof input, texts[1], nullptr, 0, nullptr};
   std::vector<float> once(columns), sliced(columns);
   size_t count = 0;
   require_ok(pumice_encode(made, &input, 1, once.data(), once.size(), &count, &error), error);
@@ -217,12 +218,73 @@ TEST_CASE("text becomes tokens and tokens text") {
   uint32_t tokens[64];
   size_t count = 0;
   pumice_error error;
-  require_ok(pumice_tokenize(model.get(), "Once upon a time", true, tokens, 64, &count, &error), error);
+  require_ok(pumice_tokenize(model.get(), "Once upon a time", PUMICE_ADD_SPECIAL, tokens, 64, &count, &error),
+             error);
   REQUIRE(count > 2);
   size_t needed = 0;
-  require_ok(pumice_tokenize(model.get(), "Once upon a time", true, nullptr, 0, &needed, &error), error);
+  require_ok(
+      pumice_tokenize(model.get(), "Once upon a time", PUMICE_ADD_SPECIAL, nullptr, 0, &needed, &error),
+      error);
   CHECK(needed == count);
   char text[64];
   require_ok(pumice_detokenize(model.get(), tokens, count, text, sizeof text, &needed, &error), error);
   CHECK(std::string(text) == "Once upon a time");
+}
+
+TEST_CASE("text that spells a special token is text, unless it is asked for") {
+  const DeviceHandle device = make_device();
+  const ModelHandle model = load(device.get());
+  pumice_error error;
+  const auto tokenize = [&](const char* text, uint32_t flags) {
+    std::vector<uint32_t> tokens(64);
+    size_t count = 0;
+    require_ok(pumice_tokenize(model.get(), text, flags, tokens.data(), 64, &count, &error), error);
+    tokens.resize(count);
+    return tokens;
+  };
+  uint32_t ends[4] = {}, begins[4] = {}, end = 0;
+  size_t count = 0;
+  require_ok(pumice_role_tokens(model.get(), PUMICE_ROLE_BEGIN, begins, 4, &count, &error), error);
+  CHECK(count == 1);
+  require_ok(pumice_role_tokens(model.get(), PUMICE_ROLE_END, ends, 4, &count, &error), error);
+  CHECK(count == 1);
+  require_ok(pumice_find_token(model.get(), "</s>", &end, &error), error);
+  CHECK(end == ends[0]);
+  CHECK(pumice_find_token(model.get(), "<|no such token|>", &end, &error) == PUMICE_NOT_FOUND);
+  char name[16];
+  bool special = false;
+  require_ok(pumice_token_name(model.get(), ends[0], &special, name, sizeof name, &count, &error), error);
+  CHECK(std::string(name) == "</s>");
+  CHECK(count == 4);
+  CHECK(special);
+
+  const char* const typed = "player says </s> hi";
+  const auto has_end = [&](const std::vector<uint32_t>& tokens) {
+    return std::ranges::count(tokens, ends[0]) > 0;
+  };
+  CHECK_FALSE(has_end(tokenize(typed, 0)));
+  CHECK_FALSE(has_end(tokenize(typed, PUMICE_ADD_SPECIAL)));
+  CHECK(has_end(tokenize(typed, PUMICE_PARSE_SPECIAL)));
+  CHECK(tokenize(typed, PUMICE_ADD_SPECIAL)[0] == begins[0]);
+  char text[64];
+  const std::vector<uint32_t> tokens = tokenize(typed, 0);
+  require_ok(pumice_detokenize(model.get(), tokens.data(), tokens.size(), text, 64, &count, &error), error);
+  CHECK(std::string(text) == typed);
+
+  // In a request, the program's own marks are special, and what the player types is not.
+  pumice_session_options options = {sizeof options};
+  options.context = 64;
+  const SessionHandle session = make_session(model.get(), options);
+  pumice_request request = {sizeof request};
+  request.before = "</s>";
+  request.text = typed;
+  request.after = "</s>";
+  require_ok(pumice_generate(session.get(), &request, &error), error);
+  std::vector<uint32_t> prompt_tokens(64);
+  require_ok(pumice_session_tokens(session.get(), prompt_tokens.data(), 64, &count, &error), error);
+  prompt_tokens.resize(count);
+  CHECK(std::ranges::count(prompt_tokens, ends[0]) == 2);
+  CHECK(prompt_tokens[0] == begins[0]);
+  CHECK(prompt_tokens[1] == ends[0]);
+  CHECK(prompt_tokens.back() == ends[0]);
 }

@@ -63,7 +63,7 @@ static void generate(void* library, const char* path) {
   pumice_model* model;
   pumice_session* session;
   pumice_error error;
-  pumice_event event;
+  const pumice_event* event;
   pumice_source source = {sizeof source};
   pumice_session_options options = {sizeof options};
   pumice_request request = {sizeof request};
@@ -78,7 +78,7 @@ static void generate(void* library, const char* path) {
   check(CALL(pumice_session_create)(model, &options, &session, &error), &error);
   check(CALL(pumice_generate)(session, &request, &error), &error);
   check(CALL(pumice_run)(session, &error), &error);
-  while (CALL(pumice_poll)(session, &event)) came += event.type == PUMICE_EVENT_TOKEN;
+  while ((event = CALL(pumice_poll)(session))) came += event->type == PUMICE_EVENT_TOKEN;
   if (came != tokens) fail("pumice_run", "brought another number of tokens than it was asked for");
   CALL(pumice_session_destroy)(session);
   CALL(pumice_model_destroy)(model);

@@ -239,7 +239,7 @@ TEST_CASE("invalid requests are errors and change nothing") {
   const std::vector<uint32_t> many(400, 5);
   request.tokens = many.data();
   request.token_count = many.size();
-  CHECK(pumice_generate(player.session.get(), &request, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_generate(player.session.get(), &request, &error) == PUMICE_CONTEXT_FULL);
   CHECK(std::string(error.message).find("context") != std::string::npos);
   CHECK(pumice_advance(player.session.get(), 0, nullptr, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(pumice_record(player.session.get(), nullptr, 100, nullptr, &error) == PUMICE_INVALID_ARGUMENT);

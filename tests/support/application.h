@@ -2,16 +2,18 @@
 
 #include <cstdlib>
 #include <memory>
+#include <span>
 
 #include <doctest/doctest.h>
 
 #include "gpu/instance.h"
 #include "support/gpu.h"
 
-// An application with its own Vulkan: an instance with validation, and a device with the given features.
+// An application with its own Vulkan: an instance with validation, and a device with the given features and
+// extensions.
 class Application {
 public:
-  explicit Application(const void* features) {
+  explicit Application(const void* features, std::span<const char* const> extensions = {}) {
     pumice::InstanceOptions options;
     options.validate = !std::getenv("PUMICE_TEST_NO_VALIDATION");
     options.validation_log = [](const std::string& message) { validation_messages().push_back(message); };
@@ -27,6 +29,8 @@ public:
     VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, features};
     info.queueCreateInfoCount = 1;
     info.pQueueCreateInfos = &queue;
+    info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+    info.ppEnabledExtensionNames = extensions.data();
     REQUIRE(table_.vkCreateDevice(chosen.handle, &info, nullptr, &device_) == VK_SUCCESS);
     REQUIRE(table_.load_device(device_).ok());
     external_.get_instance_proc_addr = table_.vkGetInstanceProcAddr;
@@ -36,6 +40,7 @@ public:
     external_.queue_family = queue.queueFamilyIndex;
     table_.vkGetDeviceQueue(device_, queue.queueFamilyIndex, 0, &external_.queue);
     external_.features = features;
+    external_.extensions = extensions;
   }
   ~Application() {
     CHECK(table_.vkDeviceWaitIdle(device_) == VK_SUCCESS); // it is still there

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 
 #include "support/gpu.h"
 
@@ -22,7 +23,9 @@ DeviceHandle make_device(pumice_device_options options) {
     options.log = [](void*, pumice_log_level level, const char* message) {
       static std::mutex mutex;
       std::lock_guard lock(mutex);
-      if (level == PUMICE_LOG_WARNING) validation_messages().push_back(message);
+      // What an application does without is its own affair.
+      const bool lost = std::string_view(message).find("not switched on") != std::string_view::npos;
+      if (level == PUMICE_LOG_WARNING && !lost) validation_messages().push_back(message);
     };
   }
   pumice_device* device = nullptr;
@@ -49,11 +52,10 @@ SessionHandle make_session(pumice_model* model, pumice_session_options options) 
 }
 
 void take_events(pumice_session* session, Story& story) {
-  pumice_event event;
-  while (pumice_poll(session, &event)) {
-    story.text += event.text;
-    if (event.type == PUMICE_EVENT_TOKEN) story.tokens.push_back(event.token);
-    if (event.type == PUMICE_EVENT_END) story.finish_reason = event.finish_reason;
+  while (const pumice_event* event = pumice_poll(session)) {
+    story.text += event->text;
+    if (event->type == PUMICE_EVENT_TOKEN) story.tokens.push_back(event->token);
+    if (event->type == PUMICE_EVENT_END) story.finish_reason = event->finish_reason;
   }
 }
 

@@ -26,7 +26,7 @@ private:
   std::shared_ptr<pumice::Instance> instance_;
   pumice::VulkanTable table_;
   VkPhysicalDeviceVulkan12Features features_{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-  pumice_vulkan vulkan_ = {};
+  pumice_vulkan vulkan_ = {sizeof(pumice_vulkan)};
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
 };

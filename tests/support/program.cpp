@@ -30,7 +30,7 @@ pumice_status FaultyProgram::open_device(pumice_error* error) {
     }
   };
   options.log_user = this;
-  pumice_vulkan vulkan;
+  pumice_vulkan vulkan = {sizeof vulkan};
   if (owner_ == Owner::application) {
     applications_.push_back(
         std::make_unique<ExternalVulkan>(FaultyVulkan::get_instance_proc_addr, validate_));
@@ -136,8 +136,8 @@ void FaultyProgram::recover(pumice_status status) {
 
 void FaultyProgram::wait_for_device() {
   static const PFN_vkGetInstanceProcAddr loader = *pumice::open_vulkan_loader();
-  pumice_vulkan vulkan;
-  pumice_device_vulkan(device.get(), &vulkan);
+  pumice_vulkan vulkan = {sizeof vulkan};
+  pumice_device_vulkan(device.get(), &vulkan, nullptr);
   const auto wait = reinterpret_cast<PFN_vkQueueWaitIdle>(loader(vulkan.instance, "vkQueueWaitIdle"));
   vulkan.lock_queue(vulkan.lock_user);
   CHECK(wait(vulkan.queue) == VK_SUCCESS);

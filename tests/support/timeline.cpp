@@ -10,7 +10,7 @@ Function Timeline::function(const char* name) const {
 }
 
 Timeline::Timeline(const pumice_device* device) {
-  pumice_device_vulkan(device, &vulkan_);
+  pumice_device_vulkan(device, &vulkan_, nullptr);
   VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   const VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type};

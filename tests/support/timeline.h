@@ -22,6 +22,6 @@ private:
   template <class Function>
   Function function(const char* name) const;
 
-  pumice_vulkan vulkan_ = {};
+  pumice_vulkan vulkan_ = {sizeof(pumice_vulkan)};
   VkSemaphore handle_ = VK_NULL_HANDLE;
 };

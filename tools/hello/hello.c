@@ -3,7 +3,7 @@
  *
  *   hello MODEL PROMPT          MODEL is a GGUF file or a Hugging Face folder
  */
-#include <pumice.h>
+#include <pumice/pumice.h>
 
 #include <stdio.h>
 

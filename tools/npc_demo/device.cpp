@@ -8,28 +8,6 @@
 
 namespace npc {
 
-// The features of the device that are enabled. The demo itself needs none of them. Pumice needs
-// timelineSemaphore; the others make its kernels faster on devices that have them.
-struct Device::Features {
-  VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
-  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-  VkPhysicalDeviceSubgroupSizeControlFeaturesEXT subgroups{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT};
-  VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dot{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR};
-#ifdef VK_KHR_cooperative_matrix // not in the headers of older distributions
-  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
-#endif
-
-  // A structure may be in the chain only if the device has its extension.
-  template <class Structure>
-  void chain(Structure& structure) {
-    structure.pNext = core.pNext;
-    core.pNext = &structure;
-  }
-};
-
 namespace {
 
 bool has_extension(const VulkanFunctions& vk, VkPhysicalDevice device, std::string_view name) {
@@ -118,40 +96,18 @@ void Device::choose(VkSurfaceKHR surface, const std::string& name) {
   if (!physical_) throw Failure("there is no Vulkan device to draw with" + reasons);
 }
 
+// The demo itself needs no features. Pumice knows which ones make its kernels fast on this device.
 void Device::enable_features(bool swapchain) {
-  const auto has = [&](const char* name) { return has_extension(vk_, physical_, name); };
-  Features available;
-  features_ = std::make_unique<Features>();
-  Features& on = *features_;
-  const auto chain = [&](auto Features::*structure, const char* extension) {
-    available.chain(available.*structure);
-    on.chain(on.*structure);
-    if (extension) extensions_.push_back(extension);
-  };
-  chain(&Features::v12, nullptr);
-  if (has(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
-    chain(&Features::subgroups, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
-  if (has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME))
-    chain(&Features::dot, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
-#ifdef VK_KHR_cooperative_matrix
-  if (has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
-    chain(&Features::matrix, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-#endif
+  pumice_features* made = nullptr;
+  pumice_error error;
+  if (pumice_features_create(vk_.vkGetInstanceProcAddr, instance_.handle(), physical_, nullptr, &made,
+                             &error) != PUMICE_OK)
+    throw Failure(error.message);
+  features_.reset(made);
+  uint32_t count = 0;
+  const char* const* names = pumice_features_extensions(made, &count);
+  extensions_.assign(names, names + count);
   if (swapchain) extensions_.push_back(VK_KHR_SWAPCHAIN_EXTENSION_NAME);
-  vk_.vkGetPhysicalDeviceFeatures2(physical_, &available.core);
-
-  on.v12.timelineSemaphore = VK_TRUE;
-  on.v12.bufferDeviceAddress = available.v12.bufferDeviceAddress;
-  on.v12.hostQueryReset = available.v12.hostQueryReset;
-  on.v12.shaderFloat16 = available.v12.shaderFloat16;
-  on.v12.vulkanMemoryModel = available.v12.vulkanMemoryModel;
-  on.v12.vulkanMemoryModelDeviceScope = available.v12.vulkanMemoryModelDeviceScope;
-  on.subgroups.subgroupSizeControl = available.subgroups.subgroupSizeControl;
-  on.subgroups.computeFullSubgroups = available.subgroups.computeFullSubgroups;
-  on.dot.shaderIntegerDotProduct = available.dot.shaderIntegerDotProduct;
-#ifdef VK_KHR_cooperative_matrix
-  on.matrix.cooperativeMatrix = available.matrix.cooperativeMatrix;
-#endif
 }
 
 void Device::create() {
@@ -184,7 +140,7 @@ Device::~Device() {
 }
 
 const void* Device::features() const {
-  return &features_->core;
+  return pumice_features_chain(features_.get());
 }
 
 uint32_t Device::memory_type(uint32_t bits, VkMemoryPropertyFlags flags) const {

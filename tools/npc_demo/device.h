@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <pumice/pumice.h>
+
 #include "instance.h"
 
 namespace npc {
@@ -41,8 +43,6 @@ public:
   void wait() const;
 
 private:
-  struct Features;
-
   void choose(VkSurfaceKHR surface, const std::string& name);
   void enable_features(bool swapchain);
   void create();
@@ -53,7 +53,10 @@ private:
   VkPhysicalDeviceProperties properties_{};
   VkPhysicalDeviceMemoryProperties memory_{};
   uint32_t family_ = 0;
-  std::unique_ptr<Features> features_;
+  struct Destroy {
+    void operator()(pumice_features* features) const { pumice_features_destroy(features); }
+  };
+  std::unique_ptr<pumice_features, Destroy> features_;
   std::vector<const char*> extensions_;
   VkDevice device_ = VK_NULL_HANDLE;
   VkQueue queue_ = VK_NULL_HANDLE;

@@ -35,6 +35,7 @@ Npc::Npc(const Device& device, const Options& options) : options_(options) {
 // Gives the demo's own Vulkan device and its only queue to Pumice.
 void Npc::open_device(const Device& device) {
   pumice_vulkan vulkan{};
+  vulkan.struct_size = sizeof vulkan;
   vulkan.get_instance_proc_addr = device.functions().vkGetInstanceProcAddr;
   vulkan.instance = device.instance().handle();
   vulkan.physical_device = device.physical();
@@ -88,25 +89,28 @@ void Npc::begin_anew() {
   said_.clear();
   complaint_.clear();
   // Creating a session compiles kernels and runs some steps. That is too long for a frame.
-  making_ = std::async(std::launch::async, [this] { return make_session(true); });
+  const pumice_session_options options = session_options(true);
+  pumice_start* start = nullptr;
+  pumice_error error;
+  if (!failed(pumice_session_start(model_.get(), &options, &start, &error), "a session", error))
+    start_.reset(start);
 }
 
-Npc::Made Npc::make_session(bool warm_up) const {
-  pumice_session_options session_options{};
-  session_options.struct_size = sizeof session_options;
-  session_options.chunk = 16;        // the prompts are short, and short launches fit small budgets
-  session_options.warm_up = warm_up; // so that the first frames are as smooth as the others
-  Made made;
+pumice_session_options Npc::session_options(bool warm_up) const {
+  pumice_session_options options{};
+  options.struct_size = sizeof options;
+  options.chunk = 16;        // the prompts are short, and short launches fit small budgets
+  options.warm_up = warm_up; // so that the first frames are as smooth as the others
+  return options;
+}
+
+void Npc::finish_session() {
   pumice_session* session = nullptr;
-  made.status = pumice_session_create(model_.get(), &session_options, &session, &made.error);
-  made.session.reset(session);
-  return made;
-}
-
-void Npc::take_session() {
-  Made made = making_.get();
-  if (failed(made.status, "a session", made.error)) return;
-  session_ = std::move(made.session);
+  pumice_error error;
+  const pumice_status status = pumice_start_finish(start_.get(), &session, &error);
+  start_.reset();
+  if (failed(status, "a session", error)) return;
+  session_.reset(session);
   wants_to_begin_ = true;
   pause_ = 0;
 }
@@ -127,8 +131,7 @@ void Npc::update() {
     progress_ = total > 0 ? static_cast<float>(done) / static_cast<float>(total) : 0;
     if (ended) finish_loading();
   }
-  if (making_.valid() && making_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
-    take_session();
+  if (start_ && pumice_start_poll(start_.get(), nullptr, nullptr)) finish_session();
   if (!session_ || !complaint_.empty()) return;
   if (pause_ > 0)
     --pause_;
@@ -199,11 +202,11 @@ Slice Npc::run_slice(const Call& call) {
 
 uint32_t Npc::take_events() {
   uint32_t tokens = 0;
-  for (pumice_event event{}; pumice_poll(session_.get(), &event);) {
+  while (const pumice_event* event = pumice_poll(session_.get())) {
     Speech& speech = said_.back();
-    speech.text += event.text; // valid until the next call with the session
-    if (event.type == PUMICE_EVENT_TOKEN) {
-      speech.tokens.push_back(event.token);
+    speech.text += event->text; // valid until the next call with the session
+    if (event->type == PUMICE_EVENT_TOKEN) {
+      speech.tokens.push_back(event->token);
       ++tokens;
     } else { // the text has ended, for whatever reason; the next one follows
       speech.complete = true;
@@ -230,10 +233,11 @@ void Npc::restart() {
 // ---- Checks ----
 
 bool Npc::same_without_slices() {
-  const Made made = make_session(false);
-  if (failed(made.status, "a session", made.error)) return false;
-  const Session& session = made.session;
+  const pumice_session_options options = session_options(false);
+  pumice_session* made = nullptr;
   pumice_error error;
+  if (failed(pumice_session_create(model_.get(), &options, &made, &error), "a session", error)) return false;
+  const Session session(made);
   for (const Speech& speech : said_) {
     const auto count = static_cast<uint32_t>(speech.tokens.size());
     if (count == 0) continue;
@@ -241,9 +245,9 @@ bool Npc::same_without_slices() {
     if (!request(session.get(), speech, speech.complete ? options_.tokens : count)) return false;
     if (failed(pumice_run(session.get(), &error), "generating without slices", error)) return false;
     Speech whole;
-    for (pumice_event event{}; pumice_poll(session.get(), &event);) {
-      whole.text += event.text;
-      if (event.type == PUMICE_EVENT_TOKEN) whole.tokens.push_back(event.token);
+    while (const pumice_event* event = pumice_poll(session.get())) {
+      whole.text += event->text;
+      if (event->type == PUMICE_EVENT_TOKEN) whole.tokens.push_back(event->token);
     }
     if (whole.tokens != speech.tokens || (speech.complete && whole.text != speech.text)) return false;
   }

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <pumice.h>
+#include <pumice/pumice.h>
 
 #include "device.h"
 
@@ -68,7 +67,7 @@ public:
   // Whether pumice_run, which does not use slices, generates the same texts in another session.
   bool same_without_slices();
 
-  bool loading() const { return load_ || making_.valid(); }
+  bool loading() const { return load_ || start_; }
   float progress() const { return progress_; } // of loading, 0 to 1
   bool speaks() const { return session_ && complaint_.empty() && !wants_to_begin_; }
   const std::vector<Speech>& said() const { return said_; }
@@ -77,17 +76,11 @@ public:
 
 private:
   using Session = std::unique_ptr<pumice_session, Destroyer<pumice_session_destroy>>;
-  struct Made {
-    Session session;
-    pumice_status status = PUMICE_OK;
-    pumice_error error{};
-  };
-
   void open_device(const Device& device);
   void start_loading();
   void finish_loading();
-  Made make_session(bool warm_up) const;
-  void take_session();
+  pumice_session_options session_options(bool warm_up) const;
+  void finish_session();
   void begin_text();
   bool request(pumice_session* session, const Speech& speech, uint32_t max_tokens);
   template <class Call>
@@ -96,12 +89,12 @@ private:
   bool failed(pumice_status status, const std::string& what, const pumice_error& error);
 
   Options options_;
-  // Pumice's objects may be destroyed in any order, but `making_` first: its thread uses them.
+  // Pumice's objects may be destroyed in any order.
   std::unique_ptr<pumice_device, Destroyer<pumice_device_destroy>> device_;
   std::unique_ptr<pumice_model, Destroyer<pumice_model_destroy>> model_;
   Session session_;
   std::unique_ptr<pumice_load, Destroyer<pumice_load_destroy>> load_;
-  std::future<Made> making_; // its destructor waits for the thread
+  std::unique_ptr<pumice_start, Destroyer<pumice_start_destroy>> start_;
 
   float progress_ = 0;
   std::vector<Speech> said_;

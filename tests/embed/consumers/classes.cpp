@@ -66,7 +66,7 @@ std::string slice_by_slice(Session& session) {
   std::string text;
   for (bool active = true; active;) {
     active = need(session.advance(500), "Session::advance").active;
-    while (const std::optional<Event> event = session.poll()) text += event->text;
+    while (const Event* event = session.poll()) text += event->text;
   }
   return text;
 }
@@ -93,6 +93,12 @@ int main(int count, char** arguments) {
   expect(need(device.memory(), "Device::memory").allocated >= info.weight_bytes, "the weights are counted");
   expect(need(model.detokenize(need(model.tokenize(prompt), "tokenize")), "detokenize") == prompt,
          "a text's tokens are its own");
+  const uint32_t end = need(model.role_tokens(PUMICE_ROLE_END), "role_tokens").at(0);
+  const std::string end_name = need(model.token_name(end), "token_name");
+  expect(need(model.find_token(end_name), "find_token") == end, "a token is found by its name");
+  expect(need(model.tokenize(end_name, 0), "tokenize") != std::vector<uint32_t>{end}, "text is text");
+  expect(need(model.tokenize(end_name, PUMICE_PARSE_SPECIAL), "tokenize") == std::vector<uint32_t>{end},
+         "special tokens are found where they are asked for");
 
   // Told to a function, through objects that move; and fetched, a slice at a time.
   std::string told;

@@ -1,0 +1,80 @@
+#include "api/input.h"
+
+#include <fmt/format.h>
+
+#include "api/call.h"
+#include "api/handles.h"
+#include "media/preprocess.h"
+
+namespace pumice::api {
+
+namespace {
+
+Error wrong(const std::string& name, const char* what) {
+  return {Code::invalid_argument, fmt::format("{} {}", name, what)};
+}
+
+Status check_input(const pumice_input& given, const InputReader& reader, const std::string& name) {
+  const int kinds = (given.text != nullptr) + (given.tokens != nullptr) + (given.values != nullptr) +
+                    (given.pixels != nullptr);
+  if (kinds > 1) return wrong(name, "has several of text, tokens, values and pixels: set one of them");
+  if (!given.tokens && given.token_count) return wrong(name, "has a token_count, and its tokens are NULL");
+  if (kinds == 0 && !reader.given_values) {
+    return wrong(name, "has none of text, tokens, values and pixels: set one of them");
+  }
+  if (given.values && reader.model.shape().encoder->kind == InputKind::tokens) {
+    return wrong(name, "has values, and the model reads a text or tokens");
+  }
+  if (given.token_count <= reader.longest) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("{} has {} tokens: expected at most {}", name, given.token_count, reader.longest)};
+}
+
+// A picture, prepared as the model's preprocessor_config.json says.
+Result<std::vector<float>> read_picture(const pumice_input& given, const Model& model,
+                                        const std::string& name) {
+  const EncoderShape& shape = *model.shape().encoder;
+  if (shape.kind != InputKind::pixels || shape.input_shape[0] != 3) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{} has pixels, and the model reads no coloured pictures", name)};
+  }
+  const uint64_t pixels = uint64_t{given.width} * given.height;
+  if (pixels == 0 || pixels > max_image_pixels) {
+    return Error{Code::invalid_argument, fmt::format("{} is a picture of {} x {} pixels: expected 1 to {}",
+                                                     name, given.width, given.height, max_image_pixels)};
+  }
+  std::filesystem::path folder = path_of(model.file().path().c_str());
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) folder = folder.parent_path();
+  PUMICE_TRY(const ImagePreparation preparation,
+             read_image_preparation(folder, shape.input_shape[1], shape.input_shape[2]));
+  Image image{given.width, given.height, {}};
+  image.pixels.assign(given.pixels, given.pixels + 3 * pixels);
+  return prepare(image, preparation, name);
+}
+
+} // namespace
+
+Result<EncoderInput> read_input(const pumice_input& given, const InputReader& reader,
+                                const std::string& name) {
+  PUMICE_CHECK(check_input(given, reader, name));
+  const EncoderShape& shape = *reader.model.shape().encoder;
+  EncoderInput input;
+  if (given.values) {
+    input.values.assign(given.values, given.values + shape.input_values());
+  } else if (given.pixels) {
+    PUMICE_TRY(input.values, read_picture(given, reader.model, name));
+  } else if (given.text) {
+    PUMICE_CHECK(require_tokenizer(reader.tokenizer, reader.model));
+    using Special = Tokenizer::SpecialTokens;
+    const Tokenizer::Part parts[] = {{reader.before, Special::recognised}, {given.text, Special::as_text}};
+    Tokenizer::Encoding text = reader.tokenizer->encode_limited(parts, reader.longest);
+    input.tokens = std::move(text.ids);
+    if (shape.token_types > 1) input.token_types = std::move(text.types);
+  } else if (given.tokens) {
+    input.tokens.assign(given.tokens, given.tokens + given.token_count);
+  }
+  return input;
+}
+
+} // namespace pumice::api

@@ -1,0 +1,171 @@
+#include "api/request.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "api/call.h"
+#include "api/handles.h"
+#include "model/vocabulary.h"
+
+namespace pumice::api {
+
+namespace {
+
+constexpr size_t most_stop_strings = 64;
+
+template <class Number>
+Status check_range(const char* name, Number found, Number least, Number most) {
+  if (found >= least && found <= most) return {}; // false for a NaN
+  return Error{Code::invalid_argument,
+               fmt::format("request.sampling->{} is {}: expected {} to {}", name, found, least, most)};
+}
+
+Status check_count(const char* name, size_t found, size_t most) {
+  if (found <= most) return {};
+  return Error{Code::invalid_argument, fmt::format("{} is {}: expected at most {}", name, found, most)};
+}
+
+std::string element(const char* array, size_t index) {
+  return fmt::format("request.sampling->{}[{}]", array, index);
+}
+
+Result<std::vector<LogitBias>> read_biases(const pumice_sampling& given, uint32_t vocabulary) {
+  PUMICE_CHECK(check_array(given.banned_tokens, given.banned_token_count, sizeof(uint32_t),
+                           "request.sampling->banned_tokens"));
+  PUMICE_CHECK(check_array(given.logit_biases, given.logit_bias_count, sizeof(pumice_logit_bias),
+                           "request.sampling->logit_biases"));
+  std::vector<LogitBias> biases;
+  std::set<uint32_t> different;
+  const auto add = [&](uint32_t token, float bias) -> Status {
+    different.insert(token);
+    biases.push_back({token, bias});
+    if (different.size() <= SAMPLING_BIASES) return {};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("request.sampling bans and biases more than {} different tokens", SAMPLING_BIASES)};
+  };
+  for (size_t i = 0; i < given.banned_token_count; ++i) {
+    PUMICE_CHECK(check_token(given.banned_tokens[i], vocabulary, element("banned_tokens", i)));
+    PUMICE_CHECK(add(given.banned_tokens[i], -std::numeric_limits<float>::infinity()));
+  }
+  for (size_t i = 0; i < given.logit_bias_count; ++i) {
+    const pumice_logit_bias& each = given.logit_biases[i];
+    PUMICE_CHECK(check_token(each.token, vocabulary, element("logit_biases", i) + ".token"));
+    if (std::isnan(each.bias)) {
+      return Error{Code::invalid_argument, element("logit_biases", i) + ".bias is not a number"};
+    }
+    PUMICE_CHECK(add(each.token, each.bias));
+  }
+  return biases;
+}
+
+Result<std::vector<uint32_t>> read_stop_tokens(const pumice_sampling& given, uint32_t vocabulary,
+                                               std::vector<uint32_t> ends) {
+  std::ranges::sort(ends);
+  ends.erase(std::ranges::unique(ends).begin(), ends.end());
+  PUMICE_CHECK(check_array(given.stop_tokens, given.stop_token_count, sizeof(uint32_t),
+                           "request.sampling->stop_tokens"));
+  const size_t own = ends.size();
+  for (size_t i = 0; i < given.stop_token_count; ++i) {
+    const uint32_t token = given.stop_tokens[i];
+    PUMICE_CHECK(check_token(token, vocabulary, element("stop_tokens", i)));
+    if (std::ranges::find(ends, token) == ends.end()) ends.push_back(token);
+    if (ends.size() <= SAMPLING_STOPS) continue;
+    return Error{
+        Code::invalid_argument,
+        fmt::format("request.sampling->stop_token_count is {}: expected at most {}, because {} of the "
+                    "{} tokens that can end a text are the model's own",
+                    given.stop_token_count, SAMPLING_STOPS - own, own, SAMPLING_STOPS)};
+  }
+  return ends;
+}
+
+Result<SamplingParams> read_sampling(const pumice_sampling& given, uint32_t vocabulary,
+                                     std::vector<uint32_t> ends) {
+  SamplingParams params;
+#define OPTION(field, type, standard, least, most, ...)                                                      \
+  if (given.field != 0) {                                                                                    \
+    PUMICE_CHECK(check_range<type>(#field, given.field, least, most));                                       \
+    params.field = given.field;                                                                              \
+  }
+#include "kernel/sampling_options.def"
+  params.seed = given.seed;
+  PUMICE_CHECK(check_count("request.sampling->log_probabilities", given.log_probabilities, SAMPLING_TOP));
+  params.log_probabilities = static_cast<uint32_t>(given.log_probabilities);
+  PUMICE_TRY(params.logit_biases, read_biases(given, vocabulary));
+  PUMICE_TRY(params.stop_tokens, read_stop_tokens(given, vocabulary, std::move(ends)));
+  return params;
+}
+
+Result<std::vector<std::string>> read_stops(const pumice_request& given, const Tokenizer* tokenizer,
+                                            const Model& model) {
+  PUMICE_CHECK(check_count("request.stop_count", given.stop_count, most_stop_strings));
+  PUMICE_CHECK(check_array(given.stops, given.stop_count, sizeof(char*), "request.stops"));
+  if (given.stop_count) PUMICE_CHECK(require_tokenizer(tokenizer, model));
+  std::vector<std::string> stops;
+  for (size_t i = 0; i < given.stop_count; ++i) {
+    if (!given.stops[i] || !*given.stops[i]) {
+      return Error{Code::invalid_argument,
+                   fmt::format("request.stops[{}] is {}", i, given.stops[i] ? "empty" : "NULL")};
+    }
+    stops.push_back(given.stops[i]);
+  }
+  return stops;
+}
+
+// The tokens that a request adds.
+Result<std::vector<uint32_t>> read_tokens(const pumice_request& given, const Tokenizer* tokenizer,
+                                          const Model& model, size_t conversation, uint32_t context) {
+  using Special = Tokenizer::SpecialTokens;
+  std::vector<Tokenizer::Part> parts;
+  if (given.before) parts.push_back({given.before, Special::recognised});
+  if (given.text) parts.push_back({given.text, Special::as_text});
+  if (given.after) parts.push_back({given.after, Special::recognised});
+  std::vector<uint32_t> tokens;
+  if (!parts.empty()) {
+    PUMICE_CHECK(require_tokenizer(tokenizer, model));
+    tokens = tokenizer->encode(parts, conversation == 0);
+  }
+  PUMICE_CHECK(check_array(given.tokens, given.token_count, sizeof(uint32_t), "request.tokens"));
+  const size_t room = context - std::min<size_t>(conversation + 1, context);
+  if (tokens.size() + given.token_count > room) {
+    return Error{Code::context_full,
+                 fmt::format("the request has {} tokens, and a context of {} has room for {} more and one to "
+                             "generate",
+                             tokens.size() + given.token_count, context, room)};
+  }
+  for (size_t i = 0; i < given.token_count; ++i) {
+    PUMICE_CHECK(
+        check_token(given.tokens[i], model.shape().vocabulary, fmt::format("request.tokens[{}]", i)));
+    tokens.push_back(given.tokens[i]);
+  }
+  if (conversation + tokens.size() == 0) {
+    return Error{Code::invalid_argument,
+                 "the conversation is empty, and the request adds neither text nor tokens to it"};
+  }
+  return tokens;
+}
+
+} // namespace
+
+Result<TextRequest> read_request(const pumice_request& given, const Model& model, const Tokenizer* tokenizer,
+                                 size_t conversation, uint32_t context) {
+  TextRequest request;
+  GenerationRequest& generation = request.generation;
+  generation.anew = given.anew;
+  if (given.anew) conversation = 0;
+  PUMICE_TRY(generation.tokens, read_tokens(given, tokenizer, model, conversation, context));
+  if (given.max_tokens) generation.max_tokens = given.max_tokens;
+  PUMICE_TRY(const pumice_sampling sampling, read(given.sampling, "request.sampling"));
+  std::vector<uint32_t> ends;
+  if (!given.ignore_end) ends = end_tokens(model.file(), tokenizer);
+  PUMICE_TRY(generation.sampling, read_sampling(sampling, model.shape().vocabulary, std::move(ends)));
+  PUMICE_TRY(request.stops, read_stops(given, tokenizer, model));
+  return request;
+}
+
+} // namespace pumice::api

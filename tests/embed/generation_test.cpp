@@ -1,0 +1,360 @@
+// What decides how a text goes on and where it ends; sessions from others; several texts in one step.
+#include <cmath>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "support/embedding.h"
+
+namespace {
+
+constexpr const char* prompt = "Once upon a time there was a little girl named Lily. She loved to";
+
+using BatchHandle = std::unique_ptr<pumice_batch, Destroy<pumice_batch_destroy>>;
+using StartHandle = std::unique_ptr<pumice_start, Destroy<pumice_start_destroy>>;
+
+struct Player {
+  DeviceHandle device = make_device();
+  ModelHandle model = load(device.get());
+  SessionHandle session = make(192);
+
+  SessionHandle make(uint32_t context) const {
+    pumice_session_options options = {sizeof options};
+    options.context = context;
+    options.chunk = 16;
+    return make_session(model.get(), options);
+  }
+  uint32_t token(const char* name) const {
+    uint32_t found = 0;
+    pumice_error error;
+    require_ok(pumice_find_token(model.get(), name, &found, &error), error);
+    return found;
+  }
+};
+
+// Generates after `text`, in whole steps or in slices, and returns the story.
+Story generate(pumice_session* session, pumice_request request, const char* text, bool in_slices = false) {
+  request.struct_size = sizeof request;
+  request.text = text;
+  request.anew = true;
+  if (request.max_tokens == 0) request.max_tokens = 40;
+  pumice_error error;
+  require_ok(pumice_generate(session, &request, &error), error);
+  pumice_slice slice = {sizeof slice};
+  slice.active = in_slices;
+  while (slice.active) require_ok(pumice_advance(session, 300, nullptr, &slice, &error), error);
+  require_ok(pumice_run(session, &error), error);
+  Story story;
+  take_events(session, story);
+  return story;
+}
+
+std::vector<uint32_t> conversation(pumice_session* session) {
+  std::vector<uint32_t> tokens(1024);
+  size_t count = 0;
+  pumice_error error;
+  require_ok(pumice_session_tokens(session, tokens.data(), tokens.size(), &count, &error), error);
+  tokens.resize(count);
+  return tokens;
+}
+
+Story go_on(pumice_session* session, uint32_t tokens) {
+  pumice_request request = {sizeof request};
+  request.max_tokens = tokens;
+  pumice_error error;
+  require_ok(pumice_generate(session, &request, &error), error);
+  require_ok(pumice_run(session, &error), error);
+  Story story;
+  take_events(session, story);
+  return story;
+}
+
+} // namespace
+
+TEST_CASE("a text ends before a stop string, wherever tokens and slices cut it") {
+  const Player player;
+  const Story whole = generate(player.session.get(), {}, prompt);
+  // From the middle of a token to the middle of another one.
+  const size_t at = whole.text.size() / 2;
+  const std::string stop = whole.text.substr(at, 7);
+  const std::string before = whole.text.substr(0, whole.text.find(stop));
+  const char* stops[] = {"no such words", stop.c_str()};
+  pumice_request request = {};
+  request.stops = stops;
+  request.stop_count = 2;
+  for (const bool in_slices : {false, true}) {
+    CAPTURE(in_slices);
+    const Story story = generate(player.session.get(), request, prompt, in_slices);
+    CHECK(story.text == before);
+    CHECK(story.finish_reason == PUMICE_FINISH_STOP);
+    // The conversation has the token that completes the string, and none after it.
+    const std::vector<uint32_t> tokens = conversation(player.session.get());
+    const size_t added = story.tokens.size();
+    REQUIRE(added < whole.tokens.size());
+    CHECK(std::equal(story.tokens.begin(), story.tokens.end(), whole.tokens.begin()));
+    CHECK(tokens.back() == whole.tokens[added - 1]);
+    // It goes on as the whole text did.
+    const Story rest = go_on(player.session.get(), static_cast<uint32_t>(whole.tokens.size() - added));
+    CHECK(
+        std::equal(rest.tokens.begin(), rest.tokens.end(), whole.tokens.begin() + static_cast<long>(added)));
+  }
+  request.stop_count = 1; // one that does not come
+  CHECK(generate(player.session.get(), request, prompt) == whole);
+}
+
+TEST_CASE("biases, and typical sampling") {
+  const Player player;
+  const Story plain = generate(player.session.get(), {}, prompt);
+  const pumice_logit_bias biases[] = {
+      {plain.tokens[0], -INFINITY}, {player.token("▁dog"), 60}, {player.token("▁dog"), 40}};
+  pumice_sampling sampling = {sizeof sampling};
+  sampling.logit_biases = biases;
+  sampling.logit_bias_count = 1;
+  pumice_request request = {};
+  request.sampling = &sampling;
+  CHECK(generate(player.session.get(), request, prompt).tokens[0] != plain.tokens[0]);
+  sampling.logit_bias_count = 3;
+  request.max_tokens = 3;
+  CHECK(generate(player.session.get(), request, prompt).text == " dog dog dog");
+
+  sampling = {sizeof sampling};
+  sampling.temperature = 2;
+  sampling.seed = 5;
+  request.max_tokens = 30;
+  const Story wild = generate(player.session.get(), request, prompt);
+  sampling.typical_p = 0.2f;
+  CHECK(generate(player.session.get(), request, prompt).text != wild.text);
+}
+
+TEST_CASE("events have log-probabilities where they are asked for") {
+  const Player player;
+  pumice_sampling sampling = {sizeof sampling};
+  sampling.log_probabilities = 3;
+  pumice_request request = {sizeof request};
+  request.text = prompt;
+  request.max_tokens = 8;
+  request.sampling = &sampling;
+  pumice_error error;
+  require_ok(pumice_generate(player.session.get(), &request, &error), error);
+  require_ok(pumice_run(player.session.get(), &error), error);
+  size_t tokens = 0;
+  while (const pumice_event* event = pumice_poll(player.session.get())) {
+    if (event->type == PUMICE_EVENT_END) {
+      CHECK(event->top_count == 0);
+      continue;
+    }
+    ++tokens;
+    REQUIRE(event->top_count == 3);
+    CHECK(event->top[0].token == event->token); // without a temperature, the most probable one
+    CHECK(event->top[0].log_probability == event->log_probability);
+    CHECK(event->log_probability < 0);
+    CHECK(event->top[0].log_probability >= event->top[1].log_probability);
+    CHECK(event->top[1].log_probability >= event->top[2].log_probability);
+    double sum = 0;
+    for (uint32_t i = 0; i < 3; ++i) sum += std::exp(double{event->top[i].log_probability});
+    CHECK(sum <= 1.00001);
+  }
+  CHECK(tokens == 8);
+}
+
+TEST_CASE("a fork begins where its session is, and each goes on alone") {
+  const Player player;
+  const Story whole = generate(player.session.get(), {}, prompt);
+  pumice_request request = {sizeof request};
+  request.text = prompt;
+  request.anew = true;
+  request.max_tokens = 40;
+  pumice_error error;
+  require_ok(pumice_generate(player.session.get(), &request, &error), error);
+  Story first;
+  pumice_slice slice = {sizeof slice};
+  do {
+    require_ok(pumice_advance(player.session.get(), 300, nullptr, &slice, &error), error);
+    take_events(player.session.get(), first);
+  } while (first.tokens.size() < 12);
+  pumice_session* made = nullptr;
+  require_ok(pumice_session_fork(player.session.get(), nullptr, &made, &error), error);
+  const SessionHandle fork(made);
+  take_events(player.session.get(), first);
+  CHECK(conversation(made) == conversation(player.session.get()));
+  const size_t done = first.tokens.size();
+  CHECK(done < 40);
+
+  const Story rest = go_on(made, static_cast<uint32_t>(40 - done)); // before the session goes on
+  require_ok(pumice_run(player.session.get(), &error), error);
+  take_events(player.session.get(), first);
+  CHECK(first == whole);
+  CHECK(std::equal(rest.tokens.begin(), rest.tokens.end(), whole.tokens.begin() + static_cast<long>(done)));
+
+  pumice_session_options small = {sizeof small};
+  small.context = 16; // less than the conversation
+  made = nullptr;
+  CHECK(pumice_session_fork(player.session.get(), &small, &made, &error) == PUMICE_CONTEXT_FULL);
+  CHECK(made == nullptr);
+  CHECK(conversation(player.session.get()).size() > 40);
+}
+
+TEST_CASE("a session is saved to memory, and restored from it") {
+  const Player player;
+  generate(player.session.get(), {}, prompt);
+  std::vector<unsigned char> bytes;
+  const pumice_write_function append = [](void* user, const void* more, size_t count) {
+    const auto* first = static_cast<const unsigned char*>(more);
+    auto& all = *static_cast<std::vector<unsigned char>*>(user);
+    all.insert(all.end(), first, first + count);
+    return true;
+  };
+  pumice_error error;
+  require_ok(pumice_session_write(player.session.get(), append, &bytes, &error), error);
+  const Story expected = go_on(player.session.get(), 12);
+
+  const SessionHandle other = player.make(128);
+  require_ok(pumice_session_read(other.get(), bytes.data(), bytes.size(), &error), error);
+  CHECK(go_on(other.get(), 12) == expected);
+
+  const pumice_write_function refuse = [](void*, const void*, size_t) { return false; };
+  CHECK(pumice_session_write(other.get(), refuse, nullptr, &error) == PUMICE_IO);
+  CHECK(pumice_session_write(other.get(), nullptr, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_session_read(other.get(), nullptr, 8, &error) == PUMICE_INVALID_ARGUMENT);
+  const std::vector<uint32_t> tokens = conversation(other.get());
+  for (const size_t damaged : {size_t{0}, size_t{9}, bytes.size() / 2, bytes.size() - 1}) {
+    bytes[damaged] ^= 1;
+    CHECK(pumice_session_read(other.get(), bytes.data(), bytes.size(), &error) == PUMICE_INVALID_FILE);
+    bytes[damaged] ^= 1;
+    CHECK(pumice_session_read(other.get(), bytes.data(), damaged, &error) == PUMICE_INVALID_FILE);
+  }
+  CHECK(conversation(other.get()) == tokens);
+}
+
+TEST_CASE("a session is created on a thread of its own, with progress, and can be cancelled") {
+  const Player player;
+  const Story expected = generate(player.session.get(), {}, prompt);
+  pumice_session_options options = {sizeof options};
+  options.context = 192;
+  options.chunk = 16;
+  options.threads = 2;
+  std::vector<uint64_t> steps;
+  options.progress = [](void* user, uint64_t done, uint64_t total) {
+    CHECK(done <= total);
+    static_cast<std::vector<uint64_t>*>(user)->push_back(done);
+    return true;
+  };
+  options.progress_user = &steps;
+  pumice_start* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_session_start(player.model.get(), &options, &made, &error), error);
+  StartHandle start(made);
+  uint64_t done = 0, total = 0;
+  while (!pumice_start_poll(made, &done, &total)) std::this_thread::yield();
+  pumice_start_poll(made, &done, &total);
+  CHECK(done == total);
+  pumice_session* session = nullptr;
+  require_ok(pumice_start_finish(made, &session, &error), error);
+  const SessionHandle owner(session);
+  CHECK(total > 2);
+  CHECK(steps.size() > 2);
+  CHECK(std::is_sorted(steps.begin(), steps.end()));
+  CHECK(generate(session, {}, prompt) == expected);
+  CHECK(pumice_start_finish(made, &session, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(session == nullptr);
+
+  options.progress = [](void*, uint64_t, uint64_t) { return false; };
+  CHECK(pumice_session_create(player.model.get(), &options, &session, &error) == PUMICE_CANCELLED);
+  options.progress = nullptr;
+  require_ok(pumice_session_start(player.model.get(), &options, &made, &error), error);
+  start.reset(made);
+  pumice_start_cancel(made);
+  CHECK(pumice_start_finish(made, &session, &error) == PUMICE_CANCELLED);
+  require_ok(pumice_session_start(player.model.get(), &options, &made, &error), error);
+  start.reset(made); // is destroyed while it runs
+}
+
+TEST_CASE("several texts in the same steps are those of each alone") {
+  const Player player;
+  const char* const prompts[] = {prompt, "One day, a little fox", "There was a small boat", "It was cold"};
+  constexpr uint32_t lengths[] = {20, 7, 30, 12};
+  pumice_sampling sampling = {sizeof sampling};
+  sampling.temperature = 0.8f;
+  sampling.seed = 3;
+  std::vector<Story> alone;
+  for (size_t i = 0; i < 4; ++i) {
+    pumice_request request = {};
+    request.max_tokens = lengths[i];
+    request.sampling = i % 2 ? &sampling : nullptr;
+    alone.push_back(generate(player.session.get(), request, prompts[i]));
+  }
+  const std::string stop = alone[2].text.substr(alone[2].text.size() / 2, 5);
+  alone[2].text.resize(alone[2].text.find(stop));
+  const char* const stops[] = {stop.c_str()};
+
+  pumice_batch_options options = {sizeof options};
+  options.texts = 3; // the fourth waits
+  options.context = 128;
+  options.chunk = 16;
+  pumice_batch* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_batch_create(player.model.get(), &options, &made, &error), error);
+  const BatchHandle batch(made);
+  std::map<uint32_t, size_t> texts;
+  std::vector<Story> told(4);
+  const auto add = [&](size_t i) {
+    pumice_request request = {sizeof request};
+    request.text = prompts[i];
+    request.max_tokens = lengths[i];
+    request.sampling = i % 2 ? &sampling : nullptr;
+    if (i == 2) request.stops = stops, request.stop_count = 1;
+    uint32_t id = 0;
+    require_ok(pumice_batch_add(made, &request, &id, &error), error);
+    texts[id] = i;
+  };
+  const auto run = [&] {
+    for (bool active = true; active;) {
+      require_ok(pumice_batch_step(made, &active, &error), error);
+      while (const pumice_event* event = pumice_batch_poll(made)) {
+        REQUIRE(texts.count(event->text_id) == 1);
+        Story& story = told[texts[event->text_id]];
+        story.text += event->text;
+        if (event->type == PUMICE_EVENT_TOKEN) story.tokens.push_back(event->token);
+        if (event->type == PUMICE_EVENT_END) story.finish_reason = event->finish_reason;
+      }
+    }
+  };
+  for (size_t i = 0; i < 4; ++i) add(i);
+  run();
+  CHECK(told[0] == alone[0]);
+  CHECK(told[1] == alone[1]);
+  CHECK(told[3] == alone[3]);
+  CHECK(told[2].text == alone[2].text);
+  CHECK(told[2].finish_reason == PUMICE_FINISH_STOP);
+  bool active = true;
+  CHECK(pumice_batch_step(made, &active, &error) == PUMICE_OK);
+  CHECK_FALSE(active);
+
+  // What is dropped or cancelled does not disturb others.
+  told.assign(4, {});
+  add(0);
+  const uint32_t dropped = texts.rbegin()->first + 1;
+  add(1);
+  require_ok(pumice_batch_step(made, &active, &error), error);
+  require_ok(pumice_batch_drop(made, dropped, &error), error);
+  run();
+  CHECK(told[0] == alone[0]);
+  CHECK(told[1].finish_reason == PUMICE_FINISH_NONE);
+
+  pumice_batch_cancel(made); // nothing to cancel
+  told.assign(4, {});
+  add(3);
+  run();
+  CHECK(told[3] == alone[3]);
+  add(0);
+  pumice_batch_cancel(made);
+  CHECK(pumice_batch_step(made, &active, &error) == PUMICE_CANCELLED);
+  CHECK_FALSE(active);
+  const pumice_event* end = pumice_batch_poll(made);
+  REQUIRE(end != nullptr);
+  CHECK(end->finish_reason == PUMICE_FINISH_CANCELLED);
+
+  options.texts = 17;
+  CHECK(pumice_batch_create(player.model.get(), &options, &made, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(std::string(error.message).find("options.texts is 17") != std::string::npos);
+}

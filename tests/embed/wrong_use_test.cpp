@@ -1,0 +1,369 @@
+// What a program can do wrong: each is a status with a sentence that names it, and changes nothing.
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <limits>
+
+#include "support/embedding.h"
+
+namespace {
+
+constexpr const char* prompt = "Once upon a time there was a little girl named Lily. She loved to";
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinite = std::numeric_limits<float>::infinity();
+
+// A later version may put a field after the last one: an older program must not have set it by accident.
+template <class Structure, class Field>
+constexpr bool ends_with(size_t offset, Field Structure::*) {
+  return offset + sizeof(Field) == sizeof(Structure);
+}
+#define ENDS_WITH(structure, field)                                                                          \
+  static_assert(ends_with(offsetof(structure, field), &structure::field), "padding at the end "              \
+                                                                          "of " #structure)
+ENDS_WITH(pumice_vulkan, unlock_queue);
+ENDS_WITH(pumice_allocator, map);
+ENDS_WITH(pumice_device_options, log_user);
+ENDS_WITH(pumice_source, name);
+ENDS_WITH(pumice_load_options, quantize);
+ENDS_WITH(pumice_session_options, logits);
+ENDS_WITH(pumice_sampling, log_probabilities);
+ENDS_WITH(pumice_request, stop_count);
+ENDS_WITH(pumice_sync, reserved);
+ENDS_WITH(pumice_encoder_options, output_buffer);
+ENDS_WITH(pumice_input, height);
+ENDS_WITH(pumice_translator_options, before);
+ENDS_WITH(pumice_transcriber_options, reserved);
+ENDS_WITH(pumice_batch_options, progress_user);
+static_assert(sizeof(pumice_error) == 1024);
+
+struct Player {
+  DeviceHandle device = make_device();
+  ModelHandle model = load(device.get());
+  SessionHandle session = [this] {
+    pumice_session_options options = {sizeof options};
+    options.context = 64;
+    options.chunk = 16;
+    return make_session(model.get(), options);
+  }();
+
+  // What a request says when it is refused with this status; else "".
+  std::string refused(const pumice_request& request, pumice_status expected = PUMICE_INVALID_ARGUMENT) const {
+    pumice_error error;
+    const pumice_status status = pumice_generate(session.get(), &request, &error);
+    CHECK(error.status == status);
+    return status == expected ? error.message : "";
+  }
+};
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("sampling values out of their range are named") {
+  const Player player;
+  const Story expected = tell(player.session.get(), prompt, 12);
+  begin(player.session.get(), prompt, 12);
+  const uint32_t out = 1u << 20, in = 5;
+  const std::vector<uint32_t> many = [] {
+    std::vector<uint32_t> tokens(1025);
+    for (uint32_t i = 0; i < tokens.size(); ++i) tokens[i] = i;
+    return tokens;
+  }();
+  const pumice_logit_bias no_number = {5, not_a_number}, no_token = {out, 1};
+  struct Wrong {
+    const char* names;
+    std::function<void(pumice_sampling&)> set;
+  };
+  const Wrong wrongs[] = {
+      {"temperature is -1", [](auto& s) { s.temperature = -1; }},
+      {"temperature is nan", [](auto& s) { s.temperature = not_a_number; }},
+      {"temperature is inf", [](auto& s) { s.temperature = infinite; }},
+      {"top_p is 2", [](auto& s) { s.top_p = 2; }},
+      {"top_p is nan", [](auto& s) { s.top_p = not_a_number; }},
+      {"min_p is -0.5", [](auto& s) { s.min_p = -0.5f; }},
+      {"typical_p is 1.5", [](auto& s) { s.typical_p = 1.5f; }},
+      {"top_k is 4294967295", [](auto& s) { s.top_k = UINT32_MAX; }},
+      {"repeat_penalty is -3", [](auto& s) { s.repeat_penalty = -3; }},
+      {"frequency_penalty is 101", [](auto& s) { s.frequency_penalty = 101; }},
+      {"presence_penalty is nan", [](auto& s) { s.presence_penalty = not_a_number; }},
+      {"repeat_window is 4097", [](auto& s) { s.repeat_window = 4097; }},
+      {"log_probabilities is 65", [](auto& s) { s.log_probabilities = 65; }},
+      {"stop_tokens is NULL, and its count is 3", [](auto& s) { s.stop_token_count = 3; }},
+      {"banned_tokens is NULL, and its count is 3", [](auto& s) { s.banned_token_count = 3; }},
+      {"logit_biases is NULL, and its count is 3", [](auto& s) { s.logit_bias_count = 3; }},
+      {"stop_tokens[0] is 1048576", [&](auto& s) { s.stop_tokens = &out, s.stop_token_count = 1; }},
+      {"banned_tokens[0] is 1048576", [&](auto& s) { s.banned_tokens = &out, s.banned_token_count = 1; }},
+      {"logit_biases[0].token is 1048576",
+       [&](auto& s) { s.logit_biases = &no_token, s.logit_bias_count = 1; }},
+      {"logit_biases[0].bias is not a number",
+       [&](auto& s) { s.logit_biases = &no_number, s.logit_bias_count = 1; }},
+      {"count of request.sampling->stop_tokens is 18446744073709551615",
+       [&](auto& s) { s.stop_tokens = &in, s.stop_token_count = SIZE_MAX; }},
+      {"the model's own", [&](auto& s) { s.stop_tokens = many.data() + 10, s.stop_token_count = 16; }},
+      {"more than 1024", [&](auto& s) { s.banned_tokens = many.data(), s.banned_token_count = many.size(); }},
+      {"request.sampling.struct_size is 0", [](auto& s) { s.struct_size = 0; }},
+      {"newer than the library", [](auto& s) { s.struct_size = sizeof s + 8; }},
+  };
+  for (const Wrong& wrong : wrongs) {
+    CAPTURE(wrong.names);
+    pumice_sampling sampling = {sizeof sampling};
+    wrong.set(sampling);
+    pumice_request request = {sizeof request};
+    request.text = prompt;
+    request.sampling = &sampling;
+    const std::string message = player.refused(request);
+    CAPTURE(message);
+    CHECK(contains(message, wrong.names));
+  }
+  // What is at a limit is allowed.
+  pumice_sampling most = {sizeof most};
+  most.temperature = 1000;
+  most.top_p = most.min_p = most.typical_p = 1;
+  most.repeat_window = 4096;
+  most.stop_tokens = many.data() + 10;
+  most.stop_token_count = 15; // the model has one of its own
+  most.banned_tokens = many.data();
+  most.banned_token_count = 1024;
+  most.log_probabilities = 64;
+  CHECK(tell(player.session.get(), prompt, 3, &most).tokens.size() <= 3);
+  CHECK(tell(player.session.get(), prompt, 12) == expected);
+}
+
+TEST_CASE("requests that make no sense are named") {
+  const Player player;
+  const uint32_t in = 5, out = 1u << 20;
+  const char* const none = nullptr;
+  const char* const empty = "";
+  struct Wrong {
+    const char* names;
+    std::function<void(pumice_request&)> set;
+  };
+  const Wrong wrongs[] = {
+      {"the conversation is empty", [](auto&) {}},
+      {"request.tokens is NULL, and its count is 4", [](auto& r) { r.token_count = 4; }},
+      {"the count of request.tokens is 18446744073709551615",
+       [&](auto& r) { r.tokens = &in, r.token_count = SIZE_MAX; }},
+      {"request.tokens[0] is 1048576", [&](auto& r) { r.tokens = &out, r.token_count = 1; }},
+      {"request.stops is NULL", [](auto& r) { r.text = "a", r.stop_count = 1; }},
+      {"request.stops[0] is NULL", [&](auto& r) { r.text = "a", r.stops = &none, r.stop_count = 1; }},
+      {"request.stops[0] is empty", [&](auto& r) { r.text = "a", r.stops = &empty, r.stop_count = 1; }},
+      {"request.stop_count is 65", [&](auto& r) { r.text = "a", r.stops = &empty, r.stop_count = 65; }},
+  };
+  for (const Wrong& wrong : wrongs) {
+    CAPTURE(wrong.names);
+    pumice_request request = {sizeof request};
+    wrong.set(request);
+    const std::string message = player.refused(request);
+    CAPTURE(message);
+    CHECK(contains(message, wrong.names));
+  }
+  pumice_request request = {sizeof request};
+  request.tokens = &in;
+  request.token_count = 64;
+  CHECK(contains(player.refused(request, PUMICE_CONTEXT_FULL), "has room for 63 more"));
+}
+
+TEST_CASE("nulls, counts and sizes are named as the program knows them") {
+  const Player player;
+  pumice_error error;
+  const auto says = [&](pumice_status status, const char* words) {
+    CAPTURE(error.message);
+    CHECK(status == PUMICE_INVALID_ARGUMENT);
+    CHECK(contains(error.message, words));
+  };
+  pumice_model* model = nullptr;
+  pumice_session* session = nullptr;
+  size_t count = 0;
+  uint32_t token = 5;
+  char text[8];
+  says(pumice_model_load(player.device.get(), nullptr, nullptr, &model, &error), "source is NULL");
+  says(pumice_detokenize(player.model.get(), nullptr, 3, text, 8, &count, &error),
+       "tokens is NULL, and its count is 3");
+  says(pumice_detokenize(player.model.get(), &token, SIZE_MAX, text, 8, &count, &error), "no memory holds");
+  says(pumice_tokenize(player.model.get(), "a", 4, &token, 1, &count, &error), "flags is 4");
+  says(pumice_tokenize(player.model.get(), nullptr, 0, &token, 1, &count, &error), "text is NULL");
+  says(pumice_role_tokens(player.model.get(), static_cast<pumice_token_role>(7), &token, 1, &count, &error),
+       "role is 7");
+  says(pumice_token_name(player.model.get(), 1u << 20, nullptr, text, 8, &count, &error), "token is 1048576");
+  says(pumice_session_create(nullptr, nullptr, &session, &error), "model is NULL");
+  pumice_session_options options = {sizeof options};
+  options.context = 1;
+  says(pumice_session_create(player.model.get(), &options, &session, &error), "context is 1");
+  options.context = 2;
+  CHECK(pumice_session_create(player.model.get(), &options, &session, &error) == PUMICE_OK);
+  CHECK(tell(session, "", 0).finish_reason == PUMICE_FINISH_CONTEXT);
+  pumice_session_destroy(session);
+  options.cache = static_cast<pumice_cache_type>(3);
+  says(pumice_session_create(player.model.get(), &options, &session, &error), "cache is 3");
+  says(pumice_advance(player.session.get(), not_a_number, nullptr, nullptr, &error), "budget_us is nan");
+  pumice_sync sync = {sizeof sync};
+  sync.wait_count = 2;
+  says(pumice_advance(player.session.get(), 100, &sync, nullptr, &error), "sync.wait is NULL");
+  pumice_memory_report report = {};
+  says(pumice_device_memory(player.device.get(), &report, &error), "report.struct_size is 0");
+}
+
+TEST_CASE("a structure of an older header does without the fields that came later") {
+  const Player player;
+  const Story expected = tell(player.session.get(), prompt, 8);
+  pumice_request request = {offsetof(pumice_request, stops)};
+  request.text = prompt;
+  request.anew = true;
+  request.max_tokens = 8;
+  request.stop_count = 3; // outside of what it says it has
+  pumice_error error;
+  require_ok(pumice_generate(player.session.get(), &request, &error), error);
+  require_ok(pumice_run(player.session.get(), &error), error);
+  Story story;
+  take_events(player.session.get(), story);
+  CHECK(story == expected);
+}
+
+TEST_CASE("an empty request, nothing to run, an early cancel and a full context") {
+  const Player player;
+  pumice_session* session = player.session.get();
+  pumice_error error;
+  CHECK(pumice_run(session, &error) == PUMICE_OK);
+  CHECK(pumice_poll(session) == nullptr);
+
+  pumice_session_cancel(session);
+  CHECK(pumice_run(session, &error) == PUMICE_OK);
+  pumice_session_cancel(session); // what is asked for after it is not concerned
+  Story whole = tell(session, prompt, 0);
+  CHECK(whole.finish_reason == PUMICE_FINISH_CONTEXT);
+  CHECK(pumice_run(session, &error) == PUMICE_OK);
+  CHECK(pumice_poll(session) == nullptr);
+
+  pumice_request request = {sizeof request};
+  CHECK(contains(player.refused(request, PUMICE_CONTEXT_FULL), "context"));
+  CHECK(std::string(pumice_status_name(PUMICE_CONTEXT_FULL)) == "context full");
+  request.text = "and";
+  CHECK(contains(player.refused(request, PUMICE_CONTEXT_FULL), "context"));
+  request.text = nullptr;
+  request.anew = true;
+  CHECK(contains(player.refused(request), "the conversation is empty"));
+  size_t count = 0;
+  require_ok(pumice_session_tokens(session, nullptr, 0, &count, &error), error);
+  CHECK(count == 64); // what was refused has changed nothing
+}
+
+namespace {
+
+// Calls everything from within on_event.
+struct Caller {
+  pumice_session* session = nullptr;
+  pumice_model* model = nullptr;
+  size_t tokens = 0;
+  std::string text;
+  bool destroys = false;
+
+  static void hear(void* user, const pumice_event* event) {
+    auto& self = *static_cast<Caller*>(user);
+    self.text += event->text;
+    pumice_error error;
+    pumice_slice slice = {sizeof slice};
+    pumice_request request = {sizeof request};
+    request.text = "Another story";
+    request.anew = true;
+    const auto refuses = [&](pumice_status status) {
+      CHECK(status == PUMICE_NOT_READY);
+      CHECK(contains(error.message, "on_event"));
+    };
+    refuses(pumice_generate(self.session, &request, &error));
+    refuses(pumice_run(self.session, &error));
+    refuses(pumice_advance(self.session, 100, nullptr, &slice, &error));
+    refuses(pumice_discard(self.session, &error));
+    refuses(pumice_session_save(self.session, "session", &error));
+    refuses(pumice_session_restore(self.session, "session", &error));
+    refuses(pumice_session_suspend(self.session, &error));
+    refuses(pumice_session_resume(self.session, self.model, &error));
+    CHECK(pumice_session_tokens(self.session, nullptr, 0, &self.tokens, &error) == PUMICE_OK);
+    CHECK(pumice_poll(self.session) == nullptr);
+    if (self.destroys) pumice_session_destroy(self.session);
+  }
+};
+
+} // namespace
+
+TEST_CASE("calls from within on_event change nothing") {
+  const Player player;
+  const Story expected = tell(player.session.get(), prompt, 12);
+  Caller caller;
+  pumice_session_options options = {sizeof options};
+  options.on_event = Caller::hear;
+  options.user = &caller;
+  options.context = 64;
+  options.chunk = 16;
+  SessionHandle session = make_session(player.model.get(), options);
+  caller.session = session.get();
+  caller.model = player.model.get();
+  tell(session.get(), prompt, 12);
+  CHECK(caller.text == expected.text);
+  CHECK(caller.tokens > 12);
+
+  caller.text.clear();
+  caller.destroys = true;
+  begin(session.get(), prompt, 12);
+  pumice_error error;
+  CHECK(pumice_run(session.release(), &error) == PUMICE_CANCELLED);
+  CHECK(caller.text.size() < expected.text.size());
+}
+
+namespace {
+
+// Creates something, and destroys it again if that worked. A size that is too large is no defect of Pumice's.
+template <class Handle, class Options>
+void try_to_create(pumice_status (*create)(pumice_model*, const Options*, Handle**, pumice_error*),
+                   void (*destroy)(Handle*), pumice_model* model, const Options& options) {
+  Handle* made = nullptr;
+  pumice_error error;
+  const pumice_status status = create(model, &options, &made, &error);
+  CAPTURE(error.message);
+  CHECK((made != nullptr) == (status == PUMICE_OK));
+  const bool expected = status == PUMICE_OK || status == PUMICE_INVALID_ARGUMENT ||
+                        status == PUMICE_UNSUPPORTED || status == PUMICE_OUT_OF_MEMORY;
+  CHECK(expected);
+  CHECK((status == PUMICE_OK) == (error.message[0] == 0));
+  destroy(made);
+}
+
+} // namespace
+
+TEST_CASE("the largest sizes are refused, or do no harm") {
+  pumice_device_options limited = {sizeof limited};
+  limited.memory_limit = 256u << 20; // the machine's memory is not what is tested
+  const DeviceHandle device = make_device(limited);
+  const ModelHandle model = load(device.get());
+  for (const uint32_t largest : {UINT32_MAX, uint32_t{INT32_MAX}}) {
+    CAPTURE(largest);
+    pumice_session_options session = {sizeof session};
+    session.context = largest;
+    try_to_create(pumice_session_create, pumice_session_destroy, model.get(), session);
+    session.context = 64;
+    session.chunk = largest;
+    try_to_create(pumice_session_create, pumice_session_destroy, model.get(), session);
+    session.chunk = 16;
+    session.threads = largest;
+    try_to_create(pumice_session_create, pumice_session_destroy, model.get(), session);
+    pumice_batch_options batch = {sizeof batch};
+    batch.texts = largest;
+    try_to_create(pumice_batch_create, pumice_batch_destroy, model.get(), batch);
+    batch.chunk = largest;
+    try_to_create(pumice_batch_create, pumice_batch_destroy, model.get(), batch);
+  }
+  const ModelHandle translating = load(device.get(), dates);
+  for (const uint32_t largest : {UINT32_MAX, uint32_t{INT32_MAX}}) {
+    CAPTURE(largest);
+    pumice_translator_options translator = {sizeof translator};
+    translator.beams = largest;
+    try_to_create(pumice_translator_create, pumice_translator_destroy, translating.get(), translator);
+    translator.beams = 1;
+    translator.input_tokens = largest;
+    try_to_create(pumice_translator_create, pumice_translator_destroy, translating.get(), translator);
+    translator.input_tokens = 0;
+    translator.output_tokens = largest;
+    try_to_create(pumice_translator_create, pumice_translator_destroy, translating.get(), translator);
+  }
+}
