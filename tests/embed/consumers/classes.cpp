@@ -120,14 +120,38 @@ int main(int count, char** arguments) {
   Session restored = need(Session::create(model, options), "Session::create");
   need(restored.restore(file), "Session::restore");
   expect(need(restored.tokens(), "tokens") == need(teller.tokens(), "tokens"), "what was saved is restored");
+  Session forked = need(restored.fork(), "Session::fork");
+  const std::vector<unsigned char> saved = need(forked.save(), "Session::save");
+  Start start = need(Start::start(model, options), "Start::start");
+  while (!start.poll()) {
+  }
+  Session read = need(start.finish(), "Start::finish");
+  need(read.restore(saved.data(), saved.size()), "Session::restore");
+  expect(need(read.tokens(), "tokens") == need(teller.tokens(), "tokens"), "a fork is saved to memory");
   need(sliced.generate(Request{}), "Session::generate");
   need(restored.generate(Request{}), "Session::generate");
   expect(slice_by_slice(sliced) == slice_by_slice(restored), "both go on in the same way");
+
+  BatchOptions batch_options{};
+  batch_options.texts = 2;
+  batch_options.context = 64;
+  Batch batch = need(Batch::create(model, batch_options), "Batch::create");
+  Request request{};
+  request.text = prompt.c_str();
+  request.max_tokens = 8;
+  const uint32_t first = need(batch.add(request), "Batch::add");
+  need(batch.add(request), "Batch::add");
+  while (need(batch.step(), "Batch::step")) {
+  }
+  std::string first_text, others;
+  while (const Event* event = batch.poll()) (event->text_id == first ? first_text : others) += event->text;
+  expect(first_text == told && others == told, "texts in the same steps are as alone");
 
   const Model dates = need(Model::load(device, Source::file(arguments[3])), "Model::load");
   Translator translator = need(Translator::create(dates), "Translator::create");
   expect(need(translator.translate("le 3 mars 2021"), "Translator::translate") == "2021-03-03", "a date");
 
+  expect(!Transcriber::create(model).ok(), "a decoder is no transcriber");
   const auto none = Encoder::create(model);
   expect(!none.ok() && none.error().status == PUMICE_UNSUPPORTED, "a decoder is no encoder");
   return 0;
