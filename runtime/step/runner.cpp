@@ -1,7 +1,9 @@
 #include "step/runner.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
