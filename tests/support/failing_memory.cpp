@@ -66,12 +66,12 @@ bool library_serves_program(const Modules& modules) {
   } walk{modules};
   _Unwind_Backtrace(
       [](_Unwind_Context* context, void* user) {
-        auto& walk = *static_cast<Walk*>(user);
+        auto& seen = *static_cast<Walk*>(user);
         const uintptr_t address = _Unwind_GetIP(context) - 1;
-        if (walk.modules.library.contains(address)) {
-          walk.in_library = true;
-        } else if (walk.in_library) {
-          walk.in_program = walk.modules.program.contains(address);
+        if (seen.modules.library.contains(address)) {
+          seen.in_library = true;
+        } else if (seen.in_library) {
+          seen.in_program = seen.modules.program.contains(address);
           return _URC_END_OF_STACK;
         }
         return _URC_NO_REASON;

@@ -12,10 +12,10 @@
 #include "prompt.h"
 #include "requests.h"
 #include "step/batch.h"
-#include "stop_strings.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "text/continued_text.h"
+#include "text/stop_strings.h"
 
 namespace pumice::command {
 
