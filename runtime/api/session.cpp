@@ -197,7 +197,7 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
     PUMICE_TRY(std::unique_ptr<pumice_session> made,
                make_session(model, given, both(given.progress, given.progress_user)));
     if (const size_t tokens = session->session->tokens().size(); tokens > made->context) {
-      return Error{Code::context_full, fmt::format("options.context is {}: the conversation has {} tokens",
+      return Error{static_cast<Code>(10), fmt::format("options.context is {}: the conversation has {} tokens",
                                                       made->context, tokens)};
     }
     PUMICE_CHECK(session->after(made->session->copy(*session->session)));
@@ -275,6 +275,7 @@ pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tok
                                     size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(session);
+    PUMICE_CHECK(check_array(tokens, capacity, sizeof *tokens, "tokens"));
     const std::span<const uint32_t> all = session->session->tokens();
     hand_out(all.data(), all.size(), tokens, capacity, count);
     return {};

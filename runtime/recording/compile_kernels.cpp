@@ -29,12 +29,12 @@ std::vector<const Dispatch*> new_kernels(const Pipelines& pipelines, std::span<c
 Status compile_kernels(const DeviceContext& context, std::span<const Plan* const> plans,
                        const BufferLookup& lookup, size_t threads, const Progress& progress) {
   const std::vector<const Dispatch*> kernels = new_kernels(*context.pipelines, plans);
-  if (kernels.empty()) return {};
+  const Error cancelled = {Code::cancelled, "compiling kernels was cancelled"};
+  if (kernels.empty()) return !progress || progress(0, 0) ? Status() : Status(cancelled);
   const auto go_on = [&](size_t steps) {
     return !context.interrupted() && (!context.compiling || context.compiling(steps / 2, kernels.size())) &&
            (!progress || progress(steps, 2 * kernels.size()));
   };
-  const Error cancelled = {Code::cancelled, "compiling kernels was cancelled"};
   // All before the first one runs, which waits for the work in the queue.
   PipelineMaker maker(context.pipelines, kernels, threads);
   PUMICE_CHECK(maker.finish([&] { return go_on(maker.made()); }));

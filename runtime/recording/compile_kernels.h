@@ -13,7 +13,7 @@ namespace pumice {
 // of so many threads. Then runs each without any workgroups, because some drivers compile only then. Each has
 // a submission of its own, so that other work on the queue waits for one compilation at most. Calls
 // DeviceContext::compiling with the kernels that are compiled, and `progress` with the same in steps: one for
-// a kernel's pipeline and one for its first run.
+// a kernel's pipeline and one for its first run. Asks `progress` at least once.
 Status compile_kernels(const DeviceContext& context, std::span<const Plan* const> plans,
                        const BufferLookup& lookup, size_t threads = 0, const Progress& progress = {});
 

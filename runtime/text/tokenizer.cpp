@@ -88,8 +88,15 @@ std::vector<uint32_t> encode_parts(const TokenizerParts& parts, std::span<const 
         ids.push_back(*segment.id);
         at_start = false;
       } else {
-        plain.append(escaped, segment.span.begin, segment.span.end - segment.span.begin);
+        const std::string part_text =
+            escaped.substr(segment.span.begin, segment.span.end - segment.span.begin);
+        // Special tokens that are searched for after normalization must not meet text that may have none.
+        const bool apart =
+            texts.size() > 1 && recognised && !parts.added_tokens.cuts_in_special(part_text).empty();
+        if (apart) encode_plain_text();
+        plain += part_text;
         special = special && recognised;
+        if (apart) encode_plain_text();
       }
     }
   }
