@@ -82,7 +82,7 @@ public:
     if (!given) choose_repetitions();
     std::vector<std::string> common;
     for (const std::string& test : first_[0].tests) {
-      if (first_[1].seconds.contains(test)) common.push_back(test);
+      if (first_[1].figures.contains(test)) common.push_back(test);
     }
     if (common.empty()) {
       return Error{Code::invalid_argument,
@@ -117,9 +117,13 @@ public:
   std::vector<ComparedTest> results() const {
     std::vector<ComparedTest> all;
     for (const AbTest& test : tests_) {
-      const GrowingComparison& rounds = test.comparison;
-      if (rounds.a_seconds().empty()) continue;
-      all.push_back({test.name, median(rounds.a_seconds()), median(rounds.b_seconds()), rounds.result()});
+      std::vector<double> a_seconds, b_seconds;
+      for (const Round& round : test.comparison.rounds()) {
+        a_seconds.push_back(round.a_seconds);
+        b_seconds.push_back(round.b_seconds);
+      }
+      if (a_seconds.empty()) continue;
+      all.push_back({test.name, median(a_seconds), median(b_seconds), test.comparison.result()});
     }
     return all;
   }
@@ -167,8 +171,11 @@ public:
     for (size_t i = 0; i < first_of_round_.size(); ++i) {
       Json round = {{"first", first_of_round_[i] == 0 ? "a" : "b"}};
       for (const AbTest& test : tests_) {
-        round["a_seconds"][test.name] = test.comparison.a_seconds()[i];
-        round["b_seconds"][test.name] = test.comparison.b_seconds()[i];
+        const Round& figures = test.comparison.rounds()[i];
+        round["a_seconds"][test.name] = figures.a_seconds;
+        round["b_seconds"][test.name] = figures.b_seconds;
+        round["a_disturbed"][test.name] = figures.a_disturbed;
+        round["b_disturbed"][test.name] = figures.b_disturbed;
       }
       json["rounds"].push_back(std::move(round));
     }
@@ -209,10 +216,13 @@ private:
       PUMICE_TRY(runs[side], run_ab_side(*sides_[side]));
     }
     for (const AbTest& test : tests_) {
-      if (runs[0].seconds.contains(test.name) && runs[1].seconds.contains(test.name)) continue;
+      if (runs[0].figures.contains(test.name) && runs[1].figures.contains(test.name)) continue;
       return Error{Code::internal, fmt::format("{}: a process did not measure it", test.name)};
     }
-    for (AbTest& test : tests_) test.comparison.add(runs[0].seconds[test.name], runs[1].seconds[test.name]);
+    for (AbTest& test : tests_) {
+      const AbRun::Figure a = runs[0].figures[test.name], b = runs[1].figures[test.name];
+      test.comparison.add({a.seconds, b.seconds, a.disturbed, b.disturbed});
+    }
     first_of_round_.push_back(first);
     return {};
   }

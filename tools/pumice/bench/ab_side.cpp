@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tools/pumice/bench/bench_file.h"
+#include "tools/pumice/bench/machine.h"
 #include "tools/pumice/bench/statistics.h"
 
 namespace pumice::command {
@@ -68,6 +69,18 @@ void finish_benchmark(AbSide& side) {
   append(side.command, {"-o", "json"});
   side.repetitions_given = sets(side.command, "-r", "--repetitions");
   if (!side.repetitions_given) append(side.command, {"-r", "3"});
+}
+
+// What disturbed a test, if its program says so.
+std::optional<double> disturbance_of(const Json& result) {
+  if (!result.contains("machine") || !result["machine"].is_object()) return std::nullopt;
+  double sum = 0;
+  for (const char* share : {"others", "stolen"}) {
+    const Json value = result["machine"].value(share, Json());
+    if (!value.is_number()) return std::nullopt;
+    sum += value.get<double>();
+  }
+  return sum;
 }
 
 std::string last_lines(const std::string& text) {
@@ -170,6 +183,7 @@ void set_repetitions(AbSide& side, uint32_t repetitions) {
 }
 
 Result<AbRun> run_ab_side(const AbSide& side) {
+  const MachineWatch machine;
   PUMICE_TRY(const ProcessOutput output, run_process(side.command, side.environment));
   if (output.status != 0) {
     return Error{Code::invalid_argument,
@@ -178,9 +192,12 @@ Result<AbRun> run_ab_side(const AbSide& side) {
   }
   AbRun run;
   run.process_seconds = output.seconds;
+  const MachineUse use = machine.use();
+  const double disturbance = use.others.value_or(0) + use.stolen.value_or(0);
   if (!side.benchmark) {
     run.tests = {whole_command};
-    run.seconds[whole_command] = run.sample_seconds = output.seconds;
+    run.sample_seconds = output.seconds;
+    run.figures[whole_command] = {output.seconds, disturbance};
     return run;
   }
   PUMICE_TRY(std::vector<BenchedProcess> processes, read_benched(output.out, side.command[0]));
@@ -189,8 +206,9 @@ Result<AbRun> run_ab_side(const AbSide& side) {
     const auto timing = std::ranges::find(process.timings, result["test"].get<std::string>(), &Timing::test);
     if (timing == process.timings.end()) continue;
     run.tests.push_back(timing->test);
-    run.seconds[timing->test] = quiet_time(timing->seconds);
-    run.sample_seconds += mean(timing->seconds);
+    const double seconds = mean(timing->seconds);
+    run.figures[timing->test] = {seconds, disturbance_of(result).value_or(disturbance)};
+    run.sample_seconds += seconds;
   }
   run.json = std::move(process.json);
   return run;

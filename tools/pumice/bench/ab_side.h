@@ -20,7 +20,11 @@ struct AbSide {
 
 // What one process measured.
 struct AbRun {
-  std::map<std::string, double> seconds; // quiet_time() of each test
+  struct Figure {
+    double seconds = 0;   // mean of the samples
+    double disturbed = 0; // the share of all processors that something else had meanwhile
+  };
+  std::map<std::string, Figure> figures; // of each test
   std::vector<std::string> tests;        // in their order
   Json json;                             // what a benchmark printed, else null
   double process_seconds = 0;            // from its start to its end

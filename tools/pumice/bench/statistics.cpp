@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -184,15 +185,38 @@ Comparison from_ratios(std::vector<double> ratios, size_t outside, double margin
   return result;
 }
 
+// By how much the logarithm of a time grows with the disturbance: the line through 0 that has the least
+// absolute distance from the rounds. Swapping A and B in a round changes both signs, and so nothing.
+double disturbance_effect(std::span<const Round> rounds) {
+  constexpr double most = 5; // the processors of a machine are never disturbed so much that more makes sense
+  std::vector<std::pair<double, double>> slopes; // with their weights
+  double all = 0;
+  for (const Round& round : rounds) {
+    const double difference = round.a_disturbed - round.b_disturbed;
+    if (difference == 0) continue;
+    slopes.emplace_back(std::log(round.a_seconds / round.b_seconds) / difference, std::abs(difference));
+    all += std::abs(difference);
+  }
+  std::ranges::sort(slopes);
+  double below = 0;
+  for (const auto& [slope, weight] : slopes) {
+    if ((below += weight) >= all / 2) return std::clamp(slope, 0.0, most);
+  }
+  return 0;
+}
+
 } // namespace
 
-Comparison compare_rounds(std::span<const double> a_seconds, std::span<const double> b_seconds, double error,
-                          double margin) {
-  const size_t n = std::min(a_seconds.size(), b_seconds.size());
+Comparison compare_rounds(std::span<const Round> rounds, double error, double margin) {
+  const size_t n = rounds.size();
   const auto tail_of = [](size_t count, double tail) { return signed_rank_tail(count, tail); };
   if (n == 0) return {1, {}, Verdict::unknown, least_count(tail_of, error)};
+  const double effect = disturbance_effect(rounds);
   std::vector<double> logarithms, averages; // of pairs of rounds, each also with itself
-  for (size_t i = 0; i < n; ++i) logarithms.push_back(std::log(a_seconds[i] / b_seconds[i]));
+  for (const Round& round : rounds) {
+    logarithms.push_back(std::log(round.a_seconds / round.b_seconds) -
+                         effect * (round.a_disturbed - round.b_disturbed));
+  }
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = i; j < n; ++j) averages.push_back((logarithms[i] + logarithms[j]) / 2);
   }
@@ -227,17 +251,12 @@ Comparison compare_processes(std::span<const double> a_seconds, std::span<const 
   return result;
 }
 
-void GrowingComparison::add(double a_seconds, double b_seconds) {
-  a_seconds_.push_back(a_seconds);
-  b_seconds_.push_back(b_seconds);
-}
-
 void GrowingComparison::look(double done) {
   constexpr std::array looks = {0.125, 0.25, 0.5, 0.75, 1.0};
   if (decided() || next_look_ == looks.size() || done < looks[next_look_]) return;
   while (next_look_ < looks.size() && done >= looks[next_look_]) ++next_look_;
   const double by_now = std::pow(looks[next_look_ - 1], 2);
-  result_ = compare_rounds(a_seconds_, b_seconds_, error_ * (by_now - spent_), margin_);
+  result_ = compare_rounds(rounds_, error_ * (by_now - spent_), margin_);
   if (result_.interval) spent_ = by_now; // without an interval there was nothing to get wrong
 }
 

@@ -17,12 +17,6 @@ inline double median(std::span<const double> values) {
   return quantile(values, 0.5);
 }
 
-// What stands for a process when it is compared: the lower quartile of its samples. What disturbs a process
-// makes times longer, so the lower ones say more, and the lowest one alone is luck.
-inline double quiet_time(std::span<const double> seconds) {
-  return quantile(seconds, 0.25);
-}
-
 // Whether the times of warm-up runs are stable: the median of the last three runs is within `stable_change`
 // of the median of the three that end one run earlier. The first run does not count, because it compiles.
 // With few runs, the medians are of fewer than three.
@@ -61,13 +55,26 @@ struct Comparison {
 // What a comparison may get wrong: a verdict of "faster" or "slower" between equal programs.
 inline constexpr double confidence = 0.99;
 
-// Compares A and B by rounds: in each, one process of A and one of B ran, in an order that was drawn by lot.
-// `a_seconds[i]` and `b_seconds[i]` are from round i. The interval has all ratios that Wilcoxon's signed-rank
-// test of the rounds' logarithmic ratios does not reject at the level `error`. Because the order was drawn by
-// lot, swapping the names of A and B in any rounds is equally likely if they are the same. So the test holds
-// its level whatever the noise is: heavy tails, drift, or bursts that last longer than a round.
-Comparison compare_rounds(std::span<const double> a_seconds, std::span<const double> b_seconds, double error,
-                          double margin);
+// A process of A and one of B, in an order that was drawn by lot.
+struct Round {
+  double a_seconds = 0, b_seconds = 0;
+  // The share of all processors that something else had meanwhile.
+  double a_disturbed = 0, b_disturbed = 0;
+};
+
+// Compares A and B by rounds. The interval has all ratios that Wilcoxon's signed-rank test of the rounds'
+// logarithmic ratios does not reject at the level `error`. Because the order was drawn by lot, swapping the
+// names of A and B in any rounds is equally likely if they are the same. So the test holds its level whatever
+// the noise is: heavy tails, drift, or bursts that last longer than a round. Beforehand, the ratios are
+// corrected by what the difference in disturbance explains of them. The correction is the same whichever way
+// the names are swapped.
+Comparison compare_rounds(std::span<const Round> rounds, double error, double margin);
+
+// What stands for a process where no disturbance is known: the lower quartile of its samples. What disturbs a
+// process makes times longer, so the lower ones say more, and the lowest one alone is luck.
+inline double quiet_time(std::span<const double> seconds) {
+  return quantile(seconds, 0.25);
+}
 
 // Compares processes of A with processes of B that were measured at other times, one value of each process.
 // The interval is that of the Mann-Whitney test. It assumes that the machine was the same in both times. As a
@@ -81,20 +88,19 @@ class GrowingComparison {
 public:
   GrowingComparison(double error, double margin) : error_(error), margin_(margin) {}
 
-  void add(double a_seconds, double b_seconds);
+  void add(const Round& round) { rounds_.push_back(round); }
   // `done`: the share of the measurement that is over, 0 to 1. Looks if a look is due and there is no verdict
   // yet.
   void look(double done);
   bool decided() const { return result_.verdict != Verdict::unknown; }
   const Comparison& result() const { return result_; }
-  std::span<const double> a_seconds() const { return a_seconds_; }
-  std::span<const double> b_seconds() const { return b_seconds_; }
+  std::span<const Round> rounds() const { return rounds_; }
 
 private:
   double error_, margin_;
   size_t next_look_ = 0;
   double spent_ = 0; // of the error, as a share
-  std::vector<double> a_seconds_, b_seconds_;
+  std::vector<Round> rounds_;
   Comparison result_;
 };
 
