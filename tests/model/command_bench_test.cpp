@@ -66,6 +66,8 @@ TEST_CASE("bench measures every combination, with every sample and what it was m
   CHECK(start["loaded_seconds"] >= start["device_seconds"]);
   CHECK(start["started_seconds"] >= start["loaded_seconds"]);
   CHECK(start["first_seconds"] > start["started_seconds"]);
+  CHECK(start["compile_seconds"] > 0);
+  CHECK(start["compile_seconds"] < start["first_seconds"]);
   const char* const tests[] = {"pp16", "pp7", "tg8", "pp16 @ d20", "pp7 @ d20", "tg8 @ d20"};
   REQUIRE(object["results"].size() == std::size(tests));
   for (size_t i = 0; i < std::size(tests); ++i) {
@@ -104,7 +106,7 @@ TEST_CASE("bench's table has llama-bench's columns, and its page needs nothing f
   CHECK(table.out.find("\nthe machine was ") != std::string::npos);
   CHECK(table.out.find("other programs used ") != std::string::npos);
   CHECK(table.out.find(" GB/s copying (reached on 20") != std::string::npos);
-  CHECK(bench(model, {"-p", "16", "-n", "0", "-o", "csv"}).out.find("share_of_arithmetic\n\"") !=
+  CHECK(bench(model, {"-p", "16", "-n", "0", "-o", "csv"}).out.find(",other_programs,stolen\n\"") !=
         std::string::npos);
   const CommandResult page = bench(model, {"-p", "16", "-n", "8", "-o", "html"});
   CHECK(page.out.starts_with("<!doctype html>"));
@@ -139,8 +141,8 @@ TEST_CASE("bench measures encoders, and encoder-decoders end to end") {
 TEST_CASE("bench reads a prompt that fills the context, and says which tests do not fit or are left out") {
   const auto model = fixtures().story(); // made for 512 tokens
   const auto once = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"-r", "1", "-w", "0"});
-    return bench(model, std::move(more));
+    more.insert(more.begin(), {"bench", model.string(), "-r", "1", "-w", "0", "--no-cache"});
+    return pumice_command(more);
   };
   CHECK(once({"-p", "511", "-n", "0"}).out.find("| pp511 ") != std::string::npos);
   CHECK(fails_saying(once({"-p", "512"}), {"-p 512", "context of 512", "-p 511"}) == "");

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "support/command.h"
 #include "support/fixtures.h"
@@ -28,6 +29,23 @@ TEST_CASE("run goes on with the prompt and tells its figures apart from the text
   CHECK(piped.out == result.out);
   // From nothing but the token that begins a text.
   CHECK(run(model, {"-n", "20"}).out.find("Once upon a time, there was") == 0);
+}
+
+TEST_CASE("run tells compiling apart from reading the prompt") {
+  const TemporaryFolder cache;
+  const auto speed = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"run", fixtures().story().string(), "Once upon a time", "-n", "4", "--temp", "0"});
+    return pumice_command(more);
+  };
+  const CommandResult result = speed({"--cache", cache.path().string()});
+  CHECK(result.err.find("\ncompiled ") != std::string::npos);
+  const nlohmann::json object = nlohmann::json::parse(speed({"--no-cache", "--json"}).out);
+  CHECK(object["compiled_kernels"] > 5);
+  CHECK(object["compile_seconds"] > 0);
+  // Some tokens take much less than the compiler, whatever the device.
+  CHECK(object["prompt_seconds"] <
+        object["first_token_seconds"].get<double>() - object["compile_seconds"].get<double>());
 }
 
 TEST_CASE("run ends before a stop string, wherever tokens cut it") {

@@ -75,7 +75,7 @@ Status describe(EncoderDecoder& writer, const CaptionOptions& options, const Pic
     const std::span names = std::span(options.pictures).subspan(first, count);
     std::vector<EncoderInput> inputs;
     const Status status = reader.read(names, inputs);
-    const Stopwatch stopwatch;
+    const ComputeWatch stopwatch;
     PUMICE_TRY(const std::vector<std::vector<Hypothesis>> written, writer.generate(inputs, generation));
     figures.add(written, stopwatch.seconds());
     bar.erase();

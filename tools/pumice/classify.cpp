@@ -123,7 +123,7 @@ Status classify_pictures(ModelFile file, const ModelShape& shape, const Classify
   encoder_options.readable = {"logits"};
   PUMICE_TRY(std::unique_ptr<Encoder> encoder, Encoder::create(model, encoder_options));
   ProgressBar bar("classifying");
-  const Stopwatch stopwatch;
+  const ComputeWatch stopwatch;
   for (size_t first = 0; first < pictures.size(); first += encoder_options.inputs) {
     if (!bar.update(first, pictures.size())) return interruption();
     const size_t count = std::min<size_t>(encoder_options.inputs, pictures.size() - first);
@@ -137,7 +137,7 @@ Status classify_pictures(ModelFile file, const ModelShape& shape, const Classify
     }
     PUMICE_CHECK(status);
   }
-  print_figures(fmt::format("{} ({})\n{} in {:.3f} s\n", device.name(), device.driver(),
+  print_figures(fmt::format("{} ({})\n{}{} in {:.3f} s\n", device.name(), device.driver(), compiled_text(),
                             counted(pictures.size(), "picture"), stopwatch.seconds()));
   return device.save_pipelines();
 }

@@ -113,7 +113,7 @@ Status write_outputs(const EvalOptions& options, const OpenedDevice& device,
   if (features) entries.push_back(features->entry());
   PUMICE_CHECK(write_safetensors(options.outputs, entries));
   if (!options.json) {
-    print_figures(fmt::format("{} ({})\n", device.name(), device.driver()));
+    print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
     return {};
   }
   Json json = {{"path", options.outputs}, {"tensors", Json::array()}};

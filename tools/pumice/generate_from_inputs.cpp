@@ -147,7 +147,7 @@ void print(const GenerateOptions& options, const OpenedDevice& device, const std
     for (size_t i = 0; i < all.size(); ++i) {
       print_lines(all[i], config, tokenizer, wanted, all.size() > 1 ? fmt::format("{}\t", i + 1) : "");
     }
-    print_figures(fmt::format("{} ({})\n", device.name(), device.driver()));
+    print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
     return;
   }
   Json sequences = Json::array();

@@ -60,7 +60,7 @@ void TextPrinter::print(std::span<const Text> texts) {
 
 void TextPrinter::finish(std::span<const Text> texts) const {
   if (as_lines() || !options_.json) {
-    print_figures(fmt::format("{} ({})\n", device_.name(), device_.driver()));
+    print_figures(fmt::format("{} ({})\n{}", device_.name(), device_.driver(), compiled_text()));
     return;
   }
   Json sequences = Json::array();

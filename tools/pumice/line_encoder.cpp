@@ -93,7 +93,7 @@ Status LineEncoder::run(std::span<const Line> lines, std::span<const EncoderInpu
   ProgressBar bar("encoding");
   for (size_t first = 0; first < inputs.size();) {
     if (!bar.update(first, inputs.size())) return interruption();
-    const Stopwatch watch;
+    const ComputeWatch watch;
     const std::span<const EncoderInput> rest = inputs.subspan(first);
     const size_t count = std::max<size_t>(encoder_->fitting(rest), 1);
     PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(rest.first(count)));
@@ -116,9 +116,9 @@ Status LineEncoder::finish() const {
     print_note(fmt::format("{} {} longer than the model's context of {} tokens and cut off there",
                            counted(cut_, "line"), cut_ == 1 ? "was" : "were", encoder_->shape().context));
   }
-  print_figures(fmt::format("{} ({})\n{}, {}, {}, {:.3f} s, {:.1f} tokens/s\n", device_.name(),
-                            device_.driver(), counted(lines_, "line"), counted(tokens_, "token"),
-                            counted(encoder_->steps(), "step"), seconds_,
+  print_figures(fmt::format("{} ({})\n{}{}, {}, {}, {:.3f} s, {:.1f} tokens/s\n", device_.name(),
+                            device_.driver(), compiled_text(), counted(lines_, "line"),
+                            counted(tokens_, "token"), counted(encoder_->steps(), "step"), seconds_,
                             seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0.0));
   return device_.save_pipelines();
 }

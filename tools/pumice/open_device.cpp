@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "counted.h"
 #include "kernel/probe/open_device.h"
 #include "terminal.h"
 
@@ -16,6 +17,7 @@ namespace pumice::command {
 namespace {
 
 std::atomic<uint64_t> messages_seen = 0;
+CompiledKernels compiled_so_far;
 
 // Checks that a folder exists or can be created, and that a file can be written to it.
 Status check_writable(const std::filesystem::path& folder) {
@@ -57,7 +59,8 @@ Progress compile_progress() {
     const bool go_on = shared->bar.update(done, total);
     if (done < total) return go_on;
     shared->bar.erase();
-    print_detail(fmt::format("compiled {} kernels in {:.3f} s", total, shared->watch->seconds()));
+    compiled_so_far.count += total;
+    compiled_so_far.seconds += shared->watch->seconds();
     shared->watch.reset();
     return go_on;
   };
@@ -95,6 +98,15 @@ std::filesystem::path default_cache_folder() {
   if (const char* home = std::getenv("HOME"); home && *home)
     return std::filesystem::path(home) / ".cache" / "pumice";
   return {};
+}
+
+CompiledKernels compiled_kernels() {
+  return compiled_so_far;
+}
+
+std::string compiled_text() {
+  const auto& [count, seconds] = compiled_so_far;
+  return count == 0 ? "" : fmt::format("compiled {} in {:.3f} s\n", counted(count, "kernel"), seconds);
 }
 
 uint64_t validation_messages() {

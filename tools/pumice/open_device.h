@@ -6,6 +6,7 @@
 #include "kernel/device_context.h"
 #include "model/model.h"
 #include "options.h"
+#include "terminal.h"
 #include "tuning/tune_model.h"
 
 namespace pumice::command {
@@ -39,6 +40,25 @@ DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device);
 
 // Where compiled kernels and measurements are kept without --cache. Empty if the user has no such folder.
 std::filesystem::path default_cache_folder();
+
+// The kernels that this process has compiled so far, and the seconds that it took.
+struct CompiledKernels {
+  uint64_t count = 0;
+  double seconds = 0;
+};
+CompiledKernels compiled_kernels();
+// "compiled 23 kernels in 3.214 s", as a line; empty if none was compiled.
+std::string compiled_text();
+
+// Measures computing alone: the seconds since its construction in which no kernels were compiled.
+class ComputeWatch {
+public:
+  double seconds() const { return watch_.seconds() - (compiled_kernels().seconds - before_); }
+
+private:
+  Stopwatch watch_;
+  double before_ = compiled_kernels().seconds;
+};
 
 // The number of messages from the validation layers so far.
 uint64_t validation_messages();

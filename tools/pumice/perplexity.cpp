@@ -109,7 +109,7 @@ void print(const PerplexityOptions& options, const OpenedDevice& device, const T
     print_result(fmt::format("perplexity {:.4f} +/- {:.5f} ({} scored in {} of {} tokens)\n",
                              score.perplexity(), score.error(), counted(score.count, "token"),
                              counted(windows.count, "window"), windows.context));
-    print_figures(fmt::format("{} ({})\n", device.name(), device.driver()));
+    print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
     return;
   }
   Json json;

@@ -79,7 +79,7 @@ struct Generated {
   std::string text;
   std::vector<uint32_t> ids;
   const char* finish_reason = "";
-  double prefill_seconds = 0;     // from the start of the prompt to the first token
+  double prefill_seconds = 0;     // from the start of the prompt to the first token, without compiling
   double first_token_seconds = 0; // from the start of the program to the first token
   double decode_seconds = 0;      // from the first token to the last
 };
@@ -91,14 +91,14 @@ void echo(const std::string& prompt) {
 // Generates tokens until the text ends, and prints them unless JSON is asked for. `on_first` is called before
 // the first is printed.
 Status stream(Session& session, const RunOptions& options, std::span<const uint32_t> ends, ContinuedText text,
-              const std::function<void()>& on_first, const Stopwatch& program, const Stopwatch& prefill,
+              const std::function<void()>& on_first, const Stopwatch& program, const ComputeWatch& prefill,
               Generated& generated) {
   StopStrings stops(options.stops);
   const auto show = [&](const std::string& piece) {
     generated.text += piece;
     if (!options.json) print_result(piece);
   };
-  std::optional<Stopwatch> decoding;
+  std::optional<ComputeWatch> decoding;
   const auto finish = [&]() -> const char* {
     if (interrupted()) return "interrupted";
     if (stops.found()) return "stop string";
@@ -156,10 +156,10 @@ void print_run_figures(const OpenedDevice& device, const Session& session, size_
   const auto rate = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
   const size_t count = generated.ids.size();
   print_figures(fmt::format(
-      "\n{} ({}){}\n"
+      "\n{} ({}){}\n{}"
       "prompt {}{}, {:.1f} tokens/s; generated {}, {:.1f} tokens/s; first token after "
       "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
-      device.name(), device.driver(), seed_text(sampling), counted(prompt_tokens, "token"),
+      device.name(), device.driver(), seed_text(sampling), compiled_text(), counted(prompt_tokens, "token"),
       session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
       rate(static_cast<double>(prompt_tokens - session.reused()), generated.prefill_seconds),
       counted(count, "token"), rate(static_cast<double>(count) - 1.0, generated.decode_seconds),
@@ -176,6 +176,8 @@ void print_run_json(const OpenedDevice& device, const Session& session, const Pr
   json["seed"] = seed;
   json["prompt_tokens"] = prompt_tokens;
   json["reused_tokens"] = session.reused();
+  json["compiled_kernels"] = compiled_kernels().count;
+  json["compile_seconds"] = compiled_kernels().seconds;
   json["prompt_seconds"] = generated.prefill_seconds;
   json["first_token_seconds"] = generated.first_token_seconds;
   json["generate_seconds"] = generated.decode_seconds;
@@ -207,7 +209,7 @@ Status run(const RunOptions& options) {
   if (options.session.exists()) PUMICE_CHECK(session->restore(options.session.path));
   const SamplingParams sampling = options.sampling.resolved();
 
-  const Stopwatch prefill;
+  const ComputeWatch prefill;
   ProgressBar bar("reading the prompt");
   PUMICE_CHECK(read_prompt(*session, prompt, sampling, bar));
   const std::vector<uint32_t> said(session->tokens().begin(), session->tokens().end());

@@ -132,7 +132,7 @@ public:
       bar.erase();
       for (const TranscriptSegment& segment : window.segments) print_result(name_of(path) + line(segment));
     };
-    const Stopwatch watch;
+    const ComputeWatch watch;
     Result<Transcript> transcript = transcriber_->transcribe(audio.samples, on_window, bar.callback());
     bar.erase();
     if (!transcript.ok()) return transcript.error();
@@ -148,8 +148,8 @@ public:
 
   Status finish() const {
     print_figures(
-        fmt::format("{} ({})\n{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it plays\n",
-                    device_.name(), device_.driver(), sound_,
+        fmt::format("{} ({})\n{}{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it plays\n",
+                    device_.name(), device_.driver(), compiled_text(), sound_,
                     language_.empty() || options_.files.size() > 1 ? "" : fmt::format(" in '{}'", language_),
                     spent_, spent_ > 0 ? sound_ / spent_ : 0));
     return device_.save_pipelines();

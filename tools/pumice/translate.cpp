@@ -148,7 +148,7 @@ public:
       sources[asked[input]].written = texts;
       if (!stream) printed = print_ready(sources, printed);
     };
-    const Stopwatch stopwatch;
+    const ComputeWatch stopwatch;
     PUMICE_TRY(const std::vector<std::vector<Hypothesis>> written, writer_->generate(inputs, generation));
     figures_.add(written, stopwatch.seconds());
     if (stream) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "tools/pumice/bench/statistics.h"
+#include "tools/pumice/open_device.h"
 #include "tools/pumice/terminal.h"
 
 namespace pumice::command {
@@ -44,6 +45,7 @@ Result<BenchRun> Sampler::once(const Measurement& measurement, const Run& run) {
     report_.cold_start->test = measurement.test;
     report_.cold_start->started = before;
     report_.cold_start->first = process_age() - result.after_first;
+    report_.cold_start->compiling = compiled_kernels().seconds;
   }
   result.clocks = read_clocks(cpu_device_);
   return result;

@@ -55,10 +55,11 @@ struct Measurement {
 // Times of the first test, in seconds since the start of the process.
 struct ColdStart {
   std::string test;
-  double device = 0;  // when the Vulkan device was open
-  double loaded = 0;  // when the weights were on the device
-  double started = 0; // when the session was ready
-  double first = 0;   // when the first token, or the encoder's first result, was there
+  double device = 0;    // when the Vulkan device was open
+  double loaded = 0;    // when the weights were on the device
+  double started = 0;   // when the session was ready
+  double compiling = 0; // seconds of that in which kernels were compiled
+  double first = 0;     // when the first token, or the encoder's first result, was there
 };
 
 struct MeasuredModel {

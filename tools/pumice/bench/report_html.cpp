@@ -164,8 +164,9 @@ std::string description_list(const BenchReport& report) {
   if (const auto& start = report.cold_start) {
     item("Cold start",
          fmt::format("device open after {:.2f} s, model loaded after {:.2f} s, session ready after {:.2f} s, "
-                     "first result after {:.2f} s ({})",
-                     start->device, start->loaded, start->started, start->first, start->test));
+                     "first result after {:.2f} s, of which {:.2f} s compiled kernels ({})",
+                     start->device, start->loaded, start->started, start->first, start->compiling,
+                     start->test));
   }
   item("Command", environment.command);
   item("Version", environment.version);

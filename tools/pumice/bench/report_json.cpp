@@ -114,6 +114,7 @@ std::string report_json(const BenchReport& report) {
                           {"device_seconds", start->device},
                           {"loaded_seconds", start->loaded},
                           {"started_seconds", start->started},
+                          {"compile_seconds", start->compiling},
                           {"first_seconds", start->first}};
   }
   json["results"] = Json::array();

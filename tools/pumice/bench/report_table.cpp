@@ -106,9 +106,10 @@ std::string notes(const BenchReport& report) {
   std::string text = fmt::format("\n{} ({} {}), limits: {}\n", environment.device, environment.driver,
                                  environment.driver_version, ceilings_text(report.ceilings));
   if (const auto& start = report.cold_start) {
-    text += fmt::format("cold start ({}): device open after {:.2f} s, model loaded after {:.2f} s, session "
-                        "ready after {:.2f} s, first result after {:.2f} s\n",
-                        start->test, start->device, start->loaded, start->started, start->first);
+    text += fmt::format(
+        "cold start ({}): device open after {:.2f} s, model loaded after {:.2f} s, session "
+        "ready after {:.2f} s, first result after {:.2f} s, of which {:.2f} s compiled kernels\n",
+        start->test, start->device, start->loaded, start->started, start->first, start->compiling);
   }
   if (const std::string line = machine_line(report); !line.empty()) text += line + "\n";
   for (const Measurement& result : report.results) {
