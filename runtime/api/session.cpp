@@ -197,8 +197,8 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
     PUMICE_TRY(std::unique_ptr<pumice_session> made,
                make_session(model, given, both(given.progress, given.progress_user)));
     if (const size_t tokens = session->session->tokens().size(); tokens > made->context) {
-      return Error{static_cast<Code>(10), fmt::format("options.context is {}: the conversation has {} tokens",
-                                                      made->context, tokens)};
+      return Error{Code::context_full, fmt::format("options.context is {}: the conversation has {} tokens",
+                                                   made->context, tokens)};
     }
     PUMICE_CHECK(session->after(made->session->copy(*session->session)));
     made->begin_text({});
