@@ -158,7 +158,7 @@ private:
     if (added || first_name == name) {
       keep(alias.target);
       keep(value);
-    } else if (first_value != value) {
+    } else if (CLI::detail::to_lower(first_value) != CLI::detail::to_lower(value)) {
       return Error{Code::invalid_argument, fmt::format("{} {} and {} {} do not go together: both set {}",
                                                        first_name, first_value, name, value, alias.target)};
     }
@@ -192,7 +192,17 @@ Result<TranslatedArguments> translate_aliases(const CLI::App& app,
   return result;
 }
 
-std::string alias_text(const CLI::App& app, bool with_meaning) {
+std::vector<std::string> alias_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const Alias& alias : aliases()) {
+    for (const std::string& name : alias.names) {
+      if (find_alias(app, name) == &alias) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::string alias_text(const CLI::App& app) {
   std::vector<std::string> texts;
   for (const Alias& alias : aliases()) {
     std::vector<std::string> names;
@@ -200,26 +210,19 @@ std::string alias_text(const CLI::App& app, bool with_meaning) {
       if (find_alias(app, name) == &alias) names.push_back(name);
     }
     if (names.empty()) continue;
-    if (!with_meaning) {
-      texts.insert(texts.end(), names.begin(), names.end());
-    } else if (alias.target.empty()) {
-      texts.push_back(fmt::format("{} (no effect)", fmt::join(names, " ")));
-    } else {
-      texts.push_back(fmt::format("{} ({}{}{})", fmt::join(names, " "), alias.target,
-                                  alias.value.empty() ? "" : " ", alias.value));
-    }
+    const std::string meaning = alias.target.empty()  ? "no effect"
+                                : alias.value.empty() ? alias.target
+                                                      : alias.target + " " + alias.value;
+    texts.push_back(fmt::format("{} ({})", fmt::join(names, " "), meaning));
   }
-  if (!app.get_parent()) texts.emplace_back(with_meaning ? "--list-devices (pumice devices)" : list_devices);
-  if (texts.empty()) return "";
-  return fmt::format("Names from other programs: {}", fmt::join(texts, with_meaning ? ", " : " "));
+  if (!app.get_parent()) texts.push_back(fmt::format("{} (pumice devices)", list_devices));
+  return texts.empty() ? "" : fmt::format("Names from other programs: {}", fmt::join(texts, ", "));
 }
 
 std::vector<std::string> long_aliases(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const Alias& alias : aliases()) {
-    for (const std::string& name : alias.names) {
-      if (name.starts_with("--") && find_alias(app, name) == &alias) names.push_back(name);
-    }
+  for (const std::string& name : alias_names(app)) {
+    if (name.starts_with("--")) names.push_back(name);
   }
   return names;
 }

@@ -21,9 +21,10 @@ struct TranslatedArguments {
 // give one option two values, or if a value is missing.
 Result<TranslatedArguments> translate_aliases(const CLI::App& app, const std::vector<std::string>& arguments);
 
-// The names that a subcommand understands, for its help: in short, or with what each stands for. Empty if
-// there are none.
-std::string alias_text(const CLI::App& app, bool with_meaning);
+// The names that a subcommand understands.
+std::vector<std::string> alias_names(const CLI::App& app);
+// The same for its help, with what each stands for. Empty if there are none.
+std::string alias_text(const CLI::App& app);
 
 // The aliases that stand for an option of a subcommand: "--ctx-size" for "--context".
 std::vector<std::string> long_aliases(const CLI::App& app);

@@ -131,12 +131,11 @@ Status check_file(const AttentionOptions& options) {
 } // namespace
 
 void add_attention_options(CLI::App& app, AttentionOptions& options) {
-  CLI::Option* file =
-      app.add_option("--attention", options.path,
-                     "Show the decoder's attention to the input, in a picture (FILE.png) or as numbers "
-                     "(FILE.safetensors)")
-          ->type_name("FILE")
-          ->group("Attention");
+  CLI::Option* file = app.add_option("--attention", options.path,
+                                     "Show the attention to the input in FILE.png. The picture is a heat map "
+                                     "of the decoder's attention; FILE.safetensors gets the numbers")
+                          ->type_name("FILE")
+                          ->group("Attention");
   app.add_option("--attention-layer", options.layer,
                  "The layer of the decoder to show, counted from 0 (default: the last one)")
       ->type_name("N")

@@ -27,10 +27,9 @@ void add_beam_options(CLI::App& app, BeamOptions& options) {
   const auto more = [](CLI::Option* option, const char* type) {
     return option->type_name(type)->group(more_of("Beam search"));
   };
-  group(app.add_option(
-            "--beams", options.beams,
-            "Number of texts that are continued side by side, of which the best is taken (default: from "
-            "the model's settings, else 1). 1 is greedy search"),
+  group(app.add_option("--beams", options.beams,
+                       "Continue N texts, take the best (default: the model's). If the model's settings say "
+                       "nothing, it is 1, which is greedy search"),
         "N")
       ->check(within(1u, 1024u));
   more(app.add_option("--length-penalty", options.length_penalty,
@@ -48,10 +47,10 @@ void add_beam_options(CLI::App& app, BeamOptions& options) {
            "when a better text is impossible"),
        "WHEN")
       ->transform(one_of({"no", "yes", "never"}));
-  group(app.add_option(
-            "--n-best", options.hypotheses,
-            "Number of texts to print for each input, best first; at most as many as --beams. Each line "
-            "begins with the score, and with several inputs the input's number comes before it"),
+  group(app.add_option("--n-best", options.hypotheses,
+                       "Number of texts to print for each input. They come best first, and are at most as "
+                       "many as --beams. Each line begins with the score, and with several inputs the "
+                       "input's number comes before it"),
         "N")
       ->check(within(1u, 1024u))
       ->capture_default_str();

@@ -119,12 +119,13 @@ Status caption(const CaptionOptions& options) {
 Subcommand add_caption(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("caption", "Describe pictures in words.");
   auto options = std::make_shared<CaptionOptions>();
-  sub->add_option("MODEL", options->model,
-                  "A Hugging Face folder of a vision encoder-decoder (such as ViT with GPT-2)")
+  sub->add_option(
+         "MODEL", options->model,
+         "A Hugging Face folder, such as ViT with GPT-2. The model has an encoder of pictures and a decoder")
       ->required()
       ->type_name("");
   sub->add_option("IMAGE", options->pictures,
-                  "PNG or JPEG files; with several, each line begins with the file's name and a tab")
+                  "PNG or JPEG files. With several, each line begins with the file's name and a tab")
       ->required()
       ->type_name("");
   sub->add_flag("--json", options->writing.json,

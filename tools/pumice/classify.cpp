@@ -192,7 +192,7 @@ Subcommand add_classify(CLI::App& app) {
          "Print one JSON object for each input. Its fields: image or text, and labels (a list of label and "
          "probability, or score for a regression model)")
       ->group("Output");
-  add_batch_option(*sub, options->batch_tokens, "Memory");
+  add_batch_option(*sub, options->batch_tokens, device_group);
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);
   sub->footer(example("pumice classify vit-base-patch16-224 photo.jpg --top 3"));

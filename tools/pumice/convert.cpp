@@ -68,8 +68,7 @@ Status convert(const ConvertOptions& options) {
 } // namespace
 
 Subcommand add_convert(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand(
-      "convert", "Convert a Hugging Face model to a GGUF file, which llama.cpp reads too.");
+  CLI::App* sub = app.add_subcommand("convert", "Convert a Hugging Face model to a GGUF file.");
   auto options = std::make_shared<ConvertOptions>();
   sub->add_option("MODEL_DIR", options->model, "A Hugging Face folder: config.json, weights, tokenizer.json")
       ->required()
@@ -86,10 +85,10 @@ Subcommand add_convert(CLI::App& app) {
   sub->add_flag("--json", options->json,
                 "Print one JSON object. Its fields: model, path, type, tensors, bytes, notes")
       ->group("Output");
-  sub->footer(
-      "Norms, biases, position tables and routers are F32. A matrix whose rows do not fill whole blocks of "
-      "the type becomes Q8_0, or F16 if Q8_0 does not fit either. With Q4_K, the output head is Q6_K.\n\n" +
-      example("pumice convert path/to/huggingface/folder model.gguf --type Q8_0"));
+  sub->footer("llama.cpp reads the file too. Norms, biases, position tables and routers are F32. A matrix "
+              "whose rows do not fill whole blocks of the type becomes Q8_0, or F16 if Q8_0 does not fit "
+              "either. With Q4_K, the output head is Q6_K.\n\n" +
+              example("pumice convert path/to/huggingface/folder model.gguf --type Q8_0"));
   return {sub, [options] { return convert(*options); }, {{"MODEL_DIR"}, {"OUT"}}};
 }
 

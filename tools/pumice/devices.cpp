@@ -136,14 +136,13 @@ Status devices(const DevicesOptions& options) {
 } // namespace
 
 Subcommand add_devices(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("devices", "List the Vulkan devices, and mark the one that would be used.");
+  CLI::App* sub = app.add_subcommand("devices", "List the Vulkan devices, and mark the one to be used.");
   auto options = std::make_shared<DevicesOptions>();
   sub->add_flag("--json", options->json, "Print one JSON object")->group("Output");
   sub->add_option("--device", options->device.device,
                   "Mark the device that this value would choose: an index, a part of a name, or a UUID")
       ->type_name("DEVICE")
-      ->group("Device");
+      ->group(device_group);
   add_loader_options(*sub, options->device);
   sub->footer(example("pumice devices --json"));
   return {sub, [options] { return devices(*options); }};

@@ -108,21 +108,18 @@ Subcommand add_embed(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("embed", "Turn each line of text into a vector of length 1.");
   auto options = std::make_shared<EmbedOptions>();
   add_line_options(*sub, options->lines);
-  add_text_options(*sub, options->texts, "TEXT",
-                   "The texts; without TEXT, each line of standard input is one");
-  sub->add_option(
-         "--pooling", options->pooling,
-         "How the vectors of a text's tokens become one: mean or cls (default: from the model's settings, "
-         "else mean). 'mean' is their average, 'cls' is the first of them")
+  add_text_options(*sub, options->texts, "TEXT", "The texts; without TEXT, the lines of standard input");
+  sub->add_option("--pooling", options->pooling,
+                  "mean or cls of the tokens (default: the model's). 'mean' is the average of the tokens' "
+                  "vectors, 'cls' is the first of them. If the model's settings say nothing, it is mean")
       ->type_name("HOW")
       ->transform(one_of({"mean", "cls"}))
       ->group("Output");
-  CLI::Option* output =
-      sub->add_option("-o,--output", options->output,
-                      "Write the tensor 'embeddings' [texts, hidden] to this safetensors file, and print "
-                      "nothing")
-          ->type_name("FILE")
-          ->group("Output");
+  CLI::Option* output = sub->add_option("-o,--output", options->output,
+                                        "Write the vectors to this safetensors file. Its tensor 'embeddings' "
+                                        "is [texts, hidden]. Nothing is printed")
+                            ->type_name("FILE")
+                            ->group("Output");
   sub->add_flag("--json", options->json, "Print one JSON object for each text. Its fields: text, embedding")
       ->group("Output")
       ->excludes(output);

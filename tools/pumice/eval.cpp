@@ -159,8 +159,7 @@ Status eval(const EvalOptions& options) {
 } // namespace
 
 Subcommand add_eval(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("eval", "Run a model once on the tensors of a file, and save its outputs.");
+  CLI::App* sub = app.add_subcommand("eval", "Run a model once on tensors, and save its outputs.");
   auto options = std::make_shared<EvalOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   sub->add_option(
@@ -198,8 +197,7 @@ Subcommand add_eval(CLI::App& app) {
       ->group("Tensors");
   add_size_options(*sub, options->size, "f32");
   add_device_options(*sub, options->device);
-  sub->footer(example("pumice eval model.gguf --inputs in.safetensors --outputs out.safetensors "
-                      "--output hidden_states.0"));
+  sub->footer(example("pumice eval model.gguf --inputs in.safetensors --outputs out.safetensors"));
   return {sub, [options] { return eval(*options); }, {{"MODEL", "--inputs"}, {"--outputs"}}};
 }
 

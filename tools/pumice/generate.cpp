@@ -243,8 +243,7 @@ Status generate(const GenerateOptions& options) {
 } // namespace
 
 Subcommand add_generate(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand(
-      "generate", "Generate texts from token ids, texts or tensors, for use by other programs.");
+  CLI::App* sub = app.add_subcommand("generate", "Generate texts for other programs to read.");
   auto options = std::make_shared<GenerateOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   const auto repeated = [](CLI::Option* option) {
@@ -262,22 +261,18 @@ Subcommand add_generate(CLI::App& app) {
           ->group("Prompt")
           ->excludes(ids);
   CLI::Option* files =
-      repeated(sub->add_option(
-                   "-f,--file", options->files,
-                   "A prompt as text, from this file; '-' is standard input. Can be given more than once"))
+      repeated(sub->add_option("-f,--file", options->files,
+                               "A prompt from this file; '-' is standard input. Can be given more than once"))
           ->type_name("FILE")
           ->group("Prompt")
           ->excludes(ids)
           ->excludes(prompt);
   CLI::Option* requests =
-      sub->add_option(
-             "--requests", options->requests,
-             "A file of JSON lines, one for each prompt; '-' is standard input. Each line is an object with "
-             "'prompt' or 'ids', and if wanted 'id', which stands in the answer again, and values that "
-             "override "
-             "the options: 'count', 'samples', 'seed', 'stop', 'temperature', 'top_p' and so on. The answers "
-             "are "
-             "JSON lines, too")
+      sub->add_option("--requests", options->requests,
+                      "A file of JSON lines; '-' is standard input. Each line is an object with 'prompt' or "
+                      "'ids', and if wanted 'id', which stands in the answer again, and values that override "
+                      "the options: 'count', 'samples', 'seed', 'stop', 'temperature', 'top_p' and so on. "
+                      "The answers are JSON lines, too")
           ->type_name("FILE")
           ->group("Prompt")
           ->excludes(ids)
@@ -290,7 +285,7 @@ Subcommand add_generate(CLI::App& app) {
          "For a model with an encoder, it has 'input_ids' and 'attention_mask', 'pixel_values', "
          "'input_features', or 'audio_16khz'")
       ->type_name("FILE")
-      ->group("Prompt")
+      ->group(more_of("Prompt"))
       ->excludes(ids)
       ->excludes(prompt)
       ->excludes(files)
@@ -311,11 +306,11 @@ Subcommand add_generate(CLI::App& app) {
       ->type_name("N")
       ->check(within(1u, 4096u))
       ->capture_default_str()
-      ->group(more_of("Memory"));
-  add_batch_option(*sub, options->batch_tokens, "Memory");
+      ->group(more_of(device_group));
+  add_batch_option(*sub, options->batch_tokens, device_group);
   options->count_option = sub->add_option("-n,--count", options->count,
-                                          "Maximum number of tokens to generate; -1 is as many as fit. For a "
-                                          "model with an encoder, its settings come before this default")
+                                          "Maximum number of tokens. -1 is as many as fit. For a model with "
+                                          "an encoder, its settings come before this default")
                               ->type_name("N")
                               ->transform(token_count(0, UINT32_MAX - 1, no_token_limit))
                               ->capture_default_str()
@@ -338,10 +333,9 @@ Subcommand add_generate(CLI::App& app) {
                 "beam search score. Several prompts are in a list 'sequences', several texts of one prompt "
                 "(--n-best) in a list 'hypotheses'")
       ->group("Output");
-  sub->add_flag(
-         "--json-lines", options->json_lines,
-         "Print one JSON object for each text, on a line of its own, as soon as it is complete. It has the "
-         "fields of --json, index (of the prompt) and sample")
+  sub->add_flag("--json-lines", options->json_lines,
+                "Print a JSON object for each text when it is complete. Each is on a line of its own, with "
+                "the fields of --json, index (of the prompt) and sample")
       ->group("Output");
   sub->add_option("--logprobs", options->log_probabilities,
                   "Add the log-probabilities of each new token and of the N most probable ones at its place. "
@@ -354,8 +348,7 @@ Subcommand add_generate(CLI::App& app) {
   add_sampling_options(*sub, options->sampling, SamplingParams());
   add_size_options(*sub, options->size, "f32");
   add_device_options(*sub, options->device);
-  sub->footer(example("pumice generate model.gguf --ids 1,403,407 -n 12 --temp 0 --ignore-eos --json\n  "
-                      "pumice generate t5-folder --inputs in.safetensors --beams 4 --json"));
+  sub->footer(example("pumice generate model.gguf --ids 1,403,407 -n 12 --ignore-eos --json"));
   return {sub,
           [options] { return generate(*options); },
           {{"MODEL", "--inputs", "--file", "--requests"}, {"--outputs", "--session"}}};

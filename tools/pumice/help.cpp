@@ -56,18 +56,26 @@ std::string subcommand_rows(const CLI::App& app) {
   return rows;
 }
 
+// As many of the names as one row has room for.
+std::string other_names_row(const CLI::App& app) {
+  const std::vector<std::string> names = alias_names(app);
+  constexpr size_t room = help_width - name_width - 4; // for " ..."
+  std::string text;
+  size_t shown = 0;
+  for (; shown < names.size() && text.size() + 1 + names[shown].size() <= room; ++shown)
+    text += (text.empty() ? "" : " ") + names[shown];
+  if (names.empty()) return "";
+  return row("other names", text + (shown < names.size() ? " ..." : ""));
+}
+
 std::string help_rows(const CLI::App& app, const std::vector<OptionText>& options, bool all) {
-  std::string rows = "\n" + row("-h, --help", "Show what most people need");
+  if (!app.get_parent()) return row("--help-all", "Show all options of all commands");
   const auto hidden = std::ranges::count(options, true, &OptionText::more);
-  if (!app.get_parent()) {
-    rows += row("--help-all", "Show all options of all commands");
-  } else if (hidden > 0 && !all) {
-    rows += row("--help-all",
-                fmt::format("Show {} more option{} and the details", hidden, hidden == 1 ? "" : "s"));
-  } else {
-    rows += row("--help-all", "Show all options with their details");
-  }
-  return rows;
+  if (all) return "\n" + row("--help", "Show what most people need");
+  const std::string more =
+      hidden == 0 ? "all details"
+                  : fmt::format("{} more option{} and the details", hidden, hidden == 1 ? "" : "s");
+  return "\n" + row("--help-all", "Show " + more) + other_names_row(app);
 }
 
 // The whole reference: each subcommand's page.
@@ -113,7 +121,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppF
   help += subcommand_rows(*app);
   for (const std::string& group : groups_of(options)) help += option_rows(options, group, all);
   help += help_rows(*app, options, all);
-  if (const std::string known = alias_text(*app, all); !known.empty())
+  if (const std::string known = alias_text(*app); all && !known.empty())
     help += "\n" + wrapped(known, 0, help_width);
   if (!app->get_footer().empty()) help += "\n" + wrapped(app->get_footer(), 0, help_width);
   if (all && !app->get_parent()) help += all_pages(*app);

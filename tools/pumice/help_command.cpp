@@ -88,7 +88,7 @@ Subcommand add_help(CLI::App& app) {
 }
 
 Subcommand add_completion(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("completion", "Print what makes a shell complete commands and options.");
+  CLI::App* sub = app.add_subcommand("completion", "Print a script that completes commands in a shell.");
   auto shell = std::make_shared<std::string>();
   sub->add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()

@@ -93,8 +93,7 @@ Status inspect(const InspectOptions& options) {
 } // namespace
 
 Subcommand add_inspect(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand(
-      "inspect", "Show what a model is, what can be done with it, and how much memory it needs.");
+  CLI::App* sub = app.add_subcommand("inspect", "Show what a model is, can do, and needs in memory.");
   auto options = std::make_shared<InspectOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file, a Hugging Face folder, or only a config.json")
       ->required()

@@ -7,6 +7,7 @@
 #include "counted.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
+#include "option_text.h"
 #include "prompt.h"
 #include "terminal.h"
 
@@ -20,10 +21,10 @@ constexpr uint32_t tokens_of_an_input = 8; // a step has room for one input per 
 } // namespace
 
 void add_line_options(CLI::App& app, LineOptions& options) {
-  app.add_option("MODEL", options.model, "A GGUF file or a Hugging Face folder of a text encoder (BERT ...)")
+  app.add_option("MODEL", options.model, "A Hugging Face folder or GGUF file of a text encoder")
       ->required()
       ->type_name("");
-  add_batch_option(app, options.batch_tokens, "Memory");
+  add_batch_option(app, options.batch_tokens, device_group);
   add_weights_option(app, options.load);
   add_device_options(app, options.device);
 }

@@ -40,6 +40,14 @@ int run(const std::vector<Subcommand>& subcommands) {
   return exit_status();
 }
 
+// Without this, CLI11 lets an option that can be given more than once take a "--" that ends the options.
+void end_options_at_marks(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->nonpositional()) option->allow_extra_args(false);
+  }
+  for (CLI::App* each : app.get_subcommands(std::function<bool(CLI::App*)>())) end_options_at_marks(*each);
+}
+
 std::vector<Subcommand> add_subcommands(CLI::App& app) {
   const auto group = [](const char* name, std::vector<Subcommand> some) {
     for (Subcommand& each : some) each.app->group(name);
@@ -48,11 +56,12 @@ std::vector<Subcommand> add_subcommands(CLI::App& app) {
   std::vector<Subcommand> all;
   const auto add = [&](std::vector<Subcommand> some) { all.insert(all.end(), some.begin(), some.end()); };
   add(group("Text", {add_run(app), add_generate(app), add_translate(app), add_tokenize(app)}));
-  add(group("Vectors and classes", {add_embed(app), add_rerank(app), add_classify(app)}));
-  add(group("Sound and pictures", {add_transcribe(app), add_caption(app)}));
+  add(group("Vectors, labels, sound and pictures",
+            {add_embed(app), add_rerank(app), add_classify(app), add_transcribe(app), add_caption(app)}));
   add(group("Models", {add_inspect(app), add_convert(app), add_perplexity(app), add_eval(app)}));
   add(group("Devices and speed", {add_devices(app), add_bench(app), add_tune(app)}));
   add(group("Help", {add_help(app), add_completion(app)}));
+  end_options_at_marks(app);
   return all;
 }
 
@@ -70,8 +79,7 @@ int parse_and_run(int argc, char** argv) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help");
   app.set_help_all_flag("--help-all");
-  app.set_version_flag("-V,--version", version_number(),
-                       "Show the version, the commit, and what was left out")
+  app.set_version_flag("-V,--version", version_number(), "Show version, commit, and what was left out")
       ->group("Options");
   app.require_subcommand(1);
   app.footer("'pumice COMMAND --help' shows a command's options.\n\n" +

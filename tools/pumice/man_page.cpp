@@ -135,7 +135,7 @@ std::string man_page(const CLI::App& app) {
   page += fmt::format(".SH SYNOPSIS\n{} {}\n", bold(full_name(app)), man_text(usage_of(app)));
   page += ".SH DESCRIPTION\n" + body(description);
   page += command_section(app) + option_sections(app);
-  if (const std::string known = alias_text(app, true); !known.empty()) page += ".PP\n" + body(known + ".");
+  if (const std::string known = alias_text(app); !known.empty()) page += ".PP\n" + body(known + ".");
   page += footer_sections(app.get_footer());
   page += ".SH EXIT STATUS\n0 if all went well, 1 if not (the message is on the standard error), 130 after "
           "Ctrl\\-C.\n";

@@ -132,12 +132,14 @@ std::string reworded(const CLI::App& app, const CLI::ParseError& error) {
 
 std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = innermost(app);
+  if (command.get_allow_extras()) return reworded(command, error);
   const std::vector<std::string> extra = app.remaining(true);
   const auto option = std::ranges::find_if(extra, begins_as_option);
   if (&command == &app && !extra.empty() && !begins_as_option(extra[0]))
     return unknown_command(app, extra[0]);
   if (option != extra.end()) return unknown_option(command, *option);
-  if (error.get_name() == "ExtrasError") return unexpected(command, extra);
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError))
+    return unexpected(command, extra);
   return reworded(command, error);
 }
 

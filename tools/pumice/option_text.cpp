@@ -10,11 +10,12 @@ namespace pumice::command {
 
 namespace {
 
-// Where the first sentence ends: before ". " and a capital letter, or at the end.
+// Where the first sentence ends: before ". " and what begins another one, or at the end.
 size_t sentence_end(const std::string& text) {
   for (size_t at = text.find(". "); at != std::string::npos; at = text.find(". ", at + 1)) {
     const char next = at + 2 < text.size() ? text[at + 2] : '\0';
-    if ((next >= 'A' && next <= 'Z') || next == '-' || next == '\'') return at;
+    const bool begins = (next >= 'A' && next <= 'Z') || (next >= '0' && next <= '9');
+    if (begins || next == '-' || next == '\'') return at;
   }
   const size_t list = text.find(":\n");
   return std::min(list, text.size());
@@ -92,6 +93,7 @@ std::vector<std::string> groups_of(const std::vector<OptionText>& options) {
   for (const OptionText& each : options) {
     if (std::ranges::count(groups, each.group) == 0) groups.push_back(each.group);
   }
+  std::ranges::stable_partition(groups, [](const std::string& group) { return group != device_group; });
   return groups;
 }
 
@@ -113,6 +115,7 @@ std::string usage_of(const CLI::App& app) {
     const std::string name = each.names[0] + (each.option->get_expected_max() > 1 ? "..." : "");
     usage += each.option->get_required() ? " " + name : " [" + name + "]";
   }
+  if (app.get_allow_extras()) usage += " ARGUMENT...";
   if (!subcommands_of(app).empty() && app.get_require_subcommand_min() > 0) usage = "COMMAND [OPTIONS]";
   return usage;
 }

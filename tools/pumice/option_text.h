@@ -14,6 +14,9 @@ namespace pumice::command {
 
 inline const std::string more_options = " (more)";
 
+// The group of the options that most subcommands share. It comes last.
+inline const std::string device_group = "Device and memory";
+
 // The group of options that are less often needed: more_of("Sampling").
 inline std::string more_of(const std::string& group) {
   return group + more_options;
@@ -35,7 +38,7 @@ struct OptionText {
 // The options, in the order of their definition, without --help and --help-all.
 std::vector<OptionText> options_of(const CLI::App& app);
 std::vector<OptionText> positionals_of(const CLI::App& app);
-// The groups in the order of their first options, without more_options.
+// The groups in the order of their first options, without more_options; device_group last.
 std::vector<std::string> groups_of(const std::vector<OptionText>& options);
 // The subcommands that are not hidden.
 std::vector<const CLI::App*> subcommands_of(const CLI::App& app);

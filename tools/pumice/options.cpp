@@ -71,11 +71,11 @@ void add_loader_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--vulkan-loader", options.loader,
                  "Path of the Vulkan loader library (default: the system's)")
       ->type_name("FILE")
-      ->group(more_of("Device"));
+      ->group(more_of(device_group));
   app.add_flag("--validate", options.validate,
                "Check how Vulkan is used, with its validation layers. The exit status is 1 if they report "
                "anything")
-      ->group(more_of("Device"));
+      ->group(more_of(device_group));
 }
 
 void add_verbosity_options(CLI::App& app) {
@@ -93,42 +93,42 @@ void add_verbosity_options(CLI::App& app) {
 
 void add_device_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--device", options.device,
-                 "The Vulkan device: an index or a part of its name (default: the best). A UUID works too; "
-                 "'pumice devices' lists them")
+                 "Vulkan device: index or part of name (default: the best). A UUID works too; 'pumice "
+                 "devices' lists them")
       ->type_name("DEVICE")
-      ->group("Device");
+      ->group(device_group);
   CLI::Option* cache =
       app.add_option("--cache", options.cache,
                      "Folder for the compiled kernels and the measurements of each device (default: "
                      "$XDG_CACHE_HOME/pumice or ~/.cache/pumice)")
           ->type_name("DIR")
-          ->group(more_of("Device"));
+          ->group(more_of(device_group));
   app.add_flag("--no-cache", options.no_cache, "Do not read or write compiled kernels and measurements")
-      ->group(more_of("Device"))
+      ->group(more_of(device_group))
       ->excludes(cache);
   CLI::Option* no_tune =
       app.add_flag("--no-tune", options.no_tune,
                    "Do not measure kernel variants, and ignore earlier measurements. Of each kind of kernel, "
                    "the first variant that the device can run is used")
-          ->group(more_of("Device"));
+          ->group(more_of(device_group));
   app.add_option("--kernel-variant", options.kernel_variant,
                  "Use this kernel variant wherever the device can run it, even if another one is faster. "
                  "'pumice tune --help-all' describes them")
       ->type_name("NAME")
       ->transform(one_of(variant_names()))
       ->excludes(no_tune)
-      ->group(more_of("Device"));
+      ->group(more_of(device_group));
   add_loader_options(app, options);
 }
 
 void add_weights_option(CLI::App& app, LoadOptions& options) {
   app.add_option_function<std::string>(
          "--weights", [&options](const std::string& name) { options.weights = find_type_named(name)->type; },
-         "Quantise the weights to this type while they are loaded, to need less memory. It is one of " +
+         "Quantise the weights to this type while loading. They need less memory then. It is one of " +
              quantizable_type_names() + ". Weights that are quantised already stay as they are")
       ->type_name("TYPE")
       ->transform(weight_type(names_in(quantizable_type_names())))
-      ->group("Memory");
+      ->group(device_group);
 }
 
 void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group) {
@@ -147,22 +147,22 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
   options.kv = kv_default;
   app.add_option(
          "--context", options.context,
-         fmt::format("Size of the context in tokens: prompt and generated text together (default: the "
-                     "model's, at most {})",
+         fmt::format("Size of the context in tokens (default: the model's). The prompt and the generated "
+                     "text together have to fit. The default is at most {}",
                      default_context))
       ->type_name("N")
       ->check(within(1u, 1u << 24))
-      ->group("Memory");
+      ->group(device_group);
   app.add_option("--chunk", options.chunk, "Maximum number of prompt tokens that are read in one step")
       ->type_name("N")
       ->check(within(1u, 65536u))
       ->capture_default_str()
-      ->group(more_of("Memory"));
-  app.add_option("--kv", options.kv, "Number type of the key-value cache: f32, f16 or q8_0")
+      ->group(more_of(device_group));
+  app.add_option("--kv", options.kv, "Type of keys and values: f32, f16, q8_0")
       ->type_name("TYPE")
       ->transform(one_of({"f32", "f16", "q8_0"}))
       ->capture_default_str()
-      ->group("Memory");
+      ->group(kv_default == "f16" ? device_group : more_of(device_group)); // exact results matter elsewhere
   add_weights_option(app, options.load);
 }
 
@@ -187,7 +187,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
   // Where nothing is drawn by default, only the option that changes that is in the short help.
   const bool draws = defaults.temperature > 0;
   const auto group_of = [draws](const std::string& name) {
-    static const std::set<std::string> often = {"--temp", "--top-k", "--top-p", "--repeat-penalty", "--seed"};
+    static const std::set<std::string> often = {"--temp", "--top-k", "--top-p", "--seed"};
     return name == "--temp" || (draws && often.contains(name)) ? "Sampling" : more_of("Sampling");
   };
   const auto option = [&](const char* name, auto& value, const char* help, auto low, auto high,
@@ -202,8 +202,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
   option(name, params.field, help, type{least}, type{most}, unit);
 #include "kernel/sampling_options.def"
   add_bias_option(app, params);
-  app.add_option("--seed", options.seed,
-                 "Seed of the random numbers: repeats a text (default: a random seed)")
+  app.add_option("--seed", options.seed, "Seed: repeats a text (default: a random seed)")
       ->type_name("N")
       ->check(within(uint64_t{0}, UINT64_MAX))
       ->group(group_of("--seed"));

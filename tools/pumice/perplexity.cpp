@@ -166,8 +166,7 @@ Status perplexity(const PerplexityOptions& options) {
 } // namespace
 
 Subcommand add_perplexity(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("perplexity", "Measure how well a model predicts a text: lower is better.");
+  CLI::App* sub = app.add_subcommand("perplexity", "Measure how well a model predicts a text.");
   auto options = std::make_shared<PerplexityOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   sub->add_option("FILE", options->text,
@@ -193,7 +192,8 @@ Subcommand add_perplexity(CLI::App& app) {
                       default_window))
       ->check(within(3u, 1u << 24));
   add_device_options(*sub, options->device);
-  sub->footer(example("pumice perplexity models/pretrained/stories-2m.gguf stories.txt --context 256"));
+  sub->footer("Lower is better.\n\n" +
+              example("pumice perplexity models/pretrained/stories-2m.gguf stories.txt --context 256"));
   return {sub, [options] { return perplexity(*options); }};
 }
 

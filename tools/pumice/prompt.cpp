@@ -53,11 +53,10 @@ Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::
 Status check_ids_below(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < vocabulary) continue;
+    const std::string place = ids.size() > 1 ? fmt::format(" (number {} of {})", i + 1, ids.size()) : "";
     return Error{Code::invalid_argument,
-                 fmt::format("{}: there is no token {} ({}): the ids of the model are 0 to {}", source,
-                             ids[i],
-                             ids.size() == 1 ? "the only id" : fmt::format("id {} of {}", i + 1, ids.size()),
-                             vocabulary - 1)};
+                 fmt::format("{}: there is no token {}{}: the ids of the model are 0 to {}", source, ids[i],
+                             place, vocabulary - 1)};
   }
   return {};
 }

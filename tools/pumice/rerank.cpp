@@ -94,21 +94,19 @@ Subcommand add_rerank(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("rerank", "Score how well each line of text answers a query.");
   auto options = std::make_shared<RerankOptions>();
   add_line_options(*sub, options->lines);
-  add_text_options(*sub, options->texts, "TEXT",
-                   "The texts; without TEXT, each line of standard input is one");
+  add_text_options(*sub, options->texts, "TEXT", "The texts; without TEXT, the lines of standard input");
   sub->add_option("--query", options->query, "The query that each text is scored for")
       ->type_name("TEXT")
       ->required()
       ->group("Scores");
   sub->add_option("--top", options->top,
-                  "Print only the N best texts, best first (default: all, as they came)")
+                  "Print only the N best texts, best first. Without it, all are printed, as they came")
       ->type_name("N")
       ->check(within(1u, 1u << 30))
       ->group("Scores");
-  sub->add_flag("--raw", options->raw,
-                "Print the model's own number, its logit, instead of a probability. With several labels, it "
-                "is that of "
-                "label 1")
+  sub->add_flag(
+         "--raw", options->raw,
+         "Print the model's logit instead of a probability. With several labels, it is that of label 1")
       ->group("Scores");
   sub->add_flag("--json", options->json,
                 "Print one JSON object for each text. Its fields: index (from 0), score, text")
@@ -118,7 +116,7 @@ Subcommand add_rerank(CLI::App& app) {
       "for a model with one label the sigmoid of its logit, for a model with several labels the softmax "
       "probability of label 1. If a query and a text are together longer than the model's context, the "
       "longer of the two is cut.\n\n" +
-      example("pumice rerank cross-encoder-folder --query 'how do plants eat?' --top 3 < passages.txt"));
+      example("pumice rerank cross-encoder-folder --query 'how?' < passages.txt"));
   return {sub, [options] { return rerank(*options); }};
 }
 

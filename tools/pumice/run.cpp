@@ -240,18 +240,18 @@ Subcommand add_run(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("run", "Continue a text, and print it while it is generated.");
   auto options = std::make_shared<RunOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
-  options->prompt_option = sub->add_option("PROMPT", options->prompt,
-                                           "The text to continue; '-' reads it from standard input. Without "
-                                           "PROMPT, standard input is read too if it is a pipe or a file. Of "
-                                           "a text that is read, the final newline is left out");
+  options->prompt_option = sub->add_option(
+      "PROMPT", options->prompt,
+      "The text to continue; '-' reads it from standard input. Without PROMPT, standard input is read too if "
+      "it is a pipe or a file. Of a text that is read, the final newline is left out");
   options->prompt_option->type_name("");
   sub->add_option("-f,--file", options->file, "Read the text to continue from this file")
       ->type_name("FILE")
       ->excludes(options->prompt_option)
       ->group("Text");
-  sub->add_option(
-         "-n,--count", options->count,
-         "Maximum number of tokens to generate (default: until the text ends or the context is full)")
+  sub->add_option("-n,--count", options->count,
+                  "Maximum number of tokens (default: until the text ends). The text ends too when the "
+                  "context is full")
       ->type_name("N")
       ->transform(token_count(0, UINT32_MAX, 0))
       ->group("Text");
@@ -266,8 +266,8 @@ Subcommand add_run(CLI::App& app) {
   sub->add_flag("--no-echo", options->no_echo, "Print only what is generated, without the prompt")
       ->group("Output");
   sub->add_flag("--json", options->json,
-                "Print one JSON object at the end: prompt, text and ids (what was generated), finish_reason, "
-                "seed, times")
+                "Print one JSON object at the end. Its fields: prompt, text and ids (what was generated), "
+                "finish_reason, seed, times")
       ->group("Output");
   SamplingParams defaults;
   defaults.temperature = 0.8f;
@@ -277,7 +277,7 @@ Subcommand add_run(CLI::App& app) {
   add_sampling_options(*sub, options->sampling, defaults);
   add_size_options(*sub, options->size, "f16");
   add_device_options(*sub, options->device);
-  sub->footer(example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\" -n 200 --seed 7"));
+  sub->footer(example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\" -n 200"));
   return {sub, [options] { return run(*options); }, {{"MODEL", "--file"}, {"--session"}}};
 }
 

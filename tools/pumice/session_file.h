@@ -19,11 +19,10 @@ struct SessionFile {
 };
 
 inline void add_session_option(CLI::App& app, SessionFile& file) {
-  app.add_option(
-         "--session", file.path,
-         "Keep the conversation in this file: load it if it exists, and save it at the end. A prompt that "
-         "begins as the conversation did is computed from where the two differ. Without a prompt, the "
-         "conversation continues")
+  app.add_option("--session", file.path,
+                 "Keep the conversation in this file. It is loaded if it exists, and saved at the end. A "
+                 "prompt that begins as the conversation did is computed from where the two differ. Without "
+                 "a prompt, the conversation continues")
       ->type_name("FILE")
       ->group("Text");
 }

@@ -70,8 +70,7 @@ Status tokenize(const TokenizeOptions& options) {
 } // namespace
 
 Subcommand add_tokenize(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("tokenize", "Turn text from standard input into token ids, or token ids into text.");
+  CLI::App* sub = app.add_subcommand("tokenize", "Turn text into token ids, or token ids into text.");
   auto options = std::make_shared<TokenizeOptions>();
   sub->add_option("MODEL_OR_TOKENIZER", options->source,
                   "A GGUF file, a tokenizer.json, or a folder with a tokenizer. Of a folder, tokenizer.json, "

@@ -235,16 +235,18 @@ Subcommand add_transcribe(CLI::App& app) {
       ->type_name("");
   sub->add_option(
          "AUDIO", options->files,
-         "WAV, FLAC or Ogg files of any length; '-' is standard input. With several files, each line "
+         "WAV, FLAC or Ogg files; '-' is standard input. With several files, each line "
          "begins with the file's name and a tab")
       ->required()
       ->type_name("");
-  sub->add_option("--language", transcription.language,
-                  "Code of the spoken language, such as 'en' (default: detected from the beginning)")
+  sub->add_option(
+         "--language", transcription.language,
+         "Spoken language, such as 'en' (default: detected). It is detected from the beginning of the sound")
       ->type_name("CODE")
       ->group("Speech");
   sub->add_option("--task", options->task,
-                  "'transcribe' keeps the spoken language, 'translate' translates into English")
+                  "transcribe or translate. 'transcribe' keeps the spoken language, 'translate' translates "
+                  "into English")
       ->transform(one_of({"transcribe", "translate"}))
       ->type_name("TASK")
       ->capture_default_str()
@@ -257,10 +259,9 @@ Subcommand add_transcribe(CLI::App& app) {
       ->type_name("N")
       ->transform(token_count(1, 1u << 24, 0))
       ->group(more_of("Speech"));
-  sub->add_option(
-         "--beams", transcription.beams,
-         "Number of texts that are continued side by side, of which the best is taken (default: from "
-         "the model's settings, else 1). 1 is greedy search")
+  sub->add_option("--beams", transcription.beams,
+                  "Continue N texts, take the best (default: the model's). If the model's settings say "
+                  "nothing, it is 1, which is greedy search")
       ->type_name("N")
       ->check(within(1u, 1024u))
       ->group("Speech");
@@ -271,10 +272,9 @@ Subcommand add_transcribe(CLI::App& app) {
       ->group("Output");
   sub->add_flag("--srt", options->srt, "Print SubRip subtitles")->group("Output");
   sub->add_flag("--vtt", options->vtt, "Print WebVTT subtitles")->group("Output");
-  sub->add_option(
-         "-o,--output-dir", options->folder,
-         "Write to this folder instead, and print the names of the files. They are NAME.srt, NAME.vtt "
-         "and NAME.json as asked for, else NAME.txt")
+  sub->add_option("-o,--output-dir", options->folder,
+                  "Write to this folder, and print the names of the files. They are NAME.srt, NAME.vtt and "
+                  "NAME.json as asked for, else NAME.txt")
       ->type_name("DIR")
       ->group("Output");
   add_attention_options(*sub, options->attention);

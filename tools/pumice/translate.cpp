@@ -298,24 +298,27 @@ Subcommand add_translate(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("translate", "Turn a text into another, such as its translation.");
   auto options = std::make_shared<TranslateOptions>();
   sub->add_option("MODEL", options->model,
-                  "A Hugging Face folder or a GGUF file of an encoder-decoder (Marian, BART, T5 ...)")
+                  "A Hugging Face folder or a GGUF file. The model has an encoder and a decoder, such as "
+                  "Marian, BART or T5")
       ->required()
       ->type_name("");
-  add_text_options(*sub, options->texts, "TEXT",
-                   "The texts; without TEXT, each line of standard input is one. Each result is printed on a "
-                   "line of its own, as soon as it is ready. A text that is too long for the model is cut, "
-                   "with a note");
-  sub->add_option("--task", options->task,
-                  "A task that the model's settings define, such as translation_en_to_de of T5")
+  add_text_options(
+      *sub, options->texts, "TEXT",
+      "The texts; without TEXT, the lines of standard input. Each result is printed on a line of its own, as "
+      "soon as it is ready. A text that is too long for the model is cut, with a note");
+  sub->add_option(
+         "--task", options->task,
+         "A task of the model, such as translation_en_to_de. The model's settings define it, as T5's do")
       ->type_name("NAME")
       ->group("Text");
   sub->add_option("--prefix", options->prefix,
-                  "Put this before each text (default: from the task or the model's settings, else nothing)")
+                  "Put this before each text (default: the task's). Without a task, it comes from the "
+                  "model's settings")
       ->type_name("TEXT")
       ->group("Text");
   sub->add_option(
          "--target-language,--forced-first", options->target,
-         "The language to translate into, for models of many languages. It is the first token of the "
+         "The language to translate into. It is for models of many languages, and is the first token of the "
          "translation, or that token's id, such as deu_Latn (NLLB), de_DE (mBART) or de (M2M100)")
       ->type_name("TOKEN")
       ->group("Text");

@@ -99,8 +99,7 @@ Status tune(const TuneCommandOptions& options) {
 } // namespace
 
 Subcommand add_tune(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand(
-      "tune", "Measure which kernel variants are the fastest for a model on this device, and remember them.");
+  CLI::App* sub = app.add_subcommand("tune", "Find the fastest kernels for a model on this device.");
   auto options = std::make_shared<TuneCommandOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   sub->add_option("--seconds", options->seconds, "Start no further measurements after S seconds")
@@ -124,8 +123,8 @@ Subcommand add_tune(CLI::App& app) {
       "The variants, with their kernels:" +
       kernel_variant_list());
   sub->footer("A kernel is a program that computes one operation on the device. Some kernels have several "
-              "variants, and the fastest one depends on the device and the model. The other commands use the "
-              "results.\n\n" +
+              "variants, and the fastest one depends on the device and the model. The results are "
+              "kept, and the other commands use them.\n\n" +
               example("pumice tune models/pretrained/stories-2m.gguf"));
   return {sub, [options] { return tune(*options); }};
 }

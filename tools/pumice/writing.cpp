@@ -32,8 +32,8 @@ Json json_of(const Hypothesis& written, const GenerationConfig& config, const To
 
 void add_writing_options(CLI::App& app, WritingOptions& options) {
   app.add_option("-n,--count", options.count,
-                 "Maximum number of tokens to generate for each text (default: from the model's settings, "
-                 "else as many as fit)")
+                 "Maximum tokens of each text (default: the model's). If the model's settings say nothing, "
+                 "as many as fit")
       ->type_name("N")
       ->transform(token_count(1, 1u << 24, 0))
       ->group("Text");
@@ -42,8 +42,8 @@ void add_writing_options(CLI::App& app, WritingOptions& options) {
       ->type_name("N")
       ->check(within(1u, 4096u))
       ->capture_default_str()
-      ->group(more_of("Memory"));
-  add_batch_option(app, options.batch_tokens, "Memory");
+      ->group(more_of(device_group));
+  add_batch_option(app, options.batch_tokens, device_group);
   add_weights_option(app, options.load);
   add_beam_options(app, options.beams);
   SamplingParams defaults;

@@ -140,10 +140,10 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
         ->group("Measurement");
   };
   list("-p,--prompt", options.prompts,
-       "Numbers of tokens to read, of a decoder's prompt or an encoder's input; 0 skips this test", 0);
-  list("-n,--count", options.counts, "Numbers of tokens to generate; 0 skips this test", 0);
-  list("-d,--depth", options.depths, "Numbers of tokens in a decoder's context before each test", 0);
-  list("-b,--batch", options.batches, "Numbers of inputs that an encoder reads at the same time", 1);
+       "Numbers of tokens to read. They are a decoder's prompt or an encoder's input. 0 skips this test", 0);
+  list("-n,--count", options.counts, "Numbers of tokens to generate. 0 skips this test", 0);
+  list("-d,--depth", options.depths, "Tokens in the context before each test. It is for decoders", 0);
+  list("-b,--batch", options.batches, "Inputs that an encoder reads at the same time", 1);
   const auto number = [&](const char* name, uint32_t& value, const char* help, uint32_t low) {
     sub.add_option(name, value, help)
         ->type_name("N")
@@ -153,16 +153,16 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
   };
   number("-r,--repetitions", options.repetitions, "Number of measured runs of each test", 1);
   number("-w,--warm-up", options.warm_up,
-         "Maximum number of runs before the measured ones; the warm-up ends when the times are stable", 0);
+         "Maximum runs before the measured ones. The warm-up ends when the times are stable", 0);
   CLI::Option* operations =
-      sub.add_flag("--ops", options.operations, "Measure single operations of the device instead of a model")
+      sub.add_flag("--ops", options.operations, "Measure operations of the device instead of a model")
           ->group("Measurement");
   sub.add_option("--only", options.only, "Only the operations whose name contains TEXT")
       ->type_name("TEXT")
       ->needs(operations)
       ->group(more_of("Measurement"));
   sub.add_option("-o,--output", options.format,
-                 "Format of the output: md (a table), csv, json (with every sample) or html (with charts)")
+                 "Format: md, csv, json or html. md is a table, json has every sample, html has charts")
       ->type_name("FORMAT")
       ->transform(one_of({"md", "csv", "json", "html"}))
       ->capture_default_str()
@@ -206,8 +206,7 @@ CLI::App* add_compare(CLI::App& bench_app, const std::shared_ptr<CompareOptions>
 }
 
 CLI::App* add_ab(CLI::App& bench_app, const std::shared_ptr<AbOptions>& options) {
-  CLI::App* sub = bench_app.add_subcommand(
-      "ab", "Tell whether B is faster than A: run fresh processes of both in turn, in random order.");
+  CLI::App* sub = bench_app.add_subcommand("ab", "Compare A and B by fresh processes in random order.");
   CLI::Option* seconds = sub->add_option("--seconds", options->seconds, "Take at most about S seconds")
                              ->type_name("S")
                              ->check(within(1.0, 1e6))
@@ -246,8 +245,7 @@ CLI::App* add_ab(CLI::App& bench_app, const std::shared_ptr<AbOptions>& options)
 } // namespace
 
 Subcommand add_bench(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("bench", "Measure the speed of models and operations, and compare runs.");
+  CLI::App* sub = app.add_subcommand("bench", "Measure the speed of models and operations.");
   auto options = std::make_shared<BenchOptions>();
   auto compare_options = std::make_shared<CompareOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->type_name("");
