@@ -26,7 +26,7 @@ check() {  # PREFIX
     zsh/site-functions/_pumice fish/vendor_completions.d/pumice.fish; do
     [ -s "$1/share/$file" ] || fail "$1 lacks share/$file"
   done
-  (set --; . "$1/share/bash-completion/completions/pumice" && complete -p pumice) >/dev/null ||
+  (. "$1/share/bash-completion/completions/pumice" && complete -p pumice) >/dev/null ||
     fail "the completion for bash cannot be read"
 }
 
