@@ -89,7 +89,7 @@ std::vector<std::string> what_is_lost(const Capabilities& physical, const Capabi
   };
   if (loses("cpu8")) {
     say("bufferDeviceAddress is", "the kernels for CPUs need it, and without them texts take several times "
-                                  "as long, 4 to 6 times where it was measured");
+                                  "as long, 3 to 6 times where it was measured");
   }
   // CPUs do without the others.
   if (std::ranges::find(could, "cpu8") != could.end()) return lost;

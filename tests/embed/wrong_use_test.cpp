@@ -367,3 +367,87 @@ TEST_CASE("the largest sizes are refused, or do no harm") {
     try_to_create(pumice_translator_create, pumice_translator_destroy, translating.get(), translator);
   }
 }
+
+TEST_CASE("every function takes nulls") {
+  pumice_error error;
+  const auto invalid = [&](pumice_status status) {
+    CHECK(status == PUMICE_INVALID_ARGUMENT);
+    CHECK(error.status == status);
+    CHECK(contains(error.message, " is NULL"));
+    error = {};
+  };
+  invalid(pumice_features_create(nullptr, nullptr, nullptr, nullptr, nullptr, &error));
+  invalid(pumice_device_create(nullptr, nullptr, &error));
+  invalid(pumice_device_vulkan(nullptr, nullptr, &error));
+  invalid(pumice_device_memory(nullptr, nullptr, &error));
+  invalid(pumice_model_load(nullptr, nullptr, nullptr, nullptr, &error));
+  invalid(pumice_load_start(nullptr, nullptr, nullptr, nullptr, &error));
+  invalid(pumice_load_finish(nullptr, nullptr, &error));
+  invalid(pumice_model_get_info(nullptr, nullptr, &error));
+  invalid(pumice_tokenize(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
+  invalid(pumice_detokenize(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
+  invalid(pumice_role_tokens(nullptr, PUMICE_ROLE_END, nullptr, 0, nullptr, &error));
+  invalid(pumice_find_token(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_token_name(nullptr, 0, nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_estimate_memory(nullptr, nullptr, nullptr, nullptr, nullptr, &error));
+  invalid(pumice_session_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_session_start(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_start_finish(nullptr, nullptr, &error));
+  invalid(pumice_session_fork(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_generate(nullptr, nullptr, &error));
+  invalid(pumice_run(nullptr, &error));
+  invalid(pumice_advance(nullptr, 1, nullptr, nullptr, &error));
+  invalid(pumice_record(nullptr, nullptr, 1, nullptr, &error));
+  invalid(pumice_discard(nullptr, &error));
+  invalid(pumice_session_tokens(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_session_save(nullptr, nullptr, &error));
+  invalid(pumice_session_restore(nullptr, nullptr, &error));
+  invalid(pumice_session_write(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_session_read(nullptr, nullptr, 0, &error));
+  invalid(pumice_session_suspend(nullptr, &error));
+  invalid(pumice_session_resume(nullptr, nullptr, &error));
+  invalid(pumice_batch_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_batch_add(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_batch_drop(nullptr, 0, &error));
+  invalid(pumice_batch_step(nullptr, nullptr, &error));
+  invalid(pumice_encoder_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_encode(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
+  invalid(pumice_encode_begin(nullptr, nullptr, 0, &error));
+  invalid(pumice_encode_advance(nullptr, 1, nullptr, nullptr, &error));
+  invalid(pumice_encode_record(nullptr, nullptr, 1, nullptr, &error));
+  invalid(pumice_encode_discard(nullptr, &error));
+  invalid(pumice_encode_read(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_embed(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_translator_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_translate(nullptr, nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_translate_input(nullptr, nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_transcriber_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_transcribe(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
+
+  CHECK(pumice_features_chain(nullptr) == nullptr);
+  CHECK(pumice_features_extensions(nullptr, nullptr) == nullptr);
+  CHECK(std::string(pumice_device_name(nullptr)).empty());
+  CHECK(pumice_encoder_columns(nullptr) == 0);
+  CHECK(pumice_poll(nullptr) == nullptr);
+  CHECK(pumice_batch_poll(nullptr) == nullptr);
+  CHECK(pumice_load_poll(nullptr, nullptr, nullptr));
+  CHECK(pumice_start_poll(nullptr, nullptr, nullptr));
+  pumice_load_cancel(nullptr);
+  pumice_start_cancel(nullptr);
+  pumice_session_cancel(nullptr);
+  pumice_batch_cancel(nullptr);
+  pumice_encoder_cancel(nullptr);
+  pumice_translator_cancel(nullptr);
+  pumice_transcriber_cancel(nullptr);
+  pumice_features_destroy(nullptr);
+  pumice_device_destroy(nullptr);
+  pumice_model_destroy(nullptr);
+  pumice_load_destroy(nullptr);
+  pumice_session_destroy(nullptr);
+  pumice_start_destroy(nullptr);
+  pumice_batch_destroy(nullptr);
+  pumice_encoder_destroy(nullptr);
+  pumice_translator_destroy(nullptr);
+  pumice_transcriber_destroy(nullptr);
+  pumice_version(nullptr, nullptr, nullptr);
+}
