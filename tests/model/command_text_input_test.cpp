@@ -31,11 +31,12 @@ TEST_CASE("a prompt from a pipe or a file writes the story that the argument doe
         std::string("Once upon a time\r\n"), std::string("\xEF\xBB\xBFOnce upon a time\n")}) {
     CAPTURE(input);
     CHECK(run({}, &input).out == expected);
-    CHECK(run({"-"}, &input).out == expected);
-    CHECK(run({"-f", "-"}, &input).out == expected);
-    const TemporaryFolder folder;
-    CHECK(run({"-f", folder.write("prompt.txt", input).string()}).out == expected);
   }
+  const std::string input = "\xEF\xBB\xBFOnce upon a time\r\n";
+  CHECK(run({"-"}, &input).out == expected);
+  CHECK(run({"-f", "-"}, &input).out == expected);
+  const TemporaryFolder folder;
+  CHECK(run({"-f", folder.write("prompt.txt", input).string()}).out == expected);
   // What is within a text stays, but for the carriage returns of its lines.
   const std::string lines = "One day,\r\n\r\nTom ran.\n\n";
   CHECK(run({}, &lines).out == run({"One day,\n\nTom ran.\n"}).out);

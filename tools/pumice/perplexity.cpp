@@ -49,9 +49,8 @@ Result<TextWindows> split(const PerplexityOptions& options, const Tokenizer& tok
   if (windows.tokens.size() < 2 * size_t{context}) {
     return Error{
         Code::invalid_argument,
-        fmt::format(
-            "{}: the text is too short: it has {} tokens, and two windows of {} (--context) are needed",
-            input_name(options.text), windows.tokens.size(), context)};
+        fmt::format("{}: the text is too short: it has {}, and two windows of {} (--context) are needed",
+                    input_name(options.text), counted(windows.tokens.size(), "token"), context)};
   }
   windows.count = static_cast<uint32_t>(windows.tokens.size() / context);
   if (options.windows) windows.count = std::min(windows.count, options.windows);
