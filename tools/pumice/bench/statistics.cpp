@@ -188,6 +188,8 @@ Comparison from_ratios(std::vector<double> ratios, size_t outside, double margin
 // By how much the logarithm of a time grows with the disturbance: the line through 0 that has the least
 // absolute distance from the rounds. Swapping A and B in a round changes both signs, and so nothing.
 double disturbance_effect(std::span<const Round> rounds) {
+  constexpr size_t least_rounds = 8; // of fewer, it would explain what is luck
+  if (rounds.size() < least_rounds) return 0;
   constexpr double most = 5; // the processors of a machine are never disturbed so much that more makes sense
   std::vector<std::pair<double, double>> slopes; // with their weights
   double all = 0;
