@@ -24,6 +24,14 @@ std::vector<const Dispatch*> new_kernels(const Pipelines& pipelines, std::span<c
   return found;
 }
 
+// Waits for the work in the queue.
+Status wait_for_queue(Device& device, Commands& commands) {
+  PUMICE_CHECK(commands.begin());
+  PUMICE_CHECK(commands.end());
+  PUMICE_TRY(const TimelinePoint done, device.submit(commands.buffers()));
+  return device.wait(done);
+}
+
 } // namespace
 
 Status compile_kernels(const DeviceContext& context, std::span<const Plan* const> plans,
@@ -35,11 +43,13 @@ Status compile_kernels(const DeviceContext& context, std::span<const Plan* const
     return !context.interrupted() && (!context.compiling || context.compiling(steps / 2, kernels.size())) &&
            (!progress || progress(steps, 2 * kernels.size()));
   };
+  PUMICE_TRY(Commands commands, Commands::create(context.device, "compiling"));
+  // Who is told of compiling measures it, and what is in the queue is something else.
+  if (context.compiling) PUMICE_CHECK(wait_for_queue(*context.device, commands));
   // All before the first one runs, which waits for the work in the queue.
   PipelineMaker maker(context.pipelines, kernels, threads);
   PUMICE_CHECK(maker.finish([&] { return go_on(maker.made()); }));
   Launcher launcher(context.device, context.pipelines);
-  PUMICE_TRY(Commands commands, Commands::create(context.device, "compiling"));
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (!go_on(kernels.size() + i)) return cancelled;
     PUMICE_TRY(Launch launch, launcher.prepare(*kernels[i], lookup));
