@@ -72,7 +72,7 @@ EveryCommand::EveryCommand() {
       {cached({"bench", story, "-p", "16", "-n", "4", "-r", "2", "-w", "1"}), {}, {}},
       {{"bench", "compare", file("bench.json"), file("bench.json")}, {}, {}},
       {cached({"perplexity", story, file("text.txt"), "--context", "32"}), {}, {}},
-      {{"convert", file("marian"), "--no-vocabulary", "--type", "F16"}, {""}, {marian}, true},
+      {{"convert", file("llama"), "--type", "F16"}, {""}, {file("llama/model.safetensors")}, true},
   };
 }
 
@@ -81,6 +81,10 @@ void EveryCommand::write_files() const {
     const TemporaryFolder folder;
     write_word_folder(folder, model);
     std::filesystem::copy(folder.path(), file(model));
+  }
+  std::filesystem::create_directory(file("llama"));
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    std::filesystem::copy_file(fixtures().model("llama-mha") / name, file("llama") + "/" + name);
   }
   const TemporaryFolder bert;
   BertFolder settings;

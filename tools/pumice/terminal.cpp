@@ -85,8 +85,8 @@ void print_result(std::string_view text) {
 }
 
 Status finish_output() {
-  std::cout.flush();
   errno = 0;
+  std::cout.flush();
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     if (!interrupted()) note_output_problem();
   }
