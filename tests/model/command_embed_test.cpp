@@ -195,7 +195,8 @@ TEST_CASE("embed: what it cannot do is said") {
   const CommandResult ended = pumice_command({"embed", own}, bad);
   CHECK(ended.status == 1);
   CHECK(numbers(ended.out) == embed(folder.path(), "fox\n"));
-  CHECK(ended.err.find("standard input: line 2: expected UTF-8; found the byte 0xFF") != std::string::npos);
+  CHECK(ended.err.find("standard input: line 2") != std::string::npos);
+  CHECK(ended.err.find("UTF-8") != std::string::npos);
   const CommandResult skipped = pumice_command({"embed", own, "--skip-bad-lines"}, bad);
   CHECK(skipped.status == 0);
   CHECK(numbers(skipped.out) == embed(folder.path(), "fox\nthe quick\n"));

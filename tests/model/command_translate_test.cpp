@@ -126,12 +126,13 @@ FIXTURE_TEST_CASE("translate answers the lines before a bad one, and with --skip
   const CommandResult ended = pumice_command(arguments, input);
   CHECK(ended.status == 1);
   CHECK(ended.out == first + second);
-  CHECK(ended.err.find("standard input: line 3: expected UTF-8") != std::string::npos);
+  CHECK(ended.err.find("standard input: line 3") != std::string::npos);
+  CHECK(ended.err.find("UTF-8") != std::string::npos);
   arguments.push_back("--skip-bad-lines");
   const CommandResult skipped = pumice_command(arguments, input);
   CHECK(skipped.status == 0);
   CHECK(skipped.out == first + second + second);
-  CHECK(skipped.err.find("standard input: line 3: expected UTF-8") != std::string::npos);
+  CHECK(skipped.err.find("standard input: line 3") != std::string::npos);
   arguments.push_back("--json");
   CHECK(lines_of(pumice_command(arguments, input).out).size() == 3);
 }

@@ -21,9 +21,18 @@ public:
     std::vector<char*> argv = {const_cast<char*>(program.c_str())};
     for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
     argv.push_back(nullptr);
+    // An early interruption waits until it is the command's own.
+    sigset_t interruption, before;
+    sigemptyset(&interruption);
+    sigaddset(&interruption, SIGINT);
+    ::sigprocmask(SIG_BLOCK, &interruption, &before);
     process_ = ::fork();
-    if (process_ != 0) return;
+    if (process_ != 0) {
+      ::sigprocmask(SIG_SETMASK, &before, nullptr);
+      return;
+    }
     std::signal(SIGINT, SIG_DFL); // a shell's background jobs ignore it
+    ::sigprocmask(SIG_UNBLOCK, &interruption, nullptr);
     streams();
     ::execv(program.c_str(), argv.data());
     ::_exit(127);

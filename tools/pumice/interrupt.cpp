@@ -11,7 +11,7 @@ namespace pumice::command {
 
 namespace {
 
-constexpr long grace_nanoseconds = 800'000'000; // after the first Ctrl-C
+constexpr long grace_nanoseconds = 500'000'000; // after the first Ctrl-C
 
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free); // for signal handlers
