@@ -43,7 +43,9 @@ TEST_CASE("run tells compiling apart from reading the prompt") {
   const nlohmann::json object = nlohmann::json::parse(speed({"--no-cache", "--json"}).out);
   CHECK(object["compiled_kernels"] > 5);
   CHECK(object["compile_seconds"] > 0);
-  CHECK(object["prompt_seconds"] > 0.001); // five tokens on a CPU device: none comes for nothing
+  if (object["device"].get<std::string>().starts_with("llvmpipe")) {
+    CHECK(object["prompt_seconds"] > 0.001); // five tokens do not come for nothing
+  }
   // Some tokens take much less than the compiler, whatever the device.
   CHECK(object["prompt_seconds"] <
         object["first_token_seconds"].get<double>() - object["compile_seconds"].get<double>());
