@@ -302,7 +302,7 @@ TEST_CASE("bench ab says what it needs, and what is wrong with A and B") {
   CHECK(few.out.find("tg32: cannot tell; it needs about 6 more rounds") != std::string::npos);
   CHECK(few.out.find("from 3 rounds") != std::string::npos);
 
-  const CommandResult times = compare_sides("sleep 0.01", "sleep 0.2", {"--rounds", "12", "--json"});
+  const CommandResult times = compare_sides("sleep 0.01", "sleep 0.5", {"--rounds", "12", "--json"});
   const json whole = json::parse(times.out);
   CHECK(whole["results"][0]["test"] == "whole command");
   CHECK(whole["results"][0]["verdict"] == "slower");
