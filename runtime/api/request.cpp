@@ -66,7 +66,7 @@ Result<std::vector<LogitBias>> read_biases(const pumice_sampling& given, uint32_
 Result<std::vector<uint32_t>> read_stop_tokens(const pumice_sampling& given, uint32_t vocabulary,
                                                std::vector<uint32_t> ends) {
   std::ranges::sort(ends);
-  ends.erase(std::ranges::unique(ends).begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   PUMICE_CHECK(check_array(given.stop_tokens, given.stop_token_count, sizeof(uint32_t),
                            "request.sampling->stop_tokens"));
   const size_t own = ends.size();

@@ -1,8 +1,8 @@
 #include "interrupt.h"
 
 #include <csignal>
-#include <ctime>
 
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "io/output_file.h"
@@ -11,13 +11,11 @@ namespace pumice::command {
 
 namespace {
 
-constexpr long grace_nanoseconds = 500'000'000; // after the first Ctrl-C
+constexpr int grace_microseconds = 500'000; // after the first Ctrl-C
 
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free); // for signal handlers
 std::atomic<int> saved_works = 0;
-timer_t grace;
-bool has_grace = false;
 
 // From here on, only what may be called in a signal handler.
 
@@ -29,8 +27,8 @@ bool has_grace = false;
 }
 
 void start_grace() {
-  const itimerspec once = {{0, 0}, {0, grace_nanoseconds}};
-  if (has_grace) timer_settime(grace, 0, &once, nullptr);
+  const itimerval once = {{0, 0}, {0, grace_microseconds}};
+  setitimer(ITIMER_REAL, &once, nullptr); // a system call; macOS has no timer_settime()
 }
 
 void on_interrupt(int) {
@@ -54,10 +52,6 @@ void watch_interrupts() {
   struct sigaction before = {};
   sigaction(SIGINT, nullptr, &before);
   if (before.sa_handler == SIG_IGN) return;
-  sigevent event = {};
-  event.sigev_notify = SIGEV_SIGNAL;
-  event.sigev_signo = SIGALRM;
-  has_grace = timer_create(CLOCK_MONOTONIC, &event, &grace) == 0;
   handle(SIGALRM, on_grace_over);
   handle(SIGINT, on_interrupt);
 }
