@@ -55,7 +55,8 @@ make_root() {  # SUITE PACKAGES
 
 mount_system() {
   local folder
-  for folder in proc sys dev; do mount --bind "/$folder" "$dir/$folder"; done
+  # /dev/pts: some tests start the command at a terminal.
+  for folder in proc sys dev dev/pts; do mount --bind "/$folder" "$dir/$folder"; done
   cp /etc/resolv.conf "$dir/etc/resolv.conf"
 }
 
