@@ -14,16 +14,16 @@ with_own_mounts "$script" "${arguments[@]}"
 make_root trixie ca-certificates
 mount_system
 # A copy, of which the build is kept. Files keep their times, so that only what has changed is built again.
-mkdir -p "$dir/pumice"
-find "$dir/pumice" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
-tar -c --exclude=./.git --exclude=./.deps --exclude='./build*' . | tar -x -C "$dir/pumice"
+mkdir -p "$dir/srv/checkout"
+find "$dir/srv/checkout" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+tar -c --exclude=./.git --exclude=./.deps --exclude='./build*' . | tar -x -C "$dir/srv/checkout"
 unset PUMICE_FIXTURES
 if [ "${1:-}" = --prepare ]; then
-  in_root /pumice/tools/setup.sh --tests
+  in_root /srv/checkout/tools/setup.sh --tests
   exit
 fi
 
-text=$(in_root /pumice/tools/run.sh) || fail "tools/run.sh"
+text=$(in_root /srv/checkout/tools/run.sh) || fail "tools/run.sh"
 [ -n "${text// /}" ] || fail "tools/run.sh printed nothing"
 echo "$name: tools/run.sh: $text"
-in_root /pumice/tools/test.sh
+in_root /srv/checkout/tools/test.sh
