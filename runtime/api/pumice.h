@@ -639,8 +639,9 @@ PUMICE_API pumice_status pumice_session_tokens(const pumice_session* session, ui
 /* Saves the conversation with its keys and values to a file, and restores it, into any session of the same
  * model and cache type whose context it fits. A damaged or foreign file is an error. A text that was being
  * generated ends. Continue with pumice_generate.
- * Saving replaces an older file only when the new one is complete. A symbolic link stays, and the file that it leads
- * to is replaced; a device or a pipe is written as it is; a folder or a write-protected file is an error. */
+ * Saving replaces an older file only when the new one is complete. A symbolic link stays, and the file that
+ * it leads to is replaced; a device or a pipe is written as it is; a folder or a write-protected file is an
+ * error. */
 PUMICE_API pumice_status pumice_session_save(pumice_session* session, const char* path, pumice_error* error);
 PUMICE_API pumice_status pumice_session_restore(pumice_session* session, const char* path,
                                                 pumice_error* error);

@@ -1,5 +1,5 @@
-// Every architecture against a reference's answers: from Hugging Face folders and the GGUF files converted from them, whatever
-// the prompt is cut into and whoever shares its steps.
+// Every architecture against a reference's answers: from Hugging Face folders and the GGUF files converted
+// from them, whatever the prompt is cut into and whoever shares its steps.
 #include <doctest/doctest.h>
 
 #include "io/safetensors.h"

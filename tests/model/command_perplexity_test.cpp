@@ -113,7 +113,8 @@ TEST_CASE("perplexity refuses texts and options that it cannot use") {
   folder.write("empty", "");
   folder.write("broken", "Once \xff upon");
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
-  CHECK(fails_saying(perplexity(path("short"), {}), {path("short"), "too short", "two windows of 512"}) == "");
+  CHECK(fails_saying(perplexity(path("short"), {}), {path("short"), "too short", "two windows of 512"}) ==
+        "");
   CHECK(fails_saying(perplexity(path("empty"), {}), {path("empty")}) == "");
   CHECK(fails_saying(perplexity(path("missing"), {}), {path("missing")}) == "");
   CHECK(fails_saying(perplexity(path("broken"), {}), {path("broken"), "UTF-8", "0xFF"}) == "");

@@ -233,10 +233,9 @@ Subcommand add_transcribe(CLI::App& app) {
   sub->add_option("MODEL", options->model, "A Hugging Face folder of a speech model (Whisper)")
       ->required()
       ->type_name("");
-  sub->add_option(
-         "AUDIO", options->files,
-         "WAV, FLAC or Ogg files; '-' is standard input. With several files, each line "
-         "begins with the file's name and a tab")
+  sub->add_option("AUDIO", options->files,
+                  "WAV, FLAC or Ogg files; '-' is standard input. With several files, each line "
+                  "begins with the file's name and a tab")
       ->required()
       ->type_name("");
   sub->add_option(
