@@ -834,8 +834,9 @@ typedef struct pumice_segment {
   float no_speech;       /* how probable it is that nobody spoke */
 } pumice_segment;
 
-/* Called during pumice_transcribe. It may call pumice_transcriber_cancel, but no other function with this
- * transcriber. */
+/* Called during pumice_transcribe. With this transcriber, it may call pumice_transcriber_cancel, and
+ * pumice_transcriber_destroy: that takes effect when pumice_transcribe returns. All others return
+ * PUMICE_NOT_READY. */
 typedef void (*pumice_segment_function)(void* user, const pumice_segment* segment);
 
 /* Transcribes a sound of any length and waits. `samples`: one channel, -1 to 1, `rate` of them a second; 0:

@@ -2,6 +2,7 @@
 
 #include "api/background.h"
 #include "api/events.h"
+#include "api/exclusive.h"
 #include "api/handles.h"
 #include "api/request.h"
 #include "api/slice.h"
@@ -10,13 +11,15 @@ using namespace pumice;
 using namespace pumice::api;
 
 struct pumice_session {
+  static constexpr const char* name = "session";
+  static constexpr const char* callback = "on_event";
+
   std::unique_ptr<Session> session;
   std::shared_ptr<const Tokenizer> tokenizer;
   Events events;
   pumice_session_options options = {};
   uint32_t context = 0;
-  bool busy = false;      // in a function that changes it
-  bool destroyed = false; // by a function of the application's that was called meanwhile
+  Use use;
 
   // Makes events of new tokens.
   void deliver() {
@@ -41,26 +44,14 @@ struct pumice_session {
   void begin_text(std::vector<std::string> stops) {
     events.begin(tokenizer, session->tokens(), std::move(stops));
   }
+
+  void close() {
+    events.close();
+    session->cancel();
+  }
 };
 
 namespace {
-
-// As call(), for functions that change a session. The application's functions, which they may call, may not
-// call such a function of the same session.
-template <class Body>
-pumice_status call_session(pumice_session* session, pumice_error* error, const Body& body) {
-  if (!session) return report(error, PUMICE_INVALID_ARGUMENT, "session is NULL");
-  if (session->busy) {
-    return report(error, PUMICE_NOT_READY,
-                  "the session is in a function that has not returned: call this after on_event, or from one "
-                  "thread at a time");
-  }
-  session->busy = true;
-  const pumice_status status = call(error, body);
-  session->busy = false;
-  if (session->destroyed) delete session;
-  return status;
-}
 
 Result<std::unique_ptr<pumice_session>>
 make_session(const pumice_model& model, const pumice_session_options& given, const Progress& progress) {
@@ -182,7 +173,7 @@ void pumice_start_destroy(pumice_start* start) {
 
 pumice_status pumice_session_fork(pumice_session* session, const pumice_session_options* options,
                                   pumice_session** fork, pumice_error* error) {
-  return call_session(session, error, [&]() -> Status {
+  return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(fork);
     *fork = nullptr;
     PUMICE_TRY(pumice_session_options given, read(options, "options"));
@@ -208,17 +199,11 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
 }
 
 void pumice_session_destroy(pumice_session* session) {
-  if (!session || !session->busy) {
-    delete session;
-    return;
-  }
-  session->destroyed = true;
-  session->events.close();
-  session->session->cancel();
+  destroy(session);
 }
 
 pumice_status pumice_generate(pumice_session* session, const pumice_request* request, pumice_error* error) {
-  return call_session(session, error, [&]() -> Status {
+  return call_exclusive(session, error, [&]() -> Status {
     PUMICE_TRY(const pumice_request given, read(request, "request"));
     Session& own = *session->session;
     PUMICE_TRY(TextRequest wanted, read_request(given, *own.model(), session->tokenizer.get(),
@@ -230,7 +215,7 @@ pumice_status pumice_generate(pumice_session* session, const pumice_request* req
 }
 
 pumice_status pumice_run(pumice_session* session, pumice_error* error) {
-  return call_session(session, error, [&]() -> Status {
+  return call_exclusive(session, error, [&]() -> Status {
     do {
       PUMICE_CHECK(session->after(session->session->step()));
     } while (session->session->active());
@@ -244,7 +229,7 @@ const pumice_event* pumice_poll(pumice_session* session) {
 
 pumice_status pumice_advance(pumice_session* session, float budget_us, const pumice_sync* sync,
                              pumice_slice* slice, pumice_error* error) {
-  return call_session(session, error, [&]() -> Status {
+  return call_exclusive(session, error, [&]() -> Status {
     PUMICE_TRY(const double budget, read_budget(budget_us));
     PUMICE_TRY(const Sync semaphores, Sync::read(sync));
     const Result<SliceResult> result = session->session->advance(budget, semaphores.spans());
@@ -254,7 +239,7 @@ pumice_status pumice_advance(pumice_session* session, float budget_us, const pum
 
 pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buffer, float budget_us,
                             pumice_slice* slice, pumice_error* error) {
-  return call_session(session, error, [&]() -> Status {
+  return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(command_buffer);
     PUMICE_TRY(const double budget, read_budget(budget_us));
     const Result<SliceResult> result = session->session->record(command_buffer, budget);
@@ -263,8 +248,8 @@ pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buf
 }
 
 pumice_status pumice_discard(pumice_session* session, pumice_error* error) {
-  return call_session(session, error,
-                      [&]() -> Status { return session->after(session->session->discard()); });
+  return call_exclusive(session, error,
+                        [&]() -> Status { return session->after(session->session->discard()); });
 }
 
 void pumice_session_cancel(pumice_session* session) {
@@ -283,14 +268,14 @@ pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tok
 }
 
 pumice_status pumice_session_save(pumice_session* session, const char* path, pumice_error* error) {
-  return call_session(session, error, [&]() -> Status {
+  return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(path);
     return session->after(session->session->save(path_of(path)));
   });
 }
 
 pumice_status pumice_session_restore(pumice_session* session, const char* path, pumice_error* error) {
-  return call_session(session, error, [&]() -> Status {
+  return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(path);
     PUMICE_CHECK(session->session->restore(path_of(path)));
     session->begin_text({});
@@ -300,7 +285,7 @@ pumice_status pumice_session_restore(pumice_session* session, const char* path, 
 
 pumice_status pumice_session_write(pumice_session* session, pumice_write_function write, void* user,
                                    pumice_error* error) {
-  return call_session(session, error, [&]() -> Status {
+  return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(write);
     const StateSink sink = [&](std::span<const std::byte> bytes) -> Status {
       if (write(user, bytes.data(), bytes.size())) return {};
@@ -312,7 +297,7 @@ pumice_status pumice_session_write(pumice_session* session, pumice_write_functio
 
 pumice_status pumice_session_read(pumice_session* session, const void* bytes, size_t count,
                                   pumice_error* error) {
-  return call_session(session, error, [&]() -> Status {
+  return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(bytes);
     PUMICE_CHECK(check_array(bytes, count, 1, "bytes"));
     const std::span all(static_cast<const std::byte*>(bytes), count);
@@ -323,12 +308,12 @@ pumice_status pumice_session_read(pumice_session* session, const void* bytes, si
 }
 
 pumice_status pumice_session_suspend(pumice_session* session, pumice_error* error) {
-  return call_session(session, error,
-                      [&]() -> Status { return session->after(session->session->suspend()); });
+  return call_exclusive(session, error,
+                        [&]() -> Status { return session->after(session->session->suspend()); });
 }
 
 pumice_status pumice_session_resume(pumice_session* session, pumice_model* model, pumice_error* error) {
-  return call_session(session, error, [&]() -> Status {
+  return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     return session->session->resume(model->model);
   });

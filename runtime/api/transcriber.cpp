@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "api/call.h"
+#include "api/exclusive.h"
 #include "api/handles.h"
 #include "media/resample.h"
 #include "speech/transcription.h"
@@ -11,18 +11,22 @@ using namespace pumice;
 using namespace pumice::api;
 
 struct pumice_transcriber {
+  static constexpr const char* name = "transcriber";
+  static constexpr const char* callback = "on_segment";
+
   std::shared_ptr<const Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;
   TranscriptionOptions options;
   std::atomic<bool> cancelled = false;
   std::unique_ptr<Transcriber> transcriber; // none after an error of the device, until the next call
-  bool busy = false;                        // in a function that has not returned
+  Use use;
 
   Status make() {
     PUMICE_TRY(transcriber, Transcriber::create(model, tokenizer, options));
     return {};
   }
   Status run(std::span<const float> samples, uint32_t rate, pumice_segment_function on_segment, void* user);
+  void close() { cancelled = true; }
 };
 
 namespace {
@@ -53,7 +57,9 @@ Status pumice_transcriber::run(std::span<const float> samples, uint32_t rate,
     samples = resampled;
   }
   const auto on_window = [&](const TranscriptWindow& window) {
-    for (const TranscriptSegment& segment : window.segments) ::report(segment, on_segment, user);
+    for (const TranscriptSegment& segment : window.segments) {
+      if (!use.destroyed) ::report(segment, on_segment, user);
+    }
   };
   const Result<Transcript> result =
       transcriber->transcribe(samples, on_window, [this](uint64_t, uint64_t) { return !cancelled; });
@@ -91,18 +97,13 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
 }
 
 void pumice_transcriber_destroy(pumice_transcriber* transcriber) {
-  delete transcriber;
+  destroy(transcriber);
 }
 
 pumice_status pumice_transcribe(pumice_transcriber* transcriber, const float* samples, size_t count,
                                 uint32_t rate, pumice_segment_function on_segment, void* user,
                                 pumice_error* error) {
-  if (transcriber && transcriber->busy) {
-    return report(error, PUMICE_NOT_READY,
-                  "the transcriber is in a function that has not returned: call this after on_segment");
-  }
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(transcriber);
+  return call_exclusive(transcriber, error, [&]() -> Status {
     PUMICE_REQUIRE(on_segment);
     PUMICE_CHECK(check_array(samples, count, sizeof *samples, "samples"));
     if (count == 0) return Error{Code::invalid_argument, "count is 0: there is no sound"};
@@ -110,11 +111,6 @@ pumice_status pumice_transcribe(pumice_transcriber* transcriber, const float* sa
       return Error{Code::invalid_argument,
                    fmt::format("rate is {}: expected at most {} samples a second", rate, highest_rate)};
     }
-    struct Busy {
-      bool& flag;
-      ~Busy() { flag = false; }
-    } const busy{transcriber->busy};
-    transcriber->busy = true;
     transcriber->cancelled = false;
     return transcriber->run({samples, count}, rate, on_segment, user);
   });

@@ -67,6 +67,7 @@ struct Listener {
   };
   std::vector<Segment> segments;
   pumice_transcriber* cancels = nullptr;
+  pumice_transcriber* destroys = nullptr;
   pumice_status nested = PUMICE_OK;
 
   static void hear(void* user, const pumice_segment* segment) {
@@ -75,6 +76,7 @@ struct Listener {
                              {segment->tokens, segment->tokens + segment->token_count},
                              segment->start_us,
                              segment->end_us});
+    if (self.destroys) pumice_transcriber_destroy(self.destroys);
     if (!self.cancels) return;
     const float silence[8] = {};
     self.nested = pumice_transcribe(self.cancels, silence, 8, 0, hear, user, nullptr);
@@ -201,6 +203,14 @@ TEST_CASE("speech is written down, segment by segment") {
   refused(pumice_transcribe(made, wave.data(), 9, 1u << 30, Listener::hear, &listener, &error),
           "rate is 1073741824");
   const ModelHandle other = load(device.get());
+  // Destroyed while it calls: it ends, and calls no more.
+  require_ok(pumice_transcriber_create(model.get(), &options, &made, &error), error);
+  listener = {};
+  listener.destroys = made;
+  CHECK(pumice_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &listener, &error) ==
+        PUMICE_CANCELLED);
+  CHECK(listener.segments.size() == 1);
+
   pumice_transcriber* none = nullptr;
   CHECK(pumice_transcriber_create(other.get(), nullptr, &none, &error) == PUMICE_UNSUPPORTED);
   CHECK(none == nullptr);
