@@ -239,11 +239,16 @@ Result<Transcript> Transcriber::transcribe(std::span<const float> samples,
     at += moved > 0 ? std::min(moved, count) : count;
   }
   if (progress) (void)progress(samples.size(), samples.size());
-  for (size_t i = 0; tokens_ && i < tokens_->languages().size(); ++i) {
-    const WhisperTokens::Language& language = tokens_->languages()[i];
-    if (has_language_ && language_ == language.id) transcript.language = language.code;
-  }
+  transcript.language = language();
   return transcript;
+}
+
+std::string Transcriber::language() const {
+  for (size_t i = 0; tokens_ && has_language_ && i < tokens_->languages().size(); ++i) {
+    const WhisperTokens::Language& language = tokens_->languages()[i];
+    if (language_ == language.id) return language.code;
+  }
+  return "";
 }
 
 } // namespace pumice

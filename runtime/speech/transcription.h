@@ -68,6 +68,9 @@ public:
   Result<Transcript> transcribe(std::span<const float> samples,
                                 const std::function<void(const TranscriptWindow&)>& on_window,
                                 const Progress& progress = {});
+  // The code of the language of the current sound, as far as it is known; empty where the model has no tokens
+  // for languages.
+  std::string language() const;
 
 private:
   // Tokens that the decoder wrote for a window.

@@ -2,18 +2,21 @@
 // behind.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <random>
 #include <thread>
 
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
 #include "support/command.h"
 #include "support/command_process.h"
 #include "support/every_command.h"
 #include "support/random_model.h"
+#include "support/whisper_folder.h"
 
 namespace {
 
@@ -72,12 +75,13 @@ void interrupt_all(uint32_t seed, int moments) {
       if (moment % 2 && !is_read) folder.write("written.png", std::string_view("was there"));
       CommandProcess process(arguments, streams(every));
       pause(after);
-      process.interrupt();
+      const int signal = ending_signals[static_cast<size_t>(moment) % ending_signals.size()];
+      CAPTURE(signal);
+      process.interrupt(signal);
       const auto asked = Clock::now();
       const int status = process.wait();
       CHECK(since(asked) < soon);
-      // By SIGINT itself before the command watches it.
-      CHECK((status == 0 || status == interrupted || status == 128 + SIGINT));
+      CHECK((status == 0 || status == 128 + signal)); // by the signal itself before the command watches it
       const std::string left = contents(file);
       CHECK((left.empty() || left == "was there" || left.size() == complete.size() ||
              command.name() == "run" || command.name() == "generate"));
@@ -189,4 +193,79 @@ TEST_CASE("what a text has come to by Ctrl-C is printed and kept in its session"
                                               "-n", "1", "--kv", "f16", "--cache", every.file("cache")});
   CAPTURE(again.err);
   CHECK(again.status == (status == 0 ? 1 : 0)); // a full context has no room for another token
+}
+
+TEST_CASE("a command that is asked to end leaves no unfinished file") {
+  const TemporaryFolder model, folder;
+  write_slow_model(model);
+  const EveryCommand every;
+  const fs::path file = folder.path() / "out.gguf";
+  for (const int signal : ending_signals) {
+    CAPTURE(signal);
+    CommandProcess process(
+        {"convert", model.path().string(), file.string(), "--type", "Q4_K", "--no-vocabulary"},
+        streams(every));
+    const auto start = Clock::now();
+    while (files_in(folder.path()) == 0 && since(start) < 20) pause(0.001);
+    REQUIRE(files_in(folder.path()) == 1);
+    process.interrupt(signal);
+    CHECK(process.wait() == 128 + signal);
+    CHECK(files_in(folder.path()) == 0);
+  }
+}
+
+namespace {
+
+// Interrupts a command later and later, until what it prints then satisfies `enough`.
+nlohmann::json json_when_interrupted(const EveryCommand& every, std::vector<std::string> arguments,
+                                     const std::function<bool(const nlohmann::json&)>& enough) {
+  CAPTURE(arguments[0]);
+  arguments.insert(arguments.end(), {"--json", "--cache", every.file("cache")});
+  nlohmann::json printed;
+  for (double after = 1; after < 20; after *= 2) {
+    CommandProcess process(arguments, streams(every));
+    pause(after);
+    process.interrupt();
+    REQUIRE(process.wait() == interrupted);
+    const std::string text = contents(every.file("out"));
+    if (text.empty()) continue; // it had not begun
+    printed = nlohmann::json::parse(text, nullptr, false);
+    REQUIRE(printed.is_object());
+    if (enough(printed)) return printed;
+  }
+  FAIL("nothing was printed");
+  return printed;
+}
+
+} // namespace
+
+TEST_CASE("what was measured, transcribed, scored and generated until Ctrl-C is printed") {
+  using nlohmann::json;
+  const EveryCommand every;
+  const std::string story = fixtures().story().string();
+  const json measured =
+      json_when_interrupted(every, {"bench", story, "-p", "8", "-n", "0", "-r", "1000000", "-w", "0"},
+                            [](const json& printed) { return !printed["results"].empty(); });
+  CHECK(measured["partial"] == true);
+  REQUIRE(measured["results"].size() == 1);
+  CHECK(!measured["results"][0]["samples"].empty());
+  CHECK(measured["results"][0]["median_seconds"] > 0);
+
+  const WhisperFolder whisper;
+  const TemporaryFolder folder;
+  const std::string sound = folder.write("sound.wav", wav_bytes(wail(16000 * 60 * 60))).string();
+  const json spoken =
+      json_when_interrupted(every, {"transcribe", whisper.path().string(), sound, "--language", "en"},
+                            [](const json& printed) { return !printed["segments"].empty(); });
+  CHECK(spoken["partial"] == true);
+  CHECK(spoken["language"] == "en");
+  CHECK(spoken["segments"].back()["end"] < spoken["duration"]);
+
+  std::string text;
+  for (int i = 0; i < 100000; ++i) text += "Tom and the dog ran to the pond.\n";
+  const std::string file = folder.write("text.txt", text).string();
+  const json scored = json_when_interrupted(every, {"perplexity", story, file, "--context", "64"},
+                                            [](const json& printed) { return printed["chunks"] > 0; });
+  CHECK(scored["partial"] == true);
+  CHECK(scored["perplexity"] > 1);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
@@ -12,6 +13,8 @@
 
 #include "support/paths.h"
 
+inline constexpr std::array ending_signals = {SIGINT, SIGTERM, SIGHUP};
+
 // The `pumice` command as a process that a test can signal, with standard streams of the test's choice.
 class CommandProcess {
 public:
@@ -21,18 +24,18 @@ public:
     std::vector<char*> argv = {const_cast<char*>(program.c_str())};
     for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
     argv.push_back(nullptr);
-    // An early interruption waits until it is the command's own.
-    sigset_t interruption, before;
-    sigemptyset(&interruption);
-    sigaddset(&interruption, SIGINT);
-    ::sigprocmask(SIG_BLOCK, &interruption, &before);
+    // An early signal waits until it is the command's own.
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    for (const int each : ending_signals) sigaddset(&signals, each);
+    ::sigprocmask(SIG_BLOCK, &signals, &before);
     process_ = ::fork();
     if (process_ != 0) {
       ::sigprocmask(SIG_SETMASK, &before, nullptr);
       return;
     }
-    std::signal(SIGINT, SIG_DFL); // a shell's background jobs ignore it
-    ::sigprocmask(SIG_UNBLOCK, &interruption, nullptr);
+    for (const int each : ending_signals) std::signal(each, SIG_DFL); // background jobs ignore some
+    ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
     streams();
     ::execv(program.c_str(), argv.data());
     ::_exit(127);
@@ -45,8 +48,9 @@ public:
     wait();
   }
 
-  void interrupt() const {
-    if (process_ > 0) ::kill(process_, SIGINT);
+  // As Ctrl-C does, or with another of the ending signals.
+  void interrupt(int signal = SIGINT) const {
+    if (process_ > 0) ::kill(process_, signal);
   }
   // The exit status, or 128 and the signal that ended it.
   int wait() {

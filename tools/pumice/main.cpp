@@ -22,7 +22,7 @@ namespace {
 constexpr int exit_reader_ended = 141;
 
 int report(const Error& error) {
-  if (error.code == Code::cancelled && interrupted()) return exit_interrupted;
+  if (error.code == Code::cancelled && interrupted()) return interrupted_status();
   print_error(error.text());
   return 1;
 }

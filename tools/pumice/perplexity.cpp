@@ -102,12 +102,19 @@ Status score_window(Runner& runner, const TextWindows& windows, uint32_t n, Scor
   return {};
 }
 
+// `done`: windows that were scored; fewer than there are after Ctrl-C.
 void print(const PerplexityOptions& options, const OpenedDevice& device, const TextWindows& windows,
-           const Score& score) {
+           uint32_t done, const Score& score) {
+  const bool partial = done < windows.count;
   if (!options.json) {
-    print_result(fmt::format("perplexity {:.4f} +/- {:.5f} ({} scored in {} of {} tokens)\n",
-                             score.perplexity(), score.error(), counted(score.count, "token"),
-                             counted(windows.count, "window"), windows.context));
+    const std::string scored = counted(score.count, "token");
+    print_result(
+        partial
+            ? fmt::format("perplexity {:.4f} +/- {:.5f} so far ({} scored in {} of {} windows of "
+                          "{} tokens)\n",
+                          score.perplexity(), score.error(), scored, done, windows.count, windows.context)
+            : fmt::format("perplexity {:.4f} +/- {:.5f} ({} scored in {} of {} tokens)\n", score.perplexity(),
+                          score.error(), scored, counted(windows.count, "window"), windows.context));
     print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
     return;
   }
@@ -116,15 +123,11 @@ void print(const PerplexityOptions& options, const OpenedDevice& device, const T
   json["error"] = score.error();
   json["mean_negative_log_likelihood"] = score.mean();
   json["tokens_scored"] = score.count;
-  json["chunks"] = windows.count;
+  json["chunks"] = done;
   json["context"] = windows.context;
+  json["partial"] = partial;
   add_device(json, device);
   print_json(json);
-}
-
-void print_unfinished(const TextWindows& windows, uint32_t done, const Score& score) {
-  print_note(fmt::format("stopped after {} of {} windows: perplexity {:.4f} +/- {:.5f} so far", done,
-                         windows.count, score.perplexity(), score.error()));
 }
 
 Status perplexity(const PerplexityOptions& options) {
@@ -152,13 +155,13 @@ Status perplexity(const PerplexityOptions& options) {
     Status scored = bar.update(n, windows.count) ? score_window(*runner, windows, n, so_far) : interruption();
     if (!scored.ok()) {
       bar.erase();
-      if (n && scored.error().code == Code::cancelled) print_unfinished(windows, n, score);
+      if (n && scored.error().code == Code::cancelled) print(options, device, windows, n, score);
       return scored;
     }
     score = so_far;
   }
   bar.erase();
-  print(options, device, windows, score);
+  print(options, device, windows, windows.count, score);
   return device.save_pipelines();
 }
 

@@ -125,9 +125,11 @@ public:
 
   Status transcribe(const std::string& path, const Audio& audio) {
     std::optional<TranscriptWindow> shown;
+    std::vector<TranscriptSegment> segments; // so far
     ProgressBar bar(options_.files.size() > 1 ? "transcribing " + path : "transcribing");
     const auto on_window = [&](const TranscriptWindow& window) {
       if (options_.attention.given() && !shown && !window.tokens.empty()) shown = window;
+      segments.insert(segments.end(), window.segments.begin(), window.segments.end());
       if (!options_.as_they_come()) return;
       bar.erase();
       for (const TranscriptSegment& segment : window.segments) print_result(name_of(path) + line(segment));
@@ -135,7 +137,10 @@ public:
     const ComputeWatch watch;
     Result<Transcript> transcript = transcriber_->transcribe(audio.samples, on_window, bar.callback());
     bar.erase();
-    if (!transcript.ok()) return transcript.error();
+    if (!transcript.ok()) {
+      if (interrupted()) print_partial({transcriber_->language(), std::move(segments)}, path, audio);
+      return transcript.error();
+    }
     sound_ += audio.seconds();
     spent_ += watch.seconds();
     language_ = transcript->language;
@@ -174,6 +179,13 @@ private:
     std::string text;
     for (const TranscriptSegment& segment : transcript.segments) text += line(segment);
     return text;
+  }
+
+  // After Ctrl-C. Files hold only what is complete.
+  void print_partial(const Transcript& transcript, const std::string& path, const Audio& audio) const {
+    if (options_.as_they_come() || !options_.folder.empty()) return;
+    for (const TranscriptForm form : options_.forms())
+      print_result(in_form(form, transcript, {path, audio.seconds(), true}));
   }
 
   // The forms that are asked for: printed, or each in a file.
@@ -266,8 +278,8 @@ Subcommand add_transcribe(CLI::App& app) {
       ->group("Speech");
   sub->add_flag(
          "--json", options->json,
-         "Print one JSON object for each file. Its fields: audio, language, task, duration, text, segments, "
-         "device, driver")
+         "Print one JSON object for each file. Its fields: audio, language, task, duration, partial (after "
+         "Ctrl-C), text, segments, device, driver")
       ->group("Output");
   sub->add_flag("--srt", options->srt, "Print SubRip subtitles")->group("Output");
   sub->add_flag("--vtt", options->vtt, "Print WebVTT subtitles")->group("Output");

@@ -81,6 +81,7 @@ Json json_of(const Transcript& transcript, const SpokenFile& file, const std::st
   if (!transcript.language.empty()) json["language"] = transcript.language;
   json["task"] = task;
   json["duration"] = file.seconds;
+  json["partial"] = file.partial;
   std::string text;
   Json segments = Json::array();
   for (const TranscriptSegment& segment : transcript.segments) {

@@ -14,6 +14,7 @@ enum class TranscriptForm { text, timed_text, json, srt, vtt };
 struct SpokenFile {
   std::string path;
   double seconds = 0;
+  bool partial = false; // not transcribed to its end
 };
 
 // The text of a segment, or without a tokenizer its ids.

@@ -75,12 +75,30 @@ Status check_profile(const BenchOptions& options, const ModelDefinition& definit
 // The ceilings that are kept for the device. A ceiling is at least what the fastest test reached.
 Status update_ceilings(const OpenedDevice& device, BenchReport& report) {
   Pipelines& pipelines = *device.context.pipelines;
-  PUMICE_TRY(report.ceilings, recent_ceilings(device.context.device, device.context.pipelines));
+  if (!report.partial) {
+    PUMICE_TRY(report.ceilings, recent_ceilings(device.context.device, device.context.pipelines));
+  }
+  report.ceilings = raise_ceilings(pipelines, {});
   for (const Measurement& result : report.results) {
     const double seconds = result.median_seconds();
     report.ceilings = raise_ceilings(pipelines, {result.bytes / seconds, result.flops / seconds});
   }
   return {};
+}
+
+// Prints what was measured, also if Ctrl-C ended that.
+Status print_measured(const BenchOptions& options, const OpenedDevice& device, const Status& measured,
+                      BenchReport& report) {
+  report.partial = interrupted();
+  if (!measured.ok() && !report.partial) return measured;
+  PUMICE_CHECK(update_ceilings(device, report));
+  if (report.results.empty()) report.cold_start.reset(); // without a test there is no first result
+  if (!report.results.empty() || (report.partial && options.format == "json")) {
+    print_report(report, options.format);
+  } else if (report.partial) {
+    print_note("stopped before anything was measured");
+  }
+  return measured;
 }
 
 Status measure_model(const BenchOptions& options, const OpenedDevice& device, ModelFile file,
@@ -92,13 +110,11 @@ Status measure_model(const BenchOptions& options, const OpenedDevice& device, Mo
   report.cold_start->loaded = process_age();
   Sampler sampler(options, report, device.capabilities().is_cpu());
   const ModelShape& shape = model->shape();
-  PUMICE_CHECK(!shape.encoder        ? measure_decoder(options, model, sampler)
-               : shape.has_decoder() ? measure_encoder_decoder(options, model, sampler)
-                                     : measure_encoder(options, model, sampler));
-  if (report.results.empty()) report.cold_start.reset(); // without a test there is no first result
+  const Status measured = !shape.encoder        ? measure_decoder(options, model, sampler)
+                          : shape.has_decoder() ? measure_encoder_decoder(options, model, sampler)
+                                                : measure_encoder(options, model, sampler);
   report.model = describe(*model, options);
-  PUMICE_CHECK(update_ceilings(device, report));
-  if (!report.results.empty()) print_report(report, options.format);
+  PUMICE_CHECK(print_measured(options, device, measured, report));
   return options.profile ? profile(options, model) : Status();
 }
 
@@ -113,9 +129,8 @@ Status bench(const BenchOptions& options) {
     PUMICE_TRY(const OpenedDevice device, open_device(options.device));
     report.environment = read_environment(device);
     Sampler sampler(options, report, device.capabilities().is_cpu());
-    PUMICE_CHECK(measure_operations(options, device.context, sampler));
-    PUMICE_CHECK(update_ceilings(device, report));
-    print_report(report, options.format);
+    const Status measured = measure_operations(options, device.context, sampler);
+    PUMICE_CHECK(print_measured(options, device, measured, report));
     return device.save_pipelines();
   }
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));

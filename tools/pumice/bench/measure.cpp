@@ -65,14 +65,20 @@ Status Sampler::add(Measurement measurement, const Run& run) {
   }
   ProgressBar bar(measurement.test);
   const MachineWatch machine;
-  for (uint32_t i = 0; i < options_.repetitions; ++i) {
-    if (!bar.update(i, options_.repetitions)) return interruption();
-    PUMICE_TRY(BenchRun result, once(measurement, run));
-    measurement.runs.push_back(std::move(result));
+  Status status;
+  while (status.ok() && measurement.runs.size() < options_.repetitions) {
+    Result<BenchRun> result = bar.update(measurement.runs.size(), options_.repetitions)
+                                  ? once(measurement, run)
+                                  : Result<BenchRun>(interruption());
+    if (result.ok()) {
+      measurement.runs.push_back(*std::move(result));
+    } else {
+      status = std::move(result).error();
+    }
   }
   measurement.machine = machine.use();
-  report_.results.push_back(std::move(measurement));
-  return {};
+  if (!measurement.runs.empty()) report_.results.push_back(std::move(measurement));
+  return status;
 }
 
 } // namespace pumice::command

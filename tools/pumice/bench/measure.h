@@ -26,7 +26,8 @@ struct BenchOptions {
   SizeOptions size;
 };
 
-// Runs a test until its times are stable, then as often as the options say, and adds it to a report.
+// Runs a test until its times are stable, then as often as the options say, and adds it to a report. If it is
+// interrupted, what it has measured is added, too.
 class Sampler {
 public:
   Sampler(const BenchOptions& options, BenchReport& report, bool cpu_device)

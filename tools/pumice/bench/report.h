@@ -79,6 +79,7 @@ struct BenchReport {
   std::optional<MeasuredModel> model; // none if operations were measured
   std::optional<ColdStart> cold_start;
   std::vector<Measurement> results;
+  bool partial = false; // Ctrl-C came before everything was measured
 };
 
 // What else the machine did, and its clock, in one line: "the machine was busy: other programs used 42 % of

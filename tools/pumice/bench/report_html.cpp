@@ -168,6 +168,7 @@ std::string description_list(const BenchReport& report) {
                      start->device, start->loaded, start->started, start->first, start->compiling,
                      start->test));
   }
+  if (report.partial) item("Stopped", "not everything was measured");
   item("Command", environment.command);
   item("Version", environment.version);
   item("Date", environment.date);

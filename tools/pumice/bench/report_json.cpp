@@ -117,6 +117,7 @@ std::string report_json(const BenchReport& report) {
                           {"compile_seconds", start->compiling},
                           {"first_seconds", start->first}};
   }
+  json["partial"] = report.partial;
   json["results"] = Json::array();
   for (const Measurement& result : report.results) {
     json["results"].push_back(to_json(result, report.ceilings));
