@@ -2,6 +2,7 @@
 
 #include "api/call.h"
 #include "api/handles.h"
+#include "recording/time_slicer.h"
 #include "step/memory_needs.h"
 
 using namespace pumice;
@@ -25,7 +26,8 @@ pumice_status pumice_estimate_memory(pumice_device* device, const pumice_source*
     std::vector<std::string> readable;
     if (session.logits.buffer) readable = {"logits"};
     PUMICE_TRY(const SessionRunners runners, usual_runners(*model, session.size, readable));
-    PUMICE_TRY(const MemoryNeeds needs, memory_needs(*model, runners));
+    PUMICE_TRY(const uint64_t slices, TimeSlicer::memory_needed(*model->context().device));
+    PUMICE_TRY(const MemoryNeeds needs, memory_needs(*model, runners, slices));
     pumice_memory_estimate own = {sizeof own};
     own.weights = needs.weights;
     own.cache = needs.cache;
@@ -33,7 +35,7 @@ pumice_status pumice_estimate_memory(pumice_device* device, const pumice_source*
     own.loading = needs.loading - std::min(needs.loading, needs.session());
     own.peak = needs.peak();
     own.fits = needs.fits();
-    PUMICE_TRY(own.longest_context, longest_context(*model, session.size, readable));
+    PUMICE_TRY(own.longest_context, longest_context(*model, session.size, readable, slices));
     return write(own, estimate, "estimate");
   });
 }

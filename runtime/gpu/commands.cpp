@@ -128,6 +128,11 @@ void Commands::write_timestamp(VkQueryPool pool, uint32_t index) {
   device_->table().vkCmdWriteTimestamp(current(), VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, index);
 }
 
+void Commands::copy_queries(VkQueryPool pool, uint32_t count, const Buffer& to) {
+  device_->table().vkCmdCopyQueryPoolResults(current(), pool, 0, count, to.handle(), 0, sizeof(uint64_t),
+                                             VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+}
+
 void Commands::set_event(VkEvent event) {
   // "All commands", not only the stages of our work: setting an event belongs to no stage. Only this orders
   // it after an earlier setting of the same event, and after the timestamps that the host reads when it sees

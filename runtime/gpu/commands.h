@@ -38,6 +38,8 @@ public:
   void fill(const Buffer& buffer, uint64_t offset, uint64_t bytes, uint32_t value);
   void reset_queries(VkQueryPool pool, uint32_t count);
   void write_timestamp(VkQueryPool pool, uint32_t index);
+  // Copies the results of the first `count` queries, 64 bits each, to the beginning of a buffer.
+  void copy_queries(VkQueryPool pool, uint32_t count, const Buffer& to);
   // Sets the event when everything before has finished.
   void set_event(VkEvent event);
 

@@ -1,5 +1,6 @@
 #include "gpu/timestamps.h"
 
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,12 +25,20 @@ Result<Timestamps> Timestamps::create(std::shared_ptr<Device> device, uint32_t c
     return vulkan_error("vkCreateQueryPool", result);
   }
   timestamps.device_->set_name(VK_OBJECT_TYPE_QUERY_POOL, timestamps.pool_, "timestamps");
+  PUMICE_TRY(timestamps.results_,
+             Buffer::create(timestamps.device_, count * sizeof(uint64_t), MemoryUse::shared, "timestamps"));
   return timestamps;
+}
+
+Result<uint64_t> Timestamps::memory_needed(const Device& device, uint32_t count) {
+  if (!device.capabilities().timestamps) return uint64_t{0};
+  return Buffer::memory_needed(device, count * sizeof(uint64_t));
 }
 
 Timestamps& Timestamps::operator=(Timestamps&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(pool_, other.pool_);
+  std::swap(results_, other.results_);
   std::swap(count_, other.count_);
   return *this;
 }
@@ -38,16 +47,14 @@ Timestamps::~Timestamps() {
   if (pool_) device_->table().vkDestroyQueryPool(device_->handle(), pool_, nullptr);
 }
 
-Result<std::vector<double>> Timestamps::read(uint32_t count) const {
+void Timestamps::finish(Commands& commands, uint32_t count) {
+  commands.copy_queries(pool_, count, results_);
+  commands.barrier(); // the host reads them
+}
+
+std::vector<double> Timestamps::read(uint32_t count) const {
   std::vector<uint64_t> ticks(count);
-  if (VkResult result =
-          device_->table().vkGetQueryPoolResults(device_->handle(), pool_, 0, count, count * sizeof(uint64_t),
-                                                 ticks.data(), sizeof(uint64_t), VK_QUERY_RESULT_64_BIT);
-      result == VK_NOT_READY) {
-    return Error{Code::not_ready, "the device has not written its timestamps yet"};
-  } else if (result != VK_SUCCESS) {
-    return vulkan_error("vkGetQueryPoolResults", result);
-  }
+  std::memcpy(ticks.data(), results_.mapped().data(), count * sizeof(uint64_t));
   std::vector<double> seconds;
   for (uint64_t tick : ticks) {
     seconds.push_back(static_cast<double>(tick - ticks[0]) * device_->capabilities().timestamp_period_ns *

@@ -2,15 +2,20 @@
 
 #include <vector>
 
+#include "gpu/buffer.h"
 #include "gpu/commands.h"
 
 namespace pumice {
 
-// Times that the device records while it executes command buffers. Move-only.
+// Times that the device records while it executes command buffers. The device also copies them to where the
+// host reads them: vkGetQueryPoolResults waits until the device is idle on some drivers, also for other work
+// in the queue. Move-only.
 class Timestamps {
 public:
   // Error `unsupported` if the device's queue has no timestamps.
   static Result<Timestamps> create(std::shared_ptr<Device> device, uint32_t count);
+  // Bytes of device memory that so many timestamps take.
+  static Result<uint64_t> memory_needed(const Device& device, uint32_t count);
   Timestamps() = default;
   Timestamps(Timestamps&& other) noexcept { *this = std::move(other); }
   Timestamps& operator=(Timestamps&& other) noexcept;
@@ -20,13 +25,17 @@ public:
   void reset(Commands& commands) { commands.reset_queries(pool_, count_); }
   // Records point `index`, from 0, reached when everything before has finished.
   void write(Commands& commands, uint32_t index) { commands.write_timestamp(pool_, index); }
+  // Records that the first `count` points go to the host. After the last write() in a command buffer.
+  void finish(Commands& commands, uint32_t count);
+  void finish(Commands& commands) { finish(commands, count_); }
   // The first `count` points in seconds, counted from the first. Call after the submission has finished.
-  Result<std::vector<double>> read(uint32_t count) const;
-  Result<std::vector<double>> read() const { return read(count_); }
+  std::vector<double> read(uint32_t count) const;
+  std::vector<double> read() const { return read(count_); }
 
 private:
   std::shared_ptr<Device> device_;
   VkQueryPool pool_ = VK_NULL_HANDLE;
+  Buffer results_;
   uint32_t count_ = 0;
 };
 

@@ -93,7 +93,7 @@ namespace pumice {
   F(vkDestroyQueryPool)                                                                                      \
   F(vkCmdResetQueryPool)                                                                                     \
   F(vkCmdWriteTimestamp)                                                                                     \
-  F(vkGetQueryPoolResults)
+  F(vkCmdCopyQueryPoolResults)
 
 // The one way from the runtime into Vulkan. Members carry the functions' own names, so a call reads
 // `vk.vkQueueSubmit(...)`; any of them may be replaced before an Instance or Device is made from the table.

@@ -8,14 +8,15 @@ namespace pumice {
 
 namespace {
 
-// The most dispatches of a slice that are timed one by one.
-constexpr uint32_t most_points = 1024;
-
-// Dispatches whose costs are known are timed one by one again in every so many slices only, because
-// timestamps between dispatches cost time.
-constexpr uint64_t fine_interval = 8;
+// The most timestamps of a slice, the last one aside.
+constexpr uint32_t most_points = 256;
 
 } // namespace
+
+Result<uint64_t> TimeSlicer::memory_needed(const Device& device) {
+  PUMICE_TRY(const uint64_t slot, Timestamps::memory_needed(device, most_points + 1));
+  return most_under_way * slot;
+}
 
 TimeSlicer::~TimeSlicer() {
   // Slices in the application's command buffers have finished or will not run.
@@ -28,7 +29,7 @@ Status TimeSlicer::make(Slot& slot) {
   PUMICE_TRY(slot.own, Commands::create(device_, "slice"));
   PUMICE_TRY(slot.event, Event::create(device_));
   if (device_->capabilities().timestamps) {
-    PUMICE_TRY(slot.timestamps, Timestamps::create(device_, most_points + 2));
+    PUMICE_TRY(slot.timestamps, Timestamps::create(device_, most_points + 1));
   }
   slot.made = true;
   return {};
@@ -69,9 +70,8 @@ Result<bool> TimeSlicer::begin(double budget, VkCommandBuffer into) {
     PUMICE_CHECK(slot.own.begin());
   }
   slot.entries.clear();
-  slot.expected = 0;
+  slot.costs = 0;
   slot.points = 0;
-  slot.fine = (number_.value + 1) % fine_interval == 0;
   budget_ = budget;
   ++number_.value;
   slot.number = number_;
@@ -80,7 +80,7 @@ Result<bool> TimeSlicer::begin(double budget, VkCommandBuffer into) {
 
 bool TimeSlicer::fits(const CostTable& costs, size_t dispatch) const {
   const Slot& slot = slots_[current_];
-  return slot.entries.empty() || seconds(slot.expected + costs[dispatch].mean()) <= budget_;
+  return slot.entries.empty() || predictor_.safe(slot.costs + costs[dispatch].seconds()) <= budget_;
 }
 
 void TimeSlicer::write_point(Slot& slot) {
@@ -89,17 +89,18 @@ void TimeSlicer::write_point(Slot& slot) {
 
 void TimeSlicer::add(const std::shared_ptr<CostTable>& costs, size_t dispatch) {
   Slot& slot = slots_[current_];
-  Entry entry{costs, dispatch, false, 0};
+  SliceEntry entry{costs, dispatch, false, 0};
   const bool first = slot.entries.empty();
   if (first) {
     if (device_->capabilities().timestamps) slot.timestamps.reset(slot.commands());
     slot.commands().barrier(); // against what was submitted before
     write_point(slot);
   }
-  entry.timed = (slot.fine || !(*costs)[dispatch].known()) && slot.points < most_points;
+  // With its own timestamp, and one after it.
+  entry.timed = !(*costs)[dispatch].known() && slot.points + 2 <= most_points;
   if (!first && (entry.timed || slot.entries.back().timed)) write_point(slot);
   entry.before = slot.points - 1;
-  slot.expected += (*costs)[dispatch].mean();
+  slot.costs += (*costs)[dispatch].seconds();
   slot.entries.push_back(std::move(entry));
 }
 
@@ -109,9 +110,10 @@ Status TimeSlicer::end(const SubmitSync& sync) {
   if (!empty) {
     slot.commands().barrier();
     write_point(slot);
+    if (slot.points > 0) slot.timestamps.finish(slot.commands(), slot.points);
     if (slot.borrowed) slot.commands().set_event(slot.event.handle());
   }
-  slot.predicted = seconds(slot.expected);
+  slot.predicted = empty ? 0 : predictor_.expected(slot.costs);
   report_.dispatches = static_cast<uint32_t>(slot.entries.size());
   report_.expected = slot.predicted;
   if (!slot.borrowed) {
@@ -144,7 +146,7 @@ Status TimeSlicer::look() {
     Slot& slot = slots_[under_way_.front()];
     PUMICE_TRY(const bool done, has_finished(slot));
     if (!done) return {};
-    PUMICE_CHECK(finish_oldest());
+    finish_oldest();
   }
   return {};
 }
@@ -162,7 +164,7 @@ Status TimeSlicer::wait() {
     } else {
       PUMICE_CHECK(device_->wait(slot.done));
     }
-    Status finished = guarded([&] { return finish_oldest(); });
+    Status finished = guarded([&] { finish_oldest(); });
     if (first.ok()) first = std::move(finished);
   }
   return first;
@@ -186,38 +188,17 @@ Status TimeSlicer::discard_and_wait() {
   return device_->wait(all);
 }
 
-Status TimeSlicer::finish_oldest() {
+void TimeSlicer::finish_oldest() {
   const Slot& slot = slots_[under_way_.front()];
   under_way_.pop_front();
   finished_ = slot.number;
   ++report_.finished;
   report_.predicted = slot.predicted;
   report_.measured = 0;
-  if (slot.points == 0) return {};
-  const Result<std::vector<double>> points = slot.timestamps.read(slot.points);
-  if (points.ok()) {
-    learn(slot, *points);
-  } else if (points.error().code != Code::not_ready) {
-    return points.error();
-  }
-  return {};
-}
-
-void TimeSlicer::learn(const Slot& slot, std::span<const double> points) {
+  if (slot.points == 0) return;
+  const std::vector<double> points = slot.timestamps.read(slot.points);
   report_.measured = points.back();
-  speed_.learn(start_.mean() + slot.expected, points.back());
-  for (size_t i = 0; i < slot.entries.size(); ++i) {
-    const Entry& entry = slot.entries[i];
-    if (!entry.timed) continue;
-    const size_t after = i + 1 < slot.entries.size() ? slot.entries[i + 1].before : points.size() - 1;
-    const double seconds = (points[after] - points[entry.before]) / speed_.median();
-    // Once the cost of the first dispatch is known, the rest of its time is the start of the slice.
-    if (i > 0 || !(*entry.costs)[entry.dispatch].known()) {
-      entry.costs->learn(entry.dispatch, seconds);
-    } else {
-      start_.learn(std::max(0.0, seconds - (*entry.costs)[entry.dispatch].mean()));
-    }
-  }
+  predictor_.learn(slot.entries, points);
 }
 
 } // namespace pumice

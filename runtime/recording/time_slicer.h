@@ -10,7 +10,7 @@
 #include "gpu/commands.h"
 #include "gpu/event.h"
 #include "gpu/timestamps.h"
-#include "recording/cost_table.h"
+#include "recording/slice_predictor.h"
 
 namespace pumice {
 
@@ -24,7 +24,7 @@ struct SliceNumber {
 // What is in a slice, and what is known of the slices before it. Times are seconds on the device.
 struct SliceReport {
   uint32_t dispatches = 0;
-  double expected = 0;
+  double expected = 0;   // about as many slices take longer as take less
   uint64_t finished = 0; // slices that have finished so far
   double measured = 0;   // time of the last finished slice; 0: the device has no timestamps
   double predicted = 0;  // expected time of that slice
@@ -76,15 +76,11 @@ public:
   // The same after an error, when some of them may have been submitted: waits for everything on the queue.
   Status discard_and_wait();
 
-  double speed() const { return speed_.median(); }
+  const SlicePredictor& predictor() const { return predictor_; }
+  // Bytes of device memory that the slicer allocates with its first slices.
+  static Result<uint64_t> memory_needed(const Device& device);
 
 private:
-  struct Entry {
-    std::shared_ptr<CostTable> costs;
-    size_t dispatch = 0;
-    bool timed = false;
-    uint32_t before = 0; // index of the timestamp before it, if it or the dispatch before it is timed
-  };
   struct Slot {
     Commands& commands() { return borrowed ? external : own; }
 
@@ -94,13 +90,12 @@ private:
     Event event;
     bool made = false;
     bool borrowed = false; // in the application's command buffer
-    bool fine = false;     // every dispatch is timed
     uint32_t points = 0;   // timestamps written
     SliceNumber number;
-    TimelinePoint done;  // unless borrowed
-    double expected = 0; // seconds at a device speed of 1
-    double predicted = 0;
-    std::vector<Entry> entries;
+    TimelinePoint done;   // unless borrowed
+    double costs = 0;     // of its dispatches, together
+    double predicted = 0; // seconds
+    std::vector<SliceEntry> entries;
   };
   Status make(Slot& slot);
   Result<bool> begin(double budget, VkCommandBuffer into);
@@ -108,9 +103,7 @@ private:
   void write_point(Slot& slot);
   Result<bool> has_finished(const Slot& slot) const;
   Status submit(Slot& slot, const SubmitSync& sync);
-  Status finish_oldest();
-  void learn(const Slot& slot, std::span<const double> points);
-  double seconds(double dispatches) const { return (start_.mean() + dispatches) * speed_.safe(); }
+  void finish_oldest();
 
   std::shared_ptr<Device> device_;
   std::array<Slot, most_under_way> slots_;
@@ -119,8 +112,7 @@ private:
   double budget_ = 0;
   SliceNumber number_;
   SliceNumber finished_; // this slice and all before it have finished
-  Cost start_ = Cost(0); // time before the first dispatch of a slice, which is measured together with it
-  DeviceSpeed speed_;
+  SlicePredictor predictor_;
   SliceReport report_;
 };
 

@@ -33,9 +33,10 @@ Result<SessionRunners> usual_runners(const Model& model, const SessionSize& size
   return runners;
 }
 
-Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runners) {
+Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runners, uint64_t others) {
   const Device& device = *model.context().device;
   MemoryNeeds needs;
+  needs.state = others;
   needs.weights = model.weight_bytes();
   needs.loading = model.loading_bytes();
   needs.available = device.memory().available + (model.loaded() ? needs.weights : 0);
@@ -56,7 +57,8 @@ Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runne
 }
 
 Result<uint32_t> longest_context(const Model& model, uint32_t longest,
-                                 const std::function<Result<SessionRunners>(uint32_t context)>& runners) {
+                                 const std::function<Result<SessionRunners>(uint32_t context)>& runners,
+                                 uint64_t others) {
   const uint64_t available =
       model.context().device->memory().available + (model.loaded() ? model.weight_bytes() : 0);
   uint32_t fits = 0, too_long = longest + 1;
@@ -64,7 +66,7 @@ Result<uint32_t> longest_context(const Model& model, uint32_t longest,
     // The longest context first, because most programs ask for it.
     const uint32_t context = too_long == longest + 1 && fits == 0 ? longest : fits + (too_long - fits) / 2;
     PUMICE_TRY(const SessionRunners session, runners(context));
-    const Result<MemoryNeeds> needs = memory_needs(model, session);
+    const Result<MemoryNeeds> needs = memory_needs(model, session, others);
     // A context beyond a limit of the device counts as one that does not fit.
     const bool too_large =
         !needs.ok() && (needs.error().code == Code::unsupported || needs.error().code == Code::out_of_memory);
@@ -75,13 +77,14 @@ Result<uint32_t> longest_context(const Model& model, uint32_t longest,
 }
 
 Result<uint32_t> longest_context(const Model& model, SessionSize size,
-                                 const std::vector<std::string>& readable) {
+                                 const std::vector<std::string>& readable, uint64_t others) {
   const ModelShape& shape = model.shape();
   const uint32_t longest = shape.has_decoder() ? shape.context : shape.encoder->context;
-  return longest_context(model, longest, [&](uint32_t context) {
+  const auto runners = [&](uint32_t context) {
     size.context = context;
     return usual_runners(model, size, readable);
-  });
+  };
+  return longest_context(model, longest, runners, others);
 }
 
 } // namespace pumice

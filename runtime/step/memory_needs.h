@@ -33,15 +33,17 @@ using SessionRunners = std::vector<RunnerOptions>;
 Result<SessionRunners> usual_runners(const Model& model, const SessionSize& size,
                                      std::vector<std::string> readable = {});
 
-// `model` may be loaded, or come from Model::plan().
-Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runners);
+// `model` may be loaded, or come from Model::plan(). `others`: bytes that the session takes beside its
+// runners.
+Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runners, uint64_t others = 0);
 
 // The longest context, up to `longest` positions, with which a session fits the available memory; 0 if none
 // fits. `runners` gives the runners of a session with a given context.
 Result<uint32_t> longest_context(const Model& model, uint32_t longest,
-                                 const std::function<Result<SessionRunners>(uint32_t context)>& runners);
+                                 const std::function<Result<SessionRunners>(uint32_t context)>& runners,
+                                 uint64_t others = 0);
 // The same for usual_runners(), up to the model's own context.
 Result<uint32_t> longest_context(const Model& model, SessionSize size,
-                                 const std::vector<std::string>& readable = {});
+                                 const std::vector<std::string>& readable = {}, uint64_t others = 0);
 
 } // namespace pumice

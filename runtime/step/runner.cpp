@@ -311,7 +311,7 @@ Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
 
 double Runner::largest_dispatch(const TimeSlicer& slices) const {
   const StepBucket& bucket = open_ ? *open_ : buckets_.lower_bound(last_tokens_)->second;
-  return bucket.costs ? slices.speed() * bucket.costs->largest() : 0;
+  return bucket.costs ? slices.predictor().dispatch(bucket.costs->largest()) : 0;
 }
 
 Result<std::vector<double>> Runner::time_dispatches(uint32_t tokens) {

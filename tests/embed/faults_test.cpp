@@ -1,13 +1,10 @@
 // Every Vulkan call that can fail, failing, through the interface that programs use: it comes back as an
 // error, and the program goes on.
-#include <chrono>
 #include <cstdlib>
-#include <thread>
 
 #include "support/fault_phase.h"
 #include "support/program.h"
 #include "support/skip.h"
-#include "support/timeline.h"
 
 namespace {
 
@@ -374,33 +371,6 @@ TEST_CASE("after a fault, a recorded slice that has not run is waited for, or di
     }
     CHECK(finish(program, &FaultyProgram::record) == scene.expected.whole);
   }
-}
-
-TEST_CASE("a session with two slices under way goes once both are done, though the first one's times can't "
-          "be read") {
-  FaultyVulkan vulkan;
-  vulkan.split_memory(false);
-  FaultyProgram program(Owner::pumice, false);
-  program.open_all();
-  const Timeline timeline(program.device.get());
-  program.begin(prompt, 1);
-  pumice_error error;
-  for (uint64_t value = 1; value <= 2; ++value) {
-    require_ok(timeline.advance(program.session.get(), 1, value, 0, nullptr, &error), error);
-  }
-  const uint64_t before = program.allocated();
-  vulkan.fail_next("vkGetQueryPoolResults", VK_ERROR_OUT_OF_HOST_MEMORY);
-  std::thread signals([&] {
-    timeline.signal(1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    CHECK(vulkan.failed());
-    CHECK(program.allocated() == before); // the second one still works on it
-    timeline.signal(2);
-  });
-  program.session.reset();
-  signals.join();
-  CHECK(program.allocated() < before);
-  vulkan.rest();
 }
 
 // Its synchronisation and the lives of its objects are watched, of each function once.
