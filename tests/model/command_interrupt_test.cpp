@@ -268,4 +268,12 @@ TEST_CASE("what was measured, transcribed, scored and generated until Ctrl-C is 
                                             [](const json& printed) { return printed["chunks"] > 0; });
   CHECK(scored["partial"] == true);
   CHECK(scored["perplexity"] > 1);
+
+  const json written =
+      json_when_interrupted(every,
+                            {"generate", stories_model().string(), "--prompt", "Once", "--prompt", "Tom",
+                             "-n", "100000", "--ignore-eos", "--context", "4000"},
+                            [](const json& printed) { return !printed["sequences"][1]["ids"].empty(); });
+  CHECK(written["sequences"][0]["finish_reason"] == "interrupted");
+  CHECK(written["sequences"][0]["text"] != "");
 }

@@ -1,12 +1,19 @@
 // `generate` for programs: several samples, stop strings, and JSON lines in and out.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "support/command.h"
+#include "support/command_process.h"
 #include "support/fixtures.h"
 
 using nlohmann::json;
@@ -112,9 +119,83 @@ TEST_CASE("generate answers JSON lines in their order") {
   CHECK(lines({"--requests", "-"}, "\n").empty());
 }
 
+TEST_CASE("generate answers a request before the next one is there") {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path() / "out").string(), pipe = (folder.path() / "pipe").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const std::string& model : {fixtures().story().string(), fixtures().model("t5").string()}) {
+    CAPTURE(model);
+    CommandProcess process({"generate", model, "--requests", "-", "-n", "4", "--no-cache"}, [&] {
+      redirect(0, pipe.c_str(), O_RDONLY);
+      redirect(1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
+      redirect(2, "/dev/null", O_WRONLY);
+    });
+    std::ofstream requests(pipe);
+    const auto answers = [&] {
+      std::ifstream file(out);
+      return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+    };
+    for (int asked = 1; asked <= 3; ++asked) {
+      // The second one needs more room than what the first one got.
+      const int count = asked == 2 ? 300 : 4;
+      requests << R"({"ids": [5, 6], "count": )" << count << ", \"id\": " << asked << "}" << std::endl;
+      const auto start = std::chrono::steady_clock::now();
+      while (answers() < asked && std::chrono::steady_clock::now() - start < std::chrono::seconds(30))
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      REQUIRE(answers() == asked);
+    }
+    requests.close();
+    CHECK(process.wait() == 0);
+    std::ifstream file(out);
+    for (int asked = 1; asked <= 3; ++asked) {
+      std::string line;
+      std::getline(file, line);
+      CHECK(json::parse(line)["id"] == asked);
+    }
+  }
+}
+
+TEST_CASE("generate answers requests with an encoder-decoder as it does its options") {
+  const std::string t5 = fixtures().model("t5").string();
+  const auto run = [&](std::vector<std::string> arguments, const std::string& input = "") {
+    arguments.insert(arguments.begin(), {"generate", t5, "--no-cache", "-n", "9"});
+    const CommandResult result = pumice_command(arguments, input);
+    CAPTURE(result.err);
+    REQUIRE(result.status == 0);
+    std::vector<json> objects;
+    std::istringstream text(result.out);
+    for (std::string line; std::getline(text, line);) objects.push_back(json::parse(line));
+    return objects;
+  };
+  const std::vector<json> answers = run({"--requests", "-"}, R"({"id": "a", "ids": [5, 6, 7]}
+{"ids": [8, 9], "count": 3}
+{"ids": [8, 9], "temperature": 1.5, "seed": 4, "samples": 2}
+)");
+  REQUIRE(answers.size() == 4);
+  CHECK(answers[0]["id"] == "a");
+  CHECK(answers[0]["ids"] == run({"--ids", "5,6,7", "--json"})[0]["ids"]);
+  CHECK(answers[1]["ids"] == run({"--ids", "8,9", "-n", "3", "--json"})[0]["ids"]);
+  CHECK(answers[1]["finish_reason"] == "count");
+  CHECK(answers[3]["seed"] == 5);
+  CHECK(answers[3]["sample"] == 1);
+  CHECK(answers[3]["ids"] == run({"--ids", "8,9", "--temp", "1.5", "--seed", "5", "--json"})[0]["ids"]);
+  CHECK(answers[2]["ids"] != answers[3]["ids"]);
+  const std::string end = answers[0]["ids"].back().dump();
+  const json ended = run({"--ids", "5,6,7", "--stop-id", end, "--json"})[0];
+  CHECK(ended["finish_reason"] == "stop token");
+  const std::vector<json> beams =
+      run({"--requests", "-", "--beams", "3", "--n-best", "2"}, "{\"ids\": [5, 6, 7]}");
+  REQUIRE(beams[0]["hypotheses"].size() == 2);
+  CHECK(beams[0]["score"] == beams[0]["hypotheses"][0]["score"]);
+}
+
 TEST_CASE("a request that is wrong is named with its line and field") {
   const auto fails = [](const std::string& line, const std::vector<std::string>& parts) {
-    return fails_saying(generate({"--requests", "-"}, "{\"ids\": [1]}\n" + line), parts);
+    CommandResult result = generate({"--requests", "-"}, "{\"ids\": [1]}\n" + line + "\n{\"ids\": [2]}");
+    // The requests before it are answered, those after it are not.
+    if (std::ranges::count(result.out, '\n') != 1) return "standard output has: " + result.out;
+    result.out.clear();
+    return fails_saying(result, parts);
   };
   const std::string where = "standard input: line 2";
   CHECK(fails("{\"prompt\": 3}", {where, "prompt", "3"}) == "");
@@ -126,8 +207,11 @@ TEST_CASE("a request that is wrong is named with its line and field") {
   CHECK(fails("{\"ids\": [1, 512]}", {where, "512"}) == "");
   CHECK(fails("[1]", {where}) == "");
   CHECK(fails_saying(generate({"--requests", "/nonexistent/r"}), {"/nonexistent/r"}) == "");
-  const std::string t5 = fixtures().model("t5").string();
-  CHECK(fails_saying(pumice_command({"generate", t5, "--ids", "5", "--samples", "2"}), {"--samples"}) == "");
+  const CommandResult skipped =
+      generate({"--requests", "-", "--skip-bad-lines"}, "{\"ids\": [1]}\nx\n{\"ids\": [2]}");
+  CHECK(skipped.status == 0);
+  CHECK(std::ranges::count(skipped.out, '\n') == 2);
+  CHECK(skipped.err.find("standard input: line 2") != std::string::npos);
 }
 
 TEST_CASE("generate reads prompts from files") {

@@ -1,228 +1,15 @@
 #include "generate.h"
 
-#include <algorithm>
-#include <map>
-
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "json_output.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "prompt.h"
-#include "requests.h"
-#include "step/batch.h"
 #include "subcommand.h"
-#include "terminal.h"
-#include "text/continued_text.h"
-#include "text/stop_strings.h"
 
 namespace pumice::command {
 
 namespace {
-
-// The model's padding token, or 0 if its settings have none. It only fills the ends of shorter rows.
-uint32_t padding_token(const ModelFile& model) {
-  for (const char* name : {"pad_token_id", "tokenizer.ggml.padding_token_id"}) {
-    const Fields fields = model.fields();
-    if (!fields.has(name)) continue;
-    if (const Result<uint32_t> id = fields.u32(name); id.ok()) return *id;
-  }
-  return 0;
-}
-
-} // namespace
-
-Status write_generated(const std::string& path, std::vector<std::vector<uint32_t>> texts,
-                       const ModelFile& model) {
-  size_t columns = 0;
-  for (const std::vector<uint32_t>& text : texts) columns = std::max(columns, text.size());
-  const uint32_t padding = padding_token(model);
-  std::vector<int64_t> ids;
-  for (std::vector<uint32_t>& text : texts) {
-    text.resize(columns, padding);
-    ids.insert(ids.end(), text.begin(), text.end());
-  }
-  const SafetensorsFile::Entry entry{
-      "generated_ids", "I64", {texts.size(), columns}, std::as_bytes(std::span(ids))};
-  return write_safetensors(path, std::span(&entry, 1));
-}
-
-namespace {
-
-Status check_texts(const GenerateOptions& options, std::span<const Text> texts,
-                   const MaybeTokenizer& tokenizer, uint32_t vocabulary, uint32_t context) {
-  if (texts.empty() && !options.session.exists() && options.requests.empty()) {
-    return Error{Code::invalid_argument,
-                 "there is no prompt: give one with --prompt, --file, --ids, --inputs or --requests"};
-  }
-  if (texts.size() > 1 && options.session.given()) {
-    return Error{Code::invalid_argument,
-                 fmt::format("--session keeps one conversation, but {} prompts were given", texts.size())};
-  }
-  for (const Text& text : texts) {
-    if (!text.stops.empty() && !tokenizer.ok()) return tokenizer.error();
-    PUMICE_CHECK(check_ids(text.prompt, vocabulary, text.source));
-    PUMICE_CHECK(check_fits(text.prompt.size(), context, text.source));
-  }
-  return {};
-}
-
-// Each sequence has a cache of its own, so a batch of several gets no larger context than it can use.
-SessionSize batch_size(const GenerateOptions& options, std::span<const Text> texts, SessionSize size) {
-  if (texts.size() < 2) return size;
-  uint64_t longest = 0; // tokens of a prompt and its continuation
-  for (const Text& text : texts) longest = std::max(longest, text.prompt.size() + uint64_t{text.count});
-  size.sequences = static_cast<uint32_t>(std::min<size_t>(options.sequences, texts.size()));
-  size.chunk = std::max(size.chunk, size.sequences);
-  const uint64_t needed = std::max<uint64_t>(longest, size.sequences);
-  if (!options.size.context) size.context = static_cast<uint32_t>(std::min<uint64_t>(size.context, needed));
-  return size;
-}
-
-// A text that is being written, as the batch gives its tokens.
-struct Writing {
-  Text* text = nullptr;
-  std::optional<ContinuedText> decoder; // with a tokenizer
-  StopStrings stops;
-
-  void add(const BatchToken& token, bool log_probabilities) {
-    if (token.finish_reason == FinishReason::stop) {
-      text->end = token.token;
-    } else {
-      text->ids.push_back(token.token);
-      if (log_probabilities) text->log_probabilities.push_back(token.log_probabilities);
-      if (decoder) text->text += stops.push(decoder->push(token.token));
-    }
-    if (stops.found()) {
-      text->finish_reason = "stop string";
-    } else if (token.finish_reason != FinishReason::none) {
-      text->finish_reason = token.finish_reason == FinishReason::stop     ? "stop token"
-                            : token.finish_reason == FinishReason::length ? "count"
-                                                                          : "context";
-    }
-  }
-  // At the end of the text.
-  void flush() {
-    if (!decoder) return;
-    text->text += stops.push(decoder->flush());
-    text->text += stops.flush();
-  }
-};
-
-Result<std::map<uint32_t, Writing>> add_texts(Batch& batch, const MaybeTokenizer& tokenizer,
-                                              std::vector<Text>& texts) {
-  std::map<uint32_t, Writing> writings;
-  for (Text& text : texts) {
-    if (text.count == 0) {
-      text.finish_reason = "count";
-      continue;
-    }
-    PUMICE_TRY(const uint32_t id, batch.add({text.prompt, text.sampling, text.count, {}}));
-    Writing writing{&text, {}, StopStrings(text.stops)};
-    if (tokenizer.ok()) writing.decoder.emplace(*tokenizer, text.prompt);
-    writings.emplace(id, std::move(writing));
-  }
-  return writings;
-}
-
-Status continue_texts(Batch& batch, const GenerateOptions& options, const MaybeTokenizer& tokenizer,
-                      TextPrinter& printer, std::vector<Text>& texts) {
-  PUMICE_TRY(auto writings, add_texts(batch, tokenizer, texts));
-  uint64_t total = 0, written = 0;
-  for (const Text& text : texts) total += text.prompt.size() + text.count;
-  ProgressBar bar("generating");
-  while (batch.sequences()) {
-    uint64_t read = 0;
-    for (const auto& [id, writing] : writings) read += writing.text->prompt.size() - batch.unread(id);
-    if (!bar.update(read + written, total)) return interruption();
-    PUMICE_TRY(const std::span<const BatchToken> tokens, batch.step());
-    written += tokens.size();
-    std::vector<uint32_t> stopped;
-    for (const BatchToken& each : tokens) {
-      Writing& writing = writings.at(each.sequence);
-      if (writing.text->finish_reason) continue;
-      writing.add(each, options.log_probabilities > 0);
-      if (writing.text->finish_reason) writing.flush();
-      if (writing.stops.found() && each.finish_reason == FinishReason::none) stopped.push_back(each.sequence);
-    }
-    for (uint32_t id : stopped) PUMICE_CHECK(batch.drop(id));
-    if (!printer.ready(texts)) continue;
-    bar.erase();
-    printer.print(texts);
-  }
-  bar.erase();
-  printer.print(texts);
-  return {};
-}
-
-// Loads the session file into the only slot of the batch. Without a prompt, its tokens become the prompt.
-Status restore(Batch& batch, const GenerateOptions& options, const SamplingParams& sampling,
-               std::vector<Text>& texts) {
-  if (!options.session.exists()) return {};
-  PUMICE_TRY(const Conversation conversation, batch.load(options.session.path, 0));
-  if (!texts.empty()) return {};
-  Text& text = texts.emplace_back();
-  text.source = options.session.path;
-  text.prompt = conversation.tokens;
-  text.count = options.count;
-  text.stops = options.stops;
-  text.sampling = sampling;
-  return {};
-}
-
-Status save(Batch& batch, const GenerateOptions& options, const Text& text) {
-  if (!options.session.given()) return {};
-  Conversation conversation{text.prompt, text.sampling};
-  conversation.tokens.insert(conversation.tokens.end(), text.ids.begin(), text.ids.end());
-  return batch.save(options.session.path, 0, conversation);
-}
-
-Status write(const GenerateOptions& options, std::span<const Text> texts, const ModelFile& model) {
-  if (options.outputs.empty()) return {};
-  std::vector<std::vector<uint32_t>> ids;
-  for (const Text& text : texts) {
-    ids.push_back(text.ids);
-    if (text.end) ids.back().push_back(*text.end);
-  }
-  return write_generated(options.outputs, std::move(ids), model);
-}
-
-Status generate_on(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
-                   const MaybeTokenizer& tokenizer) {
-  if (options.beams.given()) {
-    return wrong_kind(options.model, shape, "--beams is only for models with an encoder and a decoder");
-  }
-  PUMICE_TRY(std::vector<Text> texts,
-             options.inputs.empty() ? read_prompts(options, tokenizer) : read_prompt_tensors(options));
-  const SamplingParams sampling = options.sampling.resolved();
-  texts = with_samples(std::move(texts), sampling.seed);
-  const SessionSize size = session_size(options.size, shape);
-  PUMICE_CHECK(check_texts(options, texts, tokenizer, shape.vocabulary, size.context));
-  if (texts.empty() && !options.session.exists()) return {}; // a file without requests
-
-  PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
-  SessionOptions batch_options;
-  batch_options.size = batch_size(options, texts, size);
-  PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model, batch_options));
-  PUMICE_CHECK(restore(*batch, options, sampling, texts));
-  std::vector<uint32_t> stop_ids = options.stop_ids;
-  if (!options.ignore_end) {
-    const auto ends = end_tokens(model->file(), tokenizer.ok() ? tokenizer->get() : nullptr);
-    stop_ids.insert(stop_ids.end(), ends.begin(), ends.end());
-  }
-  for (Text& text : texts) {
-    text.sampling.log_probabilities = options.log_probabilities;
-    text.sampling.stop_tokens = stop_ids;
-  }
-  TextPrinter printer(options, device, tokenizer.ok());
-  PUMICE_CHECK(continue_texts(*batch, options, tokenizer, printer, texts));
-  printer.finish(texts);
-  PUMICE_CHECK(write(options, texts, model->file()));
-  if (!texts.empty()) PUMICE_CHECK(save(*batch, options, texts[0]));
-  return device.save_pipelines();
-}
 
 Status generate(const GenerateOptions& options) {
   if (options.log_probabilities && !options.json && !options.json_lines && options.requests.empty()) {
@@ -237,7 +24,7 @@ Status generate(const GenerateOptions& options) {
   const MaybeTokenizer tokenizer = load_tokenizer(file);
   if (!tokenizer.ok() && tokenizer.error().code != Code::not_found) return tokenizer.error();
   return shape.encoder ? generate_from_inputs(options, std::move(file), shape, tokenizer)
-                       : generate_on(options, std::move(file), shape, tokenizer);
+                       : generate_in_batches(options, std::move(file), shape, tokenizer);
 }
 
 } // namespace
@@ -272,12 +59,16 @@ Subcommand add_generate(CLI::App& app) {
                       "A file of JSON lines; '-' is standard input. Each line is an object with 'prompt' or "
                       "'ids', and if wanted 'id', which stands in the answer again, and values that override "
                       "the options: 'count', 'samples', 'seed', 'stop', 'temperature', 'top_p' and so on. "
-                      "The answers are JSON lines, too")
+                      "The answers are JSON lines, too, each as soon as it and those before it are there")
           ->type_name("FILE")
           ->group("Prompt")
           ->excludes(ids)
           ->excludes(prompt)
           ->excludes(files);
+  sub->add_flag("--skip-bad-lines", options->skip_bad,
+                "Leave out requests that are wrong, with a note for each, instead of ending at the first one")
+      ->group(more_of("Prompt"))
+      ->needs(requests);
   sub->add_option(
          "--inputs", options->inputs,
          "A safetensors file with the prompts or the encoder's inputs. It has 'prompt_ids' "
@@ -328,10 +119,12 @@ Subcommand add_generate(CLI::App& app) {
                   "token that ended each text, and is padded with the model's padding token")
       ->type_name("FILE")
       ->group("Text");
-  sub->add_flag("--json", options->json,
-                "Print one JSON object. Its fields: ids (only the new ones), text, device, driver, and with "
-                "beam search score. Several prompts are in a list 'sequences', several texts of one prompt "
-                "(--n-best) in a list 'hypotheses'")
+  sub->add_flag(
+         "--json", options->json,
+         "Print one JSON object. Its fields: ids (only the new ones), text, finish_reason, seed, device, "
+         "driver, and with beam search score. Several prompts are in a list 'sequences', several texts of "
+         "one prompt "
+         "(--n-best) in a list 'hypotheses'")
       ->group("Output");
   sub->add_flag("--json-lines", options->json_lines,
                 "Print a JSON object for each text when it is complete. Each is on a line of its own, with "

@@ -1,11 +1,14 @@
 #include "generate.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "io/safetensors.h"
 #include "terminal.h"
 
-// What `pumice generate` prints for decoders.
+// What `pumice generate` prints and writes.
 namespace pumice::command {
 
 namespace {
@@ -27,6 +30,14 @@ Json log_probabilities_of(const Text& text) {
 
 } // namespace
 
+Json TextPrinter::json_of(const Answer& each) const {
+  Json json;
+  json["ids"] = each.ids;
+  if (tokenizer_.ok()) json["text"] = each.text;
+  json["score"] = each.score;
+  return json;
+}
+
 Json TextPrinter::json_of(const Text& text) const {
   Json json;
   if (as_lines()) {
@@ -35,32 +46,37 @@ Json TextPrinter::json_of(const Text& text) const {
     json["sample"] = text.sample;
   }
   json["ids"] = text.ids;
-  if (has_text_) json["text"] = text.text;
+  if (tokenizer_.ok()) json["text"] = text.text;
   json["finish_reason"] = text.finish_reason ? text.finish_reason : "interrupted";
   json["seed"] = text.sampling.seed;
   if (options_.log_probabilities) json["logprobs"] = log_probabilities_of(text);
+  if (!text.hypotheses.empty()) json["score"] = text.hypotheses.front().score;
+  if (options_.beams.hypotheses < 2) return json;
+  json["hypotheses"] = Json::array();
+  for (const Answer& each : text.hypotheses) json["hypotheses"].push_back(json_of(each));
   return json;
 }
 
-bool TextPrinter::ready(std::span<const Text> texts) const {
-  const bool at_once = as_lines() || !options_.json;
-  return at_once && printed_ < texts.size() && texts[printed_].finish_reason;
+std::string TextPrinter::line_of(const std::vector<uint32_t>& ids, const std::string& text) const {
+  return tokenizer_.ok() ? text : fmt::format("{}", fmt::join(ids, ","));
 }
 
-void TextPrinter::print(std::span<const Text> texts) {
-  for (; ready(texts); ++printed_) {
-    const Text& text = texts[printed_];
-    if (as_lines()) {
-      print_json(json_of(text));
-    } else {
-      print_result((has_text_ ? text.text : fmt::format("{}", fmt::join(text.ids, ","))) + "\n");
-    }
+void TextPrinter::print(const Text& text) const {
+  if (as_lines()) {
+    print_json(json_of(text));
+  } else if (options_.beams.hypotheses < 2) {
+    print_result(line_of(text.ids, text.text) + "\n");
+  } else {
+    const std::string owner = several_ ? fmt::format("{}\t", text.index + 1) : "";
+    for (const Answer& each : text.hypotheses)
+      print_result(fmt::format("{}{:.4f}\t{}\n", owner, each.score, line_of(each.ids, each.text)));
   }
 }
 
-void TextPrinter::finish(std::span<const Text> texts) const {
-  if (as_lines() || !options_.json) {
-    print_figures(fmt::format("{} ({})\n{}", device_.name(), device_.driver(), compiled_text()));
+void TextPrinter::finish(const std::deque<Text>& texts, bool complete) const {
+  if (as_they_come()) {
+    if (complete)
+      print_figures(fmt::format("{} ({})\n{}", device_.name(), device_.driver(), compiled_text()));
     return;
   }
   Json sequences = Json::array();
@@ -68,6 +84,51 @@ void TextPrinter::finish(std::span<const Text> texts) const {
   Json json = texts.size() == 1 ? sequences[0] : Json{{"sequences", sequences}};
   add_device(json, device_);
   print_json(json);
+}
+
+namespace {
+
+// The model's padding token, or 0 if its settings have none. It only fills the ends of shorter rows.
+uint32_t padding_token(const ModelFile& model) {
+  for (const char* name : {"pad_token_id", "tokenizer.ggml.padding_token_id"}) {
+    const Fields fields = model.fields();
+    if (!fields.has(name)) continue;
+    if (const Result<uint32_t> id = fields.u32(name); id.ok()) return *id;
+  }
+  return 0;
+}
+
+// The ids of all texts, with what ended them.
+std::vector<std::vector<uint32_t>> rows_of(const std::deque<Text>& texts) {
+  std::vector<std::vector<uint32_t>> rows;
+  const auto add = [&rows](const auto& each) {
+    rows.push_back(each.ids);
+    if (each.end) rows.back().push_back(*each.end);
+  };
+  for (const Text& text : texts) {
+    if (text.hypotheses.empty()) add(text);
+    for (const Answer& each : text.hypotheses) add(each);
+  }
+  return rows;
+}
+
+} // namespace
+
+Status write_generated(const GenerateOptions& options, const std::deque<Text>& texts,
+                       const ModelFile& model) {
+  if (options.outputs.empty()) return {};
+  std::vector<std::vector<uint32_t>> rows = rows_of(texts);
+  size_t columns = 0;
+  for (const std::vector<uint32_t>& row : rows) columns = std::max(columns, row.size());
+  const uint32_t padding = padding_token(model);
+  std::vector<int64_t> ids;
+  for (std::vector<uint32_t>& row : rows) {
+    row.resize(columns, padding);
+    ids.insert(ids.end(), row.begin(), row.end());
+  }
+  const SafetensorsFile::Entry entry{
+      "generated_ids", "I64", {rows.size(), columns}, std::as_bytes(std::span(ids))};
+  return write_safetensors(options.outputs, std::span(&entry, 1));
 }
 
 } // namespace pumice::command

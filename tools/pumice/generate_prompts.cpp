@@ -1,7 +1,7 @@
 #include "generate.h"
 
 #include <algorithm>
-#include <map>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -35,42 +35,110 @@ std::string numbered(const char* option, size_t index, size_t count) {
   return count > 1 ? fmt::format("{} {}", option, index + 1) : option;
 }
 
+// At most so many lines are read ahead.
+constexpr size_t most_requests = 1024;
+
+} // namespace
+
+TextSource::TextSource(const GenerateOptions& options, const MaybeTokenizer& tokenizer, uint32_t count,
+                       Check check)
+    : options_(options), tokenizer_(tokenizer), count_(count), check_(std::move(check)),
+      seed_(options.sampling.resolved().seed) {}
+
+Status TextSource::open() {
+  if (!options_.requests.empty()) {
+    TextOptions lines;
+    lines.file = options_.requests;
+    lines.skip_bad = options_.skip_bad;
+    requests_.emplace(lines);
+    return {};
+  }
+  return options_.inputs.empty() ? read_prompts() : read_tensors();
+}
+
 // A prompt that is continued as the options say.
-Text make_text(const GenerateOptions& options, std::string source) {
-  Text text{std::move(source), {}, {}};
-  text.samples = options.samples;
-  text.count = options.count;
-  text.stops = options.stops;
-  text.sampling = options.sampling.params;
+Text TextSource::make_text(std::string source) const {
+  Text text;
+  text.source = std::move(source);
+  text.samples = options_.samples;
+  text.count = count_;
+  text.stops = options_.stops;
+  text.sampling = options_.sampling.params;
   return text;
 }
 
-Result<Text> text_of_request(const GenerateOptions& options, const Request& request,
-                             const MaybeTokenizer& tokenizer) {
-  Text text = make_text(options, request.source);
-  if (request.prompt) {
-    if (!tokenizer.ok()) return tokenizer.error();
-    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer, *request.prompt, request.source));
+Status TextSource::add(Text prompt) {
+  Text text = make_text(std::move(prompt.source));
+  text.prompt = std::move(prompt.prompt);
+  text.input = std::move(prompt.input);
+  return add_samples(std::move(text), given_);
+}
+
+Status TextSource::add_samples(Text prompt, std::vector<Text>& texts) {
+  if (!prompt.stops.empty() && !tokenizer_.ok()) return tokenizer_.error();
+  PUMICE_CHECK(check_(prompt));
+  const auto bytes = std::as_bytes(std::span(prompt.prompt));
+  const size_t hash =
+      std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  uint64_t next = 0;
+  if (prompt.seed) {
+    next = *prompt.seed;
   } else {
-    text.prompt = request.ids;
+    next = seed_ + texts_of_prompt_[hash];
+    texts_of_prompt_[hash] += prompt.samples;
   }
-  text.id = request.id;
+  prompt.index = index_++;
+  for (uint32_t sample = 0; sample < prompt.samples; ++sample) {
+    Text& text = texts.emplace_back(sample + 1 < prompt.samples ? prompt : std::move(prompt));
+    text.sample = sample;
+    text.sampling.seed = next++;
+  }
+  return {};
+}
+
+Status TextSource::add_request(const Line& line, std::vector<Text>& texts) {
+  if (line.text.find_first_not_of(" \t") == std::string::npos) return {};
+  PUMICE_TRY(Request request, read_request(line.text, requests_->name(line), options_.sampling.params));
+  Text text = make_text(request.source);
+  if (request.prompt) {
+    if (!tokenizer_.ok()) return tokenizer_.error();
+    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer_, *request.prompt, request.source));
+  } else {
+    text.prompt = std::move(request.ids);
+  }
+  text.id = std::move(request.id);
   text.samples = request.samples.value_or(text.samples);
   text.count = request.count.value_or(text.count);
   text.stops = request.stops.value_or(text.stops);
   text.sampling = request.sampling;
   text.seed = request.seed;
-  return text;
+  return add_samples(std::move(text), texts);
 }
 
-} // namespace
+Result<std::vector<Text>> TextSource::next(bool wait) {
+  if (failed_) return *failed_;
+  std::vector<Text> texts = std::exchange(given_, {});
+  while (requests_ && texts.empty() && !requests_->ended()) {
+    PUMICE_TRY(const std::vector<Line> lines, requests_->next(most_requests, wait));
+    for (const Line& line : lines) {
+      Status status = add_request(line, texts);
+      if (!status.ok()) status = requests_->reject(std::move(status).error());
+      if (status.ok()) continue;
+      failed_ = std::move(status).error();
+      if (texts.empty()) return *failed_;
+      return texts;
+    }
+    if (lines.empty()) break; // the end, or nothing yet
+  }
+  return texts;
+}
 
-Result<std::vector<Text>> read_prompt_tensors(const GenerateOptions& options) {
-  const std::string& path = options.inputs;
+Status TextSource::read_tensors() {
+  const std::string& path = options_.inputs;
   PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path));
   PUMICE_TRY(const IdTable table, read_table(file, path, "prompt_ids"));
   PUMICE_TRY(const IdTable mask, read_mask(file, path, table));
-  std::vector<Text> texts(table.rows, make_text(options, ""));
+  std::vector<Text> texts(table.rows);
   for (uint64_t i = 0; i < table.values.size(); ++i) {
     if (!mask.values[i]) continue;
     const int64_t id = table.values[i];
@@ -81,54 +149,66 @@ Result<std::vector<Text>> read_prompt_tensors(const GenerateOptions& options) {
   }
   for (size_t row = 0; row < texts.size(); ++row) {
     texts[row].source = texts.size() > 1 ? fmt::format("{}: row {}", table.source, row) : table.source;
+    PUMICE_CHECK(add(std::move(texts[row])));
   }
-  return texts;
+  return {};
 }
 
-Result<std::vector<Text>> read_prompts(const GenerateOptions& options, const MaybeTokenizer& tokenizer) {
-  std::vector<Text> texts;
-  for (const std::string& ids : options.ids) {
-    Text text = make_text(options, numbered("--ids", texts.size(), options.ids.size()));
+Status TextSource::read_prompts() {
+  Text text;
+  for (const std::string& ids : options_.ids) {
+    text.source = numbered("--ids", given_.size() / options_.samples, options_.ids.size());
     PUMICE_TRY(text.prompt, parse_ids(ids, text.source));
-    texts.push_back(std::move(text));
+    PUMICE_CHECK(add(text));
   }
-  const bool reads_text = !options.prompts.empty() || !options.files.empty();
-  if (reads_text && !tokenizer.ok()) return tokenizer.error();
-  for (const std::string& prompt : options.prompts) {
-    Text text = make_text(options, numbered("--prompt", texts.size(), options.prompts.size()));
-    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer, prompt, text.source));
-    texts.push_back(std::move(text));
+  const bool reads_text = !options_.prompts.empty() || !options_.files.empty();
+  if (reads_text && !tokenizer_.ok()) return tokenizer_.error();
+  for (const std::string& prompt : options_.prompts) {
+    text.source = numbered("--prompt", given_.size() / options_.samples, options_.prompts.size());
+    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer_, prompt, text.source));
+    PUMICE_CHECK(add(text));
   }
-  for (const std::string& file : options.files) {
-    Text text = make_text(options, input_name(file));
+  for (const std::string& file : options_.files) {
+    text.source = input_name(file);
     PUMICE_TRY(const std::string prompt, read_text(file));
-    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer, prompt, text.source));
-    texts.push_back(std::move(text));
+    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer_, prompt, text.source));
+    PUMICE_CHECK(add(text));
   }
-  if (options.requests.empty()) return texts;
-  PUMICE_TRY(const std::vector<Request> requests, read_requests(options.requests, options.sampling.params));
-  for (const Request& request : requests) {
-    PUMICE_TRY(Text text, text_of_request(options, request, tokenizer));
-    texts.push_back(std::move(text));
-  }
-  return texts;
+  return {};
 }
 
-std::vector<Text> with_samples(std::vector<Text> prompts, uint64_t seed) {
-  std::vector<Text> texts;
-  std::map<std::vector<uint32_t>, uint64_t> seen; // texts of each prompt so far, however it was given
-  for (size_t index = 0; index < prompts.size(); ++index) {
-    Text& prompt = prompts[index];
-    uint64_t next = prompt.seed ? *prompt.seed : seed + seen[prompt.prompt];
-    if (!prompt.seed) seen[prompt.prompt] += prompt.samples;
-    for (uint32_t sample = 0; sample < prompt.samples; ++sample) {
-      Text& text = texts.emplace_back(prompt);
-      text.index = index;
-      text.sample = sample;
-      text.sampling.seed = next++;
+Status TextQueue::take(bool wait) {
+  constexpr size_t enough = 1024; // texts that wait
+  if (failed_) return wait ? Status(*failed_) : Status();
+  if (source_.ended() || waiting() >= enough) return {};
+  Result<std::vector<Text>> more = source_.next(wait);
+  if (!more.ok()) {
+    if (wait) return std::move(more).error();
+    failed_ = std::move(more).error();
+    return {};
+  }
+  for (Text& text : *more) texts_.push_back(std::move(text));
+  return {};
+}
+
+void TextQueue::print() {
+  while (can_print()) {
+    printer_.print(texts_[printed_]);
+    if (keeps_all_) {
+      ++printed_;
+    } else {
+      texts_.pop_front();
+      --begun_;
     }
   }
-  return texts;
+}
+
+void TextQueue::finish(bool complete) {
+  print();
+  for (size_t i = printed_; printer_.as_they_come() && i < begun_; ++i) {
+    if (!texts_[i].ids.empty()) printer_.print(texts_[i]);
+  }
+  printer_.finish(texts_, complete);
 }
 
 } // namespace pumice::command

@@ -5,10 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "input_stream.h"
 #include "io/fields.h"
 #include "io/json_text.h"
-#include "prompt.h"
 #include "shaders/sampling/sampling.params.h"
 
 namespace pumice::command {
@@ -51,6 +49,8 @@ Status check_names(const nlohmann::json& object, const Fields& fields) {
                                                      : "expected 'prompt' or 'ids', found neither");
 }
 
+} // namespace
+
 Result<Request> read_request(const std::string& line, std::string source, const SamplingParams& sampling) {
   PUMICE_TRY(const nlohmann::json object, parse_json_object(std::as_bytes(std::span(line)), source));
   const Fields fields(object, source);
@@ -81,27 +81,8 @@ Result<Request> read_request(const std::string& line, std::string source, const 
   return request;
 }
 
-} // namespace
-
 std::string request_fields() {
   return fmt::format("{}", fmt::join(known_fields(), ", "));
-}
-
-Result<std::vector<Request>> read_requests(const std::string& path, const SamplingParams& sampling) {
-  PUMICE_TRY(const std::string text, read_text(path));
-  std::vector<Request> requests;
-  size_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    at = end + 1;
-    ++number;
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    PUMICE_TRY(Request request,
-               read_request(line, fmt::format("{}: line {}", input_name(path), number), sampling));
-    requests.push_back(std::move(request));
-  }
-  return requests;
 }
 
 } // namespace pumice::command

@@ -26,8 +26,7 @@ struct Request {
 // The fields that a request can have, for the help.
 std::string request_fields();
 
-// Reads a file of requests, one on each line; "-" is standard input. Blank lines are skipped. Errors name the
-// line and the field.
-Result<std::vector<Request>> read_requests(const std::string& path, const SamplingParams& sampling);
+// `sampling`: the command's. Errors name the source and the field.
+Result<Request> read_request(const std::string& line, std::string source, const SamplingParams& sampling);
 
 } // namespace pumice::command

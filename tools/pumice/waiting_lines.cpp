@@ -61,7 +61,12 @@ Status WaitingLines::read(bool wait) {
   return {};
 }
 
-Result<std::vector<Line>> WaitingLines::next(size_t most) {
+bool WaitingLines::ended() const {
+  if (failed_) return false;
+  return given_ ? count_ == texts_.size() : input_.ended() && taken_ == unread_.size();
+}
+
+Result<std::vector<Line>> WaitingLines::next(size_t most, bool wait) {
   if (failed_) return *failed_;
   std::vector<Line> lines;
   dry_ = false;
@@ -77,10 +82,10 @@ Result<std::vector<Line>> WaitingLines::next(size_t most) {
         failed_ = std::move(status).error();
         break;
       }
-    } else if (given_ || input_.ended() || (dry_ && !lines.empty())) {
+    } else if (given_ || input_.ended() || (dry_ && !(wait && lines.empty()))) {
       break;
     } else {
-      PUMICE_CHECK(read(lines.empty()));
+      PUMICE_CHECK(read(wait && lines.empty()));
     }
   }
   return lines;

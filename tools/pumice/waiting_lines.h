@@ -37,9 +37,12 @@ public:
       : texts_(options.texts), given_(!texts_.empty()), skip_bad_(options.skip_bad), input_(options.file) {}
 
   // Waits for a line. Returns it and the lines after it that have already arrived, at most `most`; none at
-  // the end. The lines before one that is not UTF-8 are returned before its error. Errors: io;
-  // invalid_argument if a line is not UTF-8; cancelled by Ctrl-C.
-  Result<std::vector<Line>> next(size_t most);
+  // the end. The lines before one that is not UTF-8 are returned before its error. Without `wait`, returns
+  // none as well if none has arrived. Errors: io; invalid_argument if a line is not UTF-8; cancelled by
+  // Ctrl-C.
+  Result<std::vector<Line>> next(size_t most, bool wait = true);
+  // Whether all lines were returned.
+  bool ended() const;
   // The name of a line in messages.
   std::string name(const Line& line) const;
   // What becomes of a line that cannot be used: a note if such lines are to be left out, otherwise the error.

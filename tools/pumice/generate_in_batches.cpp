@@ -1,0 +1,250 @@
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "generate.h"
+#include "model/vocabulary.h"
+#include "model_kind.h"
+#include "prompt.h"
+#include "step/batch.h"
+#include "terminal.h"
+#include "text/continued_text.h"
+#include "text/stop_strings.h"
+
+// `pumice generate` for models without an encoder.
+namespace pumice::command {
+
+namespace {
+
+// A text that is being written, as the batch gives its tokens.
+struct Writing {
+  Text* text = nullptr;
+  std::optional<ContinuedText> decoder; // with a tokenizer
+  StopStrings stops;
+
+  void add(const BatchToken& token, bool log_probabilities) {
+    if (token.finish_reason == FinishReason::stop) {
+      text->end = token.token;
+    } else {
+      text->ids.push_back(token.token);
+      if (log_probabilities) text->log_probabilities.push_back(token.log_probabilities);
+      if (decoder) text->text += stops.push(decoder->push(token.token));
+    }
+    if (stops.found()) {
+      text->finish_reason = "stop string";
+    } else if (token.finish_reason != FinishReason::none) {
+      text->finish_reason = token.finish_reason == FinishReason::stop     ? "stop token"
+                            : token.finish_reason == FinishReason::length ? "count"
+                                                                          : "context";
+    }
+  }
+  // At the end of the text.
+  void flush() {
+    if (!decoder) return;
+    text->text += stops.push(decoder->flush());
+    text->text += stops.flush();
+  }
+};
+
+// Continues texts in the steps of a batch, as they arrive.
+class BatchGenerator {
+public:
+  BatchGenerator(const GenerateOptions& options, const MaybeTokenizer& tokenizer, TextQueue& queue,
+                 std::shared_ptr<const Model> model)
+      : options_(options), tokenizer_(tokenizer), queue_(queue), model_(std::move(model)),
+        size_(session_size(options.size, model_->shape())), stop_ids_(options.stop_ids) {
+    if (options.ignore_end) return;
+    const auto ends = end_tokens(model_->file(), tokenizer.ok() ? tokenizer->get() : nullptr);
+    stop_ids_.insert(stop_ids_.end(), ends.begin(), ends.end());
+  }
+
+  // Until all texts have ended.
+  Status run() {
+    PUMICE_CHECK(queue_.take(true));
+    if (options_.session.given()) PUMICE_CHECK(open_session());
+    for (;;) {
+      PUMICE_CHECK(begin_texts());
+      if (writings_.empty()) {
+        bar_.erase();
+        queue_.print();
+        if (queue_.waiting()) continue;
+        PUMICE_CHECK(queue_.take(true));
+        if (queue_.waiting() == 0) return save();
+      } else {
+        PUMICE_CHECK(step());
+        PUMICE_CHECK(queue_.take(false));
+      }
+    }
+  }
+
+  // After Ctrl-C, the texts that are being written end where they are.
+  void stop() {
+    bar_.erase();
+    for (auto& [id, writing] : writings_) writing.flush();
+  }
+
+private:
+  uint64_t positions_of(const Text& text) const {
+    return std::min<uint64_t>(text.prompt.size() + uint64_t{text.count}, size_.context);
+  }
+
+  // Each sequence has a cache of its own, so a batch of several gets no larger context than it can use. While
+  // other texts may come, it gets some room for them.
+  SessionSize batch_size() {
+    SessionSize size = size_;
+    const size_t texts = queue_.waiting();
+    const bool all = queue_.all_arrived();
+    if (all && texts < 2) return size;
+    uint64_t longest = 0;
+    for (size_t i = 0; i < texts; ++i) longest = std::max(longest, positions_of(queue_.waiting(i)));
+    constexpr uint64_t least_room = 256;
+    if (!all) longest = std::bit_ceil(std::max(longest, least_room));
+    size.sequences =
+        static_cast<uint32_t>(all ? std::min<size_t>(options_.sequences, texts) : options_.sequences);
+    size.chunk = std::max(size.chunk, size.sequences);
+    const uint64_t needed = std::max<uint64_t>(longest, size.sequences);
+    if (!options_.size.context)
+      size.context = static_cast<uint32_t>(std::min<uint64_t>(size.context, needed));
+    return size;
+  }
+
+  Status make_batch() {
+    SessionOptions options;
+    options.size = batch_size();
+    batch_.reset(); // its memory is free for the next one
+    PUMICE_TRY(batch_, Batch::create(model_, options));
+    return {};
+  }
+
+  // Loads the session file into the only slot of the batch. Without a prompt, its tokens become the prompt.
+  Status open_session() {
+    PUMICE_CHECK(make_batch());
+    if (!options_.session.exists()) return {};
+    PUMICE_TRY(const Conversation conversation, batch_->load(options_.session.path, 0));
+    if (queue_.waiting()) return {};
+    Text text;
+    text.source = options_.session.path;
+    text.prompt = conversation.tokens;
+    text.count = options_.count;
+    text.stops = options_.stops;
+    text.sampling = options_.sampling.resolved();
+    queue_.add(std::move(text));
+    return {};
+  }
+
+  Status save() {
+    if (!options_.session.given() || queue_.texts().empty()) return {};
+    const Text& text = queue_.texts().front();
+    Conversation conversation{text.prompt, text.sampling};
+    conversation.tokens.insert(conversation.tokens.end(), text.ids.begin(), text.ids.end());
+    return batch_->save(options_.session.path, 0, conversation);
+  }
+
+  // Adds the waiting texts to the batch. One that needs a longer context than it has waits until it is empty.
+  Status begin_texts() {
+    for (; queue_.waiting(); queue_.begin(1)) {
+      Text& text = queue_.waiting(0);
+      text.sampling.log_probabilities = options_.log_probabilities;
+      text.sampling.stop_tokens = stop_ids_;
+      if (text.count == 0) {
+        text.finish_reason = "count";
+        continue;
+      }
+      if (!batch_ || positions_of(text) > batch_->size().context) {
+        if (!writings_.empty()) return {};
+        PUMICE_CHECK(make_batch());
+      }
+      PUMICE_TRY(const uint32_t id, batch_->add({text.prompt, text.sampling, text.count, {}}));
+      Writing writing{&text, {}, StopStrings(text.stops)};
+      if (tokenizer_.ok()) writing.decoder.emplace(*tokenizer_, text.prompt);
+      writings_.emplace(id, std::move(writing));
+      total_ += positions_of(text);
+    }
+    return {};
+  }
+
+  Status step() {
+    uint64_t done = done_;
+    for (const auto& [id, writing] : writings_)
+      done += writing.text->prompt.size() - batch_->unread(id) + writing.text->ids.size();
+    if (!bar_.update(std::min(done, total_), total_)) return interruption();
+    PUMICE_TRY(const std::span<const BatchToken> tokens, batch_->step());
+    std::vector<uint32_t> stopped;
+    for (const BatchToken& each : tokens) {
+      const auto found = writings_.find(each.sequence);
+      if (found == writings_.end()) continue;
+      Writing& writing = found->second;
+      writing.add(each, options_.log_probabilities > 0);
+      if (!writing.text->finish_reason) continue;
+      writing.flush();
+      done_ += positions_of(*writing.text);
+      if (each.finish_reason == FinishReason::none) stopped.push_back(each.sequence);
+      writings_.erase(found);
+    }
+    for (uint32_t id : stopped) PUMICE_CHECK(batch_->drop(id));
+    if (!queue_.can_print()) return {};
+    bar_.erase();
+    queue_.print();
+    return {};
+  }
+
+  const GenerateOptions& options_;
+  const MaybeTokenizer& tokenizer_;
+  TextQueue& queue_;
+  std::shared_ptr<const Model> model_;
+  SessionSize size_; // at most
+  std::vector<uint32_t> stop_ids_;
+  std::unique_ptr<Batch> batch_;
+  std::map<uint32_t, Writing> writings_; // by the id of the sequence
+  ProgressBar bar_{"generating"};
+  uint64_t total_ = 0, done_ = 0; // positions; done_ is of the texts that have ended
+};
+
+Status check_prompts(const GenerateOptions& options, const TextSource& source) {
+  if (!source.has_texts() && !options.session.exists()) {
+    return Error{Code::invalid_argument,
+                 "there is no prompt: give one with --prompt, --file, --ids, --inputs or --requests"};
+  }
+  if (!options.session.given()) return {};
+  if (!options.requests.empty()) {
+    return Error{Code::invalid_argument,
+                 "--session keeps one conversation: it cannot be used with --requests"};
+  }
+  if (source.given() > 1) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("--session keeps one conversation, but {} texts were asked for", source.given())};
+  }
+  return {};
+}
+
+} // namespace
+
+Status generate_in_batches(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
+                           const MaybeTokenizer& tokenizer) {
+  if (options.beams.given()) {
+    return wrong_kind(options.model, shape, "--beams is only for models with an encoder and a decoder");
+  }
+  const uint32_t context = session_size(options.size, shape).context;
+  TextSource source(options, tokenizer, options.count, [&](const Text& text) -> Status {
+    PUMICE_CHECK(check_ids(text.prompt, shape.vocabulary, text.source));
+    return check_fits(text.prompt.size(), context, text.source);
+  });
+  PUMICE_CHECK(source.open());
+  PUMICE_CHECK(check_prompts(options, source));
+  PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
+  TextPrinter printer(options, device, tokenizer);
+  TextQueue queue(options, source, printer);
+  BatchGenerator generator(options, tokenizer, queue, model);
+  const Status status = generator.run();
+  if (!status.ok()) generator.stop();
+  if (status.ok() || interrupted()) queue.finish(status.ok());
+  PUMICE_CHECK(status);
+  PUMICE_CHECK(write_generated(options, queue.texts(), model->file()));
+  return device.save_pipelines();
+}
+
+} // namespace pumice::command
