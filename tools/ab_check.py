@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the verdicts of `pumice bench ab` on this machine, while a neighbour that it starts itself works in bursts.
 
-    tools/ab_check.py --pairs 200                  # some hours: each comparison takes up to three minutes
-    tools/ab_check.py --pairs 10 --seconds 60      # a sample
+    tools/ab_check.py                              # some hours: 200 comparisons of each kind, of up to three minutes
+    tools/ab_check.py --pairs 10 --planted 5       # a sample
 
 It compares build/pumice with itself, and with a copy whose samples are a tenth longer: that copy is a script that runs
 build/pumice and multiplies the times that it prints, so that the noise is real and the slowdown is known. The table has the
@@ -24,8 +24,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 VERDICTS = ["faster", "slower", "the same", "cannot tell"]
 SLOWER = """#!{python}
-import json, subprocess, sys
-run = subprocess.run([{pumice!r}] + sys.argv[1:], capture_output=True, text=True)
+import json, os, subprocess, sys
+turns = [int(file) for file in os.environ.get("PUMICE_BENCH_TURNS", "").split(",") if file]
+run = subprocess.run([{pumice!r}] + sys.argv[1:], capture_output=True, text=True, pass_fds=turns)
 sys.stderr.write(run.stderr)
 if run.returncode == 0:
     report = json.loads(run.stdout)
@@ -81,7 +82,8 @@ def table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=200, help="number of comparisons of each kind (200)")
+    parser.add_argument("--pairs", type=int, default=200, help="number of comparisons of the program with itself (200)")
+    parser.add_argument("--planted", type=int, default=None, help="number of comparisons with the slower copy (as many)")
     parser.add_argument("--seconds", type=float, default=180, help="the most that a comparison takes (180)")
     parser.add_argument("--slowdown", type=float, default=10, metavar="P", help="percent of the planted slowdown (10)")
     parser.add_argument("--neighbours", type=int, default=1, help="number of processes that disturb (1)")
@@ -104,13 +106,15 @@ def main():
         with open(slower, "w") as file:
             file.write(SLOWER.format(python=sys.executable, pumice=options.pumice, factor=1 + options.slowdown / 100))
         os.chmod(slower, stat.S_IRWXU)
-        for pair in range(options.pairs):
-            for name, b in zip(rows, [options.pumice, slower]):
-                rows[name].append(compare(options, options.pumice, b))
+        planted = options.pairs if options.planted is None else options.planted
+        for pair in range(max(options.pairs, planted)):
+            for name, b, count in zip(rows, [options.pumice, slower], [options.pairs, planted]):
+                if pair < count:
+                    rows[name].append(compare(options, options.pumice, b))
             if sys.stderr.isatty() or (pair + 1) % 10 == 0:
-                print(f"{pair + 1} of {options.pairs}\n{table(rows)}\n", file=sys.stderr, flush=True)
+                print(f"{pair + 1} of {max(options.pairs, planted)}\n{table(rows)}\n", file=sys.stderr, flush=True)
     busy = [report["machine"]["others"] for results in rows.values() for report in results]
-    print(f"{options.pairs} comparisons of each kind, at most {options.seconds:g} s; other programs used "
+    print(f"Comparisons of at most {options.seconds:g} s; other programs used "
           f"{100 * min(busy):.0f} to {100 * max(busy):.0f} % of the processors\n\n{table(rows)}")
 
 

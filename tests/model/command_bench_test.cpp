@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <random>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -347,6 +350,52 @@ TEST_CASE("bench ab compares option sets and models in fresh processes") {
   object = json::parse(result.out);
   CHECK(object["rounds"].size() == 1);
   CHECK(object["rounds"][0]["a_seconds"]["tg2"] > 0);
+  CHECK(object["rounds"][0]["alternated"] == true);
+  CHECK(object["rounds"][0]["quotient"]["tg2"] > 0);
+  std::vector<std::string> apart = options;
+  apart.emplace_back("--apart");
+  object = json::parse(compare_sides(model, model + " --kv f32", apart).out);
+  CHECK(object["rounds"][0]["alternated"] == false);
+  CHECK(object["rounds"][0]["a_disturbed"]["tg2"] >= 0);
+}
+
+// Notes each turn in a file that both processes write to.
+TEST_CASE("bench ab gives two processes turns, one at a time") {
+  const TemporaryFolder folder;
+  const auto playing = [&](const std::string& name) {
+    folder.write(name + ".json", written(1, 1, 3));
+    folder.write(name, fmt::format(R"(#!/bin/sh
+if [ -n "$PUMICE_BENCH_TURNS" ]; then
+  in=${{PUMICE_BENCH_TURNS%,*}} out=${{PUMICE_BENCH_TURNS#*,}}
+  for run in 1 2 3 4; do
+    printf x > /proc/self/fd/$out
+    head -c 1 < /proc/self/fd/$in > '{0}/{1}.turn'
+    echo begin {1} $run >> '{0}/turns'
+    sleep 0.02
+    echo end {1} $run >> '{0}/turns'
+  done
+fi
+cat '{0}/{1}.json'
+)",
+                                   folder.path().string(), name));
+    const std::filesystem::path path = folder.path() / name;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path.string();
+  };
+  const std::string a = playing("a"), b = playing("b");
+  const CommandResult result = compare_sides(a, b, {"--rounds", "1", "-r", "3", "--json"});
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  CHECK(json::parse(result.out)["rounds"][0]["alternated"] == true);
+  std::vector<std::string> lines;
+  std::ifstream turns(folder.path() / "turns");
+  for (std::string line; std::getline(turns, line);) lines.push_back(line);
+  REQUIRE(lines.size() == 16);
+  for (size_t turn = 0; turn < 8; ++turn) {
+    const std::string began = lines[2 * turn].substr(6);
+    CHECK(lines[2 * turn + 1] == "end " + began);
+    CHECK(began.substr(2) == std::to_string(turn / 2 + 1)); // both have had it before either goes on
+  }
 }
 
 TEST_CASE("bench compare refuses what cannot be compared") {

@@ -188,6 +188,19 @@ TEST_CASE("what a disturbance explains is taken out of a round, and nothing else
   CHECK(compare_rounds(rounds, error, margin).verdict == Verdict::unknown);
 }
 
+TEST_CASE("samples that alternated are compared pair by pair") {
+  // A machine that is at times three times slower, and B a tenth slower than A.
+  const std::vector<double> a = {1, 3, 3, 1, 1, 3, 1}, b = {1.1, 3.3, 3.3, 1.1, 3.3, 1.1, 1.1};
+  const Round round = alternated_round(a, b);
+  CHECK(round.a_seconds == doctest::Approx(mean(a)));
+  REQUIRE(round.quotient);
+  CHECK(*round.quotient == doctest::Approx(1 / 1.1));
+  CHECK(*alternated_round(b, a).quotient == doctest::Approx(1.1));
+  const std::vector<Round> rounds(12, round);
+  CHECK(compare_rounds(rounds, error, margin).verdict == Verdict::slower);
+  CHECK(compare_rounds(rounds, error, margin).ratio == doctest::Approx(1 / 1.1));
+}
+
 TEST_CASE("the same program against itself: few false verdicts, whatever the machine does") {
   for (const Noise& noise : machines) {
     CAPTURE(noise.between);

@@ -133,8 +133,8 @@ public:
     text += fmt::format(
         "A: {}\nB: {}\nspeed: the speed of B divided by the speed of A, from {} round{} of a process "
         "of each in random order, {:.0f} s; the same: within {:g} %\n",
-        joined_words(sides_[0]->command), joined_words(sides_[1]->command), first_of_round_.size(),
-        first_of_round_.size() == 1 ? "" : "s", seconds_, options_.margin);
+        joined_words(sides_[0]->command), joined_words(sides_[1]->command), alternated_.size(),
+        alternated_.size() == 1 ? "" : "s", seconds_, options_.margin);
     for (const ComparedTest& each : results()) {
       const Comparison& comparison = each.comparison;
       if (comparison.verdict != Verdict::unknown) continue;
@@ -168,14 +168,18 @@ public:
     json["results"] = Json::array();
     for (const ComparedTest& test : results()) json["results"].push_back(to_json(test, "more_rounds"));
     json["rounds"] = Json::array();
-    for (size_t i = 0; i < first_of_round_.size(); ++i) {
-      Json round = {{"first", first_of_round_[i] == 0 ? "a" : "b"}};
+    for (size_t i = 0; i < alternated_.size(); ++i) {
+      Json round = {{"alternated", bool(alternated_[i])}};
       for (const AbTest& test : tests_) {
         const Round& figures = test.comparison.rounds()[i];
         round["a_seconds"][test.name] = figures.a_seconds;
         round["b_seconds"][test.name] = figures.b_seconds;
-        round["a_disturbed"][test.name] = figures.a_disturbed;
-        round["b_disturbed"][test.name] = figures.b_disturbed;
+        if (alternated_[i]) {
+          round["quotient"][test.name] = optional(figures.quotient);
+        } else {
+          round["a_disturbed"][test.name] = figures.a_disturbed;
+          round["b_disturbed"][test.name] = figures.b_disturbed;
+        }
       }
       json["rounds"].push_back(std::move(round));
     }
@@ -210,20 +214,17 @@ private:
   }
 
   Status round() {
-    const int first = static_cast<int>(random_() % 2);
-    AbRun runs[2];
-    for (int side : {first, 1 - first}) {
-      PUMICE_TRY(runs[side], run_ab_side(*sides_[side]));
-    }
-    for (const AbTest& test : tests_) {
-      if (runs[0].figures.contains(test.name) && runs[1].figures.contains(test.name)) continue;
-      return Error{Code::internal, fmt::format("{}: a process did not measure it", test.name)};
-    }
+    PUMICE_TRY(AbPair pair, run_ab_pair(*sides_[0], *sides_[1], options_.order, random_));
     for (AbTest& test : tests_) {
-      const AbRun::Figure a = runs[0].figures[test.name], b = runs[1].figures[test.name];
-      test.comparison.add({a.seconds, b.seconds, a.disturbed, b.disturbed});
+      if (!pair.a.figures.contains(test.name) || !pair.b.figures.contains(test.name)) {
+        return Error{Code::internal, fmt::format("{}: a process did not measure it", test.name)};
+      }
+      const AbRun::Figure &a = pair.a.figures[test.name], &b = pair.b.figures[test.name];
+      test.comparison.add(pair.alternated
+                              ? alternated_round(a.samples, b.samples)
+                              : Round{mean(a.samples), mean(b.samples), a.disturbed, b.disturbed, {}});
     }
-    first_of_round_.push_back(first);
+    alternated_.push_back(pair.alternated);
     return {};
   }
 
@@ -232,15 +233,14 @@ private:
   }
 
   double round_seconds() const {
-    const auto count = static_cast<double>(std::max<size_t>(first_of_round_.size(), 1));
+    const auto count = static_cast<double>(std::max<size_t>(alternated_.size(), 1));
     return (watch_.seconds() - rounds_begin_) / count;
   }
 
   // The share of the time or of the rounds that is over. A round that would end too late counts as done.
   double part_done() const {
-    const double of_rounds =
-        options_.rounds ? static_cast<double>(first_of_round_.size()) / options_.rounds : 0;
-    const double next = first_of_round_.empty() ? 0 : round_seconds();
+    const double of_rounds = options_.rounds ? static_cast<double>(alternated_.size()) / options_.rounds : 0;
+    const double next = alternated_.empty() ? 0 : round_seconds();
     return std::max(of_rounds, (watch_.seconds() + next) / limit_);
   }
 
@@ -249,7 +249,7 @@ private:
   double limit_; // seconds
   AbRun first_[2];
   std::vector<AbTest> tests_;
-  std::vector<int> first_of_round_; // 0: A
+  std::vector<bool> alternated_; // of each round
   std::mt19937 random_{std::random_device()()};
   Stopwatch watch_;
   double rounds_begin_ = 0, seconds_ = 0;

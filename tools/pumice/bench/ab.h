@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/pumice/bench/ab_side.h"
 
 namespace pumice::command {
 
@@ -13,6 +14,7 @@ struct AbOptions {
   double seconds = 180;           // the most that it takes
   bool seconds_given = false;
   uint32_t rounds = 0; // 0: as many as the time allows, and no more than verdicts need
+  AbOrder order = AbOrder::alternate;
   bool fail_if_slower = false;
   bool json = false;
 };

@@ -182,9 +182,9 @@ void set_repetitions(AbSide& side, uint32_t repetitions) {
   if (side.benchmark && !side.repetitions_given) side.command.back() = std::to_string(repetitions);
 }
 
-Result<AbRun> run_ab_side(const AbSide& side) {
-  const MachineWatch machine;
-  PUMICE_TRY(const ProcessOutput output, run_process(side.command, side.environment));
+namespace {
+
+Result<AbRun> read_run(const AbSide& side, const ProcessOutput& output, const MachineUse& use) {
   if (output.status != 0) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: it ended with the status {}: {}", joined_words(side.command), output.status,
@@ -192,12 +192,11 @@ Result<AbRun> run_ab_side(const AbSide& side) {
   }
   AbRun run;
   run.process_seconds = output.seconds;
-  const MachineUse use = machine.use();
   const double disturbance = use.others.value_or(0) + use.stolen.value_or(0);
   if (!side.benchmark) {
     run.tests = {whole_command};
     run.sample_seconds = output.seconds;
-    run.figures[whole_command] = {output.seconds, disturbance};
+    run.figures[whole_command] = {{output.seconds}, disturbance};
     return run;
   }
   PUMICE_TRY(std::vector<BenchedProcess> processes, read_benched(output.out, side.command[0]));
@@ -206,12 +205,76 @@ Result<AbRun> run_ab_side(const AbSide& side) {
     const auto timing = std::ranges::find(process.timings, result["test"].get<std::string>(), &Timing::test);
     if (timing == process.timings.end()) continue;
     run.tests.push_back(timing->test);
-    const double seconds = mean(timing->seconds);
-    run.figures[timing->test] = {seconds, disturbance_of(result).value_or(disturbance)};
-    run.sample_seconds += seconds;
+    run.figures[timing->test] = {timing->seconds, disturbance_of(result).value_or(disturbance)};
+    run.sample_seconds += mean(timing->seconds);
   }
   run.json = std::move(process.json);
   return run;
+}
+
+// A process of a side that takes turns with another one.
+struct Player {
+  const AbSide& side;
+  Process process;
+  bool asks; // for its turn; otherwise it has ended
+
+  static Result<Player> start(const AbSide& side) {
+    PUMICE_TRY(Process process, Process::start(side.command, side.environment, true));
+    const bool asks = process.asks_for_turn();
+    return Player{side, std::move(process), asks};
+  }
+  void play() {
+    process.give_turn();
+    asks = process.asks_for_turn();
+  }
+};
+
+Result<AbPair> run_in_turns(const AbSide& first_side, const AbSide& second_side, std::mt19937& random) {
+  const MachineWatch machine;
+  PUMICE_TRY(Player first, Player::start(first_side));
+  PUMICE_TRY(Player second, Player::start(second_side));
+  AbPair pair;
+  pair.alternated = first.asks && second.asks;
+  while (first.asks && second.asks) {
+    const bool swap = random() % 2;
+    (swap ? second : first).play();
+    (swap ? first : second).play();
+  }
+  PUMICE_TRY(const ProcessOutput first_output, first.process.finish());
+  PUMICE_TRY(const ProcessOutput second_output, second.process.finish());
+  PUMICE_TRY(pair.a, read_run(first_side, first_output, machine.use()));
+  Result<AbRun> second_run = read_run(second_side, second_output, machine.use());
+  if (!second_run.ok()) {
+    Error error = second_run.error();
+    error.reasons.push_back("A and B were in memory at the same time; --apart runs one after the other");
+    return error;
+  }
+  pair.b = *std::move(second_run);
+  return pair;
+}
+
+Result<AbPair> run_apart(const AbSide& first, const AbSide& second) {
+  AbPair pair;
+  PUMICE_TRY(pair.a, run_ab_side(first));
+  PUMICE_TRY(pair.b, run_ab_side(second));
+  return pair;
+}
+
+} // namespace
+
+Result<AbRun> run_ab_side(const AbSide& side) {
+  const MachineWatch machine;
+  PUMICE_TRY(const ProcessOutput output, run_process(side.command, side.environment));
+  return read_run(side, output, machine.use());
+}
+
+Result<AbPair> run_ab_pair(const AbSide& a, const AbSide& b, AbOrder order, std::mt19937& random) {
+  const bool swap = random() % 2;
+  const AbSide &first = swap ? b : a, &second = swap ? a : b;
+  const bool turns = order == AbOrder::alternate && a.benchmark && b.benchmark;
+  PUMICE_TRY(AbPair pair, turns ? run_in_turns(first, second, random) : run_apart(first, second));
+  if (swap) std::swap(pair.a, pair.b);
+  return pair;
 }
 
 } // namespace pumice::command

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,8 @@ struct AbSide {
 // What one process measured.
 struct AbRun {
   struct Figure {
-    double seconds = 0;   // mean of the samples
-    double disturbed = 0; // the share of all processors that something else had meanwhile
+    std::vector<double> samples; // seconds
+    double disturbed = 0;        // the share of all processors that something else had meanwhile
   };
   std::map<std::string, Figure> figures; // of each test
   std::vector<std::string> tests;        // in their order
@@ -40,6 +41,22 @@ void set_repetitions(AbSide& side, uint32_t repetitions);
 
 // Runs one process of a side to its end.
 Result<AbRun> run_ab_side(const AbSide& side);
+
+// A process of each side.
+struct AbPair {
+  AbRun a, b;
+  bool alternated = false; // a sample of one came right after the same sample of the other
+};
+
+// How two processes share the machine.
+enum class AbOrder {
+  alternate, // both are there at the same time, and take turns at each sample
+  apart,     // one ends before the other starts
+};
+
+// Runs a process of each, in an order that is drawn by lot. Commands that are timed as a whole, and programs
+// that know no turns, are run apart anyway.
+Result<AbPair> run_ab_pair(const AbSide& a, const AbSide& b, AbOrder order, std::mt19937& random);
 
 // The words of a command line: separated by spaces, except in quotes or after a backslash, as in a shell.
 Result<std::vector<std::string>> split_words(const std::string& line);

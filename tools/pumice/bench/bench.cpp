@@ -221,7 +221,7 @@ CLI::App* add_compare(CLI::App& bench_app, const std::shared_ptr<CompareOptions>
 }
 
 CLI::App* add_ab(CLI::App& bench_app, const std::shared_ptr<AbOptions>& options) {
-  CLI::App* sub = bench_app.add_subcommand("ab", "Compare A and B by fresh processes in random order.");
+  CLI::App* sub = bench_app.add_subcommand("ab", "Compare A and B by fresh processes that take turns.");
   CLI::Option* seconds = sub->add_option("--seconds", options->seconds, "Take at most about S seconds")
                              ->type_name("S")
                              ->check(within(1.0, 1e6))
@@ -232,6 +232,11 @@ CLI::App* add_ab(CLI::App& bench_app, const std::shared_ptr<AbOptions>& options)
                   "verdicts are clear earlier)")
       ->type_name("N")
       ->check(within(1u, 1u << 20))
+      ->group("Comparison");
+  sub->add_flag_callback(
+         "--apart", [options] { options->order = AbOrder::apart; },
+         "End one process before the other starts, where the two do not fit the memory "
+         "together; such rounds tell less")
       ->group("Comparison");
   add_verdict_options(*sub, options->margin, options->fail_if_slower, options->json);
   // A and B may begin with '-', so that they are no positional arguments.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "tools/pumice/bench/statistics.h"
+#include "tools/pumice/bench/turns.h"
 #include "tools/pumice/open_device.h"
 #include "tools/pumice/terminal.h"
 
@@ -39,6 +40,7 @@ void share_time(std::vector<double>& token_seconds, uint32_t steps_per_submit) {
 
 Result<BenchRun> Sampler::once(const Measurement& measurement, const Run& run) {
   if (interrupted()) return interruption();
+  PUMICE_CHECK(wait_for_turn());
   const double before = process_age();
   PUMICE_TRY(BenchRun result, run());
   if (report_.cold_start && report_.cold_start->test.empty()) {

@@ -1,5 +1,6 @@
 #include "tools/pumice/bench/process.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/pumice/bench/turns.h"
 #include "tools/pumice/terminal.h"
 
 extern char** environ;
@@ -22,21 +24,25 @@ namespace {
 
 constexpr int signalled = 128; // what shells add to the number of a signal
 
-// The reading end of a pipe that a program writes into.
-struct OutputPipe {
-  int ends[2] = {-1, -1};
-  std::string text;
+struct Pipe {
+  int ends[2] = {-1, -1}; // where it is read, where it is written
 
-  ~OutputPipe() {
+  Pipe() = default;
+  ~Pipe() {
     close_end(0);
     close_end(1);
   }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
   bool open() { return pipe2(ends, O_CLOEXEC) == 0; }
+  bool is_open(int end) const { return ends[end] >= 0; }
   void close_end(int end) {
     if (ends[end] >= 0) close(ends[end]);
     ends[end] = -1;
   }
-  void read_some() {
+  // What is there, if anything. Closes the pipe at its end.
+  void read_to(std::string& text) {
     std::array<char, 65536> block;
     const ssize_t count = read(ends[0], block.data(), block.size());
     if (count > 0) text.append(block.data(), static_cast<size_t>(count));
@@ -45,8 +51,7 @@ struct OutputPipe {
 };
 
 // This program's variables with those of `changes`, as execve() takes them.
-std::vector<std::string>
-changed_environment(const std::vector<std::pair<std::string, std::string>>& changes) {
+std::vector<std::string> changed_environment(const Process::Environment& changes) {
   std::vector<std::string> all;
   for (char** each = environ; *each; ++each) {
     const std::string variable = *each;
@@ -65,61 +70,116 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return result;
 }
 
-int spawn(std::vector<std::string> command, std::vector<std::string> environment, const OutputPipe& out,
-          const OutputPipe& err, pid_t& pid) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.ends[1], STDERR_FILENO);
-  const int error = posix_spawnp(&pid, command[0].c_str(), &actions, nullptr, pointers(command).data(),
-                                 pointers(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  return error;
-}
-
-// Reads both outputs until the program has closed them. Ends it after Ctrl-C.
-void read_outputs(OutputPipe& out, OutputPipe& err, pid_t pid) {
-  constexpr int patience = 100; // milliseconds between two looks for Ctrl-C
-  while (out.ends[0] >= 0 || err.ends[0] >= 0) {
-    std::array<pollfd, 2> files = {pollfd{out.ends[0], POLLIN, 0}, pollfd{err.ends[0], POLLIN, 0}};
-    (void)poll(files.data(), files.size(), patience);
-    if (interrupted()) {
-      kill(pid, SIGTERM);
-      return;
-    }
-    if (files[0].revents) out.read_some();
-    if (files[1].revents) err.read_some();
-  }
-}
-
 } // namespace
 
-Result<ProcessOutput> run_process(const std::vector<std::string>& command,
-                                  const std::vector<std::pair<std::string, std::string>>& environment) {
-  OutputPipe out, err;
-  if (!out.open() || !err.open()) {
+struct Process::Running {
+  pid_t pid = 0; // 0: it has not started, or has ended
+  Stopwatch watch;
+  double seconds = 0; // until its end
+  Pipe out, err, asks, turns;
+  std::string out_text, err_text, questions;
+
+  ~Running() {
+    if (pid == 0) return;
+    kill(pid, SIGTERM);
+    (void)wait_for_end();
+  }
+
+  int spawn(std::vector<std::string> command, std::vector<std::string> environment, bool with_turns) {
+    // Numbers above those of all pipes, so that none replaces another.
+    int highest = 0;
+    for (const Pipe* pipe : {&out, &err, &asks, &turns})
+      highest = std::max({highest, pipe->ends[0], pipe->ends[1]});
+    const int read_turns = highest + 1, write_asks = highest + 2;
+    if (with_turns) environment.push_back(fmt::format("{}={},{}", turns_variable, read_turns, write_asks));
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, out.ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err.ends[1], STDERR_FILENO);
+    if (with_turns) {
+      posix_spawn_file_actions_adddup2(&actions, turns.ends[0], read_turns);
+      posix_spawn_file_actions_adddup2(&actions, asks.ends[1], write_asks);
+    }
+    const int error = posix_spawnp(&pid, command[0].c_str(), &actions, nullptr, pointers(command).data(),
+                                   pointers(environment).data());
+    posix_spawn_file_actions_destroy(&actions);
+    if (error) pid = 0;
+    for (Pipe* pipe : {&out, &err, &asks}) pipe->close_end(1);
+    turns.close_end(0);
+    return error;
+  }
+
+  // Reads what the program writes until it asks for a turn, has closed everything, or Ctrl-C ends it.
+  void read() {
+    constexpr int patience = 100; // milliseconds between two looks for Ctrl-C
+    const std::array<std::pair<Pipe*, std::string*>, 3> all = {
+        {{&out, &out_text}, {&err, &err_text}, {&asks, &questions}}};
+    while (questions.empty() && (out.is_open(0) || err.is_open(0) || asks.is_open(0))) {
+      std::array<pollfd, 3> files = {};
+      for (size_t i = 0; i < all.size(); ++i) files[i] = {all[i].first->ends[0], POLLIN, 0};
+      (void)poll(files.data(), files.size(), patience);
+      if (interrupted()) {
+        kill(pid, SIGTERM);
+        return;
+      }
+      for (size_t i = 0; i < all.size(); ++i) {
+        if (files[i].revents) all[i].first->read_to(*all[i].second);
+      }
+    }
+  }
+
+  int wait_for_end() {
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid = 0;
+    seconds = watch.seconds();
+    return WIFEXITED(status) ? WEXITSTATUS(status) : signalled + WTERMSIG(status);
+  }
+};
+
+Process::Process(std::unique_ptr<Running> running) : running_(std::move(running)) {}
+Process::Process(Process&&) noexcept = default;
+Process::~Process() = default;
+
+Result<Process> Process::start(const std::vector<std::string>& command, Environment environment, bool turns) {
+  auto running = std::make_unique<Running>();
+  if (!running->out.open() || !running->err.open() || !running->asks.open() || !running->turns.open()) {
     return Error{Code::io, fmt::format("a pipe could not be made: {}", std::strerror(errno))};
   }
-  const Stopwatch watch;
-  pid_t pid = 0;
-  if (const int error = spawn(command, changed_environment(environment), out, err, pid)) {
+  if (const int error = running->spawn(command, changed_environment(environment), turns)) {
     return Error{Code::not_found,
                  fmt::format("{} could not be started: {}", command[0], std::strerror(error))};
   }
-  out.close_end(1);
-  err.close_end(1);
-  read_outputs(out, err, pid);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  return Process(std::move(running));
+}
+
+bool Process::asks_for_turn() {
+  running_->read();
+  return !running_->questions.empty() && !interrupted();
+}
+
+void Process::give_turn() {
+  running_->questions.clear();
+  // A program that has ended meanwhile is noticed by the next read.
+  (void)!write(running_->turns.ends[1], "", 1);
+}
+
+Result<ProcessOutput> Process::finish() {
+  while (asks_for_turn()) give_turn();
   ProcessOutput result;
-  result.seconds = watch.seconds();
-  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : signalled + WTERMSIG(status);
-  result.out = std::move(out.text);
-  result.err = std::move(err.text);
+  result.status = running_->wait_for_end();
+  result.seconds = running_->seconds;
+  result.out = std::move(running_->out_text);
+  result.err = std::move(running_->err_text);
   if (interrupted()) return interruption();
   return result;
+}
+
+Result<ProcessOutput> run_process(const std::vector<std::string>& command, Process::Environment environment) {
+  PUMICE_TRY(Process process, Process::start(command, std::move(environment)));
+  return process.finish();
 }
 
 } // namespace pumice::command

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,9 +16,33 @@ struct ProcessOutput {
   std::string out, err;
 };
 
-// Runs a program to its end: `command[0]` is a path, or a name that is looked for in PATH. Standard input is
-// empty. `environment`: variables to set or replace. Ctrl-C ends the program as well.
+// A program that runs beside this one: `command[0]` is a path, or a name that is looked for in PATH. Standard
+// input is empty. `environment`: variables to set or replace. Ctrl-C ends the program as well.
+class Process {
+public:
+  using Environment = std::vector<std::pair<std::string, std::string>>;
+
+  // `turns`: it may ask for turns; see turns.h.
+  static Result<Process> start(const std::vector<std::string>& command, Environment environment = {},
+                               bool turns = false);
+  Process(Process&&) noexcept;
+  Process& operator=(Process&&) = delete;
+  ~Process(); // ends a program that still runs
+
+  // Waits until the program asks for its next turn (true) or ends (false).
+  bool asks_for_turn();
+  void give_turn();
+  // Waits for the end.
+  Result<ProcessOutput> finish();
+
+private:
+  struct Running;
+  explicit Process(std::unique_ptr<Running> running);
+  std::unique_ptr<Running> running_;
+};
+
+// Runs a program to its end.
 Result<ProcessOutput> run_process(const std::vector<std::string>& command,
-                                  const std::vector<std::pair<std::string, std::string>>& environment = {});
+                                  Process::Environment environment = {});
 
 } // namespace pumice::command

@@ -209,6 +209,14 @@ double disturbance_effect(std::span<const Round> rounds) {
 
 } // namespace
 
+Round alternated_round(std::span<const double> a_seconds, std::span<const double> b_seconds) {
+  std::vector<double> logarithms;
+  for (size_t i = 0; i < std::min(a_seconds.size(), b_seconds.size()); ++i) {
+    logarithms.push_back(std::log(a_seconds[i] / b_seconds[i]));
+  }
+  return {mean(a_seconds), mean(b_seconds), 0, 0, std::exp(median(logarithms))};
+}
+
 Comparison compare_rounds(std::span<const Round> rounds, double error, double margin) {
   const size_t n = rounds.size();
   const auto tail_of = [](size_t count, double tail) { return signed_rank_tail(count, tail); };
@@ -216,7 +224,7 @@ Comparison compare_rounds(std::span<const Round> rounds, double error, double ma
   const double effect = disturbance_effect(rounds);
   std::vector<double> logarithms, averages; // of pairs of rounds, each also with itself
   for (const Round& round : rounds) {
-    logarithms.push_back(std::log(round.a_seconds / round.b_seconds) -
+    logarithms.push_back(std::log(round.quotient.value_or(round.a_seconds / round.b_seconds)) -
                          effect * (round.a_disturbed - round.b_disturbed));
   }
   for (size_t i = 0; i < n; ++i) {

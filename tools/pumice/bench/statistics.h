@@ -60,7 +60,14 @@ struct Round {
   double a_seconds = 0, b_seconds = 0;
   // The share of all processors that something else had meanwhile.
   double a_disturbed = 0, b_disturbed = 0;
+  // The time of A divided by that of B, where it is not just the quotient of the two.
+  std::optional<double> quotient = {};
 };
+
+// The round of two processes whose samples alternated. What disturbs the machine for longer than a sample
+// disturbs both of a pair, so the quotients of pairs tell more than the quotient of the means; their median
+// is not moved by what disturbs one of a pair.
+Round alternated_round(std::span<const double> a_seconds, std::span<const double> b_seconds);
 
 // Compares A and B by rounds. The interval has all ratios that Wilcoxon's signed-rank test of the rounds'
 // logarithmic ratios does not reject at the level `error`. Because the order was drawn by lot, swapping the
