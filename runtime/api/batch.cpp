@@ -1,4 +1,3 @@
-#include <atomic>
 #include <list>
 
 #include <fmt/format.h>
@@ -7,7 +6,8 @@
 #include "api/events.h"
 #include "api/handles.h"
 #include "api/request.h"
-#include "step/batch.h"
+#include "api/slice.h"
+#include "step/resumable_batch.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -15,45 +15,26 @@ using namespace pumice::api;
 struct pumice_batch {
   struct Text {
     uint32_t id = 0;
-    uint32_t sequence = 0; // in the Batch
+    uint32_t sequence = 0; // in the ResumableBatch
     bool ended = false;
     Events events;
   };
 
   std::shared_ptr<const Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;
-  SessionOptions options;
-  std::atomic<bool> cancelled = false; // which the batch reads
-  std::unique_ptr<Batch> batch;        // none after an error of the device, until the next text
-  std::list<Text> texts;               // until their last event has been polled
+  std::unique_ptr<ResumableBatch> batch;
+  std::list<Text> texts; // until their last event has been polled
   uint32_t next_id = 1;
   uint32_t context = 0;
   std::list<Text> last; // whose last event was polled, and must stay valid
 
-  Status make(const Progress& progress);
   Result<uint32_t> add(TextRequest request);
-  Status step();
+  Status after(Status status);
+  Status after_slice(const Result<SliceResult>& result, pumice_slice* slice);
   void take(const BatchToken& token);
-  void end(Text& text, pumice_finish_reason reason);
-  Status checked(Status status);
-  Status stop_if_cancelled();
-  bool active() const {
-    return std::ranges::any_of(texts, [](const Text& text) { return !text.ended; });
-  }
 };
 
-Status pumice_batch::make(const Progress& progress) {
-  PUMICE_TRY(std::unique_ptr<Batch> made, Batch::create(model, options));
-  PUMICE_CHECK(made->runner().prepare_all(options.compiling_threads, progress));
-  made->runner().set_interrupt(&cancelled);
-  context = made->size().context;
-  batch = std::move(made);
-  return {};
-}
-
 Result<uint32_t> pumice_batch::add(TextRequest request) {
-  if (!batch) PUMICE_CHECK(make({}));
-  if (!active()) cancelled = false; // there was nothing to cancel
   Text text;
   text.id = next_id;
   text.events.begin(tokenizer, request.generation.tokens, std::move(request.stops), text.id);
@@ -66,60 +47,40 @@ Result<uint32_t> pumice_batch::add(TextRequest request) {
   return next_id++;
 }
 
-Status pumice_batch::step() {
-  PUMICE_CHECK(stop_if_cancelled());
-  if (!active()) return {};
-  const Result<std::span<const BatchToken>> tokens = batch->step();
-  if (!tokens.ok()) {
-    if (tokens.error().code == Code::cancelled) return stop_if_cancelled();
-    return checked(tokens.error());
-  }
-  for (const BatchToken& token : *tokens) take(token);
-  return {};
-}
-
 void pumice_batch::take(const BatchToken& token) {
   const auto text = std::ranges::find_if(
       texts, [&](const Text& each) { return each.sequence == token.sequence && !each.ended; });
   if (text == texts.end()) return;
-  if (!text->events.token(token)) {
-    batch->finish(text->sequence);
-    end(*text, PUMICE_FINISH_STOP);
-  } else if (token.finish_reason != FinishReason::none) {
-    end(*text, static_cast<pumice_finish_reason>(token.finish_reason));
-  }
+  const bool stopped = !text->events.token(token);
+  if (stopped) batch->drop(text->sequence);
+  text->ended = stopped || token.finish_reason != FinishReason::none;
+  if (!text->ended) return;
+  text->events.end(stopped ? PUMICE_FINISH_STOP : static_cast<pumice_finish_reason>(token.finish_reason));
 }
 
-void pumice_batch::end(Text& text, pumice_finish_reason reason) {
-  text.ended = true;
-  text.events.end(reason);
-}
-
-// After an error of the device, its memory holds nothing that can be gone on with.
-Status pumice_batch::checked(Status status) {
-  if (status.ok() || status.error().code == Code::invalid_argument) return status;
+// Makes events of what has come, and then returns the result of the call that it came with. Where nothing
+// runs any more, cancelling or an error of the device has ended the other texts.
+Status pumice_batch::after(Status status) {
+  while (const std::optional<BatchToken> token = batch->take()) take(*token);
   for (Text& text : texts) {
-    if (!text.ended) end(text, PUMICE_FINISH_CANCELLED);
+    if (text.ended || batch->active()) continue;
+    text.ended = true;
+    text.events.end(PUMICE_FINISH_CANCELLED);
   }
-  batch.reset();
   return status;
 }
 
-Status pumice_batch::stop_if_cancelled() {
-  if (!cancelled.exchange(false) || !active()) return {};
-  for (Text& text : texts) {
-    if (text.ended) continue;
-    PUMICE_CHECK(checked(batch->drop(text.sequence)));
-    end(text, PUMICE_FINISH_CANCELLED);
-  }
-  return Error{Code::cancelled, "generating was cancelled"};
+// Stop strings may have ended texts.
+Status pumice_batch::after_slice(const Result<SliceResult>& result, pumice_slice* slice) {
+  PUMICE_CHECK(after(result.ok() ? Status() : Status(result.error())));
+  SliceResult own = *result;
+  own.active = batch->active();
+  return write_slice(own, slice);
 }
 
-namespace {
-
-constexpr uint32_t most_texts = 1024;
-
-Result<SessionOptions> batch_options(const pumice_batch_options& given, const ModelShape& shape) {
+Result<SessionOptions> pumice::api::batch_options(const pumice_batch_options& given,
+                                                  const ModelShape& shape) {
+  constexpr uint32_t most_texts = 1024;
   pumice_session_options session = {sizeof session};
   session.context = given.context;
   session.chunk = given.chunk;
@@ -137,8 +98,6 @@ Result<SessionOptions> batch_options(const pumice_batch_options& given, const Mo
   return options;
 }
 
-} // namespace
-
 extern "C" {
 
 pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_options* options,
@@ -152,8 +111,10 @@ pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_option
     auto handle = std::make_unique<pumice_batch>();
     handle->model = model->model;
     handle->tokenizer = model->tokenizer;
-    PUMICE_TRY(handle->options, batch_options(given, model->model->shape()));
-    PUMICE_CHECK(handle->make(both(given.progress, given.progress_user)));
+    PUMICE_TRY(const SessionOptions own, batch_options(given, model->model->shape()));
+    PUMICE_TRY(handle->batch,
+               ResumableBatch::create(model->model, own, both(given.progress, given.progress_user)));
+    handle->context = handle->batch->size().context;
     *batch = handle.release();
     return {};
   });
@@ -181,7 +142,7 @@ pumice_status pumice_batch_drop(pumice_batch* batch, uint32_t text, pumice_error
     PUMICE_REQUIRE(batch);
     const auto found = std::ranges::find(batch->texts, text, &pumice_batch::Text::id);
     if (found == batch->texts.end()) return {};
-    if (!found->ended) PUMICE_CHECK(batch->checked(batch->batch->drop(found->sequence)));
+    if (!found->ended) batch->batch->drop(found->sequence);
     batch->texts.erase(found);
     return {};
   });
@@ -190,9 +151,36 @@ pumice_status pumice_batch_drop(pumice_batch* batch, uint32_t text, pumice_error
 pumice_status pumice_batch_step(pumice_batch* batch, bool* active, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(batch);
-    const Status status = batch->step();
-    if (active) *active = batch->active();
+    const Status status = batch->after(batch->batch->step());
+    if (active) *active = batch->batch->active();
     return status;
+  });
+}
+
+pumice_status pumice_batch_advance(pumice_batch* batch, float budget_us, const pumice_sync* sync,
+                                   pumice_slice* slice, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(batch);
+    PUMICE_TRY(const double budget, read_budget(budget_us));
+    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
+    return batch->after_slice(batch->batch->advance(budget, semaphores.spans()), slice);
+  });
+}
+
+pumice_status pumice_batch_record(pumice_batch* batch, VkCommandBuffer command_buffer, float budget_us,
+                                  pumice_slice* slice, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(batch);
+    PUMICE_REQUIRE(command_buffer);
+    PUMICE_TRY(const double budget, read_budget(budget_us));
+    return batch->after_slice(batch->batch->record(command_buffer, budget), slice);
+  });
+}
+
+pumice_status pumice_batch_discard(pumice_batch* batch, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(batch);
+    return batch->after(batch->batch->discard());
   });
 }
 
@@ -209,7 +197,7 @@ const pumice_event* pumice_batch_poll(pumice_batch* batch) {
 }
 
 void pumice_batch_cancel(pumice_batch* batch) {
-  if (batch) batch->cancelled = true;
+  if (batch) batch->batch->cancel();
 }
 
 } // extern "C"

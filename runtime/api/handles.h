@@ -53,6 +53,7 @@ void save_pipelines(const DeviceContext& context, const Log& log);
 Result<ModelFile> open_source(const pumice_source* source, const Progress& progress, bool header_only);
 Result<LoadOptions> read_load_options(const pumice_load_options& options);
 Result<SessionOptions> session_options(const pumice_session_options& options, const ModelShape& shape);
+Result<SessionOptions> batch_options(const pumice_batch_options& options, const ModelShape& shape);
 
 std::filesystem::path path_of(const char* utf8);
 

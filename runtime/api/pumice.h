@@ -393,7 +393,7 @@ typedef enum pumice_finish_reason {
   PUMICE_FINISH_STOP = 1,     /* a stop token, for which there is no token event, or a stop string */
   PUMICE_FINISH_LENGTH = 2,   /* max_tokens were generated */
   PUMICE_FINISH_CONTEXT = 3,  /* the context is full */
-  PUMICE_FINISH_CANCELLED = 4 /* pumice_session_cancel */
+  PUMICE_FINISH_CANCELLED = 4 /* pumice_session_cancel, pumice_batch_cancel */
 } pumice_finish_reason;
 
 /* How probable a token was, before biases, penalties and temperature. */
@@ -456,14 +456,15 @@ typedef struct pumice_session_options {
       logits; /* if set, each step copies the logits that its token is chosen from there: f32[vocabulary] */
 } pumice_session_options;
 
-/* Device memory of a model and a session, before anything is allocated. The host needs only some KiB. */
+/* Device memory of a model and a session, or a batch, before anything is allocated. The host needs only some
+ * KiB. */
 typedef struct pumice_memory_estimate {
   size_t struct_size;
   uint64_t weights;         /* of the model, once for all its sessions */
-  uint64_t cache;           /* keys and values of a session */
-  uint64_t scratch;         /* of a session's steps */
+  uint64_t cache;           /* keys and values of the session, or of all texts of the batch */
+  uint64_t scratch;         /* of its steps */
   uint64_t loading;         /* taken during loading only, beyond `cache` + `scratch`; freed afterwards */
-  uint64_t peak;            /* the most at a time, for the model and one session */
+  uint64_t peak;            /* the most at a time, for the model and one session or batch */
   bool fits;                /* peak is at most pumice_memory_report.available */
   uint32_t longest_context; /* the longest context with which it fits; 0: it does not fit at all */
 } pumice_memory_estimate;
@@ -621,8 +622,8 @@ PUMICE_API pumice_status pumice_advance(pumice_session* session, float budget_us
 PUMICE_API pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buffer,
                                        float budget_us, pumice_slice* slice, pumice_error* error);
 
-/* Forgets recorded slices whose command buffers will not be submitted. The step that they belong to starts
- * again. */
+/* Forgets recorded slices whose command buffers will not be submitted, and waits for slices that were. The
+ * steps that they belong to start again. */
 PUMICE_API pumice_status pumice_discard(pumice_session* session, pumice_error* error);
 
 /* Stops the text that is being generated, after at most one more submission. pumice_run, or else the next
@@ -669,7 +670,7 @@ PUMICE_API pumice_status pumice_session_resume(pumice_session* session, pumice_m
 /* ---- batches: several texts that are generated in the same steps ---- */
 
 /* Several characters that speak at the same time take little longer than one: each step reads the weights
- * once for all of them. Each gets the same text as alone. Steps are run as a whole, not in slices. */
+ * once for all of them. Each gets the same text as alone, whatever the steps and slices that it runs in. */
 typedef struct pumice_batch pumice_batch;
 
 typedef struct pumice_batch_options {
@@ -684,28 +685,46 @@ typedef struct pumice_batch_options {
   void* progress_user;
 } pumice_batch_options;
 
+/* As pumice_estimate_memory, for the model and one batch with these options. */
+PUMICE_API pumice_status pumice_estimate_batch_memory(pumice_device* device, const pumice_source* source,
+                                                      const pumice_load_options* load,
+                                                      const pumice_batch_options* options,
+                                                      pumice_memory_estimate* estimate, pumice_error* error);
+
 PUMICE_API pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_options* options,
                                              pumice_batch** batch, pumice_error* error);
 PUMICE_API void pumice_batch_destroy(pumice_batch* batch);
 
-/* Adds a text, also while others are being generated. `text` is its number from then on. The request must
+/* Adds a text, also while others are being generated, and between slices: it joins them with the first
+ * step that is not under way yet; at most eight are. `text` is its number from then on. The request must
  * bring the whole prompt; `anew` does not matter. The beginning that a prompt has in common with an earlier
  * one of this batch, such as the conversation so far, is not computed again if it is still there. */
 PUMICE_API pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* request, uint32_t* text,
                                           pumice_error* error);
-/* Ends a text, and forgets its events. No error if it has ended already. */
+/* Ends a text, and forgets its events. No error if it has ended already. Does not wait: what the steps under
+ * way compute for it is thrown away. */
 PUMICE_API pumice_status pumice_batch_drop(pumice_batch* batch, uint32_t text, pumice_error* error);
 
-/* Runs one step and waits: the next token of each text whose prompt has been read, and at most a chunk of the
- * prompts of others. `active`, which may be NULL: there is more to do. After PUMICE_CANCELLED, or an error of
- * the device, all texts have ended with PUMICE_FINISH_CANCELLED; more can be added. */
+/* Runs slices to the end of one step, and waits: the next token of each text whose prompt has been read, and
+ * at most a chunk of the prompts of others. `active`, which may be NULL: there is more to do. After
+ * PUMICE_CANCELLED, or an error of the device, all texts have ended with PUMICE_FINISH_CANCELLED; more can be
+ * added. PUMICE_NOT_READY while a recorded slice has not finished. */
 PUMICE_API pumice_status pumice_batch_step(pumice_batch* batch, bool* active, pumice_error* error);
+
+/* The same a slice at a time, in the time that a frame has left. They work like pumice_advance, pumice_record
+ * and pumice_discard; slice.active: there is a text that has not ended. */
+PUMICE_API pumice_status pumice_batch_advance(pumice_batch* batch, float budget_us, const pumice_sync* sync,
+                                              pumice_slice* slice, pumice_error* error);
+PUMICE_API pumice_status pumice_batch_record(pumice_batch* batch, VkCommandBuffer command_buffer,
+                                             float budget_us, pumice_slice* slice, pumice_error* error);
+PUMICE_API pumice_status pumice_batch_discard(pumice_batch* batch, pumice_error* error);
 
 /* The next event of any text, see pumice_event.text_id; NULL: there is none now. Valid until the next call
  * with this batch. */
 PUMICE_API const pumice_event* pumice_batch_poll(pumice_batch* batch);
 
-/* Stops all texts that are being generated, after at most one more submission. */
+/* Stops all texts that are being generated, after at most one more submission: pumice_batch_step, or else the
+ * next pumice_batch_advance or pumice_batch_record, returns PUMICE_CANCELLED once. */
 PUMICE_API void pumice_batch_cancel(pumice_batch* batch);
 
 /* ---- encoders ---- */

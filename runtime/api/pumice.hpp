@@ -403,6 +403,17 @@ inline Result<MemoryEstimate> estimate_memory(const Device& device, const Source
                       &sized_load, &sized_session);
 }
 
+// The same for a model and one batch of it.
+inline Result<MemoryEstimate> estimate_batch_memory(const Device& device, const Source& source,
+                                                    const LoadOptions& load = {},
+                                                    const BatchOptions& batch = {}) {
+  const pumice_source from = source.c();
+  const LoadOptions sized_load = detail::sized(load);
+  const BatchOptions sized_batch = detail::sized(batch);
+  return detail::made(detail::sized(MemoryEstimate{}), pumice_estimate_batch_memory, device.get(), &from,
+                      &sized_load, &sized_batch);
+}
+
 // A conversation.
 class Session {
 public:
@@ -580,6 +591,19 @@ public:
 
   // Runs one step of all texts and waits. Returns whether there is more to do.
   Result<bool> step() { return detail::made(false, pumice_batch_step, get()); }
+
+  // Submits a slice that is expected to take at most `budget_us` microseconds on the device.
+  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
+    const Sync sized = detail::sized(sync ? *sync : Sync{});
+    return detail::made(detail::sized(Slice{}), pumice_batch_advance, get(), budget_us,
+                        sync ? &sized : nullptr);
+  }
+  // Records it into your command buffer.
+  Result<Slice> record(VkCommandBuffer command_buffer, float budget_us) {
+    return detail::made(detail::sized(Slice{}), pumice_batch_record, get(), command_buffer, budget_us);
+  }
+  // Forgets slices that were recorded and will not be submitted.
+  Status discard() { return detail::call(pumice_batch_discard, get()); }
 
   // The next event of any text, or null. Valid until the next call with this batch.
   const Event* poll() { return pumice_batch_poll(get()); }

@@ -220,9 +220,9 @@ Result<SliceResult> Session::slice(VkCommandBuffer into, double budget, const Su
 
 Status Session::collect() {
   for (;;) {
-    PUMICE_TRY(const std::span<const BatchToken> tokens, batch_->collect());
-    if (tokens.empty()) return {};
-    received(tokens);
+    PUMICE_TRY(const auto tokens, batch_->collect());
+    if (!tokens) return {};
+    received(*tokens);
   }
 }
 
@@ -233,8 +233,8 @@ Status Session::discard() {
   PUMICE_CHECK(work_.checked(work_.slices().look()));
   PUMICE_CHECK(work_.checked(collect()));
   work_.slices().discard();
-  if (sequence_) batch_->abandon(*std::exchange(sequence_, std::nullopt));
-  return {};
+  PUMICE_CHECK(work_.checked(work_.slices().wait()));
+  return work_.checked(batch_->abandon());
 }
 
 Status Session::reset() {

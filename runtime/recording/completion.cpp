@@ -16,7 +16,7 @@ Status Completion::wait() const {
     return submission->device->wait(submission->point);
   }
   const auto* slice = std::get_if<Slice>(&when_);
-  return !slice || slice->slices->finished(slice->number) ? Status() : slice->slices->wait();
+  return !slice || slice->slices->finished(slice->number) ? Status() : slice->slices->wait(slice->number);
 }
 
 } // namespace pumice

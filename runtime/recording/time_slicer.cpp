@@ -151,9 +151,9 @@ Status TimeSlicer::look() {
   return {};
 }
 
-Status TimeSlicer::wait() {
+Status TimeSlicer::wait(SliceNumber last) {
   Status first; // the first error; the other slices are waited for all the same
-  while (!under_way_.empty()) {
+  while (!under_way_.empty() && slots_[under_way_.front()].number <= last) {
     Slot& slot = slots_[under_way_.front()];
     if (slot.borrowed) {
       PUMICE_TRY(const bool done, has_finished(slot));

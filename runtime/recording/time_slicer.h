@@ -67,8 +67,10 @@ public:
   Status look();
   // Waits for all slices in flight. `not_ready` if one of them is in a command buffer of the application that
   // has not run yet.
-  Status wait();
-  // The same, before the buffers that the slices use are freed. A lost device is no error here: nothing runs
+  Status wait() { return wait(number_); }
+  // The same for this slice and those before it.
+  Status wait(SliceNumber last);
+  // As wait(), before the buffers that the slices use are freed. A lost device is no error here: nothing runs
   // on it any more.
   Status wait_before_end();
   // Forgets slices in command buffers that the application will not submit.

@@ -117,13 +117,23 @@ Status Batch::drop_in_flight() {
   return status;
 }
 
-void Batch::abandon(uint32_t id) {
-  const auto found = std::ranges::find(sequences_, id, &Sequence::id);
+Status Batch::drop_all() {
+  while (!sequences_.empty()) finish(sequences_.front().id);
+  return drop_in_flight();
+}
+
+Status Batch::abandon() {
   runner_->close_step();
   in_flight_.clear();
   rows_.clear();
   changed_ = true;
-  if (found != sequences_.end()) release(*found);
+  for (Sequence& sequence : sequences_) {
+    if (sequence.slot < 0) continue;
+    keep(sequence);
+    const uint32_t slot = static_cast<uint32_t>(sequence.slot);
+    PUMICE_CHECK(place(sequence, slot, reusable(slots_[slot], sequence.tokens)));
+  }
+  return {};
 }
 
 const Batch::Sequence* Batch::find(uint32_t id) const {
@@ -149,8 +159,9 @@ Status Batch::wait() const {
   return last == in_flight_.rend() ? Status() : last->done->wait();
 }
 
-Status Batch::fill(TimeSlicer& slices) {
-  while (runner_->step_open() || in_flight_.size() < most_sliced_steps_) {
+Status Batch::fill(TimeSlicer& slices, size_t most_steps) {
+  most_steps = std::min(most_steps, most_sliced_steps_);
+  while (runner_->step_open() || in_flight_.size() < most_steps) {
     if (!runner_->step_open()) {
       if (repeatable_steps() == 0) {
         PUMICE_TRY(const bool place_free, runner_->place_free());
@@ -168,21 +179,26 @@ Status Batch::fill(TimeSlicer& slices) {
   return {};
 }
 
-Result<std::span<const BatchToken>> Batch::collect() {
+Result<std::optional<std::span<const BatchToken>>> Batch::collect() {
+  using Tokens = std::optional<std::span<const BatchToken>>;
+  if (in_flight_.empty() || !in_flight_.front().done) return Tokens();
+  PUMICE_TRY(const bool finished, in_flight_.front().done->finished());
+  if (!finished) return Tokens();
   results_.clear();
-  while (results_.empty() && !in_flight_.empty() && in_flight_.front().done) {
-    PUMICE_TRY(const bool finished, in_flight_.front().done->finished());
-    if (!finished) break;
-    read_oldest();
-  }
-  return std::span<const BatchToken>(results_);
+  read_oldest();
+  return Tokens(results_);
+}
+
+Status Batch::wait_for_oldest() const {
+  if (in_flight_.empty() || !in_flight_.front().done) return {};
+  return in_flight_.front().done->wait();
 }
 
 Result<std::span<const BatchToken>> Batch::step() {
   results_.clear();
   PUMICE_CHECK(submit(1 + size_t{options_.steps_ahead}));
   if (in_flight_.empty()) return std::span<const BatchToken>(results_);
-  PUMICE_CHECK(in_flight_.front().done->wait());
+  PUMICE_CHECK(wait_for_oldest());
   read_oldest();
   return std::span<const BatchToken>(results_);
 }
@@ -225,13 +241,18 @@ BatchToken Batch::read_token(Sequence& sequence) {
 void Batch::release(Sequence& sequence) {
   changed_ = true;
   if (sequence.slot >= 0) {
-    Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
-    slot.busy = false;
-    slot.written_end = std::max(slot.written_end, sequence.next);
-    slot.cached = std::move(sequence.tokens);
-    slot.cached.resize(std::min<size_t>(slot.cached.size(), sequence.computed));
+    keep(sequence);
+    slots_[static_cast<size_t>(sequence.slot)].busy = false;
   }
   sequences_.remove_if([&](const Sequence& each) { return &each == &sequence; });
+}
+
+// Notes what a sequence's slot holds.
+void Batch::keep(const Sequence& sequence) {
+  Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
+  slot.written_end = std::max(slot.written_end, sequence.next);
+  const size_t cached = std::min<size_t>(sequence.tokens.size(), sequence.computed);
+  slot.cached.assign(sequence.tokens.begin(), sequence.tokens.begin() + static_cast<std::ptrdiff_t>(cached));
 }
 
 Status Batch::submit(size_t most) {
@@ -342,18 +363,21 @@ Status Batch::assign_slots() {
       sequence.reused = reused;
     }
     if (!best) return {};
-    sequence.next = sequence.computed = sequence.reused;
-    sequence.slot = static_cast<int>(best - slots_.data());
-    if (sequence.reused == 0) best->written_end = 0;
-    best->busy = true;
-    best->cached.clear();
-    sampling_state_.set_params(static_cast<uint32_t>(sequence.slot), sequence.sampling);
-    sampling_state_.set_tokens(static_cast<uint32_t>(sequence.slot), sequence.tokens);
-    if (sequence.input) {
-      PUMICE_CHECK(runner_->set_input(static_cast<uint32_t>(sequence.slot), *sequence.input));
-    }
+    PUMICE_CHECK(place(sequence, static_cast<uint32_t>(best - slots_.data()), sequence.reused));
   }
   return {};
+}
+
+// Puts a sequence into a slot that holds its keys and values before the position `first`.
+Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
+  sequence.next = sequence.computed = first;
+  sequence.slot = static_cast<int>(slot);
+  if (first == 0) slots_[slot].written_end = 0;
+  slots_[slot].busy = true;
+  slots_[slot].cached.clear();
+  sampling_state_.set_params(slot, sequence.sampling);
+  sampling_state_.set_tokens(slot, sequence.tokens);
+  return sequence.input ? runner_->set_input(slot, *sequence.input) : Status();
 }
 
 // How many leading tokens of a prompt need not be computed, because the slot holds their keys and values. The

@@ -89,8 +89,11 @@ public:
   void finish(uint32_t id);
   // Waits for the steps in flight and forgets them. Only when no sequence needs them any more.
   Status drop_in_flight();
-  // Ends a sequence after slices were discarded, so that some of its steps may not run.
-  void abandon(uint32_t id);
+  // Ends all sequences.
+  Status drop_all();
+  // Forgets the steps in flight after slices were discarded, so that some of them may not run. Sequences go
+  // on after what has been collected. Only when no slice is under way.
+  Status abandon();
 
   // Waits for the next step and returns its tokens: one for each sequence whose prompt is complete; possibly
   // none, and always none without sequences. Valid until the next call.
@@ -101,11 +104,14 @@ public:
   // Waits for the steps in flight, without reading them.
   Status wait() const;
 
-  // The same in slices, for a batch of one sequence. Do not mix it with step() and submit() while steps are
-  // in flight. Puts the next dispatches into the current slice, as many as fit.
-  Status fill(TimeSlicer& slices);
-  // The tokens of the next step, if it is known to have finished; otherwise none. Does not wait.
-  Result<std::span<const BatchToken>> collect();
+  // The same in slices. Do not mix it with step() and submit() while steps are in flight. Puts the next
+  // dispatches into the current slice, as many as fit. Begins no step while `most_steps` are in flight.
+  Status fill(TimeSlicer& slices, size_t most_steps = SIZE_MAX);
+  // The tokens of the next step, possibly none, if it is known to have finished; otherwise nothing. Does not
+  // wait.
+  Result<std::optional<std::span<const BatchToken>>> collect();
+  // Waits for the oldest step in flight, unless some of it is in no slice yet.
+  Status wait_for_oldest() const;
   // Whether there are submitted steps whose tokens have not been read.
   bool in_flight() const { return !in_flight_.empty(); }
 
@@ -179,6 +185,8 @@ private:
   Status check_free(uint32_t slot) const;
   Snapshot snapshot(uint32_t slot, const Conversation& conversation) const;
   Status assign_slots();
+  Status place(Sequence& sequence, uint32_t slot, uint32_t first);
+  void keep(const Sequence& sequence);
   uint32_t reusable(const Slot& slot, std::span<const uint32_t> prompt) const;
   uint32_t repeatable_steps() const;
   bool can_compose() const;

@@ -17,9 +17,9 @@ Status run_text(Batch& batch, TimeSlicer& slices, uint32_t prompt) {
   while (batch.sequences() > 0) {
     PUMICE_CHECK(slices.run([&] { return batch.fill(slices); }, slice_seconds));
     PUMICE_CHECK(slices.wait());
-    PUMICE_TRY(std::span<const BatchToken> tokens, batch.collect());
-    while (!tokens.empty()) {
-      PUMICE_TRY(tokens, batch.collect());
+    for (bool more = true; more;) {
+      PUMICE_TRY(const auto tokens, batch.collect());
+      more = tokens.has_value();
     }
   }
   return {};

@@ -160,7 +160,7 @@ public:
     expected_ = tell(session_.get(), prompt, length);
     whole_ = Clock::now() - begin;
     REQUIRE(expected_.tokens.size() == length);
-    prompt_tokens_ = tokens().size() - length;
+    prompt_tokens_ = tokens_of(session_.get()).size() - length;
     said_ = length;
   }
 
@@ -195,14 +195,6 @@ public:
 private:
   static constexpr const char* prompt = "Once upon a time there was a little girl named Lily. She loved to";
 
-  std::vector<uint32_t> tokens() const {
-    std::vector<uint32_t> tokens(64);
-    size_t count = 0;
-    REQUIRE(pumice_session_tokens(session_.get(), tokens.data(), tokens.size(), &count, nullptr) ==
-            PUMICE_OK);
-    tokens.resize(count);
-    return tokens;
-  }
   // With what was not said yet.
   void go_on() {
     pumice_request request = {sizeof request};
@@ -224,7 +216,7 @@ private:
   void check(pumice_status status) {
     Story story;
     take_events(session_.get(), story);
-    const std::vector<uint32_t> all = tokens();
+    const std::vector<uint32_t> all = tokens_of(session_.get());
     const std::vector<uint32_t> said(all.begin() + static_cast<ptrdiff_t>(prompt_tokens_), all.end());
     REQUIRE(said.size() == said_ + story.tokens.size());
     REQUIRE(said.size() <= length);

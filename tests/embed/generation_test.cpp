@@ -1,8 +1,6 @@
-// What decides how a text goes on and where it ends; sessions from others; several texts in one step.
+// What decides how a text goes on and where it ends; sessions from others.
 #include <atomic>
 #include <cmath>
-#include <functional>
-#include <map>
 #include <thread>
 
 #include "support/embedding.h"
@@ -10,9 +8,6 @@
 namespace {
 
 constexpr const char* prompt = "Once upon a time there was a little girl named Lily. She loved to";
-
-using BatchHandle = std::unique_ptr<pumice_batch, Destroy<pumice_batch_destroy>>;
-using StartHandle = std::unique_ptr<pumice_start, Destroy<pumice_start_destroy>>;
 
 struct Player {
   DeviceHandle device = make_device();
@@ -50,15 +45,6 @@ Story generate(pumice_session* session, pumice_request request, const char* text
   return story;
 }
 
-std::vector<uint32_t> conversation(pumice_session* session) {
-  std::vector<uint32_t> tokens(1024);
-  size_t count = 0;
-  pumice_error error;
-  require_ok(pumice_session_tokens(session, tokens.data(), tokens.size(), &count, &error), error);
-  tokens.resize(count);
-  return tokens;
-}
-
 Story go_on(pumice_session* session, uint32_t tokens) {
   pumice_request request = {sizeof request};
   request.max_tokens = tokens;
@@ -89,7 +75,7 @@ TEST_CASE("a text ends before a stop string, wherever tokens and slices cut it")
     CHECK(story.text == before);
     CHECK(story.finish_reason == PUMICE_FINISH_STOP);
     // The conversation has the token that completes the string, and none after it.
-    const std::vector<uint32_t> tokens = conversation(player.session.get());
+    const std::vector<uint32_t> tokens = tokens_of(player.session.get());
     const size_t added = story.tokens.size();
     REQUIRE(added < whole.tokens.size());
     CHECK(std::equal(story.tokens.begin(), story.tokens.end(), whole.tokens.begin()));
@@ -177,7 +163,7 @@ TEST_CASE("a fork begins where its session is, and each goes on alone") {
   require_ok(pumice_session_fork(player.session.get(), nullptr, &made, &error), error);
   const SessionHandle fork(made);
   take_events(player.session.get(), first);
-  CHECK(conversation(made) == conversation(player.session.get()));
+  CHECK(tokens_of(made) == tokens_of(player.session.get()));
   const size_t done = first.tokens.size();
   CHECK(done < 40);
 
@@ -192,7 +178,7 @@ TEST_CASE("a fork begins where its session is, and each goes on alone") {
   made = nullptr;
   CHECK(pumice_session_fork(player.session.get(), &small, &made, &error) == PUMICE_CONTEXT_FULL);
   CHECK(made == nullptr);
-  CHECK(conversation(player.session.get()).size() > 40);
+  CHECK(tokens_of(player.session.get()).size() > 40);
 }
 
 TEST_CASE("a session is saved to memory, and restored from it") {
@@ -217,14 +203,14 @@ TEST_CASE("a session is saved to memory, and restored from it") {
   CHECK(pumice_session_write(other.get(), refuse, nullptr, &error) == PUMICE_IO);
   CHECK(pumice_session_write(other.get(), nullptr, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(pumice_session_read(other.get(), nullptr, 8, &error) == PUMICE_INVALID_ARGUMENT);
-  const std::vector<uint32_t> tokens = conversation(other.get());
+  const std::vector<uint32_t> tokens = tokens_of(other.get());
   for (const size_t damaged : {size_t{0}, size_t{9}, bytes.size() / 2, bytes.size() - 1}) {
     bytes[damaged] ^= 1;
     CHECK(pumice_session_read(other.get(), bytes.data(), bytes.size(), &error) == PUMICE_INVALID_FILE);
     bytes[damaged] ^= 1;
     CHECK(pumice_session_read(other.get(), bytes.data(), damaged, &error) == PUMICE_INVALID_FILE);
   }
-  CHECK(conversation(other.get()) == tokens);
+  CHECK(tokens_of(other.get()) == tokens);
 }
 
 TEST_CASE("a session is created on a thread of its own, with progress, and can be cancelled") {
@@ -275,94 +261,4 @@ TEST_CASE("a session is created on a thread of its own, with progress, and can b
   CHECK(pumice_start_finish(made, &session, &error) == PUMICE_CANCELLED);
   require_ok(pumice_session_start(model.get(), &options, &made, &error), error);
   start.reset(made); // is destroyed while it runs
-}
-
-TEST_CASE("several texts in the same steps are those of each alone") {
-  const Player player;
-  const char* const prompts[] = {prompt, "One day, a little fox", "There was a small boat", "It was cold"};
-  constexpr uint32_t lengths[] = {20, 7, 30, 12};
-  pumice_sampling sampling = {sizeof sampling};
-  sampling.temperature = 0.8f;
-  sampling.seed = 3;
-  std::vector<Story> alone;
-  for (size_t i = 0; i < 4; ++i) {
-    pumice_request request = {};
-    request.max_tokens = lengths[i];
-    request.sampling = i % 2 ? &sampling : nullptr;
-    alone.push_back(generate(player.session.get(), request, prompts[i]));
-  }
-  const std::string stop = alone[2].text.substr(alone[2].text.size() / 2, 5);
-  alone[2].text.resize(alone[2].text.find(stop));
-  const char* const stops[] = {stop.c_str()};
-
-  pumice_batch_options options = {sizeof options};
-  options.texts = 3; // the fourth waits
-  options.context = 128;
-  options.chunk = 16;
-  pumice_batch* made = nullptr;
-  pumice_error error;
-  require_ok(pumice_batch_create(player.model.get(), &options, &made, &error), error);
-  const BatchHandle batch(made);
-  std::map<uint32_t, size_t> texts;
-  std::vector<Story> told(4);
-  const auto add = [&](size_t i) {
-    pumice_request request = {sizeof request};
-    request.text = prompts[i];
-    request.max_tokens = lengths[i];
-    request.sampling = i % 2 ? &sampling : nullptr;
-    if (i == 2) request.stops = stops, request.stop_count = 1;
-    uint32_t id = 0;
-    require_ok(pumice_batch_add(made, &request, &id, &error), error);
-    texts[id] = i;
-  };
-  const auto run = [&] {
-    for (bool active = true; active;) {
-      require_ok(pumice_batch_step(made, &active, &error), error);
-      while (const pumice_event* event = pumice_batch_poll(made)) {
-        REQUIRE(texts.count(event->text_id) == 1);
-        Story& story = told[texts[event->text_id]];
-        story.text += event->text;
-        if (event->type == PUMICE_EVENT_TOKEN) story.tokens.push_back(event->token);
-        if (event->type == PUMICE_EVENT_END) story.finish_reason = event->finish_reason;
-      }
-    }
-  };
-  for (size_t i = 0; i < 4; ++i) add(i);
-  run();
-  CHECK(told[0] == alone[0]);
-  CHECK(told[1] == alone[1]);
-  CHECK(told[3] == alone[3]);
-  CHECK(told[2].text == alone[2].text);
-  CHECK(told[2].finish_reason == PUMICE_FINISH_STOP);
-  bool active = true;
-  CHECK(pumice_batch_step(made, &active, &error) == PUMICE_OK);
-  CHECK_FALSE(active);
-
-  // What is dropped or cancelled does not disturb others.
-  told.assign(4, {});
-  add(0);
-  const uint32_t dropped = texts.rbegin()->first + 1;
-  add(1);
-  require_ok(pumice_batch_step(made, &active, &error), error);
-  require_ok(pumice_batch_drop(made, dropped, &error), error);
-  run();
-  CHECK(told[0] == alone[0]);
-  CHECK(told[1].finish_reason == PUMICE_FINISH_NONE);
-
-  pumice_batch_cancel(made); // nothing to cancel
-  told.assign(4, {});
-  add(3);
-  run();
-  CHECK(told[3] == alone[3]);
-  add(0);
-  pumice_batch_cancel(made);
-  CHECK(pumice_batch_step(made, &active, &error) == PUMICE_CANCELLED);
-  CHECK_FALSE(active);
-  const pumice_event* end = pumice_batch_poll(made);
-  REQUIRE(end != nullptr);
-  CHECK(end->finish_reason == PUMICE_FINISH_CANCELLED);
-
-  options.texts = 17;
-  CHECK(pumice_batch_create(player.model.get(), &options, &made, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(std::string(error.message).find("options.texts is 17") != std::string::npos);
 }

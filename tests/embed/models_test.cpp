@@ -280,9 +280,7 @@ TEST_CASE("text that spells a special token is text, unless it is asked for") {
   request.text = typed;
   request.after = "</s>";
   require_ok(pumice_generate(session.get(), &request, &error), error);
-  std::vector<uint32_t> prompt_tokens(64);
-  require_ok(pumice_session_tokens(session.get(), prompt_tokens.data(), 64, &count, &error), error);
-  prompt_tokens.resize(count);
+  const std::vector<uint32_t> prompt_tokens = tokens_of(session.get());
   CHECK(std::ranges::count(prompt_tokens, ends[0]) == 2);
   CHECK(prompt_tokens[0] == begins[0]);
   CHECK(prompt_tokens[1] == ends[0]);

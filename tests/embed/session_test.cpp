@@ -21,22 +21,6 @@ struct Player {
   }();
 };
 
-uint64_t allocated(pumice_device* device) {
-  pumice_memory_report report = {sizeof report};
-  pumice_error error;
-  require_ok(pumice_device_memory(device, &report, &error), error);
-  return report.allocated;
-}
-
-std::vector<uint32_t> tokens_of(pumice_session* session) {
-  std::vector<uint32_t> tokens(1024);
-  size_t count = 0;
-  pumice_error error;
-  require_ok(pumice_session_tokens(session, tokens.data(), tokens.size(), &count, &error), error);
-  tokens.resize(count);
-  return tokens;
-}
-
 // Advances until so many tokens have come.
 void advance(pumice_session* session, size_t tokens, Story& story) {
   pumice_slice slice = {sizeof slice};
@@ -196,10 +180,7 @@ TEST_CASE("events come by callback where there is one") {
   Story told;
   pumice_session_options options = {sizeof options};
   options.on_event = [](void* user, const pumice_event* event) {
-    auto& story = *static_cast<Story*>(user);
-    story.text += event->text;
-    if (event->type == PUMICE_EVENT_TOKEN) story.tokens.push_back(event->token);
-    if (event->type == PUMICE_EVENT_END) story.finish_reason = event->finish_reason;
+    add_event(*event, *static_cast<Story*>(user));
   };
   options.user = &told;
   const SessionHandle session = make_session(player.model.get(), options);

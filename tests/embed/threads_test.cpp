@@ -213,9 +213,7 @@ struct Listener {
     auto* own = static_cast<Listener*>(user);
     own->strange +=
         own->thread != std::this_thread::get_id() || own->story.finish_reason != PUMICE_FINISH_NONE;
-    own->story.text += event->text;
-    if (event->type == PUMICE_EVENT_TOKEN) own->story.tokens.push_back(event->token);
-    if (event->type == PUMICE_EVENT_END) own->story.finish_reason = event->finish_reason;
+    add_event(*event, own->story);
     if (own->story.tokens.size() >= own->cancel_at) pumice_session_cancel(own->session);
   }
 };

@@ -244,9 +244,7 @@ TEST_CASE("an empty request, nothing to run, an early cancel and a full context"
   request.text = nullptr;
   request.anew = true;
   CHECK(contains(player.refused(request), "the conversation is empty"));
-  size_t count = 0;
-  require_ok(pumice_session_tokens(session, nullptr, 0, &count, &error), error);
-  CHECK(count == 64); // what was refused has changed nothing
+  CHECK(tokens_of(session).size() == 64); // what was refused has changed nothing
 }
 
 namespace {
@@ -410,6 +408,10 @@ TEST_CASE("every function takes nulls") {
   invalid(pumice_batch_add(nullptr, nullptr, nullptr, &error));
   invalid(pumice_batch_drop(nullptr, 0, &error));
   invalid(pumice_batch_step(nullptr, nullptr, &error));
+  invalid(pumice_batch_advance(nullptr, 1, nullptr, nullptr, &error));
+  invalid(pumice_batch_record(nullptr, nullptr, 1, nullptr, &error));
+  invalid(pumice_batch_discard(nullptr, &error));
+  invalid(pumice_estimate_batch_memory(nullptr, nullptr, nullptr, nullptr, nullptr, &error));
   invalid(pumice_encoder_create(nullptr, nullptr, nullptr, &error));
   invalid(pumice_encode(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
   invalid(pumice_encode_begin(nullptr, nullptr, 0, &error));

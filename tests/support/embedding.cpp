@@ -51,12 +51,22 @@ SessionHandle make_session(pumice_model* model, pumice_session_options options) 
   return SessionHandle(session);
 }
 
+BatchHandle make_batch(pumice_model* model, pumice_batch_options options) {
+  options.struct_size = sizeof options;
+  pumice_batch* batch = nullptr;
+  pumice_error error;
+  require_ok(pumice_batch_create(model, &options, &batch, &error), error);
+  return BatchHandle(batch);
+}
+
+void add_event(const pumice_event& event, Story& story) {
+  story.text += event.text;
+  if (event.type == PUMICE_EVENT_TOKEN) story.tokens.push_back(event.token);
+  if (event.type == PUMICE_EVENT_END) story.finish_reason = event.finish_reason;
+}
+
 void take_events(pumice_session* session, Story& story) {
-  while (const pumice_event* event = pumice_poll(session)) {
-    story.text += event->text;
-    if (event->type == PUMICE_EVENT_TOKEN) story.tokens.push_back(event->token);
-    if (event->type == PUMICE_EVENT_END) story.finish_reason = event->finish_reason;
-  }
+  while (const pumice_event* event = pumice_poll(session)) add_event(*event, story);
 }
 
 void begin(pumice_session* session, const char* prompt, uint32_t max_tokens,
@@ -78,6 +88,15 @@ Story tell(pumice_session* session, const char* prompt, uint32_t max_tokens,
   Story story;
   take_events(session, story);
   return story;
+}
+
+std::vector<uint32_t> tokens_of(const pumice_session* session) {
+  size_t count = 0;
+  pumice_error error;
+  require_ok(pumice_session_tokens(session, nullptr, 0, &count, &error), error);
+  std::vector<uint32_t> tokens(count);
+  require_ok(pumice_session_tokens(session, tokens.data(), count, &count, &error), error);
+  return tokens;
 }
 
 uint64_t allocated(const pumice_device* device) {

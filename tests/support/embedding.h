@@ -27,6 +27,8 @@ using DeviceHandle = std::unique_ptr<pumice_device, Destroy<pumice_device_destro
 using ModelHandle = std::unique_ptr<pumice_model, Destroy<pumice_model_destroy>>;
 using LoadHandle = std::unique_ptr<pumice_load, Destroy<pumice_load_destroy>>;
 using SessionHandle = std::unique_ptr<pumice_session, Destroy<pumice_session_destroy>>;
+using StartHandle = std::unique_ptr<pumice_start, Destroy<pumice_start_destroy>>;
+using BatchHandle = std::unique_ptr<pumice_batch, Destroy<pumice_batch_destroy>>;
 using EncoderHandle = std::unique_ptr<pumice_encoder, Destroy<pumice_encoder_destroy>>;
 using TranslatorHandle = std::unique_ptr<pumice_translator, Destroy<pumice_translator_destroy>>;
 
@@ -40,7 +42,10 @@ ModelHandle load(pumice_device* device, const std::string& path = stories);
 SessionHandle make_session(pumice_model* model,
                            pumice_session_options options = {sizeof(pumice_session_options)});
 
+BatchHandle make_batch(pumice_model* model, pumice_batch_options options);
+
 uint64_t allocated(const pumice_device* device); // bytes on the device
+std::vector<uint32_t> tokens_of(const pumice_session* session);
 
 struct Story {
   std::string text;
@@ -50,6 +55,7 @@ struct Story {
   bool operator==(const Story&) const = default;
 };
 
+void add_event(const pumice_event& event, Story& story);
 // Adds the events that wait.
 void take_events(pumice_session* session, Story& story);
 void begin(pumice_session* session, const char* prompt, uint32_t max_tokens,
