@@ -35,8 +35,10 @@ Npc::Options npc_options(const Options& options) {
 Demo::Demo(const Options& options, const Device& device, const Window* window, Swapchain* swapchain)
     : options_(options), device_(device), window_(window), swapchain_(swapchain), painter_(device, atlas_),
       canvas_(atlas_), report_(options.csv),
-      extent_(window ? window->extent() : options.size), slots_{{{device, painter_.render_pass(), extent_},
-                                                                 {device, painter_.render_pass(), extent_}}},
+      control_(options.control ? std::make_unique<Control>(device) : nullptr),
+      extent_(window ? window->extent() : options.size),
+      slots_{{{device, painter_.render_pass(), extent_, control_.get()},
+              {device, painter_.render_pass(), extent_, control_.get()}}},
       npc_(device, npc_options(options)) {
   controls_.budget_us = options.budgets_us.front();
   controls_.generation = options.generation != Generation::off;
@@ -209,6 +211,7 @@ void Demo::complete(Slot& slot) {
   const std::optional<DeviceTimes> times = slot.frame.wait();
   if (!times) return;
   slot.figures.scene_us = times->scene_us;
+  slot.figures.control_us = times->control_us;
   slot.figures.added_us =
       slot.figures.dispatches > 0 ? times->added_us : 0; // the timestamps differ even if nothing was added
   report_.add(slot.figures);

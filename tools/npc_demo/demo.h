@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -30,8 +31,8 @@ public:
 private:
   // A frame and its measurements so far.
   struct Slot {
-    Slot(const Device& device, VkRenderPass render_pass, VkExtent2D extent)
-        : frame(device, render_pass, extent) {}
+    Slot(const Device& device, VkRenderPass render_pass, VkExtent2D extent, const Control* control)
+        : frame(device, render_pass, extent, control) {}
     Frame frame;
     Figures figures;
   };
@@ -59,9 +60,10 @@ private:
   Scene scene_;
   Graph graph_;
   Report report_;
-  VkExtent2D extent_;         // size of the frames
-  std::array<Slot, 2> slots_; // the device draws one frame while the CPU records the other
-  Npc npc_;                   // must be destroyed before the command buffers that it recorded into
+  std::unique_ptr<Control> control_; // null without --control
+  VkExtent2D extent_;                // size of the frames
+  std::array<Slot, 2> slots_;        // the device draws one frame while the CPU records the other
+  Npc npc_;                          // must be destroyed before the command buffers that it recorded into
   Controls controls_;
   uint64_t frame_ = 0;            // number of the frame in this run
   uint64_t drawn_ = 0;            // number of frames in all runs

@@ -1,11 +1,13 @@
 #include "frames.h"
 
+#include <algorithm>
+
 #include "failure.h"
 
 namespace npc {
 
-Frame::Frame(const Device& device, VkRenderPass render_pass, VkExtent2D extent)
-    : device_(device), picture_(std::make_unique<Picture>(device, render_pass, extent)),
+Frame::Frame(const Device& device, VkRenderPass render_pass, VkExtent2D extent, const Control* control)
+    : device_(device), control_(control), picture_(std::make_unique<Picture>(device, render_pass, extent)),
       vertices_(device, Painter::most_vertices * sizeof(Vertex), VK_BUFFER_USAGE_VERTEX_BUFFER_BIT) {
   const VulkanFunctions& vk = device.functions();
   VkCommandPoolCreateInfo pool{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
@@ -26,7 +28,7 @@ Frame::Frame(const Device& device, VkRenderPass render_pass, VkExtent2D extent)
   if (device.tick_us() > 0) {
     VkQueryPoolCreateInfo stamps{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
     stamps.queryType = VK_QUERY_TYPE_TIMESTAMP;
-    stamps.queryCount = stamp_count;
+    stamps.queryCount = stamp_count_used();
     check(vk.vkCreateQueryPool(device.handle(), &stamps, nullptr, &stamps_), "making a query pool");
   }
 }
@@ -52,14 +54,16 @@ std::optional<DeviceTimes> Frame::wait() {
   under_way_ = false;
   if (!stamps_) return DeviceTimes{};
   std::array<uint64_t, stamp_count> ticks{};
-  check(vk.vkGetQueryPoolResults(device_.handle(), stamps_, 0, stamp_count, sizeof ticks, ticks.data(),
+  check(vk.vkGetQueryPoolResults(device_.handle(), stamps_, 0, stamp_count_used(), sizeof ticks, ticks.data(),
                                  sizeof(uint64_t), VK_QUERY_RESULT_64_BIT),
         "reading timestamps");
   const auto between = [&](Stamp from, Stamp to) {
     return static_cast<float>(static_cast<double>((ticks[to] - ticks[from]) & device_.tick_mask()) *
                               device_.tick_us());
   };
-  return DeviceTimes{between(begun, drawn), between(drawn, added)};
+  if (!control_) return DeviceTimes{between(begun, drawn), between(drawn, added), 0};
+  return DeviceTimes{between(begun, drawn), between(ready, added),
+                     std::max(between(drawn, ready), between(added, checked))};
 }
 
 void Frame::begin(VkCommandBuffer commands) {
@@ -70,7 +74,7 @@ void Frame::begin(VkCommandBuffer commands) {
 
 void Frame::begin() {
   begin(commands_);
-  if (stamps_) device_.functions().vkCmdResetQueryPool(commands_, stamps_, 0, stamp_count);
+  if (stamps_) device_.functions().vkCmdResetQueryPool(commands_, stamps_, 0, stamp_count_used());
   stamp(commands_, begun);
 }
 
@@ -82,9 +86,18 @@ void Frame::stamp(VkCommandBuffer commands, Stamp which) {
 
 void Frame::scene_is_drawn() {
   stamp(commands_, drawn);
+  run_control(commands_, ready);
 }
+
 void Frame::addition_is_done() {
   stamp(commands_, added);
+  run_control(commands_, checked);
+}
+
+void Frame::run_control(VkCommandBuffer commands, Stamp done) {
+  if (!control_) return;
+  control_->record(commands);
+  stamp(commands, done);
 }
 
 void Frame::submit(VkCommandBuffer commands, VkSemaphore wait, VkSemaphore signal, VkFence fence) {
@@ -115,6 +128,7 @@ void Frame::submit_scene(VkSemaphore wait, VkSemaphore signal) {
 void Frame::submit_end() {
   begin(end_);
   stamp(end_, added);
+  run_control(end_, checked);
   submit(end_, VK_NULL_HANDLE, VK_NULL_HANDLE, finished_);
   under_way_ = true;
 }

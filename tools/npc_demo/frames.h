@@ -4,20 +4,23 @@
 #include <memory>
 #include <optional>
 
+#include "control.h"
 #include "painter.h"
 
 namespace npc {
 
 // The device times of a frame, from timestamps in its command buffers.
 struct DeviceTimes {
-  float scene_us = 0; // from the beginning of the frame until the scene is drawn
-  float added_us = 0; // from then until Pumice's slice has run; without what ran while the scene was drawn
+  float scene_us = 0;   // from the beginning of the frame until the scene is drawn
+  float added_us = 0;   // of Pumice's slice; without what ran while the scene was drawn
+  float control_us = 0; // of the control: the longer one of those before and after the slice
 };
 
 // The objects of one frame. There are two frames: the device draws one while the CPU records the other.
 class Frame {
 public:
-  Frame(const Device& device, VkRenderPass render_pass, VkExtent2D extent);
+  // With `control`, which may be null, it runs before and after the slice.
+  Frame(const Device& device, VkRenderPass render_pass, VkExtent2D extent, const Control* control);
   ~Frame();
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
@@ -41,13 +44,16 @@ public:
   void submit_end();
 
 private:
-  enum Stamp : uint32_t { begun, drawn, added, stamp_count };
+  enum Stamp : uint32_t { begun, drawn, added, ready, checked, stamp_count }; // the last two: with a control
 
   void begin(VkCommandBuffer commands);
   void stamp(VkCommandBuffer commands, Stamp which);
+  void run_control(VkCommandBuffer commands, Stamp done);
+  uint32_t stamp_count_used() const { return control_ ? stamp_count : ready; }
   void submit(VkCommandBuffer commands, VkSemaphore wait, VkSemaphore signal, VkFence fence);
 
   const Device& device_;
+  const Control* control_;
   std::unique_ptr<Picture> picture_;
   Buffer vertices_;
   VkCommandPool pool_ = VK_NULL_HANDLE;

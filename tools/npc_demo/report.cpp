@@ -18,8 +18,19 @@ const char* name(Phase phase) {
   return phase == Phase::on ? "on" : phase == Phase::off ? "off" : "loading";
 }
 
+// A control that took more than this multiple of its time on a quiet machine was disturbed.
+constexpr float disturbed = 1.2f;
+
 bool exceeds(const Figures& frame) {
   return frame.added_us > frame.budget_us + frame.largest_us;
+}
+
+// The frames with slices: the first ones, and the others.
+std::pair<std::vector<Figures>, std::vector<Figures>> with_slices(const std::vector<Figures>& frames) {
+  std::vector<Figures> first, later;
+  for (const Figures& frame : frames)
+    if (frame.dispatches > 0) (first.size() < first_frames ? first : later).push_back(frame);
+  return {first, later};
 }
 
 std::vector<float> values(const std::vector<Figures>& frames, float Figures::*figure) {
@@ -46,16 +57,16 @@ Report::Report(const std::filesystem::path& csv) {
   if (csv.empty()) return;
   csv_.open(csv);
   csv_ << "frame,frame_ms,added_us,cpu_us,budget_us,expected_us,largest_us,dispatches,tokens,generation,"
-          "scene_us\n";
+          "scene_us,control_us\n";
   if (!csv_) throw Failure(fmt::format("{} cannot be written", csv.string()));
 }
 
 void Report::add(const Figures& f) {
   run_.push_back(f);
   if (csv_.is_open())
-    csv_ << fmt::format("{},{:.3f},{:.1f},{:.1f},{:.0f},{:.1f},{:.1f},{},{},{},{:.1f}\n", f.frame, f.frame_ms,
-                        f.added_us, f.cpu_us, f.budget_us, f.expected_us, f.largest_us, f.dispatches,
-                        f.tokens, name(f.phase), f.scene_us);
+    csv_ << fmt::format("{},{:.3f},{:.1f},{:.1f},{:.0f},{:.1f},{:.1f},{},{},{},{:.1f},{:.1f}\n", f.frame,
+                        f.frame_ms, f.added_us, f.cpu_us, f.budget_us, f.expected_us, f.largest_us,
+                        f.dispatches, f.tokens, name(f.phase), f.scene_us, f.control_us);
 }
 
 void Report::end_run(std::optional<bool> same_text) {
@@ -83,9 +94,7 @@ std::string Report::line(const Row& row) {
                   median(frame_ms), quantile(frame_ms, 0.99), most(frame_ms));
   if (row.generation != "on") return text;
 
-  std::vector<Figures> first, later; // frames with a slice
-  for (const Figures& frame : row.frames)
-    if (frame.dispatches > 0) (first.size() < first_frames ? first : later).push_back(frame);
+  const auto [first, later] = with_slices(row.frames);
   const std::vector<float> added = values(later, &Figures::added_us);
   const std::vector<float> cpu = values(later, &Figures::cpu_us);
   float limit = 0, milliseconds = 0;
@@ -117,6 +126,49 @@ void Report::print(const std::string& title) const {
       "\nlimit: the budget plus the time of the largest dispatch (the maximum of all frames); exceeded: "
       "number of\nframes that took longer than their own limit; text: whether it is the same as without "
       "slices\n");
+  print_control();
+}
+
+// Compares slices with the control: did the machine make them long, or a wrong expectation?
+void Report::print_control() const {
+  std::vector<float> controls;
+  for (const Row& row : rows_)
+    for (const Figures& frame : row.frames)
+      if (frame.control_us > 0) controls.push_back(frame.control_us);
+  const float quiet_us = quantile(controls, 0.1);
+  if (quiet_us == 0) return;
+  std::printf("\n%6s %6s  %31s  %6s %6s  %20s  %7s\n", "", "", "slice: actual / expected time", "", "",
+              "beyond budget+largest", "control");
+  std::printf("%6s %6s  %7s %7s %7s %7s  %6s %6s  %6s %6s %6s  %7s\n", "budget", "slices", "10 %", "median",
+              "90 %", "99 %", "used", "longer", "all", "quiet", "alone", "slow");
+  for (const Row& row : rows_)
+    if (row.generation == name(Phase::on)) std::printf("%s\n", control_line(row, quiet_us).c_str());
+  std::printf(
+      "\nused: the median share of the budget; longer: slices that took more than their budget; quiet: "
+      "those\nbeyond beside a control of less than %.1f times its quiet time of %.0f µs (the fastest "
+      "tenth); alone:\ncontrols that took as many times their quiet time as a slice must take its "
+      "expected time to be beyond;\nslow: all controls above %.1f times their quiet time\n",
+      disturbed, quiet_us, disturbed);
+}
+
+std::string Report::control_line(const Row& row, float quiet_us) {
+  const std::vector<Figures> frames = with_slices(row.frames).second;
+  std::vector<float> ratios, used;
+  int longer = 0, beyond = 0, quiet = 0, alone = 0, slow = 0;
+  for (const Figures& frame : frames) {
+    ratios.push_back(frame.added_us / frame.expected_us);
+    used.push_back(frame.added_us / frame.budget_us);
+    longer += frame.added_us > frame.budget_us;
+    const bool calm = frame.control_us < disturbed * quiet_us;
+    slow += !calm;
+    beyond += exceeds(frame);
+    quiet += exceeds(frame) && calm;
+    alone += frame.control_us / quiet_us > (frame.budget_us + frame.largest_us) / frame.expected_us;
+  }
+  return fmt::format(
+      "{:>6.0f} {:>6}  {:>7.2f} {:>7.2f} {:>7.2f} {:>7.2f}  {:>6.2f} {:>6}  {:>6} {:>6} {:>6}  {:>7}",
+      row.budget_us, frames.size(), quantile(ratios, 0.1), median(ratios), quantile(ratios, 0.9),
+      quantile(ratios, 0.99), median(used), longer, beyond, quiet, alone, slow);
 }
 
 } // namespace npc

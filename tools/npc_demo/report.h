@@ -31,6 +31,8 @@ private:
     std::optional<bool> same_text;
   };
   static std::string line(const Row& row);
+  void print_control() const;
+  static std::string control_line(const Row& row, float quiet_us);
 
   std::ofstream csv_;
   std::vector<Figures> run_;

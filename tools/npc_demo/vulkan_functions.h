@@ -46,6 +46,7 @@ namespace npc {
   X(vkCmdBlitImage)                                                                                          \
   X(vkCmdCopyBufferToImage)                                                                                  \
   X(vkCmdCopyImageToBuffer)                                                                                  \
+  X(vkCmdDispatch)                                                                                           \
   X(vkCmdDraw)                                                                                               \
   X(vkCmdEndRenderPass)                                                                                      \
   X(vkCmdPipelineBarrier)                                                                                    \
@@ -56,6 +57,7 @@ namespace npc {
   X(vkCmdWriteTimestamp)                                                                                     \
   X(vkCreateBuffer)                                                                                          \
   X(vkCreateCommandPool)                                                                                     \
+  X(vkCreateComputePipelines)                                                                                \
   X(vkCreateDescriptorPool)                                                                                  \
   X(vkCreateDescriptorSetLayout)                                                                             \
   X(vkCreateFence)                                                                                           \
