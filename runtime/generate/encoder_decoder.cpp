@@ -45,16 +45,16 @@ Result<std::vector<RunnerOptions>> EncoderDecoder::runner_options(const Model& m
                                                                   const EncoderDecoderOptions& options) {
   const ModelShape& shape = model.shape();
   if (!shape.encoder || !shape.has_decoder()) {
-    return Error{
-        Code::unsupported,
-        fmt::format("{}: a model of the architecture '{}' has {}: expected one with an encoder and a "
-                    "decoder",
-                    model.file().path(), model.file().architecture(),
-                    shape.encoder ? "no decoder" : "no encoder")};
+    return Error{Code::unsupported,
+                 fmt::format("{}: a model of the architecture '{}' has {}: use one with an encoder and a "
+                             "decoder",
+                             model.file().path(), model.file().architecture(),
+                             shape.encoder ? "no decoder" : "no encoder")};
   }
   if (options.inputs == 0 || options.beams == 0) {
-    return Error{Code::invalid_argument, fmt::format("{} inputs of {} beams at a time: expected at least one",
-                                                     options.inputs, options.beams)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{} inputs of {} beams at a time: both must be at least 1", options.inputs,
+                             options.beams)};
   }
   EncoderOptions encoder_options;
   encoder_options.tokens = options.input_tokens;
@@ -104,23 +104,27 @@ Status EncoderDecoder::check(const GenerationOptions& options) const {
   if (config.prompt.empty()) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: the settings do not say which token the decoder begins "
-                             "with (field 'decoder_start_token_id')",
+                             "with: add the field 'decoder_start_token_id'",
                              path)};
   }
   const uint32_t context = decoder_->size().context;
   if (config.prompt.size() >= context) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: the decoder's prompt of {} tokens does not fit its context of {}", path,
-                             config.prompt.size(), context)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{}: the decoder's prompt of {} tokens does not fit its context of {}: ask for a longer "
+                    "one",
+                    path, config.prompt.size(), context)};
   }
   for (uint32_t token : config.prompt) {
     if (token < model().shape().vocabulary) continue;
-    return Error{Code::invalid_argument, fmt::format("{}: token {} is not in the vocabulary of {}", path,
-                                                     token, model().shape().vocabulary)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: token {} is not in the vocabulary, whose ids are 0 to {}", path, token,
+                             model().shape().vocabulary - 1)};
   }
   if (config.beams > options_.beams) {
     return Error{Code::invalid_argument,
-                 fmt::format("{} beams: this session was made for {}", config.beams, options_.beams)};
+                 fmt::format("{} beams were asked for, and this session was made for {}", config.beams,
+                             options_.beams)};
   }
   return {};
 }

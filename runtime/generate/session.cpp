@@ -183,7 +183,8 @@ Status Session::read_prompt(const Progress& progress) {
 Result<uint32_t> Session::next() {
   PUMICE_CHECK(ready());
   if (received_.empty() && !active_) {
-    if (tokens().empty()) return Error{Code::invalid_argument, "there is no prompt to continue"};
+    if (tokens().empty())
+      return Error{Code::invalid_argument, "there is no prompt to continue: set one first"};
     if (full()) {
       return Error{Code::context_full, fmt::format("the context of {} tokens is full", size().context)};
     }
@@ -198,7 +199,8 @@ Result<SliceResult> Session::advance(double budget, const SubmitSync& sync) {
 }
 
 Result<SliceResult> Session::record(VkCommandBuffer into, double budget) {
-  if (!into) return Error{Code::invalid_argument, "the command buffer is NULL"};
+  if (!into)
+    return Error{Code::invalid_argument, "the command buffer is NULL: give one that is being recorded"};
   return work_.checked(slice(into, budget, {}));
 }
 
@@ -306,7 +308,7 @@ Status Session::suspend() {
 Status Session::resume(std::shared_ptr<const Model> model) {
   if (model->identity() != model_->identity()) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: expected the model that the session was made with, {}",
+                 fmt::format("{}: this is another model than the one that the session was made with, {}",
                              model->file().path(), model_->file().path())};
   }
   PUMICE_CHECK(work_.wait_before_end());

@@ -258,7 +258,7 @@ uint32_t Capabilities::kernel_subgroup_size() const {
 }
 
 std::vector<std::string> Capabilities::tiers() const {
-  std::vector<std::string> tiers = {"base"};
+  std::vector<std::string> tiers = {"portable"};
   // Kernels of this tier treat a subgroup as one 8-lane vector of a CPU. Only drivers that compile shaders to
   // such vectors can run them well.
   if (is_cpu() && subgroup_size == 8 && subgroup_ballot && subgroup_shuffle && buffer_device_address)

@@ -82,7 +82,7 @@ struct Capabilities {
   // on.
   uint32_t kernel_subgroup_size() const;
 
-  // Kernel tiers this device can run, best last. "base" is always first; see runtime/gpu/kernel_table.h.
+  // Kernel tiers this device can run, best last. "portable" is always first; see runtime/gpu/kernel_table.h.
   std::vector<std::string> tiers() const;
 };
 

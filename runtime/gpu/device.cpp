@@ -47,17 +47,34 @@ struct Semaphores {
   uint32_t count() const { return static_cast<uint32_t>(handles.size()); }
 };
 
+Status check_handles(const ExternalDevice& external) {
+  const std::pair<const char*, bool> handles[] = {{"instance", external.instance},
+                                                  {"get_instance_proc_addr", external.get_instance_proc_addr},
+                                                  {"physical_device", external.physical_device},
+                                                  {"device", external.device},
+                                                  {"queue", external.queue}};
+  for (const auto& [name, given] : handles) {
+    if (given) continue;
+    return Error{Code::invalid_argument,
+                 fmt::format("the application's Vulkan device cannot be used: its {} is NULL. Set instance, "
+                             "get_instance_proc_addr, physical_device, device and queue",
+                             name)};
+  }
+  return {};
+}
+
 } // namespace
 
 Status Device::check(const DeviceOptions& options) {
   if (!(options.queue_priority >= 0 && options.queue_priority <= 1)) {
-    return Error{Code::invalid_argument, fmt::format("a queue's priority: expected a number from 0 to 1, "
-                                                     "found {}",
-                                                     options.queue_priority)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("a queue's priority is {}: it must be a number from 0 to 1", options.queue_priority)};
   }
   if (!options.allocator.allocate != !options.allocator.free) {
-    return Error{Code::invalid_argument,
-                 "an application's allocator: expected functions that allocate and free, found one of them"};
+    return Error{
+        Code::invalid_argument,
+        "an application's allocator has only one of its two functions: give allocate and free, or neither"};
   }
   return {};
 }
@@ -117,16 +134,13 @@ Status Device::make_device(const DeviceOptions& options) {
 Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& external, VulkanTable table,
                                               const DeviceOptions& options) {
   PUMICE_CHECK(check(options));
+  PUMICE_CHECK(check_handles(external));
   PUMICE_TRY(std::shared_ptr<Instance> instance,
              Instance::adopt(external.instance, external.get_instance_proc_addr, table));
-  if (!external.physical_device || !external.device || !external.queue) {
-    return Error{
-        Code::invalid_argument,
-        "an application's Vulkan device: expected a physical device, a device and a queue, found a null"};
-  }
   if (!external.lock_queue != !external.unlock_queue) {
     return Error{Code::invalid_argument,
-                 "an application's lock of its queue: expected both functions or neither, found one"};
+                 "an application's lock of its queue has only one of its two functions: give lock_queue and "
+                 "unlock_queue, or neither"};
   }
   const Capabilities capabilities = read_capabilities(instance->table(), external);
   PUMICE_CHECK(check_usable(capabilities));

@@ -21,10 +21,11 @@ Result<DeviceMemory> Device::allocate_from_application(const MemoryRequest& requ
   PUMICE_TRY(const DeviceMemory memory, allocator_.allocate(request));
   if (memory.memory && memory.offset % request.alignment == 0) return memory;
   Error error{Code::invalid_argument,
-              fmt::format("the application's allocator: expected memory at an offset that is a multiple of "
-                          "{}, found {}",
-                          request.alignment,
-                          memory.memory ? fmt::format("the offset {}", memory.offset) : "no memory")};
+              memory.memory
+                  ? fmt::format("the application's allocator gave memory at the offset {}: it must be a "
+                                "multiple of {}",
+                                memory.offset, request.alignment)
+                  : std::string("the application's allocator gave no memory and no error")};
   if (memory.memory) allocator_.free(memory);
   return error;
 }

@@ -162,9 +162,8 @@ Result<std::shared_ptr<Instance>> Instance::create(InstanceOptions options) {
 Result<std::shared_ptr<Instance>>
 Instance::adopt(VkInstance handle, PFN_vkGetInstanceProcAddr get_instance_proc_addr, VulkanTable table) {
   if (!handle || !get_instance_proc_addr) {
-    return Error{
-        Code::invalid_argument,
-        "an application's Vulkan instance and its vkGetInstanceProcAddr: expected both, found a null"};
+    return Error{Code::invalid_argument,
+                 "the application's Vulkan instance or its vkGetInstanceProcAddr is NULL: set both"};
   }
   std::shared_ptr<Instance> instance(new Instance);
   instance->owned_ = false;

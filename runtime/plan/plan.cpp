@@ -78,17 +78,21 @@ public:
   void emit(Dispatch dispatch) override {
     for (int axis = 0; axis < 3; ++axis) {
       if (dispatch.groups[axis] <= context_.device.max_workgroups[axis]) continue;
-      status_ = Error{Code::unsupported,
-                      fmt::format("{}: {} needs {} workgroups along one axis and the device allows {}",
-                                  graph_.tensor(graph_.nodes()[node_].output).name, dispatch.kernel,
-                                  dispatch.groups[axis], context_.device.max_workgroups[axis])};
+      status_ = Error{
+          Code::unsupported,
+          fmt::format("{}: {} needs {} workgroups along one axis, and this device allows {}: try a smaller "
+                      "chunk or batch",
+                      graph_.tensor(graph_.nodes()[node_].output).name, dispatch.kernel,
+                      dispatch.groups[axis], context_.device.max_workgroups[axis])};
     }
     for (const Dispatch::Binding& binding : dispatch.bindings) {
       if (binding.buffer.bytes <= context_.device.max_storage_range_bytes) continue;
-      status_ = Error{Code::unsupported,
-                      fmt::format("{}: {} needs {} bytes in one binding and the device's limit is {}",
-                                  graph_.tensor(graph_.nodes()[node_].output).name, dispatch.kernel,
-                                  binding.buffer.bytes, context_.device.max_storage_range_bytes)};
+      status_ = Error{
+          Code::unsupported,
+          fmt::format("{}: {} needs {} bytes in one binding, and this device allows {}: try a smaller chunk, "
+                      "batch or context",
+                      graph_.tensor(graph_.nodes()[node_].output).name, dispatch.kernel, binding.buffer.bytes,
+                      context_.device.max_storage_range_bytes)};
     }
     dispatch.label = graph_.tensor(graph_.nodes()[node_].output).name;
     const bool barrier = hazards_.add(dispatch);

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/align.h"
 #include "base/guarded.h"
 #include "base/workers.h"
@@ -118,7 +120,11 @@ Result<std::vector<Job>> split_into_jobs(const WeightStore& store) {
   for (const WeightStore::Item& item : store.items()) {
     const Job one{&item, 0, 1};
     if (one.staged_bytes() > staging_bytes) {
-      return Error{Code::unsupported, "a weight matrix has rows too long to be uploaded"};
+      return Error{
+          Code::unsupported,
+          fmt::format("a row of a weight takes {} bytes, and {} can be uploaded at once: this model is "
+                      "not supported",
+                      one.staged_bytes(), uint64_t{staging_bytes})};
     }
     const uint64_t total = item.tiles.empty() ? item.payload.bytes : item.tiles.size();
     const uint64_t most = std::max<uint64_t>(1, job_bytes / std::max<uint64_t>(1, one.bytes()));

@@ -88,10 +88,11 @@ Status WeightStore::place_segments(PackedWeight& packed, std::vector<TileSource>
   const uint64_t tile_bytes = packed.format.tile_payload_bytes();
   const uint32_t limit = static_cast<uint32_t>(range_limit_ / tile_bytes) / 8 * 8;
   if (limit == 0) {
-    return Error{Code::unsupported,
-                 fmt::format("{}: eight tiles of rows of {} columns do not fit the {} bytes that "
-                             "this device's kernels can reach at once",
-                             what, packed.format.columns, range_limit_)};
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: rows of {} columns are too long for this device, whose kernels can reach {} "
+                    "bytes at once",
+                    what, packed.format.columns, range_limit_)};
   }
   for (uint32_t first = 0; first < packed.tiles; first += limit) {
     WeightSegment segment;
@@ -146,10 +147,9 @@ Result<BufferRef> WeightStore::place_values(std::vector<float> values, const std
 Result<BufferRef> WeightStore::place(uint64_t bytes, const std::string& what) {
   if (sealed_) return Error{Code::internal, fmt::format("{}: a plan asked for it after the upload", what)};
   if (bytes > range_limit_) {
-    return Error{
-        Code::unsupported,
-        fmt::format("{}: {} bytes are more than the {} bytes that this device's kernels can reach at once",
-                    what, bytes, range_limit_)};
+    return Error{Code::unsupported,
+                 fmt::format("{}: it takes {} bytes, and this device's kernels can reach {} at once", what,
+                             bytes, range_limit_)};
   }
   if (allocation_bytes_.empty() || align(allocation_bytes_.back(), alignment_) + bytes > allocation_limit_)
     allocation_bytes_.push_back(0);

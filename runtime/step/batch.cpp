@@ -28,21 +28,22 @@ uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b)
 
 Status check_request(const Model& model, const SessionSize& size, const SequenceRequest& request) {
   if (request.prompt.empty()) {
-    return Error{Code::invalid_argument, "the prompt is empty: expected at least one token"};
+    return Error{Code::invalid_argument, "the prompt is empty: give at least one token"};
   }
   if (request.prompt.size() >= size.context) {
     return Error{Code::context_full,
-                 fmt::format("the prompt of {} tokens does not fit the context of {}: expected at most {}",
+                 fmt::format("the prompt of {} tokens does not fit the context of {}: it may have {}",
                              request.prompt.size(), size.context, size.context - 1)};
   }
   if (request.max_tokens == 0) {
-    return Error{Code::invalid_argument, "no token is asked for: expected max_tokens to be at least 1"};
+    return Error{Code::invalid_argument, "no token is asked for: max_tokens must be at least 1"};
   }
   const uint32_t vocabulary = model.shape().vocabulary;
   for (uint32_t token : request.prompt) {
     if (token < vocabulary) continue;
-    return Error{Code::invalid_argument, fmt::format("{}: token {} is not in the vocabulary of {}",
-                                                     model.file().path(), token, vocabulary)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: token {} is not in the vocabulary, whose ids are 0 to {}",
+                             model.file().path(), token, vocabulary - 1)};
   }
   return check_sampling(request.sampling);
 }
@@ -61,10 +62,11 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(runner_options)));
   const SessionSize& size = runner->size();
   if (size.sequences > size.chunk) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{} sequences at a time, in steps of at most {} tokens: expected room for a "
-                             "token of each",
-                             size.sequences, size.chunk)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{} sequences at a time do not fit steps of at most {} tokens: a step needs room "
+                    "for a token of each",
+                    size.sequences, size.chunk)};
   }
   // The device stores the log-probabilities of the latest SAMPLING_REPORTS tokens only.
   options.steps_ahead = std::min(options.steps_ahead, SAMPLING_REPORTS - 2);
@@ -391,7 +393,8 @@ Status Batch::check_free(uint32_t slot) const {
   if (slot < slots_.size() && !slots_[slot].busy) return {};
   return Error{
       Code::invalid_argument,
-      fmt::format("slot {}: expected one of the {} slots that no sequence runs in", slot, slots_.size())};
+      fmt::format("slot {} cannot be used: it must be one of the {} slots, and no sequence may run in it",
+                  slot, slots_.size())};
 }
 
 Snapshot Batch::snapshot(uint32_t slot, const Conversation& conversation) const {

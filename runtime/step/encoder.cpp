@@ -40,7 +40,8 @@ Result<RunnerOptions> Encoder::runner_options(const Model& model, EncoderOptions
                                                 model.file().path(), model.file().architecture())};
   }
   if (options.inputs == 0) {
-    return Error{Code::invalid_argument, "an encoder for 0 inputs at a time: expected at least one"};
+    return Error{Code::invalid_argument,
+                 "an encoder for 0 inputs at a time cannot be made: it needs at least 1"};
   }
   RunnerOptions runner_options;
   runner_options.part = ModelPart::encoder;
@@ -79,16 +80,18 @@ Status Encoder::check(const EncoderInput& input) const {
   const std::string& path = runner_->model().file().path();
   if (shape().kind != InputKind::tokens) {
     if (given_ || input.values.size() == shape().input_values()) return {};
-    return Error{Code::invalid_argument, fmt::format("{}: an input of {} numbers: expected {}", path,
-                                                     input.values.size(), shape().input_values())};
+    return Error{Code::invalid_argument, fmt::format("{}: an input has {} numbers, and the model reads {}",
+                                                     path, input.values.size(), shape().input_values())};
   }
   if (input.tokens.empty() || input.tokens.size() > longest()) {
-    return Error{Code::invalid_argument, fmt::format("{}: an input of {} tokens: expected 1 to {}", path,
-                                                     input.tokens.size(), longest())};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: an input has {} tokens, and the model reads 1 to {}", path,
+                             input.tokens.size(), longest())};
   }
   if (!input.token_types.empty() && input.token_types.size() != input.tokens.size()) {
-    return Error{Code::invalid_argument, fmt::format("{}: {} token types for {} tokens: expected as many",
-                                                     path, input.token_types.size(), input.tokens.size())};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: an input has {} token types for {} tokens: give one for each", path,
+                             input.token_types.size(), input.tokens.size())};
   }
   return {};
 }
@@ -114,11 +117,12 @@ Result<std::vector<InputRange>> Encoder::take(std::span<const EncoderInput> inpu
   std::vector<InputRange> ranges = take_fitting(inputs);
   if (ranges.size() == inputs.size()) return ranges;
   release_all(ranges);
-  return Error{
-      Code::invalid_argument,
-      fmt::format(
-          "{} inputs do not fit a step: expected at most {} tokens, {} inputs and {} positions in the caches",
-          inputs.size(), runner_->size().chunk, runner_->size().sequences, runner_->size().input_positions)};
+  return Error{Code::invalid_argument,
+               fmt::format("{} inputs do not fit one step, which has room for {} tokens, {} inputs and {} "
+                           "positions in the caches: "
+                           "give fewer at a time",
+                           inputs.size(), runner_->size().chunk, runner_->size().sequences,
+                           runner_->size().input_positions)};
 }
 
 size_t Encoder::fitting(std::span<const EncoderInput> inputs) {
@@ -188,7 +192,7 @@ Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
 Result<std::vector<float>> Encoder::read(const std::string& name, size_t input) const {
   if (input >= ranges_.size()) {
     return Error{Code::invalid_argument,
-                 fmt::format("input {}: expected one of the last step's {}", input, ranges_.size())};
+                 fmt::format("there is no input {}: the last step had {}", input, ranges_.size())};
   }
   if (runner_->per_output(name)) return runner_->read(name, 1, static_cast<uint32_t>(input));
   return runner_->read(name, ranges_[input].end - ranges_[input].first, first_rows_[input]);

@@ -119,7 +119,7 @@ Result<std::vector<float>> ResumableEncoder::read() {
     state_ = State::done;
   }
   if (state_ != State::done) {
-    return Error{Code::not_ready, "no inputs have been run to their end: nothing can be read"};
+    return Error{Code::not_ready, "there is nothing to read yet: run the inputs to their end first"};
   }
   std::vector<float> all;
   for (size_t i = 0; i < inputs_.size(); ++i) {

@@ -89,8 +89,8 @@ Runner::StepBucket& Runner::bucket_for(uint32_t tokens) {
 
 Result<const Plan*> Runner::plan(uint32_t tokens) {
   if (tokens < 1 || tokens > memory_.size.chunk) {
-    return Error{Code::invalid_argument,
-                 fmt::format("a step of {} tokens: expected 1 to {}", tokens, memory_.size.chunk)};
+    return Error{Code::invalid_argument, fmt::format("a step of {} tokens is not possible: it has 1 to {}",
+                                                     tokens, memory_.size.chunk)};
   }
   return static_cast<const Plan*>(&bucket_for(tokens).plan);
 }
@@ -162,13 +162,14 @@ Status Runner::check_row(const StepToken& row) const {
                               : shape.encoder->kind == InputKind::tokens ? shape.encoder->vocabulary
                                                                          : memory_.size.sequences;
   if (const uint32_t token = std::max(row.token, row.target); token >= vocabulary) {
-    return Error{Code::invalid_argument, fmt::format("{}: token {} is not in the vocabulary of {}",
-                                                     model_->file().path(), token, vocabulary)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: token {} is not in the vocabulary, whose ids are 0 to {}",
+                             model_->file().path(), token, vocabulary - 1)};
   }
   if (encodes && row.token_type >= shape.encoder->token_types) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: token type {}: expected one below {}", model_->file().path(),
-                             row.token_type, shape.encoder->token_types)};
+                 fmt::format("{}: token type {} is unknown: the model's are 0 to {}", model_->file().path(),
+                             row.token_type, shape.encoder->token_types - 1)};
   }
   const uint32_t positions = encodes ? memory_.size.input_positions : memory_.size.context;
   if (row.position >= positions || row.end > positions || row.sequence >= memory_.size.sequences) {
@@ -184,15 +185,15 @@ Status Runner::write_step(std::span<const StepToken> rows) {
   const uint32_t capacity = memory_.size.chunk;
   if (rows.empty() || rows.size() > capacity) {
     return Error{Code::invalid_argument,
-                 fmt::format("a step of {} tokens: expected 1 to {}", rows.size(), capacity)};
+                 fmt::format("a step of {} tokens is not possible: it has 1 to {}", rows.size(), capacity)};
   }
   for (const StepToken& row : rows) PUMICE_CHECK(check_row(row));
   const auto wanted = static_cast<uint64_t>(std::ranges::count_if(rows, &StepToken::output));
   if (const uint32_t most = bucket_for(static_cast<uint32_t>(rows.size())).plan.bucket.outputs;
       wanted > most) {
-    return Error{
-        Code::invalid_argument,
-        fmt::format("a step of {} tokens with {} outputs: expected at most {}", rows.size(), wanted, most)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{1} outputs of a step of {0} tokens were asked for: it has at most {2}",
+                             rows.size(), wanted, most)};
   }
   PUMICE_CHECK(step_ring_.next_place().wait());
   const std::span<uint32_t> block = step_ring_.begin();
@@ -238,10 +239,11 @@ Status Runner::set_input(uint32_t sequence, InputRange input) {
 Status Runner::set_cache_indirection(uint32_t sequence, std::span<const uint32_t> cache_indirection) {
   const StepLayout& layout = memory_.step_layout;
   if (sequence >= memory_.size.sequences || cache_indirection.size() > layout.positions) {
-    return Error{Code::invalid_argument,
-                 fmt::format("a cache indirection of {} positions for sequence {}: expected at most {} for "
-                             "one of {} sequences",
-                             cache_indirection.size(), sequence, layout.positions, memory_.size.sequences)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("a cache indirection of {} positions for sequence {} is not possible: the session "
+                    "has {} positions of {} sequences",
+                    cache_indirection.size(), sequence, layout.positions, memory_.size.sequences)};
   }
   PUMICE_CHECK(last_submission_.wait());
   auto* all = reinterpret_cast<uint32_t*>(step_.mapped().data()) + layout.cache_indirection() * 4;
@@ -253,10 +255,10 @@ Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float>
   const Plan& plan = bucket_for(std::clamp(tokens, 1u, memory_.size.chunk)).plan;
   if (!plan.input || row >= plan.input->where.rows || values.size() != plan.input->where.columns) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: {} numbers as input {}: expected {} as one of {} inputs",
-                             model_->file().path(), values.size(), row,
-                             plan.input ? plan.input->where.columns : 0,
-                             plan.input ? plan.input->where.rows : 0)};
+                 fmt::format("{}: input {} has {} numbers: a step reads {} inputs of {}",
+                             model_->file().path(), row, values.size(),
+                             plan.input ? plan.input->where.rows : 0,
+                             plan.input ? plan.input->where.columns : 0)};
   }
   PUMICE_CHECK(last_submission_.wait());
   const ActivationRef& where = plan.input->where;
@@ -353,7 +355,8 @@ Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows, 
     }
     return values;
   }
-  return Error{Code::invalid_argument, fmt::format("the tensor '{}' was not made readable", name)};
+  return Error{Code::invalid_argument,
+               fmt::format("the tensor '{}' cannot be read: name it when the session is made", name)};
 }
 
 } // namespace pumice

@@ -11,13 +11,13 @@ namespace {
 Status check_size(const Model& model, const RunnerOptions& options) {
   const SessionSize& size = options.size;
   if (size.sequences == 0) {
-    return Error{Code::invalid_argument, "a session of 0 sequences: expected at least one"};
+    return Error{Code::invalid_argument, "a session for 0 sequences cannot be made: it needs at least 1"};
   }
   const uint32_t longest = model.shape().context;
   if (options.part == ModelPart::decoder && size.context > longest) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: a context of {} tokens was asked for, and the model was "
-                             "made for {}",
+                             "made for {}: ask for a shorter one",
                              model.file().path(), size.context, longest)};
   }
   return {};

@@ -645,11 +645,11 @@ TEST_CASE("the error names what a program's device lacks") {
   vulkan = program.vulkan();
   vulkan.queue = nullptr;
   CHECK(pumice_device_create(&options, &device, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(says("a queue"));
+  CHECK(says("its queue is NULL"));
   vulkan = program.vulkan();
   vulkan.unlock_queue = nullptr;
   CHECK(pumice_device_create(&options, &device, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(says("both functions or neither"));
+  CHECK(says("lock_queue and unlock_queue, or neither"));
   CHECK(device == nullptr);
 }
 

@@ -224,9 +224,9 @@ TEST_CASE("only cooperative matrices of f16 with sums in 32 bits are used") {
                                        {"Old", discrete, VK_API_VERSION_1_2, 4, true, 0x10de, true}});
   const std::vector<Capabilities>& devices = instance->devices();
   using Tiers = std::vector<std::string>;
-  CHECK(devices[0].tiers() == Tiers{"base"});
+  CHECK(devices[0].tiers() == Tiers{"portable"});
   CHECK(devices[0].matrix_sizes.empty());
-  CHECK(devices[1].tiers() == Tiers{"base", "cm", "cm2"});
+  CHECK(devices[1].tiers() == Tiers{"portable", "cm", "cm2"});
   REQUIRE(devices[1].matrix_sizes.size() == 1);
   CHECK(devices[1].matrix_sizes[0].m == 16);
   CHECK(devices[1].matrix_sizes[0].n == 8);
@@ -236,7 +236,7 @@ TEST_CASE("only cooperative matrices of f16 with sums in 32 bits are used") {
   CHECK(devices[1].matrix_granularities[0].workgroup == 0);
   CHECK(devices[1].kernel_subgroup_size() == 32);
   CHECK(devices[2].kernel_subgroup_size() == 8);
-  CHECK(devices[3].tiers() == Tiers{"base"}); // subgroups of no certain size
+  CHECK(devices[3].tiers() == Tiers{"portable"}); // subgroups of no certain size
 }
 
 TEST_CASE("no device and no loader are errors that say what is missing") {

@@ -83,11 +83,11 @@ TEST_CASE("the error names what the application's device lacks") {
   CHECK(says(Device::adopt(host), {"queue family 99"}) == "");
   host = application.device();
   host.queue = VK_NULL_HANDLE;
-  CHECK(says(Device::adopt(host), {"a queue", "null"}) == "");
+  CHECK(says(Device::adopt(host), {"its queue is NULL"}) == "");
   host = application.device();
   host.get_instance_proc_addr = nullptr;
-  CHECK(says(Device::adopt(host), {"vkGetInstanceProcAddr", "null"}) == "");
+  CHECK(says(Device::adopt(host), {"its get_instance_proc_addr is NULL"}) == "");
   host = application.device();
   host.lock_queue = [] {};
-  CHECK(says(Device::adopt(host), {"lock", "both functions or neither"}) == "");
+  CHECK(says(Device::adopt(host), {"lock_queue", "unlock_queue, or neither"}) == "");
 }

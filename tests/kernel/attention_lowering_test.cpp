@@ -92,7 +92,7 @@ TEST_CASE("attention lowered: what no kernel can do is refused") {
   const TestWeight table(TensorType::f32, 8, 4, 1), narrow(TensorType::f32, 8, 3, 1);
   operation.bias = {8, 20, true};
   CHECK(complaint(operation, &table) == "");
-  CHECK(complaint(operation, &narrow).find("found 8 buckets of 3 heads: expected 8 of 4") !=
+  CHECK(complaint(operation, &narrow).find("it has 8 buckets of 3 heads, and the settings say 8 of 4") !=
         std::string::npos);
   for (const RelativeBias& bias :
        {RelativeBias{3, 20, true}, {8, 2, true}, {8, 4, false}, {8, 1u << 30, true}}) {

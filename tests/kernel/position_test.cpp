@@ -350,7 +350,7 @@ TEST_CASE("keys of another width than the cache's are refused") {
   lowering.place(v, {{}, 1, 0, 32, 32});
   const Status status = lowering.lower(0);
   REQUIRE(!status);
-  CHECK(status.error().message == "layer 0: found keys of 24 and values of 32 columns: expected 24");
+  CHECK(status.error().message == "layer 0: keys of 24 and values of 32 columns do not fit a cache of 24");
 }
 
 TEST_CASE("a position outside the cache writes nothing") {

@@ -15,7 +15,7 @@ TEST_CASE("devices lists the devices and marks the chosen one") {
   const json& chosen = all["devices"][all["chosen"].get<size_t>()];
   CHECK(chosen["chosen"] == true);
   CHECK(chosen["problems"].empty());
-  CHECK(chosen["tiers"][0] == "base");
+  CHECK(chosen["tiers"][0] == "portable");
   CHECK(chosen["limits"]["storage_range_bytes"] > 0);
   const std::string name = chosen["name"];
   CHECK(pumice_command({"devices"}).out.find(name) != std::string::npos);

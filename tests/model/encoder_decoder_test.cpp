@@ -195,16 +195,18 @@ FIXTURE_TEST_CASE("what cannot be decoded is an error, and the session goes on")
     return texts.error().message;
   };
   const GenerationOptions good = settings(*model, 2, 5);
-  CHECK(error({}, good).find("an input of 0 tokens: expected 1 to 64") != std::string::npos);
+  CHECK(error({}, good).find("an input has 0 tokens, and the model reads 1 to 64") != std::string::npos);
   EncoderInput input = inputs[1];
   input.tokens.resize(65);
-  CHECK(error(input, good).find("an input of 65 tokens: expected 1 to 64") != std::string::npos);
+  CHECK(error(input, good).find("an input has 65 tokens, and the model reads 1 to 64") != std::string::npos);
   input = inputs[1];
   input.tokens[0] = 320;
-  CHECK(error(input, good).find("token 320 is not in the vocabulary of 320") != std::string::npos);
+  CHECK(error(input, good).find("token 320 is not in the vocabulary, whose ids are 0 to 319") !=
+        std::string::npos);
   GenerationOptions bad = good;
   bad.config.beams = 3;
-  CHECK(error(inputs[1], bad).find("3 beams: this session was made for 2") != std::string::npos);
+  CHECK(error(inputs[1], bad).find("3 beams were asked for, and this session was made for 2") !=
+        std::string::npos);
   bad = good;
   bad.config.prompt = {320};
   CHECK(error(inputs[1], bad).find("token 320 is not in the vocabulary") != std::string::npos);

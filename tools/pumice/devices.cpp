@@ -1,5 +1,6 @@
+#include <map>
+
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "json_output.h"
 #include "open_device.h"
@@ -75,6 +76,18 @@ Json to_json(const Capabilities& device, bool chosen) {
   return json;
 }
 
+// What the device's kernel tiers are for.
+std::string kernels_of(const Capabilities& device) {
+  static const std::map<std::string, std::string> meanings = {
+      {"portable", "portable (any device)"},
+      {"cpu8", "cpu8 (vectors of a processor)"},
+      {"cm", "cm (cooperative matrices)"},
+      {"cm2", "cm2 (cooperative matrices of whole workgroups)"}};
+  std::string text;
+  for (const std::string& tier : device.tiers()) text += (text.empty() ? "" : ", ") + meanings.at(tier);
+  return text;
+}
+
 std::string describe(const Capabilities& device, bool chosen) {
   std::string present, absent, limits, matrices;
   for (const auto& [name, has] : features_of(device)) {
@@ -101,7 +114,7 @@ std::string describe(const Capabilities& device, bool chosen) {
   line("limits", limits);
   line("supports", present);
   line("lacks", absent);
-  if (device.usable()) line("tiers", fmt::format("{}", fmt::join(device.tiers(), ", ")));
+  if (device.usable()) line("kernels", kernels_of(device));
   if (device.duplicate_of >= 0) {
     line("duplicate", fmt::format("same GPU as device {} under another driver", device.duplicate_of));
   }

@@ -189,17 +189,18 @@ Status lower_bias(const RelativeBias& bias, std::span<const WeightId> table, Low
   assert(table.size() == 1);
   if (bias.exact_buckets() == 0 || bias.max_distance <= bias.exact_buckets() ||
       bias.max_distance > largest_bias_distance) {
-    return Error{Code::unsupported,
-                 fmt::format("a relative bias of {} buckets for distances to {}: expected at least {} "
-                             "buckets, and distances to more than {} and at most {}",
-                             bias.buckets, bias.max_distance, bias.both_ways ? 4 : 2, bias.exact_buckets(),
-                             largest_bias_distance)};
+    return Error{
+        Code::unsupported,
+        fmt::format("a relative bias of {} buckets for distances to {} is not supported: it needs at least "
+                    "{} buckets, and distances to more than {} and at most {}",
+                    bias.buckets, bias.max_distance, bias.both_ways ? 4 : 2, bias.exact_buckets(),
+                    largest_bias_distance)};
   }
   const WeightView& view = lowering.graph().weight(table[0]).view;
   if (view.rows != bias.buckets || view.columns != args.heads) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: found {} buckets of {} heads: expected {} of {}", view.tensor->name,
-                             view.rows, view.columns, bias.buckets, args.heads)};
+                 fmt::format("{}: it has {} buckets of {} heads, and the settings say {} of {}",
+                             view.tensor->name, view.rows, view.columns, bias.buckets, args.heads)};
   }
   PUMICE_TRY(args.bias_table, lowering.vector(table));
   std::vector<float> buckets;
@@ -216,12 +217,13 @@ Status lower_bias(const RelativeBias& bias, std::span<const WeightId> table, Low
 // Refuses what no kernel can do.
 Status check(const Attention& attention, const CacheLayout& layout) {
   if (layout.head_dim == 0 || layout.head_dim > largest_head_dim) {
-    return Error{Code::unsupported, fmt::format("layer {}: heads of {} dimensions: expected 1 to {}",
-                                                attention.layer, layout.head_dim, largest_head_dim)};
+    return Error{Code::unsupported,
+                 fmt::format("layer {}: heads of {} dimensions are not supported: they may have 1 to {}",
+                             attention.layer, layout.head_dim, largest_head_dim)};
   }
   if (attention.mask != AttentionMask::causal && attention.window > 0) {
     return Error{Code::unsupported,
-                 fmt::format("layer {}: a window of {} positions{}: only tokens that see "
+                 fmt::format("layer {}: a window of {} positions{} is not supported: only tokens that see "
                              "those before them can have one",
                              attention.layer, attention.window,
                              attention.mask == AttentionMask::bidirectional ? ", both ways" : "")};

@@ -95,24 +95,29 @@ Result<LogMelTables> place_tables(Lowering& lowering, const LogMelShape& shape) 
 
 Status check(const LogMelShape& shape) {
   if (shape.n_fft < 2 || shape.n_fft > longest_frame || shape.n_fft % 2 != 0) {
-    return Error{Code::unsupported,
-                 fmt::format("n_fft {}: expected an even number from 2 to {}", shape.n_fft, longest_frame)};
+    return Error{Code::unsupported, fmt::format("n_fft is {}: it must be an even number from 2 to {}",
+                                                shape.n_fft, longest_frame)};
   }
   if (shape.hop == 0 || shape.mels == 0 || shape.sample_rate < 2) {
-    return Error{Code::invalid_argument,
-                 fmt::format("hop_length {}, feature_size {}, sampling_rate {}: expected more than none",
-                             shape.hop, shape.mels, shape.sample_rate)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("hop_length is {}, feature_size {} and sampling_rate {}: the first two must be at least "
+                    "1, the last at least 2",
+                    shape.hop, shape.mels, shape.sample_rate)};
   }
   // Both ends are reflected, and a frame must not reach past the reflection.
   const uint32_t least = std::max(shape.hop, shape.n_fft / 2 + 1), most = UINT32_MAX / 4;
   if (shape.samples < least || shape.samples > most) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{} samples: expected {} to {} with an n_fft of {} and a hop_length of {}",
-                             shape.samples, least, most, shape.n_fft, shape.hop)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format(
+            "a window has {} samples: it must have {} to {} with an n_fft of {} and a hop_length of {}",
+            shape.samples, least, most, shape.n_fft, shape.hop)};
   }
   if (uint64_t{shape.frames()} * shape.mels <= UINT32_MAX) return {};
-  return Error{Code::unsupported, fmt::format("{} frames of {} mels: more numbers than can be counted",
-                                              shape.frames(), shape.mels)};
+  return Error{Code::unsupported,
+               fmt::format("{} frames of {} mels are too many: their product must be below 2^32",
+                           shape.frames(), shape.mels)};
 }
 
 std::vector<double> mel_filters(const LogMelShape& shape) {

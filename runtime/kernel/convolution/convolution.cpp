@@ -17,9 +17,10 @@ std::string FrameWindows::describe() const {
 Status FrameWindows::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef features = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   if (features.columns != uint64_t{channels} * frames || width == 0) {
-    return Error{Code::invalid_argument,
-                 fmt::format("windows of {} frames over {} channels of {} frames: found {} columns", width,
-                             channels, frames, features.columns)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("windows of {} frames over {} channels of {} frames do not fit features of {} columns",
+                    width, channels, frames, features.columns)};
   }
   Dispatch dispatch;
   dispatch.kernel = "frame_windows";

@@ -58,8 +58,8 @@ Status ExpertLayer::check() const {
   if (experts_.used == 0 || experts_.used > count || count > most_experts) {
     return Error{
         Code::unsupported,
-        fmt::format("{}: {} of {} experts are to be used; at least 1, at most all, and {} in all are "
-                    "supported",
+        fmt::format("{}: the settings say that {} of {} experts are used for a token: it must be at least 1 "
+                    "and at most all, of which {} are supported",
                     name_, experts_.used, count, most_experts)};
   }
   if (weights_.size() != size_t{3} * count) {

@@ -21,8 +21,8 @@ Status check(const PatchShape& shape, const ActivationRef& pixels) {
   const uint64_t expected = uint64_t{shape.channels} * shape.height * shape.width;
   if (pixels.columns == expected) return {};
   return Error{Code::invalid_argument,
-               fmt::format("patches of {} x {} x {} pixels: expected {} columns, found {}", shape.channels,
-                           shape.height, shape.width, expected, pixels.columns)};
+               fmt::format("a picture of {} x {} x {} has {} values, and the input has {} columns",
+                           shape.channels, shape.height, shape.width, expected, pixels.columns)};
 }
 
 } // namespace
@@ -64,8 +64,9 @@ Status LeadToken::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   if (const WeightView& view = lowering.graph().weight(node.weights[0]).view;
       view.rows * view.columns != x.columns) {
-    return Error{Code::invalid_argument, fmt::format("{}: a token of {} numbers leads rows of {}",
-                                                     view.tensor->name, view.rows * view.columns, x.columns)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: a token of {} numbers cannot stand before rows of {}", view.tensor->name,
+                             view.rows * view.columns, x.columns)};
   }
   PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
   Dispatch dispatch;

@@ -233,21 +233,25 @@ Status check(const RotaryStore& operation, const Graph& graph, std::span<const W
   const uint32_t head_dim = operation.head_dim;
   const RotaryConfig& rotary = operation.rotary;
   if (rotary.dim % 2 != 0 || rotary.dim > head_dim) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{} dimensions of {} cannot be rotated", rotary.dim, head_dim)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{} of a head's {} dimensions are to be rotated: it must be an even number, at most all",
+                    rotary.dim, head_dim)};
   }
   for (const std::vector<float>* factors : {&rotary.factors, &rotary.long_factors}) {
     if (factors->empty() || factors->size() == rotary.dim / 2) continue;
-    return Error{Code::invalid_argument,
-                 fmt::format("{} factors for the frequencies of {} dimensions: expected {}", factors->size(),
-                             rotary.dim, rotary.dim / 2)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("there are {} factors for the frequencies of {} rotated dimensions, which need {}",
+                    factors->size(), rotary.dim, rotary.dim / 2)};
   }
   assert(norms.size() == size_t{operation.query_norm} + operation.key_norm);
   for (WeightId id : norms) {
     const WeightView& view = graph.weight(id).view;
     if (view.rows * view.columns == head_dim) continue;
-    return Error{Code::invalid_argument, fmt::format("{}: {} weights of a norm over heads of {} dimensions",
-                                                     view.tensor->name, view.rows * view.columns, head_dim)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: it has {} weights, and the norm is over heads of {} dimensions",
+                             view.tensor->name, view.rows * view.columns, head_dim)};
   }
   return {};
 }
@@ -303,7 +307,7 @@ Result<RotaryStoreArgs> CacheStore::args(Lowering& lowering, std::span<const Ten
   const uint32_t columns = args.cache.layout.kv_heads * args.head_dim;
   if (args.k.columns != columns || args.v.columns != columns) {
     return Error{Code::internal,
-                 fmt::format("layer {}: found keys of {} and values of {} columns: expected {}", layer,
+                 fmt::format("layer {}: keys of {} and values of {} columns do not fit a cache of {}", layer,
                              args.k.columns, args.v.columns, columns)};
   }
   return args;

@@ -75,7 +75,7 @@ Status check_sampling(const SamplingParams& params) {
   const auto at_most = [](const char* what, size_t found, uint32_t most) -> Status {
     if (found <= most) return {};
     return Error{Code::invalid_argument,
-                 fmt::format("sampling: expected at most {} {}; found {}", most, what, found)};
+                 fmt::format("there are {} {}: at most {} are possible", found, what, most)};
   };
   PUMICE_CHECK(at_most("tokens with a logit bias", merge(params.logit_biases).size(), SAMPLING_BIASES));
   PUMICE_CHECK(at_most("stop tokens", params.stop_tokens.size(), SAMPLING_STOPS));
