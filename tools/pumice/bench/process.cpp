@@ -24,32 +24,6 @@ namespace {
 
 constexpr int signalled = 128; // what shells add to the number of a signal
 
-struct Pipe {
-  int ends[2] = {-1, -1}; // where it is read, where it is written
-
-  Pipe() = default;
-  ~Pipe() {
-    close_end(0);
-    close_end(1);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-
-  bool open() { return pipe2(ends, O_CLOEXEC) == 0; }
-  bool is_open(int end) const { return ends[end] >= 0; }
-  void close_end(int end) {
-    if (ends[end] >= 0) close(ends[end]);
-    ends[end] = -1;
-  }
-  // What is there, if anything. Closes the pipe at its end.
-  void read_to(std::string& text) {
-    std::array<char, 65536> block;
-    const ssize_t count = read(ends[0], block.data(), block.size());
-    if (count > 0) text.append(block.data(), static_cast<size_t>(count));
-    if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN)) close_end(0);
-  }
-};
-
 // This program's variables with those of `changes`, as execve() takes them.
 std::vector<std::string> changed_environment(const Process::Environment& changes) {
   std::vector<std::string> all;
@@ -73,6 +47,32 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 } // namespace
 
 struct Process::Running {
+  struct Pipe {
+    int ends[2] = {-1, -1}; // where it is read, where it is written
+
+    Pipe() = default;
+    ~Pipe() {
+      close_end(0);
+      close_end(1);
+    }
+    Pipe(const Pipe&) = delete;
+    Pipe& operator=(const Pipe&) = delete;
+
+    bool open() { return pipe2(ends, O_CLOEXEC) == 0; }
+    bool is_open(int end) const { return ends[end] >= 0; }
+    void close_end(int end) {
+      if (ends[end] >= 0) close(ends[end]);
+      ends[end] = -1;
+    }
+    // What is there, if anything. Closes the pipe at its end.
+    void read_to(std::string& text) {
+      std::array<char, 65536> block;
+      const ssize_t count = read(ends[0], block.data(), block.size());
+      if (count > 0) text.append(block.data(), static_cast<size_t>(count));
+      if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN)) close_end(0);
+    }
+  };
+
   pid_t pid = 0; // 0: it has not started, or has ended
   Stopwatch watch;
   double seconds = 0; // until its end
@@ -111,7 +111,7 @@ struct Process::Running {
   }
 
   // Reads what the program writes until it asks for a turn, has closed everything, or Ctrl-C ends it.
-  void read() {
+  void listen() {
     constexpr int patience = 100; // milliseconds between two looks for Ctrl-C
     const std::array<std::pair<Pipe*, std::string*>, 3> all = {
         {{&out, &out_text}, {&err, &err_text}, {&asks, &questions}}};
@@ -156,7 +156,7 @@ Result<Process> Process::start(const std::vector<std::string>& command, Environm
 }
 
 bool Process::asks_for_turn() {
-  running_->read();
+  running_->listen();
   return !running_->questions.empty() && !interrupted();
 }
 
