@@ -202,7 +202,7 @@ private:
   // So many samples that they take as long as the rest of a process: fewer would waste the time of starting
   // it, more would leave fewer rounds.
   void choose_repetitions() {
-    constexpr double least = 5, most = 100, least_rounds = 20;
+    constexpr double least = 9, most = 99, least_rounds = 20;
     double rest = 0, sample = 0; // of a round
     for (const AbRun& run : first_) {
       rest += std::max(0.0, run.process_seconds - 3 * run.sample_seconds);
