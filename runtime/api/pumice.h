@@ -585,10 +585,10 @@ typedef struct pumice_slice {
   size_t struct_size;
   bool active;         /* there is more to do: call again */
   uint32_t dispatches; /* kernel launches in this slice; 0: nothing was submitted or recorded */
-  float expected_us;   /* expected time of this slice */
+  float expected_us;   /* expected time of this slice: about as many slices take longer as take less */
   float largest_us;    /* expected time of the largest dispatch of the current step. A slice has at least one
                           dispatch, so it may take this long even if the budget is smaller */
-  uint64_t finished;   /* slices of this session that are known to have finished, since it was created */
+  uint64_t finished;   /* slices of this session that are known to have finished, those of warm_up too */
   float measured_us;   /* time of the last of them; 0: unknown, the device has no timestamps */
   float predicted_us;  /* expected time of that slice */
 } pumice_slice;
@@ -605,12 +605,12 @@ typedef struct pumice_sync {
   uint32_t reserved; /* 0 */
 } pumice_sync;
 
-/* Submits a slice: as much of the current and following steps as is expected to run within `budget_us` of
- * device time. Does not wait for the device. Delivers the events of slices that have finished. Submits at
- * least one dispatch while there is work, unless four slices are in flight already. The costs of dispatches
- * are learned while slices run. Whatever the budgets, the text is the same as that of pumice_run, bit for
- * bit. `sync` and `slice` may be NULL; the semaphores of `sync` are signalled even if there is nothing to
- * submit. */
+/* Submits a slice: as much of the current and following steps as runs within `budget_us` of device time, by
+ * all that was learned from earlier slices, with a margin for how much the latest ones varied. Does not wait
+ * for the device. Delivers the events of slices that have finished. Submits at least one dispatch while there
+ * is work, unless four slices are in flight already. Whatever the budgets, the text is the same as that of
+ * pumice_run, bit for bit. `sync` and `slice` may be NULL; the semaphores of `sync` are signalled even if
+ * there is nothing to submit. */
 PUMICE_API pumice_status pumice_advance(pumice_session* session, float budget_us, const pumice_sync* sync,
                                         pumice_slice* slice, pumice_error* error);
 

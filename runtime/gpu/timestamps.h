@@ -25,7 +25,8 @@ public:
   void reset(Commands& commands) { commands.reset_queries(pool_, count_); }
   // Records point `index`, from 0, reached when everything before has finished.
   void write(Commands& commands, uint32_t index) { commands.write_timestamp(pool_, index); }
-  // Records that the first `count` points go to the host. After the last write() in a command buffer.
+  // Records that the first `count` points go to the host. After the last write() in a command buffer, and
+  // before a barrier.
   void finish(Commands& commands, uint32_t count);
   void finish(Commands& commands) { finish(commands, count_); }
   // The first `count` points in seconds, counted from the first. Call after the submission has finished.

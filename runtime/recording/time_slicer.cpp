@@ -108,9 +108,9 @@ Status TimeSlicer::end(const SubmitSync& sync) {
   Slot& slot = slots_[current_];
   const bool empty = slot.entries.empty();
   if (!empty) {
-    slot.commands().barrier();
     write_point(slot);
     if (slot.points > 0) slot.timestamps.finish(slot.commands(), slot.points);
+    slot.commands().barrier(); // after the points: it takes time itself on CPU drivers
     if (slot.borrowed) slot.commands().set_event(slot.event.handle());
   }
   slot.predicted = empty ? 0 : predictor_.expected(slot.costs);

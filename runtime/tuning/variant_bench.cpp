@@ -95,6 +95,7 @@ Result<VariantBench> VariantBench::create(const DeviceContext& context, const Pl
   if (bench.timestamps_) {
     bench.timestamps_->write(commands, 1);
     bench.timestamps_->finish(commands);
+    commands.barrier();
   }
   PUMICE_CHECK(commands.end());
   return bench;
