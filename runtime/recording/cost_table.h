@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "gpu/capabilities.h"
@@ -38,9 +40,27 @@ public:
   Cost& operator[](size_t dispatch) { return costs_[dispatch]; }
   const Cost& operator[](size_t dispatch) const { return costs_[dispatch]; }
   double largest() const; // of a dispatch, in seconds
+  // The same costs, as guesses of something that has not been measured.
+  CostTable as_guesses() const;
 
 private:
+  CostTable() = default;
+
   std::vector<Cost> costs_;
+};
+
+// The costs of a plan for steps of one size. Attention takes the longer the more positions it reads, so there
+// is a table for steps that reach up to so many positions, and for each doubling of that. A table begins with
+// the costs of the one before.
+class StepCosts {
+public:
+  explicit StepCosts(const std::vector<double>& guesses) : tables_{std::make_shared<CostTable>(guesses)} {}
+
+  // For a step whose last token is the sequence's token number `positions`.
+  const std::shared_ptr<CostTable>& reaching(uint32_t positions);
+
+private:
+  std::vector<std::shared_ptr<CostTable>> tables_;
 };
 
 } // namespace pumice

@@ -137,7 +137,7 @@ Status Runner::prepare(uint32_t tokens) {
   for (const PlannedDispatch& planned : bucket.plan.dispatches) {
     guesses.push_back(guessed_seconds(planned.dispatch, model_->context().device->capabilities()));
   }
-  bucket.costs = std::make_shared<CostTable>(guesses);
+  bucket.costs.emplace(guesses);
   return {};
 }
 
@@ -200,8 +200,10 @@ Status Runner::write_step(std::span<const StepToken> rows) {
   uint32_t* quads = block.data();
   uint32_t* details = quads + memory_.step_layout.details() * 4;
   uint32_t outputs = 0;
+  reach_ = 0;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const StepToken& row = rows[i];
+    reach_ = std::max(reach_, row.position + 1);
     uint32_t* quad = quads + (STEP_HEADER_QUADS + i) * 4;
     quad[0] = row.token;
     quad[1] = row.position;
@@ -281,6 +283,8 @@ Status Runner::open_step(uint32_t tokens) {
   PUMICE_CHECK(prepare(tokens));
   last_tokens_ = tokens;
   open_ = &bucket_for(tokens);
+  if (step_ring_.pending().empty()) ++reach_; // otherwise write_step() has set it
+  costs_ = open_->costs->reaching(reach_);
   next_dispatch_ = 0;
   return {};
 }
@@ -288,8 +292,8 @@ Status Runner::open_step(uint32_t tokens) {
 Result<std::optional<Completion>> Runner::fill(TimeSlicer& slices) {
   const PreparedPlan& plan = open_->recording->plan();
   for (; next_dispatch_ < plan.size(); ++next_dispatch_) {
-    if (!slices.fits(*open_->costs, next_dispatch_)) return std::optional<Completion>();
-    slices.add(open_->costs, next_dispatch_);
+    if (!slices.fits(*costs_, next_dispatch_)) return std::optional<Completion>();
+    slices.add(costs_, next_dispatch_);
     last_submission_ = Completion(slices, slices.number());
     if (next_dispatch_ == 0) {
       slices.commands().barrier(); // against the step before
@@ -312,8 +316,7 @@ Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
 }
 
 double Runner::largest_dispatch(const TimeSlicer& slices) const {
-  const StepBucket& bucket = open_ ? *open_ : buckets_.lower_bound(last_tokens_)->second;
-  return bucket.costs ? slices.predictor().dispatch(bucket.costs->largest()) : 0;
+  return costs_ ? slices.predictor().dispatch(costs_->largest()) : 0;
 }
 
 Result<std::vector<double>> Runner::time_dispatches(uint32_t tokens) {

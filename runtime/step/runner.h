@@ -147,7 +147,7 @@ private:
   struct StepBucket {
     Plan plan;
     std::unique_ptr<Recording> recording; // null until prepare()
-    std::shared_ptr<CostTable> costs;     // null until prepare()
+    std::optional<StepCosts> costs;       // none until prepare()
   };
 
   Runner(std::shared_ptr<const Model> model, RunnerOptions options)
@@ -166,8 +166,10 @@ private:
   Buffer step_, sampling_, scratch_, inputs_, outputs_;
   StepRing step_ring_;
   const std::atomic<bool>* interrupt_ = nullptr;
-  StepBucket* open_ = nullptr; // of the step that is being put into slices
+  StepBucket* open_ = nullptr;       // of the step that is being put into slices
+  std::shared_ptr<CostTable> costs_; // of the step that was opened last; null: none
   size_t next_dispatch_ = 0;
+  uint32_t reach_ = 0; // positions up to the last row of the step that was opened last
   Completion last_submission_;
   uint32_t last_tokens_ = 1; // of the last submission
 };

@@ -130,3 +130,22 @@ TEST_CASE("costs stay numbers for as long as a program runs") {
   CHECK(device.predictor.expected(0) < 1e-2);
   CHECK(summary(device, 1e-3, 1000).median == doctest::Approx(1).epsilon(0.1));
 }
+
+TEST_CASE("steps that reach far have costs of their own") {
+  StepCosts costs({1e-3, 2e-3});
+  const std::shared_ptr<CostTable> near = costs.reaching(1);
+  CHECK(costs.reaching(127) == near);
+  (*near)[0].measure(3e-3);
+  (*near)[0].measure(3e-3);
+  const std::shared_ptr<CostTable> far = costs.reaching(1000);
+  CHECK(far != near);
+  CHECK(costs.reaching(900) == far);
+  CHECK(costs.reaching(1024) != far);
+  CHECK((*far)[0].seconds() == 3e-3);
+  CHECK_FALSE((*far)[0].known());
+  CHECK(near->largest() == 3e-3);
+  (*far)[0].measure(5e-3);
+  CHECK(far->largest() == 5e-3);
+  CHECK(costs.reaching(5) == near);
+  CHECK((*near)[0].seconds() == 3e-3);
+}
