@@ -822,6 +822,25 @@ PUMICE_API pumice_status pumice_translate(pumice_translator* translator, const c
 PUMICE_API pumice_status pumice_translate_input(pumice_translator* translator, const pumice_input* input,
                                                 char* translation, size_t capacity, size_t* count,
                                                 pumice_error* error);
+
+/* The same a slice at a time: call pumice_translate_begin with the input (a text, or any other), then
+ * pumice_translate_advance or pumice_translate_record until slice.active is false, then
+ * pumice_translate_read. They work like the functions of sessions. Each token of a translation with beams, or
+ * of a model whose settings have rules for tokens, is chosen by the call that finds its step finished; until
+ * then there is nothing to submit, and slice.dispatches is 0. */
+PUMICE_API pumice_status pumice_translate_begin(pumice_translator* translator, const pumice_input* input,
+                                                pumice_error* error);
+PUMICE_API pumice_status pumice_translate_advance(pumice_translator* translator, float budget_us,
+                                                  const pumice_sync* sync, pumice_slice* slice,
+                                                  pumice_error* error);
+PUMICE_API pumice_status pumice_translate_record(pumice_translator* translator,
+                                                 VkCommandBuffer command_buffer, float budget_us,
+                                                 pumice_slice* slice, pumice_error* error);
+/* Like pumice_discard: the translation starts again. */
+PUMICE_API pumice_status pumice_translate_discard(pumice_translator* translator, pumice_error* error);
+/* The last translation. PUMICE_NOT_READY before slice.active is false. */
+PUMICE_API pumice_status pumice_translate_read(pumice_translator* translator, char* translation,
+                                               size_t capacity, size_t* count, pumice_error* error);
 PUMICE_API void pumice_translator_cancel(pumice_translator* translator);
 
 /* ---- transcribers: speech to text ---- */
@@ -853,8 +872,8 @@ typedef struct pumice_segment {
   float no_speech;       /* how probable it is that nobody spoke */
 } pumice_segment;
 
-/* Called during pumice_transcribe. With this transcriber, it may call pumice_transcriber_cancel, and
- * pumice_transcriber_destroy: that takes effect when pumice_transcribe returns. All others return
+/* Called by the functions that transcribe. With this transcriber, it may call pumice_transcriber_cancel, and
+ * pumice_transcriber_destroy: that takes effect when the function that runs returns. All others return
  * PUMICE_NOT_READY. */
 typedef void (*pumice_segment_function)(void* user, const pumice_segment* segment);
 
@@ -864,6 +883,23 @@ typedef void (*pumice_segment_function)(void* user, const pumice_segment* segmen
 PUMICE_API pumice_status pumice_transcribe(pumice_transcriber* transcriber, const float* samples,
                                            size_t count, uint32_t rate, pumice_segment_function on_segment,
                                            void* user, pumice_error* error);
+
+/* The same a slice at a time: call pumice_transcribe_begin, which copies the samples, then
+ * pumice_transcribe_advance or pumice_transcribe_record until slice.active is false. They work like the
+ * functions of sessions, and call `on_segment` when they find a window of the sound done. The host's part of
+ * a window, its spectrum, is computed by the call that begins the window, whatever its budget. */
+PUMICE_API pumice_status pumice_transcribe_begin(pumice_transcriber* transcriber, const float* samples,
+                                                 size_t count, uint32_t rate,
+                                                 pumice_segment_function on_segment, void* user,
+                                                 pumice_error* error);
+PUMICE_API pumice_status pumice_transcribe_advance(pumice_transcriber* transcriber, float budget_us,
+                                                   const pumice_sync* sync, pumice_slice* slice,
+                                                   pumice_error* error);
+PUMICE_API pumice_status pumice_transcribe_record(pumice_transcriber* transcriber,
+                                                  VkCommandBuffer command_buffer, float budget_us,
+                                                  pumice_slice* slice, pumice_error* error);
+/* Like pumice_discard: the window starts again. */
+PUMICE_API pumice_status pumice_transcribe_discard(pumice_transcriber* transcriber, pumice_error* error);
 PUMICE_API void pumice_transcriber_cancel(pumice_transcriber* transcriber);
 
 #ifdef __cplusplus

@@ -686,31 +686,92 @@ public:
     return detail::listed<std::string>(16384, 1, pumice_translate_input, get(), &sized);
   }
 
+  // A slice at a time: begin, then advance or record until slice.active is false, then read.
+  Status begin(const Input& input) {
+    const Input sized = detail::sized(input);
+    return detail::call(pumice_translate_begin, get(), &sized);
+  }
+  Status begin(const std::string& text) {
+    Input input{};
+    input.text = text.c_str();
+    return begin(input);
+  }
+  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
+    const Sync sized = detail::sized(sync ? *sync : Sync{});
+    return detail::made(detail::sized(Slice{}), pumice_translate_advance, get(), budget_us,
+                        sync ? &sized : nullptr);
+  }
+  Result<Slice> record(VkCommandBuffer command_buffer, float budget_us) {
+    return detail::made(detail::sized(Slice{}), pumice_translate_record, get(), command_buffer, budget_us);
+  }
+  Status discard() { return detail::call(pumice_translate_discard, get()); }
+  Result<std::string> read() { return detail::listed<std::string>(1024, 1, pumice_translate_read, get()); }
+
   // From any thread.
   void cancel() const { pumice_translator_cancel(get()); }
 };
 
 // Writes down speech.
-class Transcriber : public detail::Owner<pumice_transcriber, pumice_transcriber_destroy> {
+class Transcriber {
 public:
-  using Owner::Owner;
-
   static Result<Transcriber> create(const Model& model, const TranscriberOptions& options = {}) {
     const TranscriberOptions sized = detail::sized(options);
-    return detail::owned<Transcriber, pumice_transcriber>(pumice_transcriber_create, model.get(), &sized);
+    auto handle = detail::owned<Handle, pumice_transcriber>(pumice_transcriber_create, model.get(), &sized);
+    if (!handle.ok()) return handle.error();
+    Transcriber transcriber;
+    transcriber.handle_ = std::move(handle).value();
+    return Result<Transcriber>(std::move(transcriber));
   }
+
+  Transcriber() = default;
+  Transcriber(Transcriber&&) = default;
+  Transcriber& operator=(Transcriber&& from) {
+    handle_ = std::move(from.handle_); // before the function that it calls
+    on_segment_ = std::move(from.on_segment_);
+    return *this;
+  }
+
+  explicit operator bool() const { return bool(handle_); }
+  pumice_transcriber* get() const { return handle_.get(); }
 
   // `rate`: samples a second; 0: the model's own. Calls `on_segment` for each segment when it is there.
   Status transcribe(const std::vector<float>& samples, uint32_t rate, const SegmentFunction& on_segment) {
-    const pumice_segment_function call_it = [](void* user, const Segment* segment) {
-      (*static_cast<const SegmentFunction*>(user))(*segment);
-    };
-    return detail::call(pumice_transcribe, get(), samples.data(), samples.size(), rate, call_it,
-                        static_cast<void*>(const_cast<SegmentFunction*>(&on_segment)));
+    return detail::call(pumice_transcribe, get(), samples.data(), samples.size(), rate, call_function,
+                        user(on_segment));
   }
+
+  // A slice at a time: begin, which copies the samples and the function, then advance or record until
+  // slice.active is false.
+  Status begin(const std::vector<float>& samples, uint32_t rate, SegmentFunction on_segment) {
+    auto function = std::make_unique<SegmentFunction>(std::move(on_segment));
+    Status status = detail::call(pumice_transcribe_begin, get(), samples.data(), samples.size(), rate,
+                                 call_function, user(*function));
+    if (status.ok()) on_segment_ = std::move(function);
+    return status;
+  }
+  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
+    const Sync sized = detail::sized(sync ? *sync : Sync{});
+    return detail::made(detail::sized(Slice{}), pumice_transcribe_advance, get(), budget_us,
+                        sync ? &sized : nullptr);
+  }
+  Result<Slice> record(VkCommandBuffer command_buffer, float budget_us) {
+    return detail::made(detail::sized(Slice{}), pumice_transcribe_record, get(), command_buffer, budget_us);
+  }
+  Status discard() { return detail::call(pumice_transcribe_discard, get()); }
 
   // From any thread.
   void cancel() const { pumice_transcriber_cancel(get()); }
+
+private:
+  using Handle = detail::Owner<pumice_transcriber, pumice_transcriber_destroy>;
+
+  static void call_function(void* user, const Segment* segment) {
+    (*static_cast<const SegmentFunction*>(user))(*segment);
+  }
+  static void* user(const SegmentFunction& function) { return const_cast<SegmentFunction*>(&function); }
+
+  std::unique_ptr<SegmentFunction> on_segment_; // of the sound that begin() was called with
+  Handle handle_;
 };
 
 } // namespace v1

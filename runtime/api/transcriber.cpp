@@ -1,9 +1,8 @@
-#include <atomic>
-
 #include <fmt/format.h>
 
 #include "api/exclusive.h"
 #include "api/handles.h"
+#include "api/slice.h"
 #include "media/resample.h"
 #include "speech/transcription.h"
 
@@ -14,26 +13,18 @@ struct pumice_transcriber {
   static constexpr const char* name = "transcriber";
   static constexpr const char* callback = "on_segment";
 
-  std::shared_ptr<const Model> model;
-  std::shared_ptr<const Tokenizer> tokenizer;
-  TranscriptionOptions options;
-  std::atomic<bool> cancelled = false;
-  std::unique_ptr<Transcriber> transcriber; // none after an error of the device, until the next call
+  std::unique_ptr<Transcriber> transcriber;
+  std::vector<float> samples; // that are being transcribed, at the model's rate
   Use use;
 
-  Status make() {
-    PUMICE_TRY(transcriber, Transcriber::create(model, tokenizer, options));
-    return {};
-  }
-  Status run(std::span<const float> samples, uint32_t rate, pumice_segment_function on_segment, void* user);
-  void close() { cancelled = true; }
+  void close() { transcriber->cancel(); }
 };
 
 namespace {
 
 constexpr uint32_t highest_rate = 768'000;
 
-void report(const TranscriptSegment& segment, pumice_segment_function on_segment, void* user) {
+void report_segment(const TranscriptSegment& segment, pumice_segment_function on_segment, void* user) {
   pumice_segment event = {};
   event.start_us = static_cast<uint64_t>(std::max(segment.start, 0.0) * 1e6);
   event.end_us = static_cast<uint64_t>(std::max(segment.end, 0.0) * 1e6);
@@ -45,29 +36,42 @@ void report(const TranscriptSegment& segment, pumice_segment_function on_segment
   on_segment(user, &event);
 }
 
-} // namespace
+// A sound as the application hands it in.
+struct GivenSound {
+  const float* samples;
+  size_t count;
+  uint32_t rate;
+  pumice_segment_function on_segment;
+  void* user;
 
-Status pumice_transcriber::run(std::span<const float> samples, uint32_t rate,
-                               pumice_segment_function on_segment, void* user) {
-  if (!transcriber) PUMICE_CHECK(make());
-  const uint32_t own_rate = transcriber->shape().sample_rate;
-  std::vector<float> resampled;
-  if (rate && rate != own_rate) {
-    resampled = resample(samples, rate, own_rate);
-    samples = resampled;
+  Status check() const {
+    PUMICE_REQUIRE(on_segment);
+    PUMICE_CHECK(check_array(samples, count, sizeof *samples, "samples"));
+    if (count == 0) return Error{Code::invalid_argument, "count is 0: there is no sound"};
+    if (rate <= highest_rate) return {};
+    return Error{Code::invalid_argument,
+                 fmt::format("rate is {}: expected at most {} samples a second", rate, highest_rate)};
   }
-  const auto on_window = [&](const TranscriptWindow& window) {
+  std::vector<float> at_rate(uint32_t own) const {
+    if (rate && rate != own) return resample({samples, count}, rate, own);
+    return std::vector<float>(samples, samples + count);
+  }
+};
+
+Status begin_sound(pumice_transcriber& transcriber, const GivenSound& given) {
+  PUMICE_CHECK(given.check());
+  std::vector<float> samples = given.at_rate(transcriber.transcriber->shape().sample_rate);
+  const auto on_window = [&transcriber, given](const TranscriptWindow& window) {
     for (const TranscriptSegment& segment : window.segments) {
-      if (!use.destroyed) ::report(segment, on_segment, user);
+      if (!transcriber.use.destroyed) report_segment(segment, given.on_segment, given.user);
     }
   };
-  const Result<Transcript> result =
-      transcriber->transcribe(samples, on_window, [this](uint64_t, uint64_t) { return !cancelled; });
-  if (result.ok()) return {};
-  const Code code = result.error().code;
-  if (code != Code::cancelled && code != Code::invalid_argument) transcriber.reset();
-  return result.error();
+  PUMICE_CHECK(transcriber.transcriber->begin(samples, on_window));
+  transcriber.samples = std::move(samples); // stay where they are
+  return {};
 }
+
+} // namespace
 
 extern "C" {
 
@@ -80,17 +84,15 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     PUMICE_TRY(const pumice_transcriber_options given, read(options, "options"));
     PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
     PUMICE_CHECK(check_beams(given.beams));
-    auto handle = std::make_unique<pumice_transcriber>();
-    handle->model = model->model;
-    handle->tokenizer = model->tokenizer;
-    TranscriptionOptions& own = handle->options;
+    TranscriptionOptions own;
     if (given.language) own.language = given.language;
     own.translate = given.translate;
     own.timestamps = given.timestamps;
     own.beams = given.beams;
     own.max_tokens = given.max_tokens;
-    own.interrupt = &handle->cancelled;
-    PUMICE_CHECK(handle->make());
+    own.prepared = true;
+    auto handle = std::make_unique<pumice_transcriber>();
+    PUMICE_TRY(handle->transcriber, Transcriber::create(model->model, model->tokenizer, own));
     *transcriber = handle.release();
     return {};
   });
@@ -104,20 +106,46 @@ pumice_status pumice_transcribe(pumice_transcriber* transcriber, const float* sa
                                 uint32_t rate, pumice_segment_function on_segment, void* user,
                                 pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
-    PUMICE_REQUIRE(on_segment);
-    PUMICE_CHECK(check_array(samples, count, sizeof *samples, "samples"));
-    if (count == 0) return Error{Code::invalid_argument, "count is 0: there is no sound"};
-    if (rate > highest_rate) {
-      return Error{Code::invalid_argument,
-                   fmt::format("rate is {}: expected at most {} samples a second", rate, highest_rate)};
-    }
-    transcriber->cancelled = false;
-    return transcriber->run({samples, count}, rate, on_segment, user);
+    PUMICE_CHECK(begin_sound(*transcriber, {samples, count, rate, on_segment, user}));
+    const Result<Transcript> result = transcriber->transcriber->run();
+    return result.ok() ? Status() : Status(result.error());
   });
 }
 
+pumice_status pumice_transcribe_begin(pumice_transcriber* transcriber, const float* samples, size_t count,
+                                      uint32_t rate, pumice_segment_function on_segment, void* user,
+                                      pumice_error* error) {
+  return call_exclusive(transcriber, error, [&]() -> Status {
+    return begin_sound(*transcriber, {samples, count, rate, on_segment, user});
+  });
+}
+
+pumice_status pumice_transcribe_advance(pumice_transcriber* transcriber, float budget_us,
+                                        const pumice_sync* sync, pumice_slice* slice, pumice_error* error) {
+  return call_exclusive(transcriber, error, [&]() -> Status {
+    PUMICE_TRY(const double budget, read_budget(budget_us));
+    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
+    PUMICE_TRY(const SliceResult result, transcriber->transcriber->advance(budget, semaphores.spans()));
+    return write_slice(result, slice);
+  });
+}
+
+pumice_status pumice_transcribe_record(pumice_transcriber* transcriber, VkCommandBuffer command_buffer,
+                                       float budget_us, pumice_slice* slice, pumice_error* error) {
+  return call_exclusive(transcriber, error, [&]() -> Status {
+    PUMICE_REQUIRE(command_buffer);
+    PUMICE_TRY(const double budget, read_budget(budget_us));
+    PUMICE_TRY(const SliceResult result, transcriber->transcriber->record(command_buffer, budget));
+    return write_slice(result, slice);
+  });
+}
+
+pumice_status pumice_transcribe_discard(pumice_transcriber* transcriber, pumice_error* error) {
+  return call_exclusive(transcriber, error, [&]() -> Status { return transcriber->transcriber->discard(); });
+}
+
 void pumice_transcriber_cancel(pumice_transcriber* transcriber) {
-  if (transcriber) transcriber->cancelled = true;
+  if (transcriber) transcriber->transcriber->cancel();
 }
 
 } // extern "C"

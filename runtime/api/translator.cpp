@@ -1,12 +1,10 @@
-#include <atomic>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "api/call.h"
 #include "api/handles.h"
 #include "api/input.h"
-#include "generate/encoder_decoder.h"
+#include "api/slice.h"
+#include "generate/resumable_generation.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -14,31 +12,35 @@ using namespace pumice::api;
 struct pumice_translator {
   std::shared_ptr<const Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;
-  EncoderDecoderOptions options;
-  GenerationOptions generation;
-  std::string before;                     // that the model wants before each text
-  std::unique_ptr<EncoderDecoder> writer; // none after an error from the device, until the next call
-  std::atomic<bool> cancelled = false;
+  GenerationOptions options;
+  std::string before; // that the model wants before each text
+  std::unique_ptr<ResumableGeneration> generation;
 
-  Status make() {
-    PUMICE_TRY(writer, EncoderDecoder::create(model, options));
-    return {};
-  }
+  Status begin(const pumice_input& given, const char* name);
   Result<std::string> translate(const pumice_input& given, const char* name);
+  Result<std::string> translation();
 };
 
+Status pumice_translator::begin(const pumice_input& given, const char* name) {
+  PUMICE_CHECK(generation->ready());
+  const InputReader reader{*model, tokenizer.get(), generation->session().encoder().longest(), false, before};
+  PUMICE_TRY(EncoderInput input, read_input(given, reader, name));
+  PUMICE_CHECK(generation->stop());
+  std::vector<EncoderInput> inputs;
+  if (!input.tokens.empty() || !input.values.empty()) inputs.push_back(std::move(input));
+  return generation->start(std::move(inputs), options);
+}
+
 Result<std::string> pumice_translator::translate(const pumice_input& given, const char* name) {
-  if (!writer) PUMICE_CHECK(make());
-  const InputReader reader{*model, tokenizer.get(), writer->encoder().longest(), false, before};
-  PUMICE_TRY(const EncoderInput input, read_input(given, reader, name));
-  if (input.tokens.empty() && input.values.empty()) return std::string();
-  const auto texts = writer->generate(std::span(&input, 1), generation);
-  if (!texts.ok()) {
-    const Code code = texts.error().code;
-    if (code != Code::cancelled && code != Code::invalid_argument) writer.reset();
-    return texts.error();
-  }
-  return (*texts)[0].empty() ? std::string() : tokenizer->decode((*texts)[0][0].tokens, false);
+  PUMICE_CHECK(begin(given, name));
+  PUMICE_CHECK(generation->run());
+  return translation();
+}
+
+Result<std::string> pumice_translator::translation() {
+  PUMICE_TRY(const std::span<const std::vector<Hypothesis>> texts, generation->texts());
+  if (texts.empty() || texts[0].empty()) return std::string(); // of nothing
+  return tokenizer->decode(texts[0][0].tokens, false);
 }
 
 extern "C" {
@@ -62,17 +64,17 @@ pumice_status pumice_translator_create(pumice_model* model, const pumice_transla
     auto handle = std::make_unique<pumice_translator>();
     handle->model = model->model;
     handle->tokenizer = model->tokenizer;
-    GenerationConfig& config = handle->generation.config;
+    GenerationConfig& config = handle->options.config;
     PUMICE_TRY(config, read_generation_config(file, model->model->shape().vocabulary));
     if (given.beams) config.beams = given.beams;
-    handle->options.beams = config.beams;
-    handle->options.input_tokens = given.input_tokens;
-    handle->options.output_tokens = given.output_tokens;
+    EncoderDecoderOptions session;
+    session.beams = config.beams;
+    session.input_tokens = given.input_tokens;
+    session.output_tokens = given.output_tokens;
     const nlohmann::json* prefix = file.fields().find("prefix");
     if (prefix && prefix->is_string()) handle->before = prefix->get<std::string>();
     if (given.before) handle->before = given.before;
-    handle->generation.interrupt = &handle->cancelled;
-    PUMICE_CHECK(handle->make());
+    PUMICE_TRY(handle->generation, ResumableGeneration::create(model->model, session, &handle->options));
     *translator = handle.release();
     return {};
   });
@@ -88,7 +90,6 @@ pumice_status pumice_translate(pumice_translator* translator, const char* text, 
     PUMICE_REQUIRE(translator);
     PUMICE_REQUIRE(text);
     PUMICE_CHECK(check_array(translation, capacity, 1, "translation"));
-    translator->cancelled = false;
     pumice_input input = {sizeof input};
     input.text = text;
     PUMICE_TRY(const std::string result, translator->translate(input, "text"));
@@ -103,7 +104,6 @@ pumice_status pumice_translate_input(pumice_translator* translator, const pumice
     PUMICE_REQUIRE(translator);
     PUMICE_REQUIRE(input);
     PUMICE_CHECK(check_array(translation, capacity, 1, "translation"));
-    translator->cancelled = false;
     PUMICE_TRY(const pumice_input given, read(input, "input"));
     PUMICE_TRY(const std::string result, translator->translate(given, "input"));
     hand_out(result, translation, capacity, count);
@@ -111,8 +111,58 @@ pumice_status pumice_translate_input(pumice_translator* translator, const pumice
   });
 }
 
+pumice_status pumice_translate_begin(pumice_translator* translator, const pumice_input* input,
+                                     pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(translator);
+    PUMICE_REQUIRE(input);
+    PUMICE_TRY(const pumice_input given, read(input, "input"));
+    return translator->begin(given, "input");
+  });
+}
+
+pumice_status pumice_translate_advance(pumice_translator* translator, float budget_us,
+                                       const pumice_sync* sync, pumice_slice* slice, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(translator);
+    PUMICE_TRY(const double budget, read_budget(budget_us));
+    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
+    PUMICE_TRY(const SliceResult result, translator->generation->advance(budget, semaphores.spans()));
+    return write_slice(result, slice);
+  });
+}
+
+pumice_status pumice_translate_record(pumice_translator* translator, VkCommandBuffer command_buffer,
+                                      float budget_us, pumice_slice* slice, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(translator);
+    PUMICE_REQUIRE(command_buffer);
+    PUMICE_TRY(const double budget, read_budget(budget_us));
+    PUMICE_TRY(const SliceResult result, translator->generation->record(command_buffer, budget));
+    return write_slice(result, slice);
+  });
+}
+
+pumice_status pumice_translate_discard(pumice_translator* translator, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(translator);
+    return translator->generation->discard();
+  });
+}
+
+pumice_status pumice_translate_read(pumice_translator* translator, char* translation, size_t capacity,
+                                    size_t* count, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(translator);
+    PUMICE_CHECK(check_array(translation, capacity, 1, "translation"));
+    PUMICE_TRY(const std::string result, translator->translation());
+    hand_out(result, translation, capacity, count);
+    return {};
+  });
+}
+
 void pumice_translator_cancel(pumice_translator* translator) {
-  if (translator) translator->cancelled = true;
+  if (translator) translator->generation->cancel();
 }
 
 } // extern "C"

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <atomic>
-#include <functional>
-
-#include "generate/beam_search.h"
-#include "generate/logit_rules.h"
-#include "step/batch.h"
+#include "generate/decoding.h"
 #include "step/encoder.h"
 
 namespace pumice {
@@ -16,23 +11,6 @@ struct EncoderDecoderOptions {
   uint32_t input_tokens = 0;  // most positions of those inputs together; 0: the most that one input has
   uint32_t output_tokens = 0; // most tokens of a text, its prompt included; 0: the model's context
   CacheType cache = CacheType::f32;
-};
-
-// How one call decodes.
-struct GenerationOptions {
-  GenerationConfig config; // its beams are those of the session or 1
-  SamplingParams sampling; // used without beams; the suppressed tokens and ends of `config` are added
-  size_t hypotheses = 1;   // texts of each input, best first, at most its beams
-  LogitRule rule;          // applied in addition to the rules of `config`
-  // Called for each token, without beams only. `input` is an index into the inputs of the call.
-  std::function<void(size_t input, uint32_t token)> on_token;
-  // Called when the texts of an input are complete; other inputs may still be under way.
-  std::function<void(size_t input, const std::vector<Hypothesis>& texts)> on_texts;
-  Progress progress; // counts finished inputs
-  // Checked between submissions: once it is set, generate() returns `cancelled`.
-  const std::atomic<bool>* interrupt = nullptr;
-
-  bool interrupted() const { return interrupt && *interrupt; }
 };
 
 // Generates texts from inputs: runs each input through the encoder once, then generates with the decoder,
@@ -51,6 +29,29 @@ public:
   Result<std::vector<std::vector<Hypothesis>>> generate(std::span<const EncoderInput> inputs,
                                                         const GenerationOptions& options);
 
+  // The same piece by piece: begin(), then step() until it is no longer active(), or run(), and then
+  // take_texts(). The inputs must stay where they are until then. Another begin() ends what is under way.
+  // After an error, end() or begin() is next.
+  Status begin(std::span<const EncoderInput> inputs, const GenerationOptions& options);
+  bool active() const { return run_ && run_->first < run_->inputs.size(); }
+  // Submits a step, and takes in the oldest one whose results are there, for which it waits.
+  Status step();
+  Status run();
+  std::vector<std::vector<Hypothesis>> take_texts() { return std::move(run_->texts); }
+  // Waits for the steps in flight, and forgets the inputs.
+  Status end();
+
+  // In slices, instead of step(): fill() puts the next dispatches into the current slice, as many as fit, and
+  // collect() does the host's part of steps that are known to have finished. Neither waits. It stays active()
+  // until all slices have finished.
+  Status fill(TimeSlicer& slices);
+  Status collect(const TimeSlicer& slices);
+  // Expected seconds of the largest dispatch of the current step.
+  double largest_dispatch(const TimeSlicer& slices) const;
+
+  // Compiles the kernels of all steps of calls with such options.
+  Status prepare(const GenerationOptions& options);
+
   const Model& model() const { return decoder_->model(); }
   Encoder& encoder() { return *encoder_; }
   Runner& decoder() { return *decoder_; }
@@ -58,28 +59,32 @@ public:
   uint32_t steps_per_submit() const { return batch_ ? batch_->steps_per_submit() : 1; }
 
 private:
-  // The beam search for one input.
-  struct Search {
-    size_t input = 0; // of the call
-    uint32_t first_slot = 0;
-    BeamSearch beams;
-    std::vector<std::vector<uint32_t>> cache_indirection; // of each beam: the slot that holds each position
+  // A call of generate().
+  struct Run {
+    std::span<const EncoderInput> inputs;
+    GenerationOptions options;
+    std::vector<std::vector<Hypothesis>> texts; // of each input
+    // Inputs that run together, from `first` on. Their encoder's step has begun if they have ranges, and is
+    // submitted, or in slices, once there is a decoding.
+    size_t first = 0;
+    std::vector<InputRange> ranges;
+    std::unique_ptr<Decoding> decoding;
   };
 
   EncoderDecoder() = default;
   Status check(const GenerationOptions& options) const;
-  Status greedy(std::span<const InputRange> ranges, size_t first_input, const GenerationOptions& options,
-                std::vector<std::vector<Hypothesis>>& texts);
-  Status search(std::span<const InputRange> ranges, size_t first_input, const GenerationOptions& options,
-                std::vector<std::vector<Hypothesis>>& texts);
-  Status search_step(std::vector<Search>& searches, const GenerationOptions& options);
-  Result<uint32_t> write_rows(std::vector<Search>& searches, const GenerationOptions& options);
+  bool on_device(const GenerationOptions& options) const;
+  Status make_runner(const GenerationOptions& options);
+  Result<std::span<const EncoderInput>> next_inputs();
+  Status begin_decoding();
+  Status end_decoding();
 
   EncoderDecoderOptions options_;
   std::unique_ptr<Batch> batch_; // decodes with sampling on the device, if the host has no rules to apply
   std::unique_ptr<Runner> search_runner_; // runs steps whose tokens the host chooses
   Runner* decoder_ = nullptr;
   std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<Run> run_; // none before the first call
 };
 
 } // namespace pumice

@@ -24,20 +24,22 @@ float probability(std::span<const float> scores, uint32_t token) {
 Result<std::unique_ptr<Transcriber>> Transcriber::create(std::shared_ptr<const Model> model,
                                                          std::shared_ptr<const Tokenizer> tokenizer,
                                                          TranscriptionOptions options) {
-  std::unique_ptr<Transcriber> result(new Transcriber());
+  std::unique_ptr<Transcriber> result(new Transcriber(model));
   result->options_ = std::move(options);
   result->tokenizer_ = std::move(tokenizer);
   PUMICE_TRY(result->features_, AudioFeatures::create(*model));
-  GenerationConfig& config = result->generation_.config;
+  GenerationConfig& config = result->generation_options_.config;
   PUMICE_TRY(config, read_generation_config(model->file(), model->shape().vocabulary));
   if (result->options_.beams) config.beams = result->options_.beams;
   if (result->options_.max_tokens) config.max_tokens = result->options_.max_tokens;
-  result->generation_.sampling.temperature = 0;
-  result->generation_.interrupt = result->options_.interrupt;
+  result->generation_options_.sampling.temperature = 0;
+  result->generation_options_.interrupt = result->options_.interrupt;
+  PUMICE_CHECK(result->read_tokens());
   EncoderDecoderOptions session;
   session.beams = config.beams;
-  PUMICE_TRY(result->session_, EncoderDecoder::create(std::move(model), session));
-  PUMICE_CHECK(result->read_tokens());
+  PUMICE_TRY(result->generation_,
+             ResumableGeneration::create(std::move(model), session,
+                                         result->options_.prepared ? &result->generation_options_ : nullptr));
   return result;
 }
 
@@ -55,11 +57,11 @@ Status Transcriber::read_tokens() {
   if (options_.language.empty() && !options_.translate && !options_.timestamps) return {};
   return Error{found.error().code,
                fmt::format("{}: {}, so a language, a task or timestamps cannot be chosen: leave them out",
-                           session_->model().file().path(), found.error().message)};
+                           model_->file().path(), found.error().message)};
 }
 
 Status Transcriber::check_vocabulary() const {
-  const uint32_t vocabulary = session_->model().shape().vocabulary;
+  const uint32_t vocabulary = model_->shape().vocabulary;
   const LogMelShape& shape = features_->shape();
   const double seconds = static_cast<double>(shape.samples) / shape.sample_rate;
   uint32_t largest = std::max({tokens_->start(), tokens_->end(), tokens_->timestamp(seconds)});
@@ -68,16 +70,16 @@ Status Transcriber::check_vocabulary() const {
   }
   if (largest < vocabulary) return {};
   return Error{Code::invalid_file, fmt::format("{}: the tokenizer's token {} is not in the vocabulary of {}",
-                                               session_->model().file().path(), largest, vocabulary)};
+                                               model_->file().path(), largest, vocabulary)};
 }
 
 Status Transcriber::set_task() {
-  has_language_ = generation_.config.multilingual && !tokens_->languages().empty();
+  has_language_ = generation_options_.config.multilingual && !tokens_->languages().empty();
   if (!has_language_) {
     if (options_.language.empty() && !options_.translate) return {};
     return Error{Code::unsupported,
                  fmt::format("{}: the model knows one language only: leave language and task out",
-                             session_->model().file().path())};
+                             model_->file().path())};
   }
   if (!options_.language.empty()) {
     PUMICE_TRY(language_, tokens_->language(options_.language));
@@ -87,7 +89,7 @@ Status Transcriber::set_task() {
 }
 
 void Transcriber::set_rules() {
-  GenerationConfig& config = generation_.config;
+  GenerationConfig& config = generation_options_.config;
   config.prompt = {tokens_->start()};
   if (std::ranges::count(config.ends, tokens_->end()) == 0) config.ends.push_back(tokens_->end());
   // The rule of this class forces tokens of the prefix that are among the suppressed ones, so it applies the
@@ -98,7 +100,7 @@ void Transcriber::set_rules() {
   for (const char* name : {"<|startoftranscript|>", "<|startoflm|>", "<|startofprev|>", "<|transcribe|>",
                            "<|translate|>", "<|nospeech|>", "<|nocaptions|>"}) {
     const std::optional<uint32_t> token = tokenizer_->find(name);
-    if (!token || *token >= session_->model().shape().vocabulary) continue;
+    if (!token || *token >= model_->shape().vocabulary) continue;
     suppressed_.push_back(*token);
     if (std::string_view(name).starts_with("<|no")) no_speech_token_ = token;
   }
@@ -109,7 +111,7 @@ void Transcriber::set_rules() {
   rule_.last = tokens_->timestamp(static_cast<double>(shape.samples) / shape.sample_rate);
   const uint32_t latest = std::min(config.latest_first_timestamp, rule_.last - rule_.first);
   rule_.latest_start = rule_.first + latest;
-  generation_.rule = [this](std::span<float> scores, std::span<const uint32_t> text) {
+  generation_options_.rule = [this](std::span<float> scores, std::span<const uint32_t> text) {
     apply_rules_to(scores, text);
   };
 }
@@ -124,7 +126,7 @@ void Transcriber::start(bool timestamps) {
     forced_prefix_ = {language_.value_or(0), *task_};
   }
   if (!timestamps) forced_prefix_.push_back(tokens_->no_timestamps());
-  GenerationConfig& config = generation_.config;
+  GenerationConfig& config = generation_options_.config;
   config.forced_tokens = static_cast<uint32_t>(forced_prefix_.size());
   if (options_.max_tokens) config.max_tokens = options_.max_tokens + config.forced_tokens;
 }
@@ -155,10 +157,8 @@ void Transcriber::apply_rules_to(std::span<float> scores, std::span<const uint32
   if (timestamps_) rule_.apply(scores, own);
 }
 
-Result<Transcriber::Written> Transcriber::write(const EncoderInput& input) {
-  PUMICE_TRY(auto texts, session_->generate(std::span(&input, 1), generation_));
-  const Hypothesis& best = texts.at(0).at(0);
-  const GenerationConfig& config = generation_.config;
+Transcriber::Written Transcriber::written(const Hypothesis& best) const {
+  const GenerationConfig& config = generation_options_.config;
   const size_t forced = std::min(forced_prefix_.size(), best.tokens.size());
   Written written;
   written.tokens.assign(best.tokens.begin() + static_cast<ptrdiff_t>(forced), best.tokens.end());
@@ -208,37 +208,77 @@ std::vector<TranscriptSegment> Transcriber::segments(const Written& written, dou
   return result;
 }
 
-Result<Transcript> Transcriber::transcribe(std::span<const float> samples,
-                                           const std::function<void(const TranscriptWindow&)>& on_window,
-                                           const Progress& progress) {
+Status Transcriber::begin(std::span<const float> samples, WindowFunction on_window, Progress progress) {
+  PUMICE_CHECK(generation_->stop());
+  start(tokens_ && (options_.timestamps || samples.size() > features_->shape().samples));
+  sound_ = {samples, std::move(on_window), std::move(progress), 0, 0, {}};
+  return {};
+}
+
+// Ends the sound where it was cancelled.
+template <class T>
+T Transcriber::failed(T result) {
+  if (!result.ok() && result.error().code == Code::cancelled) sound_ = {};
+  return result;
+}
+
+Status Transcriber::begin_window() {
+  const bool wanted = !sound_.progress || sound_.progress(sound_.at, sound_.samples.size());
+  if (!wanted || generation_->cancelled()) return Error{Code::cancelled, "cancelled between two windows"};
+  const size_t count = std::min<size_t>(features_->shape().samples, sound_.samples.size() - sound_.at);
+  EncoderInput input;
+  PUMICE_TRY(input.values, features_->compute(sound_.samples.subspan(sound_.at, count)));
+  PUMICE_CHECK(generation_->start({std::move(input)}, generation_options_));
+  sound_.count = count;
+  return {};
+}
+
+Status Transcriber::finish_window() {
+  PUMICE_TRY(const std::span<const std::vector<Hypothesis>> texts, generation_->texts());
+  Written written = this->written(texts[0].at(0));
   const LogMelShape& shape = features_->shape();
-  start(tokens_ && (options_.timestamps || samples.size() > shape.samples));
-  Transcript transcript;
-  for (size_t at = 0; at < samples.size();) {
-    if (progress && !progress(at, samples.size())) {
-      return Error{Code::cancelled, "cancelled between two windows"};
-    }
-    const size_t count = std::min<size_t>(shape.samples, samples.size() - at);
-    EncoderInput input;
-    PUMICE_TRY(input.values, features_->compute(samples.subspan(at, count)));
-    PUMICE_TRY(Written written, write(input));
-    const double from = static_cast<double>(at) / shape.sample_rate;
-    const double to = static_cast<double>(at + count) / shape.sample_rate;
-    uint32_t next = 0; // steps; 0: behind the window
-    if (!is_silent(written)) {
-      TranscriptWindow window;
-      window.segments = segments(written, from, to, next);
-      window.features = std::move(input.values);
-      window.prompt = generation_.config.prompt;
-      window.prompt.insert(window.prompt.end(), forced_prefix_.begin(), forced_prefix_.end());
-      window.tokens = std::move(written.tokens);
-      transcript.segments.insert(transcript.segments.end(), window.segments.begin(), window.segments.end());
-      if (on_window) on_window(window);
-    }
-    const auto moved = static_cast<size_t>(std::llround(next * WhisperTokens::kStep * shape.sample_rate));
-    at += moved > 0 ? std::min(moved, count) : count;
+  const size_t count = std::exchange(sound_.count, 0);
+  const double from = static_cast<double>(sound_.at) / shape.sample_rate;
+  const double to = static_cast<double>(sound_.at + count) / shape.sample_rate;
+  uint32_t next = 0; // steps; 0: behind the window
+  if (!is_silent(written)) {
+    TranscriptWindow window;
+    window.segments = segments(written, from, to, next);
+    window.features = generation_->inputs()[0].values;
+    window.prompt = generation_options_.config.prompt;
+    window.prompt.insert(window.prompt.end(), forced_prefix_.begin(), forced_prefix_.end());
+    window.tokens = std::move(written.tokens);
+    std::vector<TranscriptSegment>& all = sound_.transcript.segments;
+    all.insert(all.end(), window.segments.begin(), window.segments.end());
+    if (sound_.on_window) sound_.on_window(window);
   }
-  if (progress) (void)progress(samples.size(), samples.size());
+  const auto moved = static_cast<size_t>(std::llround(next * WhisperTokens::kStep * shape.sample_rate));
+  sound_.at += moved > 0 ? std::min(moved, count) : count;
+  return {};
+}
+
+Status Transcriber::run_window() {
+  PUMICE_CHECK(begin_window());
+  PUMICE_CHECK(generation_->run());
+  return finish_window();
+}
+
+Result<Transcript> Transcriber::transcribe(std::span<const float> samples, WindowFunction on_window,
+                                           Progress progress) {
+  PUMICE_CHECK(begin(samples, std::move(on_window), std::move(progress)));
+  return run();
+}
+
+Result<Transcript> Transcriber::run() {
+  while (active()) {
+    Status status = run_window();
+    if (status.ok()) continue;
+    sound_ = {};
+    return status.error();
+  }
+  if (sound_.progress) (void)sound_.progress(sound_.samples.size(), sound_.samples.size());
+  Transcript transcript = std::move(sound_.transcript);
+  sound_ = {};
   transcript.language = language();
   return transcript;
 }
@@ -249,6 +289,23 @@ std::string Transcriber::language() const {
     if (language_ == language.id) return language.code;
   }
   return "";
+}
+
+template <class Slice>
+Result<SliceResult> Transcriber::slice(const Slice& slice_of_window) {
+  if (active() && sound_.count == 0) PUMICE_CHECK(begin_window());
+  PUMICE_TRY(SliceResult result, slice_of_window());
+  if (active() && !result.active) PUMICE_CHECK(finish_window());
+  result.active = active();
+  return result;
+}
+
+Result<SliceResult> Transcriber::advance(double budget, const SubmitSync& sync) {
+  return failed(slice([&] { return generation_->advance(budget, sync); }));
+}
+
+Result<SliceResult> Transcriber::record(VkCommandBuffer into, double budget) {
+  return failed(slice([&] { return generation_->record(into, budget); }));
 }
 
 } // namespace pumice

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "generate/encoder_decoder.h"
+#include "generate/resumable_generation.h"
 #include "speech/audio_features.h"
 #include "speech/timestamps.h"
 #include "text/whisper_tokens.h"
@@ -24,8 +24,9 @@ struct TranscriptionOptions {
   // its tokens' probabilities is at most `log_probability`.
   float no_speech = 0.6f;
   float log_probability = -1;
-  // Checked between submissions: once it is set, transcribe() returns `cancelled`.
+  // Checked between submissions: once it is set, transcribe() returns `cancelled`. Null: cancel() sets one.
   const std::atomic<bool>* interrupt = nullptr;
+  bool prepared = false; // all kernels are compiled when the transcriber is created
 };
 
 struct TranscriptSegment {
@@ -44,6 +45,8 @@ struct TranscriptWindow {
   std::vector<TranscriptSegment> segments;
 };
 
+using WindowFunction = std::function<void(const TranscriptWindow&)>;
+
 struct Transcript {
   std::string language; // its code; empty where the model has no tokens for languages
   std::vector<TranscriptSegment> segments;
@@ -51,8 +54,8 @@ struct Transcript {
 
 // Transcribes speech of any length, window by window, like Whisper (Radford et al. 2022): forced tokens tell
 // the decoder the language and the task. If it writes timestamps, a window begins at the last timestamp of
-// the one before; otherwise windows lie back to back. Models without such tokens are run without them. Used
-// by one thread at a time.
+// the one before; otherwise windows lie back to back. Models without such tokens are run without them. Runs
+// in slices of time or all at once, with the same result. Used by one thread at a time, except cancel().
 class Transcriber {
 public:
   // `tokenizer` may be null.
@@ -61,13 +64,26 @@ public:
                                                      TranscriptionOptions options);
 
   const LogMelShape& shape() const { return features_->shape(); }
-  EncoderDecoder& session() { return *session_; }
+  EncoderDecoder& session() { return generation_->session(); }
 
   // Transcribes samples at shape().sample_rate. `on_window` is called after each window that is not silent;
   // progress counts samples.
-  Result<Transcript> transcribe(std::span<const float> samples,
-                                const std::function<void(const TranscriptWindow&)>& on_window,
-                                const Progress& progress = {});
+  Result<Transcript> transcribe(std::span<const float> samples, WindowFunction on_window,
+                                Progress progress = {});
+
+  // The same piece by piece: begin(), then run(); or in slices advance(), which submits one of at most
+  // `budget` expected seconds, or record(), which records it into the application's command buffer, until the
+  // result is not active. The samples must stay where they are until then. The features of a window are
+  // computed by the call that begins it.
+  Status begin(std::span<const float> samples, WindowFunction on_window, Progress progress = {});
+  Result<Transcript> run();
+  Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
+  Result<SliceResult> record(VkCommandBuffer into, double budget);
+  // Forgets slices in command buffers that will not be submitted. The window then begins again.
+  Status discard() { return generation_->discard(); }
+  // From any thread.
+  void cancel() { generation_->cancel(); }
+
   // The code of the language of the current sound, as far as it is known; empty where the model has no tokens
   // for languages.
   std::string language() const;
@@ -79,25 +95,45 @@ private:
     std::optional<float> log_probability;
   };
 
-  Transcriber() = default;
+  // What is being transcribed.
+  struct Sound {
+    std::span<const float> samples;
+    WindowFunction on_window;
+    Progress progress;
+    size_t at = 0;    // samples that are done; the window begins there
+    size_t count = 0; // samples of the window; 0: it has not begun
+    Transcript transcript;
+  };
+
+  explicit Transcriber(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
   Status read_tokens();
   Status check_vocabulary() const;
   Status set_task();
   void set_rules();
   void start(bool timestamps);
+  bool active() const { return sound_.at < sound_.samples.size(); }
+  Status begin_window();
+  Status finish_window();
+  Status run_window();
+  template <class T>
+  T failed(T result);
+  template <class Slice>
+  Result<SliceResult> slice(const Slice& slice_of_window);
   void apply_rules_to(std::span<float> scores, std::span<const uint32_t> text);
   void detect_speech(std::span<const float> scores);
-  Result<Written> write(const EncoderInput& input);
+  Written written(const Hypothesis& best) const;
   bool is_silent(const Written& written) const;
   std::vector<TranscriptSegment> segments(const Written& written, double from, double to,
                                           uint32_t& next) const;
   TranscriptSegment segment(const Written& written, const TimedTokens& piece, double from, double to) const;
 
+  std::shared_ptr<const Model> model_;
   TranscriptionOptions options_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<AudioFeatures> features_;
-  std::unique_ptr<EncoderDecoder> session_;
-  GenerationOptions generation_;
+  GenerationOptions generation_options_;
+  std::unique_ptr<ResumableGeneration> generation_;
+  Sound sound_;
   std::optional<WhisperTokens> tokens_; // none: the vocabulary has no such tokens
   std::optional<uint32_t> no_speech_token_;
   std::vector<uint32_t> suppressed_, suppressed_first_;

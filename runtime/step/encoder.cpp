@@ -141,26 +141,32 @@ Status Encoder::begin(std::span<const EncoderInput> inputs) {
   return {};
 }
 
-Result<std::vector<InputRange>> Encoder::encode(std::span<const EncoderInput> inputs) {
+// Writes a step of the inputs, and starts it with `start_step`.
+template <class Start>
+Result<std::vector<InputRange>> Encoder::start(std::span<const EncoderInput> inputs,
+                                               const Start& start_step) {
   PUMICE_CHECK(begin(inputs));
   if (ranges_.empty()) return ranges_;
-  Result<uint32_t> rows = write(inputs);
-  const Result<Completion> submitted = rows.ok() ? runner_->submit(*rows) : Result<Completion>(rows.error());
-  if (!submitted.ok()) {
+  const Result<uint32_t> rows = write(inputs);
+  Status status = rows.ok() ? start_step(*rows) : Status(rows.error());
+  if (!status.ok()) {
     release_all(ranges_);
     ranges_.clear();
-    return submitted.error();
+    return status.error();
   }
   ++steps_;
   return ranges_;
 }
 
-Status Encoder::open(std::span<const EncoderInput> inputs) {
-  PUMICE_CHECK(begin(inputs));
-  if (ranges_.empty()) return {};
-  PUMICE_TRY(const uint32_t rows, write(inputs));
-  ++steps_;
-  return runner_->open_step(rows);
+Result<std::vector<InputRange>> Encoder::encode(std::span<const EncoderInput> inputs) {
+  return start(inputs, [this](uint32_t rows) {
+    const Result<Completion> submitted = runner_->submit(rows);
+    return submitted.ok() ? Status() : Status(submitted.error());
+  });
+}
+
+Result<std::vector<InputRange>> Encoder::open(std::span<const EncoderInput> inputs) {
+  return start(inputs, [this](uint32_t rows) { return runner_->open_step(rows); });
 }
 
 Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {

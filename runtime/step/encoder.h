@@ -40,7 +40,7 @@ public:
   // Runs inputs that fit one step, and returns the positions of each one's keys and values.
   Result<std::vector<InputRange>> encode(std::span<const EncoderInput> inputs);
   // The same in slices: opens the step, and Runner::fill() then runs it.
-  Status open(std::span<const EncoderInput> inputs);
+  Result<std::vector<InputRange>> open(std::span<const EncoderInput> inputs);
   void release(const InputRange& input) { pool_.release(input); }
 
   // The values of a readable tensor for one input of the last encode(): a row for each position, or one row
@@ -63,6 +63,8 @@ private:
   std::vector<InputRange> take_fitting(std::span<const EncoderInput> inputs);
   void release_all(std::span<const InputRange> ranges);
   Result<std::vector<InputRange>> take(std::span<const EncoderInput> inputs);
+  template <class Start>
+  Result<std::vector<InputRange>> start(std::span<const EncoderInput> inputs, const Start& start_step);
 
   std::unique_ptr<Runner> runner_;
   bool given_ = false; // values come from the application's buffer

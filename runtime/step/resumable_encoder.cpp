@@ -33,8 +33,8 @@ Status ResumableEncoder::ready() {
 // Runs the inputs again that were lost when the encoder had to be made again; in slices, if they were not
 // finished.
 Status ResumableEncoder::encode_again() {
-  if (state_ == State::running) return encoder_->open(inputs_);
-  const Result<std::vector<InputRange>> ranges = encoder_->encode(inputs_);
+  const Result<std::vector<InputRange>> ranges =
+      state_ == State::running ? encoder_->open(inputs_) : encoder_->encode(inputs_);
   return ranges.ok() ? Status() : Status(ranges.error());
 }
 
@@ -62,7 +62,8 @@ Status ResumableEncoder::begin(std::span<const EncoderInput> inputs) {
   PUMICE_CHECK(failed(work_.slices().wait()));
   state_ = State::none;
   work_.forget_cancel();
-  PUMICE_CHECK(failed(encoder_->open(inputs)));
+  const Result<std::vector<InputRange>> ranges = failed(encoder_->open(inputs));
+  if (!ranges.ok()) return ranges.error();
   inputs_.assign(inputs.begin(), inputs.end());
   state_ = State::running;
   return {};

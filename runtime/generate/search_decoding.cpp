@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "generate/decoding.h"
+
+namespace pumice {
+
+namespace {
+
+void log_softmax(std::span<float> scores) {
+  // A NaN counts as the smallest value.
+  for (float& score : scores) score = std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
+  const float largest = *std::ranges::max_element(scores);
+  double sum = 0;
+  for (float score : scores) sum += std::exp(double{score} - largest);
+  const auto log_sum = static_cast<float>(largest + std::log(sum));
+  for (float& score : scores) score -= log_sum;
+}
+
+// The best continuations of one beam, among those of others: at most `wanted` altogether, best first.
+void add_continuations(uint32_t beam, float beam_score, std::span<const float> scores, size_t wanted,
+                       std::vector<Continuation>& best) {
+  const auto better = [](const Continuation& a, const Continuation& b) { return a.score > b.score; };
+  for (uint32_t token = 0; token < scores.size(); ++token) {
+    const Continuation next{beam, token, beam_score + scores[token]};
+    if (!(next.score > -std::numeric_limits<float>::infinity())) continue;
+    if (best.size() == wanted && !better(next, best.back())) continue;
+    best.insert(std::ranges::upper_bound(best, next, better), next);
+    if (best.size() > wanted) best.pop_back();
+  }
+}
+
+class SearchDecoding : public Decoding {
+public:
+  SearchDecoding(Runner& runner, uint32_t beams, const DecodingTask& task)
+      : runner_(runner), beams_(beams), task_(task) {}
+
+  Status begin() override;
+  bool done() const override;
+  Status step() override;
+  Status fill(TimeSlicer& slices) override;
+  Status collect() override;
+  Status end() override;
+
+private:
+  // The beam search for one input.
+  struct Search {
+    size_t input = 0; // of the task
+    uint32_t first_slot = 0;
+    BeamSearch beams;
+    std::vector<std::vector<uint32_t>> cache_indirection; // of each beam: the slot that holds each position
+  };
+  // A step whose rows are written.
+  struct Step {
+    uint32_t rows = 0;
+    bool outputs = false; // it gives logits, from which tokens are chosen
+  };
+
+  Result<Step> write_step();
+  Result<Step> write_prompts();
+  Status write_row(Search& search, uint32_t beam, std::vector<StepToken>& rows);
+  Status choose(uint32_t rows);
+  void choose(Search& search, std::span<float> logits);
+  void hand_out();
+
+  Runner& runner_;
+  uint32_t beams_;
+  DecodingTask task_;
+  std::vector<Search> searches_;
+  std::vector<StepToken> prompts_; // without their last tokens
+  size_t prompts_written_ = 0;
+  Step sliced_;                    // the step that is in slices, or was the last one there
+  std::optional<Completion> done_; // of that step, once all of it is in slices, until it is collected
+};
+
+Status SearchDecoding::begin() {
+  const std::vector<uint32_t>& prompt = task_.options.config.prompt;
+  for (size_t i = 0; i < task_.ranges.size(); ++i) {
+    const uint32_t slot = static_cast<uint32_t>(i) * beams_;
+    for (uint32_t beam = 0; beam < beams_; ++beam) {
+      PUMICE_CHECK(runner_.set_input(slot + beam, task_.ranges[i]));
+    }
+    searches_.push_back({i, slot, BeamSearch(task_.options.config), {}});
+    searches_.back().cache_indirection.assign(1, std::vector<uint32_t>(prompt.size() - 1, slot));
+    for (uint32_t at = 0; at + 1 < prompt.size(); ++at) prompts_.push_back({prompt[at], at, slot});
+    if (beams_ > 1) PUMICE_CHECK(runner_.set_cache_indirection(slot, std::vector(prompt.size(), slot)));
+  }
+  return {};
+}
+
+bool SearchDecoding::done() const {
+  return std::ranges::all_of(searches_, [](const Search& each) { return each.beams.done(); });
+}
+
+Result<SearchDecoding::Step> SearchDecoding::write_prompts() {
+  const size_t count = std::min<size_t>(runner_.size().chunk, prompts_.size() - prompts_written_);
+  PUMICE_CHECK(runner_.write_step(std::span(prompts_).subspan(prompts_written_, count)));
+  prompts_written_ += count;
+  return Step{static_cast<uint32_t>(count), false};
+}
+
+// Writes the next part of the prompts, or a row for each beam of each unfinished search.
+Result<SearchDecoding::Step> SearchDecoding::write_step() {
+  if (prompts_written_ < prompts_.size()) return write_prompts();
+  std::vector<StepToken> rows;
+  for (Search& search : searches_) {
+    if (search.beams.done()) continue;
+    for (uint32_t beam = 0; beam < search.beams.beams().size(); ++beam) {
+      PUMICE_CHECK(write_row(search, beam, rows));
+    }
+  }
+  PUMICE_CHECK(runner_.write_step(rows));
+  return Step{static_cast<uint32_t>(rows.size()), true};
+}
+
+// The last token of a beam.
+Status SearchDecoding::write_row(Search& search, uint32_t beam, std::vector<StepToken>& rows) {
+  const std::vector<uint32_t>& prompt = task_.options.config.prompt;
+  const std::vector<uint32_t>& tokens = search.beams.beams()[beam].tokens;
+  StepToken row;
+  row.token = tokens.empty() ? prompt.back() : tokens.back();
+  row.position = static_cast<uint32_t>(prompt.size() + tokens.size() - 1);
+  row.sequence = search.first_slot + beam;
+  row.output = true;
+  rows.push_back(row);
+  search.cache_indirection[beam].push_back(row.sequence);
+  if (beams_ == 1) return {};
+  return runner_.set_cache_indirection(row.sequence, search.cache_indirection[beam]);
+}
+
+Status SearchDecoding::step() {
+  PUMICE_TRY(const Step step, write_step());
+  PUMICE_CHECK(runner_.submit(step.rows));
+  return step.outputs ? choose(step.rows) : Status();
+}
+
+// One step at a time: the host's part of the next one may change what the device reads.
+Status SearchDecoding::fill(TimeSlicer& slices) {
+  if (done_) return {};
+  if (!runner_.step_open()) {
+    PUMICE_TRY(sliced_, write_step());
+    PUMICE_CHECK(runner_.open_step(sliced_.rows));
+  }
+  PUMICE_TRY(done_, runner_.fill(slices));
+  return {};
+}
+
+Status SearchDecoding::collect() {
+  if (!done_) return {};
+  PUMICE_TRY(const bool finished, done_->finished());
+  if (!finished) return {};
+  done_.reset();
+  return sliced_.outputs ? choose(sliced_.rows) : Status();
+}
+
+Status SearchDecoding::choose(uint32_t rows) {
+  PUMICE_TRY(std::vector<float> logits, runner_.read("logits", rows));
+  const size_t vocabulary = runner_.model().shape().vocabulary;
+  size_t row = 0;
+  for (Search& search : searches_) {
+    if (search.beams.done()) continue;
+    const size_t count = search.beams.beams().size();
+    choose(search, std::span(logits).subspan(row * vocabulary, count * vocabulary));
+    row += count;
+  }
+  hand_out();
+  return {};
+}
+
+// Chooses the new beams of a search from the logits of its old ones.
+void SearchDecoding::choose(Search& search, std::span<float> logits) {
+  const GenerationOptions& options = task_.options;
+  const std::span<const BeamSearch::Beam> beams = search.beams.beams();
+  const size_t vocabulary = logits.size() / beams.size();
+  std::vector<Continuation> best;
+  for (uint32_t beam = 0; beam < beams.size(); ++beam) {
+    const std::span<float> scores = logits.subspan(beam * vocabulary, vocabulary);
+    // As in transformers, rules change log-probabilities with several beams, and logits with one.
+    if (options.config.beams > 1) log_softmax(scores);
+    apply_rules(options.config, scores, beams[beam].tokens);
+    if (options.rule) options.rule(scores, beams[beam].tokens);
+    if (options.config.beams == 1) log_softmax(scores);
+    add_continuations(beam, beams[beam].score, scores, search.beams.wanted(), best);
+  }
+  const std::vector<uint32_t> parents = search.beams.advance(best);
+  std::vector<std::vector<uint32_t>> cache_indirection;
+  for (uint32_t parent : parents) cache_indirection.push_back(search.cache_indirection[parent]);
+  if (!cache_indirection.empty()) search.cache_indirection = std::move(cache_indirection);
+  if (options.config.beams == 1 && options.on_token && !best.empty()) {
+    options.on_token(task_.first_input + search.input, best.front().token);
+  }
+}
+
+// The texts of searches that are done now.
+void SearchDecoding::hand_out() {
+  for (const Search& each : searches_) {
+    std::vector<Hypothesis>& own = task_.texts[each.input];
+    if (!each.beams.done() || !own.empty()) continue;
+    own = each.beams.results(task_.options.hypotheses);
+    if (task_.options.on_texts) task_.options.on_texts(task_.first_input + each.input, own);
+  }
+}
+
+Status SearchDecoding::end() {
+  runner_.close_step();
+  return {};
+}
+
+} // namespace
+
+std::unique_ptr<Decoding> make_search_decoding(Runner& runner, uint32_t beams, const DecodingTask& task) {
+  return std::make_unique<SearchDecoding>(runner, beams, task);
+}
+
+} // namespace pumice
