@@ -1,9 +1,11 @@
-// As faults_test.cpp, for encoders and translators.
+// As faults_test.cpp, for encoders, batches, translators and transcribers.
 #include <map>
 
 #include "support/bert_folder.h"
 #include "support/fault_phase.h"
+#include "support/listener.h"
 #include "support/program.h"
+#include "support/whisper_folder.h"
 
 namespace {
 
@@ -121,6 +123,7 @@ struct Translation {
   FaultyProgram& program;
   uint32_t beams;
   TranslatorHandle translator;
+  bool begun = false; // in slices
 
   void open_world() {
     pumice_error error;
@@ -140,6 +143,7 @@ struct Translation {
   void recover(pumice_status status) {
     if (status != PUMICE_DEVICE_LOST) return;
     pumice_error error;
+    begun = false;
     open_world();
     require_ok(create(&error), error);
   }
@@ -148,6 +152,26 @@ struct Translation {
     const pumice_status status =
         pumice_translate(translator.get(), "the third of may, 1987", buffer, sizeof buffer, nullptr, error);
     text = buffer;
+    return status;
+  }
+  // Begins where it has not, and goes on where it had come to.
+  pumice_status run_in_slices(std::string& text, pumice_error* error) {
+    pumice_input input = {sizeof input};
+    input.text = "the third of may, 1987";
+    pumice_status status = PUMICE_OK;
+    if (!begun) status = pumice_translate_begin(translator.get(), &input, error);
+    if (status != PUMICE_OK) return status;
+    begun = true;
+    pumice_slice slice = {sizeof slice};
+    for (int number = 0; number == 0 || slice.active; ++number) {
+      status = pumice_translate_advance(translator.get(), program.budget_us, nullptr, &slice, error);
+      if (status != PUMICE_OK) return status;
+      if (number % 2) program.wait_for_device();
+    }
+    char buffer[64] = "";
+    status = pumice_translate_read(translator.get(), buffer, sizeof buffer, nullptr, error);
+    text = buffer;
+    begun = false;
     return status;
   }
 };
@@ -165,21 +189,93 @@ FaultPhase creating_a_translator(Translation& translation) {
   return phase;
 }
 
-FaultPhase translating(Translation& translation, const std::string& expected) {
-  FaultPhase phase{"translating with " + std::to_string(translation.beams) + " beams", {}, {}, {}};
+FaultPhase translating(Translation& translation, const std::string& how, auto run,
+                       const std::string& expected) {
+  const std::string name = "translating" + how + " with " + std::to_string(translation.beams) + " beams";
+  FaultPhase phase{name, {}, {}, {}};
   phase.before = [] {};
-  phase.during = [&translation](pumice_error* error) {
+  phase.during = [&translation, run](pumice_error* error) {
     std::string text;
-    return translation.run(text, error);
+    return (translation.*run)(text, error);
   };
-  phase.after = [&translation, &expected](pumice_status status) {
+  phase.after = [&translation, run, &expected](pumice_status status) {
     pumice_error error;
     std::string text;
     translation.recover(status);
-    require_ok(translation.run(text, &error), error);
+    require_ok((translation.*run)(text, &error), error);
     CHECK(text == expected);
   };
   phase.most_calls = 12;
+  return phase;
+}
+
+// A transcriber of the program, and what it hears in a sound.
+struct Transcription {
+  using Segments = std::vector<Listener::Segment>;
+
+  FaultyProgram& program;
+  std::string path;
+  TranscriberHandle transcriber;
+  std::vector<float> wave = sound(20000, 16000); // more than a window
+
+  void open_world() {
+    pumice_error error;
+    transcriber.reset();
+    program.model.reset();
+    require_ok(program.open_device(&error), error);
+    require_ok(program.load(&error, path), error);
+  }
+  pumice_status create(pumice_error* error) {
+    pumice_transcriber_options options = {sizeof options};
+    options.max_tokens = 6;
+    pumice_transcriber* made = nullptr;
+    const pumice_status status = pumice_transcriber_create(program.model.get(), &options, &made, error);
+    transcriber.reset(made);
+    return status;
+  }
+  void recover(pumice_status status) {
+    if (status != PUMICE_DEVICE_LOST) return;
+    pumice_error error;
+    open_world();
+    require_ok(create(&error), error);
+  }
+  pumice_status run(Segments& segments, pumice_error* error) {
+    Listener listener;
+    const pumice_status status =
+        pumice_transcribe(transcriber.get(), wave.data(), wave.size(), 0, Listener::hear, &listener, error);
+    segments = std::move(listener.segments);
+    return status;
+  }
+  pumice_status run_in_slices(Segments& segments, pumice_error* error) {
+    Listener listener;
+    pumice_status status = pumice_transcribe_begin(transcriber.get(), wave.data(), wave.size(), 0,
+                                                   Listener::hear, &listener, error);
+    pumice_slice slice = {sizeof slice, true};
+    for (int number = 0; status == PUMICE_OK && slice.active; ++number) {
+      status = pumice_transcribe_advance(transcriber.get(), 20 * program.budget_us, nullptr, &slice, error);
+      if (number % 2) program.wait_for_device();
+    }
+    segments = std::move(listener.segments);
+    return status;
+  }
+};
+
+FaultPhase transcribing(Transcription& transcription, const std::string& name, auto run,
+                        const Transcription::Segments& expected) {
+  FaultPhase phase{name, {}, {}, {}};
+  phase.before = [] {};
+  phase.during = [&transcription, run](pumice_error* error) {
+    Transcription::Segments segments;
+    return (transcription.*run)(segments, error);
+  };
+  phase.after = [&transcription, run, &expected](pumice_status status) {
+    pumice_error error;
+    Transcription::Segments segments;
+    transcription.recover(status);
+    require_ok((transcription.*run)(segments, &error), error);
+    CHECK(segments == expected);
+  };
+  phase.most_calls = 8;
   return phase;
 }
 
@@ -330,7 +426,27 @@ TEST_CASE("faults while a translator is made and used" * doctest::test_suite("lo
     require_ok(translation.run(expected, &error), error);
     CHECK(expected == "1987-05-03");
     if (beams == 1) count += inject(vulkan, creating_a_translator(translation));
-    count += inject(vulkan, translating(translation, expected));
+    count += inject(vulkan, translating(translation, "", &Translation::run, expected));
+    count += inject(vulkan, translating(translation, " in slices", &Translation::run_in_slices, expected));
   }
   check_count(count, 50);
+}
+
+TEST_CASE("faults while a transcriber is used" * doctest::test_suite("long")) {
+  const WhisperFolder model;
+  FaultyVulkan vulkan;
+  vulkan.split_memory(true);
+  FaultyProgram program(Owner::pumice, false);
+  Transcription transcription{program, model.path().string(), {}};
+  transcription.open_world();
+  pumice_error error;
+  Transcription::Segments expected;
+  require_ok(transcription.create(&error), error);
+  require_ok(transcription.run(expected, &error), error);
+  REQUIRE(expected.size() > 1);
+  FaultCount count =
+      inject(vulkan, transcribing(transcription, "transcribing", &Transcription::run, expected));
+  count += inject(
+      vulkan, transcribing(transcription, "transcribing in slices", &Transcription::run_in_slices, expected));
+  check_count(count, 20);
 }

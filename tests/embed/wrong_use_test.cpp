@@ -423,8 +423,17 @@ TEST_CASE("every function takes nulls") {
   invalid(pumice_translator_create(nullptr, nullptr, nullptr, &error));
   invalid(pumice_translate(nullptr, nullptr, nullptr, 0, nullptr, &error));
   invalid(pumice_translate_input(nullptr, nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_translate_begin(nullptr, nullptr, &error));
+  invalid(pumice_translate_advance(nullptr, 1, nullptr, nullptr, &error));
+  invalid(pumice_translate_record(nullptr, nullptr, 1, nullptr, &error));
+  invalid(pumice_translate_discard(nullptr, &error));
+  invalid(pumice_translate_read(nullptr, nullptr, 0, nullptr, &error));
   invalid(pumice_transcriber_create(nullptr, nullptr, nullptr, &error));
   invalid(pumice_transcribe(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
+  invalid(pumice_transcribe_begin(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
+  invalid(pumice_transcribe_advance(nullptr, 1, nullptr, nullptr, &error));
+  invalid(pumice_transcribe_record(nullptr, nullptr, 1, nullptr, &error));
+  invalid(pumice_transcribe_discard(nullptr, &error));
 
   CHECK(pumice_features_chain(nullptr) == nullptr);
   CHECK(pumice_features_extensions(nullptr, nullptr) == nullptr);

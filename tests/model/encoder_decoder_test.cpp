@@ -1,6 +1,6 @@
 // Decoding with an encoder's input: what is computed how often, several inputs together, the rules of
 // decoding.
-#include "generate/encoder_decoder.h"
+#include "generate/resumable_generation.h"
 
 #include <algorithm>
 #include <set>
@@ -25,14 +25,18 @@ std::vector<EncoderInput> some_inputs(size_t count, uint32_t vocabulary) {
   return inputs;
 }
 
-std::unique_ptr<EncoderDecoder> make_session(const std::shared_ptr<const Model>& model, uint32_t inputs,
-                                             uint32_t beams) {
+EncoderDecoderOptions session_options(uint32_t inputs, uint32_t beams) {
   EncoderDecoderOptions options;
   options.inputs = inputs;
   options.beams = beams;
   options.input_tokens = 64;
   options.output_tokens = 40;
-  auto session = EncoderDecoder::create(model, options);
+  return options;
+}
+
+std::unique_ptr<EncoderDecoder> make_session(const std::shared_ptr<const Model>& model, uint32_t inputs,
+                                             uint32_t beams) {
+  auto session = EncoderDecoder::create(model, session_options(inputs, beams));
   if (!session.ok()) FAIL(session.error().text());
   return std::move(*session);
 }
@@ -51,6 +55,13 @@ std::vector<std::vector<Hypothesis>> generate(EncoderDecoder& session, std::span
   auto texts = session.generate(inputs, options);
   if (!texts.ok()) FAIL(texts.error().text());
   return std::move(*texts);
+}
+
+// The same tokens, and the same bits of their scores.
+bool same_texts(const std::vector<Hypothesis>& a, const std::vector<Hypothesis>& b) {
+  return std::ranges::equal(a, b, [](const Hypothesis& one, const Hypothesis& other) {
+    return one.tokens == other.tokens && one.score == other.score && one.finished == other.finished;
+  });
 }
 
 std::shared_ptr<const Model> fixture(const char* name) {
@@ -131,6 +142,37 @@ FIXTURE_TEST_CASE("one beam is the greedy choice, whichever way it is made") {
   for (size_t i = 0; i < inputs.size(); ++i) {
     CHECK(with_beams[i][0].tokens == expected[i][0].tokens);
     CHECK(on_host[i][0].tokens == expected[i][0].tokens);
+  }
+}
+
+FIXTURE_TEST_CASE("slices of any size give the texts and the scores of whole steps") {
+  for (const char* name : {"marian-relu", "t5"}) {
+    const auto model = fixture(name);
+    CAPTURE(name);
+    const std::vector<EncoderInput> inputs = some_inputs(5, 320);
+    for (const auto& [at_a_time, beams, by_host] :
+         {std::tuple(1u, 1u, false), std::tuple(2u, 1u, true), std::tuple(2u, 3u, true)}) {
+      CAPTURE(beams);
+      CAPTURE(by_host);
+      GenerationOptions options = settings(*model, beams, 9);
+      options.hypotheses = beams;
+      if (beams == 1 && by_host) options.rule = [](std::span<float>, std::span<const uint32_t>) {};
+      const auto expected = generate(*make_session(model, at_a_time, beams), inputs, options);
+      auto sliced = ResumableGeneration::create(model, session_options(at_a_time, beams), &options);
+      if (!sliced.ok()) FAIL(sliced.error().text());
+      for (const double budget : {1e-6, 50e-6, 1.0}) {
+        CAPTURE(budget);
+        REQUIRE((*sliced)->start(inputs, options).ok());
+        for (bool active = true; active;) {
+          const auto slice = (*sliced)->advance(budget);
+          if (!slice.ok()) FAIL(slice.error().text());
+          active = slice->active;
+        }
+        const auto texts = (*sliced)->texts();
+        REQUIRE(texts.ok());
+        CHECK(std::ranges::equal(*texts, expected, same_texts));
+      }
+    }
   }
 }
 

@@ -151,6 +151,10 @@ int main(int count, char** arguments) {
   Translator translator = need(Translator::create(dates), "Translator::create");
   expect(need(translator.translate("le 3 mars 2021"), "Translator::translate") == "2021-03-03", "a date");
 
+  need(translator.begin("le 3 mars 2021"), "Translator::begin");
+  while (need(translator.advance(1000), "Translator::advance").active) {
+  }
+  expect(need(translator.read(), "Translator::read") == "2021-03-03", "a date in slices");
   expect(!Transcriber::create(model).ok(), "a decoder is no transcriber");
   const auto none = Encoder::create(model);
   expect(!none.ok() && none.error().status == PUMICE_UNSUPPORTED, "a decoder is no encoder");

@@ -1,0 +1,337 @@
+// Translating and transcribing in slices of time.
+#include <array>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "gpu/vulkan_table.h"
+#include "support/embedding.h"
+#include "support/external_vulkan.h"
+#include "support/fixtures.h"
+#include "support/listener.h"
+#include "support/temporary_folder.h"
+#include "support/whisper_folder.h"
+#include "support/word_folder.h"
+
+namespace {
+
+constexpr const char* date = "the third of may, 1987";
+constexpr std::array budgets = {1.0f, 10.0f, 100.0f, 1000.0f, 1e4f, 1e5f, 1e6f};
+
+TranslatorHandle make_translator(pumice_model* model, uint32_t beams, uint32_t output_tokens = 0) {
+  pumice_translator_options options = {sizeof options};
+  options.beams = beams;
+  options.output_tokens = output_tokens;
+  pumice_translator* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_translator_create(model, &options, &made, &error), error);
+  return TranslatorHandle(made);
+}
+
+TranscriberHandle make_transcriber(pumice_model* model, uint32_t beams) {
+  pumice_transcriber_options options = {sizeof options};
+  options.max_tokens = 12;
+  options.beams = beams;
+  pumice_transcriber* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_transcriber_create(model, &options, &made, &error), error);
+  return TranscriberHandle(made);
+}
+
+pumice_input text_input(const char* text) {
+  pumice_input input = {sizeof input};
+  input.text = text;
+  return input;
+}
+
+std::string translate(pumice_translator* translator, const pumice_input& input) {
+  char text[4096] = "";
+  pumice_error error;
+  require_ok(pumice_translate_input(translator, &input, text, sizeof text, nullptr, &error), error);
+  return text;
+}
+
+std::string read(pumice_translator* translator) {
+  char text[4096] = "";
+  size_t count = 0;
+  pumice_error error;
+  require_ok(pumice_translate_read(translator, text, sizeof text, &count, &error), error);
+  CHECK(count == std::string(text).size());
+  return text;
+}
+
+// Slices until there is no more to do. Returns the number of those that were not empty.
+uint32_t run_slices(const std::function<pumice_status(pumice_slice*, pumice_error*)>& advance) {
+  pumice_slice slice = {sizeof slice};
+  pumice_error error;
+  uint32_t slices = 0;
+  const auto start = std::chrono::steady_clock::now();
+  do {
+    require_ok(advance(&slice, &error), error);
+    slices += slice.dispatches > 0;
+    if (slice.dispatches == 0) std::this_thread::yield();
+    REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::minutes(1));
+  } while (slice.active);
+  return slices;
+}
+
+uint32_t advance_to_the_end(pumice_translator* translator, float budget) {
+  return run_slices([&](pumice_slice* slice, pumice_error* error) {
+    return pumice_translate_advance(translator, budget, nullptr, slice, error);
+  });
+}
+
+void begin(pumice_translator* translator, const pumice_input& input) {
+  pumice_error error;
+  require_ok(pumice_translate_begin(translator, &input, &error), error);
+}
+
+void check_budgets(pumice_translator* translator, const pumice_input& input, const std::string& expected) {
+  CHECK(translate(translator, input) == expected);
+  std::vector<uint32_t> slices;
+  for (const float budget : budgets) {
+    CAPTURE(budget);
+    begin(translator, input);
+    slices.push_back(advance_to_the_end(translator, budget));
+    CHECK(read(translator) == expected);
+  }
+  MESSAGE(slices.front() << " slices of 1 us, " << slices.back() << " of 1 s");
+  CHECK(slices.front() > 10 * slices.back());
+  CHECK(translate(translator, input) == expected);
+}
+
+// A program that renders, and Pumice on its device.
+struct Renderer {
+  ExternalVulkan vulkan{*pumice::open_vulkan_loader(), true};
+  DeviceHandle device = [this] {
+    const pumice_vulkan handles = vulkan.vulkan();
+    pumice_device_options options = {sizeof options};
+    options.vulkan = &handles;
+    return make_device(options);
+  }();
+};
+
+} // namespace
+
+TEST_CASE("slices of any size give the translation of whole steps") {
+  const DeviceHandle device = make_device();
+  const ModelHandle model = load(device.get(), dates);
+  for (const uint32_t beams : {1u, 4u}) {
+    CAPTURE(beams);
+    check_budgets(make_translator(model.get(), beams).get(), text_input(date), "1987-05-03");
+  }
+}
+
+TEST_CASE("slices of any size give a picture's caption") {
+  const DeviceHandle device = make_device();
+  const TemporaryFolder folder;
+  write_word_folder(folder, "vit-gpt2");
+  const ModelHandle model = load(device.get(), folder.path().string());
+  const TranslatorHandle translator = make_translator(model.get(), 0, 16);
+  std::vector<uint8_t> pixels(size_t{32} * 32 * 3);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i * 31);
+  pumice_input input = {sizeof input};
+  input.pixels = pixels.data();
+  input.width = input.height = 32;
+  const std::string caption = translate(translator.get(), input);
+  REQUIRE_FALSE(caption.empty());
+  check_budgets(translator.get(), input, caption);
+}
+
+TEST_CASE("a translation can be read once it is complete, and not while another one is under way") {
+  const DeviceHandle device = make_device();
+  const ModelHandle model = load(device.get(), dates);
+  const TranslatorHandle owner = make_translator(model.get(), 2);
+  pumice_translator* const translator = owner.get();
+  pumice_error error;
+  pumice_slice slice = {sizeof slice};
+  char text[32];
+  const auto not_ready = [&] {
+    CHECK(pumice_translate_read(translator, text, sizeof text, nullptr, &error) == PUMICE_NOT_READY);
+  };
+  not_ready();
+  require_ok(pumice_translate_advance(translator, 100, nullptr, &slice, &error), error);
+  CHECK_FALSE(slice.active);
+  CHECK(slice.dispatches == 0);
+
+  // Another one ends what is under way.
+  begin(translator, text_input(date));
+  not_ready();
+  require_ok(pumice_translate_advance(translator, 1e6f, nullptr, &slice, &error), error);
+  CHECK(slice.active);
+  CHECK(slice.dispatches > 0);
+  begin(translator, text_input("le 3 mars 2021"));
+  advance_to_the_end(translator, 500);
+  CHECK(read(translator) == "2021-03-03");
+  CHECK(read(translator) == "2021-03-03"); // stays
+  begin(translator, text_input(date));
+  require_ok(pumice_translate_advance(translator, 1, nullptr, &slice, &error), error);
+  CHECK(translate(translator, text_input("May 4, 1999")) == "1999-05-04");
+  CHECK(read(translator) == "1999-05-04");
+
+  begin(translator, text_input("")); // nothing to do
+  require_ok(pumice_translate_advance(translator, 1, nullptr, &slice, &error), error);
+  CHECK_FALSE(slice.active);
+  CHECK(read(translator).empty());
+
+  // An input that is refused changes nothing.
+  begin(translator, text_input(date));
+  const pumice_input none = {sizeof none};
+  CHECK(pumice_translate_begin(translator, &none, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_translate_begin(translator, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_translate_advance(translator, 0, nullptr, &slice, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_translate_record(translator, nullptr, 9, &slice, &error) == PUMICE_INVALID_ARGUMENT);
+  advance_to_the_end(translator, 500);
+  CHECK(read(translator) == "1987-05-03");
+}
+
+TEST_CASE("what is translated in slices can be cancelled anywhere") {
+  const DeviceHandle device = make_device();
+  const ModelHandle model = load(device.get(), dates);
+  for (const uint32_t beams : {1u, 3u}) {
+    const TranslatorHandle translator = make_translator(model.get(), beams);
+    begin(translator.get(), text_input(date));
+    const uint32_t slices = advance_to_the_end(translator.get(), 50);
+    REQUIRE(slices > 8);
+    pumice_error error;
+    pumice_slice slice = {sizeof slice};
+    for (uint32_t after = 0; after < slices; after += slices / 8) {
+      CAPTURE(after);
+      begin(translator.get(), text_input(date));
+      for (uint32_t i = 0; i < after; ++i) {
+        require_ok(pumice_translate_advance(translator.get(), 50, nullptr, &slice, &error), error);
+      }
+      pumice_translator_cancel(translator.get());
+      CHECK(pumice_translate_advance(translator.get(), 50, nullptr, &slice, &error) == PUMICE_CANCELLED);
+      require_ok(pumice_translate_advance(translator.get(), 50, nullptr, &slice, &error), error);
+      CHECK_FALSE(slice.active);
+      CHECK(pumice_translate_read(translator.get(), nullptr, 0, nullptr, &error) == PUMICE_NOT_READY);
+    }
+    pumice_translator_cancel(translator.get()); // with nothing to cancel
+    begin(translator.get(), text_input(date));
+    advance_to_the_end(translator.get(), 1000);
+    CHECK(read(translator.get()) == "1987-05-03");
+  }
+}
+
+TEST_CASE("a translation is recorded into command buffers of the program, and discarded with them") {
+  Renderer program;
+  const ModelHandle model = load(program.device.get(), dates);
+  for (const uint32_t beams : {1u, 4u}) {
+    CAPTURE(beams);
+    const TranslatorHandle translator = make_translator(model.get(), beams);
+    begin(translator.get(), text_input(date));
+    pumice_error error;
+    pumice_slice slice = {sizeof slice};
+    int discarded = 0;
+    for (int frame = 0; frame == 0 || slice.active; ++frame) {
+      REQUIRE(frame < 5000);
+      const VkCommandBuffer commands = program.vulkan.begin();
+      require_ok(pumice_translate_record(translator.get(), commands, 200, &slice, &error), error);
+      if ((frame == 0 || frame == 4 || frame == 15) && slice.dispatches > 0) {
+        const pumice_input other = text_input("May 4, 1999");
+        CHECK(pumice_translate_begin(translator.get(), &other, &error) == PUMICE_NOT_READY);
+        CHECK(pumice_translate(translator.get(), date, nullptr, 0, nullptr, &error) == PUMICE_NOT_READY);
+        require_ok(pumice_translate_discard(translator.get(), &error), error);
+        ++discarded;
+      } else {
+        program.vulkan.run();
+      }
+    }
+    CHECK(discarded >= 2);
+    CHECK(read(translator.get()) == "1987-05-03");
+  }
+}
+
+TEST_CASE("slices of any size give the segments of a sound that whole steps give") {
+  const DeviceHandle device = make_device();
+  const WhisperFolder folder;
+  const ModelHandle model = load(device.get(), folder.path().string());
+  const std::vector<float> wave = sound(40000, 16000); // more than two windows
+  for (const uint32_t beams : {1u, 2u}) {
+    CAPTURE(beams);
+    const TranscriberHandle transcriber = make_transcriber(model.get(), beams);
+    pumice_error error;
+    Listener whole;
+    require_ok(
+        pumice_transcribe(transcriber.get(), wave.data(), wave.size(), 0, Listener::hear, &whole, &error),
+        error);
+    REQUIRE(whole.segments.size() > 1);
+    for (const float budget : budgets) {
+      CAPTURE(budget);
+      Listener sliced;
+      std::vector<float> samples = wave;
+      require_ok(pumice_transcribe_begin(transcriber.get(), samples.data(), samples.size(), 0, Listener::hear,
+                                         &sliced, &error),
+                 error);
+      samples.assign(samples.size(), 0); // were copied
+      run_slices([&](pumice_slice* slice, pumice_error* why) {
+        return pumice_transcribe_advance(transcriber.get(), budget, nullptr, slice, why);
+      });
+      CHECK(sliced.segments == whole.segments);
+    }
+  }
+}
+
+TEST_CASE("a sound that is transcribed in slices can be cancelled, replaced and recorded by the program") {
+  Renderer program;
+  const WhisperFolder folder;
+  const ModelHandle model = load(program.device.get(), folder.path().string());
+  const TranscriberHandle owner = make_transcriber(model.get(), 1);
+  pumice_transcriber* const transcriber = owner.get();
+  const std::vector<float> wave = sound(40000, 16000);
+  pumice_error error;
+  pumice_slice slice = {sizeof slice};
+  Listener whole;
+  require_ok(pumice_transcribe(transcriber, wave.data(), wave.size(), 0, Listener::hear, &whole, &error),
+             error);
+  REQUIRE(whole.segments.size() > 1);
+  const auto begin_hearing = [&](Listener& listener) {
+    require_ok(
+        pumice_transcribe_begin(transcriber, wave.data(), wave.size(), 0, Listener::hear, &listener, &error),
+        error);
+  };
+  const auto advance = [&](pumice_slice* to, pumice_error* why) {
+    return pumice_transcribe_advance(transcriber, 1000, nullptr, to, why);
+  };
+
+  // From within the function that it calls.
+  Listener stopping;
+  stopping.cancels = transcriber;
+  begin_hearing(stopping);
+  pumice_status status = PUMICE_OK;
+  do {
+    status = advance(&slice, &error);
+  } while (status == PUMICE_OK && slice.active);
+  CHECK(status == PUMICE_CANCELLED);
+  CHECK(stopping.nested == PUMICE_NOT_READY);
+  CHECK_FALSE(stopping.segments.empty());
+  CHECK(stopping.segments.size() < whole.segments.size());
+  require_ok(advance(&slice, &error), error);
+  CHECK_FALSE(slice.active);
+
+  Listener replaced, heard;
+  begin_hearing(replaced);
+  require_ok(advance(&slice, &error), error);
+  begin_hearing(heard);
+  run_slices(advance);
+  CHECK(replaced.segments.empty());
+  CHECK(heard.segments == whole.segments);
+
+  Listener recorded;
+  begin_hearing(recorded);
+  for (int frame = 0; frame == 0 || slice.active; ++frame) {
+    REQUIRE(frame < 5000);
+    const VkCommandBuffer commands = program.vulkan.begin();
+    require_ok(pumice_transcribe_record(transcriber, commands, 1000, &slice, &error), error);
+    if ((frame == 1 || frame == 9 || frame == 40) && slice.dispatches > 0) {
+      Listener other;
+      CHECK(pumice_transcribe_begin(transcriber, wave.data(), wave.size(), 0, Listener::hear, &other,
+                                    &error) == PUMICE_NOT_READY);
+      require_ok(pumice_transcribe_discard(transcriber, &error), error);
+    } else {
+      program.vulkan.run();
+    }
+  }
+  CHECK(recorded.segments == whole.segments);
+}
