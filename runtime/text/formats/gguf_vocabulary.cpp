@@ -207,20 +207,20 @@ Status fill_t5(const Gguf& gguf, TokenizerParts& parts) {
 
 // The kinds of vocabularies. `bos_eos_by_file`: the file says which tokens go around a text; BERT's are
 // fixed.
-struct Kind {
+struct VocabularyKind {
   std::string_view model;
   Status (*fill)(const Gguf&, TokenizerParts&);
   bool bos_eos_by_file;
 };
-constexpr Kind kKinds[] = {{"llama", fill_llama, true},
-                           {"gpt2", fill_gpt2, true},
-                           {"bert", fill_bert, false},
-                           {"t5", fill_t5, true}};
+constexpr VocabularyKind kKinds[] = {{"llama", fill_llama, true},
+                                     {"gpt2", fill_gpt2, true},
+                                     {"bert", fill_bert, false},
+                                     {"t5", fill_t5, true}};
 
 } // namespace
 
 Result<std::unique_ptr<TokenizerParts>> read_gguf(const Gguf& gguf) {
-  for (const Kind& kind : kKinds) {
+  for (const VocabularyKind& kind : kKinds) {
     if (kind.model != gguf.model) continue;
     PUMICE_CHECK(check(gguf));
     auto parts = std::make_unique<TokenizerParts>();
