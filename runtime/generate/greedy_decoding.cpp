@@ -16,7 +16,7 @@ public:
   Status step() override;
   Status fill(TimeSlicer& slices) override { return batch_.fill(slices); }
   Status collect() override;
-  Status end() override;
+  Status end() override { return batch_.drop_all(); }
 
 private:
   void take(std::span<const BatchToken> tokens);
@@ -54,9 +54,9 @@ Status GreedyDecoding::step() {
 
 Status GreedyDecoding::collect() {
   for (;;) {
-    PUMICE_TRY(const std::span<const BatchToken> tokens, batch_.collect());
-    if (tokens.empty()) return {};
-    take(tokens);
+    PUMICE_TRY(const auto tokens, batch_.collect());
+    if (!tokens) return {};
+    take(*tokens);
   }
 }
 
@@ -70,11 +70,6 @@ void GreedyDecoding::take(std::span<const BatchToken> tokens) {
     if (task_.options.on_token) task_.options.on_token(input, each.token);
     if (task_.options.on_texts && text[0].finished) task_.options.on_texts(input, text);
   }
-}
-
-Status GreedyDecoding::end() {
-  for (uint32_t id : ids_) PUMICE_CHECK(batch_.drop(id));
-  return batch_.drop_in_flight();
 }
 
 } // namespace

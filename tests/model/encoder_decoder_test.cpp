@@ -151,7 +151,7 @@ FIXTURE_TEST_CASE("slices of any size give the texts and the scores of whole ste
     CAPTURE(name);
     const std::vector<EncoderInput> inputs = some_inputs(5, 320);
     for (const auto& [at_a_time, beams, by_host] :
-         {std::tuple(1u, 1u, false), std::tuple(2u, 1u, true), std::tuple(2u, 3u, true)}) {
+         {std::tuple(2u, 1u, false), std::tuple(2u, 1u, true), std::tuple(2u, 3u, true)}) {
       CAPTURE(beams);
       CAPTURE(by_host);
       GenerationOptions options = settings(*model, beams, 9);
