@@ -169,11 +169,6 @@ TEST_CASE("a translation can be read once it is complete, and not while another 
   CHECK(translate(translator, text_input("May 4, 1999")) == "1999-05-04");
   CHECK(read(translator) == "1999-05-04");
 
-  begin(translator, text_input("")); // nothing to do
-  require_ok(pumice_translate_advance(translator, 1, nullptr, &slice, &error), error);
-  CHECK_FALSE(slice.active);
-  CHECK(read(translator).empty());
-
   // An input that is refused changes nothing.
   begin(translator, text_input(date));
   const pumice_input none = {sizeof none};
@@ -247,7 +242,7 @@ TEST_CASE("slices of any size give the segments of a sound that whole steps give
   const DeviceHandle device = make_device();
   const WhisperFolder folder;
   const ModelHandle model = load(device.get(), folder.path().string());
-  const std::vector<float> wave = sound(40000, 16000); // more than two windows
+  const std::vector<float> wave = sound(20000, 16000); // more than a window
   for (const uint32_t beams : {1u, 2u}) {
     CAPTURE(beams);
     const TranscriberHandle transcriber = make_transcriber(model.get(), beams);
