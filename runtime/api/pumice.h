@@ -496,11 +496,14 @@ PUMICE_API pumice_status pumice_start_finish(pumice_start* start, pumice_session
 /* Cancels it if it has not ended, and waits for it. */
 PUMICE_API void pumice_start_destroy(pumice_start* start);
 
-/* Creates another session with the same conversation. Its keys and values are copied, not computed again, so
- * that several sessions can begin with the same long prompt. A text that `session` generates goes on there;
- * in the fork, pumice_generate goes on with the tokens so far. `options` is for the fork, whose context must
- * have room for the conversation (or else PUMICE_CONTEXT_FULL); NULL: the options of `session`, without
- * on_event, progress and logits. */
+/* Creates another session with the same conversation. Its keys and values are copied on the device, not
+ * computed again, so that several sessions can begin with the same long prompt. A text that `session`
+ * generates goes on there, after the slices under way have been waited for (PUMICE_NOT_READY while a recorded
+ * one has not finished); in the fork, pumice_generate goes on with the tokens so far. `options` is for the
+ * fork, whose cache type must be that of `session`, and whose context must have room for the conversation (or
+ * else PUMICE_CONTEXT_FULL); NULL: the options of `session`, without on_event, progress and logits. With
+ * another context or chunk, a model whose layers see a window only computes a conversation again that is
+ * longer. */
 PUMICE_API pumice_status pumice_session_fork(pumice_session* session, const pumice_session_options* options,
                                              pumice_session** fork, pumice_error* error);
 

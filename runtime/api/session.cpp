@@ -183,6 +183,11 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
       given.progress = nullptr;
       given.logits = {};
     }
+    if (given.cache != session->options.cache) {
+      return Error{Code::invalid_argument,
+                   fmt::format("options.cache is {}: expected {}, as of the session that is forked",
+                               static_cast<int>(given.cache), static_cast<int>(session->options.cache))};
+    }
     const pumice_model model{session->session->model(), session->tokenizer,
                              session->session->model()->file().architecture()};
     PUMICE_TRY(std::unique_ptr<pumice_session> made,

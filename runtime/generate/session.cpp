@@ -294,8 +294,15 @@ Result<std::vector<std::byte>> Session::saved_bytes() {
 }
 
 Status Session::copy(Session& other) {
-  PUMICE_TRY(const std::vector<std::byte> bytes, other.saved_bytes());
-  return restore(MappedFile::from_memory(bytes, "the session that is copied"));
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(work_.checked(stop()));
+  PUMICE_CHECK(other.ready());
+  PUMICE_CHECK(other.work_.checked(other.stop()));
+  PUMICE_CHECK(work_.checked(batch_->copy(0, *other.batch_, 0, other.conversation_)));
+  conversation_ = other.conversation_;
+  active_ = false;
+  received_.clear();
+  return {};
 }
 
 Status Session::suspend() {

@@ -72,8 +72,9 @@ public:
   // The same elsewhere than in a file.
   Status save(const StateSink& sink);
   Status restore(MappedFile file);
-  // Gives this session the conversation of another one of the same model and cache type, whose keys and
-  // values it copies. Texts of this session end; the other one goes on.
+  // Gives this session the conversation of another one, whose keys and values are copied on the device. Both
+  // have the same model, on the same device, and the same cache type. The text of this session ends; the
+  // other one goes on.
   Status copy(Session& other);
   // Moves keys and values to the host's memory and frees all device memory. Until resume(), other calls
   // return `not_ready`.

@@ -436,4 +436,20 @@ Result<Conversation> Batch::load(MappedFile file, uint32_t slot) {
   return Conversation{snapshot.tokens, snapshot.sampling};
 }
 
+Status Batch::copy(uint32_t slot, const Batch& other, uint32_t other_slot, const Conversation& conversation) {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(other.check_free(other_slot));
+  PUMICE_CHECK(wait());
+  PUMICE_CHECK(other.wait());
+  const Slot& from = other.slots_[other_slot];
+  const uint32_t cached = common_prefix(from.cached, conversation.tokens);
+  forget(slot);
+  PUMICE_TRY(const bool copied,
+             copy_caches({*other.runner_, other_slot}, {*runner_, slot}, cached, from.written_end));
+  if (!copied) return {};
+  slots_[slot].cached.assign(conversation.tokens.begin(), conversation.tokens.begin() + cached);
+  slots_[slot].written_end = from.written_end;
+  return {};
+}
+
 } // namespace pumice

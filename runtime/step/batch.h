@@ -131,6 +131,10 @@ public:
   Result<Conversation> load(MappedFile file, uint32_t slot);
   // The same elsewhere than in a file.
   Status save(const StateSink& sink, uint32_t slot, const Conversation& conversation);
+  // Gives a free slot the keys and values of a conversation that a free slot of another batch has, which is
+  // on the same device and has the same model and cache type. They are copied on the device, or computed
+  // again where their places differ (see copy_caches()).
+  Status copy(uint32_t slot, const Batch& other, uint32_t other_slot, const Conversation& conversation);
   // Forgets a slot's keys and values.
   void forget(uint32_t slot) { slots_[slot].cached.clear(); }
 

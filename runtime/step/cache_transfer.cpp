@@ -12,18 +12,26 @@ namespace {
 constexpr uint64_t transfer_bytes = uint64_t{4} << 20;
 constexpr uint32_t tile = 8; // positions
 
-Status copy_and_wait(const std::shared_ptr<Device>& device, const Buffer& from, uint64_t from_offset,
-                     const Buffer& to, uint64_t to_offset, uint64_t bytes) {
+} // namespace
+
+Status copy_and_wait(const std::shared_ptr<Device>& device, std::span<const BufferCopy> copies) {
   PUMICE_TRY(Commands commands, Commands::create(device, "cache copy"));
   PUMICE_CHECK(commands.begin());
-  commands.copy(from, from_offset, to, to_offset, bytes);
+  commands.barrier();
+  std::vector<VkBufferCopy> regions; // between the same buffers
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const BufferCopy& copy = copies[i];
+    regions.push_back(copy.region);
+    const bool more = i + 1 < copies.size() && copies[i + 1].from == copy.from && copies[i + 1].to == copy.to;
+    if (more) continue;
+    commands.copy(copy.from, copy.to, regions);
+    regions.clear();
+  }
   commands.barrier();
   PUMICE_CHECK(commands.end());
   PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
   return device->wait(done);
 }
-
-} // namespace
 
 uint32_t positions_in_use(uint32_t capacity, uint32_t cached, uint32_t written_end) {
   return written_end > capacity ? capacity : std::min((cached + tile - 1) / tile * tile, capacity);
@@ -57,7 +65,8 @@ Status CacheTransfer::read(const Buffer& from, uint64_t offset, std::span<std::b
   PUMICE_CHECK(stage());
   for (uint64_t done = 0; done < to.size();) {
     const uint64_t bytes = std::min<uint64_t>(transfer_bytes, to.size() - done);
-    PUMICE_CHECK(copy_and_wait(device_, from, offset + done, staging_, 0, bytes));
+    const BufferCopy piece{from.handle(), staging_.handle(), {offset + done, 0, bytes}};
+    PUMICE_CHECK(copy_and_wait(device_, std::span(&piece, 1)));
     std::memcpy(to.data() + done, staging_.mapped().data(), bytes);
     done += bytes;
   }
@@ -73,7 +82,8 @@ Status CacheTransfer::write(std::span<const std::byte> from, const Buffer& to, u
   for (uint64_t done = 0; done < from.size();) {
     const uint64_t bytes = std::min<uint64_t>(transfer_bytes, from.size() - done);
     std::memcpy(staging_.mapped().data(), from.data() + done, bytes);
-    PUMICE_CHECK(copy_and_wait(device_, staging_, 0, to, offset + done, bytes));
+    const BufferCopy piece{staging_.handle(), to.handle(), {0, offset + done, bytes}};
+    PUMICE_CHECK(copy_and_wait(device_, std::span(&piece, 1)));
     done += bytes;
   }
   return {};

@@ -5,6 +5,7 @@
 
 #include "gpu/buffer.h"
 #include "kernel/cache_layout.h"
+#include "recording/prepared_plan.h"
 
 namespace pumice {
 
@@ -23,6 +24,9 @@ uint32_t positions_in_use(uint32_t capacity, uint32_t cached, uint32_t written_e
 // values. Positions are stored in whole tiles, one after the other, so the bytes do not depend on the
 // capacity.
 std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, uint32_t positions);
+
+// Makes copies on the device, in one submission, and waits for it. What was submitted before is done by then.
+Status copy_and_wait(const std::shared_ptr<Device>& device, std::span<const BufferCopy> copies);
 
 // Copies between the host and a buffer on the device: directly if the buffer is mapped, otherwise through a
 // staging buffer. Nothing else may use those bytes meanwhile.

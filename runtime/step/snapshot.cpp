@@ -41,6 +41,12 @@ private:
   Status status_;
 };
 
+// Whether positions have the same places in caches of these capacities: in a ring that has wrapped around,
+// the place of a position depends on the length of the ring.
+bool keeps_places(uint32_t from, uint32_t to, uint32_t written_end) {
+  return from == to || written_end <= std::min(from, to);
+}
+
 void check_layer(Checker& check, size_t index, const Snapshot& snapshot, const CacheRef& cache) {
   const SnapshotLayer& layer = snapshot.layers[index];
   const auto name = [&](const char* field) { return fmt::format("layer {} {}", index, field); };
@@ -48,8 +54,7 @@ void check_layer(Checker& check, size_t index, const Snapshot& snapshot, const C
   check.equal(name("kv_heads"), layout.kv_heads, layer.kv_heads);
   check.equal(name("head_dim"), layout.head_dim, layer.head_dim);
   const uint32_t positions = positions_in_use(layer.capacity, snapshot.cached, snapshot.written_end);
-  if (snapshot.written_end > std::min(layer.capacity, layout.capacity)) {
-    // In a ring that has wrapped around, the place of a position depends on the length of the ring.
+  if (!keeps_places(layer.capacity, layout.capacity, snapshot.written_end)) {
     check.equal(name("capacity"), layout.capacity, layer.capacity);
   }
   check.at_most(name("positions"), layout.capacity, positions, "the session's capacity");
@@ -142,6 +147,26 @@ Status restore_caches(const OpenedSnapshot& opened, const Runner& runner, uint32
     }
   }
   return {};
+}
+
+Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, uint32_t cached,
+                         uint32_t written_end) {
+  std::vector<BufferCopy> copies;
+  for (size_t layer = 0; layer < from.runner.caches().size(); ++layer) {
+    const CacheRef &source = from.runner.caches()[layer], &target = to.runner.caches()[layer];
+    const uint32_t capacity = source.layout.capacity;
+    if (!keeps_places(capacity, target.layout.capacity, written_end)) return false;
+    const uint32_t positions = positions_in_use(capacity, cached, written_end);
+    const std::vector<CacheRange> ranges = cache_ranges(source, from.sequence, positions);
+    const std::vector<CacheRange> places = cache_ranges(target, to.sequence, positions);
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      copies.push_back({from.runner.cache_allocation(ranges[i].allocation).handle(),
+                        to.runner.cache_allocation(places[i].allocation).handle(),
+                        {ranges[i].offset, places[i].offset, ranges[i].bytes}});
+    }
+  }
+  if (!copies.empty()) PUMICE_CHECK(copy_and_wait(to.runner.model().context().device, copies));
+  return true;
 }
 
 } // namespace pumice

@@ -144,43 +144,6 @@ TEST_CASE("events have log-probabilities where they are asked for") {
   CHECK(tokens == 8);
 }
 
-TEST_CASE("a fork begins where its session is, and each goes on alone") {
-  const Player player;
-  const Story whole = generate(player.session.get(), {}, prompt);
-  pumice_request request = {sizeof request};
-  request.text = prompt;
-  request.anew = true;
-  request.max_tokens = 40;
-  pumice_error error;
-  require_ok(pumice_generate(player.session.get(), &request, &error), error);
-  Story first;
-  pumice_slice slice = {sizeof slice};
-  do {
-    require_ok(pumice_advance(player.session.get(), 300, nullptr, &slice, &error), error);
-    take_events(player.session.get(), first);
-  } while (first.tokens.size() < 12);
-  pumice_session* made = nullptr;
-  require_ok(pumice_session_fork(player.session.get(), nullptr, &made, &error), error);
-  const SessionHandle fork(made);
-  take_events(player.session.get(), first);
-  CHECK(tokens_of(made) == tokens_of(player.session.get()));
-  const size_t done = first.tokens.size();
-  CHECK(done < 40);
-
-  const Story rest = go_on(made, static_cast<uint32_t>(40 - done)); // before the session goes on
-  require_ok(pumice_run(player.session.get(), &error), error);
-  take_events(player.session.get(), first);
-  CHECK(first == whole);
-  CHECK(std::equal(rest.tokens.begin(), rest.tokens.end(), whole.tokens.begin() + static_cast<long>(done)));
-
-  pumice_session_options small = {sizeof small};
-  small.context = 16; // less than the conversation
-  made = nullptr;
-  CHECK(pumice_session_fork(player.session.get(), &small, &made, &error) == PUMICE_CONTEXT_FULL);
-  CHECK(made == nullptr);
-  CHECK(tokens_of(player.session.get()).size() > 40);
-}
-
 TEST_CASE("a session is saved to memory, and restored from it") {
   const Player player;
   generate(player.session.get(), {}, prompt);
