@@ -74,15 +74,16 @@ FaultPhase loading(FaultyProgram& program, const Expected& expected) {
 }
 
 // The first session that a model has; it compiles what is left.
-FaultPhase creating_a_session(FaultyProgram& program, const Expected& expected) {
-  FaultPhase phase{"creating a session", {}, {}, {}};
+FaultPhase creating_a_session(FaultyProgram& program, std::string name, Drive create,
+                              const Expected& expected) {
+  FaultPhase phase{std::move(name), {}, {}, {}};
   phase.before = [&program] {
     program.session.reset();
     program.open_world();
   };
-  phase.during = [&program](pumice_error* error) {
+  phase.during = [&program, create](pumice_error* error) {
     const uint64_t before = program.allocated();
-    const pumice_status status = program.open_session(error);
+    const pumice_status status = (program.*create)(error);
     if (status != PUMICE_OK) CHECK(program.allocated() == before);
     return status;
   };
@@ -189,16 +190,50 @@ FaultPhase resuming(FaultyProgram& program, const Expected& expected) {
   return phase;
 }
 
-FaultPhase saving(FaultyProgram& program, const std::string& path, const Expected& expected) {
-  FaultPhase phase{"saving", {}, {}, {}};
+// Where a session is saved to, and restored from.
+struct Store {
+  using Use = std::function<pumice_status(pumice_session*, pumice_error*)>;
+
+  std::string name;
+  Use save, restore;
+};
+
+Store file(const std::string& path) {
+  return {"a file",
+          [path](pumice_session* session, pumice_error* error) {
+            return pumice_session_save(session, path.c_str(), error);
+          },
+          [path](pumice_session* session, pumice_error* error) {
+            return pumice_session_restore(session, path.c_str(), error);
+          }};
+}
+
+Store memory() {
+  const auto bytes = std::make_shared<std::vector<unsigned char>>();
+  return {"memory",
+          [bytes](pumice_session* session, pumice_error* error) {
+            bytes->clear();
+            const pumice_write_function append = [](void* user, const void* more, size_t count) {
+              const auto* first = static_cast<const unsigned char*>(more);
+              auto& all = *static_cast<std::vector<unsigned char>*>(user);
+              all.insert(all.end(), first, first + count);
+              return true;
+            };
+            return pumice_session_write(session, append, bytes.get(), error);
+          },
+          [bytes](pumice_session* session, pumice_error* error) {
+            return pumice_session_read(session, bytes->data(), bytes->size(), error);
+          }};
+}
+
+FaultPhase saving(FaultyProgram& program, const Store& store, const Expected& expected) {
+  FaultPhase phase{"saving to " + store.name, {}, {}, {}};
   phase.most_calls = 6;
   phase.before = [&program] {
     program.begin(prompt, 1 + longer);
     program.go_midway();
   };
-  phase.during = [&program, path](pumice_error* error) {
-    return pumice_session_save(program.session.get(), path.c_str(), error);
-  };
+  phase.during = [&program, store](pumice_error* error) { return store.save(program.session.get(), error); };
   phase.after = [&program, &expected](pumice_status status) {
     if (status == PUMICE_OK) return; // the text has ended with it
     program.recover(status);
@@ -207,25 +242,25 @@ FaultPhase saving(FaultyProgram& program, const std::string& path, const Expecte
   return phase;
 }
 
-FaultPhase restoring(FaultyProgram& program, const std::string& path, const Expected& expected) {
-  FaultPhase phase{"restoring", {}, {}, {}};
+FaultPhase restoring(FaultyProgram& program, const Store& store, const Expected& expected) {
+  FaultPhase phase{"restoring from " + store.name, {}, {}, {}};
   phase.most_calls = 6;
-  phase.before = [&program, path, &expected] {
+  phase.before = [&program, store, &expected] {
     pumice_error error;
     CHECK(tell(program, prompt, 1) == expected.first);
-    require_ok(pumice_session_save(program.session.get(), path.c_str(), &error), error);
+    require_ok(store.save(program.session.get(), &error), error);
     program.begin("The dog ran to the park and", 1 + longer);
     program.go_midway();
   };
-  phase.during = [&program, path](pumice_error* error) {
-    return pumice_session_restore(program.session.get(), path.c_str(), error);
+  phase.during = [&program, store](pumice_error* error) {
+    return store.restore(program.session.get(), error);
   };
-  phase.after = [&program, path, &expected](pumice_status status) {
+  phase.after = [&program, store, &expected](pumice_status status) {
     pumice_error error;
     program.recover(status);
     if (status != PUMICE_OK) {
       CHECK(finish(program, &FaultyProgram::advance).tokens.size() == 1 + longer);
-      require_ok(pumice_session_restore(program.session.get(), path.c_str(), &error), error);
+      require_ok(store.restore(program.session.get(), &error), error);
     }
     CHECK(tell(program, nullptr, longer) == expected.rest);
   };
@@ -306,8 +341,10 @@ std::vector<FaultPhase> texts(FaultyVulkan& vulkan, Scene& scene) {
           coming_back(vulkan, program, expected),
           suspending(program, expected),
           resuming(program, expected),
-          saving(program, scene.saved(), expected),
-          restoring(program, scene.saved(), expected),
+          saving(program, file(scene.saved()), expected),
+          restoring(program, file(scene.saved()), expected),
+          saving(program, memory(), expected),
+          restoring(program, memory(), expected),
           forking(program, expected)};
 }
 
@@ -327,9 +364,12 @@ TEST_CASE("faults while a device is created, a model loaded, and all taken down"
   FaultyProgram program(Owner::pumice, false);
   FaultCount count = inject(vulkan, creating_a_device(program));
   Scene scene(Owner::pumice);
-  count +=
-      scene.inject(vulkan, {loading(scene.program, scene.expected),
-                            creating_a_session(scene.program, scene.expected), taking_down(scene.program)});
+  count += scene.inject(vulkan, {loading(scene.program, scene.expected),
+                                 creating_a_session(scene.program, "creating a session",
+                                                    &FaultyProgram::open_session, scene.expected),
+                                 creating_a_session(scene.program, "creating a session on a thread",
+                                                    &FaultyProgram::start_session, scene.expected),
+                                 taking_down(scene.program)});
   check_count(count, 200);
 }
 

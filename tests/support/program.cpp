@@ -15,6 +15,13 @@ pumice_sampling warm_sampling() {
   return sampling;
 }
 
+pumice_session_options small_session() {
+  pumice_session_options options = {sizeof options};
+  options.context = 64;
+  options.chunk = 4;
+  return options;
+}
+
 } // namespace
 
 pumice_status FaultyProgram::open_device(pumice_error* error) {
@@ -55,11 +62,23 @@ pumice_status FaultyProgram::load(pumice_error* error, const std::string& path) 
 }
 
 pumice_status FaultyProgram::open_session(pumice_error* error) {
-  pumice_session_options options = {sizeof options};
-  options.context = 64;
-  options.chunk = 4;
+  const pumice_session_options options = small_session();
   pumice_session* made = nullptr;
   const pumice_status status = pumice_session_create(model.get(), &options, &made, error);
+  return keep(made, status);
+}
+
+pumice_status FaultyProgram::start_session(pumice_error* error) {
+  const pumice_session_options options = small_session();
+  pumice_start* start = nullptr;
+  pumice_session* made = nullptr;
+  pumice_status status = pumice_session_start(model.get(), &options, &start, error);
+  const StartHandle owner(start);
+  if (status == PUMICE_OK) status = pumice_start_finish(start, &made, error);
+  return keep(made, status);
+}
+
+pumice_status FaultyProgram::keep(pumice_session* made, pumice_status status) {
   CHECK((made != nullptr) == (status == PUMICE_OK));
   session.reset(made);
   return status;

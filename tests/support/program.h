@@ -18,8 +18,9 @@ public:
   pumice_status open_device(pumice_error* error);
   pumice_status load(pumice_error* error, const std::string& path = stories);
   pumice_status open_session(pumice_error* error);
-  void open_world(); // a new device and a model on it
-  void open_all();   // and a session
+  pumice_status start_session(pumice_error* error); // the same, on a thread of its own
+  void open_world();                                // a new device and a model on it
+  void open_all();                                  // and a session
 
   // A prompt in place of the conversation, or nothing new.
   void begin(const char* prompt, uint32_t max_tokens);
@@ -43,6 +44,8 @@ public:
   float budget_us = 300; // some dispatches
 
 private:
+  pumice_status keep(pumice_session* made, pumice_status status);
+
   Owner owner_;
   bool validate_;
   // The last one is in use; a lost one is destroyed once nothing uses it.
