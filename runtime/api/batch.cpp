@@ -86,6 +86,7 @@ Result<SessionOptions> pumice::api::batch_options(const pumice_batch_options& gi
   session.chunk = given.chunk;
   session.cache = given.cache;
   session.threads = given.threads;
+  session.warm_up = given.warm_up;
   PUMICE_TRY(SessionOptions options, session_options(session, shape));
   options.size.sequences = std::max(given.texts, 1u);
   if (const uint32_t most = std::min(options.size.chunk, most_texts); given.texts > most) {

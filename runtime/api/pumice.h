@@ -683,7 +683,7 @@ typedef struct pumice_batch_options {
   uint32_t chunk;
   pumice_cache_type cache;
   uint32_t threads;
-  uint32_t reserved; /* 0 */
+  bool warm_up; /* as there, also for steps of several texts */
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
 } pumice_batch_options;

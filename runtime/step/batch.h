@@ -31,7 +31,7 @@ struct SessionOptions {
   uint32_t steps_per_submit = 0;
   // If given, each step copies the logits of its outputs there, and steps are submitted one at a time.
   ExternalBuffer logits;
-  // Used by Session only.
+  // Used by Session and ResumableBatch only.
   Preparation preparation = Preparation::none;
   // Session::cancel() also ends a step of several submissions in the middle. At most two submissions are then
   // in flight.

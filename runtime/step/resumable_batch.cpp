@@ -1,5 +1,7 @@
 #include "step/resumable_batch.h"
 
+#include "step/warm_up.h"
+
 namespace pumice {
 
 namespace {
@@ -23,7 +25,8 @@ ResumableBatch::~ResumableBatch() {
 Status ResumableBatch::make(const Progress& progress) {
   return work_.make(model_->context().device, batch_, [&]() -> Status {
     PUMICE_TRY(batch_, Batch::create(model_, options_));
-    return batch_->runner().prepare_all(options_.compiling_threads, progress);
+    PUMICE_CHECK(batch_->runner().prepare_all(options_.compiling_threads, progress));
+    return options_.preparation == Preparation::warmed_up ? warm_up(*batch_, work_.slices()) : Status();
   });
 }
 

@@ -1,5 +1,7 @@
 #include "step/warm_up.h"
 
+#include <algorithm>
+
 namespace pumice {
 
 namespace {
@@ -11,9 +13,11 @@ constexpr double slice_seconds = 1e-3;
 // Steps that may take longer are skipped.
 constexpr double longest_step_seconds = 0.1;
 
-// A text of so many times the token 0, and some tokens after it.
-Status run_text(Batch& batch, TimeSlicer& slices, uint32_t prompt) {
-  PUMICE_CHECK(batch.add({std::vector<uint32_t>(prompt), {}, tokens_after_prompt, {}}));
+// Texts of so many times the token 0, and some tokens after it.
+Status run_texts(Batch& batch, TimeSlicer& slices, uint32_t texts, uint32_t prompt) {
+  for (uint32_t text = 0; text < texts; ++text) {
+    PUMICE_CHECK(batch.add({std::vector<uint32_t>(prompt), {}, tokens_after_prompt, {}}));
+  }
   while (batch.sequences() > 0) {
     PUMICE_CHECK(slices.run([&] { return batch.fill(slices); }, slice_seconds));
     PUMICE_CHECK(slices.wait());
@@ -22,6 +26,14 @@ Status run_text(Batch& batch, TimeSlicer& slices, uint32_t prompt) {
       more = tokens.has_value();
     }
   }
+  for (uint32_t slot = 0; slot < batch.size().sequences; ++slot) batch.forget(slot);
+  return {};
+}
+
+Status run_rounds(Batch& batch, TimeSlicer& slices, uint32_t texts, uint32_t prompt) {
+  PUMICE_TRY(const double guess, batch.runner().guessed_step_seconds(texts * prompt));
+  if (guess > longest_step_seconds) return {};
+  for (int round = 0; round < rounds; ++round) PUMICE_CHECK(run_texts(batch, slices, texts, prompt));
   return {};
 }
 
@@ -31,13 +43,10 @@ Status warm_up(Batch& batch, TimeSlicer& slices) {
   const SessionSize& size = batch.size();
   const uint32_t most = size.context - tokens_after_prompt;
   for (uint32_t prompt : {size.chunk, small_chunk, 1u}) {
-    if (prompt > size.chunk || prompt >= most) continue;
-    PUMICE_TRY(const double guess, batch.runner().guessed_step_seconds(prompt));
-    if (guess > longest_step_seconds) continue;
-    for (int round = 0; round < rounds; ++round) {
-      PUMICE_CHECK(run_text(batch, slices, prompt));
-      batch.forget(0);
-    }
+    if (prompt <= size.chunk && prompt < most) PUMICE_CHECK(run_rounds(batch, slices, 1, prompt));
+  }
+  for (uint32_t texts = 2; texts < 2 * size.sequences; texts *= 2) {
+    PUMICE_CHECK(run_rounds(batch, slices, std::min(texts, size.sequences), 1));
   }
   return {};
 }

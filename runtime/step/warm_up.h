@@ -4,8 +4,8 @@
 
 namespace pumice {
 
-// Runs steps of each size that a batch of one sequence needs, in slices, until the costs of all dispatches
-// are known. The caches are empty afterwards.
+// Runs steps of each size that a batch needs, in slices, until the costs of all dispatches are known. The
+// caches are empty afterwards.
 Status warm_up(Batch& batch, TimeSlicer& slices);
 
 } // namespace pumice

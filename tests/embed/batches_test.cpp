@@ -47,8 +47,9 @@ public:
         "Once upon a time there was a little girl named Lily. She loved to", "One day, a little fox",
         "There was a small boat", "It was cold",
         // Several chunks.
-        "Once upon a time there was a big dog. The dog liked to run and to play with a red ball in the park. "
-        "One day the dog could not find the ball. The dog looked"};
+        ("Once upon a time there was a big dog. The dog liked to run and to play with a red ball in the "
+         "park. "
+         "One day the dog could not find the ball. The dog looked")};
     static constexpr uint32_t lengths[size] = {20, 7, 30, 12, 16};
     sampling_ = {sizeof sampling_};
     sampling_.log_probabilities = 1;
@@ -94,7 +95,9 @@ pumice_batch_options options_of(uint32_t texts) {
 // A batch of the cast.
 class Stage {
 public:
-  Stage(pumice_model* model, uint32_t texts) : cast(model), batch(make_batch(model, options_of(texts))) {}
+  Stage(pumice_model* model, uint32_t texts) : Stage(model, options_of(texts)) {}
+  Stage(pumice_model* model, const pumice_batch_options& options)
+      : cast(model), batch(make_batch(model, options)) {}
 
   uint32_t add(size_t i) {
     uint32_t text = 0;
@@ -204,6 +207,21 @@ TEST_CASE("several texts in slices of any size are those of each alone") {
   while (stage.step()) {
   }
   stage.check_all();
+}
+
+TEST_CASE("a batch that is warmed up has measured slices before its first one") {
+  const Player player;
+  pumice_batch_options options = options_of(3);
+  for (const bool warm_up : {false, true}) {
+    options.warm_up = warm_up;
+    Stage stage(player.model.get(), options);
+    stage.add_all();
+    stage.advance(1000);
+    CHECK((stage.slice.finished > 0) == warm_up);
+    while (stage.advance(1000)) {
+    }
+    stage.check_all();
+  }
 }
 
 TEST_CASE("texts are added, dropped and cancelled between slices") {
