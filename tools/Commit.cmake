@@ -19,6 +19,8 @@ if(NOT commit)
   file(STRINGS "${SOURCE}/tools/pumice/commit.txt" commit LIMIT_COUNT 1)
   if(commit MATCHES "Format")  # 'git archive' puts the commit in its place
     set(commit "unknown")
+  else()
+    string(SUBSTRING "${commit}" 0 10 commit)
   endif()
 endif()
 set(text "#define PUMICE_COMMIT \"${commit}\"\n")

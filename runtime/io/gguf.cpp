@@ -1,5 +1,6 @@
 #include "io/gguf.h"
 
+#include "io/failed_download.h"
 #include "io/gguf_reader.h"
 
 #include <algorithm>
@@ -182,6 +183,7 @@ Status check_overlaps(const GgufReader& reader, const std::vector<TensorEntry>& 
 } // namespace
 
 Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, std::string file_name) {
+  PUMICE_CHECK(check_download(bytes, file_name));
   GgufReader reader(bytes, std::move(file_name));
   GgufFile file;
   PUMICE_CHECK(read_magic_and_version(reader, file));

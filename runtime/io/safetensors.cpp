@@ -1,6 +1,7 @@
 #include "io/safetensors.h"
 
 #include "io/bytes.h"
+#include "io/failed_download.h"
 #include "io/json_text.h"
 #include "io/tensor_type.h"
 
@@ -134,6 +135,7 @@ uint64_t safetensors_dtype_bytes(std::string_view dtype) {
 }
 
 Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes, std::string file_name) {
+  PUMICE_CHECK(check_download(bytes, file_name));
   Header header{std::move(file_name), {}};
   ByteReader reader(bytes);
   uint64_t length = 0;

@@ -146,6 +146,16 @@ TEST_CASE("bench measures encoders, and encoder-decoders end to end") {
   CHECK(fails_saying(bench(fixtures().model("bert"), {"-p", "100000"}), {"-p 100000", "at most"}) == "");
 }
 
+TEST_CASE("bench measures a size once that is given twice") {
+  const CommandResult result = pumice_command({"bench", fixtures().story().string(), "-p", "4,2,4", "-n", "0",
+                                               "-r", "1", "-w", "0", "--json", "--no-cache"});
+  REQUIRE(result.status == 0);
+  const nlohmann::json results = nlohmann::json::parse(result.out)["results"];
+  REQUIRE(results.size() == 2);
+  CHECK(results[0]["test"] == "pp4");
+  CHECK(results[1]["test"] == "pp2");
+}
+
 TEST_CASE("bench reads a prompt that fills the context, and says which tests do not fit or are left out") {
   const auto model = fixtures().story(); // made for 512 tokens
   const auto once = [&](std::vector<std::string> more) {

@@ -1,10 +1,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <regex>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "support/command.h"
+#include "support/skip.h"
 
 namespace {
 
@@ -99,12 +103,106 @@ TEST_CASE("manual pages and completion have every option") {
       CHECK(manual.find(option) != std::string::npos);
       if (option == "--help" || option == "--help-all") continue;
       CHECK(zsh.find(option + "[") != std::string::npos);
-      CHECK(fish.find("__fish_seen_subcommand_from " + name + "' ") != std::string::npos);
+      CHECK(fish.find("'__pumice_at " + name + "' ") != std::string::npos);
       CHECK(fish.find(" -l " + option.substr(2) + " ") != std::string::npos);
     }
   }
   CHECK(page({"help", "bench", "compare", "--man"}).find("PUMICE-BENCH-COMPARE") != std::string::npos);
   CHECK(page({"help", "--man"}).find(".SH COMMANDS\n") != std::string::npos);
+}
+
+namespace {
+
+struct Completion {
+  std::string words;   // the last one is completed
+  std::string results; // each with a space behind it
+};
+
+const std::vector<Completion>& completions() {
+  static const std::vector<Completion> cases = {{"pumice tran", "transcribe translate "},
+                                                {"pumice be", "bench "},
+                                                {"pumice --ver", "--version "},
+                                                {"pumice run --te", "--temp "},
+                                                {"pumice run mo", "model.gguf "},
+                                                {"pumice mo", ""},
+                                                {"pumice devices mo", ""},
+                                                {"pumice run --kv ''", "f16 f32 q8_0 "},
+                                                {"pumice run --kv q", "q8_0 "},
+                                                {"pumice run --session mo", "model.gguf "},
+                                                {"pumice bench comp", "compare "},
+                                                {"pumice bench mo", "model.gguf "},
+                                                {"pumice bench compare --mar", "--margin "},
+                                                {"pumice bench compare --war", ""},
+                                                {"pumice bench compare mo", "model.gguf "},
+                                                {"pumice translate run --kv", ""},
+                                                {"pumice completion ''", "bash fish zsh "},
+                                                {"pumice help ru", "run "}};
+  return cases;
+}
+
+// What a script, which gets the words as $1, prints with one completion a line.
+std::string shell_completions(const std::string& script, const Completion& each,
+                              const TemporaryFolder& folder) {
+  std::string words = each.words;
+  if (words.ends_with("''")) words.resize(words.size() - 2);
+  const std::string line = "cd" + quoted_argument(folder.path().string()) + " && rm -f hits && timeout 20 " +
+                           script + quoted_argument(words) +
+                           " >out 2>&1 </dev/null; sort -u hits out | "
+                           "sed -n 's/[[:space:]].*//; /./p' | tr '\\n' ' ' >sorted";
+  REQUIRE(std::system(("sh -c" + quoted_argument(line)).c_str()) == 0);
+  std::stringstream text;
+  text << std::ifstream(folder.path() / "sorted").rdbuf();
+  return text.str();
+}
+
+bool has_program(const char* name) {
+  return std::system(fmt::format("command -v {} >/dev/null", name).c_str()) == 0;
+}
+
+} // namespace
+
+TEST_CASE("fish completes commands, options, and the names that an option takes") {
+  if (!has_program("fish")) return skip("there is no fish");
+  const TemporaryFolder folder;
+  folder.write("pumice.fish", page({"completion", "fish"}));
+  folder.write("model.gguf", std::string_view("x"));
+  for (const Completion& each : completions()) {
+    CAPTURE(each.words);
+    CHECK(shell_completions("env HOME=. fish -c 'source pumice.fish; complete -C $argv[1] >hits'", each,
+                            folder) == each.results);
+  }
+}
+
+TEST_CASE("zsh completes commands, options, and the names that an option takes") {
+  if (!has_program("zsh")) return skip("there is no zsh");
+  const TemporaryFolder folder;
+  folder.write("pumice.zsh", page({"completion", "zsh"}));
+  folder.write("model.gguf", std::string_view("x"));
+  // A shell at a terminal, which notes what its completion adds and ends after it.
+  folder.write(".zshrc", std::string_view(R"(PS1=
+autoload -Uz compinit
+compinit -u -d $ZDOTDIR/dump
+source $ZDOTDIR/pumice.zsh
+bindkey '^I' complete-word
+compadd() {
+  local -a hits
+  builtin compadd -A hits "$@"
+  print -rl -- $hits >>$ZDOTDIR/hits
+  builtin compadd "$@"
+}
+finish() { exit }
+comppostfuncs=(finish)
+)"));
+  folder.write("complete.zsh", std::string_view(R"(zmodload zsh/zpty
+: >hits
+zpty shell "ZDOTDIR=$PWD TERM=dumb zsh -i"
+zpty -w -n shell "$1"$'\t'
+while zpty -t shell; do zpty -r -t shell part || sleep 0.02; done
+)"));
+  for (const Completion& each : completions()) {
+    CAPTURE(each.words);
+    CHECK(shell_completions("zsh -f complete.zsh", each, folder) == each.results);
+  }
 }
 
 TEST_CASE("bash completes commands, options, and the names that an option takes") {
@@ -131,6 +229,14 @@ TEST_CASE("bash completes commands, options, and the names that an option takes"
   CHECK(completed("pumice bench comp") == "compare ");
   CHECK(completed("pumice bench compare --mar") == "--margin ");
   CHECK(completed("pumice completion z") == "zsh ");
+  for (const Completion& each : completions()) {
+    CAPTURE(each.words);
+    std::istringstream found(completed(each.words));
+    std::set<std::string> words{std::istream_iterator<std::string>(found), {}};
+    std::string sorted;
+    for (const std::string& word : words) sorted += word + " ";
+    CHECK(sorted == each.results);
+  }
 }
 
 TEST_CASE("--version says the commit, how it was built, and what was left out") {
@@ -141,6 +247,30 @@ TEST_CASE("--version says the commit, how it was built, and what was left out") 
   CHECK(std::regex_match(lines[2], std::regex("build: [A-Za-z]+, .+, .+")));
   CHECK(lines[3].starts_with("left out: "));
   CHECK(page({"-V"}) == page({"--version"}));
+}
+
+TEST_CASE("a build from a tarball without a repository knows its commit") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "tools" / "pumice");
+  folder.write("tools/pumice/commit.txt", std::string_view("0123456789abcdef0123456789abcdef01234567\n"));
+  const std::string script = (source_folder() / "tools" / "Commit.cmake").string(),
+                    header = (folder.path() / "commit.h").string();
+  const auto made = [&] {
+    const std::string command =
+        "cmake -DSOURCE=" + folder.path().string() + " -DHEADER=" + header + " -P " + script;
+    REQUIRE(std::system(command.c_str()) == 0);
+    std::stringstream text;
+    text << std::ifstream(header).rdbuf();
+    return text.str();
+  };
+  CHECK(made() == "#define PUMICE_COMMIT \"0123456789\"\n");
+  folder.write("tools/pumice/commit.txt", std::string_view("$Format:%H$\n"));
+  CHECK(made() == "#define PUMICE_COMMIT \"unknown\"\n");
+}
+
+TEST_CASE("bench ab names its arguments") {
+  CHECK(page({"bench", "ab", "--help"}).find("bench ab [OPTIONS] A B [MODEL] [BENCH_OPTION]...") !=
+        std::string::npos);
 }
 
 TEST_CASE("a page that cannot be printed is an error") {

@@ -63,7 +63,7 @@ TEST_CASE("run tells the seed where it matters, and counts in plain words") {
   const std::string model = fixtures().story().string();
   const CommandResult certain = run(model, {"Once", "-n", "1"});
   CHECK(certain.err.find("seed") == std::string::npos);
-  CHECK(certain.err.find("generated 1 token,") != std::string::npos);
+  CHECK(certain.err.find("generated 1 token;") != std::string::npos);
   const CommandResult drawn =
       pumice_command({"run", model, "Once", "-n", "2", "--seed", "7", "--temp", "1", "--no-cache"});
   CHECK(drawn.err.find(", seed 7\n") != std::string::npos);

@@ -1,4 +1,5 @@
 #include "io/gguf.h"
+#include "io/safetensors.h"
 
 #include "support/gguf_builder.h"
 #include "support/messages.h"
@@ -210,4 +211,15 @@ TEST_CASE("gguf: names of tensors") {
              {"small.gguf", "tensor 1", "2000"}) == "");
   CHECK(says(parse_changed([](auto& b) { b.tensors[1].dims_claimed = UINT32_MAX; }),
              {"'blk.0.attn_q.weight'", "found 4294967295"}) == "");
+}
+
+TEST_CASE("gguf and safetensors: what a failed download leaves is named") {
+  const auto refused = [](std::string_view text, const char* part) {
+    const auto bytes = std::as_bytes(std::span(text));
+    CHECK(says(GgufFile::parse(bytes, "model.gguf"), {"model.gguf: ", part}) == "");
+    CHECK(says(SafetensorsFile::parse(bytes, "model.safetensors"), {"model.safetensors: ", part}) == "");
+  };
+  refused("", "empty");
+  refused("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4096\n", "git lfs pull");
+  refused("<!DOCTYPE html><html></html>", "web page");
 }

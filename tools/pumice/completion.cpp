@@ -30,11 +30,30 @@ std::vector<Command> commands_of(const CLI::App& app) {
   return all;
 }
 
-std::vector<std::string> words_of(const CLI::App& app) {
+// What the arguments of a command may be, options aside.
+struct Arguments {
   std::vector<std::string> words;
+  bool files = false;
+};
+
+Arguments arguments_of(const CLI::App& app) {
+  Arguments result{{}, app.get_allow_extras()}; // 'bench ab' takes all kinds
+  for (const OptionText& each : positionals_of(app)) {
+    if (each.names[0] == "COMMAND") { // of 'help'
+      for (const CLI::App* command : subcommands_of(*app.get_parent()))
+        result.words.push_back(command->get_name());
+    } else if (each.choices.empty()) {
+      result.files = true;
+    } else {
+      result.words.insert(result.words.end(), each.choices.begin(), each.choices.end());
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> words_of(const CLI::App& app) {
+  std::vector<std::string> words = arguments_of(app).words;
   for (const CLI::App* each : subcommands_of(app)) words.push_back(each->get_name());
-  for (const OptionText& each : positionals_of(app))
-    words.insert(words.end(), each.choices.begin(), each.choices.end());
   for (const OptionText& each : options_of(app))
     words.insert(words.end(), each.names.begin(), each.names.end());
   words.insert(words.end(), {"--help", "--help-all"});
@@ -90,8 +109,15 @@ std::string zsh_options(const CLI::App& app) {
 std::string zsh_function(const Command& command) {
   const std::vector<const CLI::App*> subcommands = subcommands_of(*command.app);
   std::string text = function_name(command) + "() {\n";
+  const Arguments arguments = arguments_of(*command.app);
   if (subcommands.empty()) {
-    return text + "  _arguments \\\n" + zsh_options(*command.app) + " \\\n    '*:file:_files'\n}\n\n";
+    text += "  _arguments \\\n" + zsh_options(*command.app);
+    if (!arguments.words.empty()) {
+      text += fmt::format(" \\\n    '*:argument:({})'", fmt::join(arguments.words, " "));
+    } else if (arguments.files) {
+      text += " \\\n    '*:file:_files'";
+    }
+    return text + "\n}\n\n";
   }
   text += "  local line state\n  _arguments -C \\\n" + zsh_options(*command.app) +
           " \\\n    '1:command:->command' \\\n    '*::argument:->argument'\n  case $state in\n  command)\n"
@@ -100,7 +126,7 @@ std::string zsh_function(const Command& command) {
     text += fmt::format("      '{}:{}'\n", each->get_name(),
                         without_backslashes(plain_summary(each->get_description())));
   text += "    )\n    _describe command commands";
-  text += command.path.empty() ? "\n" : "\n    _files\n";
+  text += arguments.files ? "\n    _files\n" : "\n";
   text += "    ;;\n  argument)\n    case $line[1] in\n";
   for (const CLI::App* each : subcommands) {
     const Command inner{each,
@@ -110,15 +136,9 @@ std::string zsh_function(const Command& command) {
   return text + "    *) _files ;;\n    esac\n    ;;\n  esac\n}\n\n";
 }
 
+// Where a completion applies: right after the command that it is for.
 std::string fish_condition(const Command& command) {
-  if (command.path.empty()) return "__fish_use_subcommand";
-  std::string condition = "__fish_seen_subcommand_from " + command.path;
-  const size_t space = command.path.find(' ');
-  if (space != std::string::npos) {
-    condition = fmt::format("__fish_seen_subcommand_from {}; and __fish_seen_subcommand_from {}",
-                            command.path.substr(0, space), command.path.substr(space + 1));
-  }
-  return condition;
+  return command.path.empty() ? "__pumice_at" : "__pumice_at " + command.path;
 }
 
 std::string fish_option(const Command& command, const OptionText& option) {
@@ -135,7 +155,8 @@ std::string fish_option(const Command& command, const OptionText& option) {
 std::string bash_completion(const CLI::App& app) {
   std::string words, values;
   for (const Command& command : commands_of(app)) {
-    words += fmt::format("  '{}') words='{}' ;;\n", command.path, fmt::join(words_of(*command.app), " "));
+    words += fmt::format("  '{}') words='{}'{} ;;\n", command.path, fmt::join(words_of(*command.app), " "),
+                         arguments_of(*command.app).files ? " takes_files=yes" : "");
     for (const OptionText& each : options_of(*command.app)) {
       std::string patterns;
       for (const std::string& name : each.names)
@@ -156,7 +177,7 @@ std::string bash_completion(const CLI::App& app) {
   return "# bash completion for pumice; made by 'pumice completion bash'\n"
          "_pumice() {\n"
          "  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path= words= files= "
-         "each\n"
+         "takes_files= each\n"
          "  COMPREPLY=()\n"
          "  for each in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
          "    case \"${path:+$path }$each\" in\n"
@@ -173,7 +194,7 @@ std::string bash_completion(const CLI::App& app) {
          "    case $path in\n" +
          words +
          "    esac\n"
-         "    if [ -n \"$path\" ] && [[ $word != -* ]]; then files=yes; fi\n"
+         "    if [[ $word != -* ]]; then files=$takes_files; fi\n"
          "  fi\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
          "  if [ -n \"$files\" ]; then\n"
@@ -192,16 +213,36 @@ std::string zsh_completion(const CLI::App& app) {
 }
 
 std::string fish_completion(const CLI::App& app) {
-  std::string text = "# fish completion for pumice; made by 'pumice completion fish'\n";
-  for (const Command& command : commands_of(app)) {
+  const std::vector<Command> commands = commands_of(app);
+  std::string paths;
+  for (const Command& command : commands) {
+    if (!command.path.empty()) paths += fmt::format(" '{}'", command.path);
+  }
+  std::string text = "# fish completion for pumice; made by 'pumice completion fish'\n"
+                     "function __pumice_at\n"
+                     "  set -l path\n"
+                     "  for word in (commandline -opc)[2..-1]\n"
+                     "    set -l longer (string trim -- \"$path $word\")\n"
+                     "    contains -- $longer" +
+                     paths +
+                     "; or break\n"
+                     "    set path $longer\n"
+                     "  end\n"
+                     "  test \"$path\" = \"$argv\"\n"
+                     "end\n"
+                     "complete -c pumice -f\n";
+  for (const Command& command : commands) {
+    const std::string begin = fmt::format("complete -c pumice -n '{}'", fish_condition(command));
+    const Arguments arguments = arguments_of(*command.app);
+    if (arguments.files) text += begin + " -F\n";
+    if (!arguments.words.empty()) text += fmt::format("{} -a '{}'\n", begin, fmt::join(arguments.words, " "));
     for (const CLI::App* each : subcommands_of(*command.app)) {
-      text += fmt::format("complete -c pumice -n '{}' -a {} -d '{}'\n", fish_condition(command),
-                          each->get_name(), without_backslashes(plain_summary(each->get_description())));
+      text += fmt::format("{} -a {} -d '{}'\n", begin, each->get_name(),
+                          without_backslashes(plain_summary(each->get_description())));
     }
     for (const OptionText& each : options_of(*command.app)) text += fish_option(command, each);
-    text += fmt::format("complete -c pumice -n '{}' -s h -l help -d 'Show what most people need'\n"
-                        "complete -c pumice -n '{}' -l help-all -d 'Show all options'\n",
-                        fish_condition(command), fish_condition(command));
+    text += begin + " -s h -l help -d 'Show what most people need'\n" + begin +
+            " -l help-all -d 'Show all options'\n";
   }
   return text;
 }

@@ -115,7 +115,7 @@ std::string usage_of(const CLI::App& app) {
     const std::string name = each.names[0] + (each.option->get_expected_max() > 1 ? "..." : "");
     usage += each.option->get_required() ? " " + name : " [" + name + "]";
   }
-  if (app.get_allow_extras()) usage += " ARGUMENT...";
+  if (app.get_allow_extras()) usage += " A B [MODEL] [BENCH_OPTION]..."; // 'bench ab' alone
   if (!subcommands_of(app).empty() && app.get_require_subcommand_min() > 0) usage = "COMMAND [OPTIONS]";
   return usage;
 }

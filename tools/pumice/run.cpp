@@ -153,17 +153,21 @@ double host_step_seconds(const Session& session) {
 
 void print_run_figures(const OpenedDevice& device, const Session& session, size_t prompt_tokens,
                        const Generated& generated, const SamplingParams& sampling) {
-  const auto rate = [](double count, double seconds) { return seconds > 0 ? count / seconds : 0.0; };
-  const size_t count = generated.ids.size();
-  print_figures(fmt::format(
-      "\n{} ({}){}\n{}"
-      "prompt {}{}, {:.1f} tokens/s; generated {}, {:.1f} tokens/s; first token after "
-      "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
-      device.name(), device.driver(), seed_text(sampling), compiled_text(), counted(prompt_tokens, "token"),
-      session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
-      rate(static_cast<double>(prompt_tokens - session.reused()), generated.prefill_seconds),
-      counted(count, "token"), rate(static_cast<double>(count) - 1.0, generated.decode_seconds),
-      generated.prefill_seconds, generated.first_token_seconds, host_step_seconds(session) * 1e6));
+  const size_t count = generated.ids.size(), read = prompt_tokens - session.reused();
+  // ", 12.3 tokens/s"; nothing where nothing was timed, such as the time to the second of one token.
+  const auto rate = [](size_t tokens, double seconds) {
+    return tokens && seconds > 0 ? fmt::format(", {:.1f} tokens/s", static_cast<double>(tokens) / seconds)
+                                 : "";
+  };
+  print_figures(fmt::format("\n{} ({}){}\n{}"
+                            "prompt {}{}{}; generated {}{}; first token after "
+                            "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
+                            device.name(), device.driver(), seed_text(sampling), compiled_text(),
+                            counted(prompt_tokens, "token"),
+                            session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
+                            rate(read, generated.prefill_seconds), counted(count, "token"),
+                            rate(count ? count - 1 : 0, generated.decode_seconds), generated.prefill_seconds,
+                            generated.first_token_seconds, host_step_seconds(session) * 1e6));
 }
 
 void print_run_json(const OpenedDevice& device, const Session& session, const Prompt& prompt,

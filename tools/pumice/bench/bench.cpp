@@ -262,6 +262,18 @@ CLI::App* add_ab(CLI::App& bench_app, const std::shared_ptr<AbOptions>& options)
   return sub;
 }
 
+// A size that is given twice is measured once.
+void remove_repeated(BenchOptions& options) {
+  for (std::vector<uint32_t>* sizes :
+       {&options.prompts, &options.counts, &options.depths, &options.batches}) {
+    std::vector<uint32_t> once;
+    for (const uint32_t size : *sizes) {
+      if (std::ranges::count(once, size) == 0) once.push_back(size);
+    }
+    *sizes = std::move(once);
+  }
+}
+
 } // namespace
 
 Subcommand add_bench(CLI::App& app) {
@@ -281,7 +293,9 @@ Subcommand add_bench(CLI::App& app) {
                       "  pumice bench --ops"));
   return {sub, [options, compare_options, ab_options, compare, ab] {
             if (ab->parsed()) return compare_sides(*ab_options);
-            return compare->parsed() ? compare_benches(*compare_options) : bench(*options);
+            if (compare->parsed()) return compare_benches(*compare_options);
+            remove_repeated(*options);
+            return bench(*options);
           }};
 }
 
