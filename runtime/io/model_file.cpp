@@ -167,6 +167,7 @@ std::vector<fs::path> ModelFile::weight_files(const fs::path& path) {
 }
 
 Result<ModelFile> ModelFile::open_path(const fs::path& path) {
+  if (path.empty()) return Error{Code::not_found, "the name of the model is empty: give a file or a folder"};
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     if (!file_exists(path / "config.json")) return no_model(path);

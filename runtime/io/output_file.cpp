@@ -90,12 +90,12 @@ Result<Target> find_target(const fs::path& path) {
   const fs::file_status there = fs::status(path, error);
   switch (there.type()) {
   case fs::file_type::directory:
-    return write_error(name, "it is a folder: expected the name of a file", Code::invalid_argument);
+    return write_error(name, "it is a folder: give the name of a file", Code::invalid_argument);
   case fs::file_type::block:
-    return write_error(name, "it is a disk: expected the name of a file", Code::invalid_argument);
+    return write_error(name, "it is a disk: give the name of a file", Code::invalid_argument);
   case fs::file_type::not_found:
     if (path.has_filename()) return find_regular(name, path, fs::perms::unknown);
-    return write_error(name, "expected the name of a file", Code::invalid_argument);
+    return write_error(name, "give the name of a file", Code::invalid_argument);
   case fs::file_type::regular:
     return find_regular(name, path, there.permissions());
   case fs::file_type::none:

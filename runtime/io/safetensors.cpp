@@ -143,8 +143,9 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
     return header.invalid(fmt::format("header length: expected 8 bytes, found a file of {}", bytes.size()));
   std::span<const std::byte> text;
   if (length > max_header_bytes || !reader.take(length, text))
-    return header.invalid(fmt::format("header length: expected at most {}, found {}",
-                                      std::min<uint64_t>(max_header_bytes, reader.remaining()), length));
+    return header.invalid(
+        fmt::format("header length: expected at most {}, found {}: is it a safetensors file?",
+                    std::min<uint64_t>(max_header_bytes, reader.remaining()), length));
   reader.take(reader.remaining(), header.data);
 
   PUMICE_TRY(const json object, parse_json_object(text, header.file + " (header)", DuplicateKeys::refuse));

@@ -271,9 +271,10 @@ TEST_CASE("what was measured, transcribed, scored and generated until Ctrl-C is 
 
   const json written =
       json_when_interrupted(every,
-                            {"generate", stories_model().string(), "--prompt", "Once", "--prompt", "Tom",
-                             "-n", "100000", "--ignore-eos", "--context", "4000"},
-                            [](const json& printed) { return !printed["sequences"][1]["ids"].empty(); });
-  CHECK(written["sequences"][0]["finish_reason"] == "interrupted");
+                            {"generate", stories_model().string(), "--prompt", "Once", "--samples", "1000",
+                             "-n", "400", "--ignore-eos", "--sequences", "2"},
+                            [](const json& printed) { return !printed["sequences"][0]["ids"].empty(); });
+  CHECK(written["sequences"].size() == 1000);
   CHECK(written["sequences"][0]["text"] != "");
+  CHECK(written["sequences"].back()["finish_reason"] == "interrupted");
 }

@@ -85,3 +85,15 @@ TEST_CASE("a path that does not exist is named with the most similar ones") {
   CHECK(fails({"run", path("brt/config.json"), "x"}, {"did you mean " + path("bert/config.json") + "?"}) ==
         "");
 }
+
+TEST_CASE("values that stand for no value are named, or mean what they do elsewhere") {
+  const std::string story = fixtures().story().string();
+  CHECK(fails({"run", "", "x"}, {"the name of the model is empty"}) == "");
+  CHECK(fails({"run", story, "x", "-n", "-5"}, {"'-5'", "nor -1 for no limit"}) == "");
+  CHECK(fails({"run", story, "x", "--context", "1"}, {"the context of 1 token:"}) == "");
+  CHECK(fails({"bench", "compare", "/nonexistent/a", "b"}, {"/nonexistent/a", "No such file"}) == "");
+  const CommandResult random = pumice_command({"run", story, "x", "-n", "1", "--seed", "-1", "--no-cache"});
+  CAPTURE(random.err);
+  CHECK(random.status == 0);
+  CHECK(random.err.find("generated 1 token; ") != std::string::npos); // without a rate
+}

@@ -82,7 +82,7 @@ TEST_CASE("output file: a check says what opening would say, and leaves everythi
   CHECK(says(OutputFile::check(path / "out"), {"no folder"}) == "");
   CHECK(says(OutputFile::check(folder.path()), {"it is a folder"}) == "");
   CHECK(says(OutputFile::check(folder.path() / ""), {"it is a folder"}) == "");
-  CHECK(says(OutputFile::check(""), {"expected the name"}) == "");
+  CHECK(says(OutputFile::check(""), {"give the name"}) == "");
   CHECK(contents(path) == "old");
   CHECK(files_in(folder.path()) == 1);
 }

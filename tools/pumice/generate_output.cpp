@@ -48,7 +48,7 @@ Json TextPrinter::json_of(const Text& text) const {
   json["ids"] = text.ids;
   if (tokenizer_.ok()) json["text"] = text.text;
   json["finish_reason"] = text.finish_reason ? text.finish_reason : "interrupted";
-  json["seed"] = text.sampling.seed;
+  json["seed"] = seed_json(text.sampling, text.seed || options_.sampling.seed);
   if (options_.log_probabilities) json["logprobs"] = log_probabilities_of(text);
   if (!text.hypotheses.empty()) json["score"] = text.hypotheses.front().score;
   if (options_.beams.hypotheses < 2) return json;

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernel/sampling/sampling.h"
 #include "open_device.h"
 #include "terminal.h"
 
@@ -23,6 +24,11 @@ inline std::string json_text(const Json& json, int indent = -1) {
 }
 inline void print_json(const Json& json, int indent = -1) {
   print_result(json_text(json, indent));
+}
+
+// The seed, null where it has no effect and nobody gave it.
+inline Json seed_json(const SamplingParams& sampling, bool given) {
+  return sampling.temperature > 0 || given ? Json(sampling.seed) : Json();
 }
 
 inline void add_device(Json& json, const OpenedDevice& device) {

@@ -117,10 +117,9 @@ Status LineEncoder::finish() const {
     print_note(fmt::format("{} {} longer than the model's context of {} tokens and cut off there",
                            counted(cut_, "line"), cut_ == 1 ? "was" : "were", encoder_->shape().context));
   }
-  print_figures(fmt::format("{} ({})\n{}{}, {}, {}, {:.3f} s, {:.1f} tokens/s\n", device_.name(),
-                            device_.driver(), compiled_text(), counted(lines_, "line"),
-                            counted(tokens_, "token"), counted(encoder_->steps(), "step"), seconds_,
-                            seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0.0));
+  print_figures(fmt::format("{} ({})\n{}{}, {}, {}, {:.3f} s{}\n", device_.name(), device_.driver(),
+                            compiled_text(), counted(lines_, "line"), counted(tokens_, "token"),
+                            counted(encoder_->steps(), "step"), seconds_, rate_text(tokens_, seconds_)));
   return device_.save_pipelines();
 }
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <concepts>
+#include <random>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -86,11 +87,23 @@ template CLI::Validator within(uint64_t, uint64_t);
 template CLI::Validator within(float, float);
 template CLI::Validator within(double, double);
 
+CLI::Validator seed_value() {
+  const auto parse = [](std::string& text) {
+    if (text != "-1") return check_within(text, uint64_t{0}, UINT64_MAX);
+    text = std::to_string(std::random_device()());
+    return std::string();
+  };
+  return {parse, ""};
+}
+
 CLI::Validator token_count(uint32_t low, uint32_t high, uint32_t no_limit) {
   const auto parse = [low, high, no_limit](std::string& text) {
-    if (text != "-1") return check_within(text, low, high);
-    text = std::to_string(no_limit);
-    return std::string();
+    if (text == "-1") {
+      text = std::to_string(no_limit);
+      return std::string();
+    }
+    const std::string wrong = check_within(text, low, high);
+    return wrong.empty() ? wrong : wrong + ", nor -1 for no limit";
   };
   return {parse, ""};
 }

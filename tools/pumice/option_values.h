@@ -23,6 +23,9 @@ CLI::Validator within(T low, T high);
 // `no_limit`.
 CLI::Validator token_count(uint32_t low, uint32_t high, uint32_t no_limit);
 
+// A seed; -1 becomes a random one. Add it with Option::transform().
+CLI::Validator seed_value();
+
 // One of some names. Case does not matter. Add it with Option::transform(): it puts in the name as it is
 // here.
 CLI::Validator one_of(std::vector<std::string> names);

@@ -202,9 +202,10 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
   option(name, params.field, help, type{least}, type{most}, unit);
 #include "kernel/sampling_options.def"
   add_bias_option(app, params);
-  app.add_option("--seed", options.seed, "Seed: repeats a text (default: a random seed)")
+  app.add_option("--seed", options.seed,
+                 "Seed: repeats a text (default: a random seed). -1 is a random one, too")
       ->type_name("N")
-      ->check(within(uint64_t{0}, UINT64_MAX))
+      ->transform(seed_value())
       ->group(group_of("--seed"));
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "counted.h"
 #include "interrupt.h"
 #include "text/unicode.h"
 
@@ -63,9 +64,10 @@ Status check_ids_below(std::span<const uint32_t> ids, uint32_t vocabulary, const
 
 Status check_fits(size_t count, uint32_t context, const std::string& source) {
   if (count < context) return {};
-  return Error{Code::invalid_argument, fmt::format("{}: {} tokens do not fit the context of {} tokens: at "
-                                                   "most {} do, so that one more token has a place",
-                                                   source, count, context, context - 1)};
+  return Error{
+      Code::invalid_argument,
+      fmt::format("{}: {} do not fit the context of {}: at most {} do, so that one more token has a place",
+                  source, counted(count, "token"), counted(context, "token"), context - 1)};
 }
 
 Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,

@@ -154,24 +154,19 @@ double host_step_seconds(const Session& session) {
 void print_run_figures(const OpenedDevice& device, const Session& session, size_t prompt_tokens,
                        const Generated& generated, const SamplingParams& sampling) {
   const size_t count = generated.ids.size(), read = prompt_tokens - session.reused();
-  // ", 12.3 tokens/s"; nothing where nothing was timed, such as the time to the second of one token.
-  const auto rate = [](size_t tokens, double seconds) {
-    return tokens && seconds > 0 ? fmt::format(", {:.1f} tokens/s", static_cast<double>(tokens) / seconds)
-                                 : "";
-  };
-  print_figures(fmt::format("\n{} ({}){}\n{}"
-                            "prompt {}{}{}; generated {}{}; first token after "
-                            "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
-                            device.name(), device.driver(), seed_text(sampling), compiled_text(),
-                            counted(prompt_tokens, "token"),
-                            session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
-                            rate(read, generated.prefill_seconds), counted(count, "token"),
-                            rate(count ? count - 1 : 0, generated.decode_seconds), generated.prefill_seconds,
-                            generated.first_token_seconds, host_step_seconds(session) * 1e6));
+  print_figures(fmt::format(
+      "\n{} ({}){}\n{}"
+      "prompt {}{}{}; generated {}{}; first token after "
+      "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
+      device.name(), device.driver(), seed_text(sampling), compiled_text(), counted(prompt_tokens, "token"),
+      session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
+      rate_text(read, generated.prefill_seconds), counted(count, "token"),
+      rate_text(count ? count - 1 : 0, generated.decode_seconds), generated.prefill_seconds,
+      generated.first_token_seconds, host_step_seconds(session) * 1e6));
 }
 
 void print_run_json(const OpenedDevice& device, const Session& session, const Prompt& prompt,
-                    size_t prompt_tokens, const Generated& generated, uint64_t seed) {
+                    size_t prompt_tokens, const Generated& generated, const Json& seed) {
   Json json;
   json["prompt"] = prompt.text;
   json["text"] = generated.text;
@@ -228,7 +223,8 @@ Status run(const RunOptions& options) {
   PUMICE_CHECK(
       stream(*session, options, ends, ContinuedText(tokenizer, said), on_first, program, prefill, generated));
   if (options.json) {
-    print_run_json(device, *session, prompt, said.size(), generated, sampling.seed);
+    print_run_json(device, *session, prompt, said.size(), generated,
+                   seed_json(sampling, options.sampling.seed.has_value()));
   } else {
     print_run_figures(device, *session, said.size(), generated, sampling);
   }

@@ -116,10 +116,9 @@ void WritingFigures::add(std::span<const std::vector<Hypothesis>> written, doubl
 }
 
 void WritingFigures::print(const OpenedDevice& device) const {
-  const double rate = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-  print_figures(fmt::format("{} ({})\n{}{}, {} generated in {:.3f} s, {:.1f} tokens/s\n", device.name(),
-                            device.driver(), compiled_text(), counted(inputs, "input"),
-                            counted(tokens, "token"), seconds, rate));
+  print_figures(fmt::format("{} ({})\n{}{}, {} generated in {:.3f} s{}\n", device.name(), device.driver(),
+                            compiled_text(), counted(inputs, "input"), counted(tokens, "token"), seconds,
+                            rate_text(tokens, seconds)));
 }
 
 } // namespace pumice::command

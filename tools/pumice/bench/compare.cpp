@@ -1,14 +1,13 @@
 #include "tools/pumice/bench/compare.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "tools/pumice/bench/bench_file.h"
 #include "tools/pumice/bench/compared_tests.h"
+#include "tools/pumice/input_stream.h"
 #include "tools/pumice/terminal.h"
 
 namespace pumice::command {
@@ -21,9 +20,7 @@ struct BenchFile {
 };
 
 Result<BenchFile> read_bench(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return Error{Code::io, fmt::format("{}: it cannot be read", path)};
-  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  PUMICE_TRY(const std::string text, read_text(path));
   PUMICE_TRY(std::vector<BenchedProcess> processes, read_benched(text, path));
   return BenchFile{path, std::move(processes)};
 }
