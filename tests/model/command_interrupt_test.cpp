@@ -226,7 +226,9 @@ nlohmann::json json_when_interrupted(const EveryCommand& every, std::vector<std:
     CommandProcess process(arguments, streams(every));
     pause(after);
     process.interrupt();
+    const auto asked = Clock::now();
     REQUIRE(process.wait() == interrupted);
+    CHECK(since(asked) < soon);
     const std::string text = contents(every.file("out"));
     if (text.empty()) continue; // it had not begun
     printed = nlohmann::json::parse(text, nullptr, false);
@@ -277,4 +279,18 @@ TEST_CASE("what was measured, transcribed, scored and generated until Ctrl-C is 
   CHECK(written["sequences"].size() == 1000);
   CHECK(written["sequences"][0]["text"] != "");
   CHECK(written["sequences"].back()["finish_reason"] == "interrupted");
+}
+
+TEST_CASE("what was measured is printed even if the device does not end its step in time") {
+  const TemporaryFolder model;
+  write_slow_model(model);
+  const EveryCommand every;
+  // The second test reads its prompt in one step, which takes longer than a command may after Ctrl-C.
+  const nlohmann::json printed = json_when_interrupted(
+      every,
+      {"bench", model.path().string(), "-p", "1,3000", "--chunk", "3000", "-n", "0", "-r", "1", "-w", "0"},
+      [](const nlohmann::json& each) { return !each["results"].empty(); });
+  CHECK(printed["partial"] == true);
+  REQUIRE(printed["results"].size() == 1);
+  CHECK(printed["results"][0]["test"] == "pp1");
 }

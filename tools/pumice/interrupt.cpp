@@ -1,22 +1,31 @@
 #include "interrupt.h"
 
 #include <csignal>
+#include <mutex>
+#include <thread>
+#include <utility>
 
+#include <fcntl.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/guarded.h"
 #include "io/output_file.h"
+#include "terminal.h"
 
 namespace pumice::command {
 
 namespace {
 
-constexpr int grace_microseconds = 500'000; // after the first Ctrl-C
+constexpr int grace_microseconds = 500'000;      // after the first Ctrl-C
+constexpr int last_words_microseconds = 300'000; // to print them
 
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free); // for signal handlers
 std::atomic<int> saved_works = 0;
 std::atomic<int> asking_signal = SIGINT; // that asked to stop
+std::atomic<bool> speaking = false;      // the last words are being printed
+std::atomic<int> speaker = -1;           // wakes the thread that prints them; -1: there is none
 
 // From here on, only what may be called in a signal handler.
 
@@ -27,8 +36,8 @@ std::atomic<int> asking_signal = SIGINT; // that asked to stop
   ::_exit(interrupted_status());
 }
 
-void start_grace() {
-  const itimerval once = {{0, 0}, {0, grace_microseconds}};
+void start_grace(int microseconds = grace_microseconds) {
+  const itimerval once = {{0, 0}, {0, microseconds}};
   setitimer(ITIMER_REAL, &once, nullptr); // a system call; macOS has no timer_settime()
 }
 
@@ -48,7 +57,10 @@ void on_quit(int signal) {
 }
 
 void on_grace_over(int) {
-  if (saved_works == 0) end_at_once();
+  if (saved_works > 0) return;
+  if (speaker < 0 || speaking.exchange(true)) end_at_once();
+  start_grace(last_words_microseconds);
+  (void)!::write(speaker, "", 1);
 }
 
 void handle(int signal, void (*handler)(int), int flags = 0) {
@@ -60,7 +72,40 @@ void handle(int signal, void (*handler)(int), int flags = 0) {
   sigaction(signal, &action, nullptr);
 }
 
+std::mutex last_words_mutex;
+std::function<std::string()> last_words;
+
+// Work that waits for the device cannot print them, so a thread does, and ends the command.
+void start_speaker() {
+  int ends[2];
+  if (::pipe(ends) != 0) return;
+  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  const Status started = guarded([&] {
+    std::thread([end = ends[0]] {
+      char byte = 0;
+      while (::read(end, &byte, 1) != 1) {
+      }
+      print_last_words();
+      end_at_once();
+    }).detach();
+  });
+  if (started.ok()) speaker = ends[1];
+}
+
 } // namespace
+
+void set_last_words(std::function<std::string()> text) {
+  const std::lock_guard lock(last_words_mutex);
+  if (text && speaker < 0) start_speaker();
+  last_words = std::move(text);
+}
+
+void print_last_words() {
+  const std::lock_guard lock(last_words_mutex);
+  if (!last_words) return;
+  if (!speaking.exchange(true)) start_grace(last_words_microseconds);
+  (void)guarded([] { print_result(std::exchange(last_words, {})()); });
+}
 
 void watch_interrupts() {
   handle(SIGALRM, on_grace_over);

@@ -22,7 +22,10 @@ namespace {
 constexpr int exit_reader_ended = 141;
 
 int report(const Error& error) {
-  if (error.code == Code::cancelled && interrupted()) return interrupted_status();
+  if (error.code == Code::cancelled && interrupted()) {
+    print_last_words();
+    return interrupted_status();
+  }
   print_error(error.text());
   return 1;
 }
@@ -114,6 +117,7 @@ int main(int argc, char** argv) {
   prepare_streams();
   watch_interrupts();
   const int status = guarded_run(argc, argv);
+  set_last_words({});
   const Status output = finish_output();
   if (output.ok()) return status;
   if (output.error().code == Code::cancelled) return exit_reader_ended;

@@ -103,20 +103,17 @@ Status score_window(Runner& runner, const TextWindows& windows, uint32_t n, Scor
 }
 
 // `done`: windows that were scored; fewer than there are after Ctrl-C.
-void print(const PerplexityOptions& options, const OpenedDevice& device, const TextWindows& windows,
-           uint32_t done, const Score& score) {
-  const bool partial = done < windows.count;
+std::string result_text(const PerplexityOptions& options, const OpenedDevice& device, uint32_t windows,
+                        uint32_t context, uint32_t done, const Score& score) {
+  const bool partial = done < windows;
   if (!options.json) {
     const std::string scored = counted(score.count, "token");
-    print_result(
-        partial
-            ? fmt::format("perplexity {:.4f} +/- {:.5f} so far ({} scored in {} of {} windows of "
-                          "{} tokens)\n",
-                          score.perplexity(), score.error(), scored, done, windows.count, windows.context)
-            : fmt::format("perplexity {:.4f} +/- {:.5f} ({} scored in {} of {} tokens)\n", score.perplexity(),
-                          score.error(), scored, counted(windows.count, "window"), windows.context));
-    print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
-    return;
+    return partial
+               ? fmt::format("perplexity {:.4f} +/- {:.5f} so far ({} scored in {} of {} windows of {} "
+                             "tokens)\n",
+                             score.perplexity(), score.error(), scored, done, windows, context)
+               : fmt::format("perplexity {:.4f} +/- {:.5f} ({} scored in {} of {} tokens)\n",
+                             score.perplexity(), score.error(), scored, counted(windows, "window"), context);
   }
   Json json;
   json["perplexity"] = score.perplexity();
@@ -124,10 +121,10 @@ void print(const PerplexityOptions& options, const OpenedDevice& device, const T
   json["mean_negative_log_likelihood"] = score.mean();
   json["tokens_scored"] = score.count;
   json["chunks"] = done;
-  json["context"] = windows.context;
+  json["context"] = context;
   json["partial"] = partial;
   add_device(json, device);
-  print_json(json);
+  return json_text(json);
 }
 
 Status perplexity(const PerplexityOptions& options) {
@@ -151,17 +148,16 @@ Status perplexity(const PerplexityOptions& options) {
   Score score;
   ProgressBar bar("scoring");
   for (uint32_t n = 0; n < windows.count; ++n) {
-    Score so_far = score;
-    Status scored = bar.update(n, windows.count) ? score_window(*runner, windows, n, so_far) : interruption();
-    if (!scored.ok()) {
-      bar.erase();
-      if (n && scored.error().code == Code::cancelled) print(options, device, windows, n, score);
-      return scored;
-    }
-    score = so_far;
+    if (!bar.update(n, windows.count)) return interruption();
+    PUMICE_CHECK(score_window(*runner, windows, n, score));
+    set_last_words(
+        [text = result_text(options, device, windows.count, windows.context, n + 1, score)] { return text; });
   }
+  set_last_words({});
   bar.erase();
-  print(options, device, windows, windows.count, score);
+  print_result(result_text(options, device, windows.count, windows.context, windows.count, score));
+  if (!options.json)
+    print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
   return device.save_pipelines();
 }
 

@@ -130,17 +130,17 @@ public:
     const auto on_window = [&](const TranscriptWindow& window) {
       if (options_.attention.given() && !shown && !window.tokens.empty()) shown = window;
       segments.insert(segments.end(), window.segments.begin(), window.segments.end());
+      keep_partial({transcriber_->language(), segments}, path, audio);
       if (!options_.as_they_come()) return;
       bar.erase();
       for (const TranscriptSegment& segment : window.segments) print_result(name_of(path) + line(segment));
     };
+    keep_partial({}, path, audio);
     const ComputeWatch watch;
     Result<Transcript> transcript = transcriber_->transcribe(audio.samples, on_window, bar.callback());
     bar.erase();
-    if (!transcript.ok()) {
-      if (interrupted()) print_partial({transcriber_->language(), std::move(segments)}, path, audio);
-      return transcript.error();
-    }
+    if (!transcript.ok()) return transcript.error();
+    set_last_words({});
     sound_ += audio.seconds();
     spent_ += watch.seconds();
     language_ = transcript->language;
@@ -181,11 +181,12 @@ private:
     return text;
   }
 
-  // After Ctrl-C. Files hold only what is complete.
-  void print_partial(const Transcript& transcript, const std::string& path, const Audio& audio) const {
+  // For Ctrl-C. Files hold only what is complete.
+  void keep_partial(const Transcript& transcript, const std::string& path, const Audio& audio) const {
     if (options_.as_they_come() || !options_.folder.empty()) return;
-    for (const TranscriptForm form : options_.forms())
-      print_result(in_form(form, transcript, {path, audio.seconds(), true}));
+    set_last_words([text = in_form(options_.forms().front(), transcript, {path, audio.seconds(), true})] {
+      return text;
+    });
   }
 
   // The forms that are asked for: printed, or each in a file.

@@ -72,33 +72,37 @@ Status check_profile(const BenchOptions& options, const ModelDefinition& definit
   return wrong_kind(options.model, definition.shape(), "--profile is only for models without an encoder");
 }
 
-// The ceilings that are kept for the device. A ceiling is at least what the fastest test reached.
-Status update_ceilings(const OpenedDevice& device, BenchReport& report) {
+// A ceiling is at least what the fastest test reached.
+void raise_to_results(const OpenedDevice& device, BenchReport& report) {
   Pipelines& pipelines = *device.context.pipelines;
-  if (!report.partial) {
-    PUMICE_TRY(report.ceilings, recent_ceilings(device.context.device, device.context.pipelines));
-  }
   report.ceilings = raise_ceilings(pipelines, {});
   for (const Measurement& result : report.results) {
     const double seconds = result.median_seconds();
     report.ceilings = raise_ceilings(pipelines, {result.bytes / seconds, result.flops / seconds});
   }
+}
+
+Status print_measured(const BenchOptions& options, const OpenedDevice& device, BenchReport& report) {
+  set_last_words({});
+  if (report.results.empty()) return {};
+  PUMICE_TRY(report.ceilings, recent_ceilings(device.context.device, device.context.pipelines));
+  raise_to_results(device, report);
+  print_report(report, options.format);
   return {};
 }
 
-// Prints what was measured, also if Ctrl-C ended that.
-Status print_measured(const BenchOptions& options, const OpenedDevice& device, const Status& measured,
-                      BenchReport& report) {
-  report.partial = interrupted();
-  if (!measured.ok() && !report.partial) return measured;
-  PUMICE_CHECK(update_ceilings(device, report));
-  if (report.results.empty()) report.cold_start.reset(); // without a test there is no first result
-  if (!report.results.empty() || (report.partial && options.format == "json")) {
-    print_report(report, options.format);
-  } else if (report.partial) {
-    print_note("stopped before anything was measured");
-  }
-  return measured;
+// Keeps the report so far for Ctrl-C. `model` is null if operations are measured.
+Sampler::Keep keep_report(const BenchOptions& options, const OpenedDevice& device,
+                          std::shared_ptr<const Model> model) {
+  return [&options, &device, model = std::move(model)](BenchReport so_far) {
+    if (so_far.results.empty() && options.format != "json") return;
+    if (so_far.results.empty()) so_far.cold_start.reset(); // without a test there is no first result
+    raise_to_results(device, so_far);
+    set_last_words([&options, model, report = std::move(so_far)]() mutable {
+      if (model) report.model = describe(*model, options);
+      return report_text(report, options.format);
+    });
+  };
 }
 
 Status measure_model(const BenchOptions& options, const OpenedDevice& device, ModelFile file,
@@ -108,13 +112,13 @@ Status measure_model(const BenchOptions& options, const OpenedDevice& device, Mo
   PUMICE_TRY(const std::shared_ptr<const Model> model,
              load_model(std::move(file), device, options.size.load));
   report.cold_start->loaded = process_age();
-  Sampler sampler(options, report, device.capabilities().is_cpu());
+  Sampler sampler(options, report, device.capabilities().is_cpu(), keep_report(options, device, model));
   const ModelShape& shape = model->shape();
-  const Status measured = !shape.encoder        ? measure_decoder(options, model, sampler)
-                          : shape.has_decoder() ? measure_encoder_decoder(options, model, sampler)
-                                                : measure_encoder(options, model, sampler);
+  PUMICE_CHECK(!shape.encoder        ? measure_decoder(options, model, sampler)
+               : shape.has_decoder() ? measure_encoder_decoder(options, model, sampler)
+                                     : measure_encoder(options, model, sampler));
   report.model = describe(*model, options);
-  PUMICE_CHECK(print_measured(options, device, measured, report));
+  PUMICE_CHECK(print_measured(options, device, report));
   return options.profile ? profile(options, model) : Status();
 }
 
@@ -128,9 +132,9 @@ Status bench(const BenchOptions& options) {
   if (options.operations) {
     PUMICE_TRY(const OpenedDevice device, open_device(options.device));
     report.environment = read_environment(device);
-    Sampler sampler(options, report, device.capabilities().is_cpu());
-    const Status measured = measure_operations(options, device.context, sampler);
-    PUMICE_CHECK(print_measured(options, device, measured, report));
+    Sampler sampler(options, report, device.capabilities().is_cpu(), keep_report(options, device, nullptr));
+    PUMICE_CHECK(measure_operations(options, device.context, sampler));
+    PUMICE_CHECK(print_measured(options, device, report));
     return device.save_pipelines();
   }
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));

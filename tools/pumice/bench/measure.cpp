@@ -54,6 +54,7 @@ Result<BenchRun> Sampler::once(const Measurement& measurement, const Run& run) {
 }
 
 Status Sampler::add(Measurement measurement, const Run& run) {
+  keep(nullptr);
   {
     ProgressBar bar(measurement.test + ": warming up");
     const Stopwatch watch;
@@ -67,20 +68,30 @@ Status Sampler::add(Measurement measurement, const Run& run) {
   }
   ProgressBar bar(measurement.test);
   const MachineWatch machine;
-  Status status;
-  while (status.ok() && measurement.runs.size() < options_.repetitions) {
-    Result<BenchRun> result = bar.update(measurement.runs.size(), options_.repetitions)
-                                  ? once(measurement, run)
-                                  : Result<BenchRun>(interruption());
-    if (result.ok()) {
-      measurement.runs.push_back(*std::move(result));
-    } else {
-      status = std::move(result).error();
+  const Stopwatch watch;
+  double kept = -1; // seconds
+  for (uint32_t i = 0; i < options_.repetitions; ++i) {
+    Result<BenchRun> result =
+        bar.update(i, options_.repetitions) ? once(measurement, run) : Result<BenchRun>(interruption());
+    if (result.ok()) measurement.runs.push_back(*result);
+    measurement.machine = machine.use();
+    // Keeping the report takes time, so that short runs do it rarely.
+    constexpr double pause = 0.3;
+    if (!measurement.runs.empty() && (!result.ok() || kept < 0 || watch.seconds() > kept + pause)) {
+      keep(&measurement);
+      kept = watch.seconds();
     }
+    if (!result.ok()) return std::move(result).error();
   }
-  measurement.machine = machine.use();
-  if (!measurement.runs.empty()) report_.results.push_back(std::move(measurement));
-  return status;
+  report_.results.push_back(std::move(measurement));
+  return {};
+}
+
+void Sampler::keep(const Measurement* unfinished) {
+  BenchReport so_far = report_;
+  if (unfinished) so_far.results.push_back(*unfinished);
+  so_far.partial = true;
+  keep_(std::move(so_far));
 }
 
 } // namespace pumice::command

@@ -26,22 +26,25 @@ struct BenchOptions {
   SizeOptions size;
 };
 
-// Runs a test until its times are stable, then as often as the options say, and adds it to a report. If it is
-// interrupted, what it has measured is added, too.
+// Runs a test until its times are stable, then as often as the options say, and adds it to a report.
 class Sampler {
 public:
-  Sampler(const BenchOptions& options, BenchReport& report, bool cpu_device)
-      : options_(options), report_(report), cpu_device_(cpu_device) {}
+  // `keep` gets the report so far, from time to time and before an interruption is returned.
+  using Keep = std::function<void(BenchReport so_far)>;
+  Sampler(const BenchOptions& options, BenchReport& report, bool cpu_device, Keep keep)
+      : options_(options), report_(report), cpu_device_(cpu_device), keep_(std::move(keep)) {}
 
   using Run = std::function<Result<BenchRun>()>;
   Status add(Measurement measurement, const Run& run);
 
 private:
   Result<BenchRun> once(const Measurement& measurement, const Run& run);
+  void keep(const Measurement* unfinished);
 
   const BenchOptions& options_;
   BenchReport& report_;
   bool cpu_device_;
+  Keep keep_;
 };
 
 // Steps that are submitted together return their tokens together. So these tokens share the time equally.

@@ -100,11 +100,15 @@ std::string ceilings_text(const Ceilings& ceilings) {
                      reached(ceilings.flops_time));
 }
 
+std::string report_text(const BenchReport& report, const std::string& format) {
+  return format == "json"   ? report_json(report)
+         : format == "csv"  ? report_csv(report)
+         : format == "html" ? report_html(report)
+                            : report_markdown(report);
+}
+
 void print_report(const BenchReport& report, const std::string& format) {
-  print_result(format == "json"   ? report_json(report)
-               : format == "csv"  ? report_csv(report)
-               : format == "html" ? report_html(report)
-                                  : report_markdown(report));
+  print_result(report_text(report, format));
 }
 
 } // namespace pumice::command

@@ -91,7 +91,9 @@ std::string ceilings_text(const Ceilings& ceilings);
 // In ISO 8601, UTC; empty for 0.
 std::string date_text(int64_t seconds_since_1970);
 
-// Prints the report to standard output. `format` is "md", "csv", "json" or "html".
+// `format` is "md", "csv", "json" or "html".
+std::string report_text(const BenchReport& report, const std::string& format);
+// Prints it to standard output.
 void print_report(const BenchReport& report, const std::string& format);
 
 std::string report_markdown(const BenchReport& report);
