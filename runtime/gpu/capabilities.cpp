@@ -21,12 +21,42 @@ std::set<std::string> extension_names(const VulkanTable& vk, VkPhysicalDevice ha
   return names;
 }
 
-void read_properties(const VulkanTable& vk, Capabilities& device) {
+// Appends structures to a chain, if the device knows them: others may not be in it.
+class Chain {
+public:
+  Chain(const Capabilities& device, const std::set<std::string>& extensions, void** end)
+      : is_13_(device.api_version >= VK_API_VERSION_1_3), extensions_(extensions), end_(end) {}
+
+  template <class Structure>
+  void add_extension(Structure& structure, const char* extension) {
+    if (extensions_.count(extension)) add(structure);
+  }
+  // One that is a part of Vulkan 1.3 as well.
+  template <class Structure>
+  void add_13(Structure& structure, const char* extension) {
+    if (is_13_ || extensions_.count(extension)) add(structure);
+  }
+
+private:
+  template <class Structure>
+  void add(Structure& structure) {
+    *end_ = &structure;
+    end_ = &structure.pNext;
+  }
+  bool is_13_;
+  const std::set<std::string>& extensions_;
+  void** end_;
+};
+
+void read_properties(const VulkanTable& vk, const std::set<std::string>& extensions, Capabilities& device) {
   VkPhysicalDeviceSubgroupSizeControlProperties control{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
-  const bool has_control = device.api_version >= VK_API_VERSION_1_3;
-  VkPhysicalDeviceVulkan12Properties v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES,
-                                         has_control ? &control : nullptr};
+  VkPhysicalDeviceShaderIntegerDotProductProperties dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+  VkPhysicalDeviceVulkan12Properties v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+  Chain chain(device, extensions, &v12.pNext);
+  chain.add_13(control, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  chain.add_13(dot, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   VkPhysicalDeviceVulkan11Properties v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, &v12};
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &v11};
   vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
@@ -50,35 +80,29 @@ void read_properties(const VulkanTable& vk, Capabilities& device) {
   device.min_subgroup_size = control.minSubgroupSize;
   device.max_subgroup_size = control.maxSubgroupSize;
   device.subgroup_size_control = control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
+  device.integer_dot_product_fast = dot.integerDotProduct4x8BitPackedSignedAccelerated;
   const bool in_compute = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
   device.subgroup_ballot = in_compute && (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT);
   device.subgroup_shuffle = in_compute && (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
 }
 
 void read_features(const VulkanTable& vk, const std::set<std::string>& extensions, Capabilities& device) {
-  // Only structures that the device knows may be in the chain.
   VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
   VkPhysicalDeviceVulkan11Features v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &v12};
   VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &v11};
-  void** end = &v12.pNext;
-  const auto add = [&](auto& structure, bool known) {
-    if (!known) return;
-    *end = &structure;
-    end = &structure.pNext;
-  };
-  const bool is_13 = device.api_version >= VK_API_VERSION_1_3;
+  Chain chain(device, extensions, &v12.pNext);
   VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
-  add(dot, is_13 || extensions.count(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME));
+  chain.add_13(dot, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   VkPhysicalDeviceSubgroupSizeControlFeatures control{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
-  add(control, is_13);
+  chain.add_13(control, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
-  add(matrix, extensions.count(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME));
+  chain.add_extension(matrix, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV};
-  add(matrix2, extensions.count(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME));
+  chain.add_extension(matrix2, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
   vk.vkGetPhysicalDeviceFeatures2(device.handle, &features);
 
   device.buffer_device_address = v12.bufferDeviceAddress;
@@ -89,8 +113,8 @@ void read_features(const VulkanTable& vk, const std::set<std::string>& extension
   device.int8 = v12.shaderInt8;
   device.integer_dot_product =
       dot.shaderIntegerDotProduct && extensions.count(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
-  device.subgroup_size_control =
-      device.subgroup_size_control && control.subgroupSizeControl && control.computeFullSubgroups;
+  device.full_subgroups = control.subgroupSizeControl && control.computeFullSubgroups;
+  device.subgroup_size_control = device.subgroup_size_control && device.full_subgroups;
   device.subgroup_size_control_extension = extensions.count(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   device.memory_model = v12.vulkanMemoryModel && v12.vulkanMemoryModelDeviceScope;
   device.cooperative_matrix = matrix.cooperativeMatrix;
@@ -217,8 +241,9 @@ Capabilities read_capabilities(const VulkanTable& vk, VkPhysicalDevice handle, u
                                           VK_API_VERSION_MINOR(properties.apiVersion)));
     return device; // older versions lack the property structures that follow
   }
-  read_properties(vk, device);
-  read_features(vk, extension_names(vk, handle), device);
+  const std::set<std::string> extensions = extension_names(vk, handle);
+  read_properties(vk, extensions, device);
+  read_features(vk, extensions, device);
   read_matrices(vk, device);
   read_memory(vk, device);
   read_queues(vk, device);
@@ -251,10 +276,11 @@ const char* Capabilities::type_name() const {
 }
 
 uint32_t Capabilities::kernel_subgroup_size() const {
+  if (min_subgroup_size == max_subgroup_size) return min_subgroup_size;
   if (!subgroup_size_control) return 0;
-  // On Intel devices matrices need the smallest subgroup size.
-  constexpr uint32_t intel = 0x8086;
-  return vendor_id == intel ? min_subgroup_size : subgroup_size;
+  // On Intel devices matrices need the smallest size. On Adreno, registers last for half as many invocations.
+  constexpr uint32_t intel = 0x8086, qualcomm = 0x5143;
+  return vendor_id == intel || vendor_id == qualcomm ? min_subgroup_size : subgroup_size;
 }
 
 std::vector<std::string> Capabilities::tiers() const {

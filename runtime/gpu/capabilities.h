@@ -45,8 +45,9 @@ struct Capabilities {
   uint32_t subgroup_size = 0;
   uint32_t min_subgroup_size = 0; // equal to max_subgroup_size if all subgroups have one size
   uint32_t max_subgroup_size = 0;
-  bool subgroup_size_control = false;           // a kernel can ask for one of them, and for full subgroups
-  bool subgroup_size_control_extension = false; // which an instance for Vulkan 1.2 needs for it
+  bool full_subgroups = false;                  // a kernel can ask for full subgroups
+  bool subgroup_size_control = false;           // and for one of the sizes
+  bool subgroup_size_control_extension = false; // which an instance for Vulkan 1.2 needs for both
   bool subgroup_ballot = false;                 // broadcast
   bool subgroup_shuffle = false;                // shuffle
   bool unified_memory = false;                  // all device-local memory can be mapped by the host
@@ -60,8 +61,9 @@ struct Capabilities {
   bool storage_8bit = false;
   bool float16 = false;
   bool int8 = false;
-  bool integer_dot_product = false; // of packed 4×8 bits, accelerated or not
-  bool memory_model = false;        // Vulkan's with device scope, which cooperative matrices need
+  bool integer_dot_product = false;      // of packed 4×8 bits
+  bool integer_dot_product_fast = false; // by an instruction of its own
+  bool memory_model = false;             // Vulkan's with device scope, which cooperative matrices need
   bool cooperative_matrix = false;
   bool cooperative_matrix2 = false;                    // sizes chosen freely
   std::vector<MatrixShape> matrix_sizes;               // sizes of cooperative_matrix, for a subgroup
@@ -78,8 +80,8 @@ struct Capabilities {
   bool is_cpu() const { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
   std::string uuid_text() const; // 32 hexadecimal digits in the usual groups
   const char* type_name() const; // "discrete GPU", "CPU", ...
-  // The subgroup size of all kernels that use subgroups; Pipelines requests it. 0 if no size can be relied
-  // on.
+  // The subgroup size of all kernels that use subgroups; Pipelines requests it where there are several. 0 if
+  // no size can be relied on.
   uint32_t kernel_subgroup_size() const;
 
   // Kernel tiers this device can run, best last. "portable" is always first; see runtime/gpu/kernel_table.h.

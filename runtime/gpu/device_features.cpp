@@ -38,13 +38,13 @@ DeviceFeatures::DeviceFeatures(const Capabilities& chosen, void* chain) : applic
   if (chosen.buffer_device_address) {
     (v12 ? v12->bufferDeviceAddress : structure(address_).bufferDeviceAddress) = VK_TRUE;
   }
-  if (chosen.subgroup_size_control && v13) {
+  if (chosen.full_subgroups && v13) {
     v13->subgroupSizeControl = v13->computeFullSubgroups = VK_TRUE;
-  } else if (chosen.subgroup_size_control) {
+  } else if (chosen.full_subgroups) {
     auto& control = structure(control_);
     control.subgroupSizeControl = control.computeFullSubgroups = VK_TRUE;
   }
-  if (chosen.subgroup_size_control && chosen.subgroup_size_control_extension) {
+  if (chosen.full_subgroups && chosen.subgroup_size_control_extension) {
     extensions_.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   }
   if (chosen.integer_dot_product) {

@@ -63,7 +63,7 @@ void read_enabled(const VkBaseInStructure& structure, Capabilities& enabled) {
   case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES: {
     const auto& v13 = as<VkPhysicalDeviceVulkan13Features>(structure);
     enabled.integer_dot_product |= v13.shaderIntegerDotProduct == VK_TRUE;
-    enabled.subgroup_size_control |= v13.subgroupSizeControl && v13.computeFullSubgroups;
+    enabled.full_subgroups |= v13.subgroupSizeControl && v13.computeFullSubgroups;
     break;
   }
   case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES:
@@ -72,7 +72,7 @@ void read_enabled(const VkBaseInStructure& structure, Capabilities& enabled) {
     break;
   case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES: {
     const auto& control = as<VkPhysicalDeviceSubgroupSizeControlFeatures>(structure);
-    enabled.subgroup_size_control |= control.subgroupSizeControl && control.computeFullSubgroups;
+    enabled.full_subgroups |= control.subgroupSizeControl && control.computeFullSubgroups;
     break;
   }
   case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
@@ -132,7 +132,8 @@ Capabilities read_capabilities(const VulkanTable& vk, const ExternalDevice& exte
   device.float16 &= enabled.float16;
   device.int8 &= enabled.int8;
   device.memory_model &= enabled.memory_model;
-  device.subgroup_size_control &= enabled.subgroup_size_control;
+  device.full_subgroups &= enabled.full_subgroups;
+  device.subgroup_size_control &= device.full_subgroups;
   device.integer_dot_product &=
       enabled.integer_dot_product && has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   device.cooperative_matrix &= enabled.cooperative_matrix && has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);

@@ -168,16 +168,15 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
   info.stage.module = module;
   info.stage.pName = "main";
   info.stage.pSpecializationInfo = &specialisation;
-  // If the device has several subgroup sizes, request the one that the kernel was shaped for, and full
-  // subgroups.
+  // Kernels are shaped for full subgroups of one size. Where the device has several, it must be asked for it.
   VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroups{
       VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO};
   const Capabilities& capabilities = device_->capabilities();
   subgroups.requiredSubgroupSize = capabilities.kernel_subgroup_size();
-  if (capabilities.min_subgroup_size < capabilities.max_subgroup_size && subgroups.requiredSubgroupSize > 0 &&
-      uses_subgroups(*binary) && !constants.empty() && constants[0] % subgroups.requiredSubgroupSize == 0) {
-    info.stage.pNext = &subgroups;
+  if (capabilities.full_subgroups && subgroups.requiredSubgroupSize > 0 && uses_subgroups(*binary) &&
+      !constants.empty() && constants[0] % subgroups.requiredSubgroupSize == 0) {
     info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+    if (capabilities.min_subgroup_size < capabilities.max_subgroup_size) info.stage.pNext = &subgroups;
   }
   info.layout = layout_;
   VkPipeline pipeline = VK_NULL_HANDLE;

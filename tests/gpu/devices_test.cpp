@@ -1,6 +1,7 @@
 // Devices through a replaced dispatch table: lists that no machine here has.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "gpu/instance.h"
@@ -20,8 +21,13 @@ struct FakeDevice {
   uint32_t vendor = 0;
   bool matrices = false; // with both extensions
   bool cramped = false;  // one less of everything than is needed
+  // Of subgroups: the least and the greatest size, whether a kernel can ask for one, and whether an extension
+  // says so.
+  uint32_t least = 8, greatest = 32;
+  bool sized = true, size_extension = false;
 };
 std::vector<FakeDevice> fake_devices;
+constexpr uint32_t amd = 0x1002, intel = 0x8086, nvidia = 0x10de, qualcomm = 0x5143;
 
 VkPhysicalDevice handle_of(size_t index) {
   return reinterpret_cast<VkPhysicalDevice>(index + 1);
@@ -71,15 +77,19 @@ VKAPI_ATTR void VKAPI_CALL fake_properties2(VkPhysicalDevice handle,
   for (auto* next = static_cast<VkBaseOutStructure*>(properties->pNext); next; next = next->pNext) {
     if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
       auto* control = reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlProperties*>(next);
-      control->minSubgroupSize = 8;
-      control->maxSubgroupSize = 32;
-      control->requiredSubgroupSizeStages = VK_SHADER_STAGE_COMPUTE_BIT;
+      control->minSubgroupSize = device_of(handle).least;
+      control->maxSubgroupSize = device_of(handle).greatest;
+      control->requiredSubgroupSizeStages = device_of(handle).sized ? VK_SHADER_STAGE_COMPUTE_BIT : 0;
+    }
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES) {
+      reinterpret_cast<VkPhysicalDeviceShaderIntegerDotProductProperties*>(next)
+          ->integerDotProduct4x8BitPackedSignedAccelerated = device_of(handle).vendor == amd;
     }
     if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) continue;
     auto* v11 = reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(next);
     std::memset(v11->deviceUUID, device_of(handle).uuid, VK_UUID_SIZE);
     v11->maxMemoryAllocationSize = uint64_t{1} << 30;
-    v11->subgroupSize = 32;
+    v11->subgroupSize = std::max(32u, device_of(handle).greatest);
   }
 }
 VKAPI_ATTR void VKAPI_CALL fake_features(VkPhysicalDevice handle, VkPhysicalDeviceFeatures2* features) {
@@ -109,10 +119,14 @@ VKAPI_ATTR void VKAPI_CALL fake_queues(VkPhysicalDevice, uint32_t* count, VkQueu
 }
 VKAPI_ATTR VkResult VKAPI_CALL fake_extensions(VkPhysicalDevice handle, const char*, uint32_t* count,
                                                VkExtensionProperties* extensions) {
-  *count = device_of(handle).matrices ? 2 : 0;
-  if (extensions && *count == 2) {
-    std::strcpy(extensions[0].extensionName, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-    std::strcpy(extensions[1].extensionName, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
+  std::vector<const char*> names;
+  if (device_of(handle).matrices) {
+    names = {VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME};
+  }
+  if (device_of(handle).size_extension) names.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  *count = static_cast<uint32_t>(names.size());
+  for (size_t i = 0; extensions && i < names.size(); ++i) {
+    std::strcpy(extensions[i].extensionName, names[i]);
   }
   return VK_SUCCESS;
 }
@@ -178,7 +192,7 @@ std::shared_ptr<Instance> fake_instance(std::vector<FakeDevice> devices) {
 constexpr VkPhysicalDeviceType discrete = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 constexpr VkPhysicalDeviceType integrated = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
 constexpr VkPhysicalDeviceType cpu = VK_PHYSICAL_DEVICE_TYPE_CPU;
-constexpr uint32_t v13 = VK_API_VERSION_1_3;
+constexpr uint32_t v12 = VK_API_VERSION_1_2, v13 = VK_API_VERSION_1_3;
 
 } // namespace
 
@@ -219,9 +233,9 @@ TEST_CASE("one GPU under two drivers is shown as such") {
 
 TEST_CASE("only cooperative matrices of f16 with sums in 32 bits are used") {
   const auto instance = fake_instance({{"Plain", discrete, v13, 1, true},
-                                       {"Matrices", discrete, v13, 2, true, 0x10de, true},
-                                       {"Intel", integrated, v13, 3, true, 0x8086, true},
-                                       {"Old", discrete, VK_API_VERSION_1_2, 4, true, 0x10de, true}});
+                                       {"Matrices", discrete, v13, 2, true, nvidia, true},
+                                       {"Intel", integrated, v13, 3, true, intel, true},
+                                       {"Old", discrete, VK_API_VERSION_1_2, 4, true, nvidia, true}});
   const std::vector<Capabilities>& devices = instance->devices();
   using Tiers = std::vector<std::string>;
   CHECK(devices[0].tiers() == Tiers{"portable"});
@@ -237,6 +251,30 @@ TEST_CASE("only cooperative matrices of f16 with sums in 32 bits are used") {
   CHECK(devices[1].kernel_subgroup_size() == 32);
   CHECK(devices[2].kernel_subgroup_size() == 8);
   CHECK(devices[3].tiers() == Tiers{"portable"}); // subgroups of no certain size
+}
+
+TEST_CASE("kernels have a subgroup size where one can be relied on") {
+  const auto size = [](const FakeDevice& device) {
+    return fake_instance({device})->devices()[0].kernel_subgroup_size();
+  };
+  // {name, type, version, UUID, timeline, vendor, matrices, cramped, least, greatest, sized, size_extension}
+  // Where all subgroups have one size, nothing needs to be asked for, and drivers do not let kernels ask.
+  CHECK(size({"Turing, NVK", discrete, v13, 1, true, nvidia, false, false, 32, 32, false}) == 32);
+  CHECK(size({"Vega", discrete, v13, 1, true, amd, false, false, 64, 64, false}) == 64);
+  CHECK(size({"RDNA", discrete, v13, 1, true, amd, false, false, 32, 64, true}) == 64);
+  CHECK(size({"Several", discrete, v13, 1, true, amd, false, false, 32, 64, false}) == 0);
+  // Vulkan 1.2 knows sizes by an extension.
+  CHECK(size({"Old", discrete, v12, 1, true, amd, false, false, 64, 64, false}) == 0);
+  CHECK(size({"Old Vega", discrete, v12, 1, true, amd, false, false, 64, 64, false, true}) == 64);
+  CHECK(size({"Old RDNA", discrete, v12, 1, true, amd, false, false, 32, 64, true, true}) == 64);
+  CHECK(size({"Xe", integrated, v13, 1, true, intel, false, false, 8, 32, true}) == 8);
+  CHECK(size({"Adreno", integrated, v13, 1, true, qualcomm, false, false, 64, 128, true}) == 64);
+
+  const auto fast = [](uint32_t vendor) {
+    return fake_instance({{"GPU", discrete, v13, 1, true, vendor}})->devices()[0].integer_dot_product_fast;
+  };
+  CHECK(fast(amd));
+  CHECK(!fast(intel));
 }
 
 TEST_CASE("no device and no loader are errors that say what is missing") {

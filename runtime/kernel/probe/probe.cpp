@@ -179,7 +179,9 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
   profile.choices = std::make_shared<const Choices>(stored_choices(*pipelines));
   profile.blocklist = std::make_shared<const Blocklist>(stored_blocklist(*pipelines));
   profile.shared_bytes = capabilities.max_shared_bytes;
-  profile.dot = capabilities.integer_dot_product;
+  // Without the instruction the compiler writes out each product; what that is worth on a CPU is measured.
+  profile.dot =
+      capabilities.integer_dot_product && (capabilities.integer_dot_product_fast || capabilities.is_cpu());
   return profile;
 }
 
