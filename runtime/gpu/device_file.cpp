@@ -118,6 +118,12 @@ std::optional<DeviceFile> parse_device_file(std::span<const std::byte> bytes, co
   return contents;
 }
 
+bool is_of_device(std::span<const std::byte> bytes, const Capabilities& device) {
+  const Identity identity = identity_of(device);
+  return bytes.size() >= sizeof(Identity) &&
+         std::memcmp(bytes.data(), &identity, offsetof(Identity, kernels)) == 0;
+}
+
 DeviceFile read_device_file(const std::filesystem::path& file, const Capabilities& device) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return {};

@@ -13,12 +13,15 @@
 
 namespace pumice {
 
+// What was measured on a device, by name.
+using TuningResults = std::map<std::string, std::string>;
+
 // What is kept for a device between runs: one file for each device and driver build. The file names both, and
 // has a hash of the kernels of the build that wrote it and a checksum. A stale, foreign or damaged file is
 // ignored: its contents only save time.
 struct DeviceFile {
-  std::map<std::string, std::string> tuning_results; // by name: what was measured
-  std::vector<std::byte> pipelines;                  // the driver's pipeline cache
+  TuningResults tuning_results;
+  std::vector<std::byte> pipelines; // the driver's pipeline cache
 };
 
 std::filesystem::path device_file_path(const std::filesystem::path& folder, const Capabilities& device);
@@ -35,5 +38,8 @@ std::vector<std::byte> pack_device_file(const Capabilities& device, const Device
                                         std::span<const KernelBinary> kernels = kernel_binaries());
 std::optional<DeviceFile> parse_device_file(std::span<const std::byte> bytes, const Capabilities& device,
                                             std::span<const KernelBinary> kernels = kernel_binaries());
+
+// Whether packed bytes are of this device and driver, of whatever build of the kernels.
+bool is_of_device(std::span<const std::byte> bytes, const Capabilities& device);
 
 } // namespace pumice

@@ -104,7 +104,7 @@ Result<VkPipeline> Pipelines::get(const std::string& kernel, const std::vector<u
   return pipeline;
 }
 
-std::map<std::string, std::string> Pipelines::tuning_results() const {
+TuningResults Pipelines::tuning_results() const {
   std::lock_guard lock(mutex_);
   return tuning_results_;
 }
@@ -117,14 +117,20 @@ void Pipelines::set_tuning_result(const std::string& name, const std::string& va
   unsaved_ = true;
 }
 
-void Pipelines::replace_tuning_results(const std::string& prefix,
-                                       const std::map<std::string, std::string>& tuning_results) {
+void Pipelines::change_tuning_results(const TuningResults& values, const std::set<std::string>& gone) {
   std::lock_guard lock(mutex_);
-  std::map<std::string, std::string> all = tuning_results_;
-  std::erase_if(all, [&](const auto& value) { return value.first.starts_with(prefix); });
-  for (const auto& [name, value] : tuning_results) all[prefix + name] = value;
+  TuningResults all = tuning_results_;
+  for (const std::string& name : gone) all.erase(name);
+  for (const auto& [name, value] : values) all[name] = value;
   unsaved_ = unsaved_ || all != tuning_results_;
   tuning_results_ = std::move(all);
+}
+
+void Pipelines::add_tuning_results(const TuningResults& more) {
+  std::lock_guard lock(mutex_);
+  const size_t before = tuning_results_.size();
+  tuning_results_.insert(more.begin(), more.end());
+  unsaved_ = unsaved_ || tuning_results_.size() != before;
 }
 
 size_t Pipelines::count() const {

@@ -39,13 +39,13 @@ public:
   bool compiled(const std::string& kernel, const std::vector<uint32_t>& constants) const;
   void set_compiled(const std::string& kernel, const std::vector<uint32_t>& constants);
 
-  // Tuning results by name: those of the device's file, and those of this run.
-  std::map<std::string, std::string> tuning_results() const;
+  // Those of the device's file, and those of this run.
+  TuningResults tuning_results() const;
   void set_tuning_result(const std::string& name, const std::string& value);
-  // Replaces all tuning results whose names begin with `prefix`. The names in `tuning_results` are without
-  // it.
-  void replace_tuning_results(const std::string& prefix,
-                              const std::map<std::string, std::string>& tuning_results);
+  // Several at once: sets `values` and removes `gone`.
+  void change_tuning_results(const TuningResults& values, const std::set<std::string>& gone);
+  // Adds those whose names are not known yet.
+  void add_tuning_results(const TuningResults& more);
 
   // Writes the driver's pipeline cache and the tuning results to the folder if they have changed since it was
   // read.
@@ -62,7 +62,7 @@ private:
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   mutable std::mutex mutex_;
-  std::map<std::string, std::string> tuning_results_;
+  TuningResults tuning_results_;
   std::condition_variable made_;
   using Key = std::pair<std::string, std::vector<uint32_t>>; // a kernel with its constants
   std::map<Key, VkPipeline> pipelines_;                      // null while a thread makes it

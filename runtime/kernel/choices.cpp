@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char *choice_prefix = "choice ", *blocklist_prefix = "refused ";
 
-std::map<std::string, std::string> results_after(const Pipelines& pipelines, std::string_view prefix) {
-  std::map<std::string, std::string> found;
+TuningResults results_after(const Pipelines& pipelines, std::string_view prefix) {
+  TuningResults found;
   for (const auto& [name, value] : pipelines.tuning_results()) {
     if (name.starts_with(prefix)) found.emplace(name.substr(prefix.size()), value);
   }
@@ -36,9 +36,14 @@ Blocklist stored_blocklist(const Pipelines& pipelines) {
   return results_after(pipelines, blocklist_prefix);
 }
 
-void store_choices(Pipelines& pipelines, const Choices& choices, const Blocklist& blocklist) {
-  pipelines.replace_tuning_results(choice_prefix, choices);
-  pipelines.replace_tuning_results(blocklist_prefix, blocklist);
+void store_choices(Pipelines& pipelines, const Choices& choices, const Blocklist& blocklist,
+                   const std::set<std::string>& allowed) {
+  TuningResults values;
+  std::set<std::string> gone;
+  for (const auto& [shape_class, variant] : choices) values[choice_prefix + shape_class] = variant;
+  for (const auto& [variant, reason] : blocklist) values[blocklist_prefix + variant] = reason;
+  for (const std::string& variant : allowed) gone.insert(blocklist_prefix + variant);
+  pipelines.change_tuning_results(values, gone);
 }
 
 FamilyRegistration::FamilyRegistration(std::string_view family, List list)

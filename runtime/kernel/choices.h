@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +31,9 @@ struct VariantChoice {
 // Choices and blocklist as they are kept among the tuning results in the device's file.
 Choices stored_choices(const Pipelines& pipelines);
 Blocklist stored_blocklist(const Pipelines& pipelines);
-void store_choices(Pipelines& pipelines, const Choices& choices, const Blocklist& blocklist);
+// Adds to what is kept, or replaces it. `allowed`: keys of variants that are on the blocklist no longer.
+void store_choices(Pipelines& pipelines, const Choices& choices, const Blocklist& blocklist,
+                   const std::set<std::string>& allowed);
 
 // A variant as the help text shows it.
 struct VariantSummary {

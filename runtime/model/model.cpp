@@ -94,14 +94,15 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
                  fmt::format("{}: weights cannot be quantised to {}; they can be to {}", file.path(),
                              info(*options.weights).name, quantizable_type_names())};
   }
-  std::shared_ptr<Model> model(new Model(std::move(file), std::move(context), options));
-  PUMICE_TRY(model->definition_, open_model_definition(model->file_));
-  model->shape_ = model->definition_->shape();
-  if (!model->file_.has_weights()) {
-    return no_weights(model->file_);
+  std::shared_ptr<Model> model(
+      new Model(std::make_shared<Parts>(std::move(file)), std::move(context), options));
+  PUMICE_TRY(model->parts_->definition, open_model_definition(model->parts_->file));
+  model->parts_->shape = model->parts_->definition->shape();
+  if (!model->parts_->file.has_weights()) {
+    return no_weights(model->parts_->file);
   }
   const DeviceContext& device = model->context_;
-  model->weights_ =
+  model->parts_->weights =
       std::make_unique<WeightStore>(device.profile, device.device->capabilities(), options.weights);
   PUMICE_TRY(plans, model->place_weights());
   return model;
@@ -111,8 +112,8 @@ Result<std::shared_ptr<const Model>> Model::plan(ModelFile file, DeviceContext c
                                                  const LoadOptions& options) {
   std::vector<Plan> plans;
   PUMICE_TRY(std::shared_ptr<Model> model, prepare(std::move(file), std::move(context), options, plans));
-  PUMICE_TRY(model->bytes_, upload_bytes(*model->context_.device, *model->weights_));
-  model->weights_->seal();
+  PUMICE_TRY(model->parts_->bytes, upload_bytes(*model->context_.device, *model->parts_->weights));
+  model->parts_->weights->seal();
   return std::shared_ptr<const Model>(std::move(model));
 }
 
@@ -123,18 +124,20 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   const DeviceContext& device = model->context_;
   const LoadThreads threads = share_threads(options.threads);
   PipelineMaker pipelines(device.pipelines, plans, threads.compiling);
-  PUMICE_TRY(model->allocations_, upload_weights(device.device, *model->weights_, progress, threads.packing));
-  const uint64_t total = model->weights_->bytes();
+  PUMICE_TRY(model->parts_->allocations,
+             upload_weights(device.device, *model->parts_->weights, progress, threads.packing));
+  const uint64_t total = model->parts_->weights->bytes();
   PUMICE_CHECK(pipelines.finish([&] {
     if (device.compiling) return device.compiling(pipelines.made(), pipelines.wanted());
     return !progress || progress(total, total);
   }));
   if (device.compiling && pipelines.wanted() > 0)
     (void)device.compiling(pipelines.wanted(), pipelines.wanted());
-  for (const Buffer& allocation : model->allocations_) model->bytes_.weights += allocation.memory_bytes();
-  model->weights_->seal();
-  model->identity_ = identity_of(model->file_, options);
-  model->file_.forget_weights();
+  for (const Buffer& allocation : model->parts_->allocations)
+    model->parts_->bytes.weights += allocation.memory_bytes();
+  model->parts_->weights->seal();
+  model->parts_->identity = identity_of(model->parts_->file, options);
+  model->parts_->file.forget_weights();
   if (options.tune) {
     PUMICE_TRY(model->context_.profile, options.tune(model));
     model->options_.tune = nullptr;
@@ -142,16 +145,22 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   return std::shared_ptr<const Model>(std::move(model));
 }
 
+std::shared_ptr<const Model> Model::with_profile(DeviceProfile profile) const {
+  std::shared_ptr<Model> model(new Model(parts_, context_, options_));
+  model->context_.profile = std::move(profile);
+  return model;
+}
+
 // One plan of a graph places all its weights, because all plans of a graph ask for the same ones. Returns
 // plans like those of the first steps of a session: of decoding and of a short prompt.
 Result<std::vector<Plan>> Model::place_weights() {
   GraphRequest request;
   request.sampling = true;
-  request.context = shape_.context;
-  const SessionMemory memory = lay_out_memory(shape_, context_, {});
-  const PlanContext context = memory.plan_context(context_, *weights_);
+  request.context = parts_->shape.context;
+  const SessionMemory memory = lay_out_memory(parts_->shape, context_, {});
+  const PlanContext context = memory.plan_context(context_, *parts_->weights);
   std::vector<Plan> plans;
-  if (shape_.has_decoder()) {
+  if (parts_->shape.has_decoder()) {
     PUMICE_TRY(Graph decoder, graph(request));
     for (const Bucket& bucket : step_buckets(memory.size, false)) {
       PUMICE_TRY(Plan plan, make_plan(decoder, context, bucket));
@@ -159,7 +168,7 @@ Result<std::vector<Plan>> Model::place_weights() {
     }
     plans.resize(std::min<size_t>(plans.size(), 2)); // the smallest ones
   }
-  if (shape_.encoder) {
+  if (parts_->shape.encoder) {
     PUMICE_TRY(Graph encoder, encoder_graph(request));
     PUMICE_CHECK(make_plan(encoder, context, Bucket{}));
   }
@@ -167,11 +176,11 @@ Result<std::vector<Plan>> Model::place_weights() {
 }
 
 Result<Graph> Model::graph(const GraphRequest& request) const {
-  return build_graph(*definition_, file_, request, options_);
+  return build_graph(*parts_->definition, parts_->file, request, options_);
 }
 
 Result<Graph> Model::encoder_graph(const GraphRequest& request) const {
-  return build_encoder_graph(*definition_, file_, request, options_);
+  return build_encoder_graph(*parts_->definition, parts_->file, request, options_);
 }
 
 } // namespace pumice

@@ -55,20 +55,23 @@ public:
   static Result<std::shared_ptr<const Model>> plan(ModelFile file, DeviceContext context,
                                                    const LoadOptions& options = {});
 
-  const ModelFile& file() const { return file_; }
+  // The same model, which shares its weights, for sessions with another profile of its device.
+  std::shared_ptr<const Model> with_profile(DeviceProfile profile) const;
+
+  const ModelFile& file() const { return parts_->file; }
   const LoadOptions& options() const { return options_; }
-  const ModelDefinition& definition() const { return *definition_; }
-  const ModelShape& shape() const { return shape_; }
+  const ModelDefinition& definition() const { return *parts_->definition; }
+  const ModelShape& shape() const { return parts_->shape; }
   const DeviceContext& context() const { return context_; }
   // The places of the weights. After loading, plans can only ask for weights that have a place already.
-  WeightStore& weights() const { return *weights_; }
-  const Buffer& weight_allocation(uint32_t index) const { return allocations_[index]; }
-  bool loaded() const { return !allocations_.empty(); }
-  uint64_t weight_bytes() const { return bytes_.weights; }  // on the device, or for plan(): once loaded
-  uint64_t loading_bytes() const { return bytes_.staging; } // taken during loading only; 0 after it
+  WeightStore& weights() const { return *parts_->weights; }
+  const Buffer& weight_allocation(uint32_t index) const { return parts_->allocations[index]; }
+  bool loaded() const { return !parts_->allocations.empty(); }
+  uint64_t weight_bytes() const { return parts_->bytes.weights; } // on the device, or for plan(): once loaded
+  uint64_t loading_bytes() const { return parts_->bytes.staging; } // taken during loading only; 0 after it
   // A checksum of the settings, the tensors and a sample of their bytes. Saved keys and values fit only a
   // model with the same number.
-  uint64_t identity() const { return identity_; }
+  uint64_t identity() const { return parts_->identity; }
 
   // The decoder's graph, fused, as plans are made from it. DecoderBuilder::take lists the tensors that can be
   // readable.
@@ -77,22 +80,29 @@ public:
   Result<Graph> encoder_graph(const GraphRequest& request) const;
 
 private:
-  Model(ModelFile file, DeviceContext context, const LoadOptions& options)
-      : file_(std::move(file)), context_(std::move(context)), options_(options) {}
+  // What models with different profiles share. Constant once the model is loaded.
+  struct Parts {
+    explicit Parts(ModelFile opened) : file(std::move(opened)) {}
+
+    ModelFile file;
+    std::unique_ptr<ModelDefinition> definition;
+    ModelShape shape;
+    std::unique_ptr<WeightStore> weights;
+    std::vector<Buffer> allocations;
+    UploadBytes bytes;
+    uint64_t identity = 0;
+  };
+
+  Model(std::shared_ptr<Parts> parts, DeviceContext context, const LoadOptions& options)
+      : parts_(std::move(parts)), context_(std::move(context)), options_(options) {}
   // Everything before the upload.
   static Result<std::shared_ptr<Model>> prepare(ModelFile file, DeviceContext context,
                                                 const LoadOptions& options, std::vector<Plan>& plans);
   Result<std::vector<Plan>> place_weights();
 
-  ModelFile file_;
+  std::shared_ptr<Parts> parts_;
   DeviceContext context_;
   LoadOptions options_;
-  std::unique_ptr<ModelDefinition> definition_;
-  ModelShape shape_;
-  std::unique_ptr<WeightStore> weights_;
-  std::vector<Buffer> allocations_;
-  UploadBytes bytes_;
-  uint64_t identity_ = 0;
 };
 
 // The same graphs, made from a definition and its file without a device.

@@ -20,6 +20,12 @@ double guessed_seconds(const Dispatch& dispatch, const Capabilities& device) {
   return dispatch.flops / flops_per_second + dispatch.bytes / bytes_per_second;
 }
 
+double guessed_copy_seconds(uint64_t bytes, const Capabilities& device) {
+  Dispatch copy;
+  copy.bytes = 2 * static_cast<double>(bytes);
+  return guessed_seconds(copy, device);
+}
+
 CostTable::CostTable(const std::vector<double>& guesses) {
   for (double guess : guesses) costs_.emplace_back(guess + launch_seconds);
 }

@@ -221,6 +221,11 @@ Status Runner::write_step(std::span<const StepToken> rows) {
   return {};
 }
 
+void Runner::record_rows(Commands& commands) {
+  step_ring_.record(commands);
+  step_ring_.submitted({});
+}
+
 Status Runner::set_input(uint32_t sequence, InputRange input) {
   if (sequence >= memory_.size.sequences || input.first > input.end ||
       input.end > memory_.size.input_positions) {

@@ -93,6 +93,9 @@ public:
   // must be in the vocabulary and positions in the context; at most one output for each sequence, unless
   // all_outputs was asked for.
   Status write_step(std::span<const StepToken> rows);
+  // Records what write_step() wrote into commands that run the launches of a plan themselves. They must have
+  // run before the next write_step().
+  void record_rows(Commands& commands);
   // Sets the encoder input that the cross-attention of a sequence reads, from the next step on.
   Status set_input(uint32_t sequence, InputRange input);
   // Only with SessionSize::beams: for each position of a sequence, the sequence whose cache holds it, from

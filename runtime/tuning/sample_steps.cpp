@@ -20,38 +20,41 @@ std::vector<uint16_t> plausible_halves(size_t count) {
   return halves;
 }
 
-Status fill(const std::shared_ptr<Device>& device, const Buffer& buffer) {
+Status fill(const std::shared_ptr<Device>& device, const Buffer& buffer, DeviceWork& work) {
   constexpr uint64_t most_bytes = 1 << 20;
   const uint64_t block = std::min<uint64_t>(most_bytes, buffer.size() / 4 * 4);
   if (block == 0) return {};
   const std::vector<uint16_t> halves = plausible_halves(block / 2);
   PUMICE_TRY(Buffer staging, Buffer::create(device, block, MemoryUse::upload, "sample step staging"));
   std::memcpy(staging.mapped().data(), halves.data(), block);
-  PUMICE_TRY(Commands commands, Commands::create(device, "sample step"));
-  PUMICE_CHECK(commands.begin());
+  std::vector<WorkPiece> pieces;
   for (uint64_t at = 0; at < buffer.size() / 4 * 4; at += block) {
-    commands.copy(staging, 0, buffer, at, std::min(block, buffer.size() / 4 * 4 - at));
+    const uint64_t bytes = std::min(block, buffer.size() / 4 * 4 - at);
+    pieces.push_back({guessed_copy_seconds(bytes, device->capabilities()),
+                      [&staging, &buffer, at, bytes](Commands& commands) {
+                        commands.copy(staging, 0, buffer, at, bytes);
+                        return Status();
+                      }});
   }
-  commands.barrier();
-  PUMICE_CHECK(commands.end());
-  PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
-  return device->wait(done);
+  PUMICE_CHECK(work.run(pieces));
+  return {};
 }
 
-Result<std::shared_ptr<const Caches>> filled_caches(const Model& model, const SessionSize& size) {
+Result<std::shared_ptr<const Caches>> filled_caches(const Model& model, const SessionSize& size,
+                                                    DeviceWork& work) {
   const std::shared_ptr<Device>& device = model.context().device;
   const SessionMemory memory = lay_out_memory(model.shape(), model.context(), size);
   PUMICE_TRY(std::shared_ptr<const Caches> caches, Caches::create(device, memory));
   for (uint32_t i = 0; i < memory.cache_allocation_bytes.size(); ++i) {
-    PUMICE_CHECK(fill(device, caches->allocation(i)));
+    PUMICE_CHECK(fill(device, caches->allocation(i), work));
   }
   return caches;
 }
 
 } // namespace
 
-Result<SampleSteps> SampleSteps::create(std::shared_ptr<const Model> model, ModelPart part,
-                                        SessionSize size) {
+Result<SampleSteps> SampleSteps::create(std::shared_ptr<const Model> model, ModelPart part, SessionSize size,
+                                        DeviceWork& work) {
   RunnerOptions options;
   options.part = part;
   options.sampling = part == ModelPart::decoder;
@@ -61,13 +64,13 @@ Result<SampleSteps> SampleSteps::create(std::shared_ptr<const Model> model, Mode
     options.size.chunk = shape.encoder->context;
     options.size.sequences = 1;
   } else {
-    PUMICE_TRY(options.caches, filled_caches(*model, size));
+    PUMICE_TRY(options.caches, filled_caches(*model, size, work));
   }
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model, options));
   for (uint32_t i = 0; part == ModelPart::decoder && shape.encoder && i < runner->size().sequences; ++i) {
     PUMICE_CHECK(runner->set_input(i, {0, runner->size().input_positions}));
   }
-  return SampleSteps(std::move(runner), part);
+  return SampleSteps(std::move(runner), part, work);
 }
 
 std::vector<uint32_t> SampleSteps::sizes() const {
@@ -92,7 +95,13 @@ uint32_t SampleSteps::outputs(uint32_t tokens) const {
 }
 
 Status SampleSteps::write(uint32_t tokens) {
-  return part_ == ModelPart::decoder ? write_decoder(tokens) : write_encoder(tokens);
+  PUMICE_CHECK(part_ == ModelPart::decoder ? write_decoder(tokens) : write_encoder(tokens));
+  const WorkPiece rows{0, [this](Commands& commands) {
+                         runner_->record_rows(commands);
+                         return Status();
+                       }};
+  PUMICE_CHECK(work_->run(std::span(&rows, 1)));
+  return {};
 }
 
 Status SampleSteps::write_decoder(uint32_t tokens) {

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "recording/recording.h"
+#include "recording/compile_kernels.h"
+#include "recording/cost_table.h"
+#include "recording/prepared_plan.h"
 #include "tuning/variant_bench.h"
 
 namespace pumice {
@@ -33,9 +35,9 @@ size_t first_of(const Plan& plan, uint32_t choice) {
 // data.
 class VariantWorkspace {
 public:
-  static Result<VariantWorkspace> create(const DeviceContext& context, const BufferLookup& others,
-                                         uint64_t scratch_bytes) {
-    VariantWorkspace workspace(context, others);
+  static Result<VariantWorkspace> create(const DeviceContext& context, DeviceWork& work,
+                                         const BufferLookup& others, uint64_t scratch_bytes) {
+    VariantWorkspace workspace(context, work, others);
     PUMICE_TRY(workspace.scratch_,
                Buffer::create(context.device, scratch_bytes, MemoryUse::device, "tuning scratch"));
     return workspace;
@@ -47,11 +49,23 @@ public:
     };
   }
 
-  Status run(const Plan& plan) const {
-    if (plan.dispatches.empty()) return {};
-    PUMICE_TRY(Recording recording, Recording::create(context_, plan, lookup()));
-    PUMICE_TRY(const TimelinePoint done, recording.submit());
-    return context_.device->wait(done);
+  // Runs launches, after `before` and with `after` them. Their kernels are compiled first, which the device
+  // need not wait for.
+  Status run(const Plan& plan, std::vector<WorkPiece> pieces = {},
+             const std::vector<WorkPiece>& after = {}) const {
+    const Plan* const plans[] = {&plan};
+    PUMICE_CHECK(compile_kernels(context_, plans, lookup()));
+    PUMICE_TRY(const PreparedPlan launches, PreparedPlan::create(context_, plan, lookup()));
+    for (size_t i = 0; i < launches.size(); ++i) {
+      pieces.push_back({guessed_seconds(plan.dispatches[i].dispatch, context_.device->capabilities()),
+                        [&launches, i](Commands& commands) {
+                          launches.record(commands, i);
+                          return Status();
+                        }});
+    }
+    pieces.insert(pieces.end(), after.begin(), after.end());
+    PUMICE_CHECK(work_.run(pieces));
+    return {};
   }
 
   // Saves the contents of the ranges that the launches write and that later launches or the host read.
@@ -84,86 +98,88 @@ public:
     for (const Range& range : ranges_) bytes += range.ref.bytes;
     PUMICE_TRY(saved_, Buffer::create(context_.device, bytes, MemoryUse::device, "tuning copy"));
     PUMICE_TRY(result_, Buffer::create(context_.device, bytes, MemoryUse::upload, "tuning result"));
-    return copy(saved_, true);
+    return finish(copies(saved_, true));
   }
-  Status restore() const { return copy(saved_, false); }
-  // The same, and fills ranges that are only written with NaNs, because an earlier launch may have left the
-  // right numbers there.
-  Status prepare() const {
-    PUMICE_CHECK(restore());
-    return submit([&](Commands& commands) {
-      for (const auto& [ref, only_written] : ranges_) {
-        if (only_written) commands.fill(lookup()(ref), ref.offset, ref.bytes, 0xffffffff); // NaNs
-      }
-    });
-  }
-  Result<std::vector<float>> results() const {
-    PUMICE_CHECK(copy(result_, true));
+  Status restore() const { return finish(copies(saved_, false)); }
+  // Runs launches on the saved contents and returns what they write. Ranges that are only written are filled
+  // with NaNs before, because an earlier launch may have left the right numbers there.
+  Result<std::vector<float>> results_of(const Plan& launches) const {
+    std::vector<WorkPiece> before = copies(saved_, false);
+    for (const Range& range : ranges_) {
+      if (!range.only_written) continue;
+      before.push_back({copy_seconds(range.ref.bytes), [this, ref = range.ref](Commands& commands) {
+                          commands.fill(lookup()(ref), ref.offset, ref.bytes, 0xffffffff); // NaNs
+                          return Status();
+                        }});
+    }
+    PUMICE_CHECK(run(launches, std::move(before), copies(result_, true)));
     std::vector<float> values(result_.size() / sizeof(float));
     std::memcpy(values.data(), result_.mapped().data(), values.size() * sizeof(float));
     return values;
   }
 
 private:
-  VariantWorkspace(const DeviceContext& context, BufferLookup others)
-      : context_(context), others_(std::move(others)) {}
+  VariantWorkspace(const DeviceContext& context, DeviceWork& work, BufferLookup others)
+      : context_(context), work_(work), others_(std::move(others)) {}
 
   struct Range {
     BufferRef ref;
     bool only_written = false;
   };
 
-  template <class Record>
-  Status submit(const Record& record) const {
-    PUMICE_TRY(Commands commands, Commands::create(context_.device, "tuning"));
-    PUMICE_CHECK(commands.begin());
-    commands.barrier();
-    record(commands);
-    commands.barrier();
-    PUMICE_CHECK(commands.end());
-    PUMICE_TRY(const TimelinePoint done, context_.device->submit(commands.buffers()));
-    return context_.device->wait(done);
+  double copy_seconds(uint64_t bytes) const {
+    return guessed_copy_seconds(bytes, context_.device->capabilities());
+  }
+  Status finish(const std::vector<WorkPiece>& pieces) const {
+    PUMICE_CHECK(work_.run(pieces));
+    return {};
   }
 
-  Status copy(const Buffer& store, bool out) const {
-    return submit([&](Commands& commands) {
-      uint64_t at = 0;
-      for (const auto& [ref, only_written] : ranges_) {
-        const Buffer& buffer = lookup()(ref);
-        if (out) commands.copy(buffer, ref.offset, store, at, ref.bytes);
-        if (!out) commands.copy(store, at, buffer, ref.offset, ref.bytes);
-        at += ref.bytes;
-      }
-    });
+  // Copies all ranges to `store`, or back.
+  std::vector<WorkPiece> copies(const Buffer& store, bool out) const {
+    std::vector<WorkPiece> pieces;
+    uint64_t at = 0;
+    for (const Range& range : ranges_) {
+      pieces.push_back({copy_seconds(range.ref.bytes), [=, this, &store](Commands& commands) {
+                          const Buffer& buffer = lookup()(range.ref);
+                          const uint64_t offset = range.ref.offset, bytes = range.ref.bytes;
+                          if (out) commands.copy(buffer, offset, store, at, bytes);
+                          if (!out) commands.copy(store, at, buffer, offset, bytes);
+                          return Status();
+                        }});
+      at += range.ref.bytes;
+    }
+    return pieces;
   }
 
   DeviceContext context_;
+  DeviceWork& work_;
   BufferLookup others_;
   Buffer scratch_, saved_, result_;
   std::vector<Range> ranges_;
 };
 
-// Measures the variants of one choice. `plans` has a plan for each variant, by its name.
+// Measures the variants of one choice. `plans` has a plan for each variant, by its name. `go_on` is asked
+// between two pieces of work.
 class VariantComparison {
 public:
   VariantComparison(const DeviceContext& context, const TuneOptions& options, VariantWorkspace& workspace,
-                    const std::map<std::string, Plan>& plans, uint32_t choice)
-      : context_(context), options_(options), workspace_(workspace), plans_(plans), choice_(choice) {}
+                    const std::map<std::string, Plan>& plans, uint32_t choice,
+                    const std::function<Status()>& go_on)
+      : context_(context), options_(options), workspace_(workspace), plans_(plans), choice_(choice),
+        go_on_(go_on) {}
 
   Result<TunedClass> run(const VariantChoice& choice, const std::vector<std::string>& candidates) {
     tuned_.shape_class = choice.shape_class;
     const std::string& plain = choice.variants.back();
     PUMICE_CHECK(workspace_.remember(launches_of(plain), plans_.at(plain).tensor_bytes));
-    PUMICE_CHECK(workspace_.prepare());
-    PUMICE_CHECK(workspace_.run(launches_of(plain)));
-    PUMICE_TRY(expected_, workspace_.results());
+    PUMICE_TRY(expected_, workspace_.results_of(launches_of(plain)));
     for (const std::string& name : candidates) {
+      PUMICE_CHECK(go_on_());
       VariantResult result;
       result.variant = name;
-      if (Status status = check(name, result); !status.ok()) {
-        if (status.error().code == Code::device_lost) return status.error();
-        result.blocked = status.error().message;
-      }
+      PUMICE_CHECK(compile(name, result));
+      if (result.blocked.empty()) PUMICE_CHECK(check(name, result));
       tuned_.variants.push_back(std::move(result));
     }
     PUMICE_CHECK(time());
@@ -177,14 +193,25 @@ private:
     return launches_of_choice(plans_.at(variant), choice_);
   }
 
+  // A variant with a kernel that the driver cannot compile is blocked.
+  Status compile(const std::string& name, VariantResult& result) const {
+    for (const PlannedDispatch& planned : launches_of(name).dispatches) {
+      const Dispatch& dispatch = planned.dispatch;
+      const Result<VkPipeline> pipeline = context_.pipelines->get(dispatch.kernel, dispatch.constants);
+      if (pipeline.ok()) continue;
+      if (pipeline.error().code == Code::device_lost) return pipeline.error();
+      result.blocked = pipeline.error().message;
+      result.may_pass = pipeline.error().code == Code::out_of_memory;
+    }
+    return {};
+  }
+
   // Runs a variant as the plain one was run and compares.
   Status check(const std::string& name, VariantResult& result) {
     const Plan own = launches_of(name);
     result.flops = own.flops();
     result.bytes = own.bytes();
-    PUMICE_CHECK(workspace_.prepare());
-    PUMICE_CHECK(workspace_.run(own));
-    PUMICE_TRY(std::vector<float> values, workspace_.results());
+    PUMICE_TRY(const std::vector<float> values, workspace_.results_of(own));
     for (const PlannedDispatch& planned : own.dispatches) {
       result.blocked = difference(expected_, values, planned.dispatch.kernel);
       if (result.blocked.empty()) break; // the least exact kernel of the variant decides
@@ -192,33 +219,47 @@ private:
     return {};
   }
 
+  // A variant, ready to be timed.
+  struct Timed {
+    VariantBench bench;
+    uint32_t repeats = 1;
+    double expected = 0;
+    std::vector<double> samples = {};
+  };
+
+  Result<Timed> make_timed(const std::string& name) {
+    DeviceWork& work = *options_.work;
+    PUMICE_TRY(VariantBench bench,
+               VariantBench::create(context_, plans_.at(name), choice_, workspace_.lookup()));
+    PUMICE_TRY(const double first, bench.run(work, 1, 0)); // may include what the driver does once
+    PUMICE_TRY(const double seconds, bench.run(work, 1, first));
+    const double sample = std::min(options_.sample_seconds, work.longest_piece());
+    const auto repeats =
+        static_cast<uint32_t>(std::clamp(sample / std::max(seconds, 1e-7), 1.0, most_repeats));
+    PUMICE_CHECK(bench.run(work, repeats, seconds)); // warm-up
+    return Timed{std::move(bench), repeats, seconds};
+  }
+
   Status time() {
-    std::map<std::string, VariantBench> benches;
-    std::map<std::string, std::vector<double>> samples;
+    std::map<std::string, Timed> all;
     for (const VariantResult& each : tuned_.variants) {
       if (!each.blocked.empty()) continue;
-      const Plan& plan = plans_.at(each.variant);
-      PUMICE_TRY(VariantBench once, VariantBench::create(context_, plan, choice_, 1, workspace_.lookup()));
-      PUMICE_CHECK(once.run()); // the first run may include compilation
-      PUMICE_TRY(double seconds, once.run());
-      const double repeats = std::clamp(options_.sample_seconds / std::max(seconds, 1e-7), 1.0, most_repeats);
-      PUMICE_TRY(
-          VariantBench bench,
-          VariantBench::create(context_, plan, choice_, static_cast<uint32_t>(repeats), workspace_.lookup()));
-      PUMICE_CHECK(bench.run()); // warm-up
-      benches.emplace(each.variant, std::move(bench));
+      PUMICE_CHECK(go_on_());
+      PUMICE_TRY(Timed timed, make_timed(each.variant));
+      all.emplace(each.variant, std::move(timed));
     }
-    for (int sample = 0; sample < options_.samples && benches.size() > 1; ++sample) {
-      for (auto& [name, bench] : benches) {
-        if (context_.interrupted()) return Error{Code::cancelled, "measuring was cancelled"};
-        PUMICE_TRY(double seconds, bench.run());
-        samples[name].push_back(seconds);
+    for (int sample = 0; sample < options_.samples && all.size() > 1; ++sample) {
+      for (auto& [name, timed] : all) {
+        PUMICE_CHECK(go_on_());
+        PUMICE_TRY(const double seconds, timed.bench.run(*options_.work, timed.repeats, timed.expected));
+        timed.samples.push_back(seconds);
       }
     }
     for (VariantResult& each : tuned_.variants) {
-      if (!samples.contains(each.variant)) continue;
-      each.seconds = median(samples[each.variant]);
-      each.least_seconds = std::ranges::min(samples[each.variant]);
+      const auto timed = all.find(each.variant);
+      if (timed == all.end() || timed->second.samples.empty()) continue;
+      each.seconds = median(timed->second.samples);
+      each.least_seconds = std::ranges::min(timed->second.samples);
     }
     return {};
   }
@@ -228,6 +269,7 @@ private:
   VariantWorkspace& workspace_;
   const std::map<std::string, Plan>& plans_;
   uint32_t choice_;
+  const std::function<Status()>& go_on_;
   std::vector<float> expected_;
   TunedClass tuned_;
 };
@@ -258,6 +300,8 @@ void choose_winner(TunedClass& tuned, const std::string& plain) {
 
 Tuner::Tuner(const DeviceContext& context, TuneOptions options)
     : context_(context), options_(std::move(options)) {
+  if (!options_.work) options_.work = std::make_shared<DirectWork>(context_.device);
+  context_.compiling = {}; // measuring has its own progress
   context_.profile.forced.clear();
   context_.profile.threads = 0; // products that attention makes itself are measured apart
   if (context_.profile.choices) tuning_.choices = *context_.profile.choices;
@@ -292,61 +336,90 @@ std::vector<uint32_t> Tuner::unknown(const Plan& plan) const {
   return choices;
 }
 
-Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
-  PUMICE_TRY(Plan current, make(profile()));
-  const std::vector<uint32_t> choices = unknown(current);
-  if (choices.empty()) return {};
-  // A forced variant is used wherever it can run, so one plan for each name of a variant is enough.
+Status Tuner::expect(const PlanMaker& make) {
+  PUMICE_TRY(const Plan plan, make(profile()));
+  for (uint32_t choice : unknown(plan)) expected_.insert(plan.choices[choice].shape_class);
+  return {};
+}
+
+bool Tuner::late() const {
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+  return spent.count() > options_.seconds;
+}
+
+Status Tuner::go_on() const {
+  const bool wanted =
+      !options_.progress || options_.progress(measured_.size(), std::max(expected_.size(), measured_.size()));
+  if (wanted && !context_.interrupted() && !(options_.strict && late())) return {};
+  return Error{Code::cancelled, "measuring was cancelled"};
+}
+
+// A plan for each name of a variant is enough: a forced variant is used wherever it can run. Those that
+// cannot run the whole plan are left out.
+std::map<std::string, Plan> Tuner::forced_plans(const PlanMaker& make, const Plan& current,
+                                                const std::vector<uint32_t>& choices) const {
   std::map<std::string, Plan> plans;
-  uint64_t scratch = current.scratch_bytes;
   for (uint32_t choice : choices) {
     for (const std::string& name : current.choices[choice].variants) {
       if (plans.contains(name)) continue;
       DeviceProfile forced = profile();
       forced.forced = name;
       Result<Plan> plan = make(forced);
-      if (!plan.ok() || plan->choices.size() != current.choices.size())
-        continue; // this variant cannot run the whole plan
-      scratch = std::max(scratch, plan->scratch_bytes);
-      plans.emplace(name, *std::move(plan));
+      if (plan.ok() && plan->choices.size() == current.choices.size()) plans.emplace(name, *std::move(plan));
     }
   }
-  PUMICE_TRY(VariantWorkspace workspace, VariantWorkspace::create(context_, lookup, scratch));
+  return plans;
+}
+
+void Tuner::take(TunedClass tuned) {
+  tuning_.choices[tuned.shape_class] = tuned.winner;
+  for (const VariantResult& each : tuned.variants) {
+    const std::string key = blocklist_key(tuned.shape_class, each.variant);
+    const auto known = tuning_.blocklist.find(key);
+    if (!each.blocked.empty() && !each.may_pass) {
+      tuning_.blocklist[key] = tuned.shape_class + ": " + each.blocked;
+    } else if (each.blocked.empty() && known != tuning_.blocklist.end() &&
+               known->second.starts_with(tuned.shape_class + ": ")) {
+      tuning_.blocklist.erase(known); // an earlier driver gave wrong results, this one does not
+    }
+  }
+  tuning_.classes.push_back(std::move(tuned));
+}
+
+Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
+  PUMICE_TRY(Plan current, make(profile()));
+  const std::vector<uint32_t> choices = unknown(current);
+  if (choices.empty()) return {};
+  const std::map<std::string, Plan> plans = forced_plans(make, current, choices);
+  uint64_t scratch = current.scratch_bytes;
+  for (const auto& [name, plan] : plans) scratch = std::max(scratch, plan.scratch_bytes);
+  PUMICE_TRY(VariantWorkspace workspace, VariantWorkspace::create(context_, *options_.work, lookup, scratch));
+  const std::function<Status()> ask = [this] { return go_on(); };
   size_t at = 0;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
-    if (spent.count() > options_.seconds) {
-      tuning_.complete = false;
-      return {};
-    }
-    if (options_.progress && !options_.progress(i, choices.size())) {
-      return Error{Code::cancelled, "measuring was cancelled"};
-    }
-    const VariantChoice choice = current.choices[choices[i]];
+  for (uint32_t number : choices) {
+    tuning_.complete = tuning_.complete && !late();
+    if (!tuning_.complete) return {};
+    PUMICE_CHECK(go_on());
+    const VariantChoice choice = current.choices[number];
+    measured_.insert(choice.shape_class);
     std::vector<std::string> names = candidates(choice);
     std::erase_if(names, [&](const std::string& name) { return !plans.contains(name); });
     if (names.size() < 2 || !plans.contains(choice.variants.back())) continue;
-    const size_t here = first_of(current, choices[i]);
+    const size_t here = first_of(current, number);
     Plan before;
     before.dispatches.assign(current.dispatches.begin() + static_cast<ptrdiff_t>(at),
                              current.dispatches.begin() + static_cast<ptrdiff_t>(here));
     PUMICE_CHECK(workspace.run(before));
-    VariantComparison comparison(context_, options_, workspace, plans, choices[i]);
-    PUMICE_TRY(TunedClass tuned, comparison.run(choice, names));
-    measured_.insert(tuned.shape_class);
-    tuning_.choices[tuned.shape_class] = tuned.winner;
-    for (const VariantResult& each : tuned.variants) {
-      const std::string key = blocklist_key(tuned.shape_class, each.variant);
-      const auto known = tuning_.blocklist.find(key);
-      if (!each.blocked.empty()) {
-        tuning_.blocklist[key] = tuned.shape_class + ": " + each.blocked;
-      } else if (known != tuning_.blocklist.end() && known->second.starts_with(tuned.shape_class + ": ")) {
-        tuning_.blocklist.erase(known); // an earlier driver gave wrong results, this one does not
-      }
+    VariantComparison comparison(context_, options_, workspace, plans, number, ask);
+    Result<TunedClass> tuned = comparison.run(choice, names);
+    if (!tuned.ok() && tuned.error().code == Code::cancelled && options_.strict && late()) {
+      tuning_.complete = false;
+      return {};
     }
-    tuning_.classes.push_back(std::move(tuned));
+    PUMICE_CHECK(tuned);
+    take(*std::move(tuned));
     PUMICE_TRY(current, make(profile())); // continues with the winner
-    at = first_of(current, choices[i]);
+    at = first_of(current, number);
   }
   return {};
 }

@@ -2,14 +2,18 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/progress.h"
+#include "kernel/cache_layout.h"
 #include "kernel/device_context.h"
 #include "kernel/launcher.h"
 #include "plan/plan.h"
+#include "tuning/device_work.h"
 
 namespace pumice {
 
@@ -17,12 +21,26 @@ namespace pumice {
 struct TuneOptions {
   // Also measure shapes whose results are known, and the plain variant, which is seldom the fastest.
   bool everything = false;
-  double seconds = 1; // time limit: after it, no further class is begun
-  int samples = 5;    // timings of each variant, which take turns
+  double seconds = 1;  // time limit: after it, no further class is begun
+  bool strict = false; // after it, the class that is being measured is dropped as well
+  int samples = 5;     // timings of each variant, which take turns
   double sample_seconds = 0.002;
-  Progress progress; // over the classes of a plan
+  // Asked again and again, with the classes that have been measured and those that are known to be needed.
+  Progress progress;
   // When measuring is cancelled, return what has been measured instead of the error.
   bool keep_cancelled = false;
+  // The sessions to measure for: zeros stand for at most 1,024 positions, and chunks of 128 tokens.
+  uint32_t context = 0;
+  uint32_t chunk = 0;
+  CacheType cache = CacheType::f16;
+  std::shared_ptr<DeviceWork> work; // null: submitted at once
+
+  // As the command 'pumice tune'.
+  void make_thorough() {
+    everything = true;
+    samples = 15;
+    sample_seconds = 0.01;
+  }
 };
 
 struct VariantResult {
@@ -32,6 +50,7 @@ struct VariantResult {
   double flops = 0;
   double bytes = 0;
   std::string blocked;   // why it must not be used; empty if it may
+  bool may_pass = false; // it is blocked for now only: memory was short
   std::string not_taken; // why the winner is another one although this one took less time; empty otherwise
 };
 
@@ -65,6 +84,8 @@ public:
   // Tuning results in the context's profile count as measured.
   Tuner(const DeviceContext& context, TuneOptions options);
 
+  // Counts the classes that measure() will find unknown in such a plan, for the progress.
+  Status expect(const PlanMaker& make);
   // Measures the variants that plans from `make` can choose from. `lookup` finds their buffers, except
   // scratch, which the tuner allocates itself. The inputs of a step must be in the buffers already.
   Status measure(const PlanMaker& make, const BufferLookup& lookup);
@@ -76,11 +97,17 @@ public:
 private:
   std::vector<std::string> candidates(const VariantChoice& choice) const;
   std::vector<uint32_t> unknown(const Plan& plan) const;
+  std::map<std::string, Plan> forced_plans(const PlanMaker& make, const Plan& current,
+                                           const std::vector<uint32_t>& choices) const;
+  bool late() const;
+  Status go_on() const;
+  void take(TunedClass tuned);
 
   DeviceContext context_;
   TuneOptions options_;
   Tuning tuning_;
   std::set<std::string> measured_; // classes, by this tuner
+  std::set<std::string> expected_; // classes
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

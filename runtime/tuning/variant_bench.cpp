@@ -1,7 +1,6 @@
 #include "tuning/variant_bench.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -33,6 +32,8 @@ Dispatch with_weights_of(Dispatch dispatch, const Dispatch& other) {
   return dispatch;
 }
 
+constexpr size_t most_ways = 64;
+
 // The launches of the choice, then the same launches with the weights of other choices of the same shapes.
 std::vector<Plan> repeats_of(const Plan& plan, uint32_t choice) {
   const Plan own = launches_of_choice(plan, choice);
@@ -47,6 +48,7 @@ std::vector<Plan> repeats_of(const Plan& plan, uint32_t choice) {
           with_weights_of(own.dispatches[i].dispatch, other_launches.dispatches[i].dispatch);
     }
     if (all) result.push_back(std::move(other_launches));
+    if (result.size() == most_ways) break;
   }
   return result;
 }
@@ -70,48 +72,45 @@ Plan launches_of_choice(const Plan& plan, uint32_t choice) {
 }
 
 Result<VariantBench> VariantBench::create(const DeviceContext& context, const Plan& plan, uint32_t choice,
-                                          uint32_t repeats, const BufferLookup& lookup) {
+                                          const BufferLookup& lookup) {
   const std::vector<Plan> all = repeats_of(plan, choice);
-  VariantBench bench(context);
-  bench.repeats_ = repeats;
-  PUMICE_TRY(bench.commands_, Commands::create(context.device, "variant bench"));
+  Plan joined;
+  for (const Plan& repeat : all) {
+    joined.dispatches.insert(joined.dispatches.end(), repeat.dispatches.begin(), repeat.dispatches.end());
+  }
+  PUMICE_TRY(PreparedPlan launches, PreparedPlan::create(context, joined, lookup));
+  VariantBench bench(std::move(launches));
+  bench.ways_ = all.size();
   if (context.device->capabilities().timestamps) {
     PUMICE_TRY(bench.timestamps_, Timestamps::create(context.device, 2));
   }
-  Commands& commands = bench.commands_;
-  PUMICE_CHECK(commands.begin());
-  commands.barrier();
-  if (bench.timestamps_) {
-    bench.timestamps_->reset(commands);
-    bench.timestamps_->write(commands, 0);
-  }
-  for (uint32_t repeat = 0; repeat < repeats; ++repeat) {
-    for (const PlannedDispatch& planned : all[repeat % all.size()].dispatches) {
-      if (planned.barrier) commands.barrier();
-      PUMICE_CHECK(bench.launcher_.record(commands, planned.dispatch, lookup));
-    }
-    commands.barrier();
-  }
-  if (bench.timestamps_) {
-    bench.timestamps_->write(commands, 1);
-    bench.timestamps_->finish(commands);
-    commands.barrier();
-  }
-  PUMICE_CHECK(commands.end());
   return bench;
 }
 
-Result<double> VariantBench::run() {
-  const auto start = std::chrono::steady_clock::now();
-  PUMICE_TRY(const TimelinePoint done, device_->submit(commands_.buffers()));
-  PUMICE_CHECK(device_->wait(done));
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  double seconds = took.count();
+Result<double> VariantBench::run(DeviceWork& work, uint32_t repeats, double expected) {
+  const auto record = [&](Commands& commands) -> Status {
+    if (timestamps_) {
+      timestamps_->reset(commands);
+      timestamps_->write(commands, 0);
+    }
+    const size_t length = launches_.size() / ways_;
+    for (uint32_t repeat = 0; repeat < repeats; ++repeat) {
+      for (size_t i = 0; i < length; ++i) launches_.record(commands, repeat % ways_ * length + i);
+      commands.barrier();
+    }
+    if (timestamps_) {
+      timestamps_->write(commands, 1);
+      timestamps_->finish(commands);
+    }
+    return {};
+  };
+  const WorkPiece piece{repeats * expected, record};
+  PUMICE_TRY(double seconds, work.run(std::span(&piece, 1)));
   if (timestamps_) {
     const std::vector<double> points = timestamps_->read();
     if (points[1] > 0) seconds = points[1];
   }
-  return seconds / repeats_;
+  return seconds / repeats;
 }
 
 std::string difference(std::span<const float> plain, std::span<const float> values,

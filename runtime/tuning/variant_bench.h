@@ -1,36 +1,35 @@
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
-#include <vector>
 
-#include "gpu/commands.h"
 #include "gpu/timestamps.h"
 #include "kernel/device_context.h"
-#include "kernel/launcher.h"
 #include "plan/plan.h"
+#include "recording/prepared_plan.h"
+#include "tuning/device_work.h"
 
 namespace pumice {
 
-// The launches of one variant for a choice of a plan, recorded so often that a run can be timed.
+// The launches of one variant for a choice of a plan, to be timed again and again.
 class VariantBench {
 public:
   // The repeats use in turn the weights and caches of all choices of the plan with the same shapes. So a run
   // reads from memory, as a step does, instead of one matrix from a processor cache.
   static Result<VariantBench> create(const DeviceContext& context, const Plan& plan, uint32_t choice,
-                                     uint32_t repeats, const BufferLookup& lookup);
+                                     const BufferLookup& lookup);
 
-  // Runs it and returns the seconds of one repeat, by the device's timestamps if it has them.
-  Result<double> run();
+  // Runs so many repeats, which take about `expected` seconds each, as one piece of work. Returns the seconds
+  // of one repeat, by the device's timestamps if it has them.
+  Result<double> run(DeviceWork& work, uint32_t repeats, double expected);
 
 private:
-  explicit VariantBench(const DeviceContext& context)
-      : device_(context.device), launcher_(context.device, context.pipelines) {}
+  explicit VariantBench(PreparedPlan launches) : launches_(std::move(launches)) {}
 
-  std::shared_ptr<Device> device_;
-  Launcher launcher_;
-  Commands commands_;
+  PreparedPlan launches_;
+  size_t ways_ = 1; // repeats that differ in their weights
   std::optional<Timestamps> timestamps_;
-  uint32_t repeats_ = 1;
 };
 
 // The launches of one choice of a plan.

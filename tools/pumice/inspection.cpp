@@ -100,7 +100,8 @@ namespace {
 
 Status add_measured(const std::shared_ptr<const Model>& model, ModelPart part, const SessionSize& size,
                     const std::string& heading, std::string& plans) {
-  PUMICE_TRY(SampleSteps steps, SampleSteps::create(model, part, size));
+  DirectWork work(model->context().device);
+  PUMICE_TRY(SampleSteps steps, SampleSteps::create(model, part, size, work));
   for (uint32_t tokens : steps.sizes()) {
     std::vector<double> seconds;
     for (int run = 0; run < 2; ++run) { // the first one may compile

@@ -10,6 +10,7 @@
 
 #include "counted.h"
 #include "kernel/probe/open_device.h"
+#include "kernel/probe/probe.h"
 #include "terminal.h"
 
 namespace pumice::command {
@@ -177,18 +178,12 @@ Result<DeviceProfile> tune_at_first_use(const std::shared_ptr<const Model>& mode
 } // namespace
 
 DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
-  DeviceProfile profile = device.context.profile;
-  if (tuning.classes.empty()) return profile;
-  store_choices(*device.context.pipelines, tuning.choices, tuning.blocklist);
-  for (const auto& [variant, reason] : tuning.blocklist) {
-    if (!profile.blocklist || !profile.blocklist->contains(variant)) {
-      print_note(fmt::format("{} ({}): the kernel variant '{}' is not used: {}", device.name(),
-                             device.driver(), variant, reason));
-    }
-  }
-  profile.choices = std::make_shared<const Choices>(tuning.choices);
-  profile.blocklist = std::make_shared<const Blocklist>(tuning.blocklist);
-  return profile;
+  Pipelines& pipelines = *device.context.pipelines;
+  if (tuning.classes.empty()) return device.context.profile;
+  keep_tuning(tuning, pipelines, [&](const std::string& note) {
+    print_note(fmt::format("{} ({}): {}", device.name(), device.driver(), note));
+  });
+  return with_tuning_results(device.context.profile, pipelines);
 }
 
 Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,

@@ -10,10 +10,12 @@ Result<DeviceContext> open_device(std::shared_ptr<Instance> instance, const Capa
   return open_device(std::move(device), cache_folder);
 }
 
-Result<DeviceContext> open_device(std::shared_ptr<Device> device, const std::filesystem::path& cache_folder) {
+Result<DeviceContext> open_device(std::shared_ptr<Device> device, const std::filesystem::path& cache_folder,
+                                  const TuningResults& known) {
   DeviceContext context;
   context.device = std::move(device);
   PUMICE_TRY(context.pipelines, Pipelines::create(context.device, cache_folder));
+  context.pipelines->add_tuning_results(known);
   PUMICE_TRY(context.profile, choose_profile(context.device, context.pipelines));
   return context;
 }

@@ -11,7 +11,9 @@ Result<DeviceContext> open_device(std::shared_ptr<Instance> instance, const Capa
                                   const std::filesystem::path& cache_folder,
                                   const DeviceOptions& options = {});
 
-// The same with a device that there is already.
-Result<DeviceContext> open_device(std::shared_ptr<Device> device, const std::filesystem::path& cache_folder);
+// The same with a device that there is already. `known`: tuning results of it, which count where the cache
+// folder has none.
+Result<DeviceContext> open_device(std::shared_ptr<Device> device, const std::filesystem::path& cache_folder,
+                                  const TuningResults& known = {});
 
 } // namespace pumice

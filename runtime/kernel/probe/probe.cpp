@@ -176,12 +176,16 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     profile.cm2 = matrix.has_value();
     profile.cm2_workgroup = matrix ? matrix->workgroup : 0;
   }
-  profile.choices = std::make_shared<const Choices>(stored_choices(*pipelines));
-  profile.blocklist = std::make_shared<const Blocklist>(stored_blocklist(*pipelines));
   profile.shared_bytes = capabilities.max_shared_bytes;
   // Without the instruction the compiler writes out each product; what that is worth on a CPU is measured.
   profile.dot =
       capabilities.integer_dot_product && (capabilities.integer_dot_product_fast || capabilities.is_cpu());
+  return with_tuning_results(std::move(profile), *pipelines);
+}
+
+DeviceProfile with_tuning_results(DeviceProfile profile, const Pipelines& pipelines) {
+  profile.choices = std::make_shared<const Choices>(stored_choices(pipelines));
+  profile.blocklist = std::make_shared<const Blocklist>(stored_blocklist(pipelines));
   return profile;
 }
 

@@ -12,6 +12,9 @@ namespace pumice {
 Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
                                      const std::shared_ptr<Pipelines>& pipelines);
 
+// The profile with the choices and the blocklist that are known of the device now.
+DeviceProfile with_tuning_results(DeviceProfile profile, const Pipelines& pipelines);
+
 // Measures the ceilings. Returns the higher of the known and the measured ones, and stores them.
 Result<Ceilings> measure_ceilings(const std::shared_ptr<Device>& device,
                                   const std::shared_ptr<Pipelines>& pipelines);

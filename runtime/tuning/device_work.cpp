@@ -1,0 +1,114 @@
+#include "tuning/device_work.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "base/guarded.h"
+
+namespace pumice {
+
+namespace {
+
+// Drivers reset a device after about two seconds of one submission. The limit is far below, because the
+// expected times are rough.
+constexpr double longest_piece_submission = 0.3;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+} // namespace
+
+Result<double> DirectWork::run(std::span<const WorkPiece> pieces) {
+  double took = 0;
+  PUMICE_TRY(Commands commands, Commands::create(device_, "tuning"));
+  for (size_t next = 0; next < pieces.size();) {
+    PUMICE_CHECK(commands.reset());
+    PUMICE_CHECK(commands.begin());
+    commands.barrier();
+    double expected = 0;
+    do {
+      PUMICE_CHECK(pieces[next].record(commands));
+      commands.barrier();
+      expected += pieces[next++].seconds;
+    } while (next < pieces.size() && expected + pieces[next].seconds <= longest_piece_submission);
+    PUMICE_CHECK(commands.end());
+    const auto start = std::chrono::steady_clock::now();
+    PUMICE_TRY(const TimelinePoint done, device_->submit(commands.buffers()));
+    PUMICE_CHECK(device_->wait(done));
+    took += seconds_since(start);
+  }
+  return took;
+}
+
+double DirectWork::longest_piece() const {
+  return longest_piece_submission;
+}
+
+Result<double> SlicedWork::run(std::span<const WorkPiece> pieces) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<double> seconds;
+  for (const WorkPiece& piece : pieces) seconds.push_back(piece.seconds);
+  std::unique_lock lock(mutex_);
+  costs_ = std::make_shared<CostTable>(seconds);
+  pieces_ = pieces;
+  next_ = 0;
+  waiting_ = !pieces.empty() && !cancelled_ && status_.ok();
+  changed_.wait(lock, [this] { return !waiting_ || cancelled_; });
+  // The pieces' memory must outlive what was submitted of them.
+  Status ended = slicer_.wait();
+  waiting_ = false;
+  pieces_ = {};
+  if (cancelled_) return Error{Code::cancelled, "measuring was cancelled"};
+  PUMICE_CHECK(status_);
+  PUMICE_CHECK(ended);
+  return seconds_since(start);
+}
+
+double SlicedWork::longest_piece() const {
+  std::lock_guard lock(mutex_);
+  return budget_;
+}
+
+Result<SliceResult> SlicedWork::advance(double budget, const SubmitSync& sync) {
+  std::lock_guard lock(mutex_);
+  budget_ = budget;
+  SliceResult result;
+  Status status = slicer_.look();
+  if (status.ok() && waiting_ && next_ == pieces_.size() && !slicer_.under_way()) waiting_ = false;
+  if (status.ok()) {
+    const bool work = waiting_ && !cancelled_ && next_ < pieces_.size();
+    const Result<SliceReport> report = guarded([&] {
+      return slicer_.run(work ? [this] { return fill(); } : std::function<Status()>(), budget, sync);
+    });
+    if (report.ok()) result.report = *report;
+    if (!report.ok()) status = report.error();
+  }
+  if (costs_) result.largest = slicer_.predictor().dispatch(costs_->largest());
+  if (status_.ok()) status_ = status;
+  if (!status.ok()) waiting_ = false;
+  changed_.notify_all();
+  PUMICE_CHECK(status);
+  result.active = waiting_;
+  return result;
+}
+
+Status SlicedWork::fill() {
+  for (; next_ < pieces_.size() && slicer_.fits(*costs_, next_); ++next_) {
+    slicer_.add(costs_, next_);
+    PUMICE_CHECK(pieces_[next_].record(slicer_.commands()));
+    slicer_.commands().barrier();
+  }
+  return {};
+}
+
+void SlicedWork::cancel() {
+  {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+  }
+  changed_.notify_all();
+}
+
+} // namespace pumice

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "gpu/commands.h"
+#include "recording/time_slicer.h"
+
+namespace pumice {
+
+// Work for a device that is not divided: a few launches, or copies.
+struct WorkPiece {
+  double seconds = 0; // expected
+  std::function<Status(Commands&)> record;
+};
+
+// How the tuner uses the device.
+class DeviceWork {
+public:
+  virtual ~DeviceWork() = default;
+  // Runs pieces in this order, and waits for them. Returns the seconds that this took.
+  virtual Result<double> run(std::span<const WorkPiece> pieces) = 0;
+  // The most seconds that a piece should take.
+  virtual double longest_piece() const = 0;
+};
+
+// Submits the work at once.
+class DirectWork : public DeviceWork {
+public:
+  explicit DirectWork(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  Result<double> run(std::span<const WorkPiece> pieces) override;
+  double longest_piece() const override;
+
+private:
+  std::shared_ptr<Device> device_;
+};
+
+// Leaves the submissions to another thread, which makes them in time slices.
+class SlicedWork : public DeviceWork {
+public:
+  explicit SlicedWork(std::shared_ptr<Device> device) : slicer_(std::move(device)) {}
+
+  // By the thread that measures. `cancelled` after cancel(), and an error of advance().
+  Result<double> run(std::span<const WorkPiece> pieces) override;
+  double longest_piece() const override;
+
+  // By the other thread: submits as much of the work as is expected to take `budget` seconds, or one piece.
+  // Does not wait for the device. `active` says whether run() waits for more.
+  Result<SliceResult> advance(double budget, const SubmitSync& sync);
+  // From any thread: ends run(), once what was submitted has ended.
+  void cancel();
+
+private:
+  Status fill();
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::span<const WorkPiece> pieces_; // of run()
+  std::shared_ptr<CostTable> costs_;  // of the pieces
+  size_t next_ = 0;                   // piece that is in no slice yet
+  bool waiting_ = false;              // run() waits for the pieces
+  bool cancelled_ = false;
+  Status status_; // the first error of advance(), after which nothing runs any more
+  double budget_ = 0; // of the last slice
+  TimeSlicer slicer_;
+};
+
+} // namespace pumice
