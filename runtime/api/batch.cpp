@@ -7,6 +7,7 @@
 #include "api/handles.h"
 #include "api/request.h"
 #include "api/slice.h"
+#include "api/tune.h"
 #include "step/resumable_batch.h"
 
 using namespace pumice;
@@ -110,11 +111,11 @@ pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_option
     PUMICE_CHECK(check_decoder(*model, "a batch"));
     PUMICE_TRY(const pumice_batch_options given, read(options, "options"));
     auto handle = std::make_unique<pumice_batch>();
-    handle->model = model->model;
+    handle->model = current_model(*model);
     handle->tokenizer = model->tokenizer;
     PUMICE_TRY(const SessionOptions own, batch_options(given, model->model->shape()));
     PUMICE_TRY(handle->batch,
-               ResumableBatch::create(model->model, own, both(given.progress, given.progress_user)));
+               ResumableBatch::create(handle->model, own, both(given.progress, given.progress_user)));
     handle->context = handle->batch->size().context;
     *batch = handle.release();
     return {};

@@ -2,6 +2,7 @@
 
 #include "api/call.h"
 #include "api/handles.h"
+#include "api/tune.h"
 #include "kernel/probe/open_device.h"
 
 using namespace pumice;
@@ -99,6 +100,10 @@ pumice_status pumice_device_create(const pumice_device_options* options, pumice_
     *device = nullptr;
     PUMICE_TRY(const pumice_device_options given, read(options, "options"));
     PUMICE_TRY(const DeviceOptions own, device_options(given));
+    PUMICE_CHECK(check_array(given.tuning, given.tuning_bytes, 1, "options.tuning"));
+    if (given.tuning_file && given.tuning_bytes > 0) {
+      return Error{Code::invalid_argument, "options has both tuning_file and tuning: set one of them"};
+    }
     auto handle = std::make_unique<pumice_device>();
     handle->log = std::make_shared<const Log>(given.log, given.log_user);
     std::shared_ptr<Device> opened;
@@ -111,7 +116,8 @@ pumice_status pumice_device_create(const pumice_device_options* options, pumice_
       PUMICE_TRY(opened, own_device(given, own, handle->log));
     }
     for (const std::string& note : opened->notes()) handle->log->say(PUMICE_LOG_WARNING, note);
-    PUMICE_TRY(handle->context, open_device(std::move(opened), path_of(given.cache_folder)));
+    const TuningResults shipped = shipped_results(given, opened->capabilities(), *handle->log);
+    PUMICE_TRY(handle->context, open_device(std::move(opened), path_of(given.cache_folder), shipped));
     const Capabilities& capabilities = handle->context.device->capabilities();
     handle->log->say(PUMICE_LOG_INFO, fmt::format("{} ({}, {})", capabilities.name, capabilities.driver,
                                                   capabilities.driver_version));

@@ -5,6 +5,7 @@
 #include "api/handles.h"
 #include "api/input.h"
 #include "api/slice.h"
+#include "api/tune.h"
 #include "step/resumable_encoder.h"
 
 using namespace pumice;
@@ -93,10 +94,10 @@ pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_op
     PUMICE_TRY(const pumice_encoder_options given, read(options, "options"));
     PUMICE_TRY(const EncoderOptions own, encoder_options(given, *shape.encoder));
     auto handle = std::make_unique<pumice_encoder>();
-    handle->model = model->model;
+    handle->model = current_model(*model);
     handle->tokenizer = model->tokenizer;
     handle->given_values = own.input.buffer != VK_NULL_HANDLE;
-    PUMICE_TRY(handle->encoding, ResumableEncoder::create(model->model, own));
+    PUMICE_TRY(handle->encoding, ResumableEncoder::create(handle->model, own));
     *encoder = handle.release();
     return {};
   });

@@ -36,6 +36,7 @@ struct pumice_model {
   std::shared_ptr<const pumice::Model> model;
   std::shared_ptr<const pumice::Tokenizer> tokenizer; // null where there is none
   std::string architecture;
+  std::shared_ptr<const pumice::api::Log> log;
 };
 
 namespace pumice::api {

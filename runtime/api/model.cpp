@@ -5,6 +5,8 @@
 #include "api/background.h"
 #include "api/call.h"
 #include "api/load.h"
+#include "api/tune.h"
+#include "kernel/probe/probe.h"
 #include "model/vocabulary.h"
 
 using namespace pumice;
@@ -14,19 +16,29 @@ Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_devic
                                                               const pumice_source* source,
                                                               const pumice_load_options& given,
                                                               const Progress& progress) {
-  PUMICE_TRY(const LoadOptions options, read_load_options(given));
+  PUMICE_TRY(LoadOptions options, read_load_options(given));
+  PUMICE_TRY(const double tune_seconds, read_seconds(given.tune_seconds, "options.tune_seconds"));
   // A callback is read completely before the upload, so its bytes count in addition to those of the upload.
   uint64_t read_bytes = 0;
   const Progress reading = [&](uint64_t done, uint64_t total) {
     read_bytes = total;
     return progress(done, 2 * total);
   };
+  uint64_t all_bytes = 0;
   const Progress uploading = [&](uint64_t done, uint64_t total) {
-    return progress(read_bytes + done, read_bytes + total);
+    all_bytes = read_bytes + total;
+    return progress(read_bytes + done, all_bytes);
   };
+  if (tune_seconds > 0) {
+    options.tune = [&](const std::shared_ptr<const Model>& model) {
+      return tune_loaded(model, tune_seconds, *device.log, [&] { return progress(all_bytes, all_bytes); });
+    };
+  }
   PUMICE_TRY(ModelFile file, open_source(source, reading, false));
   auto handle = std::make_unique<pumice_model>();
-  PUMICE_TRY(handle->model, Model::load(std::move(file), device.context, uploading, options));
+  DeviceContext context = device.context;
+  context.profile = with_tuning_results(context.profile, *context.pipelines);
+  PUMICE_TRY(handle->model, Model::load(std::move(file), context, uploading, options));
   const Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(handle->model->file());
   if (tokenizer.ok()) {
     handle->tokenizer = *tokenizer;
@@ -34,6 +46,7 @@ Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_devic
     return tokenizer.error();
   }
   handle->architecture = handle->model->file().architecture();
+  handle->log = device.log;
   save_pipelines(device.context, *device.log);
   return handle;
 }

@@ -33,7 +33,7 @@
  * translator or a transcriber is used by one thread at a time; different ones by different threads at the
  * same time. The *_cancel functions may be called from any thread at any time until the *_destroy of their
  * object begins. Pumice has no thread of its own unless it is asked for: pumice_load_start,
- * pumice_session_start, and `threads` in options.
+ * pumice_session_start, pumice_tune_start, and `threads` in options.
  *
  * Text is UTF-8. Times are microseconds, sizes are bytes, of memory on the device unless a field says
  * otherwise. */
@@ -228,6 +228,12 @@ typedef struct pumice_device_options {
   const char* cache_folder; /* stores compiled kernels and measurements between runs; NULL: not stored */
   pumice_log_function log;  /* NULL: no log */
   void* log_user;
+  /* Tuning results that your program ships, of pumice_tuning_save: a file, or bytes in memory that are used
+   * during the call only. Set at most one. They count where the cache folder has none. It is no error if they
+   * are missing, damaged, or of other devices and drivers: a line in the log says so. */
+  const char* tuning_file;
+  const void* tuning;
+  size_t tuning_bytes;
 } pumice_device_options;
 
 PUMICE_API pumice_status pumice_device_create(const pumice_device_options* options, pumice_device** device,
@@ -286,6 +292,12 @@ typedef struct pumice_load_options {
   uint32_t threads;     /* threads that pack weights and compile kernels, including the calling one; 0: 1 */
   const char* quantize; /* the type that 16- and 32-bit weights are converted to: "Q8_0", "Q4_0", "Q4_K" ...;
                            NULL: unchanged */
+  /* Above 0: measures, for at most so many seconds, the kernels that this model needs and that are not known
+   * for this device yet, as pumice_tune_start does. Kernels that are known cost no time. Takes the memory of
+   * a small session. `progress` is asked meanwhile, with both numbers equal; if it returns false, what was
+   * measured is kept. A failure is a line in the log, and the model is loaded all the same. */
+  float tune_seconds;
+  uint32_t reserved; /* 0 */
 } pumice_load_options;
 
 /* Loads a model. After a failure, everything it had allocated is freed. */
@@ -904,6 +916,78 @@ PUMICE_API pumice_status pumice_transcribe_record(pumice_transcriber* transcribe
 /* Like pumice_discard: the window starts again. */
 PUMICE_API pumice_status pumice_transcribe_discard(pumice_transcriber* transcriber, pumice_error* error);
 PUMICE_API void pumice_transcriber_cancel(pumice_transcriber* transcriber);
+
+/* ---- tuning: measuring which kernels are the fastest ---- */
+
+/* Pumice has several kernels for most of the work, and the fastest one depends on the device, its driver and
+ * the model. Until they are measured, Pumice takes a safe one, and never one that rounds what it multiplies:
+ * those with dot products of bytes and with cooperative matrices, which are the fastest on many GPUs.
+ *
+ * What was measured counts for everything that is created on the device from then on, or resumed: sessions,
+ * batches, encoders, translators and transcribers, also of models that are loaded already. What there is
+ * keeps its kernels. The results are stored in the cache folder, as those of the command `pumice tune` are,
+ * and pumice_tuning_save writes them to a file that a program can ship. Kernels that give wrong results are
+ * not used, and named in the log.
+ *
+ * There are three ways: pumice_load_options.tune_seconds, while a model is loaded; pumice_tune_start, on a
+ * thread of its own; and the same with `in_slices`, where the device only works when pumice_tune_advance
+ * tells it to. Kernels are compiled on the thread, before they are measured, and never in a slice, because
+ * the driver may take longer for one than a frame lasts. Drivers that compile when a kernel first runs do it
+ * in the queue, though, where other work waits meanwhile. */
+typedef struct pumice_tune pumice_tune;
+
+typedef struct pumice_tune_options {
+  size_t struct_size;
+  float seconds;  /* limit of the time from the start, waiting for slices included; what was measured by then
+                     is kept; 0: none */
+  bool thorough;  /* as the command `pumice tune`: also what is known already, for more sizes of steps, and
+                     with more care. Otherwise what is not known yet, which takes seconds */
+  bool in_slices; /* the device's queue must have timestamps */
+  /* The sessions to measure for, as in pumice_session_options; but a context of 0 stands for at most 1,024.
+   */
+  uint32_t context;
+  uint32_t chunk;
+  pumice_cache_type cache;
+  uint32_t reserved; /* 0 */
+} pumice_tune_options;
+
+typedef struct pumice_tune_report {
+  size_t struct_size;
+  uint32_t classes; /* classes of shapes whose fastest kernel was found */
+  bool complete;    /* false: the time limit or pumice_tune_cancel ended it early */
+} pumice_tune_report;
+
+/* Starts measuring the kernels that a model needs. Takes the memory of a small session until it has ended. */
+PUMICE_API pumice_status pumice_tune_start(pumice_model* model, const pumice_tune_options* options,
+                                           pumice_tune** tune, pumice_error* error);
+/* Whether it has ended, successfully or not, and its progress in classes of shapes, of which more may become
+ * known; `done` and `total` may be NULL. Never waits. */
+PUMICE_API bool pumice_tune_poll(pumice_tune* tune, uint64_t* done, uint64_t* total);
+/* With `in_slices`: submits a slice, as pumice_advance does, of at most about `budget_us` of device time, or
+ * one run of a kernel. Never waits for the device. Budgets below a millisecond make measurements less sure.
+ * Often there is nothing to submit, while kernels are compiled and results compared: call it in the next
+ * frame again, until slice->active is false. From one thread at a time. An error ends the measurement, and
+ * pumice_tune_finish returns it too. */
+PUMICE_API pumice_status pumice_tune_advance(pumice_tune* tune, float budget_us, const pumice_sync* sync,
+                                             pumice_slice* slice, pumice_error* error);
+/* Asks it to stop, from any thread. What has been measured is kept. */
+PUMICE_API void pumice_tune_cancel(pumice_tune* tune);
+/* Waits for the end. PUMICE_OK also after the time limit and pumice_tune_cancel: see `report`, which may be
+ * NULL. PUMICE_NOT_READY if it waits for more slices. A second call returns PUMICE_INVALID_ARGUMENT. */
+PUMICE_API pumice_status pumice_tune_finish(pumice_tune* tune, pumice_tune_report* report,
+                                            pumice_error* error);
+/* Cancels it if it has not ended, and waits for it. */
+PUMICE_API void pumice_tune_destroy(pumice_tune* tune);
+
+/* Writes what is known of a device to a file for pumice_device_options.tuning_file. Results of other devices
+ * that are in the file stay there, so that one file serves several. They are of use to a device of the same
+ * kind with the same version of its driver, and to this version of Pumice. PUMICE_INVALID_FILE if there is a
+ * file that holds something else. Replaces files as pumice_session_save does. */
+PUMICE_API pumice_status pumice_tuning_save(const pumice_device* device, const char* path,
+                                            pumice_error* error);
+/* The same into whatever takes the bytes, of this device alone. `write`: as in pumice_session_write. */
+PUMICE_API pumice_status pumice_tuning_write(const pumice_device* device, pumice_write_function write,
+                                             void* user, pumice_error* error);
 
 #ifdef __cplusplus
 }

@@ -52,6 +52,8 @@ using TokenProbability = pumice_token_probability;
 using TranslatorOptions = pumice_translator_options;
 using TranscriberOptions = pumice_transcriber_options;
 using Segment = pumice_segment;
+using TuneOptions = pumice_tune_options;
+using TuneReport = pumice_tune_report;
 
 // Why something failed: a status to branch on, never PUMICE_OK, and a sentence for a person.
 struct Error {
@@ -159,6 +161,21 @@ Result<List> listed(size_t room, size_t zero, Function function, Arguments... ar
   }
 }
 
+// The bytes that `function` writes.
+template <class Function, class Handle>
+Result<std::vector<unsigned char>> written(Function function, Handle handle) {
+  std::vector<unsigned char> bytes;
+  const pumice_write_function append = [](void* user, const void* more, size_t count) {
+    auto& all = *static_cast<std::vector<unsigned char>*>(user);
+    const auto* first = static_cast<const unsigned char*>(more);
+    all.insert(all.end(), first, first + count);
+    return true;
+  };
+  Status status = call(function, handle, append, static_cast<void*>(&bytes));
+  if (!status.ok()) return status.error();
+  return Result<std::vector<unsigned char>>(std::move(bytes));
+}
+
 template <class Options>
 Options sized(Options options) {
   options.struct_size = sizeof options;
@@ -243,6 +260,12 @@ public:
     pumice_device_vulkan(get(), &handles, nullptr);
     return handles;
   }
+
+  // What was measured on it, to a file or in memory: see pumice_tuning_save.
+  Status save_tuning(const std::string& path) const {
+    return detail::call(pumice_tuning_save, get(), path.c_str());
+  }
+  Result<std::vector<unsigned char>> tuning() const { return detail::written(pumice_tuning_write, get()); }
 
   Result<MemoryReport> memory() const {
     return detail::made(detail::sized(MemoryReport{}), pumice_device_memory, get());
@@ -484,18 +507,7 @@ public:
     return detail::call(pumice_session_restore, get(), path.c_str());
   }
   // The same in memory.
-  Result<std::vector<unsigned char>> save() {
-    std::vector<unsigned char> bytes;
-    const pumice_write_function append = [](void* user, const void* more, size_t count) {
-      auto& all = *static_cast<std::vector<unsigned char>*>(user);
-      const auto* first = static_cast<const unsigned char*>(more);
-      all.insert(all.end(), first, first + count);
-      return true;
-    };
-    Status status = detail::call(pumice_session_write, get(), append, static_cast<void*>(&bytes));
-    if (!status.ok()) return status.error();
-    return Result<std::vector<unsigned char>>(std::move(bytes));
-  }
+  Result<std::vector<unsigned char>> save() { return detail::written(pumice_session_write, get()); }
   Status restore(const void* bytes, size_t count) {
     return detail::call(pumice_session_read, get(), bytes, count);
   }
@@ -772,6 +784,32 @@ private:
 
   std::unique_ptr<SegmentFunction> on_segment_; // of the sound that begin() was called with
   Handle handle_;
+};
+
+// Measures which kernels are the fastest for a model, on a thread of its own.
+class Tune : public detail::Owner<pumice_tune, pumice_tune_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Tune> start(const Model& model, const TuneOptions& options = {}) {
+    const TuneOptions sized = detail::sized(options);
+    return detail::owned<Tune, pumice_tune>(pumice_tune_start, model.get(), &sized);
+  }
+
+  // Whether it has ended, successfully or not, and its progress. The pointers may be null.
+  bool poll(uint64_t* done = nullptr, uint64_t* total = nullptr) const {
+    return pumice_tune_poll(get(), done, total);
+  }
+  // With options.in_slices: submits a slice of at most about `budget_us` microseconds.
+  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
+    const Sync sized = detail::sized(sync ? *sync : Sync{});
+    return detail::made(detail::sized(Slice{}), pumice_tune_advance, get(), budget_us,
+                        sync ? &sized : nullptr);
+  }
+  // From any thread. What has been measured is kept.
+  void cancel() const { pumice_tune_cancel(get()); }
+  // Waits for the end. Call it once.
+  Result<TuneReport> finish() { return detail::made(detail::sized(TuneReport{}), pumice_tune_finish, get()); }
 };
 
 } // namespace v1

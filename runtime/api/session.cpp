@@ -6,6 +6,7 @@
 #include "api/handles.h"
 #include "api/request.h"
 #include "api/slice.h"
+#include "api/tune.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -58,7 +59,7 @@ make_session(const pumice_model& model, const pumice_session_options& given, con
   PUMICE_CHECK(check_decoder(model, "a session"));
   PUMICE_TRY(const SessionOptions options, session_options(given, model.model->shape()));
   auto handle = std::make_unique<pumice_session>();
-  PUMICE_TRY(handle->session, Session::create(model.model, options, progress));
+  PUMICE_TRY(handle->session, Session::create(current_model(model), options, progress));
   handle->tokenizer = model.tokenizer;
   handle->options = given;
   handle->context = handle->session->size().context;
@@ -320,7 +321,7 @@ pumice_status pumice_session_suspend(pumice_session* session, pumice_error* erro
 pumice_status pumice_session_resume(pumice_session* session, pumice_model* model, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(model);
-    return session->session->resume(model->model);
+    return session->session->resume(current_model(*model));
   });
 }
 

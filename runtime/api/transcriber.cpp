@@ -3,6 +3,7 @@
 #include "api/exclusive.h"
 #include "api/handles.h"
 #include "api/slice.h"
+#include "api/tune.h"
 #include "media/resample.h"
 #include "speech/transcription.h"
 
@@ -92,7 +93,7 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     own.max_tokens = given.max_tokens;
     own.prepared = true;
     auto handle = std::make_unique<pumice_transcriber>();
-    PUMICE_TRY(handle->transcriber, Transcriber::create(model->model, model->tokenizer, own));
+    PUMICE_TRY(handle->transcriber, Transcriber::create(current_model(*model), model->tokenizer, own));
     *transcriber = handle.release();
     return {};
   });

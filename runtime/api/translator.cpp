@@ -4,6 +4,7 @@
 #include "api/handles.h"
 #include "api/input.h"
 #include "api/slice.h"
+#include "api/tune.h"
 #include "generate/resumable_generation.h"
 
 using namespace pumice;
@@ -62,7 +63,7 @@ pumice_status pumice_translator_create(pumice_model* model, const pumice_transla
     }
     PUMICE_CHECK(check_beams(given.beams));
     auto handle = std::make_unique<pumice_translator>();
-    handle->model = model->model;
+    handle->model = current_model(*model);
     handle->tokenizer = model->tokenizer;
     GenerationConfig& config = handle->options.config;
     PUMICE_TRY(config, read_generation_config(file, model->model->shape().vocabulary));
@@ -74,7 +75,7 @@ pumice_status pumice_translator_create(pumice_model* model, const pumice_transla
     const nlohmann::json* prefix = file.fields().find("prefix");
     if (prefix && prefix->is_string()) handle->before = prefix->get<std::string>();
     if (given.before) handle->before = given.before;
-    PUMICE_TRY(handle->generation, ResumableGeneration::create(model->model, session, &handle->options));
+    PUMICE_TRY(handle->generation, ResumableGeneration::create(handle->model, session, &handle->options));
     *translator = handle.release();
     return {};
   });

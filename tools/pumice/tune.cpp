@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "gpu/tuning_file.h"
 #include "json_output.h"
 #include "open_device.h"
 #include "subcommand.h"
@@ -13,6 +14,7 @@ struct TuneCommandOptions {
   std::string model;
   double seconds = 120;
   std::string output = "text";
+  std::string exported; // empty: none
   LoadOptions load;
   DeviceOptions device;
 };
@@ -72,15 +74,14 @@ std::string to_text(const Tuning& tuning, const OpenedDevice& device) {
 }
 
 Status tune(const TuneCommandOptions& options) {
+  if (!options.exported.empty()) PUMICE_CHECK(TuningFile::read_before_writing(options.exported));
   PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   device.tunes = false;
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
   TuneOptions how;
-  how.everything = true;
+  how.make_thorough();
   how.seconds = options.seconds;
-  how.samples = 15;
-  how.sample_seconds = 0.01;
   how.keep_cancelled = true;
   ProgressBar bar("measuring the device");
   how.progress = bar.callback();
@@ -93,6 +94,10 @@ Status tune(const TuneCommandOptions& options) {
     print_result(to_text(tuning, device));
   }
   PUMICE_CHECK(device.save_pipelines());
+  if (!options.exported.empty()) {
+    PUMICE_CHECK(add_to_tuning_file(options.exported, device.capabilities(),
+                                    device.context.pipelines->tuning_results()));
+  }
   return interrupted() ? Status(interruption()) : Status();
 }
 
@@ -115,6 +120,11 @@ Subcommand add_tune(CLI::App& app) {
   sub->add_flag_callback(
          "--json", [options] { options->output = "json"; }, "The same as -o json")
       ->group("Measurement");
+  sub->add_option("--export", options->exported,
+                  "Also write the results to FILE, for programs that ship it; results of other devices that "
+                  "are in it stay there")
+      ->type_name("FILE")
+      ->group("Measurement");
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);
   CLI::Option* variant = sub->get_option("--kernel-variant");
@@ -126,7 +136,7 @@ Subcommand add_tune(CLI::App& app) {
               "variants, and the fastest one depends on the device and the model. The results are "
               "kept, and the other commands use them.\n\n" +
               example("pumice tune models/pretrained/stories-2m.gguf"));
-  return {sub, [options] { return tune(*options); }};
+  return {sub, [options] { return tune(*options); }, {{"MODEL"}, {"--export"}}};
 }
 
 } // namespace pumice::command

@@ -1,0 +1,223 @@
+#include "api/tune.h"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "api/background.h"
+#include "api/slice.h"
+#include "gpu/tuning_file.h"
+#include "kernel/probe/probe.h"
+#include "tuning/device_work.h"
+
+using namespace pumice;
+using namespace pumice::api;
+
+struct pumice_tune {
+  ~pumice_tune() { cancel(); } // before `measuring` waits for its thread
+
+  void cancel() {
+    measuring.cancel();
+    if (sliced) sliced->cancel();
+    cancelled = true;
+  }
+
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<const Log> log;
+  TuneOptions options;
+  std::shared_ptr<SlicedWork> sliced; // null: the thread submits its work itself
+  std::atomic<bool> cancelled = false;
+  Background<Tuning> measuring; // uses those before it
+};
+
+namespace {
+
+// Keeps what was measured, and stores it where there is a cache folder.
+void keep(const Tuning& tuning, const Model& model, const Log& log) {
+  if (tuning.classes.empty()) return; // everything was known
+  const DeviceContext& context = model.context();
+  keep_tuning(tuning, *context.pipelines,
+              [&](const std::string& note) { log.say(PUMICE_LOG_WARNING, note); });
+  save_pipelines(context, log);
+  log.say(PUMICE_LOG_INFO, fmt::format("{}: measured kernels for {} classes of shapes{}", model.file().path(),
+                                       tuning.classes.size(), tuning.complete ? "" : ", not for all"));
+}
+
+Result<std::unique_ptr<Tuning>> measure(const pumice_tune& tune, const Progress& progress) {
+  TuneOptions options = tune.options;
+  options.progress = progress;
+  PUMICE_TRY(Tuning tuning, tune_model(tune.model, options));
+  keep(tuning, *tune.model, *tune.log);
+  return std::make_unique<Tuning>(std::move(tuning));
+}
+
+Result<TuneOptions> tune_options(const pumice_tune_options& given, const ModelShape& shape) {
+  TuneOptions options;
+  PUMICE_TRY(options.seconds, read_seconds(given.seconds, "options.seconds"));
+  if (options.seconds == 0) options.seconds = std::numeric_limits<double>::infinity();
+  pumice_session_options session = {sizeof session};
+  session.context = given.context;
+  session.chunk = given.chunk;
+  session.cache = given.cache;
+  PUMICE_TRY(const SessionOptions size, session_options(session, shape));
+  options.context = given.context;
+  options.chunk = given.chunk;
+  options.cache = size.size.cache;
+  options.strict = true;
+  options.keep_cancelled = true;
+  if (given.thorough) options.make_thorough();
+  return options;
+}
+
+} // namespace
+
+Result<double> pumice::api::read_seconds(float seconds, const char* name) {
+  constexpr float most = 86400;
+  if (seconds >= 0 && seconds <= most) return double{seconds};
+  return Error{Code::invalid_argument, fmt::format("{} is {}: expected 0 to {}", name, seconds, most)};
+}
+
+std::shared_ptr<const Model> pumice::api::current_model(const pumice_model& model) {
+  const DeviceContext& context = model.model->context();
+  const DeviceProfile& known = context.profile;
+  DeviceProfile profile = with_tuning_results(known, *context.pipelines);
+  if (*profile.choices == *known.choices && *profile.blocklist == *known.blocklist) return model.model;
+  return model.model->with_profile(std::move(profile));
+}
+
+TuningResults pumice::api::shipped_results(const pumice_device_options& options, const Capabilities& device,
+                                           const Log& log) {
+  if (!options.tuning_file && options.tuning_bytes == 0) return {};
+  const std::string name =
+      options.tuning_file ? path_text(path_of(options.tuning_file)) : "the tuning results in memory";
+  const std::span memory(static_cast<const std::byte*>(options.tuning), options.tuning_bytes);
+  const Result<TuningFile> file =
+      options.tuning_file ? TuningFile::read(path_of(options.tuning_file)) : TuningFile::parse(memory, name);
+  if (!file.ok()) {
+    log.say(PUMICE_LOG_WARNING, file.error().text());
+    return {};
+  }
+  std::optional<TuningResults> results = file->find(device);
+  if (results) return *std::move(results);
+  log.say(
+      PUMICE_LOG_INFO,
+      fmt::format("{}: none of its tuning results is of {} with the driver {} {} and this version of Pumice",
+                  name, device.name, device.driver, device.driver_version));
+  return {};
+}
+
+Result<DeviceProfile> pumice::api::tune_loaded(const std::shared_ptr<const Model>& model, double seconds,
+                                               const Log& log, const std::function<bool()>& progress) {
+  bool wanted = true;
+  TuneOptions options;
+  options.seconds = seconds;
+  options.strict = true;
+  options.keep_cancelled = true;
+  options.progress = [&](uint64_t, uint64_t) { return wanted = wanted && progress(); };
+  const Result<Tuning> tuning = tune_model(model, options);
+  if (!tuning.ok()) {
+    if (tuning.error().code == Code::device_lost) return tuning.error();
+    log.say(PUMICE_LOG_WARNING, "kernels could not be measured: " + tuning.error().text());
+    return model->context().profile;
+  }
+  keep(*tuning, *model, log);
+  if (!wanted) return Error{Code::cancelled, "loading was cancelled while kernels were measured"};
+  return with_tuning_results(model->context().profile, *model->context().pipelines);
+}
+
+extern "C" {
+
+pumice_status pumice_tune_start(pumice_model* model, const pumice_tune_options* options, pumice_tune** tune,
+                                pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE(tune);
+    *tune = nullptr;
+    PUMICE_TRY(const pumice_tune_options given, read(options, "options"));
+    auto handle = std::make_unique<pumice_tune>();
+    handle->model = current_model(*model);
+    handle->log = model->log;
+    PUMICE_TRY(handle->options, tune_options(given, model->model->shape()));
+    const std::shared_ptr<Device>& device = model->model->context().device;
+    if (given.in_slices) {
+      if (!device->capabilities().timestamps) {
+        return Error{Code::unsupported,
+                     "options.in_slices: the device's queue has no timestamps to measure slices with"};
+      }
+      handle->sliced = std::make_shared<SlicedWork>(device);
+      handle->options.work = handle->sliced;
+    }
+    const auto work = [own = handle.get()](const Progress& progress) { return measure(*own, progress); };
+    PUMICE_CHECK(handle->measuring.start(work, "the measurement"));
+    *tune = handle.release();
+    return {};
+  });
+}
+
+bool pumice_tune_poll(pumice_tune* tune, uint64_t* done, uint64_t* total) {
+  return !tune || tune->measuring.poll(done, total);
+}
+
+pumice_status pumice_tune_advance(pumice_tune* tune, float budget_us, const pumice_sync* sync,
+                                  pumice_slice* slice, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(tune);
+    if (!tune->sliced) {
+      return Error{Code::invalid_argument,
+                   "the measurement was started without options.in_slices: it submits its work itself"};
+    }
+    PUMICE_TRY(const double budget, read_budget(budget_us));
+    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
+    PUMICE_TRY(SliceResult result, tune->sliced->advance(budget, semaphores.spans()));
+    result.active = !tune->measuring.poll(nullptr, nullptr);
+    return write_slice(result, slice);
+  });
+}
+
+void pumice_tune_cancel(pumice_tune* tune) {
+  if (tune) tune->cancel();
+}
+
+pumice_status pumice_tune_finish(pumice_tune* tune, pumice_tune_report* report, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(tune);
+    if (tune->sliced && !tune->cancelled && !tune->measuring.poll(nullptr, nullptr)) {
+      return Error{Code::not_ready, "the measurement waits for more slices: call pumice_tune_advance until "
+                                    "slice.active is false, or pumice_tune_cancel"};
+    }
+    PUMICE_TRY(const std::unique_ptr<Tuning> tuning, tune->measuring.finish());
+    pumice_tune_report own = {sizeof own};
+    own.classes = static_cast<uint32_t>(tuning->classes.size());
+    own.complete = tuning->complete;
+    return write(own, report, "report");
+  });
+}
+
+void pumice_tune_destroy(pumice_tune* tune) {
+  delete tune;
+}
+
+pumice_status pumice_tuning_save(const pumice_device* device, const char* path, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(device);
+    PUMICE_REQUIRE(path);
+    return add_to_tuning_file(path_of(path), device->context.device->capabilities(),
+                              device->context.pipelines->tuning_results());
+  });
+}
+
+pumice_status pumice_tuning_write(const pumice_device* device, pumice_write_function write, void* user,
+                                  pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(device);
+    PUMICE_REQUIRE(write);
+    TuningFile file;
+    file.set(device->context.device->capabilities(), device->context.pipelines->tuning_results());
+    const std::vector<std::byte> bytes = file.bytes();
+    if (write(user, bytes.data(), bytes.size())) return {};
+    return Error{Code::io, "the application's function did not take the bytes of the tuning results"};
+  });
+}
+
+} // extern "C"

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "api/handles.h"
+#include "tuning/tune_model.h"
+
+namespace pumice::api {
+
+// The model with what is known of its device now, for something that is created from it.
+std::shared_ptr<const Model> current_model(const pumice_model& model);
+
+// The tuning results of the options for this device. What cannot be used is told to the log.
+TuningResults shipped_results(const pumice_device_options& options, const Capabilities& device,
+                              const Log& log);
+
+// Measures a model that is being loaded, for LoadOptions::tune. A failure is told to the log, unless the
+// device is lost; `cancelled` if `progress` returns false, after what was measured has been kept.
+Result<DeviceProfile> tune_loaded(const std::shared_ptr<const Model>& model, double seconds, const Log& log,
+                                  const std::function<bool()>& progress);
+
+// Checks a time limit of options. 0: none.
+Result<double> read_seconds(float seconds, const char* name);
+
+} // namespace pumice::api
