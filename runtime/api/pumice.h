@@ -966,8 +966,8 @@ PUMICE_API bool pumice_tune_poll(pumice_tune* tune, uint64_t* done, uint64_t* to
 /* With `in_slices`: submits a slice, as pumice_advance does, of at most about `budget_us` of device time, or
  * one run of a kernel. Never waits for the device. Budgets below a millisecond make measurements less sure.
  * Often there is nothing to submit, while kernels are compiled and results compared: call it in the next
- * frame again, until slice->active is false. From one thread at a time. An error ends the measurement, and
- * pumice_tune_finish returns it too. */
+ * frame again, until slice->active is false. From one thread at a time. `slice->dispatches` counts runs of a
+ * kernel and copies. An error ends the measurement, and pumice_tune_finish returns it too. */
 PUMICE_API pumice_status pumice_tune_advance(pumice_tune* tune, float budget_us, const pumice_sync* sync,
                                              pumice_slice* slice, pumice_error* error);
 /* Asks it to stop, from any thread. What has been measured is kept. */

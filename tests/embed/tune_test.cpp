@@ -71,7 +71,7 @@ public:
 private:
   static const VkPhysicalDeviceVulkan12Features& features() {
     static VkPhysicalDeviceVulkan13Features v13{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
-    v13.shaderIntegerDotProduct = VK_TRUE;
+    v13.shaderIntegerDotProduct = v13.subgroupSizeControl = v13.computeFullSubgroups = VK_TRUE;
     static VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, &v13};
     v12.timelineSemaphore = VK_TRUE;
     return v12;

@@ -147,6 +147,16 @@ int main(int count, char** arguments) {
   while (const Event* event = batch.poll()) (event->text_id == first ? first_text : others) += event->text;
   expect(first_text == told && others == told, "texts in the same steps are as alone");
 
+  TuneOptions tune_options{};
+  tune_options.seconds = 0.2f;
+  tune_options.thorough = tune_options.in_slices = true;
+  Tune tune = need(Tune::start(model, tune_options), "Tune::start");
+  while (need(tune.advance(500), "Tune::advance").active) {
+  }
+  expect(tune.poll() && !need(tune.finish(), "Tune::finish").complete, "measuring ends at its limit");
+  need(device.save_tuning(std::string(arguments[2]) + "/tuning"), "Device::save_tuning");
+  expect(!need(device.tuning(), "Device::tuning").empty(), "what is known of a device is written");
+
   const Model dates = need(Model::load(device, Source::file(arguments[3])), "Model::load");
   Translator translator = need(Translator::create(dates), "Translator::create");
   expect(need(translator.translate("le 3 mars 2021"), "Translator::translate") == "2021-03-03", "a date");
