@@ -167,7 +167,7 @@ TEST_CASE("kernels that were measured are used by what is created afterwards, an
 
     pumice_tune_options how = small_sessions(false);
     how.thorough = true;
-    how.seconds = 3;
+    how.seconds = 4;
     const TuneHandle tune = start(model.get(), how);
     uint64_t done = 0, total = 0;
     while (!pumice_tune_poll(tune.get(), &done, &total)) std::this_thread::yield();
