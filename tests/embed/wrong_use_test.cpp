@@ -22,9 +22,9 @@ constexpr bool ends_with(size_t offset, Field Structure::*) {
                                                                           "of " #structure)
 ENDS_WITH(pumice_vulkan, unlock_queue);
 ENDS_WITH(pumice_allocator, map);
-ENDS_WITH(pumice_device_options, log_user);
+ENDS_WITH(pumice_device_options, tuning_bytes);
 ENDS_WITH(pumice_source, name);
-ENDS_WITH(pumice_load_options, quantize);
+ENDS_WITH(pumice_load_options, reserved);
 ENDS_WITH(pumice_session_options, logits);
 ENDS_WITH(pumice_sampling, log_probabilities);
 ENDS_WITH(pumice_request, stop_count);
@@ -34,6 +34,7 @@ ENDS_WITH(pumice_input, height);
 ENDS_WITH(pumice_translator_options, before);
 ENDS_WITH(pumice_transcriber_options, reserved);
 ENDS_WITH(pumice_batch_options, progress_user);
+ENDS_WITH(pumice_tune_options, reserved);
 static_assert(sizeof(pumice_error) == 1024);
 
 struct Player {
