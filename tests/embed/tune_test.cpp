@@ -47,7 +47,7 @@ struct Said {
 // A program's device, without buffer addresses: a CPU driver then has the kernels of GPUs, which have rivals.
 class GpuLike {
 public:
-  GpuLike() : application_(&features()) {}
+  GpuLike() : application_(&features(), std::span(&extension, 1)) {}
 
   DeviceHandle device(pumice_device_options options = {sizeof(pumice_device_options)}) {
     const pumice::ExternalDevice& own = application_.device();
@@ -60,6 +60,8 @@ public:
     vulkan.queue_family = own.queue_family;
     vulkan.queue = own.queue;
     vulkan.features = own.features;
+    vulkan.extensions = own.extensions.data();
+    vulkan.extension_count = static_cast<uint32_t>(own.extensions.size());
     options.vulkan = &vulkan;
     options.log = Said::hear;
     options.log_user = &said;
@@ -69,6 +71,7 @@ public:
   Said said;
 
 private:
+  static constexpr const char* extension = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
   static const VkPhysicalDeviceVulkan12Features& features() {
     static VkPhysicalDeviceVulkan13Features v13{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
     v13.shaderIntegerDotProduct = v13.subgroupSizeControl = v13.computeFullSubgroups = VK_TRUE;
