@@ -93,8 +93,8 @@ void TimeSlicer::add(const std::shared_ptr<CostTable>& costs, size_t dispatch) {
   const bool first = slot.entries.empty();
   if (first) {
     if (device_->capabilities().timestamps) slot.timestamps.reset(slot.commands());
-    slot.commands().barrier(); // against what was submitted before
     write_point(slot);
+    slot.commands().barrier(); // against what was submitted before
   }
   // With its own timestamp, and one after it.
   entry.timed = !(*costs)[dispatch].known() && slot.points + 2 <= most_points;

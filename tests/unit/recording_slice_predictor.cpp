@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <functional>
+#include <cmath>
+#include <memory>
 #include <random>
+#include <vector>
 
 #include "recording/slice_predictor.h"
 
