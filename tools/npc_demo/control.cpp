@@ -11,7 +11,7 @@ namespace npc {
 namespace {
 
 constexpr uint32_t groups = 64;
-constexpr double wanted_us = 500;
+constexpr double enough_us = 500;         // to measure
 constexpr uint32_t most_rounds = 1 << 24; // of a device whose clock stands still
 
 // Everything before it finishes before anything after it begins.
@@ -32,11 +32,12 @@ Control::Control(const Device& device)
   stamps.queryCount = 2;
   check(device.functions().vkCreateQueryPool(device.handle(), &stamps, nullptr, &stamps_),
         "making a query pool");
-  measured_us(); // the driver may compile now
-  double us = measured_us();
-  for (; us < wanted_us / 2 && rounds_ < most_rounds; us = measured_us()) rounds_ *= 2;
-  for (int i = 0; i < 20; ++i) us = std::min(us, measured_us());
-  rounds_ = static_cast<uint32_t>(std::max(1.0, rounds_ * wanted_us / std::max(us, 1.0)));
+  uint32_t rounds = 64;
+  measured_us(rounds); // the driver may compile now
+  while (measured_us(rounds) < enough_us && rounds < most_rounds) rounds *= 2;
+  double us = measured_us(rounds);
+  for (int i = 0; i < 20; ++i) us = std::min(us, measured_us(rounds));
+  rounds_per_us_ = rounds / std::max(us, 1.0);
 }
 
 Control::~Control() {
@@ -82,7 +83,7 @@ void Control::make_descriptors() {
 
 void Control::make_pipeline() {
   const VulkanFunctions& vk = device_.functions();
-  const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof rounds_};
+  const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(uint32_t)};
   VkPipelineLayoutCreateInfo layout{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
   layout.setLayoutCount = 1;
   layout.pSetLayouts = &set_layout_;
@@ -106,23 +107,27 @@ void Control::make_pipeline() {
   check(made, "making the control's pipeline");
 }
 
-void Control::record(VkCommandBuffer commands) const {
+void Control::record(VkCommandBuffer commands, double us) const {
+  record_rounds(commands, static_cast<uint32_t>(us * rounds_per_us_));
+}
+
+void Control::record_rounds(VkCommandBuffer commands, uint32_t rounds) const {
   const VulkanFunctions& vk = device_.functions();
   separate(vk, commands);
   vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline_);
   vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_, 0, 1, &set_, 0, nullptr);
-  vk.vkCmdPushConstants(commands, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof rounds_, &rounds_);
+  vk.vkCmdPushConstants(commands, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof rounds, &rounds);
   vk.vkCmdDispatch(commands, groups, 1, 1);
   separate(vk, commands);
 }
 
-double Control::measured_us() const {
+double Control::measured_us(uint32_t rounds) const {
   const VulkanFunctions& vk = device_.functions();
   OneTimeCommands commands(device_);
   vk.vkCmdResetQueryPool(commands.handle(), stamps_, 0, 2);
   for (uint32_t stamp : {0u, 1u}) {
     vk.vkCmdWriteTimestamp(commands.handle(), VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, stamps_, stamp);
-    if (stamp == 0) record(commands.handle());
+    if (stamp == 0) record_rounds(commands.handle(), rounds);
   }
   commands.run();
   std::array<uint64_t, 2> ticks{};

@@ -4,27 +4,28 @@
 
 namespace npc {
 
-// A dispatch that takes about half a millisecond while the device has nothing else to do. In a frame, it
-// shows by how much other programs slow the device down.
+// A dispatch that takes a given time while the device has nothing else to do. In a frame, it shows by how
+// much other programs slow the device down.
 class Control {
 public:
-  // Finds out how much work takes so long. The device must have timestamps.
+  // Finds out how much work takes how long. The device must have timestamps.
   explicit Control(const Device& device);
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  // Outside of a render pass. Nothing else runs at the same time.
-  void record(VkCommandBuffer commands) const;
+  // Records work for about `us` microseconds, outside of a render pass. Nothing else runs at the same time.
+  void record(VkCommandBuffer commands, double us) const;
 
 private:
   void make_descriptors();
   void make_pipeline();
-  double measured_us() const;
+  void record_rounds(VkCommandBuffer commands, uint32_t rounds) const;
+  double measured_us(uint32_t rounds) const;
 
   const Device& device_;
   Buffer result_;
-  uint32_t rounds_ = 64;
+  double rounds_per_us_ = 0;
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
   VkDescriptorPool descriptor_pool_ = VK_NULL_HANDLE;
   VkDescriptorSet set_ = VK_NULL_HANDLE;

@@ -140,7 +140,7 @@ bool Demo::draw_frame(double time) {
   npc_.update();
   scene_.move(time, tokens_);
   draw_canvas();
-  slot.frame.begin();
+  slot.frame.begin(controls_.budget_us);
   painter_.draw(slot.frame.commands(), canvas_, slot.frame.picture(), slot.frame.vertices());
   submit(slot, image, loading ? Phase::loading : controls_.generation ? Phase::on : Phase::off);
   last_ = &slot.frame.picture();

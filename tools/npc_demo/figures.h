@@ -17,7 +17,7 @@ struct Figures {
   float cpu_us = 0;      // CPU time of the call of Pumice
   float budget_us = 0;   // 0: no slice
   float expected_us = 0; // device time of the slice, as Pumice expects it
-  float control_us = 0;  // device time of the control, the longer one of two; 0: none
+  float control_us = 0;  // device time of the control; 0: none
   float largest_us = 0;  // device time of the largest dispatch of the step, as Pumice expects it
   uint32_t dispatches = 0;
   uint32_t tokens = 0;

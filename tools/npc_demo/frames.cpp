@@ -1,7 +1,5 @@
 #include "frames.h"
 
-#include <algorithm>
-
 #include "failure.h"
 
 namespace npc {
@@ -63,7 +61,7 @@ std::optional<DeviceTimes> Frame::wait() {
   };
   if (!control_) return DeviceTimes{between(begun, drawn), between(drawn, added), 0};
   return DeviceTimes{between(begun, drawn), between(ready, added),
-                     std::max(between(drawn, ready), between(added, checked))};
+                     between(drawn, ready) + between(added, checked)};
 }
 
 void Frame::begin(VkCommandBuffer commands) {
@@ -72,7 +70,8 @@ void Frame::begin(VkCommandBuffer commands) {
   check(device_.functions().vkBeginCommandBuffer(commands, &info), "beginning a command buffer");
 }
 
-void Frame::begin() {
+void Frame::begin(double control_us) {
+  control_us_ = control_us;
   begin(commands_);
   if (stamps_) device_.functions().vkCmdResetQueryPool(commands_, stamps_, 0, stamp_count_used());
   stamp(commands_, begun);
@@ -96,7 +95,7 @@ void Frame::addition_is_done() {
 
 void Frame::run_control(VkCommandBuffer commands, Stamp done) {
   if (!control_) return;
-  control_->record(commands);
+  control_->record(commands, control_us_ / 2);
   stamp(commands, done);
 }
 

@@ -13,7 +13,7 @@ namespace npc {
 struct DeviceTimes {
   float scene_us = 0;   // from the beginning of the frame until the scene is drawn
   float added_us = 0;   // of Pumice's slice; without what ran while the scene was drawn
-  float control_us = 0; // of the control: the longer one of those before and after the slice
+  float control_us = 0; // of the control, half of which runs before the slice and half after it
 };
 
 // The objects of one frame. There are two frames: the device draws one while the CPU records the other.
@@ -33,7 +33,8 @@ public:
 
   // Waits until the device has finished the frame, if it was submitted. Returns the times of each frame once.
   std::optional<DeviceTimes> wait();
-  void begin();
+  // `control_us`: the length of the control.
+  void begin(double control_us);
   void scene_is_drawn();   // marks the end of the scene in the command buffer
   void addition_is_done(); // marks the end of Pumice's slice in the command buffer
 
@@ -54,6 +55,7 @@ private:
 
   const Device& device_;
   const Control* control_;
+  double control_us_ = 0;
   std::unique_ptr<Picture> picture_;
   Buffer vertices_;
   VkCommandPool pool_ = VK_NULL_HANDLE;

@@ -16,8 +16,8 @@ Defaults are in parentheses.
   --model PATH          a GGUF file or a Hugging Face folder (models/pretrained/stories-2m.gguf)
   --budget US           device time for Pumice in each frame, in microseconds (2000)
   --budgets US,US,...   with --headless: measure each of these budgets, and as many frames without generation
-  --control             in each frame, also run a dispatch of known length before and after the slice; its time
-                        tells whether a slice took long because the machine was busy
+  --control             in each frame, also run work of known length around the slice, as long as the budget; its
+                        time tells whether a slice took long because the machine was busy
   --generation WHEN     on, off, or alternate, which switches every second (on)
   --submit              let Pumice submit its work itself (pumice_advance); without this option, the work is
                         recorded into the command buffer of the frame (pumice_record)

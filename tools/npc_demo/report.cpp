@@ -131,42 +131,41 @@ void Report::print(const std::string& title) const {
 
 // Compares slices with the control: did the machine make them long, or a wrong expectation?
 void Report::print_control() const {
-  std::vector<float> controls;
-  for (const Row& row : rows_)
-    for (const Figures& frame : row.frames)
-      if (frame.control_us > 0) controls.push_back(frame.control_us);
-  const float quiet_us = quantile(controls, 0.1);
-  if (quiet_us == 0) return;
-  std::printf("\n%6s %6s  %31s  %6s %6s  %20s  %7s\n", "", "", "slice: actual / expected time", "", "",
-              "beyond budget+largest", "control");
-  std::printf("%6s %6s  %7s %7s %7s %7s  %6s %6s  %6s %6s %6s  %7s\n", "budget", "slices", "10 %", "median",
+  const auto controlled = [](const Row& row) {
+    return row.generation == name(Phase::on) && median(values(row.frames, &Figures::control_us)) > 0;
+  };
+  if (std::ranges::none_of(rows_, controlled)) return;
+  std::printf("\n%6s %6s  %31s  %6s %6s  %22s  %7s\n", "", "", "slice: actual / expected time ", "", "",
+              "beyond budget + largest", "control");
+  std::printf("%6s %6s  %7s %7s %7s %7s  %6s %6s  %7s %7s %7s  %7s\n", "budget", "slices", "10 %", "median",
               "90 %", "99 %", "used", "longer", "all", "quiet", "alone", "slow");
   for (const Row& row : rows_)
-    if (row.generation == name(Phase::on)) std::printf("%s\n", control_line(row, quiet_us).c_str());
+    if (controlled(row)) std::printf("%s\n", control_line(row).c_str());
   std::printf(
       "\nused: the median share of the budget; longer: slices that took more than their budget; quiet: "
-      "those\nbeyond beside a control of less than %.1f times its quiet time of %.0f µs (the fastest "
+      "those\nbeyond while the control took less than %.1f times its quiet time (that of its fastest "
       "tenth); alone:\ncontrols that took as many times their quiet time as a slice must take its "
       "expected time to be beyond;\nslow: all controls above %.1f times their quiet time\n",
-      disturbed, quiet_us, disturbed);
+      disturbed, disturbed);
 }
 
-std::string Report::control_line(const Row& row, float quiet_us) {
+std::string Report::control_line(const Row& row) {
   const std::vector<Figures> frames = with_slices(row.frames).second;
+  const float quiet_us = quantile(values(frames, &Figures::control_us), 0.1);
   std::vector<float> ratios, used;
   int longer = 0, beyond = 0, quiet = 0, alone = 0, slow = 0;
   for (const Figures& frame : frames) {
     ratios.push_back(frame.added_us / frame.expected_us);
     used.push_back(frame.added_us / frame.budget_us);
-    longer += frame.added_us > frame.budget_us;
     const bool calm = frame.control_us < disturbed * quiet_us;
-    slow += !calm;
+    longer += frame.added_us > frame.budget_us;
     beyond += exceeds(frame);
     quiet += exceeds(frame) && calm;
     alone += frame.control_us / quiet_us > (frame.budget_us + frame.largest_us) / frame.expected_us;
+    slow += !calm;
   }
   return fmt::format(
-      "{:>6.0f} {:>6}  {:>7.2f} {:>7.2f} {:>7.2f} {:>7.2f}  {:>6.2f} {:>6}  {:>6} {:>6} {:>6}  {:>7}",
+      "{:>6.0f} {:>6}  {:>7.2f} {:>7.2f} {:>7.2f} {:>7.2f}  {:>6.2f} {:>6}  {:>7} {:>7} {:>7}  {:>7}",
       row.budget_us, frames.size(), quantile(ratios, 0.1), median(ratios), quantile(ratios, 0.9),
       quantile(ratios, 0.99), median(used), longer, beyond, quiet, alone, slow);
 }

@@ -32,7 +32,7 @@ private:
   };
   static std::string line(const Row& row);
   void print_control() const;
-  static std::string control_line(const Row& row, float quiet_us);
+  static std::string control_line(const Row& row);
 
   std::ofstream csv_;
   std::vector<Figures> run_;
