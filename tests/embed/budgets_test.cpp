@@ -51,6 +51,18 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// The functions that made something or waited since the last count().
+std::string heavy_calls(const FaultyVulkan& vulkan) {
+  std::string names;
+  for (const FaultyVulkan::Function& function : vulkan.functions()) {
+    if (function.calls == 0) continue;
+    if (function.name.starts_with("vkCreate") || function.name.starts_with("vkAllocate") ||
+        function.name.find("Wait") != std::string::npos)
+      names += function.name + " ";
+  }
+  return names;
+}
+
 // Slices of a budget, one after the other: actual to expected times.
 std::vector<double> ratios(pumice_session* session, float budget_us, uint32_t tokens) {
   std::vector<double> found;
@@ -132,7 +144,7 @@ TEST_CASE(
   const SessionHandle session = make_warm_session(model.get(), 16);
   const uint64_t bytes = allocated(device.get());
   std::chrono::duration<double, std::milli> longest{};
-  for (const size_t prompt : {1u, 2u, 15u, 16u, 17u, 40u, 300u, 511u, 3u}) {
+  for (const size_t prompt : {1u, 15u, 16u, 17u, 300u, 511u, 3u}) {
     CAPTURE(prompt);
     begin_tokens(session.get(), random_tokens(prompt, static_cast<uint32_t>(prompt)), prompt == 3 ? 0 : 4);
     pumice_slice slice = {sizeof slice};
@@ -147,12 +159,7 @@ TEST_CASE(
         slice = advance(session.get(), 3000);
       }
       longest = std::max<std::chrono::duration<double, std::milli>>(longest, Clock::now() - start);
-      for (const FaultyVulkan::Function& function : vulkan.functions()) {
-        const bool harmless = !function.name.starts_with("vkCreate") &&
-                              !function.name.starts_with("vkAllocate") &&
-                              function.name.find("Wait") == std::string::npos;
-        CHECK_MESSAGE((harmless || function.calls == 0), function.name);
-      }
+      CHECK(heavy_calls(vulkan) == "");
       if (records) application.run();
       REQUIRE(number < 20'000);
     }
