@@ -190,6 +190,19 @@ TEST_CASE("generate answers requests with an encoder-decoder as it does its opti
   CHECK(beams[0]["score"] == beams[0]["hypotheses"][0]["score"]);
 }
 
+TEST_CASE("a text that ends by its count says so, whatever room the batch has") {
+  const std::vector<json> answers = lines(
+      {"--requests", "-", "--temp", "0"},
+      "{\"ids\": [1, 5], \"count\": 3}\n{\"ids\": [1], \"count\": 2}\n{\"ids\": [1, 6], \"count\": -1}");
+  REQUIRE(answers.size() == 3);
+  CHECK(answers[0]["finish_reason"] == "count");
+  CHECK(answers[1]["finish_reason"] == "count");
+  CHECK(answers[2]["finish_reason"] != "count");
+  const json both =
+      json::parse(generate({"--ids", "1,5", "--ids", "1,6,7", "-n", "3", "--temp", "0", "--json"}).out);
+  for (const json& each : both["sequences"]) CHECK(each["finish_reason"] == "count");
+}
+
 TEST_CASE("a request that is wrong is named with its line and field") {
   const auto fails = [](const std::string& line, const std::vector<std::string>& parts) {
     CommandResult result = generate({"--requests", "-"}, "{\"ids\": [1]}\n" + line + "\n{\"ids\": [2]}");

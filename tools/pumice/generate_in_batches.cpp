@@ -86,8 +86,9 @@ public:
   }
 
 private:
+  // With one more, so that a text ends by its count before the context is full.
   uint64_t positions_of(const Text& text) const {
-    return std::min<uint64_t>(text.prompt.size() + uint64_t{text.count}, size_.context);
+    return std::min<uint64_t>(text.prompt.size() + uint64_t{text.count} + 1, size_.context);
   }
 
   // Each sequence has a cache of its own, so a batch of several gets no larger context than it can use. While

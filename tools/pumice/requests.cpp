@@ -62,7 +62,9 @@ Result<Request> read_request(const std::string& line, std::string source, const 
     PUMICE_TRY(request.ids, fields.u32_array("ids"));
   }
   if (const nlohmann::json* id = fields.find("id")) request.id = Json::parse(id->dump());
-  if (fields.has("count")) {
+  if (const nlohmann::json* count = fields.find("count"); count && *count == -1) {
+    request.count = UINT32_MAX; // as --count has it: no limit
+  } else if (count) {
     PUMICE_TRY(request.count, fields.u32("count"));
   }
   if (fields.has("samples")) {
