@@ -160,7 +160,7 @@ TEST_CASE("an allocator that returns no memory without an error is reported") {
   options.allocator.allocate = [](const MemoryRequest&) { return Result<DeviceMemory>(DeviceMemory()); };
   options.allocator.free = [&](const DeviceMemory&) { ++freed; };
   const auto device = open(options);
-  CHECK(says(Buffer::create(device, 1000, MemoryUse::device), {"found no memory"}) == "");
+  CHECK(says(Buffer::create(device, 1000, MemoryUse::device), {"gave no memory"}) == "");
   CHECK(freed == 0);
   CHECK(device->allocated_bytes() == 0);
 }
