@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "shaders/common/step.h"
 #include "support/gpu.h"
 #include "support/model.h"
 #include "support/paths.h"
+#include "tuning/sample_steps.h"
 
 using namespace pumice;
 
@@ -37,4 +39,23 @@ TEST_CASE("with the profile of a common GPU, attention is measured too, and none
   // Without cooperative matrices there is nothing to choose from for many rows, and the plain one apart, one
   // for few.
   CHECK((attentions > 0 || context.profile.matrix_shapes.empty()));
+}
+
+TEST_CASE("what is measured is a step with tokens, in the midst of a context") {
+  const auto model = load_model(stories_model());
+  DirectWork work(model->context().device);
+  SessionSize size;
+  size.context = 64;
+  size.chunk = 16;
+  auto steps = SampleSteps::create(model, ModelPart::decoder, size, work);
+  if (!steps.ok()) FAIL(steps.error().text());
+  for (uint32_t tokens : {1u, 16u, 7u}) {
+    const Status written = steps->write(tokens);
+    if (!written.ok()) FAIL(written.error().text());
+    const Buffer& block = steps->runner().buffer({Space::step, 0, 0, 4});
+    const auto* quads = reinterpret_cast<const uint32_t*>(block.mapped().data());
+    CHECK(quads[0] == tokens);
+    CHECK(quads[1] == 1);                          // the last one is an output
+    CHECK(quads[STEP_HEADER_QUADS * 4 + 1] == 32); // the first one's position
+  }
 }
