@@ -124,7 +124,7 @@ const std::vector<Completion>& completions() {
                                                 {"pumice --ver", "--version "},
                                                 {"pumice run --te", "--temp "},
                                                 {"pumice run mo", "model.gguf "},
-                                                {"pumice mo", ""},
+                                                {"pumice model", ""},
                                                 {"pumice devices mo", ""},
                                                 {"pumice run --kv ''", "f16 f32 q8_0 "},
                                                 {"pumice run --kv q", "q8_0 "},
@@ -135,7 +135,7 @@ const std::vector<Completion>& completions() {
                                                 {"pumice bench compare --war", ""},
                                                 {"pumice bench compare mo", "model.gguf "},
                                                 {"pumice translate run --kv", ""},
-                                                {"pumice completion ''", "bash fish zsh "},
+                                                {"pumice completion b", "bash "},
                                                 {"pumice help ru", "run "}};
   return cases;
 }
@@ -193,7 +193,7 @@ compadd() {
 finish() { exit }
 comppostfuncs=(finish)
 )"));
-  folder.write("complete.zsh", std::string_view(R"(zmodload zsh/zpty
+  folder.write("driver.zsh", std::string_view(R"(zmodload zsh/zpty
 : >hits
 zpty shell "ZDOTDIR=$PWD TERM=dumb zsh -i"
 zpty -w -n shell "$1"$'\t'
@@ -201,7 +201,7 @@ while zpty -t shell; do zpty -r -t shell part || sleep 0.02; done
 )"));
   for (const Completion& each : completions()) {
     CAPTURE(each.words);
-    CHECK(shell_completions("zsh -f complete.zsh", each, folder) == each.results);
+    CHECK(shell_completions("zsh -f driver.zsh", each, folder) == each.results);
   }
 }
 
