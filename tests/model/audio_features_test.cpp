@@ -85,7 +85,7 @@ TEST_CASE("a preprocessor_config.json must be consistent and fit the model") {
   };
   CHECK(names("feature_size", 128, "'feature_size': expected 80"));
   CHECK(names("n_fft", 0, "'n_fft'"));
-  CHECK(names("n_fft", 401, "n_fft 401"));
+  CHECK(names("n_fft", 401, "n_fft is 401"));
   CHECK(names("hop_length", "wide", "'hop_length'"));
   CHECK(names("hop_length", 80, "'nb_max_frames': expected 200"));
   CHECK(names("chunk_length", nullptr, "'n_samples': expected 480000"));

@@ -125,6 +125,7 @@ TEST_CASE("generate answers a request before the next one is there") {
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   for (const std::string& model : {fixtures().story().string(), fixtures().model("t5").string()}) {
     CAPTURE(model);
+    std::filesystem::remove(out);
     CommandProcess process({"generate", model, "--requests", "-", "-n", "4", "--no-cache"}, [&] {
       redirect(0, pipe.c_str(), O_RDONLY);
       redirect(1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
