@@ -283,7 +283,7 @@ TEST_CASE("a limit of time ends measuring, whatever is under way") {
   const auto begun = std::chrono::steady_clock::now();
   const TuneHandle tune = start(model.get(), how);
   CHECK_FALSE(finish(tune).complete);
-  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(3));
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(8));
 }
 
 TEST_CASE("a model is measured while it is loaded, once for each cache folder") {
