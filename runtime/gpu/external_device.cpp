@@ -18,7 +18,7 @@ const Structure& as(const VkBaseInStructure& structure) {
 // Adds the features that a structure enables. A feature is in the structure of its extension and in that of
 // the Vulkan version that includes it; an application may use either.
 void read_enabled(const VkBaseInStructure& structure, Capabilities& enabled) {
-  switch (structure.sType) {
+  switch (static_cast<uint32_t>(structure.sType)) { // older headers lack some of these
   case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
     enabled.storage_16bit |=
         as<VkPhysicalDeviceVulkan11Features>(structure).storageBuffer16BitAccess == VK_TRUE;
