@@ -150,15 +150,18 @@ FIXTURE_TEST_CASE("slices of any size give the texts and the scores of whole ste
     const auto model = fixture(name);
     CAPTURE(name);
     const std::vector<EncoderInput> inputs = some_inputs(5, 320);
-    for (const auto& [at_a_time, beams, by_host] :
-         {std::tuple(2u, 1u, false), std::tuple(2u, 1u, true), std::tuple(2u, 3u, true)}) {
-      CAPTURE(beams);
-      CAPTURE(by_host);
-      GenerationOptions options = settings(*model, beams, 9);
-      options.hypotheses = beams;
-      if (beams == 1 && by_host) options.rule = [](std::span<float>, std::span<const uint32_t>) {};
-      const auto expected = generate(*make_session(model, at_a_time, beams), inputs, options);
-      auto sliced = ResumableGeneration::create(model, session_options(at_a_time, beams), &options);
+    struct Way {
+      uint32_t at_a_time, beams;
+      bool by_host;
+    };
+    for (const Way& way : {Way{2, 1, false}, Way{2, 1, true}, Way{2, 3, true}}) {
+      CAPTURE(way.beams);
+      CAPTURE(way.by_host);
+      GenerationOptions options = settings(*model, way.beams, 9);
+      options.hypotheses = way.beams;
+      if (way.beams == 1 && way.by_host) options.rule = [](std::span<float>, std::span<const uint32_t>) {};
+      const auto expected = generate(*make_session(model, way.at_a_time, way.beams), inputs, options);
+      auto sliced = ResumableGeneration::create(model, session_options(way.at_a_time, way.beams), &options);
       if (!sliced.ok()) FAIL(sliced.error().text());
       for (const double budget : {1e-6, 50e-6, 1.0}) {
         CAPTURE(budget);
