@@ -263,7 +263,7 @@ TEST_CASE("errors of a batch, which can be used afterwards") {
   auto batch = make_batch(options_for(2));
   CHECK(says(batch->add({{}, {}, 5}), {"prompt is empty"}) == "");
   CHECK(says(batch->add({{1, 2}, {}, 0}), {"max_tokens", "at least 1"}) == "");
-  CHECK(says(batch->add({{1, 4000}, {}, 5}), {"token 4000", "vocabulary of 2048"}) == "");
+  CHECK(says(batch->add({{1, 4000}, {}, 5}), {"token 4000", "0 to 2047"}) == "");
   CHECK(says(batch->add({some_prompt(200, 1), {}, 5}), {"200 tokens", "context of 200"}) == "");
   CHECK(batch->sequences() == 0);
   const SequenceRequest good{some_prompt(4, 1), {}, 6};

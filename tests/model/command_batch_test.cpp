@@ -127,7 +127,7 @@ TEST_CASE("a session file carries a conversation from one command to the next") 
   CHECK(fails_saying(generate({"--session", file, "--kv", "f16"}), {file, "'cache type'", "f16", "f32"}) ==
         "");
   CHECK(fails_saying(generate({"--session", file, "--ids", "1", "--ids", "2"}),
-                     {"--session", "one conversation", "2 prompts"}) == "");
+                     {"--session", "one conversation", "2 texts"}) == "");
   CHECK(fails_saying(generate({"--session", (folder.path() / "none").string()}), {"there is no prompt"}) ==
         "");
   std::filesystem::resize_file(file, 500);
