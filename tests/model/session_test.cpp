@@ -134,7 +134,7 @@ TEST_CASE("errors of a session, which can be used afterwards") {
   CHECK(says(session->prefill(std::vector<uint32_t>(600, 5), {}),
              {"600 tokens", "context of 512", "at most 511"}) == "");
   const std::vector<uint32_t> outside = {1, 2048};
-  CHECK(says(session->prefill(outside, {}), {"stories-2m.gguf", "token 2048", "vocabulary of 2048"}) == "");
+  CHECK(says(session->prefill(outside, {}), {"stories-2m.gguf", "token 2048", "ids are 0 to 2047"}) == "");
   REQUIRE(session->reset().ok());
   REQUIRE(session->prefill(prompt, {}).ok());
   CHECK(take(*session, 5).size() == 5);
