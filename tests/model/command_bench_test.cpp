@@ -296,7 +296,8 @@ TEST_CASE("bench compare and bench ab fail if B is slower, where that is asked f
   CHECK(result.status == 0);
   CHECK(verdicts_of(result) == "the same, slower");
   const json object = json::parse(result.out);
-  CHECK(object["results"][1]["ratio"] == doctest::Approx(1 / 1.1));
+  CHECK(object["results"][1]["ratio"] ==
+        doctest::Approx(1 / 1.1).epsilon(0.01)); // what disturbs is taken out
   CHECK(object["confidence"] == doctest::Approx(0.99));
   CHECK(object["rounds"].size() >= 10);
   CHECK(object["rounds"].size() < 20); // it is clear before the last one
