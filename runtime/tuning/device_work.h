@@ -63,7 +63,7 @@ private:
   size_t next_ = 0;                   // piece that is in no slice yet
   bool waiting_ = false;              // run() waits for the pieces
   bool cancelled_ = false;
-  Status status_; // the first error of advance(), after which nothing runs any more
+  Status status_;     // the first error of advance(), after which nothing runs any more
   double budget_ = 0; // of the last slice
   TimeSlicer slicer_;
 };
