@@ -32,7 +32,7 @@ Status check_request(const Model& model, const SessionSize& size, const Sequence
   }
   if (request.prompt.size() >= size.context) {
     return Error{Code::context_full,
-                 fmt::format("the prompt of {} tokens does not fit the context of {}: it may have {}",
+                 fmt::format("the prompt of {} tokens does not fit the context of {}: it may have at most {}",
                              request.prompt.size(), size.context, size.context - 1)};
   }
   if (request.max_tokens == 0) {
