@@ -179,7 +179,9 @@ TEST_CASE("kernels that were measured are used by what is created afterwards, an
     CHECK(done <= total);
     measured = known(device);
     size_t changed = 0;
-    for (const auto& [shape_class, variant] : chosen(model)) {
+    for (const auto& choice : chosen(model)) {
+      const auto& shape_class = choice.first;
+      const auto& variant = choice.second;
       CAPTURE(shape_class);
       CHECK(measured.at(shape_class) == variant);
       changed += variant != "portable";
@@ -225,7 +227,9 @@ TEST_CASE("measuring goes on in slices between frames") {
   const auto found = known(device);
   CHECK(found.size() > 0);
   size_t used = 0;
-  for (const auto& [shape_class, variant] : chosen(model)) {
+  for (const auto& choice : chosen(model)) {
+    const auto& shape_class = choice.first;
+    const auto& variant = choice.second;
     CAPTURE(shape_class);
     if (!found.contains(shape_class)) continue;
     CHECK(found.at(shape_class) == variant);
