@@ -63,7 +63,9 @@ void interrupt_all(uint32_t seed, int moments) {
     const fs::path file = folder.path() / "written.png";
     const std::vector<std::string> arguments =
         command.outputs.empty() ? command.arguments : command.writing(command.outputs[0], file.string());
-    const bool is_read = !command.outputs.empty() && command.outputs[0] == "--session"; // where it exists
+    // Where they exist, they are read first, and refused if they are something else.
+    const bool is_read =
+        !command.outputs.empty() && (command.outputs[0] == "--session" || command.outputs[0] == "--export");
     const auto start = Clock::now();
     REQUIRE(CommandProcess(arguments, streams(every)).wait() == 0);
     const double whole = since(start);
