@@ -16,7 +16,9 @@
 // ThreadSanitizer ends a program that unloads a library which tests/tsan.supp names, and LeakSanitizer cannot
 // name one that was unloaded, so that tests/lsan.supp does not find it.
 static void keep_driver() {
-  (void)dlopen("libvulkan_lvp.so", RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  for (const char* library : {"libvulkan_lvp.so", "libVkLayer_khronos_validation.so"}) {
+    (void)dlopen(library, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  }
 }
 #else
 static void keep_driver() {}
