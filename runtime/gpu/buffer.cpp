@@ -84,7 +84,7 @@ Result<VkBuffer> Buffer::make_handle(const Device& device, uint64_t bytes) {
   info.size = allocated_bytes(std::max(bytes, least_bytes));
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-  if (capabilities.buffer_device_address) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  if (capabilities.uses_addresses()) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
   VkBuffer handle = VK_NULL_HANDLE;
   if (VkResult result = device.table().vkCreateBuffer(device.handle(), &info, nullptr, &handle);
       result != VK_SUCCESS) {
@@ -123,7 +123,7 @@ Result<Buffer> Buffer::create(std::shared_ptr<Device> device, uint64_t bytes, Me
   if (!buffer.device_->has_allocator()) {
     buffer.device_->set_name(VK_OBJECT_TYPE_DEVICE_MEMORY, buffer.memory_.memory, name);
   }
-  if (buffer.device_->capabilities().buffer_device_address) {
+  if (buffer.device_->capabilities().uses_addresses()) {
     VkBufferDeviceAddressInfo address{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
     address.buffer = buffer.handle_;
     buffer.address_ = buffer.device_->table().vkGetBufferDeviceAddress(buffer.device_->handle(), &address);
@@ -145,7 +145,7 @@ Status Buffer::allocate(MemoryUse use) {
   request.memory_type_bits = choice.type_bits;
   request.memory_type = static_cast<uint32_t>(choice.type);
   request.host_visible = is_mappable(*device_, choice.type);
-  request.device_address = device_->capabilities().buffer_device_address;
+  request.device_address = device_->capabilities().uses_addresses();
   PUMICE_TRY(memory_, device_->allocate(request));
   memory_bytes_ = request.bytes;
   if (VkResult result = vk.vkBindBufferMemory(device_->handle(), handle_, memory_.memory, memory_.offset);

@@ -38,7 +38,7 @@ public:
   ~Buffer() { release(); }
 
   VkBuffer handle() const { return handle_; }
-  uint64_t address() const { return address_; } // zero where the device has no buffer addresses
+  uint64_t address() const { return address_; } // zero where kernels use none
   uint64_t size() const { return size_; }
   // Bytes of device memory behind the buffer: its size and what the driver adds.
   uint64_t memory_bytes() const { return memory_bytes_; }

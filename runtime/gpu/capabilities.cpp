@@ -120,6 +120,7 @@ void read_features(const VulkanTable& vk, const std::set<std::string>& extension
   device.cooperative_matrix = matrix.cooperativeMatrix;
   device.cooperative_matrix2 = matrix.cooperativeMatrix && matrix2.cooperativeMatrixFlexibleDimensions;
   device.workgroup_matrices = device.cooperative_matrix2 && matrix2.cooperativeMatrixWorkgroupScope;
+  device.portability_subset = extensions.count(portability_subset_extension);
   device.memory_budget = extensions.count(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   for (const char* name : {VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME, VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME}) {
     if (extensions.count(name)) device.global_priority_extension = name;
@@ -182,7 +183,8 @@ void read_memory(const VulkanTable& vk, Capabilities& device) {
   }
   constexpr VkMemoryPropertyFlags mappable =
       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-  device.unified_memory = device.type != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  // A virtual GPU may be a discrete one.
+  device.unified_memory = device.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU || device.is_cpu();
   bool mappable_local = false;
   for (uint32_t i = 0; i < properties.memoryTypeCount; ++i) {
     const VkMemoryPropertyFlags flags = properties.memoryTypes[i].propertyFlags;
@@ -196,11 +198,14 @@ void read_queues(const VulkanTable& vk, Capabilities& device) {
   vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
   vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, families.data());
-  for (uint32_t i = 0; i < count; ++i) {
-    if (!families[i].queueCount || !(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
-    device.compute_queue_family = static_cast<int>(i);
-    device.timestamps = families[i].timestampValidBits > 0 && device.timestamp_period_ns > 0;
-    return;
+  // Queues without graphics run beside those that draw, of this program and others.
+  for (const VkQueueFlags avoided : {VkQueueFlags{VK_QUEUE_GRAPHICS_BIT}, VkQueueFlags{0}}) {
+    for (uint32_t i = 0; i < count; ++i) {
+      const VkQueueFlags flags = families[i].queueFlags;
+      if (!families[i].queueCount || !(flags & VK_QUEUE_COMPUTE_BIT) || (flags & avoided)) continue;
+      device.use_queue_family(i, families[i]);
+      return;
+    }
   }
 }
 
@@ -275,6 +280,18 @@ const char* Capabilities::type_name() const {
   }
 }
 
+void Capabilities::use_queue_family(uint32_t number, const VkQueueFamilyProperties& family) {
+  compute_queue_family = static_cast<int>(number);
+  timestamp_bits = family.timestampValidBits;
+  timestamps = timestamp_bits > 0 && timestamp_period_ns > 0;
+}
+
+// Kernels of the tier cpu8 treat a subgroup as one 8-lane vector of a CPU. Only drivers that compile shaders
+// to such vectors can run them well.
+bool Capabilities::uses_addresses() const {
+  return is_cpu() && subgroup_size == 8 && subgroup_ballot && subgroup_shuffle && buffer_device_address;
+}
+
 uint32_t Capabilities::kernel_subgroup_size() const {
   if (min_subgroup_size == max_subgroup_size) return min_subgroup_size;
   if (!subgroup_size_control) return 0;
@@ -285,10 +302,7 @@ uint32_t Capabilities::kernel_subgroup_size() const {
 
 std::vector<std::string> Capabilities::tiers() const {
   std::vector<std::string> tiers = {"portable"};
-  // Kernels of this tier treat a subgroup as one 8-lane vector of a CPU. Only drivers that compile shaders to
-  // such vectors can run them well.
-  if (is_cpu() && subgroup_size == 8 && subgroup_ballot && subgroup_shuffle && buffer_device_address)
-    tiers.push_back("cpu8");
+  if (uses_addresses()) tiers.push_back("cpu8");
   // Kernels of these tiers load f16 matrices from shared memory. All devices with cooperative matrices have
   // at least 32 KiB of it.
   const bool matrices = float16 && memory_model && max_shared_bytes >= 32768 && kernel_subgroup_size() > 0;

@@ -16,6 +16,10 @@ struct MatrixGranularity : MatrixShape {
   uint32_t workgroup = 0;
 };
 
+// VK_KHR_portability_subset, which headers without provisional parts do not name. A device that has it must
+// be made with it.
+inline constexpr const char* portability_subset_extension = "VK_KHR_portability_subset";
+
 // The properties and features of one physical device. Nothing here depends on a model.
 struct Capabilities {
   uint32_t index = 0; // position in the instance's list of devices
@@ -50,9 +54,10 @@ struct Capabilities {
   bool subgroup_size_control_extension = false; // which an instance for Vulkan 1.2 needs for both
   bool subgroup_ballot = false;                 // broadcast
   bool subgroup_shuffle = false;                // shuffle
-  bool unified_memory = false;                  // all device-local memory can be mapped by the host
+  bool unified_memory = false;                  // the device's memory is the host's, and can be mapped
   int compute_queue_family = -1;
   bool timestamps = false;
+  uint32_t timestamp_bits = 0; // valid bits of a timestamp; then it begins again at 0
   double timestamp_period_ns = 0;
 
   bool buffer_device_address = false;
@@ -71,6 +76,7 @@ struct Capabilities {
   bool workgroup_matrices = false;                     // some of them are for a whole workgroup
   uint32_t matrix_reserved_bytes = 0; // shared memory that is lost where a workgroup multiplies a matrix
   bool memory_budget = false;
+  bool portability_subset = false;       // Vulkan on top of another interface, with some parts left out
   std::string global_priority_extension; // the extension for GlobalPriority; empty without one
 
   std::vector<std::string> problems; // why the runtime cannot use it; empty if it can
@@ -80,9 +86,13 @@ struct Capabilities {
   bool is_cpu() const { return type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
   std::string uuid_text() const; // 32 hexadecimal digits in the usual groups
   const char* type_name() const; // "discrete GPU", "CPU", ...
+  void use_queue_family(uint32_t number, const VkQueueFamilyProperties& family);
   // The subgroup size of all kernels that use subgroups; Pipelines requests it where there are several. 0 if
   // no size can be relied on.
   uint32_t kernel_subgroup_size() const;
+
+  // Whether kernels use buffer addresses. They take registers and checks from drivers, so nothing else does.
+  bool uses_addresses() const;
 
   // Kernel tiers this device can run, best last. "portable" is always first; see runtime/gpu/kernel_table.h.
   std::vector<std::string> tiers() const;

@@ -35,9 +35,10 @@ DeviceFeatures::DeviceFeatures(const Capabilities& chosen, void* chain) : applic
   const bool matrices = has("cm") || has("cm2");
 
   (v12 ? v12->timelineSemaphore : structure(timeline_).timelineSemaphore) = VK_TRUE;
-  if (chosen.buffer_device_address) {
+  if (chosen.uses_addresses()) {
     (v12 ? v12->bufferDeviceAddress : structure(address_).bufferDeviceAddress) = VK_TRUE;
   }
+  if (chosen.portability_subset) extensions_.push_back(portability_subset_extension);
   if (chosen.full_subgroups && v13) {
     v13->subgroupSizeControl = v13->computeFullSubgroups = VK_TRUE;
   } else if (chosen.full_subgroups) {

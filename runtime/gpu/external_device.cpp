@@ -106,8 +106,7 @@ void read_queue_family(const VulkanTable& vk, const ExternalDevice& external, Ca
     device.problems.push_back(
         fmt::format("queue family {} does not run compute shaders", external.queue_family));
   }
-  device.compute_queue_family = static_cast<int>(external.queue_family);
-  device.timestamps = family.timestampValidBits > 0 && device.timestamp_period_ns > 0;
+  device.use_queue_family(external.queue_family, family);
 }
 
 } // namespace

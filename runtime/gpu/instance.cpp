@@ -118,7 +118,9 @@ Result<std::shared_ptr<Instance>> Instance::create(InstanceOptions options) {
   VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
   info.pApplicationInfo = &application;
 
-  const char* extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+  // The last ones are done without first, where the loader does not know them.
+  std::vector<const char*> extensions = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+                                         VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME};
   const VkValidationFeatureEnableEXT synchronisation =
       VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
   VkValidationFeaturesEXT features{VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT};
@@ -131,14 +133,17 @@ Result<std::shared_ptr<Instance>> Instance::create(InstanceOptions options) {
     info.enabledLayerCount = 1;
     info.ppEnabledLayerNames = &validation_layer;
   }
-  info.enabledExtensionCount = 1;
-  info.ppEnabledExtensionNames = &extension;
-  VkResult result = table.vkCreateInstance(&info, nullptr, &instance->handle_);
-  // Without the extension objects have no names. Trying to create the instance is quicker than asking first,
-  // because the loader reads its drivers' lists each time.
-  if (result == VK_ERROR_EXTENSION_NOT_PRESENT && !options.validate) {
-    info.enabledExtensionCount = 0;
+  // Without the second extension, devices on top of another interface (MoltenVK) are not listed; without the
+  // first, objects have no names. Trying to create the instance is quicker than asking first, because the
+  // loader reads its drivers' lists each time.
+  VkResult result = VK_ERROR_EXTENSION_NOT_PRESENT;
+  const size_t least = options.validate ? 1 : 0;
+  for (size_t count = extensions.size();; --count) {
+    info.enabledExtensionCount = static_cast<uint32_t>(count);
+    info.ppEnabledExtensionNames = extensions.data();
+    info.flags = count > 1 ? VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR : 0;
     result = table.vkCreateInstance(&info, nullptr, &instance->handle_);
+    if (result != VK_ERROR_EXTENSION_NOT_PRESENT || count == least) break;
   }
   if (result != VK_SUCCESS) {
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {

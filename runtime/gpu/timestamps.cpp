@@ -7,6 +7,16 @@
 
 namespace pumice {
 
+std::vector<double> seconds_from_first(std::span<const uint64_t> ticks, uint32_t valid_bits,
+                                       double period_ns) {
+  const uint64_t valid = valid_bits < 64 ? (uint64_t{1} << valid_bits) - 1 : UINT64_MAX;
+  std::vector<double> seconds;
+  for (const uint64_t tick : ticks) {
+    seconds.push_back(static_cast<double>((tick - ticks[0]) & valid) * period_ns * 1e-9);
+  }
+  return seconds;
+}
+
 Result<Timestamps> Timestamps::create(std::shared_ptr<Device> device, uint32_t count) {
   const Capabilities& capabilities = device->capabilities();
   if (!capabilities.timestamps) {
@@ -54,12 +64,8 @@ void Timestamps::finish(Commands& commands, uint32_t count) {
 std::vector<double> Timestamps::read(uint32_t count) const {
   std::vector<uint64_t> ticks(count);
   std::memcpy(ticks.data(), results_.mapped().data(), count * sizeof(uint64_t));
-  std::vector<double> seconds;
-  for (uint64_t tick : ticks) {
-    seconds.push_back(static_cast<double>(tick - ticks[0]) * device_->capabilities().timestamp_period_ns *
-                      1e-9);
-  }
-  return seconds;
+  const Capabilities& capabilities = device_->capabilities();
+  return seconds_from_first(ticks, capabilities.timestamp_bits, capabilities.timestamp_period_ns);
 }
 
 } // namespace pumice

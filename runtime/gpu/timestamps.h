@@ -1,11 +1,17 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "gpu/buffer.h"
 #include "gpu/commands.h"
 
 namespace pumice {
+
+// Timestamps in seconds, counted from the first. Their clock begins again at 0 after the last of its valid
+// bits; they must not be further apart than it counts.
+std::vector<double> seconds_from_first(std::span<const uint64_t> ticks, uint32_t valid_bits,
+                                       double period_ns);
 
 // Times that the device records while it executes command buffers. The device also copies them to where the
 // host reads them: vkGetQueryPoolResults waits until the device is idle on some drivers, also for other work

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <vector>
 
+#include "gpu/device_features.h"
 #include "gpu/instance.h"
 #include "support/messages.h"
 
@@ -25,6 +28,8 @@ struct FakeDevice {
   // says so.
   uint32_t least = 8, greatest = 32;
   bool sized = true, size_extension = false;
+  std::vector<VkQueueFamilyProperties> families = {{VK_QUEUE_COMPUTE_BIT, 1, 64, {}}};
+  bool portability_subset = false;
 };
 std::vector<FakeDevice> fake_devices;
 constexpr uint32_t amd = 0x1002, intel = 0x8086, nvidia = 0x10de, qualcomm = 0x5143;
@@ -36,8 +41,20 @@ const FakeDevice& device_of(VkPhysicalDevice handle) {
   return fake_devices[reinterpret_cast<size_t>(handle) - 1];
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL fake_create_instance(const VkInstanceCreateInfo*, const VkAllocationCallbacks*,
-                                                    VkInstance* instance) {
+// Extensions that the fake loader knows, and what the instance was made with.
+std::vector<std::string_view> known_extensions;
+VkInstanceCreateFlags instance_flags = 0;
+size_t instance_extensions = 0;
+
+VKAPI_ATTR VkResult VKAPI_CALL fake_create_instance(const VkInstanceCreateInfo* info,
+                                                    const VkAllocationCallbacks*, VkInstance* instance) {
+  for (uint32_t i = 0; i < info->enabledExtensionCount; ++i) {
+    if (std::ranges::find(known_extensions, info->ppEnabledExtensionNames[i]) == known_extensions.end()) {
+      return VK_ERROR_EXTENSION_NOT_PRESENT;
+    }
+  }
+  instance_flags = info->flags;
+  instance_extensions = info->enabledExtensionCount;
   *instance = reinterpret_cast<VkInstance>(1);
   return VK_SUCCESS;
 }
@@ -111,11 +128,19 @@ VKAPI_ATTR void VKAPI_CALL fake_features(VkPhysicalDevice handle, VkPhysicalDevi
   }
 }
 VKAPI_ATTR void VKAPI_CALL fake_memory(VkPhysicalDevice, VkPhysicalDeviceMemoryProperties2* memory) {
-  memory->memoryProperties = {};
+  VkPhysicalDeviceMemoryProperties& properties = memory->memoryProperties;
+  properties = {};
+  properties.memoryHeapCount = properties.memoryTypeCount = 1;
+  properties.memoryHeaps[0] = {uint64_t{1} << 30, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
+  properties.memoryTypes[0].propertyFlags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
+                                            VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                            VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 }
-VKAPI_ATTR void VKAPI_CALL fake_queues(VkPhysicalDevice, uint32_t* count, VkQueueFamilyProperties* families) {
-  *count = 1;
-  if (families) *families = {VK_QUEUE_COMPUTE_BIT, 1, 64, {}};
+VKAPI_ATTR void VKAPI_CALL fake_queues(VkPhysicalDevice handle, uint32_t* count,
+                                       VkQueueFamilyProperties* families) {
+  const FakeDevice& device = device_of(handle);
+  *count = static_cast<uint32_t>(device.families.size());
+  if (families) std::ranges::copy(device.families, families);
 }
 VKAPI_ATTR VkResult VKAPI_CALL fake_extensions(VkPhysicalDevice handle, const char*, uint32_t* count,
                                                VkExtensionProperties* extensions) {
@@ -123,6 +148,7 @@ VKAPI_ATTR VkResult VKAPI_CALL fake_extensions(VkPhysicalDevice handle, const ch
   if (device_of(handle).matrices) {
     names = {VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME};
   }
+  if (device_of(handle).portability_subset) names.push_back(portability_subset_extension);
   if (device_of(handle).size_extension) names.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   *count = static_cast<uint32_t>(names.size());
   for (size_t i = 0; extensions && i < names.size(); ++i) {
@@ -167,8 +193,12 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fake_lookup(VkInstance, const char*) {
   return fake_anything;
 }
 
-std::shared_ptr<Instance> fake_instance(std::vector<FakeDevice> devices) {
+std::shared_ptr<Instance> fake_instance(std::vector<FakeDevice> devices,
+                                        std::vector<std::string_view> extensions = {
+                                            VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+                                            VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME}) {
   fake_devices = std::move(devices);
+  known_extensions = std::move(extensions);
   InstanceOptions options;
   VulkanTable& table = options.table;
   table.vkGetInstanceProcAddr = fake_lookup;
@@ -275,6 +305,47 @@ TEST_CASE("kernels have a subgroup size where one can be relied on") {
   };
   CHECK(fast(amd));
   CHECK(!fast(intel));
+}
+
+TEST_CASE("a queue that only computes comes before one that draws") {
+  FakeDevice gpu{"GPU", discrete, v13, 1, true};
+  constexpr VkQueueFlags all = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT;
+  gpu.families = {{all, 16, 64, {}}, {VK_QUEUE_TRANSFER_BIT, 2, 64, {}}, {VK_QUEUE_COMPUTE_BIT, 8, 36, {}}};
+  CHECK(fake_instance({gpu})->devices()[0].compute_queue_family == 2);
+  CHECK(fake_instance({gpu})->devices()[0].timestamp_bits == 36);
+  gpu.families[2].queueCount = 0;
+  CHECK(fake_instance({gpu})->devices()[0].compute_queue_family == 0);
+  gpu.families = {{VK_QUEUE_TRANSFER_BIT, 2, 64, {}}};
+  CHECK(says(fake_instance({gpu})->choose(""), {"no queue that runs compute shaders"}) == "");
+}
+
+TEST_CASE("only integrated GPUs and CPUs share the host's memory") {
+  const auto shares = [](VkPhysicalDeviceType type) {
+    return fake_instance({{"Device", type, v13, 1, true}})->devices()[0].unified_memory;
+  };
+  CHECK(shares(integrated));
+  CHECK(shares(cpu));
+  CHECK_FALSE(shares(discrete));
+  CHECK_FALSE(shares(VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU));
+}
+
+TEST_CASE("devices on top of another interface are listed, and made with what they need") {
+  FakeDevice molten{"MoltenVK", integrated, v13, 1, true};
+  molten.portability_subset = true;
+  const std::string_view names = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+  auto instance = fake_instance({molten});
+  CHECK(instance_extensions == 2);
+  CHECK((instance_flags & VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR) != 0);
+  const DeviceFeatures features(instance->devices()[0]);
+  CHECK(std::ranges::any_of(features.extensions(), [](const char* name) {
+    return std::string_view(name) == portability_subset_extension;
+  }));
+  // Older loaders.
+  (void)fake_instance({molten}, {names});
+  CHECK(instance_extensions == 1);
+  CHECK(instance_flags == 0);
+  (void)fake_instance({molten}, {});
+  CHECK(instance_extensions == 0);
 }
 
 TEST_CASE("no device and no loader are errors that say what is missing") {

@@ -140,10 +140,13 @@ Result<bool> known_uniform_loads(const std::shared_ptr<Device>& device,
 // Of the sizes that may be chosen freely, the granularity that products go by: a workgroup's, else a
 // subgroup's.
 std::optional<MatrixGranularity> free_matrices(const Capabilities& capabilities) {
-  constexpr uint32_t workgroup = 128, shared_bytes = 27 * 1024; // as products use them
+  // As products use them.
+  constexpr uint32_t workgroup = 128, shared_bytes = 27 * 1024;
+  constexpr MatrixShape of_workgroup = {32, 64, 16}, of_subgroup = {16, 16, 16};
   std::optional<MatrixGranularity> found;
   for (const MatrixGranularity& matrix : capabilities.matrix_granularities) {
-    if (16 % matrix.m || 16 % matrix.n || 16 % matrix.k) continue;
+    const MatrixShape product = matrix.workgroup ? of_workgroup : of_subgroup;
+    if (product.m % matrix.m || product.n % matrix.n || product.k % matrix.k) continue;
     const bool together = matrix.workgroup == workgroup &&
                           capabilities.matrix_reserved_bytes + shared_bytes <= capabilities.max_shared_bytes;
     if (together || (matrix.workgroup == 0 && !found)) found = matrix;
