@@ -177,7 +177,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 void Buffer::release() {
   if (!device_) return;
   const VulkanTable& vk = device_->table();
-  if (handle_) vk.vkDestroyBuffer(device_->handle(), handle_, nullptr);
+  if (handle_ && !device_->hangs()) vk.vkDestroyBuffer(device_->handle(), handle_, nullptr);
   if (memory_.memory) device_->free(memory_, memory_bytes_);
   handle_ = VK_NULL_HANDLE;
   memory_ = {};

@@ -37,7 +37,7 @@ Commands& Commands::operator=(Commands&& other) noexcept {
 }
 
 Commands::~Commands() {
-  if (pool_) device_->table().vkDestroyCommandPool(device_->handle(), pool_, nullptr);
+  if (pool_ && !device_->hangs()) device_->table().vkDestroyCommandPool(device_->handle(), pool_, nullptr);
 }
 
 Status Commands::begin() {

@@ -1,6 +1,8 @@
 #include "gpu/device.h"
 
 #include <algorithm>
+#include <chrono>
+#include <mutex>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,7 +14,13 @@ namespace pumice {
 
 namespace {
 
-constexpr uint64_t one_second_ns = 1'000'000'000;
+// Keeps the instance of a device that hangs to the end of the process.
+void keep_forever(std::shared_ptr<Instance> instance) {
+  static std::mutex mutex;
+  static auto* const all = new std::vector<std::shared_ptr<Instance>>; // destroyed by nobody
+  const std::lock_guard lock(mutex);
+  all->push_back(std::move(instance));
+}
 
 const char* name_of(GlobalPriority priority) {
   constexpr const char* names[] = {"default", "low", "medium", "high", "realtime"};
@@ -159,7 +167,7 @@ Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& external, Vu
 
 Device::Device(std::shared_ptr<Instance> instance, const Capabilities& chosen, const DeviceOptions& options)
     : instance_(std::move(instance)), table_(instance_->table()), capabilities_(chosen),
-      allocator_(options.allocator), memory_count_(options.memory_limit) {
+      patience_(options.patience), allocator_(options.allocator), memory_count_(options.memory_limit) {
   VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
   table_.vkGetPhysicalDeviceMemoryProperties2(chosen.handle, &memory);
   memory_ = memory.memoryProperties;
@@ -182,9 +190,13 @@ Device::~Device() {
   // On an application's device wait only for our own submissions, not for its queues. On a lost device
   // waiting fails at once.
   if (owned_) {
-    table_.vkDeviceWaitIdle(handle_);
+    if (!hangs_) table_.vkDeviceWaitIdle(handle_);
   } else if (last_value_ > 0) {
     (void)guarded([&] { return wait({last_value_}); });
+  }
+  if (hangs_) {
+    keep_forever(std::move(instance_));
+    return;
   }
   if (timeline_) table_.vkDestroySemaphore(handle_, timeline_, nullptr);
   if (owned_) table_.vkDestroyDevice(handle_, nullptr);
@@ -201,6 +213,7 @@ void Device::unlock_queue() {
 }
 
 Result<TimelinePoint> Device::submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync) {
+  if (hangs_) return hang();
   const Semaphores wait(sync.wait);
   Semaphores signal(sync.signal);
   signal.add({timeline_, 0});
@@ -234,8 +247,22 @@ Status Device::wait(TimelinePoint point) {
   info.semaphoreCount = 1;
   info.pSemaphores = &timeline_;
   info.pValues = &point.value;
+  constexpr double between_looks = 1; // seconds
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point moved = Clock::now();
+  uint64_t reached = 0;
   VkResult result = VK_TIMEOUT;
-  while (result == VK_TIMEOUT) result = table_.vkWaitSemaphores(handle_, &info, one_second_ns);
+  while (result == VK_TIMEOUT && !hangs_) {
+    const double seconds = std::min(between_looks, patience_);
+    result = table_.vkWaitSemaphores(handle_, &info, static_cast<uint64_t>(seconds * 1e9));
+    if (result != VK_TIMEOUT) break;
+    uint64_t value = 0;
+    (void)table_.vkGetSemaphoreCounterValue(handle_, timeline_, &value);
+    if (value > reached) moved = Clock::now();
+    reached = std::max(reached, value);
+    if (std::chrono::duration<double>(Clock::now() - moved).count() >= patience_) hangs_ = true;
+  }
+  if (hangs_) return hang();
   if (result == VK_SUCCESS) return {};
   // After an error the caller destroys objects that the device may still use, so wait until the queue is
   // idle. If that succeeds (vkWaitSemaphores may only have lacked memory), nothing has failed. On a lost
@@ -243,6 +270,14 @@ Status Device::wait(TimelinePoint point) {
   const VkResult idle = with_queue([&] { return table_.vkQueueWaitIdle(queue_); });
   if (idle == VK_SUCCESS && result != VK_ERROR_DEVICE_LOST) return {};
   return vulkan_error("vkWaitSemaphores", result);
+}
+
+Error Device::hang() const {
+  return {
+      Code::device_lost,
+      fmt::format("{} has not finished its work for {:g} s: it or its driver hangs. End the program; if it "
+                  "happens again, use a newer driver or another device",
+                  capabilities_.name, patience_)};
 }
 
 // Names are only for debugging: a long name is cut, and a failure is ignored.

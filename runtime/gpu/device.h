@@ -23,6 +23,7 @@ enum class GlobalPriority { standard, low, medium, high, realtime };
 struct DeviceOptions {
   uint64_t memory_limit = 0; // most bytes that are allocated at the same time; 0: no limit
   Allocator allocator;       // empty: memory comes from the driver
+  double patience = 60;      // seconds without the end of any submission after which the device hangs
   // Priorities of the queue that create() makes. An application's queue keeps its own.
   float queue_priority = 1; // 0 to 1, among the queues of the same device
   GlobalPriority global_priority = GlobalPriority::standard;
@@ -79,9 +80,12 @@ public:
   // Submits command buffers (or none) in order, after all earlier submissions. Returns the point that is
   // reached when they have finished.
   Result<TimelinePoint> submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync = {});
-  // Waits until the timeline has reached the point. After an error the device is idle too: the objects that
-  // it used may be destroyed.
+  // Waits until the timeline has reached the point. After an error the device is idle too, unless it hangs:
+  // the objects that it used may be destroyed.
   Status wait(TimelinePoint point);
+  // Whether wait() has lost its patience. Nothing is submitted or waited for any more, and what the device
+  // may still use is not destroyed: Vulkan would wait for it, and has no way to stop it.
+  bool hangs() const { return hangs_; }
   // The last point that has been reached so far.
   Result<TimelinePoint> completed() const;
 
@@ -113,6 +117,7 @@ public:
 private:
   Device(std::shared_ptr<Instance> instance, const Capabilities& chosen, const DeviceOptions& options);
   static Status check(const DeviceOptions& options);
+  Error hang() const;
   Status make_device(const DeviceOptions& options);
   Status make_timeline();
   Result<DeviceMemory> allocate_from_application(const MemoryRequest& request);
@@ -140,6 +145,8 @@ private:
   VkSemaphore timeline_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_;
   std::atomic<uint64_t> last_value_ = 0;
+  double patience_; // seconds
+  std::atomic<bool> hangs_ = false;
   Allocator allocator_; // the application's; empty where the driver allocates
   MemoryCount memory_count_;
   std::vector<std::string> notes_;

@@ -60,6 +60,7 @@ Result<std::byte*> Device::map(const DeviceMemory& memory) {
 }
 
 void Device::free(const DeviceMemory& memory, uint64_t bytes) {
+  if (hangs_) return;
   if (allocator_.allocate) {
     allocator_.free(memory);
   } else {

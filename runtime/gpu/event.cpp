@@ -24,7 +24,7 @@ Event& Event::operator=(Event&& other) noexcept {
 }
 
 Event::~Event() {
-  if (handle_) device_->table().vkDestroyEvent(device_->handle(), handle_, nullptr);
+  if (handle_ && !device_->hangs()) device_->table().vkDestroyEvent(device_->handle(), handle_, nullptr);
 }
 
 Result<bool> Event::is_set() const {

@@ -76,6 +76,7 @@ Status Pipelines::make_layouts() {
 }
 
 Pipelines::~Pipelines() {
+  if (device_->hangs()) return;
   const VulkanTable& vk = device_->table();
   for (const auto& [key, pipeline] : pipelines_) vk.vkDestroyPipeline(device_->handle(), pipeline, nullptr);
   if (cache_) vk.vkDestroyPipelineCache(device_->handle(), cache_, nullptr);

@@ -54,7 +54,7 @@ Timestamps& Timestamps::operator=(Timestamps&& other) noexcept {
 }
 
 Timestamps::~Timestamps() {
-  if (pool_) device_->table().vkDestroyQueryPool(device_->handle(), pool_, nullptr);
+  if (pool_ && !device_->hangs()) device_->table().vkDestroyQueryPool(device_->handle(), pool_, nullptr);
 }
 
 void Timestamps::finish(Commands& commands, uint32_t count) {

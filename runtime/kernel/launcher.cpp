@@ -14,6 +14,7 @@ constexpr uint32_t slots = Pipelines::descriptor_slots;
 } // namespace
 
 Launcher::~Launcher() {
+  if (device_->hangs()) return;
   for (VkDescriptorPool pool : pools_) {
     device_->table().vkDestroyDescriptorPool(device_->handle(), pool, nullptr);
   }
