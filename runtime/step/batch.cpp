@@ -187,7 +187,7 @@ Result<std::optional<std::span<const BatchToken>>> Batch::collect() {
   PUMICE_TRY(const bool finished, in_flight_.front().done->finished());
   if (!finished) return Tokens();
   results_.clear();
-  read_oldest();
+  PUMICE_CHECK(read_oldest());
   return Tokens(results_);
 }
 
@@ -201,11 +201,11 @@ Result<std::span<const BatchToken>> Batch::step() {
   PUMICE_CHECK(submit(1 + size_t{options_.steps_ahead}));
   if (in_flight_.empty()) return std::span<const BatchToken>(results_);
   PUMICE_CHECK(wait_for_oldest());
-  read_oldest();
+  PUMICE_CHECK(read_oldest());
   return std::span<const BatchToken>(results_);
 }
 
-void Batch::read_oldest() {
+Status Batch::read_oldest() {
   const InFlightStep oldest = std::move(in_flight_.front());
   in_flight_.pop_front();
   for (const auto& [id, position] : oldest.next_positions) {
@@ -213,18 +213,28 @@ void Batch::read_oldest() {
       if (sequence.id == id) sequence.computed = std::max(sequence.computed, position);
     }
   }
-  if (!oldest.outputs) return;
+  if (!oldest.outputs) return {};
   for (Sequence*& row : rows_) {
     if (!row) continue;
-    results_.push_back(read_token(*row));
+    PUMICE_TRY(BatchToken token, read_token(*row));
+    results_.push_back(std::move(token));
     if (results_.back().finish_reason != FinishReason::none) release(*std::exchange(row, nullptr));
   }
+  return {};
 }
 
-BatchToken Batch::read_token(Sequence& sequence) {
+Result<BatchToken> Batch::read_token(Sequence& sequence) {
   const uint32_t slot = static_cast<uint32_t>(sequence.slot);
   const uint32_t n = static_cast<uint32_t>(sequence.tokens.size());
   BatchToken result{sequence.id, sampling_state_.token(slot, n), FinishReason::none, {}};
+  const Model& model = runner_->model();
+  if (result.token >= model.shape().vocabulary) {
+    return Error{
+        Code::internal,
+        fmt::format("{}: {} computed garbage: the token {}, which the model does not have. Use a newer "
+                    "driver or another device",
+                    model.file().path(), model.context().device->capabilities().name, result.token)};
+  }
   if (sequence.sampling.log_probabilities) {
     result.log_probabilities = sampling_state_.log_probabilities(slot, n);
   }

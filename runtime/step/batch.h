@@ -197,8 +197,8 @@ private:
   Result<std::optional<NextStep>> next_step(uint32_t most_steps);
   Result<NextStep> compose();
   Status add_in_flight(const NextStep& step, const std::optional<Completion>& done);
-  void read_oldest();
-  BatchToken read_token(Sequence& sequence);
+  Status read_oldest();
+  Result<BatchToken> read_token(Sequence& sequence);
   void release(Sequence& sequence);
 
   std::unique_ptr<Runner> runner_;
