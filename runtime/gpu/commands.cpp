@@ -84,14 +84,23 @@ Status Commands::end() {
 }
 
 void Commands::barrier() {
+  barrier(work, work);
+}
+
+void Commands::kernel_barrier() {
+  barrier(kernels, kernels);
+}
+
+void Commands::host_barrier() {
+  barrier(work, work_and_host);
+}
+
+void Commands::barrier(const Access& before, const Access& after) {
   VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
-  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                          VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT |
-                          VK_ACCESS_HOST_READ_BIT;
-  constexpr VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-  device_->table().vkCmdPipelineBarrier(current(), work, work | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
-                                        nullptr, 0, nullptr);
+  barrier.srcAccessMask = before.writes;
+  barrier.dstAccessMask = after.reads | after.writes;
+  device_->table().vkCmdPipelineBarrier(current(), before.stages, after.stages, 0, 1, &barrier, 0, nullptr, 0,
+                                        nullptr);
 }
 
 void Commands::dispatch(VkPipeline pipeline, VkPipelineLayout layout, VkDescriptorSet set,

@@ -28,9 +28,13 @@ public:
   // Ends the buffer that begin() started; it is the last of buffers().
   Status end();
 
-  // All earlier kernels and copies finish, and their writes are visible, before later kernels and copies
-  // begin, and before the host reads after it has waited for the submission.
+  // All earlier kernels and copies finish, and their writes are visible, before later ones begin.
   void barrier();
+  // The same between kernels alone, many times in a step: some drivers flush more for copies, and all caches
+  // for the host.
+  void kernel_barrier();
+  // As barrier(), and the host can read what was written, after it has waited for the submission.
+  void host_barrier();
   void dispatch(VkPipeline pipeline, VkPipelineLayout layout, VkDescriptorSet set,
                 std::span<const std::byte> push_constants, std::array<uint32_t, 3> groups);
   void copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset, uint64_t bytes);
@@ -46,6 +50,18 @@ public:
   std::span<const VkCommandBuffer> buffers() const { return std::span(buffers_).first(used_); }
 
 private:
+  struct Access {
+    VkPipelineStageFlags stages;
+    VkAccessFlags reads, writes;
+  };
+  static constexpr Access kernels = {VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT,
+                                     VK_ACCESS_SHADER_WRITE_BIT};
+  static constexpr Access work = {kernels.stages | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                                  kernels.reads | VK_ACCESS_TRANSFER_READ_BIT,
+                                  kernels.writes | VK_ACCESS_TRANSFER_WRITE_BIT};
+  static constexpr Access work_and_host = {work.stages | VK_PIPELINE_STAGE_HOST_BIT,
+                                           work.reads | VK_ACCESS_HOST_READ_BIT, work.writes};
+  void barrier(const Access& before, const Access& after);
   Status add_buffer();
   VkCommandBuffer current() const { return buffers_[used_ - 1]; }
 

@@ -20,7 +20,7 @@ Result<std::vector<double>> time_dispatches(const DeviceContext& context, const 
     timestamps.write(commands, i + 1);
   }
   timestamps.finish(commands);
-  commands.barrier();
+  commands.host_barrier();
   PUMICE_CHECK(commands.end());
   PUMICE_TRY(const TimelinePoint done, context.device->submit(commands.buffers()));
   PUMICE_CHECK(context.device->wait(done));

@@ -28,7 +28,9 @@ void PreparedPlan::record(Commands& commands, size_t dispatch) const {
     record_copies(commands, copies_.before);
     commands.barrier();
   }
-  if (barriers_[dispatch]) commands.barrier();
+  if (barriers_[dispatch]) {
+    dispatch == 0 ? commands.barrier() : commands.kernel_barrier();
+  }
   launcher_.record(commands, launches_[dispatch]);
   if (dispatch + 1 == launches_.size() && !copies_.after.empty()) {
     commands.barrier();

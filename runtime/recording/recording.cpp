@@ -35,7 +35,7 @@ Result<Recording> Recording::create(const DeviceContext& context, const Plan& pl
     recording.plan_.record(commands, i);
     seconds += cost;
   }
-  commands.barrier();
+  commands.host_barrier();
   PUMICE_CHECK(commands.end());
   recording.seconds_.push_back(seconds);
   return recording;

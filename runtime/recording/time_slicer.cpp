@@ -111,7 +111,7 @@ Status TimeSlicer::end(const SubmitSync& sync) {
   if (!empty) {
     write_point(slot);
     if (slot.points > 0) slot.timestamps.finish(slot.commands(), slot.points);
-    slot.commands().barrier(); // after the points: it takes time itself on CPU drivers
+    slot.commands().host_barrier(); // after the points: it takes time itself on CPU drivers
     if (slot.borrowed) slot.commands().set_event(slot.event.handle());
   }
   slot.predicted = empty ? 0 : predictor_.expected(slot.costs);

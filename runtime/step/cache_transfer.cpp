@@ -27,7 +27,7 @@ Status copy_and_wait(const std::shared_ptr<Device>& device, std::span<const Buff
     commands.copy(copy.from, copy.to, regions);
     regions.clear();
   }
-  commands.barrier();
+  commands.host_barrier();
   PUMICE_CHECK(commands.end());
   PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
   return device->wait(done);

@@ -30,7 +30,7 @@ Result<double> DirectWork::run(std::span<const WorkPiece> pieces) {
     double expected = 0;
     do {
       PUMICE_CHECK(pieces[next].record(commands));
-      commands.barrier();
+      commands.host_barrier();
       expected += pieces[next++].seconds;
     } while (next < pieces.size() && expected + pieces[next].seconds <= longest_piece_submission);
     PUMICE_CHECK(commands.end());
@@ -98,7 +98,7 @@ Status SlicedWork::fill() {
   for (; next_ < pieces_.size() && slicer_.fits(*costs_, next_); ++next_) {
     slicer_.add(costs_, next_);
     PUMICE_CHECK(pieces_[next_].record(slicer_.commands()));
-    slicer_.commands().barrier();
+    slicer_.commands().host_barrier();
   }
   return {};
 }
