@@ -1,7 +1,9 @@
 #include "gpu/buffer.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -29,46 +31,69 @@ int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, uint32_t al
   return -1;
 }
 
-// The first of the preferred kinds of memory that the device has.
+// A kind of memory that serves a buffer.
 struct MemoryChoice {
   uint32_t type_bits = 0;
   int type = -1;
 };
 
-MemoryChoice choose_memory(const Device& device, uint32_t allowed, MemoryUse use) {
-  const VkPhysicalDeviceMemoryProperties& memory = device.memory_properties();
-  std::array<VkMemoryPropertyFlags, 3> preferences = {};
+// The kinds of memory for a use, the best one first. The others serve when its heap is full.
+std::vector<VkMemoryPropertyFlags> preferences(const Device& device, MemoryUse use) {
   switch (use) {
   case MemoryUse::device:
-    preferences = {device.capabilities().unified_memory ? local | host : local, local, 0};
-    break;
+    return {device.capabilities().unified_memory ? local | host : local, local};
   case MemoryUse::shared:
-    preferences = {local | host, host, host};
-    break;
+    return {local | host, host};
   case MemoryUse::upload:
-    preferences = {host, host, host};
-    break;
-  }
-  for (VkMemoryPropertyFlags preferred : preferences) {
-    MemoryChoice choice;
-    choice.type = find_memory_type(memory, allowed, preferred);
-    if (choice.type < 0) continue;
-    const VkMemoryPropertyFlags flags = memory.memoryTypes[choice.type].propertyFlags;
-    // If the host maps this type, it must be able to map all other types of the choice.
-    const VkMemoryPropertyFlags needed = (flags & host) == host ? preferred | host : preferred;
-    for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
-      const VkMemoryPropertyFlags other = memory.memoryTypes[i].propertyFlags;
-      if ((allowed & 1u << i) && (other & needed) == needed && !(other & special & ~flags)) {
-        choice.type_bits |= 1u << i;
-      }
-    }
-    return choice;
+    return {host};
+  case MemoryUse::readback:
+    return {host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, host};
   }
   return {};
 }
 
+std::optional<MemoryChoice> choose_memory(const VkPhysicalDeviceMemoryProperties& memory, uint32_t allowed,
+                                          VkMemoryPropertyFlags preferred) {
+  MemoryChoice choice;
+  choice.type = find_memory_type(memory, allowed, preferred);
+  if (choice.type < 0) return std::nullopt;
+  const VkMemoryPropertyFlags flags = memory.memoryTypes[choice.type].propertyFlags;
+  // If the host maps this type, it must be able to map all other types of the choice.
+  const VkMemoryPropertyFlags needed = (flags & host) == host ? preferred | host : preferred;
+  for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+    const VkMemoryPropertyFlags other = memory.memoryTypes[i].propertyFlags;
+    if ((allowed & 1u << i) && (other & needed) == needed && !(other & special & ~flags)) {
+      choice.type_bits |= 1u << i;
+    }
+  }
+  return choice;
+}
+
+// The memory that a buffer may have, the best one first.
+std::vector<MemoryChoice> memory_choices(const Device& device, uint32_t allowed, MemoryUse use) {
+  const VkPhysicalDeviceMemoryProperties& memory = device.memory_properties();
+  std::vector<MemoryChoice> choices;
+  uint32_t heaps = 0; // another type of a full heap is full as well
+  for (VkMemoryPropertyFlags preferred : preferences(device, use)) {
+    const std::optional<MemoryChoice> choice = choose_memory(memory, allowed, preferred);
+    if (!choice) continue;
+    const uint32_t heap = 1u << memory.memoryTypes[choice->type].heapIndex;
+    if (!(heaps & heap)) choices.push_back(*choice);
+    heaps |= heap;
+  }
+  // A device without memory of its own. Kernels would crawl in the host's memory, so it is no second choice.
+  if (choices.empty() && use == MemoryUse::device) {
+    if (const auto any = choose_memory(memory, allowed, 0)) choices.push_back(*any);
+  }
+  return choices;
+}
+
 bool is_mappable(const Device& device, int type) {
   return (device.memory_properties().memoryTypes[type].propertyFlags & host) == host;
+}
+
+bool is_cached(const Device& device, int type) {
+  return device.memory_properties().memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
 }
 
 } // namespace
@@ -108,8 +133,8 @@ Result<uint64_t> Buffer::memory_needed(const Device& device, uint64_t bytes) {
 
 Result<bool> Buffer::will_be_mapped(const Device& device, MemoryUse use) {
   PUMICE_TRY(const VkMemoryRequirements found, requirements(device, least_bytes));
-  const MemoryChoice choice = choose_memory(device, found.memoryTypeBits, use);
-  return device.can_map() && choice.type >= 0 && is_mappable(device, choice.type);
+  const std::vector<MemoryChoice> choices = memory_choices(device, found.memoryTypeBits, use);
+  return device.can_map() && !choices.empty() && is_mappable(device, choices[0].type);
 }
 
 Result<Buffer> Buffer::create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use,
@@ -135,18 +160,29 @@ Status Buffer::allocate(MemoryUse use) {
   const VulkanTable& vk = device_->table();
   VkMemoryRequirements requirements;
   vk.vkGetBufferMemoryRequirements(device_->handle(), handle_, &requirements);
-  const MemoryChoice choice = choose_memory(*device_, requirements.memoryTypeBits, use);
-  if (choice.type < 0) {
+  const std::vector<MemoryChoice> choices = memory_choices(*device_, requirements.memoryTypeBits, use);
+  if (choices.empty()) {
     return Error{Code::unsupported, "the device has no memory of the kind a buffer needs"};
   }
   MemoryRequest request;
   request.bytes = requirements.size;
   request.alignment = requirements.alignment;
-  request.memory_type_bits = choice.type_bits;
-  request.memory_type = static_cast<uint32_t>(choice.type);
-  request.host_visible = is_mappable(*device_, choice.type);
   request.device_address = device_->capabilities().uses_addresses();
-  PUMICE_TRY(memory_, device_->allocate(request));
+  std::optional<Error> full; // what the best kind answered
+  for (const MemoryChoice& choice : choices) {
+    request.memory_type_bits = choice.type_bits;
+    request.memory_type = static_cast<uint32_t>(choice.type);
+    request.host_visible = is_mappable(*device_, choice.type);
+    const Result<DeviceMemory> memory = device_->allocate(request);
+    if (memory.ok()) {
+      memory_ = *memory;
+      cached_ = is_cached(*device_, choice.type);
+      break;
+    }
+    if (!full) full = memory.error();
+    if (memory.error().code != Code::out_of_memory) break;
+  }
+  if (!memory_.memory) return *full;
   memory_bytes_ = request.bytes;
   if (VkResult result = vk.vkBindBufferMemory(device_->handle(), handle_, memory_.memory, memory_.offset);
       result != VK_SUCCESS) {
@@ -171,6 +207,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   memory_bytes_ = std::exchange(other.memory_bytes_, 0);
   address_ = std::exchange(other.address_, 0);
   mapped_ = std::exchange(other.mapped_, nullptr);
+  cached_ = other.cached_;
   return *this;
 }
 

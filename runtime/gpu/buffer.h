@@ -13,7 +13,8 @@ namespace pumice {
 enum class MemoryUse {
   device, // kernels; with unified memory it is mapped for the host too
   shared, // kernels, and small writes by the host: in device-local memory if the host can map that
-  upload, // the host writes, the device copies from it
+  upload,   // the host writes, the device copies from it
+  readback, // the device writes, the host reads: cached for the host, where the device has such memory
 };
 
 // A buffer with memory of its own. Move-only.
@@ -44,6 +45,8 @@ public:
   uint64_t memory_bytes() const { return memory_bytes_; }
   // The buffer's bytes, coherent with the device; empty where the host cannot map it.
   std::span<std::byte> mapped() const { return {mapped_, mapped_ ? size_ : 0}; }
+  // Whether the host can read them at the speed of its own memory.
+  bool cached() const { return cached_; }
   explicit operator bool() const { return handle_ != VK_NULL_HANDLE; }
 
 private:
@@ -59,6 +62,7 @@ private:
   uint64_t memory_bytes_ = 0;
   uint64_t address_ = 0;
   std::byte* mapped_ = nullptr;
+  bool cached_ = false;
 };
 
 } // namespace pumice

@@ -36,7 +36,7 @@ Result<Timestamps> Timestamps::create(std::shared_ptr<Device> device, uint32_t c
   }
   timestamps.device_->set_name(VK_OBJECT_TYPE_QUERY_POOL, timestamps.pool_, "timestamps");
   PUMICE_TRY(timestamps.results_,
-             Buffer::create(timestamps.device_, count * sizeof(uint64_t), MemoryUse::shared, "timestamps"));
+             Buffer::create(timestamps.device_, count * sizeof(uint64_t), MemoryUse::readback, "timestamps"));
   return timestamps;
 }
 

@@ -91,13 +91,14 @@ Status AudioFeatures::plan() {
   PUMICE_TRY(scratch_, Buffer::create(device, plan_.scratch_bytes, MemoryUse::device, "audio scratch"));
   PUMICE_TRY(inputs_,
              Buffer::create(device, plan_.input->where.buffer.bytes, MemoryUse::shared, "audio samples"));
-  PUMICE_TRY(outputs_, Buffer::create(device, plan_.output_bytes, MemoryUse::shared, "audio features"));
+  PUMICE_TRY(outputs_, PlanOutputs::create(device, plan_.output_bytes, "audio features"));
   const uint32_t header[4] = {shape_.frames(), 1, 0, 0};
   std::memset(step_.mapped().data(), 0, step_.mapped().size());
   std::memcpy(step_.mapped().data(), header, sizeof header);
   PUMICE_TRY(Recording recording,
              Recording::create(context_, plan_,
-                               [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); }));
+                               [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); },
+                               {{}, outputs_.copies(plan_)}));
   recording_ = std::make_unique<Recording>(std::move(recording));
   return {};
 }
@@ -109,7 +110,7 @@ const Buffer& AudioFeatures::buffer(const BufferRef& ref) const {
   case Space::inputs:
     return inputs_;
   case Space::outputs:
-    return outputs_;
+    return outputs_.written();
   case Space::weights:
     return tables_[ref.allocation];
   default:
@@ -130,7 +131,7 @@ Result<std::vector<float>> AudioFeatures::compute(std::span<const float> samples
   PUMICE_CHECK(context_.device->wait(submitted_));
   const ActivationRef& output = plan_.readable[0].where;
   std::vector<float> features(output.columns);
-  std::memcpy(features.data(), outputs_.mapped().data() + output.buffer.offset,
+  std::memcpy(features.data(), outputs_.bytes().data() + output.buffer.offset,
               features.size() * sizeof(float));
   return features;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernel/audio/log_mel.h"
+#include "recording/plan_outputs.h"
 #include "recording/recording.h"
 #include "step/encoder.h"
 
@@ -36,7 +37,8 @@ private:
   LogMelShape shape_;
   Plan plan_;
   std::vector<Buffer> tables_;
-  Buffer step_, scratch_, inputs_, outputs_;
+  Buffer step_, scratch_, inputs_;
+  PlanOutputs outputs_;
   std::unique_ptr<Recording> recording_;
   TimelinePoint submitted_;
 };

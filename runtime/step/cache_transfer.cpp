@@ -53,12 +53,12 @@ std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, u
 
 Status CacheTransfer::stage() {
   if (staging_) return {};
-  PUMICE_TRY(staging_, Buffer::create(device_, transfer_bytes, MemoryUse::upload, "cache staging"));
+  PUMICE_TRY(staging_, Buffer::create(device_, transfer_bytes, MemoryUse::readback, "cache staging"));
   return {};
 }
 
 Status CacheTransfer::read(const Buffer& from, uint64_t offset, std::span<std::byte> to) {
-  if (!from.mapped().empty()) {
+  if (!from.mapped().empty() && from.cached()) {
     std::memcpy(to.data(), from.mapped().data() + offset, to.size());
     return {};
   }

@@ -44,7 +44,7 @@ Status Runner::allocate(const RunnerLayout& layout) {
     PUMICE_TRY(inputs_, Buffer::create(device, layout.input_bytes, MemoryUse::shared, "inputs"));
   }
   if (layout.output_bytes) {
-    PUMICE_TRY(outputs_, Buffer::create(device, layout.output_bytes, MemoryUse::shared, "outputs"));
+    PUMICE_TRY(outputs_, PlanOutputs::create(device, layout.output_bytes, "outputs"));
   }
   std::memset(step_.mapped().data(), 0, step_.mapped().size());
   std::memset(sampling_.mapped().data(), 0, sampling_.mapped().size());
@@ -74,7 +74,7 @@ const Buffer& Runner::buffer(const BufferRef& ref) const {
   case Space::inputs:
     return inputs_;
   case Space::outputs:
-    return outputs_;
+    return outputs_.written();
   case Space::cache:
     return caches_->allocation(ref.allocation);
   case Space::weights:
@@ -104,6 +104,7 @@ Result<Plan> Runner::plan_in(const DeviceProfile& profile, Bucket bucket) const 
 // Rows have no padding between them in the application's buffers.
 PlanCopies Runner::copies(const Plan& plan) const {
   PlanCopies copies;
+  copies.after = outputs_.copies(plan);
   const auto each_row = [](const ActivationRef& where, const ExternalBuffer& external, const auto& add) {
     const uint64_t bytes = uint64_t{where.columns} * 4;
     for (uint64_t row = 0; row < where.rows && (row + 1) * bytes <= external.bytes; ++row) {
@@ -117,7 +118,7 @@ PlanCopies Runner::copies(const Plan& plan) const {
   }
   if (options_.output.buffer && !plan.readable.empty()) {
     each_row(plan.readable[0].where, options_.output, [&](uint64_t own, uint64_t external, uint64_t bytes) {
-      copies.after.push_back({outputs_.handle(), options_.output.buffer, {own, external, bytes}});
+      copies.after.push_back({outputs_.written().handle(), options_.output.buffer, {own, external, bytes}});
     });
   }
   return copies;
@@ -357,7 +358,7 @@ Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows, 
     std::vector<float> values(size_t{rows} * tensor.where.columns);
     for (uint32_t row = 0; row < rows; ++row) {
       std::memcpy(values.data() + size_t{row} * tensor.where.columns,
-                  outputs_.mapped().data() + tensor.where.buffer.offset +
+                  outputs_.bytes().data() + tensor.where.buffer.offset +
                       size_t{first + row} * tensor.where.stride * 4,
                   size_t{tensor.where.columns} * 4);
     }

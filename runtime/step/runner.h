@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "model/model.h"
 #include "recording/completion.h"
+#include "recording/plan_outputs.h"
 #include "recording/recording.h"
 #include "step/caches.h"
 #include "step/step_ring.h"
@@ -166,7 +167,8 @@ private:
   Graph graph_;
   std::map<uint32_t, StepBucket> buckets_; // by tokens
   std::shared_ptr<const Caches> caches_;
-  Buffer step_, sampling_, scratch_, inputs_, outputs_;
+  Buffer step_, sampling_, scratch_, inputs_;
+  PlanOutputs outputs_;
   StepRing step_ring_;
   const std::atomic<bool>* interrupt_ = nullptr;
   StepBucket* open_ = nullptr;       // of the step that is being put into slices

@@ -83,8 +83,10 @@ Result<RunnerBytes> runner_bytes(const Device& device, const RunnerLayout& layou
     for (uint64_t bytes : layout.memory.cache_allocation_bytes) PUMICE_CHECK(add(sum.cache, bytes));
   }
   PUMICE_CHECK(add(sum.scratch, layout.scratch_bytes));
-  for (uint64_t bytes : {layout.input_bytes, layout.output_bytes}) {
-    if (bytes) PUMICE_CHECK(add(sum.scratch, bytes));
+  if (layout.input_bytes) PUMICE_CHECK(add(sum.scratch, layout.input_bytes));
+  if (layout.output_bytes) {
+    PUMICE_TRY(const uint64_t outputs, PlanOutputs::memory_needed(device, layout.output_bytes));
+    sum.scratch += outputs;
   }
   const SessionMemory& memory = layout.memory;
   PUMICE_CHECK(add(sum.state, memory.step.bytes));

@@ -97,7 +97,7 @@ public:
     uint64_t bytes = 0;
     for (const Range& range : ranges_) bytes += range.ref.bytes;
     PUMICE_TRY(saved_, Buffer::create(context_.device, bytes, MemoryUse::device, "tuning copy"));
-    PUMICE_TRY(result_, Buffer::create(context_.device, bytes, MemoryUse::upload, "tuning result"));
+    PUMICE_TRY(result_, Buffer::create(context_.device, bytes, MemoryUse::readback, "tuning result"));
     return finish(copies(saved_, true));
   }
   Status restore() const { return finish(copies(saved_, false)); }

@@ -1,0 +1,171 @@
+// The memory of a discrete device, which has a heap of its own, a small window into it that the host can map,
+// and the host's memory, cached and not. The device itself is the test's own, which has one kind of memory.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "kernel/probe/open_device.h"
+#include "step/runner.h"
+#include "support/paths.h"
+
+using namespace pumice;
+
+namespace {
+
+template <class T>
+T require(Result<T> result) {
+  if (!result.ok()) FAIL(result.error().text());
+  return *std::move(result);
+}
+
+enum Type : uint32_t { own, window, host, host_cached, types };
+constexpr VkMemoryPropertyFlags mapped =
+    VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+constexpr VkMemoryType type_table[types] = {{VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0},
+                                            {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | mapped, 1},
+                                            {mapped, 2},
+                                            {mapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 2}};
+
+VulkanTable real;
+uint64_t heaps[3] = {};
+std::mutex mutex; // of what follows: kernels are compiled by several threads
+struct Allocation {
+  uint32_t type;
+  uint64_t bytes;
+};
+std::map<VkDeviceMemory, Allocation> allocations;
+
+uint64_t taken(uint32_t heap) {
+  uint64_t sum = 0;
+  for (const auto& [memory, each] : allocations)
+    sum += type_table[each.type].heapIndex == heap ? each.bytes : 0;
+  return sum;
+}
+
+size_t count_of(Type type) {
+  return std::ranges::count_if(allocations, [&](const auto& each) { return each.second.type == type; });
+}
+
+VKAPI_ATTR void VKAPI_CALL discrete_properties(VkPhysicalDevice device, VkPhysicalDeviceProperties2* found) {
+  real.vkGetPhysicalDeviceProperties2(device, found);
+  found->properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+}
+
+VKAPI_ATTR void VKAPI_CALL discrete_memory(VkPhysicalDevice device,
+                                           VkPhysicalDeviceMemoryProperties2* found) {
+  real.vkGetPhysicalDeviceMemoryProperties2(device, found);
+  VkPhysicalDeviceMemoryProperties& memory = found->memoryProperties;
+  memory.memoryHeapCount = 3;
+  for (uint32_t heap = 0; heap < 3; ++heap) {
+    memory.memoryHeaps[heap] = {heaps[heap],
+                                heap < 2 ? VkMemoryHeapFlags{VK_MEMORY_HEAP_DEVICE_LOCAL_BIT} : 0};
+  }
+  memory.memoryTypeCount = types;
+  std::ranges::copy(type_table, memory.memoryTypes);
+}
+
+VKAPI_ATTR void VKAPI_CALL any_type(VkDevice device, VkBuffer buffer, VkMemoryRequirements* found) {
+  real.vkGetBufferMemoryRequirements(device, buffer, found);
+  found->memoryTypeBits = (1u << types) - 1;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateInfo* info,
+                                        const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
+  const std::lock_guard lock(mutex);
+  const uint32_t heap = type_table[info->memoryTypeIndex].heapIndex;
+  if (taken(heap) + info->allocationSize > heaps[heap]) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  VkMemoryAllocateInfo only = *info;
+  only.memoryTypeIndex = 0;
+  const VkResult result = real.vkAllocateMemory(device, &only, callbacks, memory);
+  if (result == VK_SUCCESS) allocations[*memory] = {info->memoryTypeIndex, info->allocationSize};
+  return result;
+}
+
+VKAPI_ATTR void VKAPI_CALL free_memory(VkDevice device, VkDeviceMemory memory,
+                                       const VkAllocationCallbacks* callbacks) {
+  const std::lock_guard lock(mutex);
+  allocations.erase(memory);
+  real.vkFreeMemory(device, memory, callbacks);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL map(VkDevice device, VkDeviceMemory memory, VkDeviceSize offset,
+                                   VkDeviceSize size, VkMemoryMapFlags flags, void** data) {
+  const std::lock_guard lock(mutex);
+  CHECK((type_table[allocations.at(memory).type].propertyFlags & mapped) == mapped);
+  return real.vkMapMemory(device, memory, offset, size, flags, data);
+}
+
+DeviceContext open(const InstanceOptions& options) {
+  const auto instance = require(Instance::create(options));
+  return require(open_device(instance, require(instance->choose("")), {}));
+}
+
+DeviceContext open_discrete(uint64_t own_bytes, uint64_t window_bytes) {
+  heaps[0] = own_bytes;
+  heaps[1] = window_bytes;
+  heaps[2] = uint64_t{1} << 30;
+  InstanceOptions options;
+  options.table.vkGetPhysicalDeviceProperties2 = discrete_properties;
+  options.table.vkGetPhysicalDeviceMemoryProperties2 = discrete_memory;
+  options.table.vkGetBufferMemoryRequirements = any_type;
+  options.table.vkAllocateMemory = allocate;
+  options.table.vkFreeMemory = free_memory;
+  options.table.vkMapMemory = map;
+  return open(options);
+}
+
+std::vector<float> logits(const DeviceContext& context) {
+  const auto model = require(Model::load(stories_model(), context));
+  RunnerOptions options;
+  options.size.context = 64;
+  options.readable = {"logits"};
+  const auto runner = require(Runner::create(model, options));
+  std::vector<StepToken> rows = {{1}, {9, 1}, {38, 2}, {500, 3}, {7, 4}};
+  rows.back().output = true;
+  REQUIRE(runner->write_step(rows).ok());
+  REQUIRE(runner->submit(static_cast<uint32_t>(rows.size())).ok());
+  return require(runner->read("logits", 1));
+}
+
+} // namespace
+
+TEST_CASE("each use of memory gets its kind, and a second one when a heap is full") {
+  real = open({}).device->table();
+  const DeviceContext context = open_discrete(uint64_t{1} << 30, uint64_t{4} << 20);
+  const auto type_of = [&](MemoryUse use, uint64_t bytes, std::vector<Buffer>& kept) {
+    const size_t before[types] = {count_of(own), count_of(window), count_of(host), count_of(host_cached)};
+    kept.push_back(require(Buffer::create(context.device, bytes, use)));
+    for (uint32_t type = 0; type < types; ++type) {
+      if (count_of(static_cast<Type>(type)) > before[type]) return static_cast<Type>(type);
+    }
+    return types;
+  };
+  std::vector<Buffer> kept;
+  CHECK(type_of(MemoryUse::device, 1000, kept) == own);
+  CHECK(kept.back().mapped().empty());
+  CHECK(type_of(MemoryUse::upload, 1000, kept) == host);
+  CHECK_FALSE(kept.back().cached());
+  CHECK(type_of(MemoryUse::readback, 1000, kept) == host_cached);
+  CHECK(kept.back().cached());
+  CHECK(type_of(MemoryUse::shared, 3 << 20, kept) == window);
+  CHECK(type_of(MemoryUse::shared, 3 << 20, kept) == host);
+  CHECK_FALSE(kept.back().mapped().empty());
+  const auto large = Buffer::create(context.device, uint64_t{1} << 30, MemoryUse::device);
+  REQUIRE_FALSE(large.ok()); // kernels would crawl in the host's memory
+  CHECK(large.error().code == Code::out_of_memory);
+}
+
+TEST_CASE("a discrete device's outputs are read from memory that the host caches") {
+  const DeviceContext plain = open({});
+  real = plain.device->table();
+  const std::vector<float> expected = logits(plain);
+  const DeviceContext discrete = open_discrete(uint64_t{1} << 30, uint64_t{1} << 20);
+  const std::vector<float> found = logits(discrete);
+  REQUIRE(found.size() == expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(found[i] == doctest::Approx(expected[i]).epsilon(1e-4));
+  }
+}
