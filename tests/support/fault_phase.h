@@ -33,8 +33,9 @@ struct FaultEffort {
 };
 
 // Makes the calls of each Vulkan function in a phase fail, one at a time. Each failure has to come back as a
-// status and a sentence that names the function.
-FaultCount inject(FaultyVulkan& vulkan, const FaultPhase& phase, const FaultEffort& effort = {});
+// status and a sentence that names the function. With PUMICE_TEST_FEW_FAULTS in the environment, at most the
+// first and the last call of a function: builds with sanitizers are slow, and look for other mistakes.
+FaultCount inject(FaultyVulkan& vulkan, const FaultPhase& phase, const FaultEffort& wanted = {});
 
-// Prints how many cases there were, and checks that there were enough.
+// Prints how many cases there were, and checks that there were enough, unless few were asked for.
 void check_count(const FaultCount& count, int least);
