@@ -71,3 +71,14 @@ in_root() {  # COMMAND...
   chroot "$dir" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     TERM="${TERM:-dumb}" ${PUMICE_FIXTURES:+"PUMICE_FIXTURES=$PUMICE_FIXTURES"} "$@"
 }
+
+# A newer C library serves older programs. Other libraries that the root lacks are taken along.
+take_libraries() {  # PROGRAM...
+  local have library path
+  mkdir -p "$dir/usr/local/lib"
+  have=$(in_root ldconfig -p)
+  { ldd "$@" 2>/dev/null || true; } | awk '/=> \// { print $1, $3 }' | sort -u | while read -r library path; do
+    grep -qF "	$library " <<<"$have" || cp -L "$path" "$dir/usr/local/lib/"
+  done
+  in_root ldconfig
+}

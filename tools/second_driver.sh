@@ -14,15 +14,11 @@ with_own_mounts "$script" "${arguments[@]}"
 make_root forky mesa-vulkan-drivers,libvulkan1,vulkan-validationlayers,cmake
 if [ "${1:-}" = --prepare ]; then exit; fi
 
-# 1. What was built here runs there: a newer C library serves older programs. Other libraries that the root lacks are taken along.
+# 1. What was built here runs there.
 ./tools/setup.sh --tests
 ./tools/build.sh build all -DPUMICE_TESTS=ON
-mkdir -p "$dir/usr/local/lib"
-have=$(in_root ldconfig -p)
-find build -maxdepth 1 -type f -perm -u+x -exec ldd {} + 2>/dev/null | awk '/=> \// { print $1, $3 }' | sort -u | while read -r library path; do
-  grep -qF "	$library " <<<"$have" || cp -L "$path" "$dir/usr/local/lib/"
-done
-in_root ldconfig
+mapfile -t programs < <(find build -maxdepth 1 -type f -perm -u+x)
+take_libraries "${programs[@]}"
 
 # 2. The checkout and the fixtures are found there under their own paths.
 mount_system
