@@ -56,7 +56,7 @@
 #else
 #define PUMICE_API __declspec(dllimport)
 #endif
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) && !defined(_WIN32)
 #define PUMICE_API __attribute__((visibility("default")))
 #else
 #define PUMICE_API

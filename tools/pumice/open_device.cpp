@@ -96,8 +96,13 @@ std::filesystem::path default_cache_folder() {
   if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder) {
     return std::filesystem::path(folder) / "pumice";
   }
+#ifdef _WIN32
+  if (const char* folder = std::getenv("LOCALAPPDATA"); folder && *folder)
+    return std::filesystem::path(folder) / "pumice";
+#else
   if (const char* home = std::getenv("HOME"); home && *home)
     return std::filesystem::path(home) / ".cache" / "pumice";
+#endif
   return {};
 }
 

@@ -40,6 +40,11 @@ DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device);
 
 // Where compiled kernels and measurements are kept without --cache. Empty if the user has no such folder.
 std::filesystem::path default_cache_folder();
+#ifdef _WIN32
+inline constexpr const char* default_cache_text = "%LOCALAPPDATA%\\pumice";
+#else
+inline constexpr const char* default_cache_text = "$XDG_CACHE_HOME/pumice or ~/.cache/pumice";
+#endif
 
 // The kernels that this process has compiled so far, and the seconds that it took.
 struct CompiledKernels {

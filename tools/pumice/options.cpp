@@ -99,8 +99,9 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
       ->group(device_group);
   CLI::Option* cache =
       app.add_option("--cache", options.cache,
-                     "Folder for the compiled kernels and the measurements of each device (default: "
-                     "$XDG_CACHE_HOME/pumice or ~/.cache/pumice)")
+                     fmt::format("Folder for the compiled kernels and the measurements of each device "
+                                 "(default: {})",
+                                 default_cache_text))
           ->type_name("DIR")
           ->group(more_of(device_group));
   app.add_flag("--no-cache", options.no_cache, "Do not read or write compiled kernels and measurements")

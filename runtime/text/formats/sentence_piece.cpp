@@ -10,11 +10,11 @@
 
 #ifdef PUMICE_SENTENCEPIECE
 #include <sentencepiece_processor.h>
-
-// Sets how much the library writes to the standard error stream. No header of the library declares it, and
-// not every version has it.
+#endif
+#ifdef PUMICE_SENTENCEPIECE_LOG_LEVEL
+// Sets how much the library writes to the standard error stream. No header of the library declares it.
 namespace sentencepiece::logging {
-[[gnu::weak]] void SetMinLogLevel(int level);
+void SetMinLogLevel(int level);
 }
 #endif
 
@@ -23,12 +23,12 @@ namespace pumice::text {
 namespace {
 
 #ifdef PUMICE_SENTENCEPIECE
-constexpr int kSilent = 3;
-
 class LibrarySentencePiece final : public SentencePiece {
 public:
   static Result<SentencePiecePtr> load(const SentencePieceFile& file) try {
-    if (sentencepiece::logging::SetMinLogLevel) sentencepiece::logging::SetMinLogLevel(kSilent);
+#ifdef PUMICE_SENTENCEPIECE_LOG_LEVEL
+    sentencepiece::logging::SetMinLogLevel(3); // silent
+#endif
     auto made = std::make_unique<LibrarySentencePiece>();
     const sentencepiece::util::Status status = made->processor_.LoadFromSerializedProto(file.bytes);
     if (!status.ok())

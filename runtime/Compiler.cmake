@@ -1,0 +1,56 @@
+# What compilers and linkers are told. GCC and Clang share their options, Microsoft's compiler has others, and what only some
+# linkers know is asked for before it is used.
+include(CheckLinkerFlag)
+
+if(PUMICE_FUZZ OR PUMICE_SANITIZE OR PUMICE_THREAD_SANITIZER)
+  set(sanitized TRUE)
+endif()
+if(MSVC)
+  if(sanitized)
+    message(FATAL_ERROR "PUMICE_FUZZ, PUMICE_SANITIZE and PUMICE_THREAD_SANITIZER need GCC or Clang")
+  endif()
+  # C++ as the standard has it, sources in UTF-8, objects with many sections.
+  add_compile_options(/W4 /permissive- /utf-8 /Zc:preprocessor /bigobj $<$<COMPILE_LANGUAGE:CXX>:/Zc:__cplusplus>)
+  add_compile_definitions(_CRT_SECURE_NO_WARNINGS _USE_MATH_DEFINES)
+  set(warnings_are_errors /WX)
+else()
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+  # Vulkan's structures are meant to be started from their first member alone.
+  add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers)
+  set(warnings_are_errors -Werror)
+  set(PUMICE_COMPILE_FAST $<$<CONFIG:Release>:-O1>)  # for code whose speed does not matter
+  set(PUMICE_BATCH_OPTIONS $<$<BOOL:${PUMICE_UNITY}>:-Wno-shadow>)  # a neighbour's names are not hidden by mistake
+endif()
+if(WIN32)
+  add_compile_definitions(NOMINMAX WIN32_LEAN_AND_MEAN)  # for windows.h
+endif()
+
+# What a program does not use of its libraries is left out, and so are the symbols; the sanitizers' reports need them.
+if(NOT (MSVC OR sanitized))
+  check_linker_flag(CXX -Wl,--gc-sections PUMICE_LINKER_COLLECTS_SECTIONS)
+  if(PUMICE_LINKER_COLLECTS_SECTIONS)
+    add_compile_options(-ffunction-sections -fdata-sections)
+    add_link_options(-Wl,--gc-sections $<$<CONFIG:Release>:-s>)
+  endif()
+endif()
+if(PUMICE_WERROR)
+  add_compile_options(${warnings_are_errors})
+endif()
+if(PUMICE_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+if(PUMICE_THREAD_SANITIZER)
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1 -DNDEBUG")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=thread)
+endif()
+if(PUMICE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "PUMICE_FUZZ needs clang: -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1 -DNDEBUG") # half the time to compile, and nearly as fast to run
+  # The whole library is watched, not the fuzz targets alone; undefined behaviour ends a run as a memory error does.
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=address,undefined)
+endif()
