@@ -104,14 +104,19 @@ void Commands::barrier(const Access& before, const Access& after) {
 }
 
 void Commands::dispatch(VkPipeline pipeline, VkPipelineLayout layout, VkDescriptorSet set,
-                        std::span<const std::byte> push_constants, std::array<uint32_t, 3> groups) {
+                        std::span<const std::byte> push_constants, std::array<uint32_t, 3> groups,
+                        std::array<uint32_t, 3> first) {
   const VulkanTable& vk = device_->table();
   VkCommandBuffer buffer = current();
   vk.vkCmdBindPipeline(buffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
   vk.vkCmdBindDescriptorSets(buffer, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &set, 0, nullptr);
   vk.vkCmdPushConstants(buffer, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                         static_cast<uint32_t>(push_constants.size()), push_constants.data());
-  vk.vkCmdDispatch(buffer, groups[0], groups[1], groups[2]);
+  if (first == std::array<uint32_t, 3>{}) {
+    vk.vkCmdDispatch(buffer, groups[0], groups[1], groups[2]);
+  } else {
+    vk.vkCmdDispatchBase(buffer, first[0], first[1], first[2], groups[0], groups[1], groups[2]);
+  }
 }
 
 void Commands::copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset,

@@ -35,8 +35,10 @@ public:
   void kernel_barrier();
   // As barrier(), and the host can read what was written, after it has waited for the submission.
   void host_barrier();
+  // Runs so many workgroups on each axis, numbered from `first` on.
   void dispatch(VkPipeline pipeline, VkPipelineLayout layout, VkDescriptorSet set,
-                std::span<const std::byte> push_constants, std::array<uint32_t, 3> groups);
+                std::span<const std::byte> push_constants, std::array<uint32_t, 3> groups,
+                std::array<uint32_t, 3> first = {});
   void copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset, uint64_t bytes);
   void copy(VkBuffer from, VkBuffer to, std::span<const VkBufferCopy> regions);
   void fill(const Buffer& buffer, uint64_t offset, uint64_t bytes, uint32_t value);

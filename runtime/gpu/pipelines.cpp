@@ -6,22 +6,9 @@
 
 #include "base/guarded.h"
 #include "gpu/kernel_table.h"
+#include "gpu/spirv.h"
 
 namespace pumice {
-
-namespace {
-
-// Whether a kernel declares subgroup operations or cooperative matrices. A SPIR-V module begins with a header
-// of five words, followed by its capabilities.
-bool uses_subgroups(const KernelBinary& kernel) {
-  constexpr uint32_t capability = 2 << 16 | 17, non_uniform = 61, cooperative_matrix = 6022;
-  for (size_t at = 5; at + 1 < kernel.code.size() && kernel.code[at] == capability; at += 2) {
-    if (kernel.code[at + 1] == non_uniform || kernel.code[at + 1] == cooperative_matrix) return true;
-  }
-  return false;
-}
-
-} // namespace
 
 Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> device,
                                                      const std::filesystem::path& cache_folder) {
@@ -186,6 +173,7 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
     if (capabilities.min_subgroup_size < capabilities.max_subgroup_size) info.stage.pNext = &subgroups;
   }
   info.layout = layout_;
+  info.flags = VK_PIPELINE_CREATE_DISPATCH_BASE_BIT; // parts of long launches begin at later workgroups
   VkPipeline pipeline = VK_NULL_HANDLE;
   const VkResult result =
       vk.vkCreateComputePipelines(device_->handle(), cache_, 1, &info, nullptr, &pipeline);

@@ -80,6 +80,7 @@ namespace pumice {
   F(vkCmdBindPipeline)                                                                                       \
   F(vkCmdPushConstants)                                                                                      \
   F(vkCmdDispatch)                                                                                           \
+  F(vkCmdDispatchBase)                                                                                       \
   F(vkCmdPipelineBarrier)                                                                                    \
   F(vkCmdCopyBuffer)                                                                                         \
   F(vkCmdFillBuffer)                                                                                         \

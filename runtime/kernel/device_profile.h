@@ -7,6 +7,7 @@
 
 #include "gpu/matrix_shape.h"
 #include "kernel/choices.h"
+#include "kernel/device_speed.h"
 
 namespace pumice {
 
@@ -37,6 +38,9 @@ struct DeviceProfile {
   // Invocations of a workgroup whose subgroups multiply one matrix together (cm2); 0: each subgroup has its
   // own.
   uint32_t cm2_workgroup = 0;
+
+  // What the times of launches are predicted from.
+  DeviceSpeed speed;
 
   // The name of a variant that is used wherever it runs, even if another was measured to be faster; empty:
   // none.

@@ -54,6 +54,8 @@ struct Dispatch {
   std::vector<Binding> bindings;
   std::vector<Address> addresses;
   std::array<uint32_t, 3> groups = {1, 1, 1};
+  // The number of the first workgroup on each axis: not 0 in a launch that is a part of a larger one.
+  std::array<uint32_t, 3> first_group = {};
   double flops = 0; // floating-point operations, an estimate
   double bytes = 0; // bytes that must move to or from memory, an estimate
   std::string label;

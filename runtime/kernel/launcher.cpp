@@ -26,6 +26,7 @@ Result<Launch> Launcher::prepare(const Dispatch& dispatch, const BufferLookup& l
   PUMICE_TRY(launch.set, descriptor_set(dispatch, lookup));
   launch.params = dispatch.params;
   launch.groups = dispatch.groups;
+  launch.first_group = dispatch.first_group;
   for (const Dispatch::Address& entry : dispatch.addresses) {
     const uint64_t address = lookup(entry.buffer).address() + entry.buffer.offset;
     std::memcpy(launch.params.data() + entry.param_offset, &address, sizeof(address));
@@ -34,7 +35,8 @@ Result<Launch> Launcher::prepare(const Dispatch& dispatch, const BufferLookup& l
 }
 
 void Launcher::record(Commands& commands, const Launch& launch) const {
-  commands.dispatch(launch.pipeline, pipelines_->layout(), launch.set, launch.params, launch.groups);
+  commands.dispatch(launch.pipeline, pipelines_->layout(), launch.set, launch.params, launch.groups,
+                    launch.first_group);
 }
 
 Status Launcher::record(Commands& commands, const Dispatch& dispatch, const BufferLookup& lookup) {

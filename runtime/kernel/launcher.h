@@ -20,7 +20,7 @@ struct Launch {
   VkPipeline pipeline = VK_NULL_HANDLE;
   VkDescriptorSet set = VK_NULL_HANDLE;
   std::vector<std::byte> params;
-  std::array<uint32_t, 3> groups = {};
+  std::array<uint32_t, 3> groups = {}, first_group = {};
 };
 
 // Records dispatches into command buffers. It owns their descriptor sets, so it must live as long as the

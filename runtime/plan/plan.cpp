@@ -8,6 +8,7 @@
 #include "base/align.h"
 #include "graph/liveness.h"
 #include "kernel/lowering.h"
+#include "plan/division.h"
 #include "plan/hazards.h"
 #include "shaders/common/step.h"
 
@@ -95,8 +96,11 @@ public:
                       context_.device.max_storage_range_bytes)};
     }
     dispatch.label = graph_.tensor(graph_.nodes()[node_].output).name;
-    const bool barrier = hazards_.add(dispatch);
-    plan_.dispatches.push_back({std::move(dispatch), barrier, node_, choice_});
+    bool barrier = hazards_.add(dispatch);
+    for (Dispatch& part : divide(dispatch, profile().speed)) {
+      plan_.dispatches.push_back({std::move(part), barrier, node_, choice_});
+      barrier = false;
+    }
   }
 
   void begin_choice(VariantChoice choice) override {

@@ -38,7 +38,7 @@ struct PlanContext {
   BufferRef sampling;
 };
 
-// One launch of a plan.
+// One launch of a plan: of an operation, or one of the parts of a long launch (plan/division.h).
 struct PlannedDispatch {
   Dispatch dispatch;
   bool barrier = false; // a barrier comes before it: it has a hazard with a launch since the last barrier

@@ -14,18 +14,6 @@ constexpr uint32_t first_positions = 128;
 
 } // namespace
 
-double guessed_seconds(const Dispatch& dispatch, const Capabilities& device) {
-  const double flops_per_second = device.is_cpu() ? 20e9 : 500e9;
-  const double bytes_per_second = device.is_cpu() ? 5e9 : 30e9;
-  return dispatch.flops / flops_per_second + dispatch.bytes / bytes_per_second;
-}
-
-double guessed_copy_seconds(uint64_t bytes, const Capabilities& device) {
-  Dispatch copy;
-  copy.bytes = 2 * static_cast<double>(bytes);
-  return guessed_seconds(copy, device);
-}
-
 CostTable::CostTable(const std::vector<double>& guesses) {
   for (double guess : guesses) costs_.emplace_back(guess + launch_seconds);
 }

@@ -5,15 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "gpu/capabilities.h"
-#include "kernel/dispatch.h"
-
 namespace pumice {
-
-// A cautious guess of the seconds that a dispatch takes, before anything was measured on the device.
-double guessed_seconds(const Dispatch& dispatch, const Capabilities& device);
-// The same for a copy.
-double guessed_copy_seconds(uint64_t bytes, const Capabilities& device);
 
 // The cost of something in seconds: first a guess, then what was measured, then corrected little by little.
 class Cost {

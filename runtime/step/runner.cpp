@@ -136,7 +136,7 @@ Status Runner::prepare(uint32_t tokens) {
   bucket.recording = std::make_unique<Recording>(std::move(recording));
   std::vector<double> guesses;
   for (const PlannedDispatch& planned : bucket.plan.dispatches) {
-    guesses.push_back(guessed_seconds(planned.dispatch, model_->context().device->capabilities()));
+    guesses.push_back(model_->context().profile.speed.seconds(planned.dispatch));
   }
   bucket.costs.emplace(guesses);
   return {};
@@ -316,7 +316,7 @@ Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
   PUMICE_TRY(const Plan* step, plan(tokens));
   double seconds = 0;
   for (const PlannedDispatch& planned : step->dispatches) {
-    seconds += guessed_seconds(planned.dispatch, model_->context().device->capabilities());
+    seconds += model_->context().profile.speed.seconds(planned.dispatch);
   }
   return seconds;
 }

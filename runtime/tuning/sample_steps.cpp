@@ -20,21 +20,21 @@ std::vector<uint16_t> plausible_halves(size_t count) {
   return halves;
 }
 
-Status fill(const std::shared_ptr<Device>& device, const Buffer& buffer, DeviceWork& work) {
+Status fill(const DeviceContext& context, const Buffer& buffer, DeviceWork& work) {
   constexpr uint64_t most_bytes = 1 << 20;
   const uint64_t block = std::min<uint64_t>(most_bytes, buffer.size() / 4 * 4);
   if (block == 0) return {};
   const std::vector<uint16_t> halves = plausible_halves(block / 2);
-  PUMICE_TRY(Buffer staging, Buffer::create(device, block, MemoryUse::upload, "sample step staging"));
+  PUMICE_TRY(Buffer staging, Buffer::create(context.device, block, MemoryUse::upload, "sample step staging"));
   std::memcpy(staging.mapped().data(), halves.data(), block);
   std::vector<WorkPiece> pieces;
   for (uint64_t at = 0; at < buffer.size() / 4 * 4; at += block) {
     const uint64_t bytes = std::min(block, buffer.size() / 4 * 4 - at);
-    pieces.push_back({guessed_copy_seconds(bytes, device->capabilities()),
-                      [&staging, &buffer, at, bytes](Commands& commands) {
-                        commands.copy(staging, 0, buffer, at, bytes);
-                        return Status();
-                      }});
+    pieces.push_back(
+        {context.profile.speed.copy_seconds(bytes), [&staging, &buffer, at, bytes](Commands& commands) {
+           commands.copy(staging, 0, buffer, at, bytes);
+           return Status();
+         }});
   }
   PUMICE_CHECK(work.run(pieces));
   return {};
@@ -42,11 +42,11 @@ Status fill(const std::shared_ptr<Device>& device, const Buffer& buffer, DeviceW
 
 Result<std::shared_ptr<const Caches>> filled_caches(const Model& model, const SessionSize& size,
                                                     DeviceWork& work) {
-  const std::shared_ptr<Device>& device = model.context().device;
-  const SessionMemory memory = lay_out_memory(model.shape(), model.context(), size);
-  PUMICE_TRY(std::shared_ptr<const Caches> caches, Caches::create(device, memory));
+  const DeviceContext& context = model.context();
+  const SessionMemory memory = lay_out_memory(model.shape(), context, size);
+  PUMICE_TRY(std::shared_ptr<const Caches> caches, Caches::create(context.device, memory));
   for (uint32_t i = 0; i < memory.cache_allocation_bytes.size(); ++i) {
-    PUMICE_CHECK(fill(device, caches->allocation(i), work));
+    PUMICE_CHECK(fill(context, caches->allocation(i), work));
   }
   return caches;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "model/session_memory.h"
+#include "tuning/measured_speed.h"
 #include "tuning/sample_steps.h"
 
 namespace pumice {
@@ -73,6 +74,7 @@ Result<Tuning> tune_model(const std::shared_ptr<const Model>& model, const TuneO
   const bool kept = options.keep_cancelled && !status.ok() && status.error().code == Code::cancelled;
   if (!status.ok() && !kept) return status.error();
   Tuning tuning = tuner.result();
+  tuning.speed = measured_speed(tuning.classes, model->context().profile.speed);
   tuning.complete = tuning.complete && status.ok();
   return tuning;
 }
@@ -97,6 +99,7 @@ void keep_tuning(const Tuning& tuning, Pipelines& pipelines,
     }
   }
   store_choices(pipelines, choices, blocklist, allowed);
+  if (tuning.speed) store_speed(pipelines, *tuning.speed);
 }
 
 } // namespace pumice

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "recording/compile_kernels.h"
-#include "recording/cost_table.h"
 #include "recording/prepared_plan.h"
 #include "tuning/variant_bench.h"
 
@@ -57,11 +56,11 @@ public:
     PUMICE_CHECK(compile_kernels(context_, plans, lookup()));
     PUMICE_TRY(const PreparedPlan launches, PreparedPlan::create(context_, plan, lookup()));
     for (size_t i = 0; i < launches.size(); ++i) {
-      pieces.push_back({guessed_seconds(plan.dispatches[i].dispatch, context_.device->capabilities()),
-                        [&launches, i](Commands& commands) {
-                          launches.record(commands, i);
-                          return Status();
-                        }});
+      pieces.push_back(
+          {context_.profile.speed.seconds(plan.dispatches[i].dispatch), [&launches, i](Commands& commands) {
+             launches.record(commands, i);
+             return Status();
+           }});
     }
     pieces.insert(pieces.end(), after.begin(), after.end());
     PUMICE_CHECK(work_.run(pieces));
@@ -127,9 +126,7 @@ private:
     bool only_written = false;
   };
 
-  double copy_seconds(uint64_t bytes) const {
-    return guessed_copy_seconds(bytes, context_.device->capabilities());
-  }
+  double copy_seconds(uint64_t bytes) const { return context_.profile.speed.copy_seconds(bytes); }
   Status finish(const std::vector<WorkPiece>& pieces) const {
     PUMICE_CHECK(work_.run(pieces));
     return {};

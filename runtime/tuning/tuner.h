@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -70,7 +71,8 @@ struct Tuning {
   std::vector<TunedClass> classes; // measured by this tuner
   Choices choices;                 // all known ones
   Blocklist blocklist;
-  bool complete = true; // false: the time limit or an interruption ended it early
+  std::optional<DeviceSpeed> speed; // by what was measured; nothing if that says nothing of it
+  bool complete = true;             // false: the time limit or an interruption ended it early
 };
 
 // Measures the kernel variants that plans can choose from, with the data and weights of a real step. It runs

@@ -112,6 +112,29 @@ TEST_CASE("several steps go in one submission") {
   CHECK(most_buffers == 5);
 }
 
+TEST_CASE("a fast device gets few submissions, and a slow one as many as keep each short") {
+  std::vector<uint32_t> tokens;
+  for (uint32_t i = 0; i < 100; ++i) tokens.push_back(300 + i * 7);
+  std::vector<uint32_t> texts[2];
+  long submissions[2];
+  const DeviceSpeed speeds[] = {{10e12, 1e12}, {100e6, 100e6}};
+  for (int i = 0; i < 2; ++i) {
+    DeviceProfile profile = model()->context().profile;
+    profile.speed = speeds[i];
+    SessionOptions options;
+    options.size.context = 256;
+    options.steps_per_submit = 1;
+    const auto session = require(Session::create(model()->with_profile(profile), options));
+    calls.clear();
+    REQUIRE(session->prefill(tokens, {}).ok());
+    submissions[i] = count_of('S');
+    texts[i] = take(*session, 10);
+  }
+  CHECK(submissions[0] <= 3); // the prompt, and what is decoded ahead
+  CHECK(submissions[1] >= 10);
+  CHECK(texts[0] == texts[1]);
+}
+
 TEST_CASE("the next chunk of a prompt is submitted while the one before it runs") {
   SessionOptions options;
   options.size.context = 128;

@@ -1,6 +1,7 @@
 // What is measured of a device and kept.
 #include "kernel/probe/probe.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include <doctest/doctest.h>
@@ -19,12 +20,76 @@ std::shared_ptr<Pipelines> pipelines_knowing(const std::string& ceilings) {
   return *pipelines;
 }
 
-Ceilings require(const Result<Ceilings>& ceilings) {
-  if (!ceilings.ok()) FAIL(ceilings.error().text());
-  return *ceilings;
+template <class T>
+T require(const Result<T>& result) {
+  if (!result.ok()) FAIL(result.error().text());
+  return *result;
+}
+
+VulkanTable real;
+std::chrono::steady_clock::time_point submitted;
+double longest = 0; // seconds from a submission to the end of the wait for it
+
+VKAPI_ATTR void VKAPI_CALL discrete(VkPhysicalDevice device, VkPhysicalDeviceProperties* found) {
+  real.vkGetPhysicalDeviceProperties(device, found);
+  found->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+}
+VKAPI_ATTR VkResult VKAPI_CALL note_submit(VkQueue queue, uint32_t count, const VkSubmitInfo* infos,
+                                           VkFence fence) {
+  submitted = std::chrono::steady_clock::now();
+  return real.vkQueueSubmit(queue, count, infos, fence);
+}
+VKAPI_ATTR VkResult VKAPI_CALL note_wait(VkDevice device, const VkSemaphoreWaitInfo* info, uint64_t timeout) {
+  const VkResult result = real.vkWaitSemaphores(device, info, timeout);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - submitted;
+  longest = std::max(longest, took.count());
+  return result;
 }
 
 } // namespace
+
+TEST_CASE("the work that measures a GPU fits the GPU, however slow it is") {
+  real = TestGpu::get().device()->table();
+  InstanceOptions options;
+  options.table.vkGetPhysicalDeviceProperties = discrete;
+  options.table.vkQueueSubmit = note_submit;
+  options.table.vkWaitSemaphores = note_wait;
+  const auto instance = require(Instance::create(options));
+  const auto device = require(Device::create(instance, require(instance->choose(""))));
+  const auto pipelines = require(Pipelines::create(device, {}));
+  REQUIRE_FALSE(device->capabilities().is_cpu());
+  longest = 0;
+  const Ceilings ceilings = require(measure_ceilings(device, pipelines));
+  CHECK(ceilings.copy_bytes_per_second > 1e7);
+  CHECK(ceilings.flops_per_second > 1e8);
+  CHECK(longest > 0);
+  CHECK(longest < 10 * longest_dispatch_seconds); // a quarter of it, but for other programs
+}
+
+TEST_CASE("a speed that was measured is kept, and a device's type says what is assumed without") {
+  const auto pipelines = pipelines_knowing("");
+  CHECK_FALSE(stored_speed(*pipelines));
+  store_speed(*pipelines, {3e12, 4e11});
+  DeviceProfile profile = with_tuning_results({}, *pipelines);
+  CHECK(profile.speed.flops_per_second == 3e12);
+  CHECK(profile.speed.bytes_per_second == 4e11);
+  for (const char* bad : {"", "fast", "1e9", "0 5e9", "1e9 -1"}) {
+    CAPTURE(bad);
+    pipelines->set_tuning_result("speed", bad);
+    CHECK_FALSE(stored_speed(*pipelines));
+    profile.speed = {1, 2};
+    CHECK(with_tuning_results(profile, *pipelines).speed.bytes_per_second == 2);
+  }
+  Capabilities device;
+  device.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  const DeviceSpeed discrete_gpu = assumed_speed(device);
+  for (const VkPhysicalDeviceType type :
+       {VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU,
+        VK_PHYSICAL_DEVICE_TYPE_OTHER, VK_PHYSICAL_DEVICE_TYPE_CPU}) {
+    device.type = type;
+    CHECK(assumed_speed(device).flops_per_second < discrete_gpu.flops_per_second);
+  }
+}
 
 TEST_CASE("ceilings that were measured too low are raised by the next measurement, and never lowered") {
   const auto& device = TestGpu::get().device();

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "kernel/probe/probe.h"
+#include "plan/division.h"
 #include "shaders/common/step.h"
 
 using namespace pumice;
@@ -24,6 +25,14 @@ T require(Result<T> result) {
 
 void require(const Status& status) {
   if (!status.ok()) FAIL(status.error().text());
+}
+
+// A launch whole, or in two or three parts.
+std::vector<Dispatch> in_parts(const Dispatch& dispatch) {
+  const size_t parts = 1 + (dispatch.kernel.size() + dispatch.groups[0] + dispatch.groups[1]) % 3;
+  const double rate =
+      (dispatch.flops + dispatch.bytes) / static_cast<double>(parts) / longest_dispatch_seconds;
+  return parts == 1 || rate == 0 ? std::vector{dispatch} : divide(dispatch, {rate, rate});
 }
 
 } // namespace
@@ -107,13 +116,16 @@ BufferRef TestGpu::step(std::span<const StepRow> rows, std::span<const uint32_t>
   return upload(block);
 }
 
-Commands TestGpu::record(Launcher& launcher, std::span<const Dispatch> dispatches) {
+// Each launch may have several parts.
+Commands TestGpu::record(Launcher& launcher, std::span<const std::vector<Dispatch>> launches) {
   Commands commands = require(Commands::create(device_));
   require(commands.begin());
-  for (const Dispatch& dispatch : dispatches) {
+  for (const std::vector<Dispatch>& parts : launches) {
     commands.barrier();
-    require(launcher.record(commands, dispatch,
-                            [&](const BufferRef& ref) -> const Buffer& { return buffers_[ref.allocation]; }));
+    for (const Dispatch& part : parts) {
+      require(launcher.record(
+          commands, part, [&](const BufferRef& ref) -> const Buffer& { return buffers_[ref.allocation]; }));
+    }
   }
   commands.barrier();
   require(commands.end());
@@ -121,13 +133,15 @@ Commands TestGpu::record(Launcher& launcher, std::span<const Dispatch> dispatche
 }
 
 void TestGpu::run(std::span<const Dispatch> dispatches) {
+  std::vector<std::vector<Dispatch>> launches;
+  for (const Dispatch& dispatch : dispatches) launches.push_back(in_parts(dispatch));
   Launcher launcher(device_, pipelines_);
-  Commands commands = record(launcher, dispatches);
+  Commands commands = record(launcher, launches);
   require(device_->wait(require(device_->submit(commands.buffers()))));
 }
 
 double TestGpu::time(const Dispatch& dispatch, int copies, int samples) {
-  std::vector<Dispatch> many(static_cast<size_t>(copies), dispatch);
+  const std::vector<std::vector<Dispatch>> many(static_cast<size_t>(copies), {dispatch});
   Launcher launcher(device_, pipelines_);
   Commands commands = record(launcher, many);
   std::vector<double> seconds;

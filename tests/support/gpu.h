@@ -42,7 +42,8 @@ public:
   // One with these rows, and with these of them wanted; it has room for `capacity` rows.
   pumice::BufferRef step(std::span<const StepRow> rows, std::span<const uint32_t> outputs, uint32_t capacity);
 
-  // Runs dispatches in order with a barrier between any two.
+  // Runs dispatches in order with a barrier between any two. Some are run in parts, as long ones are, which
+  // changes no bit: which ones and how many parts depends on the kernel and its workgroups.
   void run(std::span<const pumice::Dispatch> dispatches);
   void run(const pumice::Dispatch& dispatch) { run(std::span(&dispatch, 1)); }
   // Seconds for one run of a dispatch: the median of several submissions of several copies each.
@@ -57,7 +58,8 @@ public:
 private:
   TestGpu();
   void read_bytes(const pumice::BufferRef& ref, std::span<std::byte> bytes);
-  pumice::Commands record(pumice::Launcher& launcher, std::span<const pumice::Dispatch> dispatches);
+  pumice::Commands record(pumice::Launcher& launcher,
+                          std::span<const std::vector<pumice::Dispatch>> launches);
 
   pumice::DeviceContext context_;
   std::shared_ptr<pumice::Instance> instance_;

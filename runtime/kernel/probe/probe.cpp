@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -33,7 +34,8 @@ struct Probe {
 class ProbeRun {
 public:
   ProbeRun(const std::shared_ptr<Device>& device, const std::shared_ptr<Pipelines>& pipelines)
-      : device_(device), launcher_(device, pipelines) {}
+      : device_(device), pipelines_(pipelines), launcher_(device, pipelines) {}
+  ProbeRun another() const { return {device_, pipelines_}; }
 
   Status record(const Probe& probe, const Buffer& source, const Buffer& target) {
     Dispatch dispatch;
@@ -75,6 +77,7 @@ public:
 
 private:
   std::shared_ptr<Device> device_;
+  std::shared_ptr<Pipelines> pipelines_;
   Launcher launcher_;
   Commands commands_;
   int runs_ = 0;
@@ -180,6 +183,7 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     profile.cm2_workgroup = matrix ? matrix->workgroup : 0;
   }
   profile.shared_bytes = capabilities.max_shared_bytes;
+  profile.speed = assumed_speed(capabilities);
   // Without the instruction the compiler writes out each product; what that is worth on a CPU is measured.
   profile.dot =
       capabilities.integer_dot_product && (capabilities.integer_dot_product_fast || capabilities.is_cpu());
@@ -187,6 +191,7 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
 }
 
 DeviceProfile with_tuning_results(DeviceProfile profile, const Pipelines& pipelines) {
+  profile.speed = stored_speed(pipelines).value_or(profile.speed);
   profile.choices = std::make_shared<const Choices>(stored_choices(pipelines));
   profile.blocklist = std::make_shared<const Blocklist>(stored_blocklist(pipelines));
   return profile;
@@ -194,31 +199,80 @@ DeviceProfile with_tuning_results(DeviceProfile profile, const Pipelines& pipeli
 
 namespace {
 
-// On CPUs short runs, which fit between what else they do, over parts of memory that no cache holds together;
-// on GPUs long ones, in which a submission's own time disappears.
+// A probe of some size, from 1 on: its work grows with it.
+using SizedProbe = std::function<Probe(uint32_t)>;
+
+// The probe of the size, from `least` to `most`, that runs so long that a submission's own time disappears,
+// and no longer: nothing is known yet of how fast the device is.
+Result<Probe> grown(const SizedProbe& probe, uint32_t least, uint32_t most, const ProbeRun& blank,
+                    const Buffer& source, const Buffer& target) {
+  constexpr double wanted = longest_dispatch_seconds / 4;
+  constexpr double most_growth = 16; // of a short run's time, most may be the submission's own
+  for (uint32_t size = least;;) {
+    ProbeRun run = blank.another();
+    PUMICE_CHECK(run.record(probe(size), source, target));
+    for (int i = 0; i < 2; ++i) PUMICE_CHECK(run.run()); // the first one does not count
+    const double growth = std::min(most_growth, wanted / run.shortest());
+    if (size == most || growth < 2) return probe(size);
+    size = static_cast<uint32_t>(std::min<double>(most, size * growth));
+  }
+}
+
+Ceilings reached_by(const Probe& copy, double copy_seconds, const Probe& arithmetic,
+                    double arithmetic_seconds) {
+  constexpr double flops_a_round = 2.0 * 3 * 4 * 8; // of an invocation, see shaders/probe/arithmetic.comp
+  const double invocations = double{1} * arithmetic.groups * arithmetic.constants[0];
+  return {2.0 * 16 * copy.quads * copy.groups * copy.repeats / copy_seconds,
+          flops_a_round * arithmetic.quads * invocations / arithmetic_seconds};
+}
+
+// Short runs, which fit between what else a CPU does, over parts of memory that no cache holds together.
+Result<Ceilings> probe_cpu(const ProbeRun& blank, const Buffer& source, const Buffer& target) {
+  constexpr uint32_t workgroup = 8, quads = 16384, parts = 8;
+  const uint64_t piece = uint64_t{quads} * 16, part = source.size() / parts / piece * piece;
+  std::vector<ProbeRun> copies;
+  Probe copy{"copy", {workgroup}, quads, static_cast<uint32_t>(part / piece), 0, part};
+  for (; copy.offset + part <= source.size(); copy.offset += part) {
+    PUMICE_CHECK(copies.emplace_back(blank.another()).record(copy, source, target));
+  }
+  const Probe arithmetic{"arithmetic", {workgroup}, 8000, 16, 0, source.size()};
+  ProbeRun arithmetic_run = blank.another();
+  PUMICE_CHECK(arithmetic_run.record(arithmetic, source, target));
+  PUMICE_CHECK(run_alternately(copies, arithmetic_run));
+  return reached_by(copy, shortest_of(copies), arithmetic, arithmetic_run.shortest());
+}
+
+Result<Ceilings> probe_gpu(const ProbeRun& blank, const Buffer& source, const Buffer& target) {
+  constexpr uint32_t workgroup = 128, quads = 1024;
+  const uint64_t all = source.size();
+  const auto pieces = static_cast<uint32_t>(all / (uint64_t{quads} * 16));
+  // Copies more pieces, then all of them repeatedly.
+  const SizedProbe copies = [&](uint32_t size) {
+    return Probe{"copy", {workgroup}, quads, std::min(size, pieces), 0, all, std::max(1u, size / pieces)};
+  };
+  const SizedProbe chains = [&](uint32_t size) {
+    return Probe{"arithmetic", {workgroup}, size, 4096, 0, all};
+  };
+  PUMICE_TRY(const Probe copy, grown(copies, std::min(256u, pieces), 64 * pieces, blank, source, target));
+  PUMICE_TRY(const Probe arithmetic, grown(chains, 1, 16384, blank, source, target));
+  ProbeRun copy_run = blank.another(), arithmetic_run = blank.another();
+  PUMICE_CHECK(copy_run.record(copy, source, target));
+  PUMICE_CHECK(arithmetic_run.record(arithmetic, source, target));
+  PUMICE_CHECK(run_alternately(std::span(&copy_run, 1), arithmetic_run));
+  return reached_by(copy, copy_run.shortest(), arithmetic, arithmetic_run.shortest());
+}
+
 Result<Ceilings> probe_ceilings(const std::shared_ptr<Device>& device,
                                 const std::shared_ptr<Pipelines>& pipelines) {
   const Capabilities& capabilities = device->capabilities();
-  const bool cpu = capabilities.is_cpu();
-  const uint32_t workgroup = cpu ? 8 : 128, copy_quads = cpu ? 16384 : 1024;
-  const uint64_t all =
-      std::min({capabilities.memory_bytes / 16, capabilities.max_storage_range_bytes, uint64_t{128} << 20});
-  const uint64_t piece = uint64_t{copy_quads} * 16, part = all / (cpu ? 8 : 1) / piece * piece;
-  PUMICE_TRY(Buffer source, Buffer::create(device, all, MemoryUse::device, "probe source"));
-  PUMICE_TRY(Buffer target, Buffer::create(device, all, MemoryUse::device, "probe target"));
-  std::vector<ProbeRun> copies;
-  Probe copy{"copy", {workgroup}, copy_quads, static_cast<uint32_t>(part / 16 / copy_quads), 0, part};
-  copy.repeats = cpu ? 1 : 8;
-  for (; copy.offset + part <= all; copy.offset += part) {
-    PUMICE_CHECK(copies.emplace_back(device, pipelines).record(copy, source, target));
-  }
-  const uint32_t rounds = cpu ? 8000 : 2000, groups = cpu ? 16 : 4096;
-  ProbeRun arithmetic(device, pipelines);
-  PUMICE_CHECK(arithmetic.record({"arithmetic", {workgroup}, rounds, groups, 0, all}, source, target));
-
-  PUMICE_CHECK(run_alternately(copies, arithmetic));
-  return Ceilings{2.0 * copy.repeats * static_cast<double>(part) / shortest_of(copies),
-                  2.0 * 3 * 4 * 8 * rounds * groups * workgroup / arithmetic.shortest()};
+  constexpr uint64_t piece = uint64_t{1} << 18,
+                     most = uint64_t{128} << 20; // whole workgroups of either probe
+  const uint64_t bytes =
+      std::min({capabilities.memory_bytes / 16, capabilities.max_storage_range_bytes, most}) / piece * piece;
+  PUMICE_TRY(Buffer source, Buffer::create(device, bytes, MemoryUse::device, "probe source"));
+  PUMICE_TRY(Buffer target, Buffer::create(device, bytes, MemoryUse::device, "probe target"));
+  const ProbeRun blank(device, pipelines);
+  return capabilities.is_cpu() ? probe_cpu(blank, source, target) : probe_gpu(blank, source, target);
 }
 
 constexpr const char* ceilings_key = "ceilings";

@@ -8,11 +8,11 @@ namespace pumice {
 
 // Makes the profile of a device: from its properties, and on CPU drivers by timing two ways to load. Which of
 // the two is faster, by up to ten times, depends on the driver's version. The measurement is kept among the
-// device's tuning results and not repeated. The profile's choices come from the tuning results too.
+// device's tuning results and not repeated. The profile's choices and speed come from the tuning results too.
 Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
                                      const std::shared_ptr<Pipelines>& pipelines);
 
-// The profile with the choices and the blocklist that are known of the device now.
+// The profile with the choices, the blocklist and the speed that are known of the device now.
 DeviceProfile with_tuning_results(DeviceProfile profile, const Pipelines& pipelines);
 
 // Measures the ceilings. Returns the higher of the known and the measured ones, and stores them.

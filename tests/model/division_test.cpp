@@ -1,0 +1,202 @@
+// Long launches in parts: what devices of different speeds are given, and that the parts change no bit.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "plan/division.h"
+#include "step/runner_layout.h"
+#include "support/answers.h"
+#include "support/fixtures.h"
+#include "support/gpu.h"
+#include "support/model.h"
+#include "support/temporary_folder.h"
+
+using namespace pumice;
+
+namespace {
+
+constexpr DeviceSpeed phone = {20e9, 5e9}, data_center = {50e12, 2e12};
+
+template <class T>
+T require(Result<T> result) {
+  if (!result.ok()) FAIL(result.error().text());
+  return *std::move(result);
+}
+
+// A file with the tensors that a model of this configuration has, all zeros and with no room taken for them.
+void write_zeros(const TemporaryFolder& folder, const nlohmann::json& config) {
+  folder.write("config.json", config.dump());
+  const auto definition = require(open_model_definition(require(ModelFile::open(folder.path()))));
+  nlohmann::json header = nlohmann::json::object();
+  uint64_t end = 0;
+  for (const WeightSpec& spec : definition->weights()) {
+    uint64_t bytes = 2;
+    for (uint64_t size : spec.shape) bytes *= size;
+    header[spec.name] = {{"dtype", "F16"}, {"shape", spec.shape}, {"data_offsets", {end, end + bytes}}};
+    end += bytes;
+  }
+  const std::string text = header.dump();
+  const uint64_t length = text.size();
+  const std::filesystem::path path = folder.path() / "model.safetensors";
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&length), sizeof length);
+  file << text;
+  file.close();
+  std::filesystem::resize_file(path, sizeof length + text.size() + end);
+}
+
+DeviceContext with_speed(DeviceProfile profile, const DeviceSpeed& speed) {
+  DeviceContext context = test_context();
+  context.profile = std::move(profile);
+  context.profile.speed = speed;
+  return context;
+}
+
+double longest(const Plan& plan, const DeviceSpeed& speed) {
+  double seconds = 0;
+  for (const PlannedDispatch& planned : plan.dispatches) {
+    seconds = std::max(seconds, speed.seconds(planned.dispatch));
+  }
+  return seconds;
+}
+
+// The profiles of the test device and of common GPUs.
+std::vector<DeviceProfile> some_profiles() {
+  DeviceProfile subgroups = forced_profile(""), tiles = subgroups, splits = subgroups;
+  tiles.forced = "tiled";
+  splits.forced = "split-kv";
+  return {TestGpu::get().profile, forced_profile("portable"), subgroups, tiles, splits};
+}
+
+} // namespace
+
+TEST_CASE("no launch of a large vocabulary and a long context is predicted to take long on a slow phone") {
+  const TemporaryFolder folder;
+  write_zeros(folder, {{"model_type", "llama"},
+                       {"architectures", {"LlamaForCausalLM"}},
+                       {"hidden_size", 4096},
+                       {"intermediate_size", 14336},
+                       {"num_attention_heads", 32},
+                       {"num_key_value_heads", 8},
+                       {"num_hidden_layers", 1},
+                       {"vocab_size", 128256},
+                       {"rms_norm_eps", 1e-5},
+                       {"rope_theta", 500000.0},
+                       {"max_position_embeddings", 8192},
+                       {"tie_word_embeddings", true}});
+  RunnerOptions options;
+  options.sampling = false;
+  options.all_outputs = true; // as perplexity
+  options.readable = {"logits"};
+  options.size.chunk = 128;
+  const auto plans = [&](const DeviceProfile& profile, const DeviceSpeed& speed) {
+    const auto model =
+        require(Model::plan(require(ModelFile::open(folder.path())), with_speed(profile, speed)));
+    return require(lay_out_runner(*model, options, nullptr)).plans;
+  };
+  for (const DeviceProfile& profile : some_profiles()) {
+    CAPTURE(profile.cpu8);
+    CAPTURE(profile.forced);
+    const std::vector<Plan> slow = plans(profile, phone), fast = plans(profile, data_center);
+    for (const Plan& plan : slow) {
+      CAPTURE(plan.bucket.tokens);
+      CHECK(longest(plan, phone) <= longest_dispatch_seconds * (1 + 1e-9));
+    }
+    CHECK(fast.back().flops() == doctest::Approx(slow.back().flops()));
+    CHECK(longest(fast.back(), phone) > 1); // what the phone would have to take otherwise
+    CHECK(slow.back().dispatches.size() > 50 + fast.back().dispatches.size());
+    CHECK(fast.back().dispatches.size() < 40);
+  }
+}
+
+namespace {
+
+// So slow that the launches of the fixtures, which are small, take long: a thousandth of a phone.
+constexpr DeviceSpeed snail = {20e6, 5e6};
+
+struct Fixture {
+  std::filesystem::path model, answers;
+};
+
+std::vector<std::string> all_tensors(const Answers& answers) {
+  std::vector<std::string> names;
+  for (const char* name : {"logits", "last_hidden_state", "encoder_last_hidden_state"}) {
+    if (answers.floats.contains(name)) names.emplace_back(name);
+  }
+  return names;
+}
+
+// The tensors of a fixture's inputs at this speed, one after the other. Checks the plan's launches.
+std::vector<float> run(const Fixture& fixture, const std::shared_ptr<const Model>& loaded,
+                       const DeviceProfile& given, const DeviceSpeed& speed, size_t& launches) {
+  DeviceProfile profile = given;
+  profile.speed = speed;
+  const std::shared_ptr<const Model> model = loaded->with_profile(profile);
+  const Answers answers(fixture.answers);
+  ForcedPassOptions options;
+  options.readable = all_tensors(answers);
+  const std::vector<ForcedInput> inputs = model->shape().encoder ? answers.inputs() : answers.sequences();
+  options.inputs = static_cast<uint32_t>(inputs.size());
+  if (model->shape().encoder) options.input_tokens = model->shape().encoder->context * options.inputs;
+  const auto pass = require(ForcedPass::create(model, options));
+  if (const Status status = pass->run(inputs); !status.ok()) FAIL(status.error().text());
+  std::vector<float> values;
+  for (const std::string& name : options.readable) {
+    for (size_t input = 0; input < inputs.size(); ++input) {
+      const std::vector<float> more = require(pass->read(name, input));
+      values.insert(values.end(), more.begin(), more.end());
+    }
+  }
+  for (Runner* runner : {pass->decoder(), pass->encoder() ? &pass->encoder()->runner() : nullptr}) {
+    if (runner) launches += require(runner->plan(runner->size().chunk))->dispatches.size();
+  }
+  return values;
+}
+
+// Runs a fixture whole and in parts, in the test device's profile and in that of a common GPU.
+void check_bits(const Fixture& fixture) {
+  CAPTURE(fixture.model.string());
+  for (const DeviceProfile& profile : {TestGpu::get().profile, forced_profile("")}) {
+    CAPTURE(profile.cpu8);
+    const auto model = require(Model::load(fixture.model, with_speed(profile, data_center)));
+    size_t few = 0, many = 0;
+    const std::vector<float> whole = run(fixture, model, profile, data_center, few);
+    const std::vector<float> parts = run(fixture, model, profile, snail, many);
+    REQUIRE(!whole.empty());
+    CHECK(many > few + 5);
+    CHECK(whole == parts);
+  }
+}
+
+} // namespace
+
+FIXTURE_TEST_CASE("launches in parts give the same bits") {
+  for (const char* name : {"llama-gqa", "mixtral-moe", "whisper"}) {
+    check_bits({fixtures().model(name), fixtures().model(name) / "expected.safetensors"});
+  }
+  const auto quantised = fixtures().gguf("random-Q4_K_M");
+  check_bits({quantised, expected_of(quantised)});
+}
+
+TEST_CASE("launches of every fixture in parts give the same bits" * doctest::test_suite("long")) {
+  for (const std::string& name : fixtures().models()) {
+    check_bits({fixtures().model(name), fixtures().model(name) / "expected.safetensors"});
+  }
+  for (const std::string& name : fixtures().ggufs()) {
+    check_bits({fixtures().gguf(name), expected_of(fixtures().gguf(name))});
+  }
+}
+
+FIXTURE_TEST_CASE("sampling in parts gives the same text") {
+  const auto model = load_model(fixtures().story());
+  DeviceProfile profile = model->context().profile;
+  profile.speed = snail;
+  const std::vector<uint32_t> prompt = {1, 300, 400};
+  CHECK(continue_greedily(model, prompt, 30, 128) ==
+        continue_greedily(model->with_profile(profile), prompt, 30, 128));
+}
