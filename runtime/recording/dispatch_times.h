@@ -9,8 +9,8 @@
 namespace pumice {
 
 // Runs a plan once with a timestamp and a barrier around every dispatch, and returns the seconds that each
-// took, in the plan's order. The first run of a plan may include the time that the driver takes to compile
-// kernels.
+// took, in the plan's order; in several submissions where one could run too long. The first run of a plan may
+// include the time that the driver takes to compile kernels.
 Result<std::vector<double>> time_dispatches(const DeviceContext& context, const Plan& plan,
                                             const BufferLookup& lookup);
 

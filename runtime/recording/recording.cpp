@@ -4,14 +4,6 @@
 
 namespace pumice {
 
-namespace {
-
-// Drivers reset a device after about two seconds of one submission. The limit is far below, because the
-// estimates are rough.
-constexpr double longest_submission_seconds = 0.3;
-
-} // namespace
-
 Result<Recording> Recording::create(const DeviceContext& context, const Plan& plan,
                                     const BufferLookup& lookup, PlanCopies copies) {
   PUMICE_TRY(PreparedPlan prepared, PreparedPlan::create(context, plan, lookup, std::move(copies)));

@@ -8,6 +8,10 @@
 
 namespace pumice {
 
+// Drivers reset a device after about two seconds of one submission. The limit is far below, because expected
+// times are rough.
+inline constexpr double longest_submission_seconds = 0.3;
+
 // Command buffers that are recorded from a plan once, and submitted for every step. Whatever changes from
 // step to step is in the step block, not in the commands.
 class Recording {

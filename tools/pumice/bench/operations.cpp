@@ -187,7 +187,8 @@ private:
     PUMICE_CHECK(commands_.begin());
     for (uint32_t round = 0; round < rounds; ++round) {
       for (const PlannedDispatch& each : plan_.dispatches) {
-        commands_.barrier();
+        const bool part = each.dispatch.first_group != std::array<uint32_t, 3>{}; // of the launch before it
+        if (!part) commands_.barrier();
         PUMICE_CHECK(launcher_->record(
             commands_, each.dispatch, [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); }));
       }
