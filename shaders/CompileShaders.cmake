@@ -13,8 +13,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
   get_filename_component(folder "${OUTPUT}" DIRECTORY)
   file(MAKE_DIRECTORY "${folder}")
   list(TRANSFORM DEFINES PREPEND -D)
+  list(TRANSFORM INCLUDE PREPEND -I)
   execute_process(
-    COMMAND "${COMPILER}" --quiet -g0 -S comp --target-env ${TARGET} "-I${INCLUDE}" ${DEFINES} --depfile "${OUTPUT}.d" -o "${OUTPUT}" "${SOURCE}"
+    COMMAND "${COMPILER}" --quiet -g0 -S comp --target-env ${TARGET} ${INCLUDE} ${DEFINES} --depfile "${OUTPUT}.d" -o "${OUTPUT}" "${SOURCE}"
     RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
   if(status EQUAL 0 AND NOT text MATCHES "WARNING|ERROR" AND VALIDATOR)
     execute_process(COMMAND "${VALIDATOR}" --target-env ${TARGET} "${OUTPUT}" RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
@@ -143,24 +144,32 @@ function(pumice_expand_weight_types result)
   set(${result} "${expanded}" PARENT_SCOPE)
 endfunction()
 
+# The table of all kernels, as a part of the target.
 function(pumice_compile_shaders target)
   pumice_missing_tiers(missing)
-  pumice_read_weight_types()
   foreach(tier IN LISTS PUMICE_TIERS)
     if(NOT tier IN_LIST missing)
+      set(PUMICE_HAS_${tier} TRUE)
       set(PUMICE_HAS_${tier} TRUE PARENT_SCOPE)
     endif()
   endforeach()
+  file(GLOB shaders CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/shaders/*/*.comp")
+  pumice_compile_table(${target} kernel_binaries shaders "${PROJECT_SOURCE_DIR}/shaders" ${shaders})
+endfunction()
+
+# Compiles shaders into a folder of the build, and adds to the target a table of them, which pumice::FUNCTION() returns. What they
+# include is looked for in each of the folders `include`, in this order.
+function(pumice_compile_table target function folder include)
+  pumice_read_weight_types()
   if(PUMICE_SHADERS_FROM)
-    get_filename_component(folder "${PUMICE_SHADERS_FROM}/shaders" ABSOLUTE)
+    get_filename_component(folder "${PUMICE_SHADERS_FROM}/${folder}" ABSOLUTE)
   else()
-    set(folder "${PROJECT_BINARY_DIR}/shaders")
+    set(folder "${PROJECT_BINARY_DIR}/${folder}")
   endif()
 
-  file(GLOB shaders CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/shaders/*/*.comp")
   set(names)
   set(words)
-  foreach(shader IN LISTS shaders)
+  foreach(shader IN LISTS ARGN)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${shader}")  # its variant lines are read here
     file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}/shaders" "${shader}")
     get_filename_component(family "${path}" DIRECTORY)
@@ -194,7 +203,7 @@ function(pumice_compile_shaders target)
           message(FATAL_ERROR "shaders/${path}: '${needs}' names no tier (${PUMICE_TIERS})")
         endif()
       endif()
-      if(tier AND tier IN_LIST missing)
+      if(tier AND NOT PUMICE_HAS_${tier})
         continue()
       endif()
       if(name IN_LIST names)
@@ -212,7 +221,7 @@ function(pumice_compile_shaders target)
       pumice_tier_target("${tier}" environment)
       add_custom_command(OUTPUT "${output}" "${output}.inc" "${output}.hash"
         COMMAND "${CMAKE_COMMAND}" "-DCOMPILER=${PUMICE_GLSLANG}" "-DVALIDATOR=${PUMICE_SPIRV_VAL}" -DTARGET=${environment}
-          "-DINCLUDE=${PROJECT_SOURCE_DIR}/shaders" "-DDEFINES=${defines}" "-DSOURCE=${shader}" "-DOUTPUT=${output}" -P "${PUMICE_SHADER_SCRIPT}"
+          "-DINCLUDE=${include}" "-DDEFINES=${defines}" "-DSOURCE=${shader}" "-DOUTPUT=${output}" -P "${PUMICE_SHADER_SCRIPT}"
         DEPENDS "${shader}" "${PUMICE_GLSLANG}" "${PUMICE_SHADER_SCRIPT}"
         DEPFILE "${output}.d"
         COMMENT "Shader ${name}" VERBATIM)
@@ -230,7 +239,7 @@ function(pumice_compile_shaders target)
     string(APPEND rows "    {\"${name}\", \"${tier_of_${name}}\", code_${index},\n#include \"${output_of_${name}}.hash\"\n    },\n")
     math(EXPR index "${index} + 1")
   endforeach()
-  set(table "${PROJECT_BINARY_DIR}/generated/kernel_table.cpp")
+  set(table "${PROJECT_BINARY_DIR}/generated/${function}.cpp")
   # Written only when it differs, so that a touched shader does not rebuild what has not changed.
   file(CONFIGURE OUTPUT "${table}" @ONLY CONTENT
 "// Made by shaders/CompileShaders.cmake.
@@ -248,11 +257,11 @@ const std::array<KernelBinary, @count@> table = {{
 
 }  // namespace
 
-std::span<const KernelBinary> kernel_binaries() { return table; }
+std::span<const KernelBinary> @function@() { return table; }
 
 }  // namespace pumice
 ")
   set_source_files_properties("${table}" PROPERTIES OBJECT_DEPENDS "${words}" SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE "${table}" ${words})
-  message(STATUS "Kernels: ${count}")
+  message(STATUS "Kernels: ${count} (${function})")
 endfunction()

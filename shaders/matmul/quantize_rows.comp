@@ -2,8 +2,7 @@
 // Eight neighbouring lanes of a subgroup take a block, four columns each.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_shuffle : require
+#include "common/subgroup.glsl"
 #include "common/types.glsl"
 #include "matmul/quantize_rows.params.h"
 
@@ -15,9 +14,9 @@ READ_BUFFER(vec4, x, QUANTIZE_X);
 WRITE_BUFFER(uint, codes, QUANTIZE_CODES);
 
 void main() {
-  const uint slice = gl_SubgroupID * (SUBGROUP / 8) + gl_SubgroupInvocationID / 8u;
+  const uint slice = SUBGROUP_NUMBER * (SUBGROUP / 8) + SUBGROUP_LANE / 8u;
   const uint block = gl_WorkGroupID.x * (gl_WorkGroupSize.x / 8) + slice;
-  const uint row = gl_WorkGroupID.y, lane = gl_SubgroupInvocationID % 8u;
+  const uint row = gl_WorkGroupID.y, lane = SUBGROUP_LANE % 8u;
   if (row >= step_block[0][p.rows_kind] || block >= p.blocks) return;
 
   const vec4 own = x[row * (p.x_stride >> 2) + block * 8u + lane];

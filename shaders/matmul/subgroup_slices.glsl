@@ -1,10 +1,9 @@
 // Products in which a workgroup's invocations share the columns: each eight neighbouring lanes of a subgroup take a slice of
 // k and in it a row of every tile each. The slices' sums are added within subgroups by shuffles, and then over the
 // workgroup's subgroups, in an order that does not depend on ROWS or TILES.
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_shuffle : require
+#include "common/subgroup.glsl"
 
-#define LANE (gl_SubgroupInvocationID % 8u)
+#define LANE (SUBGROUP_LANE % 8u)
 
 layout(constant_id = 7) const uint SUBGROUP = 32; // a power of two, at least 8
 
@@ -21,15 +20,15 @@ const uint SLICES = gl_WorkGroupSize.x / 8;
 const uint SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP;
 shared float partial[ROWS * TILES * SUBGROUPS * 8];
 
-uint own_slice() { return gl_SubgroupID * (SUBGROUP / 8) + gl_SubgroupInvocationID / 8u; }
+uint own_slice() { return SUBGROUP_NUMBER * (SUBGROUP / 8) + SUBGROUP_LANE / 8u; }
 
 // Adds up what the slices have, and stores it.
 void store_sums(float sum[ROWS][TILES]) {
   [[unroll]] for (uint m = 0; m < ROWS; ++m) {
     [[unroll]] for (uint t = 0; t < TILES; ++t) {
       float all = sum[m][t];
-      [[unroll]] for (uint n = 8; n < SUBGROUP; n *= 2) all += subgroupShuffleXor(all, n);
-      if (gl_SubgroupInvocationID < 8u) partial[((m * TILES + t) * SUBGROUPS + gl_SubgroupID) * 8u + LANE] = all;
+      [[unroll]] for (uint n = 8; n < SUBGROUP; n *= 2) all += EXCHANGE(all, n);
+      if (SUBGROUP_LANE < 8u) partial[((m * TILES + t) * SUBGROUPS + SUBGROUP_NUMBER) * 8u + LANE] = all;
     }
   }
   barrier();

@@ -208,6 +208,22 @@ TEST_CASE("products by subgroups, of few rows") {
   check_variant(vector);
 }
 
+TEST_CASE("products by subgroups of a width that the device's do not have are wrong") {
+  DeviceProfile profile = forced_profile("subgroup");
+  if (profile.subgroup < 16) return skip("this device's subgroups are the narrowest that kernels use");
+  const MatmulCase c = {.type = TensorType::q8_0, .k = 2048, .n = 32}; // enough for a whole workgroup
+  const auto error = [&] {
+    const TestProduct product(profile, c);
+    const std::vector<double> expected = product.expected();
+    const std::vector<float> got = TestGpu::get().read<float>(product.run(0, 1, 1).buffer);
+    TestGpu::get().clear();
+    return relative_rms(std::span(got).first(c.n), std::vector<float>(expected.begin(), expected.end()));
+  };
+  CHECK(error() < 2e-6);
+  profile.subgroup /= 2;
+  CHECK_FALSE(error() < 1e-2); // or not a number
+}
+
 TEST_CASE("products by tiles in shared memory, of many rows") {
   check_variant(tiled);
 }

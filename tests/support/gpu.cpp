@@ -12,6 +12,7 @@
 #include "kernel/probe/probe.h"
 #include "plan/division.h"
 #include "shaders/common/step.h"
+#include "support/wide_subgroups.h"
 
 using namespace pumice;
 
@@ -50,6 +51,7 @@ TestGpu& TestGpu::get() {
 TestGpu::TestGpu() {
   static std::mutex mutex;
   InstanceOptions options;
+  options.table.vkGetInstanceProcAddr = wide_vulkan();
   options.validate = std::getenv("PUMICE_TEST_NO_VALIDATION") == nullptr;
   options.validation_log = [](const std::string& message) {
     std::lock_guard lock(mutex);

@@ -9,6 +9,7 @@
 #include "support/drivers.h"
 #include "support/gpu.h"
 #include "support/skip.h"
+#include "support/wide_subgroups.h"
 
 #ifndef __has_feature
 #define __has_feature(feature) 0
@@ -52,6 +53,10 @@ int main(int argc, char** argv) {
   // At the end LeakSanitizer tells a driver's leaks from ours as long as the driver is there.
   (void)resident_instance();
 #endif
+  if (const std::string reason = why_not_wide(); !reason.empty()) {
+    std::fprintf(stderr, "skipped: %s\n", reason.c_str());
+    return skipped_status;
+  }
   const int status = context.run();
   if (context.shouldExit()) return status; // --help, --list-test-cases and the like
   if (chosen_cases == 0) {

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "gpu/vulkan_table.h"
+
+// Where PUMICE_TEST_SUBGROUP is a number: the machine's Vulkan as if its devices' subgroups had so many
+// invocations. The devices say so, have no cooperative matrices, and run in place of every kernel that
+// exchanges values within a subgroup what the build made of it for this (tests/CMakeLists.txt).
+
+// For InstanceOptions::table; null where the variable is not set.
+PFN_vkGetInstanceProcAddr wide_vulkan();
+
+// Why the device that would be chosen cannot do it; empty if it can, or need not.
+std::string why_not_wide();
