@@ -219,7 +219,7 @@ void find_problems(Capabilities& device) {
     need(has >= least, fmt::format("{} {}; {} are needed", has, what, least));
   };
   need_at_least(128, device.max_push_constant_bytes, "bytes of push constants");
-  need_at_least(12, device.max_storage_buffers, "storage buffers to a shader");
+  need_at_least(portable_storage_buffers, device.max_storage_buffers, "storage buffers to a shader");
   need_at_least(16384, device.max_shared_bytes, "bytes of shared memory");
   need_at_least(128, device.max_workgroup_invocations, "invocations to a workgroup");
 }
@@ -289,7 +289,8 @@ void Capabilities::use_queue_family(uint32_t number, const VkQueueFamilyProperti
 // Kernels of the tier cpu8 treat a subgroup as one 8-lane vector of a CPU. Only drivers that compile shaders
 // to such vectors can run them well.
 bool Capabilities::uses_addresses() const {
-  return is_cpu() && subgroup_size == 8 && subgroup_ballot && subgroup_shuffle && buffer_device_address;
+  return is_cpu() && subgroup_size == 8 && subgroup_ballot && subgroup_shuffle && buffer_device_address &&
+         max_storage_buffers >= most_storage_buffers;
 }
 
 uint32_t Capabilities::kernel_subgroup_size() const {

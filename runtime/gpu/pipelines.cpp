@@ -1,5 +1,6 @@
 #include "gpu/pipelines.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -36,12 +37,12 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
 
 Status Pipelines::make_layouts() {
   const VulkanTable& vk = device_->table();
-  std::array<VkDescriptorSetLayoutBinding, descriptor_slots> slots = {};
-  for (uint32_t slot = 0; slot < descriptor_slots; ++slot) {
+  std::array<VkDescriptorSetLayoutBinding, most_storage_buffers> slots = {};
+  for (uint32_t slot = 0; slot < descriptor_slots(); ++slot) {
     slots[slot] = {slot, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
   }
   VkDescriptorSetLayoutCreateInfo set{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
-  set.bindingCount = descriptor_slots;
+  set.bindingCount = descriptor_slots();
   set.pBindings = slots.data();
   if (VkResult result = vk.vkCreateDescriptorSetLayout(device_->handle(), &set, nullptr, &set_layout_);
       result != VK_SUCCESS) {
@@ -60,6 +61,10 @@ Status Pipelines::make_layouts() {
   }
   device_->set_name(VK_OBJECT_TYPE_PIPELINE_LAYOUT, layout_, "inputs of a kernel");
   return {};
+}
+
+uint32_t Pipelines::descriptor_slots() const {
+  return std::min(most_storage_buffers, device_->capabilities().max_storage_buffers);
 }
 
 Pipelines::~Pipelines() {

@@ -14,12 +14,12 @@
 namespace pumice {
 
 // The compute pipelines of one device: each kernel with each set of specialisation constants is made once.
-// All share one layout: 128 bytes of push constants and one descriptor set of storage buffers. Safe to use
-// from several threads, which make different pipelines at the same time.
+// All share one layout: 128 bytes of push constants and one descriptor set of storage buffers, as many as
+// kernels have on this device. Safe to use from several threads, which make different pipelines at the same
+// time.
 class Pipelines {
 public:
   static constexpr uint32_t push_constant_bytes = 128;
-  static constexpr uint32_t descriptor_slots = 12;
 
   // `cache_folder` keeps compiled pipelines and tuning results between runs (gpu/device_file.h); empty for
   // none. A folder that cannot be written is reported by save(), never here.
@@ -34,6 +34,7 @@ public:
   Result<VkPipeline> get(const std::string& kernel, const std::vector<uint32_t>& constants);
   VkPipelineLayout layout() const { return layout_; }
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
+  uint32_t descriptor_slots() const; // of the set
   size_t count() const;
   // Whether a kernel has run, so that every driver has compiled it. set_compiled() says that it has.
   bool compiled(const std::string& kernel, const std::vector<uint32_t>& constants) const;

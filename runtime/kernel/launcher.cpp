@@ -9,7 +9,6 @@ namespace pumice {
 namespace {
 
 constexpr uint32_t sets_per_pool = 128;
-constexpr uint32_t slots = Pipelines::descriptor_slots;
 
 } // namespace
 
@@ -65,8 +64,9 @@ Result<VkDescriptorSet> Launcher::descriptor_set(const Dispatch& dispatch, const
   const auto written = std::ranges::find_if(
       dispatch.bindings, [](const Dispatch::Binding& binding) { return binding.access != Access::read; });
   const Dispatch::Binding& filler = written == dispatch.bindings.end() ? dispatch.bindings.front() : *written;
-  std::array<VkDescriptorBufferInfo, slots> buffers = {};
-  std::array<VkWriteDescriptorSet, slots> writes = {};
+  const uint32_t slots = pipelines_->descriptor_slots();
+  std::array<VkDescriptorBufferInfo, most_storage_buffers> buffers = {};
+  std::array<VkWriteDescriptorSet, most_storage_buffers> writes = {};
   const auto range = [&](const BufferRef& ref) {
     return VkDescriptorBufferInfo{lookup(ref).handle(), ref.offset, ref.bytes};
   };
@@ -85,7 +85,8 @@ Result<VkDescriptorSet> Launcher::descriptor_set(const Dispatch& dispatch, const
 }
 
 Status Launcher::add_pool() {
-  const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, sets_per_pool * slots};
+  const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                  sets_per_pool * pipelines_->descriptor_slots()};
   VkDescriptorPoolCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
   info.maxSets = sets_per_pool;
   info.poolSizeCount = 1;

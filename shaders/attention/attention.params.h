@@ -22,8 +22,10 @@ CONSTANT ATTENTION_K = 8;      // [rows, k_stride]
 CONSTANT ATTENTION_V = 9;      // [rows, v_stride]
 CONSTANT ATTENTION_TABLE = 10; // ROTARY_TABLE
 // For each row, head and span of positions: head_dim weighted sums, not divided by the sum of the weights,
-// then the span's largest score and the sum of its weights.
-CONSTANT ATTENTION_SPANS = 11; // [rows, heads, spans, head_dim + 2]
+// then the span's largest score and the sum of its weights. [rows, heads, spans, head_dim + 2]
+// They take the places of buffers that go unused then: kernels for any device have no more than eight.
+CONSTANT ATTENTION_SPANS = 4;     // written where positions are split, in place of the result
+CONSTANT ATTENTION_ALL_SPANS = 1; // read by attention_combine, in place of the queries
 // Inputs of a kernel that also computes queries, keys and values from x, by a product as in
 // matmul/matmul.params.h. It writes them to ATTENTION_Q, K and V, which are views of one row. Such kernels do
 // not use the other buffers with the same slot numbers.

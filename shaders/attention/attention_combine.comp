@@ -18,7 +18,7 @@ layout(constant_id = 8) const uint KEEP = 0;
 layout(constant_id = 21) const uint SPAN = 256;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
-READ_BUFFER(float, spans, ATTENTION_SPANS);
+READ_BUFFER(float, spans, ATTENTION_ALL_SPANS);
 WRITE_BUFFER(float, result, ATTENTION_RESULT);
 WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 

@@ -86,6 +86,7 @@ Status lower_split(Lowering& lowering, const AttentionArgs& args) {
   set_spans(each, count);
   each.groups[2] = count;
   // It writes the spans' sums, not the result.
+  static_assert(ATTENTION_SPANS == ATTENTION_RESULT);
   std::erase_if(each.bindings, [](const Dispatch::Binding& binding) {
     return binding.slot == ATTENTION_RESULT || binding.slot == ATTENTION_SUMS;
   });
@@ -96,7 +97,7 @@ Status lower_split(Lowering& lowering, const AttentionArgs& args) {
   std::erase_if(all.bindings, [](const Dispatch::Binding& binding) {
     return binding.slot == ATTENTION_Q || binding.slot == ATTENTION_KEYS || binding.slot == ATTENTION_VALUES;
   });
-  all.bind(ATTENTION_SPANS, span_sums, Access::read);
+  all.bind(ATTENTION_ALL_SPANS, span_sums, Access::read);
   all.groups = {stored.heads, stored.q.rows, 1};
   all.flops = 4.0 * static_cast<double>(floats);
   all.bytes = 4.0 * static_cast<double>(floats);
