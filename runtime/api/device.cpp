@@ -121,6 +121,9 @@ pumice_status pumice_device_create(const pumice_device_options* options, pumice_
     const Capabilities& capabilities = handle->context.device->capabilities();
     handle->log->say(PUMICE_LOG_INFO, fmt::format("{} ({}, {})", capabilities.name, capabilities.driver,
                                                   capabilities.driver_version));
+    for (const std::string& note : newly_blocked(*handle->context.pipelines)) {
+      handle->log->say(PUMICE_LOG_WARNING, note);
+    }
     *device = handle.release();
     return {};
   });

@@ -17,7 +17,7 @@ Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_devic
                                                               const pumice_load_options& given,
                                                               const Progress& progress) {
   PUMICE_TRY(LoadOptions options, read_load_options(given));
-  PUMICE_TRY(const double tune_seconds, read_seconds(given.tune_seconds, "options.tune_seconds"));
+  PUMICE_TRY(const double tune_seconds, load_tune_seconds(given.tune_seconds, *device.context.pipelines));
   // A callback is read completely before the upload, so its bytes count in addition to those of the upload.
   uint64_t read_bytes = 0;
   const Progress reading = [&](uint64_t done, uint64_t total) {

@@ -295,7 +295,8 @@ typedef struct pumice_load_options {
   /* Above 0: measures, for at most so many seconds, the kernels that this model needs and that are not known
    * for this device yet, as pumice_tune_start does. Kernels that are known cost no time. Takes the memory of
    * a small session. `progress` is asked meanwhile, with both numbers equal; if it returns false, what was
-   * measured is kept. A failure is a line in the log, and the model is loaded all the same. */
+   * measured is kept. A failure is a line in the log, and the model is loaded all the same. 0: 2 seconds if
+   * pumice_device_options.cache_folder can be written to, otherwise nothing is measured. Below 0: nothing. */
   float tune_seconds;
   uint32_t reserved; /* 0 */
 } pumice_load_options;
@@ -927,7 +928,10 @@ PUMICE_API void pumice_transcriber_cancel(pumice_transcriber* transcriber);
  * batches, encoders, translators and transcribers, also of models that are loaded already. What there is
  * keeps its kernels. The results are stored in the cache folder, as those of the command `pumice tune` are,
  * and pumice_tuning_save writes them to a file that a program can ship. Kernels that give wrong results are
- * not used, and named in the log.
+ * not used, and named in the log. So are kernels that a driver crashed or hung with: before a kernel is tried
+ * for the first time, its name is written to a file in the cache folder, and a next start that finds it there
+ * goes on without that kernel until the driver or Pumice changes. A process that is killed in such a moment
+ * leaves the name there too.
  *
  * There are three ways: pumice_load_options.tune_seconds, while a model is loaded; pumice_tune_start, on a
  * thread of its own; and the same with `in_slices`, where the device only works when pumice_tune_advance

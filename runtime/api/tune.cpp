@@ -47,6 +47,7 @@ void keep(const Tuning& tuning, const Model& model, const Log& log) {
 Result<std::unique_ptr<Tuning>> measure(const pumice_tune& tune, const Progress& progress) {
   TuneOptions options = tune.options;
   options.progress = progress;
+  options.before_matrices = [&](const Tuning& so_far) { keep(so_far, *tune.model, *tune.log); };
   PUMICE_TRY(Tuning tuning, tune_model(tune.model, options));
   keep(tuning, *tune.model, *tune.log);
   return std::make_unique<Tuning>(std::move(tuning));
@@ -76,6 +77,13 @@ Result<double> pumice::api::read_seconds(float seconds, const char* name) {
   constexpr float most = 86400;
   if (seconds >= 0 && seconds <= most) return double{seconds};
   return Error{Code::invalid_argument, fmt::format("{} is {}: expected 0 to {}", name, seconds, most)};
+}
+
+Result<double> pumice::api::load_tune_seconds(float given, const Pipelines& pipelines) {
+  constexpr double usual = 2;
+  if (given < 0) return 0.0;
+  if (given == 0) return pipelines.can_save() ? usual : 0.0; // else every load would measure again
+  return read_seconds(given, "options.tune_seconds");
 }
 
 std::shared_ptr<const Model> pumice::api::current_model(const pumice_model& model) {
@@ -109,9 +117,12 @@ TuningResults pumice::api::shipped_results(const pumice_device_options& options,
 
 Result<DeviceProfile> pumice::api::tune_loaded(const std::shared_ptr<const Model>& model, double seconds,
                                                const Log& log, const std::function<bool()>& progress) {
+  constexpr double longest_submission = 0.004; // the application may draw meanwhile
   bool wanted = true;
   TuneOptions options;
   options.seconds = seconds;
+  options.work = std::make_shared<DirectWork>(model->context().device, longest_submission);
+  options.before_matrices = [&](const Tuning& so_far) { keep(so_far, *model, log); };
   options.strict = true;
   options.keep_cancelled = true;
   options.progress = [&](uint64_t, uint64_t) { return wanted = wanted && progress(); };

@@ -17,6 +17,9 @@ TuningResults shipped_results(const pumice_device_options& options, const Capabi
 Result<DeviceProfile> tune_loaded(const std::shared_ptr<const Model>& model, double seconds, const Log& log,
                                   const std::function<bool()>& progress);
 
+// The seconds to measure for while a model is loaded, for pumice_load_options.tune_seconds. 0: not at all.
+Result<double> load_tune_seconds(float given, const Pipelines& pipelines);
+
 // Checks a time limit of options. 0: none.
 Result<double> read_seconds(float seconds, const char* name);
 

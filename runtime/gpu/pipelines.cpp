@@ -8,6 +8,7 @@
 #include "base/guarded.h"
 #include "gpu/kernel_table.h"
 #include "gpu/spirv.h"
+#include "io/output_file.h"
 
 namespace pumice {
 
@@ -23,7 +24,8 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
     pipelines->cache_file_ = device_file_path(cache_folder, owner.capabilities());
     kept = read_device_file(pipelines->cache_file_, owner.capabilities());
   }
-  pipelines->tuning_results_ = std::move(kept.tuning_results);
+  pipelines->tuning_results_ = pipelines->stored_ = std::move(kept.tuning_results);
+  pipelines->read_notes();
   VkPipelineCacheCreateInfo cache{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
   cache.initialDataSize = kept.pipelines.size();
   cache.pInitialData = kept.pipelines.data();
@@ -33,6 +35,14 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
   }
   owner.set_name(VK_OBJECT_TYPE_PIPELINE_CACHE, pipelines->cache_, "pipelines");
   return pipelines;
+}
+
+void Pipelines::read_notes() {
+  notes_ = left_notes(cache_file_);
+  unsaved_ = !notes_.empty();
+  for (const LeftNote& note : notes_) {
+    if (tuning_results_.emplace(note.name, note.value).second) noted_.push_back(note.name);
+  }
 }
 
 Status Pipelines::make_layouts() {
@@ -192,6 +202,13 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
   return pipeline;
 }
 
+bool Pipelines::can_save() const {
+  if (cache_file_.empty()) return false;
+  std::error_code ignored;
+  std::filesystem::create_directories(cache_file_.parent_path(), ignored);
+  return OutputFile::check(cache_file_).ok();
+}
+
 Status Pipelines::save() {
   std::lock_guard lock(mutex_);
   if (cache_file_.empty() || !unsaved_) return {};
@@ -201,6 +218,9 @@ Status Pipelines::save() {
       result != VK_SUCCESS) {
     return vulkan_error("vkGetPipelineCacheData", result);
   }
+  for (const auto& [name, value] : read_device_file(cache_file_, device_->capabilities()).tuning_results) {
+    if (!stored_.contains(name)) tuning_results_.emplace(name, value); // another process has added it
+  }
   DeviceFile kept{tuning_results_, std::vector<std::byte>(size)};
   if (VkResult result = vk.vkGetPipelineCacheData(device_->handle(), cache_, &size, kept.pipelines.data());
       result < 0) {
@@ -208,7 +228,11 @@ Status Pipelines::save() {
   }
   kept.pipelines.resize(size);
   PUMICE_CHECK(write_device_file(cache_file_, device_->capabilities(), kept));
+  stored_ = tuning_results_;
   unsaved_ = false;
+  std::error_code ignored;
+  for (const LeftNote& note : notes_) std::filesystem::remove(note.path, ignored);
+  notes_.clear();
   return {};
 }
 

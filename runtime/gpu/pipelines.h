@@ -10,6 +10,7 @@
 
 #include "gpu/device.h"
 #include "gpu/device_file.h"
+#include "gpu/trial_note.h"
 
 namespace pumice {
 
@@ -22,7 +23,8 @@ public:
   static constexpr uint32_t push_constant_bytes = 128;
 
   // `cache_folder` keeps compiled pipelines and tuning results between runs (gpu/device_file.h); empty for
-  // none. A folder that cannot be written is reported by save(), never here.
+  // none. A folder that cannot be written is reported by save(), never here. Notes of processes that ended
+  // while they tried something (gpu/trial_note.h) are tuning results from then on.
   static Result<std::shared_ptr<Pipelines>> create(std::shared_ptr<Device> device,
                                                    const std::filesystem::path& cache_folder);
   ~Pipelines();
@@ -49,13 +51,20 @@ public:
   void add_tuning_results(const TuningResults& more);
 
   // Writes the driver's pipeline cache and the tuning results to the folder if they have changed since it was
-  // read.
+  // read. Tuning results that another process has added there meanwhile are kept, and known from then on.
   Status save();
+  // Whether save() has a folder that can be written to now.
+  bool can_save() const;
+  // The device's file in the folder; empty: none.
+  const std::filesystem::path& file() const { return cache_file_; }
+  // The names of the tuning results that came from notes when this was made.
+  const std::vector<std::string>& noted() const { return noted_; }
 
 private:
   explicit Pipelines(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   Status make_layouts();
   Result<VkPipeline> make(const std::string& kernel, const std::vector<uint32_t>& constants);
+  void read_notes();
 
   std::shared_ptr<Device> device_;
   std::filesystem::path cache_file_;
@@ -64,6 +73,9 @@ private:
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   mutable std::mutex mutex_;
   TuningResults tuning_results_;
+  TuningResults stored_;        // those of the file when it was read or written last
+  std::vector<LeftNote> notes_; // that are not in the file yet
+  std::vector<std::string> noted_;
   std::condition_variable made_;
   using Key = std::pair<std::string, std::vector<uint32_t>>; // a kernel with its constants
   std::map<Key, VkPipeline> pipelines_;                      // null while a thread makes it

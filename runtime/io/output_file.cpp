@@ -124,7 +124,8 @@ struct UnfinishedFile {
 };
 std::array<UnfinishedFile, 16> unfinished_files;
 
-// Returns the place, or -1 if there is none left or the name is too long.
+} // namespace
+
 int register_unfinished(const fs::path& path) {
   const std::string name = path.string();
   if (name.size() >= unfinished_files[0].name.size()) return -1;
@@ -143,8 +144,6 @@ void forget_unfinished(int place) {
   unfinished_files[static_cast<size_t>(place)].complete = false;
   unfinished_files[static_cast<size_t>(place)].taken = false;
 }
-
-} // namespace
 
 void remove_unfinished_files() {
   for (UnfinishedFile& place : unfinished_files) {

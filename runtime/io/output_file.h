@@ -44,8 +44,13 @@ private:
   std::ofstream stream_;
 };
 
-// Removes the new files of all OutputFiles that are open, for a signal handler that ends the process: only
-// calls functions that may be called there. The handler must run on the thread that uses the OutputFiles.
+// Removes the new files of all OutputFiles that are open, and those of register_unfinished(), for a signal
+// handler that ends the process: only calls functions that may be called there.
 void remove_unfinished_files();
+
+// Adds a file that remove_unfinished_files() removes, until forget_unfinished() takes it away again. Returns
+// its place; -1, which forget_unfinished() ignores, if there is none left or the name is too long.
+int register_unfinished(const std::filesystem::path& path);
+void forget_unfinished(int place);
 
 } // namespace pumice

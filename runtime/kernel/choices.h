@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -10,12 +11,26 @@ namespace pumice {
 
 class Pipelines;
 
-// The variant that was measured to be the fastest on a device, by class of shapes. A class begins with its
-// kernel family: "matmul q8_0 1 x 3072 x 768". The value is the variant's name: "tiled".
+// The variant that was measured to be the fastest on a device, by class of shapes. A class is named by its
+// kernel family, a type of numbers, a class of rows and the rest: "matmul q8_0 1 x 3072 x 768". The value is
+// the variant's name: "tiled".
 using Choices = std::map<std::string, std::string>;
 
-// Variants that gave wrong results on a device: by family and name ("matmul cm"), what was wrong.
-using Blocklist = std::map<std::string, std::string>;
+// The most rows of the class that so many rows are in.
+uint32_t rows_class(uint32_t rows);
+// What was measured for a class; for more than eight rows also for the nearest class of more than eight rows
+// that differs in nothing else. Null: nothing.
+const std::string* find_choice(const Choices& choices, std::string_view shape_class);
+
+// Why a variant is not used on a device.
+struct Blocked {
+  std::string reason;     // a sentence without its full stop: "its results are not finite"
+  bool dangerous = false; // trying it again may end the process or lose the device
+
+  bool operator==(const Blocked&) const = default;
+};
+// Variants that are not used on a device, by family and name: "matmul cm".
+using Blocklist = std::map<std::string, Blocked>;
 
 // The key of a variant in the blocklist: the family, which is the class's first word, and the name.
 std::string blocklist_key(std::string_view shape_class, std::string_view variant);
@@ -34,6 +49,13 @@ Blocklist stored_blocklist(const Pipelines& pipelines);
 // Adds to what is kept, or replaces it. `allowed`: keys of variants that are on the blocklist no longer.
 void store_choices(Pipelines& pipelines, const Choices& choices, const Blocklist& blocklist,
                    const std::set<std::string>& allowed);
+// The name among the tuning results of a variant that is blocked as dangerous.
+std::string dangerous_result(std::string_view key);
+// A sentence for each variant that is blocked because an earlier process ended while it was tried, which
+// nobody was told of yet.
+std::vector<std::string> newly_blocked(const Pipelines& pipelines);
+// "the kernel variant 'matmul cm' is not used: its results are not finite".
+std::string blocked_text(std::string_view key, const Blocked& blocked);
 
 // A variant as the help text shows it.
 struct VariantSummary {

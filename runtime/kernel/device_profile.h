@@ -47,7 +47,7 @@ struct DeviceProfile {
   std::string forced;
   // The fastest variants, as measured on this device; null: each family's own order decides.
   std::shared_ptr<const Choices> choices;
-  // Variants that gave wrong results on this device; null: none.
+  // Variants that are not used on this device; null: none.
   std::shared_ptr<const Blocklist> blocklist;
 
   // Consecutive dwords of one lane (one row) in a packed weight tile, see kernel/weight_packing.h.

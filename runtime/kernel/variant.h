@@ -28,8 +28,9 @@ struct KernelVariant {
 };
 
 // Chooses, in this order: the variant that the profile forces, if it runs; the one that was measured to be
-// the fastest for this class of shapes; the first that runs, is not blocked and does not round. A family's
-// last variant is the plain one, which always runs. The shape class begins with the family's name.
+// the fastest for this class of shapes or the nearest one; the first that runs, is not blocked and does not
+// round. A family's last variant is the plain one, which always runs. The shape class begins with the
+// family's name.
 template <class Args>
 const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* const> variants,
                                           const DeviceProfile& profile, const Args& args,
@@ -45,8 +46,8 @@ const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* c
   };
   if (const KernelVariant<Args>* forced = find(profile.forced)) return *forced;
   if (profile.choices) {
-    const auto choice = profile.choices->find(shape_class);
-    const KernelVariant<Args>* measured = choice == profile.choices->end() ? nullptr : find(choice->second);
+    const std::string* choice = find_choice(*profile.choices, shape_class);
+    const KernelVariant<Args>* measured = choice ? find(*choice) : nullptr;
     if (measured && !blocked(measured->name)) return *measured;
   }
   for (const KernelVariant<Args>* variant : variants) {

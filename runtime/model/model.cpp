@@ -121,6 +121,14 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
                                                  const Progress& progress, const LoadOptions& options) {
   std::vector<Plan> plans;
   PUMICE_TRY(std::shared_ptr<Model> model, prepare(std::move(file), std::move(context), options, plans));
+  if (options.before_upload) {
+    PUMICE_TRY(std::optional<DeviceProfile> profile, options.before_upload(*model));
+    model->options_.before_upload = nullptr;
+    if (profile) {
+      model->context_.profile = *std::move(profile);
+      PUMICE_TRY(plans, model->place_weights());
+    }
+  }
   const DeviceContext& device = model->context_;
   const LoadThreads threads = share_threads(options.threads);
   PipelineMaker pipelines(device.pipelines, plans, threads.compiling);

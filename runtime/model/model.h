@@ -26,6 +26,9 @@ struct LoadOptions {
   // Threads that pack weights and compile kernels, including the calling one: with 1, it does all the work
   // alone. 0: as many as the host has cores.
   uint32_t threads = 0;
+  // Called before any weight is on the device, with a model as of Model::plan(). Returns a profile to go on
+  // with, or nothing.
+  std::function<Result<std::optional<DeviceProfile>>(const Model&)> before_upload;
   // Called once the weights are on the device. Returns the profile for the model's sessions, for example from
   // tune_model() (tuning/tune_model.h). If empty, they get the device's own profile.
   std::function<Result<DeviceProfile>(const std::shared_ptr<const Model>&)> tune;

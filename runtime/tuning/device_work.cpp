@@ -10,10 +10,6 @@ namespace pumice {
 
 namespace {
 
-// Drivers reset a device after about two seconds of one submission. The limit is far below, because the
-// expected times are rough.
-constexpr double longest_piece_submission = 0.3;
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -32,7 +28,7 @@ Result<double> DirectWork::run(std::span<const WorkPiece> pieces) {
       PUMICE_CHECK(pieces[next].record(commands));
       commands.host_barrier();
       expected += pieces[next++].seconds;
-    } while (next < pieces.size() && expected + pieces[next].seconds <= longest_piece_submission);
+    } while (next < pieces.size() && expected + pieces[next].seconds <= longest_piece_);
     PUMICE_CHECK(commands.end());
     const auto start = std::chrono::steady_clock::now();
     PUMICE_TRY(const TimelinePoint done, device_->submit(commands.buffers()));
@@ -43,7 +39,7 @@ Result<double> DirectWork::run(std::span<const WorkPiece> pieces) {
 }
 
 double DirectWork::longest_piece() const {
-  return longest_piece_submission;
+  return longest_piece_;
 }
 
 Result<double> SlicedWork::run(std::span<const WorkPiece> pieces) {

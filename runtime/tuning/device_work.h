@@ -30,12 +30,16 @@ public:
 // Submits the work at once.
 class DirectWork : public DeviceWork {
 public:
-  explicit DirectWork(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  // Drivers reset a device after about two seconds of one submission. The usual limit is far below, because
+  // the expected times are rough. A lower one lets others have the queue more often.
+  explicit DirectWork(std::shared_ptr<Device> device, double longest_piece = 0.3)
+      : device_(std::move(device)), longest_piece_(longest_piece) {}
   Result<double> run(std::span<const WorkPiece> pieces) override;
   double longest_piece() const override;
 
 private:
   std::shared_ptr<Device> device_;
+  double longest_piece_; // seconds of a submission
 };
 
 // Leaves the submissions to another thread, which makes them in time slices.

@@ -14,6 +14,9 @@ namespace pumice {
 // the memory of a small session.
 Result<Tuning> tune_model(const std::shared_ptr<const Model>& model, const TuneOptions& options);
 
+// Whether tune_model() would measure something without `everything`. The weights need not be on the device.
+Result<bool> needs_tuning(const Model& model, const TuneOptions& options);
+
 // Adds what was measured to the device's tuning results, for everything that is made with them from then on.
 // Calls `note` for each variant that is blocked from then on.
 void keep_tuning(const Tuning& tuning, Pipelines& pipelines,

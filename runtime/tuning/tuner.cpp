@@ -24,6 +24,10 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+bool has_matrices(const std::string& variant) {
+  return variant == "cm" || variant == "cm2";
+}
+
 size_t first_of(const Plan& plan, uint32_t choice) {
   const auto at = std::ranges::find_if(
       plan.dispatches, [&](const PlannedDispatch& planned) { return planned.choice == choice; });
@@ -162,22 +166,23 @@ class VariantComparison {
 public:
   VariantComparison(const DeviceContext& context, const TuneOptions& options, VariantWorkspace& workspace,
                     const std::map<std::string, Plan>& plans, uint32_t choice,
-                    const std::function<Status()>& go_on)
+                    const std::function<Status()>& go_on, Trials& trials)
       : context_(context), options_(options), workspace_(workspace), plans_(plans), choice_(choice),
-        go_on_(go_on) {}
+        go_on_(go_on), trials_(trials) {}
 
   Result<TunedClass> run(const VariantChoice& choice, const std::vector<std::string>& candidates) {
     tuned_.shape_class = choice.shape_class;
-    const std::string& plain = choice.variants.back();
+    const std::string& plain = plain_ = choice.variants.back();
     PUMICE_CHECK(workspace_.remember(launches_of(plain), plans_.at(plain).tensor_bytes));
-    PUMICE_TRY(expected_, workspace_.results_of(launches_of(plain)));
-    for (const std::string& name : candidates) {
-      PUMICE_CHECK(go_on_());
-      VariantResult result;
-      result.variant = name;
-      PUMICE_CHECK(compile(name, result));
-      if (result.blocked.empty()) PUMICE_CHECK(check(name, result));
-      tuned_.variants.push_back(std::move(result));
+    PUMICE_CHECK(trial(plain, [&]() -> Status {
+      PUMICE_TRY(expected_, workspace_.results_of(launches_of(plain)));
+      return {};
+    }));
+    for (const std::string& name : candidates) tuned_.variants.push_back({name});
+    for (const bool matrices : {false, true}) {
+      for (VariantResult& result : tuned_.variants) {
+        if (has_matrices(result.variant) == matrices) PUMICE_CHECK(try_out(result));
+      }
     }
     PUMICE_CHECK(time());
     PUMICE_CHECK(workspace_.restore());
@@ -188,6 +193,18 @@ public:
 private:
   Plan launches_of(const std::string& variant) const {
     return launches_of_choice(plans_.at(variant), choice_);
+  }
+
+  Status trial(const std::string& name, const std::function<Status()>& work) {
+    return trials_.run({tuned_.shape_class, name}, name == plain_, work);
+  }
+
+  Status try_out(VariantResult& result) {
+    PUMICE_CHECK(go_on_());
+    return trial(result.variant, [&]() -> Status {
+      PUMICE_CHECK(compile(result.variant, result));
+      return result.blocked.empty() ? check(result.variant, result) : Status();
+    });
   }
 
   // A variant with a kernel that the driver cannot compile is blocked.
@@ -242,8 +259,11 @@ private:
     for (const VariantResult& each : tuned_.variants) {
       if (!each.blocked.empty()) continue;
       PUMICE_CHECK(go_on_());
-      PUMICE_TRY(Timed timed, make_timed(each.variant));
-      all.emplace(each.variant, std::move(timed));
+      PUMICE_CHECK(trial(each.variant, [&]() -> Status {
+        PUMICE_TRY(Timed timed, make_timed(each.variant));
+        all.emplace(each.variant, std::move(timed));
+        return {};
+      }));
     }
     for (int sample = 0; sample < options_.samples && all.size() > 1; ++sample) {
       for (auto& [name, timed] : all) {
@@ -267,6 +287,8 @@ private:
   const std::map<std::string, Plan>& plans_;
   uint32_t choice_;
   const std::function<Status()>& go_on_;
+  Trials& trials_;
+  std::string plain_;
   std::vector<float> expected_;
   TunedClass tuned_;
 };
@@ -295,8 +317,23 @@ void choose_winner(TunedClass& tuned, const std::string& plain) {
   }
 }
 
+void Tuning::take(TunedClass tuned) {
+  choices[tuned.shape_class] = tuned.winner;
+  const std::string begin = tuned.shape_class + ": ";
+  for (const VariantResult& each : tuned.variants) {
+    const std::string key = blocklist_key(tuned.shape_class, each.variant);
+    const auto known = blocklist.find(key);
+    if (!each.blocked.empty() && !each.may_pass) {
+      blocklist[key] = {begin + each.blocked};
+    } else if (each.blocked.empty() && known != blocklist.end() && known->second.reason.starts_with(begin)) {
+      blocklist.erase(known); // an earlier driver gave wrong results, this one does not
+    }
+  }
+  classes.push_back(std::move(tuned));
+}
+
 Tuner::Tuner(const DeviceContext& context, TuneOptions options)
-    : context_(context), options_(std::move(options)) {
+    : context_(context), options_(std::move(options)), trials_(context, options_.trying) {
   if (!options_.work) options_.work = std::make_shared<DirectWork>(context_.device);
   context_.compiling = {}; // measuring has its own progress
   context_.profile.forced.clear();
@@ -314,17 +351,20 @@ DeviceProfile Tuner::profile() const {
 
 std::vector<std::string> Tuner::candidates(const VariantChoice& choice) const {
   std::vector<std::string> names;
-  if (options_.everything) return choice.variants;
   for (const std::string& name : choice.variants) {
-    if (!tuning_.blocklist.contains(blocklist_key(choice.shape_class, name))) names.push_back(name);
+    const auto blocked = tuning_.blocklist.find(blocklist_key(choice.shape_class, name));
+    const bool tried = blocked == tuning_.blocklist.end() || name == choice.variants.back() ||
+                       (options_.everything && !blocked->second.dangerous);
+    if (tried) names.push_back(name);
   }
-  if (names.size() > 1 && names.back() == choice.variants.back()) names.pop_back();
+  if (!options_.everything && names.size() > 1 && names.back() == choice.variants.back()) names.pop_back();
   return names;
 }
 
 std::vector<uint32_t> Tuner::unknown(const Plan& plan) const {
   std::vector<uint32_t> choices;
   std::set<std::string> seen = measured_;
+  seen.insert(options_.known.begin(), options_.known.end());
   for (uint32_t i = 0; i < plan.choices.size(); ++i) {
     const VariantChoice& choice = plan.choices[i];
     if (!options_.everything && tuning_.choices.contains(choice.shape_class)) continue;
@@ -369,18 +409,14 @@ std::map<std::string, Plan> Tuner::forced_plans(const PlanMaker& make, const Pla
 }
 
 void Tuner::take(TunedClass tuned) {
-  tuning_.choices[tuned.shape_class] = tuned.winner;
-  for (const VariantResult& each : tuned.variants) {
-    const std::string key = blocklist_key(tuned.shape_class, each.variant);
-    const auto known = tuning_.blocklist.find(key);
-    if (!each.blocked.empty() && !each.may_pass) {
-      tuning_.blocklist[key] = tuned.shape_class + ": " + each.blocked;
-    } else if (each.blocked.empty() && known != tuning_.blocklist.end() &&
-               known->second.starts_with(tuned.shape_class + ": ")) {
-      tuning_.blocklist.erase(known); // an earlier driver gave wrong results, this one does not
-    }
-  }
-  tuning_.classes.push_back(std::move(tuned));
+  if (options_.measured) options_.measured(tuned);
+  tuning_.take(std::move(tuned));
+}
+
+void Tuner::announce(const std::vector<std::string>& names) {
+  if (matrices_ || !std::ranges::any_of(names, has_matrices)) return;
+  matrices_ = true;
+  if (options_.before_matrices) options_.before_matrices(tuning_);
 }
 
 Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
@@ -392,6 +428,8 @@ Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
   for (const auto& [name, plan] : plans) scratch = std::max(scratch, plan.scratch_bytes);
   PUMICE_TRY(VariantWorkspace workspace, VariantWorkspace::create(context_, *options_.work, lookup, scratch));
   const std::function<Status()> ask = [this] { return go_on(); };
+  // Getting ready takes long with large models.
+  if (!options_.strict && measured_.empty()) start_ = std::chrono::steady_clock::now();
   size_t at = 0;
   for (uint32_t number : choices) {
     tuning_.complete = tuning_.complete && !late();
@@ -401,13 +439,17 @@ Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
     measured_.insert(choice.shape_class);
     std::vector<std::string> names = candidates(choice);
     std::erase_if(names, [&](const std::string& name) { return !plans.contains(name); });
-    if (names.size() < 2 || !plans.contains(choice.variants.back())) continue;
+    if (names.size() < 2 || !plans.contains(choice.variants.back())) {
+      if (!options_.everything) take({choice.shape_class, {}, choice.chosen}); // there is no choice after all
+      continue;
+    }
+    announce(names);
     const size_t here = first_of(current, number);
     Plan before;
     before.dispatches.assign(current.dispatches.begin() + static_cast<ptrdiff_t>(at),
                              current.dispatches.begin() + static_cast<ptrdiff_t>(here));
     PUMICE_CHECK(workspace.run(before));
-    VariantComparison comparison(context_, options_, workspace, plans, number, ask);
+    VariantComparison comparison(context_, options_, workspace, plans, number, ask, trials_);
     Result<TunedClass> tuned = comparison.run(choice, names);
     if (!tuned.ok() && tuned.error().code == Code::cancelled && options_.strict && late()) {
       tuning_.complete = false;

@@ -15,34 +15,9 @@
 #include "kernel/launcher.h"
 #include "plan/plan.h"
 #include "tuning/device_work.h"
+#include "tuning/trials.h"
 
 namespace pumice {
-
-// What to measure, and how carefully.
-struct TuneOptions {
-  // Also measure shapes whose results are known, and the plain variant, which is seldom the fastest.
-  bool everything = false;
-  double seconds = 1;  // time limit: after it, no further class is begun
-  bool strict = false; // after it, the class that is being measured is dropped as well
-  int samples = 5;     // timings of each variant, which take turns
-  double sample_seconds = 0.002;
-  // Asked again and again, with the classes that have been measured and those that are known to be needed.
-  Progress progress;
-  // When measuring is cancelled, return what has been measured instead of the error.
-  bool keep_cancelled = false;
-  // The sessions to measure for: zeros stand for at most 1,024 positions, and chunks of 128 tokens.
-  uint32_t context = 0;
-  uint32_t chunk = 0;
-  CacheType cache = CacheType::f16;
-  std::shared_ptr<DeviceWork> work; // null: submitted at once
-
-  // As the command 'pumice tune'.
-  void make_thorough() {
-    everything = true;
-    samples = 15;
-    sample_seconds = 0.01;
-  }
-};
 
 struct VariantResult {
   std::string variant;
@@ -73,6 +48,43 @@ struct Tuning {
   Blocklist blocklist;
   std::optional<DeviceSpeed> speed; // by what was measured; nothing if that says nothing of it
   bool complete = true;             // false: the time limit or an interruption ended it early
+
+  // Adds a class that was measured.
+  void take(TunedClass tuned);
+};
+
+// What to measure, and how carefully.
+struct TuneOptions {
+  // Also measure shapes whose results are known, and the plain variant, which is seldom the fastest.
+  bool everything = false;
+  double seconds = 1;  // time limit: after it, no further class is begun
+  bool strict = false; // after it, the class that is being measured is dropped as well
+  int samples = 5;     // timings of each variant, which take turns
+  double sample_seconds = 0.002;
+  // Asked again and again, with the classes that have been measured and those that are known to be needed.
+  Progress progress;
+  // When measuring is cancelled, return what has been measured instead of the error.
+  bool keep_cancelled = false;
+  // The sessions to measure for: zeros stand for at most 1,024 positions, and chunks of 128 tokens. Longer
+  // contexts than 4,096 are measured as that.
+  uint32_t context = 0;
+  uint32_t chunk = 0;
+  CacheType cache = CacheType::f16;
+  std::shared_ptr<DeviceWork> work; // null: submitted at once
+  std::set<std::string> known;      // classes that are not measured, even with `everything`
+  TrialListener trying;
+  // Called with each class once it is measured.
+  std::function<void(const TunedClass&)> measured;
+  // Called before the first trial of a variant with cooperative matrices, the youngest part of drivers, with
+  // what was measured so far.
+  std::function<void(const Tuning&)> before_matrices;
+
+  // As the command 'pumice tune'.
+  void make_thorough() {
+    everything = true;
+    samples = 15;
+    sample_seconds = 0.01;
+  }
 };
 
 // Measures the kernel variants that plans can choose from, with the data and weights of a real step. It runs
@@ -83,7 +95,7 @@ class Tuner {
 public:
   using PlanMaker = std::function<Result<Plan>(const DeviceProfile&)>;
 
-  // Tuning results in the context's profile count as measured.
+  // Tuning results in the context's profile count as measured. Variants that are dangerous are never tried.
   Tuner(const DeviceContext& context, TuneOptions options);
 
   // Counts the classes that measure() will find unknown in such a plan, for the progress.
@@ -91,6 +103,9 @@ public:
   // Measures the variants that plans from `make` can choose from. `lookup` finds their buffers, except
   // scratch, which the tuner allocates itself. The inputs of a step must be in the buffers already.
   Status measure(const PlanMaker& make, const BufferLookup& lookup);
+
+  // Whether measure() would find nothing to measure in the plan.
+  bool knows(const Plan& plan) const { return unknown(plan).empty(); }
 
   const Tuning& result() const { return tuning_; }
   // The context's profile with all results so far.
@@ -104,10 +119,13 @@ private:
   bool late() const;
   Status go_on() const;
   void take(TunedClass tuned);
+  void announce(const std::vector<std::string>& names);
 
   DeviceContext context_;
   TuneOptions options_;
   Tuning tuning_;
+  Trials trials_;
+  bool matrices_ = false;          // TuneOptions::before_matrices was called
   std::set<std::string> measured_; // classes, by this tuner
   std::set<std::string> expected_; // classes
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -14,7 +14,9 @@
 #include "step/runner_layout.h"
 #include "support/application.h"
 #include "support/embedding.h"
+#include "support/skip.h"
 #include "support/temporary_folder.h"
+#include "tuning/trials.h"
 
 using pumice::Capabilities;
 using pumice::TuningFile;
@@ -160,7 +162,7 @@ TEST_CASE("kernels that were measured are used by what is created afterwards, an
   std::map<std::string, std::string> measured;
   {
     const DeviceHandle device = program.device(options);
-    const ModelHandle model = load(device.get());
+    const ModelHandle model = load(device.get(), stories, -1);
     const auto before = chosen(model);
     REQUIRE(before.size() > 3);
     CHECK(known(device).empty());
@@ -299,16 +301,7 @@ TEST_CASE("a model is measured while it is loaded, once for each cache folder") 
   GpuLike program;
   pumice_device_options options = {sizeof options};
   options.cache_folder = folder.c_str();
-  pumice_load_options how = {sizeof how};
-  how.tune_seconds = 60;
-  pumice_source source = {sizeof source};
-  source.path = stories.c_str();
-  const auto load_measured = [&](const DeviceHandle& device) {
-    pumice_model* model = nullptr;
-    pumice_error error;
-    require_ok(pumice_model_load(device.get(), &source, &how, &model, &error), error);
-    return ModelHandle(model);
-  };
+  const auto load_measured = [](const DeviceHandle& device) { return load(device.get(), stories, 60); };
   const auto measured = [&] { return Said::count(program.said.infos, {"measured"}); };
   {
     const DeviceHandle device = program.device(options);
@@ -324,6 +317,61 @@ TEST_CASE("a model is measured while it is loaded, once for each cache folder") 
   CHECK(known(again) == kept);
   CHECK(measured() == choice); // not again
   CHECK(program.said.warnings.empty());
+}
+
+TEST_CASE("with a cache folder a model is measured when it is first loaded, unless the program says no") {
+  if (!pumice::find_kernel("matmul.dot.q8_0")) return skip("this build has nothing to choose from");
+  const TemporaryFolder cache;
+  const std::string folder = text_of(cache.path());
+  GpuLike program;
+  pumice_device_options options = {sizeof options};
+  options.cache_folder = folder.c_str();
+  load(program.device(options).get(), stories, -1);
+  load(program.device().get()); // there is no folder to keep results in
+  const std::string nowhere = "/dev/null/folder";
+  pumice_device_options unwritable = options;
+  unwritable.cache_folder = nowhere.c_str();
+  load(program.device(unwritable).get());
+  CHECK(Said::count(program.said.infos, {"measured"}) == 0);
+  program.said.warnings.clear(); // of the folder
+
+  const DeviceHandle device = program.device(options);
+  const auto begun = std::chrono::steady_clock::now();
+  const ModelHandle model = load(device.get());
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(10));
+  CHECK(Said::count(program.said.infos, {"measured"}) == 1);
+  const auto found = known(device);
+  CHECK(found.size() > 0);
+  for (const auto& [shape_class, variant] : chosen(model)) {
+    CAPTURE(shape_class);
+    if (found.contains(shape_class)) CHECK(variant == found.at(shape_class));
+  }
+  CHECK(program.said.warnings.empty());
+}
+
+TEST_CASE("a kernel that an earlier start ended with is named in the log and not used") {
+  const TemporaryFolder cache;
+  const std::string folder = text_of(cache.path());
+  GpuLike program;
+  pumice_device_options options = {sizeof options};
+  options.cache_folder = folder.c_str();
+  const auto blocked = [](const DeviceHandle& device) {
+    return pumice::stored_blocklist(*device->context.pipelines).contains("matmul subgroup");
+  };
+  {
+    const DeviceHandle device = program.device(options);
+    pumice::Trials trials(device->context, {});
+    const auto lose = [] { return pumice::Status(pumice::Error{pumice::Code::device_lost, "lost"}); };
+    CHECK_FALSE(trials.run({"matmul q8_0 1 x 64 x 32", "subgroup"}, false, lose).ok());
+    CHECK_FALSE(blocked(device));
+  }
+  for (int start = 0; start < 2; ++start) { // it is told of once
+    const DeviceHandle device = program.device(options);
+    CHECK(Said::count(program.said.warnings, {"'matmul subgroup' is not used", "the device was lost"}) == 1);
+    CHECK(blocked(device));
+    const ModelHandle model = load(device.get(), stories, -1);
+    for (const auto& [shape_class, variant] : chosen(model)) CHECK(variant != "subgroup");
+  }
 }
 
 TEST_CASE("results are shipped in a file, and what is of no use in it is told to the log") {
@@ -437,7 +485,7 @@ TEST_CASE("wrong use of measuring is refused, and names what is wrong") {
   (void)pumice_tune_advance(own.get(), 500, nullptr, nullptr, &error);
   refused("in_slices");
   pumice_load_options load_options = {sizeof load_options};
-  load_options.tune_seconds = -2;
+  load_options.tune_seconds = std::nanf("");
   pumice_source source = {sizeof source};
   source.path = stories.c_str();
   pumice_model* none = nullptr;

@@ -2,15 +2,24 @@
 #include "tuning/tuner.h"
 
 #include <array>
+#include <csignal>
+#include <cstdlib>
 
 #include <doctest/doctest.h>
 
 #include "kernel/elementwise/elementwise.h"
+#include "kernel/probe/probe.h"
 #include "kernel/rows.h"
 #include "kernel/variant.h"
 #include "plan/weight_store.h"
 #include "shaders/common/step.h"
 #include "support/gpu.h"
+#include "support/temporary_folder.h"
+
+#ifndef _WIN32
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 using namespace pumice;
 
@@ -63,6 +72,10 @@ const Variant plain = {"plain", "", always, [](Lowering& lowering, const Element
                          return emit(lowering, args, 30, 2, 0);
                        }};
 constexpr std::array family = {&wrong, &partial, &absent, &slow, &fast, &plain};
+const Variant matrices = {"cm", "", always, [](Lowering& lowering, const ElementwiseArgs& args) {
+                            return emit(lowering, args, 2, 2, 0);
+                          }};
+constexpr std::array matrix_family = {&matrices, &slow, &fast, &plain};
 constexpr std::array slow_family = {&slow, &plain};
 
 struct Doubled : Operation {
@@ -80,14 +93,23 @@ struct Doubled : Operation {
   }
 };
 
+// The device of these tests with pipelines and tuning results of its own.
+DeviceContext context_with_cache(const std::filesystem::path& folder) {
+  DeviceContext context = TestGpu::get().context();
+  context.pipelines = require(Pipelines::create(context.device, folder));
+  context.profile = with_tuning_results(context.profile, *context.pipelines);
+  return context;
+}
+
 // Doubles an input twice and keeps the result.
 struct Bench {
   Graph graph;
-  DeviceContext context = TestGpu::get().context();
+  DeviceContext context;
   WeightStore weights{context.profile, context.device->capabilities()};
   Buffer step, input, output;
 
-  explicit Bench(const Doubled& operation) {
+  explicit Bench(const Doubled& operation, DeviceContext own = TestGpu::get().context())
+      : context(std::move(own)) {
     TensorId x = graph.input("x", RowKind::tokens, columns);
     for (const char* name : {"twice", "four_times"}) {
       x = graph.add(operation, {x}, {}, {name, RowKind::tokens, columns});
@@ -149,7 +171,8 @@ TEST_CASE("the tuner chooses what is fast, and refuses and names what is wrong")
   }
   CHECK(result.choices == Choices{{"planted 40 x 512", "fast"}});
   CHECK(result.blocklist.size() == 2);
-  CHECK(result.blocklist.at("planted wrong").find("planted 40 x 512: ") == 0);
+  CHECK(result.blocklist.at("planted wrong").reason.find("planted 40 x 512: ") == 0);
+  CHECK_FALSE(result.blocklist.at("planted wrong").dangerous);
   CHECK(result.blocklist.contains("planted partial"));
 
   // Plans follow.
@@ -196,4 +219,143 @@ TEST_CASE("without a choice nothing is measured, and when time is up nothing is 
   many.measure(late);
   CHECK(late.result().classes.empty());
   CHECK_FALSE(late.result().complete);
+}
+
+TEST_CASE("variants with matrices are tried last, and what was measured before can be saved then") {
+  Doubled operation;
+  operation.variants = matrix_family;
+  Bench bench{operation};
+  TuneOptions options;
+  options.everything = true;
+  options.seconds = 60;
+  std::vector<std::string> tried;
+  int open = 0, saved = 0;
+  options.trying = [&](const Trial* trial) {
+    open += trial ? 1 : -1;
+    CHECK(open <= 1);
+    if (trial) tried.push_back(trial->variant);
+    if (trial) CHECK(trial->shape_class == "planted 40 x 512");
+  };
+  options.before_matrices = [&](const Tuning&) {
+    CHECK(tried.empty());
+    ++saved;
+  };
+  Tuner tuner(bench.context, options);
+  bench.measure(tuner);
+  CHECK(open == 0);
+  CHECK(saved == 1);
+  // The plain one gives what the others are compared with; then each is timed.
+  REQUIRE(tried.size() == 9);
+  CHECK(std::vector(tried.begin(), tried.begin() + 5) ==
+        std::vector<std::string>{"plain", "slow", "fast", "plain", "cm"});
+  REQUIRE(tuner.result().classes.size() == 1);
+  CHECK(tuner.result().classes[0].variants[0].variant == "cm"); // in the family's order all the same
+}
+
+TEST_CASE("what is dangerous is never tried, even where everything is") {
+  Bench bench{Doubled()};
+  bench.context.profile.blocklist =
+      std::make_shared<const Blocklist>(Blocklist{{"planted fast", {"it crashed", true}}});
+  TuneOptions options;
+  options.everything = true;
+  options.seconds = 60;
+  options.trying = [](const Trial* trial) { CHECK((!trial || trial->variant != "fast")); };
+  Tuner tuner(bench.context, options);
+  bench.measure(tuner);
+  REQUIRE(tuner.result().classes.size() == 1);
+  CHECK(tuner.result().classes[0].winner != "fast");
+  CHECK(tuner.result().blocklist.at("planted fast") == Blocked{"it crashed", true});
+}
+
+TEST_CASE("a variant that loses the device is blocked when the device is opened again") {
+  const TemporaryFolder folder;
+  const DeviceContext context = context_with_cache(folder.path());
+  {
+    Trials trials(context, {});
+    const auto lose = [] { return Status(Error{Code::device_lost, "lost"}); };
+    CHECK_FALSE(trials.run({"planted 40 x 512", "plain"}, true, lose).ok());
+    CHECK_FALSE(trials.run({"planted 40 x 512", "fast"}, false, lose).ok());
+    CHECK(trials.run({"planted 40 x 512", "slow"}, false, [] { return Status(); }).ok());
+  }
+  const DeviceContext again = context_with_cache(folder.path());
+  REQUIRE(again.profile.blocklist->size() == 1);
+  CHECK(again.profile.blocklist->at("planted fast") ==
+        Blocked{"planted 40 x 512: the device was lost while this kernel was tried", true});
+}
+
+#ifndef _WIN32
+namespace {
+
+constexpr const char* folder_variable = "PUMICE_TEST_CRASH_FOLDER";
+
+// Runs one test case of this program in a process of its own. Returns the signal that ended it; 0: none.
+int run_case(const char* name, const std::string& folder) {
+  ::setenv(folder_variable, folder.c_str(), 1);
+  const std::string filter = std::string("--test-case=") + name;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl("/proc/self/exe", "test", filter.c_str(), "--no-skip", "--no-breaks", nullptr);
+    ::_exit(127);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+} // namespace
+
+TEST_CASE("(child) a driver crashes with a variant" * doctest::skip()) {
+  const char* folder = std::getenv(folder_variable);
+  if (!folder) return;
+  std::signal(SIGSEGV, SIG_DFL); // not doctest's handler
+  Bench bench{Doubled(), context_with_cache(folder)};
+  TuneOptions options;
+  options.trying = [](const Trial* trial) {
+    if (trial && trial->variant == "fast") std::raise(SIGSEGV);
+  };
+  Tuner tuner(bench.context, options);
+  bench.measure(tuner);
+}
+
+TEST_CASE(
+    "where the driver crashed with a variant, the next start goes on without it, and so does each after it") {
+  const TemporaryFolder folder;
+  CHECK(run_case("(child) a driver crashes with a variant", folder.path().string()) == SIGSEGV);
+  {
+    // Two processes may find the note.
+    const DeviceContext context = context_with_cache(folder.path());
+    CHECK(newly_blocked(*context_with_cache(folder.path()).pipelines).size() == 1);
+    REQUIRE(context.profile.blocklist->size() == 1);
+    CHECK(context.profile.blocklist->at("planted fast") ==
+          Blocked{"planted 40 x 512: the process ended while this kernel was tried", true});
+    const std::vector<std::string> said = newly_blocked(*context.pipelines);
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].find("'planted fast' is not used: planted 40 x 512: the process ended") !=
+          std::string::npos);
+    Bench bench{Doubled(), context};
+    Tuner tuner(bench.context, {});
+    bench.measure(tuner);
+    REQUIRE(tuner.result().classes.size() == 1);
+    CHECK(tuner.result().classes[0].winner == "slow");
+    REQUIRE(context.pipelines->save().ok());
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1); // no note is left
+  const DeviceContext third = context_with_cache(folder.path());
+  CHECK(third.profile.blocklist->contains("planted fast"));
+  CHECK(newly_blocked(*third.pipelines).empty());
+}
+#endif
+
+TEST_CASE("what another process has found meanwhile is not lost when this one saves") {
+  const TemporaryFolder folder;
+  const DeviceContext mine = context_with_cache(folder.path()), other = context_with_cache(folder.path());
+  store_choices(*other.pipelines, {{"a", "fast"}}, {{"matmul cm", {"it crashed", true}}}, {});
+  REQUIRE(other.pipelines->save().ok());
+  store_choices(*mine.pipelines, {{"b", "slow"}}, {}, {});
+  REQUIRE(mine.pipelines->save().ok());
+  store_choices(*mine.pipelines, {}, {}, {"matmul cm"}); // what is taken away stays away
+  REQUIRE(mine.pipelines->save().ok());
+  const DeviceContext third = context_with_cache(folder.path());
+  CHECK(*third.profile.choices == Choices{{"a", "fast"}, {"b", "slow"}});
+  CHECK(third.profile.blocklist->empty());
 }

@@ -42,12 +42,14 @@ DeviceHandle make_device(pumice_device_options options) {
   return DeviceHandle(device);
 }
 
-ModelHandle load(pumice_device* device, const std::string& path) {
+ModelHandle load(pumice_device* device, const std::string& path, float tune_seconds) {
+  pumice_load_options options = {sizeof options};
+  options.tune_seconds = tune_seconds;
   pumice_source source = {sizeof source};
   source.path = path.c_str();
   pumice_model* model = nullptr;
   pumice_error error;
-  require_ok(pumice_model_load(device, &source, nullptr, &model, &error), error);
+  require_ok(pumice_model_load(device, &source, &options, &model, &error), error);
   return ModelHandle(model);
 }
 

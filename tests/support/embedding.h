@@ -39,7 +39,7 @@ inline void require_ok(pumice_status status, const pumice_error& error) {
 
 // With validation, unless the environment says otherwise: the test program fails if there was a message.
 DeviceHandle make_device(pumice_device_options options = {sizeof(pumice_device_options)});
-ModelHandle load(pumice_device* device, const std::string& path = stories);
+ModelHandle load(pumice_device* device, const std::string& path = stories, float tune_seconds = 0);
 SessionHandle make_session(pumice_model* model,
                            pumice_session_options options = {sizeof(pumice_session_options)});
 

@@ -11,3 +11,11 @@ std::filesystem::path command_path() {
   return {};
 #endif
 }
+
+std::filesystem::path crashing_vulkan() {
+#ifdef PUMICE_CRASHING_VULKAN
+  return PUMICE_CRASHING_VULKAN;
+#else
+  return {};
+#endif
+}

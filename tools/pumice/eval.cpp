@@ -143,7 +143,8 @@ Status eval(const EvalOptions& options) {
   PUMICE_TRY(const bool write_features, take_features(pass_size.readable, shape));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             load_model(std::move(file), device, options.size.load, &options.size));
   if (batch.encoder) PUMICE_CHECK(replace_sound(*model, *batch.encoder));
   const std::vector<std::string> names = pass_size.readable;
   PUMICE_TRY(std::unique_ptr<ForcedPass> pass, ForcedPass::create(std::move(model), std::move(pass_size)));

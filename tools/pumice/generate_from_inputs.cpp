@@ -257,7 +257,8 @@ Status generate_from_inputs(const GenerateOptions& options, ModelFile file, cons
     PUMICE_CHECK(check_lengths(batch, encoder));
   }
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             load_model(std::move(file), device, options.size.load, &options.size));
   PUMICE_CHECK(replace_sound(*model, batch));
   PUMICE_CHECK(add_inputs(std::move(batch), source));
   TextPrinter printer(options, device, tokenizer, source.given() > options.samples);

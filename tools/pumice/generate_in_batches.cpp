@@ -236,7 +236,8 @@ Status generate_in_batches(const GenerateOptions& options, ModelFile file, const
   PUMICE_CHECK(source.open());
   PUMICE_CHECK(check_prompts(options, source));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             load_model(std::move(file), device, options.size.load, &options.size));
   TextPrinter printer(options, device, tokenizer);
   TextQueue queue(options, source, printer);
   BatchGenerator generator(options, tokenizer, queue, model);

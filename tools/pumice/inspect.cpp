@@ -41,7 +41,7 @@ Status inspect_memory(const InspectOptions& options, const ModelDefinition& defi
   if (options.measure) {
     PUMICE_TRY(ModelFile again, ModelFile::open(options.model));
     PUMICE_TRY(const std::shared_ptr<const Model> model,
-               load_model(std::move(again), *device, options.size.load));
+               load_model(std::move(again), *device, options.size.load, &options.size));
     PUMICE_TRY(inspection.plan, measured_plans(model, size));
   } else if (options.plan) {
     PUMICE_TRY(const Ceilings ceilings, known_ceilings(device->context.device, device->context.pipelines));

@@ -6,6 +6,7 @@
 
 #include "aliases.h"
 #include "help.h"
+#include "measuring_child.h"
 #include "mistakes.h"
 #include "open_device.h"
 #include "output_files.h"
@@ -115,6 +116,7 @@ int guarded_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   prepare_streams();
+  if (argc == 2 && argv[1] == std::string_view(measuring_argument)) return measure_as_child();
   watch_interrupts();
   const int status = guarded_run(argc, argv);
   set_last_words({});

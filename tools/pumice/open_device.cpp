@@ -11,6 +11,7 @@
 #include "counted.h"
 #include "kernel/probe/open_device.h"
 #include "kernel/probe/probe.h"
+#include "measuring_child.h"
 #include "terminal.h"
 
 namespace pumice::command {
@@ -133,6 +134,7 @@ Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options) 
 Result<OpenedDevice> open_device(const DeviceOptions& options) {
   const Stopwatch watch;
   OpenedDevice opened;
+  opened.options = options;
   PUMICE_CHECK(choose_cache(options, opened));
   PUMICE_TRY(std::shared_ptr<Instance> instance, create_instance(options));
   PUMICE_TRY(Capabilities chosen, instance->choose(options.device));
@@ -141,6 +143,9 @@ Result<OpenedDevice> open_device(const DeviceOptions& options) {
                            chosen.driver_version));
   }
   PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache));
+  for (const std::string& note : newly_blocked(*opened.context.pipelines)) {
+    print_note(fmt::format("{} ({}): {}", opened.name(), opened.driver(), note));
+  }
   PUMICE_CHECK(check_variant(options.kernel_variant, opened));
   opened.context.interrupt = &interrupt_flag();
   opened.context.compiling = compile_progress();
@@ -166,19 +171,53 @@ Status OpenedDevice::save_pipelines() const {
 
 namespace {
 
-// A short `pumice tune`. If it fails, the model runs without tuning results.
-Result<DeviceProfile> tune_at_first_use(const std::shared_ptr<const Model>& model,
-                                        const OpenedDevice& device) {
-  ProgressBar bar("measuring the device");
-  TuneOptions options;
-  options.progress = bar.callback();
-  const Result<Tuning> tuning = tune_model(model, options);
-  if (!tuning.ok()) {
-    if (tuning.error().code == Code::cancelled) return tuning.error();
-    return device.context.profile;
-  }
-  return apply_tuning(*tuning, device);
+// Ctrl-C ends the command; after any other error the model runs without tuning results.
+Result<std::optional<DeviceProfile>> applied(const Result<Tuning>& tuning, const OpenedDevice& device) {
+  if (interrupted()) return interruption();
+  if (tuning.ok()) return std::optional(apply_tuning(*tuning, device));
+  if (tuning.error().code == Code::cancelled) return tuning.error();
+  print_detail("kernels could not be measured: " + tuning.error().text());
+  return std::optional<DeviceProfile>();
 }
+
+// Measuring when a model is first used: a short `pumice tune`.
+class FirstUse {
+public:
+  FirstUse(const OpenedDevice& device, const LoadOptions& load, const SizeOptions* size)
+      : device_(device), load_(load), size_(size) {}
+
+  // In a child process. Nothing if there is nothing to measure, or no such process.
+  Result<std::optional<DeviceProfile>> measure_apart(const Model& model) {
+    if (size_) {
+      const SessionSize size = session_size(*size_, model.shape());
+      how_.context = size.context;
+      how_.chunk = size.chunk;
+      how_.cache = size.cache;
+    }
+    const Result<bool> needed = needs_tuning(model, how_);
+    if (!needed.ok() || !*needed) return std::optional<DeviceProfile>();
+    const Result<Tuning> tuning = measure_in_child(device_, {model.file().path(), load_, how_});
+    here_ = !tuning.ok() && tuning.error().code == Code::unsupported;
+    return here_ ? std::optional<DeviceProfile>() : applied(tuning, device_);
+  }
+
+  // In this process, where there is no other one.
+  Result<DeviceProfile> measure_here(const std::shared_ptr<const Model>& model) {
+    const DeviceProfile& before = model->context().profile;
+    if (!here_) return before;
+    ProgressBar bar("measuring the device");
+    how_.progress = bar.callback();
+    PUMICE_TRY(const std::optional<DeviceProfile> after, applied(tune_model(model, how_), device_));
+    return after.value_or(before);
+  }
+
+private:
+  const OpenedDevice& device_;
+  const LoadOptions& load_;
+  const SizeOptions* size_;
+  TuneOptions how_;
+  bool here_ = false;
+};
 
 } // namespace
 
@@ -192,13 +231,15 @@ DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
 }
 
 Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
-                                                const LoadOptions& options) {
+                                                const LoadOptions& options, const SizeOptions* size) {
   ProgressBar bar("loading the model");
   LoadOptions with_tuning = options;
+  FirstUse first_use(device, options, size);
   if (device.tunes) {
+    with_tuning.before_upload = [&](const Model& model) { return first_use.measure_apart(model); };
     with_tuning.tune = [&](const std::shared_ptr<const Model>& model) {
       bar.erase();
-      return tune_at_first_use(model, device);
+      return first_use.measure_here(model);
     };
   }
   const Stopwatch watch;

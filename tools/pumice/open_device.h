@@ -13,6 +13,7 @@ namespace pumice::command {
 
 // The device that a subcommand uses, and the folder of its compiled pipelines.
 struct OpenedDevice {
+  DeviceOptions options;
   DeviceContext context;
   std::filesystem::path cache;      // empty: none
   bool cache_was_asked_for = false; // by --cache
@@ -30,10 +31,12 @@ Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options);
 // Prints a note on standard error if only a CPU device was found.
 Result<OpenedDevice> open_device(const DeviceOptions& options);
 
-// Loads a model's weights to the device and shows a progress bar. Measures the kernel variants that are not
-// known yet, for about a second.
+// Loads a model's weights to the device and shows a progress bar. Before that it measures the kernel variants
+// that are not known yet, for about a second, in a child process. `size`: of the sessions to measure for;
+// null: of usual ones.
 Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
-                                                const LoadOptions& options);
+                                                const LoadOptions& options,
+                                                const SizeOptions* size = nullptr);
 
 // Saves the tuning results, prints a note for each blocked variant, and returns the new profile.
 DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device);

@@ -143,7 +143,8 @@ Status perplexity(const PerplexityOptions& options) {
   PUMICE_CHECK(check_ids(windows.tokens, shape.vocabulary, input_name(options.text)));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             load_model(std::move(file), device, options.size.load, &options.size));
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model, runner_options));
   Score score;
   ProgressBar bar("scoring");

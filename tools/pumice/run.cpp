@@ -201,7 +201,8 @@ Status run(const RunOptions& options) {
   PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.size.load));
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             load_model(std::move(file), device, options.size.load, &options.size));
   PUMICE_TRY(std::unique_ptr<Session> session, Session::create(model, session_options));
   print_detail(fmt::format("context {} tokens, chunk {}, keys and values in {}", session->size().context,
                            session->size().chunk, to_string(session->size().cache)));

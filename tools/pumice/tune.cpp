@@ -2,7 +2,7 @@
 
 #include "gpu/tuning_file.h"
 #include "json_output.h"
-#include "open_device.h"
+#include "measuring_child.h"
 #include "subcommand.h"
 #include "terminal.h"
 
@@ -43,7 +43,7 @@ Json to_json(const Tuning& tuning, const OpenedDevice& device) {
         {{"class", tuned.shape_class}, {"variants", std::move(variants)}, {"winner", tuned.winner}});
   }
   json["blocked"] = Json::object();
-  for (const auto& [variant, reason] : tuning.blocklist) json["blocked"][variant] = reason;
+  for (const auto& [variant, blocked] : tuning.blocklist) json["blocked"][variant] = blocked.reason;
   return json;
 }
 
@@ -65,6 +65,9 @@ std::string to_text(const Tuning& tuning, const OpenedDevice& device) {
       name.clear();
     }
   }
+  for (const auto& [variant, blocked] : tuning.blocklist) {
+    if (blocked.dangerous) text += fmt::format("{} is not used: {}\n", variant, blocked.reason);
+  }
   if (tuning.classes.empty())
     text += "nothing to measure: every kernel has only one variant on this device\n";
   if (!tuning.complete)
@@ -73,20 +76,29 @@ std::string to_text(const Tuning& tuning, const OpenedDevice& device) {
   return text;
 }
 
+// Where there is no child process, a crash of the driver is the command's own.
+Result<Tuning> measure_here(const TuneCommandOptions& options, const OpenedDevice& device, TuneOptions how) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
+  ProgressBar bar("measuring the device");
+  how.progress = bar.callback();
+  return tune_model(model, how);
+}
+
 Status tune(const TuneCommandOptions& options) {
   if (!options.exported.empty()) PUMICE_CHECK(TuningFile::read_before_writing(options.exported));
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_CHECK(ModelFile::open(options.model));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   device.tunes = false;
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
   TuneOptions how;
   how.make_thorough();
   how.seconds = options.seconds;
   how.keep_cancelled = true;
-  ProgressBar bar("measuring the device");
-  how.progress = bar.callback();
-  PUMICE_TRY(const Tuning tuning, tune_model(model, how));
-  bar.erase();
+  Result<Tuning> measured = measure_in_child(device, {options.model, options.load, how, true});
+  if (!measured.ok() && measured.error().code == Code::unsupported) {
+    measured = measure_here(options, device, how);
+  }
+  PUMICE_TRY(const Tuning tuning, std::move(measured));
   apply_tuning(tuning, device);
   if (options.output == "json") {
     print_json(to_json(tuning, device), 2);
@@ -107,7 +119,8 @@ Subcommand add_tune(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("tune", "Find the fastest kernels for a model on this device.");
   auto options = std::make_shared<TuneCommandOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
-  sub->add_option("--seconds", options->seconds, "Start no further measurements after S seconds")
+  sub->add_option("--seconds", options->seconds,
+                  "Start no further measurements after S seconds, and end one that is stuck")
       ->type_name("S")
       ->check(within(0.0, 86400.0))
       ->capture_default_str()

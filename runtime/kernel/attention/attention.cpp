@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cmath>
 
@@ -21,6 +22,12 @@ constexpr std::array variants = {&attention_projected, &attention_rotary, &atten
 double positions_seen(const AttentionArgs& args) {
   const uint32_t half = args.cache.layout.capacity / 2;
   return args.window > 0 ? std::min(half, args.window) : half;
+}
+
+// Caches are measured in classes of lengths: powers of two, and all above the longest one together.
+uint32_t capacity_class(uint32_t capacity) {
+  constexpr uint32_t shortest = 256, longest = 4096;
+  return std::clamp(std::bit_ceil(capacity), shortest, longest);
 }
 
 } // namespace
@@ -97,9 +104,9 @@ static const FamilyRegistration attention_registration("attention", list_variant
 std::string attention_shape_class(const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
   // With few rows the best variant depends on the cache's length: split-kv divides it.
-  const std::string length = args.q.rows < 16 ? fmt::format(" x {}", layout.capacity) : "";
-  return fmt::format("attention {} {} x {} of {} in {}{}{}", to_string(layout.type), args.q.rows, args.heads,
-                     layout.head_dim, layout.kv_heads, length, args.store ? " storing" : "");
+  const std::string length = args.q.rows < 16 ? fmt::format(" x {}", capacity_class(layout.capacity)) : "";
+  return fmt::format("attention {} {} x {} of {} in {}{}{}", to_string(layout.type), rows_class(args.q.rows),
+                     args.heads, layout.head_dim, layout.kv_heads, length, args.store ? " storing" : "");
 }
 
 Status attention(Lowering& lowering, const AttentionArgs& args) {

@@ -16,14 +16,6 @@ namespace {
 constexpr std::array variants = {&matmul_cpu8, &matmul_vector, &matmul_tiled, &matmul_dot,
                                  &matmul_cm,   &matmul_cm2,    &matmul_base};
 
-// Products are measured in classes of row counts. Each number is the largest count of its class.
-uint32_t rows_class(uint32_t rows) {
-  for (uint32_t most : {1u, 4u, 8u, 16u, 32u, 64u, 128u, 256u}) {
-    if (rows <= most) return most;
-  }
-  return 512;
-}
-
 } // namespace
 
 std::span<const KernelVariant<MatmulArgs>* const> matmul_variants() {

@@ -110,7 +110,7 @@ Status measure_model(const BenchOptions& options, const OpenedDevice& device, Mo
   report.cold_start.emplace();
   report.cold_start->device = process_age();
   PUMICE_TRY(const std::shared_ptr<const Model> model,
-             load_model(std::move(file), device, options.size.load));
+             load_model(std::move(file), device, options.size.load, &options.size));
   report.cold_start->loaded = process_age();
   Sampler sampler(options, report, device.capabilities().is_cpu(), keep_report(options, device, model));
   const ModelShape& shape = model->shape();
