@@ -63,6 +63,7 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
 
   const VkPhysicalDeviceLimits& limits = properties.properties.limits;
   device.driver = v12.driverName;
+  device.driver_id = v12.driverID;
   device.driver_version = v12.driverInfo;
   std::copy_n(v11.deviceUUID, VK_UUID_SIZE, device.uuid.begin());
   std::copy_n(v11.driverUUID, VK_UUID_SIZE, device.driver_uuid.begin());

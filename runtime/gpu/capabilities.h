@@ -38,6 +38,7 @@ struct Capabilities {
   uint32_t vendor_id = 0;
   uint32_t device_id = 0;
   uint32_t driver_build = 0; // the vendor's own encoding
+  VkDriverId driver_id = VK_DRIVER_ID_MAX_ENUM;
   uint32_t api_version = 0;
   VkPhysicalDeviceType type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
 

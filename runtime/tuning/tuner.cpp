@@ -227,7 +227,7 @@ private:
     result.bytes = own.bytes();
     PUMICE_TRY(const std::vector<float> values, workspace_.results_of(own));
     for (const PlannedDispatch& planned : own.dispatches) {
-      result.blocked = difference(expected_, values, planned.dispatch.kernel);
+      result.blocked = difference(expected_, values, tolerance(planned.dispatch.kernel));
       if (result.blocked.empty()) break; // the least exact kernel of the variant decides
     }
     return {};

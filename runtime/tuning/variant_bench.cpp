@@ -53,14 +53,6 @@ std::vector<Plan> repeats_of(const Plan& plan, uint32_t choice) {
   return result;
 }
 
-// The relative error that is allowed: more for kernels that compute with fewer bits; the others only add in
-// another order.
-double tolerance(const std::string& kernel) {
-  const KernelBinary* binary = find_kernel(kernel);
-  const std::string_view tier = binary ? binary->tier : "";
-  return tier == "fp16" || tier == "dot" || tier == "cm" || tier == "cm2" ? 0.03 : 0.001;
-}
-
 } // namespace
 
 Plan launches_of_choice(const Plan& plan, uint32_t choice) {
@@ -113,35 +105,43 @@ Result<double> VariantBench::run(DeviceWork& work, uint32_t repeats, double expe
   return seconds / repeats;
 }
 
-std::string difference(std::span<const float> plain, std::span<const float> values,
-                       const std::string& kernel) {
+bool rounds(const std::string& kernel) {
+  const KernelBinary* binary = find_kernel(kernel);
+  const std::string_view tier = binary ? binary->tier : "";
+  return tier == "fp16" || tier == "dot" || tier == "cm" || tier == "cm2";
+}
+
+double tolerance(const std::string& kernel) {
+  return rounds(kernel) ? 0.03 : 0.001;
+}
+
+std::string difference(std::span<const float> expected, std::span<const float> values, double allowed,
+                       std::string_view whose) {
   double squares = 0, error_squares = 0;
-  for (size_t i = 0; i < plain.size(); ++i) {
-    if (std::memcmp(&plain[i], &values[i], sizeof(float)) == 0)
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (std::memcmp(&expected[i], &values[i], sizeof(float)) == 0)
       continue; // also NaNs that neither kernel overwrote
-    if (!std::isfinite(plain[i])) continue;
+    if (!std::isfinite(expected[i])) continue;
     if (!std::isfinite(values[i])) return "its results are not finite";
-    const double error = double{values[i]} - plain[i];
+    const double error = double{values[i]} - expected[i];
     error_squares += error * error;
   }
   size_t finite = 0;
-  for (float value : plain) {
+  for (float value : expected) {
     if (!std::isfinite(value)) continue;
     squares += double{value} * value;
     ++finite;
   }
-  const double allowed = tolerance(kernel), off = std::sqrt(error_squares / std::max(squares, 1e-30));
-  if (off > allowed) {
-    return fmt::format("its results are off by {:.2g} of the plain kernel's, and {:.2g} is allowed", off,
-                       allowed);
-  }
+  const double off = std::sqrt(error_squares / std::max(squares, 1e-30));
+  if (off > allowed)
+    return fmt::format("its results are off by {:.2g} of {}, and {:.2g} is allowed", off, whose, allowed);
   // A mean hardly shows single wrong numbers.
   const double typical = std::sqrt(squares / std::max<size_t>(finite, 1));
-  for (size_t i = 0; i < plain.size(); ++i) {
-    if (!std::isfinite(plain[i])) continue;
-    const double error = std::abs(double{values[i]} - plain[i]);
-    if (error <= 10 * allowed * (typical + std::abs(plain[i]))) continue;
-    return fmt::format("one of its results is {:.4g}, and should be {:.4g}", values[i], plain[i]);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!std::isfinite(expected[i])) continue;
+    const double error = std::abs(double{values[i]} - expected[i]);
+    if (error <= 10 * allowed * (typical + std::abs(expected[i]))) continue;
+    return fmt::format("one of its results is {:.4g}, and should be {:.4g}", values[i], expected[i]);
   }
   return "";
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "gpu/timestamps.h"
 #include "kernel/device_context.h"
@@ -35,9 +36,15 @@ private:
 // The launches of one choice of a plan.
 Plan launches_of_choice(const Plan& plan, uint32_t choice);
 
-// Compares the results of `kernel` with those of the plain kernel. Returns what is wrong, or nothing if they
-// agree.
-std::string difference(std::span<const float> plain, std::span<const float> values,
-                       const std::string& kernel);
+// Whether a kernel rounds what it multiplies to fewer than 32 bits.
+bool rounds(const std::string& kernel);
+// The relative error that results of a kernel may have: more for those that round; the others only add in
+// another order.
+double tolerance(const std::string& kernel);
+
+// Compares results with what they should be, within a relative error. `whose`: what `expected` is, for the
+// message. Returns what is wrong, or nothing if they agree.
+std::string difference(std::span<const float> expected, std::span<const float> values, double allowed,
+                       std::string_view whose = "the plain kernel's");
 
 } // namespace pumice

@@ -8,7 +8,7 @@
 #include "io/tensor_view.h"
 #include "kernel/packed_weight.h"
 #include "kernel/rows.h"
-#include "tools/pumice/bench/random_weight.h"
+#include "tuning/random_weight.h"
 
 // Weights for tests of kernels.
 
@@ -23,7 +23,7 @@ struct TestWeight {
   TestWeight(pumice::TensorType type, uint32_t rows, uint32_t columns, uint32_t seed,
              std::optional<pumice::TensorType> quantised_to = {})
       : quantised(quantised_to) {
-    data = random_weight(type, rows, columns, seed);
+    data = pumice::random_weight(type, rows, columns, seed);
     view.type = type;
     view.shape = {rows, columns};
     view.data = data;

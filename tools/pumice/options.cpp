@@ -91,7 +91,7 @@ void add_verbosity_options(CLI::App& app) {
       ->excludes(quiet);
 }
 
-void add_device_options(CLI::App& app, DeviceOptions& options) {
+void add_open_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--device", options.device,
                  "Vulkan device: index or part of name (default: the best). A UUID works too; 'pumice "
                  "devices' lists them")
@@ -107,6 +107,11 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
   app.add_flag("--no-cache", options.no_cache, "Do not read or write compiled kernels and measurements")
       ->group(more_of(device_group))
       ->excludes(cache);
+  add_loader_options(app, options);
+}
+
+void add_device_options(CLI::App& app, DeviceOptions& options) {
+  add_open_options(app, options);
   CLI::Option* no_tune =
       app.add_flag("--no-tune", options.no_tune,
                    "Do not measure kernel variants, and ignore earlier measurements. Of each kind of kernel, "
@@ -119,7 +124,6 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
       ->transform(one_of(variant_names()))
       ->excludes(no_tune)
       ->group(more_of(device_group));
-  add_loader_options(app, options);
 }
 
 void add_weights_option(CLI::App& app, LoadOptions& options) {

@@ -24,6 +24,8 @@ struct DeviceOptions {
   bool validate = false;
 };
 void add_device_options(CLI::App& app, DeviceOptions& options);
+// Those of them that say which device is opened, how, and where its cache is.
+void add_open_options(CLI::App& app, DeviceOptions& options);
 // A line for each kernel variant: its name, its family, what it is.
 std::string kernel_variant_list();
 // Adds --vulkan-loader and --validate alone: the options that a Vulkan instance needs.

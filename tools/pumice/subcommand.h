@@ -39,6 +39,7 @@ Subcommand add_rerank(CLI::App& app);
 Subcommand add_tokenize(CLI::App& app);
 Subcommand add_inspect(CLI::App& app);
 Subcommand add_devices(CLI::App& app);
+Subcommand add_doctor(CLI::App& app);
 Subcommand add_tune(CLI::App& app);
 Subcommand add_bench(CLI::App& app);
 Subcommand add_perplexity(CLI::App& app);

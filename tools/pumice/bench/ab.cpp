@@ -12,6 +12,7 @@
 #include "tools/pumice/bench/compared_tests.h"
 #include "tools/pumice/bench/machine.h"
 #include "tools/pumice/open_device.h"
+#include "tools/pumice/temporary_folder.h"
 #include "tools/pumice/terminal.h"
 
 namespace pumice::command {
@@ -22,21 +23,8 @@ namespace {
 // the same folder, and compile and measure anew in every process.
 class SeparateCaches {
 public:
-  SeparateCaches() = default;
-  ~SeparateCaches() {
-    std::error_code ignored;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
-  }
-  SeparateCaches(const SeparateCaches&) = delete;
-  SeparateCaches& operator=(const SeparateCaches&) = delete;
-
   Status give_to(AbSide& a, AbSide& b) {
-    std::error_code error;
-    std::string folder = (std::filesystem::temp_directory_path(error) / "pumice-ab-XXXXXX").string();
-    if (error || !mkdtemp(folder.data())) {
-      return Error{Code::io, fmt::format("{}: the folder could not be made", folder)};
-    }
-    folder_ = folder;
+    PUMICE_TRY(folder_, TemporaryFolder::create());
     give(a, "a");
     give(b, "b");
     return {};
@@ -45,7 +33,7 @@ public:
 private:
   // With what the device's folder has already, so that both begin with the same choices of kernels.
   void give(AbSide& side, const char* name) {
-    const std::filesystem::path own = folder_ / name;
+    const std::filesystem::path own = folder_.path() / name;
     std::error_code ignored;
     std::filesystem::create_directories(own, ignored);
     if (const auto known = default_cache_folder(); !known.empty()) {
@@ -54,7 +42,7 @@ private:
     side.environment.emplace_back("XDG_CACHE_HOME", own.string());
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 // The tests that both sides have, and what their rounds say.

@@ -12,9 +12,9 @@
 #include "plan/upload.h"
 #include "shaders/common/step.h"
 #include "tools/pumice/bench/measure.h"
-#include "tools/pumice/bench/random_weight.h"
 #include "tools/pumice/bench/timed_cases.h"
 #include "tools/pumice/terminal.h"
+#include "tuning/random_weight.h"
 
 namespace pumice::command {
 

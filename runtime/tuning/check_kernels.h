@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel/device_context.h"
+#include "tuning/kernel_case.h"
+
+namespace pumice {
+
+// What a kernel variant made of a case.
+struct CaseResult {
+  std::string kernel; // that computed it, as in the kernel table
+  std::string wrong;  // a sentence; empty if it is right
+};
+
+// The variants of the case's family that can run it on this device, in the family's order: the plain one is
+// the last.
+Result<std::vector<std::string>> variants_for(const DeviceContext& context, const KernelCaseName& name);
+
+// Runs a case with a variant so many times. Its results must be those of the processor, within a tolerance,
+// and the same bits each time. Returns nothing if the variant cannot run the case here. With an empty name,
+// the variant that a model would use. An error if the device was lost or memory was short.
+Result<std::optional<CaseResult>> check_kernels(const DeviceContext& context, const KernelCaseName& name,
+                                                const std::string& variant, uint32_t repeats);
+
+} // namespace pumice

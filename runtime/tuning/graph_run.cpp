@@ -1,0 +1,146 @@
+#include "tuning/graph_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "gpu/commands.h"
+#include "plan/upload.h"
+#include "recording/prepared_plan.h"
+#include "shaders/common/step.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr uint32_t nan_bits = 0xffffffff;
+
+Status run_and_wait(const std::shared_ptr<Device>& device, Commands& commands) {
+  PUMICE_CHECK(commands.end());
+  PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
+  return device->wait(done);
+}
+
+} // namespace
+
+Result<std::unique_ptr<GraphRun>> GraphRun::create(const DeviceContext& context, const Graph& graph,
+                                                   std::span<const CacheLayout> caches, uint32_t rows) {
+  std::unique_ptr<GraphRun> run(new GraphRun(context, graph));
+  const Capabilities& device = context.device->capabilities();
+  run->store_ = std::make_unique<WeightStore>(context.profile, device);
+  PlanContext& plan = run->plan_context_;
+  plan.device = device;
+  plan.weights = run->store_.get();
+  plan.context = caches.empty() ? rows : caches[0].capacity;
+  plan.step_layout.capacity = rows;
+  plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
+  PUMICE_TRY(run->step_, Buffer::create(context.device, plan.step.bytes, MemoryUse::shared, "step"));
+  PUMICE_CHECK(run->make_caches(caches));
+  return run;
+}
+
+Status GraphRun::make_caches(std::span<const CacheLayout> layouts) {
+  if (layouts.empty()) return {};
+  PUMICE_TRY(Commands commands, Commands::create(context_.device));
+  PUMICE_CHECK(commands.begin());
+  for (const CacheLayout& layout : layouts) {
+    const uint64_t bytes = layout.layer_bytes();
+    const auto number = static_cast<uint32_t>(caches_.size());
+    plan_context_.caches.push_back(
+        {layout, {Space::cache, number, 0, bytes}, {Space::cache, number + 1, 0, bytes}});
+    for (int side = 0; side < 2; ++side) {
+      PUMICE_TRY(Buffer cache, Buffer::create(context_.device, bytes, MemoryUse::device, "cache"));
+      commands.fill(cache, 0, bytes, nan_bits);
+      caches_.push_back(std::move(cache));
+    }
+  }
+  commands.barrier();
+  return run_and_wait(context_.device, commands);
+}
+
+Result<Plan> GraphRun::plan(const DeviceProfile& profile, uint32_t rows) {
+  plan_context_.profile = profile;
+  return make_plan(graph_, plan_context_, {rows, rows});
+}
+
+Result<std::vector<float>> GraphRun::run(const Plan& plan, std::span<const float> input, uint32_t position) {
+  PUMICE_CHECK(make_room(plan));
+  write_step(plan.bucket.tokens, position);
+  write_input(plan, input);
+  PUMICE_CHECK(submit(plan));
+  return read(plan);
+}
+
+Status GraphRun::make_room(const Plan& plan) {
+  if (weights_.empty() && store_->bytes() > 0) {
+    PUMICE_TRY(weights_, upload_weights(context_.device, *store_, {}));
+  }
+  const auto grow = [&](Buffer& buffer, uint64_t bytes, MemoryUse use, const char* name) -> Status {
+    bytes = std::max<uint64_t>(bytes, 16);
+    if (buffer && buffer.size() >= bytes) return {};
+    PUMICE_TRY(buffer, Buffer::create(context_.device, bytes, use, name));
+    return {};
+  };
+  PUMICE_CHECK(grow(scratch_, plan.scratch_bytes, MemoryUse::device, "scratch"));
+  PUMICE_CHECK(grow(inputs_, plan.input->where.buffer.bytes, MemoryUse::shared, "inputs"));
+  return grow(outputs_, plan.output_bytes, MemoryUse::upload, "outputs");
+}
+
+void GraphRun::write_step(uint32_t rows, uint32_t position) {
+  std::memset(step_.mapped().data(), 0, step_.size());
+  auto* words = reinterpret_cast<uint32_t*>(step_.mapped().data());
+  words[0] = rows;
+  for (uint32_t row = 0; row < rows; ++row) words[(STEP_HEADER_QUADS + row) * 4 + 1] = position + row;
+}
+
+void GraphRun::write_input(const Plan& plan, std::span<const float> input) {
+  const ActivationRef& where = plan.input->where;
+  auto* values = reinterpret_cast<float*>(inputs_.mapped().data());
+  std::fill_n(values, inputs_.size() / sizeof(float), 0.0f);
+  for (size_t row = 0; row < where.rows; ++row) {
+    std::copy_n(input.data() + row * where.columns, where.columns, values + row * where.stride);
+  }
+}
+
+Status GraphRun::submit(const Plan& plan) {
+  PUMICE_TRY(const PreparedPlan launches,
+             PreparedPlan::create(context_, plan,
+                                  [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); }));
+  PUMICE_TRY(Commands commands, Commands::create(context_.device));
+  PUMICE_CHECK(commands.begin());
+  commands.fill(scratch_, 0, scratch_.size() / 4 * 4, nan_bits);
+  commands.fill(outputs_, 0, outputs_.size() / 4 * 4, nan_bits);
+  commands.barrier();
+  for (size_t i = 0; i < launches.size(); ++i) launches.record(commands, i);
+  commands.host_barrier();
+  return run_and_wait(context_.device, commands);
+}
+
+std::vector<float> GraphRun::read(const Plan& plan) const {
+  const ActivationRef& where = plan.readable[0].where;
+  const auto* values = reinterpret_cast<const float*>(outputs_.mapped().data() + where.buffer.offset);
+  std::vector<float> result;
+  result.reserve(size_t{where.rows} * where.columns);
+  for (size_t row = 0; row < where.rows; ++row) {
+    result.insert(result.end(), values + row * where.stride, values + row * where.stride + where.columns);
+  }
+  return result;
+}
+
+const Buffer& GraphRun::buffer(const BufferRef& ref) const {
+  switch (ref.space) {
+  case Space::step:
+    return step_;
+  case Space::inputs:
+    return inputs_;
+  case Space::outputs:
+    return outputs_;
+  case Space::cache:
+    return caches_[ref.allocation];
+  case Space::weights:
+    return weights_[ref.allocation];
+  default:
+    return scratch_;
+  }
+}
+
+} // namespace pumice

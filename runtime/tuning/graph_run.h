@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernel/device_context.h"
+#include "kernel/launcher.h"
+#include "plan/plan.h"
+
+namespace pumice {
+
+// A graph of a few operations with memory of its own, to be run by itself in different plans. It has one
+// input and one readable tensor, both with a row for each token.
+class GraphRun {
+public:
+  // `caches`: of the graph's layers. They begin as NaNs. A step has at most `rows` rows.
+  static Result<std::unique_ptr<GraphRun>> create(const DeviceContext& context, const Graph& graph,
+                                                  std::span<const CacheLayout> caches, uint32_t rows);
+
+  // A plan for steps of so many rows. The weights are uploaded with the first run, so all plans that need
+  // different ones must be made before.
+  Result<Plan> plan(const DeviceProfile& profile, uint32_t rows);
+
+  // Runs a step of one sequence whose first row is at `position`. `input`: its rows, one after the other.
+  // Returns the rows of the readable tensor. What a kernel must write or must not use is NaN before.
+  Result<std::vector<float>> run(const Plan& plan, std::span<const float> input, uint32_t position);
+
+private:
+  GraphRun(const DeviceContext& context, const Graph& graph) : context_(context), graph_(graph) {}
+  Status make_caches(std::span<const CacheLayout> layouts);
+  Status make_room(const Plan& plan);
+  void write_step(uint32_t rows, uint32_t position);
+  void write_input(const Plan& plan, std::span<const float> input);
+  Status submit(const Plan& plan);
+  std::vector<float> read(const Plan& plan) const;
+  const Buffer& buffer(const BufferRef& ref) const;
+
+  DeviceContext context_;
+  const Graph& graph_;
+  std::unique_ptr<WeightStore> store_;
+  PlanContext plan_context_;
+  std::vector<Buffer> weights_, caches_; // each layer's keys, then its values
+  Buffer step_, inputs_, scratch_, outputs_;
+};
+
+} // namespace pumice

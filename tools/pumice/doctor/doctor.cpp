@@ -1,0 +1,218 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tools/pumice/doctor/kernel_check.h"
+#include "tools/pumice/doctor/known_drivers.h"
+#include "tools/pumice/doctor/memory_check.h"
+#include "tools/pumice/doctor/part_process.h"
+#include "tools/pumice/doctor/rates.h"
+#include "tools/pumice/subcommand.h"
+#include "tools/pumice/version.h"
+
+namespace pumice::command {
+
+namespace {
+
+using State = Verdict::State;
+
+// Looks at everything in turn, and prints each verdict as it comes.
+class Doctor {
+public:
+  explicit Doctor(const DoctorOptions& options) : options_(options) {}
+
+  Status run() {
+    PUMICE_TRY(const bool opens, try_to_open());
+    if (opens) PUMICE_CHECK(look());
+    finish();
+    return {};
+  }
+
+private:
+  Status look() {
+    PUMICE_TRY(device_, open_device(options_.device));
+    if (!options_.json) print_result(fmt::format("{} ({})\n", device_.name(), device_.driver()));
+    check_driver();
+    tell(check_memory(*device_.context.device));
+    PUMICE_TRY(const KernelFindings kernels,
+               check_all_kernels(options_, device_, [this](Verdict verdict) { tell(std::move(verdict)); }));
+    PUMICE_CHECK(keep(kernels));
+    PUMICE_CHECK(check_large());
+    PUMICE_CHECK(check_text());
+    return check_speed();
+  }
+
+  void tell(Verdict verdict) {
+    if (!options_.json) print_result(line_of(verdict));
+    verdicts_.push_back(std::move(verdict));
+  }
+
+  // A driver that crashes must not take this process with it.
+  Result<bool> try_to_open() {
+    PUMICE_TRY(const PartOutcome outcome, run_part_process(options_, "open"));
+    if (outcome.trying.empty()) return true;
+    tell({State::bad,
+          "driver",
+          "opening the device " + outcome.failure,
+          {"Install another version of the driver, or choose another device with --device."}});
+    return false;
+  }
+
+  void check_driver() {
+    const std::vector<KnownDriver> faults = known_faults(device_.capabilities());
+    if (faults.empty()) tell({State::good, "driver", "no known fault of this version"});
+    for (const KnownDriver& each : faults) {
+      tell({State::bad,
+            "driver",
+            fmt::format("{} of it: {} ({})", each.versions, each.fault, each.source),
+            {fmt::format("Update the driver: {}.", each.update)},
+            {{"source", each.source}}});
+    }
+  }
+
+  // Adds the findings to the blocklist of the device's file, and takes away what was put there before.
+  Status keep(const KernelFindings& kernels) {
+    std::set<std::string> allowed;
+    Pipelines& before = *device_.context.pipelines;
+    for (const auto& [key, blocked] : stored_blocklist(before)) {
+      if (kernels.good.contains(key) && blocked.starts_with(doctor_reason)) allowed.insert(key);
+    }
+    if (kernels.blocklist.empty() && allowed.empty()) return {};
+    store_choices(before, {}, kernels.blocklist, allowed);
+    blocklist_ = kernels.blocklist;
+    if (device_.cache.empty()) {
+      advice_.push_back("Without a cache folder, programs do not learn which kernels are wrong: run 'pumice "
+                        "doctor' without --no-cache.");
+    }
+    return device_.save_pipelines();
+  }
+
+  Status check_large() {
+    if (options_.quick) {
+      tell({State::skipped, "large weights", "--quick leaves them out"});
+      return {};
+    }
+    PUMICE_TRY(const PartOutcome outcome, run_part_process(options_, "large"));
+    for (const Json& end : outcome.ends) {
+      if (end["end"] == "opening the device") continue;
+      const std::string what = "weights " + end["end"].get<std::string>(), wrong = wrong_in(end);
+      if (!end.value("runs", false)) {
+        tell({State::skipped, what, "the device has too little free memory"});
+      } else {
+        tell({wrong.empty() ? State::good : State::bad, what,
+              wrong.empty() ? "right" : fmt::format("{} ({})", wrong, end["kernel"].get<std::string>())});
+      }
+    }
+    if (!outcome.trying.empty()) tell({State::bad, "weights " + outcome.trying, "it " + outcome.failure});
+    return {};
+  }
+
+  Status check_text() {
+    PUMICE_TRY(const PartOutcome outcome, run_part_process(options_, "model"));
+    const Json *text = outcome.find("text"), *plain = outcome.find("text with the plain kernels");
+    if (text && wrong_in(*text).empty()) {
+      tell({State::good, "text", "a small model generates what it should"});
+    } else if (text) {
+      Verdict verdict{State::bad, "text", "a small model goes wrong: " + wrong_in(*text)};
+      if (plain && wrong_in(*plain).empty())
+        verdict.advice.push_back("With --kernel-variant portable it is right: use that until the driver is "
+                                 "updated.");
+      tell(std::move(verdict));
+    }
+    if (!outcome.trying.empty())
+      tell({State::bad, "text", fmt::format("{}: it {}", outcome.trying, outcome.failure)});
+    return {};
+  }
+
+  Status check_speed() {
+    PUMICE_TRY(const PartOutcome outcome, run_part_process(options_, "speed"));
+    if (const Json* speed = outcome.find("speed")) {
+      tell(judge_rates(device_.capabilities().type, (*speed)["copy_bytes_per_second"],
+                       (*speed)["flops_per_second"]));
+    } else {
+      tell({State::bad, "speed", "measuring it " + outcome.failure});
+    }
+    return {};
+  }
+
+  bool healthy() const {
+    return std::ranges::none_of(verdicts_, [](const Verdict& each) { return each.state == State::bad; });
+  }
+
+  void finish() {
+    for (const Verdict& each : verdicts_)
+      advice_.insert(advice_.end(), each.advice.begin(), each.advice.end());
+    if (!healthy()) {
+      advice_.push_back("Update the graphics driver, and run 'pumice doctor' again.");
+      advice_.push_back("If it is the newest one, report what 'pumice doctor --json' prints.");
+      set_exit_status(1);
+    }
+    if (options_.json) return print_json(json(), 2);
+    std::string text = healthy() ? "\nNothing is wrong.\n" : "\nSomething is wrong.\n";
+    if (!advice_.empty()) text += "What to do:\n";
+    for (const std::string& each : advice_) text += fmt::format("- {}\n", each);
+    print_result(text);
+  }
+
+  Json json() const {
+    Json json;
+    if (device_.context.device) {
+      add_device(json, device_);
+      const Capabilities& device = device_.capabilities();
+      json["type"] = device.type_name();
+      json["uuid"] = device.uuid_text();
+      json["driver_id"] = static_cast<int>(device.driver_id);
+      json["driver_build"] = device.driver_build;
+      json["tiers"] = device.tiers();
+    }
+    json["version"] = version_number();
+    json["quick"] = options_.quick;
+    json["healthy"] = healthy();
+    json["verdicts"] = Json::array();
+    for (const Verdict& each : verdicts_) json["verdicts"].push_back(json_of(each));
+    json["blocked"] = Json::object();
+    for (const auto& [key, blocked] : blocklist_) json["blocked"][key] = blocked;
+    json["advice"] = advice_;
+    return json;
+  }
+
+  const DoctorOptions& options_;
+  OpenedDevice device_;
+  std::vector<Verdict> verdicts_;
+  Blocklist blocklist_; // what was added to it
+  std::vector<std::string> advice_;
+};
+
+Status doctor(const DoctorOptions& options) {
+  if (!options.part.empty()) return run_part(options);
+  return Doctor(options).run();
+}
+
+} // namespace
+
+Subcommand add_doctor(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("doctor", "Find out what is wrong with a device or its driver.");
+  auto options = std::make_shared<DoctorOptions>();
+  sub->add_flag("--quick", options->quick,
+                "Try fewer shapes, and no weights beyond 2 GiB. Without it, every kernel is tried with each "
+                "number of rows from 1 to 16")
+      ->group("Check");
+  sub->add_option("--patience", options->patience,
+                  "Give a kernel up after S seconds. It is compiled in that time, too")
+      ->type_name("S")
+      ->check(within(1.0, 86400.0))
+      ->capture_default_str()
+      ->group(more_of("Check"));
+  sub->add_flag("--json", options->json, "Print one JSON object, to paste into a report")->group("Output");
+  sub->add_option("--part", options->part)->group("");
+  sub->add_option("--from", options->from)->group("");
+  add_open_options(*sub, options->device);
+  sub->footer("It tries each kernel variant that the device would use, in a process of its own, compares the "
+              "results with the processor's, lets a small model generate a text, and measures the speed. "
+              "Kernels that are wrong, crash or hang are not used by any program from then on. The exit "
+              "status is 1 if something is wrong.\n\n" +
+              example("pumice doctor --quick"));
+  return {sub, [options] { return doctor(*options); }};
+}
+
+} // namespace pumice::command

@@ -1,0 +1,129 @@
+#include "tools/pumice/doctor/kernel_check.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tools/pumice/counted.h"
+#include "tools/pumice/doctor/part_process.h"
+#include "tuning/check_kernels.h"
+
+namespace pumice::command {
+
+namespace {
+
+constexpr size_t most_crashes = 3; // of a variant, after which its other cases are not tried
+
+struct Variant {
+  std::string family, name;
+  bool plain = false;
+};
+
+// Those that run at least one of the cases, in the families' order.
+Result<std::vector<Variant>> variants_of(const DeviceContext& context,
+                                         std::span<const KernelCaseName> cases) {
+  std::set<std::pair<std::string, std::string>> running, plain;
+  for (const KernelCaseName& each : cases) {
+    if (interrupted()) return interruption();
+    PUMICE_TRY(const std::vector<std::string> names, variants_for(context, each));
+    for (const std::string& name : names) running.emplace(each.family, name);
+    if (!names.empty()) plain.emplace(each.family, names.back());
+  }
+  std::vector<Variant> variants;
+  for (const VariantSummary& each : kernel_variants()) {
+    const std::pair key(std::string(each.family), std::string(each.name));
+    if (running.contains(key)) variants.push_back({key.first, key.second, plain.contains(key)});
+  }
+  return variants;
+}
+
+// All that was seen of a variant.
+struct Seen {
+  size_t cases = 0;
+  std::vector<std::string> wrong; // "CASE: what is wrong"
+  std::set<std::string> kernels;  // that were wrong
+  bool crashed = false;
+
+  void add(const Json& end) {
+    if (!end.value("runs", false)) return;
+    ++cases;
+    const std::string text = wrong_in(end);
+    if (text.empty()) return;
+    wrong.push_back(fmt::format("{}: {}", end["end"].get<std::string>(), text));
+    kernels.insert(end["kernel"].get<std::string>());
+  }
+};
+
+// Goes on after a case in which the process crashed or hung.
+Result<Seen> try_variant(const DoctorOptions& options, const Variant& variant,
+                         std::span<const KernelCaseName> cases) {
+  Seen seen;
+  size_t from = 0;
+  for (size_t crashes = 0; crashes < most_crashes; ++crashes) {
+    PUMICE_TRY(const PartOutcome outcome,
+               run_part_process(options, fmt::format("kernels {} {}", variant.family, variant.name), from));
+    for (const Json& end : outcome.ends) seen.add(end);
+    if (outcome.trying.empty()) return seen;
+    seen.crashed = true;
+    ++seen.cases;
+    seen.wrong.push_back(fmt::format("{}: it {}", outcome.trying, outcome.failure));
+    const auto at = std::ranges::find_if(cases, [&](const KernelCaseName& each) {
+      return each.family == variant.family && each.name == outcome.trying;
+    });
+    if (at == cases.end()) return seen;
+    from = static_cast<size_t>(at - cases.begin()) + 1;
+  }
+  return seen;
+}
+
+Verdict verdict_of(const Variant& variant, const Seen& seen) {
+  Verdict verdict{Verdict::State::good, variant.family + " " + variant.name,
+                  fmt::format("{} right", counted(seen.cases, "case"))};
+  if (seen.wrong.empty()) return verdict;
+  verdict.state = Verdict::State::bad;
+  verdict.text =
+      fmt::format("{} of {} wrong: {}", seen.wrong.size(), counted(seen.cases, "case"), seen.wrong[0]);
+  if (!seen.kernels.empty())
+    verdict.text +=
+        fmt::format(" (kernel{} {})", seen.kernels.size() == 1 ? "" : "s", fmt::join(seen.kernels, ", "));
+  verdict.details = {{"wrong", seen.wrong}, {"kernels", seen.kernels}};
+  verdict.advice.push_back(
+      variant.plain ? fmt::format("The {} kernel '{}' has no replacement: use another device (--device) or "
+                                  "another driver.",
+                                  variant.family, variant.name)
+                    : fmt::format("Programs use another {} kernel instead of '{}' from now on.",
+                                  variant.family, variant.name));
+  return verdict;
+}
+
+} // namespace
+
+std::string wrong_in(const Json& end) {
+  return end.value("wrong", std::string());
+}
+
+Result<KernelFindings> check_all_kernels(const DoctorOptions& options, const OpenedDevice& device,
+                                         const std::function<void(Verdict)>& tell) {
+  const std::vector<KernelCaseName> cases = kernel_cases(case_set(options));
+  PUMICE_TRY(const std::vector<Variant> variants, variants_of(device.context, cases));
+  KernelFindings findings;
+  ProgressBar bar("trying kernels");
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Variant& variant = variants[i];
+    if (!bar.update(i, variants.size())) return interruption();
+    PUMICE_TRY(const Seen seen, try_variant(options, variant, cases));
+    const std::string key = blocklist_key(variant.family, variant.name);
+    if (seen.wrong.empty()) {
+      findings.good.insert(key);
+    } else if (!variant.plain) {
+      findings.blocklist[key] = doctor_reason + seen.wrong[0];
+    }
+    bar.erase();
+    tell(verdict_of(variant, seen));
+  }
+  return findings;
+}
+
+} // namespace pumice::command
