@@ -7,6 +7,7 @@
 #include <span>
 
 #include "gpu/commands.h"
+#include "recording/recording.h"
 #include "recording/time_slicer.h"
 
 namespace pumice {
@@ -30,9 +31,8 @@ public:
 // Submits the work at once.
 class DirectWork : public DeviceWork {
 public:
-  // Drivers reset a device after about two seconds of one submission. The usual limit is far below, because
-  // the expected times are rough. A lower one lets others have the queue more often.
-  explicit DirectWork(std::shared_ptr<Device> device, double longest_piece = 0.3)
+  // With a lower limit others have the queue more often.
+  explicit DirectWork(std::shared_ptr<Device> device, double longest_piece = longest_submission_seconds)
       : device_(std::move(device)), longest_piece_(longest_piece) {}
   Result<double> run(std::span<const WorkPiece> pieces) override;
   double longest_piece() const override;
