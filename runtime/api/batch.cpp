@@ -31,7 +31,7 @@ struct pumice_batch {
 
   Result<uint32_t> add(TextRequest request);
   Status after(Status status);
-  Status after_slice(const Result<SliceResult>& result, pumice_slice* slice);
+  Result<SliceResult> after_slice(const Result<SliceResult>& result);
   void take(const BatchToken& token);
 };
 
@@ -72,11 +72,11 @@ Status pumice_batch::after(Status status) {
 }
 
 // Stop strings may have ended texts.
-Status pumice_batch::after_slice(const Result<SliceResult>& result, pumice_slice* slice) {
+Result<SliceResult> pumice_batch::after_slice(const Result<SliceResult>& result) {
   PUMICE_CHECK(after(result.ok() ? Status() : Status(result.error())));
   SliceResult own = *result;
   own.active = batch->active();
-  return write_slice(own, slice);
+  return own;
 }
 
 Result<SessionOptions> pumice::api::batch_options(const pumice_batch_options& given,
@@ -163,9 +163,8 @@ pumice_status pumice_batch_advance(pumice_batch* batch, float budget_us, const p
                                    pumice_slice* slice, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(batch);
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
-    return batch->after_slice(batch->batch->advance(budget, semaphores.spans()), slice);
+    const auto after = [&](const Result<SliceResult>& result) { return batch->after_slice(result); };
+    return advance_slice(*batch->batch, budget_us, sync, slice, after);
   });
 }
 
@@ -173,9 +172,8 @@ pumice_status pumice_batch_record(pumice_batch* batch, VkCommandBuffer command_b
                                   pumice_slice* slice, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(batch);
-    PUMICE_REQUIRE(command_buffer);
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    return batch->after_slice(batch->batch->record(command_buffer, budget), slice);
+    const auto after = [&](const Result<SliceResult>& result) { return batch->after_slice(result); };
+    return record_slice(*batch->batch, command_buffer, budget_us, slice, after);
   });
 }
 

@@ -134,10 +134,7 @@ pumice_status pumice_encode_advance(pumice_encoder* encoder, float budget_us, co
                                     pumice_slice* slice, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(encoder);
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
-    PUMICE_TRY(const SliceResult result, encoder->encoding->advance(budget, semaphores.spans()));
-    return write_slice(result, slice);
+    return advance_slice(*encoder->encoding, budget_us, sync, slice);
   });
 }
 
@@ -145,10 +142,7 @@ pumice_status pumice_encode_record(pumice_encoder* encoder, VkCommandBuffer comm
                                    pumice_slice* slice, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(encoder);
-    PUMICE_REQUIRE(command_buffer);
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    PUMICE_TRY(const SliceResult result, encoder->encoding->record(command_buffer, budget));
-    return write_slice(result, slice);
+    return record_slice(*encoder->encoding, command_buffer, budget_us, slice);
   });
 }
 

@@ -41,6 +41,14 @@ struct pumice_session {
     return status;
   }
 
+  // The same for a slice. A stop string may have ended the text.
+  Result<SliceResult> after_slice(const Result<SliceResult>& result) {
+    PUMICE_CHECK(after(result.ok() ? Status() : Status(result.error())));
+    SliceResult own = *result;
+    own.active = session->active();
+    return own;
+  }
+
   // The conversation is another one from now on.
   void begin_text(std::vector<std::string> stops) {
     events.begin(tokenizer, session->tokens(), std::move(stops));
@@ -65,14 +73,6 @@ make_session(const pumice_model& model, const pumice_session_options& given, con
   handle->context = handle->session->size().context;
   handle->events.set_function(given.on_event, given.user);
   return handle;
-}
-
-// Delivers the events of a slice, and describes it. A stop string may have ended the text.
-Status report_slice(pumice_session& session, const Result<SliceResult>& result, pumice_slice* slice) {
-  PUMICE_CHECK(session.after(result.ok() ? Status() : Status(result.error())));
-  SliceResult own = *result;
-  own.active = session.session->active();
-  return write_slice(own, slice);
 }
 
 } // namespace
@@ -236,20 +236,16 @@ const pumice_event* pumice_poll(pumice_session* session) {
 pumice_status pumice_advance(pumice_session* session, float budget_us, const pumice_sync* sync,
                              pumice_slice* slice, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
-    const Result<SliceResult> result = session->session->advance(budget, semaphores.spans());
-    return report_slice(*session, result, slice);
+    const auto after = [&](const Result<SliceResult>& result) { return session->after_slice(result); };
+    return advance_slice(*session->session, budget_us, sync, slice, after);
   });
 }
 
 pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buffer, float budget_us,
                             pumice_slice* slice, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
-    PUMICE_REQUIRE(command_buffer);
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    const Result<SliceResult> result = session->session->record(command_buffer, budget);
-    return report_slice(*session, result, slice);
+    const auto after = [&](const Result<SliceResult>& result) { return session->after_slice(result); };
+    return record_slice(*session->session, command_buffer, budget_us, slice, after);
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "api/call.h"
@@ -52,6 +53,27 @@ inline Result<double> read_budget(float budget_us) {
   if (budget_us > 0) return seconds(budget_us); // false for a NaN
   return Error{Code::invalid_argument,
                "budget_us is " + std::to_string(budget_us) + ": expected more than 0"};
+}
+
+// Runs a slice of `work` as the caller's arguments say, and describes it. `after` takes the result, good or bad,
+// and returns the one to describe.
+template <class Work, class After = std::identity>
+Status advance_slice(Work& work, float budget_us, const pumice_sync* sync, pumice_slice* slice,
+                     const After& after = {}) {
+  PUMICE_TRY(const double budget, read_budget(budget_us));
+  PUMICE_TRY(const Sync semaphores, Sync::read(sync));
+  PUMICE_TRY(const SliceResult result, after(work.advance(budget, semaphores.spans())));
+  return write_slice(result, slice);
+}
+
+// The same into the caller's command buffer.
+template <class Work, class After = std::identity>
+Status record_slice(Work& work, VkCommandBuffer command_buffer, float budget_us, pumice_slice* slice,
+                    const After& after = {}) {
+  PUMICE_REQUIRE(command_buffer);
+  PUMICE_TRY(const double budget, read_budget(budget_us));
+  PUMICE_TRY(const SliceResult result, after(work.record(command_buffer, budget)));
+  return write_slice(result, slice);
 }
 
 inline ExternalBuffer external_buffer(const pumice_buffer& buffer) {

@@ -124,20 +124,14 @@ pumice_status pumice_transcribe_begin(pumice_transcriber* transcriber, const flo
 pumice_status pumice_transcribe_advance(pumice_transcriber* transcriber, float budget_us,
                                         const pumice_sync* sync, pumice_slice* slice, pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
-    PUMICE_TRY(const SliceResult result, transcriber->transcriber->advance(budget, semaphores.spans()));
-    return write_slice(result, slice);
+    return advance_slice(*transcriber->transcriber, budget_us, sync, slice);
   });
 }
 
 pumice_status pumice_transcribe_record(pumice_transcriber* transcriber, VkCommandBuffer command_buffer,
                                        float budget_us, pumice_slice* slice, pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
-    PUMICE_REQUIRE(command_buffer);
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    PUMICE_TRY(const SliceResult result, transcriber->transcriber->record(command_buffer, budget));
-    return write_slice(result, slice);
+    return record_slice(*transcriber->transcriber, command_buffer, budget_us, slice);
   });
 }
 

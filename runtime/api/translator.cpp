@@ -126,10 +126,7 @@ pumice_status pumice_translate_advance(pumice_translator* translator, float budg
                                        const pumice_sync* sync, pumice_slice* slice, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(translator);
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
-    PUMICE_TRY(const SliceResult result, translator->generation->advance(budget, semaphores.spans()));
-    return write_slice(result, slice);
+    return advance_slice(*translator->generation, budget_us, sync, slice);
   });
 }
 
@@ -137,10 +134,7 @@ pumice_status pumice_translate_record(pumice_translator* translator, VkCommandBu
                                       float budget_us, pumice_slice* slice, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(translator);
-    PUMICE_REQUIRE(command_buffer);
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    PUMICE_TRY(const SliceResult result, translator->generation->record(command_buffer, budget));
-    return write_slice(result, slice);
+    return record_slice(*translator->generation, command_buffer, budget_us, slice);
   });
 }
 

@@ -178,11 +178,11 @@ pumice_status pumice_tune_advance(pumice_tune* tune, float budget_us, const pumi
       return Error{Code::invalid_argument,
                    "the measurement was started without options.in_slices: it submits its work itself"};
     }
-    PUMICE_TRY(const double budget, read_budget(budget_us));
-    PUMICE_TRY(const Sync semaphores, Sync::read(sync));
-    PUMICE_TRY(SliceResult result, tune->sliced->advance(budget, semaphores.spans()));
-    result.active = !tune->measuring.poll(nullptr, nullptr);
-    return write_slice(result, slice);
+    const auto after = [&](Result<SliceResult> result) {
+      if (result.ok()) result->active = !tune->measuring.poll(nullptr, nullptr);
+      return result;
+    };
+    return advance_slice(*tune->sliced, budget_us, sync, slice, after);
   });
 }
 

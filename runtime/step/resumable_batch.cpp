@@ -60,6 +60,14 @@ Result<bool> ResumableBatch::collect() {
   return tokens.has_value();
 }
 
+// The same for all steps that have finished.
+Status ResumableBatch::collect_all() {
+  for (bool more = true; more;) {
+    PUMICE_TRY(more, collect());
+  }
+  return {};
+}
+
 std::optional<BatchToken> ResumableBatch::take() {
   if (received_.empty()) return {};
   BatchToken token = std::move(received_.front());
@@ -81,9 +89,7 @@ Result<SliceResult> ResumableBatch::record(VkCommandBuffer into, double budget) 
 Result<SliceResult> ResumableBatch::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
   TimeSlicer& slices = work_.slices();
   PUMICE_CHECK(slices.look());
-  for (bool more = true; more;) {
-    PUMICE_TRY(more, collect());
-  }
+  PUMICE_CHECK(collect_all());
   PUMICE_CHECK(check_cancelled());
   const bool running = active();
   const auto fill = [&] { return batch_->fill(slices); };
@@ -122,9 +128,7 @@ Status ResumableBatch::discard() {
   const auto discard = [this]() -> Status {
     TimeSlicer& slices = work_.slices();
     PUMICE_CHECK(slices.look());
-    for (bool more = true; more;) {
-      PUMICE_TRY(more, collect());
-    }
+    PUMICE_CHECK(collect_all());
     slices.discard();
     PUMICE_CHECK(slices.wait());
     return batch_->abandon();

@@ -50,6 +50,7 @@ private:
   Status ready();
   Status check_cancelled();
   Result<bool> collect();
+  Status collect_all();
   Status run_step();
   Result<SliceResult> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
 
