@@ -12,10 +12,9 @@
 #include "api/tune.h"
 #include "gpu/tuning_file.h"
 #include "step/runner_layout.h"
-#include "support/application.h"
-#include "support/embedding.h"
 #include "support/skip.h"
 #include "support/temporary_folder.h"
+#include "support/vulkan_program.h"
 #include "tuning/trials.h"
 
 using pumice::Capabilities;
@@ -49,25 +48,10 @@ struct Said {
 // A program's device, without buffer addresses: a CPU driver then has the kernels of GPUs, which have rivals.
 class GpuLike {
 public:
-  GpuLike() : application_(&features(), std::span(&extension, 1)) {}
-
   DeviceHandle device(pumice_device_options options = {sizeof(pumice_device_options)}) {
-    const pumice::ExternalDevice& own = application_.device();
-    pumice_vulkan vulkan = {sizeof vulkan};
-    vulkan.get_instance_proc_addr =
-        reinterpret_cast<pumice_get_instance_proc_addr>(own.get_instance_proc_addr);
-    vulkan.instance = own.instance;
-    vulkan.physical_device = own.physical_device;
-    vulkan.device = own.device;
-    vulkan.queue_family = own.queue_family;
-    vulkan.queue = own.queue;
-    vulkan.features = own.features;
-    vulkan.extensions = own.extensions.data();
-    vulkan.extension_count = static_cast<uint32_t>(own.extensions.size());
-    options.vulkan = &vulkan;
     options.log = Said::hear;
     options.log_user = &said;
-    return make_device(options);
+    return program_.device(options);
   }
 
   Said said;
@@ -81,7 +65,7 @@ private:
     v12.timelineSemaphore = VK_TRUE;
     return v12;
   }
-  Application application_;
+  VulkanProgram program_{&features(), std::span(&extension, 1)};
 };
 
 pumice_tune_options small_sessions(bool in_slices) {

@@ -25,14 +25,18 @@ CommandResult generate(std::vector<std::string> arguments, const std::string& in
   return pumice_command(arguments, input);
 }
 
-std::vector<json> lines(const std::vector<std::string>& arguments, const std::string& input = "") {
-  const CommandResult result = generate(arguments, input);
+// The objects that a command wrote, one a line.
+std::vector<json> objects_of(const CommandResult& result) {
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
   std::vector<json> objects;
   std::istringstream text(result.out);
   for (std::string line; std::getline(text, line);) objects.push_back(json::parse(line));
   return objects;
+}
+
+std::vector<json> lines(const std::vector<std::string>& arguments, const std::string& input = "") {
+  return objects_of(generate(arguments, input));
 }
 
 const std::vector<std::string> warm = {"-n", "16", "--temp", "1", "--seed", "7"};
@@ -161,13 +165,7 @@ TEST_CASE("generate answers requests with an encoder-decoder as it does its opti
   const auto run = [&](std::vector<std::string> arguments, const std::string& input = "") {
     arguments.insert(arguments.begin(), {"generate", t5, "--no-cache"});
     if (std::ranges::count(arguments, "-n") == 0) arguments.insert(arguments.end(), {"-n", "9"});
-    const CommandResult result = pumice_command(arguments, input);
-    CAPTURE(result.err);
-    REQUIRE(result.status == 0);
-    std::vector<json> objects;
-    std::istringstream text(result.out);
-    for (std::string line; std::getline(text, line);) objects.push_back(json::parse(line));
-    return objects;
+    return objects_of(pumice_command(arguments, input));
   };
   const std::vector<json> answers = run({"--requests", "-"}, R"({"id": "a", "ids": [5, 6, 7]}
 {"ids": [8, 9], "count": 3}

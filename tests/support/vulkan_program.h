@@ -49,10 +49,13 @@ public:
     return own;
   }
   DeviceHandle device(const pumice_allocator* allocator = nullptr) {
-    const pumice_vulkan own = vulkan();
     pumice_device_options options = {sizeof options};
-    options.vulkan = &own;
     options.allocator = allocator;
+    return device(options);
+  }
+  DeviceHandle device(pumice_device_options options) {
+    const pumice_vulkan own = vulkan();
+    options.vulkan = &own;
     return make_device(options);
   }
 
