@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "step/check_tokens.h"
+
 namespace pumice {
 
 namespace {
@@ -92,12 +94,7 @@ Status EncoderDecoder::check(const GenerationOptions& options) const {
                     "one",
                     path, config.prompt.size(), context)};
   }
-  for (uint32_t token : config.prompt) {
-    if (token < model().shape().vocabulary) continue;
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: token {} is not in the vocabulary, whose ids are 0 to {}", path, token,
-                             model().shape().vocabulary - 1)};
-  }
+  PUMICE_CHECK(check_tokens(model(), config.prompt, model().shape().vocabulary));
   if (config.beams > options_.beams) {
     return Error{Code::invalid_argument,
                  fmt::format("{} beams were asked for, and this session was made for {}", config.beams,
@@ -109,6 +106,11 @@ Status EncoderDecoder::check(const GenerationOptions& options) const {
 // Whether the device chooses the tokens.
 bool EncoderDecoder::on_device(const GenerationOptions& options) const {
   return batch_ && only_suppresses(options.config) && !options.rule;
+}
+
+// The runner of the decoder's steps.
+Runner& EncoderDecoder::runner_of(const GenerationOptions& options) const {
+  return on_device(options) ? batch_->runner() : *search_runner_;
 }
 
 // Makes the runner whose tokens the host chooses, if these options need it.
@@ -126,7 +128,7 @@ Status EncoderDecoder::make_runner(const GenerationOptions& options) {
 Status EncoderDecoder::prepare(const GenerationOptions& options) {
   PUMICE_CHECK(make_runner(options));
   PUMICE_CHECK(encoder_->runner().prepare_all());
-  return (on_device(options) ? batch_->runner() : *search_runner_).prepare_all();
+  return runner_of(options).prepare_all();
 }
 
 Result<std::vector<std::vector<Hypothesis>>> EncoderDecoder::generate(std::span<const EncoderInput> inputs,
@@ -236,7 +238,7 @@ Status EncoderDecoder::collect(const TimeSlicer& slices) {
 
 double EncoderDecoder::largest_dispatch(const TimeSlicer& slices) const {
   if (!run_ || !run_->decoding) return encoder_->runner().largest_dispatch(slices);
-  return (on_device(run_->options) ? batch_->runner() : *search_runner_).largest_dispatch(slices);
+  return runner_of(run_->options).largest_dispatch(slices);
 }
 
 } // namespace pumice

@@ -74,6 +74,7 @@ private:
   EncoderDecoder() = default;
   Status check(const GenerationOptions& options) const;
   bool on_device(const GenerationOptions& options) const;
+  Runner& runner_of(const GenerationOptions& options) const;
   Status make_runner(const GenerationOptions& options);
   Result<std::span<const EncoderInput>> next_inputs();
   Status begin_decoding();

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "step/check_tokens.h"
 #include "step/snapshot.h"
 
 namespace pumice {
@@ -38,13 +39,7 @@ Status check_request(const Model& model, const SessionSize& size, const Sequence
   if (request.max_tokens == 0) {
     return Error{Code::invalid_argument, "no token is asked for: max_tokens must be at least 1"};
   }
-  const uint32_t vocabulary = model.shape().vocabulary;
-  for (uint32_t token : request.prompt) {
-    if (token < vocabulary) continue;
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: token {} is not in the vocabulary, whose ids are 0 to {}",
-                             model.file().path(), token, vocabulary - 1)};
-  }
+  PUMICE_CHECK(check_tokens(model, request.prompt, model.shape().vocabulary));
   return check_sampling(request.sampling);
 }
 

@@ -11,6 +11,7 @@
 #include "recording/compile_kernels.h"
 #include "recording/dispatch_times.h"
 #include "shaders/common/step.h"
+#include "step/check_tokens.h"
 #include "step/runner_layout.h"
 
 namespace pumice {
@@ -162,11 +163,7 @@ Status Runner::check_row(const StepToken& row) const {
   const uint32_t vocabulary = !encodes                                   ? shape.vocabulary
                               : shape.encoder->kind == InputKind::tokens ? shape.encoder->vocabulary
                                                                          : memory_.size.sequences;
-  if (const uint32_t token = std::max(row.token, row.target); token >= vocabulary) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: token {} is not in the vocabulary, whose ids are 0 to {}",
-                             model_->file().path(), token, vocabulary - 1)};
-  }
+  PUMICE_CHECK(check_tokens(*model_, std::array{row.token, row.target}, vocabulary));
   if (encodes && row.token_type >= shape.encoder->token_types) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: token type {} is unknown: the model's are 0 to {}", model_->file().path(),

@@ -222,14 +222,38 @@ struct Player {
     process.give_turn();
     asks = process.asks_for_turn();
   }
+  // The rest, alone. `machine` has watched since before its start.
+  Result<AbRun> finish(const MachineWatch& machine) {
+    PUMICE_TRY(const ProcessOutput output, process.finish());
+    return read_run(side, output, machine.use());
+  }
 };
 
+// After an error of a program that ran while the other one was in memory.
+Error blame_memory(Error error) {
+  error.reasons.push_back("A and B were in memory at the same time; --apart runs one after the other");
+  return error;
+}
+
 Result<AbPair> run_in_turns(const AbSide& first_side, const AbSide& second_side, std::mt19937& random) {
+  AbPair pair;
   const MachineWatch machine;
   PUMICE_TRY(Player first, Player::start(first_side));
+  if (!first.asks) { // it knows no turns
+    PUMICE_TRY(pair.a, first.finish(machine));
+    PUMICE_TRY(pair.b, run_ab_side(second_side));
+    return pair;
+  }
+  const MachineWatch second_machine;
   PUMICE_TRY(Player second, Player::start(second_side));
-  AbPair pair;
-  pair.alternated = first.asks && second.asks;
+  if (!second.asks) {
+    Result<AbRun> second_run = second.finish(second_machine);
+    if (!second_run.ok()) return blame_memory(second_run.error());
+    pair.b = *std::move(second_run);
+    PUMICE_TRY(pair.a, first.finish(machine));
+    return pair;
+  }
+  pair.alternated = true;
   while (first.asks && second.asks) {
     const bool swap = random() % 2;
     (swap ? second : first).play();
@@ -239,11 +263,7 @@ Result<AbPair> run_in_turns(const AbSide& first_side, const AbSide& second_side,
   PUMICE_TRY(const ProcessOutput second_output, second.process.finish());
   PUMICE_TRY(pair.a, read_run(first_side, first_output, machine.use()));
   Result<AbRun> second_run = read_run(second_side, second_output, machine.use());
-  if (!second_run.ok()) {
-    Error error = second_run.error();
-    error.reasons.push_back("A and B were in memory at the same time; --apart runs one after the other");
-    return error;
-  }
+  if (!second_run.ok()) return blame_memory(second_run.error());
   pair.b = *std::move(second_run);
   return pair;
 }
