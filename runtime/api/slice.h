@@ -55,8 +55,8 @@ inline Result<double> read_budget(float budget_us) {
                "budget_us is " + std::to_string(budget_us) + ": expected more than 0"};
 }
 
-// Runs a slice of `work` as the caller's arguments say, and describes it. `after` takes the result, good or bad,
-// and returns the one to describe.
+// Runs a slice of `work` as the caller's arguments say, and describes it. `after` takes the result, good or
+// bad, and returns the one to describe.
 template <class Work, class After = std::identity>
 Status advance_slice(Work& work, float budget_us, const pumice_sync* sync, pumice_slice* slice,
                      const After& after = {}) {

@@ -23,9 +23,11 @@ void separate(const VulkanFunctions& vk, VkCommandBuffer commands) {
 } // namespace
 
 Control::Control(const Device& device)
-    : device_(device), result_(device, sizeof(float), VK_BUFFER_USAGE_STORAGE_BUFFER_BIT) {
+    : device_(device), result_(device, sizeof(float), VK_BUFFER_USAGE_STORAGE_BUFFER_BIT),
+      input_(device, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, VK_SHADER_STAGE_COMPUTE_BIT,
+             {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(uint32_t)}) {
   if (device.tick_us() == 0) throw Failure("--control: this device has no timestamps");
-  make_descriptors();
+  input_.set(VkDescriptorBufferInfo{result_.handle(), 0, VK_WHOLE_SIZE});
   make_pipeline();
   VkQueryPoolCreateInfo stamps{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
   stamps.queryType = VK_QUERY_TYPE_TIMESTAMP;
@@ -44,63 +46,14 @@ Control::~Control() {
   const VulkanFunctions& vk = device_.functions();
   vk.vkDestroyQueryPool(device_.handle(), stamps_, nullptr);
   vk.vkDestroyPipeline(device_.handle(), pipeline_, nullptr);
-  vk.vkDestroyPipelineLayout(device_.handle(), layout_, nullptr);
-  vk.vkDestroyDescriptorPool(device_.handle(), descriptor_pool_, nullptr);
-  vk.vkDestroyDescriptorSetLayout(device_.handle(), set_layout_, nullptr);
-}
-
-void Control::make_descriptors() {
-  const VulkanFunctions& vk = device_.functions();
-  VkDescriptorSetLayoutBinding binding{};
-  binding.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-  binding.descriptorCount = 1;
-  binding.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
-  VkDescriptorSetLayoutCreateInfo layout{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
-  layout.bindingCount = 1;
-  layout.pBindings = &binding;
-  check(vk.vkCreateDescriptorSetLayout(device_.handle(), &layout, nullptr, &set_layout_),
-        "making a descriptor set layout");
-  const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1};
-  VkDescriptorPoolCreateInfo pool{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
-  pool.maxSets = 1;
-  pool.poolSizeCount = 1;
-  pool.pPoolSizes = &size;
-  check(vk.vkCreateDescriptorPool(device_.handle(), &pool, nullptr, &descriptor_pool_),
-        "making a descriptor pool");
-  VkDescriptorSetAllocateInfo set{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
-  set.descriptorPool = descriptor_pool_;
-  set.descriptorSetCount = 1;
-  set.pSetLayouts = &set_layout_;
-  check(vk.vkAllocateDescriptorSets(device_.handle(), &set, &set_), "making a descriptor set");
-  const VkDescriptorBufferInfo buffer = {result_.handle(), 0, VK_WHOLE_SIZE};
-  VkWriteDescriptorSet write{VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
-  write.dstSet = set_;
-  write.descriptorCount = 1;
-  write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-  write.pBufferInfo = &buffer;
-  vk.vkUpdateDescriptorSets(device_.handle(), 1, &write, 0, nullptr);
 }
 
 void Control::make_pipeline() {
   const VulkanFunctions& vk = device_.functions();
-  const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(uint32_t)};
-  VkPipelineLayoutCreateInfo layout{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-  layout.setLayoutCount = 1;
-  layout.pSetLayouts = &set_layout_;
-  layout.pushConstantRangeCount = 1;
-  layout.pPushConstantRanges = &push;
-  check(vk.vkCreatePipelineLayout(device_.handle(), &layout, nullptr, &layout_), "making a pipeline layout");
-  VkShaderModuleCreateInfo code{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
-  code.codeSize = sizeof control_comp;
-  code.pCode = control_comp;
-  VkShaderModule module = VK_NULL_HANDLE;
-  check(vk.vkCreateShaderModule(device_.handle(), &code, nullptr, &module), "making a shader module");
+  const VkShaderModule module = make_module(device_, control_comp);
   VkComputePipelineCreateInfo info{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
-  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-  info.stage.module = module;
-  info.stage.pName = "main";
-  info.layout = layout_;
+  info.stage = shader_stage(VK_SHADER_STAGE_COMPUTE_BIT, module);
+  info.layout = input_.layout();
   const VkResult made =
       vk.vkCreateComputePipelines(device_.handle(), VK_NULL_HANDLE, 1, &info, nullptr, &pipeline_);
   vk.vkDestroyShaderModule(device_.handle(), module, nullptr);
@@ -115,8 +68,8 @@ void Control::record_rounds(VkCommandBuffer commands, uint32_t rounds) const {
   const VulkanFunctions& vk = device_.functions();
   separate(vk, commands);
   vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline_);
-  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout_, 0, 1, &set_, 0, nullptr);
-  vk.vkCmdPushConstants(commands, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof rounds, &rounds);
+  input_.bind(commands, VK_PIPELINE_BIND_POINT_COMPUTE);
+  vk.vkCmdPushConstants(commands, input_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof rounds, &rounds);
   vk.vkCmdDispatch(commands, groups, 1, 1);
   separate(vk, commands);
 }

@@ -18,18 +18,14 @@ public:
   void record(VkCommandBuffer commands, double us) const;
 
 private:
-  void make_descriptors();
   void make_pipeline();
   void record_rounds(VkCommandBuffer commands, uint32_t rounds) const;
   double measured_us(uint32_t rounds) const;
 
   const Device& device_;
   Buffer result_;
+  PipelineInput input_;
   double rounds_per_us_ = 0;
-  VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
-  VkDescriptorPool descriptor_pool_ = VK_NULL_HANDLE;
-  VkDescriptorSet set_ = VK_NULL_HANDLE;
-  VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipeline pipeline_ = VK_NULL_HANDLE;
   VkQueryPool stamps_ = VK_NULL_HANDLE;
 };

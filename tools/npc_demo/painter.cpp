@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <span>
 
 #include "canvas.frag.h"
 #include "canvas.vert.h"
@@ -11,44 +10,20 @@
 
 namespace npc {
 
-namespace {
-
-VkShaderModule make_module(const Device& device, std::span<const uint32_t> words) {
-  VkShaderModuleCreateInfo info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
-  info.codeSize = words.size_bytes();
-  info.pCode = words.data();
-  VkShaderModule module = VK_NULL_HANDLE;
-  check(device.functions().vkCreateShaderModule(device.handle(), &info, nullptr, &module),
-        "making a shader module");
-  return module;
-}
-
-VkPipelineShaderStageCreateInfo stage(VkShaderStageFlagBits which, VkShaderModule module) {
-  VkPipelineShaderStageCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO};
-  info.stage = which;
-  info.module = module;
-  info.pName = "main";
-  return info;
-}
-
-} // namespace
-
 Painter::Painter(const Device& device, const Atlas& atlas)
     : device_(device), atlas_(device, VK_FORMAT_R8_UNORM, {Atlas::width, atlas.height()},
-                              VK_IMAGE_USAGE_SAMPLED_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT) {
+                              VK_IMAGE_USAGE_SAMPLED_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT),
+      input_(device, VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, VK_SHADER_STAGE_FRAGMENT_BIT,
+             {VK_SHADER_STAGE_VERTEX_BIT, 0, 2 * sizeof(float)}) {
   make_render_pass();
   upload(atlas);
-  make_descriptors();
-  make_layout();
+  make_sampler();
   make_pipeline();
 }
 
 Painter::~Painter() {
   const VulkanFunctions& vk = device_.functions();
   vk.vkDestroyPipeline(device_.handle(), pipeline_, nullptr);
-  vk.vkDestroyPipelineLayout(device_.handle(), layout_, nullptr);
-  vk.vkDestroyDescriptorPool(device_.handle(), descriptor_pool_, nullptr);
-  vk.vkDestroyDescriptorSetLayout(device_.handle(), set_layout_, nullptr);
   vk.vkDestroySampler(device_.handle(), sampler_, nullptr);
   vk.vkDestroyRenderPass(device_.handle(), render_pass_, nullptr);
 }
@@ -104,7 +79,7 @@ void Painter::upload(const Atlas& atlas) {
   commands.run();
 }
 
-void Painter::make_descriptors() {
+void Painter::make_sampler() {
   const VulkanFunctions& vk = device_.functions();
   VkSamplerCreateInfo sampler{VK_STRUCTURE_TYPE_SAMPLER_CREATE_INFO};
   sampler.magFilter = VK_FILTER_NEAREST; // letters are at whole pixels
@@ -112,48 +87,7 @@ void Painter::make_descriptors() {
   sampler.addressModeU = VK_SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE;
   sampler.addressModeV = VK_SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE;
   check(vk.vkCreateSampler(device_.handle(), &sampler, nullptr, &sampler_), "making a sampler");
-
-  VkDescriptorSetLayoutBinding binding{};
-  binding.descriptorType = VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER;
-  binding.descriptorCount = 1;
-  binding.stageFlags = VK_SHADER_STAGE_FRAGMENT_BIT;
-  VkDescriptorSetLayoutCreateInfo layout{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
-  layout.bindingCount = 1;
-  layout.pBindings = &binding;
-  check(vk.vkCreateDescriptorSetLayout(device_.handle(), &layout, nullptr, &set_layout_),
-        "making a descriptor set layout");
-
-  const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, 1};
-  VkDescriptorPoolCreateInfo pool{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
-  pool.maxSets = 1;
-  pool.poolSizeCount = 1;
-  pool.pPoolSizes = &size;
-  check(vk.vkCreateDescriptorPool(device_.handle(), &pool, nullptr, &descriptor_pool_),
-        "making a descriptor pool");
-  VkDescriptorSetAllocateInfo set{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
-  set.descriptorPool = descriptor_pool_;
-  set.descriptorSetCount = 1;
-  set.pSetLayouts = &set_layout_;
-  check(vk.vkAllocateDescriptorSets(device_.handle(), &set, &set_), "making a descriptor set");
-
-  const VkDescriptorImageInfo image = {sampler_, atlas_.view(), VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL};
-  VkWriteDescriptorSet write{VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
-  write.dstSet = set_;
-  write.descriptorCount = 1;
-  write.descriptorType = VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER;
-  write.pImageInfo = &image;
-  vk.vkUpdateDescriptorSets(device_.handle(), 1, &write, 0, nullptr);
-}
-
-void Painter::make_layout() {
-  const VulkanFunctions& vk = device_.functions();
-  const VkPushConstantRange push = {VK_SHADER_STAGE_VERTEX_BIT, 0, 2 * sizeof(float)};
-  VkPipelineLayoutCreateInfo layout{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-  layout.setLayoutCount = 1;
-  layout.pSetLayouts = &set_layout_;
-  layout.pushConstantRangeCount = 1;
-  layout.pPushConstantRanges = &push;
-  check(vk.vkCreatePipelineLayout(device_.handle(), &layout, nullptr, &layout_), "making a pipeline layout");
+  input_.set(VkDescriptorImageInfo{sampler_, atlas_.view(), VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL});
 }
 
 void Painter::make_pipeline() {
@@ -196,8 +130,8 @@ void Painter::make_pipeline() {
 
   const VkShaderModule vertex = make_module(device_, canvas_vert),
                        fragment = make_module(device_, canvas_frag);
-  const VkPipelineShaderStageCreateInfo stages[] = {stage(VK_SHADER_STAGE_VERTEX_BIT, vertex),
-                                                    stage(VK_SHADER_STAGE_FRAGMENT_BIT, fragment)};
+  const VkPipelineShaderStageCreateInfo stages[] = {shader_stage(VK_SHADER_STAGE_VERTEX_BIT, vertex),
+                                                    shader_stage(VK_SHADER_STAGE_FRAGMENT_BIT, fragment)};
   VkGraphicsPipelineCreateInfo info{VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO};
   info.stageCount = 2;
   info.pStages = stages;
@@ -208,7 +142,7 @@ void Painter::make_pipeline() {
   info.pMultisampleState = &samples;
   info.pColorBlendState = &blending;
   info.pDynamicState = &dynamic;
-  info.layout = layout_;
+  info.layout = input_.layout();
   info.renderPass = render_pass_;
   const VkResult made =
       vk.vkCreateGraphicsPipelines(device_.handle(), VK_NULL_HANDLE, 1, &info, nullptr, &pipeline_);
@@ -235,10 +169,10 @@ void Painter::draw(VkCommandBuffer commands, const Canvas& canvas, const Picture
   begin.renderArea = area;
   vk.vkCmdBeginRenderPass(commands, &begin, VK_SUBPASS_CONTENTS_INLINE);
   vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_GRAPHICS, pipeline_);
-  vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_GRAPHICS, layout_, 0, 1, &set_, 0, nullptr);
+  input_.bind(commands, VK_PIPELINE_BIND_POINT_GRAPHICS);
   vk.vkCmdSetViewport(commands, 0, 1, &viewport);
   vk.vkCmdSetScissor(commands, 0, 1, &area);
-  vk.vkCmdPushConstants(commands, layout_, VK_SHADER_STAGE_VERTEX_BIT, 0, sizeof pixel, pixel);
+  vk.vkCmdPushConstants(commands, input_.layout(), VK_SHADER_STAGE_VERTEX_BIT, 0, sizeof pixel, pixel);
   vk.vkCmdBindVertexBuffers(commands, 0, 1, &buffer, &start);
   vk.vkCmdDraw(commands, static_cast<uint32_t>(count), 1, 0, 0);
   vk.vkCmdEndRenderPass(commands);

@@ -23,18 +23,14 @@ public:
 private:
   void make_render_pass();
   void upload(const Atlas& atlas);
-  void make_descriptors();
-  void make_layout();
+  void make_sampler();
   void make_pipeline();
 
   const Device& device_;
   Image atlas_;
+  PipelineInput input_;
   VkRenderPass render_pass_ = VK_NULL_HANDLE;
   VkSampler sampler_ = VK_NULL_HANDLE;
-  VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
-  VkDescriptorPool descriptor_pool_ = VK_NULL_HANDLE;
-  VkDescriptorSet set_ = VK_NULL_HANDLE;
-  VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipeline pipeline_ = VK_NULL_HANDLE;
 };
 

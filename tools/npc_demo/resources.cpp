@@ -70,6 +70,77 @@ Image::~Image() {
   vk.vkFreeMemory(device_.handle(), memory_, nullptr);
 }
 
+PipelineInput::PipelineInput(const Device& device, VkDescriptorType type, VkShaderStageFlags stage,
+                             const VkPushConstantRange& push)
+    : device_(device), type_(type) {
+  const VulkanFunctions& vk = device.functions();
+  VkDescriptorSetLayoutBinding binding{};
+  binding.descriptorType = type;
+  binding.descriptorCount = 1;
+  binding.stageFlags = stage;
+  VkDescriptorSetLayoutCreateInfo bindings{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
+  bindings.bindingCount = 1;
+  bindings.pBindings = &binding;
+  check(vk.vkCreateDescriptorSetLayout(device.handle(), &bindings, nullptr, &set_layout_),
+        "making a descriptor set layout");
+  const VkDescriptorPoolSize size = {type, 1};
+  VkDescriptorPoolCreateInfo pool{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
+  pool.maxSets = 1;
+  pool.poolSizeCount = 1;
+  pool.pPoolSizes = &size;
+  check(vk.vkCreateDescriptorPool(device.handle(), &pool, nullptr, &pool_), "making a descriptor pool");
+  VkDescriptorSetAllocateInfo set{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
+  set.descriptorPool = pool_;
+  set.descriptorSetCount = 1;
+  set.pSetLayouts = &set_layout_;
+  check(vk.vkAllocateDescriptorSets(device.handle(), &set, &set_), "making a descriptor set");
+  VkPipelineLayoutCreateInfo layout{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+  layout.setLayoutCount = 1;
+  layout.pSetLayouts = &set_layout_;
+  layout.pushConstantRangeCount = 1;
+  layout.pPushConstantRanges = &push;
+  check(vk.vkCreatePipelineLayout(device.handle(), &layout, nullptr, &layout_), "making a pipeline layout");
+}
+
+PipelineInput::~PipelineInput() {
+  const VulkanFunctions& vk = device_.functions();
+  vk.vkDestroyPipelineLayout(device_.handle(), layout_, nullptr);
+  vk.vkDestroyDescriptorPool(device_.handle(), pool_, nullptr);
+  vk.vkDestroyDescriptorSetLayout(device_.handle(), set_layout_, nullptr);
+}
+
+void PipelineInput::write(const VkDescriptorBufferInfo* buffer, const VkDescriptorImageInfo* image) const {
+  VkWriteDescriptorSet write{VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
+  write.dstSet = set_;
+  write.descriptorCount = 1;
+  write.descriptorType = type_;
+  write.pBufferInfo = buffer;
+  write.pImageInfo = image;
+  device_.functions().vkUpdateDescriptorSets(device_.handle(), 1, &write, 0, nullptr);
+}
+
+void PipelineInput::bind(VkCommandBuffer commands, VkPipelineBindPoint point) const {
+  device_.functions().vkCmdBindDescriptorSets(commands, point, layout_, 0, 1, &set_, 0, nullptr);
+}
+
+VkShaderModule make_module(const Device& device, std::span<const uint32_t> words) {
+  VkShaderModuleCreateInfo info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
+  info.codeSize = words.size_bytes();
+  info.pCode = words.data();
+  VkShaderModule module = VK_NULL_HANDLE;
+  check(device.functions().vkCreateShaderModule(device.handle(), &info, nullptr, &module),
+        "making a shader module");
+  return module;
+}
+
+VkPipelineShaderStageCreateInfo shader_stage(VkShaderStageFlagBits which, VkShaderModule module) {
+  VkPipelineShaderStageCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO};
+  info.stage = which;
+  info.module = module;
+  info.pName = "main";
+  return info;
+}
+
 OneTimeCommands::OneTimeCommands(const Device& device) : device_(device) {
   const VulkanFunctions& vk = device.functions();
   VkCommandPoolCreateInfo pool{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "device.h"
 
 namespace npc {
@@ -41,6 +43,35 @@ private:
   VkDeviceMemory memory_ = VK_NULL_HANDLE;
   VkImageView view_ = VK_NULL_HANDLE;
 };
+
+// What a pipeline's shaders read: one binding, and push constants.
+class PipelineInput {
+public:
+  PipelineInput(const Device& device, VkDescriptorType type, VkShaderStageFlags stage,
+                const VkPushConstantRange& push);
+  ~PipelineInput();
+  PipelineInput(const PipelineInput&) = delete;
+  PipelineInput& operator=(const PipelineInput&) = delete;
+
+  VkPipelineLayout layout() const { return layout_; }
+  // Says what is at the binding: before anything is recorded.
+  void set(const VkDescriptorBufferInfo& buffer) const { write(&buffer, nullptr); }
+  void set(const VkDescriptorImageInfo& image) const { write(nullptr, &image); }
+  void bind(VkCommandBuffer commands, VkPipelineBindPoint point) const;
+
+private:
+  void write(const VkDescriptorBufferInfo* buffer, const VkDescriptorImageInfo* image) const;
+
+  const Device& device_;
+  VkDescriptorType type_;
+  VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
+  VkDescriptorPool pool_ = VK_NULL_HANDLE;
+  VkDescriptorSet set_ = VK_NULL_HANDLE;
+  VkPipelineLayout layout_ = VK_NULL_HANDLE;
+};
+
+VkShaderModule make_module(const Device& device, std::span<const uint32_t> words);
+VkPipelineShaderStageCreateInfo shader_stage(VkShaderStageFlagBits which, VkShaderModule module);
 
 // A command buffer that is used once: recorded, submitted, and waited for.
 class OneTimeCommands {
