@@ -1,10 +1,9 @@
 #include "kernel/elementwise/elementwise.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "kernel/lowering.h"
+#include "kernel/row_groups.h"
 #include "shaders/elementwise/elementwise.params.h"
 
 namespace pumice {
@@ -65,9 +64,7 @@ Dispatch elementwise(const DeviceProfile& profile, const ElementwiseArgs& args) 
   dispatch.bind(ELEMENTWISE_A, args.a.buffer, Access::read);
   if (args.b) dispatch.bind(ELEMENTWISE_B, args.b->buffer, Access::read);
   dispatch.bind(ELEMENTWISE_RESULT, args.result.buffer, Access::write);
-  // On a GPU a few quads to an invocation.
-  const uint32_t quads = args.result.padded_columns() / 4;
-  dispatch.groups = {args.a.rows, profile.cpu8 ? 1 : std::max(1u, quads / (profile.workgroup * 4)), 1};
+  dispatch.groups = {args.a.rows, row_groups(profile, args.result), 1};
   const double elements = double{1} * args.a.rows * args.a.columns;
   dispatch.flops = elements * (args.kind == ElementwiseKind::add ? 1 : 10);
   dispatch.bytes = elements * (args.b ? 12 : 8);

@@ -1,12 +1,11 @@
 #include "kernel/experts/experts.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/lowering.h"
 #include "kernel/matmul/matmul.h"
+#include "kernel/row_groups.h"
 #include "shaders/experts/expert_combine.params.h"
 #include "shaders/experts/expert_group.params.h"
 #include "shaders/experts/expert_route.params.h"
@@ -226,9 +225,7 @@ Dispatch expert_combine(const DeviceProfile& profile, const ExpertCombineArgs& a
   dispatch.bind(EXPERT_COMBINE_SHARES, args.shares, Access::read);
   if (args.residual) dispatch.bind(EXPERT_COMBINE_RESIDUAL, args.residual->buffer, Access::read);
   dispatch.bind(EXPERT_COMBINE_RESULT, args.result.buffer, Access::write);
-  // On a GPU each invocation takes a few quads.
-  const uint32_t quads = args.result.padded_columns() / 4;
-  dispatch.groups = {args.result.rows, profile.cpu8 ? 1 : std::max(1u, quads / (profile.workgroup * 4)), 1};
+  dispatch.groups = {args.result.rows, row_groups(profile, args.result), 1};
   const double elements = double{1} * args.result.rows * args.result.columns;
   dispatch.flops = elements * 2 * args.used;
   dispatch.bytes = elements * 4 * (args.used + (args.residual ? 2 : 1));
