@@ -26,6 +26,8 @@ struct DeviceProfile {
   uint32_t threads = 0;
   // Bytes of shared memory of one workgroup.
   uint32_t shared_bytes = 16384;
+  // Bytes that one binding of a buffer covers at most. Every device allows as many as stand here.
+  uint64_t range_bytes = uint64_t{128} << 20;
   // The number of workgroups that keeps the device busy. Work of fewer workgroups is divided further.
   uint32_t busy_groups = 256;
 

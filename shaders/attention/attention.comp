@@ -124,10 +124,10 @@ void add_span(uint m, float maximum, float total, float sum[OWN_DIMS]) {
   [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) all_sum[m][j] = merged(all_sum[m][j], sum[j], rescale);
 }
 
-// Stores a span's sums for attention_combine.
+// Stores a span's sums for attention_combine. The workgroup has one row.
 void store_span(uint m, uint rows, float maximum, float total, float sum[OWN_DIMS]) {
   if (!is_stored(m, rows)) return;
-  const uint at = span_place(first_token(), query_head(m), gl_WorkGroupID.z);
+  const uint at = span_place(gl_WorkGroupID.y, query_head(m), gl_WorkGroupID.z);
   [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) {
     if (OWN + j * BLOCK < HEAD_DIM) spans[at + OWN + j * BLOCK] = sum[j];
   }

@@ -22,7 +22,8 @@ CONSTANT ATTENTION_K = 8;      // [rows, k_stride]
 CONSTANT ATTENTION_V = 9;      // [rows, v_stride]
 CONSTANT ATTENTION_TABLE = 10; // ROTARY_TABLE
 // For each row, head and span of positions: head_dim weighted sums, not divided by the sum of the weights,
-// then the span's largest score and the sum of its weights. [rows, heads, spans, head_dim + 2]
+// then the span's largest score and the sum of its weights. [rows of the dispatch, heads, spans,
+// head_dim + 2]
 // They take the places of buffers that go unused then: kernels for any device have no more than eight.
 CONSTANT ATTENTION_SPANS = 4;     // written where positions are split, in place of the result
 CONSTANT ATTENTION_ALL_SPANS = 1; // read by attention_combine, in place of the queries
@@ -101,7 +102,9 @@ struct AttentionParams {
   float magnitude;
   float norm_eps;
   float norm_offset;
-  UINT spans; // the most spans of one row, where positions are split
+  UINT spans;     // the most spans of one row, where positions are split
+  UINT first_row; // the step's row that the dispatch begins with
+  UINT unused;    // addresses may follow, which begin at multiples of 8 bytes
 };
 
 // For a cpu8 kernel that does not rotate: the address of ATTENTION_Q, for LOAD_UNIFORM.
@@ -120,7 +123,7 @@ struct ProjectionParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::AttentionParams) == 96 && sizeof(pumice::QueryParams) == 8 &&
+static_assert(sizeof(pumice::AttentionParams) == 104 && sizeof(pumice::QueryParams) == 8 &&
               sizeof(pumice::ProjectionParams) == 24);
 #endif
 #endif

@@ -28,14 +28,14 @@ WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 
 void main() {
   const uint rows = step_block[0][ROWS_TOKENS];
-  const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y;
+  const uint head = gl_WorkGroupID.x, token = first_token();
   if (token >= rows) return;
   const Row row = read_row(token, rows);
   const uint at = token * p.result_stride;
   for (uint d = gl_LocalInvocationID.x; d < HEAD_DIM; d += gl_WorkGroupSize.x) {
     float maximum = NO_SCORE, total = 0.0, sum = 0.0;
     for (uint span = 0; has_span(row, span); ++span) {
-      const uint from = span_place(token, head, span);
+      const uint from = span_place(gl_WorkGroupID.y, head, span);
       const Rescale rescale = merge(maximum, spans[from + HEAD_DIM]);
       maximum = rescale.maximum;
       total = merged(total, spans[from + HEAD_DIM + 1u], rescale);

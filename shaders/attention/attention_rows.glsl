@@ -35,7 +35,7 @@ const float LOG2_E = 1.4426950408889634;
 uint group_heads() { return p.heads / p.kv_heads; }
 uint group_workgroups() { return (group_heads() + HEADS - 1u) / HEADS; } // workgroups for all heads of a group
 uint kv_head() { return gl_WorkGroupID.x / group_workgroups(); }
-uint first_token() { return gl_WorkGroupID.y * TOKENS; }
+uint first_token() { return p.first_row + gl_WorkGroupID.y * TOKENS; }
 
 // Heads and tokens past the end repeat the last one, so no load needs a guard. Their results are not stored.
 uint head_in_group(uint m) { return (gl_WorkGroupID.x % group_workgroups()) * HEADS + m % HEADS; }

@@ -4,8 +4,9 @@ int span_begin(Row row, uint span) { return int((uint(row.first) / SPAN + span) 
 
 bool has_span(Row row, uint span) { return row.first <= row.last && span_begin(row, span) <= row.last; }
 
-uint span_place(uint token, uint head, uint span) {
-  return ((token * p.heads + head) * p.spans + span) * (HEAD_DIM + 2u);
+// `row` counts from the dispatch's first.
+uint span_place(uint row, uint head, uint span) {
+  return ((row * p.heads + head) * p.spans + span) * (HEAD_DIM + 2u);
 }
 
 // Two partial softmax sums are added under the larger of their maxima: sum a times factor a, plus sum b times factor b.

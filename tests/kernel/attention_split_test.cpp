@@ -12,14 +12,18 @@ DeviceProfile forced(const std::string& variant) {
   return profile;
 }
 
-// What the whole attention gives, to the bit, and what it should.
-void check_split(const Case& c, double bound = 2e-6, bool weights = false) {
+// What the whole attention gives, to the bit, and what it should. `parts`: how often the rows are divided so
+// that their sums fit `range_bytes`.
+void check_split(const Case& c, double bound = 2e-6, bool weights = false, size_t parts = 1,
+                 uint64_t range_bytes = DeviceProfile().range_bytes) {
   INFO(c.text());
   const Cache cache = make_cache(c);
   const std::vector<float> q = make_queries(c);
-  const Ran split = run_all(forced("split-kv"), c, cache, q, weights);
+  DeviceProfile profile = forced("split-kv");
+  profile.range_bytes = range_bytes;
+  const Ran split = run_all(profile, c, cache, q, weights);
   const Ran whole = run_all(forced("portable"), c, cache, q, weights);
-  CHECK(split.dispatches == 2);
+  CHECK(split.dispatches == 2 * parts);
   CHECK(whole.dispatches == 1);
   CHECK(same_bits(split.result, whole.result));
   CHECK(same_bits(split.weights, whole.weights));
@@ -55,6 +59,20 @@ TEST_CASE("attention split: several rows, padding, caps, biases and sums") {
     c.options.bias = {8, 20, false};
     c.options.bias_table = random_floats(8 * 4, 77, 2);
     check_split(c, 4e-6);
+  }
+}
+
+TEST_CASE("attention split: rows whose sums pass what a binding reaches") {
+  for (CacheType type : all_types) {
+    Case c = make_case(type, 4, 2, 32,
+                       {{0, 700, 0, 0}, {0, 3, 2, 0}, {0, 600, 1, 590}, {0, 701, 0, 300}, {0, 4, 1, 20}});
+    c.capacity = 7;
+    const uint64_t spans = (c.layout.capacity + 255) / 256,
+                   row_bytes = c.options.heads * spans * (32 + 2) * 4;
+    check_split(c, 2e-6, true, 7, row_bytes);
+    check_split(c, 2e-6, true, 4, row_bytes * 3 - 1); // 2, 2, 2 and 1
+    check_split(c, 2e-6, true, 2, row_bytes * 6);     // 4 and 3
+    check_split(c, 2e-6, true, 1, row_bytes * 7);
   }
 }
 
@@ -103,6 +121,12 @@ TEST_CASE("attention split: only where workgroups are few and positions many") {
   CHECK(chosen(profile, 1, 2048, 200, AttentionMask::causal) == "portable");
   CHECK(chosen(profile, 1, 2048, 300, AttentionMask::causal) == "split-kv");
   CHECK(chosen(profile, 1, 2048, 0, AttentionMask::bidirectional) == "portable");
+  // Eight heads of eight spans: what one row leaves must be in reach.
+  profile.range_bytes = 8 * 8 * (64 + 2) * 4;
+  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "split-kv");
+  --profile.range_bytes;
+  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "portable");
+  profile.range_bytes = DeviceProfile().range_bytes;
   profile.cpu8 = true;
   CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "cpu8");
   profile.forced = "split-kv";

@@ -57,33 +57,37 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
   return {};
 }
 
+// Bytes of the sums over the spans of one row.
+uint64_t span_sum_bytes(const DeviceProfile& profile, const AttentionArgs& args) {
+  const CacheLayout& layout = args.cache.layout;
+  const uint32_t count = spans(span(workgroup_size(profile, layout), args), args);
+  return uint64_t{args.heads} * count * (layout.head_dim + 2) * sizeof(float);
+}
+
 // Splitting pays only if one workgroup for each group of heads would leave the device idle.
 bool split_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
   if (args.mask != AttentionMask::causal || most_seen(args) <= span(workgroup, args)) return false;
+  if (span_sum_bytes(profile, args) > profile.range_bytes) return false;
   const uint32_t groups = args.q.rows * args.cache.layout.kv_heads * attention_shape(args).group_workgroups;
   return profile.forced == attention_split.name || (!profile.cpu8 && groups < profile.busy_groups);
 }
 
-void set_spans(Dispatch& dispatch, uint32_t spans) {
+void set_spans(Dispatch& dispatch, uint32_t spans, uint32_t first_row) {
   AttentionParams params;
   std::memcpy(&params, dispatch.params.data(), sizeof(params));
   params.spans = spans;
+  params.first_row = first_row;
   dispatch.set_params(params);
 }
 
-Status lower_split(Lowering& lowering, const AttentionArgs& args) {
-  AttentionArgs stored = store_first(lowering, args);
-  stored.one_sequence = false; // one row for each workgroup: rows have different spans
-  const CacheLayout& layout = stored.cache.layout;
+// `args` has some of the step's rows: from `first_row` on.
+void emit_split(Lowering& lowering, const AttentionArgs& args, uint32_t first_row,
+                const BufferRef& span_sums) {
   const DeviceProfile& profile = lowering.profile();
-  const uint32_t workgroup = workgroup_size(profile, layout);
-  const uint32_t count = spans(span(workgroup, stored), stored);
-  const uint64_t floats = uint64_t{stored.q.rows} * stored.heads * count * (layout.head_dim + 2);
-  const BufferRef span_sums = lowering.temporary(floats * sizeof(float));
-
-  Dispatch each = prepare(profile, stored, attention_shape(stored), true);
-  set_spans(each, count);
+  const uint32_t count = spans(span(workgroup_size(profile, args.cache.layout), args), args);
+  Dispatch each = prepare(profile, args, attention_shape(args), true);
+  set_spans(each, count, first_row);
   each.groups[2] = count;
   // It writes the spans' sums, not the result.
   static_assert(ATTENTION_SPANS == ATTENTION_RESULT);
@@ -91,18 +95,32 @@ Status lower_split(Lowering& lowering, const AttentionArgs& args) {
     return binding.slot == ATTENTION_RESULT || binding.slot == ATTENTION_SUMS;
   });
   each.bind(ATTENTION_SPANS, span_sums, Access::write);
-  Dispatch all = prepare(profile, stored, {}, false);
-  set_spans(all, count);
+  Dispatch all = prepare(profile, args, {}, false);
+  set_spans(all, count, first_row);
   all.kernel = "attention_combine";
   std::erase_if(all.bindings, [](const Dispatch::Binding& binding) {
     return binding.slot == ATTENTION_Q || binding.slot == ATTENTION_KEYS || binding.slot == ATTENTION_VALUES;
   });
   all.bind(ATTENTION_ALL_SPANS, span_sums, Access::read);
-  all.groups = {stored.heads, stored.q.rows, 1};
-  all.flops = 4.0 * static_cast<double>(floats);
-  all.bytes = 4.0 * static_cast<double>(floats);
+  all.groups = {args.heads, args.q.rows, 1};
+  all.flops = all.bytes = static_cast<double>(span_sums.bytes);
   lowering.emit(std::move(each));
   lowering.emit(std::move(all));
+}
+
+// Rows are divided evenly among as many dispatches as it takes for a binding to reach the sums of each.
+Status lower_split(Lowering& lowering, const AttentionArgs& args) {
+  AttentionArgs stored = store_first(lowering, args);
+  stored.one_sequence = false; // one row for each workgroup: rows have different spans
+  const uint64_t row_bytes = span_sum_bytes(lowering.profile(), stored);
+  const uint32_t rows = stored.q.rows;
+  const uint64_t most = lowering.profile().range_bytes / row_bytes, parts = (rows + most - 1) / most;
+  const uint32_t each = static_cast<uint32_t>((rows + parts - 1) / parts);
+  const BufferRef span_sums = lowering.temporary(each * row_bytes);
+  for (uint32_t first = 0; first < rows; first += each) {
+    stored.q.rows = std::min(each, rows - first);
+    emit_split(lowering, stored, first, span_sums.at(0, stored.q.rows * row_bytes));
+  }
   return {};
 }
 
