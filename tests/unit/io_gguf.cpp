@@ -1,8 +1,10 @@
 #include "io/gguf.h"
+#include "io/model_file.h"
 #include "io/safetensors.h"
 
 #include "support/gguf_builder.h"
 #include "support/messages.h"
+#include "support/temporary_folder.h"
 
 #include <functional>
 #include <string>
@@ -222,4 +224,28 @@ TEST_CASE("gguf and safetensors: what a failed download leaves is named") {
   refused("", "empty");
   refused("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4096\n", "git lfs pull");
   refused("<!DOCTYPE html><html></html>", "web page");
+}
+
+TEST_CASE("gguf: a tensor of 4 GiB, and one behind it, are where the file has them") {
+  constexpr uint64_t columns = 8192, rows = 262144, bytes = columns * rows * 2; // of F16
+  GgufBuilder builder = small_gguf();
+  builder.tensors = {{"table", {columns, rows}, 1, 0}, {"after", {32, 2}, 8, bytes}};
+  builder.data_bytes = 0;
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.write("large.gguf", builder.build());
+  const uint64_t data = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, data + bytes + 68); // with a hole in place of zeros
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  for (const auto& [offset, value] : {std::pair{bytes / 2, 'a'}, {bytes - 1, 'b'}, {bytes, 'c'}}) {
+    file.seekp(static_cast<std::streamoff>(data + offset));
+    file.put(value);
+  }
+  file.close();
+  const auto opened = ModelFile::open(path);
+  REQUIRE_MESSAGE(opened.ok(), says(opened, {}));
+  const TensorView *table = opened->find("table"), *after = opened->find("after");
+  REQUIRE(table->data.size() == bytes);
+  CHECK(table->data[bytes / 2] == std::byte{'a'});
+  CHECK(table->data.back() == std::byte{'b'});
+  CHECK(after->data.front() == std::byte{'c'});
 }

@@ -1,0 +1,264 @@
+// Models whose weights, tensors or contexts pass what 31 and 32 bits count, laid out without their memory:
+// the files have holes where their zeros are, and nothing is allocated or computed.
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+
+#include "kernel/probe/open_device.h"
+#include "shaders/embedding/embedding.params.h"
+#include "shaders/matmul/matmul.params.h"
+#include "step/memory_needs.h"
+#include "step/runner_layout.h"
+#include "support/temporary_folder.h"
+
+using namespace pumice;
+using nlohmann::json;
+
+namespace {
+
+constexpr uint64_t gibibyte = uint64_t{1} << 30;
+
+template <class T>
+T require(Result<T> result) {
+  if (!result.ok()) FAIL(result.error().text());
+  return *std::move(result);
+}
+
+// A device that says it reaches `range` bytes at once and allocates `allocation`.
+uint64_t range = 0, allocation = 0;
+VulkanTable real;
+
+VKAPI_ATTR void VKAPI_CALL other_properties(VkPhysicalDevice device, VkPhysicalDeviceProperties2* found) {
+  real.vkGetPhysicalDeviceProperties2(device, found);
+  found->properties.limits.maxStorageBufferRange = static_cast<uint32_t>(range);
+  for (auto* next = static_cast<VkBaseOutStructure*>(found->pNext); next; next = next->pNext) {
+    if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) continue;
+    reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(next)->maxMemoryAllocationSize = allocation;
+  }
+}
+
+DeviceContext open_with(uint64_t range_bytes, uint64_t allocation_bytes) {
+  // Not destroyed: with its last instance the driver goes, and with it what the table points to.
+  static const auto* plain = new std::shared_ptr<Instance>(require(Instance::create({})));
+  real = (*plain)->table();
+  range = range_bytes;
+  allocation = allocation_bytes;
+  InstanceOptions options;
+  options.table.vkGetPhysicalDeviceProperties2 = other_properties;
+  const auto instance = require(Instance::create(options));
+  return require(open_device(instance, require(instance->choose("")), {}));
+}
+
+// A Hugging Face folder of a llama, whose weights are zeros but for the rows that a test writes.
+class SparseModel {
+public:
+  // The tensors named in `types` have these, the others are F32.
+  SparseModel(const json& config, const std::map<std::string, std::string>& types = {}) {
+    folder_.write("config.json", config.dump());
+    const ModelFile alone = require(ModelFile::open(folder_.path()));
+    const auto definition = require(open_model_definition(alone));
+    json header = json::object();
+    uint64_t end = 0;
+    for (const WeightSpec& spec : definition->weights()) {
+      const std::string type = types.contains(spec.name) ? types.at(spec.name) : "F32";
+      const uint64_t row = spec.shape.back() * (type == "F32" ? 4 : 2);
+      const uint64_t rows =
+          std::accumulate(spec.shape.begin(), spec.shape.end() - 1, uint64_t{1}, std::multiplies<uint64_t>());
+      header[spec.name] = {{"dtype", type}, {"shape", spec.shape}, {"data_offsets", {end, end + rows * row}}};
+      places_[spec.name] = {end, row};
+      end += rows * row;
+    }
+    const std::string text = header.dump();
+    const uint64_t length = text.size();
+    data_ = sizeof length + length;
+    std::string start(reinterpret_cast<const char*>(&length), sizeof length);
+    file_ = folder_.write("model.safetensors", start + text);
+    std::filesystem::resize_file(file_, data_ + end);
+  }
+
+  // Fills a row with numbers of its own, and returns its bytes.
+  std::vector<std::byte> write_row(const std::string& tensor, uint64_t row) {
+    const auto& [begin, bytes] = places_.at(tensor);
+    std::vector<std::byte> values(bytes);
+    for (uint64_t i = 0; i < bytes; ++i) values[i] = static_cast<std::byte>(1 + (row * 31 + i / 4 * 7) % 61);
+    std::fstream file(file_, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(data_ + begin + row * bytes));
+    file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(bytes));
+    REQUIRE(file.good());
+    return values;
+  }
+
+  std::shared_ptr<const Model> plan(const DeviceContext& context) const {
+    return require(Model::plan(require(ModelFile::open(folder_.path())), context));
+  }
+
+private:
+  struct Place {
+    uint64_t begin, row_bytes;
+  };
+  TemporaryFolder folder_;
+  std::filesystem::path file_;
+  uint64_t data_ = 0;
+  std::map<std::string, Place> places_;
+};
+
+json llama(uint32_t hidden, uint32_t heads, uint32_t kv_heads, uint32_t vocabulary, uint32_t context) {
+  return {{"model_type", "llama"},
+          {"hidden_size", hidden},
+          {"num_attention_heads", heads},
+          {"num_key_value_heads", kv_heads},
+          {"head_dim", 128},
+          {"intermediate_size", 256},
+          {"num_hidden_layers", 1},
+          {"max_position_embeddings", context},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 10000.0},
+          {"hidden_act", "silu"},
+          {"tie_word_embeddings", false},
+          {"vocab_size", vocabulary}};
+}
+
+// Profiles of devices that this one is not: plans are all that is made for them.
+std::vector<DeviceProfile> profiles(const DeviceContext& context) {
+  DeviceProfile plain, subgroups;
+  subgroups.subgroup = 32;
+  subgroups.dot = true;
+  for (DeviceProfile* each : {&plain, &subgroups}) each->range_bytes = context.profile.range_bytes;
+  return {context.profile, plain, subgroups};
+}
+
+// Every launch is within the device's limits.
+void check_limits(const Plan& plan, const Capabilities& device) {
+  for (const PlannedDispatch& planned : plan.dispatches) {
+    const Dispatch& dispatch = planned.dispatch;
+    CAPTURE(dispatch.kernel);
+    for (int axis = 0; axis < 3; ++axis) CHECK(dispatch.groups[axis] <= device.max_workgroups[axis]);
+    for (const Dispatch::Binding& binding : dispatch.bindings) {
+      CHECK(binding.buffer.bytes <= device.max_storage_range_bytes);
+      CHECK(binding.buffer.offset % device.storage_offset_alignment == 0);
+    }
+  }
+}
+
+// The launches that take a part of a table each take all of it, in order.
+template <class Params>
+void check_parts(const Plan& plan, const std::string& kernel, const std::string& label, uint32_t tiles) {
+  uint32_t next = 0;
+  for (const PlannedDispatch& planned : plan.dispatches) {
+    const Dispatch& dispatch = planned.dispatch;
+    if (!dispatch.kernel.starts_with(kernel) || dispatch.label != label) continue;
+    Params params;
+    REQUIRE(dispatch.params.size() >= sizeof params);
+    std::memcpy(&params, dispatch.params.data(), sizeof params);
+    CHECK(params.first_tile == next);
+    next += params.tiles;
+  }
+  CAPTURE(label);
+  CHECK(next == tiles);
+}
+
+// No two places overlap, and each is in its allocation.
+void check_places(const WeightStore& store) {
+  std::map<uint32_t, std::vector<std::pair<uint64_t, uint64_t>>> taken; // by allocation: begin, end
+  for (const WeightStore::Item& item : store.items()) {
+    for (const BufferRef& ref : {item.payload, item.scales}) {
+      if (ref.bytes) taken[ref.allocation].emplace_back(ref.offset, ref.offset + ref.bytes);
+    }
+  }
+  for (auto& [number, ranges] : taken) {
+    std::ranges::sort(ranges);
+    for (size_t i = 1; i < ranges.size(); ++i) CHECK(ranges[i - 1].second <= ranges[i].first);
+    CHECK(ranges.back().second <= store.allocation_bytes()[number]);
+  }
+}
+
+// A tile as the upload packs it.
+std::vector<std::byte> packed(const PackedFormat& format, const TileSource& tile) {
+  std::vector<std::byte> payload(format.tile_payload_bytes()), scales(format.tile_scale_bytes());
+  pack_tile(format, tile, payload, scales);
+  payload.insert(payload.end(), scales.begin(), scales.end());
+  return payload;
+}
+
+// The tile with this row of a tensor is what a small tensor with the same eight rows gives.
+void check_tile(const WeightStore& store, const std::string& name, uint64_t row,
+                const std::vector<std::byte>& bytes) {
+  CAPTURE(name);
+  CAPTURE(row);
+  size_t found = 0;
+  for (const WeightStore::Item& item : store.items()) {
+    for (const TileSource& tile : item.tiles) {
+      if (!tile.weight || tile.weight->tensor->name != name || tile.first_row != row / 8 * 8) continue;
+      ++found;
+      std::vector<std::byte> eight(8 * bytes.size());
+      std::ranges::copy(bytes, eight.begin() + static_cast<ptrdiff_t>(row % 8 * bytes.size()));
+      const TensorView small = {name, tile.weight->type(), {8, tile.weight->columns}, eight};
+      const WeightView view = WeightView::whole(small);
+      CHECK(packed(item.format, tile) == packed(item.format, {&view, 0, 8}));
+    }
+  }
+  CHECK(found == 1);
+}
+
+} // namespace
+
+TEST_CASE("weights of 12 GB, with tensors of 4 and 8, are split, and read where the file has them") {
+  constexpr uint32_t vocabulary = 256000, hidden = 8192;
+  const std::string table = "model.embed_tokens.weight", head = "lm_head.weight";
+  SparseModel files(llama(hidden, 64, 8, vocabulary, 256), {{head, "BF16"}});
+  // Around 2, 4 and 6 GiB of the table, and around 2 GiB of the head.
+  std::map<std::pair<std::string, uint64_t>, std::vector<std::byte>> rows;
+  for (uint64_t row : {0, 65535, 65536, 131071, 131072, 196608, 255999}) {
+    rows[{table, row}] = files.write_row(table, row);
+    rows[{head, row}] = files.write_row(head, row);
+  }
+  for (const auto& [reach, most] :
+       {std::pair{gibibyte / 8, 2 * gibibyte}, {4 * gibibyte - 1, 8 * gibibyte}}) {
+    DeviceContext context = open_with(reach, most);
+    const Capabilities& device = context.device->capabilities();
+    REQUIRE(device.max_storage_range_bytes == reach);
+    for (const DeviceProfile& profile : profiles(context)) {
+      context.profile = profile;
+      const std::shared_ptr<const Model> model = files.plan(context);
+      const WeightStore& store = model->weights();
+      CHECK(store.bytes() > 12 * uint64_t{hidden} * vocabulary / 2);
+      check_places(store);
+      for (const auto& [place, bytes] : rows) check_tile(store, place.first, place.second, bytes);
+      SessionSize size;
+      size.context = 256;
+      const SessionRunners runners = require(usual_runners(*model, size));
+      CHECK(require(memory_needs(*model, runners)).weights >= store.bytes());
+      for (const Plan& plan : require(lay_out_runner(*model, runners[0], nullptr)).plans) {
+        check_limits(plan, device);
+        check_parts<EmbeddingParams>(plan, "embedding.", "embedding", vocabulary / 8);
+        check_parts<MatmulParams>(plan, "matmul", "logits", vocabulary / 8);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "a long context on a device that reaches 128 MiB at once divides what attention leaves of its spans") {
+  constexpr uint32_t positions = 131072;
+  const SparseModel files(llama(256, 16, 1, 64, positions));
+  DeviceContext context = open_with(gibibyte / 8, 2 * gibibyte);
+  for (const DeviceProfile& profile : profiles(context)) {
+    context.profile = profile;
+    const std::shared_ptr<const Model> model = files.plan(context);
+    RunnerOptions options;
+    options.size.context = positions;
+    options.size.chunk = 48; // too few for a workgroup each to keep a device busy
+    const RunnerLayout layout = require(lay_out_runner(*model, options, nullptr));
+    for (const Plan& plan : layout.plans) {
+      check_limits(plan, context.device->capabilities());
+      const auto combined = std::ranges::count_if(plan.dispatches, [](const PlannedDispatch& planned) {
+        return planned.dispatch.kernel == "attention_combine";
+      });
+      CHECK(combined == (profile.cpu8 ? 0 : plan.bucket.tokens == 48 ? 2 : 1));
+    }
+  }
+}
