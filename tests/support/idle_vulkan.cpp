@@ -320,6 +320,7 @@ std::map<std::string_view, PFN_vkVoidFunction> all_functions() {
       IDLE(vkCmdBindPipeline, ignore),
       IDLE(vkCmdPushConstants, ignore),
       IDLE(vkCmdDispatch, ignore),
+      IDLE(vkCmdDispatchBase, ignore),
       IDLE(vkCmdPipelineBarrier, ignore),
       IDLE(vkCmdCopyBuffer, ignore),
       IDLE(vkCmdFillBuffer, ignore),

@@ -623,18 +623,24 @@ VKAPI_ATTR void VKAPI_CALL push_constants(VkCommandBuffer buffer, VkPipelineLayo
   }
   state->real.vkCmdPushConstants(buffer, layout, stages, offset, bytes, values);
 }
-VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z) {
-  {
-    const std::lock_guard lock(state->mutex);
-    const std::array<uint32_t, 3> groups = {x, y, z};
-    for (size_t axis = 0; axis < 3; ++axis)
-      at_most("vkCmdDispatch", groups[axis], state->device.limits.workgroups[axis],
-              "workgroups along an axis");
-    if (!x || !y || !z) violate("vkCmdDispatch: no workgroups along an axis");
-    const CommandState& recorded = state->commands[buffer];
-    if (!recorded.pipeline || !recorded.set) violate("vkCmdDispatch: without a pipeline or a descriptor set");
+void check_dispatch(VkCommandBuffer buffer, std::array<uint32_t, 3> first, std::array<uint32_t, 3> groups) {
+  const std::lock_guard lock(state->mutex);
+  for (size_t axis = 0; axis < 3; ++axis) {
+    at_most("vkCmdDispatch", first[axis] + groups[axis], state->device.limits.workgroups[axis],
+            "workgroups along an axis");
+    if (!groups[axis]) violate("vkCmdDispatch: no workgroups along an axis");
   }
+  const CommandState& recorded = state->commands[buffer];
+  if (!recorded.pipeline || !recorded.set) violate("vkCmdDispatch: without a pipeline or a descriptor set");
+}
+VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z) {
+  check_dispatch(buffer, {}, {x, y, z});
   state->real.vkCmdDispatch(buffer, x, y, z);
+}
+VKAPI_ATTR void VKAPI_CALL dispatch_base(VkCommandBuffer buffer, uint32_t first_x, uint32_t first_y,
+                                         uint32_t first_z, uint32_t x, uint32_t y, uint32_t z) {
+  check_dispatch(buffer, {first_x, first_y, first_z}, {x, y, z});
+  state->real.vkCmdDispatchBase(buffer, first_x, first_y, first_z, x, y, z);
 }
 VKAPI_ATTR void VKAPI_CALL copy_buffer(VkCommandBuffer buffer, VkBuffer from, VkBuffer to, uint32_t count,
                                        const VkBufferCopy* regions) {
@@ -715,6 +721,7 @@ std::map<std::string_view, PFN_vkVoidFunction> all_functions() {
       LIMITED(vkCmdBindDescriptorSets, bind_sets),
       LIMITED(vkCmdPushConstants, push_constants),
       LIMITED(vkCmdDispatch, dispatch),
+      LIMITED(vkCmdDispatchBase, dispatch_base),
       LIMITED(vkCmdCopyBuffer, copy_buffer),
       LIMITED(vkCmdFillBuffer, fill_buffer),
       LIMITED(vkCmdWriteTimestamp, write_timestamp),
