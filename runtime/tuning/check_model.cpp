@@ -19,8 +19,8 @@ namespace pumice {
 namespace {
 
 constexpr uint32_t vocabulary = 256;
-// The first for which no token is chosen by a hair, so that kernels that round choose the same.
-constexpr uint32_t seed = 1;
+// With it no token is chosen by a hair, so that kernels that round choose the same.
+constexpr uint32_t seed = 40;
 
 nlohmann::json config() {
   return {{"architectures", {"LlamaForCausalLM"}},
@@ -82,7 +82,9 @@ std::span<const uint32_t> check_model_prompt() {
 }
 
 std::span<const uint32_t> check_model_answer() {
-  static constexpr std::array<uint32_t, 24> answer = {};
+  static constexpr std::array<uint32_t, 24> answer = {136, 156, 77,  188, 169, 169, 169, 169,
+                                                      169, 12,  237, 12,  177, 226, 148, 141,
+                                                      173, 13,  48,  20,  219, 198, 119, 188};
   return answer;
 }
 

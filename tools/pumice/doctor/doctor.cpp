@@ -37,9 +37,9 @@ private:
     PUMICE_TRY(const KernelFindings kernels,
                check_all_kernels(options_, device_, [this](Verdict verdict) { tell(std::move(verdict)); }));
     PUMICE_CHECK(keep(kernels));
-    PUMICE_CHECK(check_large());
-    PUMICE_CHECK(check_text());
-    return check_speed();
+    if (is_wanted(options_, "weights beyond")) PUMICE_CHECK(check_large());
+    if (is_wanted(options_, "text")) PUMICE_CHECK(check_text());
+    return is_wanted(options_, "speed") ? check_speed() : Status();
   }
 
   void tell(Verdict verdict) {
@@ -70,12 +70,14 @@ private:
     }
   }
 
-  // Adds the findings to the blocklist of the device's file, and takes away what was put there before.
+  // Adds the findings to the blocklist of the device's file. What was put there before and is right now is
+  // taken away, where all of it was tried.
   Status keep(const KernelFindings& kernels) {
     std::set<std::string> allowed;
     Pipelines& before = *device_.context.pipelines;
+    const bool thorough = !options_.quick && options_.only.empty();
     for (const auto& [key, blocked] : stored_blocklist(before)) {
-      if (kernels.good.contains(key) && blocked.starts_with(doctor_reason)) allowed.insert(key);
+      if (thorough && kernels.good.contains(key) && blocked.starts_with(doctor_reason)) allowed.insert(key);
     }
     if (kernels.blocklist.empty() && allowed.empty()) return {};
     store_choices(before, {}, kernels.blocklist, allowed);
@@ -89,7 +91,7 @@ private:
 
   Status check_large() {
     if (options_.quick) {
-      tell({State::skipped, "large weights", "--quick leaves them out"});
+      tell({State::skipped, "weights beyond 2 GiB", "--quick leaves them out"});
       return {};
     }
     PUMICE_TRY(const PartOutcome outcome, run_part_process(options_, "large"));
@@ -197,6 +199,10 @@ Subcommand add_doctor(CLI::App& app) {
                 "Try fewer shapes, and no weights beyond 2 GiB. Without it, every kernel is tried with each "
                 "number of rows from 1 to 16")
       ->group("Check");
+  sub->add_option("--only", options->only,
+                  "Look only at what has TEXT in its name, such as 'matmul tiled', 'Q4_0' or 'text'")
+      ->type_name("TEXT")
+      ->group(more_of("Check"));
   sub->add_option("--patience", options->patience,
                   "Give a kernel up after S seconds. It is compiled in that time, too")
       ->type_name("S")

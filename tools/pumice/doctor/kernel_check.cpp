@@ -21,14 +21,17 @@ struct Variant {
   bool plain = false;
 };
 
-// Those that run at least one of the cases, in the families' order.
-Result<std::vector<Variant>> variants_of(const DeviceContext& context,
+// Those that run at least one of the wanted cases, in the families' order.
+Result<std::vector<Variant>> variants_of(const DeviceContext& context, const DoctorOptions& options,
                                          std::span<const KernelCaseName> cases) {
   std::set<std::pair<std::string, std::string>> running, plain;
   for (const KernelCaseName& each : cases) {
     if (interrupted()) return interruption();
     PUMICE_TRY(const std::vector<std::string> names, variants_for(context, each));
-    for (const std::string& name : names) running.emplace(each.family, name);
+    for (const std::string& name : names) {
+      if (is_wanted(options, fmt::format("{} {} {}", each.family, name, each.name)))
+        running.emplace(each.family, name);
+    }
     if (!names.empty()) plain.emplace(each.family, names.back());
   }
   std::vector<Variant> variants;
@@ -106,8 +109,8 @@ std::string wrong_in(const Json& end) {
 
 Result<KernelFindings> check_all_kernels(const DoctorOptions& options, const OpenedDevice& device,
                                          const std::function<void(Verdict)>& tell) {
-  const std::vector<KernelCaseName> cases = kernel_cases(case_set(options));
-  PUMICE_TRY(const std::vector<Variant> variants, variants_of(device.context, cases));
+  const std::vector<KernelCaseName> cases = cases_of(options);
+  PUMICE_TRY(const std::vector<Variant> variants, variants_of(device.context, options, cases));
   KernelFindings findings;
   ProgressBar bar("trying kernels");
   for (size_t i = 0; i < variants.size(); ++i) {

@@ -43,15 +43,12 @@ Result<Json> json_of_case(const OpenedDevice& device, const KernelCaseName& name
 Status check_variant(const OpenedDevice& device, const DoctorOptions& options, const std::string& which) {
   const size_t space = which.find(' ');
   const std::string family = which.substr(0, space), variant = which.substr(space + 1);
-  const std::vector<KernelCaseName> cases = kernel_cases(case_set(options));
+  const std::vector<KernelCaseName> cases = cases_of(options);
   for (size_t i = options.from; i < cases.size(); ++i) {
-    if (cases[i].family != family) continue;
+    if (cases[i].family != family || !is_wanted(options, fmt::format("{} {}", which, cases[i].name)))
+      continue;
     if (interrupted()) return interruption();
-    PUMICE_CHECK(attempt(cases[i].name, [&] {
-      Result<Json> result = json_of_case(device, cases[i], variant);
-      if (result.ok()) (*result)["number"] = i;
-      return result;
-    }));
+    PUMICE_CHECK(attempt(cases[i].name, [&] { return json_of_case(device, cases[i], variant); }));
   }
   return {};
 }
@@ -112,8 +109,12 @@ Status run_named(const DoctorOptions& options) {
 
 } // namespace
 
-CaseSet case_set(const DoctorOptions& options) {
-  return options.quick ? CaseSet::quick : CaseSet::all;
+std::vector<KernelCaseName> cases_of(const DoctorOptions& options) {
+  return kernel_cases(options.quick ? CaseSet::quick : CaseSet::all);
+}
+
+bool is_wanted(const DoctorOptions& options, const std::string& name) {
+  return name.find(options.only) != std::string::npos;
 }
 
 Status run_part(const DoctorOptions& options) {

@@ -15,12 +15,16 @@ struct DoctorOptions {
   DeviceOptions device;
   bool json = false;
   bool quick = false;
+  std::string only; // what is looked at has this in its name; empty: everything
   double patience = 60; // seconds without a line after which a part hangs
   std::string part;     // "open", "kernels FAMILY VARIANT", "large", "model" or "speed"; empty: the whole
   size_t from = 0;      // of "kernels": the first case
 };
 
-CaseSet case_set(const DoctorOptions& options);
+// The cases of kernels that are tried.
+std::vector<KernelCaseName> cases_of(const DoctorOptions& options);
+// Whether something of this name is looked at.
+bool is_wanted(const DoctorOptions& options, const std::string& name);
 
 // In the process of a part.
 Status run_part(const DoctorOptions& options);

@@ -20,6 +20,7 @@ std::vector<std::string> command_of(const DoctorOptions& options, const std::str
   add("--device", device.device);
   add("--cache", device.cache);
   add("--vulkan-loader", device.loader);
+  add("--only", options.only);
   if (device.no_cache) words.push_back("--no-cache");
   if (device.validate) words.push_back("--validate");
   if (options.quick) words.push_back("--quick");
