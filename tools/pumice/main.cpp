@@ -12,6 +12,7 @@
 #include "output_files.h"
 #include "subcommand.h"
 #include "terminal.h"
+#include "tools/pumice/doctor/part.h"
 #include "version.h"
 
 using namespace pumice;
@@ -117,6 +118,7 @@ int guarded_run(int argc, char** argv) {
 int main(int argc, char** argv) {
   prepare_streams();
   if (argc == 2 && argv[1] == std::string_view(measuring_argument)) return measure_as_child();
+  if (argc == 2 && argv[1] == std::string_view(doctor_part_argument)) return run_doctor_part();
   watch_interrupts();
   const int status = guarded_run(argc, argv);
   set_last_words({});

@@ -12,7 +12,6 @@
 
 #include "tools/pumice/bench/bench_file.h"
 #include "tools/pumice/bench/machine.h"
-#include "tools/pumice/bench/process.h"
 #include "tools/pumice/bench/statistics.h"
 
 namespace pumice::command {
@@ -46,6 +45,12 @@ bool is_model(const fs::path& path) {
   char magic[4] = {};
   std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
   return std::string_view(magic, sizeof magic) == "GGUF" || path.extension() == ".gguf";
+}
+
+std::string this_program() {
+  std::error_code error;
+  const fs::path path = fs::read_symlink("/proc/self/exe", error);
+  return error ? "pumice" : path.string();
 }
 
 // Whether the words set an option, such as "-r 3", "-r3", "--repetitions 3" or "--repetitions=3".

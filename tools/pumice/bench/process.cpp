@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -47,12 +46,6 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 } // namespace
 
-std::string this_program() {
-  std::error_code error;
-  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "pumice" : path.string();
-}
-
 struct Process::Running {
   struct Pipe {
     int ends[2] = {-1, -1}; // where it is read, where it is written
@@ -82,9 +75,7 @@ struct Process::Running {
 
   pid_t pid = 0; // 0: it has not started, or has ended
   Stopwatch watch;
-  double seconds = 0;         // until its end
-  double longest_silence = 0; // seconds; 0: no limit
-  bool silent = false;
+  double seconds = 0; // until its end
   Pipe out, err, asks, turns;
   std::string out_text, err_text, questions;
 
@@ -124,19 +115,12 @@ struct Process::Running {
     constexpr int patience = 100; // milliseconds between two looks for Ctrl-C
     const std::array<std::pair<Pipe*, std::string*>, 3> all = {
         {{&out, &out_text}, {&err, &err_text}, {&asks, &questions}}};
-    Stopwatch silence;
     while (questions.empty() && (out.is_open(0) || err.is_open(0) || asks.is_open(0))) {
       std::array<pollfd, 3> files = {};
       for (size_t i = 0; i < all.size(); ++i) files[i] = {all[i].first->ends[0], POLLIN, 0};
       (void)poll(files.data(), files.size(), patience);
       if (interrupted()) {
         kill(pid, SIGTERM);
-        return;
-      }
-      if (std::ranges::any_of(files, [](const pollfd& file) { return file.revents != 0; })) silence = {};
-      if (longest_silence > 0 && silence.seconds() > longest_silence) {
-        silent = true;
-        kill(pid, SIGKILL); // a driver that hangs may not listen to others
         return;
       }
       for (size_t i = 0; i < all.size(); ++i) {
@@ -182,10 +166,6 @@ void Process::give_turn() {
   (void)!write(running_->turns.ends[1], "", 1);
 }
 
-void Process::limit_silence(double seconds) {
-  running_->longest_silence = seconds;
-}
-
 Result<ProcessOutput> Process::finish() {
   while (asks_for_turn()) give_turn();
   ProcessOutput result;
@@ -193,7 +173,6 @@ Result<ProcessOutput> Process::finish() {
   result.seconds = running_->seconds;
   result.out = std::move(running_->out_text);
   result.err = std::move(running_->err_text);
-  result.silent = running_->silent;
   if (interrupted()) return interruption();
   return result;
 }

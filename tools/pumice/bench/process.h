@@ -14,11 +14,7 @@ struct ProcessOutput {
   int status = 0;     // exit status; 128 and the signal's number if a signal ended it, as in shells
   double seconds = 0; // from its start to its end
   std::string out, err;
-  bool silent = false; // it was ended because it wrote nothing for too long
 };
-
-// The path of this program, to start it again.
-std::string this_program();
 
 // A program that runs beside this one: `command[0]` is a path, or a name that is looked for in PATH. Standard
 // input is empty. `environment`: variables to set or replace. Ctrl-C ends the program as well.
@@ -36,8 +32,6 @@ public:
   // Waits until the program asks for its next turn (true) or ends (false).
   bool asks_for_turn();
   void give_turn();
-  // From now on, ends the program if it writes nothing for so many seconds.
-  void limit_silence(double seconds);
   // Waits for the end.
   Result<ProcessOutput> finish();
 

@@ -49,7 +49,7 @@ private:
 
   // A driver that crashes must not take this process with it.
   Result<bool> try_to_open() {
-    PUMICE_TRY(const PartOutcome outcome, run_part_process(options_, "open"));
+    PUMICE_TRY(const PartOutcome outcome, run_part(options_, "open"));
     if (outcome.trying.empty()) return true;
     tell({State::bad,
           "driver",
@@ -77,7 +77,8 @@ private:
     Pipelines& before = *device_.context.pipelines;
     const bool thorough = !options_.quick && options_.only.empty();
     for (const auto& [key, blocked] : stored_blocklist(before)) {
-      if (thorough && kernels.good.contains(key) && blocked.starts_with(doctor_reason)) allowed.insert(key);
+      if (thorough && kernels.good.contains(key) && blocked.reason.starts_with(doctor_reason))
+        allowed.insert(key);
     }
     if (kernels.blocklist.empty() && allowed.empty()) return {};
     store_choices(before, {}, kernels.blocklist, allowed);
@@ -94,7 +95,7 @@ private:
       tell({State::skipped, "weights beyond 2 GiB", "--quick leaves them out"});
       return {};
     }
-    PUMICE_TRY(const PartOutcome outcome, run_part_process(options_, "large"));
+    PUMICE_TRY(const PartOutcome outcome, run_part(options_, "large"));
     for (const Json& end : outcome.ends) {
       if (end["end"] == "opening the device") continue;
       const std::string what = "weights " + end["end"].get<std::string>(), wrong = wrong_in(end);
@@ -110,7 +111,7 @@ private:
   }
 
   Status check_text() {
-    PUMICE_TRY(const PartOutcome outcome, run_part_process(options_, "model"));
+    PUMICE_TRY(const PartOutcome outcome, run_part(options_, "model"));
     const Json *text = outcome.find("text"), *plain = outcome.find("text with the plain kernels");
     if (text && wrong_in(*text).empty()) {
       tell({State::good, "text", "a small model generates what it should"});
@@ -127,7 +128,7 @@ private:
   }
 
   Status check_speed() {
-    PUMICE_TRY(const PartOutcome outcome, run_part_process(options_, "speed"));
+    PUMICE_TRY(const PartOutcome outcome, run_part(options_, "speed"));
     if (const Json* speed = outcome.find("speed")) {
       tell(judge_rates(device_.capabilities().type, (*speed)["copy_bytes_per_second"],
                        (*speed)["flops_per_second"]));
@@ -173,7 +174,7 @@ private:
     json["verdicts"] = Json::array();
     for (const Verdict& each : verdicts_) json["verdicts"].push_back(json_of(each));
     json["blocked"] = Json::object();
-    for (const auto& [key, blocked] : blocklist_) json["blocked"][key] = blocked;
+    for (const auto& [key, blocked] : blocklist_) json["blocked"][key] = blocked.reason;
     json["advice"] = advice_;
     return json;
   }
@@ -184,11 +185,6 @@ private:
   Blocklist blocklist_; // what was added to it
   std::vector<std::string> advice_;
 };
-
-Status doctor(const DoctorOptions& options) {
-  if (!options.part.empty()) return run_part(options);
-  return Doctor(options).run();
-}
 
 } // namespace
 
@@ -210,15 +206,13 @@ Subcommand add_doctor(CLI::App& app) {
       ->capture_default_str()
       ->group(more_of("Check"));
   sub->add_flag("--json", options->json, "Print one JSON object, to paste into a report")->group("Output");
-  sub->add_option("--part", options->part)->group("");
-  sub->add_option("--from", options->from)->group("");
   add_open_options(*sub, options->device);
   sub->footer("It tries each kernel variant that the device would use, in a process of its own, compares the "
               "results with the processor's, lets a small model generate a text, and measures the speed. "
               "Kernels that are wrong, crash or hang are not used by any program from then on. The exit "
               "status is 1 if something is wrong.\n\n" +
               example("pumice doctor --quick"));
-  return {sub, [options] { return doctor(*options); }};
+  return {sub, [options] { return Doctor(*options).run(); }};
 }
 
 } // namespace pumice::command

@@ -66,7 +66,7 @@ Result<Seen> try_variant(const DoctorOptions& options, const Variant& variant,
   size_t from = 0;
   for (size_t crashes = 0; crashes < most_crashes; ++crashes) {
     PUMICE_TRY(const PartOutcome outcome,
-               run_part_process(options, fmt::format("kernels {} {}", variant.family, variant.name), from));
+               run_part(options, fmt::format("kernels {} {}", variant.family, variant.name), from));
     for (const Json& end : outcome.ends) seen.add(end);
     if (outcome.trying.empty()) return seen;
     seen.crashed = true;
@@ -121,7 +121,7 @@ Result<KernelFindings> check_all_kernels(const DoctorOptions& options, const Ope
     if (seen.wrong.empty()) {
       findings.good.insert(key);
     } else if (!variant.plain) {
-      findings.blocklist[key] = doctor_reason + seen.wrong[0];
+      findings.blocklist[key] = {doctor_reason + seen.wrong[0], seen.crashed};
     }
     bar.erase();
     tell(verdict_of(variant, seen));

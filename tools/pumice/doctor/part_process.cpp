@@ -1,37 +1,22 @@
 #include "tools/pumice/doctor/part_process.h"
 
-#include <cstring>
-#include <sstream>
-
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/process.h"
+#include "tools/pumice/child_process.h"
 
 namespace pumice::command {
 
 namespace {
 
-std::vector<std::string> command_of(const DoctorOptions& options, const std::string& part, size_t from) {
-  std::vector<std::string> words = {this_program(), "doctor", "--part", part, "--from", std::to_string(from)};
-  const auto add = [&](const char* name, const std::string& value) {
-    if (!value.empty()) words.insert(words.end(), {name, value});
-  };
-  const DeviceOptions& device = options.device;
-  add("--device", device.device);
-  add("--cache", device.cache);
-  add("--vulkan-loader", device.loader);
-  add("--only", options.only);
-  if (device.no_cache) words.push_back("--no-cache");
-  if (device.validate) words.push_back("--validate");
-  if (options.quick) words.push_back("--quick");
-  return words;
-}
-
-std::string ending_of(const ProcessOutput& output, double patience) {
-  if (output.silent) return fmt::format("hung: it did nothing for {:.0f} s", patience);
-  const int signal = output.status - 128;
-  if (signal > 0) return fmt::format("crashed with signal {} ({})", signal, strsignal(signal));
-  return fmt::format("ended with the status {}", output.status);
+void read_line(const std::string& line, PartOutcome& outcome) {
+  Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object()) return;
+  if (json.contains("begin")) outcome.trying = json["begin"].get<std::string>();
+  if (json.contains("error")) outcome.failure = "failed: " + json["error"].get<std::string>();
+  if (json.contains("end")) {
+    outcome.trying.clear();
+    outcome.ends.push_back(std::move(json));
+  }
 }
 
 } // namespace
@@ -43,26 +28,26 @@ const Json* PartOutcome::find(const std::string& name) const {
   return nullptr;
 }
 
-Result<PartOutcome> run_part_process(const DoctorOptions& options, const std::string& part, size_t from) {
-  PUMICE_TRY(Process process, Process::start(command_of(options, part, from)));
-  process.limit_silence(options.patience);
-  PUMICE_TRY(const ProcessOutput output, process.finish());
+Result<PartOutcome> run_part(const DoctorOptions& options, const std::string& part, size_t from) {
+  PUMICE_TRY(ChildProcess child, ChildProcess::start(doctor_part_argument));
+  child.say(part_request(options, part, from).dump());
   PartOutcome outcome;
-  std::istringstream lines(output.out);
-  for (std::string line; std::getline(lines, line);) {
-    Json json = Json::parse(line, nullptr, false);
-    if (!json.is_object()) continue; // the last one of a process that crashed
-    if (json.contains("begin")) outcome.trying = json["begin"].get<std::string>();
-    if (json.contains("error")) outcome.failure = "failed: " + json["error"].get<std::string>();
-    if (json.contains("end")) {
-      outcome.trying.clear();
-      outcome.ends.push_back(std::move(json));
-    }
+  std::string line;
+  ChildProcess::Heard heard = child.listen(line, options.patience);
+  for (; heard == ChildProcess::Heard::line; heard = child.listen(line, options.patience)) {
+    read_line(line, outcome);
   }
-  if (output.status == 0) return outcome;
-  outcome.survived = false;
-  if (outcome.failure.empty()) outcome.failure = ending_of(output, options.patience);
-  if (outcome.trying.empty()) outcome.trying = "ending";
+  if (heard != ChildProcess::Heard::end) child.kill();
+  const ChildProcess::End end = child.end();
+  if (heard == ChildProcess::Heard::interrupt) return interruption();
+  if (heard == ChildProcess::Heard::silence) {
+    outcome.failure = fmt::format("hangs: nothing came of it for {:.0f} s", options.patience);
+  } else if (end.signal == 0 && end.status == 0) {
+    return outcome;
+  } else if (outcome.failure.empty()) {
+    outcome.failure = fmt::format("crashed ({})", end.text());
+  }
+  if (outcome.trying.empty()) outcome.trying = "saving what was compiled";
   return outcome;
 }
 
