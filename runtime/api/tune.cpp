@@ -126,6 +126,8 @@ Result<DeviceProfile> pumice::api::tune_loaded(const std::shared_ptr<const Model
   options.strict = true;
   options.keep_cancelled = true;
   options.progress = [&](uint64_t, uint64_t) { return wanted = wanted && progress(); };
+  const Result<bool> needed = needs_tuning(*model, options);
+  if (needed.ok() && !*needed) return model->context().profile;
   const Result<Tuning> tuning = tune_model(model, options);
   if (!tuning.ok()) {
     if (tuning.error().code == Code::device_lost) return tuning.error();
