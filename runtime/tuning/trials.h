@@ -12,8 +12,9 @@ namespace pumice {
 // time.
 struct Trial {
   std::string shape_class, variant;
+  bool needed = false; // it is the plain variant: nothing works without it, so it is never blocked
 };
-// Called before each trial, and with null after it.
+// Called before each trial, and with null after it unless the device was lost.
 using TrialListener = std::function<void(const Trial*)>;
 
 // Notes what is tried before it is tried (gpu/trial_note.h). If the process ends meanwhile, the next one
@@ -23,9 +24,8 @@ public:
   Trials(const DeviceContext& context, TrialListener listener)
       : note_(context.pipelines->file()), listener_(std::move(listener)) {}
 
-  // Tries a variant; `work` compiles or runs its kernels. If the device is lost meanwhile, the note stays. A
-  // `needed` variant is not noted: nothing works without it.
-  Status run(const Trial& trial, bool needed, const std::function<Status()>& work);
+  // Tries a variant; `work` compiles or runs its kernels. If the device is lost meanwhile, the note stays.
+  Status run(const Trial& trial, const std::function<Status()>& work);
 
 private:
   TrialNote note_;

@@ -196,7 +196,7 @@ private:
   }
 
   Status trial(const std::string& name, const std::function<Status()>& work) {
-    return trials_.run({tuned_.shape_class, name}, name == plain_, work);
+    return trials_.run({tuned_.shape_class, name, name == plain_}, work);
   }
 
   Status try_out(VariantResult& result) {

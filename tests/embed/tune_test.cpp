@@ -346,7 +346,7 @@ TEST_CASE("a kernel that an earlier start ended with is named in the log and not
     const DeviceHandle device = program.device(options);
     pumice::Trials trials(device->context, {});
     const auto lose = [] { return pumice::Status(pumice::Error{pumice::Code::device_lost, "lost"}); };
-    CHECK_FALSE(trials.run({"matmul q8_0 1 x 64 x 32", "subgroup"}, false, lose).ok());
+    CHECK_FALSE(trials.run({"matmul q8_0 1 x 64 x 32", "subgroup"}, lose).ok());
     CHECK_FALSE(blocked(device));
   }
   for (int start = 0; start < 2; ++start) { // it is told of once

@@ -273,9 +273,9 @@ TEST_CASE("a variant that loses the device is blocked when the device is opened 
   {
     Trials trials(context, {});
     const auto lose = [] { return Status(Error{Code::device_lost, "lost"}); };
-    CHECK_FALSE(trials.run({"planted 40 x 512", "plain"}, true, lose).ok());
-    CHECK_FALSE(trials.run({"planted 40 x 512", "fast"}, false, lose).ok());
-    CHECK(trials.run({"planted 40 x 512", "slow"}, false, [] { return Status(); }).ok());
+    CHECK_FALSE(trials.run({"planted 40 x 512", "plain", true}, lose).ok());
+    CHECK_FALSE(trials.run({"planted 40 x 512", "fast"}, lose).ok());
+    CHECK(trials.run({"planted 40 x 512", "slow"}, [] { return Status(); }).ok());
   }
   const DeviceContext again = context_with_cache(folder.path());
   REQUIRE(again.profile.blocklist->size() == 1);

@@ -68,18 +68,32 @@ struct ChildProcess::Running {
   std::string heard; // and not given out yet
   End end;
 
-  ~Running() {
+  ~Running() { stop(); }
+
+  // The child ends itself when it has no parent: it takes its notes away then.
+  void stop() {
+    constexpr int looks = 20;
+    constexpr auto between_looks = std::chrono::milliseconds(10);
+    if (pid == 0) return;
+    to.close(1);
+    for (int i = 0; i < looks && !wait(WNOHANG); ++i) std::this_thread::sleep_for(between_looks);
     if (pid == 0) return;
     ::kill(pid, SIGKILL);
-    wait();
+    wait(0);
   }
 
-  void wait() {
+  // Whether it has ended.
+  bool wait(int flags) {
     int status = 0;
-    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    pid_t ended = -1;
+    while (ended < 0) {
+      ended = ::waitpid(pid, &status, flags);
+      if (ended < 0 && errno != EINTR) return false;
     }
+    if (ended == 0) return false;
     pid = 0;
     end = {WIFSIGNALED(status) ? WTERMSIG(status) : 0, WIFEXITED(status) ? WEXITSTATUS(status) : 0};
+    return true;
   }
 
   // False at the end of what the child says.
@@ -143,12 +157,12 @@ ChildProcess::Heard ChildProcess::listen(std::string& line, double seconds) {
   return Heard::line;
 }
 
-void ChildProcess::kill() {
-  if (running_->pid > 0) ::kill(running_->pid, SIGKILL);
+void ChildProcess::stop() {
+  running_->stop();
 }
 
 ChildProcess::End ChildProcess::end() {
-  if (running_->pid > 0) running_->wait();
+  if (running_->pid > 0) running_->wait(0);
   return running_->end;
 }
 

@@ -15,7 +15,7 @@ public:
   static Result<ChildProcess> start(const std::string& argument);
   ChildProcess(ChildProcess&&) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
-  ~ChildProcess(); // ends it
+  ~ChildProcess(); // stops it
 
   // Nothing happens if the child has ended.
   void say(const std::string& line);
@@ -24,7 +24,8 @@ public:
   // Waits for a line; for so many seconds, for Ctrl-C, or for the child's end.
   Heard listen(std::string& line, double seconds);
 
-  void kill();
+  // Ends it: asks it to end, and does not wait long for that.
+  void stop();
   // How it ended. Waits for that.
   struct End {
     int signal = 0; // 0: it ended by itself

@@ -106,8 +106,8 @@ Status measure_as_asked(const ParentProcess& parent) {
              Model::load(request["model"].get<std::string>(), context, {}, load));
   TuneOptions how = tune_options(request);
   how.trying = [&](const Trial* trial) {
-    parent.say(
-        line_of(trial ? Json{{"trying", {trial->shape_class, trial->variant}}} : Json{{"tried", true}}));
+    parent.say(line_of(trial ? Json{{"trying", {trial->shape_class, trial->variant, trial->needed}}}
+                             : Json{{"tried", true}}));
   };
   how.measured = [&](const TunedClass& tuned) { parent.say(line_of(to_message(tuned))); };
   how.progress = [&](uint64_t done, uint64_t total) {
@@ -162,8 +162,7 @@ private:
     if (error_) return *error_;
     if (heard == ChildProcess::Heard::line) return lost_;
     if (heard == ChildProcess::Heard::end) return explain(child.end());
-    child.kill();
-    (void)child.end();
+    child.stop();
     if (heard == ChildProcess::Heard::interrupt) forget();
     return heard == ChildProcess::Heard::silence && explain_silence();
   }
@@ -191,7 +190,10 @@ private:
   // Takes what the child said. True: it was the last.
   bool take(const Json& message) {
     if (!measuring_) measuring_.emplace();
-    if (message.contains("trying")) trying_ = Trial{message["trying"][0], message["trying"][1]};
+    if (message.contains("trying")) {
+      const Json& trying = message["trying"];
+      trying_ = Trial{trying[0], trying[1], trying[2]};
+    }
     if (message.contains("tried")) trying_.reset();
     if (message.contains("progress")) (void)bar_.update(message["progress"][0], message["progress"][1]);
     if (message.contains("class")) {
@@ -201,7 +203,7 @@ private:
     if (message.contains("complete")) tuning_.complete = message["complete"];
     if (message.contains("error")) {
       error_ = Error{static_cast<Code>(message["code"].get<int>()), message["error"]};
-      if (error_->code == Code::device_lost && trying_) {
+      if (error_->code == Code::device_lost && can_block()) {
         block("the device was lost while this kernel was tried: " + error_->message);
         error_.reset();
         lost_ = true;
@@ -211,19 +213,19 @@ private:
   }
 
   bool explain(const ChildProcess::End& end) {
-    if (trying_ && end.crashed()) {
+    if (can_block() && end.crashed()) {
       block(fmt::format("the driver crashed ({}) while this kernel was tried", end.text()));
       return true;
     }
     forget();
-    say(fmt::format("measuring kernels ended early ({}){}: the others are used as they come", end.text(),
-                    trying_ ? " while " + name_of(*trying_) + " was tried" : std::string()));
+    say(fmt::format("measuring kernels ended early ({}){}: what was not measured is chosen without it",
+                    end.text(), trying_ ? " while " + name_of(*trying_) + " was tried" : std::string()));
     return false;
   }
 
   bool explain_silence() {
     const std::string what = trying_ ? name_of(*trying_) : "the device";
-    if (trying_ && patience_ >= longest_silence) {
+    if (can_block() && patience_ >= longest_silence) {
       block(fmt::format("this kernel was tried for {:g} s without an end", longest_silence));
       return true;
     }
@@ -241,6 +243,7 @@ private:
                        trial.shape_class);
   }
 
+  bool can_block() const { return trying_ && !trying_->needed; }
   // Stored at once: the next thing may end this process too.
   void block(const std::string& reason) {
     const std::string key = blocklist_key(trying_->shape_class, trying_->variant);

@@ -223,7 +223,6 @@ private:
 
 DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
   Pipelines& pipelines = *device.context.pipelines;
-  if (tuning.classes.empty()) return device.context.profile;
   keep_tuning(tuning, pipelines, [&](const std::string& note) {
     print_note(fmt::format("{} ({}): {}", device.name(), device.driver(), note));
   });
