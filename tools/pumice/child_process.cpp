@@ -88,7 +88,7 @@ struct ChildProcess::Running {
     pid_t ended = -1;
     while (ended < 0) {
       ended = ::waitpid(pid, &status, flags);
-      if (ended < 0 && errno != EINTR) return false;
+      if (ended < 0 && errno != EINTR) break;
     }
     if (ended == 0) return false;
     pid = 0;
@@ -126,6 +126,7 @@ Result<ChildProcess> ChildProcess::start(const std::string& argument) {
   if (!running->to.open() || !running->from.open()) return refused(errno);
   std::string name = "pumice", own = argument;
   char* const arguments[] = {name.data(), own.data(), nullptr};
+  std::signal(SIGCHLD, SIG_DFL); // whoever inherits that it is ignored never hears how a child ended
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, running->to.ends[0], STDIN_FILENO);
