@@ -3,10 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "plan/division.h"
 #include "step/runner_layout.h"
@@ -15,7 +11,7 @@
 #include "support/gpu.h"
 #include "support/limited_vulkan.h"
 #include "support/model.h"
-#include "support/temporary_folder.h"
+#include "support/sparse_model.h"
 
 using namespace pumice;
 
@@ -27,28 +23,6 @@ template <class T>
 T require(Result<T> result) {
   if (!result.ok()) FAIL(result.error().text());
   return *std::move(result);
-}
-
-// A file with the tensors that a model of this configuration has, all zeros and with no room taken for them.
-void write_zeros(const TemporaryFolder& folder, const nlohmann::json& config) {
-  folder.write("config.json", config.dump());
-  const auto definition = require(open_model_definition(require(ModelFile::open(folder.path()))));
-  nlohmann::json header = nlohmann::json::object();
-  uint64_t end = 0;
-  for (const WeightSpec& spec : definition->weights()) {
-    uint64_t bytes = 2;
-    for (uint64_t size : spec.shape) bytes *= size;
-    header[spec.name] = {{"dtype", "F16"}, {"shape", spec.shape}, {"data_offsets", {end, end + bytes}}};
-    end += bytes;
-  }
-  const std::string text = header.dump();
-  const uint64_t length = text.size();
-  const std::filesystem::path path = folder.path() / "model.safetensors";
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(&length), sizeof length);
-  file << text;
-  file.close();
-  std::filesystem::resize_file(path, sizeof length + text.size() + end);
 }
 
 DeviceContext with_speed(DeviceProfile profile, const DeviceSpeed& speed) {
@@ -79,25 +53,20 @@ std::vector<DeviceProfile> some_profiles() {
 namespace {
 
 // One layer of a model with a large vocabulary and a long context.
-const TemporaryFolder& large_model() {
-  static const TemporaryFolder folder;
-  static const bool written = [] {
-    write_zeros(folder, {{"model_type", "llama"},
-                         {"architectures", {"LlamaForCausalLM"}},
-                         {"hidden_size", 4096},
-                         {"intermediate_size", 14336},
-                         {"num_attention_heads", 32},
-                         {"num_key_value_heads", 8},
-                         {"num_hidden_layers", 1},
-                         {"vocab_size", 128256},
-                         {"rms_norm_eps", 1e-5},
-                         {"rope_theta", 500000.0},
-                         {"max_position_embeddings", 8192},
-                         {"tie_word_embeddings", true}});
-    return true;
-  }();
-  REQUIRE(written);
-  return folder;
+const SparseModel& large_model() {
+  static const SparseModel model({{"model_type", "llama"},
+                                  {"architectures", {"LlamaForCausalLM"}},
+                                  {"hidden_size", 4096},
+                                  {"intermediate_size", 14336},
+                                  {"num_attention_heads", 32},
+                                  {"num_key_value_heads", 8},
+                                  {"num_hidden_layers", 1},
+                                  {"vocab_size", 128256},
+                                  {"rms_norm_eps", 1e-5},
+                                  {"rope_theta", 500000.0},
+                                  {"max_position_embeddings", 8192},
+                                  {"tie_word_embeddings", true}});
+  return model;
 }
 
 // Its plans for steps like those of perplexity.
@@ -107,8 +76,7 @@ Result<std::vector<Plan>> large_plans(const DeviceContext& context) {
   options.all_outputs = true;
   options.readable = {"logits"};
   options.size.chunk = 128;
-  PUMICE_TRY(ModelFile file, ModelFile::open(large_model().path()));
-  PUMICE_TRY(const auto model, Model::plan(std::move(file), context));
+  PUMICE_TRY(const auto model, large_model().plan(context));
   PUMICE_TRY(RunnerLayout layout, lay_out_runner(*model, options, nullptr));
   return std::move(layout.plans);
 }
