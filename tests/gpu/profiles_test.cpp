@@ -2,16 +2,12 @@
 // limits.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "generate/session.h"
-#include "gpu/kernel_table.h"
-#include "gpu/timestamps.h"
+#include "kernel/choices.h"
 #include "kernel/probe/open_device.h"
 #include "kernel/probe/probe.h"
-#include "step/memory_needs.h"
 #include "step/runner_layout.h"
 #include "support/answers.h"
 #include "support/fixtures.h"
@@ -19,6 +15,7 @@
 #include "support/limited_vulkan.h"
 #include "support/messages.h"
 #include "support/model.h"
+#include "support/random_model.h"
 #include "support/session.h"
 #include "support/temporary_folder.h"
 #include "tuning/tune_model.h"
@@ -93,14 +90,93 @@ void run_pass(const std::shared_ptr<const Model>& model, const Answers& answers)
   require(pass->run(inputs));
 }
 
-// Generates tokens, with sampling on the device, for two sequences.
+// Generates tokens, with sampling on the device.
 void generate(const std::shared_ptr<const Model>& model, const Answers& answers) {
   SessionOptions options;
   options.size.context = 64;
-  options.size.sequences = 1;
   const auto session = require(Session::create(model, options));
   require(session->prefill(answers.sequences().front().tokens, {}));
   take(*session, 2);
+}
+
+std::shared_ptr<const Model> load(const Fixture& fixture, const DeviceContext& context,
+                                  const LoadOptions& options = {}) {
+  return require(Model::load(fixture.model, context, {}, options));
+}
+
+// A folder with a config alone, which is all that planning needs.
+std::shared_ptr<const Model> plan_model(const TemporaryFolder& folder, const nlohmann::json& config,
+                                        const DeviceContext& context) {
+  folder.write("config.json", config.dump());
+  return require(Model::plan(require(ModelFile::open(folder.path())), context));
+}
+
+nlohmann::json llama(uint32_t vocabulary, uint32_t hidden, uint32_t layers, uint32_t heads, uint32_t kv_heads,
+                     uint32_t feed_forward, uint32_t context) {
+  return {{"model_type", "llama"},
+          {"vocab_size", vocabulary},
+          {"hidden_size", hidden},
+          {"num_hidden_layers", layers},
+          {"num_attention_heads", heads},
+          {"num_key_value_heads", kv_heads},
+          {"head_dim", hidden / heads},
+          {"intermediate_size", feed_forward},
+          {"max_position_embeddings", context},
+          {"rms_norm_eps", 1e-5},
+          {"tie_word_embeddings", false},
+          {"rope_parameters", {{"rope_theta", 500000.0}, {"rope_type", "default"}}}};
+}
+
+// What planning promises is checked here, as nothing is recorded; pipelines are made, within the device's
+// limits.
+void check_plan(const Plan& plan, const DeviceContext& context, const ReportedDevice& device) {
+  for (const PlannedDispatch& planned : plan.dispatches) {
+    const Dispatch& dispatch = planned.dispatch;
+    CAPTURE(dispatch.kernel);
+    CAPTURE(dispatch.label);
+    for (size_t axis = 0; axis < 3; ++axis) CHECK(dispatch.groups[axis] <= device.limits.workgroups[axis]);
+    for (const Dispatch::Binding& binding : dispatch.bindings) {
+      CHECK(binding.buffer.bytes <= device.limits.storage_range);
+      CHECK(binding.buffer.offset % device.limits.offset_alignment == 0);
+    }
+    require(context.pipelines->get(dispatch.kernel, dispatch.constants));
+  }
+}
+
+// Whether a session of this size can be planned; if not, the error says what to do.
+bool plans(const Model& model, const SessionSize& size, const DeviceContext& context,
+           const ReportedDevice& device) {
+  RunnerOptions options;
+  options.size = size;
+  options.sampling = true;
+  const auto layout = lay_out_runner(model, options, nullptr);
+  if (!layout.ok()) {
+    CHECK(layout.error().code == Code::unsupported);
+    const bool advises =
+        says(layout, {"try a smaller chunk"}) == "" || says(layout, {"ask for a shorter one"}) == "";
+    CHECK_MESSAGE(advises, layout.error().text());
+    return false;
+  }
+  for (const Plan& plan : layout->plans) check_plan(plan, context, device);
+  return true;
+}
+
+// The largest difference of logits from a fixture's reference, relative to their size.
+double worst_difference(const std::shared_ptr<const Model>& model, const Answers& answers, uint32_t chunk) {
+  const std::vector<uint32_t> ids = answers.sequences().front().tokens;
+  return relative_rms(forward(model, ids, chunk),
+                      answers.row("logits", 0).first(ids.size() * model->shape().vocabulary));
+}
+
+void compute(const LimitedVulkan& vulkan) {
+  const DeviceContext context = open(vulkan);
+  for (const char* name : {"llama-gqa", "gemma2"}) {
+    const std::filesystem::path folder = fixtures().model(name);
+    const auto model = require(Model::load(folder, context));
+    const Answers answers(folder / "expected.safetensors");
+    CHECK(worst_difference(model, answers, 128) <= 1e-4);
+    CHECK(worst_difference(model, answers, 1) <= 1e-4);
+  }
 }
 
 } // namespace
@@ -111,10 +187,121 @@ TEST_CASE("every fixture is planned, recorded and submitted within each device's
     const DeviceContext context = open(vulkan);
     for (const Fixture& fixture : found) {
       CAPTURE(fixture.model.string());
-      const auto model = require(Model::load(fixture.model, context));
+      const auto model = load(fixture, context);
       const Answers answers(fixture.answers);
       run_pass(model, answers);
       if (!model->shape().encoder) generate(model, answers);
     }
   });
+}
+
+TEST_CASE("every kernel variant that a device could use keeps its limits") {
+  std::vector<Fixture> found;
+  for (const char* name : {"llama-gqa", "gemma3", "t5", "whisper", "vit", "mixtral-moe"}) {
+    const std::filesystem::path model = fixtures().model(name);
+    found.push_back({model, model / "expected.safetensors"});
+  }
+  for_each_device(Driver::idle, [&](const LimitedVulkan& vulkan) {
+    const DeviceContext context = open(vulkan);
+    for (const std::string& variant : variant_names()) {
+      CAPTURE(variant);
+      DeviceContext forced = context;
+      forced.profile.forced = variant;
+      for (const Fixture& fixture : found) {
+        CAPTURE(fixture.model.string());
+        LoadOptions options;
+        if (variant == "dot") options.weights = TensorType::q8_0; // it has no kernels for plain numbers
+        run_pass(load(fixture, forced, options), Answers(fixture.answers));
+      }
+    }
+  });
+}
+
+TEST_CASE("models as large as people use are planned for each device, or refused with advice") {
+  const TemporaryFolder small_folder, large_folder;
+  for_each_device(Driver::idle, [&](const LimitedVulkan& vulkan) {
+    const DeviceContext context = open(vulkan);
+    const ReportedDevice& device = vulkan.device();
+    // As Llama 3.2 with a billion parameters, and as a model with one of the largest vocabularies.
+    const auto small = plan_model(small_folder, llama(128256, 2048, 2, 32, 8, 8192, 131072), context);
+    const auto large = plan_model(large_folder, llama(256000, 8192, 2, 64, 8, 28672, 131072), context);
+    for (const auto& model : {small, large}) {
+      CAPTURE(model->shape().vocabulary);
+      CHECK(plans(*model, {.context = 4096, .chunk = 128}, context, device));
+      plans(*model, {.context = 4096, .chunk = 512}, context, device);
+      plans(*model, {.context = 131072, .chunk = 128}, context, device);
+      plans(*model, {.context = 131072, .chunk = 512, .cache = CacheType::f32}, context, device);
+      plans(*model, {.context = 2048, .chunk = 128, .sequences = 64}, context, device);
+    }
+    CHECK(plans(*small, {.context = 32768, .chunk = 128}, context, device));
+  });
+}
+
+TEST_CASE("logits of a large vocabulary are read, whatever memory can be mapped") {
+  const TemporaryFolder folder;
+  write_random_model(folder, llama(128256, 32, 1, 2, 2, 32, 1024));
+  for_each_device(Driver::idle, [&](const LimitedVulkan& vulkan) {
+    const DeviceContext context = open(vulkan);
+    const auto model = require(Model::load(folder.path(), context));
+    for (const uint32_t chunk : {128u, 512u}) {
+      CAPTURE(chunk);
+      RunnerOptions options;
+      options.size.chunk = chunk;
+      options.sampling = false;
+      options.all_outputs = true;
+      options.readable = {"logits"};
+      auto runner = Runner::create(model, options);
+      if (!runner.ok() && uint64_t{chunk} * 128256 * 4 > vulkan.device().limits.storage_range) {
+        CHECK(says(runner, {"try a smaller chunk"}) == "");
+        continue;
+      }
+      const auto made = require(std::move(runner));
+      std::vector<StepToken> rows;
+      for (uint32_t i = 0; i < chunk; ++i) rows.push_back({i, i, 0, 0, true});
+      require(made->write_step(rows));
+      require(made->submit(chunk));
+      CHECK(require(made->read("logits", chunk)).size() == uint64_t{chunk} * 128256);
+    }
+  });
+}
+
+TEST_CASE("measuring keeps each device's limits") {
+  const std::filesystem::path path = fixtures().model("llama-gqa");
+  for_each_device(Driver::idle, [&](const LimitedVulkan& vulkan) {
+    const DeviceContext context = open(vulkan);
+    require(measure_ceilings(context.device, context.pipelines));
+    TuneOptions options;
+    options.everything = true;
+    options.samples = 1;
+    options.sample_seconds = 0;
+    options.seconds = 60;
+    LoadOptions q8_0;
+    q8_0.weights = TensorType::q8_0;
+    for (const LoadOptions& load_options : {LoadOptions(), q8_0}) {
+      const auto model = require(Model::load(path, context, {}, load_options));
+      require(tune_model(model, options));
+      RunnerOptions runner_options;
+      const auto runner = require(Runner::create(model, runner_options));
+      const bool has_clock = context.device->capabilities().timestamps;
+      const auto times = runner->time_dispatches(1);
+      CHECK(times.ok() == has_clock);
+      if (!times.ok()) {
+        CHECK(says(times, {"no timestamps"}) == "");
+        continue;
+      }
+      // The clock passes its greatest value after two seconds.
+      for (const double seconds : *times) CHECK((seconds >= 0 && seconds < 1));
+    }
+  });
+}
+
+TEST_CASE("a small model computes the reference's logits within the limits of a Raspberry Pi") {
+  LimitedVulkan vulkan(reported_device("V3D 7.1 (Raspberry Pi 5)"), Driver::machine);
+  compute(vulkan);
+  CHECK(vulkan.violations() == "");
+}
+
+TEST_CASE("small models compute the reference's logits within each device's limits" *
+          doctest::test_suite("long")) {
+  for_each_device(Driver::machine, [](const LimitedVulkan& vulkan) { compute(vulkan); });
 }
