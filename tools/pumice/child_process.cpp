@@ -158,7 +158,7 @@ ChildProcess::Heard ChildProcess::listen(std::string& line, double seconds) {
   return Heard::line;
 }
 
-void ChildProcess::stop() {
+void ChildProcess::kill() {
   running_->stop();
 }
 

@@ -15,7 +15,7 @@ public:
   static Result<ChildProcess> start(const std::string& argument);
   ChildProcess(ChildProcess&&) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
-  ~ChildProcess(); // stops it
+  ~ChildProcess(); // ends it
 
   // Nothing happens if the child has ended.
   void say(const std::string& line);
@@ -25,7 +25,7 @@ public:
   Heard listen(std::string& line, double seconds);
 
   // Ends it: asks it to end, and does not wait long for that.
-  void stop();
+  void kill();
   // How it ended. Waits for that.
   struct End {
     int signal = 0; // 0: it ended by itself

@@ -162,7 +162,7 @@ private:
     if (error_) return *error_;
     if (heard == ChildProcess::Heard::line) return lost_;
     if (heard == ChildProcess::Heard::end) return explain(child.end());
-    child.stop();
+    child.kill();
     if (heard == ChildProcess::Heard::interrupt) forget();
     return heard == ChildProcess::Heard::silence && explain_silence();
   }
