@@ -1,9 +1,11 @@
 /* A Vulkan loader for tests of the command: the system's, whose devices have no buffer addresses, so that a CPU driver has the
  * kernels of GPUs, and whose compiler fails with kernels that have dot products of bytes. PUMICE_TEST_COMPILER says how: "crash",
- * "hang", "lose" or, like everything else, not at all. */
+ * "hang", "lose" or, like everything else, not at all. In place of the shader whose code is that of the file PUMICE_TEST_SHADER, it
+ * compiles that of the file PUMICE_TEST_WRONG_SHADER. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,9 +43,33 @@ static int has_dot_products(const VkShaderModuleCreateInfo* info) {
   return 0;
 }
 
+struct code {
+  uint32_t words[1 << 16];
+  size_t bytes; /* 0: none */
+};
+
+static void read_code(const char* variable, struct code* code) {
+  const char* path = getenv(variable);
+  FILE* file = path ? fopen(path, "rb") : NULL;
+  code->bytes = file ? fread(code->words, 1, sizeof code->words, file) : 0;
+  if (file) fclose(file);
+}
+
+static VkShaderModuleCreateInfo compiled_instead(const VkShaderModuleCreateInfo* info) {
+  static struct code right, wrong;
+  VkShaderModuleCreateInfo result = *info;
+  read_code("PUMICE_TEST_SHADER", &right);
+  if (right.bytes == 0 || right.bytes != info->codeSize || memcmp(right.words, info->pCode, right.bytes)) return result;
+  read_code("PUMICE_TEST_WRONG_SHADER", &wrong);
+  result.codeSize = wrong.bytes;
+  result.pCode = wrong.words;
+  return result;
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL remember_module(VkDevice device, const VkShaderModuleCreateInfo* info,
                                                       const VkAllocationCallbacks* callbacks, VkShaderModule* module) {
-  const VkResult result = create_module(device, info, callbacks, module);
+  const VkShaderModuleCreateInfo compiled = compiled_instead(info);
+  const VkResult result = create_module(device, &compiled, callbacks, module);
   if (result != VK_SUCCESS) return result;
   for (size_t i = 0; i < dot_count; ++i) {
     if (dot_modules[i] == *module) dot_modules[i] = VK_NULL_HANDLE;

@@ -14,7 +14,7 @@ constexpr std::pair<VkMemoryPropertyFlags, const char*> property_names[] = {
     {VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, "host-coherent"},
     {VK_MEMORY_PROPERTY_HOST_CACHED_BIT, "host-cached"}};
 
-double gib(uint64_t bytes) {
+double in_gib(uint64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
@@ -43,8 +43,8 @@ Verdict check_memory(const Device& device) {
   const MemoryReport report = device.memory();
   const VkPhysicalDeviceMemoryProperties& memory = device.memory_properties();
   Verdict verdict{Verdict::State::good, "memory",
-                  fmt::format("{:.1f} of {:.1f} GiB free for models; {}, {}", gib(report.available),
-                              gib(report.heap), counted(memory.memoryHeapCount, "heap"),
+                  fmt::format("{:.1f} of {:.1f} GiB free for models; {}, {}", in_gib(report.available),
+                              in_gib(report.heap), counted(memory.memoryHeapCount, "heap"),
                               counted(memory.memoryTypeCount, "memory type"))};
   verdict.details = {{"available_bytes", report.available},
                      {"heap_bytes", report.heap},
