@@ -40,6 +40,7 @@ TEST_CASE("every command that prints has JSON, with the version of its fields") 
                                              {"eval", mha, "--inputs", inputs, "--outputs", outputs},
                                              {"inspect", model},
                                              {"devices"},
+                                             {"doctor", "--quick", "--only", "memory"},
                                              {"tune", model, "--seconds", "0"},
                                              {"bench", model, "-p", "4", "-n", "0", "-r", "1", "-w", "0"},
                                              {"perplexity", model, file, "--context", "64"},

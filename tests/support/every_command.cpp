@@ -68,6 +68,7 @@ EveryCommand::EveryCommand() {
        true},
       {cached({"inspect", story}), {}, {}},
       {{"devices"}, {}, {}},
+      {cached({"doctor", "--quick", "--only", "memory"}), {}, {}},
       {cached({"tune", file("llama"), "--seconds", "0.1"}), {"--export"}, {file("llama/model.safetensors")}},
       {cached({"bench", story, "-p", "16", "-n", "4", "-r", "2", "-w", "1"}), {}, {}},
       {{"bench", "compare", file("bench.json"), file("bench.json")}, {}, {}},

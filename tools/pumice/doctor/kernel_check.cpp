@@ -26,6 +26,11 @@ Result<std::vector<Variant>> variants_of(const DeviceContext& context, const Doc
                                          std::span<const KernelCaseName> cases) {
   std::set<std::pair<std::string, std::string>> running, plain;
   for (const KernelCaseName& each : cases) {
+    const auto wanted = [&](const VariantSummary& variant) {
+      return variant.family == each.family &&
+             is_wanted(options, fmt::format("{} {} {}", each.family, variant.name, each.name));
+    };
+    if (std::ranges::none_of(kernel_variants(), wanted)) continue;
     if (interrupted()) return interruption();
     PUMICE_TRY(const std::vector<std::string> names, variants_for(context, each));
     for (const std::string& name : names) {
