@@ -36,6 +36,7 @@ struct State {
   pumice::VulkanTable real;
   std::set<std::string> real_extensions;
   uint32_t real_family = 0;
+  uint32_t real_type = 0; // of memory, which the host can map
 
   std::mutex mutex; // guards all members below
   std::vector<std::string> violations;

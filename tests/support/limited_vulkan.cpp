@@ -124,6 +124,12 @@ void narrow_to_machine(VkPhysicalDevice handle) {
   features.dot &= found.integer_dot_product;
   features.matrices.clear();
   state->real_family = static_cast<uint32_t>(found.compute_queue_family);
+  VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+  real.vkGetPhysicalDeviceMemoryProperties2(handle, &memory);
+  constexpr VkMemoryPropertyFlags host =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  const auto* const types = memory.memoryProperties.memoryTypes;
+  while ((types[state->real_type].propertyFlags & host) != host) ++state->real_type; // Vulkan requires one
   uint32_t count = 0;
   real.vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, nullptr);
   std::vector<VkExtensionProperties> names(count);
@@ -251,7 +257,7 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(VkDevice device, const VkMemoryAl
       return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   }
   VkMemoryAllocateInfo other = *info;
-  if (state->machine) other.memoryTypeIndex = 0;
+  if (state->machine) other.memoryTypeIndex = state->real_type;
   const VkResult result = state->real.vkAllocateMemory(device, &other, callbacks, memory);
   if (result != VK_SUCCESS) return result;
   const std::lock_guard lock(state->mutex);
