@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gpu/timestamps.h"
 #include "kernel/device_context.h"
@@ -21,15 +22,18 @@ public:
   static Result<VariantBench> create(const DeviceContext& context, const Plan& plan, uint32_t choice,
                                      const BufferLookup& lookup);
 
-  // Runs so many repeats, which take about `expected` seconds each, as one piece of work. Returns the seconds
+  // Runs so many repeats, which take about `expected` seconds each (0: not known), as one piece of work; or
+  // one repeat, with a piece for each launch, if it may take longer than a piece should. Returns the seconds
   // of one repeat, by the device's timestamps if it has them.
   Result<double> run(DeviceWork& work, uint32_t repeats, double expected);
 
 private:
+  Result<double> run_apart(DeviceWork& work);
   explicit VariantBench(PreparedPlan launches) : launches_(std::move(launches)) {}
 
   PreparedPlan launches_;
-  size_t ways_ = 1; // repeats that differ in their weights
+  size_t ways_ = 1;               // repeats that differ in their weights
+  std::vector<double> predicted_; // seconds of each launch of a repeat
   std::optional<Timestamps> timestamps_;
 };
 

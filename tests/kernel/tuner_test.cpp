@@ -182,6 +182,44 @@ TEST_CASE("the tuner chooses what is fast, and refuses and names what is wrong")
   CHECK(plan_text(plan, std::vector<double>(2, 1e-6), true).find("fast") != std::string::npos);
 }
 
+namespace {
+
+// Notes the pieces of work, and submits them.
+struct NotedWork : DirectWork {
+  using DirectWork::DirectWork;
+
+  Result<double> run(std::span<const WorkPiece> given) override {
+    pieces.push_back(given.size());
+    for (const WorkPiece& piece : given) unknown += piece.seconds == 0;
+    return DirectWork::run(given);
+  }
+
+  std::vector<size_t> pieces; // of each run
+  size_t unknown = 0;         // pieces of which nothing is expected
+};
+
+} // namespace
+
+TEST_CASE("variants that may take long on a slow device are first run a launch at a time") {
+  Bench bench{Doubled()};
+  bench.context.profile.speed = {200e3, 200e3};
+  const Plan plan = require(bench.plan(bench.context.profile));
+  const size_t parts = plan.dispatches.size() / 2; // of each choice
+  REQUIRE(parts > 3);
+  TuneOptions options;
+  options.everything = true;
+  options.seconds = 60;
+  const auto work = std::make_shared<NotedWork>(bench.context.device);
+  options.work = work;
+  Tuner tuner(bench.context, options);
+  bench.measure(tuner);
+  REQUIRE(tuner.result().classes.size() == 1);
+  CHECK(tuner.result().classes[0].winner == "fast");
+  CHECK(work->unknown == 0);
+  CHECK(std::ranges::count(work->pieces, parts) >= 1);
+  CHECK(std::ranges::count(work->pieces, 1u) >= 1); // once it is known that they do not
+}
+
 TEST_CASE("what is blocked is not used for other shapes either, and what is known is not measured again") {
   Bench bench{Doubled()};
   Tuner first(bench.context, {});
