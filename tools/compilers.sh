@@ -29,8 +29,9 @@ with_own_mounts "$script" "${arguments[@]}"
 make_root forky mesa-vulkan-drivers,libvulkan1,dpkg-dev,meson,ninja-build,gcc,g++,pkgconf,bison,flex,python3-mako,python3-yaml,python3-packaging,libdrm-dev,libelf-dev,libexpat1-dev,libzstd-dev,zlib1g-dev
 mount_system
 
-# Debian's drivers come without the shims. Those of Debian stable's source package work with newer drivers, after two changes: Mesa 26
-# asks for a newer interface of amdgpu, and for an ioctl of msm that may do nothing (DRM_MSM_VM_BIND).
+# Debian's drivers come without the shims. Those of Debian stable's source package work with newer drivers, after three changes:
+# Mesa 26 asks for a newer interface of amdgpu, and for an ioctl of msm that may do nothing (DRM_MSM_VM_BIND); and the C library has
+# two names of its own that are also Mesa's.
 make_shims() {
   echo "deb-src $(debian_mirror) trixie main" >"$dir/etc/apt/sources.list.d/source.list"
   in_root bash -euc '
@@ -40,7 +41,8 @@ make_shims() {
     cd mesa-*/
     sed -i "s/\(version_minor = \)[0-9]*;/\161;/" src/amd/drm-shim/amdgpu_noop_drm_shim.c
     sed -i "s/\[DRM_MSM_SUBMITQUEUE_QUERY\] = msm_ioctl_noop,/&\n   [0x0d] = msm_ioctl_noop,/" src/freedreno/drm-shim/freedreno_noop.c
-    meson setup out --buildtype=release -Dtools=drm-shim,intel -Dgallium-drivers=crocus,nouveau,r300,freedreno -Dvulkan-drivers= \
+    grep -rlwE "once_flag|call_once" src | xargs sed -i -E "s/\b(once_flag|call_once)\b/mesa_\1/g"
+    meson setup out --wrap-mode=nofallback --buildtype=release -Dtools=drm-shim,intel -Dgallium-drivers=crocus,nouveau,r300,freedreno -Dvulkan-drivers= \
       -Dplatforms= -Dopengl=false -Dgles1=disabled -Dgles2=disabled -Degl=disabled -Dgbm=disabled -Dglx=disabled -Dllvm=disabled \
       -Dvideo-codecs= -Dvalgrind=disabled -Dlibunwind=disabled -Dlmsensors=disabled -Dshader-cache=disabled
     made=(src/intel/tools/libintel_noop_drm_shim.so src/amd/drm-shim/libamdgpu_noop_drm_shim.so

@@ -8,6 +8,7 @@
 #include "gpu/matrix_shape.h"
 #include "kernel/choices.h"
 #include "kernel/device_speed.h"
+#include "kernel/registers.h"
 
 namespace pumice {
 
@@ -33,6 +34,7 @@ struct DeviceProfile {
 
   // Invocations of a full subgroup, where kernels may use shuffles; 0: they may not.
   uint32_t subgroup = 0;
+  RegisterLimits registers;
   // The optional tiers (gpu/kernel_table.h) that the device has.
   bool dot = false;                       // tier dot: integer dot products
   std::vector<MatrixShape> matrix_shapes; // tier cm: sizes of cooperative matrices; empty without the tier

@@ -56,7 +56,7 @@ void main() {
     fetch_x(kb);
     fetch_weights(kb);
     barrier();
-    for (uint j = 0; j < 8u; ++j) {
+    [[dont_unroll]] for (uint j = 0; j < 8u; ++j) {
       vec4 xv[OWN_ROWS];
       [[unroll]] for (uint r = 0; r < OWN_ROWS; ++r) xv[r] = x_tile[x_at(r * ROW_GROUPS + row_group, j)];
       [[unroll]] for (uint n = 0; n < PAIR * 8; ++n) {

@@ -32,7 +32,7 @@ bool in_slice(uint token) { // the difference wraps round below the first block
 
 float sum_of(uint block, uint largest) {
   float sum = 0.0;
-  for (uint c = 0u; c < columns_of(block); ++c) {
+  [[dont_unroll]] for (uint c = 0u; c < columns_of(block); ++c) {
     const uint key = key_of(logits[first_quad(block) + (c >> 2)][c & 3u]);
     if (key != 0u) sum += exp(value_of(key) - value_of(largest));
   }
@@ -42,7 +42,7 @@ float sum_of(uint block, uint largest) {
 // Stores what a report needs of a block's logits, before biases and penalties change them.
 void keep_raw(uint block) {
   uint largest = 0u;
-  for (uint c = 0u; c < columns_of(block); ++c) {
+  [[dont_unroll]] for (uint c = 0u; c < columns_of(block); ++c) {
     const uint key = key_of(logits[first_quad(block) + (c >> 2)][c & 3u]);
     scratch[words(SAMPLING_RAW_KEYS) + block * SAMPLING_BLOCK + c] = key;
     largest = max(largest, key);

@@ -126,13 +126,14 @@ Result<DeviceContext> open_driver() {
   return open_device(std::move(instance), device, {});
 }
 
-// A llama whose matrices have this type, and zeros in them.
+// A llama whose matrices have this type, and zeros in them. It has two layers: the last one computes only the
+// rows of the output.
 Result<ModelFile> llama(TensorType type, uint32_t head_dim) {
   constexpr uint32_t width = 2048, feed_forward = 8192, vocabulary = 32000, context = 1024;
   const uint32_t heads = width / head_dim, kv_width = width / 4;
   GgufBuilder file;
   file.string("general.architecture", "llama")
-      .u32("llama.block_count", 1)
+      .u32("llama.block_count", 2)
       .u32("llama.vocab_size", vocabulary);
   file.u32("llama.context_length", context).u32("llama.embedding_length", width);
   file.u32("llama.feed_forward_length", feed_forward).u32("llama.attention.head_count", heads);
@@ -148,15 +149,17 @@ Result<ModelFile> llama(TensorType type, uint32_t head_dim) {
   tensor("token_embd.weight", {vocabulary, width});
   tensor("output.weight", {vocabulary, width});
   tensor("output_norm.weight", {width});
-  tensor("blk.0.attn_norm.weight", {width});
-  tensor("blk.0.attn_q.weight", {width, width});
-  tensor("blk.0.attn_k.weight", {kv_width, width});
-  tensor("blk.0.attn_v.weight", {kv_width, width});
-  tensor("blk.0.attn_output.weight", {width, width});
-  tensor("blk.0.ffn_norm.weight", {width});
-  tensor("blk.0.ffn_gate.weight", {feed_forward, width});
-  tensor("blk.0.ffn_up.weight", {feed_forward, width});
-  tensor("blk.0.ffn_down.weight", {width, feed_forward});
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    tensor(layer + "attn_norm.weight", {width});
+    tensor(layer + "attn_q.weight", {width, width});
+    tensor(layer + "attn_k.weight", {kv_width, width});
+    tensor(layer + "attn_v.weight", {kv_width, width});
+    tensor(layer + "attn_output.weight", {width, width});
+    tensor(layer + "ffn_norm.weight", {width});
+    tensor(layer + "ffn_gate.weight", {feed_forward, width});
+    tensor(layer + "ffn_up.weight", {feed_forward, width});
+    tensor(layer + "ffn_down.weight", {width, feed_forward});
+  }
   const std::vector<std::byte> header = file.header();
   const ReadBytes read = [&](uint64_t at, std::span<std::byte> to) {
     for (size_t i = 0; i < to.size(); ++i) to[i] = at + i < header.size() ? header[at + i] : std::byte{0};

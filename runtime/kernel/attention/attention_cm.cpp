@@ -11,6 +11,12 @@ namespace {
 
 constexpr uint32_t keys = ATTENTION_MATRIX_KEYS;
 
+constexpr uint32_t most_invocations = 256; // of a workgroup, which every device of this tier allows
+
+uint32_t rounded_up(uint32_t value, uint32_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
 // How many queries a workgroup takes, and how the matrices of a tile are divided among its subgroups.
 struct Shape {
   uint32_t rows = 0;   // rows of a tile; heads * tokens of them are used
@@ -25,11 +31,16 @@ struct Shape {
     return rows % matrix.m == 0 && keys % matrix.n == 0 && keys % matrix.k == 0 && matrix.n % 2 == 0 &&
            matrix.k % 2 == 0 && strips() % groups_down() == 0 && groups % groups_down() == 0;
   }
+  // Sums of the values that an invocation holds.
+  uint32_t sums(const CacheLayout& layout, uint32_t subgroup) const {
+    const uint32_t columns = rounded_up(layout.head_dim_padded(), std::max(matrix.n, matrix.k)) / matrix.n;
+    const uint32_t across = groups / groups_down();
+    return strips() / groups_down() * ((columns + across - 1) / across) * matrix.m * matrix.n / subgroup;
+  }
   // Shared memory of the kernel: the queries, a tile's keys or values, its scores and weights, and a few
   // numbers for each row and token.
   uint32_t shared_bytes(const CacheLayout& layout) const {
-    const uint32_t unit = std::max(matrix.n, matrix.k);
-    const uint32_t dim = (layout.head_dim_padded() + unit - 1) / unit * unit;
+    const uint32_t dim = rounded_up(layout.head_dim_padded(), std::max(matrix.n, matrix.k));
     const uint32_t scores = std::max(rows * (keys + 4), groups * matrix.m * matrix.n);
     return (rows + keys) * (dim / 2 + 4) * 4 + scores * 4 + rows * (keys / 2 + 4) * 4 + rows * 16 +
            queries.tokens * 24 + 4;
@@ -50,7 +61,7 @@ AttentionShape fold(const AttentionArgs& args, uint32_t rows) {
 // Takes the largest matrices that the device has, and as many rows as fit the shared memory that every device
 // of this tier has. It takes fewer rows where the device would otherwise have too few workgroups. Of these
 // only the matrices' size changes a row's bits, and that is the same for all steps. Devices with narrow
-// subgroups use more subgroups, up to eight.
+// subgroups use more subgroups, up to eight, and those with few registers twice or four times as many.
 std::optional<Shape> choose_shape(const DeviceProfile& profile, const AttentionArgs& args) {
   std::optional<Shape> best;
   const auto size = [](const MatrixShape& matrix) { return matrix.m * matrix.n * matrix.k; };
@@ -62,7 +73,11 @@ std::optional<Shape> choose_shape(const DeviceProfile& profile, const AttentionA
     if (best && size(matrix) <= size(best->matrix)) continue;
     std::optional<Shape> most;
     for (uint32_t rows : {64u, 32u, 16u}) {
-      const Shape shape = {rows, std::clamp(128 / profile.subgroup, 4u, 8u), matrix, fold(args, rows)};
+      Shape shape = {rows, std::clamp(128 / profile.subgroup, 4u, 8u), matrix, fold(args, rows)};
+      if (rows % matrix.m) continue;
+      while (shape.sums(args.cache.layout, profile.subgroup) > profile.registers.matrix_sums &&
+             shape.groups * 2 * profile.subgroup <= most_invocations)
+        shape.groups *= 2;
       if (!shape.divides() || shape.shared_bytes(args.cache.layout) > 32000) continue;
       if (most && (rows < 32 || workgroups(*most) >= profile.busy_groups)) break;
       most = shape;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernel/lowering.h"
 #include "kernel/matmul/matmul_variants.h"
 #include "shaders/matmul/matmul.params.h"
@@ -13,7 +15,9 @@ bool runs(const DeviceProfile&, const MatmulArgs&) {
 Status lower(Lowering& lowering, const MatmulArgs& args) {
   const MatmulExtent all = matmul_extent(args);
   const uint32_t tiles = args.gated ? 2 : 1;
-  const uint32_t rows = all.rows >= 8 ? 8 / tiles : all.rows > 1 ? 4 : 1;
+  uint32_t rows = all.rows >= 8 ? 8 / tiles : all.rows > 1 ? 4 : 1;
+  // A routed product's blocks have as many rows as a workgroup.
+  if (!args.routing) rows = std::min(rows, lowering.profile().registers.vector_rows);
   Dispatch dispatch;
   dispatch.kernel = "matmul." + kernel_variant(args.format.type);
   dispatch.constants = {lowering.profile().workgroup,

@@ -34,8 +34,8 @@ struct Shape {
 Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most) {
   const uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
   const bool few = args.result.rows <= 32;
-  const uint32_t across = few || groups > 4 ? 4 : 2;
-  return {few ? 32u : 64u, groups / across, across, profile.subgroup, {}};
+  const uint32_t down = few ? groups / 4 : groups > 4 ? 4 : 2;
+  return {few ? 32u : 64u, down, groups / down, profile.subgroup, {}};
 }
 
 // Takes the largest matrices of the device that divide a subgroup's block and keep the kernel within the

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernel/lowering.h"
 #include "kernel/matmul/matmul_variants.h"
 #include "shaders/matmul/matmul.params.h"
@@ -42,7 +44,8 @@ bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
 Status lower(Lowering& lowering, const MatmulArgs& args) {
   const Shape shape = workgroup_shape(lowering.profile(), args);
   const uint32_t pair = args.gated ? 2 : 1;
-  const uint32_t own_rows = shape.rows / 8 / pair; // so that an invocation has at most 64 sums
+  // So many rows of its tiles that an invocation has registers for their sums.
+  const uint32_t own_rows = std::min(shape.rows / 8, lowering.profile().registers.tiled_sums / 8) / pair;
   Dispatch dispatch;
   dispatch.kernel = "matmul_tiled." + kernel_variant(args.format.type);
   dispatch.constants = {shape.rows / own_rows * (shape.tiles / pair),

@@ -39,7 +39,8 @@ bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args) {
 SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles) {
   const MatmulExtent all = matmul_extent(args);
   SubgroupSlices shape;
-  shape.rows = std::min(std::bit_ceil(all.rows), most_rows);
+  // A routed product's blocks have as many rows as a workgroup.
+  shape.rows = std::min(std::bit_ceil(all.rows), args.routing ? most_rows : profile.registers.vector_rows);
   shape.tiles = most_tiles;
   const uint32_t pair = args.gated ? 2 : 1;
   const uint32_t row_groups = all.blocks * ((all.rows + shape.rows - 1) / shape.rows);
