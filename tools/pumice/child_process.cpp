@@ -1,3 +1,5 @@
+#ifndef _WIN32 // child_process_windows.cpp is the other one
+
 #include "child_process.h"
 
 #include <algorithm>
@@ -18,6 +20,7 @@
 
 #include "io/output_file.h"
 #include "terminal.h"
+#include "this_process.h"
 
 extern char** environ;
 
@@ -25,8 +28,16 @@ namespace pumice::command {
 
 namespace {
 
+#ifdef __linux__
 // Also where the program's file was replaced or removed meanwhile.
-constexpr const char* own_program = "/proc/self/exe";
+std::string own_program() {
+  return "/proc/self/exe";
+}
+#else
+std::string own_program() {
+  return this_program();
+}
+#endif
 
 bool write_whole(int file, std::string_view text) {
   while (!text.empty()) {
@@ -131,7 +142,8 @@ Result<ChildProcess> ChildProcess::start(const std::string& argument) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, running->to.ends[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, running->from.ends[1], STDOUT_FILENO);
-  const int error = ::posix_spawn(&running->pid, own_program, &actions, nullptr, arguments, environ);
+  const int error =
+      ::posix_spawn(&running->pid, own_program().c_str(), &actions, nullptr, arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error) running->pid = 0;
   if (error) return refused(error);
@@ -141,7 +153,7 @@ Result<ChildProcess> ChildProcess::start(const std::string& argument) {
 }
 
 void ChildProcess::say(const std::string& line) {
-  (void)write_whole(running_->to.ends[1], line + "\n"); // SIGPIPE is off: prepare_streams()
+  (void)write_whole(running_->to.ends[1], line + "\n"); // SIGPIPE is off: prepare_standard_streams()
 }
 
 ChildProcess::Heard ChildProcess::listen(std::string& line, double seconds) {
@@ -218,3 +230,5 @@ void ParentProcess::say(const std::string& line) const {
 }
 
 } // namespace pumice::command
+
+#endif

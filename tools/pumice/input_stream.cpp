@@ -4,12 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "descriptor.h"
 #include "prompt.h"
 #include "terminal.h"
 
@@ -20,14 +17,14 @@ std::string input_name(const std::string& path) {
 }
 
 InputStream::~InputStream() {
-  if (descriptor_ >= 0 && !is_standard_input()) close(descriptor_);
+  if (descriptor_ >= 0 && !is_standard_input()) close_file(descriptor_);
 }
 
 InputStream::InputStream(InputStream&& other) noexcept
     : path_(other.path_), descriptor_(std::exchange(other.descriptor_, -1)), ended_(other.ended_) {}
 
 bool InputStream::is_terminal() const {
-  return is_standard_input() && isatty(STDIN_FILENO) == 1;
+  return is_standard_input() && command::is_terminal(standard_input);
 }
 
 Error InputStream::cannot_read(int number) const {
@@ -36,20 +33,19 @@ Error InputStream::cannot_read(int number) const {
 
 Status InputStream::open() {
   if (descriptor_ >= 0) return {};
-  descriptor_ = is_standard_input() ? STDIN_FILENO : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  descriptor_ = is_standard_input() ? standard_input : open_to_read(path_);
   return descriptor_ < 0 ? cannot_read(errno) : Status();
 }
 
 Result<bool> InputStream::read(std::string& text, bool wait) {
   PUMICE_CHECK(open());
   while (!ended_) {
-    pollfd input = {descriptor_, POLLIN, 0};
-    const int ready = poll(&input, 1, wait ? -1 : 0); // Ctrl-C ends poll(), but not read()
+    const bool ready = wait_to_read(descriptor_, wait ? -1 : 0); // Ctrl-C ends this, but not reading
     if (interrupted()) return interruption();
-    if (ready == 0) return false;
-    if (ready < 0 && errno == EINTR) continue;
+    if (!ready && !wait) return false;
+    if (!ready) continue;
     char bytes[65536];
-    const ssize_t count = ::read(descriptor_, bytes, sizeof bytes);
+    const ptrdiff_t count = read_some(descriptor_, bytes, sizeof bytes);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return cannot_read(errno);
     ended_ = count == 0;
@@ -86,8 +82,7 @@ Result<std::string> read_text(const std::string& path) {
 }
 
 bool input_is_given() {
-  struct stat info = {};
-  return fstat(STDIN_FILENO, &info) == 0 && !S_ISCHR(info.st_mode);
+  return has_contents(standard_input);
 }
 
 } // namespace pumice::command

@@ -1,15 +1,22 @@
 #include "interrupt.h"
 
 #include <csignal>
+#include <cstdlib>
 #include <mutex>
-#include <thread>
 #include <utility>
+
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/time.h>
 #include <unistd.h>
+#endif
 
 #include "base/guarded.h"
+#include "descriptor.h"
 #include "io/output_file.h"
 #include "terminal.h"
 
@@ -25,16 +32,56 @@ static_assert(std::atomic<bool>::is_always_lock_free); // for signal handlers
 std::atomic<int> saved_works = 0;
 std::atomic<int> asking_signal = SIGINT; // that asked to stop
 std::atomic<bool> speaking = false;      // the last words are being printed
-std::atomic<int> speaker = -1;           // wakes the thread that prints them; -1: there is none
+
+std::mutex last_words_mutex;
+std::function<std::string()> last_words;
 
 // From here on, only what may be called in a signal handler.
 
 [[noreturn]] void end_at_once() {
   remove_unfinished_files();
   constexpr char erase_line[] = "\r\033[K"; // of a progress bar
-  if (::isatty(STDERR_FILENO)) (void)!::write(STDERR_FILENO, erase_line, sizeof erase_line - 1);
-  ::_exit(interrupted_status());
+  if (is_terminal(standard_error)) (void)!write_some(standard_error, erase_line, sizeof erase_line - 1);
+  std::_Exit(interrupted_status());
 }
+
+#ifdef _WIN32
+
+PTP_TIMER grace_timer = nullptr;
+
+void start_grace(int microseconds = grace_microseconds) {
+  ULARGE_INTEGER due; // in units of 100 ns, negative from now on
+  due.QuadPart = static_cast<ULONGLONG>(-10LL * microseconds);
+  FILETIME time = {due.LowPart, due.HighPart};
+  SetThreadpoolTimer(grace_timer, &time, 0, 0);
+}
+
+void CALLBACK on_grace_over(PTP_CALLBACK_INSTANCE, void*, PTP_TIMER) {
+  if (saved_works > 0) return;
+  if (speaking.exchange(true)) end_at_once();
+  start_grace(last_words_microseconds);
+  print_last_words();
+  end_at_once();
+}
+
+BOOL WINAPI on_console_event(DWORD event) {
+  if (stop_asked.exchange(true)) end_at_once();
+  if (event != CTRL_C_EVENT) asking_signal = SIGTERM;
+  start_grace();
+  if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT) Sleep(INFINITE); // else Windows ends the process
+  return TRUE;
+}
+
+void handle_signals() {
+  grace_timer = CreateThreadpoolTimer(on_grace_over, nullptr, nullptr);
+  SetConsoleCtrlHandler(on_console_event, TRUE);
+}
+
+void prepare_to_speak() {} // both functions above run on threads of their own
+
+#else
+
+std::atomic<int> speaker = -1; // wakes the thread that prints the last words; -1: there is none
 
 void start_grace(int microseconds = grace_microseconds) {
   const itimerval once = {{0, 0}, {0, microseconds}};
@@ -72,11 +119,15 @@ void handle(int signal, void (*handler)(int), int flags = 0) {
   sigaction(signal, &action, nullptr);
 }
 
-std::mutex last_words_mutex;
-std::function<std::string()> last_words;
+void handle_signals() {
+  handle(SIGALRM, on_grace_over);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, on_interrupt);
+  handle(SIGQUIT, on_quit, SA_RESETHAND);
+}
 
 // Work that waits for the device cannot print them, so a thread does, and ends the command.
-void start_speaker() {
+void prepare_to_speak() {
+  if (speaker >= 0) return;
   int ends[2];
   if (::pipe(ends) != 0) return;
   for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
@@ -92,11 +143,13 @@ void start_speaker() {
   if (started.ok()) speaker = ends[1];
 }
 
+#endif
+
 } // namespace
 
 void set_last_words(std::function<std::string()> text) {
   const std::lock_guard lock(last_words_mutex);
-  if (text && speaker < 0) start_speaker();
+  if (text) prepare_to_speak();
   last_words = std::move(text);
 }
 
@@ -108,9 +161,7 @@ void print_last_words() {
 }
 
 void watch_interrupts() {
-  handle(SIGALRM, on_grace_over);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, on_interrupt);
-  handle(SIGQUIT, on_quit, SA_RESETHAND);
+  handle_signals();
 }
 
 void interrupt() {

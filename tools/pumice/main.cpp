@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "aliases.h"
+#include "descriptor.h"
 #include "help.h"
 #include "measuring_child.h"
 #include "mistakes.h"
@@ -116,7 +117,7 @@ int guarded_run(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
-  prepare_streams();
+  prepare_standard_streams();
   if (argc == 2 && argv[1] == std::string_view(measuring_argument)) return measure_as_child();
   if (argc == 2 && argv[1] == std::string_view(doctor_part_argument)) return run_doctor_part();
   watch_interrupts();

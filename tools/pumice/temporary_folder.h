@@ -2,7 +2,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -15,11 +17,11 @@ class TemporaryFolder {
 public:
   static Result<TemporaryFolder> create() {
     std::error_code error;
-    std::string folder = (std::filesystem::temp_directory_path(error) / "pumice-XXXXXX").string();
-    if (error || !mkdtemp(folder.data()))
-      return Error{Code::io, fmt::format("{}: the folder could not be made", folder)};
+    const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
     TemporaryFolder result;
-    result.path_ = folder;
+    if (!error) result.path_ = make_in(parent);
+    if (result.path_.empty())
+      return Error{Code::io, fmt::format("{}: a folder could not be made there", parent.string())};
     return result;
   }
   TemporaryFolder() = default;
@@ -36,6 +38,20 @@ public:
   const std::filesystem::path& path() const { return path_; }
 
 private:
+  // Empty if that fails.
+  static std::filesystem::path make_in(const std::filesystem::path& parent) {
+#ifdef _WIN32 // where each user has a folder of their own for these
+    std::random_device random;
+    std::error_code error;
+    const std::filesystem::path path = parent / fmt::format("pumice-{:08x}{:08x}", random(), random());
+    return std::filesystem::create_directory(path, error) ? path : std::filesystem::path();
+#else
+    std::string path = (parent / "pumice-XXXXXX").string();
+    if (!mkdtemp(path.data())) path.clear();
+    return path;
+#endif
+  }
+
   std::filesystem::path path_; // empty: none
 };
 

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <optional>
 #include <system_error>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
+
+#include "descriptor.h"
 
 namespace pumice::command {
 
@@ -28,19 +27,10 @@ void note_output_problem() {
 } // namespace
 
 bool stdout_is_terminal() {
-  return isatty(STDOUT_FILENO) == 1;
+  return is_terminal(standard_output);
 }
 bool stderr_is_terminal() {
-  return isatty(STDERR_FILENO) == 1;
-}
-
-void prepare_streams() {
-  // Lowest first: open() takes the lowest number that is free. Writing to what is open for reading fails.
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fcntl(stream, F_GETFD) == -1) (void)!open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
-  }
-  std::signal(SIGPIPE, SIG_IGN); // writing to a pipe whose reader has ended
-  std::signal(SIGXFSZ, SIG_IGN); // writing beyond the size that the user may
+  return is_terminal(standard_error);
 }
 
 void set_verbosity(Verbosity verbosity) {

@@ -14,10 +14,6 @@ namespace pumice::command {
 bool stdout_is_terminal();
 bool stderr_is_terminal();
 
-// Makes closed streams and full disks errors instead of signals, and opens the standard streams that the
-// parent process has closed, so that no file takes their place. Call it first.
-void prepare_streams();
-
 // How much is written to standard error.
 enum class Verbosity {
   quiet,   // errors

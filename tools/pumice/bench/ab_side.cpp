@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "tools/pumice/bench/bench_file.h"
 #include "tools/pumice/bench/machine.h"
 #include "tools/pumice/bench/statistics.h"
+#include "tools/pumice/this_process.h"
 
 namespace pumice::command {
 
@@ -22,22 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* whole_command = "whole command";
 
-bool is_program(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
-}
-
-// A program that a shell would find: by its path, or in PATH.
-bool is_found(const std::string& name) {
-  if (name.find('/') != std::string::npos) return is_program(name);
-  const char* folders = std::getenv("PATH");
-  std::istringstream list(folders ? folders : "");
-  for (std::string folder; std::getline(list, folder, ':');) {
-    if (is_program(fs::path(folder) / name)) return true;
-  }
-  return false;
-}
-
 // A folder, or a GGUF file; some file systems say of every file that it can be executed.
 bool is_model(const fs::path& path) {
   std::error_code error;
@@ -45,12 +27,6 @@ bool is_model(const fs::path& path) {
   char magic[4] = {};
   std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
   return std::string_view(magic, sizeof magic) == "GGUF" || path.extension() == ".gguf";
-}
-
-std::string this_program() {
-  std::error_code error;
-  const fs::path path = fs::read_symlink("/proc/self/exe", error);
-  return error ? "pumice" : path.string();
 }
 
 // Whether the words set an option, such as "-r 3", "-r3", "--repetitions 3" or "--repetitions=3".
@@ -152,7 +128,7 @@ Result<AbSide> read_ab_side(const std::string& given, const std::vector<std::str
     if (options) append(side.command, rest); // the model is there
     append(side.command, words);
     if (!options) append(side.command, rest);
-  } else if (!is_found(first)) {
+  } else if (!can_be_started(first)) {
     return Error{
         Code::not_found,
         fmt::format("'{}' is no model, no program and no option: A and B are each options in quotes, a "

@@ -18,6 +18,7 @@
 #include "tools/pumice/option_values.h"
 #include "tools/pumice/subcommand.h"
 #include "tools/pumice/terminal.h"
+#include "tools/pumice/this_process.h"
 
 namespace pumice::command {
 

@@ -1,20 +1,17 @@
 #include "tools/pumice/bench/environment.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "io/checksum.h"
 #include "tools/pumice/bench/statistics.h"
+#include "tools/pumice/this_process.h"
 #include "tools/pumice/version.h"
 
 namespace pumice::command {
@@ -73,14 +70,6 @@ std::optional<double> graphics_clock() {
   return found[0];
 }
 
-std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  while (text.ends_with('\0')) text.pop_back();
-  std::ranges::replace(text, '\0', ' ');
-  return text;
-}
-
 } // namespace
 
 Clocks read_clocks(bool cpu_device) {
@@ -102,23 +91,6 @@ Environment read_environment(const OpenedDevice& device) {
   environment.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
   environment.clocks = read_clocks(capabilities.is_cpu());
   return environment;
-}
-
-double process_age() {
-  static const auto loaded = std::chrono::steady_clock::now();
-  std::ifstream file("/proc/self/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  // The second field is a name in parentheses, which may contain spaces. The 22nd field is the start in
-  // ticks.
-  const size_t name_end = text.rfind(')');
-  timespec now = {};
-  if (name_end == std::string::npos || clock_gettime(CLOCK_BOOTTIME, &now) != 0) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - loaded).count();
-  }
-  const char* at = text.c_str() + name_end + 1;
-  for (int field = 2; field < 21; ++field) at = std::strchr(at + 1, ' ');
-  const double start = std::strtod(at, nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - start;
 }
 
 std::string model_hash(const ModelFile& file) {

@@ -28,9 +28,6 @@ struct Environment {
 };
 Environment read_environment(const OpenedDevice& device);
 
-// Seconds since the start of this process. The system rounds the start to 10 ms.
-double process_age();
-
 // 16 hexadecimal digits: a Checksum (io/checksum.h) of the model's settings and of each tensor's name,
 // type, shape and data, of large ones sixteen blocks of 4 KiB that are spread over it evenly.
 std::string model_hash(const ModelFile& file);

@@ -7,10 +7,15 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#ifdef __linux__
 #include <sys/resource.h>
 #include <unistd.h>
+#endif
 
 namespace pumice::command {
+
+#ifdef __linux__
 
 namespace {
 
@@ -41,6 +46,14 @@ std::optional<MachineWatch::Times> MachineWatch::now() {
   times.own = cpu_seconds(RUSAGE_SELF) + cpu_seconds(RUSAGE_CHILDREN);
   return times;
 }
+
+#else
+
+std::optional<MachineWatch::Times> MachineWatch::now() {
+  return std::nullopt; // no other system tells how much the host of a virtual machine takes
+}
+
+#endif
 
 MachineWatch::MachineWatch() : start_(now()) {}
 

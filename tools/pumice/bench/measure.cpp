@@ -11,6 +11,7 @@
 #include "tools/pumice/bench/turns.h"
 #include "tools/pumice/open_device.h"
 #include "tools/pumice/terminal.h"
+#include "tools/pumice/this_process.h"
 
 namespace pumice::command {
 

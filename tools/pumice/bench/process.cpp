@@ -1,10 +1,15 @@
+#ifndef _WIN32 // process_windows.cpp is the other one
+
 #include "tools/pumice/bench/process.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <sstream>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -44,7 +49,22 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return result;
 }
 
+bool is_program(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+}
+
 } // namespace
+
+bool can_be_started(const std::string& name) {
+  if (name.find('/') != std::string::npos) return is_program(name);
+  const char* folders = std::getenv("PATH");
+  std::istringstream list(folders ? folders : "");
+  for (std::string folder; std::getline(list, folder, ':');) {
+    if (is_program(std::filesystem::path(folder) / name)) return true;
+  }
+  return false;
+}
 
 struct Process::Running {
   struct Pipe {
@@ -58,7 +78,11 @@ struct Process::Running {
     Pipe(const Pipe&) = delete;
     Pipe& operator=(const Pipe&) = delete;
 
-    bool open() { return pipe2(ends, O_CLOEXEC) == 0; }
+    bool open() {
+      if (pipe(ends) != 0) return false; // macOS has no pipe2()
+      for (const int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
+      return true;
+    }
     bool is_open(int end) const { return ends[end] >= 0; }
     void close_end(int end) {
       if (ends[end] >= 0) close(ends[end]);
@@ -183,3 +207,5 @@ Result<ProcessOutput> run_process(const std::vector<std::string>& command, Proce
 }
 
 } // namespace pumice::command
+
+#endif

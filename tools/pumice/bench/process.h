@@ -16,6 +16,9 @@ struct ProcessOutput {
   std::string out, err;
 };
 
+// Whether a shell would find a program: by its path, or in PATH.
+bool can_be_started(const std::string& name);
+
 // A program that runs beside this one: `command[0]` is a path, or a name that is looked for in PATH. Standard
 // input is empty. `environment`: variables to set or replace. Ctrl-C ends the program as well.
 class Process {

@@ -5,9 +5,13 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <unistd.h>
 
+#ifdef _WIN32
+#include <fcntl.h>
+#include <io.h>
+#endif
+
+#include "tools/pumice/descriptor.h"
 #include "tools/pumice/terminal.h"
 
 namespace pumice::command {
@@ -21,7 +25,14 @@ struct TurnFiles {
 TurnFiles read_turn_files() {
   TurnFiles files;
   const char* text = std::getenv(turns_variable);
+#ifdef _WIN32
+  // Windows hands on handles, not numbers of files.
+  long long read = 0, write = 0;
+  if (!text || std::sscanf(text, "%lld,%lld", &read, &write) != 2) return {};
+  files = {_open_osfhandle(read, _O_RDONLY), _open_osfhandle(write, 0)};
+#else
   if (!text || std::sscanf(text, "%d,%d", &files.read, &files.write) != 2) return {};
+#endif
   return files;
 }
 
@@ -32,13 +43,12 @@ Status wait_for_turn() {
   if (files.read < 0) return {};
   constexpr int patience = 100; // milliseconds between two looks for Ctrl-C
   char byte = 0;
-  ssize_t count = write(files.write, &byte, 1);
+  ptrdiff_t count = write_some(files.write, &byte, 1);
   while (count == 1) {
-    pollfd file{files.read, POLLIN, 0};
-    (void)poll(&file, 1, patience);
+    const bool ready = wait_to_read(files.read, patience);
     if (interrupted()) return interruption();
-    if (!file.revents) continue;
-    count = read(files.read, &byte, 1);
+    if (!ready) continue;
+    count = read_some(files.read, &byte, 1);
     if (count == 1) return {};
     if (count < 0 && errno == EINTR) count = 1;
   }

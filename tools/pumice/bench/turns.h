@@ -6,7 +6,8 @@
 // what disturbs the machine for longer than a run disturbs both alike.
 namespace pumice::command {
 
-// The environment variable that tells a process to wait for its turns: "READ,WRITE", two open files. It
+// The environment variable that tells a process to wait for its turns: "READ,WRITE", two open files (on
+// Windows, their handles). It
 // writes a byte to WRITE when it asks, and reads one from READ when the turn is its own.
 inline constexpr const char* turns_variable = "PUMICE_BENCH_TURNS";
 
