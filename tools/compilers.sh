@@ -73,22 +73,24 @@ table() {  # CHIP FILE
       ++count[kernel]
       delete has
       for (i = 4; i <= NF; ++i) { at = index($i, "="); has[tolower(substr($i, 1, at - 1))] = substr($i, at + 1) + 0 }
-      spills = value("spill count") + value("spilled vgprs") + value("spills to memory") + value("stp count")
+      spills = value("spills") + value("spilled vgprs") + value("spills to memory") + value("stp count")
       if (spills > 0) { ++spilling[kernel]; if (spills > most[kernel, "spills"]) worst[kernel] = $1 " (" $2 ")" }
       raise("spills", spills)
       raise("registers", value("vgprs") + value("number of gprs") + value("max live registers") + value("registers used"))
       raise("instructions", value("instruction count") + value("instructions"))
-      raise("cycles", value("cycle count") + value("inverse throughput") + value("static cycle count"))
-      raise("shared", value("lds size") + value("workgroup memory size") + value("shared memory size"))
+      raise("cycles", value("cycles") + value("inverse throughput") + value("static cycle count"))
+      raise("shared", value("lds size") + value("workgroup memory size"))
       waves = value("subgroups per simd") + value("max warps/sm") + value("max waves per core")
       if (!((kernel, "waves") in most) || waves < most[kernel, "waves"]) most[kernel, "waves"] = waves
       raise("seconds", $3)
     }
     END {
-      printf "\n%-22s %9s %9s %8s %6s %7s %12s %9s %7s\n", chip, "pipelines", "registers", "spilling", "spills", "waves", "instructions", "cycles", "seconds"
+      form = "%-22s %9s %9s %8s %6s %5s %7s %12s %9s %7s\n"
+      printf "\n" form, chip, "pipelines", "registers", "spilling", "spills", "waves", "shared", "instructions", "cycles", "seconds"
       for (i = 1; i <= kernels; ++i) {
         k = order[i]
-        printf "%-22s %9d %9d %8d %6d %7d %12d %9d %7.2f\n", k, count[k], most[k, "registers"], spilling[k], most[k, "spills"], most[k, "waves"], most[k, "instructions"], most[k, "cycles"], most[k, "seconds"]
+        printf form, k, count[k], most[k, "registers"] + 0, spilling[k] + 0, most[k, "spills"] + 0, most[k, "waves"],
+          most[k, "shared"] + 0, most[k, "instructions"] + 0, most[k, "cycles"] + 0, sprintf("%.2f", most[k, "seconds"])
       }
       for (i = 1; i <= kernels; ++i) {
         k = order[i]
@@ -114,7 +116,9 @@ for chip in "${chips[@]}"; do
   rm -f "$dir/shims/$file"
   # shellcheck disable=SC2086  # one type, one argument
   in_root env LD_PRELOAD="/shims/lib${shim}_noop_drm_shim.so" "$choice" VK_DRIVER_FILES="/usr/share/vulkan/icd.d/${driver}_icd.json" \
-    MESA_SHADER_CACHE_DISABLE=true timeout 3600 "$PWD/build/kernel_statistics" "/shims/$file" $types "$PWD"/tests/fixtures/models/* || status=1
+    MESA_SHADER_CACHE_DISABLE=true timeout 3600 "$PWD/build/kernel_statistics" "/shims/$file" $types "$PWD"/tests/fixtures/models/* \
+    2>"$dir/shims/$file.log" </dev/null || { status=1; echo "compilers: FAILED: $chip: the last kernel: $(tail -n 1 "$dir/shims/$file")"; }
+  echo "compilers: $chip: $(tail -n 1 "$dir/shims/$file.log")"
   cp "$dir/shims/$file" build/
   table "$chip" "build/$file" || status=1
 done

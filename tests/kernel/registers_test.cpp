@@ -1,0 +1,103 @@
+// How kernels are shaped for devices with few registers. Their compilers say what is spilled otherwise:
+// tools/compilers.sh.
+#include <doctest/doctest.h>
+
+#include "gpu/kernel_table.h"
+#include "kernel/attention/attention.h"
+#include "kernel/matmul/matmul.h"
+#include "kernel/test_lowering.h"
+#include "shaders/attention/attention.params.h"
+#include "shaders/matmul/matmul.params.h"
+#include "support/skip.h"
+
+using namespace pumice;
+
+namespace {
+
+constexpr uint32_t amd = 0x1002, nvidia = 0x10de, qualcomm = 0x5143, intel = 0x8086;
+
+DeviceProfile profile_of(const Capabilities& device, const std::string& variant) {
+  DeviceProfile profile;
+  profile.subgroup = device.min_subgroup_size;
+  profile.matrix_shapes = device.matrix_sizes;
+  profile.registers = register_limits(device);
+  profile.forced = variant;
+  return profile;
+}
+
+Capabilities device(uint32_t vendor, uint32_t subgroup, MatrixShape matrix = {}, uint32_t id = 0) {
+  Capabilities device;
+  device.vendor_id = vendor;
+  device.device_id = id;
+  device.min_subgroup_size = subgroup;
+  if (matrix.m) device.matrix_sizes = {matrix};
+  return device;
+}
+
+Dispatch product(const Capabilities& device, const std::string& variant, uint32_t rows, bool routed = false) {
+  const DeviceProfile profile = profile_of(device, variant);
+  MatmulArgs args;
+  args.format = {TensorType::f16, 2048, 4};
+  args.x = args.result = {{}, rows, 0, 2048, 2048};
+  args.weight.tiles = 256;
+  if (routed) {
+    args.routing = MatmulRouting();
+    args.routing->count = args.routing->experts = 8;
+    args.routing->block_slots = rows;
+  }
+  const Graph graph;
+  TestLowering lowering(profile, graph, {});
+  REQUIRE(matmul(lowering, args).ok());
+  REQUIRE(lowering.dispatches().size() == 1);
+  return lowering.dispatches()[0];
+}
+
+uint32_t attention_workgroup(const Capabilities& device, uint32_t head_dim) {
+  const DeviceProfile profile = profile_of(device, "cm");
+  AttentionArgs args;
+  args.heads = 32;
+  args.q = args.result = {{}, 512, 0, 32 * head_dim, 32 * head_dim};
+  args.cache.layout = {CacheType::f16, 1, 2048, 8, head_dim};
+  const Graph graph;
+  TestLowering lowering(profile, graph, {});
+  REQUIRE(attention(lowering, args).ok());
+  REQUIRE(lowering.dispatches().back().kernel == "attention.cm.f16");
+  return lowering.dispatches().back().constants[0];
+}
+
+} // namespace
+
+TEST_CASE("registers: on Intel's devices, sums of matrices are divided among more subgroups") {
+  if (!find_kernel("attention.cm.f16"))
+    return skip("this build's shader compiler has no cooperative matrices");
+  const Capabilities xe2 = device(intel, 16, {8, 16, 16}), alchemist = device(intel, 8, {8, 8, 16});
+  for (uint32_t head_dim : {64u, 128u}) {
+    CHECK(attention_workgroup(xe2, head_dim) == 256);
+    CHECK(attention_workgroup(alchemist, head_dim) == 256);
+  }
+  CHECK(attention_workgroup(device(nvidia, 32, {16, 16, 16}), 128) == 128);
+  const Dispatch dispatch = product(xe2, "cm", 64);
+  CHECK(dispatch.constants[0] == 128);
+  CHECK(dispatch.constants[MATMUL_GROUPS_DOWN_ID] == 4);
+}
+
+TEST_CASE("registers: tiled products leave room for two subgroups on GCN") {
+  const auto own_rows = [](const Dispatch& dispatch) { return dispatch.constants[MATMUL_OWN_ROWS_ID]; };
+  CHECK(own_rows(product(device(amd, 64), "tiled", 512)) == 4);
+  CHECK(own_rows(product(device(amd, 32), "tiled", 512)) == 8);
+  CHECK(own_rows(product(device(nvidia, 32), "tiled", 512)) == 8);
+}
+
+TEST_CASE("registers: products of few rows take two of them at a time on Adreno 6xx") {
+  const Capabilities adreno = device(qualcomm, 64, {}, 0x06030001),
+                     newer = device(qualcomm, 64, {}, 0x43050a01);
+  for (const std::string variant : {"subgroup", "portable"}) {
+    const Dispatch dispatch = product(adreno, variant, 8);
+    CHECK(dispatch.constants[MATMUL_ROWS_ID] == 2);
+    CHECK(dispatch.groups[0] == 4);
+    CHECK(product(newer, variant, 8).constants[MATMUL_ROWS_ID] == 8);
+    CHECK(product(adreno, variant, 1).constants[MATMUL_ROWS_ID] == 1);
+    // The blocks of a routed product are made before it.
+    CHECK(product(adreno, variant, 4, true).constants[MATMUL_ROWS_ID] == 4);
+  }
+}
