@@ -10,7 +10,7 @@ namespace {
 // of words in the upper half and its code in the lower.
 constexpr size_t header_words = 5;
 
-enum Code : uint32_t {
+enum SpirvInstruction : uint32_t {
   op_capability = 17,
   op_constant = 43,
   op_load = 61,

@@ -33,10 +33,11 @@ bool covers(const Dispatch& whole, const std::vector<Dispatch>& parts) {
       }
     }
   }
-  const auto& [x, y, z] = whole.groups;
-  return count == size_t{x} * y * z && seen.size() == count && *seen.begin() == std::array<uint32_t, 3>{} &&
-         std::ranges::all_of(seen,
-                             [&](const auto& group) { return group[0] < x && group[1] < y && group[2] < z; });
+  size_t groups = 1;
+  for (uint32_t along : whole.groups) groups *= along;
+  return count == groups && seen.size() == count && std::ranges::all_of(seen, [&](const auto& group) {
+           return group[0] < whole.groups[0] && group[1] < whole.groups[1] && group[2] < whole.groups[2];
+         });
 }
 
 void check_parts(const Dispatch& whole, const std::vector<Dispatch>& parts) {
