@@ -1,10 +1,23 @@
 #include "support/paths.h"
 
+#include <cstdlib>
+
+namespace {
+
+// A folder with the models, the fixtures and the command, where the tests run without a checkout.
+std::filesystem::path bundle() {
+  const char* folder = std::getenv("PUMICE_TEST_FOLDER");
+  return folder ? folder : "";
+}
+
+} // namespace
+
 std::filesystem::path source_folder() {
-  return PUMICE_SOURCE_DIR;
+  return bundle().empty() ? PUMICE_SOURCE_DIR : bundle();
 }
 
 std::filesystem::path command_path() {
+  if (!bundle().empty()) return bundle() / "pumice";
 #ifdef PUMICE_COMMAND
   return PUMICE_COMMAND;
 #else
