@@ -160,7 +160,7 @@ std::shared_ptr<const Model> Model::with_profile(DeviceProfile profile) const {
 }
 
 // One plan of a graph places all its weights, because all plans of a graph ask for the same ones. Returns
-// plans like those of the first steps of a session: of decoding and of a short prompt.
+// plans like those of a session: of decoding, of a short prompt and of a long one.
 Result<std::vector<Plan>> Model::place_weights() {
   GraphRequest request;
   request.sampling = true;
@@ -174,7 +174,6 @@ Result<std::vector<Plan>> Model::place_weights() {
       PUMICE_TRY(Plan plan, make_plan(decoder, context, bucket));
       plans.push_back(std::move(plan));
     }
-    plans.resize(std::min<size_t>(plans.size(), 2)); // the smallest ones
   }
   if (parts_->shape.encoder) {
     PUMICE_TRY(Graph encoder, encoder_graph(request));

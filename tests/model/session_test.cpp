@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "support/fixtures.h"
+#include "support/fresh_device.h"
 #include "support/messages.h"
 #include "support/model.h"
 #include "support/paths.h"
@@ -197,4 +198,15 @@ TEST_CASE("a sequence padded on the left says what it says without padding") {
     total += double{(*plain)[i]} * (*plain)[i];
   }
   CHECK(difference <= 1e-10 * total);
+}
+
+TEST_CASE("kernels of a whole chunk are made while a model is loaded, not at the first prompt") {
+  const DeviceContext device = fresh_device();
+  const auto loaded = Model::load(shipped, device);
+  if (!loaded.ok()) FAIL(loaded.error().text());
+  const size_t made = device.pipelines->count();
+  auto session = Session::create(*loaded, {});
+  if (!session.ok()) FAIL(session.error().text());
+  REQUIRE((*session)->prefill(std::vector<uint32_t>(100, 300), {}).ok());
+  CHECK(device.pipelines->count() == made);
 }
