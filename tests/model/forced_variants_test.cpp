@@ -12,6 +12,7 @@
 #include "support/fixtures.h"
 #include "support/gpu.h"
 #include "support/model.h"
+#include "support/skip.h"
 
 using namespace pumice;
 
@@ -196,7 +197,34 @@ bool run(const std::shared_ptr<const Model>& model, const Fixture& fixture, cons
   return true;
 }
 
+std::shared_ptr<const Model> load_forced(const Fixture& fixture, const Forced& forced) {
+  DeviceContext context = test_context();
+  context.profile = forced.profile;
+  LoadOptions options;
+  if (forced.variant == "dot") options.weights = TensorType::q8_0; // it has no kernels for plain numbers
+  auto model = Model::load(fixture.model, context, {}, options);
+  if (!model.ok()) FAIL(model.error().text());
+  return *std::move(model);
+}
+
 } // namespace
+
+TEST_CASE("a dense model and a mixture hold with products shared out over subgroups") {
+  size_t runs = 0;
+  for (const Forced& forced : forced_variants()) {
+    if (forced.variant != "subgroup" && forced.variant != "dot") continue;
+    for (const char* name : {"llama-gqa", "mixtral-moe"}) {
+      CAPTURE(name);
+      CAPTURE(forced.variant);
+      const std::filesystem::path folder = fixtures().model(name);
+      const Fixture fixture{folder, folder / "expected.safetensors"};
+      double worst = 0;
+      CHECK(run(load_forced(fixture, forced), fixture, Answers(fixture.answers), forced, 1, worst));
+      ++runs;
+    }
+  }
+  if (runs == 0) skip("this device has no subgroups of 8");
+}
 
 TEST_CASE("every fixture holds with every kernel variant forced" * doctest::test_suite("long")) {
   const std::vector<Forced> profiles = forced_variants();
@@ -213,17 +241,12 @@ TEST_CASE("every fixture holds with every kernel variant forced" * doctest::test
       if (fixture.takes_turns && (turn + i) % 3 != 0) continue;
       // Weights in 8 bits alone move a T5's answers by half their size.
       if (forced.variant == "dot" && is_t5(fixture)) continue;
-      DeviceContext context = test_context();
-      context.profile = forced.profile;
-      LoadOptions options;
-      if (forced.variant == "dot") options.weights = TensorType::q8_0; // it has no kernels for plain numbers
-      const auto model = Model::load(fixture.model, context, {}, options);
-      if (!model.ok()) FAIL(model.error().text());
+      const auto model = load_forced(fixture, forced);
       // Where a variant has a part in both, all at once and token by token take turns too.
-      const bool decodes = (*model)->shape().has_decoder(), one = decodes && (turn + i) % 2 == 0;
+      const bool decodes = model->shape().has_decoder(), one = decodes && (turn + i) % 2 == 0;
       double& off = worst[forced.variant];
-      models[forced.variant] += run(*model, fixture, answers, forced, one ? 1 : 128, off) ||
-                                (decodes && run(*model, fixture, answers, forced, one ? 128 : 1, off));
+      models[forced.variant] += run(model, fixture, answers, forced, one ? 1 : 128, off) ||
+                                (decodes && run(model, fixture, answers, forced, one ? 128 : 1, off));
     }
   }
   for (const Forced& forced : profiles) {

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "gpu/instance.h"
-#include "gpu/kernel_table.h"
+#include "gpu/spirv.h"
 
 using namespace pumice;
 
@@ -60,16 +60,6 @@ std::map<const uint32_t*, std::span<const uint32_t>> wide_codes() {
   return codes;
 }
 
-// Whether a kernel knows of subgroups. A SPIR-V module begins with a header of five words, followed by its
-// capabilities.
-bool knows_subgroups(std::span<const uint32_t> code) {
-  constexpr uint32_t capability = 2 << 16 | 17, non_uniform = 61;
-  for (size_t at = 5; at + 1 < code.size() && code[at] == capability; at += 2) {
-    if (code[at + 1] == non_uniform) return true;
-  }
-  return false;
-}
-
 VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModuleCreateInfo* info,
                                              const VkAllocationCallbacks* callbacks, VkShaderModule* module) {
   static const std::map<const uint32_t*, std::span<const uint32_t>> codes = wide_codes();
@@ -77,7 +67,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModu
   if (const auto found = codes.find(info->pCode); found != codes.end()) {
     wide.pCode = found->second.data();
     wide.codeSize = found->second.size_bytes();
-  } else if (knows_subgroups({info->pCode, info->codeSize / sizeof(uint32_t)})) {
+  } else if (uses_subgroups({.code = {info->pCode, info->codeSize / sizeof(uint32_t)}})) {
     return VK_ERROR_FEATURE_NOT_PRESENT; // it would run with the device's own subgroups
   }
   return real.vkCreateShaderModule(device, &wide, callbacks, module);

@@ -6,7 +6,7 @@
 
 // Where PUMICE_TEST_SUBGROUP is a number: the machine's Vulkan as if its devices' subgroups had so many
 // invocations. The devices say so, have no cooperative matrices, and run in place of every kernel that
-// exchanges values within a subgroup what the build made of it for this (tests/CMakeLists.txt).
+// exchanges values within a subgroup what the build made of it for this (tests/support/wide_subgroups/).
 
 // For InstanceOptions::table; null where the variable is not set.
 PFN_vkGetInstanceProcAddr wide_vulkan();
