@@ -13,7 +13,7 @@ constexpr uint32_t sets_per_pool = 128;
 } // namespace
 
 Launcher::~Launcher() {
-  if (device_->hangs()) return;
+  if (!device_ || device_->hangs()) return; // without a device it was moved from
   for (VkDescriptorPool pool : pools_) {
     device_->table().vkDestroyDescriptorPool(device_->handle(), pool, nullptr);
   }
