@@ -41,6 +41,7 @@ struct VariantChoice {
   std::string shape_class;
   std::vector<std::string> variants;
   std::string chosen;
+  bool settled = false; // the order is known to be that of speed: nothing has to be measured
 };
 
 // Choices and blocklist as they are kept among the tuning results in the device's file.

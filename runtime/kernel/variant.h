@@ -56,12 +56,13 @@ const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* c
   return *variants.back();
 }
 
-// Lowers with the variant of choose_variant(), and tells the plan which variants were possible.
+// Lowers with the variant of choose_variant(), and tells the plan which variants were possible. `settled`: as
+// VariantChoice has it.
 template <class Args>
 Status lower_variant(Lowering& lowering, std::span<const KernelVariant<Args>* const> variants,
-                     const Args& args, const std::string& shape_class) {
+                     const Args& args, const std::string& shape_class, bool settled = false) {
   const KernelVariant<Args>& chosen = choose_variant(variants, lowering.profile(), args, shape_class);
-  VariantChoice choice{shape_class, {}, std::string(chosen.name)};
+  VariantChoice choice{shape_class, {}, std::string(chosen.name), settled};
   for (const KernelVariant<Args>* variant : variants) {
     if (variant->runs(lowering.profile(), args)) choice.variants.emplace_back(variant->name);
   }

@@ -9,6 +9,7 @@
 #include "kernel/matmul/linear.h"
 #include "kernel/position/position.h"
 #include "kernel/weight_packing.h"
+#include "plan/fusion.h"
 #include "tuning/random_weight.h"
 
 namespace pumice {
@@ -167,16 +168,16 @@ void add_attention(const AttentionCase& c, KernelCase& made, TensorId row) {
   const TensorId q = section("q", sections.query_columns, 0),
                  k = section("k", sections.key_columns, sections.key_at),
                  v = section("v", sections.key_columns, sections.value_at);
-  StoringAttention operation;
-  operation.rotary.emplace();
-  operation.rotary->heads = c.heads;
-  operation.rotary->kv_heads = c.kv_heads;
-  operation.rotary->head_dim = c.head_dim;
-  operation.rotary->rotary = rotation_of(c);
-  operation.attention.heads = c.heads;
-  operation.attention.scale = 1 / std::sqrt(static_cast<float>(c.head_dim));
-  const TensorId rotated = rotary_store(graph, "rotated", q, k, v, *operation.rotary);
-  graph.make_readable(attention(graph, "result", rotated, operation.attention), "result");
+  RotaryStore store;
+  store.heads = c.heads;
+  store.kv_heads = c.kv_heads;
+  store.head_dim = c.head_dim;
+  store.rotary = rotation_of(c);
+  Attention operation;
+  operation.heads = c.heads;
+  operation.scale = 1 / std::sqrt(static_cast<float>(c.head_dim));
+  const TensorId rotated = rotary_store(graph, "rotated", q, k, v, store);
+  graph.make_readable(attention(graph, "result", rotated, operation), "result");
 }
 
 } // namespace
@@ -202,6 +203,7 @@ std::unique_ptr<KernelCase> AttentionCase::make() const {
   made->caches = {layout};
   Row row = add_row(*this, *made);
   add_attention(*this, *made, row.tensor);
+  fuse(made->graph);
   made->expected = [c = *this, values = std::move(row.values)] {
     Reference reference(c);
     const size_t columns = Sections(c).columns;

@@ -34,7 +34,7 @@ nlohmann::json config() {
           {"max_position_embeddings", 256},
           {"vocab_size", vocabulary},
           {"rms_norm_eps", 1e-5},
-          {"rope_theta", 10000.0},
+          {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 10000.0}}},
           {"hidden_act", "silu"},
           {"tie_word_embeddings", false},
           {"bos_token_id", 1},

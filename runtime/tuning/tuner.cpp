@@ -367,7 +367,7 @@ std::vector<uint32_t> Tuner::unknown(const Plan& plan) const {
   seen.insert(options_.known.begin(), options_.known.end());
   for (uint32_t i = 0; i < plan.choices.size(); ++i) {
     const VariantChoice& choice = plan.choices[i];
-    if (!options_.everything && tuning_.choices.contains(choice.shape_class)) continue;
+    if (choice.settled || (!options_.everything && tuning_.choices.contains(choice.shape_class))) continue;
     if (candidates(choice).size() > 1 && seen.insert(choice.shape_class).second) choices.push_back(i);
   }
   return choices;

@@ -114,9 +114,8 @@ Status attention(Lowering& lowering, const AttentionArgs& args) {
   const KernelVariant<AttentionArgs>& variant =
       choose_variant(attention_variants(), lowering.profile(), args, shape_class);
   if (args.projection && &variant != &attention_projected) PUMICE_CHECK(matmul(lowering, *args.projection));
-  // For CPU drivers the variants' order is always the order of speed: nothing has to be measured.
-  if (lowering.profile().cpu8) return variant.lower(lowering, args);
-  return lower_variant(lowering, attention_variants(), args, shape_class);
+  // For CPU drivers the variants' order is always the order of speed.
+  return lower_variant(lowering, attention_variants(), args, shape_class, lowering.profile().cpu8);
 }
 
 AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args) {
