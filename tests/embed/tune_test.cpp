@@ -98,12 +98,12 @@ std::vector<pumice::Plan> plans_of(const ModelHandle& model) {
   return pumice::lay_out_runner(*pumice::api::current_model(*model), options, nullptr)->plans;
 }
 
-// The variants that they use, by class, where there are several.
+// The variants that they use, by class, where there are several to measure.
 std::map<std::string, std::string> chosen(const ModelHandle& model) {
   std::map<std::string, std::string> variants;
   for (const pumice::Plan& plan : plans_of(model)) {
     for (const pumice::VariantChoice& choice : plan.choices) {
-      if (choice.variants.size() > 1) variants[choice.shape_class] = choice.chosen;
+      if (choice.variants.size() > 1 && !choice.settled) variants[choice.shape_class] = choice.chosen;
     }
   }
   return variants;
