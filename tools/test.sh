@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what is missing, builds, and runs the tests. Other arguments go through to CTest (-R kernel, -LE model).
 #   tools/test.sh           what a change is tried with
-#   tools/test.sh --rest    what that leaves out: long tests, sanitizers, fuzzing, another driver, Debian 13
+#   tools/test.sh --rest    what that leaves out: long tests, sanitizers, fuzzing, another driver, GPUs' compilers, Debian 13
 #   tools/test.sh --all     both
 # Says which phase it is in; build/logs/ has what each printed.
 # PUMICE_TEST_MINUTES, if set: other drivers and systems whose tests could not begin within so many minutes are left out, and named.
@@ -10,8 +10,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 short=yes rest= count=3
 case ${1:-} in
---all) rest=yes count=8; shift ;;
---rest) short= rest=yes count=7; shift ;;
+--all) rest=yes count=9; shift ;;
+--rest) short= rest=yes count=8; shift ;;
 esac
 mkdir -p build/logs
 
@@ -78,7 +78,7 @@ fi
 if [ -z "$rest" ]; then exit $status; fi
 
 # Making the roots is mostly waiting for a mirror: it goes on beside the building.
-{ ./tools/second_driver.sh --prepare && { [ "${PUMICE_TEST_DEBIAN_13:-yes}" = no ] || ./tools/debian_13.sh --prepare; }; } >build/logs/roots.log 2>&1 </dev/null &
+{ ./tools/second_driver.sh --prepare && ./tools/compilers.sh --prepare && { [ "${PUMICE_TEST_DEBIAN_13:-yes}" = no ] || ./tools/debian_13.sh --prepare; }; } >build/logs/roots.log 2>&1 </dev/null &
 roots=$!
 
 phase "building with sanitizers"
@@ -102,6 +102,11 @@ in_time() {
 }
 phase "the tests on a second driver"
 if in_time; then ./tools/second_driver.sh "$@" || status=1; fi
+phase "the kernels on GPUs' compilers"
+if [ $# -eq 0 ] && in_time; then
+  ./tools/compilers.sh --types "F16 Q4_K Q6_K" intel:bmg amd:navi31 nvidia:0x172 qcom:740 >build/logs/compilers.log 2>&1 ||
+    { status=1; grep FAILED build/logs/compilers.log >&2; }
+fi
 phase "the README's commands on Debian 13"
 if [ "${PUMICE_TEST_DEBIAN_13:-yes}" = no ]; then
   echo "test: LEFT OUT: PUMICE_TEST_DEBIAN_13 is no"
