@@ -34,7 +34,10 @@ std::vector<StepSizes> steps_of(const ModelShape& shape, const TuneOptions& opti
   size.chunk = std::ranges::max(sizes);
   size.cache = options.cache;
   std::vector<StepSizes> all;
-  if (shape.has_decoder()) all.push_back({ModelPart::decoder, size, sizes});
+  if (shape.has_decoder()) {
+    all.push_back({ModelPart::decoder, size, sizes});
+    for (uint32_t& tokens : all.back().tokens) tokens = std::min(tokens, size.context);
+  }
   if (shape.has_decoder() && options.everything) {
     SessionSize several = size;
     several.context = std::min(shape.context, usual_chunk);
