@@ -227,7 +227,9 @@ TEST_CASE("models as large as people use are planned for each device, or refused
     const auto large = plan_model(large_folder, llama(256000, 8192, 2, 64, 8, 28672, 131072), context);
     for (const auto& model : {small, large}) {
       CAPTURE(model->shape().vocabulary);
-      CHECK(plans(*model, {.context = 4096, .chunk = 128}, context, device));
+      // With fewer workgroups than Vulkan requires, a vocabulary may be too large.
+      const bool planned = plans(*model, {.context = 4096, .chunk = 128}, context, device);
+      CHECK((planned || device.limits.workgroups[1] < 65535));
       plans(*model, {.context = 4096, .chunk = 512}, context, device);
       plans(*model, {.context = 131072, .chunk = 128}, context, device);
       plans(*model, {.context = 131072, .chunk = 512, .cache = CacheType::f32}, context, device);
