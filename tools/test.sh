@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Sets up what is missing, builds, and runs the tests. Other arguments go through to CTest (-R kernel, -LE model).
 #   tools/test.sh           what a change is tried with
-#   tools/test.sh --rest    what that leaves out: long tests, sanitizers, fuzzing, another driver, GPUs' compilers, Debian 13
+#   tools/test.sh --rest    what that leaves out: long tests, sanitizers, fuzzing, other drivers, GPUs' compilers, Debian 13
 #   tools/test.sh --all     both
 # Says which phase it is in; build/logs/ has what each printed.
 # PUMICE_TEST_MINUTES, if set: other drivers and systems whose tests could not begin within so many minutes are left out, and named.
-# PUMICE_TEST_DEBIAN_13=no leaves Debian 13 out: its build and tests take as long as the first phases again.
+# PUMICE_TEST_WITHOUT="compilers debian-13" leaves phases out: swiftshader, compilers, debian-13. Each takes as long as the first ones again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 short=yes rest= count=3
 case ${1:-} in
---all) rest=yes count=9; shift ;;
---rest) short= rest=yes count=8; shift ;;
+--all) rest=yes count=10; shift ;;
+--rest) short= rest=yes count=9; shift ;;
 esac
 mkdir -p build/logs
 
@@ -26,6 +26,7 @@ none=error
 if [ -n "$rest" ] && [ $# -gt 0 ]; then none=ignore; fi
 
 status=0
+wanted() { [[ " ${PUMICE_TEST_WITHOUT:-} " != *" $1 "* ]]; }
 failed() { status=1; printf 'test: FAILED: %s\n' "$1" >&2; }
 
 run_ctest() {  # LOG OPTIONS...: a terminal has one line for where it is, else there is one for each test
@@ -78,7 +79,11 @@ fi
 if [ -z "$rest" ]; then exit $status; fi
 
 # Making the roots is mostly waiting for a mirror: it goes on beside the building.
-{ ./tools/second_driver.sh --prepare && ./tools/compilers.sh --prepare && { [ "${PUMICE_TEST_DEBIAN_13:-yes}" = no ] || ./tools/debian_13.sh --prepare; }; } >build/logs/roots.log 2>&1 </dev/null &
+{
+  ./tools/second_driver.sh --prepare
+  if wanted compilers; then ./tools/compilers.sh --prepare; fi
+  if wanted debian-13; then ./tools/debian_13.sh --prepare; fi
+} >build/logs/roots.log 2>&1 </dev/null &
 roots=$!
 
 phase "building with sanitizers"
@@ -96,21 +101,20 @@ phase "long tests, sanitized tests and fuzzing"
 run_ctest rest -L '^(long|watched)$' "$@" || status=1
 
 wait $roots || cat build/logs/roots.log >&2
-in_time() {
+in_time() {  # [PHASE]
+  [ $# -eq 0 ] || wanted "$1" || { echo "test: LEFT OUT: PUMICE_TEST_WITHOUT names $1"; return 1; }
   [ -z "${PUMICE_TEST_MINUTES:-}" ] || [ $((SECONDS / 60)) -lt "$PUMICE_TEST_MINUTES" ] ||
     { echo "test: LEFT OUT: more than $PUMICE_TEST_MINUTES minutes have passed"; return 1; }
 }
 phase "the tests on a second driver"
 if in_time; then ./tools/second_driver.sh "$@" || status=1; fi
+phase "the tests on SwiftShader"
+if in_time swiftshader; then ./tools/swiftshader.sh "$@" || status=1; fi
 phase "the kernels on GPUs' compilers"
-if [ $# -eq 0 ] && in_time; then
+if [ $# -eq 0 ] && in_time compilers; then
   ./tools/compilers.sh --types "F16 Q4_K Q6_K" intel:bmg amd:navi31 nvidia:0x172 qcom:740 >build/logs/compilers.log 2>&1 ||
     { status=1; grep FAILED build/logs/compilers.log >&2; }
 fi
 phase "the README's commands on Debian 13"
-if [ "${PUMICE_TEST_DEBIAN_13:-yes}" = no ]; then
-  echo "test: LEFT OUT: PUMICE_TEST_DEBIAN_13 is no"
-elif in_time; then
-  ./tools/debian_13.sh || status=1
-fi
+if in_time debian-13; then ./tools/debian_13.sh || status=1; fi
 exit $status
