@@ -132,7 +132,8 @@ std::vector<float> logits(const DeviceContext& context) {
 } // namespace
 
 TEST_CASE("each use of memory gets its kind, and a second one when a heap is full") {
-  real = open({}).device->table();
+  const DeviceContext plain = open({}); // its driver stays loaded
+  real = plain.device->table();
   const DeviceContext context = open_discrete(uint64_t{1} << 30, uint64_t{4} << 20);
   const auto type_of = [&](MemoryUse use, uint64_t bytes, std::vector<Buffer>& kept) {
     const size_t before[types] = {count_of(own), count_of(window), count_of(host), count_of(host_cached)};

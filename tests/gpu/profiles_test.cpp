@@ -2,6 +2,9 @@
 // limits.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <span>
+
 #include <nlohmann/json.hpp>
 
 #include "generate/session.h"
@@ -15,9 +18,8 @@
 #include "support/limited_vulkan.h"
 #include "support/messages.h"
 #include "support/model.h"
-#include "support/random_model.h"
 #include "support/session.h"
-#include "support/temporary_folder.h"
+#include "support/sparse_model.h"
 #include "tuning/tune_model.h"
 
 using namespace pumice;
@@ -58,19 +60,25 @@ struct Fixture {
   std::filesystem::path model, answers;
 };
 
-// Of all sets: subcases come again for each test case, not for each set.
+std::vector<Fixture> fixtures_of(const FixtureSet& set) {
+  std::vector<Fixture> found;
+  for (const std::string& name : set.ggufs()) {
+    const std::filesystem::path model = set.gguf(name);
+    found.push_back({model, expected_of(model)});
+  }
+  for (const std::string& name : set.models()) {
+    const std::filesystem::path model = set.model(name), gguf = model / "model.gguf";
+    found.push_back({model, model / "expected.safetensors"});
+    if (std::filesystem::exists(gguf)) found.push_back({gguf, model / "expected.safetensors"});
+  }
+  return found;
+}
+
+// Of all sets.
 std::vector<Fixture> all_fixtures() {
   std::vector<Fixture> found;
   for (const FixtureSet& set : fixture_sets()) {
-    for (const std::string& name : set.ggufs()) {
-      const std::filesystem::path model = set.gguf(name);
-      found.push_back({model, expected_of(model)});
-    }
-    for (const std::string& name : set.models()) {
-      const std::filesystem::path model = set.model(name), gguf = model / "model.gguf";
-      found.push_back({model, model / "expected.safetensors"});
-      if (std::filesystem::exists(gguf)) found.push_back({gguf, model / "expected.safetensors"});
-    }
+    for (Fixture& fixture : fixtures_of(set)) found.push_back(std::move(fixture));
   }
   return found;
 }
@@ -97,18 +105,6 @@ void generate(const std::shared_ptr<const Model>& model, const Answers& answers)
   const auto session = require(Session::create(model, options));
   require(session->prefill(answers.sequences().front().tokens, {}));
   take(*session, 2);
-}
-
-std::shared_ptr<const Model> load(const Fixture& fixture, const DeviceContext& context,
-                                  const LoadOptions& options = {}) {
-  return require(Model::load(fixture.model, context, {}, options));
-}
-
-// A folder with a config alone, which is all that planning needs.
-std::shared_ptr<const Model> plan_model(const TemporaryFolder& folder, const nlohmann::json& config,
-                                        const DeviceContext& context) {
-  folder.write("config.json", config.dump());
-  return require(Model::plan(require(ModelFile::open(folder.path())), context));
 }
 
 nlohmann::json llama(uint32_t vocabulary, uint32_t hidden, uint32_t layers, uint32_t heads, uint32_t kv_heads,
@@ -181,21 +177,41 @@ void compute(const LimitedVulkan& vulkan) {
 
 } // namespace
 
-TEST_CASE("every fixture is planned, recorded and submitted within each device's limits") {
-  const std::vector<Fixture> found = all_fixtures();
+namespace {
+
+void plan_all(const DeviceContext& context, std::span<const Fixture> found) {
+  for (const Fixture& fixture : found) {
+    CAPTURE(fixture.model.string());
+    const auto model = require(Model::load(fixture.model, context));
+    const Answers answers(fixture.answers);
+    run_pass(model, answers);
+    if (!model->shape().encoder) generate(model, answers);
+  }
+}
+
+} // namespace
+
+TEST_CASE("fixtures are planned, recorded and submitted within each device's limits") {
+  // They take turns, so that each is planned for several devices: the long test has all for all.
+  constexpr size_t turns = 5;
+  const std::vector<Fixture> found = fixtures_of(fixtures());
   for_each_device(Driver::idle, [&](const LimitedVulkan& vulkan) {
-    const DeviceContext context = open(vulkan);
-    for (const Fixture& fixture : found) {
-      CAPTURE(fixture.model.string());
-      const auto model = load(fixture, context);
-      const Answers answers(fixture.answers);
-      run_pass(model, answers);
-      if (!model->shape().encoder) generate(model, answers);
-    }
+    const auto turn = static_cast<size_t>(
+        std::ranges::find(reported_devices(), vulkan.device().name, &ReportedDevice::name) -
+        reported_devices().begin());
+    std::vector<Fixture> own;
+    for (size_t i = turn % turns; i < found.size(); i += turns) own.push_back(found[i]);
+    plan_all(open(vulkan), own);
   });
 }
 
-TEST_CASE("every kernel variant that a device could use keeps its limits") {
+TEST_CASE("every fixture is planned, recorded and submitted within each device's limits" *
+          doctest::test_suite("long")) {
+  const std::vector<Fixture> found = all_fixtures();
+  for_each_device(Driver::idle, [&](const LimitedVulkan& vulkan) { plan_all(open(vulkan), found); });
+}
+
+TEST_CASE("every kernel variant that a device could use keeps its limits" * doctest::test_suite("long")) {
   std::vector<Fixture> found;
   for (const char* name : {"llama-gqa", "gemma3", "t5", "whisper", "vit", "mixtral-moe"}) {
     const std::filesystem::path model = fixtures().model(name);
@@ -211,20 +227,21 @@ TEST_CASE("every kernel variant that a device could use keeps its limits") {
         CAPTURE(fixture.model.string());
         LoadOptions options;
         if (variant == "dot") options.weights = TensorType::q8_0; // it has no kernels for plain numbers
-        run_pass(load(fixture, forced, options), Answers(fixture.answers));
+        run_pass(require(Model::load(fixture.model, forced, {}, options)), Answers(fixture.answers));
       }
     }
   });
 }
 
 TEST_CASE("models as large as people use are planned for each device, or refused with advice") {
-  const TemporaryFolder small_folder, large_folder;
+  // As Llama 3.2 with a billion parameters, and as a model with one of the largest vocabularies. Subcases come here again
+  // and again.
+  static const SparseModel small_weights(llama(128256, 2048, 2, 32, 8, 8192, 131072));
+  static const SparseModel large_weights(llama(256000, 8192, 2, 64, 8, 28672, 131072));
   for_each_device(Driver::idle, [&](const LimitedVulkan& vulkan) {
     const DeviceContext context = open(vulkan);
     const ReportedDevice& device = vulkan.device();
-    // As Llama 3.2 with a billion parameters, and as a model with one of the largest vocabularies.
-    const auto small = plan_model(small_folder, llama(128256, 2048, 2, 32, 8, 8192, 131072), context);
-    const auto large = plan_model(large_folder, llama(256000, 8192, 2, 64, 8, 28672, 131072), context);
+    const auto small = require(small_weights.plan(context)), large = require(large_weights.plan(context));
     for (const auto& model : {small, large}) {
       CAPTURE(model->shape().vocabulary);
       // With fewer workgroups than Vulkan requires, a vocabulary may be too large.
@@ -240,11 +257,10 @@ TEST_CASE("models as large as people use are planned for each device, or refused
 }
 
 TEST_CASE("logits of a large vocabulary are read, whatever memory can be mapped") {
-  const TemporaryFolder folder;
-  write_random_model(folder, llama(128256, 32, 1, 2, 2, 32, 1024));
+  static const SparseModel weights(llama(128256, 32, 1, 2, 2, 32, 1024));
   for_each_device(Driver::idle, [&](const LimitedVulkan& vulkan) {
     const DeviceContext context = open(vulkan);
-    const auto model = require(Model::load(folder.path(), context));
+    const auto model = require(Model::load(weights.folder(), context));
     for (const uint32_t chunk : {128u, 512u}) {
       CAPTURE(chunk);
       RunnerOptions options;

@@ -246,7 +246,6 @@ void check_dispatch(VkCommandBuffer buffer, std::array<uint32_t, 3> first, std::
     at_most("vkCmdDispatch", first[axis] + groups[axis], state->device.limits.workgroups[axis],
             "workgroups along an axis");
   }
-  if (std::ranges::count(groups, 0u)) violate("vkCmdDispatch: no workgroups along an axis");
   const CommandState& recorded = state->commands[buffer];
   if (!recorded.pipeline || !recorded.set) violate("vkCmdDispatch: without a pipeline or a descriptor set");
   const bool whole = std::ranges::count(first, 0u) == 3;

@@ -49,8 +49,7 @@ public:
   ShaderDemands read() {
     for (size_t at = 5; at < code_.size();) {
       const uint32_t words = code_[at] >> 16, op = code_[at] & 0xffff;
-      REQUIRE(words > 0);
-      REQUIRE(at + words <= code_.size());
+      if (words == 0 || at + words > code_.size()) FAIL("a shader that is cut off");
       if (op == op_function) break;
       declare(op, code_.subspan(at + 1, words - 1));
       at += words;
@@ -114,17 +113,16 @@ private:
       sizes_[id] = sizes_.at(words[1]) * words[2];
       break;
     case op_type_array:
-      // The length of an array that lies in no shared memory may be anything.
-      sizes_[id] =
-          sizes_.contains(words[1]) && values_.contains(words[2]) ? sizes_[words[1]] * values_[words[2]] : 0;
+      if (sizes_.contains(words[1]) && values_.contains(words[2]))
+        sizes_[id] = sizes_[words[1]] * values_[words[2]];
       break;
     case op_type_struct: {
       uint64_t end = 0;
       for (uint32_t member = 0; member + 1 < words.size(); ++member) {
-        const uint64_t size = sizes_.contains(words[member + 1]) ? sizes_[words[member + 1]] : 0;
+        if (!sizes_.contains(words[member + 1])) return; // it ends with an array of any length
         const auto& offsets = offsets_[id];
         const auto offset = offsets.find(member);
-        end = std::max(end, (offset == offsets.end() ? end : offset->second) + size);
+        end = std::max(end, (offset == offsets.end() ? end : offset->second) + sizes_[words[member + 1]]);
       }
       sizes_[id] = end;
       break;
@@ -138,12 +136,11 @@ private:
   }
 
   void add_variable(Words words) {
-    const uint64_t bytes = sizes_[pointed_.at(words[0])];
-    if (words[2] == storage_class_workgroup) {
-      REQUIRE_MESSAGE(bytes > 0, "a variable in shared memory has a type whose size is not read");
-      demands_.shared_bytes += bytes;
-    }
-    if (words[2] == storage_class_push_constant) demands_.push_constant_bytes += bytes;
+    if (words[2] != storage_class_workgroup && words[2] != storage_class_push_constant) return;
+    const auto bytes = sizes_.find(pointed_.at(words[0]));
+    REQUIRE_MESSAGE(bytes != sizes_.end(), "a variable has a type whose size is not read");
+    (words[2] == storage_class_workgroup ? demands_.shared_bytes : demands_.push_constant_bytes) +=
+        bytes->second;
   }
 
   uint32_t specialised(uint32_t id, uint32_t value) const {

@@ -57,6 +57,8 @@ public:
     return values;
   }
 
+  const std::filesystem::path& folder() const { return folder_.path(); }
+
   // Model::plan of it.
   pumice::Result<std::shared_ptr<const pumice::Model>> plan(const pumice::DeviceContext& context) const {
     PUMICE_TRY(pumice::ModelFile file, pumice::ModelFile::open(folder_.path()));

@@ -88,7 +88,7 @@ int parse_and_run(int argc, char** argv) {
   app.set_version_flag("-V,--version", version_number(), "Show version, commit, and what was left out")
       ->group("Options");
   app.require_subcommand(1);
-  app.footer("'pumice COMMAND --help' shows a command's options.\n\n" +
+  app.footer("'pumice COMMAND --help' shows a command's options. " +
              example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\""));
   const std::vector<Subcommand> subcommands = add_subcommands(app);
   for (const Subcommand& each : subcommands) add_verbosity_options(*each.app);
