@@ -246,10 +246,10 @@ TEST_CASE("a device that cannot be used is passed over with its reasons") {
   CHECK(says(instance->choose("1"), {"Odd GPU", "timeline semaphores"}) == "");
 
   const auto cramped = fake_instance({{"Tiny GPU", integrated, v13, 1, true, 0, false, true}});
-  CHECK(says(cramped->choose(""), {"Tiny GPU", "127 bytes of push constants; 128 are needed",
-                                   "7 storage buffers to a shader; 8 are needed",
-                                   "16383 bytes of shared memory; 16384 are needed",
-                                   "127 invocations to a workgroup; 128 are needed"}) == "");
+  CHECK(says(cramped->choose(""),
+             {"Tiny GPU", "127 bytes of push constants; 128 are needed",
+              "7 storage buffers to a shader; 8 are needed", "16383 bytes of shared memory; 16384 are needed",
+              "127 invocations to a workgroup; 128 are needed"}) == "");
 }
 
 TEST_CASE("one GPU under two drivers is shown as such") {

