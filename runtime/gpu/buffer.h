@@ -11,8 +11,8 @@ namespace pumice {
 
 // Who uses a buffer. This decides the kind of memory that it gets.
 enum class MemoryUse {
-  device, // kernels; with unified memory it is mapped for the host too
-  shared, // kernels, and small writes by the host: in device-local memory if the host can map that
+  device,   // kernels; with unified memory it is mapped for the host too
+  shared,   // kernels, and small writes by the host: in device-local memory if the host can map that
   upload,   // the host writes, the device copies from it
   readback, // the device writes, the host reads: cached for the host, where the device has such memory
 };

@@ -20,8 +20,8 @@ struct MatrixGranularity : MatrixShape {
 // be made with it.
 inline constexpr const char* portability_subset_extension = "VK_KHR_portability_subset";
 
-// The storage buffers of one kernel: of a kernel for any device, and of one of the tier cpu8. Mesa's driver for
-// the Raspberry Pi has 8.
+// The storage buffers of one kernel: of a kernel for any device, and of one of the tier cpu8. Mesa's driver
+// for the Raspberry Pi has 8.
 inline constexpr uint32_t portable_storage_buffers = 8, most_storage_buffers = 12;
 
 // The properties and features of one physical device. Nothing here depends on a model.

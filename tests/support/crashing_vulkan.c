@@ -1,7 +1,8 @@
-/* A Vulkan loader for tests of the command: the system's, whose devices have no buffer addresses, so that a CPU driver has the
- * kernels of GPUs, and whose compiler fails with kernels that have dot products of bytes. PUMICE_TEST_COMPILER says how: "crash",
- * "hang", "lose" or, like everything else, not at all. In place of the shader whose code is that of the file PUMICE_TEST_SHADER, it
- * compiles that of the file PUMICE_TEST_WRONG_SHADER. */
+/* A Vulkan loader for tests of the command: the system's, whose devices have no buffer addresses, so that a
+ * CPU driver has the kernels of GPUs, and whose compiler fails with kernels that have dot products of bytes.
+ * PUMICE_TEST_COMPILER says how: "crash", "hang", "lose" or, like everything else, not at all. In place of
+ * the shader whose code is that of the file PUMICE_TEST_SHADER, it compiles that of the file
+ * PUMICE_TEST_WRONG_SHADER. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -19,10 +20,12 @@ static PFN_vkGetPhysicalDeviceFeatures2 get_features;
 static PFN_vkCreateShaderModule create_module;
 static PFN_vkCreateComputePipelines create_pipelines;
 
-static VkShaderModule dot_modules[1024]; /* never forgotten: a driver may use a handle again, which is then overwritten here */
+static VkShaderModule
+    dot_modules[1024]; /* never forgotten: a driver may use a handle again, which is then overwritten here */
 static size_t dot_count;
 
-static VKAPI_ATTR void VKAPI_CALL features_without_addresses(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* features) {
+static VKAPI_ATTR void VKAPI_CALL features_without_addresses(VkPhysicalDevice device,
+                                                             VkPhysicalDeviceFeatures2* features) {
   get_features(device, features);
   for (VkBaseOutStructure* each = (VkBaseOutStructure*)features; each; each = each->pNext) {
     if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) {
@@ -59,7 +62,8 @@ static VkShaderModuleCreateInfo compiled_instead(const VkShaderModuleCreateInfo*
   static struct code right, wrong;
   VkShaderModuleCreateInfo result = *info;
   read_code("PUMICE_TEST_SHADER", &right);
-  if (right.bytes == 0 || right.bytes != info->codeSize || memcmp(right.words, info->pCode, right.bytes)) return result;
+  if (right.bytes == 0 || right.bytes != info->codeSize || memcmp(right.words, info->pCode, right.bytes))
+    return result;
   read_code("PUMICE_TEST_WRONG_SHADER", &wrong);
   result.codeSize = wrong.bytes;
   result.pCode = wrong.words;
@@ -67,20 +71,24 @@ static VkShaderModuleCreateInfo compiled_instead(const VkShaderModuleCreateInfo*
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL remember_module(VkDevice device, const VkShaderModuleCreateInfo* info,
-                                                      const VkAllocationCallbacks* callbacks, VkShaderModule* module) {
+                                                      const VkAllocationCallbacks* callbacks,
+                                                      VkShaderModule* module) {
   const VkShaderModuleCreateInfo compiled = compiled_instead(info);
   const VkResult result = create_module(device, &compiled, callbacks, module);
   if (result != VK_SUCCESS) return result;
   for (size_t i = 0; i < dot_count; ++i) {
     if (dot_modules[i] == *module) dot_modules[i] = VK_NULL_HANDLE;
   }
-  if (has_dot_products(info) && dot_count < sizeof dot_modules / sizeof *dot_modules) dot_modules[dot_count++] = *module;
+  if (has_dot_products(info) && dot_count < sizeof dot_modules / sizeof *dot_modules)
+    dot_modules[dot_count++] = *module;
   return result;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL fail_with_dot_products(VkDevice device, VkPipelineCache cache, uint32_t count,
+static VKAPI_ATTR VkResult VKAPI_CALL fail_with_dot_products(VkDevice device, VkPipelineCache cache,
+                                                             uint32_t count,
                                                              const VkComputePipelineCreateInfo* infos,
-                                                             const VkAllocationCallbacks* callbacks, VkPipeline* pipelines) {
+                                                             const VkAllocationCallbacks* callbacks,
+                                                             VkPipeline* pipelines) {
   const char* how = getenv("PUMICE_TEST_COMPILER");
   for (size_t i = 0; how && i < dot_count; ++i) {
     if (dot_modules[i] != infos[0].stage.module) continue;
@@ -99,10 +107,10 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice dev
 
 static PFN_vkVoidFunction replace(const char* name, PFN_vkVoidFunction real) {
   if (!real) return real;
-#define REPLACE(function, place, own)            \
-  if (!strcmp(name, #function)) {                \
-    place = (PFN_##function)real;                \
-    return (PFN_vkVoidFunction)own;              \
+#define REPLACE(function, place, own)                                                                        \
+  if (!strcmp(name, #function)) {                                                                            \
+    place = (PFN_##function)real;                                                                            \
+    return (PFN_vkVoidFunction)own;                                                                          \
   }
   REPLACE(vkGetDeviceProcAddr, next_of_device, get_device_function)
   REPLACE(vkGetPhysicalDeviceFeatures2, get_features, features_without_addresses)

@@ -90,9 +90,8 @@ constexpr ReportedLimits radv_limits = {.shared_bytes = 65536,
 std::vector<ReportedDevice> all_devices() {
   return {
       // Discrete, without resizable BAR: 246 MiB of its memory can be mapped. Queues for transfers alone come
-      // before
-      // those for compute alone. Vulkan-Profiles, desktop_baseline_2026: GTX 1650, driver 610.43.2. Memory:
-      // KhronosGroup/Vulkan-Tools issue 446.
+      // before those for compute alone. Vulkan-Profiles, desktop_baseline_2026: GTX 1650, driver 610.43.2.
+      // Memory: KhronosGroup/Vulkan-Tools issue 446.
       {.name = "NVIDIA GeForce GTX 1650",
        .type = discrete,
        .vendor = nvidia,
@@ -108,10 +107,8 @@ std::vector<ReportedDevice> all_devices() {
        .extensions = {budget, dot_product, size_control}},
 
       // The same of AMD, before RDNA: one size of subgroups, which cannot be asked for, and no 16-bit
-      // arithmetic.
-      // Vulkan-Profiles, desktop_baseline_2026: RX 570, RADV of Mesa 26.0.6. Memory: as RADV without
-      // resizable BAR
-      // reports it.
+      // arithmetic. Vulkan-Profiles, desktop_baseline_2026: RX 570, RADV of Mesa 26.0.6. Memory: as RADV
+      // without resizable BAR reports it.
       {.name = "AMD Radeon RX 570 (RADV)",
        .type = discrete,
        .vendor = amd,
@@ -125,8 +122,8 @@ std::vector<ReportedDevice> all_devices() {
        .extensions = {budget, dot_product, size_control}},
 
       // Discrete, with resizable BAR, two sizes of subgroups and matrices. Vulkan-Profiles,
-      // desktop_baseline_2026:
-      // RX 9070 XT, RADV of Mesa 26.1. Matrices and memory: as RADV reports them for RDNA 4.
+      // desktop_baseline_2026: RX 9070 XT, RADV of Mesa 26.1. Matrices and memory: as RADV reports them for
+      // RDNA 4.
       {.name = "AMD Radeon RX 9070 XT (RADV)",
        .type = discrete,
        .vendor = amd,
@@ -140,8 +137,7 @@ std::vector<ReportedDevice> all_devices() {
        .extensions = {budget, dot_product, size_control, matrix}},
 
       // The same of NVIDIA. Vulkan-Profiles, desktop_baseline_2026: RTX 5080, driver 610.62. Matrices: those
-      // of
-      // its driver since Turing.
+      // of its driver since Turing.
       {.name = "NVIDIA GeForce RTX 5080",
        .type = discrete,
        .vendor = nvidia,
@@ -156,8 +152,8 @@ std::vector<ReportedDevice> all_devices() {
                     {compute | sparse, 8, 64, one}},
        .extensions = {budget, dot_product, size_control, matrix}},
 
-      // Integrated; timestamps of 36 bits. Vulkan-Profiles, desktop_baseline_2026: Iris Xe (TGL),
-      // Mesa 26.1.3.
+      // Integrated; timestamps of 36 bits. Vulkan-Profiles, desktop_baseline_2026: Iris Xe (TGL), Mesa
+      // 26.1.3.
       {.name = "Intel Iris Xe (TGL)",
        .type = integrated,
        .vendor = intel,
@@ -181,8 +177,7 @@ std::vector<ReportedDevice> all_devices() {
        .extensions = {budget, dot_product, size_control}},
 
       // A virtual GPU: a part of a discrete one, whose memory cannot all be mapped. Made up of the GTX 1650's
-      // report,
-      // with the type that a virtual device has, and with the least heap that can be mapped.
+      // report, with the type that a virtual device has, and with the least heap that can be mapped.
       {.name = "Virtual GPU",
        .type = virtual_gpu,
        .vendor = nvidia,
@@ -196,11 +191,9 @@ std::vector<ReportedDevice> all_devices() {
        .extensions = {dot_product, size_control}},
 
       // Vulkan 1.2, 8 storage buffers to a shader, ranges of 128 MiB, subgroups without shuffles. vulkaninfo
-      // in
-      // bevyengine/bevy issue 18867 (8 buffers, the queue, the heap and its only type; Mesa 25, which has
-      // ranges of
-      // 1 GiB), raspberrypi/linux issue 4767 (alignment), LibreELEC.tv pull request 5884 (allocations,
-      // subgroups).
+      // in bevyengine/bevy issue 18867 (8 buffers, the queue, the heap and its only type; Mesa 25, which has
+      // ranges of 1 GiB), raspberrypi/linux issue 4767 (alignment), LibreELEC.tv pull request 5884
+      // (allocations, subgroups).
       {.name = "V3D 7.1 (Raspberry Pi 5)",
        .type = integrated,
        .vendor = broadcom,
@@ -218,10 +211,8 @@ std::vector<ReportedDevice> all_devices() {
        .families = {{graphics, 1, 64, one}}},
 
       // Timestamps of 48 bits; a heap of its own for protected memory; memory that is cached and not
-      // coherent.
-      // vulkaninfo of an Adreno 620 in termux/termux-packages pull request 7165; the other limits are those
-      // of Mesa's
-      // driver (tu_device.cc).
+      // coherent. vulkaninfo of an Adreno 620 in termux/termux-packages pull request 7165; the other limits
+      // are those of Mesa's driver (tu_device.cc).
       {.name = "Adreno (TM)",
        .type = integrated,
        .vendor = qualcomm,
@@ -305,8 +296,7 @@ std::vector<ReportedDevice> all_devices() {
        .extensions = {size_control}},
 
       // Vulkan on top of Metal: a portability subset, subgroups of several sizes that cannot be asked for, no
-      // memory
-      // model. Vulkan-Profiles, desktop_baseline_2024: Apple M1, MoltenVK 1.2.8.
+      // memory model. Vulkan-Profiles, desktop_baseline_2024: Apple M1, MoltenVK 1.2.8.
       {.name = "Apple M1 (MoltenVK)",
        .type = integrated,
        .vendor = apple,

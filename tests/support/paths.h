@@ -5,7 +5,7 @@
 // Where the tests find the sources and the command. Defined in one file, so that no other depends on where
 // the checkout lies.
 std::filesystem::path source_folder();
-std::filesystem::path command_path(); // of the `pumice` command; empty where it is not built
+std::filesystem::path command_path();    // of the `pumice` command; empty where it is not built
 std::filesystem::path crashing_vulkan(); // the library of support/crashing_vulkan.c, for --vulkan-loader
 
 // The models that ship with the sources.
