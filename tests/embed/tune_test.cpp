@@ -327,9 +327,9 @@ TEST_CASE("with a cache folder a model is measured when it is first loaded, unle
   CHECK(Said::count(program.said.infos, {"measured"}) == 1);
   const auto found = known(device);
   CHECK(found.size() > 0);
-  for (const auto& [shape_class, variant] : chosen(model)) {
-    CAPTURE(shape_class);
-    if (found.contains(shape_class)) CHECK(variant == found.at(shape_class));
+  for (const auto& choice : chosen(model)) {
+    CAPTURE(choice.first);
+    if (found.contains(choice.first)) CHECK(choice.second == found.at(choice.first));
   }
   CHECK(program.said.warnings.empty());
 }
