@@ -149,11 +149,13 @@ TEST_CASE("doctor names a kernel that adds in 16 bits") {
 TEST_CASE("doctor names a variant with which the driver crashes or hangs, and goes on with the others") {
   if (!pumice::find_kernel("matmul.dot.q8_0"))
     return skip("this build has no kernels with dot products of bytes");
-  for (const auto& [how, words] : {std::pair("crash", "crashed (SIGSEGV)"), std::pair("hang", "hangs")}) {
+  for (const auto& fault : {std::pair("crash", "crashed (SIGSEGV)"), std::pair("hang", "hangs")}) {
+    const std::string how = fault.first;
+    const char* const words = fault.second;
     CAPTURE(how);
     const Patient patient;
     // What runs when it is done is in the order of the families' variants: dot is before portable.
-    const json report = patient.examine("Q8_0, 1 row, 16 x", {std::string("PUMICE_TEST_COMPILER=") + how});
+    const json report = patient.examine("Q8_0, 1 row, 16 x", {"PUMICE_TEST_COMPILER=" + how});
     CAPTURE(report.dump(2));
     CHECK(verdict(report, "matmul dot")["state"] == "BAD");
     CHECK(has(verdict(report, "matmul dot"), words));

@@ -11,6 +11,7 @@
 
 #include "io/quantize.h"
 #include "kernel/choices.h"
+#include "open_device.h"
 #include "option_text.h"
 #include "option_values.h"
 #include "prompt.h"
