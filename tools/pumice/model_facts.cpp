@@ -18,7 +18,6 @@ namespace pumice::command {
 
 namespace {
 
-using nlohmann::json;
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
 std::filesystem::path folder_of(const ModelFile& file) {
@@ -28,11 +27,11 @@ std::filesystem::path folder_of(const ModelFile& file) {
 }
 
 // A JSON file beside a model's weights; an empty object if there is none that can be read.
-json read_beside(const ModelFile& file, const char* name) {
+nlohmann::json read_beside(const ModelFile& file, const char* name) {
   const Result<MappedFile> mapped = MappedFile::open(folder_of(file) / name);
-  if (!mapped.ok()) return json::object();
-  Result<json> object = parse_json_object(mapped->bytes(), mapped->path());
-  return object.ok() ? *std::move(object) : json::object();
+  if (!mapped.ok()) return nlohmann::json::object();
+  Result<nlohmann::json> object = parse_json_object(mapped->bytes(), mapped->path());
+  return object.ok() ? *std::move(object) : nlohmann::json::object();
 }
 
 // The types of the tensors, those that take the most room first.
@@ -64,10 +63,10 @@ std::string tokenizer_kind(const ModelFile& file) {
     const auto known = model.ok() ? gguf_kinds.find(*model) : gguf_kinds.end();
     return known == gguf_kinds.end() ? "unknown" : known->second;
   }
-  const json tokenizer = read_beside(file, "tokenizer.json");
-  const json model = tokenizer.value("model", json::object());
+  const nlohmann::json tokenizer = read_beside(file, "tokenizer.json");
+  const nlohmann::json model = tokenizer.value("model", nlohmann::json::object());
   if (model.is_object() && model.contains("vocab")) {
-    const json type = model.value("type", json("BPE")); // older files do not name it
+    const nlohmann::json type = model.value("type", nlohmann::json("BPE")); // older files do not name it
     const std::string name = type.is_string() ? type.get<std::string>() : "unknown";
     const bool bytes = tokenizer.dump().find("\"ByteLevel\"") != std::string::npos;
     return bytes && name == "BPE" ? "byte-level BPE" : name;
@@ -88,7 +87,8 @@ bool has_chat_template(const ModelFile& file) {
   }
   std::error_code ignored;
   if (std::filesystem::exists(folder_of(file) / "chat_template.jinja", ignored)) return true;
-  const json found = read_beside(file, "tokenizer_config.json").value("chat_template", json());
+  const nlohmann::json found =
+      read_beside(file, "tokenizer_config.json").value("chat_template", nlohmann::json());
   return (found.is_string() || found.is_array()) && !found.empty();
 }
 
