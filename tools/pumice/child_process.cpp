@@ -49,31 +49,31 @@ bool write_whole(int file, std::string_view text) {
   return true;
 }
 
-struct Pipe {
-  int ends[2] = {-1, -1}; // where it is read, where it is written
-
-  Pipe() = default;
-  ~Pipe() {
-    close(0);
-    close(1);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-
-  bool open() {
-    if (::pipe(ends) != 0) return false;
-    for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
-    return true;
-  }
-  void close(int end) {
-    if (ends[end] >= 0) ::close(ends[end]);
-    ends[end] = -1;
-  }
-};
-
 } // namespace
 
 struct ChildProcess::Running {
+  struct Pipe {
+    int ends[2] = {-1, -1}; // where it is read, where it is written
+
+    Pipe() = default;
+    ~Pipe() {
+      close(0);
+      close(1);
+    }
+    Pipe(const Pipe&) = delete;
+    Pipe& operator=(const Pipe&) = delete;
+
+    bool open() {
+      if (::pipe(ends) != 0) return false;
+      for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+      return true;
+    }
+    void close(int end) {
+      if (ends[end] >= 0) ::close(ends[end]);
+      ends[end] = -1;
+    }
+  };
+
   pid_t pid = 0; // 0: it has not started, or its end is known
   Pipe to, from;
   std::string heard; // and not given out yet
