@@ -82,7 +82,7 @@ Status GraphRun::make_room(const Plan& plan) {
   };
   PUMICE_CHECK(grow(scratch_, plan.scratch_bytes, MemoryUse::device, "scratch"));
   PUMICE_CHECK(grow(inputs_, plan.input->where.buffer.bytes, MemoryUse::shared, "inputs"));
-  return grow(outputs_, plan.output_bytes, MemoryUse::upload, "outputs");
+  return grow(outputs_, plan.output_bytes, MemoryUse::readback, "outputs");
 }
 
 void GraphRun::write_step(uint32_t rows, uint32_t position) {
