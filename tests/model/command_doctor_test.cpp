@@ -89,6 +89,13 @@ void check_named(const Patient& patient, const json& report, const std::string& 
   CHECK(patient.blocked().contains(variant));
 }
 
+// The same for a kernel of products by tiles that has a fault. `only`: what doctor looks at.
+template <class Fault>
+void check_tiled(const char* kernel, const Fault& fault, const char* only) {
+  const Patient patient;
+  check_named(patient, patient.examine_with(kernel, fault(code_of(kernel)), only), "matmul tiled", kernel);
+}
+
 } // namespace
 
 TEST_CASE("doctor finds nothing wrong with this device") {
@@ -115,35 +122,19 @@ TEST_CASE("doctor checks the text and the speed") {
 }
 
 TEST_CASE("doctor names a kernel in which one lane is wrong") {
-  const Patient patient;
-  const char* kernel = "matmul_tiled.q4_0";
-  check_named(patient,
-              patient.examine_with(kernel, spirv_faults::with_wrong_lane(code_of(kernel)), "tiled Q4_0"),
-              "matmul tiled", kernel);
+  check_tiled("matmul_tiled.q4_0", spirv_faults::with_wrong_lane, "tiled Q4_0");
 }
 
 TEST_CASE("doctor names a kernel that lacks its barriers") {
-  const Patient patient;
-  const char* kernel = "matmul_tiled.q8_0";
-  check_named(patient,
-              patient.examine_with(kernel, spirv_faults::without_barriers(code_of(kernel)), "tiled Q8_0"),
-              "matmul tiled", kernel);
+  check_tiled("matmul_tiled.q8_0", spirv_faults::without_barriers, "tiled Q8_0");
 }
 
 TEST_CASE("doctor names a kernel that decodes one type wrongly, among those of other types") {
-  const Patient patient;
-  const char* kernel = "matmul_tiled.q4_0";
-  check_named(patient,
-              patient.examine_with(kernel, spirv_faults::with_unsigned_codes(code_of(kernel)), "tiled Q4_"),
-              "matmul tiled", kernel);
+  check_tiled("matmul_tiled.q4_0", spirv_faults::with_unsigned_codes, "tiled Q4_");
 }
 
 TEST_CASE("doctor names a kernel that adds in 16 bits") {
-  const Patient patient;
-  const char* kernel = "matmul_tiled.f16";
-  check_named(patient,
-              patient.examine_with(kernel, spirv_faults::with_half_sums(code_of(kernel)), "tiled F16"),
-              "matmul tiled", kernel);
+  check_tiled("matmul_tiled.f16", spirv_faults::with_half_sums, "tiled F16");
 }
 
 TEST_CASE("doctor names a variant with which the driver crashes or hangs, and goes on with the others") {
