@@ -19,7 +19,10 @@ using State = Verdict::State;
 // Looks at everything in turn, and prints each verdict as it comes.
 class Doctor {
 public:
-  explicit Doctor(const DoctorOptions& options) : options_(options) {}
+  explicit Doctor(DoctorOptions options) : options_(std::move(options)) {
+    given_patience_ = options_.patience > 0;
+    if (!given_patience_) options_.patience = usual_patience;
+  }
 
   Status run() {
     PUMICE_TRY(const bool opens, try_to_open());
@@ -31,6 +34,7 @@ public:
 private:
   Status look() {
     PUMICE_TRY(device_, open_device(options_.device));
+    if (!given_patience_ && device_.capabilities().is_cpu()) options_.patience = cpu_patience;
     if (!options_.json) print_result(fmt::format("{} ({})\n", device_.name(), device_.driver()));
     check_driver();
     tell(check_memory(*device_.context.device));
@@ -179,7 +183,8 @@ private:
     return json;
   }
 
-  const DoctorOptions& options_;
+  DoctorOptions options_;
+  bool given_patience_ = false;
   OpenedDevice device_;
   std::vector<Verdict> verdicts_;
   Blocklist blocklist_; // what was added to it
@@ -199,11 +204,13 @@ Subcommand add_doctor(CLI::App& app) {
                   "Look only at what has TEXT in its name, such as 'matmul tiled', 'Q4_0' or 'text'")
       ->type_name("TEXT")
       ->group(more_of("Check"));
-  sub->add_option("--patience", options->patience,
-                  "Give a kernel up after S seconds. It is compiled in that time, too")
+  sub->add_option(
+         "--patience", options->patience,
+         fmt::format("Give a kernel up after S seconds (default: {:.0f}, and {:.0f} on processors). It is "
+                     "compiled in that time, too",
+                     usual_patience, cpu_patience))
       ->type_name("S")
       ->check(within(1.0, 86400.0))
-      ->capture_default_str()
       ->group(more_of("Check"));
   sub->add_flag("--json", options->json, "Print one JSON object, to paste into a report")->group("Output");
   add_open_options(*sub, options->device);

@@ -8,12 +8,15 @@
 
 namespace pumice::command {
 
+// Drivers of processors compile and run a kernel in minutes where the machine is busy.
+inline constexpr double usual_patience = 60, cpu_patience = 300;
+
 struct DoctorOptions {
   DeviceOptions device;
   bool json = false;
   bool quick = false;
-  std::string only;     // what is looked at has this in its name; empty: everything
-  double patience = 60; // seconds without a line after which a part hangs
+  std::string only;    // what is looked at has this in its name; empty: everything
+  double patience = 0; // seconds without a line after which a part hangs; 0: usual_patience or cpu_patience
 };
 
 // The cases of kernels that are tried.
