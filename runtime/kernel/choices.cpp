@@ -19,24 +19,6 @@ constexpr const char *choice_prefix = "choice ", *blocklist_prefix = "refused ",
 // Products of so many rows and of more are different kernels.
 constexpr uint32_t few_rows = 8;
 
-// A class's name, divided at its rows: "matmul q8_0 ", 128, " x 3072 x 768".
-struct ClassName {
-  std::string_view before, after;
-  uint32_t rows = 0; // 0: it names none
-};
-
-ClassName divide(std::string_view name) {
-  ClassName divided;
-  const size_t first = name.find(' '), second = first == name.npos ? first : name.find(' ', first + 1);
-  if (second == name.npos) return divided;
-  divided.before = name.substr(0, second + 1);
-  const std::string_view rest = name.substr(second + 1);
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), divided.rows);
-  if (error != std::errc()) divided.rows = 0;
-  divided.after = rest.substr(static_cast<size_t>(end - rest.data()));
-  return divided;
-}
-
 TuningResults results_after(const Pipelines& pipelines, std::string_view prefix) {
   TuningResults found;
   for (const auto& [name, value] : pipelines.tuning_results()) {
@@ -49,6 +31,18 @@ TuningResults results_after(const Pipelines& pipelines, std::string_view prefix)
 constinit const FamilyRegistration* last_registered = nullptr;
 
 } // namespace
+
+ClassName divide_class(std::string_view name) {
+  ClassName divided;
+  const size_t first = name.find(' '), second = first == name.npos ? first : name.find(' ', first + 1);
+  if (second == name.npos) return divided;
+  divided.before = name.substr(0, second + 1);
+  const std::string_view rest = name.substr(second + 1);
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), divided.rows);
+  if (error != std::errc()) divided.rows = 0;
+  divided.after = rest.substr(static_cast<size_t>(end - rest.data()));
+  return divided;
+}
 
 std::string blocklist_key(std::string_view shape_class, std::string_view variant) {
   return std::string(shape_class.substr(0, shape_class.find(' '))) + " " + std::string(variant);
@@ -64,13 +58,13 @@ uint32_t rows_class(uint32_t rows) {
 const std::string* find_choice(const Choices& choices, std::string_view shape_class) {
   if (const auto exact = choices.find(std::string(shape_class)); exact != choices.end())
     return &exact->second;
-  const ClassName wanted = divide(shape_class);
+  const ClassName wanted = divide_class(shape_class);
   if (wanted.rows <= few_rows) return nullptr;
   const std::string* nearest = nullptr;
   double least = 0; // how many times more or fewer rows the nearest one has
   for (auto at = choices.lower_bound(std::string(wanted.before)); at != choices.end(); ++at) {
     if (!at->first.starts_with(wanted.before)) break;
-    const ClassName known = divide(at->first);
+    const ClassName known = divide_class(at->first);
     if (known.rows <= few_rows || known.after != wanted.after) continue;
     const double times = known.rows > wanted.rows ? double{1} * known.rows / wanted.rows
                                                   : double{1} * wanted.rows / known.rows;

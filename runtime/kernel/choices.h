@@ -16,6 +16,15 @@ class Pipelines;
 // the variant's name: "tiled".
 using Choices = std::map<std::string, std::string>;
 
+// A class's name, divided at its rows: "matmul q8_0 ", 128, " x 3072 x 768".
+struct ClassName {
+  std::string_view before, after;
+  uint32_t rows = 0; // 0: it names none
+
+  std::string_view family() const { return before.substr(0, before.find(' ')); }
+};
+ClassName divide_class(std::string_view name);
+
 // The most rows of the class that so many rows are in.
 uint32_t rows_class(uint32_t rows);
 // What was measured for a class; for more than eight rows also for the nearest class of more than eight rows

@@ -8,6 +8,7 @@
 #include "gpu/matrix_shape.h"
 #include "kernel/choices.h"
 #include "kernel/device_speed.h"
+#include "kernel/generation.h"
 #include "kernel/registers.h"
 
 namespace pumice {
@@ -34,6 +35,7 @@ struct DeviceProfile {
 
   // Invocations of a full subgroup, where kernels may use shuffles; 0: they may not.
   uint32_t subgroup = 0;
+  Generation generation = Generation::unknown;
   RegisterLimits registers;
   // The optional tiers (gpu/kernel_table.h) that the device has.
   bool dot = false;                       // tier dot: integer dot products
@@ -49,7 +51,7 @@ struct DeviceProfile {
   // The name of a variant that is used wherever it runs, even if another was measured to be faster; empty:
   // none.
   std::string forced;
-  // The fastest variants, as measured on this device; null: each family's own order decides.
+  // The fastest variants, as measured on this device; null: the order of kernel/variant_order.h decides.
   std::shared_ptr<const Choices> choices;
   // Variants that are not used on this device; null: none.
   std::shared_ptr<const Blocklist> blocklist;

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "kernel/device_profile.h"
 #include "kernel/lowering.h"
+#include "kernel/variant_order.h"
 
 namespace pumice {
 
@@ -29,8 +30,8 @@ struct KernelVariant {
 
 // Chooses, in this order: the variant that the profile forces, if it runs; the one that was measured to be
 // the fastest for this class of shapes or the nearest one; the first that runs, is not blocked and does not
-// round. A family's last variant is the plain one, which always runs. The shape class begins with the
-// family's name.
+// round, in the order that is estimated for GPUs like this one, and then in the family's. A family's last
+// variant is the plain one, which always runs. The shape class begins with the family's name.
 template <class Args>
 const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* const> variants,
                                           const DeviceProfile& profile, const Args& args,
@@ -49,6 +50,10 @@ const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* c
     const std::string* choice = find_choice(*profile.choices, shape_class);
     const KernelVariant<Args>* measured = choice ? find(*choice) : nullptr;
     if (measured && !blocked(measured->name)) return *measured;
+  }
+  for (const std::string_view name : estimated_order(profile.generation, shape_class)) {
+    const KernelVariant<Args>* variant = find(name);
+    if (variant && !variant->rounds && !blocked(name)) return *variant;
   }
   for (const KernelVariant<Args>* variant : variants) {
     if (!variant->rounds && variant->runs(profile, args) && !blocked(variant->name)) return *variant;

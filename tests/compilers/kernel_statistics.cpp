@@ -4,7 +4,10 @@
 //   kernel_statistics FILE SOURCE...
 // SOURCE: a weight type ("Q4_0"), for llamas with such weights, of the size of common ones; or a folder with
 // a config.json. FILE gets a line for each executable of each pipeline: the kernel, its constants, the
-// seconds that compiling took (of a processor), and NAME=VALUE for each statistic, between tabs.
+// seconds that compiling took (of a processor), and NAME=VALUE for each statistic, between tabs. FILE.order
+// gets the orders of variants that follow from them (variant_cost.h), FILE.costs the costs.
+#include <cctype>
+#include <cmath>
 #include <ctime>
 #include <fstream>
 #include <iostream>
@@ -15,6 +18,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "compilers/variant_cost.h"
 #include "gpu/kernel_table.h"
 #include "kernel/probe/open_device.h"
 #include "step/memory_needs.h"
@@ -191,6 +195,24 @@ Result<ModelFile> folder_model(const std::filesystem::path& config, const Tempor
   return ModelFile::open(folder.path());
 }
 
+// Of an executable: what statistics_of() wrote of it.
+CompilerStatistics statistics_of_line(const std::string& line) {
+  CompilerStatistics statistics;
+  std::istringstream in(line);
+  for (std::string each; std::getline(in, each, '\t');) {
+    const size_t end = each.find('=');
+    std::string name = each.substr(0, end);
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    statistics[name] = std::stod(each.substr(end + 1));
+  }
+  return statistics;
+}
+
+void write_lines(std::filesystem::path path, const char* ending, const std::vector<std::string>& lines) {
+  std::ofstream out(path += ending);
+  for (const std::string& line : lines) out << line << '\n';
+}
+
 class Compiler {
 public:
   Compiler(DeviceContext context, std::filesystem::path path)
@@ -200,6 +222,7 @@ public:
   int failures() const { return failures_; }
   size_t made() const { return made_.size(); }
   const std::set<std::string>& kernels() const { return kernels_; }
+  const VariantCosts& costs() const { return costs_; }
 
   // All plans of sessions of this size, in each variant.
   Status add(const std::shared_ptr<const Model>& model, const SessionSize& size) {
@@ -234,7 +257,17 @@ private:
   }
 
   Status add(const Plan& plan) {
-    for (const PlannedDispatch& each : plan.dispatches) PUMICE_CHECK(add(each.dispatch));
+    std::vector<double> costs(plan.choices.size());
+    for (const PlannedDispatch& each : plan.dispatches) {
+      PUMICE_CHECK(add(each.dispatch));
+      if (!each.choice) continue;
+      costs[*each.choice] +=
+          launch_cost(context_.profile.generation, each.dispatch,
+                      made_[{each.dispatch.kernel, each.dispatch.constants}], context_.profile.busy_groups);
+    }
+    for (size_t i = 0; i < costs.size(); ++i) {
+      if (std::isfinite(costs[i]) && costs[i] > 0) costs_.add(plan.choices[i], costs[i]);
+    }
     return {};
   }
 
@@ -242,7 +275,8 @@ private:
   // there before it is compiled: it is what the last line ends with if the compiler dies.
   Status add(const Dispatch& dispatch) {
     kernels_.insert(dispatch.kernel);
-    if (!made_.emplace(dispatch.kernel, dispatch.constants).second) return {};
+    const auto [made, is_new] = made_.try_emplace({dispatch.kernel, dispatch.constants});
+    if (!is_new) return {};
     const std::string begin = fmt::format("{}\t{}", dispatch.kernel, fmt::join(dispatch.constants, " "));
     std::ofstream(path_, std::ios::app) << begin;
     const std::clock_t start = std::clock(); // processor time: others' work does not count
@@ -256,6 +290,7 @@ private:
       out << "\tFAILED: " << pipeline.error().text() << '\n';
       return {};
     }
+    made->second = statistics_of_line(driver.statistics.empty() ? "" : driver.statistics.front());
     bool again = false;
     for (const std::string& statistics : driver.statistics) {
       out << (again ? begin : "") << fmt::format("\t{:.3f}\t{}\n", seconds, statistics);
@@ -266,7 +301,8 @@ private:
 
   DeviceContext context_;
   std::filesystem::path path_;
-  std::set<std::pair<std::string, std::vector<uint32_t>>> made_;
+  std::map<std::pair<std::string, std::vector<uint32_t>>, CompilerStatistics> made_;
+  VariantCosts costs_;
   std::set<std::string> kernels_;
   int failures_ = 0;
 };
@@ -299,6 +335,8 @@ Status run(const std::filesystem::path& path, std::span<char* const> sources) {
       PUMICE_CHECK(add_model(compiler, std::move(file)));
     }
   }
+  write_lines(path, ".order", compiler.costs().orders(compiler.context().profile.generation));
+  write_lines(path, ".costs", compiler.costs().costs());
   const Capabilities& device = compiler.context().device->capabilities();
   std::string never;
   const std::vector<std::string> tiers = device.tiers();

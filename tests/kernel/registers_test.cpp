@@ -20,7 +20,7 @@ DeviceProfile profile_of(const Capabilities& device, const std::string& variant)
   DeviceProfile profile;
   profile.subgroup = device.min_subgroup_size;
   profile.matrix_shapes = device.matrix_sizes;
-  profile.registers = register_limits(device);
+  profile.registers = register_limits(generation_of(device));
   profile.forced = variant;
   return profile;
 }
@@ -34,13 +34,15 @@ Capabilities device(uint32_t vendor, uint32_t subgroup, MatrixShape matrix = {},
   return device;
 }
 
-Dispatch product(const Capabilities& device, const std::string& variant, uint32_t rows, bool routed = false) {
+Dispatch product(const Capabilities& device, const std::string& variant, uint32_t rows, bool routed = false,
+                 TensorType type = TensorType::f16) {
   const DeviceProfile profile = profile_of(device, variant);
   MatmulArgs args;
-  args.format = {TensorType::f16, 2048, 4};
+  args.format = {type, 2048, 4};
   args.x = args.result = {{}, rows, 0, 2048, 2048};
   args.weight.tiles = 256;
   if (routed) {
+    args.gated = true;
     args.routing = MatmulRouting();
     args.routing->count = args.routing->experts = 8;
     args.routing->block_slots = rows;
@@ -98,6 +100,19 @@ TEST_CASE("registers: products of few rows take two of them at a time on Adreno 
     CHECK(product(newer, variant, 8).constants[MATMUL_ROWS_ID] == 8);
     CHECK(product(adreno, variant, 1).constants[MATMUL_ROWS_ID] == 1);
     // The blocks of a routed product are made before it.
-    CHECK(product(adreno, variant, 4, true).constants[MATMUL_ROWS_ID] == 4);
+    CHECK(product(adreno, variant, 2, true).constants[MATMUL_ROWS_ID] == 2);
+  }
+  CHECK(product(adreno, "subgroup", 2).constants[MATMUL_TILES_ID] == 2);
+  CHECK(product(adreno, "subgroup", 1, false, TensorType::q6_k).constants[MATMUL_TILES_ID] == 4);
+  CHECK(product(adreno, "subgroup", 2, false, TensorType::q6_k).constants[MATMUL_TILES_ID] == 2);
+  CHECK(routed_block_slots(profile_of(adreno, ""), 100) == 2);
+  CHECK(routed_block_slots(profile_of(newer, ""), 100) == 4);
+}
+
+TEST_CASE("registers: a workgroup of a routed product has the rows of its block, whichever kernel it is") {
+  for (const std::string variant : {"subgroup", "portable"}) {
+    for (uint32_t rows : {1u, 2u, 4u, 8u}) {
+      CHECK(product(device(nvidia, 32), variant, rows, true).constants[MATMUL_ROWS_ID] == rows);
+    }
   }
 }

@@ -47,7 +47,8 @@ MatmulExtent matmul_extent(const MatmulArgs& args) {
 
 uint32_t routed_block_slots(const DeviceProfile& profile, double slots_per_expert) {
   if (slots_per_expert < 3) return 1; // a block of four would be half empty
-  return profile.cpu8 && profile.uniform_loads && slots_per_expert >= 8 ? 8 : 4;
+  if (profile.cpu8) return profile.uniform_loads && slots_per_expert >= 8 ? 8 : 4;
+  return std::min(4u, profile.registers.vector_rows);
 }
 
 uint32_t matmul_epilogue(const MatmulArgs& args) {

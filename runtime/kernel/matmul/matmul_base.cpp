@@ -16,8 +16,8 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   const MatmulExtent all = matmul_extent(args);
   const uint32_t tiles = args.gated ? 2 : 1;
   uint32_t rows = all.rows >= 8 ? 8 / tiles : all.rows > 1 ? 4 : 1;
-  // A routed product's blocks have as many rows as a workgroup.
-  if (!args.routing) rows = std::min(rows, lowering.profile().registers.vector_rows);
+  rows = std::min(rows, lowering.profile().registers.vector_rows);
+  if (args.routing) rows = all.rows; // a block has as many rows as a workgroup
   Dispatch dispatch;
   dispatch.kernel = "matmul." + kernel_variant(args.format.type);
   dispatch.constants = {lowering.profile().workgroup,

@@ -43,6 +43,7 @@ SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& a
   shape.rows = std::min(std::bit_ceil(all.rows), args.routing ? most_rows : profile.registers.vector_rows);
   shape.tiles = most_tiles;
   const uint32_t pair = args.gated ? 2 : 1;
+  while (shape.tiles > pair && shape.rows * shape.tiles > profile.registers.vector_sums) shape.tiles /= 2;
   const uint32_t row_groups = all.blocks * ((all.rows + shape.rows - 1) / shape.rows);
   while (shape.tiles > pair && row_groups * (all.tiles / shape.tiles) < profile.busy_groups) shape.tiles /= 2;
   // As many slices as leave a few blocks for each. Their number sets the order of a sum, so it must not

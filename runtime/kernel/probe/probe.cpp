@@ -183,7 +183,8 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     profile.cm2_workgroup = matrix ? matrix->workgroup : 0;
   }
   profile.shared_bytes = capabilities.max_shared_bytes;
-  profile.registers = register_limits(capabilities);
+  profile.generation = generation_of(capabilities);
+  profile.registers = register_limits(profile.generation);
   profile.range_bytes = capabilities.max_storage_range_bytes;
   profile.speed = assumed_speed(capabilities);
   // Without the instruction the compiler writes out each product; what that is worth on a CPU is measured.

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernel/generation.h"
+#include "plan/plan.h"
+
+// What a kernel variant may cost on a GPU that nobody here has, by what its compiler says. Only variants of
+// the same work are compared, so a cost needs no unit; it is meant as cycles of a SIMD unit.
+//
+//   cost of a launch = max(cycles, bytes / bytes per cycle) * idle
+//   cycles           = subgroups * passes * max(cycles of a pass, multiplications of a pass / lanes)
+//   cycles of a pass = what the compiler estimates for a subgroup / its assumed passes / resident subgroups
+//   bytes            = max(what must be moved, what all workgroups load / 4)
+//   idle             = workgroups that keep the device busy / workgroups, at least 1
+//
+// Passes are those of the loop over columns or positions, in which almost all of the time goes by. Compilers
+// do not know their number, and assume one: Intel's (brw_performance) and NVIDIA's (nak) 10, AMD's
+// (aco_statistics) 8. Qualcomm's (ir3) estimates no cycles: its instructions count, with the stalls, which
+// other subgroups hide. Resident subgroups are in AMD's estimate already. Spills are in all estimates but
+// Qualcomm's. What workgroups load more than once mostly comes from a cache, about four times as fast as
+// memory.
+
+// A pipeline's statistics by name in lower case: "instruction count".
+using CompilerStatistics = std::map<std::string, double>;
+
+// Of a launch of a product, of attention, or of what comes beside them.
+double launch_cost(pumice::Generation generation, const pumice::Dispatch& dispatch,
+                   const CompilerStatistics& compiled, uint32_t busy_groups);
+
+// Gathers the costs of variants, and says in which order they should be taken.
+class VariantCosts {
+public:
+  // What a plan's variant costs for a class of shapes.
+  void add(const pumice::VariantChoice& choice, double cost);
+  // A line of runtime/kernel/variant_order.def for each family and number of rows.
+  std::vector<std::string> orders(pumice::Generation generation) const;
+  // The same as numbers: each variant's cost as a multiple of the plain one's, the mean over shapes.
+  std::vector<std::string> costs() const;
+
+private:
+  struct Class {
+    std::vector<std::string> variants; // in the family's order
+    std::map<std::string, double> costs;
+  };
+  struct Variant {
+    std::string name;
+    double cost = 0; // by the plain one's
+  };
+  // The first of each range of rows is the family, then the most rows.
+  using Ranges = std::map<std::pair<std::string, uint32_t>, std::vector<Variant>>;
+  Ranges ranges() const;
+
+  std::map<std::string, Class> classes_;
+};
