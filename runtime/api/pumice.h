@@ -448,7 +448,7 @@ typedef struct pumice_buffer {
 
 typedef struct pumice_session_options {
   size_t struct_size;
-  uint32_t context; /* most tokens of the conversation, at least 2; 0: as many as the model can have */
+  uint32_t context; /* most tokens of the conversation, at least 2; 0: the model's own, at most 4,096 */
   /* Most tokens of a prompt that are computed in one step; 0: 128. Smaller chunks make each dispatch shorter,
    * which helps with small time budgets, but make reading a prompt slower. */
   uint32_t chunk;
@@ -818,7 +818,7 @@ typedef struct pumice_translator_options {
   size_t struct_size;
   uint32_t beams;         /* at most 64; 0: as in the model's settings */
   uint32_t input_tokens;  /* most tokens of a text; 0: the model's own limit */
-  uint32_t output_tokens; /* most tokens of a translation; 0: the model's own limit */
+  uint32_t output_tokens; /* most tokens of a translation; 0: the model's own limit, at most 4,096 */
   uint32_t reserved;      /* 0 */
   /* Added before each text. Special tokens that it spells become those tokens, for example the language to
    * translate into, ">>fra<<". NULL: as in the model's settings. */

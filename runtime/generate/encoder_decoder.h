@@ -6,10 +6,11 @@
 namespace pumice {
 
 struct EncoderDecoderOptions {
-  uint32_t inputs = 1;        // inputs that run at a time
-  uint32_t beams = 1;         // of each
-  uint32_t input_tokens = 0;  // most positions of those inputs together; 0: the most that one input has
-  uint32_t output_tokens = 0; // most tokens of a text, its prompt included; 0: the model's context
+  uint32_t inputs = 1;       // inputs that run at a time
+  uint32_t beams = 1;        // of each
+  uint32_t input_tokens = 0; // most positions of those inputs together; 0: the most that one input has
+  uint32_t output_tokens =
+      0; // most tokens of a text, its prompt included; 0: the model's own, at most default_context
   CacheType cache = CacheType::f32;
 };
 

@@ -159,13 +159,13 @@ std::shared_ptr<const Model> Model::with_profile(DeviceProfile profile) const {
   return model;
 }
 
-// One plan of a graph places all its weights, because all plans of a graph ask for the same ones. Returns
-// plans like those of a session: of decoding, of a short prompt and of a long one.
+// One plan of a graph places all its weights, because all plans of a graph ask for the same ones, whatever
+// the context. Returns plans like those of a session: of decoding, of a short prompt and of a long one.
 Result<std::vector<Plan>> Model::place_weights() {
   GraphRequest request;
   request.sampling = true;
-  request.context = parts_->shape.context;
   const SessionMemory memory = lay_out_memory(parts_->shape, context_, {});
+  request.context = memory.size.context;
   const PlanContext context = memory.plan_context(context_, *parts_->weights);
   std::vector<Plan> plans;
   if (parts_->shape.has_decoder()) {

@@ -47,7 +47,7 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
   const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
   SessionMemory memory;
   memory.size = size;
-  if (memory.size.context == 0) memory.size.context = shape.context;
+  if (memory.size.context == 0) memory.size.context = std::min(shape.context, default_context);
   if (shape.encoder && memory.size.input_positions == 0) memory.size.input_positions = shape.encoder->context;
   const uint64_t all_positions = std::max<uint64_t>(uint64_t{memory.size.context} * memory.size.sequences, 1);
   memory.size.chunk = static_cast<uint32_t>(std::clamp<uint64_t>(memory.size.chunk, 1, all_positions));

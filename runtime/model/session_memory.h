@@ -9,9 +9,13 @@
 
 namespace pumice {
 
+// The longest context of a session whose caller asks for none. Models are made for up to a million positions,
+// and few devices have memory for the keys and values of so many.
+inline constexpr uint32_t default_context = 4096;
+
 // The sizes that a session's memory is made for.
 struct SessionSize {
-  uint32_t context = 0; // positions; 0 for the model's own
+  uint32_t context = 0; // positions; 0 for the model's own, at most default_context
   uint32_t chunk = 128; // most tokens of one step
   uint32_t sequences = 1;
   CacheType cache = CacheType::f16;

@@ -37,7 +37,6 @@ struct SizeOptions {
   std::string kv = "f16";
   LoadOptions load;
 };
-inline constexpr uint32_t default_context = 4096;
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default);
 // The size that the options ask for. The default context comes from the model.
 SessionSize session_size(const SizeOptions& options, const ModelShape& shape);
