@@ -150,10 +150,10 @@ pumice_status pumice_device_vulkan(const pumice_device* device, pumice_vulkan* v
     handles.physical_device = own.capabilities().handle;
     handles.device = own.handle();
     handles.queue_family = static_cast<uint32_t>(own.capabilities().compute_queue_family);
-    handles.queue = own.queue();
+    handles.queue = own.queue().handle();
     handles.lock_user = &own;
-    handles.lock_queue = [](void* user) { static_cast<Device*>(user)->lock_queue(); };
-    handles.unlock_queue = [](void* user) { static_cast<Device*>(user)->unlock_queue(); };
+    handles.lock_queue = [](void* user) { static_cast<Device*>(user)->queue().lock(); };
+    handles.unlock_queue = [](void* user) { static_cast<Device*>(user)->queue().unlock(); };
     return write(handles, vulkan, "vulkan");
   });
 }

@@ -194,19 +194,31 @@ void read_memory(const VulkanTable& vk, Capabilities& device) {
   device.unified_memory = device.unified_memory && mappable_local;
 }
 
+// A family of queues that have all of `wanted` and none of `avoided`; -1 if there is none.
+int find_family(const std::vector<VkQueueFamilyProperties>& families, VkQueueFlags wanted,
+                VkQueueFlags avoided) {
+  for (size_t i = 0; i < families.size(); ++i) {
+    const VkQueueFlags flags = families[i].queueFlags;
+    if (families[i].queueCount && (flags & wanted) == wanted && !(flags & avoided))
+      return static_cast<int>(i);
+  }
+  return -1;
+}
+
 void read_queues(const VulkanTable& vk, Capabilities& device) {
   uint32_t count = 0;
   vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
   vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, families.data());
   // Queues without graphics run beside those that draw, of this program and others.
-  for (const VkQueueFlags avoided : {VkQueueFlags{VK_QUEUE_GRAPHICS_BIT}, VkQueueFlags{0}}) {
-    for (uint32_t i = 0; i < count; ++i) {
-      const VkQueueFlags flags = families[i].queueFlags;
-      if (!families[i].queueCount || !(flags & VK_QUEUE_COMPUTE_BIT) || (flags & avoided)) continue;
-      device.use_queue_family(i, families[i]);
-      return;
-    }
+  int compute = find_family(families, VK_QUEUE_COMPUTE_BIT, VK_QUEUE_GRAPHICS_BIT);
+  if (compute < 0) compute = find_family(families, VK_QUEUE_COMPUTE_BIT, 0);
+  if (compute < 0) return;
+  device.use_queue_family(static_cast<uint32_t>(compute), families[compute]);
+  // Queues that decode (0x20) or encode (0x40) video copy as well, more slowly. Older headers lack the names.
+  constexpr VkQueueFlags other_work = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT | 0x20 | 0x40;
+  if (!device.unified_memory) {
+    device.copy_queue_family = find_family(families, VK_QUEUE_TRANSFER_BIT, other_work);
   }
 }
 

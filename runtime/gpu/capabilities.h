@@ -61,6 +61,7 @@ struct Capabilities {
   bool subgroup_shuffle = false;                // shuffle
   bool unified_memory = false;                  // the device's memory is the host's, and can be mapped
   int compute_queue_family = -1;
+  int copy_queue_family = -1; // of a queue that copies beside the other one; -1: none, or nothing to copy
   bool timestamps = false;
   uint32_t timestamp_bits = 0; // valid bits of a timestamp; then it begins again at 0
   double timestamp_period_ns = 0;

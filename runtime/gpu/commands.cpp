@@ -5,11 +5,16 @@
 namespace pumice {
 
 Result<Commands> Commands::create(std::shared_ptr<Device> device, const char* name) {
+  const Queue& queue = device->queue();
+  return create(std::move(device), queue, name);
+}
+
+Result<Commands> Commands::create(std::shared_ptr<Device> device, const Queue& queue, const char* name) {
   Commands commands;
   commands.name_ = name;
   commands.device_ = std::move(device);
   VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
-  info.queueFamilyIndex = static_cast<uint32_t>(commands.device_->capabilities().compute_queue_family);
+  info.queueFamilyIndex = queue.family();
   if (VkResult result = commands.device_->table().vkCreateCommandPool(commands.device_->handle(), &info,
                                                                       nullptr, &commands.pool_);
       result != VK_SUCCESS) {

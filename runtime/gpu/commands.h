@@ -13,6 +13,8 @@ class Commands {
 public:
   // `name`: of its buffers, for captures and validation messages.
   static Result<Commands> create(std::shared_ptr<Device> device, const char* name = "");
+  // For another queue of the device.
+  static Result<Commands> create(std::shared_ptr<Device> device, const Queue& queue, const char* name);
   // Records into the application's command buffer, which is in the recording state. It is not begun, ended or
   // freed here.
   static Commands into(std::shared_ptr<Device> device, VkCommandBuffer buffer);

@@ -1,7 +1,6 @@
 #include "gpu/device.h"
 
-#include <algorithm>
-#include <chrono>
+#include <array>
 #include <mutex>
 #include <vector>
 
@@ -39,21 +38,6 @@ VkQueueGlobalPriorityKHR vulkan_priority(GlobalPriority priority) {
     return VK_QUEUE_GLOBAL_PRIORITY_MEDIUM_KHR;
   }
 }
-
-// Semaphores side by side with their values, as VkSubmitInfo has them.
-struct Semaphores {
-  std::vector<VkSemaphore> handles;
-  std::vector<uint64_t> values;
-
-  explicit Semaphores(std::span<const SemaphoreValue> semaphores) {
-    for (const SemaphoreValue& semaphore : semaphores) add(semaphore);
-  }
-  void add(const SemaphoreValue& semaphore) {
-    handles.push_back(semaphore.semaphore);
-    values.push_back(semaphore.value);
-  }
-  uint32_t count() const { return static_cast<uint32_t>(handles.size()); }
-};
 
 Status check_handles(const ExternalDevice& external) {
   const std::pair<const char*, bool> handles[] = {{"instance", external.instance},
@@ -94,10 +78,19 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   std::shared_ptr<Device> device(new Device(std::move(instance), chosen, options));
   PUMICE_CHECK(device->make_device(options));
   PUMICE_CHECK(device->table_.load_device(device->handle_));
-  device->table_.vkGetDeviceQueue(device->handle_, static_cast<uint32_t>(chosen.compute_queue_family), 0,
-                                  &device->queue_);
-  PUMICE_CHECK(device->make_timeline());
+  PUMICE_CHECK(device->open_queues());
   return device;
+}
+
+Status Device::open_queues() {
+  const auto open = [&](Queue& queue, int family, const char* name) {
+    VkQueue handle = VK_NULL_HANDLE;
+    table_.vkGetDeviceQueue(handle_, static_cast<uint32_t>(family), 0, &handle);
+    return queue.open(handle, static_cast<uint32_t>(family), name);
+  };
+  PUMICE_CHECK(open(queue_, capabilities_.compute_queue_family, "timeline"));
+  if (capabilities_.copy_queue_family < 0) return {};
+  return open(copies_, capabilities_.copy_queue_family, "timeline of copies");
 }
 
 Status Device::make_device(const DeviceOptions& options) {
@@ -105,10 +98,17 @@ Status Device::make_device(const DeviceOptions& options) {
   std::vector<const char*> extensions = features.extensions();
   VkDeviceQueueGlobalPriorityCreateInfoKHR global{
       VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_KHR};
-  VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
-  queue.queueFamilyIndex = static_cast<uint32_t>(capabilities_.compute_queue_family);
-  queue.queueCount = 1;
-  queue.pQueuePriorities = &options.queue_priority;
+  std::array<VkDeviceQueueCreateInfo, 2> queues = {};
+  uint32_t queue_count = 0;
+  for (const int family : {capabilities_.compute_queue_family, capabilities_.copy_queue_family}) {
+    if (family < 0) continue;
+    VkDeviceQueueCreateInfo& each = queues[queue_count++];
+    each.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+    each.queueFamilyIndex = static_cast<uint32_t>(family);
+    each.queueCount = 1;
+    each.pQueuePriorities = &options.queue_priority;
+  }
+  VkDeviceQueueCreateInfo& queue = queues[0];
   const char* const priority = name_of(options.global_priority);
   if (options.global_priority != GlobalPriority::standard) {
     if (capabilities_.global_priority_extension.empty()) {
@@ -122,8 +122,8 @@ Status Device::make_device(const DeviceOptions& options) {
     }
   }
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, features.chain()};
-  info.queueCreateInfoCount = 1;
-  info.pQueueCreateInfos = &queue;
+  info.queueCreateInfoCount = queue_count;
+  info.pQueueCreateInfos = queues.data();
   info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
   VkResult result = table_.vkCreateDevice(capabilities_.handle, &info, nullptr, &handle_);
@@ -155,13 +155,11 @@ Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& external, Vu
   std::shared_ptr<Device> device(new Device(std::move(instance), capabilities, options));
   device->owned_ = false;
   device->handle_ = external.device;
-  device->queue_ = external.queue;
-  device->external_lock_ = external.lock_queue;
-  device->external_unlock_ = external.unlock_queue;
+  device->queue_.set_external_lock(external.lock_queue, external.unlock_queue);
   device->notes_ = what_is_lost(
       read_capabilities(device->table_, external.physical_device, capabilities.index), capabilities);
   PUMICE_CHECK(device->table_.load_device(device->handle_));
-  PUMICE_CHECK(device->make_timeline());
+  PUMICE_CHECK(device->queue_.open(external.queue, external.queue_family, "timeline"));
   return device;
 }
 
@@ -173,103 +171,22 @@ Device::Device(std::shared_ptr<Instance> instance, const Capabilities& chosen, c
   memory_ = memory.memoryProperties;
 }
 
-Status Device::make_timeline() {
-  VkSemaphoreTypeCreateInfo timeline{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
-  timeline.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-  VkSemaphoreCreateInfo semaphore{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &timeline};
-  if (VkResult result = table_.vkCreateSemaphore(handle_, &semaphore, nullptr, &timeline_);
-      result != VK_SUCCESS) {
-    return vulkan_error("vkCreateSemaphore", result);
-  }
-  set_name(VK_OBJECT_TYPE_SEMAPHORE, timeline_, "timeline");
-  return {};
-}
-
 Device::~Device() {
   if (!handle_ || !table_.vkDestroyDevice) return;
   // On an application's device wait only for our own submissions, not for its queues. On a lost device
   // waiting fails at once.
   if (owned_) {
     if (!hangs_) table_.vkDeviceWaitIdle(handle_);
-  } else if (last_value_ > 0) {
-    (void)guarded([&] { return wait({last_value_}); });
+  } else {
+    (void)guarded([&] { return queue_.wait(); });
   }
   if (hangs_) {
     keep_forever(std::move(instance_));
     return;
   }
-  if (timeline_) table_.vkDestroySemaphore(handle_, timeline_, nullptr);
+  queue_.close();
+  copies_.close();
   if (owned_) table_.vkDestroyDevice(handle_, nullptr);
-}
-
-void Device::lock_queue() {
-  queue_mutex_.lock();
-  if (external_lock_) external_lock_();
-}
-
-void Device::unlock_queue() {
-  if (external_unlock_) external_unlock_();
-  queue_mutex_.unlock();
-}
-
-Result<TimelinePoint> Device::submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync) {
-  if (hangs_) return hang();
-  const Semaphores wait(sync.wait);
-  Semaphores signal(sync.signal);
-  signal.add({timeline_, 0});
-  const std::vector<VkPipelineStageFlags> stages(sync.wait.size(), VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
-  uint64_t value = 0;
-  const VkResult result = with_queue([&] {
-    signal.values.back() = value = last_value_ + 1;
-    VkTimelineSemaphoreSubmitInfo timeline{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
-    timeline.waitSemaphoreValueCount = wait.count();
-    timeline.pWaitSemaphoreValues = wait.values.data();
-    timeline.signalSemaphoreValueCount = signal.count();
-    timeline.pSignalSemaphoreValues = signal.values.data();
-    VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO, &timeline};
-    info.waitSemaphoreCount = wait.count();
-    info.pWaitSemaphores = wait.handles.data();
-    info.pWaitDstStageMask = stages.data();
-    info.commandBufferCount = static_cast<uint32_t>(commands.size());
-    info.pCommandBuffers = commands.data();
-    info.signalSemaphoreCount = signal.count();
-    info.pSignalSemaphores = signal.handles.data();
-    const VkResult submitted = table_.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
-    if (submitted == VK_SUCCESS) last_value_ = value;
-    return submitted;
-  });
-  if (result != VK_SUCCESS) return vulkan_error("vkQueueSubmit", result);
-  return TimelinePoint{value};
-}
-
-Status Device::wait(TimelinePoint point) {
-  VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
-  info.semaphoreCount = 1;
-  info.pSemaphores = &timeline_;
-  info.pValues = &point.value;
-  constexpr double between_looks = 1; // seconds
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point moved = Clock::now();
-  uint64_t reached = 0;
-  VkResult result = VK_TIMEOUT;
-  while (result == VK_TIMEOUT && !hangs_) {
-    const double seconds = std::min(between_looks, patience_);
-    result = table_.vkWaitSemaphores(handle_, &info, static_cast<uint64_t>(seconds * 1e9));
-    if (result != VK_TIMEOUT) break;
-    uint64_t value = 0;
-    (void)table_.vkGetSemaphoreCounterValue(handle_, timeline_, &value);
-    if (value > reached) moved = Clock::now();
-    reached = std::max(reached, value);
-    if (std::chrono::duration<double>(Clock::now() - moved).count() >= patience_) hangs_ = true;
-  }
-  if (hangs_) return hang();
-  if (result == VK_SUCCESS) return {};
-  // After an error the caller destroys objects that the device may still use, so wait until the queue is
-  // idle. If that succeeds (vkWaitSemaphores may only have lacked memory), nothing has failed. On a lost
-  // device the call returns at once.
-  const VkResult idle = with_queue([&] { return table_.vkQueueWaitIdle(queue_); });
-  if (idle == VK_SUCCESS && result != VK_ERROR_DEVICE_LOST) return {};
-  return vulkan_error("vkWaitSemaphores", result);
 }
 
 Error Device::hang() const {
@@ -290,14 +207,6 @@ void Device::set_name_of(VkObjectType type, uint64_t handle, std::string_view na
   info.objectHandle = handle;
   info.pObjectName = text;
   (void)table_.vkSetDebugUtilsObjectNameEXT(handle_, &info);
-}
-
-Result<TimelinePoint> Device::completed() const {
-  uint64_t value = 0;
-  if (VkResult result = table_.vkGetSemaphoreCounterValue(handle_, timeline_, &value); result != VK_SUCCESS) {
-    return vulkan_error("vkGetSemaphoreCounterValue", result);
-  }
-  return TimelinePoint{value};
 }
 
 } // namespace pumice

@@ -1,9 +1,7 @@
 #pragma once
 
 #include <atomic>
-#include <compare>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +12,7 @@
 #include "gpu/external_device.h"
 #include "gpu/instance.h"
 #include "gpu/memory.h"
+#include "gpu/queue.h"
 
 namespace pumice {
 
@@ -29,30 +28,8 @@ struct DeviceOptions {
   GlobalPriority global_priority = GlobalPriority::standard;
 };
 
-// A semaphore with the value that a submission waits for or signals; 0 for a binary one.
-struct SemaphoreValue {
-  VkSemaphore semaphore = VK_NULL_HANDLE;
-  uint64_t value = 0;
-};
-
-// What a submission waits for and signals, besides the device's timeline.
-struct SubmitSync {
-  std::span<const SemaphoreValue> wait;
-  std::span<const SemaphoreValue> signal;
-
-  bool empty() const { return wait.empty() && signal.empty(); }
-};
-
-// A point on a device's timeline, which one submission reaches when it has finished. Points are reached in
-// their order. The first one, 0, has always been reached.
-struct TimelinePoint {
-  uint64_t value = 0;
-
-  auto operator<=>(const TimelinePoint&) const = default;
-};
-
-// A logical device with one compute queue and a timeline that counts its submissions. Safe to use from
-// several threads. Everything made from it keeps it alive.
+// A logical device with a queue for all work, and where the device has one, a queue that only copies. Safe to
+// use from several threads. Everything made from it keeps it alive.
 class Device : public std::enable_shared_from_this<Device> {
 public:
   static Result<std::shared_ptr<Device>>
@@ -72,22 +49,25 @@ public:
   const VkPhysicalDeviceMemoryProperties& memory_properties() const { return memory_; }
   // Options that could not be met, one sentence each.
   const std::vector<std::string>& notes() const { return notes_; }
-  VkQueue queue() const { return queue_; }
-  // To be held during every use of the queue that does not go through submit().
-  void lock_queue();
-  void unlock_queue();
+  Queue& queue() { return queue_; }
+  // Uploads go here, so that they do not wait for kernels, nor kernels for them. The same queue as queue()
+  // where the device has no other, or the application owns it. Another queue's work sees what is copied here
+  // after a submission there that waits for it (Queue::at).
+  Queue& copies() { return copies_.handle() ? copies_ : queue_; }
 
-  // Submits command buffers (or none) in order, after all earlier submissions. Returns the point that is
-  // reached when they have finished.
-  Result<TimelinePoint> submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync = {});
-  // Waits until the timeline has reached the point. After an error the device is idle too, unless it hangs:
-  // the objects that it used may be destroyed.
-  Status wait(TimelinePoint point);
-  // Whether wait() has lost its patience. Nothing is submitted or waited for any more, and what the device
+  // What queue() does.
+  Result<TimelinePoint> submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync = {}) {
+    return queue_.submit(commands, sync);
+  }
+  Status wait(TimelinePoint point) { return queue_.wait(point); }
+  Result<TimelinePoint> completed() const { return queue_.completed(); }
+
+  double patience() const { return patience_; } // seconds
+  // Whether a wait has lost its patience. Nothing is submitted or waited for any more, and what the device
   // may still use is not destroyed: Vulkan would wait for it, and has no way to stop it.
   bool hangs() const { return hangs_; }
-  // The last point that has been reached so far.
-  Result<TimelinePoint> completed() const;
+  void give_up() { hangs_ = true; }
+  Error hang() const;
 
   // Names an object for captures and validation messages, where the instance has VK_EXT_debug_utils.
   template <class Handle>
@@ -117,34 +97,20 @@ public:
 private:
   Device(std::shared_ptr<Instance> instance, const Capabilities& chosen, const DeviceOptions& options);
   static Status check(const DeviceOptions& options);
-  Error hang() const;
   Status make_device(const DeviceOptions& options);
-  Status make_timeline();
+  Status open_queues();
   Result<DeviceMemory> allocate_from_application(const MemoryRequest& request);
   Result<DeviceMemory> allocate_from_driver(const MemoryRequest& request);
   HeapBudget heap_budget() const;
   void set_name_of(VkObjectType type, uint64_t handle, std::string_view name) const;
-  // Makes a call that uses the queue, while no other thread uses it.
-  template <class Call>
-  VkResult with_queue(const Call& call) {
-    lock_queue();
-    const VkResult result = call();
-    unlock_queue();
-    return result;
-  }
 
   std::shared_ptr<Instance> instance_;
   VulkanTable table_;
   Capabilities capabilities_;
   VkPhysicalDeviceMemoryProperties memory_ = {};
   VkDevice handle_ = VK_NULL_HANDLE;
-  VkQueue queue_ = VK_NULL_HANDLE;
+  Queue queue_{*this}, copies_{*this};
   bool owned_ = true;
-  std::function<void()> external_lock_,
-      external_unlock_; // the application's; empty where the queue is our own
-  VkSemaphore timeline_ = VK_NULL_HANDLE;
-  std::mutex queue_mutex_;
-  std::atomic<uint64_t> last_value_ = 0;
   double patience_; // seconds
   std::atomic<bool> hangs_ = false;
   Allocator allocator_; // the application's; empty where the driver allocates

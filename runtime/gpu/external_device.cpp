@@ -107,6 +107,7 @@ void read_queue_family(const VulkanTable& vk, const ExternalDevice& external, Ca
         fmt::format("queue family {} does not run compute shaders", external.queue_family));
   }
   device.use_queue_family(external.queue_family, family);
+  device.copy_queue_family = -1; // the application gives one queue
 }
 
 } // namespace

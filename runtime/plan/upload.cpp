@@ -28,7 +28,7 @@ constexpr size_t most_upload_threads = 16;
 class Writer {
 public:
   Writer(std::shared_ptr<Device> device, const std::vector<Buffer>& allocations)
-      : device_(std::move(device)), allocations_(allocations) {}
+      : device_(std::move(device)), copies_(device_->copies()), allocations_(allocations) {}
   // Waits for copies in flight, which use the staging buffers.
   ~Writer() {
     for (Slot& slot : slots_) (void)guarded([&] { return wait(slot); });
@@ -55,14 +55,14 @@ public:
   Status flush() {
     Slot& slot = slots_[current_];
     if (!slot.copies.empty()) {
-      PUMICE_TRY(Commands commands, Commands::create(device_, "weights upload"));
+      PUMICE_TRY(Commands commands, Commands::create(device_, copies_, "weights upload"));
       PUMICE_CHECK(commands.begin());
       for (const Copy& copy : slot.copies) {
         commands.copy(slot.buffer, copy.from, allocations_[copy.allocation], copy.offset, copy.bytes);
       }
-      commands.barrier();
       PUMICE_CHECK(commands.end());
-      PUMICE_TRY(slot.done, device_->submit(commands.buffers()));
+      PUMICE_TRY(slot.done, copies_.submit(commands.buffers()));
+      last_ = *slot.done;
       slot.commands = std::move(commands);
       slot.copies.clear();
     }
@@ -75,7 +75,12 @@ public:
 
   Status finish() {
     PUMICE_CHECK(flush());
-    return flush();
+    PUMICE_CHECK(flush());
+    if (last_ == TimelinePoint{}) return {};
+    // Kernels that are submitted from now on see the weights.
+    const SemaphoreValue copied = copies_.at(last_);
+    PUMICE_CHECK(device_->submit({}, {.wait = {&copied, 1}, .signal = {}}));
+    return {};
   }
 
 private:
@@ -92,10 +97,12 @@ private:
   };
   Status wait(Slot& slot) {
     const std::optional<TimelinePoint> done = std::exchange(slot.done, std::nullopt);
-    return done ? device_->wait(*done) : Status();
+    return done ? copies_.wait(*done) : Status();
   }
 
   std::shared_ptr<Device> device_;
+  Queue& copies_;
+  TimelinePoint last_; // after which all copies so far are done
   const std::vector<Buffer>& allocations_;
   Slot slots_[2];
   int current_ = 0;

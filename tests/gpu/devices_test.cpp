@@ -313,8 +313,11 @@ TEST_CASE("a queue that only computes comes before one that draws") {
   gpu.families = {{all, 16, 64, {}}, {VK_QUEUE_TRANSFER_BIT, 2, 64, {}}, {VK_QUEUE_COMPUTE_BIT, 8, 36, {}}};
   CHECK(fake_instance({gpu})->devices()[0].compute_queue_family == 2);
   CHECK(fake_instance({gpu})->devices()[0].timestamp_bits == 36);
+  CHECK(fake_instance({gpu})->devices()[0].copy_queue_family == 1);
   gpu.families[2].queueCount = 0;
   CHECK(fake_instance({gpu})->devices()[0].compute_queue_family == 0);
+  gpu.families[1].queueFlags |= VK_QUEUE_VIDEO_DECODE_BIT_KHR;
+  CHECK(fake_instance({gpu})->devices()[0].copy_queue_family == -1);
   gpu.families = {{VK_QUEUE_TRANSFER_BIT, 2, 64, {}}};
   CHECK(says(fake_instance({gpu})->choose(""), {"no queue that runs compute shaders"}) == "");
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 
 #include "gpu/buffer.h"
@@ -325,29 +326,56 @@ TEST_CASE("queues and command buffers of families that the device was not made w
   Wrong wrong("NVIDIA GeForce GTX 1650");
   CHECK(wrong.chosen.compute_queue_family == 2); // of those for compute alone
   VkQueue queue = VK_NULL_HANDLE;
-  wrong.vk().vkGetDeviceQueue(wrong.handle(), 1, 0, &queue);
-  wrong.said({"queue 0 of family 1"});
+  wrong.vk().vkGetDeviceQueue(wrong.handle(), 0, 0, &queue);
+  wrong.said({"queue 0 of family 0"});
   VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
-  info.queueFamilyIndex = 1;
+  info.queueFamilyIndex = 0;
   VkCommandPool pool = VK_NULL_HANDLE;
   REQUIRE(wrong.vk().vkCreateCommandPool(wrong.handle(), &info, nullptr, &pool) == VK_SUCCESS);
-  wrong.said({"vkCreateCommandPool: queue family 1"});
-  VkCommandBufferAllocateInfo allocation{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
-  allocation.commandPool = pool;
-  allocation.commandBufferCount = 1;
-  VkCommandBuffer buffer = VK_NULL_HANDLE;
-  REQUIRE(wrong.vk().vkAllocateCommandBuffers(wrong.handle(), &allocation, &buffer) == VK_SUCCESS);
-  wrong.vk().vkCmdBindPipeline(buffer, VK_PIPELINE_BIND_POINT_COMPUTE,
-                               require(wrong.pipelines->get("copy", {64})));
-  wrong.said({"on a queue that does not compute"});
-  VkQueue own = VK_NULL_HANDLE;
-  wrong.vk().vkGetDeviceQueue(wrong.handle(), 2, 0, &own);
-  VkSubmitInfo submission{VK_STRUCTURE_TYPE_SUBMIT_INFO};
-  submission.commandBufferCount = 1;
-  submission.pCommandBuffers = &buffer;
-  (void)wrong.vk().vkQueueSubmit(own, 1, &submission, VK_NULL_HANDLE);
-  wrong.said({"commands of queue family 1 go to a queue of family 2"});
+  wrong.said({"vkCreateCommandPool: queue family 0"});
   wrong.vk().vkDestroyCommandPool(wrong.handle(), pool, nullptr);
+
+  Commands copies = require(Commands::create(wrong.device, wrong.device->copies(), "copies"));
+  require(copies.begin());
+  wrong.vk().vkCmdBindPipeline(copies.buffers()[0], VK_PIPELINE_BIND_POINT_COMPUTE,
+                               require(wrong.pipelines->get("copy", {64})));
+  wrong.said({"vkCmdBindPipeline: on a queue that does not compute"});
+  copies.barrier();
+  wrong.said({"vkCmdPipelineBarrier: on a queue that does not compute"});
+  (void)wrong.device->submit(copies.buffers());
+  wrong.said({"commands of queue family 1 go to a queue of family 2"});
+}
+
+TEST_CASE("a buffer that two queue families use, and was made for one") {
+  Wrong wrong("NVIDIA GeForce GTX 1650");
+  VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+  info.size = 64;
+  info.usage = VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  VkBuffer buffer = VK_NULL_HANDLE;
+  REQUIRE(wrong.vk().vkCreateBuffer(wrong.handle(), &info, nullptr, &buffer) == VK_SUCCESS);
+  MemoryRequest request;
+  request.bytes = 4096;
+  request.memory_type_bits = 1u << request.memory_type;
+  const DeviceMemory memory = require(wrong.device->allocate(request));
+  REQUIRE(wrong.vk().vkBindBufferMemory(wrong.handle(), buffer, memory.memory, 0) == VK_SUCCESS);
+  const Buffer from = require(Buffer::create(wrong.device, 64, MemoryUse::upload));
+  Commands commands = require(Commands::create(wrong.device));
+  Commands copies = require(Commands::create(wrong.device, wrong.device->copies(), "copies"));
+  const VkBufferCopy region{0, 0, 64};
+  for (Commands* each : {&commands, &copies}) {
+    require(each->begin());
+    each->copy(from.handle(), buffer, std::span(&region, 1));
+  }
+  wrong.said({"vkCmdCopyBuffer: on queue family 1, with a buffer that family 2 has"});
+  wrong.vk().vkDestroyBuffer(wrong.handle(), buffer, nullptr);
+  const std::array<uint32_t, 2> families = {0, 2};
+  info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+  info.queueFamilyIndexCount = 2;
+  info.pQueueFamilyIndices = families.data();
+  REQUIRE(wrong.vk().vkCreateBuffer(wrong.handle(), &info, nullptr, &buffer) == VK_SUCCESS);
+  wrong.said({"vkCreateBuffer: shared with queue family 0"});
+  wrong.vk().vkDestroyBuffer(wrong.handle(), buffer, nullptr);
+  wrong.device->free(memory, request.bytes);
 }
 
 TEST_CASE("a device that is made with what it does not have, or without what it must have") {

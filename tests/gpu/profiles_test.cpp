@@ -233,6 +233,18 @@ TEST_CASE("every kernel variant that a device could use keeps its limits" * doct
   });
 }
 
+TEST_CASE("weights are copied by a queue of their own, where a device has one") {
+  const std::filesystem::path folder = fixtures().model("llama-gqa");
+  const auto copies_of = [&](const char* name, uint32_t family) {
+    LimitedVulkan vulkan(reported_device(name));
+    const auto model = require(Model::load(folder, open(vulkan)));
+    CHECK(vulkan.violations() == "");
+    return vulkan.submissions(family);
+  };
+  CHECK(copies_of("NVIDIA GeForce GTX 1650", 1) > 0);
+  CHECK(copies_of("Least device of Vulkan 1.2", 0) > 0);
+}
+
 TEST_CASE("models as large as people use are planned for each device, or refused with advice") {
   // As Llama 3.2 with a billion parameters, and as a model with one of the largest vocabularies. Subcases
   // come here again and again.

@@ -1,6 +1,7 @@
 #include "support/idle_vulkan.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -57,7 +58,8 @@ struct CommandPool {
 struct DescriptorPool {
   std::vector<std::unique_ptr<Nothing>> sets;
 };
-Nothing the_instance, the_physical_device, the_device, the_queue;
+Nothing the_instance, the_physical_device, the_device;
+std::array<Nothing, 8> the_queues; // one of each family
 
 template <class Handle, class Object>
 Handle to_handle(Object* object) {
@@ -113,8 +115,8 @@ VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice, const VkDeviceCre
   *device = to_handle<VkDevice>(&the_device);
   return VK_SUCCESS;
 }
-VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice, uint32_t, uint32_t, VkQueue* queue) {
-  *queue = to_handle<VkQueue>(&the_queue);
+VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice, uint32_t family, uint32_t, VkQueue* queue) {
+  *queue = to_handle<VkQueue>(&the_queues.at(family));
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(VkDevice, const VkMemoryAllocateInfo* info,

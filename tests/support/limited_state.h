@@ -22,7 +22,14 @@ struct MemoryState {
 struct BufferState {
   uint64_t bytes = 0;
   VkBufferUsageFlags usage = 0;
+  std::vector<uint32_t> families; // of the queues that may use it; empty: the first one that does
   bool bound = false;
+};
+// A queue as the program sees it: the machine may have fewer.
+struct QueueState {
+  uint32_t family = 0;
+  VkQueue real = VK_NULL_HANDLE;
+  uint64_t submissions = 0;
 };
 struct CommandState {
   VkCommandPool pool = VK_NULL_HANDLE;
@@ -41,9 +48,9 @@ struct State {
   std::mutex mutex; // guards all members below
   std::vector<std::string> violations;
   ReportedFeatures enabled;
-  std::set<std::pair<uint32_t, uint32_t>> queues; // family and index
-  std::map<VkQueue, uint32_t> queue_families;
-  std::vector<uint64_t> used; // bytes of each heap
+  std::set<std::pair<uint32_t, uint32_t>> queues;                   // family and index
+  std::map<std::pair<uint32_t, uint32_t>, QueueState> given_queues; // stay where they are: they are handles
+  std::vector<uint64_t> used;                                       // bytes of each heap
   std::map<VkDeviceMemory, MemoryState> memories;
   std::map<VkBuffer, BufferState> buffers;
   std::map<VkShaderModule, std::vector<uint32_t>> modules;

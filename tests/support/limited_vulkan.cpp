@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 #include "gpu/capabilities.h"
 #include "support/idle_vulkan.h"
@@ -205,19 +206,24 @@ VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const Vk
 }
 
 VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, uint32_t index, VkQueue* queue) {
+  VkQueue real = VK_NULL_HANDLE;
   state->real.vkGetDeviceQueue(device, state->machine ? state->real_family : family,
-                               state->machine ? 0 : index, queue);
+                               state->machine ? 0 : index, &real);
   const std::lock_guard lock(state->mutex);
   if (!state->queues.contains({family, index}))
     violate("vkGetDeviceQueue: queue {} of family {}, with which the device was not made", index, family);
-  state->queue_families[*queue] = family;
+  QueueState& given = state->given_queues[{family, index}];
+  given = {family, real, 0};
+  *queue = reinterpret_cast<VkQueue>(&given);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSubmitInfo* submissions,
                                       VkFence fence) {
+  auto& given = *reinterpret_cast<QueueState*>(queue);
   {
     const std::lock_guard lock(state->mutex);
-    const uint32_t family = state->queue_families[queue];
+    ++given.submissions;
+    const uint32_t family = given.family;
     for (uint32_t i = 0; i < count; ++i) {
       for (uint32_t j = 0; j < submissions[i].commandBufferCount; ++j) {
         const uint32_t other = state->pool_families[state->commands[submissions[i].pCommandBuffers[j]].pool];
@@ -226,7 +232,10 @@ VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSub
       }
     }
   }
-  return state->real.vkQueueSubmit(queue, count, submissions, fence);
+  return state->real.vkQueueSubmit(given.real, count, submissions, fence);
+}
+VKAPI_ATTR VkResult VKAPI_CALL queue_idle(VkQueue queue) {
+  return state->real.vkQueueWaitIdle(reinterpret_cast<const QueueState*>(queue)->real);
 }
 
 // ---- memory and buffers
@@ -290,11 +299,21 @@ VKAPI_ATTR VkResult VKAPI_CALL map_memory(VkDevice device, VkDeviceMemory memory
 }
 VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCreateInfo* info,
                                              const VkAllocationCallbacks* callbacks, VkBuffer* buffer) {
-  const VkResult result = state->real.vkCreateBuffer(device, info, callbacks, buffer);
+  VkBufferCreateInfo other = *info;
+  if (state->machine) other.sharingMode = VK_SHARING_MODE_EXCLUSIVE; // among families that it may lack
+  const VkResult result = state->real.vkCreateBuffer(device, &other, callbacks, buffer);
   const std::lock_guard lock(state->mutex);
   if ((info->usage & VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT) && !state->enabled.addresses)
     violate("vkCreateBuffer: a buffer with an address, without bufferDeviceAddress");
-  state->buffers[*buffer] = {info->size, info->usage};
+  BufferState& made = state->buffers[*buffer] = {info->size, info->usage, {}, false};
+  if (info->sharingMode == VK_SHARING_MODE_CONCURRENT) {
+    const std::span<const uint32_t> families(info->pQueueFamilyIndices, info->queueFamilyIndexCount);
+    made.families.assign(families.begin(), families.end());
+    for (const uint32_t family : std::set(families.begin(), families.end())) {
+      if (!state->queues.contains({family, 0}))
+        violate("vkCreateBuffer: shared with queue family {}, with which the device was not made", family);
+    }
+  }
   return result;
 }
 VKAPI_ATTR void VKAPI_CALL destroy_buffer(VkDevice device, VkBuffer buffer,
@@ -354,6 +373,7 @@ std::map<std::string_view, PFN_vkVoidFunction> device_functions() {
       LIMITED(vkGetDeviceProcAddr, device_function),
       LIMITED(vkGetDeviceQueue, get_queue),
       LIMITED(vkQueueSubmit, submit),
+      LIMITED(vkQueueWaitIdle, queue_idle),
       LIMITED(vkAllocateMemory, allocate_memory),
       LIMITED(vkFreeMemory, free_memory),
       LIMITED(vkMapMemory, map_memory),
@@ -423,6 +443,13 @@ std::string LimitedVulkan::violations() {
   for (const std::string& sentence : state->violations) text += sentence + "\n";
   state->violations.clear();
   return text;
+}
+
+uint64_t LimitedVulkan::submissions(uint32_t family) const {
+  const std::lock_guard lock(state->mutex);
+  uint64_t sum = 0;
+  for (const auto& [where, queue] : state->given_queues) sum += where.first == family ? queue.submissions : 0;
+  return sum;
 }
 
 uint64_t LimitedVulkan::used_bytes(uint32_t heap) const {

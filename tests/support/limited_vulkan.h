@@ -27,6 +27,8 @@ public:
   const ReportedDevice& device() const;
   // What was wrong since the last call: a line for each kind of mistake, empty if nothing was.
   std::string violations();
+  // How often the queues of a family were given work.
+  uint64_t submissions(uint32_t family) const;
   // Bytes that are allocated of a heap.
   uint64_t used_bytes(uint32_t heap) const;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "support/reported_answers.h"
 #include "support/shader_demands.h"
@@ -11,18 +12,21 @@ using namespace limited;
 namespace {
 
 // With the mutex held.
-void check_range(const char* call, VkBuffer buffer, uint64_t offset, uint64_t bytes,
-                 VkBufferUsageFlags usage) {
+void check_range(const char* call, VkBuffer buffer, uint64_t offset, uint64_t bytes, VkBufferUsageFlags usage,
+                 std::optional<uint32_t> family = {}) {
   const auto found = state->buffers.find(buffer);
   if (found == state->buffers.end()) {
     violate("{}: a buffer that does not exist", call);
     return;
   }
-  const BufferState& used = found->second;
+  BufferState& used = found->second;
   if (!used.bound) violate("{}: a buffer without memory", call);
   if ((used.usage & usage) != usage) violate("{}: a buffer that was not made for this use", call);
   if (offset > used.bytes || bytes > used.bytes - offset)
     violate("{}: {} bytes at offset {} of a buffer of {}", call, bytes, offset, used.bytes);
+  if (family && used.families.empty()) used.families = {*family};
+  if (family && std::ranges::find(used.families, *family) == used.families.end())
+    violate("{}: on queue family {}, with a buffer that family {} has", call, *family, used.families[0]);
 }
 
 // ---- descriptors
@@ -200,8 +204,11 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate_commands(VkDevice device, const VkComman
 }
 
 // With the mutex held. The family that commands are recorded for.
+uint32_t family_number(VkCommandBuffer buffer) {
+  return state->pool_families[state->commands[buffer].pool];
+}
 const VkQueueFamilyProperties& family_of(VkCommandBuffer buffer) {
-  return state->device.families.at(state->pool_families[state->commands[buffer].pool]);
+  return state->device.families.at(family_number(buffer));
 }
 void need_compute(const char* call, VkCommandBuffer buffer) {
   if (!(family_of(buffer).queueFlags & VK_QUEUE_COMPUTE_BIT))
@@ -267,9 +274,9 @@ VKAPI_ATTR void VKAPI_CALL copy_buffer(VkCommandBuffer buffer, VkBuffer from, Vk
     const std::lock_guard lock(state->mutex);
     for (uint32_t i = 0; i < count; ++i) {
       check_range("vkCmdCopyBuffer", from, regions[i].srcOffset, regions[i].size,
-                  VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
+                  VK_BUFFER_USAGE_TRANSFER_SRC_BIT, family_number(buffer));
       check_range("vkCmdCopyBuffer", to, regions[i].dstOffset, regions[i].size,
-                  VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+                  VK_BUFFER_USAGE_TRANSFER_DST_BIT, family_number(buffer));
       if (regions[i].size == 0) violate("vkCmdCopyBuffer: a copy of 0 bytes");
     }
   }
@@ -279,11 +286,24 @@ VKAPI_ATTR void VKAPI_CALL fill_buffer(VkCommandBuffer buffer, VkBuffer to, VkDe
                                        VkDeviceSize bytes, uint32_t value) {
   {
     const std::lock_guard lock(state->mutex);
-    check_range("vkCmdFillBuffer", to, offset, bytes, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+    check_range("vkCmdFillBuffer", to, offset, bytes, VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+                family_number(buffer));
     if (offset % 4 || bytes % 4 || bytes == 0)
       violate("vkCmdFillBuffer: {} bytes at offset {}: multiples of 4 are needed", bytes, offset);
   }
   state->real.vkCmdFillBuffer(buffer, to, offset, bytes, value);
+}
+VKAPI_ATTR void VKAPI_CALL pipeline_barrier(VkCommandBuffer buffer, VkPipelineStageFlags before,
+                                            VkPipelineStageFlags after, VkDependencyFlags flags,
+                                            uint32_t memory_count, const VkMemoryBarrier* memory,
+                                            uint32_t buffer_count, const VkBufferMemoryBarrier* buffers,
+                                            uint32_t image_count, const VkImageMemoryBarrier* images) {
+  {
+    const std::lock_guard lock(state->mutex);
+    if ((before | after) & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT) need_compute("vkCmdPipelineBarrier", buffer);
+  }
+  state->real.vkCmdPipelineBarrier(buffer, before, after, flags, memory_count, memory, buffer_count, buffers,
+                                   image_count, images);
 }
 VKAPI_ATTR void VKAPI_CALL write_timestamp(VkCommandBuffer buffer, VkPipelineStageFlagBits stage,
                                            VkQueryPool pool, uint32_t index) {
@@ -314,6 +334,7 @@ std::map<std::string_view, PFN_vkVoidFunction> limited::work_functions() {
       LIMITED(vkCmdDispatchBase, dispatch_base),
       LIMITED(vkCmdCopyBuffer, copy_buffer),
       LIMITED(vkCmdFillBuffer, fill_buffer),
+      LIMITED(vkCmdPipelineBarrier, pipeline_barrier),
       LIMITED(vkCmdWriteTimestamp, write_timestamp),
   };
 }
