@@ -296,7 +296,13 @@ typedef struct pumice_load_options {
    * for this device yet, as pumice_tune_start does. Kernels that are known cost no time. Takes the memory of
    * a small session. `progress` is asked meanwhile, with both numbers equal; if it returns false, what was
    * measured is kept. A failure is a line in the log, and the model is loaded all the same. 0: 2 seconds if
-   * pumice_device_options.cache_folder can be written to, otherwise nothing is measured. Below 0: nothing. */
+   * pumice_device_options.cache_folder can be written to, otherwise nothing is measured. Below 0: nothing.
+   *
+   * Before that, where the cache folder can be written to and this is not below 0: kernels that this model
+   * needs and that were not used with this version of the driver before are tried in small cases, for at most
+   * about 0.3 seconds. One whose results are wrong is not used from then on, and named in the log. If there
+   * is no other one, loading fails with PUMICE_UNSUPPORTED and a message that names it. What was tried is
+   * kept in the cache folder, so that it happens once; without that folder, or below 0, nothing is tried. */
   float tune_seconds;
   uint32_t reserved; /* 0 */
 } pumice_load_options;

@@ -9,7 +9,9 @@
 #include "api/slice.h"
 #include "gpu/tuning_file.h"
 #include "kernel/probe/probe.h"
+#include "tuning/check_record.h"
 #include "tuning/device_work.h"
+#include "tuning/short_check.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -107,12 +109,35 @@ TuningResults pumice::api::shipped_results(const pumice_device_options& options,
     return {};
   }
   std::optional<TuningResults> results = file->find(device);
-  if (results) return *std::move(results);
+  if (results) {
+    std::erase_if(*results, [](const auto& result) { return is_check(result.first); });
+    return *std::move(results);
+  }
   log.say(
       PUMICE_LOG_INFO,
       fmt::format("{}: none of its tuning results is of {} with the driver {} {} and this version of Pumice",
                   name, device.name, device.driver, device.driver_version));
   return {};
+}
+
+Result<std::shared_ptr<const Model>> pumice::api::check_loaded(const std::shared_ptr<const Model>& model,
+                                                               double seconds, const Log& log,
+                                                               const std::function<bool()>& progress) {
+  ShortCheckOptions options;
+  options.seconds = std::min(options.seconds, seconds);
+  options.threads = model->options().threads;
+  options.go_on = progress;
+  Result<ShortCheck> check = short_check(*model, options);
+  if (!check.ok()) {
+    Error error = std::move(check).error();
+    if (error.code == Code::unsupported)
+      error.message += "; to load the model nevertheless, set pumice_load_options.tune_seconds below 0";
+    return error;
+  }
+  if (!check->known.empty()) log.say(PUMICE_LOG_INFO, check->known);
+  if (!check->warning.empty()) log.say(PUMICE_LOG_WARNING, check->warning);
+  const DeviceContext& context = model->context();
+  return model->with_profile(with_tuning_results(context.profile, *context.pipelines));
 }
 
 Result<DeviceProfile> pumice::api::tune_loaded(const std::shared_ptr<const Model>& model, double seconds,

@@ -17,6 +17,12 @@ TuningResults shipped_results(const pumice_device_options& options, const Capabi
 Result<DeviceProfile> tune_loaded(const std::shared_ptr<const Model>& model, double seconds, const Log& log,
                                   const std::function<bool()>& progress);
 
+// The short check of a model that is being loaded (tuning/short_check.h), in at most so many seconds.
+// Warnings go to the log. Returns the model as it is to go on with. Errors: a kernel is wrong that nothing
+// can replace; the device is lost; `cancelled` if `progress` returns false.
+Result<std::shared_ptr<const Model>> check_loaded(const std::shared_ptr<const Model>& model, double seconds,
+                                                  const Log& log, const std::function<bool()>& progress);
+
 // The seconds to measure for while a model is loaded, for pumice_load_options.tune_seconds. 0: not at all.
 Result<double> load_tune_seconds(float given, const Pipelines& pipelines);
 

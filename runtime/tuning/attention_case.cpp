@@ -16,7 +16,10 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t hidden = 96; // columns of what a product makes queries, keys and values of
+// Columns of what a product makes queries, keys and values of: whole blocks.
+uint32_t hidden_of(TensorType type) {
+  return std::max(96u, info(type).block_size);
+}
 
 // Queries, keys and values lie in one row, each at a multiple of merged_columns.
 struct Sections {
@@ -45,8 +48,8 @@ public:
   explicit Reference(const AttentionCase& c)
       : c_(c), sections_(c), frequencies_(rotary_frequencies(rotation_of(c))) {}
 
-  // Stores a row's keys and values, and returns its result.
-  std::vector<float> attend(std::span<const float> row, uint32_t position) {
+  // Stores a row's keys and values, and adds its result where it is wanted.
+  void attend(std::span<const float> row, uint32_t position, std::vector<float>* results) {
     std::vector<double> key(row.begin() + sections_.key_at,
                             row.begin() + sections_.key_at + sections_.key_columns);
     std::vector<double> value(row.begin() + sections_.value_at,
@@ -58,9 +61,7 @@ public:
     keep(value);
     keys_.push_back(std::move(key));
     values_.push_back(std::move(value));
-    std::vector<float> result;
-    for (uint32_t head = 0; head < c_.heads; ++head) append_head(query, head, result);
-    return result;
+    for (uint32_t head = 0; results && head < c_.heads; ++head) append_head(query, head, *results);
   }
 
 private:
@@ -127,6 +128,7 @@ struct Row {
 
 Row add_row(const AttentionCase& c, KernelCase& made) {
   const Sections sections(c);
+  const uint32_t hidden = c.projected ? hidden_of(*c.projected) : 0;
   const uint32_t columns = c.projected ? hidden : sections.columns, rows = c.past + c.rows;
   std::mt19937 random(5);
   made.input.resize(size_t{rows} * columns);
@@ -209,9 +211,7 @@ std::unique_ptr<KernelCase> AttentionCase::make() const {
     const size_t columns = Sections(c).columns;
     std::vector<float> all;
     for (uint32_t at = 0; at < c.past + c.rows; ++at) {
-      const std::vector<float> result =
-          reference.attend(std::span(values).subspan(at * columns, columns), at);
-      if (at >= c.past) all.insert(all.end(), result.begin(), result.end());
+      reference.attend(std::span(values).subspan(at * columns, columns), at, at < c.past ? nullptr : &all);
     }
     return all;
   };

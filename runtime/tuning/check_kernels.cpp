@@ -22,10 +22,12 @@ const VariantChoice* choice_of(const Plan& plan, const std::string& family) {
 // A case on the device.
 class CaseRun {
 public:
-  static Result<std::unique_ptr<CaseRun>> create(const DeviceContext& context, const KernelCaseName& name) {
+  static Result<std::unique_ptr<CaseRun>> create(const DeviceContext& context, const KernelCaseName& name,
+                                                 size_t threads) {
     std::unique_ptr<CaseRun> run(new CaseRun(context, name.family, name.make()));
     const uint32_t most = std::max(run->case_->past, run->case_->rows);
-    PUMICE_TRY(run->graph_run_, GraphRun::create(context, run->case_->graph, run->case_->caches, most));
+    PUMICE_TRY(run->graph_run_,
+               GraphRun::create(context, run->case_->graph, run->case_->caches, most, threads));
     return run;
   }
 
@@ -46,9 +48,16 @@ public:
   }
   const VariantChoice* choice(const Plans& plans) const { return choice_of(plans.step, family_); }
 
+  // Whether the family has no variants to choose from.
+  bool is_alone() const {
+    const std::vector<VariantSummary> all = kernel_variants();
+    return std::ranges::find(all, family_, &VariantSummary::family) == all.end();
+  }
+
   // The kernel that finishes the family's part.
   std::string kernel(const Plans& plans) const {
     std::string name;
+    if (is_alone()) return plans.step.dispatches.back().dispatch.kernel;
     for (const PlannedDispatch& planned : plans.step.dispatches) {
       if (planned.choice && plans.step.choices[*planned.choice].shape_class.starts_with(family_ + " "))
         name = planned.dispatch.kernel;
@@ -101,24 +110,28 @@ bool is_finding(const Error& error) {
 } // namespace
 
 Result<std::vector<std::string>> variants_for(const DeviceContext& context, const KernelCaseName& name) {
-  PUMICE_TRY(const std::unique_ptr<CaseRun> run, CaseRun::create(context, name));
+  PUMICE_TRY(const std::unique_ptr<CaseRun> run, CaseRun::create(context, name, 0));
+  if (run->is_alone()) return std::vector<std::string>{""};
   PUMICE_TRY(const CaseRun::Plans plans, run->plans(""));
   const VariantChoice* choice = run->choice(plans);
   return choice ? choice->variants : std::vector<std::string>();
 }
 
 Result<std::optional<CaseResult>> check_kernels(const DeviceContext& context, const KernelCaseName& name,
-                                                const std::string& variant, uint32_t repeats) {
-  PUMICE_TRY(const std::unique_ptr<CaseRun> run, CaseRun::create(context, name));
+                                                const std::string& variant, uint32_t repeats,
+                                                size_t threads) {
+  PUMICE_TRY(const std::unique_ptr<CaseRun> run, CaseRun::create(context, name, threads));
   PUMICE_TRY(const CaseRun::Plans plans, run->plans(variant));
   const VariantChoice* choice = run->choice(plans);
-  if (!choice || (!variant.empty() && choice->chosen != variant)) return std::optional<CaseResult>();
-  PUMICE_TRY(const CaseRun::Plans plain, run->plans(choice->variants.back()));
+  const bool runs = choice ? variant.empty() || choice->chosen == variant : run->is_alone();
+  if (!runs) return std::optional<CaseResult>();
+  const std::string plain_variant = choice ? choice->variants.back() : variant;
+  PUMICE_TRY(const CaseRun::Plans plain, run->plans(plain_variant));
   CaseResult result{run->kernel(plans), {}};
   const Result<std::string> wrong = run->check(plans, repeats);
   if (!wrong.ok() && !is_finding(wrong.error())) return wrong.error();
   result.wrong = wrong.ok() ? *wrong : wrong.error().message;
-  if (result.wrong.empty() || choice->chosen == choice->variants.back()) return std::optional(result);
+  if (result.wrong.empty() || !choice || choice->chosen == plain_variant) return std::optional(result);
   const Result<std::string> plain_wrong = run->check(plain, 1);
   if (plain_wrong.ok())
     result.wrong += plain_wrong->empty() ? "; those of the plain kernel are right"

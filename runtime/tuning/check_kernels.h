@@ -16,13 +16,15 @@ struct CaseResult {
 };
 
 // The variants of the case's family that can run it on this device, in the family's order: the plain one is
-// the last.
+// the last. Of a family without variants: one without a name.
 Result<std::vector<std::string>> variants_for(const DeviceContext& context, const KernelCaseName& name);
 
 // Runs a case with a variant so many times. Its results must be those of the processor, within a tolerance,
 // and the same bits each time. Returns nothing if the variant cannot run the case here. With an empty name,
-// the variant that a model would use. An error if the device was lost or memory was short.
+// the variant that a model would use. `threads`: as for GraphRun. An error if the device was lost or memory
+// was short.
 Result<std::optional<CaseResult>> check_kernels(const DeviceContext& context, const KernelCaseName& name,
-                                                const std::string& variant, uint32_t repeats);
+                                                const std::string& variant, uint32_t repeats,
+                                                size_t threads = 0);
 
 } // namespace pumice

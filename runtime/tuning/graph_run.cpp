@@ -23,8 +23,9 @@ Status run_and_wait(const std::shared_ptr<Device>& device, Commands& commands) {
 } // namespace
 
 Result<std::unique_ptr<GraphRun>> GraphRun::create(const DeviceContext& context, const Graph& graph,
-                                                   std::span<const CacheLayout> caches, uint32_t rows) {
-  std::unique_ptr<GraphRun> run(new GraphRun(context, graph));
+                                                   std::span<const CacheLayout> caches, uint32_t rows,
+                                                   size_t threads) {
+  std::unique_ptr<GraphRun> run(new GraphRun(context, graph, threads));
   const Capabilities& device = context.device->capabilities();
   run->store_ = std::make_unique<WeightStore>(context.profile, device);
   PlanContext& plan = run->plan_context_;
@@ -72,7 +73,7 @@ Result<std::vector<float>> GraphRun::run(const Plan& plan, std::span<const float
 
 Status GraphRun::make_room(const Plan& plan) {
   if (weights_.empty() && store_->bytes() > 0) {
-    PUMICE_TRY(weights_, upload_weights(context_.device, *store_, {}));
+    PUMICE_TRY(weights_, upload_weights(context_.device, *store_, {}, threads_));
   }
   const auto grow = [&](Buffer& buffer, uint64_t bytes, MemoryUse use, const char* name) -> Status {
     bytes = std::max<uint64_t>(bytes, 16);

@@ -14,9 +14,11 @@ namespace pumice {
 // input and one readable tensor, both with a row for each token.
 class GraphRun {
 public:
-  // `caches`: of the graph's layers. They begin as NaNs. A step has at most `rows` rows.
+  // `caches`: of the graph's layers. They begin as NaNs. A step has at most `rows` rows. `threads`: that pack
+  // the weights, including the calling one; 0: as many as the host has cores.
   static Result<std::unique_ptr<GraphRun>> create(const DeviceContext& context, const Graph& graph,
-                                                  std::span<const CacheLayout> caches, uint32_t rows);
+                                                  std::span<const CacheLayout> caches, uint32_t rows,
+                                                  size_t threads = 0);
 
   // A plan for steps of so many rows. The weights are uploaded with the first run, so all plans that need
   // different ones must be made before.
@@ -27,7 +29,8 @@ public:
   Result<std::vector<float>> run(const Plan& plan, std::span<const float> input, uint32_t position);
 
 private:
-  GraphRun(const DeviceContext& context, const Graph& graph) : context_(context), graph_(graph) {}
+  GraphRun(const DeviceContext& context, const Graph& graph, size_t threads)
+      : context_(context), graph_(graph), threads_(threads) {}
   Status make_caches(std::span<const CacheLayout> layouts);
   Status make_room(const Plan& plan);
   void write_step(uint32_t rows, uint32_t position);
@@ -38,6 +41,7 @@ private:
 
   DeviceContext context_;
   const Graph& graph_;
+  size_t threads_;
   std::unique_ptr<WeightStore> store_;
   PlanContext plan_context_;
   std::vector<Buffer> weights_, caches_; // each layer's keys, then its values

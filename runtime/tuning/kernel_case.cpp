@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tuning/attention_case.h"
+#include "tuning/norm_case.h"
 #include "tuning/product_case.h"
 
 namespace pumice {
@@ -18,13 +19,14 @@ public:
   std::vector<KernelCaseName> take() {
     add_products();
     add_attentions();
+    add_norms();
     return std::move(cases_);
   }
 
 private:
   template <class Case>
   void add(const char* family, const Case& c) {
-    cases_.push_back({family, c.name(), [c] { return c.make(); }});
+    cases_.push_back(named_case(family, c));
   }
 
   // The counts of rows that a type's products have. Types take turns, so that all together have all counts.
@@ -77,6 +79,14 @@ private:
       add("attention", AttentionCase{CacheType::f16, 4, 2, 64, 37, 1, weights});
   }
 
+  void add_norms() {
+    for (uint32_t rows : row_counts(1)) {
+      add("norm", NormCase{NormKind::rms, false, rows, 407});
+      add("norm", NormCase{NormKind::layer, false, rows, 33});
+      add("norm", NormCase{NormKind::layer, true, rows, 1056});
+    }
+  }
+
   CaseSet set_;
   std::vector<KernelCaseName> cases_;
 };
@@ -101,7 +111,7 @@ KernelCaseName large_product(uint64_t bytes) {
   ProductCase c;
   c.results = c.columns = 4096;
   c.copies = static_cast<uint32_t>(bytes / (uint64_t{c.results} * c.columns * sizeof(float)) + 1);
-  return {"matmul", c.name(), [c] { return c.make(); }};
+  return named_case("matmul", c);
 }
 
 } // namespace pumice

@@ -38,6 +38,11 @@ struct KernelCaseName {
   std::function<std::unique_ptr<KernelCase>()> make;
 };
 
+template <class Case>
+KernelCaseName named_case(const char* family, const Case& c) {
+  return {family, c.name(), [c] { return c.make(); }};
+}
+
 enum class CaseSet {
   quick, // each type of weights and caches in few shapes
   all,   // each with every number of rows from 1 to 16

@@ -111,6 +111,42 @@ TEST_CASE("doctor finds nothing wrong with this device") {
   CHECK(result.out.ends_with("Nothing is wrong.\n"));
 }
 
+TEST_CASE("doctor says what to do where there is no loader, no driver or no such device") {
+  struct Lack {
+    std::vector<std::string> arguments, environment;
+    const char* text;
+    std::vector<const char*> advice;
+  };
+  const std::string nowhere = "/nonexistent";
+  const Lack lacks[] = {
+      {{"--vulkan-loader", nowhere}, {}, "no Vulkan loader on this machine", {"Leave --vulkan-loader out"}},
+      {{},
+       {"VK_DRIVER_FILES=" + nowhere, "VK_ICD_FILENAMES=" + nowhere},
+       "the Vulkan loader found no driver",
+       {"The variable VK_DRIVER_FILES is set to '/nonexistent'", "The variable VK_ICD_FILENAMES is set to",
+        "Install a driver: "}},
+      {{"--device", "nonsense"},
+       {},
+       "no usable Vulkan device matches 'nonsense'",
+       {"'pumice devices' lists"}},
+  };
+  for (const Lack& lack : lacks) {
+    CAPTURE(lack.text);
+    std::vector<std::string> arguments = {"doctor", "--json"};
+    arguments.insert(arguments.end(), lack.arguments.begin(), lack.arguments.end());
+    const CommandResult result = pumice_command(arguments, nullptr, lack.environment);
+    CHECK(result.status == 1);
+    const json report = json::parse(result.out, nullptr, false);
+    REQUIRE(report.is_object());
+    CHECK(report["verdicts"].size() == 1);
+    CHECK(has(verdict(report, "device"), lack.text));
+    const std::string advice = report["advice"].dump();
+    CAPTURE(advice);
+    for (const char* part : lack.advice) CHECK(advice.find(part) != std::string::npos);
+    CHECK(advice.find("Update the graphics driver") == std::string::npos);
+  }
+}
+
 TEST_CASE("doctor checks the text and the speed") {
   const Patient patient;
   const json text = patient.examine("text", {}, 0);

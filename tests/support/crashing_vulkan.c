@@ -2,7 +2,8 @@
  * CPU driver has the kernels of GPUs, and whose compiler fails with kernels that have dot products of bytes.
  * PUMICE_TEST_COMPILER says how: "crash", "hang", "lose" or, like everything else, not at all. In place of
  * the shader whose code is that of the file PUMICE_TEST_SHADER, it compiles that of the file
- * PUMICE_TEST_WRONG_SHADER. */
+ * PUMICE_TEST_WRONG_SHADER. With PUMICE_TEST_ADDRESSES, devices keep their buffer addresses. The driver's
+ * version is that of PUMICE_TEST_DRIVER_VERSION, a number, if it is set. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 static PFN_vkGetInstanceProcAddr next;
 static PFN_vkGetDeviceProcAddr next_of_device;
 static PFN_vkGetPhysicalDeviceFeatures2 get_features;
+static PFN_vkGetPhysicalDeviceProperties2 get_properties;
 static PFN_vkCreateShaderModule create_module;
 static PFN_vkCreateComputePipelines create_pipelines;
 
@@ -27,6 +29,7 @@ static size_t dot_count;
 static VKAPI_ATTR void VKAPI_CALL features_without_addresses(VkPhysicalDevice device,
                                                              VkPhysicalDeviceFeatures2* features) {
   get_features(device, features);
+  if (getenv("PUMICE_TEST_ADDRESSES")) return;
   for (VkBaseOutStructure* each = (VkBaseOutStructure*)features; each; each = each->pNext) {
     if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) {
       ((VkPhysicalDeviceVulkan12Features*)each)->bufferDeviceAddress = VK_FALSE;
@@ -34,6 +37,19 @@ static VKAPI_ATTR void VKAPI_CALL features_without_addresses(VkPhysicalDevice de
     if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES) {
       ((VkPhysicalDeviceBufferDeviceAddressFeatures*)each)->bufferDeviceAddress = VK_FALSE;
     }
+  }
+}
+
+static VKAPI_ATTR void VKAPI_CALL properties_of_version(VkPhysicalDevice device,
+                                                        VkPhysicalDeviceProperties2* properties) {
+  const char* version = getenv("PUMICE_TEST_DRIVER_VERSION");
+  get_properties(device, properties);
+  if (!version) return;
+  properties->properties.driverVersion = (uint32_t)atoi(version);
+  for (VkBaseOutStructure* each = (VkBaseOutStructure*)properties; each; each = each->pNext) {
+    if (each->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES) continue;
+    VkPhysicalDeviceVulkan12Properties* driver = (VkPhysicalDeviceVulkan12Properties*)each;
+    snprintf(driver->driverInfo, sizeof driver->driverInfo, "version %s", version);
   }
 }
 
@@ -114,6 +130,7 @@ static PFN_vkVoidFunction replace(const char* name, PFN_vkVoidFunction real) {
   }
   REPLACE(vkGetDeviceProcAddr, next_of_device, get_device_function)
   REPLACE(vkGetPhysicalDeviceFeatures2, get_features, features_without_addresses)
+  REPLACE(vkGetPhysicalDeviceProperties2, get_properties, properties_of_version)
   REPLACE(vkCreateShaderModule, create_module, remember_module)
   REPLACE(vkCreateComputePipelines, create_pipelines, fail_with_dot_products)
   return real;

@@ -13,6 +13,7 @@
 #include "kernel/probe/probe.h"
 #include "measuring_child.h"
 #include "terminal.h"
+#include "tuning/short_check.h"
 
 namespace pumice::command {
 
@@ -219,6 +220,26 @@ private:
   bool here_ = false;
 };
 
+// Before kernels are used for the first time with a driver. Returns the model as it is to go on with.
+Result<std::shared_ptr<const Model>> checked(const std::shared_ptr<const Model>& model,
+                                             const OpenedDevice& device) {
+  if (!device.context.pipelines->can_save()) return model;
+  const Stopwatch watch;
+  Result<ShortCheck> check = short_check(*model, {});
+  if (!check.ok()) {
+    Error error = std::move(check).error();
+    if (error.code == Code::unsupported) error.message += "; --no-tune goes on nevertheless";
+    return error;
+  }
+  if (check->cases > 0)
+    print_detail(fmt::format("checked {} in {:.3f} s{}", counted(check->cases, "kernel"), watch.seconds(),
+                             check->complete ? "" : ", and others later"));
+  if (!check->known.empty()) print_detail(check->known);
+  if (!check->warning.empty()) print_note(check->warning);
+  const DeviceContext& context = model->context();
+  return model->with_profile(with_tuning_results(context.profile, *context.pipelines));
+}
+
 } // namespace
 
 DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
@@ -236,9 +257,10 @@ Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevi
   FirstUse first_use(device, options, size);
   if (device.tunes) {
     with_tuning.before_upload = [&](const Model& model) { return first_use.measure_apart(model); };
-    with_tuning.tune = [&](const std::shared_ptr<const Model>& model) {
+    with_tuning.tune = [&](const std::shared_ptr<const Model>& model) -> Result<DeviceProfile> {
       bar.erase();
-      return first_use.measure_here(model);
+      PUMICE_TRY(const std::shared_ptr<const Model> right, checked(model, device));
+      return first_use.measure_here(right);
     };
   }
   const Stopwatch watch;

@@ -5,10 +5,13 @@
 #include "tools/pumice/doctor/kernel_check.h"
 #include "tools/pumice/doctor/known_drivers.h"
 #include "tools/pumice/doctor/memory_check.h"
+#include "tools/pumice/doctor/no_device.h"
 #include "tools/pumice/doctor/part_process.h"
 #include "tools/pumice/doctor/rates.h"
 #include "tools/pumice/subcommand.h"
 #include "tools/pumice/version.h"
+#include "tuning/check_record.h"
+#include "tuning/short_check.h"
 
 namespace pumice::command {
 
@@ -55,6 +58,12 @@ private:
   Result<bool> try_to_open() {
     PUMICE_TRY(const PartOutcome outcome, run_part(options_, "open"));
     if (outcome.trying.empty()) return true;
+    if (outcome.refused) {
+      std::optional<Verdict> none = no_device(options_.device);
+      no_device_ = none.has_value();
+      if (none) tell(*std::move(none));
+      return !none; // opening it here says what else it is
+    }
     tell({State::bad,
           "driver",
           "opening the device " + outcome.failure,
@@ -81,10 +90,13 @@ private:
     Pipelines& before = *device_.context.pipelines;
     const bool thorough = !options_.quick && options_.only.empty();
     for (const auto& [key, blocked] : stored_blocklist(before)) {
-      if (thorough && kernels.good.contains(key) && blocked.reason.starts_with(doctor_reason))
-        allowed.insert(key);
+      const bool is_ours =
+          blocked.reason.starts_with(doctor_reason) || blocked.reason.starts_with(short_check_reason);
+      if (thorough && is_ours && kernels.good.contains(key)) allowed.insert(key);
     }
-    if (kernels.blocklist.empty() && allowed.empty()) return {};
+    if (thorough) forget_checks(before); // the next program that loads a model makes them anew
+    if (kernels.blocklist.empty() && allowed.empty())
+      return thorough ? device_.save_pipelines() : Status();
     store_choices(before, {}, kernels.blocklist, allowed);
     blocklist_ = kernels.blocklist;
     if (device_.cache.empty()) {
@@ -149,11 +161,11 @@ private:
   void finish() {
     for (const Verdict& each : verdicts_)
       advice_.insert(advice_.end(), each.advice.begin(), each.advice.end());
-    if (!healthy()) {
+    if (!healthy() && !no_device_) {
       advice_.push_back("Update the graphics driver, and run 'pumice doctor' again.");
       advice_.push_back("If it is the newest one, report what 'pumice doctor --json' prints.");
-      set_exit_status(1);
     }
+    if (!healthy()) set_exit_status(1);
     if (options_.json) return print_json(json(), 2);
     std::string text = healthy() ? "\nNothing is wrong.\n" : "\nSomething is wrong.\n";
     if (!advice_.empty()) text += "What to do:\n";
@@ -185,6 +197,7 @@ private:
 
   DoctorOptions options_;
   bool given_patience_ = false;
+  bool no_device_ = false; // Vulkan shows none that can be used
   OpenedDevice device_;
   std::vector<Verdict> verdicts_;
   Blocklist blocklist_; // what was added to it

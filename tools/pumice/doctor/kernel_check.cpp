@@ -17,30 +17,32 @@ namespace {
 constexpr size_t most_crashes = 3; // of a variant, after which its other cases are not tried
 
 struct Variant {
-  std::string family, name;
+  std::string family, name; // no name: the family has one kernel alone
   bool plain = false;
+
+  std::string text() const { return name.empty() ? family : family + " " + name; }
 };
 
 // Those that run at least one of the wanted cases, in the families' order.
 Result<std::vector<Variant>> variants_of(const DeviceContext& context, const DoctorOptions& options,
                                          std::span<const KernelCaseName> cases) {
   std::set<std::pair<std::string, std::string>> running, plain;
+  std::vector<VariantSummary> all = kernel_variants();
+  all.push_back({"norm", "", ""});
   for (const KernelCaseName& each : cases) {
     const auto wanted = [&](const VariantSummary& variant) {
-      return variant.family == each.family &&
-             is_wanted(options, fmt::format("{} {} {}", each.family, variant.name, each.name));
+      return variant.family == each.family && is_wanted_case(options, each, std::string(variant.name));
     };
-    if (std::ranges::none_of(kernel_variants(), wanted)) continue;
+    if (std::ranges::none_of(all, wanted)) continue;
     if (interrupted()) return interruption();
     PUMICE_TRY(const std::vector<std::string> names, variants_for(context, each));
     for (const std::string& name : names) {
-      if (is_wanted(options, fmt::format("{} {} {}", each.family, name, each.name)))
-        running.emplace(each.family, name);
+      if (is_wanted_case(options, each, name)) running.emplace(each.family, name);
     }
     if (!names.empty()) plain.emplace(each.family, names.back());
   }
   std::vector<Variant> variants;
-  for (const VariantSummary& each : kernel_variants()) {
+  for (const VariantSummary& each : all) {
     const std::pair key(std::string(each.family), std::string(each.name));
     if (running.contains(key)) variants.push_back({key.first, key.second, plain.contains(key)});
   }
@@ -87,8 +89,7 @@ Result<Seen> try_variant(const DoctorOptions& options, const Variant& variant,
 }
 
 Verdict verdict_of(const Variant& variant, const Seen& seen) {
-  Verdict verdict{Verdict::State::good, variant.family + " " + variant.name,
-                  fmt::format("{} right", counted(seen.cases, "case"))};
+  Verdict verdict{Verdict::State::good, variant.text(), fmt::format("{} right", counted(seen.cases, "case"))};
   if (seen.wrong.empty()) return verdict;
   verdict.state = Verdict::State::bad;
   verdict.text =
@@ -98,9 +99,9 @@ Verdict verdict_of(const Variant& variant, const Seen& seen) {
         fmt::format(" (kernel{} {})", seen.kernels.size() == 1 ? "" : "s", fmt::join(seen.kernels, ", "));
   verdict.details = {{"wrong", seen.wrong}, {"kernels", seen.kernels}};
   verdict.advice.push_back(
-      variant.plain ? fmt::format("The {} kernel '{}' has no replacement: use another device (--device) or "
+      variant.plain ? fmt::format("The kernel '{}' has no replacement: use another device (--device) or "
                                   "another driver.",
-                                  variant.family, variant.name)
+                                  variant.text())
                     : fmt::format("Programs use another {} kernel instead of '{}' from now on.",
                                   variant.family, variant.name));
   return verdict;

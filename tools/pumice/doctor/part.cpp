@@ -69,8 +69,7 @@ private:
     const std::string family = which.substr(0, space), variant = which.substr(space + 1);
     const std::vector<KernelCaseName> cases = cases_of(part_.options);
     for (size_t i = part_.from; i < cases.size(); ++i) {
-      if (cases[i].family != family || !is_wanted(part_.options, fmt::format("{} {}", which, cases[i].name)))
-        continue;
+      if (cases[i].family != family || !is_wanted_case(part_.options, cases[i], variant)) continue;
       PUMICE_CHECK(attempt(cases[i].name, [&] { return check_case(cases[i], variant); }));
     }
     return {};
@@ -138,6 +137,11 @@ std::vector<KernelCaseName> cases_of(const DoctorOptions& options) {
 
 bool is_wanted(const DoctorOptions& options, const std::string& name) {
   return name.find(options.only) != std::string::npos;
+}
+
+bool is_wanted_case(const DoctorOptions& options, const KernelCaseName& name, const std::string& variant) {
+  return is_wanted(options,
+                   fmt::format("{}{}{} {}", name.family, variant.empty() ? "" : " ", variant, name.name));
 }
 
 Json part_request(const DoctorOptions& options, const std::string& part, size_t from) {

@@ -23,6 +23,8 @@ struct DoctorOptions {
 std::vector<KernelCaseName> cases_of(const DoctorOptions& options);
 // Whether something of this name is looked at.
 bool is_wanted(const DoctorOptions& options, const std::string& name);
+// Whether a variant's kernels are tried with a case. A family without variants has one without a name.
+bool is_wanted_case(const DoctorOptions& options, const KernelCaseName& name, const std::string& variant);
 
 // What may crash or hang runs in a child process, part by part: "open", "kernels FAMILY VARIANT", "large",
 // "model" and "speed". The parent's line is the JSON of part_request(). The child's lines are {"begin": NAME}

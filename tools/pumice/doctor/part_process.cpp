@@ -12,7 +12,10 @@ void read_line(const std::string& line, PartOutcome& outcome) {
   Json json = Json::parse(line, nullptr, false);
   if (!json.is_object()) return;
   if (json.contains("begin")) outcome.trying = json["begin"].get<std::string>();
-  if (json.contains("error")) outcome.failure = "failed: " + json["error"].get<std::string>();
+  if (json.contains("error")) {
+    outcome.failure = "failed: " + json["error"].get<std::string>();
+    outcome.refused = true;
+  }
   if (json.contains("end")) {
     outcome.trying.clear();
     outcome.ends.push_back(std::move(json));

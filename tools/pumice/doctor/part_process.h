@@ -12,6 +12,7 @@ struct PartOutcome {
   std::vector<Json> ends; // its lines {"end": NAME, ...}
   std::string trying;     // what it was trying when it failed; empty if it did all
   std::string failure;    // what happened then: "crashed (SIGSEGV)", "hangs: ...", "failed: ..."
+  bool refused = false;   // it ended by itself with an error
 
   const Json* find(const std::string& name) const;
 };

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "model/model.h"
+
+namespace pumice {
+
+struct ShortCheckOptions {
+  double seconds = 0.3;        // no case begins that would probably end later
+  size_t threads = 0;          // that pack weights, including the calling one; 0: as many as the host has
+  std::function<bool()> go_on; // asked before each case; empty: always
+};
+
+struct ShortCheck {
+  size_t cases = 0;     // that were tried now
+  bool complete = true; // false: there was no time for all, the others follow with the next model
+  std::string warning;  // what was put on the blocklist and what to do; empty: nothing was
+  std::string known;    // what earlier checks put there; empty: nothing
+};
+
+// How the reasons begin that the short check puts on the blocklist.
+inline const std::string short_check_reason = "a short check of it: ";
+
+// Tries the kernels that a model takes on its device in small cases, twice each, against the processor: those
+// that were not tried yet with this version of the driver. What was tried is kept in the device's file, so
+// this is to be called where there is one. A variant that is wrong is put on the blocklist:
+// with_tuning_results() makes a profile without it. Error `unsupported` if a kernel is wrong that nothing can
+// replace, now or when it was tried before; `cancelled` if go_on() said no; device_lost.
+Result<ShortCheck> short_check(const Model& model, const ShortCheckOptions& options);
+
+} // namespace pumice

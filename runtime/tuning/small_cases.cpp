@@ -1,0 +1,143 @@
+#include "tuning/small_cases.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "kernel/weight_packing.h"
+#include "shaders/norm/norm.params.h"
+#include "tuning/attention_case.h"
+#include "tuning/norm_case.h"
+#include "tuning/product_case.h"
+
+namespace pumice {
+
+namespace {
+
+// The words of a class of shapes: see matmul_shape_class() and attention_shape_class().
+class ClassWords {
+public:
+  explicit ClassWords(std::string_view name) {
+    for (size_t end = 0; end != name.npos; name.remove_prefix(end + 1)) {
+      end = name.find(' ');
+      words_.emplace_back(name.substr(0, end));
+      if (end == name.npos) break;
+    }
+  }
+
+  std::string_view word(size_t i) const { return i < words_.size() ? std::string_view(words_[i]) : ""; }
+  uint32_t number(size_t i) const {
+    return i < words_.size() ? static_cast<uint32_t>(std::strtoul(words_[i].c_str(), nullptr, 10)) : 0;
+  }
+  bool has(std::string_view word) const { return std::ranges::find(words_, word) != words_.end(); }
+
+private:
+  std::vector<std::string> words_;
+};
+
+std::optional<TensorType> weight_type(std::string_view kernel_name) {
+  for (const TensorTypeInfo& each : tensor_types()) {
+    if (kernel_variant(each.type) == kernel_name) return each.type;
+  }
+  return {};
+}
+
+std::optional<CacheType> cache_type(std::string_view name) {
+  for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
+    if (to_string(type) == name) return type;
+  }
+  return {};
+}
+
+// Few rows and many are different kernels.
+uint32_t few_or_many(uint32_t rows, uint32_t many) {
+  return rows <= 8 ? rows : many;
+}
+
+std::vector<KernelCaseName> product_cases(const ClassWords& words) {
+  const std::optional<TensorType> type = weight_type(words.word(1));
+  if (!type || words.has("routed")) return {};
+  ProductCase c;
+  c.type = *type;
+  c.rows = few_or_many(words.number(2), 13);
+  c.results = 40;
+  c.columns = std::max(416u, info(c.type).block_size * 2);
+  return {named_case("matmul", c)};
+}
+
+// `kernel`: the launch's. With the model's heads, because what runs may depend on their number.
+std::vector<KernelCaseName> attention_cases(const ClassWords& words, const std::string& kernel) {
+  const std::optional<CacheType> type = cache_type(words.word(1));
+  AttentionCase c;
+  c.heads = words.number(4);
+  c.head_dim = words.number(6);
+  c.kv_heads = words.number(8);
+  if (!type || c.heads == 0 || c.head_dim == 0 || c.kv_heads == 0 || c.heads % c.kv_heads != 0) return {};
+  c.cache = *type;
+  c.rows = few_or_many(words.number(2), 17);
+  c.past = 9;
+  constexpr std::string_view projected = ".projected.";
+  if (const size_t at = kernel.find(projected); at != kernel.npos) {
+    c.projected = weight_type(std::string_view(kernel).substr(at + projected.size()));
+    return {named_case("attention", c)};
+  }
+  c.heads /= c.kv_heads;
+  c.kv_heads = 1;
+  AttentionCase divided = c; // among workgroups
+  divided.past = 700;
+  return {named_case("attention", c), named_case("attention", divided)};
+}
+
+std::vector<KernelCaseName> norm_cases(const Dispatch& dispatch) {
+  NormCase c;
+  c.kind = dispatch.constants[NORM_KIND_ID] == NORM_KIND_RMS ? NormKind::rms : NormKind::layer;
+  c.bias = dispatch.constants[NORM_HAS_BIAS_ID] != 0;
+  c.rows = 3;
+  c.columns = 200;
+  return {named_case("norm", c)};
+}
+
+SmallCase small_case(const Plan& plan, const PlannedDispatch& planned) {
+  SmallCase made;
+  made.flops = planned.dispatch.flops;
+  if (!planned.choice) {
+    made.plain = true;
+    if (planned.dispatch.kernel == "norm") made.cases = norm_cases(planned.dispatch);
+    return made;
+  }
+  const VariantChoice& choice = plan.choices[*planned.choice];
+  made.variant = choice.chosen;
+  made.plain = choice.chosen == choice.variants.back();
+  const ClassWords words(choice.shape_class);
+  if (words.word(0) == "matmul") made.cases = product_cases(words);
+  if (words.word(0) == "attention") made.cases = attention_cases(words, planned.dispatch.kernel);
+  return made;
+}
+
+} // namespace
+
+std::string SmallCase::key() const {
+  return fmt::format("{}{}{}: {}", cases[0].family, variant.empty() ? "" : " ", variant, cases[0].name);
+}
+
+std::vector<SmallCase> small_cases(std::span<const Plan> plans) {
+  std::map<std::string, SmallCase> all;
+  for (const Plan& plan : plans) {
+    for (const PlannedDispatch& planned : plan.dispatches) {
+      SmallCase made = small_case(plan, planned);
+      if (made.cases.empty()) continue;
+      const double flops = made.flops;
+      const auto [at, is_new] = all.try_emplace(made.key(), std::move(made));
+      if (!is_new) at->second.flops += flops;
+    }
+  }
+  std::vector<SmallCase> sorted;
+  for (auto& [key, each] : all) sorted.push_back(std::move(each));
+  std::ranges::stable_sort(sorted, std::greater(), &SmallCase::flops);
+  return sorted;
+}
+
+} // namespace pumice

@@ -1,0 +1,293 @@
+// The short check of kernels at the first use of a driver: by the library, by the command, and by itself.
+#include <doctest/doctest.h>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "api/handles.h"
+#include "gpu/kernel_table.h"
+#include "support/command.h"
+#include "support/embedding.h"
+#include "support/spirv_faults.h"
+#include "tuning/check_record.h"
+#include "tuning/short_check.h"
+
+using namespace pumice;
+
+namespace {
+
+constexpr const char* start_of_story = "Once upon a time";
+
+// A driver whose compiler is wrong with some kernel, as the loader of support/crashing_vulkan.c shows it:
+// with the kernels of CPU drivers. By environment variables, which this process and the command read.
+class WrongDriver {
+public:
+  WrongDriver() { set("PUMICE_TEST_ADDRESSES", "1"); }
+  ~WrongDriver() {
+    for (const std::string& each : names_) ::unsetenv(each.c_str());
+  }
+  WrongDriver(const WrongDriver&) = delete;
+  WrongDriver& operator=(const WrongDriver&) = delete;
+
+  // The products of eight lanes read numbers with a sign as numbers without one.
+  void break_products() {
+    const auto code = find_kernel("matmul.cpu8.q8_0")->code;
+    plant(code, spirv_faults::with_unsigned_codes(code));
+  }
+  // Norms add in 16 bits.
+  void break_norms() {
+    const auto code = find_kernel("norm")->code;
+    plant(code, spirv_faults::with_half_sums(code));
+  }
+  void mend() { set("PUMICE_TEST_SHADER", "/dev/null"); }
+  void set_version(const char* version) { set("PUMICE_TEST_DRIVER_VERSION", version); }
+
+private:
+  void set(const std::string& name, const std::string& value) {
+    names_.push_back(name);
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  void plant(std::span<const uint32_t> right, const spirv_faults::Code& wrong) {
+    REQUIRE(!std::ranges::equal(right, wrong));
+    set("PUMICE_TEST_SHADER", write("right", right));
+    set("PUMICE_TEST_WRONG_SHADER", write("wrong", wrong));
+  }
+  std::string write(const char* name, std::span<const uint32_t> code) const {
+    const auto bytes = std::as_bytes(code);
+    return files_.write(name, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()))
+        .string();
+  }
+
+  std::vector<std::string> names_;
+  TemporaryFolder files_;
+};
+
+pumice_get_instance_proc_addr loader() {
+  static void* const library = ::dlopen(crashing_vulkan().c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library);
+  return reinterpret_cast<pumice_get_instance_proc_addr>(::dlsym(library, "vkGetInstanceProcAddr"));
+}
+
+// A program with such a driver and a cache folder of its own, each start of it with a device of its own.
+class Program {
+public:
+  struct Start {
+    std::vector<std::string> warnings, infos;
+    DeviceHandle device;
+    ModelHandle model;
+    pumice_status status = PUMICE_OK; // of loading
+    pumice_error error = {};
+
+    const Pipelines& pipelines() const { return *device->context.pipelines; }
+    Blocklist blocked() const { return stored_blocklist(pipelines()); }
+    CheckRecords records() const {
+      return stored_checks(pipelines(), device->context.device->capabilities());
+    }
+    size_t warnings_with(const char* part) const { return with(warnings, part); }
+    size_t infos_with(const char* part) const { return with(infos, part); }
+
+  private:
+    static size_t with(const std::vector<std::string>& all, const char* part) {
+      return static_cast<size_t>(std::ranges::count_if(
+          all, [&](const std::string& message) { return message.find(part) != std::string::npos; }));
+    }
+  };
+
+  std::unique_ptr<Start> start(float tune_seconds = 0, const char* folder = nullptr) const {
+    auto made = std::make_unique<Start>();
+    pumice_device_options options = {sizeof options};
+    options.get_instance_proc_addr = loader();
+    options.cache_folder = folder ? folder : cache_text_.c_str();
+    options.log = hear;
+    options.log_user = made.get();
+    pumice_device* device = nullptr;
+    require_ok(pumice_device_create(&options, &device, &made->error), made->error);
+    made->device.reset(device);
+    pumice_source source = {sizeof source};
+    source.path = stories.c_str();
+    pumice_load_options load_options = {sizeof load_options};
+    load_options.tune_seconds = tune_seconds;
+    pumice_model* model = nullptr;
+    made->status = pumice_model_load(device, &source, &load_options, &model, &made->error);
+    made->model.reset(model);
+    return made;
+  }
+
+private:
+  static void hear(void* user, pumice_log_level level, const char* message) {
+    auto& start = *static_cast<Start*>(user);
+    (level == PUMICE_LOG_WARNING ? start.warnings : start.infos).push_back(message);
+  }
+
+  TemporaryFolder cache_;
+  std::string cache_text_ = cache_.path().string();
+};
+
+std::string story(const Program::Start& start) {
+  require_ok(start.status, start.error);
+  return tell(make_session(start.model.get()).get(), start_of_story, 8).text;
+}
+
+CommandResult run(const TemporaryFolder& cache, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments = {"run",
+                                        stories,
+                                        start_of_story,
+                                        "-n",
+                                        "8",
+                                        "--temp",
+                                        "0",
+                                        "--vulkan-loader",
+                                        crashing_vulkan().string(),
+                                        "--cache",
+                                        cache.path().string()};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return pumice_command(arguments);
+}
+
+} // namespace
+
+TEST_CASE("a wrong kernel is found when a model is first loaded, and nothing uses it from then on") {
+  WrongDriver driver;
+  const std::string right = story(*Program().start());
+  driver.break_products();
+  const Program program;
+  {
+    const auto first = program.start();
+    CHECK(story(*first) == right);
+    CHECK(first->warnings.size() == 1);
+    CHECK(first->warnings_with("'matmul cpu8' is not used: a short check of it: Q8_0, ") == 1);
+    CHECK(first->warnings_with("pumice doctor") == 1);
+    CHECK(first->blocked().size() == 1);
+    CHECK(first->records().size() > 3); // what took its place was checked too
+  }
+  driver.mend(); // the second one does not find out
+  {
+    const auto second = program.start();
+    CHECK(story(*second) == right);
+    CHECK(second->warnings.empty());
+    CHECK(second->infos_with("'matmul cpu8' is not used: a short check of it") == 1);
+  }
+  driver.set_version("17");
+  {
+    const auto updated = program.start();
+    CHECK(story(*updated) == right);
+    CHECK(updated->warnings.empty());
+    CHECK(updated->blocked().empty());
+    CHECK(updated->records().size() > 1);
+  }
+  driver.set_version("18");
+  driver.break_products();
+  CHECK(program.start()->warnings_with("'matmul cpu8' is not used") == 1);
+}
+
+TEST_CASE("a wrong kernel that nothing replaces keeps models from being loaded, unless the program says no") {
+  WrongDriver driver;
+  driver.break_norms();
+  const Program program;
+  for (int starts = 0; starts < 2; ++starts) {
+    const auto start = program.start();
+    const std::string message = start->error.message;
+    CAPTURE(message);
+    CHECK(start->status == PUMICE_UNSUPPORTED);
+    for (const char* part : {"llvmpipe", "kernel norm: ", "rms norm, 3 rows", "tune_seconds below 0"})
+      CHECK(message.find(part) != std::string::npos);
+    driver.mend(); // the second one does not find out
+  }
+  CHECK(program.start(-1)->status == PUMICE_OK);
+}
+
+TEST_CASE("without a cache folder, or where a program measures nothing, no kernel is checked") {
+  WrongDriver driver;
+  driver.break_norms();
+  const Program program;
+  for (const char* folder : {"", "/dev/null/folder"}) {
+    const auto start = program.start(1, folder);
+    CHECK(start->status == PUMICE_OK);
+    CHECK(start->records().empty());
+  }
+  const auto start = program.start(-1);
+  CHECK(start->status == PUMICE_OK);
+  CHECK(start->records().empty());
+}
+
+TEST_CASE("a short check keeps to its time, and does once what it can do") {
+  const WrongDriver driver;
+  const Program program;
+  const auto start = program.start(-1);
+  require_ok(start->status, start->error);
+  const Model& model = *start->model->model;
+  Pipelines& pipelines = *start->device->context.pipelines;
+  const Capabilities& device = start->device->context.device->capabilities();
+  const auto check = [&](const ShortCheckOptions& options) {
+    auto result = short_check(model, options);
+    if (!result.ok()) FAIL(result.error().text());
+    return *result;
+  };
+
+  ShortCheckOptions none;
+  none.seconds = 0;
+  CHECK(check(none).cases == 0);
+  CHECK_FALSE(check(none).complete);
+  ShortCheckOptions stopped;
+  stopped.go_on = [] { return false; };
+  CHECK(short_check(model, stopped).error().code == Code::cancelled);
+  CHECK(start->records().empty());
+
+  ShortCheckOptions all;
+  all.seconds = 60;
+  const ShortCheck whole = check(all);
+  CHECK(whole.complete);
+  CHECK(whole.cases == start->records().size());
+  CHECK(whole.warning == "");
+  for (const char* part : {"matmul cpu8: Q8_0, 1 row, ", "attention cpu8", "norm: rms norm, "}) {
+    CAPTURE(part);
+    CHECK(std::ranges::any_of(start->records(),
+                              [&](const auto& record) { return record.first.starts_with(part); }));
+  }
+  CHECK(check(all).cases == 0);
+
+  // Records of another driver and damaged ones are none.
+  const std::string key = start->records().begin()->first;
+  for (const std::string& text :
+       {std::string(), std::string("nonsense"), device.driver + " " + device.driver_version + "\n2026",
+        std::string("another driver 1.0\n2026-01-01\n")}) {
+    CAPTURE(text);
+    pipelines.set_tuning_result("checked " + key, text);
+    CHECK(start->records().size() == whole.cases - 1);
+    CHECK(check(all).cases == 1);
+  }
+  forget_checks(pipelines);
+  CHECK(check(all).cases == whole.cases);
+}
+
+TEST_CASE("the command goes on without a kernel that a first check found to be wrong") {
+  WrongDriver driver;
+  const CommandResult right = run(TemporaryFolder());
+  CHECK(right.status == 0);
+  CHECK(right.err.find("is not used") == std::string::npos);
+  driver.break_products();
+  const TemporaryFolder cache;
+  const CommandResult first = run(cache);
+  CAPTURE(first.err);
+  CHECK(first.status == 0);
+  CHECK(first.out == right.out);
+  CHECK(first.err.find("the kernel variant 'matmul cpu8' is not used: a short check of it: ") !=
+        std::string::npos);
+  CHECK(first.err.find("'pumice doctor' tries all kernels") != std::string::npos);
+  const CommandResult second = run(cache, {"--verbose"});
+  CAPTURE(second.err);
+  CHECK(second.out == right.out);
+  CHECK(second.err.find("'matmul cpu8' is not used: a short check of it") != std::string::npos);
+  CHECK(second.err.find("checked ") == std::string::npos);
+}
+
+TEST_CASE("the command ends where a wrong kernel has no other, unless it is told to go on") {
+  WrongDriver driver;
+  driver.break_norms();
+  const TemporaryFolder cache;
+  for (int starts = 0; starts < 2; ++starts)
+    CHECK(fails_saying(run(cache), {"llvmpipe", "kernel norm: ", "--no-tune goes on nevertheless"}) == "");
+  CHECK(run(cache, {"--no-tune"}).status == 0);
+}
