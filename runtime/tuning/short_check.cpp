@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -55,7 +56,9 @@ public:
     bool again = true;
     // What replaces a variant is tried as well.
     while (again) {
-      PUMICE_TRY(again, try_all(small_cases(plans_of(model_, context_.profile))));
+      const std::vector<Plan> plans = plans_of(model_, context_.profile);
+      if (!start_) start_ = std::chrono::steady_clock::now(); // something is tried however slow planning is
+      PUMICE_TRY(again, try_all(small_cases(plans)));
     }
     if (!left_out_.empty()) {
       check_.warning =
@@ -104,9 +107,9 @@ private:
   }
 
   double spent() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - *start_).count();
   }
-  bool is_late() const { return spent() + longest_ > options_.seconds; }
+  bool is_late() const { return spent() + longest_ >= options_.seconds; }
 
   Status try_one(const SmallCase& each) {
     const double before = spent();
@@ -167,7 +170,7 @@ private:
   ShortCheck check_;
   Blocklist blocklist_; // what was put there now
   std::vector<std::string> left_out_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::optional<std::chrono::steady_clock::time_point> start_;
   double longest_ = 0; // seconds of a case
 };
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -100,18 +101,21 @@ std::vector<KernelCaseName> norm_cases(const Dispatch& dispatch) {
   return {named_case("norm", c)};
 }
 
-SmallCase small_case(const Plan& plan, const PlannedDispatch& planned) {
+// `kind`: what launches have in common that need one case together.
+SmallCase small_case(const Plan& plan, const PlannedDispatch& planned, std::string& kind) {
   SmallCase made;
   made.flops = planned.dispatch.flops;
   if (!planned.choice) {
     made.plain = true;
     if (planned.dispatch.kernel == "norm") made.cases = norm_cases(planned.dispatch);
+    kind = made.cases.empty() ? "" : made.key();
     return made;
   }
   const VariantChoice& choice = plan.choices[*planned.choice];
   made.variant = choice.chosen;
   made.plain = choice.chosen == choice.variants.back();
   const ClassWords words(choice.shape_class);
+  kind = fmt::format("{} {} {}", words.word(0), words.word(1), choice.chosen);
   if (words.word(0) == "matmul") made.cases = product_cases(words);
   if (words.word(0) == "attention") made.cases = attention_cases(words, planned.dispatch.kernel);
   return made;
@@ -127,16 +131,19 @@ std::vector<SmallCase> small_cases(std::span<const Plan> plans) {
   std::map<std::string, SmallCase> all;
   for (const Plan& plan : plans) {
     for (const PlannedDispatch& planned : plan.dispatches) {
-      SmallCase made = small_case(plan, planned);
+      std::string kind;
+      SmallCase made = small_case(plan, planned, kind);
       if (made.cases.empty()) continue;
       const double flops = made.flops;
-      const auto [at, is_new] = all.try_emplace(made.key(), std::move(made));
+      const auto [at, is_new] = all.try_emplace(kind, std::move(made));
       if (!is_new) at->second.flops += flops;
     }
   }
   std::vector<SmallCase> sorted;
-  for (auto& [key, each] : all) sorted.push_back(std::move(each));
-  std::ranges::stable_sort(sorted, std::greater(), &SmallCase::flops);
+  for (auto& [kind, each] : all) sorted.push_back(std::move(each));
+  std::ranges::stable_sort(sorted, [](const SmallCase& a, const SmallCase& b) {
+    return std::tuple(a.variant.empty(), a.flops) > std::tuple(b.variant.empty(), b.flops);
+  });
   return sorted;
 }
 

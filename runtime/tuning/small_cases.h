@@ -14,12 +14,14 @@ struct SmallCase {
   std::string variant;               // empty: the family has none
   bool plain = false;                // nothing can replace it
   std::vector<KernelCaseName> cases; // the first that the variant can run is enough
-  double flops = 0;                  // of the plan's launches that it stands for
+  double flops = 0;                  // of the plans' launches that it stands for
 
   std::string key() const; // "matmul cpu8: Q8_0, 1 row, 40 x 416"
 };
 
-// Those for the products, attention and norms of plans, the most work first.
+// Those for the products, attention and norms of plans, one for each variant and type of numbers: that of the
+// first plan that takes it. Kernels without variants come first, because plans compile the same; then the
+// most work.
 std::vector<SmallCase> small_cases(std::span<const Plan> plans);
 
 } // namespace pumice

@@ -125,6 +125,13 @@ private:
   std::string cache_text_ = cache_.path().string();
 };
 
+// The first start that names a wrong kernel: where compilers are slow, one start has no time for all kernels.
+std::unique_ptr<Program::Start> first_finding(const Program& program) {
+  auto start = program.start();
+  for (int starts = 1; starts < 10 && start->warnings.empty(); ++starts) start = program.start();
+  return start;
+}
+
 std::string story(const Program::Start& start) {
   require_ok(start.status, start.error);
   return tell(make_session(start.model.get()).get(), start_of_story, 8).text;
@@ -154,13 +161,12 @@ TEST_CASE("a wrong kernel is found when a model is first loaded, and nothing use
   driver.break_products();
   const Program program;
   {
-    const auto first = program.start();
+    const auto first = first_finding(program);
     CHECK(story(*first) == right);
     CHECK(first->warnings.size() == 1);
     CHECK(first->warnings_with("'matmul cpu8' is not used: a short check of it: Q8_0, ") == 1);
     CHECK(first->warnings_with("pumice doctor") == 1);
     CHECK(first->blocked().size() == 1);
-    CHECK(first->records().size() > 3); // what took its place was checked too
   }
   driver.mend(); // the second one does not find out
   {
@@ -175,11 +181,11 @@ TEST_CASE("a wrong kernel is found when a model is first loaded, and nothing use
     CHECK(story(*updated) == right);
     CHECK(updated->warnings.empty());
     CHECK(updated->blocked().empty());
-    CHECK(updated->records().size() > 1);
+    CHECK(updated->records().size() > 0);
   }
   driver.set_version("18");
   driver.break_products();
-  CHECK(program.start()->warnings_with("'matmul cpu8' is not used") == 1);
+  CHECK(first_finding(program)->warnings_with("'matmul cpu8' is not used") == 1);
 }
 
 TEST_CASE("a wrong kernel that nothing replaces keeps models from being loaded, unless the program says no") {
@@ -213,7 +219,7 @@ TEST_CASE("without a cache folder, or where a program measures nothing, no kerne
 }
 
 TEST_CASE("a short check keeps to its time, and does once what it can do") {
-  const WrongDriver driver;
+  WrongDriver driver;
   const Program program;
   const auto start = program.start(-1);
   require_ok(start->status, start->error);
@@ -260,6 +266,17 @@ TEST_CASE("a short check keeps to its time, and does once what it can do") {
   }
   forget_checks(pipelines);
   CHECK(check(all).cases == whole.cases);
+
+  // What takes the place of a wrong one is checked too.
+  driver.break_products();
+  const Program other;
+  const auto wrong = other.start(-1);
+  const auto found = short_check(*wrong->model->model, all);
+  REQUIRE(found.ok());
+  CHECK(found->warning.find("'matmul cpu8' is not used") != std::string::npos);
+  const CheckRecords records = wrong->records();
+  CHECK(std::ranges::any_of(
+      records, [](const auto& each) { return each.first.starts_with("matmul portable: Q8_0, "); }));
 }
 
 TEST_CASE("the command goes on without a kernel that a first check found to be wrong") {
@@ -269,18 +286,20 @@ TEST_CASE("the command goes on without a kernel that a first check found to be w
   CHECK(right.err.find("is not used") == std::string::npos);
   driver.break_products();
   const TemporaryFolder cache;
-  const CommandResult first = run(cache);
+  CommandResult first = run(cache);
+  for (int starts = 1; starts < 10 && first.err.find("is not used") == std::string::npos; ++starts)
+    first = run(cache); // one start has no time for all kernels where compilers are slow
   CAPTURE(first.err);
   CHECK(first.status == 0);
   CHECK(first.out == right.out);
   CHECK(first.err.find("the kernel variant 'matmul cpu8' is not used: a short check of it: ") !=
         std::string::npos);
   CHECK(first.err.find("'pumice doctor' tries all kernels") != std::string::npos);
+  CHECK(run(cache).err.find("'matmul cpu8'") == std::string::npos); // said once
   const CommandResult second = run(cache, {"--verbose"});
   CAPTURE(second.err);
   CHECK(second.out == right.out);
   CHECK(second.err.find("'matmul cpu8' is not used: a short check of it") != std::string::npos);
-  CHECK(second.err.find("checked ") == std::string::npos);
 }
 
 TEST_CASE("the command ends where a wrong kernel has no other, unless it is told to go on") {

@@ -18,7 +18,8 @@
 static PFN_vkGetInstanceProcAddr next;
 static PFN_vkGetDeviceProcAddr next_of_device;
 static PFN_vkGetPhysicalDeviceFeatures2 get_features;
-static PFN_vkGetPhysicalDeviceProperties2 get_properties;
+static PFN_vkGetPhysicalDeviceProperties get_properties;
+static PFN_vkGetPhysicalDeviceProperties2 get_properties2;
 static PFN_vkCreateShaderModule create_module;
 static PFN_vkCreateComputePipelines create_pipelines;
 
@@ -41,9 +42,16 @@ static VKAPI_ATTR void VKAPI_CALL features_without_addresses(VkPhysicalDevice de
 }
 
 static VKAPI_ATTR void VKAPI_CALL properties_of_version(VkPhysicalDevice device,
-                                                        VkPhysicalDeviceProperties2* properties) {
+                                                        VkPhysicalDeviceProperties* properties) {
   const char* version = getenv("PUMICE_TEST_DRIVER_VERSION");
   get_properties(device, properties);
+  if (version) properties->driverVersion = (uint32_t)atoi(version);
+}
+
+static VKAPI_ATTR void VKAPI_CALL properties2_of_version(VkPhysicalDevice device,
+                                                         VkPhysicalDeviceProperties2* properties) {
+  const char* version = getenv("PUMICE_TEST_DRIVER_VERSION");
+  get_properties2(device, properties);
   if (!version) return;
   properties->properties.driverVersion = (uint32_t)atoi(version);
   for (VkBaseOutStructure* each = (VkBaseOutStructure*)properties; each; each = each->pNext) {
@@ -130,7 +138,8 @@ static PFN_vkVoidFunction replace(const char* name, PFN_vkVoidFunction real) {
   }
   REPLACE(vkGetDeviceProcAddr, next_of_device, get_device_function)
   REPLACE(vkGetPhysicalDeviceFeatures2, get_features, features_without_addresses)
-  REPLACE(vkGetPhysicalDeviceProperties2, get_properties, properties_of_version)
+  REPLACE(vkGetPhysicalDeviceProperties, get_properties, properties_of_version)
+  REPLACE(vkGetPhysicalDeviceProperties2, get_properties2, properties2_of_version)
   REPLACE(vkCreateShaderModule, create_module, remember_module)
   REPLACE(vkCreateComputePipelines, create_pipelines, fail_with_dot_products)
   return real;
