@@ -83,7 +83,7 @@ part "operations" json ./pumice bench --ops "${device[@]}" -o json
 part "operations, drawn" html ./pumice bench --ops "${device[@]}" -o html
 for model in measured/*; do
   name=${model##*/}
-  part "$name" json ./pumice bench "$model" "${device[@]}" -p 128,512 -n 128 -d 0,1024 -o json
+  part "$name" json ./pumice bench "$model" "${device[@]}" -p 128,512 -n 128 -d 0,1024 -b 1,4,16 -o json
   part "$name, by kernel" text ./pumice bench "$model" "${device[@]}" -p 128 -n 32 --profile
   if [ -x peer/llama-bench ] && [ -f "$model" ]; then
     part "$name, llama.cpp" json peer/llama-bench -m "$model" -p 128,512 -n 128 -d 0,1024 -ngl 99 -fa 1 -o json

@@ -171,6 +171,27 @@ TEST_CASE("bench reads a prompt that fills the context, and says which tests do 
   CHECK(fails_saying(bench(fixtures().model("bert"), {"-p", "0"}), {"nothing to measure"}) == "");
 }
 
+TEST_CASE("bench measures several sequences in the same steps") {
+  const auto batches = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"bench", fixtures().story().string(), "-p", "0", "-n", "4", "-r", "2", "-w",
+                               "0", "--json", "--no-cache"});
+    return pumice_command(more);
+  };
+  const CommandResult result = batches({"-b", "1,3", "-d", "0,40", "--chunk", "16"});
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  const json results = json::parse(result.out)["results"];
+  std::vector<std::string> tests;
+  for (const json& each : results) tests.push_back(each["test"]);
+  CHECK(tests == std::vector<std::string>{"tg4", "tg4 b3", "tg4 @ d40", "tg4 b3 @ d40"});
+  CHECK(results[1]["tokens"] == 12);
+  CHECK(results[1]["kind"] == "decode");
+  CHECK(results[1]["samples"][0]["token_seconds"].size() == 4);
+  CHECK(fails_saying(batches({"-b", "8", "-d", "500"}), {"-b 8 after -d 500 needs a context of"}) == "");
+  const CommandResult alone = batches({"-b", "2"}); // not also one by one
+  CHECK(json::parse(alone.out)["results"].size() == 1);
+}
+
 TEST_CASE("bench measures single operations below the device's ceilings") {
   const CommandResult result = pumice_command(
       {"bench", "--ops", "--only", "F16 8 x 768", "-r", "3", "-w", "3", "--no-cache", "-o", "json"});

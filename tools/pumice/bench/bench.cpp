@@ -163,7 +163,8 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
        "Numbers of tokens to read. They are a decoder's prompt or an encoder's input. 0 skips this test", 0);
   list("-n,--count", options.counts, "Numbers of tokens to generate. 0 skips this test", 0);
   list("-d,--depth", options.depths, "Tokens in the context before each test. It is for decoders", 0);
-  list("-b,--batch", options.batches, "Inputs that an encoder reads at the same time", 1);
+  list("-b,--batch", options.batches,
+       "Sequences that are generated, or inputs that an encoder reads, at the same time", 1);
   const auto number = [&](const char* name, uint32_t& value, const char* help, uint32_t low) {
     sub.add_option(name, value, help)
         ->type_name("N")

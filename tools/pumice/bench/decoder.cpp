@@ -108,8 +108,9 @@ Status measure_depth(const BenchOptions& options, Session& session, uint32_t tok
     const std::vector<uint32_t> prompt = random_tokens(count, session.runner().model().shape().vocabulary);
     PUMICE_CHECK(sampler.add(std::move(result), [&] { return depth.prompt(prompt); }));
   }
+  const bool alone = std::ranges::find(options.batches, 1u) != options.batches.end();
   for (uint32_t count : options.counts) {
-    if (count == 0) continue;
+    if (count == 0 || !alone) continue;
     Measurement result = depth.name(fmt::format("tg{}", count), "decode", count);
     PUMICE_TRY(const Plan* plan, session.runner().plan(1));
     result.flops = plan->flops() * count;
@@ -139,25 +140,34 @@ Error too_long(const char* option, uint32_t tokens, uint32_t depth, uint32_t con
           : fmt::format("{} {}{} does not fit the context of {} tokens", option, tokens, behind, context)};
 }
 
+// Prompts, and generating one sequence.
+Status measure_alone(const BenchOptions& options, const std::shared_ptr<const Model>& model, uint32_t depth,
+                     Sampler& sampler) {
+  const uint32_t prompt = std::ranges::max(options.prompts), count = std::ranges::max(options.counts);
+  SessionOptions session_options;
+  session_options.size = session_size(options.size, model->shape());
+  const uint64_t reading = prompt_context(depth, prompt);
+  const uint64_t generating = count_context(depth, count, session_options.steps_ahead);
+  if (reading == 0 && generating == 0) return {};
+  uint32_t& context = session_options.size.context;
+  if (!options.size.context)
+    context =
+        static_cast<uint32_t>(std::min<uint64_t>(std::max(reading, generating), model->shape().context));
+  if (reading > context) return too_long("-p", prompt, depth, context, prompt - (reading - context));
+  if (generating > context) return too_long("-n", count, depth, context, count - (generating - context));
+  PUMICE_TRY(const std::unique_ptr<Session> session, Session::create(model, session_options));
+  return measure_depth(options, *session, depth, sampler);
+}
+
 } // namespace
 
 Status measure_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
                        Sampler& sampler) {
-  const uint32_t prompt = std::ranges::max(options.prompts), count = std::ranges::max(options.counts);
   for (uint32_t depth : options.depths) {
-    SessionOptions session_options;
-    session_options.size = session_size(options.size, model->shape());
-    const uint64_t reading = prompt_context(depth, prompt);
-    const uint64_t generating = count_context(depth, count, session_options.steps_ahead);
-    if (reading == 0 && generating == 0) continue;
-    uint32_t& context = session_options.size.context;
-    if (!options.size.context)
-      context =
-          static_cast<uint32_t>(std::min<uint64_t>(std::max(reading, generating), model->shape().context));
-    if (reading > context) return too_long("-p", prompt, depth, context, prompt - (reading - context));
-    if (generating > context) return too_long("-n", count, depth, context, count - (generating - context));
-    PUMICE_TRY(const std::unique_ptr<Session> session, Session::create(model, session_options));
-    PUMICE_CHECK(measure_depth(options, *session, depth, sampler));
+    PUMICE_CHECK(measure_alone(options, model, depth, sampler));
+    for (uint32_t sequences : options.batches) {
+      if (sequences > 1) PUMICE_CHECK(measure_batch(options, model, depth, sequences, sampler));
+    }
   }
   return {};
 }

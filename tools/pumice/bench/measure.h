@@ -55,6 +55,9 @@ std::vector<uint32_t> random_tokens(uint32_t count, uint32_t vocabulary);
 // Measure every combination of the options' sizes. Each is one result in the report.
 Status measure_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
                        Sampler& sampler);
+// Generating by a decoder with several sequences in each step, after `depth` tokens of each.
+Status measure_batch(const BenchOptions& options, const std::shared_ptr<const Model>& model, uint32_t depth,
+                     uint32_t sequences, Sampler& sampler);
 Status measure_encoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
                        Sampler& sampler);
 Status measure_encoder_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,

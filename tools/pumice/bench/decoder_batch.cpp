@@ -1,0 +1,105 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "step/batch.h"
+#include "tools/pumice/bench/measure.h"
+#include "tools/pumice/terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+// Sequences that a decoder continues in the same steps, each after a text of its own.
+class SequencesTogether {
+public:
+  // `depth`: tokens of each before it is continued, at least 1.
+  SequencesTogether(Batch& batch, uint32_t depth) : batch_(batch) {
+    const uint32_t vocabulary = batch.runner().model().shape().vocabulary;
+    const std::vector<uint32_t> all = random_tokens(depth * batch.size().sequences, vocabulary);
+    for (size_t first = 0; first < all.size(); first += depth) {
+      prompts_.emplace_back(all.begin() + static_cast<ptrdiff_t>(first),
+                            all.begin() + static_cast<ptrdiff_t>(first + depth));
+    }
+  }
+
+  // From a step that returns a token of each to the same `count` steps later, with as many steps in flight.
+  Result<BenchRun> decode(uint32_t count) {
+    for (const std::vector<uint32_t>& prompt : prompts_) {
+      SequenceRequest request;
+      request.prompt = prompt;
+      PUMICE_TRY(const uint32_t id, batch_.add(std::move(request)));
+      (void)id;
+    }
+    PUMICE_TRY(size_t tokens, step());
+    while (tokens < prompts_.size()) {
+      PUMICE_TRY(tokens, step());
+    }
+    BenchRun run;
+    const Stopwatch watch;
+    for (uint32_t i = 0; i < count; ++i) {
+      PUMICE_TRY(tokens, step());
+      if (tokens != prompts_.size()) {
+        return Error{Code::internal,
+                     fmt::format("a step gave {} tokens: expected {}", tokens, prompts_.size())};
+      }
+      const double now = watch.seconds();
+      run.token_seconds.push_back(now - run.seconds);
+      run.seconds = now;
+    }
+    share_time(run.token_seconds, batch_.steps_per_submit());
+    run.after_first = run.seconds;
+    PUMICE_CHECK(batch_.drop_all());
+    return run;
+  }
+
+private:
+  Result<size_t> step() {
+    if (interrupted()) return interruption();
+    PUMICE_TRY(const std::span<const BatchToken> tokens, batch_.step());
+    return tokens.size();
+  }
+
+  Batch& batch_;
+  std::vector<std::vector<uint32_t>> prompts_;
+};
+
+} // namespace
+
+Status measure_batch(const BenchOptions& options, const std::shared_ptr<const Model>& model, uint32_t depth,
+                     uint32_t sequences, Sampler& sampler) {
+  const uint32_t count = std::ranges::max(options.counts);
+  if (count == 0) return {};
+  SessionOptions session;
+  session.size = session_size(options.size, model->shape());
+  session.size.sequences = sequences;
+  const uint32_t tokens = std::max(depth, 1u);
+  // While the last prompts are read, the first sequences go on already.
+  const uint64_t reading = uint64_t{tokens} * sequences / session.size.chunk + sequences;
+  const uint64_t needed = tokens + count + reading + 4 + session.steps_ahead;
+  uint32_t& context = session.size.context;
+  if (!options.size.context)
+    context = static_cast<uint32_t>(std::min<uint64_t>(needed, model->shape().context));
+  if (needed > context) {
+    return Error{Code::invalid_argument,
+                 fmt::format("-n {} with -b {}{} needs a context of {} tokens, and there are {}", count,
+                             sequences, depth ? fmt::format(" after -d {}", depth) : "", needed, context)};
+  }
+  PUMICE_TRY(const std::unique_ptr<Batch> batch, Batch::create(model, session));
+  SequencesTogether together(*batch, tokens);
+  for (const uint32_t each : options.counts) {
+    if (each == 0) continue;
+    Measurement result;
+    result.test = fmt::format("tg{} b{}{}", each, sequences, depth ? fmt::format(" @ d{}", depth) : "");
+    result.kind = "decode";
+    result.depth = depth;
+    result.tokens = each * sequences;
+    PUMICE_TRY(const Plan* plan, batch->runner().plan(sequences));
+    result.flops = plan->flops() * each;
+    result.bytes = plan->bytes() * each;
+    PUMICE_CHECK(sampler.add(std::move(result), [&] { return together.decode(each); }));
+  }
+  return {};
+}
+
+} // namespace pumice::command
