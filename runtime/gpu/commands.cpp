@@ -88,6 +88,11 @@ Status Commands::end() {
   return {};
 }
 
+Status Commands::run_and_wait() {
+  PUMICE_TRY(const TimelinePoint done, device_->submit(buffers()));
+  return device_->wait(done);
+}
+
 void Commands::barrier() {
   barrier(work, work);
 }

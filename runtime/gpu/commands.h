@@ -29,6 +29,8 @@ public:
   Status reset();
   // Ends the buffer that begin() started; it is the last of buffers().
   Status end();
+  // Submits all buffers, which have ended, and waits until they have run.
+  Status run_and_wait();
 
   // All earlier kernels and copies finish, and their writes are visible, before later ones begin.
   void barrier();

@@ -25,11 +25,10 @@ std::vector<const Dispatch*> new_kernels(const Pipelines& pipelines, std::span<c
 }
 
 // Waits for the work in the queue.
-Status wait_for_queue(Device& device, Commands& commands) {
+Status wait_for_queue(Commands& commands) {
   PUMICE_CHECK(commands.begin());
   PUMICE_CHECK(commands.end());
-  PUMICE_TRY(const TimelinePoint done, device.submit(commands.buffers()));
-  return device.wait(done);
+  return commands.run_and_wait();
 }
 
 } // namespace
@@ -45,7 +44,7 @@ Status compile_kernels(const DeviceContext& context, std::span<const Plan* const
   };
   PUMICE_TRY(Commands commands, Commands::create(context.device, "compiling"));
   // Who is told of compiling measures it, and what is in the queue is something else.
-  if (context.compiling) PUMICE_CHECK(wait_for_queue(*context.device, commands));
+  if (context.compiling) PUMICE_CHECK(wait_for_queue(commands));
   // All before the first one runs, which waits for the work in the queue.
   PipelineMaker maker(context.pipelines, kernels, threads);
   PUMICE_CHECK(maker.finish([&] { return go_on(maker.made()); }));
@@ -59,8 +58,7 @@ Status compile_kernels(const DeviceContext& context, std::span<const Plan* const
     commands.barrier();
     launcher.record(commands, launch);
     PUMICE_CHECK(commands.end());
-    PUMICE_TRY(const TimelinePoint done, context.device->submit(commands.buffers()));
-    PUMICE_CHECK(context.device->wait(done));
+    PUMICE_CHECK(commands.run_and_wait());
     context.pipelines->set_compiled(kernels[i]->kernel, kernels[i]->constants);
   }
   return go_on(2 * kernels.size()) ? Status() : Status(cancelled);

@@ -29,8 +29,7 @@ Status copy_and_wait(const std::shared_ptr<Device>& device, std::span<const Buff
   }
   commands.host_barrier();
   PUMICE_CHECK(commands.end());
-  PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
-  return device->wait(done);
+  return commands.run_and_wait();
 }
 
 uint32_t positions_in_use(uint32_t capacity, uint32_t cached, uint32_t written_end) {

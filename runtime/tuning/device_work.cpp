@@ -31,8 +31,7 @@ Result<double> DirectWork::run(std::span<const WorkPiece> pieces) {
     } while (next < pieces.size() && expected + pieces[next].seconds <= longest_piece_);
     PUMICE_CHECK(commands.end());
     const auto start = std::chrono::steady_clock::now();
-    PUMICE_TRY(const TimelinePoint done, device_->submit(commands.buffers()));
-    PUMICE_CHECK(device_->wait(done));
+    PUMICE_CHECK(commands.run_and_wait());
     took += seconds_since(start);
   }
   return took;

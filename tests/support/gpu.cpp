@@ -76,7 +76,7 @@ BufferRef TestGpu::upload(std::span<const std::byte> bytes) {
     require(commands.begin());
     commands.copy(staging, 0, buffer, 0, bytes.size());
     require(commands.end());
-    require(device_->wait(require(device_->submit(commands.buffers()))));
+    require(commands.run_and_wait());
   }
   buffers_.push_back(std::move(buffer));
   return {Space::scratch, static_cast<uint32_t>(buffers_.size() - 1), 0, bytes.size()};
@@ -94,7 +94,7 @@ void TestGpu::read_bytes(const BufferRef& ref, std::span<std::byte> bytes) {
   commands.copy(buffer, ref.offset, staging, 0, bytes.size());
   commands.barrier();
   require(commands.end());
-  require(device_->wait(require(device_->submit(commands.buffers()))));
+  require(commands.run_and_wait());
   std::copy_n(staging.mapped().begin(), bytes.size(), bytes.begin());
 }
 
@@ -139,7 +139,7 @@ void TestGpu::run(std::span<const Dispatch> dispatches) {
   for (const Dispatch& dispatch : dispatches) launches.push_back(in_parts(dispatch));
   Launcher launcher(device_, pipelines_);
   Commands commands = record(launcher, launches);
-  require(device_->wait(require(device_->submit(commands.buffers()))));
+  require(commands.run_and_wait());
 }
 
 double TestGpu::time(const Dispatch& dispatch, int copies, int samples) {
@@ -149,7 +149,7 @@ double TestGpu::time(const Dispatch& dispatch, int copies, int samples) {
   std::vector<double> seconds;
   for (int sample = 0; sample <= samples; ++sample) {
     const auto start = std::chrono::steady_clock::now();
-    require(device_->wait(require(device_->submit(commands.buffers()))));
+    require(commands.run_and_wait());
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     if (sample > 0) seconds.push_back(took.count() / copies); // the first one may compile
   }

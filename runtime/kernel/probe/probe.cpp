@@ -67,8 +67,7 @@ public:
   // the driver may compile in it.
   Status run() {
     const auto start = std::chrono::steady_clock::now();
-    PUMICE_TRY(const TimelinePoint done, device_->submit(commands_.buffers()));
-    PUMICE_CHECK(device_->wait(done));
+    PUMICE_CHECK(commands_.run_and_wait());
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     if (runs_++ > 0) shortest_ = std::min(shortest_, took.count());
     return {};

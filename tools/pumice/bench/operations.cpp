@@ -142,8 +142,7 @@ private:
     }
     commands.barrier();
     PUMICE_CHECK(commands.end());
-    PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
-    return device->wait(done);
+    return commands.run_and_wait();
   }
 
   void write_step(const Operands& operands) {
@@ -199,8 +198,7 @@ private:
 
   Result<double> submit() {
     const Stopwatch watch;
-    PUMICE_TRY(const TimelinePoint done, context_.device->submit(commands_.buffers()));
-    PUMICE_CHECK(context_.device->wait(done));
+    PUMICE_CHECK(commands_.run_and_wait());
     return watch.seconds();
   }
 
