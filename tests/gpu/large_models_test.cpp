@@ -11,6 +11,7 @@
 #include "shaders/matmul/matmul.params.h"
 #include "step/memory_needs.h"
 #include "step/runner_layout.h"
+#include "support/require.h"
 #include "support/sparse_model.h"
 
 using namespace pumice;
@@ -19,12 +20,6 @@ using nlohmann::json;
 namespace {
 
 constexpr uint64_t gibibyte = uint64_t{1} << 30;
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
 
 // A device that says it reaches `range` bytes at once and allocates `allocation`.
 uint64_t range = 0, allocation = 0;

@@ -13,19 +13,11 @@
 #include "gpu/timestamps.h"
 #include "support/limited_vulkan.h"
 #include "support/messages.h"
+#include "support/require.h"
 
 using namespace pumice;
 
 namespace {
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
-void require(const Status& status) {
-  if (!status.ok()) FAIL(status.error().text());
-}
 
 constexpr const char* pi = "V3D 7.1 (Raspberry Pi 5)";
 

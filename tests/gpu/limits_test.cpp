@@ -9,6 +9,7 @@
 #include "io/gguf_writer.h"
 #include "kernel/probe/open_device.h"
 #include "step/memory_needs.h"
+#include "support/require.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;
@@ -16,12 +17,6 @@ using namespace pumice;
 namespace {
 
 constexpr uint64_t vocabulary = 140000, hidden = 512, feed_forward = 512;
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
 
 // A llama of one layer whose embedding, which is its head too, is 143 MB of f16.
 std::filesystem::path write_model(const TemporaryFolder& folder) {

@@ -10,16 +10,11 @@
 #include "step/runner.h"
 #include "support/gpu.h"
 #include "support/paths.h"
+#include "support/require.h"
 
 using namespace pumice;
 
 namespace {
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
 
 enum Type : uint32_t { own, host, host_cached, window, types }; // in the order that Vulkan asks for
 constexpr VkMemoryPropertyFlags mapped =

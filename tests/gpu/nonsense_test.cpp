@@ -7,16 +7,11 @@
 #include "generate/session.h"
 #include "kernel/probe/open_device.h"
 #include "support/paths.h"
+#include "support/require.h"
 
 using namespace pumice;
 
 namespace {
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
 
 VulkanTable real;
 bool nonsense = false;

@@ -9,16 +9,11 @@
 #include "gpu/kernel_table.h"
 #include "kernel/probe/open_device.h"
 #include "support/paths.h"
+#include "support/require.h"
 
 using namespace pumice;
 
 namespace {
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
 
 std::shared_ptr<Device> device_of(const std::shared_ptr<Instance>& instance) {
   return require(Device::create(instance, require(instance->choose(""))));

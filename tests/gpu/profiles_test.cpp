@@ -18,6 +18,7 @@
 #include "support/limited_vulkan.h"
 #include "support/messages.h"
 #include "support/model.h"
+#include "support/require.h"
 #include "support/session.h"
 #include "support/sparse_model.h"
 #include "tuning/tune_model.h"
@@ -27,15 +28,6 @@ using namespace pumice;
 namespace {
 
 using Driver = LimitedVulkan::Driver;
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
-void require(const Status& status) {
-  if (!status.ok()) FAIL(status.error().text());
-}
 
 DeviceContext open(const LimitedVulkan& vulkan) {
   const auto instance = require(Instance::create(vulkan.options()));

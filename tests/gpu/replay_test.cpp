@@ -6,6 +6,7 @@
 
 #include "kernel/probe/open_device.h"
 #include "support/paths.h"
+#include "support/require.h"
 #include "support/session.h"
 
 using namespace pumice;
@@ -34,12 +35,6 @@ VKAPI_ATTR VkResult VKAPI_CALL note_submit(VkQueue queue, uint32_t count, const 
 VKAPI_ATTR VkResult VKAPI_CALL note_wait(VkDevice device, const VkSemaphoreWaitInfo* info, uint64_t timeout) {
   calls += *info->pValues == last_value ? 'L' : 'W';
   return real.vkWaitSemaphores(device, info, timeout);
-}
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
 }
 
 std::shared_ptr<const Model> model() {

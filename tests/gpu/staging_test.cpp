@@ -4,6 +4,7 @@
 #include "kernel/probe/open_device.h"
 #include "step/memory_needs.h"
 #include "support/paths.h"
+#include "support/require.h"
 #include "support/session.h"
 #include "support/temporary_folder.h"
 
@@ -33,12 +34,6 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate_real(VkDevice device, const VkMemoryAllo
   VkMemoryAllocateInfo first = *info;
   first.memoryTypeIndex = 0;
   return real.vkAllocateMemory(device, &first, callbacks, memory);
-}
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
 }
 
 const std::filesystem::path shipped = stories_model();

@@ -14,16 +14,11 @@
 #include "plan/upload.h"
 #include "recording/recording.h"
 #include "support/fixtures.h"
+#include "support/require.h"
 
 using namespace pumice;
 
 namespace {
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
 
 // Beside a loud tone, 32 bits leave a band of noise so many digits.
 constexpr double tolerance = 2e-4;

@@ -1,4 +1,5 @@
 // The tuner with a family of planted variants: slow ones, a fast one and wrong ones.
+#include "support/require.h"
 #include "tuning/tuner.h"
 
 #include <array>
@@ -26,12 +27,6 @@ using namespace pumice;
 namespace {
 
 constexpr uint32_t rows = 40, columns = 512;
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
 
 // Twice x, launched so many times over, or not quite.
 Status emit(Lowering& lowering, ElementwiseArgs args, int times, float amount, uint32_t fewer_groups) {

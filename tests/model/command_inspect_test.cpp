@@ -8,6 +8,7 @@
 #include "kernel/probe/open_device.h"
 #include "support/command.h"
 #include "support/fixtures.h"
+#include "support/require.h"
 
 using namespace pumice;
 using nlohmann::json;
@@ -21,12 +22,6 @@ json inspect(std::vector<std::string> arguments) {
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
   return json::parse(result.out);
-}
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
 }
 
 } // namespace

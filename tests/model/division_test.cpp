@@ -11,6 +11,7 @@
 #include "support/gpu.h"
 #include "support/limited_vulkan.h"
 #include "support/model.h"
+#include "support/require.h"
 #include "support/sparse_model.h"
 
 using namespace pumice;
@@ -18,12 +19,6 @@ using namespace pumice;
 namespace {
 
 constexpr DeviceSpeed phone = {20e9, 5e9}, data_center = {50e12, 2e12};
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
 
 DeviceContext with_speed(DeviceProfile profile, const DeviceSpeed& speed) {
   DeviceContext context = test_context();

@@ -15,6 +15,7 @@
 #include "support/messages.h"
 #include "support/model.h"
 #include "support/paths.h"
+#include "support/require.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;
@@ -22,12 +23,6 @@ using namespace pumice;
 namespace {
 
 const std::filesystem::path shipped = stories_model();
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
 
 std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
   const MappedFile file = require(MappedFile::open(path));

@@ -8,6 +8,7 @@
 #include "support/messages.h"
 #include "support/model.h"
 #include "support/paths.h"
+#include "support/require.h"
 
 using namespace pumice;
 
@@ -15,12 +16,6 @@ namespace {
 
 const std::filesystem::path pretrained = pretrained_folder();
 const std::filesystem::path shipped = pretrained / "stories-2m.gguf";
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
 
 std::shared_ptr<const Model> plan(const std::filesystem::path& path, const DeviceContext& context,
                                   const LoadOptions& load = {}) {

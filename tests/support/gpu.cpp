@@ -12,21 +12,12 @@
 #include "kernel/probe/probe.h"
 #include "plan/division.h"
 #include "shaders/common/step.h"
+#include "support/require.h"
 #include "support/wide_subgroups.h"
 
 using namespace pumice;
 
 namespace {
-
-template <class T>
-T require(Result<T> result) {
-  if (!result.ok()) FAIL(result.error().text());
-  return *std::move(result);
-}
-
-void require(const Status& status) {
-  if (!status.ok()) FAIL(status.error().text());
-}
 
 // A launch whole, or in two or three parts.
 std::vector<Dispatch> in_parts(const Dispatch& dispatch) {
