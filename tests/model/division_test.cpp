@@ -70,6 +70,7 @@ Result<std::vector<Plan>> large_plans(const DeviceContext& context) {
   options.sampling = false;
   options.all_outputs = true;
   options.readable = {"logits"};
+  options.size.context = 8192;
   options.size.chunk = 128;
   PUMICE_TRY(const auto model, large_model().plan(context));
   PUMICE_TRY(RunnerLayout layout, lay_out_runner(*model, options, nullptr));
