@@ -165,7 +165,10 @@ Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& external, Vu
 
 Device::Device(std::shared_ptr<Instance> instance, const Capabilities& chosen, const DeviceOptions& options)
     : instance_(std::move(instance)), table_(instance_->table()), capabilities_(chosen),
-      patience_(options.patience), allocator_(options.allocator), memory_count_(options.memory_limit) {
+      patience_(options.patience > 0 ? options.patience
+                : chosen.is_cpu()    ? cpu_patience
+                                     : usual_patience),
+      allocator_(options.allocator), memory_count_(options.memory_limit) {
   VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
   table_.vkGetPhysicalDeviceMemoryProperties2(chosen.handle, &memory);
   memory_ = memory.memoryProperties;

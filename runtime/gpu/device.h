@@ -19,10 +19,16 @@ namespace pumice {
 // The queue's priority among all programs that use the device (VkQueueGlobalPriority).
 enum class GlobalPriority { standard, low, medium, high, realtime };
 
+// A driver for processors compiles kernels while they wait in the queue, and shares the processors with other
+// programs.
+inline constexpr double usual_patience = 60, cpu_patience = 300; // seconds
+
 struct DeviceOptions {
   uint64_t memory_limit = 0; // most bytes that are allocated at the same time; 0: no limit
   Allocator allocator;       // empty: memory comes from the driver
-  double patience = 60;      // seconds without the end of any submission after which the device hangs
+  // Seconds without the end of any submission after which the device hangs; 0: usual_patience, or
+  // cpu_patience on a processor.
+  double patience = 0;
   // Priorities of the queue that create() makes. An application's queue keeps its own.
   float queue_priority = 1; // 0 to 1, among the queues of the same device
   GlobalPriority global_priority = GlobalPriority::standard;

@@ -123,7 +123,7 @@ TEST_CASE("all memory comes from the application's allocator and goes back to it
     CHECK(request.bytes > 0);
     CHECK((request.memory_type_bits >> request.memory_type & 1) == 1);
     CHECK(request.host_visible);
-    CHECK(request.device_address == device->capabilities().buffer_device_address);
+    CHECK(request.device_address == device->capabilities().uses_addresses());
   }
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("a model runs on the application's device and queue, and leaves both t
   const auto device = Device::adopt(application.device());
   if (!device.ok()) FAIL(device.error().text());
   CHECK(tokens_on(*device) == expected_tokens());
-  CHECK(locks > 8);
+  CHECK(locks >= 2); // the prompt, and as many steps in a submission as the device is fast
   CHECK(most == 1);
   CHECK(holders == 0);
 }

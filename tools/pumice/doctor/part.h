@@ -2,21 +2,19 @@
 
 #include <string>
 
+#include "gpu/device.h"
 #include "tools/pumice/json_output.h"
 #include "tools/pumice/options.h"
 #include "tuning/kernel_case.h"
 
 namespace pumice::command {
 
-// Drivers of processors compile and run a kernel in minutes where the machine is busy.
-inline constexpr double usual_patience = 60, cpu_patience = 300;
-
 struct DoctorOptions {
   DeviceOptions device;
   bool json = false;
   bool quick = false;
   std::string only;    // what is looked at has this in its name; empty: everything
-  double patience = 0; // seconds without a line after which a part hangs; 0: usual_patience or cpu_patience
+  double patience = 0; // seconds without a line after which a part hangs; 0: as DeviceOptions has it
 };
 
 // The cases of kernels that are tried.
