@@ -77,11 +77,11 @@ private:
 struct Verdicts {
   int faster = 0, slower = 0, same = 0, unknown = 0;
 
-  void add(Verdict verdict) {
-    faster += verdict == Verdict::faster;
-    slower += verdict == Verdict::slower;
-    same += verdict == Verdict::same;
-    unknown += verdict == Verdict::unknown;
+  void add(SpeedVerdict verdict) {
+    faster += verdict == SpeedVerdict::faster;
+    slower += verdict == SpeedVerdict::slower;
+    same += verdict == SpeedVerdict::same;
+    unknown += verdict == SpeedVerdict::unknown;
   }
 };
 
@@ -165,12 +165,12 @@ TEST_CASE("the interval of rounds is that of Wilcoxon's test") {
   REQUIRE(faster.interval);
   CHECK(faster.interval->low == doctest::Approx(1.1));
   CHECK(faster.interval->high == doctest::Approx(1.8));
-  CHECK(faster.verdict == Verdict::faster);
-  CHECK(compare_rounds(swapped, error, margin).verdict == Verdict::slower);
-  CHECK(compare_rounds(equal, error, margin).verdict == Verdict::same);
+  CHECK(faster.verdict == SpeedVerdict::faster);
+  CHECK(compare_rounds(swapped, error, margin).verdict == SpeedVerdict::slower);
+  CHECK(compare_rounds(equal, error, margin).verdict == SpeedVerdict::same);
   const Comparison few = compare_rounds(std::span(rounds).first(5), error, margin);
   CHECK(!few.interval);
-  CHECK(few.verdict == Verdict::unknown);
+  CHECK(few.verdict == SpeedVerdict::unknown);
   CHECK(few.more == 3);
   CHECK(compare_rounds({}, error, margin).more == 8);
 }
@@ -183,9 +183,9 @@ TEST_CASE("what a disturbance explains is taken out of a round, and nothing else
   }
   const Comparison comparison = compare_rounds(rounds, error, margin);
   CHECK(comparison.ratio == doctest::Approx(1.1).epsilon(0.01));
-  CHECK(comparison.verdict == Verdict::faster);
+  CHECK(comparison.verdict == SpeedVerdict::faster);
   for (Round& round : rounds) round.a_disturbed = round.b_disturbed = 0.3; // explains nothing
-  CHECK(compare_rounds(rounds, error, margin).verdict == Verdict::unknown);
+  CHECK(compare_rounds(rounds, error, margin).verdict == SpeedVerdict::unknown);
 }
 
 TEST_CASE("samples that alternated are compared pair by pair") {
@@ -197,7 +197,7 @@ TEST_CASE("samples that alternated are compared pair by pair") {
   CHECK(*round.quotient == doctest::Approx(1 / 1.1));
   CHECK(*alternated_round(b, a).quotient == doctest::Approx(1.1));
   const std::vector<Round> rounds(12, round);
-  CHECK(compare_rounds(rounds, error, margin).verdict == Verdict::slower);
+  CHECK(compare_rounds(rounds, error, margin).verdict == SpeedVerdict::slower);
   CHECK(compare_rounds(rounds, error, margin).ratio == doctest::Approx(1 / 1.1));
 }
 
@@ -249,10 +249,10 @@ TEST_CASE("what it needs to tell is about right") {
     };
     rounds(14);
     Comparison comparison = compare_rounds(all, error, margin);
-    if (comparison.verdict != Verdict::unknown) continue;
+    if (comparison.verdict != SpeedVerdict::unknown) continue;
     CHECK(comparison.more < 2000);
     rounds(2 * comparison.more + 100);
-    CHECK(compare_rounds(all, error, margin).verdict == Verdict::slower);
+    CHECK(compare_rounds(all, error, margin).verdict == SpeedVerdict::slower);
   }
 }
 
@@ -262,17 +262,17 @@ TEST_CASE("processes of two files: as for rounds, unless the machine itself drif
   REQUIRE(ratio.interval); // of 252 orders only the most extreme one at each end is outside 99 %
   CHECK(ratio.interval->low == doctest::Approx(10.0 / 5.2));
   CHECK(ratio.interval->high == doctest::Approx(11.0 / 5.0));
-  CHECK(ratio.verdict == Verdict::faster);
-  CHECK(compare_processes(b, a, error, margin).verdict == Verdict::slower);
+  CHECK(ratio.verdict == SpeedVerdict::faster);
+  CHECK(compare_processes(b, a, error, margin).verdict == SpeedVerdict::slower);
   const std::array steady = {1.0, 1.01, 1.0, 1.02, 1.0, 1.01}, drifting = {1.04, 1.05, 1.1, 1.2, 1.25, 1.3};
   CHECK(drift(steady) < 0.02);
   CHECK(drift(drifting) == doctest::Approx(1.25 / 1.05 - 1));
   const Comparison hidden = compare_processes(steady, drifting, error, margin);
   CHECK(hidden.interval->high < 1);
-  CHECK(hidden.verdict == Verdict::unknown);
+  CHECK(hidden.verdict == SpeedVerdict::unknown);
   const Comparison one = compare_processes(std::span(a).first(1), std::span(b).first(1), error, margin);
   CHECK(!one.interval);
-  CHECK(one.verdict == Verdict::unknown);
+  CHECK(one.verdict == SpeedVerdict::unknown);
   CHECK(one.more == 4);
 
   Verdicts verdicts;

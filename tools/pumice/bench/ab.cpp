@@ -125,7 +125,7 @@ public:
         alternated_.size() == 1 ? "" : "s", seconds_, options_.margin);
     for (const ComparedTest& each : results()) {
       const Comparison& comparison = each.comparison;
-      if (comparison.verdict != Verdict::unknown) continue;
+      if (comparison.verdict != SpeedVerdict::unknown) continue;
       text += fmt::format("{}: cannot tell; it needs about {} more round{} ({})\n", each.test,
                           comparison.more, comparison.more == 1 ? "" : "s",
                           time_text(static_cast<double>(comparison.more) * round_seconds()));

@@ -129,7 +129,9 @@ std::string notes_of(const BenchFile& a, const BenchFile& b, const std::vector<C
     text += "A and B were measured one after the other: what changed on the machine in between looks like a "
             "difference. 'pumice bench ab' runs them in turn.\n";
   }
-  const auto unknown = [](const ComparedTest& each) { return each.comparison.verdict == Verdict::unknown; };
+  const auto unknown = [](const ComparedTest& each) {
+    return each.comparison.verdict == SpeedVerdict::unknown;
+  };
   for (const ComparedTest& each : tests) {
     if (!unknown(each)) continue;
     text += fmt::format("{}: needs about {} more process{} of each\n", each.test, each.comparison.more,

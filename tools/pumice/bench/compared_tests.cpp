@@ -33,11 +33,13 @@ Json to_json(const ComparedTest& test, const char* more_key) {
           {"low", interval ? Json(interval->low) : Json(nullptr)},
           {"high", interval ? Json(interval->high) : Json(nullptr)},
           {"verdict", to_string(comparison.verdict)},
-          {more_key, comparison.verdict == Verdict::unknown ? Json(comparison.more) : Json(nullptr)}};
+          {more_key, comparison.verdict == SpeedVerdict::unknown ? Json(comparison.more) : Json(nullptr)}};
 }
 
 void fail_if_slower(const std::vector<ComparedTest>& tests) {
-  const auto slower = [](const ComparedTest& each) { return each.comparison.verdict == Verdict::slower; };
+  const auto slower = [](const ComparedTest& each) {
+    return each.comparison.verdict == SpeedVerdict::slower;
+  };
   if (std::ranges::any_of(tests, slower)) set_exit_status(exit_slower);
 }
 

@@ -64,15 +64,15 @@ std::string why_unstable(std::span<const double> seconds) {
   return "";
 }
 
-const char* to_string(Verdict verdict) {
+const char* to_string(SpeedVerdict verdict) {
   switch (verdict) {
-  case Verdict::faster:
+  case SpeedVerdict::faster:
     return "faster";
-  case Verdict::slower:
+  case SpeedVerdict::slower:
     return "slower";
-  case Verdict::same:
+  case SpeedVerdict::same:
     return "the same";
-  case Verdict::unknown:
+  case SpeedVerdict::unknown:
     return "cannot tell";
   }
   return "unknown";
@@ -154,11 +154,11 @@ size_t least_count(TailOf tail_of, double error) {
   return count;
 }
 
-Verdict verdict_of(Interval interval, double margin) {
-  if (interval.low >= 1 / (1 + margin) && interval.high <= 1 + margin) return Verdict::same;
-  if (interval.low > 1) return Verdict::faster;
-  if (interval.high < 1) return Verdict::slower;
-  return Verdict::unknown;
+SpeedVerdict verdict_of(Interval interval, double margin) {
+  if (interval.low >= 1 / (1 + margin) && interval.high <= 1 + margin) return SpeedVerdict::same;
+  if (interval.low > 1) return SpeedVerdict::faster;
+  if (interval.high < 1) return SpeedVerdict::slower;
+  return SpeedVerdict::unknown;
 }
 
 // How many more values of each side would probably give a verdict. Intervals shrink with the root of the
@@ -220,7 +220,7 @@ Round alternated_round(std::span<const double> a_seconds, std::span<const double
 Comparison compare_rounds(std::span<const Round> rounds, double error, double margin) {
   const size_t n = rounds.size();
   const auto tail_of = [](size_t count, double tail) { return signed_rank_tail(count, tail); };
-  if (n == 0) return {1, {}, Verdict::unknown, least_count(tail_of, error)};
+  if (n == 0) return {1, {}, SpeedVerdict::unknown, least_count(tail_of, error)};
   const double effect = disturbance_effect(rounds);
   std::vector<double> logarithms, averages; // of pairs of rounds, each also with itself
   for (const Round& round : rounds) {
@@ -233,7 +233,7 @@ Comparison compare_rounds(std::span<const Round> rounds, double error, double ma
   Comparison result = from_ratios(std::move(averages), signed_rank_tail(n, error / 2), margin);
   if (!result.interval) {
     result.more = least_count(tail_of, error) - n;
-  } else if (result.verdict == Verdict::unknown) {
+  } else if (result.verdict == SpeedVerdict::unknown) {
     result.more = more_needed(result, n, margin);
   }
   return result;
@@ -243,7 +243,7 @@ Comparison compare_processes(std::span<const double> a_seconds, std::span<const 
                              double error, double margin) {
   const auto tail_of = [](size_t count, double tail) { return u_tail(count, count, tail); };
   const size_t n = std::min(a_seconds.size(), b_seconds.size());
-  if (n == 0) return {1, {}, Verdict::unknown, least_count(tail_of, error)};
+  if (n == 0) return {1, {}, SpeedVerdict::unknown, least_count(tail_of, error)};
   std::vector<double> quotients;
   for (double a : a_seconds) {
     for (double b : b_seconds) quotients.push_back(std::log(a / b));
@@ -255,9 +255,10 @@ Comparison compare_processes(std::span<const double> a_seconds, std::span<const 
     return result;
   }
   const double drifts = std::max(drift(a_seconds), drift(b_seconds));
-  const bool differs = result.verdict == Verdict::faster || result.verdict == Verdict::slower;
-  if (differs && std::abs(std::log(result.ratio)) <= std::log1p(drifts)) result.verdict = Verdict::unknown;
-  if (result.verdict == Verdict::unknown) result.more = more_needed(result, n, margin);
+  const bool differs = result.verdict == SpeedVerdict::faster || result.verdict == SpeedVerdict::slower;
+  if (differs && std::abs(std::log(result.ratio)) <= std::log1p(drifts))
+    result.verdict = SpeedVerdict::unknown;
+  if (result.verdict == SpeedVerdict::unknown) result.more = more_needed(result, n, margin);
   return result;
 }
 

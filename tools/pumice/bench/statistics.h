@@ -32,13 +32,13 @@ inline constexpr double stable_spread = 0.15, stable_drift = 0.05;
 // Why the samples are not stable, in words; empty if they are.
 std::string why_unstable(std::span<const double> seconds);
 
-enum class Verdict {
+enum class SpeedVerdict {
   faster,  // B is faster than A: the whole interval is above 1
   slower,  // it is below 1
   same,    // the interval is within the margin around 1
   unknown, // none of these
 };
-const char* to_string(Verdict verdict);
+const char* to_string(SpeedVerdict verdict);
 
 struct Interval {
   double low = 0, high = 0;
@@ -48,7 +48,7 @@ struct Interval {
 struct Comparison {
   double ratio = 1;
   std::optional<Interval> interval; // of the ratio; none with too few values
-  Verdict verdict = Verdict::unknown;
+  SpeedVerdict verdict = SpeedVerdict::unknown;
   size_t more = 0; // if the verdict is unknown: about so many more values of each side would give another one
 };
 
@@ -99,7 +99,7 @@ public:
   // `done`: the share of the measurement that is over, 0 to 1. Looks if a look is due and there is no verdict
   // yet.
   void look(double done);
-  bool decided() const { return result_.verdict != Verdict::unknown; }
+  bool decided() const { return result_.verdict != SpeedVerdict::unknown; }
   const Comparison& result() const { return result_; }
   std::span<const Round> rounds() const { return rounds_; }
 
