@@ -89,6 +89,14 @@ void TestGpu::read_bytes(const BufferRef& ref, std::span<std::byte> bytes) {
   std::copy_n(staging.mapped().begin(), bytes.size(), bytes.begin());
 }
 
+void TestGpu::clear() {
+  constexpr size_t most_pipelines = 200;
+  buffers_.clear();
+  if (pipelines_->count() <= most_pipelines) return;
+  pipelines_ = require(Pipelines::create(device_, {}));
+  context_.pipelines = pipelines_;
+}
+
 BufferRef TestGpu::step(uint32_t rows, uint32_t outputs, uint32_t position) {
   std::vector<StepRow> all(rows);
   std::vector<uint32_t> wanted(outputs);

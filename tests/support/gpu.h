@@ -48,7 +48,9 @@ public:
   void run(const pumice::Dispatch& dispatch) { run(std::span(&dispatch, 1)); }
   // Seconds for one run of a dispatch: the median of several submissions of several copies each.
   double time(const pumice::Dispatch& dispatch, int copies = 8, int samples = 7);
-  void clear() { buffers_.clear(); } // frees every buffer
+  // Frees every buffer, and the pipelines where there are many: drivers for processors keep megabytes for
+  // some.
+  void clear();
 
   const std::shared_ptr<pumice::Instance>& instance() { return instance_; }
   const std::shared_ptr<pumice::Device>& device() { return device_; }
