@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Compiles the kernels with Mesa's compilers for real GPUs, without a GPU: Mesa's drm-shims stand in for the kernel's devices.
-# Nothing runs. Prints what the compilers say of each kernel, and fails where one cannot be compiled, or spills more registers
-# than tools/compilers.txt allows.
-#   tools/compilers.sh [--root DIR] [--prepare] [--types "F16 Q4_0"] [CHIP...]
+# Nothing runs. Prints what the compilers say of each kernel, and fails where one cannot be compiled, spills more registers
+# than tools/compilers.txt allows, or where the order of variants that follows (tests/compilers/variant_cost.h) is another than
+# runtime/kernel/variant_order.def has.
+#   tools/compilers.sh [--root DIR] [--prepare] [--types "F16 Q4_0"] [--write-order] [CHIP...]
 # DIR: a Debian testing root with the drivers and the shims (build/compilers; 1.5 GB). --prepare only makes it: ten minutes.
 # CHIP: intel:tgl, amd:navi31, nvidia:0x172, qcom:740 and others that the shims know; by default two or three of each vendor.
-# build/compilers-CHIP.tsv keeps all statistics of each pipeline.
+# --write-order puts the order into variant_order.def instead of comparing it.
+# build/compilers-CHIP.tsv keeps all statistics of each pipeline, build/compilers-CHIP.tsv.costs what the variants cost.
 set -euo pipefail
 script=$(realpath "${BASH_SOURCE[0]}")
 cd "${script%/*}/.."
 . tools/debian_root.sh
-name="compilers" dir=build/compilers arguments=("$@") prepare=
+name="compilers" dir=build/compilers arguments=("$@") prepare= write=
 types="F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4"
 chips=(intel:tgl intel:dg2 intel:bmg amd:vega10 amd:navi21 amd:navi31 nvidia:0x140 nvidia:0x172 qcom:630 qcom:740)
 while [[ ${1:-} == --* ]]; do
@@ -18,6 +20,7 @@ while [[ ${1:-} == --* ]]; do
   --root) dir=$2; shift ;;
   --types) types=$2; shift ;;
   --prepare) prepare=yes ;;
+  --write-order) write=yes ;;
   *) fail "there is no option $1" ;;
   esac
   shift
@@ -102,6 +105,21 @@ table() {  # CHIP FILE
     }' tools/compilers.txt "$2"
 }
 
+# The chip's generation has these lines in variant_order.def. Fewer types than by default may leave the order open.
+orders() {  # CHIP FILE
+  local table=runtime/kernel/variant_order.def lines
+  [ -s "$2" ] || return 0
+  lines="^$(grep -m 1 -o '^VARIANT_ORDER([a-z0-9_]*,' "$2")"
+  if [ -n "$write" ]; then
+    grep -v "$lines" "$table" >"$table.new" || true
+    cat "$2" >>"$table.new"
+    mv "$table.new" "$table"
+  elif ! diff <(grep "$lines" "$table") "$2"; then
+    echo "compilers: FAILED: $1: the order of variants differs from $table: --write-order puts the new one there"
+    return 1
+  fi
+}
+
 status=0
 for chip in "${chips[@]}"; do
   model=${chip#*:}
@@ -113,13 +131,14 @@ for chip in "${chips[@]}"; do
   *) fail "$chip: a chip is intel:, amd:, nvidia: or qcom: and its name" ;;
   esac
   file=compilers-${chip/:/-}.tsv
-  rm -f "$dir/shims/$file"
+  rm -f "$dir/shims/$file"{,.order,.costs}
   # shellcheck disable=SC2086  # one type, one argument
   in_root env LD_PRELOAD="/shims/lib${shim}_noop_drm_shim.so" "$choice" VK_DRIVER_FILES="/usr/share/vulkan/icd.d/${driver}_icd.json" \
     MESA_SHADER_CACHE_DISABLE=true timeout 3600 "$PWD/build/kernel_statistics" "/shims/$file" $types "$PWD"/tests/fixtures/models/* \
     2>"$dir/shims/$file.log" </dev/null || { status=1; echo "compilers: FAILED: $chip: the last kernel: $(tail -n 1 "$dir/shims/$file")"; }
   echo "compilers: $chip: $(tail -n 1 "$dir/shims/$file.log")"
-  cp "$dir/shims/$file" build/
+  cp "$dir/shims/$file"* build/
   table "$chip" "build/$file" || status=1
+  orders "$chip" "$dir/shims/$file.order" || status=1
 done
 exit $status

@@ -24,7 +24,7 @@ struct KernelVariant {
   // Emits the dispatches.
   Status (*lower)(Lowering& lowering, const Args& args);
   // True if it rounds what it multiplies to fewer than 32 bits. Such a variant is chosen only after a
-  // measurement or by name, never by the family's order.
+  // measurement or by name, never by an order.
   bool rounds = false;
 };
 

@@ -12,7 +12,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_shader_subgroup_basic : require
+#include "common/subgroup.glsl"
 #include "common/types.glsl"
 #include "common/weight.glsl"
 #include "matmul/matmul.params.h"
@@ -84,7 +84,7 @@ void main() {
   [[unroll]] for (uint i = 0; i < MATRICES_DOWN * MATRICES_ACROSS; ++i) {
     sums[i] = coopmat<float, SCOPE, M, N, gl_MatrixUseAccumulator>(0.0);
   }
-  const uint group = GROUPS == 1u ? 0u : gl_SubgroupID;
+  const uint group = GROUPS == 1u ? 0u : SUBGROUP_NUMBER;
   const uint first_row = group / GROUPS_ACROSS * GROUP_ROWS;
   const uint first_column = group % GROUPS_ACROSS * GROUP_COLUMNS;
   for (uint kb = 0; kb < p.blocks; kb += DEPTH) {

@@ -5,7 +5,8 @@
 // SOURCE: a weight type ("Q4_0"), for llamas with such weights, of the size of common ones; or a folder with
 // a config.json. FILE gets a line for each executable of each pipeline: the kernel, its constants, the
 // seconds that compiling took (of a processor), and NAME=VALUE for each statistic, between tabs. FILE.order
-// gets the orders of variants that follow from them (variant_cost.h), FILE.costs the costs.
+// gets the order of variants that follows (variant_cost.h), and FILE.costs the costs, where the sources have
+// all types of cost_types.
 #include <cctype>
 #include <cmath>
 #include <ctime>
@@ -29,6 +30,10 @@
 using namespace pumice;
 
 namespace {
+
+// The types of weights whose costs decide the order of variants: plain ones, a block with a scale, and blocks
+// with many.
+constexpr const char* cost_types[] = {"F16", "Q4_0", "Q4_K", "Q6_K"};
 
 // The driver's functions, and what it said of the last pipeline. The table of a device has functions without
 // a context of their own.
@@ -130,10 +135,12 @@ Result<DeviceContext> open_driver() {
   return open_device(std::move(instance), device, {});
 }
 
-// A llama whose matrices have this type, and zeros in them. It has two layers: the last one computes only the
-// rows of the output.
-Result<ModelFile> llama(TensorType type, uint32_t head_dim) {
-  constexpr uint32_t width = 2048, feed_forward = 8192, vocabulary = 32000, context = 1024;
+// A llama whose matrices have this type, and zeros in them: as wide as one of 1 billion weights, or of 8. It
+// has two layers: the last one computes only the rows of the output.
+Result<ModelFile> llama(TensorType type, bool large) {
+  constexpr uint32_t vocabulary = 32000, context = 1024;
+  const uint32_t width = large ? 4096 : 2048, feed_forward = large ? 14336 : 8192,
+                 head_dim = large ? 128 : 64;
   const uint32_t heads = width / head_dim, kv_width = width / 4;
   GgufBuilder file;
   file.string("general.architecture", "llama")
@@ -223,6 +230,7 @@ public:
   size_t made() const { return made_.size(); }
   const std::set<std::string>& kernels() const { return kernels_; }
   const VariantCosts& costs() const { return costs_; }
+  void costs_count(bool count) { costs_count_ = count; } // of the models that are added from now on
 
   // All plans of sessions of this size, in each variant.
   Status add(const std::shared_ptr<const Model>& model, const SessionSize& size) {
@@ -266,7 +274,7 @@ private:
                       made_[{each.dispatch.kernel, each.dispatch.constants}], context_.profile.busy_groups);
     }
     for (size_t i = 0; i < costs.size(); ++i) {
-      if (std::isfinite(costs[i]) && costs[i] > 0) costs_.add(plan.choices[i], costs[i]);
+      if (costs_count_ && std::isfinite(costs[i]) && costs[i] > 0) costs_.add(plan.choices[i], costs[i]);
     }
     return {};
   }
@@ -303,6 +311,7 @@ private:
   std::filesystem::path path_;
   std::map<std::pair<std::string, std::vector<uint32_t>>, CompilerStatistics> made_;
   VariantCosts costs_;
+  bool costs_count_ = true;
   std::set<std::string> kernels_;
   int failures_ = 0;
 };
@@ -325,18 +334,23 @@ Status run(const std::filesystem::path& path, std::span<char* const> sources) {
   Compiler compiler(std::move(context), path);
   for (const std::string source : sources) {
     if (const TensorTypeInfo* type = find_type_named(source)) {
-      for (uint32_t head_dim : {64u, 128u}) {
-        PUMICE_TRY(ModelFile file, llama(type->type, head_dim));
+      compiler.costs_count(std::ranges::count(cost_types, source) > 0);
+      for (const bool large : {false, true}) {
+        PUMICE_TRY(ModelFile file, llama(type->type, large));
         PUMICE_CHECK(add_model(compiler, std::move(file)));
       }
     } else {
+      compiler.costs_count(false);
       const TemporaryFolder folder;
       PUMICE_TRY(ModelFile file, folder_model(source, folder));
       PUMICE_CHECK(add_model(compiler, std::move(file)));
     }
   }
-  write_lines(path, ".order", compiler.costs().orders(compiler.context().profile.generation));
-  write_lines(path, ".costs", compiler.costs().costs());
+  const std::set<std::string> given(sources.begin(), sources.end());
+  if (std::ranges::all_of(cost_types, [&](const char* type) { return given.contains(type); })) {
+    write_lines(path, ".order", compiler.costs().orders(compiler.context().profile.generation));
+    write_lines(path, ".costs", compiler.costs().costs());
+  }
   const Capabilities& device = compiler.context().device->capabilities();
   std::string never;
   const std::vector<std::string> tiers = device.tiers();

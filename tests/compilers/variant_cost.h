@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,23 +12,25 @@
 // What a kernel variant may cost on a GPU that nobody here has, by what its compiler says. Only variants of
 // the same work are compared, so a cost needs no unit; it is meant as cycles of a SIMD unit.
 //
-//   cost of a launch = max(cycles, bytes / bytes per cycle) * idle
-//   cycles           = subgroups * passes * max(cycles of a pass, multiplications of a pass / lanes)
-//   cycles of a pass = what the compiler estimates for a subgroup / its assumed passes / resident subgroups
-//   bytes            = max(what must be moved, what all workgroups load / 4)
-//   idle             = workgroups that keep the device busy / workgroups, at least 1
+//   cost of a launch = max(subgroups * cycles, bytes / bytes per cycle) * idle
+//   cycles           = passes * max(cycles of a pass, multiplications of a pass / lanes)
+//   cycles of a pass = what the compiler estimates for a subgroup / resident subgroups / the passes it
+//   assumes bytes            = max(what must be moved, what all workgroups load / 4) idle             =
+//   workgroups that keep the device busy / workgroups, at least 1
 //
-// Passes are those of the loop over columns or positions, in which almost all of the time goes by. Compilers
-// do not know their number, and assume one: Intel's (brw_performance) and NVIDIA's (nak) 10, AMD's
-// (aco_statistics) 8. Qualcomm's (ir3) estimates no cycles: its instructions count, with the stalls, which
-// other subgroups hide. Resident subgroups are in AMD's estimate already. Spills are in all estimates but
-// Qualcomm's. What workgroups load more than once mostly comes from a cache, about four times as fast as
-// memory.
+// Passes are those of the loop over columns or positions, in which almost all of the time goes by, and of the
+// loops in it. Compilers do not know their number, and assume one: Intel's (brw_performance) 10 of each loop,
+// NVIDIA's (nak) 10, and 38 of an inner one, AMD's (aco_statistics) 8 and 32. Qualcomm's (ir3) estimates no
+// cycles: its instructions count, with the stalls, which other subgroups hide. Resident subgroups are in
+// AMD's estimate already. Spills are in all estimates but Qualcomm's. What workgroups load more than once
+// mostly comes from a cache, about four times as fast as memory.
+//
+// Attention by matrices has no cost: its loops are three deep, and the estimates of them are far off.
 
 // A pipeline's statistics by name in lower case: "instruction count".
 using CompilerStatistics = std::map<std::string, double>;
 
-// Of a launch of a product, of attention, or of what comes beside them.
+// Of a launch of a product, of attention, or of what comes beside them; not finite where it is not known.
 double launch_cost(pumice::Generation generation, const pumice::Dispatch& dispatch,
                    const CompilerStatistics& compiled, uint32_t busy_groups);
 
@@ -38,7 +41,8 @@ public:
   void add(const pumice::VariantChoice& choice, double cost);
   // A line of runtime/kernel/variant_order.def for each family and number of rows.
   std::vector<std::string> orders(pumice::Generation generation) const;
-  // The same as numbers: each variant's cost as a multiple of the plain one's, the mean over shapes.
+  // The same as numbers: each variant's cost as a multiple of the plain one's, the mean over shapes, and then
+  // for each of them.
   std::vector<std::string> costs() const;
 
 private:
@@ -50,9 +54,9 @@ private:
     std::string name;
     double cost = 0; // by the plain one's
   };
-  // The first of each range of rows is the family, then the most rows.
+  // By family and the most rows.
   using Ranges = std::map<std::pair<std::string, uint32_t>, std::vector<Variant>>;
-  Ranges ranges() const;
+  Ranges ranges(std::span<const uint32_t> most_rows) const;
 
   std::map<std::string, Class> classes_;
 };

@@ -45,7 +45,8 @@ VKAPI_ATTR void VKAPI_CALL properties_of(VkPhysicalDevice device, VkPhysicalDevi
 VKAPI_ATTR void VKAPI_CALL features_of(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* features) {
   real.vkGetPhysicalDeviceFeatures2(device, features);
   for (auto* part = static_cast<VkBaseOutStructure*>(features->pNext); part; part = part->pNext) {
-    if (part->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR) {
+    if (part->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR &&
+        !std::getenv("PUMICE_TEST_MATRICES")) {
       reinterpret_cast<VkPhysicalDeviceCooperativeMatrixFeaturesKHR*>(part)->cooperativeMatrix = VK_FALSE;
     }
   }
