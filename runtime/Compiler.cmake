@@ -24,6 +24,9 @@ endif()
 if(WIN32)
   add_compile_definitions(NOMINMAX WIN32_LEAN_AND_MEAN)  # for windows.h
 endif()
+if(MINGW)
+  add_compile_options(-Wa,-mbig-obj)  # objects with more sections than the first format could count
+endif()
 
 # What a program does not use of its libraries is left out, and so are the symbols; the sanitizers' reports need them.
 if(NOT (MSVC OR sanitized))
