@@ -60,6 +60,8 @@ copy_headers() {
     /usr/include/*.h* | *.cmake) install -D -m 644 "$file" "$libraries/${file#/usr/}" ;;
     esac
   done
+  sed -i "s|_IMPORT_PREFIX \"/usr\"|_IMPORT_PREFIX \"$libraries\"|" "$libraries/lib/cmake/doctest/doctestTargets.cmake"
+  touch "$folder/logs/headers.done"
 }
 
 if [ ! -e "$folder/logs/sources.done" ]; then
@@ -68,9 +70,9 @@ if [ ! -e "$folder/logs/sources.done" ]; then
   (cd "$sources"/sentencepiece-*/ && logged sources patch -R -p1 -i debian/patches/disable-static-library.patch)
   touch "$folder/logs/sources.done"
 fi
-copy_headers
+if [ ! -e "$folder/logs/headers.done" ]; then copy_headers; fi
 library fmtlib -DFMT_TEST=OFF -DFMT_DOC=OFF
-library pcre2 -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_BUILD_TESTS=OFF
+library pcre2 -DPCRE2_SUPPORT_JIT=ON -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_BUILD_TESTS=OFF
 library utf8proc -DUTF8PROC_ENABLE_TESTING=OFF
 library sentencepiece -DSPM_ENABLE_SHARED=OFF
 library libpng1.6 -DPNG_SHARED=OFF -DPNG_TESTS=OFF
@@ -79,7 +81,7 @@ library libogg -DINSTALL_DOCS=OFF
 library libvorbis
 library flac -DBUILD_PROGRAMS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOCS=OFF -DBUILD_CXXLIBS=OFF -DINSTALL_MANPAGES=OFF \
   -DWITH_STACK_PROTECTOR=OFF
-library freetype -DFT_DISABLE_HARFBUZZ=ON -DFT_DISABLE_BZIP2=ON -DFT_DISABLE_BROTLI=ON -DFT_DISABLE_PNG=ON
+library freetype -DFT_DISABLE_ZLIB=ON -DFT_DISABLE_HARFBUZZ=ON -DFT_DISABLE_BZIP2=ON -DFT_DISABLE_BROTLI=ON -DFT_DISABLE_PNG=ON
 
 shaders=()
 if [ -e build/shaders ]; then shaders=("-DPUMICE_SHADERS_FROM=$PWD/build"); fi

@@ -25,7 +25,6 @@ std::string note_text(const std::string& name, const std::string& value) {
 TrialNote::~TrialNote() {
   if (path_.empty()) return;
   take_away();
-  file_ = LockedFile(); // an open file cannot be removed on Windows
   std::error_code ignored;
   std::filesystem::remove(path_, ignored);
   forget_unfinished(registered_);

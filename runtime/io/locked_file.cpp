@@ -11,13 +11,14 @@
 
 #ifdef _WIN32
 #include <io.h>
-#include <share.h>
+#include <windows.h>
 #else
 #include <sys/file.h>
 #include <unistd.h>
 #endif
 
 #include "io/mapped_file.h"
+#include "io/windows_file.h"
 
 namespace pumice {
 
@@ -28,13 +29,10 @@ constexpr size_t longest_text = 4096; // that is read back
 // Windows has no lock beside the open file itself: while it is open, no other process can open it.
 #ifdef _WIN32
 int create_locked(const std::filesystem::path& path) {
-  int file = -1;
-  constexpr int flags = _O_CREAT | _O_EXCL | _O_RDWR | _O_BINARY | _O_NOINHERIT;
-  return _wsopen_s(&file, path.c_str(), flags, _SH_DENYRW, _S_IREAD | _S_IWRITE) == 0 ? file : -1;
+  return open_windows_file(path, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_DELETE, CREATE_NEW);
 }
 int open_left(const std::filesystem::path& path) {
-  int file = -1;
-  return _wsopen_s(&file, path.c_str(), _O_RDONLY | _O_BINARY | _O_NOINHERIT, _SH_DENYWR, 0) == 0 ? file : -1;
+  return open_windows_file(path, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, OPEN_EXISTING);
 }
 bool write_all(int file, std::string_view text) {
   return _chsize_s(file, 0) == 0 && _lseek(file, 0, SEEK_SET) == 0 &&

@@ -1,19 +1,22 @@
 #include "io/output_file.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
+#include <fstream>
 #include <random>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "io/mapped_file.h"
+#include "io/windows_file.h"
 
 #ifdef _WIN32
 #include <io.h>
-#define unlink _unlink
+#include <windows.h>
 #else
 #include <unistd.h>
 #endif
@@ -27,6 +30,25 @@ namespace fs = std::filesystem;
 constexpr int most_links = 40; // that are followed, as Linux does
 constexpr size_t longest_name_part =
     200; // bytes of a name that its new file's name has; file systems allow 255
+
+#ifdef _WIN32
+// So that remove_unfinished_files() can remove it.
+std::FILE* open_to_write(const fs::path& path) {
+  constexpr DWORD sharing = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+  const int file = open_windows_file(path, GENERIC_WRITE, sharing, CREATE_ALWAYS);
+  return file < 0 ? nullptr : _fdopen(file, "wb");
+}
+void remove_file(const wchar_t* path) {
+  (void)_wunlink(path);
+}
+#else
+std::FILE* open_to_write(const fs::path& path) {
+  return std::fopen(path.c_str(), "wb");
+}
+void remove_file(const char* path) {
+  (void)::unlink(path);
+}
+#endif
 
 Error write_error(const std::string& name, const std::string& why, Code code = Code::io) {
   return {code, fmt::format("{}: cannot be written: {}", name, why)};
@@ -120,19 +142,19 @@ fs::path name_beside(const fs::path& target) {
 struct UnfinishedFile {
   std::atomic<bool> taken = false;
   std::atomic<bool> complete = false; // the name is
-  std::array<char, 4096> name = {};
+  std::array<fs::path::value_type, 4096> name = {};
 };
 std::array<UnfinishedFile, 16> unfinished_files;
 
 } // namespace
 
 int register_unfinished(const fs::path& path) {
-  const std::string name = path.string();
+  const fs::path::string_type& name = path.native();
   if (name.size() >= unfinished_files[0].name.size()) return -1;
   for (size_t i = 0; i < unfinished_files.size(); ++i) {
     UnfinishedFile& place = unfinished_files[i];
     if (place.taken.exchange(true)) continue;
-    std::memcpy(place.name.data(), name.c_str(), name.size() + 1);
+    std::copy_n(name.c_str(), name.size() + 1, place.name.begin());
     place.complete = true;
     return static_cast<int>(i);
   }
@@ -147,13 +169,13 @@ void forget_unfinished(int place) {
 
 void remove_unfinished_files() {
   for (UnfinishedFile& place : unfinished_files) {
-    if (place.complete.exchange(false)) (void)::unlink(place.name.data());
+    if (place.complete.exchange(false)) remove_file(place.name.data());
   }
 }
 
 OutputFile::~OutputFile() {
+  if (file_) std::fclose(file_);
   if (partial_.empty()) return;
-  stream_.close();
   std::error_code ignored;
   fs::remove(partial_, ignored);
   forget_unfinished(registered_);
@@ -174,8 +196,8 @@ Status OutputFile::open(const fs::path& path) {
   target_ = target.path;
   const fs::path opened = target.replaced ? name_beside(target_) : target_;
   errno = 0;
-  stream_.open(opened, std::ios::binary | std::ios::trunc);
-  if (!stream_) return failed();
+  file_ = open_to_write(opened);
+  if (!file_) return failed();
   if (!target.replaced) return {};
   partial_ = opened;
   registered_ = register_unfinished(partial_);
@@ -186,14 +208,16 @@ Status OutputFile::open(const fs::path& path) {
 
 Status OutputFile::write(std::span<const std::byte> bytes) {
   errno = 0;
-  stream_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  return stream_ ? Status() : Status(failed());
+  const bool written = bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size();
+  return written ? Status() : Status(failed());
 }
 
 Status OutputFile::finish() {
   errno = 0;
-  stream_.close(); // writes what is buffered, which fails if the disk is full
-  if (!stream_) return failed();
+  const bool written = !std::ferror(file_);
+  const bool closed =
+      std::fclose(std::exchange(file_, nullptr)) == 0; // writes the rest, which fails if the disk is full
+  if (!written || !closed) return failed();
   if (partial_.empty()) return {};
   std::error_code error;
   fs::rename(partial_, target_, error);

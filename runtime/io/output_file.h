@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 
@@ -41,7 +41,7 @@ private:
   std::filesystem::path target_;  // that finish() replaces
   std::filesystem::path partial_; // the new file; empty: none, the target itself is open
   int registered_ = -1;           // among the unfinished files
-  std::ofstream stream_;
+  std::FILE* file_ = nullptr;
 };
 
 // Removes the new files of all OutputFiles that are open, and those of register_unfinished(), for a signal

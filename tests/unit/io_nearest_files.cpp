@@ -25,7 +25,8 @@ TEST_CASE("names are near if few letters are missing, added, replaced or swapped
 TEST_CASE("files are near by their name, also without its extension, and by a misspelt folder") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "models");
-  const std::string model = folder.write("models/stories.gguf", std::string_view("x")).string();
+  const std::string model =
+      folder.write("models/stories.gguf", std::string_view("x")).make_preferred().string();
   const auto near = [&](const char* name) { return nearest_files(folder.path() / name); };
   using Paths = std::vector<std::string>;
   CHECK(near("models/storeis.gguf") == Paths{model});
