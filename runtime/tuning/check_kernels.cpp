@@ -127,10 +127,11 @@ Result<std::optional<CaseResult>> check_kernels(const DeviceContext& context, co
   if (!runs) return std::optional<CaseResult>();
   const std::string plain_variant = choice ? choice->variants.back() : variant;
   PUMICE_TRY(const CaseRun::Plans plain, run->plans(plain_variant));
-  CaseResult result{run->kernel(plans), {}};
+  CaseResult result{run->kernel(plans), {}, false};
   const Result<std::string> wrong = run->check(plans, repeats);
   if (!wrong.ok() && !is_finding(wrong.error())) return wrong.error();
-  result.wrong = wrong.ok() ? *wrong : wrong.error().message;
+  result.failed = !wrong.ok();
+  result.wrong = result.failed ? wrong.error().message : *wrong;
   if (result.wrong.empty() || !choice || choice->chosen == plain_variant) return std::optional(result);
   const Result<std::string> plain_wrong = run->check(plain, 1);
   if (plain_wrong.ok())

@@ -11,8 +11,9 @@ namespace pumice {
 
 // What a kernel variant made of a case.
 struct CaseResult {
-  std::string kernel; // that computed it, as in the kernel table
-  std::string wrong;  // a sentence; empty if it is right
+  std::string kernel;  // that computed it, as in the kernel table
+  std::string wrong;   // a sentence; empty if it is right
+  bool failed = false; // `wrong` is an error of the driver: there are no results
 };
 
 // The variants of the case's family that can run it on this device, in the family's order: the plain one is

@@ -126,7 +126,9 @@ private:
     longest_ = std::max(longest_, spent() - before);
     if (!status.ok() && (status.error().code == Code::device_lost || status.error().code == Code::cancelled))
       return status;
-    if (!status.ok() || !result) { // memory is short, or the case too small for the variant
+    // Memory is short, the case is too small for the variant, or a call failed: that is told where it
+    // matters.
+    if (!status.ok() || !result || result->failed) {
       check_.complete = false;
       return {};
     }

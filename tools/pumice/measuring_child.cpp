@@ -17,7 +17,6 @@ namespace pumice::command {
 
 namespace {
 
-constexpr double longest_silence = 60; // of a child that tries something, seconds: compilers may be slow
 constexpr double silence_when_late = 5;
 
 // ---- what goes through the pipes: a JSON object a line ----
@@ -124,6 +123,7 @@ Status measure_as_asked(const ParentProcess& parent) {
 class Measuring {
 public:
   Measuring(const OpenedDevice& device, const MeasuringTask& what) : device_(device), what_(what) {
+    if (device.capabilities().is_cpu()) longest_silence_ = cpu_patience;
     const DeviceProfile& profile = device.context.profile;
     if (profile.choices) tuning_.choices = *profile.choices;
     if (profile.blocklist) tuning_.blocklist = *profile.blocklist;
@@ -181,9 +181,9 @@ private:
   // Loading a large model takes its time; after that, something is to be heard from time to time.
   double patience() const {
     if (!measuring_) return std::numeric_limits<double>::max();
-    if (!what_.ends_in_time) return longest_silence;
+    if (!what_.ends_in_time) return longest_silence_;
     const double left = what_.how.seconds - spent_ - measuring_->seconds();
-    return std::min(longest_silence, std::max(left, 0.0) + silence_when_late);
+    return std::min(longest_silence_, std::max(left, 0.0) + silence_when_late);
   }
   bool late() const { return spent_ >= what_.how.seconds; }
 
@@ -225,8 +225,8 @@ private:
 
   bool explain_silence() {
     const std::string what = trying_ ? name_of(*trying_) : "the device";
-    if (can_block() && patience_ >= longest_silence) {
-      block(fmt::format("this kernel was tried for {:g} s without an end", longest_silence));
+    if (can_block() && patience_ >= longest_silence_) {
+      block(fmt::format("this kernel was tried for {:g} s without an end", longest_silence_));
       return true;
     }
     forget();
@@ -271,10 +271,11 @@ private:
   double spent_ = 0;      // seconds of measuring, by children that have ended
   int blocked_ = 0;       // variants
   std::optional<Trial> trying_;
-  std::optional<Stopwatch> measuring_; // none while the child loads the model
-  std::optional<Error> error_;         // the child's
-  bool lost_ = false;                  // the child lost the device, and has ended
-  double patience_ = 0;                // of the last wait, seconds
+  std::optional<Stopwatch> measuring_;      // none while the child loads the model
+  std::optional<Error> error_;              // the child's
+  bool lost_ = false;                       // the child lost the device, and has ended
+  double longest_silence_ = usual_patience; // of a child that tries something, seconds: compilers may be slow
+  double patience_ = 0;                     // of the last wait, seconds
   ProgressBar bar_{"measuring the device"};
 };
 

@@ -13,8 +13,8 @@ struct MeasuringTask {
   std::string model; // its path
   LoadOptions load;
   TuneOptions how;
-  // Whether the time limit of `how` ends also what does not answer then. It always ends what does not answer
-  // for a minute.
+  // Whether the time limit of `how` ends also what does not answer then. What does not answer for a minute,
+  // or five on a processor, is always ended.
   bool ends_in_time = false;
 };
 
