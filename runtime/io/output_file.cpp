@@ -208,12 +208,14 @@ Status OutputFile::open(const fs::path& path) {
 
 Status OutputFile::write(std::span<const std::byte> bytes) {
   errno = 0;
+  if (!file_) return failed();
   const bool written = bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size();
   return written ? Status() : Status(failed());
 }
 
 Status OutputFile::finish() {
   errno = 0;
+  if (!file_) return failed(); // not open, or finished already
   const bool written = !std::ferror(file_);
   const bool closed =
       std::fclose(std::exchange(file_, nullptr)) == 0; // writes the rest, which fails if the disk is full
