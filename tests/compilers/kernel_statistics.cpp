@@ -288,11 +288,13 @@ private:
     const std::string begin = fmt::format("{}\t{}", dispatch.kernel, fmt::join(dispatch.constants, " "));
     std::ofstream(path_, std::ios::app) << begin;
     const std::clock_t start = std::clock(); // processor time: others' work does not count
-    // Without others that stay: the memory of a fake device is small.
+    // The memory of a fake device is small, so only the last pipelines stay. Without any, RADV would give its
+    // buffer back and take another, and the fake device gets none back.
     PUMICE_TRY(const std::shared_ptr<Pipelines> pipelines, Pipelines::create(context_.device, {}));
     const Result<VkPipeline> pipeline = pipelines->get(dispatch.kernel, dispatch.constants);
     const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     std::ofstream out(path_, std::ios::app);
+    last_ = pipelines;
     if (!pipeline.ok()) {
       ++failures_;
       out << "\tFAILED: " << pipeline.error().text() << '\n';
@@ -309,6 +311,7 @@ private:
 
   DeviceContext context_;
   std::filesystem::path path_;
+  std::shared_ptr<Pipelines> last_;
   std::map<std::pair<std::string, std::vector<uint32_t>>, CompilerStatistics> made_;
   VariantCosts costs_;
   bool costs_count_ = true;
