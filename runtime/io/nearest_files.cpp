@@ -59,12 +59,13 @@ std::vector<fs::path> similar_entries(const fs::path& folder, const fs::path& na
 } // namespace
 
 std::vector<std::string> nearest_files(const fs::path& path) {
-  fs::path known;
-  auto part = path.begin();
-  while (part != path.end() && is_there(known / *part)) known /= *part++;
-  if (part == path.end()) return {};
+  const fs::path below = path.relative_path();
+  fs::path known = path.root_path(); // on Windows a drive alone, without its root, is another folder
+  auto part = below.begin();
+  while (part != below.end() && is_there(known / *part)) known /= *part++;
+  if (part == below.end()) return {};
   fs::path rest;
-  for (auto next = std::next(part); next != path.end(); ++next) rest /= *next;
+  for (auto next = std::next(part); next != below.end(); ++next) rest /= *next;
   std::vector<std::string> found;
   for (const fs::path& entry : similar_entries(known, *part)) {
     const fs::path whole = rest.empty() ? entry : entry / rest;
