@@ -82,8 +82,7 @@ int print_page(const CLI::App& app, const CLI::ParseError& error) {
 
 int parse_and_run(int argc, char** argv) {
   CLI::App app("Run transformer models on any Vulkan device.", "pumice");
-  app.allow_windows_style_options(
-      false); // a word that begins with a slash is a path or a prompt on Windows too
+  app.allow_windows_style_options(false); // a slash begins a path or a prompt there too
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help");
   app.set_help_all_flag("--help-all");
