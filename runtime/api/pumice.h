@@ -300,9 +300,10 @@ typedef struct pumice_load_options {
    *
    * Before that, where the cache folder can be written to and this is not below 0: kernels that this model
    * needs and that were not used with this version of the driver before are tried in small cases, for at most
-   * about 0.3 seconds. One whose results are wrong is not used from then on, and named in the log. If there
-   * is no other one, loading fails with PUMICE_UNSUPPORTED and a message that names it. What was tried is
-   * kept in the cache folder, so that it happens once; without that folder, or below 0, nothing is tried. */
+   * about 0.3 seconds and the compiling that is under way then; the next load tries the others. One whose
+   * results are wrong is not used from then on, and named in the log. If there is no other one, loading fails
+   * with PUMICE_UNSUPPORTED and a message that names it. What was tried is kept in the cache folder, so that
+   * it happens once; without that folder, or below 0, nothing is tried. */
   float tune_seconds;
   uint32_t reserved; /* 0 */
 } pumice_load_options;

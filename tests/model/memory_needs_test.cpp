@@ -92,13 +92,15 @@ TEST_CASE("readable tensors are in the estimate") {
 }
 
 TEST_CASE("the memory of an encoder with a decoder is estimated to the byte") {
-  for (const auto& [beams, input_tokens, output_tokens] :
-       {std::tuple(1u, 0u, 0u), std::tuple(1u, 48u, 32u), std::tuple(4u, 100u, 20u)}) {
-    CAPTURE(beams);
+  struct Sizes {
+    uint32_t beams, input_tokens, output_tokens;
+  };
+  for (const Sizes& sizes : {Sizes{1, 0, 0}, Sizes{1, 48, 32}, Sizes{4, 100, 20}}) {
+    CAPTURE(sizes.beams);
     EncoderDecoderOptions options;
-    options.beams = beams;
-    options.input_tokens = input_tokens;
-    options.output_tokens = output_tokens;
+    options.beams = sizes.beams;
+    options.input_tokens = sizes.input_tokens;
+    options.output_tokens = sizes.output_tokens;
     check_needs(
         pretrained / "dates", {},
         [&](const Model& model) { return require(EncoderDecoder::runner_options(model, options)); },

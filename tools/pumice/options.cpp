@@ -114,9 +114,10 @@ void add_open_options(CLI::App& app, DeviceOptions& options) {
 void add_device_options(CLI::App& app, DeviceOptions& options) {
   add_open_options(app, options);
   CLI::Option* no_tune =
-      app.add_flag("--no-tune", options.no_tune,
-                   "Do not measure or check kernel variants, and ignore earlier measurements. Of each kind of "
-                   "kernel, the first variant that the device can run is used")
+      app.add_flag(
+             "--no-tune", options.no_tune,
+             "Do not measure or check kernel variants, and ignore earlier measurements. Of each kind of "
+             "kernel, the first variant that the device can run is used")
           ->group(more_of(device_group));
   app.add_option("--kernel-variant", options.kernel_variant,
                  "Use this kernel variant wherever the device can run it, even if another one is faster. "

@@ -95,8 +95,7 @@ private:
       if (thorough && is_ours && kernels.good.contains(key)) allowed.insert(key);
     }
     if (thorough) forget_checks(before); // the next program that loads a model makes them anew
-    if (kernels.blocklist.empty() && allowed.empty())
-      return thorough ? device_.save_pipelines() : Status();
+    if (kernels.blocklist.empty() && allowed.empty()) return thorough ? device_.save_pipelines() : Status();
     store_choices(before, {}, kernels.blocklist, allowed);
     blocklist_ = kernels.blocklist;
     if (device_.cache.empty()) {
