@@ -23,7 +23,7 @@ pack() {
   ./tools/setup.sh --tests
   ./tools/build.sh build/gpu-report all -DPUMICE_STATIC=ON -DPUMICE_TESTS=ON
   folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' EXIT
+  trap "rm -rf '$folder'" EXIT  # now: it is gone when the script ends
   mkdir -p "$folder/$bundle"/{models,tests,measured}
   cp tools/gpu_report.sh "$folder/$bundle/"
   for program in pumice npc_demo test_unit test_gpu test_kernel test_graph test_model test_embed; do
