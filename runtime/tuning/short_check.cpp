@@ -96,7 +96,8 @@ private:
       if (context_.interrupted() || (options_.go_on && !options_.go_on()))
         return Error{Code::cancelled, "the short check of the kernels was cancelled"};
       PUMICE_CHECK(try_one(each));
-      blocked = blocked || is_blocked(each);
+      blocked = is_blocked(each);
+      if (blocked) break; // the cases after it would use it and be found wrong themselves
     }
     if (blocked) context_.profile = with_tuning_results(context_.profile, pipelines_);
     return blocked;
