@@ -32,7 +32,6 @@ Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_devic
   if (tune_seconds > 0) {
     options.tune = [&](const std::shared_ptr<const Model>& model) -> Result<DeviceProfile> {
       const std::function<bool()> asked = [&] { return progress(all_bytes, all_bytes); };
-      if (!device.context.pipelines->can_save()) return tune_loaded(model, tune_seconds, *device.log, asked);
       PUMICE_TRY(const std::shared_ptr<const Model> checked,
                  check_loaded(model, tune_seconds, *device.log, asked));
       return tune_loaded(checked, tune_seconds, *device.log, asked);

@@ -123,6 +123,7 @@ TuningResults pumice::api::shipped_results(const pumice_device_options& options,
 Result<std::shared_ptr<const Model>> pumice::api::check_loaded(const std::shared_ptr<const Model>& model,
                                                                double seconds, const Log& log,
                                                                const std::function<bool()>& progress) {
+  if (!model->context().pipelines->can_save()) return model;
   ShortCheckOptions options;
   options.seconds = std::min(options.seconds, seconds);
   options.threads = model->options().threads;

@@ -18,8 +18,9 @@ Result<DeviceProfile> tune_loaded(const std::shared_ptr<const Model>& model, dou
                                   const std::function<bool()>& progress);
 
 // The short check of a model that is being loaded (tuning/short_check.h), in at most so many seconds.
-// Warnings go to the log. Returns the model as it is to go on with. Errors: a kernel is wrong that nothing
-// can replace; the device is lost; `cancelled` if `progress` returns false.
+// Warnings go to the log. Nothing is checked without a folder to keep that in. Returns the model as it is to
+// go on with. Errors: a kernel is wrong that nothing can replace; the device is lost; `cancelled` if
+// `progress` returns false.
 Result<std::shared_ptr<const Model>> check_loaded(const std::shared_ptr<const Model>& model, double seconds,
                                                   const Log& log, const std::function<bool()>& progress);
 

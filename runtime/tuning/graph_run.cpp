@@ -14,12 +14,6 @@ namespace {
 
 constexpr uint32_t nan_bits = 0xffffffff;
 
-Status run_and_wait(const std::shared_ptr<Device>& device, Commands& commands) {
-  PUMICE_CHECK(commands.end());
-  PUMICE_TRY(const TimelinePoint done, device->submit(commands.buffers()));
-  return device->wait(done);
-}
-
 } // namespace
 
 Result<std::unique_ptr<GraphRun>> GraphRun::create(const DeviceContext& context, const Graph& graph,
@@ -55,7 +49,8 @@ Status GraphRun::make_caches(std::span<const CacheLayout> layouts) {
     }
   }
   commands.barrier();
-  return run_and_wait(context_.device, commands);
+  PUMICE_CHECK(commands.end());
+  return commands.run_and_wait();
 }
 
 Result<Plan> GraphRun::plan(const DeviceProfile& profile, uint32_t rows) {
@@ -113,7 +108,8 @@ Status GraphRun::submit(const Plan& plan) {
   commands.barrier();
   for (size_t i = 0; i < launches.size(); ++i) launches.record(commands, i);
   commands.host_barrier();
-  return run_and_wait(context_.device, commands);
+  PUMICE_CHECK(commands.end());
+  return commands.run_and_wait();
 }
 
 std::vector<float> GraphRun::read(const Plan& plan) const {

@@ -11,6 +11,7 @@
 #include "gpu/kernel_table.h"
 #include "support/command.h"
 #include "support/embedding.h"
+#include "support/require.h"
 #include "support/spirv_faults.h"
 #include "tuning/check_record.h"
 #include "tuning/short_check.h"
@@ -227,11 +228,7 @@ TEST_CASE("a short check keeps to its time, and does once what it can do") {
   const Model& model = *start->model->model;
   Pipelines& pipelines = *start->device->context.pipelines;
   const Capabilities& device = start->device->context.device->capabilities();
-  const auto check = [&](const ShortCheckOptions& options) {
-    auto result = short_check(model, options);
-    if (!result.ok()) FAIL(result.error().text());
-    return *result;
-  };
+  const auto check = [&](const ShortCheckOptions& options) { return require(short_check(model, options)); };
 
   ShortCheckOptions none;
   none.seconds = 0;

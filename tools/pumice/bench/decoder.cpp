@@ -99,6 +99,11 @@ private:
   std::vector<uint32_t> tokens_;
 };
 
+// One sequence by itself.
+bool generates_alone(const BenchOptions& options) {
+  return std::ranges::find(options.batches, 1u) != options.batches.end();
+}
+
 Status measure_depth(const BenchOptions& options, Session& session, uint32_t tokens, Sampler& sampler) {
   Depth depth(session, tokens);
   for (uint32_t count : options.prompts) {
@@ -108,9 +113,8 @@ Status measure_depth(const BenchOptions& options, Session& session, uint32_t tok
     const std::vector<uint32_t> prompt = random_tokens(count, session.runner().model().shape().vocabulary);
     PUMICE_CHECK(sampler.add(std::move(result), [&] { return depth.prompt(prompt); }));
   }
-  const bool alone = std::ranges::find(options.batches, 1u) != options.batches.end();
   for (uint32_t count : options.counts) {
-    if (count == 0 || !alone) continue;
+    if (count == 0 || !generates_alone(options)) continue;
     Measurement result = depth.name(fmt::format("tg{}", count), "decode", count);
     PUMICE_TRY(const Plan* plan, session.runner().plan(1));
     result.flops = plan->flops() * count;
@@ -143,7 +147,8 @@ Error too_long(const char* option, uint32_t tokens, uint32_t depth, uint32_t con
 // Prompts, and generating one sequence.
 Status measure_alone(const BenchOptions& options, const std::shared_ptr<const Model>& model, uint32_t depth,
                      Sampler& sampler) {
-  const uint32_t prompt = std::ranges::max(options.prompts), count = std::ranges::max(options.counts);
+  const uint32_t prompt = std::ranges::max(options.prompts);
+  const uint32_t count = generates_alone(options) ? std::ranges::max(options.counts) : 0;
   SessionOptions session_options;
   session_options.size = session_size(options.size, model->shape());
   const uint64_t reading = prompt_context(depth, prompt);
