@@ -8,6 +8,12 @@
 
 namespace pumice {
 
+namespace {
+
+constexpr std::string_view expert_component = "feed-forward";
+
+} // namespace
+
 ModelBuilder::ModelBuilder(bool gguf, const ModelFile* file, std::string root)
     : gguf_(gguf), file_(file), root_(std::move(root)) {
   prefix("", "");
@@ -104,9 +110,26 @@ WeightView ModelBuilder::transposed_tensor(const TensorName& name, uint64_t rows
   return view;
 }
 
+WeightView ModelBuilder::row_tensor(const TensorName& name, uint64_t columns, std::string_view component) {
+  const std::vector<uint64_t> shape = gguf_ ? std::vector{columns} : std::vector{uint64_t{1}, columns};
+  const TensorView* stored = find(full_name(name, ".weight", gguf_), shape, component);
+  const WeightView view = {stored, 1, columns, false, 0, 1, 1, columns};
+  add_gguf_tensor(name, ".weight", {columns}, {view});
+  return view;
+}
+
+WeightView ModelBuilder::channel_taps(const TensorName& name, uint64_t channels, uint64_t taps,
+                                      std::string_view component) {
+  if (gguf_) return tensor(name, ".weight", channels, taps, component);
+  const WeightView view =
+      WeightView::flat(*find(full_name(name, ".weight", false), {channels, 1, taps}, component));
+  add_gguf_tensor(name, ".weight", {channels, taps}, {view});
+  return view;
+}
+
 std::vector<WeightView> ModelBuilder::fused_tensor(const TensorName& name, std::string_view suffix,
                                                    std::span<const uint64_t> counts, uint64_t columns,
-                                                   uint64_t interleaved_run, std::string_view component) {
+                                                   uint64_t groups, std::string_view component) {
   uint64_t rows = 0;
   for (uint64_t count : counts) rows += count;
   std::vector<uint64_t> shape = {rows};
@@ -115,32 +138,66 @@ std::vector<WeightView> ModelBuilder::fused_tensor(const TensorName& name, std::
   std::vector<WeightView> slices;
   uint64_t begin = 0;
   for (uint64_t count : counts) {
-    if (interleaved_run && !gguf_) {
-      slices.push_back(whole.slice(begin, count, interleaved_run, interleaved_run * counts.size()));
-      begin += interleaved_run;
-    } else {
-      slices.push_back(whole.slice(begin, count));
-      begin += count;
-    }
+    const uint64_t parts = gguf_ ? 1 : groups;
+    slices.push_back(whole.slice(begin, count, count / parts, rows / parts));
+    begin += count / parts;
   }
   add_gguf_tensor(name, suffix, std::move(shape), slices);
   return slices;
 }
 
+std::vector<WeightView> ModelBuilder::gguf_expert_tensors(const TensorName& name, uint32_t experts,
+                                                          uint64_t rows, uint64_t columns) {
+  const WeightView all =
+      WeightView::whole(*find(full_name(name, ".weight", true), {experts, rows, columns}, expert_component));
+  std::vector<WeightView> views;
+  for (uint32_t expert = 0; expert < experts; ++expert) views.push_back(all.slice(expert * rows, rows));
+  return views;
+}
+
+std::vector<WeightView> ModelBuilder::stacked_expert_tensors(const TensorName& name, uint32_t experts,
+                                                             uint64_t rows, uint64_t columns,
+                                                             const ExpertRows& part) {
+  if (gguf_) return gguf_expert_tensors(name, experts, rows, columns);
+  const std::string stored = full_name(name, "", false);
+  const TensorView* known = file_ ? file_->find(stored) : nullptr;
+  const bool transposed = part.transposed && !(known && info(known->type).block_size > 1);
+  const std::vector<uint64_t> shape = transposed ? std::vector<uint64_t>{experts, columns, part.all}
+                                                 : std::vector{uint64_t{experts}, part.all, columns};
+  const WeightView all = WeightView::whole(*find(stored, shape, expert_component));
+  std::vector<WeightView> views;
+  for (uint32_t expert = 0; expert < experts; ++expert) {
+    WeightView view = all.slice((transposed ? 0 : expert * part.all) + part.first, rows, part.run, part.step);
+    view.columns = columns;
+    view.transposed = transposed;
+    if (transposed) view.first_column = expert * columns;
+    views.push_back(view);
+  }
+  add_gguf_tensor(name, ".weight", {experts, rows, columns}, views);
+  return views;
+}
+
+WeightView ModelBuilder::stacked_expert_biases(const TensorName& name, uint32_t experts, uint64_t rows,
+                                               const ExpertRows& part) {
+  const uint64_t count = experts * rows;
+  if (gguf_) {
+    const TensorView* stored = find(full_name(name, ".bias", true), {experts, rows}, expert_component);
+    return {stored, count, 1, false, 0, count, count, 1};
+  }
+  const TensorView* stored = find(full_name(name, "_bias", false), {experts, part.all}, expert_component);
+  const WeightView view = {stored, count, 1, false, part.first, part.run, part.step, 1};
+  add_gguf_tensor(name, ".bias", {experts, rows}, {view});
+  return view;
+}
+
 std::vector<WeightView> ModelBuilder::expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
                                                      uint64_t columns) {
-  const std::string_view component = "feed-forward";
+  if (gguf_) return gguf_expert_tensors(name, experts, rows, columns);
   std::vector<WeightView> views;
-  if (gguf_) {
-    const WeightView all =
-        WeightView::whole(*find(full_name(name, ".weight", true), {experts, rows, columns}, component));
-    for (uint32_t expert = 0; expert < experts; ++expert) views.push_back(all.slice(expert * rows, rows));
-    return views;
-  }
   for (uint32_t expert = 0; expert < experts; ++expert) {
     const std::string one =
         hugging_face_prefix_ + fmt::format(fmt::runtime(name.hugging_face), expert) + ".weight";
-    views.push_back(WeightView::whole(*find(one, {rows, columns}, component)));
+    views.push_back(WeightView::whole(*find(one, {rows, columns}, expert_component)));
   }
   add_gguf_tensor(name, ".weight", {experts, rows, columns}, views);
   return views;
@@ -181,11 +238,13 @@ TensorId ModelBuilder::rms_norm(TensorId x, const TensorName& name, float eps, f
 }
 
 TensorId ModelBuilder::layer_norm(TensorId x, const TensorName& name, float eps, std::string_view weight,
-                                  std::string_view bias) {
+                                  std::string_view bias, float weight_offset) {
   const uint32_t size = graph().tensor(x).columns;
-  const WeightId scale = this->weight(tensor(name, weight, size, 0, "norms"), "norms");
-  const WeightId shift = this->weight(tensor(name, bias, size, 0, "norms"), "norms");
-  return pumice::layer_norm(graph(), node_name(name), x, scale, shift, eps);
+  const GgufTransform transform = {0, 0, weight_offset};
+  const WeightId scale = this->weight(tensor(name, weight, size, 0, "norms", transform), "norms");
+  std::optional<WeightId> shift;
+  if (!bias.empty()) shift = this->weight(tensor(name, bias, size, 0, "norms"), "norms");
+  return pumice::layer_norm(graph(), node_name(name), x, scale, shift, eps, gguf_ ? 0 : weight_offset);
 }
 
 TensorId ModelBuilder::add(TensorId a, TensorId b, std::string_view name) {

@@ -27,6 +27,14 @@ struct GgufTransform {
   float scale = 1;
 };
 
+// Which rows of each expert a matrix has, where one tensor of Hugging Face's file holds several matrices of
+// all experts: [experts, all, columns].
+struct ExpertRows {
+  uint64_t all = 0;
+  uint64_t first = 0, run = 1, step = 1; // as in WeightView
+  bool transposed = false;               // plain types are stored as [experts, columns, all]
+};
+
 // Describes a model once: its weights, with their names in both formats, and its graph. With a file, the
 // weights are looked up in it and checked; without one, they are only listed. The first error is stored in
 // status(); later calls continue with placeholders for missing weights.
@@ -59,16 +67,26 @@ public:
   // A tensor that Hugging Face's files store transposed, as [columns, rows].
   WeightView transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
                                std::string_view component);
-  // Cuts one tensor into several matrices with `counts` rows each. If `interleaved_run` is not 0, Hugging
-  // Face's file alternates between the matrices every `interleaved_run` rows, while GGUF stores one matrix
-  // after the other.
+  // A matrix of one row, [1, columns]; GGUF has it as a vector.
+  WeightView row_tensor(const TensorName& name, uint64_t columns, std::string_view component);
+  // The weights of a convolution of each channel by itself, [channels, taps].
+  WeightView channel_taps(const TensorName& name, uint64_t channels, uint64_t taps,
+                          std::string_view component);
+  // Cuts one tensor into several matrices with `counts` rows each. GGUF stores one matrix after the other.
+  // Hugging Face's file consists of `groups` groups; each has an equal part of each matrix.
   std::vector<WeightView> fused_tensor(const TensorName& name, std::string_view suffix,
-                                       std::span<const uint64_t> counts, uint64_t columns,
-                                       uint64_t interleaved_run, std::string_view component);
+                                       std::span<const uint64_t> counts, uint64_t columns, uint64_t groups,
+                                       std::string_view component);
   // A matrix for each expert. Hugging Face's file has a tensor for each, with {} for the expert's number in
   // `name`; GGUF has one tensor of three dimensions.
   std::vector<WeightView> expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
                                          uint64_t columns);
+  // The same where Hugging Face's file has one tensor too, without a suffix.
+  std::vector<WeightView> stacked_expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
+                                                 uint64_t columns, const ExpertRows& part);
+  // The biases of such matrices, one after the other. Hugging Face's name ends in _bias.
+  WeightView stacked_expert_biases(const TensorName& name, uint32_t experts, uint64_t rows,
+                                   const ExpertRows& part);
   WeightId weight(const WeightView& view, std::string_view component);
 
   // Operations.
@@ -81,8 +99,9 @@ public:
   // offset added already. Conversion to GGUF also multiplies the weight by `gguf_scale`.
   WeightId norm_weight(const TensorName& name, uint64_t size, float weight_offset = 0, float gguf_scale = 1);
   TensorId rms_norm(TensorId x, const TensorName& name, float eps, float weight_offset = 0);
+  // The suffixes of the weight's and the bias's names. Without the latter there is no bias.
   TensorId layer_norm(TensorId x, const TensorName& name, float eps, std::string_view weight = ".weight",
-                      std::string_view bias = ".bias");
+                      std::string_view bias = ".bias", float weight_offset = 0);
   TensorId add(TensorId a, TensorId b, std::string_view name);
 
   // Results.
@@ -99,6 +118,9 @@ public:
 private:
   const TensorView* find(const std::string& name, const std::vector<uint64_t>& shape,
                          std::string_view component);
+  // A matrix for each expert of GGUF's tensor [experts, rows, columns].
+  std::vector<WeightView> gguf_expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
+                                              uint64_t columns);
   std::string full_name(const TensorName& name, std::string_view suffix, bool gguf) const;
 
   const bool gguf_;

@@ -7,21 +7,49 @@
 #include "model/gguf_model.h"
 #include "models/bart/bart.h"
 #include "models/bert/bert.h"
+#include "models/bloom/bloom.h"
+#include "models/cohere2/cohere2.h"
 #include "models/distilbert/distilbert.h"
+#include "models/ernie4_5/ernie4_5.h"
+#include "models/exaone4/exaone4.h"
+#include "models/falcon/falcon.h"
+#include "models/falcon_h1/falcon_h1.h"
 #include "models/gemma/gemma.h"
 #include "models/gemma2/gemma2.h"
 #include "models/gemma3/gemma3.h"
+#include "models/gemma4/gemma4.h"
+#include "models/glm4/glm4.h"
+#include "models/glm4_moe/glm4_moe.h"
 #include "models/gpt2/gpt2.h"
 #include "models/gpt_neox/gpt_neox.h"
+#include "models/gpt_oss/gpt_oss.h"
+#include "models/granite/granite.h"
+#include "models/granite_hybrid/granite_hybrid.h"
+#include "models/hunyuan_dense/hunyuan_dense.h"
+#include "models/lfm2/lfm2.h"
 #include "models/llama/llama.h"
+#include "models/llama4/llama4.h"
+#include "models/mamba2/mamba2.h"
 #include "models/marian/marian.h"
+#include "models/minimax_m2/minimax_m2.h"
 #include "models/mistral/mistral.h"
+#include "models/mistral3/mistral3.h"
 #include "models/mixtral/mixtral.h"
+#include "models/nemotron/nemotron.h"
 #include "models/olmo2/olmo2.h"
+#include "models/opt/opt.h"
+#include "models/phi/phi.h"
 #include "models/phi3/phi3.h"
 #include "models/qwen2/qwen2.h"
+#include "models/qwen2_moe/qwen2_moe.h"
 #include "models/qwen3/qwen3.h"
+#include "models/qwen3_moe/qwen3_moe.h"
+#include "models/qwen3_next/qwen3_next.h"
 #include "models/roberta/roberta.h"
+#include "models/seed_oss/seed_oss.h"
+#include "models/smollm3/smollm3.h"
+#include "models/stablelm/stablelm.h"
+#include "models/starcoder2/starcoder2.h"
 #include "models/t5/t5.h"
 #include "models/transformer/transformer.h"
 #include "models/vision_encoder_decoder/vision_encoder_decoder.h"
@@ -34,21 +62,49 @@ std::span<const Architecture> architectures() {
   static const Architecture table[] = {
       {"bart", {"bart"}, {}, open_bart},
       {"bert", {"bert"}, {"bert"}, open_bert},
+      {"bloom", {"bloom"}, {"bloom"}, open_bloom},
+      {"cohere2", {"cohere2"}, {"cohere2"}, open_cohere2},
       {"distilbert", {"distilbert"}, {}, open_distilbert},
+      {"ernie4_5", {"ernie4_5"}, {"ernie4_5"}, open_ernie4_5},
+      {"exaone4", {"exaone4"}, {"exaone4"}, open_exaone4},
+      {"falcon_h1", {"falcon_h1"}, {}, open_falcon_h1},
+      {"falcon", {"falcon"}, {"falcon"}, open_falcon},
       {"gemma", {"gemma"}, {"gemma"}, open_gemma},
       {"gemma2", {"gemma2"}, {"gemma2"}, open_gemma2},
       {"gemma3", {"gemma3_text", "gemma3"}, {"gemma3"}, open_gemma3},
+      {"gemma4", {"gemma4_text", "gemma4"}, {"gemma4"}, open_gemma4},
+      {"glm4", {"glm4"}, {"glm4"}, open_glm4},
+      {"glm4_moe", {"glm4_moe"}, {"glm4moe"}, open_glm4_moe},
       {"gpt2", {"gpt2"}, {"gpt2"}, open_gpt2},
       {"gpt_neox", {"gpt_neox"}, {"gptneox"}, open_gpt_neox},
+      {"gpt_oss", {"gpt_oss"}, {"gpt-oss"}, open_gpt_oss},
+      {"granite_hybrid", {"granitemoehybrid"}, {}, open_granite_hybrid},
+      {"granite", {"granite"}, {"granite"}, open_granite},
+      {"hunyuan_dense", {"hunyuan_v1_dense"}, {"hunyuan-dense"}, open_hunyuan_dense},
+      {"lfm2", {"lfm2"}, {"lfm2"}, open_lfm2},
       {"llama", {"llama"}, {"llama"}, open_llama},
+      {"llama4", {"llama4_text", "llama4"}, {"llama4"}, open_llama4},
+      {"mamba2", {"mamba2"}, {}, open_mamba2},
       {"marian", {"marian"}, {}, open_marian},
+      {"minimax_m2", {"minimax_m2"}, {"minimax-m2"}, open_minimax_m2},
       {"mistral", {"mistral"}, {}, open_mistral},
+      {"mistral3", {"ministral3", "mistral3"}, {"mistral3"}, open_mistral3},
       {"mixtral", {"mixtral"}, {}, open_mixtral},
-      {"olmo2", {"olmo2"}, {"olmo2"}, open_olmo2},
+      {"nemotron", {"nemotron"}, {"nemotron"}, open_nemotron},
+      {"olmo2", {"olmo2", "olmo3"}, {"olmo2"}, open_olmo2},
+      {"opt", {"opt"}, {}, open_opt},
+      {"phi", {"phi"}, {"phi2"}, open_phi},
       {"phi3", {"phi3"}, {"phi3"}, open_phi3},
       {"qwen2", {"qwen2"}, {"qwen2"}, open_qwen2},
+      {"qwen2_moe", {"qwen2_moe"}, {"qwen2moe"}, open_qwen2_moe},
       {"qwen3", {"qwen3"}, {"qwen3"}, open_qwen3},
+      {"qwen3_next", {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"}, {}, open_qwen3_next},
+      {"qwen3_moe", {"qwen3_moe"}, {"qwen3moe"}, open_qwen3_moe},
       {"roberta", {"roberta", "xlm-roberta"}, {}, open_roberta},
+      {"seed_oss", {"seed_oss"}, {"seed_oss"}, open_seed_oss},
+      {"smollm3", {"smollm3"}, {"smollm3"}, open_smollm3},
+      {"stablelm", {"stablelm"}, {"stablelm"}, open_stablelm},
+      {"starcoder2", {"starcoder2"}, {"starcoder2"}, open_starcoder2},
       {"t5", {"t5"}, {"t5", "t5encoder"}, open_t5},
       {"transformer", {"transformer"}, {}, open_transformer},
       {"vision_encoder_decoder", {"vision-encoder-decoder"}, {}, open_vision_encoder_decoder},

@@ -30,6 +30,16 @@ Result<uint32_t> Settings::u32_or(const SettingName& setting, uint32_t min, uint
   return fields_.u32(name(setting), min, max);
 }
 
+Result<std::vector<uint32_t>> Settings::u32_each(const SettingName& setting, uint32_t count, uint32_t min,
+                                                 uint32_t max, uint32_t fallback) const {
+  if (!has(setting)) return std::vector<uint32_t>(count, fallback);
+  PUMICE_TRY(std::vector<uint32_t> values, fields_.u32_array(name(setting), min, max));
+  if (values.size() == 1) return std::vector<uint32_t>(count, values[0]);
+  if (values.size() == count) return values;
+  return error(setting, fmt::format("expected one number, or one for each of the {} layers; found {}", count,
+                                    values.size()));
+}
+
 Result<float> Settings::f32_or(const SettingName& setting, float min, float max, float fallback) const {
   if (!has(setting)) return fallback;
   return fields_.f32(name(setting), min, max);
@@ -38,6 +48,13 @@ Result<float> Settings::f32_or(const SettingName& setting, float min, float max,
 Result<bool> Settings::boolean_or(const SettingName& setting, bool fallback) const {
   if (!has(setting)) return fallback;
   return fields_.boolean(name(setting));
+}
+
+Status Settings::expect(std::string_view hugging_face, bool fallback, bool supported) const {
+  PUMICE_TRY(bool found, boolean_or({hugging_face, ""}, fallback));
+  if (found == supported) return {};
+  return Error{Code::unsupported, fmt::format("{}: field '{}': only {} is supported; found {}",
+                                              fields_.file(), hugging_face, supported, found)};
 }
 
 Result<Activation> Settings::activation_or(const SettingName& setting, Activation fallback) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "io/model_file.h"
 #include "kernel/activation.h"
@@ -39,8 +40,13 @@ public:
 
   Result<uint32_t> u32(const SettingName& setting, uint32_t min, uint32_t max) const;
   Result<uint32_t> u32_or(const SettingName& setting, uint32_t min, uint32_t max, uint32_t fallback) const;
+  // A value for each of `count` layers. The file has a list of them, or one value for all.
+  Result<std::vector<uint32_t>> u32_each(const SettingName& setting, uint32_t count, uint32_t min,
+                                         uint32_t max, uint32_t fallback) const;
   Result<float> f32_or(const SettingName& setting, float min, float max, float fallback) const;
   Result<bool> boolean_or(const SettingName& setting, bool fallback) const;
+  // An error unless a setting of config.json has the only value that is supported.
+  Status expect(std::string_view hugging_face, bool fallback, bool supported) const;
   // An activation, by any of its names in config.json. GGUF has no such setting.
   Result<Activation> activation_or(const SettingName& setting, Activation fallback) const;
 

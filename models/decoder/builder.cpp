@@ -10,6 +10,7 @@ DecoderBuilder::DecoderBuilder(const DecoderConfig& config, bool gguf, const Mod
     : StackBuilder(config, gguf, file), config_(config) {}
 
 void DecoderBuilder::layer(uint32_t layer, std::string_view hugging_face) {
+  layer_ = layer;
   ModelBuilder::layer(layer, hugging_face);
 }
 
@@ -21,6 +22,13 @@ DecoderGraph DecoderBuilder::take() {
                 });
   add_stack_tensors(&ReadableExtent::context);
   return {std::move(graph()), std::move(readable_), logits_};
+}
+
+TensorId DecoderBuilder::norm(TensorId x, const TensorName& name) {
+  const NormStyle& style = config_.norm;
+  if (style.kind == NormKind::rms) return rms_norm(x, name, style.weight_offset);
+  return ModelBuilder::layer_norm(x, name, config_.norm_eps, ".weight", style.bias ? ".bias" : "",
+                                  style.weight_offset);
 }
 
 AttentionInputs DecoderBuilder::query_key_value(TensorId x, const AttentionStyle& style) {
@@ -36,78 +44,158 @@ AttentionInputs DecoderBuilder::query_key_value(TensorId x, const AttentionStyle
   const uint32_t rotary_dim = permuted ? config_.rotary.dim : 0;
   AttentionInputs inputs;
   inputs.query =
-      one({"self_attn.q_proj", "attn_q"}, config_.query_rows(),
+      one({"self_attn.q_proj", "attn_q"}, query_rows(),
           {permuted ? config_.heads : 0, rotary_dim, 0, style.head_norms ? 1 : config_.gguf_query_scale});
-  inputs.key =
-      one({"self_attn.k_proj", "attn_k"}, config_.key_rows(), {permuted ? config_.kv_heads : 0, rotary_dim});
-  inputs.value = one({"self_attn.v_proj", "attn_v"}, config_.key_rows(), {});
+  if (shares_cache()) return inputs;
+  inputs.key = one({"self_attn.k_proj", "attn_k"}, key_rows(), {permuted ? sizes().kv_heads : 0, rotary_dim});
+  inputs.value = style.keys_as_values ? inputs.key : one({"self_attn.v_proj", "attn_v"}, key_rows(), {});
+  return inputs;
+}
+
+AttentionInputs DecoderBuilder::fused_query_key_value(TensorId x, const TensorName& name, uint64_t groups,
+                                                      bool bias) {
+  const uint64_t counts[] = {query_rows(), key_rows(), key_rows()};
+  const auto matrices = fused_tensor(name, ".weight", counts, graph().tensor(x).columns, groups, "attention");
+  std::vector<WeightView> biases;
+  if (bias) biases = fused_tensor(name, ".bias", counts, 0, groups, "attention");
+  const auto one = [&](size_t index, const char* suffix) {
+    return project(x, node_name(name) + suffix, matrices[index], bias ? &biases[index] : nullptr,
+                   "attention");
+  };
+  AttentionInputs inputs;
+  inputs.query = one(0, ".query");
+  inputs.key = one(1, ".key");
+  inputs.value = one(2, ".value");
   return inputs;
 }
 
 TensorId DecoderBuilder::rotate_and_store(uint32_t layer, const AttentionInputs& inputs,
                                           const AttentionStyle& style) {
+  const LayerSizes sizes = config_.sizes_of(layer);
+  const bool shares = shares_cache();
   RotaryStore store;
-  store.layer = layer;
+  store.layer = config_.cache_of(layer);
   store.heads = config_.heads;
-  store.kv_heads = config_.kv_heads;
-  store.head_dim = config_.head_dim;
+  store.kv_heads = sizes.kv_heads;
+  store.head_dim = sizes.head_dim;
   store.rotary = style.rotary ? *style.rotary : config_.rotary;
-  if (store.rotary.pairs == RotaryPairs::none && !style.head_norms) {
-    cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, layer);
+  store.norm_eps = config_.norm_eps;
+  store.value_norm = style.value_norm && !shares;
+  const RotaryConfig& rotary = store.rotary;
+  const bool rotates = rotary.pairs != RotaryPairs::none || rotary.query_growth != 0;
+  if (!rotates && !style.head_norms && !store.value_norm) {
+    if (!shares) cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, layer);
     return inputs.query;
   }
   std::vector<WeightId> norms;
   if (style.head_norms) {
-    store.query_norm = store.key_norm = true;
-    store.norm_eps = config_.norm_eps;
+    store.query_norm = true;
+    store.key_norm = !shares;
+    store.norm_after = style.head_norms_after;
+    store.unit_norms = style.unit_head_norms;
     store.norm_offset = gguf() ? 0 : style.head_norm_offset;
-    norms = {norm_weight({"self_attn.q_norm", "attn_q_norm"}, config_.head_dim, style.head_norm_offset,
-                         config_.gguf_query_scale),
-             norm_weight({"self_attn.k_norm", "attn_k_norm"}, config_.head_dim, style.head_norm_offset)};
   }
-  return rotary_store(graph(), prefix() + "rotated_query", inputs.query, inputs.key, inputs.value, store,
+  if (store.query_norm && !store.unit_norms)
+    norms.push_back(
+        norm_weight(style.query_norm, sizes.head_dim, style.head_norm_offset, config_.gguf_query_scale));
+  if (store.key_norm && !store.unit_norms)
+    norms.push_back(norm_weight(style.key_norm, sizes.head_dim, style.head_norm_offset));
+  const std::string name = prefix() + "rotated_query";
+  if (shares) return rotate_queries(graph(), name, inputs.query, std::move(store), std::move(norms));
+  return rotary_store(graph(), name, inputs.query, inputs.key, inputs.value, std::move(store),
                       std::move(norms));
 }
 
 TensorId DecoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) {
   const TensorId query = rotate_and_store(layer, inputs, style);
-  attentions_.push_back(
-      attention("attention", query, layer, AttentionMask::causal, config_.windows[layer], style));
+  attentions_.push_back(attention("attention", query, config_.cache_of(layer), AttentionMask::causal,
+                                  config_.windows[layer], style));
   return attentions_.back();
 }
 
+TensorId DecoderBuilder::attend_and_project(uint32_t layer, const AttentionInputs& inputs,
+                                            const AttentionStyle& style) {
+  return project(attend(layer, inputs, style), style.output, config_.hidden, style.output_bias, "attention");
+}
+
 TensorId DecoderBuilder::self_attention(uint32_t layer, TensorId x, const AttentionStyle& style) {
-  const TensorId y = attend(layer, query_key_value(x, style), style);
-  return project(y, {"self_attn.o_proj", "attn_output"}, config_.hidden, style.output_bias, "attention");
+  return attend_and_project(layer, query_key_value(x, style), style);
 }
 
-TensorId DecoderBuilder::gated_feed_forward(TensorId x, bool bias) {
+TensorId DecoderBuilder::normed_self_attention(uint32_t layer, TensorId x, const AttentionStyle& style) {
+  AttentionInputs inputs = query_key_value(x, style);
+  inputs.query = rms_norm(inputs.query, style.query_norm);
+  inputs.key = rms_norm(inputs.key, style.key_norm);
+  return attend_and_project(layer, inputs, style);
+}
+
+TensorId DecoderBuilder::gated_feed_forward(TensorId x, const GatedNames& names, uint32_t rows, bool bias) {
   const std::string_view component = "feed-forward";
-  const TensorId gated = project(x, {"mlp.gate_proj", "ffn_gate"}, config_.feed_forward, bias, component);
-  const TensorId up = project(x, {"mlp.up_proj", "ffn_up"}, config_.feed_forward, bias, component);
-  const std::string name = prefix() + "gated";
-  const TensorId y = gate(graph(), name, gated, up, config_.activation);
-  return project(y, {"mlp.down_proj", "ffn_down"}, config_.hidden, bias, component);
+  const TensorId gated = project(x, names.gate, rows, bias, component);
+  const TensorId up = project(x, names.up, rows, bias, component);
+  const TensorId y = gate(graph(), prefix() + std::string(names.result), gated, up, config_.activation);
+  return project(y, names.down, config_.hidden, bias, component);
 }
 
-TensorId DecoderBuilder::pre_norm_block(TensorId x, const Sublayer& attention, const Sublayer& feed_forward,
-                                        float norm_offset) {
-  x = add(attention(rms_norm(x, {"input_layernorm", "attn_norm"}, norm_offset)), x, "attention_residual");
-  const TensorId y = rms_norm(x, {"post_attention_layernorm", "ffn_norm"}, norm_offset);
-  return add(feed_forward(y), x, "residual");
+TensorId DecoderBuilder::fused_gated_feed_forward(TensorId x) {
+  const std::string_view component = "feed-forward";
+  const TensorName name = {"mlp.gate_up_proj", "ffn_up"};
+  const uint64_t counts[] = {sizes().feed_forward, sizes().feed_forward};
+  const auto slices = fused_tensor(name, ".weight", counts, config_.hidden, 1, component);
+  const std::string node = node_name(name);
+  const TensorId gated = project(x, node + ".gate", slices[0], nullptr, component);
+  const TensorId up = project(x, node + ".up", slices[1], nullptr, component);
+  const TensorId y = gate(graph(), node + ".gated", gated, up, config_.activation);
+  return project(y, {"mlp.down_proj", "ffn_down"}, config_.hidden, false, component);
 }
 
-TensorId DecoderBuilder::sandwich_norm_block(TensorId x, const Sublayer& attention,
-                                             const Sublayer& feed_forward, float norm_offset) {
-  TensorId y = attention(rms_norm(x, {"input_layernorm", "attn_norm"}, norm_offset));
-  y = rms_norm(y, {"post_attention_layernorm", "post_attention_norm"}, norm_offset);
-  x = add(x, y, "attention_residual");
-  y = feed_forward(rms_norm(x, {"pre_feedforward_layernorm", "ffn_norm"}, norm_offset));
-  y = rms_norm(y, {"post_feedforward_layernorm", "post_ffw_norm"}, norm_offset);
-  return add(x, y, "residual");
+TensorId DecoderBuilder::plain_feed_forward(TensorId x, const TensorName& up, const TensorName& down,
+                                            bool bias) {
+  x = project(x, up, sizes().feed_forward, bias, "feed-forward");
+  x = activate(graph(), prefix() + "activated", x, config_.activation);
+  return project(x, down, config_.hidden, bias, "feed-forward");
 }
 
-void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView* bias, float soft_cap) {
+TensorId DecoderBuilder::norm_if_named(TensorId x, const TensorName& name) {
+  return name.hugging_face.empty() ? x : norm(x, name);
+}
+
+TensorId DecoderBuilder::residual(TensorId x, TensorId y, const TensorName& result_norm,
+                                  std::string_view name) {
+  y = norm_if_named(y, result_norm);
+  if (config_.residual_scale != 1) {
+    y = scale(graph(), prefix() + std::string(name) + "_scaled", y, config_.residual_scale);
+  }
+  return add(y, x, name);
+}
+
+TensorId DecoderBuilder::block(TensorId x, const BlockNorms& norms, const Sublayer& attention,
+                               const Sublayer& feed_forward) {
+  const TensorId attended = attention(norm_if_named(x, norms.attention_input));
+  x = residual(x, attended, norms.attention_result, "attention_residual");
+  const TensorId fed = feed_forward(norm_if_named(x, norms.feed_forward_input));
+  return residual(x, fed, norms.feed_forward_result, "residual");
+}
+
+TensorId DecoderBuilder::llama_block(uint32_t layer, TensorId x, const Biases& biases, AttentionStyle style,
+                                     const BlockNorms& norms) {
+  style.input_bias = biases.attention;
+  style.output_bias = biases.output;
+  return block(
+      x, norms, [&](TensorId y) { return self_attention(layer, y, style); },
+      [&](TensorId y) { return gated_feed_forward(y, biases.feed_forward); });
+}
+
+TensorId DecoderBuilder::parallel_block(TensorId x, const BlockNorms& norms, const Sublayer& attention,
+                                        const Sublayer& feed_forward) {
+  const TensorId input = norm_if_named(x, norms.attention_input);
+  const TensorName& second = norms.feed_forward_input;
+  const TensorId attended = residual(x, attention(input), norms.attention_result, "attention_residual");
+  const TensorId fed = feed_forward(second.hugging_face.empty() ? input : norm(x, second));
+  return residual(attended, fed, norms.feed_forward_result, "residual");
+}
+
+void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView* bias) {
   prefix("", "");
   x = select_rows(graph(), "output_rows", x);
   WeightView matrix = embedding_table_;
@@ -117,22 +205,27 @@ void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView
     add_gguf_tensor(head, ".weight", {config_.vocabulary, config_.hidden}, {matrix});
   }
   x = project(x, "logits", matrix, bias, "head");
-  if (soft_cap > 0) x = pumice::soft_cap(graph(), "capped_logits", x, soft_cap);
+  if (config_.logit_scale != 1) x = scale(graph(), "scaled_logits", x, config_.logit_scale);
+  if (config_.logit_soft_cap > 0) x = soft_cap(graph(), "capped_logits", x, config_.logit_soft_cap);
   logits_ = x;
 }
 
-void DecoderBuilder::decode(const std::function<TensorId(uint32_t layer, TensorId x)>& block,
-                            float embedding_scale, float norm_offset, float logit_soft_cap) {
-  TensorId x = embed({"model.embed_tokens", "token_embd"}, embedding_scale);
+void DecoderBuilder::decode(const Block& block, const DecoderNames& names) {
+  decode_embedded(embed(names.embedding, config_.embedding_scale), block, names);
+}
+
+void DecoderBuilder::decode_embedded(TensorId x, const Block& block, const DecoderNames& names) {
   for (uint32_t index = 0; index < config_.layers; ++index) {
     hidden_state(x);
-    layer(index);
+    layer(index, names.layers);
     x = block(index, x);
   }
   prefix("", "");
-  x = rms_norm(x, {"model.norm", "output_norm"}, norm_offset);
+  x = norm(x, names.norm);
   hidden_state(x);
-  finish(x, {"lm_head", "output"}, nullptr, logit_soft_cap);
+  std::optional<WeightView> bias;
+  if (names.head_bias) bias = tensor(names.head, ".bias", config_.vocabulary, 0, "head");
+  finish(x, names.head, bias ? &*bias : nullptr);
 }
 
 } // namespace pumice

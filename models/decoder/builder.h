@@ -8,6 +8,44 @@
 
 namespace pumice {
 
+// The norms around a block's sublayers. Where there is no name there is no norm.
+struct BlockNorms {
+  TensorName attention_input, attention_result;
+  TensorName feed_forward_input, feed_forward_result;
+};
+
+// LLaMA's, OLMo 2's and Gemma 2's names.
+inline constexpr BlockNorms norms_before = {
+    {"input_layernorm", "attn_norm"}, {}, {"post_attention_layernorm", "ffn_norm"}, {}};
+inline constexpr BlockNorms norms_after = {{},
+                                           {"post_attention_layernorm", "post_attention_norm"},
+                                           {},
+                                           {"post_feedforward_layernorm", "post_ffw_norm"}};
+inline constexpr BlockNorms norms_around = {{"input_layernorm", "attn_norm"},
+                                            {"post_attention_layernorm", "post_attention_norm"},
+                                            {"pre_feedforward_layernorm", "ffn_norm"},
+                                            {"post_feedforward_layernorm", "post_ffw_norm"}};
+
+// The names of a gated feed-forward.
+struct GatedNames {
+  TensorName gate = {"mlp.gate_proj", "ffn_gate"};
+  TensorName up = {"mlp.up_proj", "ffn_up"};
+  TensorName down = {"mlp.down_proj", "ffn_down"};
+  std::string_view result = "gated"; // the node's of activation(gate(x)) * up(x)
+};
+
+// The names of the parts of a decoder around its blocks.
+struct DecoderNames {
+  TensorName embedding = {"model.embed_tokens", "token_embd"};
+  std::string_view layers = "model.layers.{}."; // prefix of a layer's names, with {} for its number
+  TensorName norm = {"model.norm", "output_norm"};
+  TensorName head = {"lm_head", "output"};
+  bool head_bias = false;
+};
+
+// For the style of a layer without rotary positions, in a model whose other layers have them.
+inline const RotaryConfig no_rotary = {};
+
 // Describes a decoder. It has the blocks that most decoders share.
 class DecoderBuilder : public StackBuilder {
 public:
@@ -16,36 +54,69 @@ public:
   const DecoderConfig& config() const { return config_; }
   void layer(uint32_t layer, std::string_view hugging_face = "model.layers.{}.");
 
-  // Queries, keys and values by separate projections with LLaMA's names.
+  // A norm of the config's kind.
+  TensorId norm(TensorId x, const TensorName& name);
+
+  // Queries, keys and values by separate projections with LLaMA's names; only queries in a layer that attends
+  // to the keys and values of another.
   AttentionInputs query_key_value(TensorId x, const AttentionStyle& style);
+  // The same by one tensor, which consists of `groups` groups in Hugging Face's file; see fused_tensor().
+  AttentionInputs fused_query_key_value(TensorId x, const TensorName& name, uint64_t groups, bool bias);
   // Rotates queries and keys if the config says so, stores keys and values in the cache, and attends.
   TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) override;
-  // query_key_value(), attend() and the output projection, with LLaMA's names.
+  // attend() and the output projection.
+  TensorId attend_and_project(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style);
+  // query_key_value(), attend() and the output projection.
   TensorId self_attention(uint32_t layer, TensorId x, const AttentionStyle& style);
+
+  // The same with norms over the whole of the queries and of the keys.
+  TensorId normed_self_attention(uint32_t layer, TensorId x, const AttentionStyle& style);
+
   // down(activation(gate(x)) * up(x)), with LLaMA's names.
-  TensorId gated_feed_forward(TensorId x, bool bias = false);
+  TensorId gated_feed_forward(TensorId x, bool bias = false) {
+    return gated_feed_forward(x, {}, sizes().feed_forward, bias);
+  }
+  // The same with other names and `rows` rows of gate and up.
+  TensorId gated_feed_forward(TensorId x, const GatedNames& names, uint32_t rows, bool bias = false);
+  // The same where one tensor holds gate and up, with Phi-3's names.
+  TensorId fused_gated_feed_forward(TensorId x);
+  // down(activation(up(x))).
+  TensorId plain_feed_forward(TensorId x, const TensorName& up, const TensorName& down, bool bias);
 
-  // y = x + attention(norm(x)), then y + feed_forward(norm(y)), with LLaMA's names.
-  TensorId pre_norm_block(TensorId x, const Sublayer& attention, const Sublayer& feed_forward,
-                          float norm_offset = 0);
-
-  // The same with further norms after the sublayers, with Gemma's names.
-  TensorId sandwich_norm_block(TensorId x, const Sublayer& attention, const Sublayer& feed_forward,
-                               float norm_offset = 0);
+  // y = x + attention(x), then y + feed_forward(y), with norms of what a sublayer reads and gives.
+  TensorId block(TensorId x, const BlockNorms& norms, const Sublayer& attention,
+                 const Sublayer& feed_forward);
+  // The same with self_attention() and gated_feed_forward(). The style's biases are set by `biases`.
+  TensorId llama_block(uint32_t layer, TensorId x, const Biases& biases, AttentionStyle style = {},
+                       const BlockNorms& norms = norms_before);
+  // x + attention(x) + feed_forward(x). Without a norm of its own the feed-forward reads what attention
+  // reads.
+  TensorId parallel_block(TensorId x, const BlockNorms& norms, const Sublayer& attention,
+                          const Sublayer& feed_forward);
 
   // The head, for the rows whose logits are wanted. `x` is the result of the final norm.
-  void finish(TensorId x, const TensorName& head, const WeightView* bias = nullptr, float soft_cap = 0);
-  // A whole decoder in the common form: embedding, `block` for each layer, a final RMS norm, the head.
-  void decode(const std::function<TensorId(uint32_t layer, TensorId x)>& block, float embedding_scale = 1,
-              float norm_offset = 0, float logit_soft_cap = 0);
+  void finish(TensorId x, const TensorName& head, const WeightView* bias = nullptr);
+  // A whole decoder: embedding, `block` for each layer, a final norm, the head.
+  using Block = std::function<TensorId(uint32_t layer, TensorId x)>;
+  void decode(const Block& block, const DecoderNames& names = {});
+  // The same from the embeddings on.
+  void decode_embedded(TensorId x, const Block& block, const DecoderNames& names);
 
   // What may be read: "logits", "log_likelihoods", the stack's tensors and what the architecture has added.
   DecoderGraph take();
 
 private:
+  bool shares_cache() const { return config_.cache_of(layer_) != layer_; }
+  LayerSizes sizes() const { return config_.sizes_of(layer_); }
+  uint32_t query_rows() const { return config_.heads * sizes().head_dim; }
+  uint32_t key_rows() const { return sizes().kv_heads * sizes().head_dim; }
   TensorId rotate_and_store(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style);
+  TensorId norm_if_named(TensorId x, const TensorName& name);
+  // x + y, with the config's factor for y.
+  TensorId residual(TensorId x, TensorId y, const TensorName& result_norm, std::string_view name);
 
   const DecoderConfig& config_;
+  uint32_t layer_ = 0; // the one that is described
   TensorId logits_ = 0;
 };
 

@@ -3,11 +3,28 @@
 #include <functional>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "kernel/norm/norm.h"
 #include "kernel/position/position.h"
 #include "model/architecture.h"
 #include "models/stack/config.h"
 
 namespace pumice {
+
+// How all norms of a decoder are made, except those of heads.
+struct NormStyle {
+  NormKind kind = NormKind::rms;
+  bool bias = true;        // of a layer norm
+  float weight_offset = 0; // added to the weights that Hugging Face's files have; GGUF's have it already
+};
+
+// The sizes in which layers may differ.
+struct LayerSizes {
+  uint32_t kv_heads = 0;
+  uint32_t head_dim = 0;
+  uint32_t feed_forward = 0;
+};
 
 // The settings that most decoders share. An architecture keeps its own settings elsewhere.
 struct DecoderConfig : StackConfig {
@@ -17,9 +34,24 @@ struct DecoderConfig : StackConfig {
   bool neighbouring_in_gguf = false; // rotary pairs are neighbouring rows in GGUF
   bool gguf_needs_head = false;      // GGUF files repeat a tied head
   float gguf_query_scale = 1;        // query weights are multiplied by this in GGUF
-  std::vector<uint32_t> windows;     // by layer: positions that a token attends to, with its own; 0: all
+  NormStyle norm;
+  float embedding_scale = 1;
+  float residual_scale = 1; // of what a sublayer adds to its input
+  float logit_scale = 1;
+  float logit_soft_cap = 0;            // 0: none
+  std::vector<uint32_t> windows;       // by layer: positions that a token attends to, with its own; 0: all
+  std::vector<bool> attends;           // by layer: whether it has attention; empty: all have
+  std::vector<uint32_t> states;        // see ModelShape
+  std::vector<LayerSizes> layer_sizes; // by layer; empty: all layers have the sizes in StackConfig
+  uint32_t sharing_layers = 0; // the last so many layers have no keys and values of their own, see cache_of()
+
+  LayerSizes sizes_of(uint32_t layer) const;
+  // The layer whose keys and values a layer attends to: itself, or the last one with keys and values of its
+  // own that has the same window.
+  uint32_t cache_of(uint32_t layer) const;
 
   ModelShape shape() const;
+  bool attends_in(uint32_t layer) const { return attends.empty() || attends[layer]; }
   // llama.cpp's converter permutes the rows of queries and keys for its architecture `llama`.
   void set_neighbouring_in_gguf(bool gguf) {
     neighbouring_in_gguf = true;
@@ -36,13 +68,46 @@ struct DecoderConfigNames : StackConfigNames {
 // Reads and checks the config. All windows are 0, and rotary pairs are in Hugging Face's layout (half_split).
 Result<DecoderConfig> read_decoder_config(const Settings& settings, const DecoderConfigNames& names = {});
 
+// Reads how many of the last layers share keys and values. Needs the windows.
+Status read_sharing_layers(const Settings& settings, DecoderConfig& config);
+
 // Sets the windows by config.json's layer_types: layers of type "sliding_attention" get the window, the
 // others none. Without the list, `slides` says which layers get it.
 Status read_layer_types(const Settings& settings, uint32_t window, DecoderConfig& config,
                         const std::function<bool(uint32_t layer)>& slides);
+// Sets which layers have attention: by config.json's layer_types, where they are of type `attention` and all
+// others of type `other`; without the list, as `attends` says; in GGUF, those with heads of keys.
+Status read_attention_layers(const Settings& settings, std::string_view attention, std::string_view other,
+                             const std::function<bool(uint32_t layer)>& attends, DecoderConfig& config);
 // Sets Qwen's windows: if use_sliding_window is true, the layers from max_window_layers on get one.
 Status read_upper_windows(const Settings& settings, DecoderConfig& config);
+// Sets the windows by GGUF's attention.sliding_window_pattern: a value for each layer, or a period of which
+// the last layer has none; without it, `period` is that.
+Status read_gguf_windows(const Settings& settings, uint32_t window, uint32_t period, DecoderConfig& config);
+// Sets the windows of a model where one of `period` layers has none, by either format's settings.
+Status read_periodic_windows(const Settings& settings, uint32_t default_window, uint32_t period,
+                             DecoderConfig& config);
+// The largest window of all layers; 0: none has one.
+uint32_t largest_window(const DecoderConfig& config);
+// GGUF's keys of the window and of which layers have it.
+nlohmann::json gguf_windows(const DecoderConfig& config);
+
+// Which projections of LLaMA's blocks have biases.
+struct Biases {
+  bool attention = false; // of queries, keys and values
+  bool output = false;    // of attention
+  bool feed_forward = false;
+};
+
+// The names of the settings in config.json; GGUF's files have the tensors or have them not. Without a name
+// for the output's, it follows attention's.
+struct BiasNames {
+  std::string_view attention = "attention_bias", output = {}, feed_forward = "mlp_bias";
+  bool attention_by_default = false;
+};
+Result<Biases> read_biases(const Settings& settings, const BiasNames& names = {});
 
 std::vector<Hyperparameter> hyperparameters(const DecoderConfig& config);
+std::vector<Hyperparameter> hyperparameters(const Biases& biases);
 
 } // namespace pumice

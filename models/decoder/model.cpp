@@ -55,10 +55,10 @@ Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
       {"vocab_size", config_.vocabulary},
   };
   add_gguf_rotary(config_, metadata, model.tensors);
+  const bool layer_norm = config_.norm.kind == NormKind::layer;
+  metadata[layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"] =
+      config_.norm_eps;
   metadata.update(gguf_metadata());
-  if (!metadata.contains("attention.layer_norm_epsilon")) {
-    metadata["attention.layer_norm_rms_epsilon"] = config_.norm_eps;
-  }
   for (const auto& [key, value] : metadata.items()) model.metadata[prefix + key] = value;
   return model;
 }

@@ -44,6 +44,7 @@ Status read_yarn(const Fields& scaling, const DecoderConfig& config, RotaryConfi
   PUMICE_TRY(rotary.truncate, scaling.boolean_or("truncate", true));
   PUMICE_TRY(rotary.mscale, scaling.f32_or("mscale", 0.0f, max_factor, 0.0f));
   PUMICE_TRY(rotary.mscale_all_dim, scaling.f32_or("mscale_all_dim", 0.0f, max_factor, 0.0f));
+  PUMICE_TRY(rotary.query_growth, scaling.f32_or("llama_4_scaling_beta", 0.0f, max_factor, 0.0f));
   if (scaling.has("attention_factor")) {
     PUMICE_TRY(rotary.attention_factor, scaling.f32("attention_factor", min_factor, max_factor));
   }
@@ -71,6 +72,24 @@ Status read_longrope(const Fields& scaling, const DecoderConfig& config, RotaryC
   return {};
 }
 
+// Gemma 4's: only the first pairs are rotated, with the frequencies that they have where all are.
+Status read_proportional(const Fields& scaling, RotaryConfig& rotary) {
+  PUMICE_TRY(float share, scaling.f32_or("partial_rotary_factor", 0.0f, 1.0f, 1.0f));
+  PUMICE_TRY(float factor, scaling.f32_or("factor", min_factor, max_factor, 1.0f));
+  if (share == 1 && factor == 1) return {};
+  constexpr float not_rotated = 1e30f; // llama.cpp's: a frequency of zero
+  rotary.factors.assign(rotary.dim / 2, not_rotated);
+  const auto rotated = static_cast<ptrdiff_t>(share * static_cast<float>(rotary.dim) / 2);
+  std::fill_n(rotary.factors.begin(), rotated, factor);
+  return {};
+}
+
+// The base and the scaling of one type of layers.
+Status read_layer_type(const Fields& fields, const DecoderConfig& config, RotaryConfig& rotary) {
+  PUMICE_TRY(rotary.base, fields.f32_or("rope_theta", 1.0f, max_base, rotary.base));
+  return read_rotary_scaling(fields, config, rotary);
+}
+
 Result<RotaryConfig> read_hugging_face(const Settings& settings, const DecoderConfig& config, float share) {
   const Fields& fields = settings.fields();
   RotaryConfig rotary;
@@ -86,7 +105,10 @@ Result<RotaryConfig> read_hugging_face(const Settings& settings, const DecoderCo
     if (!fields.has(name)) continue;
     PUMICE_TRY(Fields scaling, fields.object(name));
     PUMICE_TRY(rotary.base, scaling.f32_or("rope_theta", 1.0f, max_base, rotary.base));
-    PUMICE_TRY(share, scaling.f32_or("partial_rotary_factor", 0.0f, 1.0f, share));
+    PUMICE_TRY(const std::string type, scaling.string_or("rope_type", ""));
+    if (type != "proportional") {
+      PUMICE_TRY(share, scaling.f32_or("partial_rotary_factor", 0.0f, 1.0f, share));
+    }
     rotary.dim = static_cast<uint32_t>(static_cast<float>(config.head_dim) * share);
     PUMICE_CHECK(read_rotary_scaling(scaling, config, rotary));
   }
@@ -126,6 +148,8 @@ Status read_gguf_yarn(const Settings& settings, const DecoderConfig& config, Rot
              settings.f32_or({"", "rope.scaling.yarn_beta_fast"}, min_factor, max_factor, rotary.beta_fast));
   PUMICE_TRY(rotary.beta_slow,
              settings.f32_or({"", "rope.scaling.yarn_beta_slow"}, min_factor, max_factor, rotary.beta_slow));
+  PUMICE_TRY(rotary.query_growth,
+             settings.f32_or({"", "attention.temperature_scale"}, 0.0f, max_factor, 0.0f));
   for (const char* key : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"}) {
     const SettingName name = {"", key};
     if (!settings.has(name)) continue;
@@ -192,17 +216,69 @@ Status read_rotary_scaling(const Fields& scaling, const DecoderConfig& config, R
     PUMICE_TRY(rotary.factor, scaling.f32("factor", min_factor, max_factor));
     return {};
   }
+  if (type == "dynamic" && scaling.has("alpha")) {
+    // Hunyuan's: all contexts have a higher base.
+    PUMICE_TRY(float alpha, scaling.f32("alpha", min_factor, max_factor));
+    const double dim = rotary.dim;
+    rotary.base = static_cast<float>(rotary.base * std::pow(alpha, dim / (dim - 2)));
+    return {};
+  }
   if (type == "llama3") return read_llama3(scaling, rotary);
+  if (type == "proportional") return read_proportional(scaling, rotary);
   if (type == "yarn") return read_yarn(scaling, config, rotary);
   if (type == "longrope" || type == "su")
     return read_longrope(scaling, config, rotary); // Phi-3's first name for it
   return scaling.error(
-      field, fmt::format("expected one of default, linear, llama3, yarn, longrope; found '{}'", type));
+      field,
+      fmt::format("expected one of default, linear, proportional, llama3, yarn, longrope; found '{}'", type));
 }
 
 Result<RotaryConfig> read_rotary(const Settings& settings, const DecoderConfig& config, float default_share) {
   return settings.gguf() ? read_gguf(settings, config) : read_hugging_face(settings, config, default_share);
 }
+
+Status read_rotary_in_windows(const Settings& settings, DecoderConfig& config, RotaryConfig& in_windows) {
+  const Fields& fields = settings.fields();
+  if (settings.gguf()) {
+    PUMICE_TRY(config.rotary, read_rotary(settings, config));
+    const SettingName dim = {"", "rope.dimension_count_swa"};
+    const uint32_t all = in_windows.dim;
+    PUMICE_TRY(in_windows.base, settings.f32_or({"", "rope.freq_base_swa"}, 1.0f, max_base, in_windows.base));
+    PUMICE_TRY(in_windows.dim, settings.u32_or(dim, 0, all, all));
+    if (in_windows.dim % 2) return settings.error(dim, "expected an even number");
+    return {};
+  }
+  if (fields.has("rope_parameters")) {
+    PUMICE_TRY(Fields by_type, fields.object("rope_parameters"));
+    if (by_type.has("full_attention") || by_type.has("sliding_attention")) {
+      PUMICE_TRY(Fields full, by_type.object_or_empty("full_attention"));
+      PUMICE_TRY(Fields sliding, by_type.object_or_empty("sliding_attention"));
+      PUMICE_CHECK(read_layer_type(full, config, config.rotary));
+      return read_layer_type(sliding, config, in_windows);
+    }
+  }
+  PUMICE_TRY(config.rotary.base, fields.f32_or("rope_theta", 1.0f, max_base, config.rotary.base));
+  PUMICE_TRY(in_windows.base, fields.f32_or("rope_local_base_freq", 1.0f, max_base, in_windows.base));
+  PUMICE_TRY(Fields scaling, fields.object_or_empty("rope_scaling"));
+  return read_rotary_scaling(scaling, config, config.rotary);
+}
+
+nlohmann::json gguf_rotary_in_windows(const RotaryConfig& in_windows) {
+  return {{"rope.freq_base_swa", in_windows.base}, {"rope.dimension_count_swa", in_windows.dim}};
+}
+
+namespace {
+
+// A tensor of divisors of the frequencies.
+GgufTensor gguf_factors(std::string name, std::vector<float> factors) {
+  GgufTensor tensor;
+  tensor.name = std::move(name);
+  tensor.shape = {factors.size()};
+  tensor.values = std::move(factors);
+  return tensor;
+}
+
+} // namespace
 
 void add_gguf_rotary(const DecoderConfig& config, nlohmann::json& metadata,
                      std::vector<GgufTensor>& tensors) {
@@ -217,32 +293,26 @@ void add_gguf_rotary(const DecoderConfig& config, nlohmann::json& metadata,
     RotaryConfig plain = rotary;
     plain.scaling = RotaryScaling::none;
     const std::vector<double> scaled = rotary_frequencies(rotary), unscaled = rotary_frequencies(plain);
-    GgufTensor tensor;
-    tensor.name = "rope_freqs.weight";
-    tensor.shape = {scaled.size()};
-    for (size_t i = 0; i < scaled.size(); ++i)
-      tensor.values.push_back(static_cast<float>(unscaled[i] / scaled[i]));
-    tensors.push_back(std::move(tensor));
+    std::vector<float> factors;
+    for (size_t i = 0; i < scaled.size(); ++i) factors.push_back(static_cast<float>(unscaled[i] / scaled[i]));
+    tensors.push_back(gguf_factors("rope_freqs.weight", std::move(factors)));
   } else if (rotary.scaling == RotaryScaling::yarn) {
     metadata["rope.scaling.type"] = "yarn";
     metadata["rope.scaling.factor"] = rotary.factor;
     metadata["rope.scaling.original_context_length"] = rotary.original_context;
     metadata["rope.scaling.yarn_beta_fast"] = rotary.beta_fast;
     metadata["rope.scaling.yarn_beta_slow"] = rotary.beta_slow;
+    if (rotary.query_growth != 0) metadata["attention.temperature_scale"] = rotary.query_growth;
+    // llama.cpp takes no notice of yarn_attn_factor.
     const double default_magnitude = 1 + 0.1 * std::log(std::max(rotary.factor, 1.0f));
-    metadata["rope.scaling.yarn_attn_factor"] =
-        static_cast<float>(rotary_magnitude(rotary) / default_magnitude);
+    metadata["rope.scaling.attn_factor"] = static_cast<float>(rotary_magnitude(rotary) / default_magnitude);
   } else if (rotary.scaling == RotaryScaling::longrope) {
     metadata["rope.scaling.original_context_length"] = rotary.original_context;
     metadata["rope.scaling.attn_factor"] = static_cast<float>(rotary_magnitude(rotary));
-    for (const auto& [name, factors] : {std::pair("rope_factors_short.weight", &rotary.factors),
-                                        {"rope_factors_long.weight", &rotary.long_factors}}) {
-      GgufTensor tensor;
-      tensor.name = name;
-      tensor.shape = {factors->size()};
-      tensor.values = *factors;
-      tensors.push_back(std::move(tensor));
-    }
+    tensors.push_back(gguf_factors("rope_factors_short.weight", rotary.factors));
+    tensors.push_back(gguf_factors("rope_factors_long.weight", rotary.long_factors));
+  } else if (!rotary.factors.empty()) {
+    tensors.push_back(gguf_factors("rope_freqs.weight", rotary.factors));
   }
 }
 

@@ -19,18 +19,17 @@ protected:
     AttentionStyle style;
     style.input_bias = style.output_bias = bias_;
     const auto block = [&](uint32_t layer, TensorId x) {
-      return builder.pre_norm_block(
-          x, [&](TensorId y) { return builder.self_attention(layer, y, style); },
-          [&](TensorId y) { return builder.gated_feed_forward(y); }, norm_offset);
+      return builder.block(
+          x, norms_before, [&](TensorId y) { return builder.self_attention(layer, y, style); },
+          [&](TensorId y) { return builder.gated_feed_forward(y); });
     };
-    builder.decode(block, std::sqrt(static_cast<float>(config().hidden)), norm_offset);
+    builder.decode(block);
   }
 
   std::string_view gguf_architecture() const override { return "gemma"; }
   Activation gguf_activation() const override { return Activation::gelu_tanh; }
 
 private:
-  static constexpr float norm_offset = 1;
   bool bias_;
 };
 
@@ -46,6 +45,8 @@ Result<std::unique_ptr<ModelDefinition>> open_gemma(const ModelFile& file) {
   names.default_head_dim = 256;
   names.tied_by_default = true;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
+  config.norm.weight_offset = 1;
+  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
   PUMICE_TRY(bool bias, settings.boolean_or({"attention_bias", ""}, false));
   return std::unique_ptr<ModelDefinition>(std::make_unique<Gemma>(std::move(config), settings.gguf(), bias));
 }

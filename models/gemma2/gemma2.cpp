@@ -13,7 +13,6 @@ namespace {
 struct Gemma2Settings {
   float score_scale = 0;
   float score_soft_cap = 0; // 0: none
-  float logit_soft_cap = 0;
   bool bias = false;
 };
 
@@ -31,26 +30,25 @@ protected:
     style.score_scale = own_.score_scale;
     style.soft_cap = own_.score_soft_cap;
     const auto block = [&](uint32_t layer, TensorId x) {
-      return builder.sandwich_norm_block(
-          x, [&](TensorId y) { return builder.self_attention(layer, y, style); },
-          [&](TensorId y) { return builder.gated_feed_forward(y); }, norm_offset);
+      return builder.block(
+          x, norms_around, [&](TensorId y) { return builder.self_attention(layer, y, style); },
+          [&](TensorId y) { return builder.gated_feed_forward(y); });
     };
-    builder.decode(block, std::sqrt(static_cast<float>(config().hidden)), norm_offset, own_.logit_soft_cap);
+    builder.decode(block);
   }
 
   std::vector<Hyperparameter> own_hyperparameters() const override {
-    return {{"soft caps", fmt::format("scores {}, logits {}", own_.score_soft_cap, own_.logit_soft_cap)}};
+    return {{"soft caps", fmt::format("scores {}, logits {}", own_.score_soft_cap, config().logit_soft_cap)}};
   }
   std::string_view gguf_architecture() const override { return "gemma2"; }
   Activation gguf_activation() const override { return Activation::gelu_tanh; }
   nlohmann::json gguf_metadata() const override {
     return {{"attn_logit_softcapping", own_.score_soft_cap},
-            {"final_logit_softcapping", own_.logit_soft_cap},
+            {"final_logit_softcapping", config().logit_soft_cap},
             {"attention.sliding_window", config().windows[0]}};
   }
 
 private:
-  static constexpr float norm_offset = 1;
   Gemma2Settings own_;
 };
 
@@ -67,6 +65,8 @@ Result<std::unique_ptr<ModelDefinition>> open_gemma2(const ModelFile& file) {
   names.default_head_dim = 256;
   names.tied_by_default = true;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
+  config.norm.weight_offset = 1;
+  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
   Gemma2Settings own;
   PUMICE_TRY(own.bias, settings.boolean_or({"attention_bias", ""}, false));
   // GGUF has no key for the divisor of scores. It is the square root of the head's size, except in the
@@ -79,8 +79,8 @@ Result<std::unique_ptr<ModelDefinition>> open_gemma2(const ModelFile& file) {
   config.gguf_query_scale = std::sqrt(gguf_scalar / scalar);
   PUMICE_TRY(own.score_soft_cap, settings.f32_or({"attn_logit_softcapping", "attn_logit_softcapping"}, 0.0f,
                                                  max_cap, settings.gguf() ? 50.0f : 0.0f));
-  PUMICE_TRY(own.logit_soft_cap, settings.f32_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f,
-                                                 max_cap, settings.gguf() ? 30.0f : 0.0f));
+  PUMICE_TRY(config.logit_soft_cap, settings.f32_or({"final_logit_softcapping", "final_logit_softcapping"},
+                                                    0.0f, max_cap, settings.gguf() ? 30.0f : 0.0f));
   PUMICE_TRY(uint32_t window,
              settings.u32_or({"sliding_window", "attention.sliding_window"}, 0, limits::context, 4096));
   PUMICE_CHECK(read_layer_types(settings, window, config, [](uint32_t layer) { return layer % 2 == 0; }));

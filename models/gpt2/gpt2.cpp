@@ -84,9 +84,6 @@ protected:
   std::vector<Hyperparameter> own_hyperparameters() const override { return {{"positions", "learned"}}; }
   std::string_view gguf_architecture() const override { return "gpt2"; }
   Activation gguf_activation() const override { return Activation::gelu_tanh; }
-  nlohmann::json gguf_metadata() const override {
-    return {{"attention.layer_norm_epsilon", config().norm_eps}};
-  }
 
 private:
   Gpt2Config gpt2_;
@@ -138,6 +135,7 @@ Result<Gpt2Config> read_gpt2_config(const Settings& settings) {
   names.rotary = false;
   Gpt2Config config;
   PUMICE_TRY(config.decoder, read_decoder_config(settings, names));
+  config.decoder.norm.kind = NormKind::layer;
   const DecoderConfig& decoder = config.decoder;
   if (decoder.hidden != decoder.heads * decoder.head_dim || decoder.kv_heads != decoder.heads) {
     return settings.error(names.heads, fmt::format("expected a divisor of the {} columns; found {}",

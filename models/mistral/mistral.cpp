@@ -13,11 +13,7 @@ public:
 
 protected:
   void build(DecoderBuilder& builder) const override {
-    builder.decode([&](uint32_t layer, TensorId x) {
-      return builder.pre_norm_block(
-          x, [&](TensorId y) { return builder.self_attention(layer, y, {}); },
-          [&](TensorId y) { return builder.gated_feed_forward(y); });
-    });
+    builder.decode([&](uint32_t layer, TensorId x) { return builder.llama_block(layer, x, {}); });
   }
 
   std::string_view gguf_architecture() const override { return "llama"; }

@@ -1,6 +1,5 @@
 #include "models/phi3/phi3.h"
 
-#include "kernel/elementwise/elementwise.h"
 #include "models/decoder/model.h"
 
 namespace pumice {
@@ -16,9 +15,13 @@ public:
 protected:
   void build(DecoderBuilder& builder) const override {
     builder.decode([&](uint32_t layer, TensorId x) {
-      return builder.pre_norm_block(
-          x, [&](TensorId y) { return attend(builder, layer, y); },
-          [&](TensorId y) { return feed_forward(builder, y); });
+      return builder.block(
+          x, norms_before,
+          [&](TensorId y) {
+            const TensorName name = {"self_attn.qkv_proj", "attn_qkv"};
+            return builder.attend_and_project(layer, builder.fused_query_key_value(y, name, 1, false), {});
+          },
+          [&](TensorId y) { return builder.fused_gated_feed_forward(y); });
     });
   }
 
@@ -27,30 +30,6 @@ protected:
     return {{"attention.sliding_window", config().windows[0]},
             {"rope.scaling.original_context_length",
              config().original_context ? config().original_context : config().context}};
-  }
-
-private:
-  TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x) const {
-    const TensorName name = {"self_attn.qkv_proj", "attn_qkv"};
-    const uint64_t counts[] = {config().query_rows(), config().key_rows(), config().key_rows()};
-    const auto slices = builder.fused_tensor(name, ".weight", counts, config().hidden, 0, "attention");
-    const auto project = [&](size_t index, const char* suffix) {
-      return builder.project(x, builder.node_name(name) + suffix, slices[index], nullptr, "attention");
-    };
-    const AttentionInputs inputs = {project(0, ".query"), project(1, ".key"), project(2, ".value")};
-    const TensorId y = builder.attend(layer, inputs, {});
-    return builder.project(y, {"self_attn.o_proj", "attn_output"}, config().hidden, false, "attention");
-  }
-
-  TensorId feed_forward(DecoderBuilder& builder, TensorId x) const {
-    const TensorName name = {"mlp.gate_up_proj", "ffn_up"};
-    const uint64_t counts[] = {config().feed_forward, config().feed_forward};
-    const auto slices = builder.fused_tensor(name, ".weight", counts, config().hidden, 0, "feed-forward");
-    const std::string node = builder.node_name(name);
-    const TensorId gated = builder.project(x, node + ".gate", slices[0], nullptr, "feed-forward");
-    const TensorId up = builder.project(x, node + ".up", slices[1], nullptr, "feed-forward");
-    const TensorId y = gate(builder.graph(), node + ".gated", gated, up, config().activation);
-    return builder.project(y, {"mlp.down_proj", "ffn_down"}, config().hidden, false, "feed-forward");
   }
 };
 

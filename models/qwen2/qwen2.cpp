@@ -13,13 +13,9 @@ public:
 
 protected:
   void build(DecoderBuilder& builder) const override {
-    AttentionStyle style;
-    style.input_bias = true;
-    builder.decode([&](uint32_t layer, TensorId x) {
-      return builder.pre_norm_block(
-          x, [&](TensorId y) { return builder.self_attention(layer, y, style); },
-          [&](TensorId y) { return builder.gated_feed_forward(y); });
-    });
+    Biases biases;
+    biases.attention = true;
+    builder.decode([&](uint32_t layer, TensorId x) { return builder.llama_block(layer, x, biases); });
   }
 
   std::string_view gguf_architecture() const override { return "qwen2"; }

@@ -46,25 +46,28 @@ TensorId StackBuilder::project_input(TensorId x, const AttentionNames& names, Pr
   const std::array suffixes = {"_query", "_key", "_value"};
   const uint32_t part = static_cast<uint32_t>(which);
   const WeightView matrix =
-      fused_tensor(fused, "_weight", counts, graph().tensor(x).columns, 0, component)[part];
+      fused_tensor(fused, "_weight", counts, graph().tensor(x).columns, 1, component)[part];
   std::optional<WeightView> bias;
-  if (names.input_bias) bias = fused_tensor(fused, "_bias", counts, 0, 0, component)[part];
+  if (names.input_bias) bias = fused_tensor(fused, "_bias", counts, 0, 1, component)[part];
   return project(x, node_name(fused) + suffixes[part], matrix, bias ? &*bias : nullptr, component);
 }
 
 TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t cache, AttentionMask mask,
                                  uint32_t window, const AttentionStyle& style) {
+  const uint32_t head_dim = graph().tensor(query).columns / config_.heads;
   Attention operation;
   operation.layer = cache;
   operation.heads = config_.heads;
   operation.scale =
-      style.score_scale > 0 ? style.score_scale : 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+      style.score_scale > 0 ? style.score_scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
   operation.window = window;
   operation.soft_cap = style.soft_cap;
   operation.mask = mask;
+  operation.chunked = style.chunked;
+  operation.sinks = style.sinks.has_value();
   operation.bias = style.relative_bias;
   return pumice::attention(graph(), prefix() + std::string(name), query, operation,
-                           style.relative_bias_table);
+                           style.sinks ? style.sinks : style.relative_bias_table);
 }
 
 TensorId StackBuilder::attend_memory(uint32_t layer, TensorId query, const AttentionStyle& style) {

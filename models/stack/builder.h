@@ -20,13 +20,22 @@ struct RotaryConfig;
 struct AttentionStyle {
   bool input_bias = false;
   bool output_bias = false;
-  float score_scale = 0;                // 0: 1 / sqrt(head_dim)
-  float soft_cap = 0;                   // 0: none
-  bool head_norms = false;              // RMS norms of each head's query and key
-  float head_norm_offset = 0;           // added to their weights
+  TensorName output = {"self_attn.o_proj", "attn_output"};
+  float score_scale = 0;         // 0: 1 / sqrt(head_dim)
+  float soft_cap = 0;            // 0: none
+  bool head_norms = false;       // RMS norms of each head's query and key
+  float head_norm_offset = 0;    // added to their weights
+  bool head_norms_after = false; // they come after the rotation
+  bool unit_head_norms = false;  // they have no weights
+  bool value_norm = false;       // an RMS norm of each head's value, without weights
+  bool keys_as_values = false;   // values have no projection: they are the keys before norm and rotation
+  TensorName query_norm = {"self_attn.q_norm", "attn_q_norm"};
+  TensorName key_norm = {"self_attn.k_norm", "attn_k_norm"};
   const RotaryConfig* rotary = nullptr; // null: the config's settings
   RelativeBias relative_bias;
   std::optional<WeightId> relative_bias_table;
+  std::optional<WeightId> sinks; // a score for each head; not with a relative bias
+  bool chunked = false;          // the layer's window is a chunk, see AttentionArgs
 };
 
 // The queries, keys and values of one layer's attention.

@@ -159,7 +159,7 @@ Result<uint32_t> read_max_distance(const Settings& settings) {
   constexpr uint32_t default_distance = 128;
   const char* name = "relative_attention_max_distance";
   if (!settings.gguf()) return settings.u32_or({name, ""}, 1, limits::context, default_distance);
-  const std::filesystem::path path = settings.file().path();
+  const std::filesystem::path path = path_of(settings.file().path());
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return default_distance; // the file is in memory
   const auto config = ModelFile::open(path.parent_path() / "config.json");

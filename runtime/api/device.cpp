@@ -117,7 +117,8 @@ pumice_status pumice_device_create(const pumice_device_options* options, pumice_
     }
     for (const std::string& note : opened->notes()) handle->log->say(PUMICE_LOG_WARNING, note);
     const TuningResults shipped = shipped_results(given, opened->capabilities(), *handle->log);
-    PUMICE_TRY(handle->context, open_device(std::move(opened), path_of(given.cache_folder), shipped));
+    PUMICE_TRY(handle->context, open_device(std::move(opened),
+                                            path_of(given.cache_folder ? given.cache_folder : ""), shipped));
     const Capabilities& capabilities = handle->context.device->capabilities();
     handle->log->say(PUMICE_LOG_INFO, fmt::format("{} ({}, {})", capabilities.name, capabilities.driver,
                                                   capabilities.driver_version));

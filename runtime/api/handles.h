@@ -56,6 +56,4 @@ Result<LoadOptions> read_load_options(const pumice_load_options& options);
 Result<SessionOptions> session_options(const pumice_session_options& options, const ModelShape& shape);
 Result<SessionOptions> batch_options(const pumice_batch_options& options, const ModelShape& shape);
 
-std::filesystem::path path_of(const char* utf8);
-
 } // namespace pumice::api

@@ -5,6 +5,7 @@
 #include "api/call.h"
 #include "api/handles.h"
 #include "media/preprocess.h"
+#include "model/vocabulary.h"
 
 namespace pumice::api {
 
@@ -43,11 +44,8 @@ Result<std::vector<float>> read_picture(const pumice_input& given, const Model& 
     return Error{Code::invalid_argument, fmt::format("{} is a picture of {} x {} pixels: expected 1 to {}",
                                                      name, given.width, given.height, max_image_pixels)};
   }
-  std::filesystem::path folder = path_of(model.file().path().c_str());
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) folder = folder.parent_path();
   PUMICE_TRY(const ImagePreparation preparation,
-             read_image_preparation(folder, shape.input_shape[1], shape.input_shape[2]));
+             read_image_preparation(folder_of(model.file()), shape.input_shape[1], shape.input_shape[2]));
   Image image{given.width, given.height, {}};
   image.pixels.assign(given.pixels, given.pixels + 3 * pixels);
   return prepare(image, preparation, name);

@@ -29,6 +29,7 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
   PUMICE_TRY(const MemoryNeeds needs, memory_needs(*model, runners, slices));
   pumice_memory_estimate own = {sizeof own};
   own.weights = needs.weights;
+  own.host = needs.host;
   own.cache = needs.cache;
   own.scratch = needs.scratch + needs.state;
   own.loading = needs.loading - std::min(needs.loading, needs.session());

@@ -283,6 +283,15 @@ typedef struct pumice_source {
   const char* name; /* used in messages, for memory and callbacks; NULL: "model" */
 } pumice_source;
 
+/* Whose memory the weights of a mixture's experts take. The other weights are always on the device. */
+typedef enum pumice_experts {
+  PUMICE_EXPERTS_AUTOMATIC = 0, /* the device's; the host's if all weights together would leave less than an
+                                   eighth of a GPU's free memory */
+  PUMICE_EXPERTS_DEVICE = 1,
+  PUMICE_EXPERTS_HOST = 2, /* kernels read them over the bus. They do not count against
+                              pumice_device_options.memory_limit, nor in pumice_memory_report */
+} pumice_experts;
+
 typedef struct pumice_load_options {
   size_t struct_size;
   /* Called by the loading thread from time to time, with the bytes on the device and the total. If it returns
@@ -305,7 +314,7 @@ typedef struct pumice_load_options {
    * with PUMICE_UNSUPPORTED and a message that names it. What was tried is kept in the cache folder, so that
    * it happens once; without that folder, or below 0, nothing is tried. */
   float tune_seconds;
-  uint32_t reserved; /* 0 */
+  pumice_experts experts;
 } pumice_load_options;
 
 /* Loads a model. After a failure, everything it had allocated is freed. */
@@ -480,13 +489,14 @@ typedef struct pumice_session_options {
  * KiB. */
 typedef struct pumice_memory_estimate {
   size_t struct_size;
-  uint64_t weights;         /* of the model, once for all its sessions */
-  uint64_t cache;           /* keys and values of the session, or of all texts of the batch */
-  uint64_t scratch;         /* of its steps */
-  uint64_t loading;         /* taken during loading only, beyond `cache` + `scratch`; freed afterwards */
-  uint64_t peak;            /* the most at a time, for the model and one session or batch */
-  bool fits;                /* peak is at most pumice_memory_report.available */
+  uint64_t weights; /* of the model, once for all its sessions; without experts in the host's memory */
+  uint64_t cache;   /* keys and values of the session, or of all texts of the batch */
+  uint64_t scratch; /* of its steps */
+  uint64_t loading; /* taken during loading only, beyond `cache` + `scratch`; freed afterwards */
+  uint64_t peak;    /* the most at a time, for the model and one session or batch */
+  bool fits;        /* peak is at most pumice_memory_report.available */
   uint32_t longest_context; /* the longest context with which it fits; 0: it does not fit at all */
+  uint64_t host;            /* of the host, for experts that lie there */
 } pumice_memory_estimate;
 
 /* Reads a model's header, and estimates the device memory of the model and one session with these options

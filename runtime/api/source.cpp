@@ -42,14 +42,22 @@ Result<ModelFile> open_source(const pumice_source* given, const Progress& progre
   return ModelFile::from_memory({static_cast<const std::byte*>(source.memory), source.bytes}, name);
 }
 
-std::filesystem::path path_of(const char* utf8) {
-  const std::string_view text = utf8 ? utf8 : "";
-  return std::u8string(text.begin(), text.end());
-}
-
 Result<LoadOptions> read_load_options(const pumice_load_options& given) {
   LoadOptions options;
   options.threads = std::max(given.threads, 1u);
+  switch (given.experts) {
+  case PUMICE_EXPERTS_AUTOMATIC:
+    break;
+  case PUMICE_EXPERTS_DEVICE:
+    options.experts = ExpertPlacement::device;
+    break;
+  case PUMICE_EXPERTS_HOST:
+    options.experts = ExpertPlacement::host;
+    break;
+  default:
+    return Error{Code::invalid_argument, fmt::format("options.experts is {}: expected one of pumice_experts",
+                                                     static_cast<int>(given.experts))};
+  }
   if (!given.quantize) return options;
   const TensorTypeInfo* type = find_type_named(given.quantize);
   if (!type) {

@@ -123,22 +123,16 @@ TuningResults pumice::api::shipped_results(const pumice_device_options& options,
 Result<std::shared_ptr<const Model>> pumice::api::check_loaded(const std::shared_ptr<const Model>& model,
                                                                double seconds, const Log& log,
                                                                const std::function<bool()>& progress) {
-  if (!model->context().pipelines->can_save()) return model;
   ShortCheckOptions options;
   options.seconds = std::min(options.seconds, seconds);
   options.threads = model->options().threads;
   options.go_on = progress;
-  Result<ShortCheck> check = short_check(*model, options);
-  if (!check.ok()) {
-    Error error = std::move(check).error();
-    if (error.code == Code::unsupported)
-      error.message += "; to load the model nevertheless, set pumice_load_options.tune_seconds below 0";
-    return error;
-  }
-  if (!check->known.empty()) log.say(PUMICE_LOG_INFO, check->known);
-  if (!check->warning.empty()) log.say(PUMICE_LOG_WARNING, check->warning);
-  const DeviceContext& context = model->context();
-  return model->with_profile(with_tuning_results(context.profile, *context.pipelines));
+  return checked_model(model, options,
+                       "to load the model nevertheless, set pumice_load_options.tune_seconds below 0",
+                       [&](const ShortCheck& check) {
+                         if (!check.known.empty()) log.say(PUMICE_LOG_INFO, check.known);
+                         if (!check.warning.empty()) log.say(PUMICE_LOG_WARNING, check.warning);
+                       });
 }
 
 Result<DeviceProfile> pumice::api::tune_loaded(const std::shared_ptr<const Model>& model, double seconds,

@@ -85,7 +85,7 @@ Status add_setting(GgufWriter& writer, const std::string& key, const json& value
 // The name of the model's folder.
 std::string folder_name(const std::string& path) {
   std::error_code error;
-  const std::filesystem::path given(std::u8string(path.begin(), path.end()));
+  const std::filesystem::path given = path_of(path);
   const std::filesystem::path folder = std::filesystem::canonical(given, error);
   return path_text((error ? given : folder).filename());
 }
@@ -118,7 +118,8 @@ struct ChosenType {
 ChosenType choose_type(const GgufModel& model, const GgufTensor& tensor, TensorType requested) {
   const auto ends_with = [&](std::string_view end) { return tensor.name.ends_with(end); };
   // These are small, and small errors in them have a large effect.
-  if (tensor.shape.size() < 2 || ends_with("ffn_gate_inp.weight") || ends_with("position_embd.weight"))
+  if (tensor.shape.size() < 2 || ends_with(".bias") || ends_with("ffn_gate_inp.weight") ||
+      ends_with("position_embd.weight"))
     return {TensorType::f32};
   if (info(requested).name == "Q4_K" && is_head(model, tensor)) {
     if (const TensorTypeInfo* better = find_type_named("Q6_K"); better && can_quantize(better->type))

@@ -17,11 +17,18 @@ constexpr uint64_t elements_of_tile = uint64_t{1} << 16; // elements that one th
 void read_view_row(const WeightView& view, uint64_t row, float* out) {
   const uint64_t stride = view.tensor_row_bytes();
   const std::byte* data = view.tensor->data.data();
-  if (!view.transposed) {
+  if (view.in_rows()) {
     decode_row(view.type(), data + view.source_row(row) * stride, {out, view.columns});
     return;
   }
-  data += view.source_row(row) * info(view.type()).block_bytes;
+  if (!view.transposed) {
+    const uint64_t blocks = view.columns / info(view.type()).block_size;
+    std::vector<std::byte> joined(stride);
+    join_blocks(*view.tensor, view.source_row(row) * blocks, blocks, joined.data());
+    decode_row(view.type(), joined.data(), {out, view.columns});
+    return;
+  }
+  data += view.first_column * stride + view.source_row(row) * info(view.type()).block_bytes;
   for (uint64_t column = 0; column < view.columns; ++column) {
     decode_row(view.type(), data + column * stride, {out + column, 1});
   }
@@ -52,7 +59,9 @@ Result<TensorRows> TensorRows::of(const GgufTensor& tensor) {
     rows.rows_ += part.rows;
     found += part.rows * part.columns;
   }
-  if (tensor.shape.size() > 1 && tensor.values.empty()) fits = fits && rows.columns_ == tensor.shape.back();
+  // Rows of one element can be written as rows of any size.
+  if (tensor.shape.size() > 1 && tensor.values.empty() && rows.columns_ != 1)
+    fits = fits && rows.columns_ == tensor.shape.back();
   if (tensor.rotary_heads > 0) {
     const uint64_t head = rows.rows_ / tensor.rotary_heads;
     fits = fits && rows.rows_ % tensor.rotary_heads == 0 && tensor.rotary_dim <= head &&

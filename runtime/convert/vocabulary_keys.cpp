@@ -126,7 +126,7 @@ void add_roles(const Settings& settings, uint32_t rows, const Tokenizer* tokeniz
 
 Status add_vocabulary(const ModelFile& file, uint32_t rows, bool wanted, GgufWriter& writer,
                       std::vector<std::string>& notes) {
-  const std::filesystem::path folder(std::u8string(file.path().begin(), file.path().end()));
+  const std::filesystem::path folder = path_of(file.path());
   Settings settings{.config = &file.config()};
   PUMICE_TRY(settings.generation, read_beside(folder, "generation_config.json"));
   PUMICE_TRY(settings.tokenizer, read_beside(folder, "tokenizer_config.json"));

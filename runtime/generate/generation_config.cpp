@@ -110,8 +110,7 @@ Result<GenerationConfig> read_gguf(const ModelFile& file, uint32_t vocabulary) {
 
 Result<GenerationConfig> read_generation_config(const ModelFile& file, uint32_t vocabulary) {
   if (file.format() == ModelFile::Format::gguf) return read_gguf(file, vocabulary);
-  const std::filesystem::path path =
-      std::filesystem::path(reinterpret_cast<const char8_t*>(file.path().c_str())) / "generation_config.json";
+  const std::filesystem::path path = path_of(file.path()) / "generation_config.json";
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored))
     return read(Reader(nullptr, file.fields(), vocabulary), vocabulary);

@@ -32,6 +32,14 @@ int find_memory_type(const VkPhysicalDeviceMemoryProperties& memory, uint32_t al
   return -1;
 }
 
+uint32_t types_with(const VkPhysicalDeviceMemoryProperties& memory, VkMemoryPropertyFlags flag) {
+  uint32_t types = 0;
+  for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+    if (memory.memoryTypes[i].propertyFlags & flag) types |= 1u << i;
+  }
+  return types;
+}
+
 // A kind of memory that serves a buffer.
 struct MemoryChoice {
   uint32_t type_bits = 0;
@@ -49,6 +57,8 @@ std::vector<VkMemoryPropertyFlags> preferences(const Device& device, MemoryUse u
     return {host};
   case MemoryUse::readback:
     return {host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, host};
+  case MemoryUse::host:
+    return {host};
   }
   return {};
 }
@@ -73,6 +83,10 @@ std::optional<MemoryChoice> choose_memory(const VkPhysicalDeviceMemoryProperties
 // The memory that a buffer may have, the best one first.
 std::vector<MemoryChoice> memory_choices(const Device& device, uint32_t allowed, MemoryUse use) {
   const VkPhysicalDeviceMemoryProperties& memory = device.memory_properties();
+  if (use == MemoryUse::host) {
+    const uint32_t not_local = allowed & ~types_with(memory, local);
+    if (not_local) allowed = not_local; // with unified memory all is the device's
+  }
   std::vector<MemoryChoice> choices;
   uint32_t heaps = 0; // another type of a full heap is full as well
   for (VkMemoryPropertyFlags preferred : preferences(device, use)) {
@@ -177,6 +191,7 @@ Status Buffer::allocate(MemoryUse use) {
   request.bytes = requirements.size;
   request.alignment = requirements.alignment;
   request.device_address = device_->capabilities().uses_addresses();
+  request.counted = counted_ = use != MemoryUse::host;
   std::optional<Error> full; // what the best kind answered
   for (const MemoryChoice& choice : choices) {
     request.memory_type_bits = choice.type_bits;
@@ -217,6 +232,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   address_ = std::exchange(other.address_, 0);
   mapped_ = std::exchange(other.mapped_, nullptr);
   cached_ = other.cached_;
+  counted_ = other.counted_;
   return *this;
 }
 
@@ -224,7 +240,7 @@ void Buffer::release() {
   if (!device_) return;
   const VulkanTable& vk = device_->table();
   if (handle_ && !device_->hangs()) vk.vkDestroyBuffer(device_->handle(), handle_, nullptr);
-  if (memory_.memory) device_->free(memory_, memory_bytes_);
+  if (memory_.memory) device_->free(memory_, counted_ ? memory_bytes_ : 0);
   handle_ = VK_NULL_HANDLE;
   memory_ = {};
   mapped_ = nullptr;

@@ -15,6 +15,7 @@ enum class MemoryUse {
   shared,   // kernels, and small writes by the host: in device-local memory if the host can map that
   upload,   // the host writes, the device copies from it
   readback, // the device writes, the host reads: cached for the host, where the device has such memory
+  host,     // the host writes once, kernels read: none of the device's own memory, and not counted as such
 };
 
 // A buffer with memory of its own. Move-only.
@@ -63,6 +64,7 @@ private:
   uint64_t address_ = 0;
   std::byte* mapped_ = nullptr;
   bool cached_ = false;
+  bool counted_ = true;
 };
 
 } // namespace pumice

@@ -310,8 +310,7 @@ uint32_t Capabilities::kernel_subgroup_size() const {
   if (min_subgroup_size == max_subgroup_size) return min_subgroup_size;
   if (!subgroup_size_control) return 0;
   // On Intel devices matrices need the smallest size. On Adreno, registers last for half as many invocations.
-  constexpr uint32_t intel = 0x8086, qualcomm = 0x5143;
-  return vendor_id == intel || vendor_id == qualcomm ? min_subgroup_size : subgroup_size;
+  return vendor_id == vendor::intel || vendor_id == vendor::qualcomm ? min_subgroup_size : subgroup_size;
 }
 
 std::vector<std::string> Capabilities::tiers() const {

@@ -24,6 +24,11 @@ inline constexpr const char* portability_subset_extension = "VK_KHR_portability_
 // for the Raspberry Pi has 8.
 inline constexpr uint32_t portable_storage_buffers = 8, most_storage_buffers = 12;
 
+// Values of Capabilities::vendor_id.
+namespace vendor {
+inline constexpr uint32_t amd = 0x1002, intel = 0x8086, nvidia = 0x10de, qualcomm = 0x5143;
+}
+
 // The properties and features of one physical device. Nothing here depends on a model.
 struct Capabilities {
   uint32_t index = 0; // position in the instance's list of devices

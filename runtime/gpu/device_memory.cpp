@@ -6,13 +6,14 @@
 namespace pumice {
 
 Result<DeviceMemory> Device::allocate(const MemoryRequest& request) {
-  PUMICE_CHECK(memory_count_.reserve(request.bytes));
+  const uint64_t counted = request.counted ? request.bytes : 0;
+  PUMICE_CHECK(memory_count_.reserve(counted));
   Result<DeviceMemory> memory =
       allocator_.allocate ? allocate_from_application(request) : allocate_from_driver(request);
   if (memory.ok()) {
-    memory_count_.confirm(request.bytes);
+    memory_count_.confirm(counted);
   } else {
-    memory_count_.cancel(request.bytes);
+    memory_count_.cancel(counted);
   }
   return memory;
 }

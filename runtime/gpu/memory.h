@@ -21,6 +21,7 @@ struct MemoryRequest {
   uint32_t memory_type = 0;      // the preferred one of them
   bool host_visible = false;   // these types are host-visible and host-coherent, and the host maps the memory
   bool device_address = false; // VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
+  bool counted = true;         // as device memory, against the limit
 };
 
 // A range of device memory.

@@ -183,7 +183,11 @@ Result<std::vector<uint32_t>> Fields::u32_array_or_empty(std::string_view name, 
 }
 
 Result<std::vector<float>> Fields::f32_array(std::string_view name) const {
-  return array<float>(name, "a number", [](const json& v) { return as_f32(v, -FLT_MAX, FLT_MAX); });
+  // transformers writes an infinity as {"__float__": "Infinity"}.
+  return array<float>(name, "a number", [](const json& v) {
+    if (v == json{{"__float__", "Infinity"}}) return std::optional(FLT_MAX);
+    return as_f32(v, -FLT_MAX, FLT_MAX);
+  });
 }
 
 Result<std::vector<std::string>> Fields::string_array(std::string_view name) const {

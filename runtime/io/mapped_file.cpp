@@ -22,11 +22,6 @@
 
 namespace pumice {
 
-std::string path_text(const std::filesystem::path& path) {
-  const std::u8string text = path.u8string();
-  return {reinterpret_cast<const char*>(text.data()), text.size()};
-}
-
 namespace {
 
 // Bytes that one call of ReadBytes reads: large enough that the cost of a call does not matter, small enough
@@ -62,8 +57,7 @@ Error os_error(const std::string& path, const char* what, int code, bool missing
   Error error{missing ? Code::not_found : Code::io,
               fmt::format("{}: {}: {}", path, what, std::system_category().message(code))};
   if (!missing) return error;
-  const std::u8string name(path.begin(), path.end());
-  const std::vector<std::string> nearest = nearest_files(std::filesystem::path(name));
+  const std::vector<std::string> nearest = nearest_files(path_of(path));
   if (!nearest.empty()) error.message += fmt::format("; did you mean {}?", fmt::join(nearest, " or "));
   return error;
 }

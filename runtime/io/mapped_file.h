@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/path.h"
 #include "base/progress.h"
 #include "base/result.h"
 
@@ -11,9 +12,6 @@
 #include <string>
 
 namespace pumice {
-
-// A path as UTF-8, for messages, on every system.
-std::string path_text(const std::filesystem::path& path);
 
 // A range of bytes of a file.
 struct FileRange {

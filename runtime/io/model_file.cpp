@@ -175,6 +175,7 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
     PUMICE_TRY(ModelFile model, from_config(config));
     model.path_ = path_text(path);
     PUMICE_CHECK(model.add_shards(path));
+    model.add_microscaled();
     model.index_names();
     model.find_tokenizer(path);
     return model;
@@ -242,7 +243,7 @@ Status ModelFile::add_shard(const fs::path& folder, const std::string& shard,
     if (const TensorTypeInfo* type = find_safetensors_type(entry.dtype))
       tensors_.push_back({std::move(entry.name), type->type, std::move(entry.shape), entry.data});
     else
-      unreadable_[entry.name] = {std::move(entry.dtype), std::move(entry.shape)};
+      unreadable_[entry.name] = {std::move(entry.dtype), std::move(entry.shape), entry.data};
   }
   if (listed)
     for (const auto& [tensor, place] : *listed)
@@ -252,6 +253,30 @@ Status ModelFile::add_shard(const fs::path& folder, const std::string& shard,
                                  file.path(), in_quotes(tensor), index_name)};
   files_.push_back(std::move(file));
   return {};
+}
+
+// MXFP4: NAME_blocks [..., blocks, 16] with the codes and NAME_scales [..., blocks] with the exponents, both
+// of bytes, are the tensor NAME [..., blocks * 32].
+void ModelFile::add_microscaled() {
+  constexpr std::string_view suffix = "_blocks";
+  for (auto at = unreadable_.begin(); at != unreadable_.end();) {
+    const auto codes = at++;
+    if (!codes->first.ends_with(suffix)) continue;
+    std::string name = codes->first.substr(0, codes->first.size() - suffix.size());
+    const auto exponents = unreadable_.find(name + "_scales");
+    if (exponents == unreadable_.end()) continue;
+    std::vector<uint64_t> shape = exponents->second.shape;
+    shape.push_back(16);
+    const bool bytes = codes->second.dtype == "U8" && exponents->second.dtype == "U8";
+    if (!bytes || shape.size() < 2 || codes->second.shape != shape) continue;
+    shape.pop_back();
+    shape.back() *= info(TensorType::mxfp4).block_size;
+    tensors_.push_back(
+        {std::move(name), TensorType::mxfp4, std::move(shape), codes->second.data, exponents->second.data});
+    if (at == exponents) ++at;
+    unreadable_.erase(codes);
+    unreadable_.erase(exponents);
+  }
 }
 
 void ModelFile::index_names() {

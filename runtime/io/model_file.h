@@ -83,6 +83,7 @@ private:
   struct Unreadable {
     std::string dtype;
     std::vector<uint64_t> shape;
+    std::span<const std::byte> data;
   };
 
   ModelFile() = default;
@@ -93,6 +94,7 @@ private:
   Status add_shards(const std::filesystem::path& folder);
   Status add_shard(const std::filesystem::path& folder, const std::string& shard,
                    const std::map<std::string, std::string>* listed);
+  void add_microscaled();
   void index_names();
   void find_tokenizer(const std::filesystem::path& folder);
   Error missing(std::string_view name) const;

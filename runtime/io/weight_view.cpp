@@ -8,11 +8,18 @@ namespace pumice {
 std::vector<float> decode_vector(const WeightView& weight) {
   const WeightView whole = WeightView::whole(*weight.tensor);
   std::vector<float> all(whole.rows * whole.columns), values;
-  decode_row(weight.type(), weight.tensor->data.data(), all);
+  const TensorView& tensor = *weight.tensor;
+  if (tensor.exponents.empty()) {
+    decode_row(tensor.type, tensor.data.data(), all);
+  } else {
+    std::vector<std::byte> joined(row_bytes(tensor.type, all.size()));
+    join_blocks(tensor, 0, tensor.exponents.size(), joined.data());
+    decode_row(tensor.type, joined.data(), all);
+  }
   for (uint64_t row = 0; row < weight.rows; ++row) {
     for (uint64_t column = 0; column < weight.columns; ++column) {
       const uint64_t from = weight.source_row(row);
-      values.push_back(weight.transposed ? all[column * weight.tensor_columns + from]
+      values.push_back(weight.transposed ? all[(weight.first_column + column) * weight.tensor_columns + from]
                                          : all[from * weight.tensor_columns + column]);
     }
   }

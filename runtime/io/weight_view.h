@@ -21,6 +21,7 @@ struct WeightView {
   uint64_t run = 1;            // rows of one run, neighbours in the tensor
   uint64_t step = 1;           // rows from the start of one run to the start of the next
   uint64_t tensor_columns = 1; // columns of the tensor as a matrix
+  uint64_t first_column = 0;   // if transposed: the tensor's row that is column 0 here
 
   static WeightView whole(const TensorView& tensor) {
     uint64_t rows = 1;
@@ -58,6 +59,9 @@ struct WeightView {
   // Bytes from one row of the tensor to the next. If the view is transposed, that is from one column of the
   // view to the next.
   uint64_t tensor_row_bytes() const { return row_bytes(tensor->type, tensor_columns); }
+
+  // Whether a row's bytes lie in one place, one row after the other.
+  bool in_rows() const { return !transposed && tensor->exponents.empty(); }
 
   auto operator<=>(const WeightView&) const = default;
 };

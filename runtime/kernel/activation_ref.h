@@ -18,4 +18,20 @@ struct ActivationRef {
   uint32_t padded_columns() const { return (columns + 31) / 32 * 32; }
 };
 
+// A descriptor can begin at a multiple of this many bytes on every device.
+constexpr uint64_t descriptor_alignment = 256;
+
+// What a descriptor can be bound to of a view that may begin anywhere, and how many floats come before it.
+struct BoundView {
+  BufferRef buffer;
+  uint32_t first = 0;
+};
+inline BoundView bound_view(const ActivationRef& view) {
+  const uint64_t before = view.buffer.offset % descriptor_alignment;
+  BoundView bound = {view.buffer, static_cast<uint32_t>(before / sizeof(float))};
+  bound.buffer.offset -= before;
+  bound.buffer.bytes += before;
+  return bound;
+}
+
 } // namespace pumice

@@ -17,14 +17,17 @@ namespace pumice {
 // properties and from short measurements (kernel/probe/probe.h). Code that plans for the device reads only
 // this.
 struct DeviceProfile {
-  // The device is a CPU driver that runs a subgroup as one vector of 8 lanes. Kernels then have workgroups of
-  // eight invocations, one lane for each row, and use no shared memory.
+  // A CPU driver: a thread runs a workgroup from its beginning to its end. Kernels then have workgroups of
+  // eight invocations and few of them, and a row's bits do not depend on how many rows a step has.
+  bool cpu = false;
+  // A CPU driver that runs a subgroup as one vector of 8 lanes. Kernels of the tier cpu8 have one lane for
+  // each row, and use no shared memory.
   bool cpu8 = false;
   // True where loads from an address that all lanes share run at memory speed, and loads by lane are slower.
   bool uniform_loads = false;
   // Invocations of an ordinary workgroup.
   uint32_t workgroup = 64;
-  // Threads on which a CPU driver runs workgroups; 0: the device is not a CPU.
+  // Threads on which a CPU driver runs workgroups; 0: the device is not a CPU, or they are not known.
   uint32_t threads = 0;
   // Bytes of shared memory of one workgroup.
   uint32_t shared_bytes = 16384;

@@ -11,6 +11,7 @@
 #include "kernel/device_profile.h"
 #include "kernel/dispatch.h"
 #include "kernel/packed_weight.h"
+#include "kernel/state_layout.h"
 #include "kernel/step_layout.h"
 
 namespace pumice {
@@ -29,6 +30,8 @@ public:
   // alternate; of more than two weights, those of each pair, and each pair begins at such a multiple. A
   // matrix is packed only once.
   virtual Result<PackedWeight> matrix(std::span<const WeightId> weights, bool alternating = false) = 0;
+  // The same for the matrices of experts, of which a step reads only some: they may lie in the host's memory.
+  virtual Result<PackedWeight> expert_matrix(std::span<const WeightId> weights, bool alternating) = 0;
   // The weights' elements one after the other as floats. Each weight begins at a multiple of merged_columns,
   // and the end is padded with zeros to a multiple of 32. With `alternating`: eight of the first, eight of
   // the second, ...
@@ -38,8 +41,9 @@ public:
   virtual Result<BufferRef> constants(const std::string& key, std::span<const float> values) = 0;
 
   virtual CacheRef cache(uint32_t layer) = 0;
-  virtual uint32_t context() const = 0; // positions of one sequence
-  virtual BufferRef step() const = 0;   // the step block
+  virtual StateRef state(uint32_t index) = 0; // of ModelShape::states
+  virtual uint32_t context() const = 0;       // positions of one sequence
+  virtual BufferRef step() const = 0;         // the step block
   virtual const StepLayout& step_layout() const = 0;
   uint32_t step_capacity() const { return step_layout().capacity; } // rows that fit the step block
   virtual BufferRef sampling() const = 0;          // sampling's state, see kernel/sampling/sampling.h

@@ -11,7 +11,7 @@ namespace pumice {
 // works on quads of columns, on a GPU on four of them.
 inline uint32_t row_groups(const DeviceProfile& profile, const ActivationRef& result) {
   const uint32_t quads = result.padded_columns() / 4;
-  return profile.cpu8 ? 1 : std::max(1u, quads / (profile.workgroup * 4));
+  return profile.cpu ? 1 : std::max(1u, quads / (profile.workgroup * 4));
 }
 
 } // namespace pumice

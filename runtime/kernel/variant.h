@@ -26,19 +26,27 @@ struct KernelVariant {
   // True if it rounds what it multiplies to fewer than 32 bits. Such a variant is chosen only after a
   // measurement or by name, never by an order.
   bool rounds = false;
+  // Whether CPU drivers take it without being told to. A row's bits are the same for any number of rows,
+  // which those of different variants are not.
+  bool for_cpus = false;
+
+  // Whether a device has this way to do the work.
+  bool offered(const DeviceProfile& profile, const Args& args) const {
+    return (!profile.cpu || for_cpus || profile.forced == name) && runs(profile, args);
+  }
 };
 
-// Chooses, in this order: the variant that the profile forces, if it runs; the one that was measured to be
-// the fastest for this class of shapes or the nearest one; the first that runs, is not blocked and does not
-// round, in the order that is estimated for GPUs like this one, and then in the family's. A family's last
-// variant is the plain one, which always runs. The shape class begins with the family's name.
+// Chooses, in this order: the variant that the profile forces, if it is offered; the one that was measured to
+// be the fastest for this class of shapes or the nearest one; the first that is offered, is not blocked and
+// does not round, in the order that is estimated for GPUs like this one, and then in the family's. A family's
+// last variant is the plain one, which always runs. The shape class begins with the family's name.
 template <class Args>
 const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* const> variants,
                                           const DeviceProfile& profile, const Args& args,
                                           const std::string& shape_class) {
   const auto find = [&](std::string_view name) {
     const auto at = std::find_if(variants.begin(), variants.end(), [&](const KernelVariant<Args>* variant) {
-      return variant->name == name && variant->runs(profile, args);
+      return variant->name == name && variant->offered(profile, args);
     });
     return at == variants.end() ? nullptr : *at;
   };
@@ -56,7 +64,7 @@ const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* c
     if (variant && !variant->rounds && !blocked(name)) return *variant;
   }
   for (const KernelVariant<Args>* variant : variants) {
-    if (!variant->rounds && variant->runs(profile, args) && !blocked(variant->name)) return *variant;
+    if (!variant->rounds && variant->offered(profile, args) && !blocked(variant->name)) return *variant;
   }
   return *variants.back();
 }
@@ -69,7 +77,7 @@ Status lower_variant(Lowering& lowering, std::span<const KernelVariant<Args>* co
   const KernelVariant<Args>& chosen = choose_variant(variants, lowering.profile(), args, shape_class);
   VariantChoice choice{shape_class, {}, std::string(chosen.name), settled};
   for (const KernelVariant<Args>* variant : variants) {
-    if (variant->runs(lowering.profile(), args)) choice.variants.emplace_back(variant->name);
+    if (variant->offered(lowering.profile(), args)) choice.variants.emplace_back(variant->name);
   }
   lowering.begin_choice(std::move(choice));
   const Status status = chosen.lower(lowering, args);

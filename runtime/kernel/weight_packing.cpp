@@ -108,6 +108,8 @@ public:
     const WeightView& weight = *source.weight;
     if (weight.transposed) {
       gather(weight, source);
+    } else if (!weight.in_rows()) {
+      join(weight, source);
     } else {
       const uint64_t stride = weight.tensor_row_bytes();
       for (uint32_t row = 0; row < source.rows; ++row) {
@@ -128,7 +130,8 @@ private:
     gathered_.resize(source.rows * row_size);
     RowPointers from = {};
     for (uint32_t row = 0; row < source.rows; ++row) {
-      from[row] = weight.tensor->data.data() + weight.source_row(source.first_row + row) * element;
+      from[row] = weight.tensor->data.data() + weight.first_column * stride +
+                  weight.source_row(source.first_row + row) * element;
       rows_[row] = gathered_.data() + row * row_size;
     }
     for (uint64_t column = 0; column < weight.columns; ++column) {
@@ -136,6 +139,17 @@ private:
         std::memcpy(gathered_.data() + row * row_size + column * element, from[row] + column * stride,
                     element);
       }
+    }
+  }
+
+  void join(const WeightView& weight, const TileSource& source) {
+    const uint64_t stride = weight.tensor_row_bytes();
+    const uint64_t blocks = weight.tensor_columns / info(weight.type()).block_size;
+    gathered_.resize(source.rows * stride);
+    for (uint32_t row = 0; row < source.rows; ++row) {
+      std::byte* to = gathered_.data() + row * stride;
+      join_blocks(*weight.tensor, weight.source_row(source.first_row + row) * blocks, blocks, to);
+      rows_[row] = to;
     }
   }
 

@@ -32,7 +32,7 @@ struct WeightSpec {
 
 // The keys and values that a layer keeps of each position.
 struct LayerCache {
-  uint32_t kv_heads = 0;
+  uint32_t kv_heads = 0; // 0: it keeps none
   uint32_t head_dim = 0;
   uint32_t window = 0; // most positions that a token attends to, its own included; 0: all
 };
@@ -70,6 +70,8 @@ struct ModelShape {
   uint32_t vocabulary = 0;        // of the decoder; 0: it has none
   uint32_t context = 0;           // positions the decoder was trained for
   std::vector<LayerCache> layers; // of the decoder
+  // Floats of each state that the decoder's recurrent operations keep of a sequence, see StateLayout.
+  std::vector<uint32_t> states = {};
   std::optional<EncoderShape> encoder;
 
   bool has_decoder() const { return vocabulary > 0; }

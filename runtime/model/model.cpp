@@ -101,11 +101,24 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
   if (!model->parts_->file.has_weights()) {
     return no_weights(model->parts_->file);
   }
-  const DeviceContext& device = model->context_;
-  model->parts_->weights =
-      std::make_unique<WeightStore>(device.profile, device.device->capabilities(), options.weights);
-  PUMICE_TRY(plans, model->place_weights());
+  PUMICE_CHECK(model->place_experts(plans));
   return model;
+}
+
+// Places the weights, those of experts in whose memory the options ask for.
+Status Model::place_experts(std::vector<Plan>& plans) {
+  const Capabilities& device = context_.device->capabilities();
+  const auto placed = [&](bool experts_on_host) -> Status {
+    parts_->weights =
+        std::make_unique<WeightStore>(context_.profile, device, options_.weights, experts_on_host);
+    PUMICE_TRY(plans, place_weights());
+    return {};
+  };
+  PUMICE_CHECK(placed(options_.experts == ExpertPlacement::host));
+  if (options_.experts != ExpertPlacement::automatic || !parts_->weights->has_experts()) return {};
+  PUMICE_TRY(const UploadBytes bytes, upload_bytes(*context_.device, *parts_->weights));
+  const uint64_t available = context_.device->memory().available;
+  return experts_leave_device(bytes.weights, available, device.unified_memory) ? placed(true) : Status();
 }
 
 Result<std::shared_ptr<const Model>> Model::plan(ModelFile file, DeviceContext context,
@@ -141,8 +154,11 @@ Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext c
   }));
   if (device.compiling && pipelines.wanted() > 0)
     (void)device.compiling(pipelines.wanted(), pipelines.wanted());
-  for (const Buffer& allocation : model->parts_->allocations)
-    model->parts_->bytes.weights += allocation.memory_bytes();
+  const std::vector<WeightStore::Allocation>& placed = model->parts_->weights->allocations();
+  for (size_t i = 0; i < placed.size(); ++i) {
+    UploadBytes& sum = model->parts_->bytes;
+    (placed[i].on_host ? sum.host : sum.weights) += model->parts_->allocations[i].memory_bytes();
+  }
   model->parts_->weights->seal();
   model->parts_->identity = identity_of(model->parts_->file, options);
   model->parts_->file.forget_weights();

@@ -23,6 +23,7 @@ struct LoadOptions {
   // The type that matrices of 16- or 32-bit numbers are quantised to while they are loaded; see
   // can_quantize().
   std::optional<TensorType> weights;
+  ExpertPlacement experts = ExpertPlacement::automatic;
   // Threads that pack weights and compile kernels, including the calling one: with 1, it does all the work
   // alone. 0: as many as the host has cores.
   uint32_t threads = 0;
@@ -71,7 +72,8 @@ public:
   const Buffer& weight_allocation(uint32_t index) const { return parts_->allocations[index]; }
   bool loaded() const { return !parts_->allocations.empty(); }
   uint64_t weight_bytes() const { return parts_->bytes.weights; } // on the device, or for plan(): once loaded
-  uint64_t loading_bytes() const { return parts_->bytes.staging; } // taken during loading only; 0 after it
+  uint64_t host_weight_bytes() const { return parts_->bytes.host; } // of experts in the host's memory
+  uint64_t loading_bytes() const { return parts_->bytes.staging; }  // taken during loading only; 0 after it
   // A checksum of the settings, the tensors and a sample of their bytes. Saved keys and values fit only a
   // model with the same number.
   uint64_t identity() const { return parts_->identity; }
@@ -102,6 +104,7 @@ private:
   static Result<std::shared_ptr<Model>> prepare(ModelFile file, DeviceContext context,
                                                 const LoadOptions& options, std::vector<Plan>& plans);
   Result<std::vector<Plan>> place_weights();
+  Status place_experts(std::vector<Plan>& plans);
 
   std::shared_ptr<Parts> parts_;
   DeviceContext context_;

@@ -16,6 +16,10 @@ namespace {
 // conversations that go back a little, then overwrite nothing that is still needed.
 constexpr uint32_t ring_slack = 32;
 
+// Checkpoints of a sequence: no more than these, in no more than these bytes unless one needs more.
+constexpr uint64_t most_checkpoints = 32;
+constexpr uint64_t checkpoint_bytes = uint64_t{256} << 20;
+
 } // namespace
 
 CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
@@ -42,12 +46,28 @@ CacheLayout input_cache_layout(const LayerCache& layer, const SessionSize& size)
   return layout;
 }
 
+std::vector<StateLayout> state_layouts(const ModelShape& shape, const SessionSize& size, uint64_t range) {
+  uint64_t sum = 0, largest = 0;
+  for (uint32_t floats : shape.states) {
+    sum += uint64_t{floats} * 4;
+    largest = std::max(largest, uint64_t{floats} * 4 * size.sequences);
+  }
+  if (sum == 0) return {};
+  const uint64_t bound = std::max<uint64_t>(range / largest, 2) - 1;
+  const uint64_t checkpoints = std::clamp<uint64_t>(checkpoint_bytes / sum, 1, most_checkpoints);
+  std::vector<StateLayout> layouts;
+  for (uint32_t floats : shape.states) {
+    layouts.push_back({floats, size.sequences, static_cast<uint32_t>(std::min(checkpoints, bound))});
+  }
+  return layouts;
+}
+
 SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size) {
   const Capabilities& device = context.device->capabilities();
   const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
   SessionMemory memory;
   memory.size = size;
-  if (memory.size.context == 0) memory.size.context = std::min(shape.context, default_context);
+  memory.size.context = context_for(size.context, shape);
   if (shape.encoder && memory.size.input_positions == 0) memory.size.input_positions = shape.encoder->context;
   const uint64_t all_positions = std::max<uint64_t>(uint64_t{memory.size.context} * memory.size.sequences, 1);
   memory.size.chunk = static_cast<uint32_t>(std::clamp<uint64_t>(memory.size.chunk, 1, all_positions));
@@ -67,6 +87,9 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
     memory.caches.push_back({layout, keys, values});
   };
   for (const LayerCache& layer : shape.layers) add(cache_layout(layer, memory.size));
+  for (const StateLayout& layout : state_layouts(shape, memory.size, device.max_storage_range_bytes)) {
+    memory.states.push_back({layout, place(layout.bytes())});
+  }
   if (shape.encoder) {
     for (const LayerCache& layer : shape.encoder->caches) add(input_cache_layout(layer, memory.size));
   }
@@ -115,6 +138,7 @@ PlanContext SessionMemory::plan_context(const DeviceContext& context, WeightStor
   result.device = context.device->capabilities();
   result.weights = &weights;
   result.caches = caches;
+  result.states = states;
   result.context = size.context;
   result.step_layout = step_layout;
   result.step = step;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "kernel/cache_layout.h"
 #include "kernel/device_context.h"
+#include "kernel/state_layout.h"
 #include "model/architecture.h"
 #include "plan/plan.h"
 
@@ -12,6 +14,10 @@ namespace pumice {
 // The longest context of a session whose caller asks for none. Models are made for up to a million positions,
 // and few devices have memory for the keys and values of so many.
 inline constexpr uint32_t default_context = 4096;
+// The context of a session whose caller asks for `asked` positions; 0: for none.
+inline uint32_t context_for(uint32_t asked, const ModelShape& shape) {
+  return asked ? asked : std::min(shape.context, default_context);
+}
 
 // The sizes that a session's memory is made for.
 struct SessionSize {
@@ -29,6 +35,7 @@ struct SessionSize {
 struct SessionMemory {
   SessionSize size;             // with defaults in place of zeros
   std::vector<CacheRef> caches; // of the decoder's layers, then of the encoder's inputs
+  std::vector<StateRef> states; // of the decoder's recurrent operations
   std::vector<uint64_t> cache_allocation_bytes;
   StepLayout step_layout;
   BufferRef step;
@@ -54,6 +61,10 @@ std::vector<Bucket> encoder_buckets(const EncoderShape& shape, const SessionSize
 CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size);
 // How a layer stores the keys and values of the encoder's inputs, which lie one after the other.
 CacheLayout input_cache_layout(const LayerCache& layer, const SessionSize& size);
+
+// How the states of a model are kept: with as many checkpoints as fit the memory that they may take, and a
+// binding of `range` bytes.
+std::vector<StateLayout> state_layouts(const ModelShape& shape, const SessionSize& size, uint64_t range);
 
 // A size beyond its limits is clamped: the chunk to what the context and the sequences can fill.
 SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size);

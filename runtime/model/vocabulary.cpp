@@ -29,6 +29,12 @@ Result<std::optional<uint32_t>> optional_id(const Fields& fields, const char* na
   return std::optional(id);
 }
 
+Result<std::optional<bool>> optional_flag(const Fields& fields, const char* name) {
+  if (!fields.has(name)) return std::optional<bool>();
+  PUMICE_TRY(bool flag, fields.boolean(name));
+  return std::optional(flag);
+}
+
 Result<std::shared_ptr<const Tokenizer>> from_gguf(const ModelFile& file) {
   const Fields fields = file.fields();
   const GgufArray* tokens = file.array("tokenizer.ggml.tokens");
@@ -57,9 +63,9 @@ Result<std::shared_ptr<const Tokenizer>> from_gguf(const ModelFile& file) {
   if (vocabulary.model == "bert" && !vocabulary.bos) {
     PUMICE_TRY(vocabulary.bos, optional_id(fields, "tokenizer.ggml.cls_token_id"));
   }
-  const bool scored = vocabulary.model == "llama", t5 = vocabulary.model == "t5";
-  PUMICE_TRY(vocabulary.add_bos, fields.boolean_or("tokenizer.ggml.add_bos_token", scored));
-  PUMICE_TRY(vocabulary.add_eos, fields.boolean_or("tokenizer.ggml.add_eos_token", t5));
+  PUMICE_TRY(vocabulary.add_bos, optional_flag(fields, "tokenizer.ggml.add_bos_token"));
+  PUMICE_TRY(vocabulary.add_eos, optional_flag(fields, "tokenizer.ggml.add_eos_token"));
+  PUMICE_TRY(vocabulary.lowercase, optional_flag(fields, "tokenizer.ggml.normalizer.lowercase"));
   PUMICE_TRY(vocabulary.remove_extra_whitespaces,
              fields.boolean_or("tokenizer.ggml.remove_extra_whitespaces", false));
   std::string character_map; // the view must outlive it
@@ -71,15 +77,58 @@ Result<std::shared_ptr<const Tokenizer>> from_gguf(const ModelFile& file) {
   return Tokenizer::from_gguf(vocabulary);
 }
 
+// A folder may hold several models, so the tokens are compared with the file's own.
+Status check_same_tokens(const ModelFile& file, const Tokenizer& tokenizer, const std::string& path) {
+  constexpr int64_t kNormal = 1;
+  const std::vector<std::string_view> tokens = file.array("tokenizer.ggml.tokens")->strings();
+  if (tokenizer.vocabulary_size() > tokens.size()) {
+    return Error{Code::invalid_file, fmt::format("{}: expected at most the {} tokens of {}, found {}", path,
+                                                 tokens.size(), file.path(), tokenizer.vocabulary_size())};
+  }
+  const GgufArray* types = file.array("tokenizer.ggml.token_type");
+  PUMICE_TRY(std::string model, file.fields().string("tokenizer.ggml.model"));
+  if (!types || model != "gpt2") return {}; // other kinds spell their tokens in ways of their own
+  uint32_t id = 0;
+  for (int64_t type : types->integers()) {
+    if (id == tokens.size()) break;
+    const std::string_view piece = tokenizer.piece(id), own = tokens[id++];
+    if (type != kNormal || piece.empty() || piece == own) continue;
+    return Error{Code::invalid_file, fmt::format("{}: expected the tokens of {}, found \"{}\" for \"{}\"",
+                                                 path, file.path(), piece, own)};
+  }
+  return {};
+}
+
+// For a GGUF file whose own vocabulary cannot be used.
+Result<std::shared_ptr<const Tokenizer>> from_json_beside(const ModelFile& file, Error reason) {
+  const std::filesystem::path path = folder_of(file) / "tokenizer.json";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    reason.message +=
+        "; a tokenizer.json beside the file is used instead, and there is none: put the model's there";
+    return reason;
+  }
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::load(path));
+  PUMICE_CHECK(check_same_tokens(file, *tokenizer, path_text(path)));
+  return tokenizer;
+}
+
 } // namespace
 
-Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file) {
-  if (file.format() == ModelFile::Format::gguf) return from_gguf(file);
-  if (!file.tokenizer_path().empty()) return Tokenizer::load(file.tokenizer_path());
-  std::filesystem::path folder(std::u8string(file.path().begin(), file.path().end()));
+std::filesystem::path folder_of(const ModelFile& file) {
+  std::filesystem::path folder = path_of(file.path());
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) folder = folder.parent_path();
-  Result<std::shared_ptr<const Tokenizer>> tokenizer = Tokenizer::load(folder);
+  return std::filesystem::is_directory(folder, ignored) ? folder : folder.parent_path();
+}
+
+Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file) {
+  if (file.format() == ModelFile::Format::gguf) {
+    Result<std::shared_ptr<const Tokenizer>> own = from_gguf(file);
+    if (own.ok() || own.error().code != Code::unsupported) return own;
+    return from_json_beside(file, own.error());
+  }
+  if (!file.tokenizer_path().empty()) return Tokenizer::load(file.tokenizer_path());
+  Result<std::shared_ptr<const Tokenizer>> tokenizer = Tokenizer::load(folder_of(file));
   if (tokenizer.ok() || tokenizer.error().code != Code::not_found) return tokenizer;
   return Error{
       Code::not_found,

@@ -9,8 +9,12 @@
 
 namespace pumice {
 
+// Where the other files of a model lie: the folder that was opened, or that of the file.
+std::filesystem::path folder_of(const ModelFile& file);
+
 // The tokenizer that comes with a model: a GGUF file's own vocabulary, or the tokenizer.json beside the
-// weights. not_found where the model has none.
+// weights. It is also used where a GGUF file's vocabulary is of a kind that is not known. not_found where the
+// model has none.
 Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file);
 
 // What a token stands for in place of text. The values are those of pumice_token_role.

@@ -231,7 +231,7 @@ void fuse_norms(Graph& graph, std::vector<Node>& nodes) {
   std::set<size_t> dead;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const RmsNorm* norm = as<RmsNorm>(nodes[i]);
-    if (!norm) continue;
+    if (!norm || norm->groups > 1) continue;
     const TensorId x = nodes[i].inputs[0], normed = nodes[i].output;
     const size_t at = producer(nodes, x);
     const Linear* before = at == nodes.size() ? nullptr : as<Linear>(nodes[at]);

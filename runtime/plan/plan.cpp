@@ -57,6 +57,9 @@ public:
   Result<PackedWeight> matrix(std::span<const WeightId> weights, bool alternating) override {
     return context_.weights->matrix(sources(weights), alternating);
   }
+  Result<PackedWeight> expert_matrix(std::span<const WeightId> weights, bool alternating) override {
+    return context_.weights->matrix(sources(weights), alternating, WeightRole::expert);
+  }
   Result<BufferRef> vector(std::span<const WeightId> weights, bool alternating) override {
     return context_.weights->vector(sources(weights), alternating);
   }
@@ -64,6 +67,7 @@ public:
     return context_.weights->constants(key, values);
   }
   CacheRef cache(uint32_t layer) override { return context_.caches[layer]; }
+  StateRef state(uint32_t index) override { return context_.states[index]; }
   uint32_t context() const override { return context_.context; }
   BufferRef step() const override { return context_.step; }
   const StepLayout& step_layout() const override { return context_.step_layout; }

@@ -15,6 +15,7 @@
 #include "kernel/choices.h"
 #include "kernel/device_profile.h"
 #include "kernel/dispatch.h"
+#include "kernel/state_layout.h"
 #include "kernel/step_layout.h"
 #include "plan/weight_store.h"
 
@@ -32,6 +33,7 @@ struct PlanContext {
   Capabilities device;
   WeightStore* weights = nullptr;
   std::vector<CacheRef> caches; // by layer
+  std::vector<StateRef> states; // as in ModelShape
   uint32_t context = 0;         // positions of one sequence
   StepLayout step_layout;       // its capacity: the largest bucket's tokens
   BufferRef step;

@@ -183,7 +183,7 @@ void read_ahead(std::span<const Job> jobs) {
   for (const Job& job : jobs) {
     if (job.item->tiles.empty()) continue;
     const TileSource &first = job.item->tiles[job.first], &last = job.item->tiles[job.first + job.count - 1];
-    if (!first.weight || first.weight != last.weight || first.weight->transposed) continue;
+    if (!first.weight || first.weight != last.weight || !first.weight->in_rows()) continue;
     const WeightView& weight = *first.weight;
     const uint64_t begin = weight.source_row(first.first_row);
     const uint64_t end = weight.source_row(last.first_row + last.rows - 1) + 1;
@@ -196,13 +196,15 @@ void read_ahead(std::span<const Job> jobs) {
 
 Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store) {
   UploadBytes sum;
-  for (uint64_t bytes : store.allocation_bytes()) {
-    PUMICE_TRY(const uint64_t needed, Buffer::memory_needed(device, bytes));
-    sum.weights += needed;
+  for (const WeightStore::Allocation& allocation : store.allocations()) {
+    PUMICE_TRY(const uint64_t needed, Buffer::memory_needed(device, allocation.bytes));
+    (allocation.on_host ? sum.host : sum.weights) += needed;
   }
   PUMICE_TRY(const bool mapped, Buffer::will_be_mapped(device, MemoryUse::device));
   if (mapped) return sum;
-  PUMICE_TRY(const std::vector<Job> jobs, split_into_jobs(store));
+  PUMICE_TRY(std::vector<Job> jobs, split_into_jobs(store));
+  std::erase_if(jobs,
+                [&](const Job& job) { return store.allocations()[job.item->payload.allocation].on_host; });
   PUMICE_TRY(const uint64_t slot, Buffer::memory_needed(device, staging_bytes));
   std::span<const Job> left(jobs);
   for (int slots = 0; slots < 2 && !left.empty(); ++slots) {
@@ -215,8 +217,9 @@ Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store)
 Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device, const WeightStore& store,
                                            const Progress& progress, size_t threads) {
   std::vector<Buffer> allocations;
-  for (uint64_t bytes : store.allocation_bytes()) {
-    PUMICE_TRY(Buffer allocation, Buffer::create(device, bytes, MemoryUse::device, "weights"));
+  for (const auto& [bytes, on_host] : store.allocations()) {
+    const MemoryUse use = on_host ? MemoryUse::host : MemoryUse::device;
+    PUMICE_TRY(Buffer allocation, Buffer::create(device, bytes, use, "weights"));
     allocations.push_back(std::move(allocation));
   }
   PUMICE_TRY(std::vector<Job> jobs, split_into_jobs(store));

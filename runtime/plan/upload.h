@@ -8,12 +8,19 @@
 
 namespace pumice {
 
-// Device memory that an upload will take.
+// Memory that an upload will take.
 struct UploadBytes {
-  uint64_t weights = 0;
-  uint64_t staging = 0; // freed when the upload is done
+  uint64_t weights = 0; // of the device
+  uint64_t host = 0;    // of the host, for experts that lie there
+  uint64_t staging = 0; // of the device; freed when the upload is done
 };
 Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store);
+
+// Whether ExpertPlacement::automatic leaves the experts in the host's memory: `weights`, all together, leave
+// less than an eighth of the device's free memory to sessions, and the host's memory is another one.
+constexpr bool experts_leave_device(uint64_t weights, uint64_t available, bool unified_memory) {
+  return !unified_memory && weights > available - available / 8;
+}
 
 // Allocates the memory of all weights that the store has placed, and fills it from the model file; each tile
 // is packed on the way. Where the host can map the device's memory, it writes there directly; otherwise

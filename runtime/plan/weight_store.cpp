@@ -40,19 +40,22 @@ std::vector<T> interleave(const std::vector<T>& a, const std::vector<T>& b, size
 } // namespace
 
 WeightStore::WeightStore(const DeviceProfile& profile, const Capabilities& device,
-                         std::optional<TensorType> weights)
+                         std::optional<TensorType> weights, bool experts_on_host)
     : profile_(profile), weights_(weights),
       alignment_(std::max<uint64_t>(256, device.storage_offset_alignment)),
       range_limit_(device.max_storage_range_bytes),
-      allocation_limit_(std::min(device.max_allocation_bytes - 4096, preferred_allocation_bytes)) {
+      allocation_limit_(std::min(device.max_allocation_bytes - 4096, preferred_allocation_bytes)),
+      experts_on_host_(experts_on_host) {
   range_limit_ = std::min(range_limit_, allocation_limit_);
 }
 
 uint64_t WeightStore::bytes() const {
-  return std::accumulate(allocation_bytes_.begin(), allocation_bytes_.end(), uint64_t{0});
+  return std::accumulate(allocations_.begin(), allocations_.end(), uint64_t{0},
+                         [](uint64_t sum, const Allocation& each) { return sum + each.bytes; });
 }
 
-Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bool alternating) {
+Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bool alternating,
+                                         WeightRole role) {
   const Key key{{weights.begin(), weights.end()}, alternating};
   if (auto found = matrices_.find(key); found != matrices_.end()) return found->second;
 
@@ -78,13 +81,14 @@ Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bo
   // Whole multiples of 32 result columns: the zeros at the end of a row of activations come from these tiles.
   tiles.resize(align(tiles.size(), alternating ? 8 : 4));
   packed.tiles = static_cast<uint32_t>(tiles.size());
-  PUMICE_CHECK(place_segments(packed, std::move(tiles), names(weights)));
+  has_experts_ |= role == WeightRole::expert;
+  PUMICE_CHECK(place_segments(packed, std::move(tiles), names(weights), role));
   matrices_.emplace(key, packed);
   return packed;
 }
 
 Status WeightStore::place_segments(PackedWeight& packed, std::vector<TileSource> tiles,
-                                   const std::string& what) {
+                                   const std::string& what, WeightRole role) {
   const uint64_t tile_bytes = packed.format.tile_payload_bytes();
   const uint32_t limit = static_cast<uint32_t>(range_limit_ / tile_bytes) / 8 * 8;
   if (limit == 0) {
@@ -98,9 +102,9 @@ Status WeightStore::place_segments(PackedWeight& packed, std::vector<TileSource>
     WeightSegment segment;
     segment.first_tile = first;
     segment.tiles = std::min(limit, packed.tiles - first);
-    PUMICE_TRY(segment.payload, place(segment.tiles * tile_bytes, what));
+    PUMICE_TRY(segment.payload, place(segment.tiles * tile_bytes, what, role));
     if (packed.format.scaled()) {
-      PUMICE_TRY(segment.scales, place(segment.tiles * packed.format.tile_scale_bytes(), what));
+      PUMICE_TRY(segment.scales, place(segment.tiles * packed.format.tile_scale_bytes(), what, role));
     }
     packed.segments.push_back(segment);
     items_.push_back({segment.payload,
@@ -144,18 +148,22 @@ Result<BufferRef> WeightStore::place_values(std::vector<float> values, const std
   return ref;
 }
 
-Result<BufferRef> WeightStore::place(uint64_t bytes, const std::string& what) {
+Result<BufferRef> WeightStore::place(uint64_t bytes, const std::string& what, WeightRole role) {
   if (sealed_) return Error{Code::internal, fmt::format("{}: a plan asked for it after the upload", what)};
   if (bytes > range_limit_) {
     return Error{Code::unsupported,
                  fmt::format("{}: it takes {} bytes, and this device's kernels can reach {} at once", what,
                              bytes, range_limit_)};
   }
-  if (allocation_bytes_.empty() || align(allocation_bytes_.back(), alignment_) + bytes > allocation_limit_)
-    allocation_bytes_.push_back(0);
-  const uint64_t offset = align(allocation_bytes_.back(), alignment_);
-  allocation_bytes_.back() = offset + bytes;
-  return BufferRef{Space::weights, static_cast<uint32_t>(allocation_bytes_.size() - 1), offset, bytes};
+  const bool on_host = experts_on_host_ && role == WeightRole::expert;
+  std::optional<uint32_t>& open = open_[on_host];
+  if (!open || align(allocations_[*open].bytes, alignment_) + bytes > allocation_limit_) {
+    open = static_cast<uint32_t>(allocations_.size());
+    allocations_.push_back({0, on_host});
+  }
+  const uint64_t offset = align(allocations_[*open].bytes, alignment_);
+  allocations_[*open].bytes = offset + bytes;
+  return BufferRef{Space::weights, *open, offset, bytes};
 }
 
 } // namespace pumice

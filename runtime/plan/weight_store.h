@@ -17,6 +17,19 @@
 
 namespace pumice {
 
+// What a matrix is to its model.
+enum class WeightRole {
+  usual,
+  expert // of a mixture: a step reads only some of them
+};
+
+// Whose memory the matrices of experts take.
+enum class ExpertPlacement {
+  automatic, // the device's, if that has room for them
+  device,
+  host, // kernels read them there, over the bus of a device with memory of its own
+};
+
 // Decides where a model's weights lie on the device. Each request for a matrix, a vector or constants gets a
 // place; the same request gets the same place again. Nothing is allocated or read from the file until the
 // upload (plan/upload.h).
@@ -25,10 +38,11 @@ public:
   // Matrices of 16- or 32-bit numbers are quantised to `weights` if it is given; quantised matrices stay as
   // they are.
   WeightStore(const DeviceProfile& profile, const Capabilities& device,
-              std::optional<TensorType> weights = {});
+              std::optional<TensorType> weights = {}, bool experts_on_host = false);
 
   // See the functions of the same names in kernel/lowering.h.
-  Result<PackedWeight> matrix(std::span<const WeightView> weights, bool alternating);
+  Result<PackedWeight> matrix(std::span<const WeightView> weights, bool alternating,
+                              WeightRole role = WeightRole::usual);
   Result<BufferRef> vector(std::span<const WeightView> weights, bool alternating);
   Result<BufferRef> constants(const std::string& key, std::span<const float> values);
 
@@ -49,15 +63,21 @@ public:
   };
   const std::vector<Item>& items() const { return items_; }
 
-  // Bytes of each allocation (BufferRef::allocation in Space::weights), and of all together.
-  const std::vector<uint64_t>& allocation_bytes() const { return allocation_bytes_; }
+  // What is allocated (BufferRef::allocation in Space::weights).
+  struct Allocation {
+    uint64_t bytes = 0;
+    bool on_host = false;
+  };
+  const std::vector<Allocation>& allocations() const { return allocations_; }
   uint64_t bytes() const;
+  bool has_experts() const { return has_experts_; }
 
 private:
   using Key = std::pair<std::vector<WeightView>, bool>;
-  Result<BufferRef> place(uint64_t bytes, const std::string& what);
+  Result<BufferRef> place(uint64_t bytes, const std::string& what, WeightRole role = WeightRole::usual);
   Result<BufferRef> place_values(std::vector<float> values, const std::string& what);
-  Status place_segments(PackedWeight& packed, std::vector<TileSource> tiles, const std::string& what);
+  Status place_segments(PackedWeight& packed, std::vector<TileSource> tiles, const std::string& what,
+                        WeightRole role);
 
   DeviceProfile profile_;
   std::optional<TensorType> weights_;
@@ -65,7 +85,10 @@ private:
   uint64_t alignment_;
   uint64_t range_limit_;      // of what one binding covers
   uint64_t allocation_limit_; // of one allocation
-  std::vector<uint64_t> allocation_bytes_;
+  bool experts_on_host_;
+  bool has_experts_ = false;
+  std::vector<Allocation> allocations_;
+  std::optional<uint32_t> open_[2]; // the allocation that grows, on the device and on the host
   std::vector<Item> items_;
   std::set<WeightView> views_; // that tiles point to
   std::map<Key, PackedWeight> matrices_;

@@ -52,9 +52,7 @@ Result<LogMelShape> read_log_mel_shape(const ModelFile& file, const ModelShape& 
                                                 "sound: use a speech model, such as Whisper",
                                                 file.path(), file.architecture())};
   }
-  const std::filesystem::path path =
-      std::filesystem::path(reinterpret_cast<const char8_t*>(file.path().c_str())) /
-      "preprocessor_config.json";
+  const std::filesystem::path path = path_of(file.path()) / "preprocessor_config.json";
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) {
     const nlohmann::json nothing = nlohmann::json::object();

@@ -125,12 +125,30 @@ Status Batch::abandon() {
   rows_.clear();
   changed_ = true;
   for (Sequence& sequence : sequences_) {
-    if (sequence.slot < 0) continue;
-    keep(sequence);
-    const uint32_t slot = static_cast<uint32_t>(sequence.slot);
-    PUMICE_CHECK(place(sequence, slot, reusable(slots_[slot], sequence.tokens)));
+    if (sequence.slot >= 0) PUMICE_CHECK(place_again(sequence));
   }
   return {};
+}
+
+// Goes back to where a sequence can go on from, after steps that may not have run.
+Status Batch::place_again(Sequence& sequence) {
+  keep(sequence);
+  sequence.interrupted = false;
+  const uint32_t slot = static_cast<uint32_t>(sequence.slot);
+  return place(sequence, slot, reusable(slots_[slot], sequence.tokens));
+}
+
+// Notes that some launches of a step may have run and others not: its states are then of no position.
+void Batch::interrupt(const NextStep& step) {
+  if (runner_->states().empty()) return;
+  changed_ = true;
+  for (Sequence& sequence : sequences_) {
+    if (sequence.slot < 0) continue;
+    const size_t slot = static_cast<size_t>(sequence.slot);
+    sequence.interrupted = true;
+    const uint32_t end = sequence.next + (step.composed ? step.counts[slot] : step.steps);
+    slots_[slot].written_end = std::max(slots_[slot].written_end, end);
+  }
 }
 
 const Batch::Sequence* Batch::find(uint32_t id) const {
@@ -258,6 +276,8 @@ void Batch::release(Sequence& sequence) {
 void Batch::keep(const Sequence& sequence) {
   Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
   slot.written_end = std::max(slot.written_end, sequence.next);
+  const bool known = sequence.computed == sequence.next && !sequence.interrupted;
+  slot.states.latest = known ? sequence.next : 0;
   const size_t cached = std::min<size_t>(sequence.tokens.size(), sequence.computed);
   slot.cached.assign(sequence.tokens.begin(), sequence.tokens.begin() + static_cast<std::ptrdiff_t>(cached));
 }
@@ -267,8 +287,12 @@ Status Batch::submit(size_t most) {
     PUMICE_TRY(const std::optional<NextStep> step, next_step(options_.steps_per_submit));
     if (!step) break;
     const auto start = std::chrono::steady_clock::now();
-    PUMICE_TRY(const Completion done, runner_->submit(step->tokens, step->steps));
-    PUMICE_CHECK(add_in_flight(*step, done));
+    const Result<Completion> done = runner_->submit(step->tokens, step->steps);
+    if (!done.ok()) {
+      interrupt(*step);
+      return done.error();
+    }
+    PUMICE_CHECK(add_in_flight(*step, *done));
     if (step->composed) continue;
     host_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
@@ -304,6 +328,9 @@ bool Batch::can_compose() const {
 // Every sequence with a slot gets rows for tokens that were not submitted yet: one row if it is being
 // continued; for a prompt as many rows as fit while each later sequence still gets one.
 Result<Batch::NextStep> Batch::compose() {
+  for (Sequence& sequence : sequences_) {
+    if (sequence.interrupted) PUMICE_CHECK(place_again(sequence));
+  }
   PUMICE_CHECK(assign_slots());
   changed_ = true; // until the step has been submitted
   rows_.clear();
@@ -379,7 +406,10 @@ Status Batch::assign_slots() {
 Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
   sequence.next = sequence.computed = first;
   sequence.slot = static_cast<int>(slot);
-  if (first == 0) slots_[slot].written_end = 0;
+  if (first == 0) {
+    slots_[slot].written_end = 0;
+    slots_[slot].states = {};
+  }
   slots_[slot].busy = true;
   slots_[slot].cached.clear();
   sampling_state_.set_params(slot, sequence.sampling);
@@ -387,11 +417,11 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
   return sequence.input ? runner_->set_input(slot, *sequence.input) : Status();
 }
 
-// How many leading tokens of a prompt need not be computed, because the slot holds their keys and values. The
-// last token of the prompt is always computed, for its logits.
+// How many leading tokens of a prompt need not be computed, because the slot holds their keys and values, and
+// the states after them. The last token of the prompt is always computed, for its logits.
 uint32_t Batch::reusable(const Slot& slot, std::span<const uint32_t> prompt) const {
   const uint32_t common = common_prefix(slot.cached, prompt.first(prompt.size() - 1));
-  return runner_->can_resume(common, slot.written_end) ? common : 0;
+  return runner_->resume_point(common, slot.written_end, slot.states);
 }
 
 Status Batch::check_free(uint32_t slot) const {
@@ -402,12 +432,19 @@ Status Batch::check_free(uint32_t slot) const {
                   slot, slots_.size())};
 }
 
+// How many leading tokens of a conversation have keys and values in a slot. With states: as many as a session
+// that gets only one of these states can go on from.
+uint32_t Batch::kept(const Slot& slot, std::span<const uint32_t> tokens) const {
+  const uint32_t common = common_prefix(slot.cached, tokens);
+  return runner_->states().empty() ? common : runner_->resume_point(common, slot.written_end, slot.states);
+}
+
 Snapshot Batch::snapshot(uint32_t slot, const Conversation& conversation) const {
   const Slot& from = slots_[slot];
   Snapshot snapshot;
   snapshot.tokens = conversation.tokens;
   snapshot.sampling = conversation.sampling;
-  snapshot.cached = common_prefix(from.cached, conversation.tokens);
+  snapshot.cached = kept(from, conversation.tokens);
   snapshot.written_end = from.written_end;
   return snapshot;
 }
@@ -438,6 +475,7 @@ Result<Conversation> Batch::load(MappedFile file, uint32_t slot) {
   const Snapshot& snapshot = opened.snapshot;
   slots_[slot].cached.assign(snapshot.tokens.begin(), snapshot.tokens.begin() + snapshot.cached);
   slots_[slot].written_end = snapshot.written_end;
+  slots_[slot].states = {snapshot.cached, snapshot.cached};
   return Conversation{snapshot.tokens, snapshot.sampling};
 }
 
@@ -447,13 +485,14 @@ Status Batch::copy(uint32_t slot, const Batch& other, uint32_t other_slot, const
   PUMICE_CHECK(wait());
   PUMICE_CHECK(other.wait());
   const Slot& from = other.slots_[other_slot];
-  const uint32_t cached = common_prefix(from.cached, conversation.tokens);
+  const uint32_t cached = other.kept(from, conversation.tokens);
   forget(slot);
   PUMICE_TRY(const bool copied,
              copy_caches({*other.runner_, other_slot}, {*runner_, slot}, cached, from.written_end));
   if (!copied) return {};
   slots_[slot].cached.assign(conversation.tokens.begin(), conversation.tokens.begin() + cached);
   slots_[slot].written_end = from.written_end;
+  slots_[slot].states = {cached, cached};
   return {};
 }
 

@@ -73,7 +73,8 @@ struct Conversation {
 //
 // A sequence runs in one of size().sequences slots of the caches; further sequences wait until a slot is
 // free. When a sequence ends, its slot keeps the keys and values. If a later prompt begins with the same
-// tokens, those are not computed again. Used by one thread at a time.
+// tokens, those are not computed again, up to the last position that a state was kept of if the model has
+// states. Used by one thread at a time.
 class Batch {
 public:
   static Result<std::unique_ptr<Batch>> create(std::shared_ptr<const Model> model, SessionOptions options);
@@ -160,11 +161,13 @@ private:
     // Positions whose keys and values are certain to be in the cache: all submitted ones; in slices, only
     // those of steps that have been read, because other steps may be discarded.
     uint32_t computed = 0;
+    bool interrupted = false; // a step of it was not submitted as a whole
   };
   // A sequence's place in the caches.
   struct Slot {
     std::vector<uint32_t> cached; // of a free slot: tokens whose keys and values it holds, from position 0
     uint32_t written_end = 0;     // after the last position that was ever written in the slot
+    StateHistory states;
     bool busy = false;
   };
 
@@ -188,8 +191,11 @@ private:
   const Sequence* find(uint32_t id) const;
   Status check_free(uint32_t slot) const;
   Snapshot snapshot(uint32_t slot, const Conversation& conversation) const;
+  uint32_t kept(const Slot& slot, std::span<const uint32_t> tokens) const;
   Status assign_slots();
   Status place(Sequence& sequence, uint32_t slot, uint32_t first);
+  Status place_again(Sequence& sequence);
+  void interrupt(const NextStep& step);
   void keep(const Sequence& sequence);
   uint32_t reusable(const Slot& slot, std::span<const uint32_t> prompt) const;
   uint32_t repeatable_steps() const;

@@ -50,6 +50,12 @@ std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, u
   return ranges;
 }
 
+std::vector<CacheRange> state_ranges(const StateRef& state, uint32_t sequence, uint32_t position) {
+  if (position == 0) return {};
+  const uint64_t offset = state.buffer.offset + state.layout.offset(sequence, position);
+  return {{state.buffer.allocation, offset, state.layout.state_bytes()}};
+}
+
 Status CacheTransfer::stage() {
   if (staging_) return {};
   PUMICE_TRY(staging_, Buffer::create(device_, transfer_bytes, MemoryUse::readback, "cache staging"));

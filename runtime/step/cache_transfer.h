@@ -5,6 +5,7 @@
 
 #include "gpu/buffer.h"
 #include "kernel/cache_layout.h"
+#include "kernel/state_layout.h"
 #include "recording/prepared_plan.h"
 
 namespace pumice {
@@ -24,6 +25,9 @@ uint32_t positions_in_use(uint32_t capacity, uint32_t cached, uint32_t written_e
 // values. Positions are stored in whole tiles, one after the other, so the bytes do not depend on the
 // capacity.
 std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, uint32_t positions);
+
+// Where the state of a sequence before `position` lies. Before the first position there is none.
+std::vector<CacheRange> state_ranges(const StateRef& state, uint32_t sequence, uint32_t position);
 
 // Makes copies on the device, in one submission, and waits for it. What was submitted before is done by then.
 Status copy_and_wait(const std::shared_ptr<Device>& device, std::span<const BufferCopy> copies);

@@ -38,6 +38,7 @@ Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runne
   MemoryNeeds needs;
   needs.state = others;
   needs.weights = model.weight_bytes();
+  needs.host = model.host_weight_bytes();
   needs.loading = model.loading_bytes();
   needs.available = device.memory().available + (model.loaded() ? needs.weights : 0);
   std::vector<RunnerLayout> plans;

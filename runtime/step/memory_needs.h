@@ -13,6 +13,7 @@ namespace pumice {
 struct MemoryNeeds {
   uint32_t context = 0;   // positions of the session; of an encoder alone, tokens of its input
   uint64_t weights = 0;   // once for all sessions of the model
+  uint64_t host = 0;      // of the host, beside these: experts that lie there
   uint64_t cache = 0;     // keys and values
   uint64_t scratch = 0;   // of steps, including their inputs and outputs
   uint64_t state = 0;     // of the step block and its ring, and of sampling

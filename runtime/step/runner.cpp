@@ -59,9 +59,20 @@ uint64_t Runner::device_bytes() const {
   return sum;
 }
 
-bool Runner::can_resume(uint32_t position, uint32_t written_end) const {
-  return std::ranges::all_of(
-      memory_.caches, [&](const CacheRef& cache) { return cache.layout.can_resume(position, written_end); });
+uint32_t Runner::resume_point(uint32_t position, uint32_t written_end, const StateHistory& states) const {
+  const auto possible = [&](uint32_t at) {
+    return std::ranges::all_of(
+               memory_.caches,
+               [&](const CacheRef& cache) { return cache.layout.can_resume(at, written_end); }) &&
+           std::ranges::all_of(memory_.states, [&](const StateRef& state) {
+             return state.layout.holds(at, states, written_end);
+           });
+  };
+  if (possible(position)) return position;
+  if (memory_.states.empty()) return 0;
+  uint32_t at = position / StateLayout::interval * StateLayout::interval;
+  while (at > 0 && !possible(at)) at -= StateLayout::interval;
+  return at;
 }
 
 const Buffer& Runner::buffer(const BufferRef& ref) const {

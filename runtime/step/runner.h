@@ -77,9 +77,11 @@ public:
   std::span<const CacheRef> caches() const { return memory_.caches; }
   const Buffer& cache_allocation(uint32_t index) const { return caches_->allocation(index); }
   const std::shared_ptr<const Caches>& shared_caches() const { return caches_; }
-  // Whether a sequence that was written up to `written_end` can go back to `position` and go on from there:
-  // all layers still hold the positions that a token there reads.
-  bool can_resume(uint32_t position, uint32_t written_end) const;
+  // Where the states of its recurrent operations are.
+  std::span<const StateRef> states() const { return memory_.states; }
+  // Where a sequence that was written up to `written_end` can go back to and go on from: the last position up
+  // to `position` at which all layers still hold what a token reads. 0 if there is none.
+  uint32_t resume_point(uint32_t position, uint32_t written_end, const StateHistory& states) const;
 
   // A plan with another profile. Its tensors have the same places as in the runner's own plan, but it may
   // need more scratch.

@@ -61,6 +61,11 @@ void check_layer(Checker& check, size_t index, const Snapshot& snapshot, const C
   if (check.ok()) check.equal(name("bytes"), sum_of(cache_ranges(cache, 0, positions)), layer.bytes);
 }
 
+// A state in a snapshot: the one after the cached tokens.
+SnapshotLayer state_layer(const StateRef& state, uint32_t cached) {
+  return {0, state.layout.floats, 0, cached ? state.layout.state_bytes() : 0, {}};
+}
+
 Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::string& file) {
   Checker check(file);
   const uint64_t model = runner.model().identity();
@@ -77,9 +82,25 @@ Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::str
     check.at_most(fmt::format("token {}", i), vocabulary - 1, snapshot.tokens[i], "the vocabulary's last");
   }
   const std::span<const CacheRef> caches = runner.caches();
-  check.equal("layers", caches.size(), snapshot.layers.size());
+  const std::span<const StateRef> states = runner.states();
+  check.equal("layers", caches.size() + states.size(), snapshot.layers.size());
   for (size_t i = 0; i < caches.size() && check.ok(); ++i) check_layer(check, i, snapshot, caches[i]);
+  for (size_t i = 0; i < states.size() && check.ok(); ++i) {
+    const SnapshotLayer expected = state_layer(states[i], snapshot.cached);
+    const SnapshotLayer& found = snapshot.layers[caches.size() + i];
+    check.equal(fmt::format("state {} floats", i), expected.head_dim, found.head_dim);
+    check.equal(fmt::format("state {} bytes", i), expected.bytes, found.bytes);
+  }
   return check.status();
+}
+
+// Where the data of a snapshot's layer lies in a runner's caches. The caches come first, then the states.
+std::vector<CacheRange> layer_ranges(const Runner& runner, uint32_t sequence, size_t layer, uint32_t capacity,
+                                     const Snapshot& snapshot) {
+  const size_t caches = runner.caches().size();
+  if (layer >= caches) return state_ranges(runner.states()[layer - caches], sequence, snapshot.cached);
+  return cache_ranges(runner.caches()[layer], sequence,
+                      positions_in_use(capacity, snapshot.cached, snapshot.written_end));
 }
 
 // Completes a snapshot of these caches, and calls write(snapshot, reader) with it and a reader of its data.
@@ -88,14 +109,15 @@ Status write_snapshot(const Runner& runner, uint32_t sequence, Snapshot snapshot
   snapshot.model = runner.model().identity();
   snapshot.cache = runner.size().cache;
   const auto ranges_of = [&](size_t layer) {
-    const CacheRef& cache = runner.caches()[layer];
-    return cache_ranges(cache, sequence,
-                        positions_in_use(cache.layout.capacity, snapshot.cached, snapshot.written_end));
+    return layer_ranges(runner, sequence, layer, snapshot.layers[layer].capacity, snapshot);
   };
   for (size_t i = 0; i < runner.caches().size(); ++i) {
     const CacheLayout& layout = runner.caches()[i].layout;
-    snapshot.layers.push_back({layout.kv_heads, layout.head_dim, layout.capacity, sum_of(ranges_of(i)), {}});
+    snapshot.layers.push_back({layout.kv_heads, layout.head_dim, layout.capacity, 0, {}});
+    snapshot.layers.back().bytes = sum_of(ranges_of(i));
   }
+  for (const StateRef& state : runner.states())
+    snapshot.layers.push_back(state_layer(state, snapshot.cached));
   CacheTransfer transfer(runner.model().context().device);
   return write(snapshot, [&](size_t layer, uint64_t offset, std::span<std::byte> piece) -> Status {
     for (const CacheRange& range : ranges_of(layer)) {
@@ -139,8 +161,7 @@ Status restore_caches(const OpenedSnapshot& opened, const Runner& runner, uint32
   for (size_t i = 0; i < snapshot.layers.size(); ++i) {
     const SnapshotLayer& layer = snapshot.layers[i];
     std::span<const std::byte> data = layer.data;
-    const uint32_t positions = positions_in_use(layer.capacity, snapshot.cached, snapshot.written_end);
-    for (const CacheRange& range : cache_ranges(runner.caches()[i], sequence, positions)) {
+    for (const CacheRange& range : layer_ranges(runner, sequence, i, layer.capacity, snapshot)) {
       PUMICE_CHECK(
           transfer.write(data.first(range.bytes), runner.cache_allocation(range.allocation), range.offset));
       data = data.subspan(range.bytes);
@@ -152,18 +173,23 @@ Status restore_caches(const OpenedSnapshot& opened, const Runner& runner, uint32
 Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, uint32_t cached,
                          uint32_t written_end) {
   std::vector<BufferCopy> copies;
-  for (size_t layer = 0; layer < from.runner.caches().size(); ++layer) {
-    const CacheRef &source = from.runner.caches()[layer], &target = to.runner.caches()[layer];
-    const uint32_t capacity = source.layout.capacity;
-    if (!keeps_places(capacity, target.layout.capacity, written_end)) return false;
-    const uint32_t positions = positions_in_use(capacity, cached, written_end);
-    const std::vector<CacheRange> ranges = cache_ranges(source, from.sequence, positions);
-    const std::vector<CacheRange> places = cache_ranges(target, to.sequence, positions);
+  const auto add = [&](const std::vector<CacheRange>& ranges, const std::vector<CacheRange>& places) {
     for (size_t i = 0; i < ranges.size(); ++i) {
       copies.push_back({from.runner.cache_allocation(ranges[i].allocation).handle(),
                         to.runner.cache_allocation(places[i].allocation).handle(),
                         {ranges[i].offset, places[i].offset, ranges[i].bytes}});
     }
+  };
+  for (size_t layer = 0; layer < from.runner.caches().size(); ++layer) {
+    const CacheRef &source = from.runner.caches()[layer], &target = to.runner.caches()[layer];
+    const uint32_t capacity = source.layout.capacity;
+    if (!keeps_places(capacity, target.layout.capacity, written_end)) return false;
+    const uint32_t positions = positions_in_use(capacity, cached, written_end);
+    add(cache_ranges(source, from.sequence, positions), cache_ranges(target, to.sequence, positions));
+  }
+  for (size_t i = 0; i < from.runner.states().size(); ++i) {
+    add(state_ranges(from.runner.states()[i], from.sequence, cached),
+        state_ranges(to.runner.states()[i], to.sequence, cached));
   }
   if (!copies.empty()) PUMICE_CHECK(copy_and_wait(to.runner.model().context().device, copies));
   return true;

@@ -30,10 +30,11 @@ struct CachedSequence {
   const Runner& runner;
   uint32_t sequence = 0;
 };
-// Copies the keys and values of the first `cached` positions from one sequence to another, from buffer to
-// buffer on the device, and waits. All positions before `written_end` were written. Both runners have the
-// same model, on the same device, and the same cache type. Returns false, and copies nothing, where the
-// position's places differ: a layer's ring has wrapped around and has another length there.
+// Copies the keys and values of the first `cached` positions, and the states after them, from one sequence to
+// another, from buffer to buffer on the device, and waits. All positions before `written_end` were written.
+// Both runners have the same model, on the same device, and the same cache type. Returns false, and copies
+// nothing, where the position's places differ: a layer's ring has wrapped around and has another length
+// there.
 Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, uint32_t cached,
                          uint32_t written_end);
 

@@ -1,6 +1,7 @@
 #include "text/bpe.h"
 
 #include <algorithm>
+#include <array>
 #include <queue>
 
 #include <fmt/format.h>
@@ -134,27 +135,57 @@ void Merges::add(std::string_view left, std::string_view right) {
   text.append(left).append(right);
 }
 
+namespace {
+
+// The tokens of a merge, and the one that they become.
+struct MergedTokens {
+  Vocabulary::Prepared left, right, joined;
+  std::string without_prefix; // the text of `joined`, where a prefix is left out
+
+  void prepare(const Merges& merges, uint32_t rank, const std::string& prefix, const Vocabulary& vocabulary) {
+    const Merges::Merge& merge = merges.list[rank];
+    std::string_view text = std::string_view(merges.text).substr(merge.begin, merge.left + merge.right);
+    left = vocabulary.prepare(text.substr(0, merge.left));
+    right = vocabulary.prepare(text.substr(merge.left));
+    if (!prefix.empty() && right.piece.starts_with(prefix)) {
+      without_prefix = left.piece;
+      without_prefix += right.piece.substr(prefix.size());
+      text = without_prefix;
+    }
+    joined = vocabulary.prepare(text);
+  }
+};
+
+struct MergedIds {
+  std::optional<uint32_t> left, right, joined;
+};
+
+} // namespace
+
 Result<ModelPtr> make_bpe(const Vocabulary& vocabulary, const Merges& merges, BpeOptions options,
                           const std::string& where) {
-  MergeTable table(merges.list.size());
-  std::string joined;
-  for (uint32_t rank = 0; rank < merges.list.size(); ++rank) {
-    const Merges::Merge& merge = merges.list[rank];
-    std::string_view left = std::string_view(merges.text).substr(merge.begin, merge.left);
-    std::string_view right = std::string_view(merges.text).substr(merge.begin + merge.left, merge.right);
-    joined = left;
-    joined +=
-        right.starts_with(options.continuing_prefix) ? right.substr(options.continuing_prefix.size()) : right;
-    auto left_id = vocabulary.find(left), right_id = vocabulary.find(right), id = vocabulary.find(joined);
-    if (!left_id || !right_id || !id) {
-      return Error{Code::invalid_file,
-                   fmt::format("{}[{}]: expected tokens of the vocabulary, found \"{}\", which is not one",
-                               where, rank,
-                               !left_id    ? left
-                               : !right_id ? right
-                                           : std::string_view(joined))};
+  // In blocks, because nearly all of the time is waiting for memory.
+  constexpr uint32_t kBlock = 32;
+  std::array<MergedTokens, kBlock> tokens;
+  std::array<MergedIds, kBlock> ids;
+  const auto count = static_cast<uint32_t>(merges.list.size());
+  MergeTable table(count);
+  for (uint32_t begin = 0; begin < count; begin += kBlock) {
+    const uint32_t block = std::min(kBlock, count - begin);
+    for (uint32_t i = 0; i < block; ++i)
+      tokens[i].prepare(merges, begin + i, options.continuing_prefix, vocabulary);
+    for (uint32_t i = 0; i < block; ++i) {
+      const auto& [left, right, joined, text] = tokens[i];
+      ids[i] = {vocabulary.find(left), vocabulary.find(right), vocabulary.find(joined)};
+      if (!ids[i].left || !ids[i].right || !ids[i].joined) {
+        const Vocabulary::Prepared& none = !ids[i].left ? left : !ids[i].right ? right : joined;
+        return Error{Code::invalid_file,
+                     fmt::format("{}[{}]: expected tokens of the vocabulary, found \"{}\", which is not one",
+                                 where, begin + i, none.piece)};
+      }
+      table.prepare(*ids[i].left, *ids[i].right);
     }
-    table.set(*left_id, *right_id, {rank, *id});
+    for (uint32_t i = 0; i < block; ++i) table.set(*ids[i].left, *ids[i].right, {begin + i, *ids[i].joined});
   }
   return ModelPtr(std::make_unique<Bpe>(vocabulary, std::move(table), std::move(options)));
 }

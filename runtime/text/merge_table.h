@@ -17,6 +17,7 @@ public:
   };
 
   explicit MergeTable(size_t merges);
+  void prepare(uint32_t left, uint32_t right) const; // several before as many set() wait for memory together
   void set(uint32_t left, uint32_t right, Merge merge); // replaces an earlier merge of the pair
   Merge find(uint32_t left, uint32_t right) const;      // rank is kNone if there is none
 
@@ -25,6 +26,7 @@ private:
     uint64_t key = 0;
     Merge merge;
   };
+  size_t first_slot(uint64_t key) const;
   size_t slot_of(uint64_t key) const;
 
   std::vector<Slot> slots_;

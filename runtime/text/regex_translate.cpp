@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <iterator>
+
 #include <fmt/format.h>
 
 #include "text/regex.h"
@@ -5,6 +8,11 @@
 namespace pumice::text {
 
 namespace {
+
+constexpr std::string_view kScripts[] = {
+    "Arabic", "Armenian", "Bengali", "Bopomofo", "Cyrillic", "Devanagari", "Georgian",
+    "Greek",  "Gujarati", "Han",     "Hangul",   "Hebrew",   "Hiragana",   "Katakana",
+    "Khmer",  "Lao",      "Latin",   "Myanmar",  "Tamil",    "Telugu",     "Thai"};
 
 // Copies an Oniguruma pattern and replaces the few constructs that have another meaning in PCRE2.
 class Translator {
@@ -48,9 +56,22 @@ private:
       return replace(has_binary_properties_ ? "\\P{White_Space}" : "\\S");
     case 'h':
       return replace(depth_ > 0 ? "0-9a-fA-F" : "[0-9a-fA-F]");
+    case 'p':
+    case 'P':
+      return property();
     default:
       return copy(2);
     }
+  }
+
+  // In PCRE2, \p{Han} also matches marks that are used with Han, such as U+3002.
+  void property() {
+    copy(2);
+    if (!has_binary_properties_ || !starts("{")) return;
+    const std::string_view name = pattern_.substr(at_ + 1, pattern_.substr(at_ + 1).find('}'));
+    if (std::ranges::find(kScripts, name) == std::end(kScripts)) return;
+    copy(1);
+    out_ += "sc:";
   }
 
   void replace(std::string_view with) {

@@ -29,19 +29,20 @@ class Tokenizer {
 public:
   // A GGUF file's vocabulary. The caller fills it in, so that text/ does not depend on the reader of GGUF
   // files. The views must stay valid only during the call of from_gguf(). Only "llama" and "t5" need
-  // `scores`, only "gpt2" needs `merges`. Without `types`, every token is a normal one.
+  // `scores`, only "gpt2" and "gemma4" need `merges`. Without `types`, every token is a normal one.
   struct GgufVocabulary {
     std::string file;                     // for error messages
-    std::string model;                    // tokenizer.ggml.model: "llama", "gpt2", "bert" or "t5"
+    std::string model;                    // tokenizer.ggml.model: "llama", "gpt2", "gemma4", "bert" or "t5"
     std::string pre;                      // tokenizer.ggml.pre: "default", "gpt-2", "llama-bpe", "qwen2", ...
     std::vector<std::string_view> tokens; // tokenizer.ggml.tokens
     std::vector<float> scores;            // tokenizer.ggml.scores
     std::vector<int32_t> types;           // tokenizer.ggml.token_type
     std::vector<std::string_view> merges; // tokenizer.ggml.merges
     std::optional<uint32_t> bos, eos, unknown;
-    bool add_bos = false;
-    bool add_eos = false;
-    bool add_space_prefix = true; // for "llama" and "t5"
+    std::optional<bool> add_bos; // if absent: as is usual for this kind of vocabulary
+    std::optional<bool> add_eos;
+    std::optional<bool> lowercase; // tokenizer.ggml.normalizer.lowercase; only for "bert" and words in "gpt2"
+    bool add_space_prefix = true;  // for "llama" and "t5"
     // Only for "t5":
     std::string_view character_map; // tokenizer.ggml.precompiled_charsmap
     bool remove_extra_whitespaces = false;

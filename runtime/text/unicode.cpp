@@ -187,6 +187,7 @@ bool is_chinese(char32_t value) {
 }
 
 bool is_word(char32_t value) {
+  if (value == 0x200C || value == 0x200D) return true; // Join_Control
   utf8proc_category_t c = category(value);
   return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_NO) || c == UTF8PROC_CATEGORY_PC;
 }

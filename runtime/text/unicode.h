@@ -55,7 +55,7 @@ bool is_number(char32_t value);      // Nd, Nl, No
 bool is_punctuation(char32_t value);
 bool is_control(char32_t value); // Cc, Cf, Co
 bool is_chinese(char32_t value); // a CJK ideograph, as BERT counts them
-bool is_word(char32_t value);    // \w: letters, numbers, marks, connector punctuation
+bool is_word(char32_t value);    // \w: letters, numbers, marks, connector punctuation, joiners
 
 // Joins bytes into characters. Bytes that form no character become U+FFFD.
 class Utf8Assembler {

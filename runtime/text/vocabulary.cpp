@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/prefetch.h"
+
 namespace pumice::text {
 
 namespace {
@@ -45,7 +47,7 @@ Result<Vocabulary> Vocabulary::Builder::build(Repeated repeated, const std::stri
   Vocabulary vocabulary;
   vocabulary.pieces_ = std::move(pieces_);
   vocabulary.spans_.resize(size_t{highest} + 1);
-  vocabulary.slots_.resize(std::bit_ceil(2 * ids_.size()));
+  vocabulary.slots_.resize(std::bit_ceil(ids_.size() + ids_.size() / 3 + 1));
   uint32_t begin = 0;
   for (size_t i = 0; i < ids_.size(); ++i) {
     uint32_t length = ends_[i] - begin;
@@ -58,12 +60,13 @@ Result<Vocabulary> Vocabulary::Builder::build(Repeated repeated, const std::stri
     entry.begin = begin;
     entry.length = length;
     entry.present = 1;
-    uint32_t& slot = vocabulary.slots_[vocabulary.slot_of(piece)];
-    if (slot != 0 && repeated == Repeated::is_error) {
-      return bad(where, fmt::format("expected each token once, found \"{}\" at {} and at {}", piece, slot - 1,
-                                    ids_[i]));
+    const uint64_t hash = hash_of(piece);
+    Slot& slot = vocabulary.slots_[vocabulary.slot_of(piece, hash)];
+    if (slot.id_plus_one != 0 && repeated == Repeated::is_error) {
+      return bad(where, fmt::format("expected each token once, found \"{}\" at {} and at {}", piece,
+                                    slot.id_plus_one - 1, ids_[i]));
     }
-    slot = ids_[i] + 1;
+    slot = {ids_[i] + 1, tag_of(hash)};
     vocabulary.longest_ = std::max<size_t>(vocabulary.longest_, length);
     begin = ends_[i];
   }
@@ -76,22 +79,39 @@ Status Vocabulary::check_highest(uint32_t highest, size_t tokens, const std::str
   return bad(where, fmt::format("expected ids up to {} for {} tokens, found {}", most, tokens, highest));
 }
 
-size_t Vocabulary::slot_of(std::string_view piece_) const {
-  size_t mask = slots_.size() - 1;
-  size_t slot = std::hash<std::string_view>{}(piece_)&mask;
-  while (slots_[slot] != 0 && piece(slots_[slot] - 1) != piece_) slot = (slot + 1) & mask;
+uint64_t Vocabulary::hash_of(std::string_view piece) {
+  return std::hash<std::string_view>{}(piece);
+}
+
+size_t Vocabulary::slot_of(std::string_view piece_, uint64_t hash) const {
+  const size_t mask = slots_.size() - 1;
+  size_t slot = static_cast<size_t>(hash) & mask;
+  const auto differs = [&](const Slot& other) {
+    return other.tag != tag_of(hash) || piece(other.id_plus_one - 1) != piece_;
+  };
+  while (slots_[slot].id_plus_one != 0 && differs(slots_[slot])) slot = (slot + 1) & mask;
   return slot;
 }
 
 std::optional<uint32_t> Vocabulary::find(std::string_view piece) const {
-  if (slots_.empty() || piece.size() > longest_) return std::nullopt;
-  uint32_t id_plus_one = slots_[slot_of(piece)];
+  return find(Prepared{piece, hash_of(piece)});
+}
+
+Vocabulary::Prepared Vocabulary::prepare(std::string_view piece) const {
+  const uint64_t hash = hash_of(piece);
+  if (!slots_.empty()) prefetch(&slots_[static_cast<size_t>(hash) & (slots_.size() - 1)]);
+  return {piece, hash};
+}
+
+std::optional<uint32_t> Vocabulary::find(const Prepared& wanted) const {
+  if (slots_.empty() || wanted.piece.size() > longest_) return std::nullopt;
+  const uint32_t id_plus_one = slots_[slot_of(wanted.piece, wanted.hash)].id_plus_one;
   if (id_plus_one == 0) return std::nullopt;
   return id_plus_one - 1;
 }
 
 Status Vocabulary::add_hidden(std::string_view piece, uint32_t id, const std::string& where) {
-  PUMICE_CHECK(check_highest(id, slots_.size() / 4, where));
+  PUMICE_CHECK(check_highest(id, slots_.size() / 2, where));
   if (has(id)) {
     return bad(where, fmt::format("expected an id of its own for \"{}\", found {}, which is \"{}\"", piece,
                                   id, this->piece(id)));

@@ -11,7 +11,7 @@
 namespace pumice::text {
 
 // Tokens and their ids. All strings lie in one block and a look-up copies nothing. A vocabulary of 128
-// thousand tokens takes about 3 MB.
+// thousand tokens takes about 4 MB.
 class Vocabulary {
 public:
   // What to do with a token that occurs twice. In a tokenizer.json, which maps tokens to ids, it is an error.
@@ -37,6 +37,14 @@ public:
 
   std::optional<uint32_t> find(std::string_view piece) const;
 
+  // The same in two steps: several look-ups that are prepared together wait for memory together.
+  struct Prepared {
+    std::string_view piece;
+    uint64_t hash = 0;
+  };
+  Prepared prepare(std::string_view piece) const;
+  std::optional<uint32_t> find(const Prepared& wanted) const;
+
   // The spelling of an id; empty if there is no such id.
   std::string_view piece(uint32_t id) const {
     return id < spans_.size() ? std::string_view(pieces_).substr(spans_[id].begin, spans_[id].length)
@@ -58,13 +66,21 @@ private:
     uint32_t present : 1 = 0;
   };
 
+  // Most pieces that are not the one looked for are told apart by the tag, without a look at them.
+  struct Slot {
+    uint32_t id_plus_one = 0; // 0: free
+    uint32_t tag = 0;         // bits of the piece's hash
+  };
+
   // Refuses ids that are so far apart that tables by id would waste memory.
   static Status check_highest(uint32_t highest, size_t tokens, const std::string& where);
-  size_t slot_of(std::string_view piece) const; // its slot, or the free slot where it would be
+  static uint64_t hash_of(std::string_view piece);
+  static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 24); }
+  size_t slot_of(std::string_view piece, uint64_t hash) const; // its slot, or the free slot where it would be
 
   std::string pieces_;
-  std::vector<Entry> spans_;    // by id
-  std::vector<uint32_t> slots_; // a hash table of id + 1; its size is a power of two
+  std::vector<Entry> spans_; // by id
+  std::vector<Slot> slots_;  // a hash table; its size is a power of two
   size_t longest_ = 0;
 };
 

@@ -63,7 +63,7 @@ std::vector<uint16_t> halves(const WeightSpec& spec) {
 Status write_check_model(const std::filesystem::path& folder) {
   const std::filesystem::path config_file = folder / "config.json";
   if (!(std::ofstream(config_file) << config().dump()).flush())
-    return Error{Code::io, fmt::format("{}: cannot be written", config_file.string())};
+    return Error{Code::io, fmt::format("{}: cannot be written", path_text(config_file))};
   PUMICE_TRY(const ModelFile file, ModelFile::open(folder));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   std::deque<std::vector<uint16_t>> values;

@@ -183,4 +183,20 @@ Result<ShortCheck> short_check(const Model& model, const ShortCheckOptions& opti
   return Check(model, options).run();
 }
 
+Result<std::shared_ptr<const Model>> checked_model(const std::shared_ptr<const Model>& model,
+                                                   const ShortCheckOptions& options,
+                                                   const std::string& how_to_go_on,
+                                                   const std::function<void(const ShortCheck&)>& tell) {
+  const DeviceContext& context = model->context();
+  if (!context.pipelines->can_save()) return model;
+  const Result<ShortCheck> check = short_check(*model, options);
+  if (!check.ok()) {
+    Error error = check.error();
+    if (error.code == Code::unsupported) error.message += "; " + how_to_go_on;
+    return error;
+  }
+  tell(*check);
+  return model->with_profile(with_tuning_results(context.profile, *context.pipelines));
+}
+
 } // namespace pumice

@@ -215,8 +215,8 @@ void main() {
   load_queries(rows);
   clear_padding();
   for (uint m = gl_LocalInvocationID.x; m < ROWS; m += WORKGROUP) {
-    maximum[m] = NO_SCORE;
-    total[m] = 0.0;
+    maximum[m] = SINKS == 1u ? ceil(first_maximum(m)) : NO_SCORE;
+    total[m] = SINKS == 1u ? WEIGHT_ONE * exp2(first_maximum(m) - maximum[m]) : 0.0;
   }
   barrier();
   find_source_ranges();

@@ -169,8 +169,10 @@ void main() {
   float total[QUERIES];   // of this invocation's positions
   float sum[QUERIES][VALUE_CHUNK];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-    all_maximum[m] = maximum[m] = NO_SCORE;
-    all_total[m] = total[m] = 0.0;
+    all_maximum[m] = first_maximum(m);
+    all_total[m] = FIRST_TOTAL;
+    maximum[m] = NO_SCORE;
+    total[m] = 0.0;
     [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) all_sum[m][j] = 0.0;
     [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] = 0.0;
   }

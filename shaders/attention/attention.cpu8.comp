@@ -215,8 +215,8 @@ void main() {
   float total[QUERIES]; // of the lane's positions
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
     load_query(m, rows);
-    maximum[m] = NO_SCORE;
-    total[m] = 0.0;
+    maximum[m] = first_maximum(m);
+    total[m] = LANE == 0u ? FIRST_TOTAL : 0.0;
     [[unroll]] for (uint i = 0; i < OWN; ++i) sum[m][i] = 0.0;
   }
 

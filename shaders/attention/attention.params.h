@@ -16,6 +16,7 @@ CONSTANT ATTENTION_RESULT = 4; // [rows, result_stride]
 CONSTANT ATTENTION_SUMS =
     5; // [rows, sums_stride]: for each head its largest score times log2(e), and the sum of its weights
 CONSTANT ATTENTION_BIAS_TABLE = 6;   // [buckets, heads]
+CONSTANT ATTENTION_SINKS = 6;        // [heads], in place of the table
 CONSTANT ATTENTION_BIAS_BUCKETS = 7; // of each distance from -max_distance to max_distance
 // Inputs of a kernel that also rotates and stores, as in position/rotary_store.params.h.
 CONSTANT ATTENTION_K = 8;      // [rows, k_stride]
@@ -67,6 +68,12 @@ CONSTANT ATTENTION_GROUP_ID = 24; // invocations of a subgroup
 CONSTANT ATTENTION_M_ID = 25;     // sizes of the matrices
 CONSTANT ATTENTION_N_ID = 26;
 CONSTANT ATTENTION_K_ID = 27;
+// Of a kernel that rotates too, as in rotary_store.params.h.
+CONSTANT ATTENTION_GROWTH_ID = 28;
+CONSTANT ATTENTION_GROWTH_LENGTH_ID = 29;
+CONSTANT ATTENTION_SINKS_ID = 30;        // 1: each head has a sink, see AttentionArgs
+CONSTANT ATTENTION_CHUNKED_ID = 31;      // 1: a row sees its chunk of `window` positions
+CONSTANT ATTENTION_GROWTH_START_ID = 32; // as ATTENTION_GROWTH_ID
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 

@@ -33,7 +33,7 @@ void main() {
   const Row row = read_row(token, rows);
   const uint at = token * p.result_stride;
   for (uint d = gl_LocalInvocationID.x; d < HEAD_DIM; d += gl_WorkGroupSize.x) {
-    float maximum = NO_SCORE, total = 0.0, sum = 0.0;
+    float maximum = SINKS == 1u ? finite_score(sinks[head] * LOG2_E) : NO_SCORE, total = FIRST_TOTAL, sum = 0.0;
     for (uint span = 0; has_span(row, span); ++span) {
       const uint from = span_place(gl_WorkGroupID.y, head, span);
       const Rescale rescale = merge(maximum, spans[from + HEAD_DIM]);

@@ -23,8 +23,11 @@ const uint KEY_STEP_QUADS = 8;
 const uint KEY_STEPS = DIM_PADDED / KEY_STEP;
 const uint TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS; // of a tile: the keys, or the values, of eight positions
 
+layout(constant_id = 30) const uint SINKS = 0;
+layout(constant_id = 31) const uint CHUNKED = 0;
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
+READ_BUFFER(float, sinks, ATTENTION_SINKS);
 READ_BUFFER(float, bias_buckets, ATTENTION_BIAS_BUCKETS);
 
 // Scores are clamped to this, so that no difference of two overflows.
@@ -61,7 +64,10 @@ Row read_row(uint token, uint rows) {
   result.position = int(row.y);
   result.last = int(min(range.y, p.position_limit)) - 1;
   result.first = max(int(range.x), result.last - int(p.capacity - 1u));
-  if (p.window != 0u) result.first = max(result.first, int(row.y) - int(p.window - 1u));
+  if (p.window != 0u) {
+    const uint before = CHUNKED == 1u ? row.y % p.window : p.window - 1u;
+    result.first = max(result.first, int(row.y) - int(before));
+  }
   return result;
 }
 
@@ -134,6 +140,10 @@ float final_score(float product, uint m, Row row, int position) {
   const float score = finite_score(biased(product, m, row, position));
   return CAPPED == 1u ? p.cap * LOG2_E * accurate_tanh(score) : score;
 }
+
+// What the softmax begins with: a sink is a score without a value.
+float first_maximum(uint m) { return SINKS == 1u ? finite_score(sinks[query_head(m)] * LOG2_E) : NO_SCORE; }
+const float FIRST_TOTAL = SINKS == 1u ? 1.0 : 0.0;
 
 // The four signed bytes of a dword.
 vec4 bytes_of(uint word) {

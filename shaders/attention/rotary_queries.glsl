@@ -5,6 +5,9 @@
 layout(constant_id = 11) const uint PAIRS = ROTARY_PAIRS_NONE;
 layout(constant_id = 12) const uint ROTARY_DIM = 0;
 layout(constant_id = 13) const uint NORMS = 0;
+layout(constant_id = 28) const uint GROWTH = 0;
+layout(constant_id = 29) const uint GROWTH_LENGTH = 0;
+layout(constant_id = 32) const uint GROWTH_START = 0;
 
 const uint LOCAL_HEADS = HEADS + 2; // queries, their key and its value
 #define ONE_ROW

@@ -16,8 +16,10 @@ READ_BUFFER(vec4, a, ELEMENTWISE_A);
 READ_BUFFER(vec4, b, ELEMENTWISE_B);
 WRITE_BUFFER(vec4, result, ELEMENTWISE_RESULT);
 
-vec4 combine(uint a_at, uint b_at) {
+vec4 combine(uint a_at, uint b_at, uint b_row) {
   vec4 v = a[a_at];
+  if (KIND == ELEMENTWISE_GATE_ROWS) return v / (1.0 + exp(-clamp(b[b_row].x, -80.0, 80.0)));
+  if (KIND == ELEMENTWISE_GATE_SIGMOID) return v / (1.0 + exp(-clamp(b[b_at], -80.0, 80.0)));
   if (KIND == ELEMENTWISE_ADD) return v + b[b_at];
   if (KIND == ELEMENTWISE_SCALE) return v * p.amount;
   if (KIND == ELEMENTWISE_SOFT_CAP) {
@@ -31,10 +33,11 @@ vec4 combine(uint a_at, uint b_at) {
 void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= step_block[0][p.rows_kind]) return;
-  const uint a_at = row * (p.a_stride >> 2), b_at = row * (p.b_stride >> 2), to = row * (p.out_stride >> 2);
+  const uint a_at = (p.a_first + row * p.a_stride) >> 2, b_at = (p.b_first + row * p.b_stride) >> 2;
+  const uint to = row * (p.out_stride >> 2);
   const uint quads = (p.columns + 3u) >> 2, padded_quads = ((p.columns + 31u) >> 5) * 8u;
   for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < padded_quads;
        i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
-    result[to + i] = keep_columns(i < quads ? combine(a_at + i, b_at + i) : vec4(0.0), i, p.columns);
+    result[to + i] = keep_columns(i < quads ? combine(a_at + i, b_at + i, b_at) : vec4(0.0), i, p.columns);
   }
 }

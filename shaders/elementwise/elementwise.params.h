@@ -1,5 +1,5 @@
-// result = a + b, activation(a) * b, activation(a), amount * a or amount * tanh(a / amount), for where a
-// product's epilogue cannot do it.
+// result = a + b, activation(a) * b, activation(a), amount * a, amount * tanh(a / amount) or a * sigmoid(b),
+// where b has one column, for where a product's epilogue cannot do it.
 #ifndef PUMICE_ELEMENTWISE_PARAMS_H
 #define PUMICE_ELEMENTWISE_PARAMS_H
 #include "common/shared.h"
@@ -8,8 +8,8 @@ PUMICE_PARAMS_BEGIN
 
 // Buffers.
 CONSTANT ELEMENTWISE_STEP = 0;
-CONSTANT ELEMENTWISE_A = 1;      // [rows, a_stride]
-CONSTANT ELEMENTWISE_B = 2;      // [rows, b_stride]
+CONSTANT ELEMENTWISE_A = 1;      // a_first floats, then [rows, a_stride]
+CONSTANT ELEMENTWISE_B = 2;      // b_first floats, then [rows, b_stride]
 CONSTANT ELEMENTWISE_RESULT = 3; // [rows, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.
@@ -21,10 +21,14 @@ CONSTANT ELEMENTWISE_GATE = 1;
 CONSTANT ELEMENTWISE_ACTIVATE = 2;
 CONSTANT ELEMENTWISE_SCALE = 3;
 CONSTANT ELEMENTWISE_SOFT_CAP = 4;
+CONSTANT ELEMENTWISE_GATE_ROWS = 5;
+CONSTANT ELEMENTWISE_GATE_SIGMOID = 6;
 
 struct ElementwiseParams {
   UINT columns;
-  UINT a_stride; // in floats
+  UINT a_first; // in floats, multiples of 4
+  UINT b_first;
+  UINT a_stride;
   UINT b_stride;
   UINT out_stride;
   UINT rows_kind; // ROWS_*
@@ -34,6 +38,6 @@ struct ElementwiseParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::ElementwiseParams) == 24);
+static_assert(sizeof(pumice::ElementwiseParams) == 32);
 #endif
 #endif

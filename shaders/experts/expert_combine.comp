@@ -8,12 +8,24 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint RESIDUAL = 0;
+layout(constant_id = 2) const uint BIAS = 0;
+layout(constant_id = 3) const uint WEIGHTED = 1;
 layout(push_constant) uniform Push { ExpertCombineParams p; };
 READ_BUFFER(uvec4, step_block, EXPERT_COMBINE_STEP);
 READ_BUFFER(vec4, products, EXPERT_COMBINE_PRODUCTS);
 READ_BUFFER(float, shares, EXPERT_COMBINE_SHARES);
 READ_BUFFER(vec4, residual, EXPERT_COMBINE_RESIDUAL);
+READ_BUFFER(uint, choices, EXPERT_COMBINE_CHOICES);
+READ_BUFFER(float, bias, EXPERT_COMBINE_BIAS);
 WRITE_BUFFER(vec4, result, EXPERT_COMBINE_RESULT);
+
+vec4 product(uint slot, uint quad) {
+  vec4 v = products[slot * (p.products_stride >> 2) + quad];
+  if (BIAS == 0u) return v;
+  const uint first = choices[1u + 2u * slot] * p.columns;
+  [[unroll]] for (uint j = 0; j < 4; ++j) v[j] += bias[first + min(quad * 4u + j, p.columns - 1u)];
+  return v;
+}
 
 void main() {
   const uint row = gl_WorkGroupID.x;
@@ -24,7 +36,7 @@ void main() {
     vec4 sum = vec4(0.0);
     for (uint j = 0; j < p.used; ++j) {
       const uint slot = row * p.used + j;
-      sum = fma(vec4(shares[slot]), products[slot * (p.products_stride >> 2) + i], sum);
+      sum = fma(vec4(WEIGHTED != 0u ? shares[slot] : 1.0), product(slot, i), sum);
     }
     if (RESIDUAL != 0u) sum += residual[row * (p.residual_stride >> 2) + i];
     result[row * (p.out_stride >> 2) + i] = keep_columns(sum, i, p.columns);

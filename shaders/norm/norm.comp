@@ -1,5 +1,5 @@
 #version 460
-// One workgroup for each row. The variance is summed around the mean in a second pass: the difference of two sums would
+// One workgroup for each group of a row's columns. The variance is summed around the mean in a second pass: the difference of two sums would
 // lose most digits if the mean is large.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
@@ -20,10 +20,10 @@ WRITE_BUFFER(vec4, result, NORM_RESULT);
 #include "common/reduce.glsl"
 
 void main() {
-  const uint row = gl_WorkGroupID.x;
+  const uint row = gl_WorkGroupID.x, group = gl_WorkGroupID.y;
   if (row >= step_block[0][p.rows_kind]) return;
-  const uint from = row * (p.x_stride >> 2);
   const uint quads = (p.columns + 3u) >> 2;
+  const uint from = row * (p.x_stride >> 2) + group * quads;
   const uint first = gl_LocalInvocationID.x;
 
   float mean = 0.0;
@@ -38,8 +38,9 @@ void main() {
   }
   const float scale = 1.0 / sqrt(workgroup_sum(squares) / float(p.columns) + p.eps);
 
-  const uint to = row * (p.out_stride >> 2);
-  const uint padded_quads = ((p.columns + 31u) >> 5) * 8u;
+  const uint to = row * (p.out_stride >> 2) + group * quads;
+  const bool last = group + 1u == p.groups; // the row's padding follows
+  const uint padded_quads = last ? ((p.columns * p.groups + 31u) >> 5) * 8u - group * quads : quads;
   for (uint i = first; i < padded_quads; i += gl_WorkGroupSize.x) {
     vec4 v = vec4(0.0);
     if (i < quads) { // a view's row may end here

@@ -3,7 +3,7 @@
 //   SLOT_Q, SLOT_K, SLOT_V, SLOT_TABLE, SLOT_KEYS, SLOT_VALUES: the buffers; ROW_BUFFER declares the first three,
 //   CACHE_BUFFER the last two
 //   ONE_ROW, if it is a subgroup of eight, and all workgroups with a key's head have the same row
-//   PAIRS, HEAD_DIM, ROTARY_DIM, NORMS: as in position/rotary_store.params.h
+//   PAIRS, HEAD_DIM, ROTARY_DIM, NORMS, GROWTH, GROWTH_LENGTH, GROWTH_START: as in position/rotary_store.params.h
 //   LOCAL_HEADS: how many heads there are to a workgroup at most
 //   p: heads, kv_heads, q_stride, k_stride, v_stride, capacity, position_limit, sequences, magnitude, norm_eps and
 //   norm_offset
@@ -26,6 +26,7 @@ const uint HALF = ROTARY_DIM / 2;
 const uint HEAD_QUADS = (HEAD_DIM + 3) / 4;
 const bool BY_FOURS = HEAD_DIM % 4 == 0;
 const uint NORMED = uint(NORMS != 0);
+const bool NORM_AFTER = (NORMS & ROTARY_NORM_AFTER) != 0u;
 const uint NORM_LANES = 8;           // that add up a head's squares
 shared vec2 rotation[HALF + 1];      // cosine and sine for each pair
 shared float squares[LOCAL_HEADS * NORM_LANES * NORMED + 1];
@@ -46,7 +47,9 @@ Head find_head(uint row, uint head) {
   h.kind = head < p.heads ? 0u : head < p.heads + p.kv_heads ? 1u : 2u;
   h.index = head - (h.kind == 0u ? 0u : h.kind == 1u ? p.heads : p.heads + p.kv_heads);
   h.at = row * (h.kind == 0u ? p.q_stride : h.kind == 1u ? p.k_stride : p.v_stride) + h.index * HEAD_DIM;
-  h.normed = h.kind == 0u ? (NORMS & ROTARY_NORM_QUERIES) != 0u : h.kind == 1u && (NORMS & ROTARY_NORM_KEYS) != 0u;
+  h.normed = h.kind == 0u   ? (NORMS & ROTARY_NORM_QUERIES) != 0u
+             : h.kind == 1u ? (NORMS & ROTARY_NORM_KEYS) != 0u
+                            : (NORMS & ROTARY_NORM_VALUES) != 0u;
   h.scale = 1.0;
   return h;
 }
@@ -72,28 +75,32 @@ vec4 load_quad(Head h, uint quad) {
 
 // What the norm multiplies a dimension with.
 float norm_factor(Head h, uint dimension) {
+  if ((NORMS & ROTARY_NORM_VALUES) != 0u && h.kind == 2u) return h.scale;
   const uint first = ROTARY_DIM + (h.kind == 1u && (NORMS & ROTARY_NORM_QUERIES) != 0u ? HEAD_DIM : 0u);
   return h.scale * (uintBitsToFloat(table[first + min(dimension, HEAD_DIM - 1u)]) + p.norm_offset);
 }
 
-vec4 normed_quad(Head h, uint quad) {
-  vec4 a = load_quad(h, quad);
-  if (h.normed) {
-    for (uint j = 0; j < 4u; ++j) a[j] *= norm_factor(h, quad * 4u + j);
-  }
+vec4 norm_quad(Head h, uint quad, vec4 a) {
+  for (uint j = 0; j < 4u; ++j) a[j] *= norm_factor(h, quad * 4u + j);
   return a;
+}
+
+// What is rotated.
+vec4 rotated_quad(Head h, uint quad) {
+  const vec4 a = load_quad(h, quad);
+  return h.normed && !NORM_AFTER ? norm_quad(h, quad, a) : a;
 }
 
 // The partners of the four dimensions of quad `quad` in the rotation.
 vec4 partners(Head h, uint quad, vec4 own) {
   if (PAIRS == ROTARY_PAIRS_NEIGHBOURING) return own.yxwz;
-  if (HALF % 4u == 0u) return normed_quad(h, quad < HALF / 4u ? quad + HALF / 4u : quad - HALF / 4u);
+  if (HALF % 4u == 0u) return rotated_quad(h, quad < HALF / 4u ? quad + HALF / 4u : quad - HALF / 4u);
   vec4 other = vec4(0.0);
   for (uint j = 0; j < 4u; ++j) {
     const uint dimension = quad * 4u + j;
     if (dimension >= ROTARY_DIM) break;
     const uint partner = dimension < HALF ? dimension + HALF : dimension - HALF;
-    other[j] = load(h, partner) * (h.normed ? norm_factor(h, partner) : 1.0);
+    other[j] = load(h, partner) * (h.normed && !NORM_AFTER ? norm_factor(h, partner) : 1.0);
   }
   return other;
 }
@@ -154,8 +161,12 @@ void rotate_and_store(uint row, uint heads) {
     vec4 a = vec4(0.0);
     if (busy && quad < HEAD_QUADS) {
       if (h.normed) h.scale = norm_scale(i / CACHE_QUADS);
-      a = normed_quad(h, quad);
+      a = rotated_quad(h, quad);
       if (PAIRS != ROTARY_PAIRS_NONE && h.kind != 2u && quad * 4u < ROTARY_DIM) a = rotate(a, partners(h, quad, a), quad);
+      if (h.normed && NORM_AFTER) a = norm_quad(h, quad, a);
+      if (h.kind == 0u && GROWTH_LENGTH != 0u) {
+        a *= 1.0 + uintBitsToFloat(GROWTH) * log(float(1u + (position + GROWTH_START) / GROWTH_LENGTH));
+      }
       if (h.kind == 0u) keep_query(row, i / CACHE_QUADS, h.index, quad, a);
     }
     const uint tile = (sequence * p.kv_heads + h.index) * (p.capacity / 8u) + slot / 8u;

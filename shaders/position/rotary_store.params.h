@@ -1,5 +1,6 @@
 // Rotates queries and keys by their positions (Su et al., RoFormer, 2021) and stores keys and values in the
-// cache (runtime/kernel/cache_layout.h). A root-mean-square norm over each head can come first.
+// cache (runtime/kernel/cache_layout.h). A root-mean-square norm over each head can come before the rotation
+// or after it. Without key heads it only rotates queries.
 #ifndef PUMICE_ROTARY_STORE_PARAMS_H
 #define PUMICE_ROTARY_STORE_PARAMS_H
 #include "common/shared.h"
@@ -24,6 +25,10 @@ CONSTANT ROTARY_HEAD_DIM_ID = 2;
 CONSTANT ROTARY_DIM_ID = 3;   // the first dimensions of a head, which are rotated: even
 CONSTANT ROTARY_HEADS_ID = 4; // heads to a workgroup, counting queries, then keys, then values
 CONSTANT ROTARY_NORMS_ID = 5; // ROTARY_NORM_*, added up
+// Queries are multiplied by 1 + growth * log(1 + floor((position + start) / length)).
+CONSTANT ROTARY_GROWTH_ID = 6;        // its bits
+CONSTANT ROTARY_GROWTH_LENGTH_ID = 7; // 0: they do not grow
+CONSTANT ROTARY_GROWTH_START_ID = 8;
 
 CONSTANT ROTARY_PAIRS_NONE = 0;
 CONSTANT ROTARY_PAIRS_NEIGHBOURING = 1; // dimension 2i with 2i + 1
@@ -31,6 +36,8 @@ CONSTANT ROTARY_PAIRS_HALF_SPLIT = 2;   // dimension i with i + rotary_dim / 2
 
 CONSTANT ROTARY_NORM_QUERIES = 1;
 CONSTANT ROTARY_NORM_KEYS = 2;
+CONSTANT ROTARY_NORM_AFTER = 4;  // the rotation, which must not change the heads' lengths
+CONSTANT ROTARY_NORM_VALUES = 8; // a norm without weights
 
 struct RotaryStoreParams {
   UINT heads;

@@ -13,6 +13,7 @@ WRITE_BUFFER(float, result, LIKELIHOOD_RESULT);
 
 #include "common/reduce.glsl"
 
+const uint INFINITE = 0x7f800000u, MINUS_INFINITE = 0xff800000u, NOT_A_NUMBER = 0x7fc00000u;
 const uint BLOCK = 32; // columns that are added up before they join the sum, which keeps small ones from being lost
 shared float shared_maxima[gl_WorkGroupSize.x];
 
@@ -20,7 +21,7 @@ shared float shared_maxima[gl_WorkGroupSize.x];
 vec4 load(uint quad, uint column) {
   const vec4 v = logits[quad];
   const uvec4 columns = column + uvec4(0u, 1u, 2u, 3u);
-  return mix(vec4(uintBitsToFloat(0xff800000u)), v, lessThan(columns, uvec4(p.columns)));
+  return mix(vec4(uintBitsToFloat(MINUS_INFINITE)), v, lessThan(columns, uvec4(p.columns)));
 }
 
 void main() {
@@ -32,7 +33,9 @@ void main() {
   for (uint first = me * BLOCK; first < p.columns; first += gl_WorkGroupSize.x * BLOCK) {
     for (uint c = first; c < first + BLOCK; c += 4u) {
       const vec4 v = load(from + (c >> 2), c);
-      largest = max(largest, max(max(v.x, v.y), max(v.z, v.w)));
+      // max() and exp() of some drivers lose what is not a number.
+      const bool nan = any(greaterThan(floatBitsToUint(v) & 0x7fffffffu, uvec4(INFINITE)));
+      largest = nan ? uintBitsToFloat(INFINITE) : max(largest, max(max(v.x, v.y), max(v.z, v.w)));
     }
   }
   shared_maxima[me] = largest;
@@ -49,8 +52,9 @@ void main() {
 
   const uint target = step_block[STEP_HEADER_QUADS + p.capacity + row].y;
   const float logit = logits[from + (target >> 2)][target & 3u];
+  const float score = floatBitsToUint(largest) == INFINITE ? uintBitsToFloat(NOT_A_NUMBER) : logit - largest - log(sum);
   // The columns up to the next multiple of 32 are zeros, as those of every tensor.
   for (uint i = me; i < 32u; i += gl_WorkGroupSize.x) {
-    result[row * p.out_stride + i] = i == 0u ? logit - largest - log(sum) : 0.0;
+    result[row * p.out_stride + i] = i == 0u ? score : 0.0;
   }
 }

@@ -122,7 +122,8 @@ TEST_CASE("faults while a batch is made and used" * doctest::test_suite("long"))
 TEST_CASE("faults while a batch's slices are recorded into a program's own command buffers") {
   FaultyVulkan vulkan;
   vulkan.split_memory(false);
-  check_count(inject_into_batch(vulkan, Owner::application, false), 20);
+  // A fast device needs few slices, and each makes few calls.
+  check_count(inject_into_batch(vulkan, Owner::application, false), 5);
 }
 
 TEST_CASE("faults in a batch with Vulkan's validation layers looking on") {

@@ -45,13 +45,16 @@ struct Said {
   }
 };
 
-// A program's device, without buffer addresses: a CPU driver then has the kernels of GPUs, which have rivals.
+// A program's device without buffer addresses, which is called a GPU: a CPU driver then has the kernels of
+// GPUs, which have rivals.
 class GpuLike {
 public:
   DeviceHandle device(pumice_device_options options = {sizeof(pumice_device_options)}) {
     options.log = Said::hear;
     options.log_user = &said;
-    return program_.device(options);
+    DeviceHandle device = program_.device(options);
+    device->context.profile.cpu = false;
+    return device;
   }
 
   Said said;

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures.
-#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,state,device_file,tokenizer,media}/seeds
+#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,state,device_file,tokenizer,media,template}/seeds
 set -euo pipefail
 corpus=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-mkdir -p "$corpus"/{gguf,safetensors,config,state,device_file,tokenizer,media}/seeds
+mkdir -p "$corpus"/{gguf,safetensors,config,state,device_file,tokenizer,media,template}/seeds
 
 number() {  # BYTES VALUE, little-endian
   local i
@@ -117,3 +117,4 @@ for fixtures in tests/fixtures "${PUMICE_FIXTURES:-../shared/fixtures}"; do
   copy_head 16384 "$corpus/config/seeds" "$fixtures"/models/*/config.json
   copy_head 131072 "$corpus/tokenizer/seeds" "$fixtures"/tokenizers/*/tokenizer.json
 done
+cp tests/fixtures/templates/*.jinja "$corpus/template/seeds"

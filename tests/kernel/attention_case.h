@@ -226,6 +226,8 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
   args.result = blank(c.columns());
   if (weights) args.sums = blank(c.options.heads * 2);
   args.mask = c.options.mask;
+  args.chunked = c.options.chunked;
+  if (!c.options.sinks.empty()) args.sinks = gpu.upload(c.options.sinks);
   args.bias = c.options.bias;
   if (args.bias.buckets > 0) {
     args.bias_table = gpu.upload(c.options.bias_table);

@@ -22,9 +22,13 @@ float half(float value) {
   return half_to_float(float_to_half(std::clamp(value, -65504.0f, 65504.0f)));
 }
 
-double half_weight(double score, double largest) {
+double whole_weight(double score, double largest) {
   const double log2_e = std::numbers::log2e;
-  return half(static_cast<float>(32768 * std::exp2(score * log2_e - std::ceil(largest * log2_e))));
+  return 32768 * std::exp2(score * log2_e - std::ceil(largest * log2_e));
+}
+
+double half_weight(double score, double largest) {
+  return half(static_cast<float>(whole_weight(score, largest)));
 }
 
 // The keys and values as the kernel rounds them.
@@ -107,6 +111,7 @@ void check_cm(const DeviceProfile& profile, const Case& c) {
   const double off = relative_rms(actual, expected(c, cache, q));
   Case rounded_case = c;
   rounded_case.options.weight = half_weight;
+  rounded_case.options.sink_weight = whole_weight; // no matrix holds it
   const double rounded_off = relative_rms(actual, expected(rounded_case, rounded(c, cache), rounded(c, q)));
   CHECK(off <= bound);
   CHECK(rounded_off <= rounded_bound);
@@ -216,6 +221,11 @@ TEST_CASE("attention cm: capped scores, biases, cache indirection, a view of que
     for (const Row& row : prefill(13, 70, 2)) shared.rows.push_back(row);
     share_earlier_positions(shared, 4, 100);
     check_cm(profile, shared);
+    Case sinks = make_case(CacheType::f16, 6, 2, 24, prefill(33, 90, 0, 70), 20);
+    sinks.options.sinks = random_floats(6, 78, 4);
+    check_cm(profile, sinks);
+    sinks.options.chunked = true;
+    check_cm(profile, sinks);
     Case view = make_case(CacheType::f16, 2, 1, 20, prefill(17, 10));
     view.capacity = 40;
     view.q_first = 40;

@@ -75,6 +75,48 @@ TEST_CASE("attention lowered: a bias's table, of an attention and of its weights
   }
 }
 
+TEST_CASE("attention lowered: a linear bias") {
+  TestGpu& gpu = TestGpu::get();
+  const uint32_t length = 40;
+  std::vector<Row> rows;
+  for (uint32_t i = 0; i < length; ++i) rows.push_back({0, i, 0, 0, length});
+  Case c = make_case(CacheType::f32, 3, 3, 24, rows); // three heads: no power of two
+  // The reference's buckets are one for each distance below 64.
+  c.options.bias = {128, 200, false};
+  const float slopes[] = {0.0625f, 0.00390625f, 0.25f};
+  for (uint32_t bucket = 0; bucket < 128; ++bucket) {
+    for (float slope : slopes) c.options.bias_table.push_back(-slope * static_cast<float>(bucket));
+  }
+  const Cache cache = make_cache(c);
+  const std::vector<float> q = make_queries(c);
+  std::vector<double> expected;
+  for (size_t row = 0; row < rows.size(); ++row) {
+    const Attended one = attend(cache, c.options, rows[row], q.data() + row * c.columns());
+    expected.insert(expected.end(), one.result.begin(), one.result.end());
+  }
+  Graph graph;
+  const TensorId q_id = graph.add_tensor({"q", RowKind::tokens, c.columns()});
+  Attention operation;
+  operation.layer = 3;
+  operation.heads = 3;
+  operation.scale = static_cast<float>(c.options.scale);
+  operation.bias.linear = true;
+  operation.bias.max_distance = 63;
+  const TensorId result_id = attention(graph, "result", q_id, operation);
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    TestLowering lowering(profile, graph, gpu.upload(step_block(c)));
+    lowering.set_step_layout(step_layout(c));
+    lowering.place_cache(3, {c.layout, gpu.upload(cache.packed_keys()), gpu.upload(cache.packed_values())});
+    const ActivationRef result = blank_rows(length, c.columns());
+    lowering.place(q_id, upload_rows(q, c.columns()));
+    lowering.place(result_id, result);
+    REQUIRE(lowering.lower(0));
+    lowering.run();
+    check_rows(result, expected, 2e-6);
+    gpu.clear();
+  }
+}
+
 TEST_CASE("attention lowered: what no kernel can do is refused") {
   Attention operation;
   operation.heads = 4;

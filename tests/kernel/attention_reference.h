@@ -73,12 +73,15 @@ struct Options {
   std::vector<std::pair<uint32_t, uint32_t>> memories; // of each sequence, [first, end)
   std::vector<uint32_t> cache_indirection;             // [sequences, indirection_positions]
   uint32_t indirection_positions = 0;
+  bool chunked = false;
+  std::vector<float> sinks; // none, or one for each head
   pumice::RelativeBias bias;
   std::vector<float> bias_table; // [buckets, heads]
   // What a score weighs, to a common factor.
   double (*weight)(double score, double largest) = [](double score, double largest) {
     return std::exp(score - largest);
   };
+  double (*sink_weight)(double score, double largest) = weight; // the same of a sink
 };
 
 // What a row sees, [first, end), and the position that its weights' columns count from.
@@ -93,7 +96,9 @@ inline Seen seen(const Options& options, const Row& row) {
     const auto& [first, end] = options.memories[row.sequence];
     seen = {first, end, first};
   }
-  if (options.window > 0 && row.position + 1 > options.window) {
+  if (options.chunked) {
+    seen.first = std::max(seen.first, row.position / options.window * options.window);
+  } else if (options.window > 0 && row.position + 1 > options.window) {
     seen.first = std::max(seen.first, row.position + 1 - options.window);
   }
   return seen;
@@ -133,8 +138,9 @@ inline Attended attend(const Cache& cache, const Options& options, const Row& ro
       if (options.soft_cap > 0) score = options.soft_cap * std::tanh(score / options.soft_cap);
       scores.push_back(score);
     }
-    const double largest = *std::max_element(scores.begin(), scores.end());
-    double total = 0;
+    double largest = *std::max_element(scores.begin(), scores.end());
+    if (!options.sinks.empty()) largest = std::max(largest, double{options.sinks[head]});
+    double total = options.sinks.empty() ? 0 : options.sink_weight(options.sinks[head], largest);
     for (double& score : scores) total += score = options.weight(score, largest);
     std::vector<double> sum(dim, 0.0);
     for (uint32_t position = first; position < end; ++position) {

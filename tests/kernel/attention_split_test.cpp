@@ -87,6 +87,19 @@ TEST_CASE("attention split: windows and rings") {
   }
 }
 
+TEST_CASE("attention split: chunks and sinks") {
+  for (CacheType type : all_types) {
+    for (uint32_t position : {3, 300, 767, 768, 5000}) {
+      Case c = make_case(type, 4, 2, 32, prefill(1, position), 290);
+      c.layout.capacity = 320;
+      c.layout.window = 290;
+      c.options.chunked = true;
+      c.options.sinks = random_floats(4, 79, 4);
+      check_split(c);
+    }
+  }
+}
+
 TEST_CASE("attention split: beams that share earlier positions") {
   for (CacheType type : all_types) {
     Case c = make_case(type, 4, 2, 32, {{0, 400, 0, 0}, {0, 401, 1, 0}, {0, 30, 2, 0}});
@@ -127,6 +140,8 @@ TEST_CASE("attention split: only where workgroups are few and positions many") {
   --profile.range_bytes;
   CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "portable");
   profile.range_bytes = DeviceProfile().range_bytes;
+  profile.cpu = true;
+  CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "portable");
   profile.cpu8 = true;
   CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "cpu8");
   profile.forced = "split-kv";

@@ -25,6 +25,10 @@ struct StoringCase {
   uint32_t rotary_dim = 0;
   bool query_norm = false;
   bool key_norm = false;
+  bool norm_after = false;
+  float growth = 0; // of queries
+  uint32_t growth_length = 0;
+  uint32_t growth_start = 0;
   bool rotary = true; // otherwise keys and values are kept as they are
   bool sums = false;
   uint32_t step_rows = 1;
@@ -77,6 +81,10 @@ RotaryStoreArgs store_args(const StoringCase& c, const Inputs& in) {
   args.rotary_dim = c.rotary_dim;
   args.query_norm = c.query_norm;
   args.key_norm = c.key_norm;
+  args.norm_after = c.norm_after;
+  args.query_growth = c.growth;
+  args.growth_length = c.growth_length;
+  args.growth_start = c.growth_start;
   args.norm_eps = eps;
   args.norm_offset = 0.5f;
   std::vector<float> table;
@@ -147,6 +155,8 @@ Left run(DeviceProfile profile, const StoringCase& c, const std::string& variant
   args.scale = static_cast<float>(a.options.scale);
   args.soft_cap = static_cast<float>(a.options.soft_cap);
   args.window = a.options.window;
+  args.chunked = a.options.chunked;
+  if (!a.options.sinks.empty()) args.sinks = gpu.upload(a.options.sinks);
   args.bias = a.options.bias;
   if (args.bias.buckets > 0) {
     args.bias_table = gpu.upload(a.options.bias_table);
@@ -188,10 +198,16 @@ std::vector<float> expected(const StoringCase& c) {
   const Inputs in(c);
   Cache cache = make_cache(a);
   const auto rotated = [&](const std::vector<float>& heads, uint32_t head, const std::vector<float>& norm) {
-    const auto own = head_norm_reference(std::span(heads).subspan(head * dim, dim), norm, eps, 0.5f);
-    const auto turned =
-        rotary_reference(own, c.rotary ? c.pairs : RotaryPairs::none, in.frequencies, row.position);
-    return std::vector<float>(turned.begin(), turned.end());
+    const auto normed = [&](std::vector<double> x) {
+      return head_norm_reference(std::move(x), norm, eps, 0.5f);
+    };
+    const auto turned = [&](const std::vector<double>& x) {
+      return rotary_reference(x, c.rotary ? c.pairs : RotaryPairs::none, in.frequencies, row.position);
+    };
+    const auto first = heads.begin() + head * dim;
+    const std::vector<double> own(first, first + dim);
+    const auto out = c.norm_after ? normed(turned(own)) : turned(normed(own));
+    return std::vector<float>(out.begin(), out.end());
   };
   for (uint32_t head = 0; head < a.layout.kv_heads; ++head) {
     const auto at = static_cast<ptrdiff_t>(cache.at(row.sequence, head, row.position));
@@ -201,8 +217,8 @@ std::vector<float> expected(const StoringCase& c) {
   }
   std::vector<float> q;
   for (uint32_t head = 0; head < a.options.heads; ++head) {
-    const std::vector<float> one = rotated(in.q, head, in.query_norm);
-    q.insert(q.end(), one.begin(), one.end());
+    const double growth = query_growth_reference(c.growth, c.growth_length, row.position + c.growth_start);
+    for (float x : rotated(in.q, head, in.query_norm)) q.push_back(static_cast<float>(x * growth));
   }
   return attend(cache, a.options, row, q.data()).result;
 }
@@ -261,6 +277,16 @@ TEST_CASE("attention that stores: rotations and norms") {
   StoringCase c = make_storing(CacheType::f16, 4, 2, 24, 50);
   c.key_norm = true;
   check_storing(c);
+  for (RotaryPairs pairs : {RotaryPairs::neighbouring, RotaryPairs::half_split}) {
+    c.pairs = pairs;
+    c.rotary_dim = 16;
+    c.query_norm = c.norm_after = true;
+    check_storing(c);
+    c.growth = 0.5f;
+    c.growth_length = 7;
+    c.growth_start = 1;
+    check_storing(c);
+  }
 }
 
 TEST_CASE("attention that stores: windows, rings, caps, biases, sums, padding and cache indirection") {
@@ -268,6 +294,9 @@ TEST_CASE("attention that stores: windows, rings, caps, biases, sums, padding an
     StoringCase ring = make_storing(type, 4, 2, 32, 71, 20);
     ring.attention.layout.capacity = 32;
     ring.attention.layout.window = 20;
+    check_storing(ring);
+    ring.attention.options.chunked = true;
+    ring.attention.options.sinks = random_floats(4, 78, 4);
     check_storing(ring);
 
     StoringCase all = make_storing(type, 4, 2, 32, 90, 40);

@@ -113,6 +113,37 @@ TEST_CASE("attention: a ring holds what the window sees, and gives the whole cac
   }
 }
 
+TEST_CASE("attention: chunks, whole and in a ring") {
+  for (CacheType type : all_types) {
+    for (uint32_t chunk : {1, 7, 32, 100}) {
+      for (const Case& plain : {make_case(type, 4, 2, 32, prefill(1, 130), chunk),
+                                make_case(type, 2, 2, 32, prefill(33, 0), chunk),
+                                make_case(type, 2, 2, 32, prefill(33, 90, 0, 70), chunk)}) {
+        Case c = plain;
+        c.options.chunked = true;
+        check(c, 2e-6, true);
+        check(in_ring(c, 136));
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: sinks") {
+  for (CacheType type : all_types) {
+    for (const Case& plain :
+         {make_case(type, 4, 2, 32, prefill(1, 300)), make_case(type, 4, 4, 24, prefill(1, 0)),
+          make_case(type, 6, 2, 24, prefill(33, 90, 0, 70), 9),
+          make_case(type, 4, 2, 32, prefill(3, 4, 0, 5))}) { // the first row sees nothing
+      Case c = plain;
+      c.options.sinks = random_floats(c.options.heads, 78, 4);
+      c.options.sinks[0] = 60;
+      check(c, 4e-6, true);
+      c.options.soft_cap = 5;
+      check(c, 4e-6);
+    }
+  }
+}
+
 TEST_CASE("attention: capped scores") {
   for (CacheType type : all_types) {
     for (double cap : {0.3, 5.0, 50.0}) {

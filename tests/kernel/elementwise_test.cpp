@@ -31,13 +31,16 @@ void run(const DeviceProfile& profile, const Case& c) {
   CAPTURE(c.columns);
   TestGpu& gpu = TestGpu::get();
   const std::vector<float> a = random_values(size_t{c.bucket} * c.columns, c.columns, 6);
-  const std::vector<float> b = random_values(size_t{c.bucket} * c.columns, c.columns + 1);
+  const bool by_row = c.kind == ElementwiseKind::gate_rows;
+  const uint32_t b_columns = by_row ? 1 : c.columns;
+  const std::vector<float> b = random_values(size_t{c.bucket} * b_columns, c.columns + 1);
   std::vector<double> expected;
   for (size_t i = 0; i < size_t{c.count} * c.columns; ++i) {
     const double activated = activation_reference(c.activation, a[i]);
-    expected.push_back(c.kind == ElementwiseKind::add        ? double{a[i]} + b[i]
-                       : c.kind == ElementwiseKind::gate     ? activated * b[i]
-                       : c.kind == ElementwiseKind::scale    ? double{c.amount} * a[i]
+    expected.push_back(c.kind == ElementwiseKind::add     ? double{a[i]} + b[i]
+                       : c.kind == ElementwiseKind::gate  ? activated * b[i]
+                       : c.kind == ElementwiseKind::scale ? double{c.amount} * a[i]
+                       : by_row                           ? a[i] / (1 + std::exp(-double{b[i / c.columns]}))
                        : c.kind == ElementwiseKind::soft_cap ? c.amount * std::tanh(a[i] / double{c.amount})
                                                              : activated);
   }
@@ -46,8 +49,8 @@ void run(const DeviceProfile& profile, const Case& c) {
   args.activation = c.activation;
   args.amount = c.amount;
   args.a = upload_rows(a, c.columns, c.view ? 32 : 0, c.view, c.rows_kind);
-  if (c.kind == ElementwiseKind::add || c.kind == ElementwiseKind::gate)
-    args.b = upload_rows(b, c.columns, c.view ? 64 : 0, c.view, c.rows_kind);
+  if (c.kind == ElementwiseKind::add || c.kind == ElementwiseKind::gate || by_row)
+    args.b = upload_rows(b, b_columns, c.view ? 64 : 0, c.view, c.rows_kind);
   args.result = blank_rows(c.bucket, c.columns, 32, c.rows_kind);
   args.step = c.rows_kind == ROWS_TOKENS ? gpu.step(c.count) : gpu.step(c.bucket, c.count);
   gpu.run(elementwise(profile, args));
@@ -89,6 +92,15 @@ TEST_CASE("scales and soft caps") {
           run(profile, {.kind = kind, .amount = amount, .columns = columns, .rows_kind = ROWS_OUTPUTS});
         }
       }
+    }
+  }
+}
+
+TEST_CASE("rows times the sigmoid of a number each") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t columns : {1u, 33u, 768u}) {
+      run(profile, {.kind = ElementwiseKind::gate_rows, .columns = columns, .bucket = 9, .count = 9});
+      run(profile, {.kind = ElementwiseKind::gate_rows, .columns = columns, .rows_kind = ROWS_OUTPUTS});
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel/elementwise_reference.h"
+#include "kernel/experts/experts.h"
 
 // A mixture of experts in 64 bits.
 
@@ -16,23 +17,63 @@ struct ExpertChoice {
   double share = 0;
 };
 
-// The `used` experts of one row.
-inline std::vector<ExpertChoice> route_reference(std::span<const float> logits, uint32_t used,
-                                                 bool normalise) {
-  std::vector<double> clean(logits.begin(), logits.end());
-  for (double& v : clean)
-    v = std::isnan(v) ? -double{FLT_MAX} : std::clamp(v, -double{FLT_MAX}, double{FLT_MAX});
-  std::vector<uint32_t> order(logits.size());
+// The numbers from the largest to the smallest; equal ones in their order.
+inline std::vector<uint32_t> falling(const std::vector<double>& values) {
+  std::vector<uint32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return clean[a] > clean[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return values[a] > values[b]; });
+  return order;
+}
+
+// The scores of one row: of NaN 0.
+inline std::vector<double> expert_scores(std::span<const float> logits, pumice::ExpertScore score) {
+  std::vector<double> scores(logits.begin(), logits.end());
+  for (double& v : scores)
+    v = std::isnan(v) ? -double{FLT_MAX} : std::clamp(v, -double{FLT_MAX}, double{FLT_MAX});
+  const double largest = *std::max_element(scores.begin(), scores.end());
+  double total = 0;
+  for (double& v : scores) {
+    v = score == pumice::ExpertScore::sigmoid ? 1 / (1 + std::exp(-v)) : std::exp(v - largest);
+    total += v;
+  }
+  for (double& v : scores) v /= score == pumice::ExpertScore::sigmoid ? 1 : total;
+  return scores;
+}
+
+// What a group's experts are worth to it.
+inline double group_rank(std::vector<double> ranks, uint32_t best) {
+  std::sort(ranks.rbegin(), ranks.rend());
+  return std::accumulate(ranks.begin(), ranks.begin() + std::min<size_t>(best, ranks.size()), 0.0);
+}
+
+// The chosen experts of one row. `bias`: as many as logits, if the routing is biased.
+inline std::vector<ExpertChoice> route_reference(std::span<const float> logits,
+                                                 const pumice::ExpertRouting& routing,
+                                                 std::span<const float> bias = {}) {
+  const std::vector<double> scores = expert_scores(logits, routing.score);
+  std::vector<double> ranks = scores;
+  const bool by_score = routing.biased || routing.groups > 1;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (by_score && routing.biased) ranks[i] += bias[i];
+    if (!by_score)
+      ranks[i] = std::isnan(logits[i]) ? -double{FLT_MAX} : std::clamp(logits[i], -FLT_MAX, FLT_MAX);
+  }
+  const size_t size = ranks.size() / routing.groups;
+  std::vector<double> groups;
+  for (uint32_t g = 0; g < routing.groups; ++g) {
+    const auto begin = ranks.begin() + static_cast<ptrdiff_t>(g * size);
+    groups.push_back(group_rank({begin, begin + static_cast<ptrdiff_t>(size)}, routing.group_best));
+  }
+  std::vector<bool> open(routing.groups);
+  for (uint32_t i = 0; i < routing.used_groups; ++i) open[falling(groups)[i]] = true;
   std::vector<ExpertChoice> choices;
   double total = 0;
-  for (uint32_t i = 0; i < order.size(); ++i) {
-    const double part = std::exp(clean[order[i]] - clean[order[0]]);
-    if (i < used || !normalise) total += part;
-    if (i < used) choices.push_back({order[i], part});
+  for (uint32_t expert : falling(ranks)) {
+    if (!open[expert / size] || choices.size() == routing.used) continue;
+    choices.push_back({expert, scores[expert]});
+    total += scores[expert];
   }
-  for (ExpertChoice& choice : choices) choice.share /= total;
+  for (ExpertChoice& choice : choices) choice.share *= routing.scale / (routing.normalise ? total : 1);
   return choices;
 }
 
@@ -46,25 +87,44 @@ inline std::vector<double> product_reference(const std::vector<float>& matrix, s
 }
 
 struct ExpertReference {
-  std::vector<float> gate, up; // [ff, hidden]
-  std::vector<float> down;     // [hidden, ff]
+  std::vector<float> gate, up;                      // [ff, hidden]
+  std::vector<float> down;                          // [hidden, ff]
+  std::vector<float> gate_bias, up_bias, down_bias; // none, or one for each row
 };
+
+inline double gate_reference(const pumice::ExpertActivation& activation, double gate, double up) {
+  if (activation.limit == 0) return activation_reference(activation.kind, gate) * up;
+  const double limit = activation.limit;
+  gate = std::min(gate, limit);
+  return gate / (1 + std::exp(-1.702 * gate)) * (std::clamp(up, -limit, limit) + 1);
+}
+
+inline void add_bias(std::vector<double>& values, const std::vector<float>& bias) {
+  for (size_t i = 0; i < bias.size(); ++i) values[i] += bias[i];
+}
 
 // One row's result.
 inline std::vector<double> experts_reference(std::span<const float> x,
                                              const std::vector<ExpertReference>& experts,
                                              const std::vector<ExpertChoice>& choices,
-                                             pumice::Activation activation) {
-  const std::vector<double> row(x.begin(), x.end());
+                                             const pumice::ExpertActivation& activation,
+                                             bool scaled_inputs = false) {
   std::vector<double> out;
   for (const ExpertChoice& choice : choices) {
     const ExpertReference& expert = experts[choice.expert];
+    std::vector<double> row(x.begin(), x.end());
+    if (scaled_inputs) {
+      for (double& v : row) v *= choice.share;
+    }
     std::vector<double> inner = product_reference(expert.gate, row);
-    const std::vector<double> up = product_reference(expert.up, row);
-    for (size_t i = 0; i < inner.size(); ++i) inner[i] = activation_reference(activation, inner[i]) * up[i];
-    const std::vector<double> result = product_reference(expert.down, inner);
+    std::vector<double> up = product_reference(expert.up, row);
+    add_bias(inner, expert.gate_bias);
+    add_bias(up, expert.up_bias);
+    for (size_t i = 0; i < inner.size(); ++i) inner[i] = gate_reference(activation, inner[i], up[i]);
+    std::vector<double> result = product_reference(expert.down, inner);
+    add_bias(result, expert.down_bias);
     out.resize(result.size());
-    for (size_t i = 0; i < out.size(); ++i) out[i] += choice.share * result[i];
+    for (size_t i = 0; i < out.size(); ++i) out[i] += (scaled_inputs ? 1 : choice.share) * result[i];
   }
   return out;
 }

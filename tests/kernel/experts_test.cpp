@@ -25,28 +25,50 @@ struct Case {
   uint32_t ff = 160;
   uint32_t bucket = 1;
   uint32_t count = 1; // rows of the step
-  Activation activation = Activation::silu;
+  ExpertActivation activation;
   bool normalise = true;
+  bool biased = false; // the routing
+  bool biases = false; // of the products
+  bool scaled_inputs = false;
   bool residual = false;
   uint32_t rows_kind = ROWS_TOKENS;
   uint64_t range_limit = UINT64_MAX;
+
+  ExpertRouting routing() const {
+    ExpertRouting routing;
+    routing.used = used;
+    routing.normalise = normalise;
+    routing.biased = biased;
+    return routing;
+  }
 };
 
 // As a GGUF file has it: one tensor [experts * rows, columns] each.
 struct Layer {
   const Case c;
   const TestWeight gate, up, down;
+  const TestWeight routing_bias, gate_bias, up_bias, down_bias;
   std::vector<float> x, logits, residual;
   std::vector<ExpertReference> reference;
 
   explicit Layer(const Case& case_)
       : c(case_), gate(c.gate, c.experts * c.ff, c.hidden, 1), up(c.up, c.experts * c.ff, c.hidden, 2),
-        down(c.down, c.experts * c.hidden, c.ff, 3), x(random_values(size_t{c.bucket} * c.hidden, 4)),
+        down(c.down, c.experts * c.hidden, c.ff, 3), routing_bias(TensorType::f32, 1, c.experts, 7),
+        gate_bias(TensorType::f32, c.experts, c.ff, 8), up_bias(TensorType::f32, c.experts, c.ff, 9),
+        down_bias(TensorType::f32, c.experts, c.hidden, 10), x(random_values(size_t{c.bucket} * c.hidden, 4)),
         logits(random_values(size_t{c.bucket} * c.experts, 5, 3)),
         residual(random_values(size_t{c.bucket} * c.hidden, 6)), reference(c.experts) {
     for (uint32_t e = 0; e < c.experts; ++e) {
-      reference[e] = {decoded(gate, e * c.ff, c.ff), decoded(up, e * c.ff, c.ff),
-                      decoded(down, e * c.hidden, c.hidden)};
+      reference[e] = {decoded(gate, e * c.ff, c.ff),
+                      decoded(up, e * c.ff, c.ff),
+                      decoded(down, e * c.hidden, c.hidden),
+                      {},
+                      {},
+                      {}};
+      if (!c.biases) continue;
+      reference[e].gate_bias = gate_bias.decoded(e);
+      reference[e].up_bias = up_bias.decoded(e);
+      reference[e].down_bias = down_bias.decoded(e);
     }
   }
 
@@ -60,13 +82,13 @@ struct Layer {
   }
 
   std::vector<ExpertChoice> choices(uint32_t row) const {
-    return route_reference(std::span(logits).subspan(size_t{row} * c.experts, c.experts), c.used,
-                           c.normalise);
+    return route_reference(std::span(logits).subspan(size_t{row} * c.experts, c.experts), c.routing(),
+                           routing_bias.decoded(0));
   }
 
   std::vector<double> expected_row(uint32_t row, const std::vector<ExpertChoice>& chosen) const {
     std::vector<double> out = experts_reference(std::span(x).subspan(size_t{row} * c.hidden, c.hidden),
-                                                reference, chosen, c.activation);
+                                                reference, chosen, c.activation, c.scaled_inputs);
     for (uint32_t i = 0; c.residual && i < c.hidden; ++i) out[i] += residual[row * c.hidden + i];
     return out;
   }
@@ -84,16 +106,19 @@ struct Layer {
   TensorId build(Graph& graph, TensorId x_id, TensorId logits_id, std::optional<TensorId> residual_id) const {
     Experts operation;
     operation.count = c.experts;
-    operation.used = c.used;
+    operation.routing = c.routing();
     operation.activation = c.activation;
-    operation.normalise = c.normalise;
-    std::vector<WeightId> gates, ups, downs;
+    operation.scaled_inputs = c.scaled_inputs;
+    ExpertWeights weights;
     for (uint32_t e = 0; e < c.experts; ++e) {
-      gates.push_back(graph.weight(gate.weight.slice(e * c.ff, c.ff), "feed-forward"));
-      ups.push_back(graph.weight(up.weight.slice(e * c.ff, c.ff), "feed-forward"));
-      downs.push_back(graph.weight(down.weight.slice(e * c.hidden, c.hidden), "feed-forward"));
+      weights.gate.push_back(graph.weight(gate.weight.slice(e * c.ff, c.ff), "feed-forward"));
+      weights.up.push_back(graph.weight(up.weight.slice(e * c.ff, c.ff), "feed-forward"));
+      weights.down.push_back(graph.weight(down.weight.slice(e * c.hidden, c.hidden), "feed-forward"));
     }
-    return experts(graph, "mixture", x_id, logits_id, gates, ups, downs, operation, residual_id);
+    if (c.biased) weights.routing_bias = graph.weight(routing_bias.weight, "feed-forward");
+    for (const TestWeight* bias : {&gate_bias, &up_bias, &down_bias})
+      if (c.biases) weights.biases.push_back(graph.weight(bias->weight, "feed-forward"));
+    return experts(graph, "mixture", x_id, logits_id, weights, operation, residual_id);
   }
 
   // Of rows first .. first + bucket - 1; the result is left for the caller to look at.
@@ -227,8 +252,31 @@ TEST_CASE("a gate of another type than its up") {
                     .ff = 33,
                     .bucket = rows,
                     .count = rows,
-                    .activation = Activation::gelu_tanh});
+                    .activation = {Activation::gelu_tanh}});
     }
+  }
+}
+
+TEST_CASE("experts with biases, a clamped gate, scaled inputs and a biased choice, alone and together") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t rows : {1u, 17u}) {
+      for (uint32_t what = 1; what < 16; ++what) {
+        CAPTURE(what);
+        Case c = shaped(TensorType::q8_0, TensorType::q8_0, 96, 160);
+        c.bucket = c.count = rows;
+        c.experts = 5;
+        c.biases = what & 1;
+        if (what & 2) c.activation.limit = 0.5f;
+        c.scaled_inputs = what & 4;
+        c.biased = what & 8;
+        c.residual = rows > 1;
+        run(profile, c);
+      }
+    }
+    Case odd = shaped(TensorType::f32, TensorType::f32, 33, 35);
+    odd.biases = true;
+    odd.bucket = odd.count = 3;
+    run(profile, odd);
   }
 }
 
@@ -362,14 +410,15 @@ struct Routed {
   std::vector<float> shares;
 };
 
-Routed route(const DeviceProfile& profile, const std::vector<float>& logits, uint32_t experts, uint32_t used,
-             bool normalise, uint32_t block_slots) {
+Routed route(const DeviceProfile& profile, const std::vector<float>& logits, uint32_t experts,
+             const ExpertRouting& routing, const std::vector<float>& bias, uint32_t block_slots) {
   TestGpu& gpu = TestGpu::get();
+  const uint32_t used = routing.used;
   const uint32_t rows = static_cast<uint32_t>(logits.size() / experts), slots = rows * used;
   ExpertRouteArgs args;
   args.logits = upload_rows(logits, experts, 32);
-  args.used = used;
-  args.normalise = normalise;
+  args.routing = routing;
+  if (routing.biased) args.bias = gpu.upload(bias);
   args.blocks = ExpertBlocks::of(1, slots, experts);
   args.blocks.buffer = gpu.upload(std::vector<uint32_t>(args.blocks.bytes() / 4, 0xeeeeeeee));
   args.shares = gpu.upload(std::vector<float>(slots, not_a_number));
@@ -388,18 +437,19 @@ Routed route(const DeviceProfile& profile, const std::vector<float>& logits, uin
 }
 
 void check_routing(const DeviceProfile& profile, const std::vector<float>& logits, uint32_t experts,
-                   uint32_t used, bool normalise) {
+                   const ExpertRouting& routing, const std::vector<float>& bias = {}) {
+  const uint32_t used = routing.used;
   CAPTURE(profile.cpu8);
   CAPTURE(experts);
   CAPTURE(used);
-  CAPTURE(normalise);
-  const Routed got = route(profile, logits, experts, used, normalise, 1);
+  CAPTURE(routing.describe());
+  const Routed got = route(profile, logits, experts, routing, bias, 1);
   const uint32_t rows = static_cast<uint32_t>(logits.size() / experts);
   CHECK(got.blocks[0] == rows * used);
   size_t wrong = 0;
   for (uint32_t row = 0; row < rows; ++row) {
     const auto choices =
-        route_reference(std::span(logits).subspan(size_t{row} * experts, experts), used, normalise);
+        route_reference(std::span(logits).subspan(size_t{row} * experts, experts), routing, bias);
     for (uint32_t j = 0; j < used; ++j) {
       const uint32_t slot = row * used + j;
       wrong += got.blocks[1 + 2 * slot] != choices[j].expert || got.blocks[2 + 2 * slot] != slot;
@@ -418,18 +468,44 @@ TEST_CASE(
       for (uint32_t experts : {1u, 2u, 7u, 8u, 9u, 63u, 64u, 65u, 128u, 256u, 300u}) {
         for (uint32_t used : {1u, 2u, 8u, experts}) {
           if (used > experts) continue;
-          check_routing(profile, random_values(size_t{13} * experts, experts + used, 4), experts, used,
-                        normalise);
+          const ExpertRouting routing = {.used = used, .normalise = normalise};
+          check_routing(profile, random_values(size_t{13} * experts, experts + used, 4), experts, routing);
           std::vector<float> few = random_values(size_t{5} * experts, experts, 2); // many equal ones
           for (float& v : few) v = std::round(v);
-          check_routing(profile, few, experts, used, normalise);
+          check_routing(profile, few, experts, routing);
         }
       }
       const float nan = not_a_number, inf = infinity;
       check_routing(profile, {nan, nan,  nan,  nan,   1,    nan,   2,     nan,    inf,   nan, -inf,
                               inf, -inf, -inf, -inf,  -inf, inf,   inf,   inf,    inf,   nan, 3,
                               inf, 1,    0,    -0.0f, 0,    -0.0f, 1e38f, -1e38f, 3e38f, -nan},
-                    4, 3, normalise);
+                    4, {.used = 3, .normalise = normalise});
+    }
+  }
+}
+
+TEST_CASE("routing by sigmoid, with a bias, a scale and groups") {
+  constexpr uint32_t groupings[][3] = {{1, 1, 1}, {4, 1, 2}, {4, 2, 1}, {8, 4, 2}, {8, 8, 2}};
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t experts : {8u, 160u}) {
+      const std::vector<float> bias = random_values(experts, experts, 0.25f);
+      const std::vector<float> logits = random_values(size_t{11} * experts, experts + 1, 4);
+      for (const auto& [groups, used_groups, group_best] : groupings) {
+        for (uint32_t options = 0; options < 8; ++options) {
+          ExpertRouting routing;
+          routing.score = options & 1 ? ExpertScore::sigmoid : ExpertScore::softmax;
+          routing.normalise = options & 2;
+          routing.biased = options & 4;
+          routing.scale = options & 1 ? 2.5f : 1;
+          routing.groups = groups;
+          routing.used_groups = used_groups;
+          routing.group_best = group_best;
+          for (uint32_t used : {1u, std::min(8u, experts / groups * used_groups)}) {
+            routing.used = used;
+            check_routing(profile, logits, experts, routing, bias);
+          }
+        }
+      }
     }
   }
 }
@@ -437,18 +513,20 @@ TEST_CASE(
 TEST_CASE("every slot is in one block of its expert") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t block_slots : {4u, 8u}) {
-      for (const auto& [rows, experts, used] : {std::array{1u, 1u, 1u},
-                                                {3u, 8u, 2u},
-                                                {33u, 8u, 2u},
-                                                {64u, 3u, 3u},
-                                                {65u, 64u, 8u},
-                                                {300u, 256u, 8u}}) {
+      for (const auto& sizes : {std::array{1u, 1u, 1u},
+                                {3u, 8u, 2u},
+                                {33u, 8u, 2u},
+                                {64u, 3u, 3u},
+                                {65u, 64u, 8u},
+                                {300u, 256u, 8u}}) {
+        const uint32_t rows = sizes[0], experts = sizes[1], used = sizes[2];
         CAPTURE(block_slots);
         CAPTURE(rows);
         CAPTURE(experts);
         const std::vector<float> logits = random_values(size_t{rows} * experts, rows);
-        const Routed choices = route(profile, logits, experts, used, true, 1);
-        const std::vector<uint32_t> blocks = route(profile, logits, experts, used, true, block_slots).blocks;
+        const ExpertRouting routing = {.used = used};
+        const Routed choices = route(profile, logits, experts, routing, {}, 1);
+        const std::vector<uint32_t> blocks = route(profile, logits, experts, routing, {}, block_slots).blocks;
         const uint32_t count = ExpertBlocks::of(block_slots, rows * used, experts).count;
         REQUIRE(blocks[0] <= count);
         std::set<uint32_t> slots;
@@ -472,23 +550,24 @@ TEST_CASE("every slot is in one block of its expert") {
 }
 
 TEST_CASE("a mixture that cannot be is refused with its reason") {
-  const auto refusal = [](const Case& c, uint32_t used, TensorType odd) {
+  const auto refusal = [](const Case& c, uint32_t used, TensorType odd, uint32_t groups = 1) {
     const Layer layer(c);
     Graph graph;
     const TensorId x = graph.add_tensor({"x", RowKind::tokens, c.hidden, {}, false});
     const TensorId logits = graph.add_tensor({"logits", RowKind::tokens, c.experts, {}, false});
     const TestWeight other(odd, c.ff, c.hidden, 1);
-    std::vector<WeightId> gates, downs;
+    ExpertWeights weights;
     for (uint32_t e = 0; e < c.experts; ++e) {
-      gates.push_back(graph.weight(layer.gate.weight.slice(e * c.ff, c.ff), "feed-forward"));
-      downs.push_back(graph.weight(layer.down.weight.slice(e * c.hidden, c.hidden), "feed-forward"));
+      weights.gate.push_back(graph.weight(layer.gate.weight.slice(e * c.ff, c.ff), "feed-forward"));
+      weights.down.push_back(graph.weight(layer.down.weight.slice(e * c.hidden, c.hidden), "feed-forward"));
     }
-    std::vector<WeightId> ups = gates;
-    ups[1] = graph.weight(other.weight, "feed-forward");
+    weights.up = weights.gate;
+    weights.up[1] = graph.weight(other.weight, "feed-forward");
     Experts operation;
     operation.count = c.experts;
-    operation.used = used;
-    const TensorId out = experts(graph, "mixture", x, logits, gates, ups, downs, operation);
+    operation.routing.used = used;
+    operation.routing.groups = groups;
+    const TensorId out = experts(graph, "mixture", x, logits, weights, operation);
     TestLowering lowering(TestGpu::get().profile, graph, TestGpu::get().step(1));
     lowering.place(x, blank_rows(1, c.hidden));
     lowering.place(logits, blank_rows(1, c.experts));
@@ -501,4 +580,6 @@ TEST_CASE("a mixture that cannot be is refused with its reason") {
   CHECK(refusal({}, 9, TensorType::f32).find("9 of 8 experts") != std::string::npos);
   CHECK(refusal({}, 0, TensorType::f32).find("0 of 8 experts") != std::string::npos);
   CHECK(refusal({}, 2, TensorType::f16).find("F16 [160, 64]") != std::string::npos);
+  CHECK(refusal({}, 2, TensorType::f32, 3).find("3 groups of 8 experts") != std::string::npos);
+  CHECK(refusal({}, 2, TensorType::f32, 8).find("1 of 8 groups") != std::string::npos);
 }

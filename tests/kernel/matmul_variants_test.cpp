@@ -258,3 +258,18 @@ TEST_CASE("a variant that reads a layout which the weight does not have is not c
     check_product(profile, {.type = TensorType::q8_0, .n = 33});
   }
 }
+
+TEST_CASE("on CPU drivers one kernel computes products of any number of rows") {
+  DeviceProfile profile = forced_profile("");
+  const auto kernel = [&](uint32_t rows) {
+    const TestProduct product(profile, {.type = TensorType::q8_0, .n = 33, .bucket = rows, .count = rows});
+    product.run(0, rows, rows);
+    TestGpu::get().clear();
+    return product.kernel;
+  };
+  CHECK(kernel(1) != kernel(16));
+  profile.cpu = true;
+  for (uint32_t rows : {1u, 2u, 8u, 9u, 16u, 65u}) CHECK(kernel(rows) == "matmul.q8_0");
+  profile.forced = "tiled";
+  CHECK(kernel(16) == "matmul_tiled.q8_0");
+}

@@ -25,15 +25,19 @@ inline std::vector<double> rotary_reference(std::span<const double> head, pumice
   return out;
 }
 
+// What a query at this position is multiplied by.
+inline double query_growth_reference(double growth, uint32_t length, uint32_t position) {
+  return growth == 0 ? 1 : 1 + growth * std::log(1 + position / length);
+}
+
 // One head divided by its root mean square, times its weights (Zhang and Sennrich 2019); no weights: as it
 // is.
-inline std::vector<double> head_norm_reference(std::span<const float> head, std::span<const float> weights,
+inline std::vector<double> head_norm_reference(std::vector<double> head, std::span<const float> weights,
                                                double eps, double offset) {
-  std::vector<double> out(head.begin(), head.end());
-  if (weights.empty()) return out;
+  if (weights.empty()) return head;
   double squares = 0;
-  for (double a : out) squares += a * a;
-  const double scale = 1 / std::sqrt(squares / static_cast<double>(out.size()) + eps);
-  for (size_t d = 0; d < out.size(); ++d) out[d] *= scale * (weights[d] + offset);
-  return out;
+  for (double a : head) squares += a * a;
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(head.size()) + eps);
+  for (size_t d = 0; d < head.size(); ++d) head[d] *= scale * (weights[d] + offset);
+  return head;
 }

@@ -26,8 +26,12 @@ struct Case {
   std::vector<StepRow> rows;
   uint32_t window = 0; // not 0: a ring
   float magnitude = 1;
+  float growth = 0; // of queries
+  uint32_t growth_length = 0;
+  uint32_t growth_start = 0;
   bool query_norm = false;
   bool key_norm = false;
+  bool norm_after = false;
   float norm_offset = 0;
   uint32_t seed = 1;
 };
@@ -111,6 +115,7 @@ void run(const DeviceProfile& profile, const Case& c, const std::vector<double>&
   CAPTURE(c.rows.size());
   CAPTURE(c.query_norm);
   CAPTURE(c.key_norm);
+  CAPTURE(c.norm_after);
   TestGpu& gpu = TestGpu::get();
   CacheLayout layout;
   layout.type = c.type;
@@ -136,11 +141,19 @@ void run(const DeviceProfile& profile, const Case& c, const std::vector<double>&
       return std::span(from).subspan(row * columns + head * c.head_dim, c.head_dim);
     };
     const auto rotated = [&](std::span<const float> head, const std::vector<float>& weights) {
-      const auto normed = head_norm_reference(head, weights, eps, c.norm_offset);
-      return rotary_reference(normed, c.pairs, frequencies, position, c.magnitude);
+      const auto norm = [&](std::vector<double> a) {
+        return head_norm_reference(std::move(a), weights, eps, c.norm_offset);
+      };
+      const auto turn = [&](const std::vector<double>& a) {
+        return rotary_reference(a, c.pairs, frequencies, c.rows[row].position, c.magnitude);
+      };
+      const std::vector<double> own(head.begin(), head.end());
+      return c.norm_after ? norm(turn(own)) : turn(norm(own));
     };
     for (uint32_t head = 0; head < c.heads; ++head) {
-      const auto out = rotated(head_of(q, q_columns, head), query_norm);
+      auto out = rotated(head_of(q, q_columns, head), query_norm);
+      for (double& a : out)
+        a *= query_growth_reference(c.growth, c.growth_length, c.rows[row].position + c.growth_start);
       expected.insert(expected.end(), out.begin(), out.end());
     }
     for (uint32_t head = 0; head < c.kv_heads; ++head) {
@@ -159,8 +172,12 @@ void run(const DeviceProfile& profile, const Case& c, const std::vector<double>&
   args.pairs = c.pairs;
   args.rotary_dim = c.rotary_dim;
   args.magnitude = c.magnitude;
+  args.query_growth = c.growth;
+  args.growth_length = c.growth_length;
+  args.growth_start = c.growth_start;
   args.query_norm = c.query_norm;
   args.key_norm = c.key_norm;
+  args.norm_after = c.norm_after;
   args.norm_eps = eps;
   args.norm_offset = c.norm_offset;
   std::vector<float> table;
@@ -246,20 +263,38 @@ TEST_CASE("rotation with one, some and all heads for keys") {
   }
 }
 
-TEST_CASE("norms over heads before the rotation") {
+TEST_CASE("norms over heads before and after the rotation") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     uint32_t turn = 0;
     for (uint32_t head_dim : {5u, 20u, 64u, 128u}) {
-      for (auto [query, key] : {std::pair{true, true}, {true, false}, {false, true}}) {
+      for (auto [query, key, after] : {std::tuple{true, true, false},
+                                       {true, false, false},
+                                       {false, true, false},
+                                       {true, true, true},
+                                       {false, true, true}}) {
         Case c = {.head_dim = head_dim, .rotary_dim = head_dim / 2 * 2, .bucket = 9};
         c.rows = rows_from(9, 12);
         c.query_norm = query;
         c.key_norm = key;
+        c.norm_after = after;
         c.norm_offset = turn % 2 ? 1.0f : 0.0f;
         c.type = cache_types[turn % 3];
         c.pairs = all_pairs[turn++ / 2 % 3];
         run(profile, c);
       }
+    }
+  }
+}
+
+TEST_CASE("queries grow with their position, and keys do not") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (RotaryPairs pairs : all_pairs) {
+      Case c = {.pairs = pairs, .bucket = 12, .rows = rows_from(12, 40)};
+      c.growth = 0.5f;
+      c.growth_length = 9;
+      run(profile, c);
+      c.growth_start = 1;
+      run(profile, c);
     }
   }
 }

@@ -19,9 +19,11 @@ struct SampleLowering : Lowering {
   const Graph& graph() const override { return model; }
   ActivationRef tensor(TensorId) const override { return {{}, 2, ROWS_OUTPUTS, 1000, 1024}; }
   Result<PackedWeight> matrix(std::span<const WeightId>, bool) override { return Error{}; }
+  Result<PackedWeight> expert_matrix(std::span<const WeightId>, bool) override { return Error{}; }
   Result<BufferRef> vector(std::span<const WeightId>, bool) override { return Error{}; }
   Result<BufferRef> constants(const std::string&, std::span<const float>) override { return Error{}; }
   CacheRef cache(uint32_t) override { return {}; }
+  StateRef state(uint32_t) override { return {}; }
   BufferRef step() const override { return {Space::step, 0, 0, 16 * 9}; }
   uint32_t context() const override { return 1; }
   const StepLayout& step_layout() const override { return step_layout_; }

@@ -39,6 +39,10 @@ public:
                                               bool alternating) override {
     return store_.matrix(views(weights), alternating);
   }
+  pumice::Result<pumice::PackedWeight> expert_matrix(std::span<const pumice::WeightId> weights,
+                                                     bool alternating) override {
+    return store_.matrix(views(weights), alternating, pumice::WeightRole::expert);
+  }
   pumice::Result<pumice::BufferRef> vector(std::span<const pumice::WeightId> weights,
                                            bool alternating) override {
     return store_.vector(views(weights), alternating);
@@ -49,6 +53,8 @@ public:
   }
   pumice::CacheRef cache(uint32_t layer) override { return caches_[layer]; }
   void place_cache(uint32_t layer, const pumice::CacheRef& where) { caches_[layer] = where; }
+  pumice::StateRef state(uint32_t index) override { return states_[index]; }
+  void place_state(uint32_t index, const pumice::StateRef& where) { states_[index] = where; }
   pumice::BufferRef step() const override { return step_; }
   uint32_t context() const override { return 0; }
   const pumice::StepLayout& step_layout() const override { return step_layout_; }
@@ -75,7 +81,7 @@ private:
   void upload() {
     using namespace pumice;
     std::vector<std::vector<std::byte>> parts;
-    for (uint64_t bytes : store_.allocation_bytes()) parts.emplace_back(bytes);
+    for (const WeightStore::Allocation& each : store_.allocations()) parts.emplace_back(each.bytes);
     for (const WeightStore::Item& item : store_.items()) {
       const std::span<std::byte> payload =
           std::span(parts[item.payload.allocation]).subspan(item.payload.offset);
@@ -109,5 +115,6 @@ private:
   pumice::WeightStore store_;
   std::map<pumice::TensorId, pumice::ActivationRef> tensors_;
   std::map<uint32_t, pumice::CacheRef> caches_;
+  std::map<uint32_t, pumice::StateRef> states_;
   std::vector<pumice::Dispatch> dispatches_;
 };

@@ -105,6 +105,7 @@ struct Bench {
 
   explicit Bench(const Doubled& operation, DeviceContext own = TestGpu::get().context())
       : context(std::move(own)) {
+    context.profile.cpu = false; // a CPU driver has nothing to choose
     TensorId x = graph.input("x", RowKind::tokens, columns);
     for (const char* name : {"twice", "four_times"}) {
       x = graph.add(operation, {x}, {}, {name, RowKind::tokens, columns});

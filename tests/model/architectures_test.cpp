@@ -1,6 +1,12 @@
 // Every architecture against a reference's answers: from Hugging Face folders and the GGUF files converted
 // from them, whatever the prompt is cut into and whoever shares its steps.
+#include <algorithm>
+#include <fstream>
+#include <tuple>
+
 #include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
 
 #include "io/safetensors.h"
 #include "support/command.h"
@@ -13,14 +19,25 @@ using namespace pumice;
 
 namespace {
 
-constexpr const char* folders[] = {"llama-mha", "llama-gqa", "llama-mqa", "mistral-swa", "mixtral-moe",
-                                   "qwen2",     "qwen3",     "gemma",     "gemma2",      "gemma3",
-                                   "phi3",      "gpt2",      "gpt-neox",  "olmo2"};
+constexpr const char* folders[] = {
+    "llama-mha", "llama-gqa",     "llama-mqa",  "mistral-swa", "mixtral-moe", "qwen2",          "qwen3",
+    "gemma",     "gemma2",        "gemma3",     "phi3",        "gpt2",        "gpt-neox",       "olmo2",
+    "olmo3",     "granite",       "smollm3",    "glm4",        "starcoder2",  "stablelm",       "seed-oss",
+    "ernie4-5",  "exaone4",       "cohere2",    "nemotron",    "phi",         "falcon",         "bloom",
+    "opt",       "hunyuan-dense", "ministral3", "qwen3-moe",   "qwen2-moe",   "glm4-moe",       "minimax-m2",
+    "gpt-oss",   "llama4",        "lfm2",       "mamba2",      "falcon-h1",   "granite-hybrid", "qwen3-next",
+    "qwen3-5",   "qwen3-5-moe",   "gemma4"};
+
+// GGUF has no name for OPT, and no key for which layers of SmolLM3 are not rotated and for Llama 4's chunks.
+// Models with scans are not converted yet.
+constexpr std::string_view not_in_gguf[] = {"opt",        "smollm3",   "llama4",
+                                            "mamba2",     "falcon-h1", "granite-hybrid",
+                                            "qwen3-next", "qwen3-5",   "qwen3-5-moe"};
 
 struct Expected {
   std::vector<uint32_t> input_ids, prompt_ids, generated_ids;
   std::map<std::string, std::vector<float>> tensors; // logits and hidden_states.N
-  std::vector<float> attention;                      // of the first layer, [heads, tokens, tokens]
+  std::vector<float> attention; // of the first layer, [heads, tokens, tokens]; empty: it has none
 };
 
 Expected read_expected(const std::filesystem::path& path) {
@@ -72,24 +89,23 @@ void check(const std::filesystem::path& path, const Expected& expected) {
   options.readable.clear();
   for (const auto& [name, values] : expected.tensors) options.readable.push_back(name);
   const auto whole = forward(model, expected.input_ids, options);
-  for (const auto& [name, values] : expected.tensors) {
-    CAPTURE(name);
-    CHECK(relative_rms(whole.at(name), values) <= 1e-4);
+  for (const auto& tensor : expected.tensors) {
+    CAPTURE(tensor.first);
+    CHECK(relative_rms(whole.at(tensor.first), tensor.second) <= 1e-4);
   }
-  for (const auto& [chunk, beside] : {std::pair(1u, 0u), {7u, 0u}, {128u, 3u}, {1u, 2u}, {7u, 1u}}) {
-    CAPTURE(chunk);
-    CAPTURE(beside);
-    options.chunk = chunk;
-    options.beside = beside;
+  for (const auto& division : {std::pair(1u, 0u), {7u, 0u}, {128u, 3u}, {1u, 2u}, {7u, 1u}}) {
+    std::tie(options.chunk, options.beside) = division;
+    CAPTURE(options.chunk);
+    CAPTURE(options.beside);
     CHECK(forward(model, expected.input_ids, options) == whole); // to the bit
   }
-  check_attention(model, expected);
+  if (!expected.attention.empty()) check_attention(model, expected);
   options = {};
-  for (const auto& [cache, tolerance] : {std::pair(CacheType::f16, 5e-3), {CacheType::q8_0, 5e-2}}) {
-    options.cache = cache;
-    CAPTURE(to_string(cache));
+  for (const auto& rounded : {std::pair(CacheType::f16, 5e-3), {CacheType::q8_0, 5e-2}}) {
+    options.cache = rounded.first;
+    CAPTURE(to_string(options.cache));
     CHECK(relative_rms(forward(model, expected.input_ids, options).at("logits"),
-                       expected.tensors.at("logits")) <= tolerance);
+                       expected.tensors.at("logits")) <= rounded.second);
   }
   for (uint32_t chunk : {128u, 7u, 1u}) {
     CHECK(continue_greedily(model, expected.prompt_ids, expected.generated_ids.size(), chunk) ==
@@ -100,7 +116,7 @@ void check(const std::filesystem::path& path, const Expected& expected) {
 } // namespace
 
 FIXTURE_TEST_CASE("every architecture gives what its reference gives") {
-  for (const char* name : folders) {
+  for (const std::string name : folders) {
     const auto folder = fixtures().model(name);
     const Expected expected = read_expected(folder / "expected.safetensors");
     check(folder, expected);
@@ -109,7 +125,7 @@ FIXTURE_TEST_CASE("every architecture gives what its reference gives") {
 }
 
 FIXTURE_TEST_CASE("the GGUF that convert writes of every architecture is the same model") {
-  for (const char* name : folders) {
+  for (const std::string name : folders) {
     CAPTURE(name);
     const TemporaryFolder temporary;
     const auto folder = fixtures().model(name);
@@ -117,6 +133,11 @@ FIXTURE_TEST_CASE("the GGUF that convert writes of every architecture is the sam
     const CommandResult converted =
         pumice_command({"convert", folder.string(), out, "--type", "F32", "--no-vocabulary"});
     CAPTURE(converted.err);
+    if (std::ranges::find(not_in_gguf, name) != std::end(not_in_gguf)) {
+      CHECK(converted.status != 0);
+      CHECK(converted.err.find("GGUF") != std::string::npos);
+      continue;
+    }
     REQUIRE(converted.status == 0);
     const Expected expected = read_expected(folder / "expected.safetensors");
     const auto model = load_model(out);
@@ -124,4 +145,36 @@ FIXTURE_TEST_CASE("the GGUF that convert writes of every architecture is the sam
     CHECK(continue_greedily(model, expected.prompt_ids, expected.generated_ids.size(), 128) ==
           expected.generated_ids);
   }
+}
+
+namespace {
+
+// A fixture's model with other settings is another model, and the same one as GGUF.
+void check_converted(const std::string& name, const nlohmann::json& settings) {
+  const TemporaryFolder temporary;
+  const auto folder = temporary.path() / name;
+  std::filesystem::copy(fixtures().model(name), folder);
+  nlohmann::json config = nlohmann::json::parse(std::ifstream(folder / "config.json"));
+  config.update(settings);
+  std::ofstream(folder / "config.json") << config;
+  const auto out = temporary.path() / "model.gguf";
+  const CommandResult converted =
+      pumice_command({"convert", folder.string(), out.string(), "--type", "F32", "--no-vocabulary"});
+  CAPTURE(converted.err);
+  REQUIRE(converted.status == 0);
+  const Expected expected = read_expected(folder / "expected.safetensors");
+  const auto logits = forward(load_model(folder), expected.input_ids, 128);
+  CHECK(relative_rms(logits, expected.tensors.at("logits")) > 1e-2); // of the fixture's own settings
+  CHECK(relative_rms(forward(load_model(out), expected.input_ids, 128), logits) <= 1e-5);
+}
+
+} // namespace
+
+// A GGUF file does not say which layers are rotated, so only SmolLM3's own pattern can be converted.
+TEST_CASE("a SmolLM3 that rotates three of four layers is the same model as GGUF") {
+  check_converted("smollm3", {{"no_rope_layers", {1, 1, 1, 0}}});
+}
+
+TEST_CASE("a Llama 4 with the published chunks and growth is the same model as GGUF") {
+  check_converted("llama4", {{"attention_chunk_size", 8192}, {"floor_scale", 8192}});
 }

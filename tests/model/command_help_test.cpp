@@ -15,7 +15,7 @@ namespace {
 const std::vector<std::string> commands = {"run",        "generate", "translate",  "transcribe", "caption",
                                            "embed",      "rerank",   "classify",   "tokenize",   "eval",
                                            "inspect",    "devices",  "tune",       "bench",      "help",
-                                           "perplexity", "convert",  "completion", "doctor"};
+                                           "perplexity", "convert",  "completion", "doctor",     "template"};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

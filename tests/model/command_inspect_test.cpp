@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -8,6 +9,7 @@
 #include "kernel/probe/open_device.h"
 #include "support/command.h"
 #include "support/fixtures.h"
+#include "support/paths.h"
 #include "support/require.h"
 
 using namespace pumice;
@@ -83,6 +85,55 @@ TEST_CASE("inspect says how much memory will be allocated") {
   }
 }
 
+TEST_CASE("what inspect says fits is what --fit chooses, and it runs") {
+  const std::string model = (pretrained_folder() / "stories-2m.gguf").string();
+  const json all = inspect({model})["memory"];
+  CHECK(all["fits"] == true);
+  CHECK(all["available_bytes"] > all["total_bytes"]);
+  CHECK(all["longest_context"]["f16"] == 512);
+  const uint64_t weights = all["weights_bytes"], session = all["total_bytes"].get<uint64_t>() - weights;
+  const auto run = [&](const std::string& limit, std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"run", model, "Once", "-n", "4", "--no-cache", "--no-tune", "--memory-limit", limit});
+    return pumice_command(more);
+  };
+  for (const double part : {0.9, 0.5, 0.3}) {
+    const std::string limit = std::to_string(weights + static_cast<uint64_t>(part * double(session)));
+    CAPTURE(limit);
+    const json memory = inspect({model, "--memory-limit", limit})["memory"];
+    CHECK(memory["available_bytes"].dump() == limit);
+    CHECK(memory["fits"] == false);
+    const uint32_t f16 = memory["longest_context"]["f16"], q8_0 = memory["longest_context"]["q8_0"];
+    CHECK(f16 < 512);
+    CHECK(fails_saying(run(limit, {}), {"--fit", "--context"}) == "");
+
+    const CommandResult fit = run(limit, {"--fit"});
+    CAPTURE(fit.err);
+    CHECK(fit.status == 0);
+    CHECK(fit.err.find("a context of " + std::to_string(std::max(f16, q8_0)) + " tokens") !=
+          std::string::npos);
+    const CommandResult chosen = run(limit, {"--fit", "--kv", "f16"});
+    CHECK(chosen.status == 0);
+    CHECK(chosen.err.find("a context of " + std::to_string(f16) + " tokens") != std::string::npos);
+    CHECK(fails_saying(run(limit, {"--fit", "--kv", "f16", "--context", std::to_string(f16 + 1)}),
+                       {"there is no room", model}) == "");
+  }
+  CHECK(fails_saying(run("2M", {"--fit"}), {"weights take", "--weights", model}) == "");
+  CHECK(run("1G", {"--fit"}).err.find("--fit") == std::string::npos); // nothing is to be said
+}
+
+TEST_CASE("inspect says what experts take of the host") {
+  const std::string model = fixtures().model("mixtral-moe").string();
+  const json here = inspect({model, "--experts", "device"})["memory"];
+  const json there = inspect({model, "--experts", "host"})["memory"];
+  CHECK(here["host_bytes"] == 0);
+  CHECK(there["host_bytes"] > 0);
+  CHECK(there["weights_bytes"] < here["weights_bytes"]);
+  CHECK(inspect({model})["memory"] == here); // there is room
+  CHECK(pumice_command({"inspect", model, "--experts", "host"}).out.find("experts on host") !=
+        std::string::npos);
+}
+
 TEST_CASE("inspect prints graph and plan, and does without a device where it can") {
   const std::string path = fixtures().model("llama-mha").string();
   CHECK(pumice_command({"inspect", path, "--graph"}).out.find("logits") != std::string::npos);
@@ -141,4 +192,22 @@ TEST_CASE("inspect shows the licence, the source and the chat template that the 
   CHECK(text.find("licence           apache-2.0\n") != std::string::npos);
   CHECK(text.find("chat template     yes\n") != std::string::npos);
   CHECK(text.find("commands          generate, eval,") != std::string::npos);
+}
+
+// As a layer that predicts further tokens is: with a number behind the last layer's.
+TEST_CASE("inspect names the tensors that a model leaves out") {
+  const TemporaryFolder folder;
+  const std::filesystem::path from = fixtures().model("glm4");
+  std::filesystem::copy_file(from / "model.safetensors", folder.path() / "model.safetensors");
+  json config = json::parse(std::ifstream(from / "config.json"));
+  config["num_hidden_layers"] = 1;
+  folder.write("config.json", std::string_view(config.dump()));
+  const json left_out = inspect({folder.path().string()})["tensors_left_out"];
+  CHECK(left_out.size() == 13);
+  for (const json& name : left_out) CHECK(name.get<std::string>().starts_with("model.layers.1."));
+  const std::string text = pumice_command({"inspect", folder.path().string(), "--no-cache"}).out;
+  CHECK(text.find("tensors left out: 13\n  model.layers.1.") != std::string::npos);
+  for (const char* name : {"glm4", "gpt2", "mixtral-moe", "whisper"}) {
+    CHECK(inspect({fixtures().model(name).string()})["tensors_left_out"].empty());
+  }
 }

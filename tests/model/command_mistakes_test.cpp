@@ -17,8 +17,8 @@ TEST_CASE("a misspelt command is named with the one that was probably meant") {
     const char* meant; // empty: nothing is near
   } cases[] = {
       {{"rnu", "model.gguf"}, "pumice run"},
-      {{"chta", "model.gguf"}, "pumice run"},
-      {{"chat"}, "pumice run"},
+      {{"chta", "model.gguf"}, "pumice chat"},
+      {{"talk"}, "pumice chat"},
       {{"transcibe"}, "pumice transcribe"},
       {{"quantize"}, "pumice convert"},
       {{"tok"}, "pumice tokenize"},

@@ -45,6 +45,7 @@ void check_needs(const std::filesystem::path& path, const LoadOptions& load, con
   }
   const auto model = require(Model::load(path, context, {}, load));
   CHECK(model->weight_bytes() == needs.weights);
+  CHECK(model->host_weight_bytes() == needs.host);
   CHECK(context.device->peak_bytes() == needs.weights + needs.loading);
   const auto session = make(model);
   CHECK(context.device->allocated_bytes() == needs.weights + needs.session());
@@ -77,6 +78,31 @@ TEST_CASE("a session's memory is estimated to the byte") {
   LoadOptions quantised;
   quantised.weights = TensorType::q8_0;
   check_session(fixtures().gguf("random-F16"), size_of(100), quantised);
+}
+
+TEST_CASE("experts in the host's memory take none of the device's, and give the same bits") {
+  const std::filesystem::path mixture = fixtures().model("mixtral-moe");
+  LoadOptions here, there;
+  here.experts = ExpertPlacement::device;
+  there.experts = ExpertPlacement::host;
+  check_session(mixture, size_of(100), here);
+  check_session(mixture, size_of(100), there);
+  const auto on_device = load_model(mixture, here), on_host = load_model(mixture, there);
+  CHECK(on_device->host_weight_bytes() == 0);
+  CHECK(on_host->host_weight_bytes() > on_device->weight_bytes() / 4);
+  CHECK(on_host->weight_bytes() < on_device->weight_bytes());
+  const std::vector<uint32_t> ids = {3, 14, 15, 92, 6, 5, 35};
+  CHECK(forward(on_host, ids, 5) == forward(on_device, ids, 5));
+  // Another model has nothing to place there.
+  CHECK(load_model(shipped, there)->host_weight_bytes() == 0);
+}
+
+TEST_CASE("experts leave a GPU without room for them") {
+  constexpr uint64_t gigabyte = 1 << 30;
+  CHECK(experts_leave_device(9 * gigabyte, 8 * gigabyte, false));
+  CHECK(experts_leave_device(8 * gigabyte, 8 * gigabyte, false)); // nothing is left to sessions
+  CHECK_FALSE(experts_leave_device(7 * gigabyte, 8 * gigabyte, false));
+  CHECK_FALSE(experts_leave_device(9 * gigabyte, 8 * gigabyte, true)); // there is no other memory
 }
 
 TEST_CASE("readable tensors are in the estimate") {

@@ -1,8 +1,8 @@
-/* A Vulkan loader for tests of the command: the system's, whose devices have no buffer addresses, so that a
- * CPU driver has the kernels of GPUs, and whose compiler fails with kernels that have dot products of bytes.
- * PUMICE_TEST_COMPILER says how: "crash", "hang", "lose" or, like everything else, not at all. In place of
- * the shader whose code is that of the file PUMICE_TEST_SHADER, it compiles that of the file
- * PUMICE_TEST_WRONG_SHADER. With PUMICE_TEST_ADDRESSES, devices keep their buffer addresses. The driver's
+/* A Vulkan loader for tests of the command: the system's, whose devices are GPUs without buffer addresses, so
+ * that a CPU driver has the kernels of GPUs, and whose compiler fails with kernels that have dot products of
+ * bytes. PUMICE_TEST_COMPILER says how: "crash", "hang", "lose" or, like everything else, not at all. In
+ * place of the shader whose code is that of the file PUMICE_TEST_SHADER, it compiles that of the file
+ * PUMICE_TEST_WRONG_SHADER. With PUMICE_TEST_ADDRESSES, devices stay as they are. The driver's
  * version is that of PUMICE_TEST_DRIVER_VERSION, a number, if it is set. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,10 +41,15 @@ static VKAPI_ATTR void VKAPI_CALL features_without_addresses(VkPhysicalDevice de
   }
 }
 
+static void make_gpu(VkPhysicalDeviceProperties* properties) {
+  if (!getenv("PUMICE_TEST_ADDRESSES")) properties->deviceType = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+}
+
 static VKAPI_ATTR void VKAPI_CALL properties_of_version(VkPhysicalDevice device,
                                                         VkPhysicalDeviceProperties* properties) {
   const char* version = getenv("PUMICE_TEST_DRIVER_VERSION");
   get_properties(device, properties);
+  make_gpu(properties);
   if (version) properties->driverVersion = (uint32_t)atoi(version);
 }
 
@@ -52,12 +57,18 @@ static VKAPI_ATTR void VKAPI_CALL properties2_of_version(VkPhysicalDevice device
                                                          VkPhysicalDeviceProperties2* properties) {
   const char* version = getenv("PUMICE_TEST_DRIVER_VERSION");
   get_properties2(device, properties);
-  if (!version) return;
-  properties->properties.driverVersion = (uint32_t)atoi(version);
+  make_gpu(&properties->properties);
+  if (version) properties->properties.driverVersion = (uint32_t)atoi(version);
   for (VkBaseOutStructure* each = (VkBaseOutStructure*)properties; each; each = each->pNext) {
-    if (each->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES) continue;
-    VkPhysicalDeviceVulkan12Properties* driver = (VkPhysicalDeviceVulkan12Properties*)each;
-    snprintf(driver->driverInfo, sizeof driver->driverInfo, "version %s", version);
+    if (version && each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES) {
+      VkPhysicalDeviceVulkan12Properties* driver = (VkPhysicalDeviceVulkan12Properties*)each;
+      snprintf(driver->driverInfo, sizeof driver->driverInfo, "version %s", version);
+    }
+    if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES) {
+      /* GPUs without the instruction do not get these kernels. */
+      ((VkPhysicalDeviceShaderIntegerDotProductProperties*)each)
+          ->integerDotProduct4x8BitPackedSignedAccelerated = VK_TRUE;
+    }
   }
 }
 

@@ -26,7 +26,7 @@ std::vector<std::string> sorted(const std::set<std::string>& names) {
 
 std::filesystem::path FixtureSet::model(const std::string& name) const {
   const std::filesystem::path models = folder_ / "models";
-  if (!made_) return models / name;
+  if (!made_) return std::filesystem::exists(models / name) ? models / name : folder_ / "more" / name;
   const std::filesystem::path folder = *std::filesystem::path(name).begin(), made = made_folder() / "models";
   if (!std::filesystem::exists(made / folder)) make_model_fixture(models / folder, made / folder);
   return made / name;

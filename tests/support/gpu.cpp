@@ -159,12 +159,11 @@ double TestGpu::time(const Dispatch& dispatch, int copies, int samples) {
 std::vector<DeviceProfile> profiles_to_test() {
   const DeviceProfile chosen = TestGpu::get().profile;
   std::vector<DeviceProfile> profiles = {chosen};
-  if (!chosen.cpu8) return profiles;
-  DeviceProfile other = chosen;
-  other.uniform_loads = !chosen.uniform_loads;
-  profiles.push_back(other);
-  DeviceProfile base;
-  profiles.push_back(base);
+  if (chosen.cpu8) {
+    profiles.push_back(chosen);
+    profiles.back().uniform_loads = !chosen.uniform_loads;
+  }
+  if (chosen.cpu) profiles.emplace_back();
   return profiles;
 }
 

@@ -159,6 +159,11 @@ TEST_CASE("which layers have a window") {
   CHECK(windows(with(base("gemma2"), {{"sliding_window", 9}})) == Windows{9, 0, 9, 0});
   CHECK(windows(with(base("gemma3_text"), {{"sliding_window", 9}, {"sliding_window_pattern", 3}})) ==
         Windows{9, 9, 0, 9});
+  for (const char* name : {"olmo3", "exaone4", "cohere2"}) {
+    CHECK(windows(with(base(name), {{"sliding_window", 9}})) == Windows{9, 9, 9, 0});
+  }
+  CHECK(windows(base("olmo2")) == Windows{0, 0, 0, 0});
+  CHECK(windows(with(base("starcoder2"), {{"sliding_window", 9}})) == Windows{9, 9, 9, 9});
   const json types = {"full_attention", "full_attention", "sliding_attention", "full_attention"};
   CHECK(windows(with(base("gemma2"), {{"sliding_window", 9}, {"layer_types", types}})) ==
         Windows{0, 0, 9, 0});
@@ -173,6 +178,9 @@ TEST_CASE("rotary positions under all their names") {
   CHECK(
       rotary(with(base("qwen2"), {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}}})).find("yarn") !=
       std::string::npos);
+  const json dynamic = {{"rope_type", "dynamic"}, {"alpha", 1000}};
+  CHECK(rotary(with(base("hunyuan_v1_dense"), {{"rope_scaling", dynamic}})).find("base 2.6827e+07") !=
+        std::string::npos);
   CHECK(rotary(with(base("gpt_neox"), {{"rotary_pct", 0.5}})).find("8 dimensions") != std::string::npos);
   CHECK(rotary(base("gpt_neox")).find("4 dimensions") != std::string::npos); // the default is a quarter
 }
@@ -200,9 +208,44 @@ TEST_CASE("errors name what is wrong or not supported") {
       {"layer_types", "sliding_attention", "chunked_attention"});
   refused(with(base("mistral"), {{"sliding_window", -4}}), {"sliding_window", "-4"});
   refused(with(base("gpt_neox"), {{"rotary_pct", 0.2}}), {"even number", "found 3"});
+  refused(with(base("smollm3"), {{"no_rope_layers", {1, 0}}}), {"no_rope_layers", "4 layers", "found 2"});
+  refused(with(base("ministral3"), {{"sliding_window", 9}}), {"sliding_window", "not supported"});
+  refused(with(base("nemotron"), {{"hidden_act", "silu"}}), {"hidden_act", "relu2", "silu"});
+  refused(with(base("falcon"), {{"alibi", true}}), {"alibi", "only false", "found true"});
+  refused(with(base("falcon"), {{"new_decoder_architecture", true}, {"num_kv_heads", 3}}),
+          {"num_kv_heads", "4 heads", "found 3"});
+  refused(with(base("stablelm"), {{"qk_layernorm", true}}), {"qk_layernorm"});
+  refused(with(base("phi"), {{"qk_layernorm", true}}), {"qk_layernorm", "only false"});
+  refused(with(base("opt"), {{"do_layer_norm_before", false}}), {"do_layer_norm_before", "only true"});
+  refused(with(base("opt"), {{"word_embed_proj_dim", 32}}), {"word_embed_proj_dim", "64", "found 32"});
   const json gpt2 = {{"model_type", "gpt2"}, {"vocab_size", 100}, {"n_embd", 65},
                      {"n_layer", 2},         {"n_head", 4},       {"n_positions", 64}};
   refused(gpt2, {"n_head", "65 columns", "found 4"});
+}
+
+TEST_CASE("settings of mixtures of experts that cannot be are refused") {
+  const json glm =
+      with(base("glm4_moe"), {{"n_routed_experts", 8}, {"num_experts_per_tok", 2}, {"head_dim", 16}});
+  CHECK(open(glm).ok());
+  CHECK(open(with(glm, {{"n_group", 4}, {"topk_group", 1}})).ok());
+  refused(with(glm, {{"n_group", 3}}), {"n_group", "8 experts", "found 3"});
+  refused(with(glm, {{"n_group", 8}, {"topk_group", 1}}), {"topk_group", "1 experts", "found 1"});
+  refused(with(glm, {{"n_group", 4}, {"topk_group", 5}}), {"topk_group", "found 5"});
+  refused(with(glm, {{"num_experts_per_tok", 9}}), {"num_experts_per_tok", "8 experts", "found 9"});
+  const json mini = with(base("minimax_m2"), {{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
+  CHECK(open(mini).ok());
+  refused(with(mini, {{"scoring_func", "softmax"}}), {"scoring_func", "sigmoid", "softmax"});
+  refused(with(mini, {{"rotary_dim", 17}}), {"rotary_dim", "found 17"});
+  const json llama =
+      with(base("llama4_text"), {{"num_local_experts", 4}, {"num_experts_per_tok", 1}, {"head_dim", 16}});
+  CHECK(windows(with(llama, {{"attention_chunk_size", 9}})) == Windows{9, 9, 9, 0});
+  refused(with(llama, {{"no_rope_layers", {1, 0}}}), {"no_rope_layers", "4 layers", "found 2"});
+  refused(with(llama, {{"layer_types", {"sliding_attention"}}}), {"layer_types", "4 layers", "found 1"});
+  refused(with(llama, {{"moe_layers", {4}}}), {"moe_layers", "4"});
+  const json gpt =
+      with(base("gpt_oss"), {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"sliding_window", 9}});
+  CHECK(windows(gpt) == Windows{9, 0, 9, 0});
+  refused(with(gpt, {{"swiglu_limit", 0}}), {"swiglu_limit"});
 }
 
 TEST_CASE("both sides of an encoder-decoder have sizes of their own") {

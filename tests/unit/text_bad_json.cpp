@@ -187,3 +187,22 @@ TEST_CASE("text: steps that would make a text extremely long are refused") {
   CHECK(says(with("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", cuts}}),
              {"pre_tokenizer", "4096"}) == "");
 }
+
+TEST_CASE("text: the numbers that JSON allows for scores") {
+  const auto with_score = [](std::string_view score) {
+    return with_text(R"({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", )" +
+                     std::string(score) + R"(], ["b", -2], ["ab", -5]]})");
+  };
+  for (const char* score : {"-1", "-1.5", "-0.1e1", "-1E+0", "-15e-1", " -1 ", "0"}) {
+    CAPTURE(score);
+    const auto tokenizer = with_score(score);
+    REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.error().text());
+    CHECK((*tokenizer)->encode("ab", false) == std::vector<uint32_t>{1, 2});
+  }
+  CHECK((*with_score("-3.5"))->encode("ab", false) == std::vector<uint32_t>{3});
+  for (const char* score :
+       {"", "-", ".5", "-.5", "1.", "01", "1e", "1e+", "+1", "nan", "-inf", "1e999", "0x1"}) {
+    CAPTURE(score);
+    CHECK(says(with_score(score), {"bad.json"}) == "");
+  }
+}

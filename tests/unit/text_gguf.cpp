@@ -9,6 +9,7 @@
 #include "support/character_map.h"
 #include "support/fixtures.h"
 #include "support/messages.h"
+#include "text/formats/gguf_splits.h"
 #include "text/tokenizer.h"
 
 using namespace pumice;
@@ -145,26 +146,19 @@ TEST_CASE("text: byte-level vocabularies of GGUF files") {
   CHECK(tokenizer->encode("1111", false) == std::vector<uint32_t>{8, 8, 8, 8});
 }
 
-TEST_CASE("text: every split named in GGUF files compiles") {
+TEST_CASE("text: a byte-level vocabulary with each split that GGUF files name") {
   SmallGpt2 small;
   small.gguf.pre = "?";
-  auto unknown = Tokenizer::from_gguf(small.gguf);
-  REQUIRE(says(unknown, {"small.gguf", "tokenizer.ggml.pre", "llama-bpe", "\"?\""}) == "");
-  std::string message = unknown.error().message;
-  size_t at = message.find("one of ") + 7;
-  std::string names = message.substr(at, message.rfind(", found") - at) + ", ";
-  int count = 0;
-  for (size_t begin = 0; begin < names.size(); ++count) {
-    size_t end = names.find(", ", begin);
-    small.gguf.pre = names.substr(begin, end - begin);
+  CHECK(says(Tokenizer::from_gguf(small.gguf), {"small.gguf", "tokenizer.ggml.pre", "\"?\""}) == "");
+  for (const text::GgufSplit& split : text::gguf_splits()) {
+    if (split.spelling != text::GgufSpelling::bytes) continue;
+    small.gguf.pre = split.name;
     CAPTURE(small.gguf.pre);
     auto tokenizer = Tokenizer::from_gguf(small.gguf);
     REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.error().text());
     CHECK((*tokenizer)->decode((*tokenizer)->encode("ab ab, 11é", false), false) ==
           "ab ab 11é"); // it has no comma
-    begin = end + 2;
   }
-  CHECK(count > 20);
 }
 
 TEST_CASE("text: BERT's vocabulary in a GGUF file") {

@@ -228,7 +228,7 @@ TEST_CASE("text: tokenizers that GGUF cannot express") {
                          {"type": "Split", "pattern": {"Regex": "a+"}, "behavior": "Isolated"},
                          {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]})");
                      }),
-             {"t.json", "pre_tokenizer", "llama-bpe"}) == "");
+             {"t.json", "pre_tokenizer", "a split that GGUF has a name for"}) == "");
   CHECK(says(refused(gpt2,
                      [](json& j) {
                        j["post_processor"] = json::parse(R"({"type": "TemplateProcessing",

@@ -21,10 +21,6 @@ bool is_picture(const AttentionOptions& options) {
   return options.path.ends_with(".png");
 }
 
-std::filesystem::path file_path(const AttentionOptions& options) {
-  return std::filesystem::path(reinterpret_cast<const char8_t*>(options.path.c_str()));
-}
-
 uint32_t layer_of(const AttentionOptions& options, const ModelShape& shape) {
   return options.layer.value_or(static_cast<uint32_t>(shape.layers.size()) - 1);
 }
@@ -99,7 +95,7 @@ Status write_weights(const AttentionOptions& options, uint32_t layer, const Atte
       entry("output_ids", output_ids, {output_ids.size()}),
   };
   if (!input_ids.empty()) entries.push_back(entry("input_ids", input_ids, {input_ids.size()}));
-  return write_safetensors(file_path(options), entries);
+  return write_safetensors(path_of(options.path), entries);
 }
 
 Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText& text,
@@ -116,7 +112,7 @@ Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText&
   // which would all look pale.
   map.scale_to_largest = text.input.tokens.empty();
   PUMICE_TRY(const Image image, draw_heat_map(map));
-  return write_png(image, file_path(options));
+  return write_png(image, path_of(options.path));
 }
 
 Status check_file(const AttentionOptions& options) {

@@ -90,7 +90,7 @@ Status describe(EncoderDecoder& writer, const CaptionOptions& options, const Pic
 }
 
 Status caption(const CaptionOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_CHECK(check_options(options, shape));

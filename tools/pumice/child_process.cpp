@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include <fcntl.h>
@@ -211,6 +212,9 @@ ParentProcess::ParentProcess() {
   for (const int each : {SIGINT, SIGHUP, SIGQUIT}) std::signal(each, SIG_IGN); // the parent ends it
   const rlimit none = {0, 0};
   ::setrlimit(RLIMIT_CORE, &none); // its parent says where it crashed
+#ifdef __linux__ // a driver's compiler may want all memory: then this process is the first to end
+  std::ofstream("/proc/self/oom_score_adj") << 1000;
+#endif
   // What drivers print goes to standard error.
   out_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);

@@ -155,7 +155,7 @@ Result<std::vector<std::string>> check_head(const ClassifyOptions& options, cons
 }
 
 Status classify(const ClassifyOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_TRY(const std::vector<std::string> labels, check_head(options, file, *definition));

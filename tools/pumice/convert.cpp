@@ -29,7 +29,7 @@ Status convert(const ConvertOptions& options) {
   Result<TensorType> type = conversion_type(options.type);
   if (!type.ok()) return Error{Code::invalid_argument, fmt::format("--type: {}", type.error().message)};
   conversion_options.type = *type;
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   if (file.format() == ModelFile::Format::gguf) {
     return Error{
         Code::unsupported,

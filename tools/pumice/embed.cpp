@@ -41,19 +41,19 @@ Result<std::string> pooling_of_folder(const std::filesystem::path& folder) {
         fmt::format(
             "{}: the model combines the vectors of its tokens by '{}', which Pumice cannot do: choose "
             "--pooling mean or --pooling cls",
-            path.string(), name)};
+            path_text(path), name)};
   }
   if (mean && cls) {
     return Error{Code::unsupported,
                  fmt::format("{}: the settings name two ways to combine the vectors of the "
                              "tokens: choose --pooling mean or --pooling cls",
-                             path.string())};
+                             path_text(path))};
   }
   return std::string(cls ? "cls" : "mean");
 }
 
 Result<std::string> pooling_of(const ModelFile& file) {
-  if (file.format() == ModelFile::Format::hugging_face) return pooling_of_folder(file.path());
+  if (file.format() == ModelFile::Format::hugging_face) return pooling_of_folder(path_of(file.path()));
   constexpr uint32_t first_token = 2; // llama.cpp's number
   PUMICE_TRY(uint32_t type, file.fields().u32_or(file.architecture() + ".pooling_type", 0));
   return std::string(type == first_token ? "cls" : "mean");
@@ -78,7 +78,7 @@ void print(const EmbedOptions& options, const std::string& line, const std::vect
 Status write(const std::string& path, const std::vector<float>& values, uint64_t columns) {
   const SafetensorsFile::Entry entry{
       "embeddings", "F32", {values.size() / columns, columns}, std::as_bytes(std::span(values))};
-  return write_safetensors(path, std::span(&entry, 1));
+  return write_safetensors(path_of(path), std::span(&entry, 1));
 }
 
 Status embed(const EmbedOptions& options) {

@@ -25,7 +25,7 @@ struct EvalOptions {
 };
 
 Result<EvalBatch> read_batch(const std::string& path, const ModelShape& shape) {
-  PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path));
+  PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path_of(path)));
   EvalBatch batch;
   if (shape.encoder) {
     PUMICE_TRY(batch.encoder, read_encoder_inputs(file, path, *shape.encoder));
@@ -111,7 +111,7 @@ Status write_outputs(const EvalOptions& options, const OpenedDevice& device,
   std::vector<SafetensorsFile::Entry> entries;
   for (const EvalOutput& output : outputs) entries.push_back(output.entry());
   if (features) entries.push_back(features->entry());
-  PUMICE_CHECK(write_safetensors(options.outputs, entries));
+  PUMICE_CHECK(write_safetensors(path_of(options.outputs), entries));
   if (!options.json) {
     print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
     return {};
@@ -134,7 +134,7 @@ Result<bool> take_features(std::vector<std::string>& names, const ModelShape& sh
 }
 
 Status eval(const EvalOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_TRY(EvalBatch batch, read_batch(options.inputs, shape));

@@ -15,7 +15,7 @@ Status generate(const GenerateOptions& options) {
   if (options.log_probabilities && !options.json && !options.json_lines && options.requests.empty()) {
     return Error{Code::invalid_argument, "--logprobs has an effect only with --json or --json-lines"};
   }
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_CHECK(check_makes_text(options.model, shape));

@@ -35,8 +35,7 @@ Result<GenerationConfig> read_config(const GenerateOptions& options, const Model
   config.ends.insert(config.ends.end(), options.stop_ids.begin(), options.stop_ids.end());
   if (options.count_option->count() || config.max_tokens == 0) config.max_tokens = options.count;
   if (config.max_tokens == no_token_limit) {
-    const uint32_t room =
-        options.size.context ? options.size.context : std::min(shape.context, default_context);
+    const uint32_t room = context_for(options.size.context, shape);
     config.max_tokens = room - std::min(room, static_cast<uint32_t>(config.prompt.size()));
   }
   return config;
@@ -252,7 +251,7 @@ Status generate_from_inputs(const GenerateOptions& options, ModelFile file, cons
                    "there is no input: give one with --prompt, --file, --ids, --inputs or --requests"};
     }
   } else {
-    PUMICE_TRY(SafetensorsFile tensors, SafetensorsFile::open(options.inputs));
+    PUMICE_TRY(SafetensorsFile tensors, SafetensorsFile::open(path_of(options.inputs)));
     PUMICE_TRY(batch, read_encoder_inputs(tensors, options.inputs, encoder));
     PUMICE_CHECK(check_lengths(batch, encoder));
   }

@@ -123,7 +123,7 @@ private:
   Status open_session() {
     PUMICE_CHECK(make_batch());
     if (!options_.session.exists()) return {};
-    PUMICE_TRY(const Conversation conversation, batch_->load(options_.session.path, 0));
+    PUMICE_TRY(const Conversation conversation, batch_->load(path_of(options_.session.path), 0));
     if (queue_.waiting()) return {};
     Text text;
     text.source = options_.session.path;
@@ -140,7 +140,7 @@ private:
     const Text& text = queue_.texts().front();
     Conversation conversation{text.prompt, text.sampling};
     conversation.tokens.insert(conversation.tokens.end(), text.ids.begin(), text.ids.end());
-    return batch_->save(options_.session.path, 0, conversation);
+    return batch_->save(path_of(options_.session.path), 0, conversation);
   }
 
   // Adds the waiting texts to the batch. One that needs a longer context than it has waits until it is empty.

@@ -128,7 +128,7 @@ Status write_generated(const GenerateOptions& options, const std::deque<Text>& t
   }
   const SafetensorsFile::Entry entry{
       "generated_ids", "I64", {rows.size(), columns}, std::as_bytes(std::span(ids))};
-  return write_safetensors(options.outputs, std::span(&entry, 1));
+  return write_safetensors(path_of(options.outputs), std::span(&entry, 1));
 }
 
 } // namespace pumice::command

@@ -135,7 +135,7 @@ Result<std::vector<Text>> TextSource::next(bool wait) {
 
 Status TextSource::read_tensors() {
   const std::string& path = options_.inputs;
-  PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path));
+  PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path_of(path)));
   PUMICE_TRY(const IdTable table, read_table(file, path, "prompt_ids"));
   PUMICE_TRY(const IdTable mask, read_mask(file, path, table));
   std::vector<Text> texts(table.rows);

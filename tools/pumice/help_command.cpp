@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/path.h"
 #include "completion.h"
 #include "help.h"
 #include "man_page.h"
@@ -40,7 +41,7 @@ Status write_text(const std::filesystem::path& path, const std::string& text) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   if (!(std::ofstream(path, std::ios::binary) << text).flush())
-    return Error{Code::io, fmt::format("{}: cannot be written", path.string())};
+    return Error{Code::io, fmt::format("{}: cannot be written", path_text(path))};
   return {};
 }
 
@@ -59,7 +60,7 @@ Status write_pages(const CLI::App& app, const std::filesystem::path& share) {
 }
 
 Status show_help(const CLI::App& app, const HelpOptions& options) {
-  if (!options.folder.empty()) return write_pages(app, options.folder);
+  if (!options.folder.empty()) return write_pages(app, path_of(options.folder));
   PUMICE_TRY(const CLI::App* command, find_command(app, options.names));
   if (options.man) {
     print_result(man_page(*command));

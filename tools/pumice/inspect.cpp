@@ -37,9 +37,9 @@ Status inspect_memory(const InspectOptions& options, const ModelDefinition& defi
   }
   PUMICE_TRY(const std::shared_ptr<const Model> planned,
              Model::plan(std::move(file), device->context, options.size.load));
-  PUMICE_TRY(inspection.memory, planned_memory(*planned, size));
+  PUMICE_TRY(inspection.memory, planned_memory(*planned, options.size));
   if (options.measure) {
-    PUMICE_TRY(ModelFile again, ModelFile::open(options.model));
+    PUMICE_TRY(ModelFile again, ModelFile::open(path_of(options.model)));
     PUMICE_TRY(const std::shared_ptr<const Model> model,
                load_model(std::move(again), *device, options.size.load, &options.size));
     PUMICE_TRY(inspection.plan, measured_plans(model, size));
@@ -51,7 +51,7 @@ Status inspect_memory(const InspectOptions& options, const ModelDefinition& defi
 }
 
 Status inspect(const InspectOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   if ((options.graph || options.plan) && !file.has_weights()) {
     return no_weights(file);
@@ -71,6 +71,7 @@ Status inspect(const InspectOptions& options) {
   inspection.hyperparameters = definition->hyperparameters();
   inspection.components = count_components(*definition);
   inspection.types = count_types(file);
+  inspection.unread = unread_tensors(*definition, file);
   if (options.graph) {
     const GraphRequest request{true, {}, shape.context, 0};
     if (shape.encoder) {

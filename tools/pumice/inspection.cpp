@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -41,11 +42,23 @@ std::vector<TypeCount> count_types(const ModelFile& file) {
     TypeCount& type = types[tensor.type];
     type.type = info(tensor.type).name;
     ++type.tensors;
-    type.bytes += tensor.data.size();
+    type.bytes += tensor.data.size() + tensor.exponents.size();
   }
   std::vector<TypeCount> result;
   for (auto& [type, count] : types) result.push_back(std::move(count));
   return result;
+}
+
+std::vector<std::string> unread_tensors(const ModelDefinition& definition, const ModelFile& file) {
+  std::set<std::string, std::less<>> read;
+  for (const WeightSpec& spec : definition.weights()) read.insert(spec.name);
+  std::vector<std::string> unread;
+  for (const TensorView& tensor : file.tensors()) {
+    // GGUF keeps tables of the rotation's frequencies as tensors, which are settings.
+    const bool setting = tensor.name.starts_with("rope_f");
+    if (!setting && !read.contains(tensor.name)) unread.push_back(std::string(tensor.name));
+  }
+  return unread;
 }
 
 InspectedMemory estimate_memory(const ModelDefinition& definition, const SessionSize& size) {
@@ -56,6 +69,7 @@ InspectedMemory estimate_memory(const ModelDefinition& definition, const Session
   needs.context = size.context;
   for (const ComponentCount& each : count_components(definition)) needs.weights += each.parameters * 2;
   for (const LayerCache& layer : shape.layers) needs.cache += cache_layout(layer, size).layer_bytes() * 2;
+  for (const StateLayout& layout : state_layouts(shape, size, UINT32_MAX)) needs.cache += layout.bytes();
   if (shape.encoder) {
     SessionSize inputs = size;
     inputs.input_positions = shape.encoder->context;
@@ -67,7 +81,8 @@ InspectedMemory estimate_memory(const ModelDefinition& definition, const Session
   return memory;
 }
 
-Result<InspectedMemory> planned_memory(const Model& model, const SessionSize& size) {
+Result<InspectedMemory> planned_memory(const Model& model, const SizeOptions& options) {
+  const SessionSize size = session_size(options, model.shape());
   const Capabilities& device = model.context().device->capabilities();
   InspectedMemory memory;
   PUMICE_TRY(const SessionRunners runners, usual_runners(model, size));
@@ -75,6 +90,7 @@ Result<InspectedMemory> planned_memory(const Model& model, const SessionSize& si
   memory.kv = to_string(size.cache);
   memory.exact = true;
   memory.device = fmt::format("{} ({})", device.name, device.driver);
+  PUMICE_TRY(memory.fitting, fitting_contexts(model, options));
   return memory;
 }
 
@@ -141,6 +157,17 @@ double share(uint64_t part, uint64_t whole) {
   return whole ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
 }
 
+// What of it the device has room for.
+std::string fitting_text(const InspectedMemory& memory) {
+  std::string text = fmt::format(
+      "  {:<16}{:>20} bytes{:>14.2f} MiB{}\n", "free", grouped(memory.needs.available),
+      static_cast<double>(memory.needs.available) / (1 << 20), memory.needs.fits() ? "" : ", too little");
+  for (const FittingContext& each : memory.fitting) {
+    text += fmt::format("  fits in {:<8}{:>20} tokens\n", each.kv, grouped(each.context));
+  }
+  return text;
+}
+
 std::string memory_text(const Inspection& inspection) {
   if (!inspection.memory)
     return fmt::format("\nmemory: not known without a device: {}\n", inspection.no_memory);
@@ -158,12 +185,14 @@ std::string memory_text(const Inspection& inspection) {
                         static_cast<double>(bytes) / (1 << 20));
   };
   line("weights", needs.weights);
+  if (needs.host) line("experts on host", needs.host);
   line("KV cache", needs.cache);
   if (memory.exact) {
     line("scratch", needs.scratch);
     line("step, sampling", needs.state);
   }
   line("total", memory.total());
+  if (memory.exact) text += fitting_text(memory);
   if (!inspection.no_memory.empty()) text += fmt::format("  ({})\n", inspection.no_memory);
   return text;
 }
@@ -188,6 +217,14 @@ std::string facts_text(const Inspection& inspection) {
   return text;
 }
 
+// The first names. --json has all.
+std::string unread_text(const std::vector<std::string>& names) {
+  const size_t shown = std::min<size_t>(names.size(), 8);
+  std::string text = fmt::format("tensors left out: {}\n", names.size());
+  for (size_t i = 0; i < shown; ++i) text += fmt::format("  {}\n", names[i]);
+  return text + (shown < names.size() ? "  ...\n" : "");
+}
+
 std::string summary(const Inspection& inspection) {
   std::string text = fmt::format("{}\n\n{}\narchitecture      {}\n", inspection.model, facts_text(inspection),
                                  inspection.architecture);
@@ -207,6 +244,7 @@ std::string summary(const Inspection& inspection) {
   for (const TypeCount& each : inspection.types) {
     text += fmt::format("  {:<16}{:>20} bytes in {} tensors\n", each.type, grouped(each.bytes), each.tensors);
   }
+  if (!inspection.unread.empty()) text += "\n" + unread_text(inspection.unread);
   return text + memory_text(inspection);
 }
 
@@ -214,10 +252,17 @@ Json memory_json(const Inspection& inspection) {
   if (!inspection.memory) return {};
   const InspectedMemory& memory = *inspection.memory;
   const MemoryNeeds& needs = memory.needs;
-  return {{"context", needs.context},      {"kv", memory.kv},
-          {"exact", memory.exact},         {"weights_bytes", needs.weights},
-          {"kv_cache_bytes", needs.cache}, {"scratch_bytes", needs.scratch},
-          {"state_bytes", needs.state},    {"total_bytes", memory.total()}};
+  Json json = {{"context", needs.context},      {"kv", memory.kv},
+               {"exact", memory.exact},         {"weights_bytes", needs.weights},
+               {"kv_cache_bytes", needs.cache}, {"scratch_bytes", needs.scratch},
+               {"state_bytes", needs.state},    {"total_bytes", memory.total()}};
+  if (!memory.exact) return json;
+  json["host_bytes"] = needs.host;
+  json["available_bytes"] = needs.available;
+  json["fits"] = needs.fits();
+  json["longest_context"] = Json::object();
+  for (const FittingContext& each : memory.fitting) json["longest_context"][each.kv] = each.context;
+  return json;
 }
 
 Json to_json(const Inspection& inspection) {
@@ -248,6 +293,7 @@ Json to_json(const Inspection& inspection) {
   for (const TypeCount& each : inspection.types) {
     json["tensor_types"].push_back({{"type", each.type}, {"tensors", each.tensors}, {"bytes", each.bytes}});
   }
+  json["tensors_left_out"] = inspection.unread;
   json["memory"] = memory_json(inspection);
   if (!inspection.no_memory.empty()) json["memory_note"] = inspection.no_memory;
   return json;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "fitting_size.h"
 #include "kernel/ceilings.h"
 #include "model/architecture.h"
 #include "model_facts.h"
@@ -31,6 +32,7 @@ struct InspectedMemory {
   std::string kv;
   bool exact = false; // true: what `device` will allocate; false: an estimate with weights of 16 bits
   std::string device; // the device's name and driver
+  std::vector<FittingContext> fitting; // with the memory that is free; empty without a device
 
   uint64_t total() const { return needs.weights + needs.session(); }
 };
@@ -44,6 +46,7 @@ struct Inspection {
   std::vector<Hyperparameter> hyperparameters;
   std::vector<ComponentCount> components;
   std::vector<TypeCount> types;
+  std::vector<std::string> unread; // tensors of the file that the model does not have
   std::optional<InspectedMemory> memory;
   std::string no_memory; // why `memory` is missing
   std::string graph;     // empty unless asked for
@@ -54,10 +57,13 @@ struct Inspection {
 
 std::vector<ComponentCount> count_components(const ModelDefinition& definition);
 std::vector<TypeCount> count_types(const ModelFile& file);
+// The names of the tensors that are left out, such as those of vision towers and of layers that predict
+// further tokens.
+std::vector<std::string> unread_tensors(const ModelDefinition& definition, const ModelFile& file);
 // Estimates the memory from shapes alone, without weights or a device.
 InspectedMemory estimate_memory(const ModelDefinition& definition, const SessionSize& size);
 // The memory that loading the model and creating a session would allocate. `model` is planned, not loaded.
-Result<InspectedMemory> planned_memory(const Model& model, const SessionSize& size);
+Result<InspectedMemory> planned_memory(const Model& model, const SizeOptions& options);
 // The session's plans as text, with the shortest time of each dispatch that the ceilings allow.
 Result<std::string> planned_steps(const Model& model, const SessionSize& size, const Ceilings& ceilings);
 // The session's plans as text, with the measured time of each dispatch.

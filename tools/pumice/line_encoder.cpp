@@ -30,7 +30,7 @@ void add_line_options(CLI::App& app, LineOptions& options) {
 }
 
 Result<TextEncoder> open_text_encoder(const std::string& path) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(path));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(path)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   if (shape.has_decoder()) return wrong_subcommand(path, shape);

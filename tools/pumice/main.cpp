@@ -61,11 +61,13 @@ std::vector<Subcommand> add_subcommands(CLI::App& app) {
   };
   std::vector<Subcommand> all;
   const auto add = [&](std::vector<Subcommand> some) { all.insert(all.end(), some.begin(), some.end()); };
-  add(group("Text", {add_run(app), add_generate(app), add_translate(app), add_tokenize(app)}));
+  add(group("Text", {add_chat(app), add_run(app), add_generate(app), add_translate(app), add_tokenize(app),
+                     add_template(app)}));
   add(group("Vectors, labels, sound and pictures",
             {add_embed(app), add_rerank(app), add_classify(app), add_transcribe(app), add_caption(app)}));
-  add(group("Models", {add_inspect(app), add_convert(app), add_perplexity(app), add_eval(app)}));
-  add(group("Devices and speed", {add_devices(app), add_doctor(app), add_bench(app), add_tune(app)}));
+  add(group("Models, devices and speed",
+            {add_inspect(app), add_convert(app), add_perplexity(app), add_eval(app), add_devices(app),
+             add_doctor(app), add_bench(app), add_tune(app)}));
   add(group("Help", {add_help(app), add_completion(app)}));
   end_options_at_marks(app);
   return all;

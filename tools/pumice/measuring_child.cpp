@@ -49,10 +49,11 @@ Json to_request(const OpenedDevice& device, const MeasuringTask& what, const Tun
   Json request;
   request["device"] = device.options.device;
   request["loader"] = device.options.loader;
-  request["cache"] = device.cache.string();
+  request["cache"] = path_text(device.cache);
   request["results"] = results;
   request["model"] = what.model;
   if (what.load.weights) request["weights"] = static_cast<int>(*what.load.weights);
+  request["experts"] = static_cast<int>(what.load.experts);
   const TuneOptions& how = what.how;
   request["everything"] = how.everything;
   request["seconds"] = how.seconds;
@@ -101,8 +102,9 @@ Status measure_as_asked(const ParentProcess& parent) {
   PUMICE_TRY(DeviceContext context, open_in_child(request));
   LoadOptions load;
   if (request.contains("weights")) load.weights = static_cast<TensorType>(request["weights"].get<int>());
+  load.experts = static_cast<ExpertPlacement>(request["experts"].get<int>());
   PUMICE_TRY(const std::shared_ptr<const Model> model,
-             Model::load(request["model"].get<std::string>(), context, {}, load));
+             Model::load(path_of(request["model"].get<std::string>()), context, {}, load));
   TuneOptions how = tune_options(request);
   how.trying = [&](const Trial* trial) {
     parent.say(line_of(trial ? Json{{"trying", {trial->shape_class, trial->variant, trial->needed}}}

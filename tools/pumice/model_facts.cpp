@@ -13,18 +13,13 @@
 #include "model/vocabulary.h"
 #include "picture_input.h"
 #include "speech/audio_features.h"
+#include "text/chat_template.h"
 
 namespace pumice::command {
 
 namespace {
 
 using Metadata = std::vector<std::pair<std::string, std::string>>;
-
-std::filesystem::path folder_of(const ModelFile& file) {
-  std::filesystem::path path(reinterpret_cast<const char8_t*>(file.path().c_str()));
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
-}
 
 // A JSON file beside a model's weights; an empty object if there is none that can be read.
 nlohmann::json read_beside(const ModelFile& file, const char* name) {
@@ -39,8 +34,8 @@ std::string quantisation(const ModelFile& file) {
   std::map<std::string, uint64_t> bytes;
   uint64_t all = 0, values = 0;
   for (const TensorView& tensor : file.tensors()) {
-    bytes[std::string(info(tensor.type).name)] += tensor.data.size();
-    all += tensor.data.size();
+    bytes[std::string(info(tensor.type).name)] += tensor.data.size() + tensor.exponents.size();
+    all += tensor.data.size() + tensor.exponents.size();
     values += std::accumulate(tensor.shape.begin(), tensor.shape.end(), uint64_t{1}, std::multiplies<>());
   }
   if (values == 0) return "";
@@ -82,14 +77,8 @@ std::string tokenizer_kind(const ModelFile& file) {
 }
 
 bool has_chat_template(const ModelFile& file) {
-  if (file.format() == ModelFile::Format::gguf) {
-    return file.fields().has("tokenizer.chat_template") || file.array("tokenizer.chat_templates");
-  }
-  std::error_code ignored;
-  if (std::filesystem::exists(folder_of(file) / "chat_template.jinja", ignored)) return true;
-  const nlohmann::json found =
-      read_beside(file, "tokenizer_config.json").value("chat_template", nlohmann::json());
-  return (found.is_string() || found.is_array()) && !found.empty();
+  const Result<ChatTemplates> templates = ChatTemplates::of(file);
+  return templates.ok() && !templates->empty();
 }
 
 // The fields of a model card: the lines "NAME: VALUE" between two lines of hyphens at the start of README.md.

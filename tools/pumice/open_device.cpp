@@ -36,13 +36,13 @@ Status check_writable(const std::filesystem::path& folder) {
   return Error{Code::io,
                fmt::format("{}: the cache folder cannot be written ({}): choose another one with --cache, "
                            "or use --no-cache",
-                           folder.string(), error.message())};
+                           path_text(folder), error.message())};
 }
 
 Status choose_cache(const DeviceOptions& options, OpenedDevice& opened) {
   if (options.no_cache) return {};
   opened.cache_was_asked_for = !options.cache.empty();
-  opened.cache = opened.cache_was_asked_for ? std::filesystem::path(options.cache) : default_cache_folder();
+  opened.cache = opened.cache_was_asked_for ? path_of(options.cache) : default_cache_folder();
   if (opened.cache.empty()) return {};
   Status status = check_writable(opened.cache);
   if (status.ok() || opened.cache_was_asked_for) return status;
@@ -96,14 +96,12 @@ bool has_gpu(const Instance& instance) {
 
 std::filesystem::path default_cache_folder() {
   if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder) {
-    return std::filesystem::path(folder) / "pumice";
+    return path_of(folder) / "pumice";
   }
 #ifdef _WIN32
-  if (const char* folder = std::getenv("LOCALAPPDATA"); folder && *folder)
-    return std::filesystem::path(folder) / "pumice";
+  if (const char* folder = std::getenv("LOCALAPPDATA"); folder && *folder) return path_of(folder) / "pumice";
 #else
-  if (const char* home = std::getenv("HOME"); home && *home)
-    return std::filesystem::path(home) / ".cache" / "pumice";
+  if (const char* home = std::getenv("HOME"); home && *home) return path_of(home) / ".cache" / "pumice";
 #endif
   return {};
 }
@@ -143,7 +141,9 @@ Result<OpenedDevice> open_device(const DeviceOptions& options) {
     print_note(fmt::format("no GPU found; using the CPU device {} ({} {})", chosen.name, chosen.driver,
                            chosen.driver_version));
   }
-  PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache));
+  pumice::DeviceOptions device;
+  device.memory_limit = options.memory_limit;
+  PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache, device));
   for (const std::string& note : newly_blocked(*opened.context.pipelines)) {
     print_note(fmt::format("{} ({}): {}", opened.name(), opened.driver(), note));
   }
@@ -154,7 +154,7 @@ Result<OpenedDevice> open_device(const DeviceOptions& options) {
   if (options.no_tune) opened.context.profile.choices = nullptr;
   opened.tunes = !options.no_tune && options.kernel_variant.empty();
   print_detail(fmt::format("opened {} ({}) in {:.3f} s; cache folder: {}", opened.name(), opened.driver(),
-                           watch.seconds(), opened.cache.empty() ? "none" : opened.cache.string()));
+                           watch.seconds(), opened.cache.empty() ? "none" : path_text(opened.cache)));
   return opened;
 }
 
@@ -221,23 +221,15 @@ private:
 };
 
 // Before kernels are used for the first time with a driver. Returns the model as it is to go on with.
-Result<std::shared_ptr<const Model>> checked(const std::shared_ptr<const Model>& model,
-                                             const OpenedDevice& device) {
-  if (!device.context.pipelines->can_save()) return model;
+Result<std::shared_ptr<const Model>> checked(const std::shared_ptr<const Model>& model) {
   const Stopwatch watch;
-  Result<ShortCheck> check = short_check(*model, {});
-  if (!check.ok()) {
-    Error error = std::move(check).error();
-    if (error.code == Code::unsupported) error.message += "; --no-tune goes on nevertheless";
-    return error;
-  }
-  if (check->cases > 0)
-    print_detail(fmt::format("checked {} in {:.3f} s{}", counted(check->cases, "kernel"), watch.seconds(),
-                             check->complete ? "" : ", and others later"));
-  if (!check->known.empty()) print_detail(check->known);
-  if (!check->warning.empty()) print_note(check->warning);
-  const DeviceContext& context = model->context();
-  return model->with_profile(with_tuning_results(context.profile, *context.pipelines));
+  return checked_model(model, {}, "--no-tune goes on nevertheless", [&](const ShortCheck& check) {
+    if (check.cases > 0)
+      print_detail(fmt::format("checked {} in {:.3f} s{}", counted(check.cases, "kernel"), watch.seconds(),
+                               check.complete ? "" : ", and others later"));
+    if (!check.known.empty()) print_detail(check.known);
+    if (!check.warning.empty()) print_note(check.warning);
+  });
 }
 
 } // namespace
@@ -259,7 +251,7 @@ Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevi
     with_tuning.before_upload = [&](const Model& model) { return first_use.measure_apart(model); };
     with_tuning.tune = [&](const std::shared_ptr<const Model>& model) -> Result<DeviceProfile> {
       bar.erase();
-      PUMICE_TRY(const std::shared_ptr<const Model> right, checked(model, device));
+      PUMICE_TRY(const std::shared_ptr<const Model> right, checked(model));
       return first_use.measure_here(right);
     };
   }

@@ -108,6 +108,12 @@ void add_open_options(CLI::App& app, DeviceOptions& options) {
   app.add_flag("--no-cache", options.no_cache, "Do not read or write compiled kernels and measurements")
       ->group(more_of(device_group))
       ->excludes(cache);
+  app.add_option("--memory-limit", options.memory_limit,
+                 "Most device memory that is used at a time, such as 800M or 4G. What needs more fails with "
+                 "a message")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(false))
+      ->group(more_of(device_group));
   add_loader_options(app, options);
 }
 
@@ -136,6 +142,19 @@ void add_weights_option(CLI::App& app, LoadOptions& options) {
       ->type_name("TYPE")
       ->transform(weight_type(names_in(quantizable_type_names())))
       ->group(device_group);
+  app.add_option_function<std::string>(
+         "--experts",
+         [&options](const std::string& name) {
+           options.experts = name == "host"     ? ExpertPlacement::host
+                             : name == "device" ? ExpertPlacement::device
+                                                : ExpertPlacement::automatic;
+         },
+         "Whose memory the experts of a mixture take: auto, device, host (default: auto, which is host where "
+         "a "
+         "GPU has too little). A GPU reads them from the host's memory over its bus")
+      ->type_name("WHERE")
+      ->transform(one_of({"auto", "device", "host"}))
+      ->group(more_of(device_group));
 }
 
 void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group) {
@@ -168,14 +187,23 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
   app.add_option("--kv", options.kv, "Type of keys and values: f32, f16, q8_0")
       ->type_name("TYPE")
       ->transform(one_of({"f32", "f16", "q8_0"}))
+      ->each([&options](const std::string&) { options.kv_given = true; })
       ->capture_default_str()
       ->group(kv_default == "f16" ? device_group : more_of(device_group)); // exact results matter elsewhere
   add_weights_option(app, options.load);
 }
 
+void add_fit_option(CLI::App& app, SizeOptions& options) {
+  app.add_flag(
+         "--fit", options.fit,
+         "Choose what fits the memory that is free on the device: keys and values of fewer bits, then a "
+         "shorter context. What is asked for with --kv or --context stays")
+      ->group(device_group);
+}
+
 SessionSize session_size(const SizeOptions& options, const ModelShape& shape) {
   SessionSize size;
-  size.context = options.context ? options.context : std::min(shape.context, default_context);
+  size.context = context_for(options.context, shape);
   size.chunk = options.chunk;
   for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
     if (options.kv == to_string(type)) size.cache = type;
@@ -187,6 +215,15 @@ Status check_biases(const SamplingOptions& options, uint32_t vocabulary) {
   std::vector<uint32_t> tokens;
   for (const LogitBias& bias : options.params.logit_biases) tokens.push_back(bias.token);
   return check_ids_below(tokens, vocabulary, "--logit-bias");
+}
+
+SamplingParams drawn_by_default() {
+  SamplingParams defaults;
+  defaults.temperature = 0.8f;
+  defaults.top_k = 40;
+  defaults.top_p = 0.95f;
+  defaults.min_p = 0.05f;
+  return defaults;
 }
 
 void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults) {

@@ -15,8 +15,9 @@
 namespace pumice::command {
 
 struct DeviceOptions {
-  std::string device; // an index, a part of a name, or a UUID
-  std::string cache;  // empty: the user's cache folder
+  std::string device;        // an index, a part of a name, or a UUID
+  std::string cache;         // empty: the user's cache folder
+  uint64_t memory_limit = 0; // most bytes of device memory at a time; 0: no limit
   bool no_cache = false;
   bool no_tune = false;
   std::string kernel_variant; // to be used wherever it runs; empty: none
@@ -35,9 +36,13 @@ struct SizeOptions {
   uint32_t context = 0; // tokens; 0: the model's context, at most default_context
   uint32_t chunk = 128;
   std::string kv = "f16";
+  bool kv_given = false;
+  bool fit = false;
   LoadOptions load;
 };
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default);
+// Adds --fit.
+void add_fit_option(CLI::App& app, SizeOptions& options);
 // The size that the options ask for. The default context comes from the model.
 SessionSize session_size(const SizeOptions& options, const ModelShape& shape);
 
@@ -64,5 +69,7 @@ struct SamplingOptions {
 // Error unless the tokens of --logit-bias are in the model's vocabulary.
 Status check_biases(const SamplingOptions& options, uint32_t vocabulary);
 void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults);
+// The defaults of commands that write for a person.
+SamplingParams drawn_by_default();
 
 } // namespace pumice::command

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 std::vector<NamedFile> files_of(const CLI::App& app, const std::vector<std::string>& options) {
   std::vector<NamedFile> files;
   for (const std::string& option : options) {
-    for (const std::string& value : app.get_option(option)->results()) files.push_back({option, value});
+    for (const std::string& value : app.get_option(option)->results())
+      files.push_back({option, path_of(value)});
   }
   return files;
 }
@@ -53,7 +54,7 @@ bool will_be_same_file(const fs::path& a, const fs::path& b) {
 
 Error conflict(const NamedFile& output, const std::string& what) {
   return {Code::invalid_argument,
-          fmt::format("{}: {}: {}: choose another name", output.option, output.path.string(), what)};
+          fmt::format("{}: {}: {}: choose another name", output.option, path_text(output.path), what)};
 }
 
 Status check_not_read(const NamedFile& output, const std::vector<NamedFile>& inputs) {
@@ -61,9 +62,9 @@ Status check_not_read(const NamedFile& output, const std::vector<NamedFile>& inp
     for (const fs::path& file : files_read(input.path)) {
       if (!same_file(output.path, file)) continue;
       const bool of_folder = file != input.path;
-      return conflict(output, of_folder
-                                  ? fmt::format("it is one of the files of the model {}", input.path.string())
-                                  : fmt::format("{} is read from this file", input.option));
+      return conflict(output,
+                      of_folder ? fmt::format("it is one of the files of the model {}", path_text(input.path))
+                                : fmt::format("{} is read from this file", input.option));
     }
   }
   return {};

@@ -128,7 +128,7 @@ std::string result_text(const PerplexityOptions& options, const OpenedDevice& de
 }
 
 Status perplexity(const PerplexityOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));

@@ -2,15 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "model/vocabulary.h"
+
 namespace pumice::command {
-
-namespace {
-
-std::filesystem::path path_of(const std::string& text) {
-  return std::filesystem::path(reinterpret_cast<const char8_t*>(text.c_str()));
-}
-
-} // namespace
 
 Result<PictureInput> PictureInput::open(const ModelFile& file, const EncoderShape& shape) {
   const std::vector<uint32_t>& size = shape.input_shape; // [channels, height, width]
@@ -20,10 +14,7 @@ Result<PictureInput> PictureInput::open(const ModelFile& file, const EncoderShap
                              "blue) can be made from a file",
                              file.path(), size[0])};
   }
-  std::filesystem::path folder = path_of(file.path());
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) folder = folder.parent_path();
-  PUMICE_TRY(const ImagePreparation preparation, read_image_preparation(folder, size[1], size[2]));
+  PUMICE_TRY(const ImagePreparation preparation, read_image_preparation(folder_of(file), size[1], size[2]));
   return PictureInput(preparation);
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "counted.h"
+#include "fitting_size.h"
 #include "generate/session.h"
 #include "input_stream.h"
 #include "json_output.h"
@@ -187,7 +188,7 @@ void print_run_json(const OpenedDevice& device, const Session& session, const Pr
 
 Status run(const RunOptions& options) {
   const Stopwatch program;
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
   PUMICE_CHECK(check_biases(options.sampling, definition->shape().vocabulary));
@@ -201,12 +202,16 @@ Status run(const RunOptions& options) {
   PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model,
-             load_model(std::move(file), device, options.size.load, &options.size));
-  PUMICE_TRY(std::unique_ptr<Session> session, Session::create(model, session_options));
+  PUMICE_TRY(const SizeOptions size, fitting_size(options.size, file.path(), device));
+  session_options.size = session_size(size, definition->shape());
+  PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, size.load, &size));
+  Result<std::unique_ptr<Session>> created = Session::create(model, session_options);
+  if (!created.ok()) return with_fit_advice(created.error(), size);
+  const std::unique_ptr<Session> session = std::move(*created);
   print_detail(fmt::format("context {} tokens, chunk {}, keys and values in {}", session->size().context,
                            session->size().chunk, to_string(session->size().cache)));
-  if (options.session.exists()) PUMICE_CHECK(session->restore(options.session.path));
+  if (options.session.exists()) PUMICE_CHECK(session->restore(path_of(options.session.path)));
   const SamplingParams sampling = options.sampling.resolved();
 
   const ComputeWatch prefill;
@@ -229,7 +234,7 @@ Status run(const RunOptions& options) {
   } else {
     print_run_figures(device, *session, said.size(), generated, sampling);
   }
-  if (options.session.given()) PUMICE_CHECK(session->save(options.session.path));
+  if (options.session.given()) PUMICE_CHECK(session->save(path_of(options.session.path)));
   PUMICE_CHECK(device.save_pipelines());
   if (interrupted()) return interruption();
   return {};
@@ -270,13 +275,9 @@ Subcommand add_run(CLI::App& app) {
                 "Print one JSON object at the end. Its fields: prompt, text and ids (what was generated), "
                 "finish_reason, seed, times")
       ->group("Output");
-  SamplingParams defaults;
-  defaults.temperature = 0.8f;
-  defaults.top_k = 40;
-  defaults.top_p = 0.95f;
-  defaults.min_p = 0.05f;
-  add_sampling_options(*sub, options->sampling, defaults);
+  add_sampling_options(*sub, options->sampling, drawn_by_default());
   add_size_options(*sub, options->size, "f16");
+  add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);
   sub->footer(example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\" -n 200"));
   return {sub, [options] { return run(*options); }, {{"MODEL", "--file"}, {"--session"}}};

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/path.h"
+
 namespace pumice::command {
 
 // The file of --session. It is loaded at the start if it exists, and saved at the end.
@@ -14,7 +16,7 @@ struct SessionFile {
   bool given() const { return !path.empty(); }
   bool exists() const {
     std::error_code ignored;
-    return given() && std::filesystem::exists(path, ignored);
+    return given() && std::filesystem::exists(path_of(path), ignored);
   }
 };
 

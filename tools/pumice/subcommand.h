@@ -28,6 +28,7 @@ struct Subcommand {
 
 // Each subcommand has a file of its own, with its name.
 Subcommand add_run(CLI::App& app);
+Subcommand add_chat(CLI::App& app);
 Subcommand add_eval(CLI::App& app);
 Subcommand add_generate(CLI::App& app);
 Subcommand add_translate(CLI::App& app);
@@ -37,6 +38,7 @@ Subcommand add_classify(CLI::App& app);
 Subcommand add_embed(CLI::App& app);
 Subcommand add_rerank(CLI::App& app);
 Subcommand add_tokenize(CLI::App& app);
+Subcommand add_template(CLI::App& app);
 Subcommand add_inspect(CLI::App& app);
 Subcommand add_devices(CLI::App& app);
 Subcommand add_doctor(CLI::App& app);

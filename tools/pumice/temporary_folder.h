@@ -21,7 +21,7 @@ public:
     TemporaryFolder result;
     if (!error) result.path_ = make_in(parent);
     if (result.path_.empty())
-      return Error{Code::io, fmt::format("{}: a folder could not be made there", parent.string())};
+      return Error{Code::io, fmt::format("{}: a folder could not be made there", path_text(parent))};
     return result;
   }
   TemporaryFolder() = default;

@@ -52,7 +52,7 @@ Status decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
 }
 
 Status tokenize(const TokenizeOptions& options) {
-  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, open_tokenizer(options.source));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, open_tokenizer(path_of(options.source)));
   if (options.ids->count()) return decode(*tokenizer, options);
   InputStream stream(options.file);
   PUMICE_TRY(const std::string text, read_all(stream)); // every byte counts

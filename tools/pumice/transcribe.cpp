@@ -77,11 +77,11 @@ Status show_attention(const std::shared_ptr<const Model>& model, const Transcrib
 // Makes the folder of the outputs, and checks them before any work.
 Status check_folder(const TranscribeOptions& options) {
   PUMICE_CHECK(prepare_outputs(options.folder, options.files));
-  std::vector<NamedFile> inputs = {{"MODEL", options.model}}, outputs;
+  std::vector<NamedFile> inputs = {{"MODEL", path_of(options.model)}}, outputs;
   for (const std::string& file : options.files) {
-    inputs.push_back({"AUDIO", file});
+    inputs.push_back({"AUDIO", path_of(file)});
     for (const TranscriptForm form : options.forms())
-      outputs.push_back({"--output-dir", output_path(options.folder, file, form)});
+      outputs.push_back({"--output-dir", path_of(output_path(options.folder, file, form))});
   }
   return check_files(inputs, outputs);
 }
@@ -99,7 +99,7 @@ Status check_options(const TranscribeOptions& options) {
 }
 
 Result<Audio> read_sound(const std::string& path, uint32_t rate) {
-  if (path != "-") return read_audio_at(rate, path);
+  if (path != "-") return read_audio_at(rate, path_of(path));
   InputStream stream(path);
   std::string bytes;
   while (!stream.ended()) PUMICE_CHECK(stream.read(bytes, true));
@@ -215,7 +215,7 @@ private:
 };
 
 Status transcribe(const TranscribeOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_TRY(const LogMelShape shape, read_log_mel_shape(file, definition->shape()));
   PUMICE_CHECK(check_attention(options.attention, definition->shape()));

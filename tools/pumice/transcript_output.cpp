@@ -57,10 +57,6 @@ Json json_of(const TranscriptSegment& segment, bool has_text) {
   return json;
 }
 
-std::filesystem::path path_of(const std::string& text) {
-  return std::filesystem::path(reinterpret_cast<const char8_t*>(text.c_str()));
-}
-
 } // namespace
 
 std::string text_of(const TranscriptSegment& segment, bool has_text) {

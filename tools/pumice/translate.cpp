@@ -263,7 +263,7 @@ Status check_single(WaitingLines& from, std::vector<Line>& lines) {
 }
 
 Status translate(const TranslateOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   if (!shape.has_decoder() || !shape.encoder || shape.encoder->kind != InputKind::tokens) {

@@ -78,7 +78,7 @@ std::string to_text(const Tuning& tuning, const OpenedDevice& device) {
 
 // Where there is no child process, a crash of the driver is the command's own.
 Result<Tuning> measure_here(const TuneCommandOptions& options, const OpenedDevice& device, TuneOptions how) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
   ProgressBar bar("measuring the device");
   how.progress = bar.callback();
@@ -86,8 +86,8 @@ Result<Tuning> measure_here(const TuneCommandOptions& options, const OpenedDevic
 }
 
 Status tune(const TuneCommandOptions& options) {
-  if (!options.exported.empty()) PUMICE_CHECK(TuningFile::read_before_writing(options.exported));
-  PUMICE_CHECK(ModelFile::open(options.model));
+  if (!options.exported.empty()) PUMICE_CHECK(TuningFile::read_before_writing(path_of(options.exported)));
+  PUMICE_CHECK(ModelFile::open(path_of(options.model)));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   device.tunes = false;
   TuneOptions how;
@@ -107,7 +107,7 @@ Status tune(const TuneCommandOptions& options) {
   }
   PUMICE_CHECK(device.save_pipelines());
   if (!options.exported.empty()) {
-    PUMICE_CHECK(add_to_tuning_file(options.exported, device.capabilities(),
+    PUMICE_CHECK(add_to_tuning_file(path_of(options.exported), device.capabilities(),
                                     device.context.pipelines->tuning_results()));
   }
   return interrupted() ? Status(interruption()) : Status();

@@ -58,7 +58,8 @@ def held_out_loss(model, tok, names):
     return nats / tokens, nats / characters
 
 
-def export(path, model, tok):
+def export(path, model, tok, more=()):
+    """Writes the model to `path`, with `more` metadata after its own."""
     c = model.c
     u32, f32 = gguf.U32, gguf.F32
     metadata = [
@@ -86,6 +87,7 @@ def export(path, model, tok):
         ("tokenizer.ggml.unknown_token_id", u32, tokenizer.UNK),
         ("tokenizer.ggml.add_bos_token", gguf.BOOL, True),
         ("tokenizer.ggml.add_space_prefix", gguf.BOOL, True),
+        *more,
     ]
     # The module names are GGUF's tensor names already.
     gguf.write(path + ".part", metadata, [(name, p.numpy()) for name, p in model.state_dict().items()])
@@ -108,13 +110,16 @@ def learning_rate(step, steps, warmup, peak):
     return peak * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
 
 
+def make_optimiser(model):
+    return torch.optim.AdamW([{"params": [p for p in model.parameters() if p.dim() == 2], "weight_decay": 0.1},
+                              {"params": [p for p in model.parameters() if p.dim() == 1], "weight_decay": 0}],
+                             betas=(0.9, 0.95), eps=1e-8)
+
+
 def train_stage(model, tok, stage, args):
     """One run of the schedule with a fresh optimiser, over stories that no other stage sees."""
     steps = args.steps[stage]
-    matrices = [p for p in model.parameters() if p.dim() == 2]
-    vectors = [p for p in model.parameters() if p.dim() == 1]
-    optimiser = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0}],
-                                  betas=(0.9, 0.95), eps=1e-8)
+    optimiser = make_optimiser(model)
     docs = documents(tok, TRAIN_SEED + 100 * stage, args.names[stage])
     # Short rows are cheaper and hold a whole story; the last quarter learns the far positions.
     full = steps // 4

@@ -36,14 +36,10 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
   const CacheLayout& layout = args.cache.layout;
   assert(args.heads % layout.kv_heads == 0);
   assert(args.q.columns == args.heads * layout.head_dim);
-  // Queries may be a view that begins anywhere.
-  BufferRef q = args.q.buffer;
-  const uint64_t q_first = q.offset % descriptor_alignment;
-  q.offset -= q_first;
-  q.bytes += q_first;
+  const BoundView q = bound_view(args.q);
 
   AttentionParams params = {};
-  params.q_first = static_cast<uint32_t>(q_first / sizeof(float));
+  params.q_first = q.first;
   params.q_stride = args.q.stride;
   params.result_stride = args.result.stride;
   params.sums_stride = args.sums ? args.sums->stride : 0;
@@ -71,8 +67,13 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
                         static_cast<uint32_t>(args.mask),
                         args.bias.buckets > 0 ? 1u : 0u,
                         shared ? 1u : 0u};
+  if (args.chunked) dispatch.set_constant(ATTENTION_CHUNKED_ID, 1);
+  if (args.sinks) {
+    dispatch.set_constant(ATTENTION_SINKS_ID, 1);
+    dispatch.bind(ATTENTION_SINKS, *args.sinks, Access::read);
+  }
   dispatch.bind(ATTENTION_STEP, args.step, Access::read);
-  dispatch.bind(ATTENTION_Q, q, Access::read);
+  dispatch.bind(ATTENTION_Q, q.buffer, Access::read);
   dispatch.bind(ATTENTION_KEYS, args.cache.keys, args.store ? Access::read_write : Access::read);
   dispatch.bind(ATTENTION_RESULT, args.result.buffer, Access::write);
   if (args.bias.buckets > 0) {
@@ -173,15 +174,23 @@ Dispatch attention_weights(const DeviceProfile& profile, const AttentionArgs& ar
   return dispatch;
 }
 
+float linear_bias_slope(uint32_t head, uint32_t heads) {
+  const uint32_t power = std::bit_floor(heads);
+  if (head < power) return std::exp2(-8.0f * static_cast<float>(head + 1) / static_cast<float>(power));
+  return std::exp2(-4.0f * static_cast<float>(2 * (head - power) + 1) / static_cast<float>(power));
+}
+
 std::string Attention::describe() const {
   std::string text = fmt::format("layer {} heads {} scale {:.6g}", layer, heads, scale);
   if (soft_cap > 0) text += fmt::format(" capped at {:g}", soft_cap);
-  if (window > 0) text += fmt::format(" window {}", window);
+  if (window > 0) text += fmt::format(" {} {}", chunked ? "chunk" : "window", window);
+  if (sinks) text += " sinks";
   if (mask == AttentionMask::bidirectional) text += " both ways";
   if (mask == AttentionMask::cross) text += " of the encoder's input";
   if (bias.buckets > 0) {
     text += fmt::format(" bias of {} buckets to {}", bias.buckets, bias.max_distance);
   }
+  if (bias.linear) text += fmt::format(" linear bias to {}", bias.max_distance);
   return text;
 }
 
@@ -189,8 +198,32 @@ namespace {
 
 constexpr uint32_t largest_bias_distance = 1 << 20;
 
+// A linear bias becomes a table with a bucket for each distance. Its size does not depend on the session's
+// context, because constants are uploaded once for all plans.
+Status lower_linear_bias(Lowering& lowering, AttentionArgs& args) {
+  const uint32_t farthest = args.bias.max_distance;
+  if (farthest == 0 || farthest > largest_bias_distance || lowering.context() > farthest + 1) {
+    return Error{Code::unsupported,
+                 fmt::format("a linear bias for distances to {} does not fit a context of {} tokens",
+                             farthest, lowering.context())};
+  }
+  args.bias.buckets = farthest + 1;
+  std::vector<float> table, buckets(size_t{2} * farthest + 1); // 0 for keys after the query: no row sees them
+  for (uint32_t distance = 0; distance <= farthest; ++distance) {
+    for (uint32_t head = 0; head < args.heads; ++head) {
+      table.push_back(-linear_bias_slope(head, args.heads) * static_cast<float>(distance));
+    }
+    buckets[farthest - distance] = static_cast<float>(distance);
+  }
+  const std::string key = fmt::format("linear bias to {}", farthest);
+  PUMICE_TRY(args.bias_table, lowering.constants(fmt::format("{} of {} heads", key, args.heads), table));
+  PUMICE_TRY(args.bias_buckets, lowering.constants(key, buckets));
+  return {};
+}
+
 Status lower_bias(const RelativeBias& bias, std::span<const WeightId> table, Lowering& lowering,
                   AttentionArgs& args) {
+  if (bias.linear) return lower_linear_bias(lowering, args);
   if (bias.buckets == 0) return {};
   assert(table.size() == 1);
   if (bias.exact_buckets() == 0 || bias.max_distance <= bias.exact_buckets() ||
@@ -240,6 +273,11 @@ Status check(const Attention& attention, const CacheLayout& layout) {
                              attention.layer, attention.window ? std::to_string(attention.window) : "all",
                              layout.window)};
   }
+  if (attention.bias.linear && attention.mask != AttentionMask::causal) {
+    return Error{Code::unsupported,
+                 fmt::format("layer {}: a linear bias where rows see what comes after them is not supported",
+                             attention.layer)};
+  }
   if (attention.mask == AttentionMask::cross && attention.bias.buckets > 0) {
     return Error{Code::internal,
                  fmt::format("layer {}: a bias by distance between two texts", attention.layer)};
@@ -257,7 +295,7 @@ bool mostly_one_source(const AttentionArgs& args) {
   return args.cache.layout.sequences == 1 || args.q.rows > args.cache.layout.sequences;
 }
 
-Result<AttentionArgs> lower_args(const Attention& attention, std::span<const WeightId> bias_table,
+Result<AttentionArgs> lower_args(const Attention& attention, std::span<const WeightId> weights,
                                  Lowering& lowering, const Node& node) {
   AttentionArgs args;
   args.q = lowering.tensor(node.inputs[0]);
@@ -267,13 +305,18 @@ Result<AttentionArgs> lower_args(const Attention& attention, std::span<const Wei
   args.soft_cap = attention.soft_cap;
   args.window = attention.window;
   args.mask = attention.mask;
+  args.chunked = attention.chunked;
   args.bias = attention.bias;
   args.step_layout = lowering.step_layout();
   args.one_sequence = mostly_one_source(args);
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
   PUMICE_CHECK(check(attention, args.cache.layout));
-  PUMICE_CHECK(lower_bias(attention.bias, bias_table, lowering, args));
+  if (attention.sinks) {
+    PUMICE_TRY(args.sinks, lowering.vector(weights));
+    return args;
+  }
+  PUMICE_CHECK(lower_bias(attention.bias, weights, lowering, args));
   return args;
 }
 
@@ -290,7 +333,7 @@ std::string StoringAttention::describe() const {
 }
 
 Result<AttentionArgs> StoringAttention::args(Lowering& lowering, const Node& node) const {
-  const size_t norms = rotary ? size_t{rotary->query_norm} + rotary->key_norm : 0;
+  const size_t norms = rotary ? rotary->norm_weights() : 0;
   const std::span<const WeightId> weights = node.weights;
   PUMICE_TRY(AttentionArgs args, lower_args(attention, weights.subspan(norms), lowering, node));
   if (rotary) {
@@ -332,17 +375,17 @@ Status ProjectingAttention::lower(Lowering& lowering, const Node& node) const {
 }
 
 Status AttentionWeights::lower(Lowering& lowering, const Node& node) const {
-  PUMICE_TRY(AttentionArgs args, lower_args(attention, bias_table, lowering, node));
+  PUMICE_TRY(AttentionArgs args, lower_args(attention, weights, lowering, node));
   args.sums = lowering.tensor(node.inputs[1]);
   lowering.emit(pumice::attention_weights(lowering.profile(), args, args.result.columns / args.heads));
   return {};
 }
 
 TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation,
-                   std::optional<WeightId> bias_table) {
+                   std::optional<WeightId> weight) {
   const Tensor& queries = graph.tensor(q);
   std::vector<WeightId> weights;
-  if (bias_table) weights.push_back(*bias_table);
+  if (weight) weights.push_back(*weight);
   return graph.add(operation, {q}, std::move(weights), {std::move(name), queries.rows, queries.columns});
 }
 
@@ -352,7 +395,7 @@ TensorId attention_weights(Graph& graph, std::string name, TensorId attention, u
   assert(operation);
   AttentionWeights weights;
   weights.attention = *operation;
-  weights.bias_table = graph.nodes()[at].weights;
+  weights.weights = graph.nodes()[at].weights;
   const TensorId q = graph.nodes()[at].inputs[0];
   const RowKind rows = graph.tensor(attention).rows;
   const TensorId sums = graph.add_output(at, {name + ".sums", rows, operation->heads * 2});

@@ -35,11 +35,18 @@ struct RelativeBias {
   uint32_t max_distance = 0;
   bool both_ways =
       false; // half of the buckets are for keys after the query; otherwise those count as distance 0
+  // Without a table: a head's factor, linear_bias_slope(), times the distance is subtracted from its scores
+  // (Press et al., ALiBi, 2022). No context may have a distance above max_distance.
+  bool linear = false;
 
   uint32_t exact_buckets() const { return buckets / (both_ways ? 4 : 2); } // buckets for a single distance
 
   uint32_t bucket(int64_t key_minus_query) const;
 };
+
+// The factors are powers of two, in equal steps from head to head; where the number of heads is no power of
+// two, the heads above the last one are put between the first ones.
+float linear_bias_slope(uint32_t head, uint32_t heads);
 
 // For each row of the step and each of its heads: softmax(scale * q . keys + bias) * values, over the
 // positions that it sees. Heads share the cache's kv_heads in equal groups, in order. A row that sees nothing
@@ -58,9 +65,15 @@ struct AttentionArgs {
   float soft_cap = 0;  // not 0: scores become cap * tanh(score / cap)
   uint32_t window = 0; // a row sees this many positions at most, its own included; 0: all
   AttentionMask mask = AttentionMask::causal;
+  // With a window: the row's own chunk of so many positions, counted from the sequence's start, up to the
+  // row.
+  bool chunked = false;
+  // [heads]: a score for each head that takes part in the softmax and has no value. Not with a bias.
+  std::optional<BufferRef> sinks;
   RelativeBias bias;
   BufferRef bias_table;   // [buckets, heads]
-  BufferRef bias_buckets; // the bucket of each distance from -max_distance to max_distance, as floats
+  BufferRef bias_buckets; // the bucket of each distance from -max_distance to max_distance, as floats;
+                          // a linear bias has one for each distance
   // Neighbouring rows mostly belong to one sequence, as in a prefill. Only the speed depends on it.
   bool one_sequence = true;
   ActivationRef result; // [rows, heads * head_dim]
@@ -83,8 +96,8 @@ Status attention(Lowering& lowering, const AttentionArgs& args);
 // [rows, heads * context], for each head its positions; zeros where the row sees nothing.
 Dispatch attention_weights(const DeviceProfile& profile, const AttentionArgs& args, uint32_t context);
 
-// inputs: q. weights: the bias's table [buckets, heads], where there is one. The layer's cache gives kv_heads
-// and head_dim. A second output keeps the sums.
+// inputs: q. weights: the bias's table [buckets, heads], where there is one (a linear bias has none), or the
+// sinks [heads]. The layer's cache gives kv_heads and head_dim. A second output keeps the sums.
 struct Attention : Operation {
   uint32_t layer = 0;
   uint32_t heads = 0;
@@ -92,6 +105,8 @@ struct Attention : Operation {
   float soft_cap = 0;
   uint32_t window = 0;
   AttentionMask mask = AttentionMask::causal;
+  bool chunked = false;
+  bool sinks = false;
   RelativeBias bias;
 
   std::string_view name() const override { return "attention"; }
@@ -129,7 +144,7 @@ struct ProjectingAttention : Operation {
 // inputs: q, and the sums that the attention kept.
 struct AttentionWeights : Operation {
   Attention attention;
-  std::vector<WeightId> bias_table; // the attention's, or none
+  std::vector<WeightId> weights; // the attention's
 
   std::string_view name() const override { return "attention_weights"; }
   std::string describe() const override { return attention.describe(); }
@@ -138,7 +153,7 @@ struct AttentionWeights : Operation {
 
 // q: [tokens, heads * head_dim]; so is the result.
 TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation,
-                   std::optional<WeightId> bias_table = {});
+                   std::optional<WeightId> weight = {});
 
 // Adds the computation of an attention's weights right after it: [tokens, heads * context]. `attention`: its
 // result. `context`: the number of positions, counted from the first of the sequence or of the input that the

@@ -70,7 +70,7 @@ bool split_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   if (args.mask != AttentionMask::causal || most_seen(args) <= span(workgroup, args)) return false;
   if (span_sum_bytes(profile, args) > profile.range_bytes) return false;
   const uint32_t groups = args.q.rows * args.cache.layout.kv_heads * attention_shape(args).group_workgroups;
-  return profile.forced == attention_split.name || (!profile.cpu8 && groups < profile.busy_groups);
+  return profile.forced == attention_split.name || groups < profile.busy_groups;
 }
 
 void set_spans(Dispatch& dispatch, uint32_t spans, uint32_t first_row) {
@@ -133,7 +133,10 @@ uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout
 const KernelVariant<AttentionArgs> attention_split = {
     "split-kv", "For GPUs: few tokens and a long cache, which is divided among workgroups", split_runs,
     lower_split};
-const KernelVariant<AttentionArgs> attention_base = {"portable", "For any device: the plain kernel", runs,
-                                                     lower};
+const KernelVariant<AttentionArgs> attention_base = {.name = "portable",
+                                                     .summary = "For any device: the plain kernel",
+                                                     .runs = runs,
+                                                     .lower = lower,
+                                                     .for_cpus = true};
 
 } // namespace pumice

@@ -58,6 +58,11 @@ Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args)
   dispatch.set_constant(ATTENTION_PAIRS_ID, constants.pairs);
   dispatch.set_constant(ATTENTION_ROTARY_DIM_ID, constants.dim);
   dispatch.set_constant(ATTENTION_NORMS_ID, constants.norms);
+  if (constants.growth_length > 0) {
+    dispatch.set_constant(ATTENTION_GROWTH_ID, constants.growth);
+    dispatch.set_constant(ATTENTION_GROWTH_LENGTH_ID, constants.growth_length);
+    dispatch.set_constant(ATTENTION_GROWTH_START_ID, constants.growth_start);
+  }
   AttentionParams params;
   std::memcpy(&params, dispatch.params.data(), sizeof(params));
   params.k_stride = store.k.stride;
@@ -82,7 +87,7 @@ Status lower_rotary(Lowering& lowering, const AttentionArgs& args) {
 // barrier.
 bool projected_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   if (!args.projection || !rotary_runs(profile, args) || profile.threads == 0) return false;
-  if (args.sums || args.bias.buckets > 0) return false;
+  if (args.sums || args.sinks || args.bias.buckets > 0) return false;
   const MatmulArgs& product = *args.projection;
   const CacheLayout& layout = args.cache.layout;
   const AttentionShape shape = attention_shape(args, fewest_groups);
@@ -137,13 +142,22 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
 
 } // namespace
 
-const KernelVariant<AttentionArgs> attention_cpu8 = {"cpu8", "For CPU drivers: everything in registers", runs,
-                                                     lower};
+const KernelVariant<AttentionArgs> attention_cpu8 = {.name = "cpu8",
+                                                     .summary = "For CPU drivers: everything in registers",
+                                                     .runs = runs,
+                                                     .lower = lower,
+                                                     .for_cpus = true};
 const KernelVariant<AttentionArgs> attention_projected = {
-    "cpu8-qkv", "For CPU drivers: as cpu8-rope, and query, key and value are computed in the same kernel",
-    projected_runs, lower_projected};
+    .name = "cpu8-qkv",
+    .summary = "For CPU drivers: as cpu8-rope, and query, key and value are computed in the same kernel",
+    .runs = projected_runs,
+    .lower = lower_projected,
+    .for_cpus = true};
 const KernelVariant<AttentionArgs> attention_rotary = {
-    "cpu8-rope", "For CPU drivers: one token, rotated and stored in the cache by the same kernel",
-    rotary_runs, lower_rotary};
+    .name = "cpu8-rope",
+    .summary = "For CPU drivers: one token, rotated and stored in the cache by the same kernel",
+    .runs = rotary_runs,
+    .lower = lower_rotary,
+    .for_cpus = true};
 
 } // namespace pumice

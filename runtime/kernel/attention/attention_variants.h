@@ -18,9 +18,6 @@ extern const KernelVariant<AttentionArgs> attention_cm;
 // For any device: a workgroup's invocations share the positions.
 extern const KernelVariant<AttentionArgs> attention_base;
 
-// A descriptor can begin at a multiple of this many bytes on every device.
-constexpr uint64_t descriptor_alignment = 256;
-
 // Emits args.store, if it is set, as a dispatch of its own. Returns the arguments without it.
 AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args);
 

@@ -22,6 +22,10 @@ uint32_t shader_kind(ElementwiseKind kind) {
     return ELEMENTWISE_SCALE;
   case ElementwiseKind::soft_cap:
     return ELEMENTWISE_SOFT_CAP;
+  case ElementwiseKind::gate_rows:
+    return ELEMENTWISE_GATE_ROWS;
+  case ElementwiseKind::gate_sigmoid:
+    return ELEMENTWISE_GATE_SIGMOID;
   }
   return ELEMENTWISE_ADD;
 }
@@ -53,7 +57,10 @@ Dispatch elementwise(const DeviceProfile& profile, const ElementwiseArgs& args) 
   dispatch.kernel = "elementwise";
   dispatch.constants = {profile.workgroup, shader_kind(args.kind), static_cast<uint32_t>(args.activation)};
   ElementwiseParams params = {};
+  const BoundView a = bound_view(args.a), b = args.b ? bound_view(*args.b) : BoundView();
   params.columns = args.a.columns;
+  params.a_first = a.first;
+  params.b_first = b.first;
   params.a_stride = args.a.stride;
   params.b_stride = args.b ? args.b->stride : 0;
   params.out_stride = args.result.stride;
@@ -61,8 +68,8 @@ Dispatch elementwise(const DeviceProfile& profile, const ElementwiseArgs& args) 
   params.amount = args.amount;
   dispatch.set_params(params);
   dispatch.bind(ELEMENTWISE_STEP, args.step, Access::read);
-  dispatch.bind(ELEMENTWISE_A, args.a.buffer, Access::read);
-  if (args.b) dispatch.bind(ELEMENTWISE_B, args.b->buffer, Access::read);
+  dispatch.bind(ELEMENTWISE_A, a.buffer, Access::read);
+  if (args.b) dispatch.bind(ELEMENTWISE_B, b.buffer, Access::read);
   dispatch.bind(ELEMENTWISE_RESULT, args.result.buffer, Access::write);
   dispatch.groups = {args.a.rows, row_groups(profile, args.result), 1};
   const double elements = double{1} * args.a.rows * args.a.columns;
@@ -107,6 +114,12 @@ Status SoftCap::lower(Lowering& lowering, const Node& node) const {
   return lower_as(ElementwiseKind::soft_cap, Activation::none, lowering, node, cap);
 }
 
+Status GateRows::lower(Lowering& lowering, const Node& node) const {
+  const bool one = lowering.graph().tensor(node.inputs[1]).columns == 1;
+  const ElementwiseKind kind = one ? ElementwiseKind::gate_rows : ElementwiseKind::gate_sigmoid;
+  return lower_as(kind, Activation::none, lowering, node);
+}
+
 TensorId add(Graph& graph, std::string name, TensorId a, TensorId b) {
   return add_node(graph, std::move(name), Add{}, {a, b});
 }
@@ -127,6 +140,10 @@ TensorId scale(Graph& graph, std::string name, TensorId a, float factor) {
   Scale operation;
   operation.factor = factor;
   return add_node(graph, std::move(name), operation, {a});
+}
+
+TensorId gate_rows(Graph& graph, std::string name, TensorId a, TensorId b) {
+  return add_node(graph, std::move(name), GateRows{}, {a, b});
 }
 
 TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap) {

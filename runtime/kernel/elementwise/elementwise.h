@@ -10,20 +10,23 @@
 namespace pumice {
 
 enum class ElementwiseKind : uint32_t {
-  add,      // a + b
-  gate,     // activation(a) * b
-  activate, // activation(a)
-  scale,    // amount * a
-  soft_cap, // amount * tanh(a / amount)
+  add,          // a + b
+  gate,         // activation(a) * b
+  activate,     // activation(a)
+  scale,        // amount * a
+  soft_cap,     // amount * tanh(a / amount)
+  gate_rows,    // a * sigmoid(b), b has one column
+  gate_sigmoid, // a * sigmoid(b)
 };
 
-// For where a product's epilogue cannot do it. All of one shape.
+// For where a product's epilogue cannot do it. All of one shape, except as said above. a and b may be views
+// that begin at any multiple of four columns.
 struct ElementwiseArgs {
   ElementwiseKind kind = ElementwiseKind::add;
   Activation activation = Activation::none;
   float amount = 1;
   ActivationRef a;
-  std::optional<ActivationRef> b; // for add and gate
+  std::optional<ActivationRef> b; // for add and gates
   ActivationRef result;
   BufferRef step;
 };
@@ -77,10 +80,18 @@ struct SoftCap : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
+// result = a * sigmoid(b). inputs: a, b, which has one column or as many as a.
+struct GateRows : Operation {
+  std::string_view name() const override { return "gate_rows"; }
+  bool by_row() const override { return true; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
 TensorId add(Graph& graph, std::string name, TensorId a, TensorId b);
 TensorId gate(Graph& graph, std::string name, TensorId a, TensorId b, Activation activation);
 TensorId activate(Graph& graph, std::string name, TensorId a, Activation activation);
 TensorId scale(Graph& graph, std::string name, TensorId a, float factor);
+TensorId gate_rows(Graph& graph, std::string name, TensorId a, TensorId b);
 TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap);
 
 } // namespace pumice

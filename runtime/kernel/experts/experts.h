@@ -1,7 +1,8 @@
 #pragma once
 
 #include <optional>
-#include <span>
+#include <string>
+#include <vector>
 
 #include "graph/graph.h"
 #include "kernel/activation.h"
@@ -26,14 +27,29 @@ struct ExpertBlocks {
   uint64_t bytes() const { return 4 * (1 + uint64_t{count} * (1 + block_slots)); }
 };
 
-// Chooses the `used` experts with the largest logits; among equal ones the lower number; NaN counts as the
-// smallest. Their shares are the softmax over all experts, or, if `normalise`, over the chosen ones.
+enum class ExpertScore : uint32_t { softmax, sigmoid };
+
+// How a row chooses its experts, and their shares of its result.
+struct ExpertRouting {
+  uint32_t used = 1;
+  ExpertScore score = ExpertScore::softmax; // of all logits; or the sigmoid of each
+  bool normalise = true;                    // the shares of the chosen experts add up to `scale`
+  float scale = 1;                          // otherwise a share is the score times `scale`
+  bool biased = false; // a bias for each expert is added to its score for the choice, not for the share
+  // Neighbouring experts form groups of equal size. Only the experts of the best groups can be chosen. A
+  // group is as good as the sum of its one or two best scores.
+  uint32_t groups = 1, used_groups = 1, group_best = 1;
+
+  std::string describe() const;
+};
+
+// Chooses the experts with the largest scores; among equal ones the lower number; NaN counts as the smallest.
 struct ExpertRouteArgs {
   ActivationRef logits; // [rows, count]
-  uint32_t used = 1;
-  bool normalise = true;
-  ExpertBlocks blocks; // one slot in each block, in order
-  BufferRef shares;    // a float for each slot
+  ExpertRouting routing;
+  std::optional<BufferRef> bias; // a float for each expert, if the routing is biased
+  ExpertBlocks blocks;           // one slot in each block, in order
+  BufferRef shares;              // a float for each slot
   BufferRef step;
 };
 Dispatch expert_route(const DeviceProfile& profile, const ExpertRouteArgs& args);
@@ -42,25 +58,50 @@ Dispatch expert_route(const DeviceProfile& profile, const ExpertRouteArgs& args)
 Dispatch expert_group(const DeviceProfile& profile, uint32_t experts, const ExpertBlocks& choices,
                       const ExpertBlocks& blocks);
 
-// result[row] = sum over j, in order, of shares[slot] * products[slot] + residual[row].
+// How an expert makes its inner row of its gate and its up: activation(gate) * up; with a limit gpt-oss's
+// clamped gate, min(gate, limit) * sigmoid(1.702 min(gate, limit)) * (clamp(up, -limit, limit) + 1).
+struct ExpertActivation {
+  Activation kind = Activation::silu;
+  float limit = 0; // 0: none
+};
+
+// result = the activation of scale * gate + gate_bias and scale * up + up_bias, for each slot, with its
+// expert's biases. scale: the slot's share, or 1.
+struct ExpertGateArgs {
+  ExpertActivation activation;
+  ActivationRef gate, up, result; // a row for each slot
+  uint32_t used = 1;
+  std::optional<BufferRef> gate_bias, up_bias; // [experts, columns]; both or none
+  ExpertBlocks choices;                        // one slot in each block, in order
+  std::optional<BufferRef> shares;             // by which an expert's input is multiplied
+  BufferRef step;
+};
+Dispatch expert_gate(const DeviceProfile& profile, const ExpertGateArgs& args);
+
+// result[row] = sum over j, in order, of shares[slot] * (products[slot] + bias[expert]) + residual[row].
 struct ExpertCombineArgs {
   ActivationRef products; // a row for each slot
   uint32_t used = 1;
   BufferRef shares;
+  bool weighted = true;          // otherwise all shares count as 1
+  std::optional<BufferRef> bias; // [experts, columns]
+  ExpertBlocks choices;          // one slot in each block, in order
   std::optional<ActivationRef> residual;
   ActivationRef result;
   BufferRef step;
 };
 Dispatch expert_combine(const DeviceProfile& profile, const ExpertCombineArgs& args);
 
-// result = sum over the chosen e of share_e * down_e(activation(gate_e x) * up_e x) + residual.
-// inputs: x, the router's logits [rows, count], then the residual if any. weights: the gates, the ups, the
-// downs, `count` of each.
+// result = sum over the chosen e of share_e * down_e(activation(gate_e x, up_e x)) + residual. The products
+// have biases if `biases` is set. inputs: x, the router's logits [rows, count], then the residual if any.
+// weights: the gates, the ups, the downs, `count` of each, then the routing's bias [count] if it has one,
+// then the biases [count, rows] of all gates, of all ups and of all downs.
 struct Experts : Operation {
   uint32_t count = 1;
-  uint32_t used = 1;
-  Activation activation = Activation::silu;
-  bool normalise = true; // the shares of a row's chosen experts add up to 1
+  ExpertRouting routing;
+  ExpertActivation activation;
+  bool scaled_inputs = false; // shares multiply an expert's input, not its result
+  bool biases = false;
   bool residual = false;
 
   std::string_view name() const override { return "experts"; }
@@ -68,8 +109,15 @@ struct Experts : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
+// The weights of a layer's experts.
+struct ExpertWeights {
+  std::vector<WeightId> gate, up, down; // a matrix for each expert
+  std::optional<WeightId> routing_bias;
+  std::vector<WeightId> biases; // none, or of all gates, of all ups and of all downs
+};
+
 TensorId experts(Graph& graph, std::string name, TensorId x, TensorId router_logits,
-                 std::span<const WeightId> gate, std::span<const WeightId> up, std::span<const WeightId> down,
-                 Experts operation, std::optional<TensorId> residual = std::nullopt);
+                 const ExpertWeights& weights, Experts operation,
+                 std::optional<TensorId> residual = std::nullopt);
 
 } // namespace pumice

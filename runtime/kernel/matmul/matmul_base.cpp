@@ -37,6 +37,10 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 
 } // namespace
 
-const KernelVariant<MatmulArgs> matmul_base = {"portable", "For any device: the plain kernel", runs, lower};
+const KernelVariant<MatmulArgs> matmul_base = {.name = "portable",
+                                               .summary = "For any device: the plain kernel",
+                                               .runs = runs,
+                                               .lower = lower,
+                                               .for_cpus = true};
 
 } // namespace pumice

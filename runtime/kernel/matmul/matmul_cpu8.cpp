@@ -71,6 +71,10 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 } // namespace
 
 const KernelVariant<MatmulArgs> matmul_cpu8 = {
-    "cpu8", "For CPU drivers: a vector lane for each of eight weight rows, sums in registers", runs, lower};
+    .name = "cpu8",
+    .summary = "For CPU drivers: a vector lane for each of eight weight rows, sums in registers",
+    .runs = runs,
+    .lower = lower,
+    .for_cpus = true};
 
 } // namespace pumice

@@ -15,7 +15,6 @@ std::string kernel_name(const MatmulArgs& args) {
 // There is no kernel for types whose codes are not the numbers themselves, and none at all if the build had
 // no shader compiler for this tier.
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
-  if (profile.cpu8 && profile.forced != matmul_dot.name) return false;
   return profile.dot && !args.routing && has_subgroup_slices(profile, args) && find_kernel(kernel_name(args));
 }
 

@@ -35,8 +35,7 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   return shape(rows, 8);
 }
 
-bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
-  if (profile.cpu8 && profile.forced != matmul_tiled.name) return false;
+bool runs(const DeviceProfile&, const MatmulArgs& args) {
   // The smallest workgroup takes 16 rows, of which half are in use.
   return !args.routing && args.format.lane_dwords == 4 && args.result.rows > 8;
 }

@@ -13,7 +13,6 @@ constexpr uint32_t most_rows = 8;
 constexpr uint32_t most_invocations = 128; // which every device has
 
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
-  if (profile.cpu8 && profile.forced != matmul_vector.name) return false;
   return has_subgroup_slices(profile, args) && matmul_extent(args).rows <= most_rows;
 }
 

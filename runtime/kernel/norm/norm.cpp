@@ -13,7 +13,8 @@ Dispatch norm(const DeviceProfile& profile, const NormArgs& args) {
   dispatch.constants = {profile.workgroup, args.kind == NormKind::rms ? NORM_KIND_RMS : NORM_KIND_LAYER,
                         args.bias ? 1u : 0u};
   NormParams params = {};
-  params.columns = args.x.columns;
+  params.columns = args.x.columns / args.groups;
+  params.groups = args.groups;
   params.x_stride = args.x.stride;
   params.out_stride = args.result.stride;
   params.rows_kind = args.x.rows_kind;
@@ -25,23 +26,37 @@ Dispatch norm(const DeviceProfile& profile, const NormArgs& args) {
   dispatch.bind(NORM_WEIGHT, args.weight, Access::read);
   if (args.bias) dispatch.bind(NORM_BIAS, *args.bias, Access::read);
   dispatch.bind(NORM_RESULT, args.result.buffer, Access::write);
-  dispatch.groups = {args.x.rows, 1, 1};
+  dispatch.groups = {args.x.rows, args.groups, 1};
   const double elements = double{1} * args.x.rows * args.x.columns;
   dispatch.flops = elements * (args.kind == NormKind::rms ? 4 : 7);
   dispatch.bytes = elements * 8 + args.x.columns * (args.bias ? 8.0 : 4.0);
   return dispatch;
 }
 
-std::string RmsNorm::describe() const {
+namespace {
+
+std::string describe_norm(float eps, float weight_offset) {
   std::string text = fmt::format("eps {:g}", eps);
   if (weight_offset != 0) text += fmt::format(" weight + {:g}", weight_offset);
   return text;
+}
+
+} // namespace
+
+std::string RmsNorm::describe() const {
+  return describe_norm(eps, weight_offset) + (groups > 1 ? fmt::format(" in {} groups", groups) : "");
 }
 
 Status RmsNorm::lower(Lowering& lowering, const Node& node) const {
   NormArgs args;
   args.kind = NormKind::rms;
   args.x = lowering.tensor(node.inputs[0]);
+  args.groups = groups;
+  if (groups > 1 && args.x.columns % (groups * 4) != 0) {
+    return Error{Code::unsupported, fmt::format("a norm over {} groups of {} columns is not supported: each "
+                                                "must have a multiple of four columns",
+                                                groups, args.x.columns)};
+  }
   PUMICE_TRY(args.weight, lowering.vector(node.weights[0]));
   args.eps = eps;
   args.weight_offset = weight_offset;
@@ -52,7 +67,7 @@ Status RmsNorm::lower(Lowering& lowering, const Node& node) const {
 }
 
 std::string LayerNorm::describe() const {
-  return fmt::format("eps {:g}", eps);
+  return describe_norm(eps, weight_offset);
 }
 
 Status LayerNorm::lower(Lowering& lowering, const Node& node) const {
@@ -64,6 +79,7 @@ Status LayerNorm::lower(Lowering& lowering, const Node& node) const {
     PUMICE_TRY(args.bias, lowering.vector(node.weights[1]));
   }
   args.eps = eps;
+  args.weight_offset = weight_offset;
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
   lowering.emit(norm(lowering.profile(), args));
@@ -79,10 +95,20 @@ TensorId rms_norm(Graph& graph, std::string name, TensorId x, WeightId weight, f
   return graph.add(operation, {x}, {weight}, {std::move(name), from.rows, from.columns});
 }
 
+TensorId grouped_rms_norm(Graph& graph, std::string name, TensorId x, WeightId weight, uint32_t groups,
+                          float eps) {
+  RmsNorm operation;
+  operation.groups = groups;
+  operation.eps = eps;
+  const Tensor& from = graph.tensor(x);
+  return graph.add(operation, {x}, {weight}, {std::move(name), from.rows, from.columns});
+}
+
 TensorId layer_norm(Graph& graph, std::string name, TensorId x, WeightId weight, std::optional<WeightId> bias,
-                    float eps) {
+                    float eps, float weight_offset) {
   LayerNorm operation;
   operation.eps = eps;
+  operation.weight_offset = weight_offset;
   std::vector<WeightId> weights = {weight};
   if (bias) weights.push_back(*bias);
   const Tensor& from = graph.tensor(x);

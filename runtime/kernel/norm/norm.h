@@ -14,11 +14,13 @@ enum class NormKind : uint32_t {
 };
 
 // rms: result = x / sqrt(mean(x^2) + eps) * (weight + weight_offset)
-// layer: result = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias
+// layer: result = (x - mean(x)) / sqrt(variance(x) + eps) * (weight + weight_offset) + bias
+// With several groups, each group of a row's columns has its own mean and variance.
 struct NormArgs {
   NormKind kind = NormKind::rms;
   ActivationRef x;
-  BufferRef weight; // [columns], padded to a multiple of 32
+  uint32_t groups = 1; // equal parts of a row; if there are several, each has a multiple of four columns
+  BufferRef weight;    // [columns of a group], padded to a multiple of 32
   std::optional<BufferRef> bias;
   float eps = 0;
   float weight_offset = 0;
@@ -30,6 +32,7 @@ Dispatch norm(const DeviceProfile& profile, const NormArgs& args);
 
 // inputs: x. weights: the weight.
 struct RmsNorm : Operation {
+  uint32_t groups = 1; // equal parts of a row, each with a norm of its own and the same weight
   float eps = 0;
   float weight_offset = 0; // Gemma's files hold the weight less 1
 
@@ -42,6 +45,7 @@ struct RmsNorm : Operation {
 // inputs: x. weights: the weight, then the bias if any.
 struct LayerNorm : Operation {
   float eps = 0;
+  float weight_offset = 0;
 
   std::string_view name() const override { return "layer_norm"; }
   std::string describe() const override;
@@ -51,7 +55,10 @@ struct LayerNorm : Operation {
 
 TensorId rms_norm(Graph& graph, std::string name, TensorId x, WeightId weight, float eps,
                   float weight_offset = 0);
+// A norm of each of the equal groups of a row's columns, which have the same weight.
+TensorId grouped_rms_norm(Graph& graph, std::string name, TensorId x, WeightId weight, uint32_t groups,
+                          float eps);
 TensorId layer_norm(Graph& graph, std::string name, TensorId x, WeightId weight, std::optional<WeightId> bias,
-                    float eps);
+                    float eps, float weight_offset = 0);
 
 } // namespace pumice

@@ -65,7 +65,7 @@ double scaled(const RotaryConfig& config, double frequency, size_t pair) {
 // all, because each workgroup computes the row's table of sines.
 uint32_t heads_per_group(const DeviceProfile& profile, const RotaryStoreArgs& args) {
   const uint32_t all = args.heads + 2 * args.cache.layout.kv_heads;
-  return std::min(all, profile.cpu8 ? 256u : 4u);
+  return std::min(all, profile.cpu ? 256u : 4u);
 }
 
 // The table's key: layers with the same frequencies share a table.
@@ -107,6 +107,7 @@ std::string describe(const RotaryConfig& config) {
     text += fmt::format(", longrope scaling {:g} of {}, magnitude {:.6g}", config.factor,
                         config.original_context, rotary_magnitude(config));
   }
+  if (config.query_growth != 0) text += fmt::format(", queries grow by {:g}", config.query_growth);
   if (!config.factors.empty()) text += ", frequencies divided by a table";
   return text;
 }
@@ -161,6 +162,13 @@ RotaryConstants rotary_constants(const RotaryStoreArgs& args) {
   }
   if (args.query_norm) constants.norms += ROTARY_NORM_QUERIES;
   if (args.key_norm) constants.norms += ROTARY_NORM_KEYS;
+  if (args.value_norm) constants.norms += ROTARY_NORM_VALUES;
+  if (args.norm_after) constants.norms += ROTARY_NORM_AFTER;
+  if (args.query_growth != 0) {
+    constants.growth = std::bit_cast<uint32_t>(args.query_growth);
+    constants.growth_length = args.growth_length;
+    constants.growth_start = args.growth_start;
+  }
   return constants;
 }
 
@@ -170,8 +178,9 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   const uint32_t heads = heads_per_group(profile, args);
   Dispatch dispatch;
   dispatch.kernel = std::string("rotary_store.") + to_string(cache.type);
-  dispatch.constants = {profile.workgroup, constants.pairs, args.head_dim,
-                        constants.dim,     heads,           constants.norms};
+  dispatch.constants = {
+      profile.workgroup, constants.pairs,  args.head_dim,           constants.dim,         heads,
+      constants.norms,   constants.growth, constants.growth_length, constants.growth_start};
   RotaryStoreParams params = {};
   params.heads = args.heads;
   params.kv_heads = cache.kv_heads;
@@ -187,19 +196,22 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   params.norm_offset = args.norm_offset;
   dispatch.set_params(params);
   dispatch.bind(ROTARY_STEP, args.step, Access::read);
-  // Without queries the kernel does not use their slots. They are bound to memory that this launch uses
-  // anyway.
+  // Without queries, or without keys and values, the kernel does not use their slots. They are bound to
+  // memory that this launch uses anyway.
+  const bool stores = cache.kv_heads > 0;
+  const ActivationRef& rows = stores ? args.k : args.q;
   dispatch.bind(ROTARY_Q, args.heads > 0 ? args.q.buffer : args.k.buffer, Access::read);
-  dispatch.bind(ROTARY_K, args.k.buffer, Access::read);
-  dispatch.bind(ROTARY_V, args.v.buffer, Access::read);
+  dispatch.bind(ROTARY_K, rows.buffer, Access::read);
+  dispatch.bind(ROTARY_V, stores ? args.v.buffer : rows.buffer, Access::read);
   if (constants.reads_table()) dispatch.bind(ROTARY_TABLE, args.table, Access::read);
   dispatch.bind(ROTARY_RESULT, args.heads > 0 ? args.result.buffer : args.cache.values, Access::write);
   // The kernel only writes, but other positions of the cache must keep their contents: read_write.
-  dispatch.bind(ROTARY_KEYS, args.cache.keys, Access::read_write);
-  dispatch.bind(ROTARY_VALUES, args.cache.values, Access::read_write);
+  const Access cached = stores ? Access::read_write : Access::read;
+  dispatch.bind(ROTARY_KEYS, args.cache.keys, cached);
+  dispatch.bind(ROTARY_VALUES, args.cache.values, cached);
   const uint32_t all_heads = args.heads + 2 * cache.kv_heads;
-  dispatch.groups = {args.k.rows, (all_heads + heads - 1) / heads, 1};
-  const double elements = double{1} * args.k.rows * all_heads * args.head_dim;
+  dispatch.groups = {rows.rows, (all_heads + heads - 1) / heads, 1};
+  const double elements = double{1} * rows.rows * all_heads * args.head_dim;
   dispatch.flops = elements * 4;
   dispatch.bytes = elements * 8;
   return dispatch;
@@ -210,6 +222,8 @@ std::string RotaryStore::describe() const {
                                  kv_heads, head_dim, pumice::describe(rotary));
   if (query_norm) text += ", queries normed";
   if (key_norm) text += ", keys normed";
+  if (value_norm) text += ", values normed";
+  if (norm_after) text += " after the rotation";
   return text;
 }
 
@@ -222,6 +236,9 @@ std::vector<float> make_table(const RotaryStore& operation, uint32_t context, co
   if (operation.rotary.pairs != RotaryPairs::none) {
     table = rotary_table(rotary_frequencies(operation.rotary, context));
   }
+  if (operation.unit_norms)
+    table.resize(table.size() + (size_t{operation.query_norm} + operation.key_norm) * operation.head_dim,
+                 1.0f);
   for (WeightId id : norms) {
     const std::vector<float> weights = decode_vector(graph.weight(id).view);
     table.insert(table.end(), weights.begin(), weights.begin() + operation.head_dim);
@@ -245,7 +262,11 @@ Status check(const RotaryStore& operation, const Graph& graph, std::span<const W
         fmt::format("there are {} factors for the frequencies of {} rotated dimensions, which need {}",
                     factors->size(), rotary.dim, rotary.dim / 2)};
   }
-  assert(norms.size() == size_t{operation.query_norm} + operation.key_norm);
+  if (operation.norm_after && rotary_magnitude(rotary) != 1) {
+    return Error{Code::unsupported, fmt::format("norms after a rotation of magnitude {:g} are not supported",
+                                                rotary_magnitude(rotary))};
+  }
+  assert(norms.size() == operation.norm_weights());
   for (WeightId id : norms) {
     const WeightView& view = graph.weight(id).view;
     if (view.rows * view.columns == head_dim) continue;
@@ -270,8 +291,13 @@ Result<RotaryStoreArgs> RotaryStore::args(Lowering& lowering, std::span<const Te
   args.pairs = rotary.pairs;
   args.rotary_dim = rotary.dim;
   args.magnitude = static_cast<float>(rotary_magnitude(rotary));
+  args.query_growth = rotary.query_growth;
+  args.growth_length = rotary.original_context;
+  args.growth_start = rotary.growth_start;
   args.query_norm = query_norm;
   args.key_norm = key_norm;
+  args.value_norm = value_norm;
+  args.norm_after = norm_after;
   args.norm_eps = norm_eps;
   args.norm_offset = norm_offset;
   // Every plan requests the tables of short and of long contexts, because tables that the first plan does not
@@ -290,6 +316,16 @@ Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(RotaryStoreArgs store, args(lowering, node.inputs, node.weights));
   store.result = lowering.tensor(node.output);
   lowering.emit(rotary_store(lowering.profile(), store));
+  return {};
+}
+
+Status RotateQueries::lower(Lowering& lowering, const Node& node) const {
+  const TensorId q = node.inputs[0];
+  const TensorId inputs[] = {q, q, q};
+  PUMICE_TRY(RotaryStoreArgs args, rotary.args(lowering, inputs, node.weights));
+  args.cache.layout.kv_heads = 0;
+  args.result = lowering.tensor(node.output);
+  lowering.emit(rotary_store(lowering.profile(), args));
   return {};
 }
 
@@ -329,6 +365,15 @@ TensorId rotary_store(Graph& graph, std::string name, TensorId q, TensorId k, Te
                       RotaryStore operation, std::vector<WeightId> norm_weights) {
   const uint32_t columns = operation.heads * operation.head_dim;
   return graph.add(std::move(operation), {q, k, v}, std::move(norm_weights),
+                   {std::move(name), RowKind::tokens, columns});
+}
+
+TensorId rotate_queries(Graph& graph, std::string name, TensorId q, RotaryStore operation,
+                        std::vector<WeightId> norm_weights) {
+  const uint32_t columns = operation.heads * operation.head_dim;
+  RotateQueries rotate;
+  rotate.rotary = std::move(operation);
+  return graph.add(std::move(rotate), {q}, std::move(norm_weights),
                    {std::move(name), RowKind::tokens, columns});
 }
 

@@ -48,6 +48,10 @@ struct RotaryConfig {
   bool truncate = true; // the first and last pair of the interpolation are rounded to whole numbers
   float mscale = 0;     // if this and mscale_all_dim are set, the magnitude follows from their quotient
   float mscale_all_dim = 0;
+  // Queries are multiplied by 1 + query_growth * log(1 + floor((position + growth_start) /
+  // original_context)).
+  float query_growth = 0;
+  uint32_t growth_start = 0;
   // yarn, longrope: the magnitude; empty: it follows from `factor`.
   std::optional<float> attention_factor;
   // Divisors of the frequencies, one for each pair, or none. GGUF's rope_freqs, or longrope's short table.
@@ -69,8 +73,9 @@ double rotary_magnitude(const RotaryConfig& config);
 // dwords are stored in the bits of two floats.
 std::vector<float> rotary_table(std::span<const double> frequencies);
 
-// Rotates q and k by their rows' positions, after a norm over each head if that is set. The rotated q is
-// written to result; k and v are stored in the cache. Without heads there is no q and no result.
+// Rotates q and k by their rows' positions, with a norm over each head before it or after it if that is set.
+// The rotated q is written to result; k and v are stored in the cache. Without heads there is no q and no
+// result. Without kv_heads in the cache's layout there are no k and v, and nothing is stored.
 struct RotaryStoreArgs {
   ActivationRef q; // [tokens, heads * head_dim]
   ActivationRef k; // [tokens, kv_heads * head_dim]
@@ -80,11 +85,17 @@ struct RotaryStoreArgs {
   RotaryPairs pairs = RotaryPairs::none;
   uint32_t rotary_dim = 0; // the first dimensions of a head are rotated, the others copied
   float magnitude = 1;
+  float query_growth = 0; // as in RotaryConfig
+  uint32_t growth_length = 0;
+  uint32_t growth_start = 0;
   bool query_norm = false; // by root mean square
   bool key_norm = false;
+  bool value_norm = false; // it has no weights
+  bool norm_after = false; // the rotation, whose magnitude is 1 then
   float norm_eps = 0;
   float norm_offset = 0; // added to the norms' weights
-  // rotary_table() if anything is rotated, then the weights of the norms that are set, head_dim each.
+  // rotary_table() if anything is rotated, then the weights of the norms of queries and keys that are set,
+  // head_dim each.
   BufferRef table;
   CacheRef cache;
   ActivationRef result; // of q's shape
@@ -97,14 +108,19 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
 struct RotaryConstants {
   uint32_t pairs = ROTARY_PAIRS_NONE;
   uint32_t dim = 0;
-  uint32_t norms = 0; // ROTARY_NORM_*
+  uint32_t norms = 0;  // ROTARY_NORM_*
+  uint32_t growth = 0; // of queries, its bits
+  uint32_t growth_length = 0;
+  uint32_t growth_start = 0;
 
-  bool reads_table() const { return pairs != ROTARY_PAIRS_NONE || norms != 0; }
+  bool reads_table() const {
+    return pairs != ROTARY_PAIRS_NONE || (norms & (ROTARY_NORM_QUERIES | ROTARY_NORM_KEYS)) != 0;
+  }
 };
 RotaryConstants rotary_constants(const RotaryStoreArgs& args);
 
 // inputs: q, k, v, whose rows are tokens. weights: [head_dim] of the query norm and of the key norm, if
-// they are set. output: the rotated q.
+// they are set and have weights. output: the rotated q.
 struct RotaryStore : Operation {
   uint32_t layer = 0;
   uint32_t heads = 0;
@@ -113,15 +129,29 @@ struct RotaryStore : Operation {
   RotaryConfig rotary;
   bool query_norm = false; // a root-mean-square norm of each head before it is rotated
   bool key_norm = false;
+  bool value_norm = false; // the same of each value's head, which is not rotated; it has no weights
+  bool norm_after = false; // the norms come after the rotation
+  bool unit_norms = false; // the norms' weights are 1
   float norm_eps = 0;
   float norm_offset = 0; // added to the norms' weights
 
+  size_t norm_weights() const { return unit_norms ? 0 : size_t{query_norm} + key_norm; }
   std::string_view name() const override { return "rotary_store"; }
   std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
   // The arguments without `result`. inputs: q, k, v. norms: the node's weights.
   Result<RotaryStoreArgs> args(Lowering& lowering, std::span<const TensorId> inputs,
                                std::span<const WeightId> norms) const;
+};
+
+// Rotates queries that attend to keys and values of an earlier layer. inputs: q. weights: [head_dim] of the
+// query norm, if it is set. output: the rotated q.
+struct RotateQueries : Operation {
+  RotaryStore rotary; // `layer`: whose cache the queries attend to; nothing is stored
+
+  std::string_view name() const override { return "rotate_queries"; }
+  std::string describe() const override { return rotary.describe(); }
+  Status lower(Lowering& lowering, const Node& node) const override;
 };
 
 // Stores keys and values in the cache without rotation: for models without rotary positions, and for an
@@ -141,5 +171,8 @@ void cache_store(Graph& graph, std::string name, TensorId k, TensorId v, uint32_
 
 TensorId rotary_store(Graph& graph, std::string name, TensorId q, TensorId k, TensorId v,
                       RotaryStore operation, std::vector<WeightId> norm_weights = {});
+
+TensorId rotate_queries(Graph& graph, std::string name, TensorId q, RotaryStore operation,
+                        std::vector<WeightId> norm_weights = {});
 
 } // namespace pumice

@@ -167,10 +167,13 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     return std::find(tiers.begin(), tiers.end(), tier) != tiers.end();
   };
   profile.cpu8 = has("cpu8");
-  if (profile.cpu8) {
+  profile.cpu = capabilities.is_cpu();
+  if (profile.cpu) {
     profile.workgroup = 8;
     profile.busy_groups = 16;
     profile.threads = std::max(1u, std::thread::hardware_concurrency());
+  }
+  if (profile.cpu8) {
     PUMICE_TRY(profile.uniform_loads, known_uniform_loads(device, pipelines));
   }
   if (capabilities.subgroup_ballot && capabilities.subgroup_shuffle)

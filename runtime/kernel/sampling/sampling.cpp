@@ -21,7 +21,7 @@ uint32_t round_up(uint32_t n, uint32_t unit) {
 
 // One workgroup chooses a row's token; 128 invocations are the most that every device has.
 uint32_t pick_workgroup(const DeviceProfile& profile) {
-  return profile.cpu8 ? 8 : 128;
+  return profile.cpu ? 8 : 128;
 }
 
 SampleParams sample_params(const DeviceProfile& profile, const ActivationRef& logits) {
@@ -138,7 +138,7 @@ std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& a
 
   // Slices are large enough to be worth a workgroup, and few enough that starting them takes no time that
   // shows.
-  const uint32_t scan_workgroup = profile.cpu8 ? 8 : profile.workgroup;
+  const uint32_t scan_workgroup = profile.workgroup;
   const uint32_t wanted = std::clamp(profile.busy_groups, 16u, 256u);
   const uint32_t slice = round_up((params.blocks + wanted - 1) / wanted, scan_workgroup);
 

@@ -8,7 +8,7 @@ namespace pumice {
 Dispatch log_likelihood(const DeviceProfile& profile, const LogLikelihoodArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "log_likelihood";
-  dispatch.constants = {profile.cpu8 ? 8u : profile.workgroup};
+  dispatch.constants = {profile.workgroup};
   LogLikelihoodParams params = {};
   params.columns = args.logits.columns;
   params.stride = args.logits.stride;

@@ -56,9 +56,9 @@ Status check(const Gguf& gguf) {
     }
   }
   if (gguf.model == "bert") return {}; // it always has [CLS] and [SEP] around a text
-  if (gguf.add_bos && !gguf.bos)
+  if (gguf.add_bos.value_or(false) && !gguf.bos)
     return bad(gguf, "add_bos_token", "expected bos_token_id with it, found none");
-  if (gguf.add_eos && !gguf.eos)
+  if (gguf.add_eos.value_or(false) && !gguf.eos)
     return bad(gguf, "add_eos_token", "expected eos_token_id with it, found none");
   return {};
 }
@@ -135,25 +135,36 @@ Result<Merges> read_merges(const Gguf& gguf) {
   return merges;
 }
 
+Result<const GgufSplit*> split_of(const Gguf& gguf) {
+  if (const GgufSplit* split = find_gguf_split(gguf.model == "gemma4" ? gguf.model : gguf.pre)) return split;
+  return Error{Code::unsupported,
+               fmt::format("{}: tokenizer.ggml.pre: the pre-tokenizer \"{}\" is not one of the {} that are "
+                           "known here",
+                           gguf.file, gguf.pre, gguf_splits().size())};
+}
+
 Status fill_gpt2(const Gguf& gguf, TokenizerParts& parts) {
-  const GgufSplit* split = find_gguf_split(gguf.pre);
-  if (!split) {
-    return Error{Code::unsupported, fmt::format("{}: tokenizer.ggml.pre: expected one of {}, found \"{}\"",
-                                                gguf.file, known_gguf_splits(), gguf.pre)};
-  }
-  std::vector<PreTokenizerPtr> steps;
-  for (std::string_view pattern : split->patterns) {
-    PUMICE_TRY(Regex regex, Regex::compile(pattern));
-    steps.push_back(make_split(std::move(regex), SplitBehavior::isolated, false));
-  }
-  steps.push_back(make_byte_level(false, std::nullopt));
-  parts.pre_tokenizer = make_sequence(std::move(steps));
+  PUMICE_TRY(const GgufSplit* split, split_of(gguf));
+  PUMICE_TRY(parts.pre_tokenizer, make_gguf_split(*split));
   PUMICE_TRY(Merges merges, read_merges(gguf));
   BpeOptions options;
   options.ignore_merges = split->ignore_merges;
   options.unknown = gguf.unknown;
+  switch (split->spelling) {
+  case GgufSpelling::bytes:
+    parts.decoders.push_back(make_byte_level_decoder());
+    break;
+  case GgufSpelling::marked_spaces:
+    parts.normalizer = make_replace(" ", "▁");
+    options.byte_fallback = true;
+    append_space_decoders(parts.decoders, /*strip=*/false);
+    break;
+  case GgufSpelling::words:
+    if (gguf.lowercase.value_or(false)) parts.normalizer = make_lowercase();
+    parts.decoders.push_back(make_fuse_decoder());
+    break;
+  }
   PUMICE_TRY(parts.model, make_bpe(parts.vocabulary, merges, options, gguf.file + ": tokenizer.ggml.merges"));
-  parts.decoders.push_back(make_byte_level_decoder());
   return {};
 }
 
@@ -175,7 +186,7 @@ Status fill_bert(const Gguf& gguf, TokenizerParts& parts) {
   if (!sep) return bad(gguf, "seperator_token_id", "expected it or a token \"[SEP]\", found neither");
   if (!unknown_id) return bad(gguf, "unknown_token_id", "expected it or a token \"[UNK]\", found neither");
   BertNormalizerOptions options;
-  options.lowercase = options.strip_accents = !has_capitals(gguf);
+  options.lowercase = options.strip_accents = gguf.lowercase.value_or(!has_capitals(gguf));
   parts.normalizer = make_bert_normalizer(options);
   parts.pre_tokenizer = make_bert_split();
   parts.model = make_wordpiece(parts.vocabulary, {.unknown = *unknown_id});
@@ -205,17 +216,39 @@ Status fill_t5(const Gguf& gguf, TokenizerParts& parts) {
   return {};
 }
 
-// The kinds of vocabularies. `bos_eos_by_file`: the file says which tokens go around a text; BERT's are
-// fixed.
+// The tokens around a text where the file does not say.
+struct Ends {
+  bool bos, eos;
+};
+
+Ends gpt2_ends(const Gguf& gguf) {
+  const Result<const GgufSplit*> split = split_of(gguf);
+  return {split.ok() && (*split)->add_bos, false};
+}
+
+// The kinds of vocabularies. BERT's ends are fixed, so it has no function for them.
 struct VocabularyKind {
   std::string_view model;
   Status (*fill)(const Gguf&, TokenizerParts&);
-  bool bos_eos_by_file;
+  Ends (*usual_ends)(const Gguf&);
 };
-constexpr VocabularyKind kKinds[] = {{"llama", fill_llama, true},
-                                     {"gpt2", fill_gpt2, true},
-                                     {"bert", fill_bert, false},
-                                     {"t5", fill_t5, true}};
+constexpr VocabularyKind kKinds[] = {{"llama", fill_llama,
+                                      [](const Gguf&) -> Ends {
+                                        return {true, false};
+                                      }},
+                                     {"gpt2", fill_gpt2, gpt2_ends},
+                                     {"gemma4", fill_gpt2, gpt2_ends},
+                                     {"bert", fill_bert, nullptr},
+                                     {"t5", fill_t5, [](const Gguf&) -> Ends {
+                                        return {false, true};
+                                      }}};
+
+// Whether a pair of texts is <s> A </s></s> B </s>.
+bool pairs_as_roberta(const Gguf& gguf) {
+  if (gguf.model == "t5") return true;
+  const Result<const GgufSplit*> split = split_of(gguf);
+  return gguf.model == "gpt2" && split.ok() && (*split)->pairs_as_roberta;
+}
 
 } // namespace
 
@@ -227,21 +260,25 @@ Result<std::unique_ptr<TokenizerParts>> read_gguf(const Gguf& gguf) {
     PUMICE_TRY(parts->vocabulary, build_vocabulary(gguf));
     parts->added_tokens = AddedTokens(added_tokens(gguf), nullptr);
     PUMICE_CHECK(kind.fill(gguf, *parts));
-    if (!kind.bos_eos_by_file) return parts;
+    if (!kind.usual_ends) return parts;
+    const Ends usual = kind.usual_ends(gguf);
+    // Early files of Gemma 4 say false, and without it the models fail.
+    const bool add_bos = gguf.bos && (gguf.model == "gemma4" || gguf.add_bos.value_or(usual.bos));
+    const bool add_eos = gguf.eos && gguf.add_eos.value_or(usual.eos);
     std::vector<uint32_t> before, after;
-    if (gguf.add_bos) before.push_back(*gguf.bos);
-    if (gguf.add_eos) after.push_back(*gguf.eos);
-    parts->post_processor = gguf.add_bos && gguf.add_eos && kind.fill == fill_t5
+    if (add_bos) before.push_back(*gguf.bos);
+    if (add_eos) after.push_back(*gguf.eos);
+    parts->post_processor = add_bos && add_eos && pairs_as_roberta(gguf)
                                 ? PostProcessor::roberta(*gguf.bos, *gguf.eos)
                                 : PostProcessor::around(before, after);
     parts->bos = gguf.bos;
     parts->eos = gguf.eos;
     return parts;
   }
-  return Error{
-      Code::unsupported,
-      fmt::format("{}: tokenizer.ggml.model: expected \"llama\", \"gpt2\", \"bert\" or \"t5\", found \"{}\"",
-                  gguf.file, gguf.model)};
+  return Error{Code::unsupported,
+               fmt::format("{}: tokenizer.ggml.model: expected \"llama\", \"gpt2\", \"gemma4\", \"bert\" or "
+                           "\"t5\", found \"{}\"",
+                           gguf.file, gguf.model)};
 }
 
 } // namespace pumice::text

@@ -109,8 +109,7 @@ private:
     PUMICE_TRY(bool ignore_merges, model_.boolean_or("ignore_merges", false));
     const GgufSplit* split = find_gguf_split(patterns, ignore_merges);
     if (!split) {
-      return root_.at("pre_tokenizer")
-          .unsupported(fmt::format("a split that GGUF has a name for ({})", known_gguf_splits()));
+      return root_.at("pre_tokenizer").unsupported("a split that GGUF has a name for");
     }
     table_.pre = split->name;
     const std::string_view text = document_.merges.text;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "text/formats/json_tables.h"
+
 namespace pumice::text {
 
 namespace {
@@ -218,10 +220,7 @@ private:
   std::string first_, second_;
 };
 
-} // namespace
-
-Result<JsonDocument> parse_document(std::string_view text, const std::string& file) {
-  JsonDocument document;
+Result<JsonDocument> parse(std::string_view text, JsonDocument document, const std::string& file) {
   Handler handler(document, file);
   bool ok = false;
   try {
@@ -231,6 +230,17 @@ Result<JsonDocument> parse_document(std::string_view text, const std::string& fi
   }
   if (!ok) return std::move(handler.error);
   return document;
+}
+
+} // namespace
+
+Result<JsonDocument> parse_document(std::string_view text, const std::string& file) {
+  JsonDocument tables;
+  if (const std::optional<std::string> rest = read_tables(text, tables)) {
+    Result<JsonDocument> document = parse(*rest, std::move(tables), file);
+    if (document.ok()) return document;
+  }
+  return parse(text, {}, file); // also for errors, which name places in the whole text
 }
 
 } // namespace pumice::text

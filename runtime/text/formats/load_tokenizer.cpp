@@ -14,7 +14,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::filesystem::
   PUMICE_TRY(auto parts, text::read_tokenizer(at));
   return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(parts)));
 } catch (const std::bad_alloc&) {
-  return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", at.string())};
+  return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", path_text(at))};
 }
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::parse_json(std::string_view json, std::string file) try {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "io/mapped_file.h"
 #include "text/formats/huggingface_parts.h"
 
 namespace pumice::text {
@@ -15,14 +16,21 @@ using nlohmann::json;
 
 constexpr uint64_t kMaxFile = uint64_t{1} << 30;
 
+Status check_size(const std::filesystem::path& path, uint64_t size) {
+  if (size <= kMaxFile) return {};
+  return Error{Code::invalid_file,
+               fmt::format("{}: expected at most {} bytes, found {}", path_text(path), kMaxFile, size)};
+}
+
 Result<json> read_object(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return json::object();
   PUMICE_TRY(std::string text, read_whole_file(path));
   json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_object()) return value;
-  return Error{Code::invalid_file,
-               fmt::format("{}: expected a JSON object, found another value or damaged JSON", path.string())};
+  return Error{
+      Code::invalid_file,
+      fmt::format("{}: expected a JSON object, found another value or damaged JSON", path_text(path))};
 }
 
 // A token is written as a string, or as {"content": ..., "lstrip": ...}.
@@ -69,15 +77,12 @@ std::optional<uint32_t> id_of(const std::string& digits) {
 Result<std::string> read_whole_file(const std::filesystem::path& path) {
   std::error_code code;
   const uint64_t size = std::filesystem::file_size(path, code);
-  if (code) return Error{Code::not_found, fmt::format("{}: {}", path.string(), code.message())};
-  if (size > kMaxFile) {
-    return Error{Code::invalid_file,
-                 fmt::format("{}: expected at most {} bytes, found {}", path.string(), kMaxFile, size)};
-  }
+  if (code) return Error{Code::not_found, fmt::format("{}: {}", path_text(path), code.message())};
+  PUMICE_CHECK(check_size(path, size));
   std::ifstream in(path, std::ios::binary);
   std::string text(size, '\0');
   if (!in.read(text.data(), static_cast<std::streamsize>(size))) {
-    return Error{Code::io, fmt::format("{}: cannot be read", path.string())};
+    return Error{Code::io, fmt::format("{}: cannot be read", path_text(path))};
   }
   return text;
 }
@@ -163,12 +168,14 @@ Result<std::unique_ptr<TokenizerParts>> read_tokenizer(const std::filesystem::pa
           Code::not_found,
           fmt::format("{}: expected tokenizer.json, source.spm, spiece.model, sentencepiece.bpe.model, "
                       "vocab.json with merges.txt, or vocab.txt, found none of them",
-                      at.string())};
+                      path_text(at))};
     }
     file = at / "tokenizer.json";
   }
-  PUMICE_TRY(std::string json, read_whole_file(file));
-  return read_huggingface(json, file.string());
+  PUMICE_TRY(MappedFile mapped, MappedFile::open(file));
+  PUMICE_CHECK(check_size(file, mapped.bytes().size()));
+  const auto* text = reinterpret_cast<const char*>(mapped.bytes().data());
+  return read_huggingface({text, mapped.bytes().size()}, path_text(file));
 }
 
 } // namespace pumice::text

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/path.h"
 #include "text/tokenizer_parts.h"
 
 // Reads the tokenizer of a model's folder. Without a tokenizer.json, the files that are there tell its kind.
@@ -28,7 +29,7 @@ struct FolderSettings {
   static Result<FolderSettings> read(const std::filesystem::path& folder);
 
   bool has_file(const char* name) const;
-  std::string path(const char* name) const { return (folder / name).string(); }
+  std::string path(const char* name) const { return path_text(folder / name); }
 
   // "bert", "roberta", ...: from the tokenizer's class or else the model's config; empty if neither names
   // one.

@@ -39,7 +39,7 @@ private:
     if (const auto known = default_cache_folder(); !known.empty()) {
       std::filesystem::copy(known, own / "pumice", std::filesystem::copy_options::recursive, ignored);
     }
-    side.environment.emplace_back("XDG_CACHE_HOME", own.string());
+    side.environment.emplace_back("XDG_CACHE_HOME", path_text(own));
   }
 
   TemporaryFolder folder_;

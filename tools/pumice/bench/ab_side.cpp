@@ -117,7 +117,7 @@ Result<AbSide> read_ab_side(const std::string& given, const std::vector<std::str
   std::error_code error;
   // A path may have spaces.
   std::vector<std::string> words = {given};
-  if (!fs::exists(given, error)) {
+  if (!fs::exists(path_of(given), error)) {
     PUMICE_TRY(words, split_words(given));
   }
   AbSide side;

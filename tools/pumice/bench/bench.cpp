@@ -35,7 +35,7 @@ uint64_t count_parameters(const ModelDefinition& definition) {
 MeasuredModel describe(const Model& model, const BenchOptions& options) {
   MeasuredModel result;
   result.path = model.file().path();
-  result.name = std::filesystem::path(result.path).filename().string();
+  result.name = path_text(path_of(result.path).filename());
   if (result.name.empty()) result.name = result.path;
   result.hash = model_hash(model.file());
   result.bytes = model.file().file_bytes();
@@ -138,7 +138,7 @@ Status bench(const BenchOptions& options) {
     PUMICE_CHECK(print_measured(options, device, report));
     return device.save_pipelines();
   }
-  PUMICE_TRY(ModelFile file, ModelFile::open(options.model));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_CHECK(check_profile(options, *definition));
   PUMICE_CHECK(check_tests(options, definition->shape()));

@@ -63,7 +63,7 @@ void add_drivers(Advice& advice) {
   if (card && !card->opens) {
     advice.push_back(fmt::format("This user may not open the graphics card ({}): add the user to the group "
                                  "'render' ('sudo usermod -aG render $USER'), and log in again.",
-                                 card->file.string()));
+                                 path_text(card->file)));
   }
   if (!card) {
     advice.push_back(

@@ -1,0 +1,239 @@
+#include "models/decoder/mixture.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernel/elementwise/elementwise.h"
+#include "model/gguf_model.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr uint32_t max_experts = 1024;
+constexpr std::string_view mixture_component = "feed-forward";
+
+// GGUF's numbers of the scores.
+constexpr uint32_t gguf_softmax = 1, gguf_sigmoid = 2;
+
+Result<uint32_t> read_experts(const Settings& settings) {
+  const SettingName usual = {"num_experts", "expert_count"};
+  if (settings.gguf() || settings.has(usual)) return settings.u32(usual, 1, max_experts);
+  for (const char* name : {"num_local_experts", "n_routed_experts"}) {
+    if (settings.has({name, ""})) return settings.u32({name, ""}, 1, max_experts);
+  }
+  return settings.error(usual, "expected it, num_local_experts or n_routed_experts; found none of them");
+}
+
+Result<ExpertRouting> read_routing(const Settings& settings, uint32_t experts,
+                                   const MixtureDefaults& defaults) {
+  ExpertRouting routing;
+  const SettingName used = {"num_experts_per_tok", "expert_used_count"};
+  PUMICE_TRY(routing.used, settings.u32(used, 1, max_experts));
+  if (routing.used > experts) {
+    return settings.error(used,
+                          fmt::format("expected at most the {} experts; found {}", experts, routing.used));
+  }
+  const uint32_t score = defaults.score == ExpertScore::sigmoid ? gguf_sigmoid : gguf_softmax;
+  PUMICE_TRY(uint32_t gating, settings.u32_or({"", "expert_gating_func"}, gguf_softmax, gguf_sigmoid, score));
+  routing.score = gating == gguf_sigmoid ? ExpertScore::sigmoid : ExpertScore::softmax;
+  routing.biased = defaults.biased;
+  PUMICE_TRY(routing.normalise,
+             settings.boolean_or({"norm_topk_prob", "expert_weights_norm"},
+                                 settings.gguf() ? defaults.gguf_normalise : defaults.normalise));
+  PUMICE_TRY(routing.scale,
+             settings.f32_or({"routed_scaling_factor", "expert_weights_scale"}, 0.0f, 1e6f, 1.0f));
+  if (routing.scale == 0) routing.scale = 1; // as llama.cpp takes it
+  const SettingName groups = {"n_group", "expert_group_count"},
+                    used_groups = {"topk_group", "expert_group_used_count"};
+  PUMICE_TRY(routing.groups, settings.u32_or(groups, 1, max_experts, 1));
+  PUMICE_TRY(routing.used_groups, settings.u32_or(used_groups, 1, max_experts, routing.groups));
+  if (experts % routing.groups) {
+    return settings.error(
+        groups, fmt::format("expected a divisor of the {} experts; found {}", experts, routing.groups));
+  }
+  const uint32_t size = experts / routing.groups;
+  if (routing.used_groups > routing.groups || routing.used > routing.used_groups * size) {
+    return settings.error(
+        used_groups, fmt::format("expected up to {} groups of {} experts each, together at least {} experts; "
+                                 "found {}",
+                                 routing.groups, size, routing.used, routing.used_groups));
+  }
+  routing.group_best = 2;
+  return routing;
+}
+
+// Qwen's settings, GLM's and GGUF's.
+Result<std::vector<bool>> read_sparse(const Settings& settings, uint32_t layers) {
+  PUMICE_TRY(uint32_t dense,
+             settings.u32_or({"first_k_dense_replace", "leading_dense_block_count"}, 0, limits::layers, 0));
+  PUMICE_TRY(uint32_t step, settings.u32_or({"decoder_sparse_step", ""}, 1, limits::layers, 1));
+  std::vector<uint32_t> only;
+  if (!settings.gguf()) {
+    PUMICE_TRY(only, settings.fields().u32_array_or_empty("mlp_only_layers", 0, limits::layers));
+  }
+  std::vector<bool> sparse(layers);
+  for (uint32_t layer = 0; layer < layers; ++layer) {
+    sparse[layer] = layer >= dense && (layer + 1) % step == 0 && std::ranges::find(only, layer) == only.end();
+  }
+  return sparse;
+}
+
+// Adds one matrix of each expert, and its biases.
+class ExpertMatrices {
+public:
+  ExpertMatrices(DecoderBuilder& builder, const MixtureConfig& config, const MixtureNames& names)
+      : builder_(builder), config_(config), names_(names) {}
+
+  // `part`: 0 of the gate, 1 of the up; none: the tensor has nothing else.
+  std::vector<WeightId> add(const TensorName& name, uint32_t rows, uint32_t columns,
+                            std::optional<uint32_t> part = {}) {
+    const ExpertRows own = rows_of(rows, part);
+    const auto views = names_.stack == ExpertStack::none
+                           ? builder_.expert_tensors(name, config_.experts, rows, columns)
+                           : builder_.stacked_expert_tensors(name, config_.experts, rows, columns, own);
+    std::vector<WeightId> ids;
+    for (const WeightView& view : views) ids.push_back(builder_.weight(view, mixture_component));
+    if (config_.biases) {
+      const WeightView bias = builder_.stacked_expert_biases(name, config_.experts, rows, own);
+      biases.push_back(builder_.weight(bias, mixture_component));
+    }
+    return ids;
+  }
+
+  std::vector<WeightId> biases;
+
+private:
+  ExpertRows rows_of(uint32_t rows, std::optional<uint32_t> part) const {
+    const bool transposed = names_.stack != ExpertStack::gate_first_as_is;
+    if (!part) return {rows, 0, rows, rows, transposed};
+    if (names_.stack == ExpertStack::alternating) return {2 * rows, *part, 1, 2, true};
+    return {2 * rows, *part * rows, rows, 2 * rows, transposed};
+  }
+
+  DecoderBuilder& builder_;
+  const MixtureConfig& config_;
+  const MixtureNames& names_;
+};
+
+TensorId shared_expert(DecoderBuilder& builder, TensorId x, const MixtureConfig& config,
+                       const MixtureNames& names) {
+  const TensorId y = builder.gated_feed_forward(x, names.shared, config.shared_feed_forward);
+  if (!config.shared_gate) return y;
+  // GGUF has the only row as a vector.
+  const uint32_t hidden = builder.config().hidden;
+  const WeightView row = builder.row_tensor(names.shared_gate, hidden, mixture_component);
+  const TensorId gate =
+      builder.project(x, builder.node_name(names.shared_gate), row, nullptr, mixture_component);
+  return gate_rows(builder.graph(), builder.prefix() + "shared_expert", y, gate);
+}
+
+} // namespace
+
+uint32_t MixtureConfig::dense_layers() const {
+  return static_cast<uint32_t>(std::ranges::find(sparse, true) - sparse.begin());
+}
+
+Result<MixtureConfig> read_mixture(const Settings& settings, const DecoderConfig& config,
+                                   const MixtureDefaults& defaults) {
+  MixtureConfig mixture;
+  PUMICE_TRY(mixture.experts, read_experts(settings));
+  PUMICE_TRY(mixture.feed_forward, settings.u32_or({"moe_intermediate_size", "expert_feed_forward_length"}, 1,
+                                                   4 * limits::columns, config.feed_forward));
+  PUMICE_TRY(mixture.routing, read_routing(settings, mixture.experts, defaults));
+  PUMICE_TRY(mixture.sparse, read_sparse(settings, config.layers));
+  return mixture;
+}
+
+nlohmann::json gguf_mixture(const MixtureConfig& mixture) {
+  const ExpertRouting& routing = mixture.routing;
+  nlohmann::json metadata = {
+      {"expert_count", mixture.experts},
+      {"expert_used_count", routing.used},
+      {"expert_feed_forward_length", mixture.feed_forward},
+      {"expert_gating_func", routing.score == ExpertScore::sigmoid ? gguf_sigmoid : gguf_softmax},
+      {"expert_weights_norm", routing.normalise},
+      {"expert_weights_scale", routing.scale},
+  };
+  if (mixture.shared_feed_forward) {
+    metadata["expert_shared_feed_forward_length"] = mixture.shared_feed_forward;
+    metadata["expert_shared_count"] = std::max(mixture.shared_feed_forward / mixture.feed_forward, 1u);
+  }
+  if (routing.groups > 1) {
+    metadata["expert_group_count"] = routing.groups;
+    metadata["expert_group_used_count"] = routing.used_groups;
+  }
+  if (mixture.dense_layers()) metadata["leading_dense_block_count"] = mixture.dense_layers();
+  return metadata;
+}
+
+std::vector<Hyperparameter> hyperparameters(const MixtureConfig& mixture) {
+  std::vector<Hyperparameter> all = {
+      {"experts", fmt::format("{}, of which {} for a token", mixture.experts, mixture.routing.used)},
+      {"expert feed_forward", fmt::format("{}", mixture.feed_forward)},
+      {"routing", mixture.routing.describe()}};
+  if (mixture.shared_feed_forward) {
+    all.push_back({"shared feed_forward",
+                   fmt::format("{}{}", mixture.shared_feed_forward, mixture.shared_gate ? ", gated" : "")});
+  }
+  if (mixture.limit != 0) all.push_back({"clamped gate", fmt::format("{:g}", mixture.limit)});
+  const auto sparse = std::ranges::count(mixture.sparse, true);
+  if (static_cast<size_t>(sparse) < mixture.sparse.size())
+    all.push_back({"sparse", fmt::format("{} of {} layers", sparse, mixture.sparse.size())});
+  return all;
+}
+
+TensorId mixture(DecoderBuilder& builder, TensorId x, const MixtureConfig& config,
+                 const MixtureNames& names) {
+  const uint32_t hidden = builder.config().hidden, feed_forward = config.feed_forward;
+  const TensorId router = builder.project(x, names.router, config.experts, config.biases, mixture_component);
+  ExpertWeights weights;
+  ExpertMatrices matrices(builder, config, names);
+  weights.gate = matrices.add(names.gate, feed_forward, hidden, 0);
+  weights.up = matrices.add(names.up, feed_forward, hidden, 1);
+  weights.down = matrices.add(names.down, hidden, feed_forward);
+  weights.biases = std::move(matrices.biases);
+  if (config.routing.biased) {
+    const WeightView bias = builder.tensor(names.routing_bias, "", config.experts, 0, mixture_component);
+    weights.routing_bias = builder.weight(bias, mixture_component);
+  }
+  Experts operation;
+  operation.count = config.experts;
+  operation.routing = config.routing;
+  operation.activation = {builder.config().activation, config.limit};
+  operation.scaled_inputs = config.scaled_inputs;
+  std::optional<TensorId> shared;
+  if (config.shared_feed_forward) shared = shared_expert(builder, x, config, names);
+  return experts(builder.graph(), builder.node_name(names.result), x, router, weights, operation, shared);
+}
+
+TensorId mixture_or_dense(DecoderBuilder& builder, uint32_t layer, TensorId x, const MixtureConfig& config,
+                          const MixtureNames& names) {
+  return config.sparse[layer] ? mixture(builder, x, config, names) : builder.gated_feed_forward(x);
+}
+
+Result<GgufModel> MixtureModel::gguf(const ModelFile& file) const {
+  const GgufMixtureRule rule = gguf_rule();
+  const auto refuse = [&](const char* field, const char* what) {
+    return Error{Code::unsupported, fmt::format("{}: field '{}': GGUF's {} models {}", file.path(), field,
+                                                gguf_architecture(), what)};
+  };
+  if (rule.normalise && mixture_.routing.normalise != *rule.normalise) {
+    return refuse("norm_topk_prob", *rule.normalise ? "normalise the weights of a token's experts"
+                                                    : "do not normalise the weights of a token's experts");
+  }
+  const uint32_t dense = mixture_.dense_layers();
+  const auto first = mixture_.sparse.begin() + dense;
+  if (std::find(first, mixture_.sparse.end(), false) != mixture_.sparse.end()) {
+    return refuse("mlp_only_layers", "have no dense layers after sparse ones");
+  }
+  if (dense && !rule.dense_layers) return refuse("mlp_only_layers", "have no dense layers");
+  return DecoderModel::gguf(file);
+}
+
+std::vector<Hyperparameter> MixtureModel::own_hyperparameters() const {
+  return pumice::hyperparameters(mixture_);
+}
+
+} // namespace pumice

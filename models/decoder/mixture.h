@@ -1,0 +1,104 @@
+#pragma once
+
+#include "kernel/experts/experts.h"
+#include "models/decoder/model.h"
+
+namespace pumice {
+
+// The settings of mixtures of experts in place of feed-forwards.
+struct MixtureConfig {
+  uint32_t experts = 0;
+  uint32_t feed_forward = 0; // of an expert
+  ExpertRouting routing;
+  uint32_t shared_feed_forward = 0; // of the expert that every token uses; 0: there is none
+  bool shared_gate = false;         // its result is multiplied by the sigmoid of a projection
+  bool biases = false;              // of the router and the experts
+  float limit = 0;                  // of a clamped gate, see ExpertActivation; 0: none
+  bool scaled_inputs = false;       // shares multiply what an expert reads
+  std::vector<bool> sparse;         // by layer: a mixture; otherwise one feed-forward
+
+  uint32_t dense_layers() const; // at the beginning
+};
+
+// What a file does not say. GGUF's keys are the same for all architectures.
+struct MixtureDefaults {
+  ExpertScore score = ExpertScore::softmax;
+  bool biased = false;
+  bool normalise = true;      // where a config.json lacks norm_topk_prob
+  bool gguf_normalise = true; // what llama.cpp does where a GGUF file lacks expert_weights_norm
+};
+
+// Reads the number of experts, what a token uses of them, their size, the routing, and which layers are
+// sparse. Not the shared expert.
+Result<MixtureConfig> read_mixture(const Settings& settings, const DecoderConfig& config,
+                                   const MixtureDefaults& defaults);
+
+// GGUF's keys for the same and the shared expert.
+nlohmann::json gguf_mixture(const MixtureConfig& mixture);
+std::vector<Hyperparameter> hyperparameters(const MixtureConfig& mixture);
+
+// How Hugging Face's file holds the experts: each matrix of its own, or all in one tensor, where an expert's
+// gate and up are one matrix, the gate's rows first or alternating, stored transposed or as they are.
+enum class ExpertStack { none, gate_first, alternating, gate_first_as_is };
+
+// The names of a mixture's tensors, {} for an expert's number.
+struct MixtureNames {
+  ExpertStack stack = ExpertStack::none;
+
+  TensorName router = {"mlp.gate", "ffn_gate_inp"};
+  TensorName routing_bias = {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"}; // without a suffix
+  TensorName gate = {"mlp.experts.{}.gate_proj", "ffn_gate_exps"};
+  TensorName up = {"mlp.experts.{}.up_proj", "ffn_up_exps"};
+  TensorName down = {"mlp.experts.{}.down_proj", "ffn_down_exps"};
+  TensorName result = {"mlp", "experts"}; // the node's
+  GatedNames shared = {{"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+                       {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+                       {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+                       "shared_gated"};
+  TensorName shared_gate = {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"};
+};
+
+// Mixtral's names.
+inline constexpr MixtureNames mixtral_names = {
+    ExpertStack::none,
+    {"block_sparse_moe.gate", "ffn_gate_inp"},
+    {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},
+    {"block_sparse_moe.experts.{}.w1", "ffn_gate_exps"},
+    {"block_sparse_moe.experts.{}.w3", "ffn_up_exps"},
+    {"block_sparse_moe.experts.{}.w2", "ffn_down_exps"},
+    {"block_sparse_moe", "experts"}};
+
+// The mixture, and the shared expert if there is one.
+TensorId mixture(DecoderBuilder& builder, TensorId x, const MixtureConfig& config,
+                 const MixtureNames& names = {});
+// The mixture, or in a layer that is not sparse the feed-forward.
+TensorId mixture_or_dense(DecoderBuilder& builder, uint32_t layer, TensorId x, const MixtureConfig& config,
+                          const MixtureNames& names = {});
+
+// What llama.cpp takes for granted in models of an architecture.
+struct GgufMixtureRule {
+  std::optional<bool> normalise; // none: it reads expert_weights_norm
+  bool dense_layers = false;     // at the beginning, by leading_dense_block_count
+};
+
+// A decoder with mixtures.
+class MixtureModel : public DecoderModel {
+public:
+  MixtureModel(DecoderConfig config, bool gguf, MixtureConfig mixture)
+      : DecoderModel(std::move(config), gguf), mixture_(std::move(mixture)) {}
+
+  // Refuses models that llama.cpp would compute otherwise.
+  Result<GgufModel> gguf(const ModelFile& file) const override;
+
+protected:
+  const MixtureConfig& mixture() const { return mixture_; }
+  virtual GgufMixtureRule gguf_rule() const = 0;
+
+  std::vector<Hyperparameter> own_hyperparameters() const override;
+  nlohmann::json gguf_metadata() const override { return gguf_mixture(mixture_); }
+
+private:
+  MixtureConfig mixture_;
+};
+
+} // namespace pumice

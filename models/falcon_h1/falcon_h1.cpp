@@ -1,0 +1,143 @@
+#include "models/falcon_h1/falcon_h1.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernel/elementwise/elementwise.h"
+#include "model/gguf_model.h"
+#include "models/decoder/model.h"
+#include "models/recurrence/mamba.h"
+
+namespace pumice {
+
+namespace {
+
+// Factors of what parts of a layer read or give.
+struct FalconFactors {
+  float attention_input = 1, attention_result = 1, key = 1;
+  float mamba_input = 1, mamba_result = 1;
+  float gate = 1, down = 1;
+};
+
+// Falcon-H1 (TII 2025): attention and Mamba 2 side by side in each layer.
+class FalconH1 : public DecoderModel {
+public:
+  FalconH1(DecoderConfig config, bool gguf, const MambaConfig& mamba, const Biases& biases,
+           const FalconFactors& factors)
+      : DecoderModel(std::move(config), gguf), mamba_(mamba), biases_(biases), factors_(factors) {}
+
+  Result<GgufModel> gguf(const ModelFile& file) const override { return ModelDefinition::gguf(file); }
+
+protected:
+  void build(DecoderBuilder& builder) const override {
+    DecoderNames names;
+    names.norm = {"model.final_layernorm", ""};
+    const BlockNorms norms = {{"input_layernorm", ""}, {}, {"pre_ff_layernorm", ""}, {}};
+    uint32_t state = 0;
+    const auto block = [&](uint32_t layer, TensorId x) {
+      return builder.block(
+          x, norms, [&](TensorId y) { return mix(builder, layer, y, state); },
+          [&](TensorId y) { return feed_forward(builder, y); });
+    };
+    builder.decode(block, names);
+  }
+
+  std::vector<Hyperparameter> own_hyperparameters() const override { return pumice::hyperparameters(mamba_); }
+  std::string_view gguf_architecture() const override { return ""; }
+
+private:
+  static TensorId scaled(DecoderBuilder& builder, TensorId x, float factor, const char* name) {
+    return factor == 1 ? x : scale(builder.graph(), builder.prefix() + name, x, factor);
+  }
+
+  TensorId mix(DecoderBuilder& builder, uint32_t layer, TensorId x, uint32_t& state) const {
+    const TensorId input = scaled(builder, x, factors_.mamba_input, "mamba_input");
+    const TensorId mixed = scaled(builder, mamba(builder, input, mamba_, "mamba.", state),
+                                  factors_.mamba_result, "mamba_result");
+    AttentionStyle style;
+    style.input_bias = style.output_bias = biases_.attention;
+    const TensorId seen = scaled(builder, x, factors_.attention_input, "attention_input");
+    AttentionInputs inputs = builder.query_key_value(seen, style);
+    inputs.key = scaled(builder, inputs.key, factors_.key, "scaled_key");
+    const TensorId attended = scaled(builder, builder.attend_and_project(layer, inputs, style),
+                                     factors_.attention_result, "attention_result");
+    return builder.add(mixed, attended, "mixed");
+  }
+
+  TensorId feed_forward(DecoderBuilder& builder, TensorId x) const {
+    const std::string_view component = "feed-forward";
+    const uint32_t rows = config().feed_forward;
+    const bool bias = biases_.feed_forward;
+    const TensorId gated =
+        scaled(builder, builder.project(x, {"feed_forward.gate_proj", ""}, rows, bias, component),
+               factors_.gate, "scaled_gate");
+    const TensorId up = builder.project(x, {"feed_forward.up_proj", ""}, rows, bias, component);
+    const TensorId y = gate(builder.graph(), builder.prefix() + "gated", gated, up, config().activation);
+    return scaled(builder,
+                  builder.project(y, {"feed_forward.down_proj", ""}, config().hidden, bias, component),
+                  factors_.down, "scaled_down");
+  }
+
+  MambaConfig mamba_;
+  Biases biases_;
+  FalconFactors factors_;
+};
+
+Result<MambaConfig> read_falcon_mamba(const Settings& settings) {
+  MambaSettingNames names = hybrid_mamba_settings;
+  names.output_bias = "projectors_bias";
+  PUMICE_TRY(MambaConfig mamba, read_mamba(settings, names));
+  PUMICE_TRY(mamba.norm, settings.boolean_or({"mamba_rms_norm", ""}, false));
+  PUMICE_TRY(mamba.norm_before_gate, settings.boolean_or({"mamba_norm_before_gate", ""}, true));
+  mamba.norm_groups = mamba.groups;
+  const SettingName columns = {"mamba_d_ssm", ""};
+  PUMICE_TRY(const uint32_t found, settings.u32_or(columns, 1, limits::columns, mamba.columns()));
+  if (found != mamba.columns()) {
+    return settings.error(
+        columns, fmt::format("expected {}, the heads' dimensions; found {}", mamba.columns(), found));
+  }
+  if (!settings.has({"ssm_multipliers", ""})) return mamba;
+  PUMICE_TRY(const std::vector<float> factors, settings.fields().f32_array("ssm_multipliers"));
+  if (factors.size() != mamba.factors.size()) {
+    return settings.error({"ssm_multipliers", ""}, "expected five numbers");
+  }
+  std::ranges::copy(factors, mamba.factors.begin());
+  return mamba;
+}
+
+Result<FalconFactors> read_factors(const Settings& settings, DecoderConfig& config) {
+  FalconFactors factors;
+  for (const auto& [name, to] : {std::pair("attention_in_multiplier", &factors.attention_input),
+                                 {"attention_out_multiplier", &factors.attention_result},
+                                 {"key_multiplier", &factors.key},
+                                 {"ssm_in_multiplier", &factors.mamba_input},
+                                 {"ssm_out_multiplier", &factors.mamba_result},
+                                 {"embedding_multiplier", &config.embedding_scale},
+                                 {"lm_head_multiplier", &config.logit_scale}}) {
+    PUMICE_TRY(*to, settings.f32_or({name, ""}, 1e-6f, 1e6f, 1));
+  }
+  if (!settings.has({"mlp_multipliers", ""})) return factors;
+  PUMICE_TRY(const std::vector<float> pair, settings.fields().f32_array("mlp_multipliers"));
+  if (pair.size() != 2) return settings.error({"mlp_multipliers", ""}, "expected two numbers");
+  factors.gate = pair[0];
+  factors.down = pair[1];
+  return factors;
+}
+
+} // namespace
+
+Result<std::unique_ptr<ModelDefinition>> open_falcon_h1(const ModelFile& file) {
+  const Settings settings(file);
+  DecoderConfigNames names;
+  names.default_norm_eps = 1e-5f;
+  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
+  PUMICE_TRY(const MambaConfig mamba, read_falcon_mamba(settings));
+  PUMICE_TRY(const Biases biases, read_biases(settings));
+  PUMICE_TRY(const FalconFactors factors, read_factors(settings, config));
+  for (uint32_t layer = 0; layer < config.layers; ++layer) add_states(mamba, config.states);
+  return std::unique_ptr<ModelDefinition>(
+      std::make_unique<FalconH1>(std::move(config), settings.gguf(), mamba, biases, factors));
+}
+
+} // namespace pumice

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace pumice {
+
+// A conversation as a model reads it.
+struct ChatPrompt {
+  std::string text; // as the template rendered it
+  std::vector<uint32_t> ids;
+};
+
+// Renders a conversation and cuts it into tokens. Special tokens that the template writes are special tokens;
+// those that a message's content spells stay text. `variables` as ChatTemplate::render() takes them.
+Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                               const nlohmann::ordered_json& variables, const std::tm& now);
+
+// The special token that the template writes behind an answer; nothing if it writes none.
+std::vector<uint32_t> ends_of_answers(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                                      const std::tm& now);
+
+} // namespace pumice

@@ -1,0 +1,58 @@
+#version 460
+// A channel of a run to an invocation, which works in the place of its sequence's latest state.
+// variant: -
+#extension GL_GOOGLE_include_directive : require
+#include "common/types.glsl"
+#include "recurrence/selective_scan.params.h"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint LOG_A = 1;
+layout(push_constant) uniform Push { SelectiveScanParams p; };
+READ_BUFFER(uvec4, step_block, SELECTIVE_SCAN_STEP);
+READ_BUFFER(float, x, SELECTIVE_SCAN_X);
+READ_BUFFER(float, b, SELECTIVE_SCAN_B);
+READ_BUFFER(float, c, SELECTIVE_SCAN_C);
+READ_BUFFER(float, steps, SELECTIVE_SCAN_STEPS);
+READ_BUFFER(float, weights, SELECTIVE_SCAN_WEIGHTS);
+WRITE_BUFFER(float, state, SELECTIVE_SCAN_STATE);
+WRITE_BUFFER(float, result, SELECTIVE_SCAN_RESULT);
+
+#include "common/state.glsl"
+#include "recurrence/latest_state.glsl"
+
+void main() {
+  uint row = gl_WorkGroupID.x;
+  const uint rows = step_block[0][ROWS_TOKENS];
+  if (row >= rows || goes_on(row)) return;
+  const uint channel = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (channel >= ((p.columns + 31u) & ~31u)) return;
+  if (channel >= p.columns) {
+    clear_column(row, rows, channel);
+    return;
+  }
+  const uvec4 token = step_row(row);
+  const uint work = begin_state(token, channel);
+  const uint head = channel / p.head_dim;
+  const uint group = head / p.group_heads * p.size;
+  const float step_bias = weights[head], a = weights[p.weight_stride + head], skip = weights[2u * p.weight_stride + head];
+  const float rate = LOG_A != 0u ? -exp(a) : a;
+
+  uint position = token.y;
+  for (bool more = true; more;) {
+    const float time = clamp(softplus(steps[row * p.steps_stride + head] + step_bias), p.least_step, p.most_step);
+    const float keep = exp(time * rate);
+    const uint b_at = row * p.b_stride + group, c_at = row * p.c_stride + group;
+    const float own = x[row * p.x_stride + channel], change = time * own;
+    float sum = 0.0;
+    for (uint n = 0; n < p.size; ++n) {
+      const float s = state[work + n * p.columns] * keep + change * b[b_at + n];
+      state[work + n * p.columns] = s;
+      sum += s * c[c_at + n];
+    }
+    result[row * p.out_stride + channel] = sum + skip * own;
+    ++row;
+    ++position;
+    more = row < rows && goes_on(row);
+    if (is_checkpoint(position)) keep_state(token.z, position, channel, work);
+  }
+}

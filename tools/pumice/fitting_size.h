@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "open_device.h"
+#include "options.h"
+
+// What fits the memory that is free on a device.
+namespace pumice::command {
+
+// The longest context with keys and values of a type.
+struct FittingContext {
+  std::string kv;       // "f16"
+  uint32_t context = 0; // tokens; 0: none fits
+};
+
+// For each type of keys and values, the widest first. `model` is planned, not loaded.
+Result<std::vector<FittingContext>> fitting_contexts(const Model& model, const SizeOptions& options);
+
+// With --fit, `options` with the widest type of keys and values that leaves room for the whole context, or
+// with the longest context that fits. Prints a note where that is not what would be used without --fit.
+// Without --fit `options` as they are. Error if not even the weights fit.
+Result<SizeOptions> fitting_size(const SizeOptions& options, const std::string& path,
+                                 const OpenedDevice& device);
+
+// Adds --fit as a remedy to an error of too little memory, where it was not tried.
+Error with_fit_advice(Error error, const SizeOptions& options);
+
+} // namespace pumice::command
