@@ -114,7 +114,8 @@ TEST_CASE("slices that were discarded do not advance a state twice") {
     // Each goes back to where a state was kept: a program that discards sooner than it comes from there to
     // the next such place does not get on.
     int discards = 3;
-    // A call that finds enough slices in flight makes none, so the device's speed decides how many calls there are.
+    // A call that finds enough slices in flight makes none, so the device's speed decides how many calls
+    // there are.
     const auto start = std::chrono::steady_clock::now();
     const auto in_time = [&] { return std::chrono::steady_clock::now() - start < std::chrono::minutes(2); };
     for (int slice = 0; session->active() && in_time(); ++slice) {
