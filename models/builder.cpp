@@ -148,10 +148,17 @@ std::vector<WeightView> ModelBuilder::fused_tensor(const TensorName& name, std::
 
 std::vector<WeightView> ModelBuilder::gguf_expert_tensors(const TensorName& name, uint32_t experts,
                                                           uint64_t rows, uint64_t columns) {
-  const WeightView all =
-      WeightView::whole(*find(full_name(name, ".weight", true), {experts, rows, columns}, expert_component));
+  return merged_gguf_experts(name, experts, rows, columns, {rows, 0, rows, rows});
+}
+
+std::vector<WeightView> ModelBuilder::merged_gguf_experts(const TensorName& name, uint32_t experts,
+                                                          uint64_t rows, uint64_t columns,
+                                                          const ExpertRows& part) {
+  const std::string stored = full_name(name, ".weight", true);
+  const WeightView all = WeightView::whole(*find(stored, {experts, part.all, columns}, expert_component));
   std::vector<WeightView> views;
-  for (uint32_t expert = 0; expert < experts; ++expert) views.push_back(all.slice(expert * rows, rows));
+  for (uint32_t expert = 0; expert < experts; ++expert)
+    views.push_back(all.slice(expert * part.all + part.first, rows, part.run, part.step));
   return views;
 }
 

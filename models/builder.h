@@ -84,6 +84,9 @@ public:
   // The same where Hugging Face's file has one tensor too, without a suffix.
   std::vector<WeightView> stacked_expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
                                                  uint64_t columns, const ExpertRows& part);
+  // The same of GGUF's tensor [experts, part.all, columns], which is not transposed.
+  std::vector<WeightView> merged_gguf_experts(const TensorName& name, uint32_t experts, uint64_t rows,
+                                              uint64_t columns, const ExpertRows& part);
   // The biases of such matrices, one after the other. Hugging Face's name ends in _bias.
   WeightView stacked_expert_biases(const TensorName& name, uint32_t experts, uint64_t rows,
                                    const ExpertRows& part);

@@ -29,7 +29,8 @@ Result<uint32_t> read_experts(const Settings& settings) {
 Result<ExpertRouting> read_routing(const Settings& settings, uint32_t experts,
                                    const MixtureDefaults& defaults) {
   ExpertRouting routing;
-  const SettingName used = {"num_experts_per_tok", "expert_used_count"};
+  SettingName used = {"num_experts_per_tok", "expert_used_count"};
+  if (!settings.has(used) && settings.has({"top_k_experts", ""})) used = {"top_k_experts", ""};
   PUMICE_TRY(routing.used, settings.u32(used, 1, max_experts));
   if (routing.used > experts) {
     return settings.error(used,
@@ -89,14 +90,12 @@ public:
   // `part`: 0 of the gate, 1 of the up; none: the tensor has nothing else.
   std::vector<WeightId> add(const TensorName& name, uint32_t rows, uint32_t columns,
                             std::optional<uint32_t> part = {}) {
-    const ExpertRows own = rows_of(rows, part);
-    const auto views = names_.stack == ExpertStack::none
-                           ? builder_.expert_tensors(name, config_.experts, rows, columns)
-                           : builder_.stacked_expert_tensors(name, config_.experts, rows, columns, own);
     std::vector<WeightId> ids;
-    for (const WeightView& view : views) ids.push_back(builder_.weight(view, mixture_component));
+    for (const WeightView& view : views(name, rows, columns, part))
+      ids.push_back(builder_.weight(view, mixture_component));
     if (config_.biases) {
-      const WeightView bias = builder_.stacked_expert_biases(name, config_.experts, rows, own);
+      const WeightView bias =
+          builder_.stacked_expert_biases(name, config_.experts, rows, rows_of(rows, part));
       biases.push_back(builder_.weight(bias, mixture_component));
     }
     return ids;
@@ -105,6 +104,19 @@ public:
   std::vector<WeightId> biases;
 
 private:
+  std::vector<WeightView> views(const TensorName& name, uint32_t rows, uint32_t columns,
+                                std::optional<uint32_t> part) {
+    // What llama.cpp's own conversion writes of some models.
+    const TensorName merged = {"", "ffn_gate_up_exps"};
+    if (part && builder_.gguf() && builder_.has(merged, ".weight")) {
+      const ExpertRows own = {2 * rows, *part * rows, rows, 2 * rows};
+      return builder_.merged_gguf_experts(merged, config_.experts, rows, columns, own);
+    }
+    if (names_.stack == ExpertStack::none)
+      return builder_.expert_tensors(name, config_.experts, rows, columns);
+    return builder_.stacked_expert_tensors(name, config_.experts, rows, columns, rows_of(rows, part));
+  }
+
   ExpertRows rows_of(uint32_t rows, std::optional<uint32_t> part) const {
     const bool transposed = names_.stack != ExpertStack::gate_first_as_is;
     if (!part) return {rows, 0, rows, rows, transposed};
@@ -186,8 +198,13 @@ std::vector<Hyperparameter> hyperparameters(const MixtureConfig& mixture) {
 
 TensorId mixture(DecoderBuilder& builder, TensorId x, const MixtureConfig& config,
                  const MixtureNames& names) {
-  const uint32_t hidden = builder.config().hidden, feed_forward = config.feed_forward;
   const TensorId router = builder.project(x, names.router, config.experts, config.biases, mixture_component);
+  return mixture(builder, x, router, config, names);
+}
+
+TensorId mixture(DecoderBuilder& builder, TensorId x, TensorId router_logits, const MixtureConfig& config,
+                 const MixtureNames& names) {
+  const uint32_t hidden = builder.config().hidden, feed_forward = config.feed_forward;
   ExpertWeights weights;
   ExpertMatrices matrices(builder, config, names);
   weights.gate = matrices.add(names.gate, feed_forward, hidden, 0);
@@ -198,6 +215,10 @@ TensorId mixture(DecoderBuilder& builder, TensorId x, const MixtureConfig& confi
     const WeightView bias = builder.tensor(names.routing_bias, "", config.experts, 0, mixture_component);
     weights.routing_bias = builder.weight(bias, mixture_component);
   }
+  if (config.routing.scaled) {
+    const WeightView scales = builder.tensor(names.scales, "", config.experts, 0, mixture_component);
+    weights.routing_scales = builder.weight(scales, mixture_component);
+  }
   Experts operation;
   operation.count = config.experts;
   operation.routing = config.routing;
@@ -205,7 +226,8 @@ TensorId mixture(DecoderBuilder& builder, TensorId x, const MixtureConfig& confi
   operation.scaled_inputs = config.scaled_inputs;
   std::optional<TensorId> shared;
   if (config.shared_feed_forward) shared = shared_expert(builder, x, config, names);
-  return experts(builder.graph(), builder.node_name(names.result), x, router, weights, operation, shared);
+  return experts(builder.graph(), builder.node_name(names.result), x, router_logits, weights, operation,
+                 shared);
 }
 
 TensorId mixture_or_dense(DecoderBuilder& builder, uint32_t layer, TensorId x, const MixtureConfig& config,

@@ -56,6 +56,7 @@ struct MixtureNames {
                        {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
                        "shared_gated"};
   TensorName shared_gate = {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"};
+  TensorName scales = {"router.per_expert_scale", "ffn_down_exps.scale"}; // of the routing; without a suffix
 };
 
 // Mixtral's names.
@@ -71,6 +72,9 @@ inline constexpr MixtureNames mixtral_names = {
 // The mixture, and the shared expert if there is one.
 TensorId mixture(DecoderBuilder& builder, TensorId x, const MixtureConfig& config,
                  const MixtureNames& names = {});
+// The same with the router's logits [rows, experts].
+TensorId mixture(DecoderBuilder& builder, TensorId x, TensorId router_logits, const MixtureConfig& config,
+                 const MixtureNames& names);
 // The mixture, or in a layer that is not sparse the feed-forward.
 TensorId mixture_or_dense(DecoderBuilder& builder, uint32_t layer, TensorId x, const MixtureConfig& config,
                           const MixtureNames& names = {});

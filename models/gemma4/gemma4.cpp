@@ -8,6 +8,8 @@
 
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/embedding/embedding.h"
+#include "kernel/norm/norm.h"
+#include "models/decoder/mixture.h"
 #include "models/decoder/model.h"
 #include "models/decoder/rotary.h"
 
@@ -21,9 +23,14 @@ struct Gemma4Settings {
   bool scaled_layers = true;    // each layer's result has a factor
   uint32_t per_layer_input = 0; // columns that the token's own embedding for a layer has; 0: none
   RotaryConfig rotary_in_windows;
+  std::optional<MixtureConfig> mixture; // beside the feed-forward of each layer
 };
 
 // The names after the root, which is "model." or, where the model also sees and hears, another.
+// With a mixture the feed-forward reads the residual, which each part norms for itself.
+constexpr BlockNorms norms_around_mixture = {
+    norms_around.attention_input, norms_around.attention_result, {}, norms_around.feed_forward_result};
+
 constexpr DecoderNames decoder_names = {
     {"embed_tokens", "token_embd"}, "layers.{}.", {"norm", "output_norm"}, {}, false};
 
@@ -42,9 +49,14 @@ protected:
     if (own_.per_layer_input) layer_inputs = per_layer_inputs(builder, embedded);
     const auto block = [&](uint32_t layer, TensorId x) {
       const AttentionStyle style = attention_style(layer);
-      x = builder.block(
-          x, norms_around, [&](TensorId y) { return builder.self_attention(layer, y, style); },
-          [&](TensorId y) { return builder.gated_feed_forward(y); });
+      const auto attention = [&](TensorId y) { return builder.self_attention(layer, y, style); };
+      if (own_.mixture) {
+        x = builder.block(x, norms_around_mixture, attention,
+                          [&](TensorId y) { return feed_forward_and_mixture(builder, y); });
+      } else {
+        x = builder.block(x, norms_around, attention,
+                          [&](TensorId y) { return builder.gated_feed_forward(y); });
+      }
       if (own_.per_layer_input) x = add_layer_input(builder, x, layer_inputs, layer);
       return own_.scaled_layers ? scale_layer(builder, x) : x;
     };
@@ -53,10 +65,14 @@ protected:
 
   std::vector<Hyperparameter> own_hyperparameters() const override {
     const LayerSizes sizes = config().sizes_of(0);
-    return {{"rotary in windows", describe(own_.rotary_in_windows)},
-            {"heads in windows", fmt::format("{} of {} dimensions", sizes.kv_heads, sizes.head_dim)},
-            {"layers without keys", fmt::format("{}", config().sharing_layers)},
-            {"input of each layer", fmt::format("{}", own_.per_layer_input)}};
+    std::vector<Hyperparameter> all;
+    if (own_.mixture) all = pumice::hyperparameters(*own_.mixture);
+    all.insert(all.end(),
+               {{"rotary in windows", describe(own_.rotary_in_windows)},
+                {"heads in windows", fmt::format("{} of {} dimensions", sizes.kv_heads, sizes.head_dim)},
+                {"layers without keys", fmt::format("{}", config().sharing_layers)},
+                {"input of each layer", fmt::format("{}", own_.per_layer_input)}});
+    return all;
   }
   std::string_view gguf_architecture() const override { return "gemma4"; }
   Activation gguf_activation() const override { return Activation::gelu_tanh; }
@@ -72,6 +88,35 @@ private:
     if (window) style.rotary = &own_.rotary_in_windows;
     style.keys_as_values = !window && own_.keys_as_values;
     return style;
+  }
+
+  // Both read the residual, each by its own norm. The router reads it by a norm with a scale.
+  TensorId feed_forward_and_mixture(DecoderBuilder& builder, TensorId residual) const {
+    TensorId dense = builder.norm(residual, norms_around.feed_forward_input);
+    dense = builder.gated_feed_forward(dense);
+    dense = builder.norm(dense, {"post_feedforward_layernorm_1", "post_ffw_norm_1"});
+    MixtureNames names;
+    names.stack = ExpertStack::gate_first_as_is;
+    names.router = {"router.proj", "ffn_gate_inp"};
+    names.gate = {"experts.gate_up_proj", "ffn_gate_exps"};
+    names.up = {"experts.gate_up_proj", "ffn_up_exps"};
+    names.down = {"experts.down_proj", "ffn_down_exps"};
+    names.result = {"experts", "experts"};
+    const TensorId input = builder.norm(residual, {"pre_feedforward_layernorm_2", "pre_ffw_norm_2"});
+    TensorId experts = mixture(builder, input, router_logits(builder, residual, names), *own_.mixture, names);
+    experts = builder.norm(experts, {"post_feedforward_layernorm_2", "post_ffw_norm_2"});
+    return builder.add(dense, experts, "feed_forward_sum");
+  }
+
+  TensorId router_logits(DecoderBuilder& builder, TensorId residual, const MixtureNames& names) const {
+    const TensorName scale_name = {"router.scale", "ffn_gate_inp.scale"};
+    const WeightView weight = builder.tensor(scale_name, "", config().hidden, 0, "norms");
+    const TensorId input = rms_norm(builder.graph(), builder.node_name(scale_name), residual,
+                                    builder.weight(weight, "norms"), config().norm_eps);
+    const TensorId logits =
+        builder.project(input, names.router, own_.mixture->experts, false, "feed-forward");
+    return scale(builder.graph(), builder.prefix() + "router_logits", logits,
+                 1 / std::sqrt(static_cast<float>(config().hidden)));
   }
 
   // [tokens, layers * per_layer_input]: the mean of the token's embedding for each layer and a projection of
@@ -135,6 +180,7 @@ nlohmann::json Gemma4::gguf_metadata() const {
   metadata["attention.shared_kv_layers"] = config().sharing_layers;
   metadata["embedding_length_per_layer_input"] = own_.per_layer_input;
   metadata["final_logit_softcapping"] = config().logit_soft_cap;
+  if (own_.mixture) metadata.update(gguf_mixture(*own_.mixture));
   return metadata;
 }
 
@@ -189,15 +235,23 @@ Status read_feed_forward(const Settings& settings, DecoderConfig& config) {
 
 // Refuses what this does not compute.
 Status check(const Settings& settings) {
-  PUMICE_CHECK(settings.expect("enable_moe_block", false, false));
   PUMICE_CHECK(settings.expect("tie_word_embeddings", true, true));
-  const SettingName experts = {"", "expert_count"}, both_ways = {"use_bidirectional_attention", ""};
-  PUMICE_TRY(const uint32_t count, settings.u32_or(experts, 0, UINT32_MAX, 0));
-  if (count > 0) return settings.error(experts, "mixtures of experts are not supported");
+  const SettingName both_ways = {"use_bidirectional_attention", ""};
   if (!settings.has(both_ways)) return {};
   PUMICE_TRY(const std::string mask, settings.fields().string(settings.name(both_ways)));
   if (mask == "vision") return {}; // text is read in one direction all the same
   return settings.error(both_ways, fmt::format("expected vision; found '{}'", mask));
+}
+
+// Experts beside the feed-forward, in files that have them.
+Result<std::optional<MixtureConfig>> read_gemma4_mixture(const Settings& settings,
+                                                         const DecoderConfig& config) {
+  PUMICE_TRY(const uint32_t experts, settings.u32_or({"", "expert_count"}, 0, UINT32_MAX, 0));
+  PUMICE_TRY(const bool enabled, settings.boolean_or({"enable_moe_block", ""}, experts > 0));
+  if (!enabled) return std::optional<MixtureConfig>();
+  PUMICE_TRY(MixtureConfig mixture, read_mixture(settings, config, {}));
+  mixture.routing.scaled = true;
+  return std::optional(std::move(mixture));
 }
 
 // Whether values are the keys in the layers without a window; GGUF files lack their projection then.
@@ -227,6 +281,7 @@ Result<std::unique_ptr<ModelDefinition>> open_text_model(const ModelFile& file, 
   PUMICE_TRY(own.keys_as_values, read_keys_as_values(settings, config));
   PUMICE_CHECK(read_heads(settings, own.keys_as_values, config));
   PUMICE_CHECK(read_sharing_layers(settings, config));
+  PUMICE_TRY(own.mixture, read_gemma4_mixture(settings, config));
   config.feed_forward = 0;
   PUMICE_CHECK(read_feed_forward(settings, config));
   const auto sliding = std::ranges::find_if(config.windows, [](uint32_t window) { return window > 0; });

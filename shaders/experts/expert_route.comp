@@ -12,11 +12,13 @@ layout(constant_id = 1) const uint NORMALISE = 1;
 layout(constant_id = 2) const uint SCORE = EXPERT_SCORE_SOFTMAX;
 layout(constant_id = 3) const uint BIAS = 0;
 layout(constant_id = 4) const uint GROUPS = 1;
+layout(constant_id = 5) const uint SCALED = 0;
 #include "common/reduce.glsl"
 layout(push_constant) uniform Push { ExpertRouteParams p; };
 READ_BUFFER(uvec4, step_block, EXPERT_ROUTE_STEP);
 READ_BUFFER(float, logits, EXPERT_ROUTE_LOGITS);
 READ_BUFFER(float, bias, EXPERT_ROUTE_BIAS);
+READ_BUFFER(float, scales, EXPERT_ROUTE_SCALES);
 WRITE_BUFFER(uint, blocks, EXPERT_ROUTE_BLOCKS);
 WRITE_BUFFER(float, shares, EXPERT_ROUTE_SHARES);
 
@@ -133,7 +135,7 @@ void main() {
       const uint slot = row * p.used + j;
       blocks[1u + 2u * slot] = choice.expert;
       blocks[2u + 2u * slot] = slot;
-      shares[slot] = share;
+      shares[slot] = SCALED != 0u ? share * scales[choice.expert] : share;
     }
   }
   if (NORMALISE == 0u) {

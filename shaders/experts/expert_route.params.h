@@ -12,12 +12,14 @@ CONSTANT EXPERT_ROUTE_LOGITS = 1; // [rows, logits_stride]
 CONSTANT EXPERT_ROUTE_BLOCKS = 2; // as in matmul.params.h, a slot to a block: slot = row * used + choice
 CONSTANT EXPERT_ROUTE_SHARES = 3; // [rows * used]
 CONSTANT EXPERT_ROUTE_BIAS = 4;   // [experts]
+CONSTANT EXPERT_ROUTE_SCALES = 5; // [experts]
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT EXPERT_ROUTE_NORMALISE_ID = 1; // 1: the shares of a row add up to `scale`
 CONSTANT EXPERT_ROUTE_SCORE_ID = 2;     // EXPERT_SCORE_*
 CONSTANT EXPERT_ROUTE_BIAS_ID = 3;      // 1: experts are chosen by score + bias
 CONSTANT EXPERT_ROUTE_GROUPS_ID = 4;    // groups of neighbouring experts, of equal size
+CONSTANT EXPERT_ROUTE_SCALED_ID = 5;    // 1: a share is multiplied by its expert's scale
 
 CONSTANT EXPERT_SCORE_SOFTMAX = 0; // of all logits
 CONSTANT EXPERT_SCORE_SIGMOID = 1; // of each logit

@@ -46,10 +46,11 @@ inline double group_rank(std::vector<double> ranks, uint32_t best) {
   return std::accumulate(ranks.begin(), ranks.begin() + std::min<size_t>(best, ranks.size()), 0.0);
 }
 
-// The chosen experts of one row. `bias`: as many as logits, if the routing is biased.
+// The chosen experts of one row. `bias`, `scales`: as many as logits, if the routing has them.
 inline std::vector<ExpertChoice> route_reference(std::span<const float> logits,
                                                  const pumice::ExpertRouting& routing,
-                                                 std::span<const float> bias = {}) {
+                                                 std::span<const float> bias = {},
+                                                 std::span<const float> scales = {}) {
   const std::vector<double> scores = expert_scores(logits, routing.score);
   std::vector<double> ranks = scores;
   const bool by_score = routing.biased || routing.groups > 1;
@@ -73,7 +74,10 @@ inline std::vector<ExpertChoice> route_reference(std::span<const float> logits,
     choices.push_back({expert, scores[expert]});
     total += scores[expert];
   }
-  for (ExpertChoice& choice : choices) choice.share *= routing.scale / (routing.normalise ? total : 1);
+  for (ExpertChoice& choice : choices) {
+    choice.share *= routing.scale / (routing.normalise ? total : 1);
+    if (routing.scaled) choice.share *= scales[choice.expert];
+  }
   return choices;
 }
 

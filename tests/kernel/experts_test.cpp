@@ -28,6 +28,7 @@ struct Case {
   ExpertActivation activation;
   bool normalise = true;
   bool biased = false; // the routing
+  bool scaled = false; // the same
   bool biases = false; // of the products
   bool scaled_inputs = false;
   bool residual = false;
@@ -39,6 +40,7 @@ struct Case {
     routing.used = used;
     routing.normalise = normalise;
     routing.biased = biased;
+    routing.scaled = scaled;
     return routing;
   }
 };
@@ -47,15 +49,16 @@ struct Case {
 struct Layer {
   const Case c;
   const TestWeight gate, up, down;
-  const TestWeight routing_bias, gate_bias, up_bias, down_bias;
+  const TestWeight routing_bias, routing_scales, gate_bias, up_bias, down_bias;
   std::vector<float> x, logits, residual;
   std::vector<ExpertReference> reference;
 
   explicit Layer(const Case& case_)
       : c(case_), gate(c.gate, c.experts * c.ff, c.hidden, 1), up(c.up, c.experts * c.ff, c.hidden, 2),
         down(c.down, c.experts * c.hidden, c.ff, 3), routing_bias(TensorType::f32, 1, c.experts, 7),
-        gate_bias(TensorType::f32, c.experts, c.ff, 8), up_bias(TensorType::f32, c.experts, c.ff, 9),
-        down_bias(TensorType::f32, c.experts, c.hidden, 10), x(random_values(size_t{c.bucket} * c.hidden, 4)),
+        routing_scales(TensorType::f32, 1, c.experts, 11), gate_bias(TensorType::f32, c.experts, c.ff, 8),
+        up_bias(TensorType::f32, c.experts, c.ff, 9), down_bias(TensorType::f32, c.experts, c.hidden, 10),
+        x(random_values(size_t{c.bucket} * c.hidden, 4)),
         logits(random_values(size_t{c.bucket} * c.experts, 5, 3)),
         residual(random_values(size_t{c.bucket} * c.hidden, 6)), reference(c.experts) {
     for (uint32_t e = 0; e < c.experts; ++e) {
@@ -83,7 +86,7 @@ struct Layer {
 
   std::vector<ExpertChoice> choices(uint32_t row) const {
     return route_reference(std::span(logits).subspan(size_t{row} * c.experts, c.experts), c.routing(),
-                           routing_bias.decoded(0));
+                           routing_bias.decoded(0), routing_scales.decoded(0));
   }
 
   std::vector<double> expected_row(uint32_t row, const std::vector<ExpertChoice>& chosen) const {
@@ -116,6 +119,7 @@ struct Layer {
       weights.down.push_back(graph.weight(down.weight.slice(e * c.hidden, c.hidden), "feed-forward"));
     }
     if (c.biased) weights.routing_bias = graph.weight(routing_bias.weight, "feed-forward");
+    if (c.scaled) weights.routing_scales = graph.weight(routing_scales.weight, "feed-forward");
     for (const TestWeight* bias : {&gate_bias, &up_bias, &down_bias})
       if (c.biases) weights.biases.push_back(graph.weight(bias->weight, "feed-forward"));
     return experts(graph, "mixture", x_id, logits_id, weights, operation, residual_id);
@@ -257,10 +261,11 @@ TEST_CASE("a gate of another type than its up") {
   }
 }
 
-TEST_CASE("experts with biases, a clamped gate, scaled inputs and a biased choice, alone and together") {
+TEST_CASE(
+    "experts with biases, a clamped gate, scaled inputs, a biased choice and scales, alone and together") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t rows : {1u, 17u}) {
-      for (uint32_t what = 1; what < 16; ++what) {
+      for (uint32_t what = 1; what < 32; ++what) {
         CAPTURE(what);
         Case c = shaped(TensorType::q8_0, TensorType::q8_0, 96, 160);
         c.bucket = c.count = rows;
@@ -269,6 +274,7 @@ TEST_CASE("experts with biases, a clamped gate, scaled inputs and a biased choic
         if (what & 2) c.activation.limit = 0.5f;
         c.scaled_inputs = what & 4;
         c.biased = what & 8;
+        c.scaled = what & 16;
         c.residual = rows > 1;
         run(profile, c);
       }
@@ -411,7 +417,8 @@ struct Routed {
 };
 
 Routed route(const DeviceProfile& profile, const std::vector<float>& logits, uint32_t experts,
-             const ExpertRouting& routing, const std::vector<float>& bias, uint32_t block_slots) {
+             const ExpertRouting& routing, const std::vector<float>& bias, uint32_t block_slots,
+             const std::vector<float>& scales = {}) {
   TestGpu& gpu = TestGpu::get();
   const uint32_t used = routing.used;
   const uint32_t rows = static_cast<uint32_t>(logits.size() / experts), slots = rows * used;
@@ -419,6 +426,7 @@ Routed route(const DeviceProfile& profile, const std::vector<float>& logits, uin
   args.logits = upload_rows(logits, experts, 32);
   args.routing = routing;
   if (routing.biased) args.bias = gpu.upload(bias);
+  if (routing.scaled) args.scales = gpu.upload(scales);
   args.blocks = ExpertBlocks::of(1, slots, experts);
   args.blocks.buffer = gpu.upload(std::vector<uint32_t>(args.blocks.bytes() / 4, 0xeeeeeeee));
   args.shares = gpu.upload(std::vector<float>(slots, not_a_number));
@@ -437,23 +445,24 @@ Routed route(const DeviceProfile& profile, const std::vector<float>& logits, uin
 }
 
 void check_routing(const DeviceProfile& profile, const std::vector<float>& logits, uint32_t experts,
-                   const ExpertRouting& routing, const std::vector<float>& bias = {}) {
+                   const ExpertRouting& routing, const std::vector<float>& bias = {},
+                   const std::vector<float>& scales = {}) {
   const uint32_t used = routing.used;
   CAPTURE(profile.cpu8);
   CAPTURE(experts);
   CAPTURE(used);
   CAPTURE(routing.describe());
-  const Routed got = route(profile, logits, experts, routing, bias, 1);
+  const Routed got = route(profile, logits, experts, routing, bias, 1, scales);
   const uint32_t rows = static_cast<uint32_t>(logits.size() / experts);
   CHECK(got.blocks[0] == rows * used);
   size_t wrong = 0;
   for (uint32_t row = 0; row < rows; ++row) {
     const auto choices =
-        route_reference(std::span(logits).subspan(size_t{row} * experts, experts), routing, bias);
+        route_reference(std::span(logits).subspan(size_t{row} * experts, experts), routing, bias, scales);
     for (uint32_t j = 0; j < used; ++j) {
       const uint32_t slot = row * used + j;
       wrong += got.blocks[1 + 2 * slot] != choices[j].expert || got.blocks[2 + 2 * slot] != slot;
-      wrong += !(std::abs(got.shares[slot] - choices[j].share) <= 1e-5 * choices[j].share + 1e-30);
+      wrong += !(std::abs(got.shares[slot] - choices[j].share) <= 1e-5 * std::abs(choices[j].share) + 1e-30);
     }
   }
   CHECK(wrong == 0);
@@ -484,25 +493,27 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("routing by sigmoid, with a bias, a scale and groups") {
+TEST_CASE("routing by sigmoid, with a bias, scales and groups") {
   constexpr uint32_t groupings[][3] = {{1, 1, 1}, {4, 1, 2}, {4, 2, 1}, {8, 4, 2}, {8, 8, 2}};
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t experts : {8u, 160u}) {
       const std::vector<float> bias = random_values(experts, experts, 0.25f);
+      const std::vector<float> scales = random_values(experts, experts + 2, 2);
       const std::vector<float> logits = random_values(size_t{11} * experts, experts + 1, 4);
       for (const auto& [groups, used_groups, group_best] : groupings) {
-        for (uint32_t options = 0; options < 8; ++options) {
+        for (uint32_t options = 0; options < 16; ++options) {
           ExpertRouting routing;
           routing.score = options & 1 ? ExpertScore::sigmoid : ExpertScore::softmax;
           routing.normalise = options & 2;
           routing.biased = options & 4;
+          routing.scaled = options & 8;
           routing.scale = options & 1 ? 2.5f : 1;
           routing.groups = groups;
           routing.used_groups = used_groups;
           routing.group_best = group_best;
           for (uint32_t used : {1u, std::min(8u, experts / groups * used_groups)}) {
             routing.used = used;
-            check_routing(profile, logits, experts, routing, bias);
+            check_routing(profile, logits, experts, routing, bias, scales);
           }
         }
       }

@@ -83,7 +83,9 @@ Status ExpertLayer::check_routing() const {
 Status ExpertLayer::check() const {
   const uint32_t count = experts_.count;
   PUMICE_CHECK(check_routing());
-  const size_t wanted = size_t{3} * count + (experts_.routing.biased ? 1 : 0) + (experts_.biases ? 3 : 0);
+  const ExpertRouting& routing = experts_.routing;
+  const size_t wanted =
+      size_t{3} * count + (routing.biased ? 1 : 0) + (routing.scaled ? 1 : 0) + (experts_.biases ? 3 : 0);
   if (weights_.size() != wanted) {
     return Error{Code::internal, fmt::format("{}: {} weights for {} experts", name_, weights_.size(), count)};
   }
@@ -111,8 +113,12 @@ Status ExpertLayer::route(const ActivationRef& logits) {
   ExpertRouteArgs args;
   args.logits = logits;
   args.routing = experts_.routing;
+  size_t next = size_t{3} * experts_.count;
   if (args.routing.biased) {
-    PUMICE_TRY(args.bias, lowering_.vector(weights_[size_t{3} * experts_.count]));
+    PUMICE_TRY(args.bias, lowering_.vector(weights_[next++]));
+  }
+  if (args.routing.scaled) {
+    PUMICE_TRY(args.scales, lowering_.vector(weights_[next]));
   }
   args.blocks = ExpertBlocks::of(1, slots_, experts_.count);
   args.blocks.buffer = lowering_.temporary(args.blocks.bytes());
@@ -218,9 +224,12 @@ Dispatch expert_route(const DeviceProfile& profile, const ExpertRouteArgs& args)
   Dispatch dispatch;
   dispatch.kernel = "expert_route";
   const ExpertRouting& routing = args.routing;
-  dispatch.constants = {profile.workgroup, routing.normalise ? 1u : 0u,
+  dispatch.constants = {profile.workgroup,
+                        routing.normalise ? 1u : 0u,
                         routing.score == ExpertScore::sigmoid ? EXPERT_SCORE_SIGMOID : EXPERT_SCORE_SOFTMAX,
-                        routing.biased ? 1u : 0u, routing.groups};
+                        routing.biased ? 1u : 0u,
+                        routing.groups,
+                        routing.scaled ? 1u : 0u};
   ExpertRouteParams params = {};
   params.experts = args.logits.columns;
   params.used = routing.used;
@@ -233,6 +242,7 @@ Dispatch expert_route(const DeviceProfile& profile, const ExpertRouteArgs& args)
   dispatch.bind(EXPERT_ROUTE_STEP, args.step, Access::read);
   dispatch.bind(EXPERT_ROUTE_LOGITS, args.logits.buffer, Access::read);
   if (args.bias) dispatch.bind(EXPERT_ROUTE_BIAS, *args.bias, Access::read);
+  if (args.scales) dispatch.bind(EXPERT_ROUTE_SCALES, *args.scales, Access::read);
   dispatch.bind(EXPERT_ROUTE_BLOCKS, args.blocks.buffer, Access::write);
   dispatch.bind(EXPERT_ROUTE_SHARES, args.shares, Access::write);
   dispatch.groups = {args.logits.rows, 1, 1};
@@ -323,6 +333,7 @@ std::string ExpertRouting::describe() const {
   if (groups > 1) text += fmt::format(" in {} of {} groups", used_groups, groups);
   if (normalise) text += " normalised";
   if (scale != 1) text += fmt::format(" times {:g}", scale);
+  if (scaled) text += " times each expert's scale";
   return text;
 }
 
@@ -356,6 +367,8 @@ TensorId experts(Graph& graph, std::string name, TensorId x, TensorId router_log
     ids.insert(ids.end(), part->begin(), part->end());
   operation.routing.biased = weights.routing_bias.has_value();
   if (weights.routing_bias) ids.push_back(*weights.routing_bias);
+  operation.routing.scaled = weights.routing_scales.has_value();
+  if (weights.routing_scales) ids.push_back(*weights.routing_scales);
   operation.biases = !weights.biases.empty();
   ids.insert(ids.end(), weights.biases.begin(), weights.biases.end());
   const uint32_t columns = static_cast<uint32_t>(graph.weight(weights.down[0]).view.rows);

@@ -36,6 +36,7 @@ struct ExpertRouting {
   bool normalise = true;                    // the shares of the chosen experts add up to `scale`
   float scale = 1;                          // otherwise a share is the score times `scale`
   bool biased = false; // a bias for each expert is added to its score for the choice, not for the share
+  bool scaled = false; // a share is multiplied at last by a factor that its expert has
   // Neighbouring experts form groups of equal size. Only the experts of the best groups can be chosen. A
   // group is as good as the sum of its one or two best scores.
   uint32_t groups = 1, used_groups = 1, group_best = 1;
@@ -47,9 +48,10 @@ struct ExpertRouting {
 struct ExpertRouteArgs {
   ActivationRef logits; // [rows, count]
   ExpertRouting routing;
-  std::optional<BufferRef> bias; // a float for each expert, if the routing is biased
-  ExpertBlocks blocks;           // one slot in each block, in order
-  BufferRef shares;              // a float for each slot
+  std::optional<BufferRef> bias;   // a float for each expert, if the routing is biased
+  std::optional<BufferRef> scales; // the same, if it is scaled
+  ExpertBlocks blocks;             // one slot in each block, in order
+  BufferRef shares;                // a float for each slot
   BufferRef step;
 };
 Dispatch expert_route(const DeviceProfile& profile, const ExpertRouteArgs& args);
@@ -94,8 +96,8 @@ Dispatch expert_combine(const DeviceProfile& profile, const ExpertCombineArgs& a
 
 // result = sum over the chosen e of share_e * down_e(activation(gate_e x, up_e x)) + residual. The products
 // have biases if `biases` is set. inputs: x, the router's logits [rows, count], then the residual if any.
-// weights: the gates, the ups, the downs, `count` of each, then the routing's bias [count] if it has one,
-// then the biases [count, rows] of all gates, of all ups and of all downs.
+// weights: the gates, the ups, the downs, `count` of each, then the routing's bias [count] and its scales
+// [count] if it has them, then the biases [count, rows] of all gates, of all ups and of all downs.
 struct Experts : Operation {
   uint32_t count = 1;
   ExpertRouting routing;
@@ -112,7 +114,7 @@ struct Experts : Operation {
 // The weights of a layer's experts.
 struct ExpertWeights {
   std::vector<WeightId> gate, up, down; // a matrix for each expert
-  std::optional<WeightId> routing_bias;
+  std::optional<WeightId> routing_bias, routing_scales;
   std::vector<WeightId> biases; // none, or of all gates, of all ups and of all downs
 };
 
