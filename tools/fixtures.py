@@ -369,7 +369,8 @@ def permuted(array, heads):
 def copied_source(tensor, weights):
     """How a tensor of llama.cpp's is made of the folder's: {"from": [...]} with what is done to them."""
     if tensor.ndim == 3:
-        return {"from": [name for part in tensor for name, value in weights.items() if np.array_equal(value, part)]}
+        whole = [name for name, value in weights.items() if np.array_equal(value, tensor)]
+        return {"from": whole or [name for part in tensor for name, value in weights.items() if np.array_equal(value, part)]}
     for name, value in weights.items():
         if value.shape != tensor.shape:
             continue

@@ -114,6 +114,11 @@ void add_pair(GgufBuilder& builder, const std::string& key, const std::string& t
     builder.pair(key, GgufType::f32, value.get<float>());
   } else if (type == "bool") {
     builder.pair(key, GgufType::boolean, static_cast<uint8_t>(value.get<bool>()));
+  } else if (type == "array" && value[0].is_boolean()) {
+    const std::vector<bool> bits = value;
+    builder.numbers(key, GgufType::boolean, std::vector<uint8_t>(bits.begin(), bits.end()));
+  } else if (type == "array" && value[0].is_number_integer()) {
+    builder.numbers(key, GgufType::i32, value.get<std::vector<int32_t>>());
   } else {
     FAIL(key << ": a pair of type " << type);
   }
