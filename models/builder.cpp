@@ -210,6 +210,36 @@ std::vector<WeightView> ModelBuilder::expert_tensors(const TensorName& name, uin
   return views;
 }
 
+std::vector<WeightView> ModelBuilder::head_tensors(const TensorName& name, uint32_t heads, uint64_t rows,
+                                                   uint64_t columns, const ExpertRows& part,
+                                                   std::string_view component) {
+  std::vector<WeightView> views;
+  if (gguf_) {
+    const TensorView* stored = find(full_name(name, ".weight", true), {heads, rows, columns}, component);
+    for (uint64_t head = 0; head < heads; ++head)
+      views.push_back(WeightView::whole(*stored).slice(head * rows, rows));
+    return views;
+  }
+  const uint64_t stored_columns = part.transposed ? rows : columns;
+  const TensorView* stored =
+      find(full_name(name, ".weight", false), {heads * part.all, stored_columns}, component);
+  if (part.transposed && info(stored->type).block_size > 1) {
+    fail({Code::unsupported, fmt::format("{}: tensor '{}': expected one of F32, F16, BF16, because a part of "
+                                         "it is used transposed; found {}",
+                                         file_->path(), stored->name, info(stored->type).name)});
+  }
+  for (uint64_t head = 0; head < heads; ++head) {
+    const uint64_t first = head * part.all + part.first;
+    WeightView view = WeightView::whole(*stored).slice(part.transposed ? 0 : first, rows);
+    view.columns = columns;
+    view.transposed = part.transposed;
+    if (part.transposed) view.first_column = first;
+    views.push_back(view);
+  }
+  add_gguf_tensor(name, ".weight", {heads, rows, columns}, views);
+  return views;
+}
+
 WeightId ModelBuilder::weight(const WeightView& view, std::string_view component) {
   return graph().weight(view, std::string(component));
 }

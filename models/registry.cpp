@@ -9,6 +9,7 @@
 #include "models/bert/bert.h"
 #include "models/bloom/bloom.h"
 #include "models/cohere2/cohere2.h"
+#include "models/deepseek/deepseek.h"
 #include "models/distilbert/distilbert.h"
 #include "models/ernie4_5/ernie4_5.h"
 #include "models/exaone4/exaone4.h"
@@ -64,6 +65,7 @@ std::span<const Architecture> architectures() {
       {"bert", {"bert"}, {"bert"}, open_bert},
       {"bloom", {"bloom"}, {"bloom"}, open_bloom},
       {"cohere2", {"cohere2"}, {"cohere2"}, open_cohere2},
+      {"deepseek", {"deepseek_v2", "deepseek_v3"}, {"deepseek2"}, open_deepseek},
       {"distilbert", {"distilbert"}, {}, open_distilbert},
       {"ernie4_5", {"ernie4_5"}, {"ernie4_5"}, open_ernie4_5},
       {"exaone4", {"exaone4"}, {"exaone4"}, open_exaone4},

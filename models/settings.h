@@ -15,7 +15,7 @@ inline constexpr uint32_t heads = 4096;
 inline constexpr uint32_t columns = 1 << 20;
 inline constexpr uint32_t tokens = 1 << 24;
 inline constexpr uint32_t context = 1 << 24;
-inline constexpr uint32_t head_dim = 512; // limit of the attention kernels
+inline constexpr uint32_t head_dim = 576; // limit of the attention kernels
 } // namespace limits
 
 // A setting's name in config.json, and in GGUF after "ARCHITECTURE.". An empty name means that the format

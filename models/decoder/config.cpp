@@ -25,7 +25,7 @@ ModelShape DecoderConfig::shape() const {
   for (uint32_t layer = 0; layer < layers; ++layer) {
     const LayerSizes sizes = sizes_of(layer);
     const bool stores = attends_in(layer) && cache_of(layer) == layer;
-    shape.layers.push_back({stores ? sizes.kv_heads : 0, sizes.head_dim, windows[layer]});
+    shape.layers.push_back({stores ? sizes.kv_heads : 0, sizes.head_dim, windows[layer], values_are_keys});
   }
   shape.states = states;
   return shape;
@@ -113,6 +113,18 @@ Status read_sharing_layers(const Settings& settings, DecoderConfig& config) {
                                             "and values of its own has the same window and heads",
                                             layer));
   }
+  return {};
+}
+
+Status drop_prediction_layers(const Settings& settings, DecoderConfig& config) {
+  const SettingName name = {"", "nextn_predict_layers"};
+  PUMICE_TRY(uint32_t extra, settings.u32_or(name, 0, limits::layers, 0));
+  if (extra >= config.layers) {
+    return settings.error(name,
+                          fmt::format("expected fewer than the {} layers; found {}", config.layers, extra));
+  }
+  config.layers -= extra;
+  config.windows.resize(config.layers);
   return {};
 }
 

@@ -43,6 +43,7 @@ struct DecoderConfig : StackConfig {
   std::vector<bool> attends;           // by layer: whether it has attention; empty: all have
   std::vector<uint32_t> states;        // see ModelShape
   std::vector<LayerSizes> layer_sizes; // by layer; empty: all layers have the sizes in StackConfig
+  bool values_are_keys = false;        // in the cache, see CacheLayout
   uint32_t sharing_layers = 0; // the last so many layers have no keys and values of their own, see cache_of()
 
   LayerSizes sizes_of(uint32_t layer) const;
@@ -70,6 +71,9 @@ Result<DecoderConfig> read_decoder_config(const Settings& settings, const Decode
 
 // Reads how many of the last layers share keys and values. Needs the windows.
 Status read_sharing_layers(const Settings& settings, DecoderConfig& config);
+
+// Leaves out a GGUF file's last layers, which predict further tokens.
+Status drop_prediction_layers(const Settings& settings, DecoderConfig& config);
 
 // Sets the windows by config.json's layer_types: layers of type "sliding_attention" get the window, the
 // others none. Without the list, `slides` says which layers get it.

@@ -158,6 +158,12 @@ Result<MixtureConfig> read_mixture(const Settings& settings, const DecoderConfig
   return mixture;
 }
 
+Result<uint32_t> read_shared_experts(const Settings& settings, uint32_t feed_forward) {
+  constexpr uint32_t most = 64;
+  PUMICE_TRY(uint32_t count, settings.u32_or({"n_shared_experts", "expert_shared_count"}, 0, most, 1));
+  return count * feed_forward;
+}
+
 nlohmann::json gguf_mixture(const MixtureConfig& mixture) {
   const ExpertRouting& routing = mixture.routing;
   nlohmann::json metadata = {

@@ -33,6 +33,9 @@ struct MixtureDefaults {
 Result<MixtureConfig> read_mixture(const Settings& settings, const DecoderConfig& config,
                                    const MixtureDefaults& defaults);
 
+// The columns of n_shared_experts that are one feed-forward.
+Result<uint32_t> read_shared_experts(const Settings& settings, uint32_t feed_forward);
+
 // GGUF's keys for the same and the shared expert.
 nlohmann::json gguf_mixture(const MixtureConfig& mixture);
 std::vector<Hyperparameter> hyperparameters(const MixtureConfig& mixture);
@@ -58,6 +61,13 @@ struct MixtureNames {
   TensorName shared_gate = {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"};
   TensorName scales = {"router.per_expert_scale", "ffn_down_exps.scale"}; // of the routing; without a suffix
 };
+
+// Where Hugging Face's file has the shared experts in the plural, as GLM's and DeepSeek's.
+inline constexpr MixtureNames shared_experts_names = {
+    .shared = {{"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+               {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+               {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+               "shared_gated"}};
 
 // Mixtral's names.
 inline constexpr MixtureNames mixtral_names = {

@@ -1,7 +1,5 @@
 #include "models/glm4_moe/glm4_moe.h"
 
-#include <fmt/format.h>
-
 #include "models/decoder/mixture.h"
 #include "models/decoder/model.h"
 
@@ -23,15 +21,10 @@ protected:
     style.head_norms = head_norms_;
     const BlockNorms norms = {
         {"input_layernorm", "attn_norm"}, {}, {"post_attention_layernorm", "post_attention_norm"}, {}};
-    MixtureNames names;
-    names.shared = {{"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
-                    {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
-                    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
-                    "shared_gated"};
     builder.decode([&](uint32_t layer, TensorId x) {
       return builder.block(
           x, norms, [&](TensorId y) { return builder.self_attention(layer, y, style); },
-          [&](TensorId y) { return mixture_or_dense(builder, layer, y, mixture(), names); });
+          [&](TensorId y) { return mixture_or_dense(builder, layer, y, mixture(), shared_experts_names); });
     });
   }
 
@@ -41,25 +34,6 @@ protected:
 private:
   bool bias_, head_norms_;
 };
-
-// The last layers of a GGUF file that predict further tokens. They are left out.
-Status drop_prediction_layers(const Settings& settings, DecoderConfig& config) {
-  const SettingName name = {"", "nextn_predict_layers"};
-  PUMICE_TRY(uint32_t extra, settings.u32_or(name, 0, limits::layers, 0));
-  if (extra >= config.layers) {
-    return settings.error(name,
-                          fmt::format("expected fewer than the {} layers; found {}", config.layers, extra));
-  }
-  config.layers -= extra;
-  config.windows.resize(config.layers);
-  return {};
-}
-
-Result<uint32_t> read_shared(const Settings& settings, uint32_t feed_forward) {
-  constexpr uint32_t most = 64;
-  PUMICE_TRY(uint32_t count, settings.u32_or({"n_shared_experts", "expert_shared_count"}, 0, most, 1));
-  return count * feed_forward;
-}
 
 } // namespace
 
@@ -74,7 +48,7 @@ Result<std::unique_ptr<ModelDefinition>> open_glm4_moe(const ModelFile& file) {
   defaults.score = ExpertScore::sigmoid;
   defaults.biased = true;
   PUMICE_TRY(MixtureConfig mixture, read_mixture(settings, config, defaults));
-  PUMICE_TRY(mixture.shared_feed_forward, read_shared(settings, mixture.feed_forward));
+  PUMICE_TRY(mixture.shared_feed_forward, read_shared_experts(settings, mixture.feed_forward));
   PUMICE_TRY(Biases biases, read_biases(settings));
   PUMICE_TRY(bool head_norms, settings.boolean_or({"use_qk_norm", ""}, false));
   if (settings.gguf()) head_norms = file.find("blk.0.attn_q_norm.weight");

@@ -46,10 +46,9 @@ Result<StackConfig> read_stack_config(const Settings& settings, const StackConfi
   PUMICE_TRY(config.kv_heads, settings.u32_or(names.kv_heads, 1, limits::heads, config.heads));
   const uint32_t head_dim = names.default_head_dim ? names.default_head_dim : config.hidden / config.heads;
   PUMICE_TRY(config.head_dim, settings.u32_or(names.head_dim, 1, limits::head_dim, head_dim));
-  const SettingName value_dim = {"", "attention.value_length"};
-  PUMICE_TRY(uint32_t values, settings.u32_or(value_dim, 1, limits::head_dim, config.head_dim));
+  PUMICE_TRY(uint32_t values, settings.u32_or(names.value_dim, 1, limits::head_dim, config.head_dim));
   if (values != config.head_dim) {
-    return settings.error(value_dim,
+    return settings.error(names.value_dim,
                           fmt::format("expected {}, the size of a key; found {}", config.head_dim, values));
   }
   PUMICE_TRY(config.feed_forward,

@@ -37,6 +37,7 @@ struct StackConfigNames {
   SettingName heads = {"num_attention_heads", "attention.head_count"};
   SettingName kv_heads = {"num_key_value_heads", "attention.head_count_kv"};
   SettingName head_dim = {"head_dim", "attention.key_length"};
+  SettingName value_dim = {"", "attention.value_length"}; // which has to be head_dim
   SettingName feed_forward = {"intermediate_size", "feed_forward_length"};
   SettingName norm_eps = {"rms_norm_eps", "attention.layer_norm_rms_epsilon"};
   SettingName activation = {"hidden_act", ""};

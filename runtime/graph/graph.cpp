@@ -39,6 +39,14 @@ TensorId Graph::add_output(size_t node, Tensor output) {
   return id;
 }
 
+void Graph::make_view(TensorId id, const View& view) {
+  tensors_[id].view = view;
+  for (Tensor& other : tensors_) {
+    if (other.view && other.view->base == id)
+      other.view = View{view.base, view.first_column + other.view->first_column};
+  }
+}
+
 size_t Graph::producer(TensorId tensor) const {
   const auto makes = [&](const Node& node) {
     return node.output == tensor ||

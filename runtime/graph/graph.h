@@ -100,6 +100,8 @@ public:
   // How many operations were fused into others since they were added.
   size_t fused_operations() const { return added_ - nodes_.size(); }
 
+  // Makes a tensor a view of another one; so what was a view of it is a view of the other one too.
+  void make_view(TensorId id, const View& view);
   // The tensor that owns the memory of `id`: the base if `id` is a view, otherwise `id` itself.
   TensorId storage(TensorId id) const { return tensors_[id].view ? tensors_[id].view->base : id; }
 

@@ -32,7 +32,8 @@ struct CacheLayout {
   uint32_t capacity = 0; // positions of one sequence, a multiple of 32
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;
-  uint32_t window = 0; // not 0: a ring; tokens see at most this many positions, their own included
+  uint32_t window = 0;          // not 0: a ring; tokens see at most this many positions, their own included
+  bool values_are_keys = false; // values have no memory of their own: attention reads the keys again
 
   uint32_t element_bytes() const { return type == CacheType::f32 ? 4 : type == CacheType::f16 ? 2 : 1; }
   uint32_t head_dim_padded() const {
@@ -45,8 +46,9 @@ struct CacheLayout {
     return scales + uint64_t{8} * head_dim_padded() * element_bytes();
   }
   uint64_t head_bytes() const { return capacity / 8 * tile_bytes(); }
-  // Of the keys; the values need as many again.
+  // Of the keys; values of their own need as many again.
   uint64_t layer_bytes() const { return head_bytes() * kv_heads * sequences; }
+  uint64_t key_and_value_bytes() const { return layer_bytes() * (values_are_keys ? 1 : 2); }
 
   // The first position that cannot be stored.
   uint32_t position_limit() const { return window ? INT32_MAX : capacity; }
@@ -55,7 +57,7 @@ struct CacheLayout {
   bool can_resume(uint32_t position, uint32_t written_end) const;
 };
 
-// Where one layer's keys and values are.
+// Where one layer's keys and values are: the same place, if values are keys.
 struct CacheRef {
   CacheLayout layout;
   BufferRef keys;

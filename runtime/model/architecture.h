@@ -34,7 +34,8 @@ struct WeightSpec {
 struct LayerCache {
   uint32_t kv_heads = 0; // 0: it keeps none
   uint32_t head_dim = 0;
-  uint32_t window = 0; // most positions that a token attends to, its own included; 0: all
+  uint32_t window = 0;          // most positions that a token attends to, its own included; 0: all
+  bool values_are_keys = false; // see CacheLayout
 };
 
 enum class InputKind : uint32_t {

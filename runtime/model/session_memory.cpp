@@ -32,6 +32,7 @@ CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
   const bool forgets = layer.window > 0 && ring < all;
   layout.capacity = static_cast<uint32_t>(forgets ? ring : all);
   layout.window = forgets ? layer.window : 0;
+  layout.values_are_keys = layer.values_are_keys;
   layout.kv_heads = layer.kv_heads;
   layout.head_dim = layer.head_dim;
   return layout;
@@ -83,7 +84,8 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
     return ref;
   };
   const auto add = [&](const CacheLayout& layout) {
-    const BufferRef keys = place(layout.layer_bytes()), values = place(layout.layer_bytes());
+    const BufferRef keys = place(layout.layer_bytes());
+    const BufferRef values = layout.values_are_keys ? keys : place(layout.layer_bytes());
     memory.caches.push_back({layout, keys, values});
   };
   for (const LayerCache& layer : shape.layers) add(cache_layout(layer, memory.size));

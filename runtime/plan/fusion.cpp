@@ -252,8 +252,8 @@ void fuse_norms(Graph& graph, std::vector<Node>& nodes) {
                          {},
                          false};
     const TensorId base = graph.add_tensor(both);
-    graph.tensor(x).view = View{base, 0};
-    graph.tensor(normed).view = View{base, split.normed_at()};
+    graph.make_view(x, {base, 0});
+    graph.make_view(normed, {base, split.normed_at()});
     Linear changed = *before;
     changed.norm_after = split;
     nodes[at].operation = std::make_shared<Linear>(changed);
@@ -291,9 +291,9 @@ void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector
     uint32_t columns = 0;
     const TensorId base = graph.add_tensor({"", graph.tensor(nodes[i].output).rows, 0, {}, false});
     for (size_t member : group) {
-      Tensor& result = graph.tensor(nodes[member].output);
+      const Tensor& result = graph.tensor(nodes[member].output);
       graph.tensor(base).name += (columns ? "+" : "") + result.name;
-      result.view = View{base, columns};
+      graph.make_view(nodes[member].output, {base, columns});
       columns += (result.columns + merged_columns - 1) / merged_columns * merged_columns;
       matrices.push_back(nodes[member].weights[0]);
       if (merged.bias) biases.push_back(nodes[member].weights[1]);

@@ -41,6 +41,7 @@ std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, u
   std::vector<CacheRange> ranges;
   if (positions == 0) return ranges;
   for (const BufferRef& ref : {cache.keys, cache.values}) {
+    if (layout.values_are_keys && !ranges.empty()) break;
     for (uint32_t head = 0; head < layout.kv_heads; ++head) {
       const uint64_t index = uint64_t{sequence} * layout.kv_heads + head;
       ranges.push_back({ref.allocation, ref.offset + index * layout.head_bytes(),

@@ -40,9 +40,11 @@ Status GraphRun::make_caches(std::span<const CacheLayout> layouts) {
   for (const CacheLayout& layout : layouts) {
     const uint64_t bytes = layout.layer_bytes();
     const auto number = static_cast<uint32_t>(caches_.size());
-    plan_context_.caches.push_back(
-        {layout, {Space::cache, number, 0, bytes}, {Space::cache, number + 1, 0, bytes}});
-    for (int side = 0; side < 2; ++side) {
+    const int sides = layout.values_are_keys ? 1 : 2;
+    const BufferRef keys = {Space::cache, number, 0, bytes};
+    const BufferRef values = {Space::cache, number + 1, 0, bytes};
+    plan_context_.caches.push_back({layout, keys, layout.values_are_keys ? keys : values});
+    for (int side = 0; side < sides; ++side) {
       PUMICE_TRY(Buffer cache, Buffer::create(context_.device, bytes, MemoryUse::device, "cache"));
       commands.fill(cache, 0, bytes, nan_bits);
       caches_.push_back(std::move(cache));

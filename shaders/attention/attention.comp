@@ -52,13 +52,15 @@ shared float gathered[BLOCK * VALUE_CHUNK]; // the sums of all slices, for one q
 void load_value(uint base, uint position, uint chunk, out float value[VALUE_CHUNK]) {
   const uint tile = base + position % p.capacity / 8u * TILE_QUADS;
 #if CACHE_TYPE == CACHE_Q8_0
-  const float scale = unpackHalf2x16(values[tile + chunk / 4u][position % 8u / 2u])[position % 2u];
+  const bool keyed = VALUES_ARE_KEYS == 1u;
+  const uint step_at = tile + chunk / 4u * KEY_STEP_QUADS;
+  const float scale = unpackHalf2x16(values[keyed ? step_at : tile + chunk / 4u][position % 8u / 2u])[position % 2u];
   const uint at = position % 8u * CHUNKS + chunk; // in 8 bytes
-  const uvec4 quad = values[tile + KEY_STEPS + at / 2u];
-  const uvec2 words = at % 2u == 0u ? quad.xy : quad.zw;
+  const uvec4 quad = values[keyed ? step_at + 1u + chunk % 4u / 2u * 8u + position % 8u : tile + KEY_STEPS + at / 2u];
+  const uvec2 words = (keyed ? chunk : at) % 2u == 0u ? quad.xy : quad.zw;
   [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = scale * bytes_of(words[i / 4])[i % 4];
 #else
-  decode(values[tile + position % 8u * CHUNKS + chunk], value);
+  decode(values[tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + position % 8u : position % 8u * CHUNKS + chunk)], value);
 #endif
 }
 

@@ -144,12 +144,15 @@ void add_keys(uint tile, uint step) {
 void load_value(uint tile, uint t, uint c, uint seen, out float value[VALUE_CHUNK]) {
   const uint chunk = min(c * 8u + LANE, CHUNKS - 1u);
 #if CACHE_TYPE == CACHE_Q8_0
-  const vec2 scales = unpackHalf2x16(value_words[(tile + chunk / 4u) * 4u + t / 2u] & seen);
+  const bool keyed = VALUES_ARE_KEYS == 1u;
+  const uint step_at = tile + chunk / 4u * KEY_STEP_QUADS;
+  const vec2 scales = unpackHalf2x16(value_words[(keyed ? step_at : tile + chunk / 4u) * 4u + t / 2u] & seen);
   const float scale = t % 2u == 0u ? scales.x : scales.y;
-  const uvec2 words = value_chunks[(tile + KEY_STEPS) * 2u + t * CHUNKS + chunk];
+  const uint keyed_at = (step_at + 1u + chunk % 4u / 2u * 8u + t) * 2u + chunk % 2u;
+  const uvec2 words = value_chunks[keyed ? keyed_at : (tile + KEY_STEPS) * 2u + t * CHUNKS + chunk];
   [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = scale * float(bitfieldExtract(int(words[i / 4]), int(i % 4 * 8), 8));
 #else
-  const uvec4 quad = values[tile + t * CHUNKS + chunk] & seen;
+  const uvec4 quad = values[tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + t : t * CHUNKS + chunk)] & seen;
   [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) value[i] = element(quad[i / PER_DWORD], i % PER_DWORD);
 #endif
 }

@@ -71,9 +71,10 @@ CONSTANT ATTENTION_K_ID = 27;
 // Of a kernel that rotates too, as in rotary_store.params.h.
 CONSTANT ATTENTION_GROWTH_ID = 28;
 CONSTANT ATTENTION_GROWTH_LENGTH_ID = 29;
-CONSTANT ATTENTION_SINKS_ID = 30;        // 1: each head has a sink, see AttentionArgs
-CONSTANT ATTENTION_CHUNKED_ID = 31;      // 1: a row sees its chunk of `window` positions
-CONSTANT ATTENTION_GROWTH_START_ID = 32; // as ATTENTION_GROWTH_ID
+CONSTANT ATTENTION_SINKS_ID = 30;           // 1: each head has a sink, see AttentionArgs
+CONSTANT ATTENTION_CHUNKED_ID = 31;         // 1: a row sees its chunk of `window` positions
+CONSTANT ATTENTION_GROWTH_START_ID = 32;    // as ATTENTION_GROWTH_ID
+CONSTANT ATTENTION_VALUES_ARE_KEYS_ID = 33; // 1: ATTENTION_VALUES is ATTENTION_KEYS, laid out as keys
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 

@@ -93,6 +93,10 @@ void load_key(uint base, uint source, uint begin, uint i) {
 }
 
 void load_value(uint base, uint source, uint begin, uint i) {
+  if (VALUES_ARE_KEYS == 1u) {
+    load_key(base, source, begin, i);
+    return;
+  }
   const uint c = i % (QUADS / 8u), t = i / (QUADS / 8u);
   const uint at = eight_at(base, source, begin + t);
 #if CACHE_TYPE == CACHE_Q8_0

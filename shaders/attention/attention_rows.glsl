@@ -25,6 +25,7 @@ const uint TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS; // of a tile: the keys, or t
 
 layout(constant_id = 30) const uint SINKS = 0;
 layout(constant_id = 31) const uint CHUNKED = 0;
+layout(constant_id = 33) const uint VALUES_ARE_KEYS = 0;
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
 READ_BUFFER(float, sinks, ATTENTION_SINKS);

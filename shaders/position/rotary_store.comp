@@ -49,7 +49,7 @@ void keep_query(uint row, uint local_head, uint query, uint quad, vec4 a) {
 void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= step_block[0][ROWS_TOKENS]) return;
-  rotate_and_store(row, min(HEADS, p.heads + 2u * p.kv_heads - global_head(0u)));
+  rotate_and_store(row, min(HEADS, p.heads + p.kv_heads + p.value_heads - global_head(0u)));
 
   // The zeros after the queries.
   if (gl_WorkGroupID.y == 0u) {

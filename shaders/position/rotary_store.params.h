@@ -42,7 +42,8 @@ CONSTANT ROTARY_NORM_VALUES = 8; // a norm without weights
 struct RotaryStoreParams {
   UINT heads;
   UINT kv_heads;
-  UINT q_stride; // in floats
+  UINT value_heads; // kv_heads, or 0: values are keys
+  UINT q_stride;    // in floats
   UINT k_stride;
   UINT v_stride;
   UINT out_stride;
@@ -57,6 +58,6 @@ struct RotaryStoreParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::RotaryStoreParams) == 48);
+static_assert(sizeof(pumice::RotaryStoreParams) == 52);
 #endif
 #endif

@@ -26,7 +26,7 @@ constexpr const char* folders[] = {
     "ernie4-5",  "exaone4",       "cohere2",    "nemotron",    "phi",         "falcon",         "bloom",
     "opt",       "hunyuan-dense", "ministral3", "qwen3-moe",   "qwen2-moe",   "glm4-moe",       "minimax-m2",
     "gpt-oss",   "llama4",        "lfm2",       "mamba2",      "falcon-h1",   "granite-hybrid", "qwen3-next",
-    "qwen3-5",   "qwen3-5-moe",   "gemma4",     "gemma4-moe"};
+    "qwen3-5",   "qwen3-5-moe",   "gemma4",     "gemma4-moe",  "deepseek-v2", "deepseek-v3"};
 
 // GGUF has no name for OPT, and no key for which layers of SmolLM3 are not rotated and for Llama 4's chunks.
 // Models with scans are not converted yet.

@@ -68,14 +68,14 @@ InspectedMemory estimate_memory(const ModelDefinition& definition, const Session
   MemoryNeeds& needs = memory.needs;
   needs.context = size.context;
   for (const ComponentCount& each : count_components(definition)) needs.weights += each.parameters * 2;
-  for (const LayerCache& layer : shape.layers) needs.cache += cache_layout(layer, size).layer_bytes() * 2;
+  for (const LayerCache& layer : shape.layers) needs.cache += cache_layout(layer, size).key_and_value_bytes();
   for (const StateLayout& layout : state_layouts(shape, size, UINT32_MAX)) needs.cache += layout.bytes();
   if (shape.encoder) {
     SessionSize inputs = size;
     inputs.input_positions = shape.encoder->context;
     if (!shape.has_decoder()) needs.context = inputs.input_positions;
     for (const LayerCache& layer : shape.encoder->caches) {
-      needs.cache += input_cache_layout(layer, inputs).layer_bytes() * 2;
+      needs.cache += input_cache_layout(layer, inputs).key_and_value_bytes();
     }
   }
   return memory;

@@ -68,6 +68,7 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
                         args.bias.buckets > 0 ? 1u : 0u,
                         shared ? 1u : 0u};
   if (args.chunked) dispatch.set_constant(ATTENTION_CHUNKED_ID, 1);
+  if (layout.values_are_keys) dispatch.set_constant(ATTENTION_VALUES_ARE_KEYS_ID, 1);
   if (args.sinks) {
     dispatch.set_constant(ATTENTION_SINKS_ID, 1);
     dispatch.bind(ATTENTION_SINKS, *args.sinks, Access::read);

@@ -15,7 +15,7 @@
 namespace pumice {
 
 // A head has 1 to this many dimensions.
-constexpr uint32_t largest_head_dim = 512;
+constexpr uint32_t largest_head_dim = 576;
 
 // Which positions of the cache a row of the step sees.
 enum class AttentionMask : uint32_t {

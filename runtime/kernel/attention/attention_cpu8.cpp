@@ -48,7 +48,7 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
 // Only for steps of one row: with several, a row could read a key before another workgroup has stored it.
 bool rotary_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   return profile.cpu8 && args.store && args.q.rows == 1 && args.mask == AttentionMask::causal &&
-         args.q.buffer.offset % descriptor_alignment == 0;
+         !args.cache.layout.values_are_keys && args.q.buffer.offset % descriptor_alignment == 0;
 }
 
 Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args) {

@@ -61,11 +61,16 @@ double scaled(const RotaryConfig& config, double frequency, size_t pair) {
   return frequency;
 }
 
+// Counting queries, then keys, then values.
+uint32_t all_heads(const RotaryStoreArgs& args) {
+  const CacheLayout& cache = args.cache.layout;
+  return args.heads + cache.kv_heads * (cache.values_are_keys ? 1 : 2);
+}
+
 // Heads of a workgroup. On a GPU few, so that a single row is spread over workgroups. On a CPU nearly always
 // all, because each workgroup computes the row's table of sines.
 uint32_t heads_per_group(const DeviceProfile& profile, const RotaryStoreArgs& args) {
-  const uint32_t all = args.heads + 2 * args.cache.layout.kv_heads;
-  return std::min(all, profile.cpu ? 256u : 4u);
+  return std::min(all_heads(args), profile.cpu ? 256u : 4u);
 }
 
 // The table's key: layers with the same frequencies share a table.
@@ -184,6 +189,7 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   RotaryStoreParams params = {};
   params.heads = args.heads;
   params.kv_heads = cache.kv_heads;
+  params.value_heads = cache.values_are_keys ? 0 : cache.kv_heads;
   params.q_stride = args.q.stride;
   params.k_stride = args.k.stride;
   params.v_stride = args.v.stride;
@@ -209,9 +215,9 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   const Access cached = stores ? Access::read_write : Access::read;
   dispatch.bind(ROTARY_KEYS, args.cache.keys, cached);
   dispatch.bind(ROTARY_VALUES, args.cache.values, cached);
-  const uint32_t all_heads = args.heads + 2 * cache.kv_heads;
-  dispatch.groups = {rows.rows, (all_heads + heads - 1) / heads, 1};
-  const double elements = double{1} * rows.rows * all_heads * args.head_dim;
+  const uint32_t all = all_heads(args);
+  dispatch.groups = {rows.rows, (all + heads - 1) / heads, 1};
+  const double elements = double{1} * rows.rows * all * args.head_dim;
   dispatch.flops = elements * 4;
   dispatch.bytes = elements * 8;
   return dispatch;

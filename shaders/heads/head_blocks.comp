@@ -1,0 +1,27 @@
+#version 460
+// An invocation takes every so many blocks.
+// variant: -
+#extension GL_GOOGLE_include_directive : require
+#include "common/types.glsl"
+#include "matmul/matmul.params.h"
+#include "heads/head_blocks.params.h"
+
+layout(local_size_x_id = 0) in;
+layout(push_constant) uniform Push { HeadBlocksParams p; };
+READ_BUFFER(uvec4, step_block, HEAD_BLOCKS_STEP);
+WRITE_BUFFER(uint, blocks, HEAD_BLOCKS_RESULT);
+
+void main() {
+  const uint rows = step_block[0][p.rows_kind];
+  const uint each = (rows + p.block_slots - 1u) / p.block_slots, count = each * p.heads; // blocks of a head, and of all
+  const uint own = gl_GlobalInvocationID.x;
+  if (own == 0u) blocks[0] = count;
+  for (uint block = own; block < count; block += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+    const uint head = block / each, at = 1u + block * (1u + p.block_slots);
+    blocks[at] = head;
+    for (uint i = 0; i < p.block_slots; ++i) {
+      const uint row = block % each * p.block_slots + i;
+      blocks[at + 1u + i] = row < rows ? row * p.heads + head : MATMUL_NOTHING;
+    }
+  }
+}
