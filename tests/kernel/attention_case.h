@@ -148,7 +148,8 @@ inline Cache make_cache(const Case& c) {
         const std::vector<float> key = random_floats(c.layout.head_dim, seed, c.key_size);
         const std::vector<float> value = random_floats(c.layout.head_dim, seed + 1);
         std::copy(key.begin(), key.end(), cache.keys.begin() + static_cast<ptrdiff_t>(at));
-        std::copy(value.begin(), value.end(), cache.values.begin() + static_cast<ptrdiff_t>(at));
+        const std::vector<float>& kept = c.layout.values_are_keys ? key : value;
+        std::copy(kept.begin(), kept.end(), cache.values.begin() + static_cast<ptrdiff_t>(at));
       }
     }
   }
@@ -217,7 +218,8 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
   AttentionArgs args;
   const BufferRef q_buffer = gpu.upload(wide);
   args.q = {q_buffer.at(c.q_first * 4, q_buffer.bytes - c.q_first * 4), rows, 0, c.columns(), q_stride};
-  args.cache = {c.layout, gpu.upload(cache.packed_keys()), gpu.upload(cache.packed_values())};
+  const BufferRef keys = gpu.upload(cache.packed_keys());
+  args.cache = {c.layout, keys, c.layout.values_are_keys ? keys : gpu.upload(cache.packed_values())};
   args.heads = c.options.heads;
   args.scale = static_cast<float>(c.options.scale);
   args.soft_cap = static_cast<float>(c.options.soft_cap);

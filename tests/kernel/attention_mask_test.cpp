@@ -94,6 +94,7 @@ TEST_CASE("attention: the block is the workgroup, which is larger for large head
   DeviceProfile profile;
   CHECK(attention_block(profile, {CacheType::f16, 1, 32, 1, 64}) == profile.workgroup);
   CHECK(attention_block(profile, {CacheType::f32, 1, 32, 1, 512}) == 128);
+  CHECK(attention_block(profile, {CacheType::f32, 1, 32, 1, 576}) == 256);
   profile.workgroup = 8;
   CHECK(attention_block(profile, {CacheType::f16, 1, 32, 1, 64}) == 8);
 }

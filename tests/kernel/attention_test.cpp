@@ -19,11 +19,27 @@ TEST_CASE("attention: heads, head sizes and cache types") {
     }
   }
   // Each head size is a kernel of its own, whose compilation takes old drivers a second or more.
-  for (uint32_t dim : {1, 5, 128, 512}) check(make_case(CacheType::f32, 1, 1, dim, prefill(1, 65)));
+  for (uint32_t dim : {1u, 5u, 128u, largest_head_dim})
+    check(make_case(CacheType::f32, 1, 1, dim, prefill(1, 65)));
   for (uint32_t dim : {10, 64, 128, 320}) check(make_case(CacheType::f16, 2, 1, dim, prefill(2, 65)));
   for (uint32_t dim : {5, 24, 80, 256}) check(make_case(CacheType::q8_0, 1, 1, dim, prefill(2, 65)));
   for (uint32_t dim : {18, 96}) check(make_case(CacheType::f16, 3, 1, dim, prefill(1, 33)));
   check(make_case(CacheType::f16, 7, 1, 32, prefill(3, 40))); // a group that is not divided evenly
+}
+
+TEST_CASE("attention whose values are its keys") {
+  for (CacheType type : all_types) {
+    for (const auto& [heads, dim] : {std::pair(4u, 40u), {3u, 24u}, {5u, 72u}, {2u, largest_head_dim}}) {
+      for (uint32_t count : {1u, 9u}) {
+        Case c = make_case(type, heads, 1, dim, prefill(count, 65));
+        c.layout.values_are_keys = true;
+        check(c);
+      }
+    }
+    Case two = make_case(type, 4, 2, 40, prefill(33, 31));
+    two.layout.values_are_keys = true;
+    check(two);
+  }
 }
 
 TEST_CASE("attention that is also timed") {
