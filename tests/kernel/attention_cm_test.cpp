@@ -161,6 +161,11 @@ TEST_CASE("attention cm: heads, head sizes and cache types") {
     check_cm(profile, make_case(CacheType::q8_0, 1, 1, 128, prefill(64, 40)));
     check_cm(profile, make_case(CacheType::f16, 7, 1, 10, prefill(20, 62)));
     check_cm(profile, make_case(CacheType::f16, 71, 1, 8, prefill(16, 33))); // a group in two parts
+    for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
+      Case keyed = make_case(type, 4, 1, 72, prefill(33, 9));
+      keyed.layout.values_are_keys = true;
+      check_cm(profile, keyed);
+    }
     if (profile.matrix_shapes[0].m > 16) continue;                           // tiles of as few rows
     check_cm(profile, make_case(CacheType::f16, 2, 2, 256, prefill(31, 5)));
   }
