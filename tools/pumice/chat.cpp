@@ -103,8 +103,7 @@ public:
   }
 
   Status open(ModelFile file) {
-    ends_ = end_tokens(file, tokenizer_.get());
-    for (uint32_t end : ends_of_answers(template_, *tokenizer_, now_)) ends_.push_back(end);
+    ends_ = ends_of_answers(template_, *tokenizer_, now_, end_tokens(file, tokenizer_.get()));
     const std::string path = file.path();
     PUMICE_TRY(device_, open_device(options_.device));
     PUMICE_TRY(const SizeOptions size, fitting_size(options_.size, path, *device_));
