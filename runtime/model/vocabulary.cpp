@@ -16,7 +16,8 @@ struct RoleNames {
 
 const RoleNames role_names[] = {
     {{"bos_token_id", "tokenizer.ggml.bos_token_id"}},
-    {{"eos_token_id", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}},
+    {{"eos_token_id", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", // of a turn
+      "tokenizer.ggml.eom_token_id"}},                                              // of a message
     {{"unk_token_id", "tokenizer.ggml.unknown_token_id"}, {"<unk>", "[UNK]"}},
     {{"pad_token_id", "tokenizer.ggml.padding_token_id"}, {"<pad>", "[PAD]"}},
     {{"sep_token_id", "tokenizer.ggml.seperator_token_id"}, {"[SEP]"}}, // GGUF spells it so

@@ -1,6 +1,7 @@
 #include "text/chat_prompt.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 namespace pumice {
@@ -94,6 +95,23 @@ std::vector<uint32_t> encode(const Cut& cut, const Tokenizer& tokenizer) {
   return tokenizer.encode(parts, false); // a template writes the tokens around a text itself
 }
 
+// The special token that a template writes behind an answer.
+std::optional<uint32_t> end_in_template(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                                        const std::tm& now) {
+  const std::string question = "question", answer = "answer-without-end";
+  const ordered_json variables = {
+      {"messages",
+       {{{"role", "user"}, {"content", question}}, {{"role", "assistant"}, {"content", answer}}}}};
+  const Result<std::string> text = chat_template.render(variables, now);
+  if (!text.ok()) return {};
+  const size_t at = text->rfind(answer);
+  if (at == std::string::npos) return {};
+  const std::vector<uint32_t> after =
+      tokenizer.encode(std::string_view(*text).substr(at + answer.size()), false);
+  if (after.empty() || !tokenizer.is_special(after[0])) return {};
+  return after[0];
+}
+
 } // namespace
 
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
@@ -126,19 +144,24 @@ Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenize
 }
 
 std::vector<uint32_t> ends_of_answers(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                                      const std::tm& now) {
-  const std::string question = "question", answer = "answer-without-end";
-  const ordered_json variables = {
-      {"messages",
-       {{{"role", "user"}, {"content", question}}, {{"role", "assistant"}, {"content", answer}}}}};
-  const Result<std::string> text = chat_template.render(variables, now);
-  if (!text.ok()) return {};
-  const size_t at = text->rfind(answer);
-  if (at == std::string::npos) return {};
-  const std::vector<uint32_t> after =
-      tokenizer.encode(std::string_view(*text).substr(at + answer.size()), false);
-  if (after.empty() || !tokenizer.is_special(after[0])) return {};
-  return {after[0]};
+                                      const std::tm& now, std::vector<uint32_t> of_model) {
+  std::vector<uint32_t> ends = std::move(of_model);
+  const auto add = [&](std::optional<uint32_t> id) {
+    if (id && std::ranges::find(ends, *id) == ends.end()) ends.push_back(*id);
+  };
+  add(end_in_template(chat_template, tokenizer, now));
+  // gpt-oss thinks in a message of its own, which ends with <|end|>; files name that as an end of turns, too.
+  const auto special = [&](std::string_view spelling) -> std::optional<uint32_t> {
+    const std::optional<uint32_t> id = tokenizer.find(spelling);
+    return id && tokenizer.is_special(*id) ? id : std::nullopt;
+  };
+  const std::optional<uint32_t> returned = special("<|return|>"), called = special("<|call|>");
+  if (returned && called) {
+    if (const std::optional<uint32_t> message = special("<|end|>")) std::erase(ends, *message);
+    add(returned);
+    add(called);
+  }
+  return ends;
 }
 
 } // namespace pumice

@@ -22,8 +22,10 @@ struct ChatPrompt {
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                                const nlohmann::ordered_json& variables, const std::tm& now);
 
-// The special token that the template writes behind an answer; nothing if it writes none.
+// The tokens that end an answer: `of_model`, which end a text of the model, and the special token that the
+// template writes behind an answer, if it writes one. Where an answer has several messages, as gpt-oss has
+// them, the end of a message is no end of the answer.
 std::vector<uint32_t> ends_of_answers(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                                      const std::tm& now);
+                                      const std::tm& now, std::vector<uint32_t> of_model = {});
 
 } // namespace pumice

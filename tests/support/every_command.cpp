@@ -5,6 +5,7 @@
 #include "media/image.h"
 #include "support/bert_folder.h"
 #include "support/fixtures.h"
+#include "support/paths.h"
 #include "support/word_folder.h"
 
 namespace {
@@ -45,12 +46,15 @@ std::string EveryCommand::Command::name() const {
 EveryCommand::EveryCommand() {
   write_files();
   const std::string story = fixtures().story().string(), speech = speech_.path().string();
+  const std::string talk = (pretrained_folder() / "chat-2m.gguf").string();
   const auto cached = [&](Words arguments) {
     arguments.insert(arguments.end(), {"--cache", file("cache")});
     return arguments;
   };
   const std::string marian = file("marian/model.safetensors"), tokenizer = file("marian/tokenizer.json");
   commands_ = {
+      {cached({"chat", talk, "What is 2 plus 3?"}), {}, {}},
+      {{"template", talk, "--messages", file("messages.json")}, {}, {file("messages.json")}},
       {cached({"run", story, "Once", "-n", "40"}), {"--session"}, {}},
       {cached({"generate", story, "--prompt", "Once", "-n", "20"}), {"--outputs", "--session"}, {}},
       {cached({"translate", file("marian"), "w5 w6", "-n", "12"}), {"--attention"}, {marian, tokenizer}},
@@ -96,6 +100,7 @@ void EveryCommand::write_files() const {
   pumice::Image picture{32, 32, std::vector<uint8_t>(32 * 32 * 3, 90)};
   REQUIRE(pumice::write_png(picture, file("picture.png")).ok());
   write_safetensors(file("in.safetensors"), {"input_ids", "decoder_input_ids"});
+  folder_.write("messages.json", std::string_view(R"({"messages": [{"role": "user", "content": "Hi"}]})"));
   folder_.write("bench.json", bench_result().dump());
   std::string text;
   for (int i = 0; i < 40; ++i) text += "Once upon a time there was a dog. ";

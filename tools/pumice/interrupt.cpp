@@ -30,8 +30,10 @@ constexpr int last_words_microseconds = 300'000; // to print them
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free); // for signal handlers
 std::atomic<int> saved_works = 0;
-std::atomic<int> asking_signal = SIGINT; // that asked to stop
-std::atomic<bool> speaking = false;      // the last words are being printed
+std::atomic<int> stoppable_works = 0;
+std::atomic<bool> stops_work_only = false; // what Ctrl-C asked for, while such a work ran
+std::atomic<int> asking_signal = SIGINT;   // that asked to stop
+std::atomic<bool> speaking = false;        // the last words are being printed
 
 std::mutex last_words_mutex;
 std::function<std::string()> last_words;
@@ -67,6 +69,10 @@ void CALLBACK on_grace_over(PTP_CALLBACK_INSTANCE, void*, PTP_TIMER) {
 BOOL WINAPI on_console_event(DWORD event) {
   if (stop_asked.exchange(true)) end_at_once();
   if (event != CTRL_C_EVENT) asking_signal = SIGTERM;
+  if (event == CTRL_C_EVENT && stoppable_works > 0) {
+    stops_work_only = true;
+    return TRUE;
+  }
   start_grace();
   if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT) Sleep(INFINITE); // else Windows ends the process
   return TRUE;
@@ -94,6 +100,10 @@ void on_interrupt(int signal) {
   if (again && signal != SIGHUP) end_at_once();
   if (again) return;
   asking_signal = signal;
+  if (signal == SIGINT && stoppable_works > 0) {
+    stops_work_only = true;
+    return;
+  }
   start_grace();
 }
 
@@ -165,6 +175,7 @@ void watch_interrupts() {
 }
 
 void interrupt() {
+  stops_work_only = false;
   stop_asked = true;
 }
 
@@ -190,6 +201,19 @@ SavedWork::SavedWork() {
 
 SavedWork::~SavedWork() {
   if (--saved_works == 0 && stop_asked) start_grace();
+}
+
+StoppableWork::StoppableWork() {
+  ++stoppable_works;
+}
+
+StoppableWork::~StoppableWork() {
+  --stoppable_works;
+  if (stops_work_only.exchange(false)) stop_asked = false;
+}
+
+bool StoppableWork::stopped() const {
+  return stops_work_only;
 }
 
 } // namespace pumice::command

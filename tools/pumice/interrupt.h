@@ -43,4 +43,18 @@ public:
   SavedWork& operator=(const SavedWork&) = delete;
 };
 
+// While an object lives, the first Ctrl-C asks the work to stop, however long that takes, and does not end
+// the command: the destructor forgets it. The second one ends the command at once, which is the
+// way out of work that does not stop. The other signals end the command as ever. For the answers of a
+// conversation, one after the other.
+class StoppableWork {
+public:
+  StoppableWork();
+  ~StoppableWork();
+  StoppableWork(const StoppableWork&) = delete;
+  StoppableWork& operator=(const StoppableWork&) = delete;
+
+  bool stopped() const; // by Ctrl-C
+};
+
 } // namespace pumice::command

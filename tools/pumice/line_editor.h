@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace pumice::command {
+
+// What a person typed.
+struct TypedLine {
+  enum class End {
+    enter,
+    dropped, // Ctrl-C, after something was typed
+    ctrl_c,  // Ctrl-C on an empty line, or where lines are read without editing
+    ctrl_d,  // on an empty line, or the input has ended
+  };
+  End end = End::ctrl_d;
+  std::string text; // without the newline; only with `enter`
+};
+
+// Reads lines from the terminal, with editing and a history of earlier ones where the command was built with
+// libedit (a person's .editrc is read), else as the terminal gives them. Prompts go to standard error.
+class LineEditor {
+public:
+  // `history`: the file that keeps the lines between runs; empty: none does.
+  explicit LineEditor(std::filesystem::path history);
+  ~LineEditor();
+  LineEditor(const LineEditor&) = delete;
+  LineEditor& operator=(const LineEditor&) = delete;
+
+  // `given` is put into the line, to be changed. Ctrl-C ends the line and not the command.
+  TypedLine read(const std::string& prompt, const std::string& given = {});
+  // Adds to the history what was typed, which may have several lines.
+  void remember(const std::string& text);
+  // Whether lines can be edited, so that read() has a use for `given`.
+  bool edits() const { return editing_ != nullptr; }
+
+private:
+  struct Editing;
+  std::unique_ptr<Editing> editing_; // null: lines are read as they come
+};
+
+} // namespace pumice::command
