@@ -34,6 +34,7 @@ struct DecoderConfig : StackConfig {
   bool neighbouring_in_gguf = false; // rotary pairs are neighbouring rows in GGUF
   bool gguf_needs_head = false;      // GGUF files repeat a tied head
   float gguf_query_scale = 1;        // query weights are multiplied by this in GGUF
+  bool gguf_folds_factors = false;   // GGUF's tables are multiplied by the factors of embeddings and logits
   NormStyle norm;
   float embedding_scale = 1;
   float residual_scale = 1; // of what a sublayer adds to its input
