@@ -175,6 +175,18 @@ Status read_attention_layers(const Settings& settings, std::string_view attentio
   return {};
 }
 
+Status drop_prediction_layers(const Settings& settings, DecoderConfig& config) {
+  const SettingName name = {"", "nextn_predict_layers"};
+  PUMICE_TRY(uint32_t extra, settings.u32_or(name, 0, limits::layers, 0));
+  if (extra >= config.layers) {
+    return settings.error(name,
+                          fmt::format("expected fewer than the {} layers; found {}", config.layers, extra));
+  }
+  config.layers -= extra;
+  config.windows.resize(config.layers);
+  return {};
+}
+
 Status read_upper_windows(const Settings& settings, DecoderConfig& config) {
   PUMICE_TRY(bool used, settings.boolean_or({"use_sliding_window", ""}, false));
   if (!used) return {};

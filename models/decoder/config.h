@@ -80,6 +80,8 @@ Status read_layer_types(const Settings& settings, uint32_t window, DecoderConfig
 // others of type `other`; without the list, as `attends` says; in GGUF, those with heads of keys.
 Status read_attention_layers(const Settings& settings, std::string_view attention, std::string_view other,
                              const std::function<bool(uint32_t layer)>& attends, DecoderConfig& config);
+// Leaves out the last layers of a GGUF file, which predict further tokens.
+Status drop_prediction_layers(const Settings& settings, DecoderConfig& config);
 // Sets Qwen's windows: if use_sliding_window is true, the layers from max_window_layers on get one.
 Status read_upper_windows(const Settings& settings, DecoderConfig& config);
 // Sets the windows by GGUF's attention.sliding_window_pattern: a value for each layer, or a period of which

@@ -42,19 +42,6 @@ private:
   bool bias_, head_norms_;
 };
 
-// The last layers of a GGUF file that predict further tokens. They are left out.
-Status drop_prediction_layers(const Settings& settings, DecoderConfig& config) {
-  const SettingName name = {"", "nextn_predict_layers"};
-  PUMICE_TRY(uint32_t extra, settings.u32_or(name, 0, limits::layers, 0));
-  if (extra >= config.layers) {
-    return settings.error(name,
-                          fmt::format("expected fewer than the {} layers; found {}", config.layers, extra));
-  }
-  config.layers -= extra;
-  config.windows.resize(config.layers);
-  return {};
-}
-
 Result<uint32_t> read_shared(const Settings& settings, uint32_t feed_forward) {
   constexpr uint32_t most = 64;
   PUMICE_TRY(uint32_t count, settings.u32_or({"n_shared_experts", "expert_shared_count"}, 0, most, 1));

@@ -29,9 +29,7 @@ constexpr const char* folders[] = {
     "qwen3-5",   "qwen3-5-moe",   "gemma4"};
 
 // GGUF has no name for OPT, and no key for which layers of SmolLM3 are not rotated and for Llama 4's chunks.
-// The delta rule's models are not converted yet.
-constexpr std::string_view not_in_gguf[] = {"opt",        "smollm3", "llama4",
-                                            "qwen3-next", "qwen3-5", "qwen3-5-moe"};
+constexpr std::string_view not_in_gguf[] = {"opt", "smollm3", "llama4"};
 
 struct Expected {
   std::vector<uint32_t> input_ids, prompt_ids, generated_ids;
