@@ -53,7 +53,7 @@ const TensorView* ModelBuilder::find(const std::string& name, const std::vector<
 void ModelBuilder::add_gguf_tensor(const TensorName& name, std::string_view suffix,
                                    std::vector<uint64_t> shape, std::vector<WeightView> slices,
                                    const GgufTransform& transform) {
-  if (gguf_ || !file_) return;
+  if (gguf_ || !file_ || name.gguf.empty()) return;
   GgufTensor tensor;
   tensor.name = full_name(name, suffix, true);
   for (const GgufTensor& other : gguf_tensors_) {
@@ -65,6 +65,10 @@ void ModelBuilder::add_gguf_tensor(const TensorName& name, std::string_view suff
   tensor.rotary_dim = transform.rotary_dim;
   tensor.offset = transform.offset;
   tensor.scale = transform.scale;
+  tensor.part_scales = transform.part_scales;
+  tensor.negative_exp = transform.negative_exp;
+  tensor.tiled_groups = transform.tiled_groups;
+  tensor.tiled_dim = transform.tiled_dim;
   gguf_tensors_.push_back(std::move(tensor));
 }
 
@@ -129,7 +133,8 @@ WeightView ModelBuilder::channel_taps(const TensorName& name, uint64_t channels,
 
 std::vector<WeightView> ModelBuilder::fused_tensor(const TensorName& name, std::string_view suffix,
                                                    std::span<const uint64_t> counts, uint64_t columns,
-                                                   uint64_t groups, std::string_view component) {
+                                                   uint64_t groups, std::string_view component,
+                                                   const GgufTransform& transform) {
   uint64_t rows = 0;
   for (uint64_t count : counts) rows += count;
   std::vector<uint64_t> shape = {rows};
@@ -142,8 +147,33 @@ std::vector<WeightView> ModelBuilder::fused_tensor(const TensorName& name, std::
     slices.push_back(whole.slice(begin, count, count / parts, rows / parts));
     begin += count / parts;
   }
-  add_gguf_tensor(name, suffix, std::move(shape), slices);
+  add_gguf_tensor(name, suffix, std::move(shape), slices, transform);
   return slices;
+}
+
+std::vector<WeightView> ModelBuilder::split_tensor(std::string_view hugging_face,
+                                                   std::span<const std::string_view> gguf, uint64_t rows,
+                                                   uint64_t columns, std::string_view component) {
+  std::vector<WeightView> views;
+  if (gguf_) {
+    for (std::string_view name : gguf)
+      views.push_back(tensor({hugging_face, name}, ".weight", rows, columns, component));
+    return views;
+  }
+  const std::vector<uint64_t> counts(gguf.size(), rows);
+  views = fused_tensor({hugging_face, ""}, ".weight", counts, columns, 1, component);
+  for (size_t i = 0; i < gguf.size(); ++i)
+    add_gguf_tensor({hugging_face, gguf[i]}, ".weight", {rows, columns}, {views[i]});
+  return views;
+}
+
+WeightView ModelBuilder::vector_tensor(const TensorName& name, std::string_view suffix, uint64_t size,
+                                       std::vector<uint64_t> gguf_shape, std::string_view component,
+                                       const GgufTransform& transform) {
+  if (gguf_) return shaped_tensor(name, suffix, std::move(gguf_shape), component);
+  const WeightView view = WeightView::whole(*find(full_name(name, suffix, false), {size}, component));
+  add_gguf_tensor(name, suffix, std::move(gguf_shape), {view}, transform);
+  return view;
 }
 
 std::vector<WeightView> ModelBuilder::gguf_expert_tensors(const TensorName& name, uint32_t experts,

@@ -25,6 +25,10 @@ struct GgufTransform {
   uint32_t rotary_dim = 0;   // rotated dimensions of a head; 0: all of them
   float offset = 0;
   float scale = 1;
+  std::vector<float> part_scales = {};
+  bool negative_exp = false;
+  uint32_t tiled_groups = 0; // of heads of `tiled_dim` columns
+  uint32_t tiled_dim = 0;
 };
 
 // Which rows of each expert a matrix has, where one tensor of Hugging Face's file holds several matrices of
@@ -67,6 +71,10 @@ public:
   // A tensor that Hugging Face's files store transposed, as [columns, rows].
   WeightView transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
                                std::string_view component);
+  // A vector, which GGUF has in the given shape.
+  WeightView vector_tensor(const TensorName& name, std::string_view suffix, uint64_t size,
+                           std::vector<uint64_t> gguf_shape, std::string_view component,
+                           const GgufTransform& transform = {});
   // A matrix of one row, [1, columns]; GGUF has it as a vector.
   WeightView row_tensor(const TensorName& name, uint64_t columns, std::string_view component);
   // The weights of a convolution of each channel by itself, [channels, taps].
@@ -76,7 +84,11 @@ public:
   // Hugging Face's file consists of `groups` groups; each has an equal part of each matrix.
   std::vector<WeightView> fused_tensor(const TensorName& name, std::string_view suffix,
                                        std::span<const uint64_t> counts, uint64_t columns, uint64_t groups,
-                                       std::string_view component);
+                                       std::string_view component, const GgufTransform& transform = {});
+  // Cuts one tensor of Hugging Face's file into several matrices with `rows` rows each, which GGUF has apart
+  // under the given names.
+  std::vector<WeightView> split_tensor(std::string_view hugging_face, std::span<const std::string_view> gguf,
+                                       uint64_t rows, uint64_t columns, std::string_view component);
   // A matrix for each expert. Hugging Face's file has a tensor for each, with {} for the expert's number in
   // `name`; GGUF has one tensor of three dimensions.
   std::vector<WeightView> expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
@@ -117,8 +129,8 @@ public:
   const Status& status() const { return status_; }
   const std::vector<WeightSpec>& specs() const { return specs_; }
   const std::vector<GgufTensor>& gguf_tensors() const { return gguf_tensors_; } // for a Hugging Face file
-  // Adds a tensor to the model's GGUF form, made of `slices` of the file's tensors. The functions above call
-  // it; call it only for tensors that the graph does not use.
+  // Adds a tensor to the model's GGUF form, made of `slices` of the file's tensors, unless it has no name
+  // there. The functions above call it; call it only for tensors that the graph does not use.
   void add_gguf_tensor(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
                        std::vector<WeightView> slices, const GgufTransform& transform = {});
 

@@ -199,10 +199,11 @@ void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView
   prefix("", "");
   x = select_rows(graph(), "output_rows", x);
   WeightView matrix = embedding_table_;
+  const GgufTransform folded = {0, 0, 0, config_.gguf_folds_factors ? config_.logit_scale : 1};
   if (!config_.tied_head) {
-    matrix = tensor(head, ".weight", config_.vocabulary, config_.hidden, "head");
+    matrix = tensor(head, ".weight", config_.vocabulary, config_.hidden, "head", folded);
   } else if (config_.gguf_needs_head) {
-    add_gguf_tensor(head, ".weight", {config_.vocabulary, config_.hidden}, {matrix});
+    add_gguf_tensor(head, ".weight", {config_.vocabulary, config_.hidden}, {matrix}, folded);
   }
   x = project(x, "logits", matrix, bias, "head");
   if (config_.logit_scale != 1) x = scale(graph(), "scaled_logits", x, config_.logit_scale);
@@ -211,7 +212,8 @@ void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView
 }
 
 void DecoderBuilder::decode(const Block& block, const DecoderNames& names) {
-  decode_embedded(embed(names.embedding, config_.embedding_scale), block, names);
+  const float folded = config_.gguf_folds_factors ? config_.embedding_scale : 1;
+  decode_embedded(embed(names.embedding, config_.embedding_scale, folded), block, names);
 }
 
 void DecoderBuilder::decode_embedded(TensorId x, const Block& block, const DecoderNames& names) {

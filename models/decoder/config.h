@@ -34,6 +34,7 @@ struct DecoderConfig : StackConfig {
   bool neighbouring_in_gguf = false; // rotary pairs are neighbouring rows in GGUF
   bool gguf_needs_head = false;      // GGUF files repeat a tied head
   float gguf_query_scale = 1;        // query weights are multiplied by this in GGUF
+  bool gguf_folds_factors = false;   // GGUF's tables are multiplied by the factors of embeddings and logits
   NormStyle norm;
   float embedding_scale = 1;
   float residual_scale = 1; // of what a sublayer adds to its input
@@ -72,9 +73,6 @@ Result<DecoderConfig> read_decoder_config(const Settings& settings, const Decode
 // Reads how many of the last layers share keys and values. Needs the windows.
 Status read_sharing_layers(const Settings& settings, DecoderConfig& config);
 
-// Leaves out a GGUF file's last layers, which predict further tokens.
-Status drop_prediction_layers(const Settings& settings, DecoderConfig& config);
-
 // Sets the windows by config.json's layer_types: layers of type "sliding_attention" get the window, the
 // others none. Without the list, `slides` says which layers get it.
 Status read_layer_types(const Settings& settings, uint32_t window, DecoderConfig& config,
@@ -83,6 +81,8 @@ Status read_layer_types(const Settings& settings, uint32_t window, DecoderConfig
 // others of type `other`; without the list, as `attends` says; in GGUF, those with heads of keys.
 Status read_attention_layers(const Settings& settings, std::string_view attention, std::string_view other,
                              const std::function<bool(uint32_t layer)>& attends, DecoderConfig& config);
+// Leaves out the last layers of a GGUF file, which predict further tokens.
+Status drop_prediction_layers(const Settings& settings, DecoderConfig& config);
 // Sets Qwen's windows: if use_sliding_window is true, the layers from max_window_layers on get one.
 Status read_upper_windows(const Settings& settings, DecoderConfig& config);
 // Sets the windows by GGUF's attention.sliding_window_pattern: a value for each layer, or a period of which

@@ -59,7 +59,9 @@ Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
   metadata[layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"] =
       config_.norm_eps;
   metadata.update(gguf_metadata());
-  for (const auto& [key, value] : metadata.items()) model.metadata[prefix + key] = value;
+  for (const auto& [key, value] : metadata.items()) {
+    if (!value.is_null()) model.metadata[prefix + key] = value;
+  }
   return model;
 }
 

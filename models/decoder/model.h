@@ -28,7 +28,7 @@ protected:
   virtual std::string_view gguf_architecture() const = 0;
   // The activation that llama.cpp uses for the architecture, because GGUF has no key for it.
   virtual Activation gguf_activation() const { return Activation::silu; }
-  // GGUF's keys besides the common ones, without the architecture's name in front.
+  // GGUF's keys besides the common ones, without the architecture's name in front; null leaves one out.
   virtual nlohmann::json gguf_metadata() const { return nlohmann::json::object(); }
 
 private:

@@ -1,6 +1,7 @@
 #include "models/recurrence/mamba.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/recurrence/recurrence.h"
@@ -15,9 +16,9 @@ constexpr std::string_view mamba_component = "attention";
 class Convolutions {
 public:
   Convolutions(DecoderBuilder& builder, const MambaConfig& config, const std::string& prefix, uint32_t rows)
-      : builder_(builder), config_(config), name_(prefix + "conv1d"),
-        taps_(builder.channel_taps({name_, ""}, rows, config.taps, mamba_component)) {
-    if (config.convolution_bias) bias_ = builder.tensor({name_, ""}, ".bias", rows, 0, mamba_component);
+      : builder_(builder), config_(config), full_(prefix + "conv1d"), name_{full_, "ssm_conv1d"},
+        taps_(builder.channel_taps(name_, rows, config.taps, mamba_component)) {
+    if (config.convolution_bias) bias_ = builder.tensor(name_, ".bias", rows, 0, mamba_component);
   }
 
   TensorId next(TensorId x, const char* suffix, uint32_t state) {
@@ -30,14 +31,14 @@ public:
     if (bias_) bias = builder_.weight(bias_->slice(first_, columns), mamba_component);
     const WeightId taps = builder_.weight(taps_.slice(first_, columns), mamba_component);
     first_ += columns;
-    return causal_convolution(builder_.graph(), builder_.node_name({name_, ""}) + suffix, x, taps, bias,
-                              operation);
+    return causal_convolution(builder_.graph(), builder_.node_name(name_) + suffix, x, taps, bias, operation);
   }
 
 private:
   DecoderBuilder& builder_;
   const MambaConfig& config_;
-  std::string name_;
+  std::string full_;
+  TensorName name_;
   WeightView taps_;
   std::optional<WeightView> bias_;
   uint32_t first_ = 0;
@@ -52,14 +53,49 @@ TensorId gated_norm(DecoderBuilder& builder, TensorId y, TensorId z, const Mamba
   };
   if (!config.norm) return gated(y);
   const std::string norm_name = prefix + "norm";
-  const TensorName norm = {norm_name, ""};
+  const TensorName norm = {norm_name, "ssm_norm"};
   const auto normed = [&](TensorId x) {
     const float eps = builder.config().norm_eps;
-    if (config.norm_groups == 1) return builder.rms_norm(x, norm);
-    const WeightId weight = builder.norm_weight(norm, config.columns());
+    const uint32_t groups = config.norm_groups;
+    const WeightView view = builder.vector_tensor(norm, ".weight", config.columns(),
+                                                  {groups, config.columns() / groups}, "norms");
+    const WeightId weight = builder.weight(view, "norms");
+    if (groups == 1) return rms_norm(graph, builder.node_name(norm), x, weight, eps);
     return head_norm(graph, builder.node_name(norm), x, weight, config.columns() / config.norm_groups, eps);
   };
   return config.norm_before_gate ? gated(normed(y)) : normed(gated(y));
+}
+
+// Biases and the norm are where the file has them.
+Result<MambaConfig> read_gguf_mamba(const Settings& settings) {
+  const auto has = [&](const char* end) {
+    for (const TensorView& tensor : settings.file().tensors()) {
+      if (tensor.name.ends_with(end)) return true;
+    }
+    return false;
+  };
+  MambaConfig mamba;
+  const SettingName heads = {"", "ssm.time_step_rank"}, inner = {"", "ssm.inner_size"},
+                    groups = {"", "ssm.group_count"};
+  PUMICE_TRY(mamba.heads, settings.u32(heads, 1, limits::heads));
+  PUMICE_TRY(const uint32_t columns, settings.u32(inner, 1, limits::columns));
+  PUMICE_TRY(mamba.groups, settings.u32_or(groups, 1, limits::heads, 1));
+  if (columns % mamba.heads || columns / mamba.heads > limits::heads) {
+    return settings.error(inner,
+                          fmt::format("expected a multiple of the {} heads; found {}", mamba.heads, columns));
+  }
+  if (mamba.heads % mamba.groups) {
+    return settings.error(
+        groups, fmt::format("expected a divisor of the {} heads; found {}", mamba.heads, mamba.groups));
+  }
+  mamba.head_dim = columns / mamba.heads;
+  PUMICE_TRY(mamba.size, settings.u32({"", "ssm.state_size"}, 1, limits::heads));
+  PUMICE_TRY(mamba.taps, settings.u32({"", "ssm.conv_kernel"}, 2, CausalConvolution::most_taps));
+  mamba.convolution_bias = has(".ssm_conv1d.bias");
+  mamba.norm = has(".ssm_norm.weight");
+  mamba.norm_groups = mamba.groups;
+  mamba.most_step = std::numeric_limits<float>::max();
+  return mamba;
 }
 
 } // namespace
@@ -68,6 +104,7 @@ Result<MambaConfig> read_mamba(const Settings& settings, const MambaSettingNames
   const auto number = [&](std::string_view name, uint32_t min, uint32_t max) {
     return settings.u32({name, ""}, min, max);
   };
+  if (settings.gguf()) return read_gguf_mamba(settings);
   MambaConfig mamba;
   PUMICE_TRY(mamba.heads, number(names.heads, 1, limits::heads));
   PUMICE_TRY(mamba.head_dim, number(names.head_dim, 1, limits::heads));
@@ -103,15 +140,40 @@ std::vector<Hyperparameter> hyperparameters(const MambaConfig& mamba) {
                                 mamba.head_dim, mamba.size, mamba.groups, mamba.taps)}};
 }
 
+nlohmann::json gguf_mamba(const MambaConfig& mamba) {
+  return {{"ssm.conv_kernel", mamba.taps},
+          {"ssm.state_size", mamba.size},
+          {"ssm.inner_size", mamba.columns()},
+          {"ssm.group_count", mamba.groups},
+          {"ssm.time_step_rank", mamba.heads}};
+}
+
+Status check_gguf_mamba(const MambaConfig& mamba, const ModelFile& file, const MambaSettingNames& names) {
+  const auto refuse = [&](std::string_view field, std::string_view what) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: field '{}': GGUF's models with Mamba 2 {}", file.path(), field, what)};
+  };
+  if (mamba.bias) return refuse(names.bias, "have no bias of the input projection");
+  if (mamba.output_bias) return refuse(names.output_bias, "have no bias of the output projection");
+  if (mamba.norm && mamba.norm_before_gate) return refuse("mamba_norm_before_gate", "norm after the gate");
+  if (mamba.norm && mamba.norm_groups != mamba.groups)
+    return refuse(names.groups, "norm each group by itself, and this one all groups together");
+  if (mamba.least_step > 0 || mamba.most_step < std::numeric_limits<float>::max())
+    return refuse("time_step_limit", "do not limit steps");
+  return {};
+}
+
 TensorId mamba(DecoderBuilder& builder, TensorId x, const MambaConfig& config, const std::string& prefix,
                uint32_t& state) {
   Graph& graph = builder.graph();
   const uint32_t columns = config.columns(), shared = config.groups * config.size;
   const uint64_t counts[] = {columns, columns, shared, shared, config.heads};
   const std::string in_name = prefix + "in_proj", out_name = prefix + "out_proj";
-  const TensorName in = {in_name, ""};
+  const TensorName in = {in_name, "ssm_in"};
+  GgufTransform folded;
+  for (float factor : config.factors) folded.part_scales.push_back(factor * config.gguf_input_scale);
   const auto matrices =
-      builder.fused_tensor(in, ".weight", counts, graph.tensor(x).columns, 1, mamba_component);
+      builder.fused_tensor(in, ".weight", counts, graph.tensor(x).columns, 1, mamba_component, folded);
   std::vector<WeightView> biases;
   if (config.bias) biases = builder.fused_tensor(in, ".bias", counts, 0, 1, mamba_component);
   const auto part = [&](size_t index, const char* suffix) {
@@ -128,14 +190,21 @@ TensorId mamba(DecoderBuilder& builder, TensorId x, const MambaConfig& config, c
   inputs.x = convolutions.next(own, ".x", state++);
   inputs.b = convolutions.next(b, ".b", state++);
   inputs.c = convolutions.next(c, ".c", state++);
-  const auto vector = [&](const char* name) {
+  const auto vector = [&](const char* name, const char* gguf, std::vector<uint64_t> gguf_shape,
+                          const GgufTransform& transform) {
     const std::string full = prefix + name;
-    return builder.weight(builder.tensor({full, ""}, "", config.heads, 0, mamba_component), mamba_component);
+    const TensorName names = {full, gguf};
+    return builder.weight(
+        builder.vector_tensor(names, "", config.heads, std::move(gguf_shape), mamba_component, transform),
+        mamba_component);
   };
-  inputs.step_bias = vector("dt_bias");
-  inputs.a = vector("A_log");
-  inputs.skip = vector("D");
+  GgufTransform decays;
+  decays.negative_exp = true;
+  inputs.step_bias = vector("dt_bias", "ssm_dt.bias", {config.heads}, {});
+  inputs.a = vector("A_log", "ssm_a", {config.heads, 1}, decays);
+  inputs.skip = vector("D", "ssm_d", {config.heads, 1}, {});
   SelectiveScan operation;
+  operation.log_a = !builder.gguf();
   operation.state = state++;
   operation.heads = config.heads;
   operation.head_dim = config.head_dim;
@@ -144,8 +213,14 @@ TensorId mamba(DecoderBuilder& builder, TensorId x, const MambaConfig& config, c
   operation.least_step = config.least_step;
   operation.most_step = config.most_step;
   const TensorId y = selective_scan(graph, builder.prefix() + prefix + "scan", inputs, operation);
-  return builder.project(gated_norm(builder, y, z, config, prefix), {out_name, ""}, builder.config().hidden,
-                         config.output_bias, mamba_component);
+  const TensorName out = {out_name, "ssm_out"};
+  const uint32_t hidden = builder.config().hidden;
+  const WeightView matrix =
+      builder.tensor(out, ".weight", hidden, columns, mamba_component, {0, 0, 0, config.gguf_result_scale});
+  std::optional<WeightView> bias;
+  if (config.output_bias) bias = builder.tensor(out, ".bias", hidden, 0, mamba_component);
+  return builder.project(gated_norm(builder, y, z, config, prefix), builder.node_name(out), matrix,
+                         bias ? &*bias : nullptr, mamba_component);
 }
 
 } // namespace pumice

@@ -21,13 +21,16 @@ struct MambaConfig {
   uint32_t norm_groups = 1;
   float least_step = 0;
   float most_step = 0;
-  // Factors of the gate, x, b, c and the steps.
+  // Factors of the gate, x, b, c and the steps. GGUF's weights are multiplied by them and by those of what
+  // the mixer reads and gives, which are the caller's.
   std::array<float, 5> factors = {1, 1, 1, 1, 1};
+  float gguf_input_scale = 1;
+  float gguf_result_scale = 1;
 
   uint32_t columns() const { return heads * head_dim; }
 };
 
-// The names of its settings in config.json.
+// The names of its settings in config.json; GGUF's are the same for all architectures.
 struct MambaSettingNames {
   std::string_view heads, head_dim, groups, size, taps, bias, output_bias, convolution_bias;
 };
@@ -39,6 +42,10 @@ Result<MambaConfig> read_mamba(const Settings& settings, const MambaSettingNames
 // The states of one mixer, in the order in which mamba() counts them.
 void add_states(const MambaConfig& mamba, std::vector<uint32_t>& states);
 std::vector<Hyperparameter> hyperparameters(const MambaConfig& mamba);
+// GGUF's keys for the same.
+nlohmann::json gguf_mamba(const MambaConfig& mamba);
+// An error if llama.cpp would compute the mixer otherwise.
+Status check_gguf_mamba(const MambaConfig& mamba, const ModelFile& file, const MambaSettingNames& names);
 
 // The mixer whose tensors' names begin with `prefix` and whose states begin at `state`, which is counted on.
 TensorId mamba(DecoderBuilder& builder, TensorId x, const MambaConfig& config, const std::string& prefix,

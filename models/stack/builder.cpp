@@ -20,8 +20,9 @@ TensorId StackBuilder::layer_norm(TensorId x, const TensorName& name) {
   return ModelBuilder::layer_norm(x, name, config_.norm_eps, ".gamma", ".beta");
 }
 
-TensorId StackBuilder::embed(const TensorName& name, float scale) {
-  embedding_table_ = tensor(name, ".weight", config_.vocabulary, config_.hidden, "embedding");
+TensorId StackBuilder::embed(const TensorName& name, float scale, float gguf_scale) {
+  embedding_table_ =
+      tensor(name, ".weight", config_.vocabulary, config_.hidden, "embedding", {0, 0, 0, gguf_scale});
   return embedding(graph(), "embedding", weight(embedding_table_, "embedding"), scale);
 }
 

@@ -80,8 +80,9 @@ public:
   TensorId rms_norm(TensorId x, const TensorName& name, float weight_offset = 0);
   TensorId layer_norm(TensorId x, const TensorName& name);
 
-  // The embeddings of the tokens. The table has a row for each token of the vocabulary.
-  TensorId embed(const TensorName& name, float scale = 1);
+  // The embeddings of the tokens. The table has a row for each token of the vocabulary; GGUF's is multiplied
+  // by `gguf_scale`.
+  TensorId embed(const TensorName& name, float scale = 1, float gguf_scale = 1);
   // x + learned positions. The table begins with `offset` unused rows.
   TensorId learned_positions(TensorId x, const TensorName& name, uint32_t offset = 0);
 

@@ -119,7 +119,8 @@ ChosenType choose_type(const GgufModel& model, const GgufTensor& tensor, TensorT
   const auto ends_with = [&](std::string_view end) { return tensor.name.ends_with(end); };
   // These are small, and small errors in them have a large effect.
   if (tensor.shape.size() < 2 || ends_with(".bias") || ends_with("ffn_gate_inp.weight") ||
-      ends_with("position_embd.weight"))
+      ends_with("ssm_a") || ends_with("ssm_d") || ends_with("conv1d.weight") || ends_with("conv.weight") ||
+      ends_with("norm.weight") || ends_with("position_embd.weight"))
     return {TensorType::f32};
   if (info(requested).name == "Q4_K" && is_head(model, tensor)) {
     if (const TensorTypeInfo* better = find_type_named("Q6_K"); better && can_quantize(better->type))

@@ -1,6 +1,7 @@
 #include "convert/tensor_rows.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -67,6 +68,9 @@ Result<TensorRows> TensorRows::of(const GgufTensor& tensor) {
     fits = fits && rows.rows_ % tensor.rotary_heads == 0 && tensor.rotary_dim <= head &&
            (tensor.rotary_dim ? tensor.rotary_dim : head) % 2 == 0;
   }
+  fits =
+      fits && (tensor.part_scales.empty() || tensor.part_scales.size() == tensor.parts.size()) &&
+      (tensor.tiled_groups == 0 || rows.columns_ % (uint64_t{tensor.tiled_groups} * tensor.tiled_dim) == 0);
   if (fits && found == elements && found > 0) return rows;
   return Error{
       Code::invalid_file,
@@ -84,6 +88,16 @@ uint64_t TensorRows::source_row(uint64_t row) const {
   return row - of_head + of_head / 2 + (of_head % 2 ? rotated / 2 : 0);
 }
 
+void TensorRows::tile_columns(float* row) const {
+  const uint64_t groups = tensor_->tiled_groups, dim = tensor_->tiled_dim;
+  const uint64_t heads = columns_ / groups / dim; // of a group
+  const std::vector<float> from(row, row + columns_);
+  for (uint64_t head = 0; head < heads * groups; ++head) {
+    const uint64_t source = head % groups * heads + head / groups;
+    std::copy_n(from.data() + source * dim, dim, row + head * dim);
+  }
+}
+
 void TensorRows::read(uint64_t first, uint64_t count, float* out) const {
   if (!tensor_->values.empty()) {
     std::copy(tensor_->values.begin(), tensor_->values.end(), out);
@@ -92,7 +106,16 @@ void TensorRows::read(uint64_t first, uint64_t count, float* out) const {
     uint64_t row = source_row(first + i);
     auto part = tensor_->parts.begin();
     for (; row >= part->rows; ++part) row -= part->rows;
-    read_view_row(*part, row, out + i * columns_);
+    float* to = out + i * columns_;
+    read_view_row(*part, row, to);
+    if (!tensor_->part_scales.empty()) {
+      const float scale = tensor_->part_scales[static_cast<size_t>(part - tensor_->parts.begin())];
+      for (uint64_t column = 0; column < columns_; ++column) to[column] *= scale;
+    }
+    if (tensor_->tiled_groups > 0) tile_columns(to);
+  }
+  if (tensor_->negative_exp) {
+    for (uint64_t i = 0; i < count * columns_; ++i) out[i] = -std::exp(out[i]);
   }
   if (tensor_->offset == 0 && tensor_->scale == 1) return;
   for (uint64_t i = 0; i < count * columns_; ++i) out[i] = (out[i] + tensor_->offset) * tensor_->scale;

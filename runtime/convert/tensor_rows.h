@@ -20,6 +20,7 @@ public:
 
 private:
   explicit TensorRows(const GgufTensor& tensor) : tensor_(&tensor) {}
+  void tile_columns(float* row) const;
   uint64_t source_row(uint64_t row) const; // where the row was before rows within heads were permuted
 
   const GgufTensor* tensor_;

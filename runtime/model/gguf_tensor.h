@@ -22,6 +22,12 @@ struct GgufTensor {
   // for how scores are scaled, the queries' weights take it.
   float offset = 0;
   float scale = 1;
+  std::vector<float> part_scales; // if not empty: a factor for each part besides
+  bool negative_exp = false;      // every element becomes -exp(element) instead: logarithms of decays
+  // If above 0: heads of `tiled_dim` columns are in this many groups of neighbours, and the first heads of
+  // all groups come first, then the second ones, as llama.cpp expects for Qwen 3.5.
+  uint32_t tiled_groups = 0;
+  uint32_t tiled_dim = 0;
   std::vector<float>
       values; // in place of `parts`: numbers that are in no tensor of the file, such as rope_freqs
 };

@@ -34,7 +34,7 @@ void main() {
   const uvec4 token = step_row(row);
   const uint work = begin_state(token, channel);
   const uint head = channel / p.head_dim;
-  const uint key_head = head / p.key_share * p.size;
+  const uint key_head = head / p.key_share % p.key_heads * p.size;
   const uint heads = p.columns / p.head_dim;
 
   uint position = token.y;

@@ -21,7 +21,7 @@ CONSTANT DELTA_RULE_VALUE = 6;  // [tokens, value_stride]
 struct DeltaRuleParams {
   UINT columns;      // value heads * their head_dim
   UINT head_dim;     // of values
-  UINT key_share;    // value heads of a key head
+  UINT key_share;    // neighbouring value heads of a key head
   UINT size;         // head_dim of queries and keys
   UINT query_stride; // in floats
   UINT key_stride;
@@ -29,11 +29,12 @@ struct DeltaRuleParams {
   UINT gates_stride;
   UINT out_stride;
   UINT checkpoints; // of the states
+  UINT key_heads;   // after the last one, value heads begin with the first again
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::DeltaRuleParams) == 40);
+static_assert(sizeof(pumice::DeltaRuleParams) == 44);
 #endif
 #endif

@@ -29,10 +29,7 @@ constexpr const char* folders[] = {
     "qwen3-5",   "qwen3-5-moe",   "gemma4",     "gemma4-moe",  "deepseek-v2", "deepseek-v3"};
 
 // GGUF has no name for OPT, and no key for which layers of SmolLM3 are not rotated and for Llama 4's chunks.
-// Models with scans are not converted yet.
-constexpr std::string_view not_in_gguf[] = {"opt",        "smollm3",   "llama4",
-                                            "mamba2",     "falcon-h1", "granite-hybrid",
-                                            "qwen3-next", "qwen3-5",   "qwen3-5-moe"};
+constexpr std::string_view not_in_gguf[] = {"opt", "smollm3", "llama4"};
 
 struct Expected {
   std::vector<uint32_t> input_ids, prompt_ids, generated_ids;
@@ -177,4 +174,21 @@ TEST_CASE("a SmolLM3 that rotates three of four layers is the same model as GGUF
 
 TEST_CASE("a Llama 4 with the published chunks and growth is the same model as GGUF") {
   check_converted("llama4", {{"attention_chunk_size", 8192}, {"floor_scale", 8192}});
+}
+
+// GGUF has no keys for them: they are in its weights.
+TEST_CASE("a Falcon-H1 with factors is the same model as GGUF") {
+  check_converted("falcon-h1", {{"attention_in_multiplier", 0.7},
+                                {"attention_out_multiplier", 0.9},
+                                {"key_multiplier", 1.3},
+                                {"embedding_multiplier", 5.6},
+                                {"lm_head_multiplier", 0.4},
+                                {"ssm_in_multiplier", 1.2},
+                                {"ssm_out_multiplier", 0.8},
+                                {"ssm_multipliers", {0.5, 1.5, 0.75, 1.25, 2.0}},
+                                {"mlp_multipliers", {0.9, 1.1}}});
+}
+
+TEST_CASE("a Granite hybrid that rotates is the same model as GGUF") {
+  check_converted("granite-hybrid", {{"position_embedding_type", "rope"}});
 }

@@ -175,7 +175,8 @@ Status DeltaRule::lower(Lowering& lowering, const Node& node) const {
   DeltaRuleParams params = {};
   params.columns = columns();
   params.head_dim = value_dim;
-  params.key_share = value_heads / key_heads;
+  params.key_share = tiled ? 1 : value_heads / key_heads;
+  params.key_heads = key_heads;
   params.size = key_dim;
   params.query_stride = query.stride;
   params.key_stride = key.stride;

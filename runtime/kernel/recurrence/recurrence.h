@@ -67,7 +67,8 @@ struct DeltaRule : Operation {
   uint32_t key_dim = 0;
   uint32_t value_heads = 0; // a multiple of key_heads
   uint32_t value_dim = 0;
-  bool log_a = true; // see DeltaGates
+  bool tiled = false; // value head h reads key head h % key_heads; otherwise neighbours read the same one
+  bool log_a = true;  // see DeltaGates
 
   uint32_t columns() const { return value_heads * value_dim; }
   uint32_t state_floats() const { return columns() * key_dim; }
