@@ -38,12 +38,12 @@ protected:
   void build(DecoderBuilder& builder) const override {
     DecoderNames names;
     names.norm = {"model.final_layernorm", "output_norm"};
-    const BlockNorms norms = {{"input_layernorm", "attn_norm"}, {}, {"pre_ff_layernorm", "ffn_norm"}, {}};
+    const BlockNorms norms = {{"input_layernorm", "attn_norm"}, {}, {}, {}};
     uint32_t state = 0;
     const auto block = [&](uint32_t layer, TensorId x) {
       return builder.block(
           x, norms, [&](TensorId y) { return mix(builder, layer, y, state); },
-          [&](TensorId y) { return feed_forward(builder, y); });
+          [&](TensorId y) { return feed_forward(builder, norm_feed_forward(builder, y)); });
     };
     builder.decode(block, names);
   }
@@ -55,6 +55,15 @@ protected:
 private:
   static TensorId scaled(DecoderBuilder& builder, TensorId x, float factor, const char* name) {
     return factor == 1 ? x : scale(builder.graph(), builder.prefix() + name, x, factor);
+  }
+
+  // llama.cpp's files have its weight without the usual suffix.
+  TensorId norm_feed_forward(DecoderBuilder& builder, TensorId x) const {
+    TensorName name = {"pre_ff_layernorm.weight", "ffn_norm"};
+    if (builder.has({"", "ffn_norm"}, ".weight")) name.gguf = "ffn_norm.weight";
+    const WeightView weight = builder.tensor(name, "", config().hidden, 0, "norms");
+    return rms_norm(builder.graph(), builder.prefix() + "feed_forward_input", x,
+                    builder.weight(weight, "norms"), config().norm_eps);
   }
 
   // A projection of x * input, multiplied by `result` where GGUF's weights have both factors already.
