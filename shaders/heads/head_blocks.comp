@@ -1,5 +1,5 @@
 #version 460
-// An invocation takes every so many blocks.
+// An invocation takes a block.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
@@ -16,12 +16,11 @@ void main() {
   const uint each = (rows + p.block_slots - 1u) / p.block_slots, count = each * p.heads; // blocks of a head, and of all
   const uint own = gl_GlobalInvocationID.x;
   if (own == 0u) blocks[0] = count;
-  for (uint block = own; block < count; block += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
-    const uint head = block / each, at = 1u + block * (1u + p.block_slots);
-    blocks[at] = head;
-    for (uint i = 0; i < p.block_slots; ++i) {
-      const uint row = block % each * p.block_slots + i;
-      blocks[at + 1u + i] = row < rows ? row * p.heads + head : MATMUL_NOTHING;
-    }
+  if (own >= count) return;
+  const uint head = own / each, at = 1u + own * (1u + p.block_slots);
+  blocks[at] = head;
+  for (uint i = 0; i < p.block_slots; ++i) {
+    const uint row = own % each * p.block_slots + i;
+    blocks[at + 1u + i] = row < rows ? row * p.heads + head : MATMUL_NOTHING;
   }
 }

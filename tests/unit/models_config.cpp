@@ -188,7 +188,7 @@ TEST_CASE("rotary positions under all their names") {
 TEST_CASE("errors name what is wrong or not supported") {
   refused(base("perceptron"), {"config.json", "model_type", "gemma3_text", "mixtral", "perceptron"});
   refused(with(base("mistral"), {{"num_key_value_heads", 3}}), {"num_key_value_heads", "4 heads", "found 3"});
-  refused(with(base("qwen3"), {{"head_dim", 1000}}), {"head_dim", "512", "1000"});
+  refused(with(base("qwen3"), {{"head_dim", 1000}}), {"head_dim", "576", "1000"});
   refused(with(base("qwen2"), {{"hidden_act", "mish"}}), {"hidden_act", "silu", "mish"});
   refused(with(base("llama"), {{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2}}}}),
           {"rope_scaling", "rope_type", "yarn", "dynamic"});

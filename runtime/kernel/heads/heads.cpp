@@ -94,7 +94,7 @@ ExpertBlocks HeadProducts::blocks() {
   dispatch.set_params(HeadBlocksParams{heads(), blocks.block_slots, x_.rows_kind});
   dispatch.bind(HEAD_BLOCKS_STEP, lowering_.step(), Access::read);
   dispatch.bind(HEAD_BLOCKS_RESULT, blocks.buffer, Access::write);
-  dispatch.groups = {profile.cpu ? 1 : (blocks.count + profile.workgroup - 1) / profile.workgroup, 1, 1};
+  dispatch.groups = {(blocks.count + profile.workgroup - 1) / profile.workgroup, 1, 1};
   dispatch.flops = dispatch.bytes = static_cast<double>(blocks.bytes());
   lowering_.emit(std::move(dispatch));
   return blocks;
