@@ -96,13 +96,12 @@ TEST_CASE("a conversation at a terminal can be changed, saved and loaded") {
     CHECK(gives("/load " + (folder.path() / "none.json").string() + "\n", "none.json"));
     CHECK(gives("/load " + folder.write("bad.json", std::string_view("[]")).string() + "\n", "bad.json"));
     if (edits_lines()) {
-      CHECK(gives("/edit\n", "What is 2 plus 3?"));
-      CHECK(gives("\x7f\x7f"
-                  "4?\n",
-                  "2 plus 4 is 6."));
+      terminal.type("/edit\n");
+      CHECK(terminal.wait_for("What is 2 plus 3?")); // behind the prompt
+      CHECK(gives("!\n", status));
     } else {
       CHECK(gives("/edit\n", "\n"));
-      CHECK(gives("What is 2 plus 4?\n", "2 plus 4 is 6."));
+      CHECK(gives("What is 2 plus 3?!\n", status));
     }
     CHECK(gives("/save " + saved.string() + "\n", "saved to"));
     terminal.type("What does\\\n");
@@ -117,10 +116,10 @@ TEST_CASE("a conversation at a terminal can be changed, saved and loaded") {
   }
   const nlohmann::json messages = nlohmann::json::parse(file_text(saved))["messages"];
   REQUIRE(messages.size() == 4);
-  CHECK(messages[0]["content"] == "What is 2 plus 4?");
+  CHECK(messages[0]["content"] == "What is 2 plus 3?!");
   CHECK(messages[2]["content"] == "What does\na cow say?");
   CHECK(pumice_command({"template", model.string(), "--messages", saved.string()})
-            .out.starts_with("<s><|user|>What is 2 plus 4?<|end|>"));
+            .out.starts_with("<s><|user|>What is 2 plus 3?!<|end|>"));
   // Another chat does not write over it, and remembers the lines.
   TypedTerminal terminal(chat_with(model, folder));
   CAPTURE(terminal.shown());
