@@ -166,7 +166,7 @@ TEST_CASE("attention cm: heads, head sizes and cache types") {
       keyed.layout.values_are_keys = true;
       check_cm(profile, keyed);
     }
-    if (profile.matrix_shapes[0].m > 16) continue;                           // tiles of as few rows
+    if (profile.matrix_shapes[0].m > 16) continue; // tiles of as few rows
     check_cm(profile, make_case(CacheType::f16, 2, 2, 256, prefill(31, 5)));
   }
 }
