@@ -82,8 +82,9 @@ TEST_CASE("a product of each head by its own matrix") {
 
 TEST_CASE("columns of two tensors, head by head") {
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (const auto& [heads, first, second] :
+    for (const auto& sizes :
          {std::array{4u, 8u, 32u}, {1u, 64u, 512u}, {5u, 1u, 3u}, {3u, 7u, 40u}, {2u, 5u, 0u}}) {
+      const uint32_t heads = sizes[0], first = sizes[1], second = sizes[2];
       CAPTURE(heads);
       CAPTURE(first);
       CAPTURE(second);
