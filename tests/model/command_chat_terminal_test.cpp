@@ -129,8 +129,11 @@ TEST_CASE("a conversation at a terminal can be changed, saved and loaded") {
   CHECK(terminal.wait_for("there is such a file"));
   REQUIRE(terminal.wait_for("> "));
   if (edits_lines()) {
-    terminal.type("\x1b[A\x1b[A"); // the line before the last
-    CHECK(terminal.wait_for("/stats"));
+    terminal.type("\x1b[A\x1b[A\n"); // the line before the last, /stats
+    CHECK(terminal.wait_for("so far: 0 messages"));
+    REQUIRE(terminal.wait_for("> "));
+    terminal.type("abc");
+    REQUIRE(terminal.wait_for("abc"));
     terminal.type("\x03"); // drops it
     REQUIRE(terminal.wait_for("\n"));
     REQUIRE(terminal.wait_for("> "));
