@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes the answers under tests/fixtures, which tests compare with.
 
-  tools/fixtures.py models [NAME...]    weights.json and expected.safetensors of tests/fixtures/models/NAME, from its config.json
+  tools/fixtures.py models [NAME...]    weights.json and expected.safetensors of tests/fixtures/models/NAME, from its config.json;
+                                        NAME:SEED begins with that seed, where the usual one makes a model that rounding moves far
   tools/fixtures.py gguf [TYPE...]      tests/fixtures/gguf/random-TYPE.json and its expected.safetensors
   tools/fixtures.py weights NAME FILE   a model's weights as a safetensors file, for llama.cpp's converter
   tools/fixtures.py converted NAME SAFETENSORS GGUF   tests/fixtures/models/NAME/gguf.json, of the file that the converter made of it
@@ -343,11 +344,10 @@ def answers_of(folder, config, seed, weights):
     return (encoder_answers if kind in ("bert", "roberta", "distilbert") else decoder_answers)(model, config, seed)
 
 
-def make_model(name):
+def make_model(name, seed):
     folder = FIXTURES / "models" / name
     config = json.loads((folder / "config.json").read_text())
     shapes = shapes_of(folder, config)
-    seed = sum(name.encode())
     while True:
         write_weights_json(folder, seed, shapes)
         answers, lead = answers_of(folder, config, seed, read_weights(folder))
@@ -600,7 +600,8 @@ def main(arguments):
     torch.set_num_threads(1)
     if command == "models":
         for name in rest or sorted(path.name for path in (FIXTURES / "models").iterdir()):
-            make_model(name)
+            name, _, seed = name.partition(":")
+            make_model(name, int(seed) if seed else sum(name.encode()))
     elif command == "gguf":
         for kind in rest or ["F32", *BLOCKS, *MIXTURES]:
             make_random(kind)
