@@ -128,18 +128,10 @@ TEST_CASE("a conversation at a terminal can be changed, saved and loaded") {
   terminal.type("/save " + saved.string() + "\n");
   CHECK(terminal.wait_for("there is such a file"));
   REQUIRE(terminal.wait_for("> "));
-  if (edits_lines()) {
-    terminal.type("\x1b[A\x1b[A\n"); // the line before the last, /stats
-    CHECK(terminal.wait_for("so far: 0 messages"));
-    REQUIRE(terminal.wait_for("> "));
-    terminal.type("abc");
-    REQUIRE(terminal.wait_for("abc"));
-    terminal.type("\x03"); // drops it
-    REQUIRE(terminal.wait_for("\n"));
-    REQUIRE(terminal.wait_for("> "));
-  }
   terminal.type("\x04");
   CHECK(terminal.end() == 0);
+  if (edits_lines())
+    CHECK(file_text(folder.path() / "cache" / "chat_history").find("/stats") != std::string::npos);
 }
 
 TEST_CASE("a full context is named, and the oldest turns are forgotten if that is wanted") {
