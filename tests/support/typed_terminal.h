@@ -57,10 +57,11 @@ public:
     }
   }
   void type(const std::string& text) { (void)!write(terminal_, text.data(), text.size()); }
-  // The exit status, once the command has ended; -1 if a signal ended it.
+  // The exit status, once the command has ended; -1 if a signal ended it, or it says nothing for minutes.
   int end() {
     while (read_some()) {
     }
+    if (silent_) ::kill(process_, SIGKILL);
     int status = 0;
     waitpid(process_, &status, 0);
     process_ = -1;
@@ -72,7 +73,8 @@ private:
   // False if there will be no more.
   bool read_some() {
     pollfd waiting = {terminal_, POLLIN, 0};
-    if (poll(&waiting, 1, 180'000) <= 0) return false;
+    silent_ = poll(&waiting, 1, 180'000) <= 0;
+    if (silent_) return false;
     char bytes[4096];
     const ssize_t count = read(terminal_, bytes, sizeof bytes);
     if (count <= 0) return false;
@@ -84,4 +86,5 @@ private:
   pid_t process_ = -1;
   std::string shown_;
   size_t seen_ = 0;
+  bool silent_ = false; // for minutes
 };

@@ -26,11 +26,13 @@ namespace {
 
 constexpr int grace_microseconds = 500'000;      // after the first Ctrl-C
 constexpr int last_words_microseconds = 300'000; // to print them
+constexpr int reminder_microseconds = 50'000;    // to a reader
 
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free); // for signal handlers
 std::atomic<int> saved_works = 0;
 std::atomic<int> stoppable_works = 0;
+std::atomic<int> stoppable_readings = 0;   // of them
 std::atomic<bool> stops_work_only = false; // what Ctrl-C asked for, while such a work ran
 std::atomic<int> asking_signal = SIGINT;   // that asked to stop
 std::atomic<bool> speaking = false;        // the last words are being printed
@@ -85,6 +87,10 @@ void handle_signals() {
 
 void prepare_to_speak() {} // both functions above run on threads of their own
 
+// The console itself ends what reads from it.
+void remind_reader() {}
+void end_reminders() {}
+
 #else
 
 std::atomic<int> speaker = -1; // wakes the thread that prints the last words; -1: there is none
@@ -92,6 +98,18 @@ std::atomic<int> speaker = -1; // wakes the thread that prints the last words; -
 void start_grace(int microseconds = grace_microseconds) {
   const itimerval once = {{0, 0}, {0, microseconds}};
   setitimer(ITIMER_REAL, &once, nullptr); // a system call; macOS has no timer_settime()
+}
+
+// A signal that arrives just before read() begins would not end it, so it is followed by others.
+void remind_reader() {
+  const timeval period = {0, reminder_microseconds};
+  const itimerval often = {period, period};
+  setitimer(ITIMER_REAL, &often, nullptr);
+}
+
+void end_reminders() {
+  const itimerval never = {};
+  setitimer(ITIMER_REAL, &never, nullptr);
 }
 
 // A terminal that is closed may send SIGHUP twice: itself and by its shell. That is one request.
@@ -102,6 +120,7 @@ void on_interrupt(int signal) {
   asking_signal = signal;
   if (signal == SIGINT && stoppable_works > 0) {
     stops_work_only = true;
+    if (stoppable_readings > 0) remind_reader();
     return;
   }
   start_grace();
@@ -113,7 +132,8 @@ void on_quit(int signal) {
   ::raise(signal);
 }
 
-void on_grace_over(int) {
+void on_timer(int) {
+  if (stops_work_only) return; // a reminder
   if (saved_works > 0) return;
   if (speaker < 0 || speaking.exchange(true)) end_at_once();
   start_grace(last_words_microseconds);
@@ -130,7 +150,7 @@ void handle(int signal, void (*handler)(int), int flags = 0) {
 }
 
 void handle_signals() {
-  handle(SIGALRM, on_grace_over);
+  handle(SIGALRM, on_timer);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, on_interrupt);
   handle(SIGQUIT, on_quit, SA_RESETHAND);
 }
@@ -210,6 +230,16 @@ StoppableWork::StoppableWork() {
 StoppableWork::~StoppableWork() {
   --stoppable_works;
   if (stops_work_only.exchange(false)) stop_asked = false;
+}
+
+StoppableReading::StoppableReading() {
+  ++stoppable_readings;
+  if (stopped()) remind_reader(); // just before it was counted
+}
+
+StoppableReading::~StoppableReading() {
+  --stoppable_readings;
+  if (stopped()) end_reminders();
 }
 
 bool StoppableWork::stopped() const {

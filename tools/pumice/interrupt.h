@@ -57,4 +57,11 @@ public:
   bool stopped() const; // by Ctrl-C
 };
 
+// Reading from a terminal, which the first Ctrl-C ends.
+class StoppableReading : public StoppableWork {
+public:
+  StoppableReading();
+  ~StoppableReading();
+};
+
 } // namespace pumice::command

@@ -21,13 +21,13 @@ namespace pumice::command {
 
 namespace {
 
-TypedLine::End end_of_input(const StoppableWork& reading) {
+TypedLine::End end_of_input(const StoppableReading& reading) {
   if (reading.stopped()) return TypedLine::End::ctrl_c;
   return TypedLine::End::ctrl_d;
 }
 
 TypedLine read_plain_line(const std::string& prompt) {
-  const StoppableWork reading;
+  const StoppableReading reading;
   print_to_stderr(prompt);
   TypedLine line;
   if (std::getline(std::cin, line.text) && !interrupted()) {
@@ -106,7 +106,7 @@ struct LineEditor::Editing {
   static constexpr const char* given_key = "\x18p"; // Ctrl-X and p
 
   TypedLine read() {
-    const StoppableWork reading;
+    const StoppableReading reading;
     el_resize(line);
     if (!given.empty()) el_push(line, given_key);
     int length = 0;
