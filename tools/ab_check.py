@@ -55,6 +55,8 @@ def neighbour(work, rest):
 def compare(options, a, b):
     command = [options.pumice, "bench", "ab", a, b, options.model, "-p", options.prompts, "-n", options.counts,
                "--seconds", str(options.seconds), "--json"]
+    if options.rounds:
+        command += ["--rounds", str(options.rounds)]
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if run.returncode != 0:
         fail(f"{' '.join(command)} ended with the status {run.returncode}: {run.stderr.strip()}")
@@ -85,6 +87,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=200, help="number of comparisons of the program with itself (200)")
     parser.add_argument("--planted", type=int, default=None, help="number of comparisons with the slower copy (as many)")
     parser.add_argument("--seconds", type=float, default=180, help="the most that a comparison takes (180)")
+    parser.add_argument("--rounds", type=int, help="the most rounds of a comparison (as many as there is time for)")
     parser.add_argument("--slowdown", type=float, default=10, metavar="P", help="percent of the planted slowdown (10)")
     parser.add_argument("--neighbours", type=int, default=1, help="number of processes that disturb (1)")
     parser.add_argument("--work", type=float, default=2, metavar="S", help="mean seconds of their bursts (2)")

@@ -201,6 +201,32 @@ TEST_CASE("samples that alternated are compared pair by pair") {
   CHECK(compare_rounds(rounds, error, margin).ratio == doctest::Approx(1 / 1.1));
 }
 
+TEST_CASE("fewer pairs are enough where processes differ by more than their samples") {
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  const auto rounds_of = [&](double between, double within) {
+    std::vector<Round> rounds;
+    for (int i = 0; i < 8; ++i) {
+      const double process = std::exp(normal(random) * between);
+      std::vector<double> a, b;
+      for (int pair = 0; pair < 9; ++pair) {
+        a.push_back(process * std::exp(normal(random) * within));
+        b.push_back(std::exp(normal(random) * within));
+      }
+      rounds.push_back(alternated_round(a, b));
+    }
+    return rounds;
+  };
+  const std::vector<Round> processes_differ = rounds_of(0.2, 0.01);
+  CHECK(has_spare_pairs(processes_differ));
+  CHECK(!has_spare_pairs(rounds_of(0, 0.2)));
+  CHECK(!has_spare_pairs(std::span(processes_differ).first(5)));
+  CHECK(!has_spare_pairs(std::vector<Round>(8, {1.1, 1, 0, 0})));
+  std::vector<Round> swapped = processes_differ;
+  for (size_t i = 0; i < swapped.size(); i += 2) swapped[i].quotient = 1 / *swapped[i].quotient;
+  CHECK(has_spare_pairs(swapped));
+}
+
 TEST_CASE("the same program against itself: few false verdicts, whatever the machine does") {
   for (const Noise& noise : machines) {
     CAPTURE(noise.between);

@@ -94,6 +94,7 @@ public:
       const Status status = round();
       if (!status.ok() && interrupted()) break;
       PUMICE_CHECK(status);
+      spend_less_on_samples();
       for (AbTest& test : tests_) test.comparison.look(part_done());
     }
     for (AbTest& test : tests_) test.comparison.look(1);
@@ -198,7 +199,25 @@ private:
     }
     const double room = std::isinf(limit_) ? most : (limit_ / least_rounds - rest) / sample;
     const double count = std::clamp(std::min(rest / sample, room), least, most);
-    for (AbSide* side : sides_) set_repetitions(*side, static_cast<uint32_t>(count));
+    set_repetitions(static_cast<uint32_t>(count));
+  }
+
+  // Where processes differ by more than their samples do, more processes say more than more samples. On a CPU
+  // driver, for example, a process keeps for seconds the processors that its threads were first put on.
+  void spend_less_on_samples() {
+    constexpr uint32_t least = 3;
+    constexpr size_t rounds_between = 6; // two changes
+    if (repetitions_ <= least || alternated_.size() < changed_ + rounds_between) return;
+    for (const AbTest& test : tests_) {
+      if (!has_spare_pairs(test.comparison.rounds().subspan(changed_))) return;
+    }
+    set_repetitions(std::max(least, repetitions_ / 2));
+  }
+
+  void set_repetitions(uint32_t count) {
+    repetitions_ = count;
+    changed_ = alternated_.size();
+    for (AbSide* side : sides_) command::set_repetitions(*side, count);
   }
 
   Status round() {
@@ -238,6 +257,8 @@ private:
   AbRun first_[2];
   std::vector<AbTest> tests_;
   std::vector<bool> alternated_; // of each round
+  uint32_t repetitions_ = 0;     // of each test in a process, unless the commands say it
+  size_t changed_ = 0;           // the round from which they are so many
   std::mt19937 random_{std::random_device()()};
   Stopwatch watch_;
   double rounds_begin_ = 0, seconds_ = 0;

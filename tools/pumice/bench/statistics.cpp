@@ -207,6 +207,14 @@ double disturbance_effect(std::span<const Round> rounds) {
   return 0;
 }
 
+// The standard deviation that normal values with this median distance from `middle` would have.
+double robust_deviation(std::span<const double> values, double middle) {
+  std::vector<double> distances;
+  for (double value : values) distances.push_back(std::abs(value - middle));
+  constexpr double deviation_over_median = 1.4826;
+  return deviation_over_median * median(distances);
+}
+
 } // namespace
 
 Round alternated_round(std::span<const double> a_seconds, std::span<const double> b_seconds) {
@@ -214,7 +222,25 @@ Round alternated_round(std::span<const double> a_seconds, std::span<const double
   for (size_t i = 0; i < std::min(a_seconds.size(), b_seconds.size()); ++i) {
     logarithms.push_back(std::log(a_seconds[i] / b_seconds[i]));
   }
-  return {mean(a_seconds), mean(b_seconds), 0, 0, std::exp(median(logarithms))};
+  const double middle = median(logarithms);
+  constexpr double median_over_mean = 1.2533; // of normal values: how much more the median is off
+  const double error = median_over_mean * robust_deviation(logarithms, middle) /
+                       std::sqrt(static_cast<double>(logarithms.size()));
+  return {mean(a_seconds), mean(b_seconds), 0, 0, std::exp(middle), error};
+}
+
+bool has_spare_pairs(std::span<const Round> rounds) {
+  std::vector<double> logarithms, errors;
+  for (const Round& round : rounds) {
+    if (!round.quotient) return false;
+    logarithms.push_back(std::log(*round.quotient));
+    errors.push_back(round.pair_error);
+  }
+  constexpr size_t least_rounds = 6;
+  if (rounds.size() < least_rounds) return false;
+  constexpr double enough = 2; // all of the deviation, over that within processes: four times the variance
+  // From 0, not from their median, which swaps would change.
+  return robust_deviation(logarithms, 0) > enough * median(errors);
 }
 
 Comparison compare_rounds(std::span<const Round> rounds, double error, double margin) {

@@ -62,12 +62,19 @@ struct Round {
   double a_disturbed = 0, b_disturbed = 0;
   // The time of A divided by that of B, where it is not just the quotient of the two.
   std::optional<double> quotient = {};
+  // How far the logarithm of `quotient` is off because the round has only so many pairs: a standard
+  // deviation.
+  double pair_error = 0;
 };
 
 // The round of two processes whose samples alternated. What disturbs the machine for longer than a sample
 // disturbs both of a pair, so the quotients of pairs tell more than the quotient of the means; their median
 // is not moved by what disturbs one of a pair.
 Round alternated_round(std::span<const double> a_seconds, std::span<const double> b_seconds);
+
+// Whether rounds of half as many pairs would say nearly as much: what differs between processes is more than
+// three times what differs within them, as variances. Swapping A and B in any rounds does not change it.
+bool has_spare_pairs(std::span<const Round> rounds);
 
 // Compares A and B by rounds. The interval has all ratios that Wilcoxon's signed-rank test of the rounds'
 // logarithmic ratios does not reject at the level `error`. Because the order was drawn by lot, swapping the
