@@ -3,6 +3,7 @@
 
     tools/ab_check.py                              # some hours: 200 comparisons of each kind, of up to three minutes
     tools/ab_check.py --pairs 10 --planted 5       # a sample
+    tools/ab_check.py -p 32 -n 0 --rounds 12 --bench "-r 5 -w 2"       # an hour: short rounds, no generating
 
 It compares build/pumice with itself, and with a copy whose samples are a tenth longer: that copy is a script that runs
 build/pumice and multiplies the times that it prints, so that the noise is real and the slowdown is known. The table has the
@@ -15,6 +16,7 @@ import json
 import multiprocessing
 import os
 import random
+import shlex
 import stat
 import subprocess
 import sys
@@ -54,7 +56,7 @@ def neighbour(work, rest):
 
 def compare(options, a, b):
     command = [options.pumice, "bench", "ab", a, b, options.model, "-p", options.prompts, "-n", options.counts,
-               "--seconds", str(options.seconds), "--json"]
+               "--seconds", str(options.seconds), "--json", *shlex.split(options.bench)]
     if options.rounds:
         command += ["--rounds", str(options.rounds)]
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -97,6 +99,7 @@ def main():
                         help="the model (the included one)")
     parser.add_argument("-p", "--prompts", default="64", metavar="N,...", help="prompt lengths in tokens (64)")
     parser.add_argument("-n", "--counts", default="16", metavar="N,...", help="numbers of tokens to generate (16)")
+    parser.add_argument("--bench", default="", metavar="OPTIONS", help="further options of pumice bench, in quotes")
     options = parser.parse_args()
     options.pumice = os.path.realpath(options.pumice)
     if not os.access(options.pumice, os.X_OK):
