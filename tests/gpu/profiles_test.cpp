@@ -231,6 +231,37 @@ TEST_CASE("every kernel variant that a device could use keeps its limits" * doct
   });
 }
 
+TEST_CASE("matrices of a whole workgroup are used where their granularity divides those of products") {
+  struct Offer {
+    std::vector<MatrixGranularity> granularities;
+    uint32_t reserved_bytes = 0; // of shared memory
+    bool used = false;
+    uint32_t workgroup = 0;
+  };
+  const MatrixGranularity subgroup = {{16, 16, 16}, 0}, nvidia = {{32, 16, 16}, 128};
+  const Offer offers[] = {
+      {{}, 0, false, 0},
+      {{subgroup}, 0, true, 0},
+      {{nvidia}, 0, true, 128}, // 32 is no divisor of 16
+      {{nvidia, subgroup}, 0, true, 128},
+      {{subgroup, nvidia}, 0, true, 128},
+      {{{{32, 32, 16}, 256}, {{64, 16, 16}, 128}, {{32, 16, 32}, 128}}, 0, false, 0},
+      {{nvidia, subgroup}, 48 * 1024, true, 0}, // the driver leaves too little
+  };
+  LimitedVulkan vulkan(reported_device("NVIDIA GeForce RTX 5080"));
+  const auto instance = require(Instance::create(vulkan.options()));
+  for (const Offer& offer : offers) {
+    Capabilities chosen = require(instance->choose(""));
+    chosen.matrix_granularities = offer.granularities;
+    chosen.matrix_reserved_bytes = offer.reserved_bytes;
+    const auto device = require(Device::create(instance, chosen));
+    const DeviceProfile profile = require(choose_profile(device, require(Pipelines::create(device, {}))));
+    CHECK(profile.cm2 == offer.used);
+    CHECK(profile.cm2_workgroup == offer.workgroup);
+  }
+  (void)vulkan.violations(); // the report does not have the extension of such matrices
+}
+
 TEST_CASE("weights are copied by a queue of their own, where a device has one") {
   const std::filesystem::path folder = fixtures().model("llama-gqa");
   const auto copies_of = [&](const char* name, uint32_t family) {
