@@ -138,6 +138,7 @@ PlanContext SessionMemory::plan_context(const DeviceContext& context, WeightStor
   PlanContext result;
   result.profile = context.profile;
   result.device = context.device->capabilities();
+  result.costs = ClassCosts::stored(*context.pipelines);
   result.weights = &weights;
   result.caches = caches;
   result.states = states;

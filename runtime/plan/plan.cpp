@@ -101,8 +101,10 @@ public:
     }
     dispatch.label = graph_.tensor(graph_.nodes()[node_].output).name;
     bool barrier = hazards_.add(dispatch);
-    for (Dispatch& part : divide(dispatch, profile().speed)) {
-      plan_.dispatches.push_back({std::move(part), barrier, node_, choice_});
+    const DeviceSpeed speed = speed_of(dispatch);
+    for (Dispatch& part : divide(dispatch, speed)) {
+      const double seconds = speed.seconds(part);
+      plan_.dispatches.push_back({std::move(part), barrier, node_, choice_, seconds});
       barrier = false;
     }
   }
@@ -116,6 +118,18 @@ public:
 private:
   uint32_t rows(const Tensor& tensor) const {
     return tensor.rows == RowKind::tokens ? plan_.bucket.tokens : plan_.bucket.outputs;
+  }
+
+  // The device's speed, slowed down to what was measured of the class of shapes that the launch is of.
+  DeviceSpeed speed_of(const Dispatch& dispatch) const {
+    DeviceSpeed speed = profile().speed;
+    const double usual = speed.seconds(dispatch);
+    if (!choice_ || !(usual > 0)) return speed;
+    const double measured = context_.costs.seconds(plan_.choices[*choice_].shape_class, dispatch).value_or(0);
+    const double slower = std::max(1.0, measured / usual);
+    speed.flops_per_second /= slower;
+    speed.bytes_per_second /= slower;
+    return speed;
   }
 
   void place_tensors() {

@@ -13,6 +13,7 @@
 #include "kernel/cache_layout.h"
 #include "kernel/ceilings.h"
 #include "kernel/choices.h"
+#include "kernel/class_costs.h"
 #include "kernel/device_profile.h"
 #include "kernel/dispatch.h"
 #include "kernel/state_layout.h"
@@ -31,6 +32,7 @@ struct Bucket {
 struct PlanContext {
   DeviceProfile profile;
   Capabilities device;
+  ClassCosts costs; // as measured on the device
   WeightStore* weights = nullptr;
   std::vector<CacheRef> caches; // by layer
   std::vector<StateRef> states; // as in ModelShape
@@ -46,6 +48,7 @@ struct PlannedDispatch {
   bool barrier = false; // a barrier comes before it: it has a hazard with a launch since the last barrier
   uint32_t node = 0;    // of the graph
   std::optional<uint32_t> choice; // index in Plan::choices, if a choice made this launch
+  double seconds = 0; // predicted: as measured of its class, or by the device's speed, whichever is more
 };
 
 // A tensor that the host reads after the step, or writes before it.

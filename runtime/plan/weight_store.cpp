@@ -45,7 +45,7 @@ WeightStore::WeightStore(const DeviceProfile& profile, const Capabilities& devic
       alignment_(std::max<uint64_t>(256, device.storage_offset_alignment)),
       range_limit_(device.max_storage_range_bytes),
       allocation_limit_(std::min(device.max_allocation_bytes - 4096, preferred_allocation_bytes)),
-      experts_on_host_(experts_on_host) {
+      tiles_limit_(device.max_workgroups[1]), experts_on_host_(experts_on_host) {
   range_limit_ = std::min(range_limit_, allocation_limit_);
 }
 
@@ -90,7 +90,9 @@ Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bo
 Status WeightStore::place_segments(PackedWeight& packed, std::vector<TileSource> tiles,
                                    const std::string& what, WeightRole role) {
   const uint64_t tile_bytes = packed.format.tile_payload_bytes();
-  const uint32_t limit = static_cast<uint32_t>(range_limit_ / tile_bytes) / 8 * 8;
+  uint32_t limit = static_cast<uint32_t>(range_limit_ / tile_bytes) / 8 * 8;
+  // A product of experts has workgroups for the tiles of one expert only.
+  if (role == WeightRole::usual) limit = std::min(limit, std::max(8u, tiles_limit_ / 8 * 8));
   if (limit == 0) {
     return Error{
         Code::unsupported,

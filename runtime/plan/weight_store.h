@@ -85,6 +85,7 @@ private:
   uint64_t alignment_;
   uint64_t range_limit_;      // of what one binding covers
   uint64_t allocation_limit_; // of one allocation
+  uint32_t tiles_limit_;      // of a segment: a product's launch has a workgroup for each tile at most
   bool experts_on_host_;
   bool has_experts_ = false;
   std::vector<Allocation> allocations_;

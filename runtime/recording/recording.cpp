@@ -14,7 +14,7 @@ Result<Recording> Recording::create(const DeviceContext& context, const Plan& pl
   commands.barrier(); // against the submissions before this one
   double seconds = 0;
   for (size_t i = 0; i < plan.dispatches.size(); ++i) {
-    const double cost = context.profile.speed.seconds(plan.dispatches[i].dispatch);
+    const double cost = plan.dispatches[i].seconds;
     if (seconds > 0 && seconds + cost > longest_submission_seconds) {
       commands.barrier();
       PUMICE_CHECK(commands.end());

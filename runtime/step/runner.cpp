@@ -148,7 +148,7 @@ Status Runner::prepare(uint32_t tokens) {
   bucket.recording = std::make_unique<Recording>(std::move(recording));
   std::vector<double> guesses;
   for (const PlannedDispatch& planned : bucket.plan.dispatches) {
-    guesses.push_back(model_->context().profile.speed.seconds(planned.dispatch));
+    guesses.push_back(planned.seconds);
   }
   bucket.costs.emplace(guesses);
   return {};
@@ -324,7 +324,7 @@ Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
   PUMICE_TRY(const Plan* step, plan(tokens));
   double seconds = 0;
   for (const PlannedDispatch& planned : step->dispatches) {
-    seconds += model_->context().profile.speed.seconds(planned.dispatch);
+    seconds += planned.seconds;
   }
   return seconds;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tuning/attention_case.h"
+#include "tuning/experts_case.h"
 #include "tuning/norm_case.h"
 #include "tuning/product_case.h"
 
@@ -59,11 +60,18 @@ private:
         c.rows = rows;
         add("matmul", c);
       }
-      ++turn;
+      add_experts(type.type, turn++);
     }
     for (uint32_t rows : row_counts(5)) {
       add("matmul", ProductCase{ProductCase::Kind::gated, TensorType::q4_1, rows, 100, 96});
       add("matmul", ProductCase{ProductCase::Kind::bias_residual, TensorType::q8_0, rows, 96, 96});
+    }
+  }
+
+  void add_experts(TensorType type, uint32_t turn) {
+    constexpr uint32_t block_slots[] = {1, 4, 8};
+    for (uint32_t i = 0; i < 3; ++i) {
+      if (set_ == CaseSet::all || i == turn % 3) add("matmul", experts_case(type, block_slots[i]));
     }
   }
 

@@ -11,6 +11,7 @@
 #include "kernel/weight_packing.h"
 #include "shaders/norm/norm.params.h"
 #include "tuning/attention_case.h"
+#include "tuning/experts_case.h"
 #include "tuning/norm_case.h"
 #include "tuning/product_case.h"
 
@@ -60,7 +61,8 @@ uint32_t few_or_many(uint32_t rows, uint32_t many) {
 
 std::vector<KernelCaseName> product_cases(const ClassWords& words) {
   const std::optional<TensorType> type = weight_type(words.word(1));
-  if (!type || words.has("routed")) return {};
+  if (!type) return {};
+  if (words.has("routed")) return {named_case("matmul", experts_case(*type, words.number(2)))};
   ProductCase c;
   c.type = *type;
   c.rows = few_or_many(words.number(2), 13);
@@ -115,7 +117,8 @@ SmallCase small_case(const Plan& plan, const PlannedDispatch& planned, std::stri
   made.variant = choice.chosen;
   made.plain = choice.chosen == choice.variants.back();
   const ClassWords words(choice.shape_class);
-  kind = fmt::format("{} {} {}", words.word(0), words.word(1), choice.chosen);
+  kind = fmt::format("{} {} {}{}", words.word(0), words.word(1), choice.chosen,
+                     words.has("routed") ? " routed" : "");
   if (words.word(0) == "matmul") made.cases = product_cases(words);
   if (words.word(0) == "attention") made.cases = attention_cases(words, planned.dispatch.kernel);
   return made;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "kernel/class_costs.h"
 #include "model/session_memory.h"
 #include "step/runner_layout.h"
 #include "tuning/measured_speed.h"
@@ -128,10 +129,12 @@ void keep_tuning(const Tuning& tuning, Pipelines& pipelines,
   Choices choices;
   Blocklist blocklist;
   std::set<std::string> allowed;
+  std::map<std::string, ClassCost> costs;
   const Blocklist before = stored_blocklist(pipelines);
   for (const TunedClass& tuned : tuning.classes) {
     choices[tuned.shape_class] = tuned.winner;
     for (const VariantResult& each : tuned.variants) {
+      if (each.variant == tuned.winner) costs[tuned.shape_class] = {each.flops, each.bytes, each.seconds};
       const std::string key = blocklist_key(tuned.shape_class, each.variant);
       const auto blocked = tuning.blocklist.find(key);
       if (blocked == tuning.blocklist.end()) {
@@ -150,6 +153,7 @@ void keep_tuning(const Tuning& tuning, Pipelines& pipelines,
     note(blocked_text(key, blocked));
   }
   store_choices(pipelines, choices, blocklist, allowed);
+  store_costs(pipelines, costs);
   if (tuning.speed) store_speed(pipelines, *tuning.speed);
 }
 

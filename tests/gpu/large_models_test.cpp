@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "generate/session.h"
 #include "kernel/probe/open_device.h"
 #include "shaders/embedding/embedding.params.h"
 #include "shaders/matmul/matmul.params.h"
@@ -184,6 +185,41 @@ TEST_CASE("weights of 12 GB, with tensors of 4 and 8, are split, and read where 
         check_parts<MatmulParams>(plan, "matmul", "logits", vocabulary / 8);
       }
     }
+  }
+}
+
+TEST_CASE("a vocabulary with more tiles than a device has workgroups along an axis is divided") {
+  constexpr uint32_t vocabulary = 600000, hidden = 32;
+  const std::string head = "lm_head.weight";
+  SparseModel files(llama(hidden, 2, 2, vocabulary, 64));
+  DeviceContext context = open_with(4 * gibibyte - 1, 8 * gibibyte);
+  const Capabilities& device = context.device->capabilities();
+  for (const DeviceProfile& profile : profiles(context)) {
+    context.profile = profile;
+    const std::shared_ptr<const Model> model = require(files.plan(context));
+    RunnerOptions options;
+    options.size.context = 64;
+    for (const Plan& plan : require(lay_out_runner(*model, options, nullptr)).plans) {
+      check_limits(plan, device);
+      check_parts<EmbeddingParams>(plan, "embedding.", "embedding", vocabulary / 8);
+      check_parts<MatmulParams>(plan, "matmul", "logits", vocabulary / 8);
+    }
+  }
+  // The last token is the only one whose weights are not zeros; they are positive, as are the norm's.
+  files.write_numbers("model.norm.weight", 0, 1);
+  files.write_numbers("model.embed_tokens.weight", 7, 1);
+  files.write_numbers(head, vocabulary - 1, 1);
+  const DeviceContext plain = open_with(device.max_storage_range_bytes, device.max_allocation_bytes);
+  for (const char* variant : {"", "portable"}) {
+    CAPTURE(variant);
+    DeviceContext forced = plain;
+    forced.profile.forced = variant;
+    const auto model = require(Model::load(files.folder(), forced));
+    SessionOptions session_options;
+    session_options.size.context = 64;
+    const auto session = require(Session::create(model, session_options));
+    require(session->prefill(std::vector<uint32_t>{7}, {}));
+    CHECK(require(session->next()) == vocabulary - 1);
   }
 }
 

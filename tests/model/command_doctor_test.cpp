@@ -173,6 +173,17 @@ TEST_CASE("doctor names a kernel that adds in 16 bits") {
   check_tiled("matmul_tiled.f16", spirv_faults::with_half_sums, "tiled F16");
 }
 
+TEST_CASE("doctor finds a fault in what only products of experts use") {
+  const Patient patient;
+  const auto wrong = spirv_faults::with_half_sums(code_of("expert_combine"));
+  const json report = patient.examine_with("expert_combine", wrong, "Q8_0, 3 rows, 2 of 3 experts");
+  CAPTURE(report.dump(2));
+  const json bad = verdict(report, "matmul portable");
+  CHECK(bad["state"] == "BAD");
+  CHECK(has(bad, "experts of "));
+  CHECK(report["advice"].dump().find("has no replacement") != std::string::npos);
+}
+
 TEST_CASE("doctor names a variant with which the driver crashes or hangs, and goes on with the others") {
   if (!pumice::find_kernel("matmul.dot.q8_0"))
     return skip("this build has no kernels with dot products of bytes");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "kernel/class_costs.h"
 #include "plan/division.h"
 #include "step/runner_layout.h"
 #include "support/answers.h"
@@ -97,6 +98,41 @@ TEST_CASE("no launch of a large vocabulary and a long context is predicted to ta
     CHECK(longest(fast.back(), phone) > 5 * longest_dispatch_seconds); // what a phone would have to take
     CHECK(slow.back().dispatches.size() > 50 + fast.back().dispatches.size());
   }
+}
+
+TEST_CASE("a class of shapes that was measured to be slow is divided, others are not") {
+  const DeviceProfile profile = forced_profile("portable");
+  DeviceContext context = with_speed(profile, data_center);
+  context.pipelines = require(Pipelines::create(context.device, {}));
+  const auto launches_of = [&](const std::string& family) {
+    const Plan plan = require(large_plans(context)).back();
+    size_t count = 0;
+    for (const PlannedDispatch& planned : plan.dispatches) {
+      CHECK(planned.seconds >= data_center.seconds(planned.dispatch));
+      CHECK(planned.seconds <= longest_dispatch_seconds * (1 + 1e-9));
+      count += planned.choice && plan.choices[*planned.choice].shape_class.starts_with(family);
+    }
+    return count;
+  };
+  const size_t products = launches_of("matmul"), attention = launches_of("attention");
+  // As it would be measured in a shorter context, and at fewer rows: the nearest class counts.
+  const Plan plan = require(large_plans(context)).back();
+  std::string name;
+  double flops = 0, bytes = 0;
+  for (const PlannedDispatch& planned : plan.dispatches) {
+    if (!planned.choice || !planned.dispatch.kernel.starts_with("attention.")) continue;
+    const ClassName divided = divide_class(plan.choices[*planned.choice].shape_class);
+    name = std::string(divided.before) + "16" + std::string(divided.after);
+    flops = planned.dispatch.flops;
+    bytes = planned.dispatch.bytes;
+  }
+  REQUIRE(flops > 0);
+  store_costs(*context.pipelines, {{name, {flops / 8, bytes / 8, 4 * longest_dispatch_seconds / 8}}});
+  CHECK(launches_of("matmul") == products);
+  CHECK(launches_of("attention") >= attention + 3);
+  // What a damaged file says does not count.
+  context.pipelines->set_tuning_result("cost " + name, "nonsense");
+  CHECK(launches_of("attention") == attention);
 }
 
 TEST_CASE("no launch is predicted to take long on any device") {

@@ -11,6 +11,8 @@
 #include "gpu/kernel_table.h"
 #include "support/command.h"
 #include "support/embedding.h"
+#include "support/fixtures.h"
+#include "support/messages.h"
 #include "support/require.h"
 #include "support/spirv_faults.h"
 #include "tuning/check_record.h"
@@ -38,9 +40,9 @@ public:
     const auto code = find_kernel("matmul.cpu8.q8_0")->code;
     plant(code, spirv_faults::with_unsigned_codes(code));
   }
-  // Norms add in 16 bits.
-  void break_norms() {
-    const auto code = find_kernel("norm")->code;
+  // This kernel adds in 16 bits.
+  void break_sums(const char* kernel) {
+    const auto code = find_kernel(kernel)->code;
     plant(code, spirv_faults::with_half_sums(code));
   }
   void mend() { set("PUMICE_TEST_SHADER", "/dev/null"); }
@@ -75,6 +77,8 @@ pumice_get_instance_proc_addr loader() {
 // A program with such a driver and a cache folder of its own, each start of it with a device of its own.
 class Program {
 public:
+  explicit Program(std::string model = stories) : model_(std::move(model)) {}
+
   struct Start {
     std::vector<std::string> warnings, infos;
     DeviceHandle device;
@@ -108,7 +112,7 @@ public:
     require_ok(pumice_device_create(&options, &device, &made->error), made->error);
     made->device.reset(device);
     pumice_source source = {sizeof source};
-    source.path = stories.c_str();
+    source.path = model_.c_str();
     pumice_load_options load_options = {sizeof load_options};
     load_options.tune_seconds = tune_seconds;
     pumice_model* model = nullptr;
@@ -123,6 +127,7 @@ private:
     (level == PUMICE_LOG_WARNING ? start.warnings : start.infos).push_back(message);
   }
 
+  std::string model_;
   TemporaryFolder cache_;
   std::string cache_text_ = cache_.path().string();
 };
@@ -192,7 +197,7 @@ TEST_CASE("a wrong kernel is found when a model is first loaded, and nothing use
 
 TEST_CASE("a wrong kernel that nothing replaces keeps models from being loaded, unless the program says no") {
   WrongDriver driver;
-  driver.break_norms();
+  driver.break_sums("norm");
   const Program program;
   for (int starts = 0; starts < 2; ++starts) {
     const auto start = program.start();
@@ -208,7 +213,7 @@ TEST_CASE("a wrong kernel that nothing replaces keeps models from being loaded, 
 
 TEST_CASE("without a cache folder, or where a program measures nothing, no kernel is checked") {
   WrongDriver driver;
-  driver.break_norms();
+  driver.break_sums("norm");
   const Program program;
   for (const char* folder : {"", "/dev/null/folder"}) {
     const auto start = program.start(1, folder);
@@ -284,6 +289,32 @@ TEST_CASE("a short check keeps to its time, and does once what it can do") {
       records, [](const auto& each) { return each.first.starts_with("matmul portable: Q8_0, "); }));
 }
 
+TEST_CASE(
+    "products of experts are checked, with the kernels that find a row's experts and add their results") {
+  WrongDriver driver;
+  const std::string mixture = fixtures().model("mixtral-moe").string();
+  ShortCheckOptions all;
+  all.seconds = 60;
+  {
+    const Program program(mixture);
+    const auto start = program.start(-1);
+    require_ok(start->status, start->error);
+    CHECK(require(short_check(*start->model->model, all)).warning == "");
+    const CheckRecords records = start->records();
+    CHECK(std::ranges::any_of(records, [](const auto& record) {
+      return record.first.starts_with("matmul cpu8: ") &&
+             record.first.find("2 of 3 experts of ") != std::string::npos;
+    }));
+  }
+  driver.break_sums("expert_combine");
+  const Program program(mixture);
+  const auto start = program.start(-1);
+  require_ok(start->status, start->error);
+  const auto found = short_check(*start->model->model, all);
+  REQUIRE_FALSE(found.ok());
+  CHECK(says(found, {"a kernel is wrong that nothing can replace", "2 of 3 experts of "}) == "");
+}
+
 TEST_CASE("the command goes on without a kernel that a first check found to be wrong") {
   WrongDriver driver;
   const CommandResult right = run(TemporaryFolder());
@@ -309,7 +340,7 @@ TEST_CASE("the command goes on without a kernel that a first check found to be w
 
 TEST_CASE("the command ends where a wrong kernel has no other, unless it is told to go on") {
   WrongDriver driver;
-  driver.break_norms();
+  driver.break_sums("norm");
   const TemporaryFolder cache;
   for (int starts = 0; starts < 2; ++starts)
     CHECK(fails_saying(run(cache), {"llvmpipe", "kernel norm: ", "--no-tune goes on nevertheless"}) == "");

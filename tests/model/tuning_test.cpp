@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernel/class_costs.h"
 #include "shaders/common/step.h"
 #include "support/gpu.h"
 #include "support/model.h"
@@ -39,6 +40,23 @@ TEST_CASE("with the profile of a common GPU, attention is measured too, and none
   // Without cooperative matrices there is nothing to choose from for many rows, and the plain one apart, one
   // for few.
   CHECK((attentions > 0 || context.profile.matrix_shapes.empty()));
+
+  // What each class cost is kept, and predicts its launches.
+  const auto pipelines = Pipelines::create(context.device, {});
+  REQUIRE(pipelines.ok());
+  keep_tuning(*tuning, **pipelines, [](const std::string&) {});
+  const ClassCosts costs = ClassCosts::stored(**pipelines);
+  REQUIRE(!tuning->classes.empty());
+  for (const TunedClass& tuned : tuning->classes) {
+    CAPTURE(tuned.shape_class);
+    const auto winner = std::ranges::find(tuned.variants, tuned.winner, &VariantResult::variant);
+    REQUIRE(winner != tuned.variants.end());
+    Dispatch dispatch;
+    dispatch.flops = winner->flops;
+    dispatch.bytes = winner->bytes / 2;
+    CHECK(costs.seconds(tuned.shape_class, dispatch).value_or(0) ==
+          doctest::Approx(winner->seconds).epsilon(1e-2));
+  }
 }
 
 TEST_CASE("what is measured is a step with tokens, in the midst of a context") {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,11 +51,14 @@ public:
     const auto& [begin, bytes] = places_.at(tensor);
     std::vector<std::byte> values(bytes);
     for (uint64_t i = 0; i < bytes; ++i) values[i] = static_cast<std::byte>(1 + (row * 31 + i / 4 * 7) % 61);
-    std::fstream file(file_, std::ios::binary | std::ios::in | std::ios::out);
-    file.seekp(static_cast<std::streamoff>(data_ + begin + row * bytes));
-    file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(bytes));
-    REQUIRE(file.good());
+    write(data_ + begin + row * bytes, values);
     return values;
+  }
+  // Fills a row of an F32 tensor with one number.
+  void write_numbers(const std::string& tensor, uint64_t row, float number) {
+    const auto& [begin, bytes] = places_.at(tensor);
+    const std::vector<float> values(bytes / sizeof number, number);
+    write(data_ + begin + row * bytes, std::as_bytes(std::span(values)));
   }
 
   const std::filesystem::path& folder() const { return folder_.path(); }
@@ -66,6 +70,13 @@ public:
   }
 
 private:
+  void write(uint64_t at, std::span<const std::byte> bytes) {
+    std::fstream file(file_, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    REQUIRE(file.good());
+  }
+
   struct Place {
     uint64_t begin, row_bytes;
   };
