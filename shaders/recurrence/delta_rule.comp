@@ -18,13 +18,13 @@ WRITE_BUFFER(float, result, DELTA_RULE_RESULT);
 
 #include "common/state.glsl"
 #include "recurrence/latest_state.glsl"
-
-const float LENGTH_EPS = 1e-6; // added to squared lengths
+#include "recurrence/padding.glsl"
+#include "recurrence/unit_length.glsl"
 
 void main() {
-  uint row = gl_WorkGroupID.x;
-  const uint rows = step_block[0][ROWS_TOKENS];
-  if (row >= rows || goes_on(row)) return;
+  uint row = p.first_row + gl_WorkGroupID.x;
+  const uint rows = min(step_block[0][ROWS_TOKENS], p.end_row);
+  if (row >= rows || (row > p.first_row && goes_on(row))) return;
   const uint channel = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (channel >= ((p.columns + 31u) & ~31u)) return;
   if (channel >= p.columns) {
@@ -48,8 +48,8 @@ void main() {
       k_length += kn * kn;
       q_length += qn * qn;
     }
-    const float k_scale = 1.0 / sqrt(k_length + LENGTH_EPS);
-    const float q_scale = 1.0 / sqrt((q_length + LENGTH_EPS) * float(p.size));
+    const float k_scale = unit_scale(k_length);
+    const float q_scale = unit_scale(q_length) / sqrt(float(p.size));
     const float change = (value[row * p.value_stride + channel] - known * keep * k_scale) * share * k_scale;
     float sum = 0.0;
     for (uint n = 0; n < p.size; ++n) {

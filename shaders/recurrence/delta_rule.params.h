@@ -3,6 +3,7 @@
 //   result[c] = sum of state[n] * q[n] / sqrt(size)
 #ifndef PUMICE_DELTA_RULE_PARAMS_H
 #define PUMICE_DELTA_RULE_PARAMS_H
+#include "common/load.h"
 #include "common/shared.h"
 
 PUMICE_PARAMS_BEGIN
@@ -16,9 +17,14 @@ CONSTANT DELTA_RULE_RESULT = 4; // [tokens, out_stride]
 CONSTANT DELTA_RULE_KEY = 5;    // [tokens, key_stride]
 CONSTANT DELTA_RULE_VALUE = 6;  // [tokens, value_stride]
 
-// Specialisation constant 0 is the workgroup's size.
+// Specialisation constants. 0 is the workgroup's size. Of the kernel for CPU drivers:
+CONSTANT DELTA_RULE_SIZE_ID = 1;     // params.size
+CONSTANT DELTA_RULE_CHANNELS_ID = 2; // of a workgroup, which are of one head
+CONSTANT DELTA_RULE_LOAD_ID = 3;     // LOAD_LANE, or LOAD_UNIFORM where size is a multiple of 8
 
 struct DeltaRuleParams {
+  ADDRESS query; // the same buffers by address, for LOAD_UNIFORM
+  ADDRESS key;
   UINT columns;      // value heads * their head_dim
   UINT head_dim;     // of values
   UINT key_share;    // neighbouring value heads of a key head
@@ -29,12 +35,14 @@ struct DeltaRuleParams {
   UINT gates_stride;
   UINT out_stride;
   UINT checkpoints; // of the states
+  UINT first_row;   // of a part of the step's rows
+  UINT end_row;
   UINT key_heads;   // after the last one, value heads begin with the first again
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::DeltaRuleParams) == 44);
+static_assert(sizeof(pumice::DeltaRuleParams) == 72);
 #endif
 #endif

@@ -19,11 +19,3 @@ void keep_state(uint sequence, uint position, uint channel, uint work) {
   const uint to = state_at(sequence, position, p.checkpoints, p.size * p.columns) + channel;
   for (uint n = 0; n < p.size; ++n) state[to + n * p.columns] = state[work + n * p.columns];
 }
-
-// The padding of a run's results.
-void clear_column(uint row, uint rows, uint column) {
-  do {
-    result[row * p.out_stride + column] = 0.0;
-    ++row;
-  } while (row < rows && goes_on(row));
-}

@@ -19,11 +19,13 @@ WRITE_BUFFER(float, result, SELECTIVE_SCAN_RESULT);
 
 #include "common/state.glsl"
 #include "recurrence/latest_state.glsl"
+#include "recurrence/padding.glsl"
+#include "recurrence/scan_time.glsl"
 
 void main() {
-  uint row = gl_WorkGroupID.x;
-  const uint rows = step_block[0][ROWS_TOKENS];
-  if (row >= rows || goes_on(row)) return;
+  uint row = p.first_row + gl_WorkGroupID.x;
+  const uint rows = min(step_block[0][ROWS_TOKENS], p.end_row);
+  if (row >= rows || (row > p.first_row && goes_on(row))) return;
   const uint channel = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (channel >= ((p.columns + 31u) & ~31u)) return;
   if (channel >= p.columns) {
@@ -34,12 +36,11 @@ void main() {
   const uint work = begin_state(token, channel);
   const uint head = channel / p.head_dim;
   const uint group = head / p.group_heads * p.size;
-  const float step_bias = weights[head], a = weights[p.weight_stride + head], skip = weights[2u * p.weight_stride + head];
-  const float rate = LOG_A != 0u ? -exp(a) : a;
+  const float rate = scan_rate(head), skip = weights[2u * p.weight_stride + head];
 
   uint position = token.y;
   for (bool more = true; more;) {
-    const float time = clamp(softplus(steps[row * p.steps_stride + head] + step_bias), p.least_step, p.most_step);
+    const float time = scan_time(row, head);
     const float keep = exp(time * rate);
     const uint b_at = row * p.b_stride + group, c_at = row * p.c_stride + group;
     const float own = x[row * p.x_stride + channel], change = time * own;

@@ -3,6 +3,7 @@
 //   B[n], result[c] = sum of state[n] * C[n] + skip[h] * x[c]
 #ifndef PUMICE_SELECTIVE_SCAN_PARAMS_H
 #define PUMICE_SELECTIVE_SCAN_PARAMS_H
+#include "common/load.h"
 #include "common/shared.h"
 
 PUMICE_PARAMS_BEGIN
@@ -20,8 +21,14 @@ CONSTANT SELECTIVE_SCAN_C = 7;      // [tokens, c_stride]
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT SELECTIVE_SCAN_LOG_A_ID = 1; // 1: the file has logarithms
+// Of the kernel for CPU drivers:
+CONSTANT SELECTIVE_SCAN_SIZE_ID = 2;     // params.size
+CONSTANT SELECTIVE_SCAN_CHANNELS_ID = 3; // of a workgroup, which are of one head
+CONSTANT SELECTIVE_SCAN_LOAD_ID = 4;     // LOAD_LANE, or LOAD_UNIFORM where size is a multiple of 8
 
 struct SelectiveScanParams {
+  ADDRESS b; // the same buffers by address, for LOAD_UNIFORM
+  ADDRESS c;
   UINT columns; // heads * head_dim
   UINT head_dim;
   UINT group_heads; // heads of a group
@@ -33,6 +40,8 @@ struct SelectiveScanParams {
   UINT out_stride;
   UINT weight_stride;
   UINT checkpoints; // of the states
+  UINT first_row;   // of a part of the step's rows
+  UINT end_row;
   float least_step;
   float most_step;
 };
@@ -40,6 +49,6 @@ struct SelectiveScanParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::SelectiveScanParams) == 52);
+static_assert(sizeof(pumice::SelectiveScanParams) == 80);
 #endif
 #endif

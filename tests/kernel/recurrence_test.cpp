@@ -1,5 +1,6 @@
-// Operations with states against a plain reference, and the same bits whatever steps a text is cut into,
-// beside another text, and after going back to a checkpoint.
+// Operations with states against a plain reference, in whatever steps a text is cut into, beside another
+// text, and after going back to a checkpoint. Where a kernel goes position by position, all of these give the
+// same bits; kernels that go chunk by chunk do wherever steps begin with a chunk.
 #include "kernel/recurrence/recurrence.h"
 
 #include <functional>
@@ -8,6 +9,7 @@
 
 #include "kernel/recurrence_reference.h"
 #include "kernel/test_lowering.h"
+#include "shaders/recurrence/chunks.params.h"
 
 using namespace pumice;
 
@@ -71,7 +73,7 @@ public:
       ids.push_back(graph.add_tensor({"in", RowKind::tokens, input->columns}));
     const TensorId out = add_(graph, ids);
     TestLowering lowering(profile_, graph, TestGpu::get().step(rows, {}, capacity));
-    lowering.set_step_layout({capacity, texts, 0});
+    lowering.set_step_layout({capacity, runs.size() == 1 ? 1 : texts, 0});
     lowering.place_state(0, state_);
     for (size_t i = 0; i < ids.size(); ++i) lowering.place(ids[i], rows_of(*inputs_[i], rows));
     const ActivationRef result = blank_rows(capacity, graph.tensor(out).columns, 32);
@@ -126,17 +128,32 @@ void append(std::vector<float>& to, const std::vector<float>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
+// Each way in which the test device can run the operations: as a CPU driver, and as a GPU in every variant.
+std::vector<DeviceProfile> every_profile() {
+  std::vector<DeviceProfile> profiles;
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    if (profile.cpu) profiles.push_back(profile);
+  }
+  for (const char* variant : {"portable", "chunked"}) {
+    profiles.push_back(forced_profile(variant));
+    profiles.back().cpu = TestGpu::get().profile.cpu; // its limits hold
+  }
+  return profiles;
+}
+
 void check(const DeviceProfile& profile, const std::vector<const Input*>& inputs, uint32_t floats,
            const Steps::AddNode& add, const std::vector<double>& expected) {
   CAPTURE(profile.workgroup);
+  CAPTURE(profile.forced);
+  const bool in_chunks = profile.forced == "chunked";
+  const std::vector<float> rounded(expected.begin(), expected.end());
   std::vector<float> whole;
   {
     Steps steps(profile, inputs, floats, add);
     whole = steps.run({{1, 0, positions}});
   }
-  std::vector<float> rounded(expected.begin(), expected.end());
   CHECK(relative_rms(whole, rounded) <= 2e-6);
-  for (uint32_t chunk : {1u, 7u, 64u}) {
+  for (uint32_t chunk : {1u, 7u, CHUNK_ROWS, CHUNK_ROWS + 1, 64u}) {
     CAPTURE(chunk);
     Steps steps(profile, inputs, floats, add);
     std::vector<float> joined;
@@ -145,7 +162,10 @@ void check(const DeviceProfile& profile, const std::vector<const Input*>& inputs
       const std::vector<float> both = steps.run({{0, at, end}, {1, at, end}});
       joined.insert(joined.end(), both.begin() + static_cast<ptrdiff_t>(both.size() / 2), both.end());
     }
-    CHECK(joined == whole); // to the bit
+    if (in_chunks) {
+      CHECK(relative_rms(joined, rounded) <= 2e-6);
+    }
+    if (!in_chunks || chunk % CHUNK_ROWS == 0) CHECK(joined == whole); // to the bit
   }
   // Going back to the last checkpoint of each.
   Steps steps(profile, inputs, floats, add);
@@ -186,8 +206,9 @@ TEST_CASE("selective scan") {
   struct Shape {
     uint32_t heads, head_dim, groups, size;
   };
-  for (const DeviceProfile& profile : profiles_to_test()) {
-    for (const Shape& shape : {Shape{1, 1, 1, 1}, {6, 5, 2, 7}, {4, 16, 1, 16}}) {
+  for (const DeviceProfile& profile : every_profile()) {
+    for (const Shape& shape :
+         {Shape{1, 1, 1, 1}, {6, 5, 2, 7}, {4, 16, 1, 16}, {2, 40, 1, 128}, {1, 3, 1, 260}}) {
       SelectiveScan operation;
       operation.heads = shape.heads;
       operation.head_dim = shape.head_dim;
@@ -212,8 +233,9 @@ TEST_CASE("gated delta rule") {
   struct Shape {
     uint32_t key_heads, key_dim, value_heads, value_dim;
   };
-  for (const DeviceProfile& profile : profiles_to_test()) {
-    for (const Shape& shape : {Shape{1, 1, 1, 1}, {2, 7, 6, 5}, {2, 16, 4, 16}}) {
+  for (const DeviceProfile& profile : every_profile()) {
+    for (const Shape& shape :
+         {Shape{1, 1, 1, 1}, {2, 7, 6, 5}, {2, 16, 4, 16}, {1, 128, 2, 40}, {1, 260, 1, 3}}) {
       DeltaRule operation;
       operation.key_heads = shape.key_heads;
       operation.key_dim = shape.key_dim;
@@ -232,6 +254,25 @@ TEST_CASE("gated delta rule") {
                                              rates.text(1), bias.values, a.values}));
     }
   }
+}
+
+TEST_CASE("gated delta rule that keeps nothing of a state, or all of it") {
+  DeltaRule operation;
+  operation.key_heads = operation.value_heads = 2;
+  operation.key_dim = operation.value_dim = 8;
+  const Input query(16, 1), key(16, 2), value(16, 3), rates(2, 5);
+  Input decays(2, 4);
+  for (float& decay : decays.values) decay *= 200; // keeps from 0 to 1
+  const Vector bias({2}, 6), a({2}, 7);
+  const auto add = [&](Graph& graph, const std::vector<TensorId>& in) {
+    return delta_rule(graph, "out", {in[0], in[1], in[2], in[3], in[4], bias.add(graph), a.add(graph)},
+                      operation);
+  };
+  const std::vector<double> expected =
+      delta_rule_reference(operation, {query.text(1), key.text(1), value.text(1), decays.text(1),
+                                       rates.text(1), bias.values, a.values});
+  for (const DeviceProfile& profile : every_profile())
+    check(profile, {&query, &key, &value, &decays, &rates}, operation.state_floats(), add, expected);
 }
 
 TEST_CASE("norm of each head") {

@@ -6,43 +6,65 @@
 
 #include "base/align.h"
 #include "kernel/lowering.h"
+#include "kernel/recurrence/recurrence_variants.h"
 #include "kernel/weight_packing.h"
 #include "shaders/recurrence/causal_convolution.params.h"
 #include "shaders/recurrence/delta_gates.params.h"
-#include "shaders/recurrence/delta_rule.params.h"
 #include "shaders/recurrence/head_norm.params.h"
-#include "shaders/recurrence/selective_scan.params.h"
 
 namespace pumice {
 
 namespace {
-
-Error does_not_fit(const Operation& operation, const std::string& what) {
-  return {Code::invalid_argument,
-          fmt::format("{} {} does not fit {}", operation.name(), operation.describe(), what)};
-}
 
 template <class Op>
 struct EveryRow : Op {
   bool by_row() const override { return false; }
 };
 
-// From one of several vectors in a buffer to the next.
+} // namespace
+
+Error does_not_fit(const Operation& operation, const std::string& what) {
+  return {Code::invalid_argument,
+          fmt::format("{} {} does not fit {}", operation.name(), operation.describe(), what)};
+}
+
 uint32_t weight_stride(uint32_t count) {
   return static_cast<uint32_t>(align(count, merged_columns));
 }
 
-// A workgroup for each row, which is idle unless a run begins there, and for as many channels as it has
-// invocations.
-void set_work(Dispatch& dispatch, const DeviceProfile& profile, const ActivationRef& result, double flops,
-              double bytes) {
-  const uint32_t groups = (result.padded_columns() + profile.workgroup - 1) / profile.workgroup;
-  dispatch.groups = {result.rows, groups, 1};
-  dispatch.flops = flops * result.rows * result.columns;
-  dispatch.bytes = bytes * result.rows * result.columns;
+uint32_t most_runs(const Lowering& lowering, uint32_t rows) {
+  return lowering.step_layout().sequences == 1 ? 1 : rows;
 }
 
-} // namespace
+void set_channel_work(Dispatch& dispatch, const Lowering& lowering, const ActivationRef& result,
+                      const ChannelCost& cost, uint32_t channels) {
+  if (channels == 0) channels = lowering.profile().workgroup;
+  const uint32_t groups = (result.padded_columns() + channels - 1) / channels;
+  dispatch.groups = {most_runs(lowering, result.rows), groups, 1};
+  dispatch.flops = cost.flops * result.rows * result.columns;
+  dispatch.bytes = cost.bytes * result.rows * result.columns;
+}
+
+uint32_t rows_of_part(const DeviceProfile& profile, uint32_t rows, uint32_t loops_per_row) {
+  constexpr uint32_t most_loops = 60'000;
+  if (!profile.cpu) return rows;
+  return std::clamp(most_loops / (loops_per_row + 2), 1u, rows);
+}
+
+bool fits_vectors(const DeviceProfile& profile, uint32_t size) {
+  constexpr uint32_t largest = 256; // of a state; its registers are 8 lanes wide
+  return profile.cpu8 && size <= largest;
+}
+
+VectorShape vector_shape(const DeviceProfile& profile, uint32_t size, uint32_t head_dim) {
+  VectorShape shape;
+  shape.size = size;
+  // Two share their loads, and their states fit the registers. The same for any number of rows: compilers
+  // fuse additions with multiplications in other places where the shape is another.
+  shape.channels = head_dim % 2 == 0 ? 2 : 1;
+  shape.uniform = profile.uniform_loads && size % 8 == 0;
+  return shape;
+}
 
 std::string CausalConvolution::describe() const {
   return fmt::format("of {} positions, {}", taps, to_string(activation));
@@ -75,54 +97,7 @@ Status CausalConvolution::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(CAUSAL_CONVOLUTION_BIAS, bias, Access::read);
   dispatch.bind(CAUSAL_CONVOLUTION_STATE, kept.buffer, Access::read_write);
   dispatch.bind(CAUSAL_CONVOLUTION_RESULT, result.buffer, Access::write);
-  set_work(dispatch, lowering.profile(), result, 2.0 * taps, 8);
-  lowering.emit(std::move(dispatch));
-  return {};
-}
-
-std::string SelectiveScan::describe() const {
-  return fmt::format("{} heads of {}, states of {} in {} groups", heads, head_dim, size, groups);
-}
-
-Status SelectiveScan::lower(Lowering& lowering, const Node& node) const {
-  const ActivationRef x = lowering.tensor(node.inputs[0]), b = lowering.tensor(node.inputs[1]),
-                      c = lowering.tensor(node.inputs[2]), steps = lowering.tensor(node.inputs[3]),
-                      result = lowering.tensor(node.output);
-  const StateRef kept = lowering.state(state);
-  const bool fits = groups > 0 && heads % groups == 0 && x.columns == columns() &&
-                    b.columns == groups * size && c.columns == b.columns && steps.columns == heads;
-  if (!fits || kept.layout.floats != state_floats()) {
-    return does_not_fit(*this, fmt::format("{}, {}, {} and {} columns and a state of {}", x.columns,
-                                           b.columns, c.columns, steps.columns, kept.layout.floats));
-  }
-  PUMICE_TRY(const BufferRef weights, lowering.vector(node.weights));
-  Dispatch dispatch;
-  dispatch.kernel = "selective_scan";
-  dispatch.constants = {lowering.profile().workgroup, log_a};
-  SelectiveScanParams params = {};
-  params.columns = columns();
-  params.head_dim = head_dim;
-  params.group_heads = heads / groups;
-  params.size = size;
-  params.x_stride = x.stride;
-  params.b_stride = b.stride;
-  params.c_stride = c.stride;
-  params.steps_stride = steps.stride;
-  params.out_stride = result.stride;
-  params.checkpoints = kept.layout.checkpoints;
-  params.weight_stride = weight_stride(heads);
-  params.least_step = least_step;
-  params.most_step = std::min(most_step, std::numeric_limits<float>::max());
-  dispatch.set_params(params);
-  dispatch.bind(SELECTIVE_SCAN_STEP, lowering.step(), Access::read);
-  dispatch.bind(SELECTIVE_SCAN_X, x.buffer, Access::read);
-  dispatch.bind(SELECTIVE_SCAN_B, b.buffer, Access::read);
-  dispatch.bind(SELECTIVE_SCAN_C, c.buffer, Access::read);
-  dispatch.bind(SELECTIVE_SCAN_STEPS, steps.buffer, Access::read);
-  dispatch.bind(SELECTIVE_SCAN_WEIGHTS, weights, Access::read);
-  dispatch.bind(SELECTIVE_SCAN_STATE, kept.buffer, Access::read_write);
-  dispatch.bind(SELECTIVE_SCAN_RESULT, result.buffer, Access::write);
-  set_work(dispatch, lowering.profile(), result, 5.0 * size, 8.0 * size);
+  set_channel_work(dispatch, lowering, result, {2.0 * taps, 8});
   lowering.emit(std::move(dispatch));
   return {};
 }
@@ -149,50 +124,6 @@ Status DeltaGates::lower(Lowering& lowering, const Node& node) const {
   dispatch.groups = {result.rows, 1, 1};
   dispatch.flops = 20.0 * result.rows * result.columns;
   dispatch.bytes = 8.0 * result.rows * result.columns;
-  lowering.emit(std::move(dispatch));
-  return {};
-}
-
-std::string DeltaRule::describe() const {
-  return fmt::format("{} heads of {} from {} of {}", value_heads, value_dim, key_heads, key_dim);
-}
-
-Status DeltaRule::lower(Lowering& lowering, const Node& node) const {
-  const ActivationRef query = lowering.tensor(node.inputs[0]), key = lowering.tensor(node.inputs[1]),
-                      value = lowering.tensor(node.inputs[2]), gates = lowering.tensor(node.inputs[3]),
-                      result = lowering.tensor(node.output);
-  const StateRef kept = lowering.state(state);
-  const bool fits = key_heads > 0 && value_heads % key_heads == 0 && query.columns == key_heads * key_dim &&
-                    key.columns == query.columns && value.columns == columns() &&
-                    gates.columns == 2 * value_heads;
-  if (!fits || kept.layout.floats != state_floats()) {
-    return does_not_fit(*this, fmt::format("{}, {}, {} and {} columns and a state of {}", query.columns,
-                                           key.columns, value.columns, gates.columns, kept.layout.floats));
-  }
-  Dispatch dispatch;
-  dispatch.kernel = "delta_rule";
-  dispatch.constants = {lowering.profile().workgroup};
-  DeltaRuleParams params = {};
-  params.columns = columns();
-  params.head_dim = value_dim;
-  params.key_share = tiled ? 1 : value_heads / key_heads;
-  params.key_heads = key_heads;
-  params.size = key_dim;
-  params.query_stride = query.stride;
-  params.key_stride = key.stride;
-  params.value_stride = value.stride;
-  params.gates_stride = gates.stride;
-  params.out_stride = result.stride;
-  params.checkpoints = kept.layout.checkpoints;
-  dispatch.set_params(params);
-  dispatch.bind(DELTA_RULE_STEP, lowering.step(), Access::read);
-  dispatch.bind(DELTA_RULE_QUERY, query.buffer, Access::read);
-  dispatch.bind(DELTA_RULE_KEY, key.buffer, Access::read);
-  dispatch.bind(DELTA_RULE_VALUE, value.buffer, Access::read);
-  dispatch.bind(DELTA_RULE_GATES, gates.buffer, Access::read);
-  dispatch.bind(DELTA_RULE_STATE, kept.buffer, Access::read_write);
-  dispatch.bind(DELTA_RULE_RESULT, result.buffer, Access::write);
-  set_work(dispatch, lowering.profile(), result, 11.0 * key_dim, 12.0 * key_dim);
   lowering.emit(std::move(dispatch));
   return {};
 }

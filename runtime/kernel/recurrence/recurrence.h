@@ -10,8 +10,7 @@
 namespace pumice {
 
 // Operations that keep a state of each sequence instead of its positions. Each names the state it has in
-// ModelShape::states. They compute one position after the other, each channel by itself, so that their bits
-// do not depend on how a text is cut into steps.
+// ModelShape::states.
 
 // result = activation(bias + sum over k of weights[c, k] * x[position - taps + 1 + k]) of each channel c; x
 // is zero before a text. inputs: x [tokens, channels]. weights: [channels, taps], and [channels] if it has a
@@ -71,6 +70,7 @@ struct DeltaRule : Operation {
   bool log_a = true;  // see DeltaGates
 
   uint32_t columns() const { return value_heads * value_dim; }
+  uint32_t key_share() const { return tiled ? 1 : value_heads / key_heads; } // neighbours of one key head
   uint32_t state_floats() const { return columns() * key_dim; }
   std::string_view name() const override { return "delta_rule"; }
   std::string describe() const override;
