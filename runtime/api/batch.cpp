@@ -23,6 +23,7 @@ struct pumice_batch {
 
   std::shared_ptr<const Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;
+  std::vector<uint32_t> ends; // tokens that end a text of the model
   std::unique_ptr<ResumableBatch> batch;
   std::list<Text> texts; // until their last event has been polled
   uint32_t next_id = 1;
@@ -38,7 +39,7 @@ struct pumice_batch {
 Result<uint32_t> pumice_batch::add(TextRequest request) {
   Text text;
   text.id = next_id;
-  text.events.begin(tokenizer, request.generation.tokens, std::move(request.stops), text.id);
+  text.events.begin(tokenizer, request.generation.tokens, std::move(request.stops), request.open(), text.id);
   SequenceRequest sequence{std::move(request.generation.tokens),
                            std::move(request.generation.sampling),
                            request.generation.max_tokens,
@@ -113,6 +114,7 @@ pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_option
     auto handle = std::make_unique<pumice_batch>();
     handle->model = current_model(*model);
     handle->tokenizer = model->tokenizer;
+    handle->ends = model->ends;
     PUMICE_TRY(const SessionOptions own, batch_options(given, model->model->shape()));
     PUMICE_TRY(handle->batch,
                ResumableBatch::create(handle->model, own, both(given.progress, given.progress_user)));
@@ -132,8 +134,8 @@ pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* reques
     PUMICE_REQUIRE(batch);
     PUMICE_REQUIRE(text);
     PUMICE_TRY(const pumice_request given, read(request, "request"));
-    PUMICE_TRY(TextRequest wanted,
-               read_request(given, *batch->model, batch->tokenizer.get(), 0, batch->context));
+    const RequestReader reader{*batch->model, batch->tokenizer.get(), batch->ends, batch->context};
+    PUMICE_TRY(TextRequest wanted, read_request(given, reader, 0));
     PUMICE_TRY(*text, batch->add(std::move(wanted)));
     return {};
   });

@@ -6,17 +6,29 @@ static_assert(static_cast<int>(FinishReason::stop) == PUMICE_FINISH_STOP &&
               static_cast<int>(FinishReason::length) == PUMICE_FINISH_LENGTH &&
               static_cast<int>(FinishReason::context) == PUMICE_FINISH_CONTEXT);
 
+static_assert(static_cast<int>(AnswerPart::Kind::content) + 1 == PUMICE_PART_CONTENT &&
+              static_cast<int>(AnswerPart::Kind::thinking) + 1 == PUMICE_PART_THINKING &&
+              static_cast<int>(AnswerPart::Kind::tool_call) + 1 == PUMICE_PART_TOOL_CALL);
+
 void Events::begin(std::shared_ptr<const Tokenizer> tokenizer, std::span<const uint32_t> conversation,
-                   std::vector<std::string> stops, uint32_t text_id) {
+                   std::vector<std::string> stops, std::unique_ptr<OpenAnswer> answer, uint32_t text_id) {
   waiting_.clear();
   text_id_ = text_id;
   position_ = static_cast<uint32_t>(conversation.size());
+  reused_ = 0;
   stops_ = StopStrings(std::move(stops));
   text_.reset();
-  if (tokenizer) text_.emplace(std::move(tokenizer), conversation);
+  answer_ = std::move(answer);
+  answer_text_.reset();
+  if (answer_) {
+    answer_text_.emplace(std::move(tokenizer), true); // marks of parts may be special tokens
+  } else if (tokenizer) {
+    text_.emplace(std::move(tokenizer), conversation);
+  }
 }
 
 bool Events::token(const BatchToken& token) {
+  reused_ = token.reused;
   if (token.finish_reason != FinishReason::stop) {
     Event event;
     event.event.type = PUMICE_EVENT_TOKEN;
@@ -27,6 +39,11 @@ bool Events::token(const BatchToken& token) {
     for (const TokenLogProbability& each : token.log_probabilities.top)
       event.top.push_back({each.token, each.log_probability});
     emit(std::move(event));
+    if (answer_) {
+      const std::string text = stops_.push(answer_text_->push(token.token));
+      if (stops_.found()) answer_->answer().cut_text();
+      emit(answer_->answer().push(token.token, text));
+    }
   }
   ++position_;
   return !stops_.found();
@@ -41,6 +58,13 @@ void Events::end(pumice_finish_reason reason) {
     event.text = stops_.push(text_->flush());
     event.text += stops_.flush();
   }
+  if (answer_) {
+    std::string text = stops_.push(answer_text_->flush());
+    text += stops_.flush();
+    emit(answer_->answer().finish(text));
+    if (reason != PUMICE_FINISH_CANCELLED) answer_->complete();
+    answer_.reset();
+  }
   emit(std::move(event));
 }
 
@@ -48,12 +72,31 @@ const pumice_event* Events::Event::complete() {
   event.text = text.c_str();
   event.top = top.empty() ? nullptr : top.data();
   event.top_count = static_cast<uint32_t>(top.size());
+  event.name = name.c_str();
+  event.id = id.c_str();
   return &event;
+}
+
+void Events::emit(const std::vector<AnswerPart>& parts) {
+  for (const AnswerPart& part : parts) {
+    Event event;
+    event.event.type = PUMICE_EVENT_PART;
+    event.event.position = position_;
+    event.event.part = static_cast<pumice_part>(static_cast<int>(part.kind) + 1);
+    event.text = part.text;
+    if (part.kind == AnswerPart::Kind::tool_call) {
+      event.text = part.call.arguments.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+      event.name = part.call.name;
+      event.id = part.call.id;
+    }
+    emit(std::move(event));
+  }
 }
 
 void Events::emit(Event event) {
   if (closed_) return;
   event.event.text_id = text_id_;
+  event.event.reused = reused_;
   if (!function_) {
     waiting_.push_back(std::move(event));
     return;

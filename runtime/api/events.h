@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/chat.h"
 #include "api/pumice.h"
 #include "step/batch.h"
 #include "text/continued_text.h"
@@ -23,12 +24,15 @@ public:
   }
 
   // A text begins, which continues `conversation`. Drops events that were not polled. `tokenizer` may be
-  // null.
+  // null. `answer`: the text answers a chat, in parts.
   void begin(std::shared_ptr<const Tokenizer> tokenizer, std::span<const uint32_t> conversation,
-             std::vector<std::string> stops, uint32_t text_id = 0);
+             std::vector<std::string> stops, std::unique_ptr<OpenAnswer> answer = nullptr,
+             uint32_t text_id = 0);
   // The next token of the conversation. False: it completes a string that ends the text.
   bool token(const BatchToken& token);
   void end(pumice_finish_reason reason);
+  // The text has ended without an event.
+  void abandon() { answer_.reset(); }
 
   // The next event that waits, or null. Valid until the next call.
   const pumice_event* poll();
@@ -41,20 +45,24 @@ public:
 private:
   struct Event {
     pumice_event event = {};
-    std::string text;
+    std::string text, name, id;
     std::vector<pumice_token_probability> top;
 
     const pumice_event* complete(); // with its pointers, which moving it would break
   };
 
   void emit(Event event);
+  void emit(const std::vector<AnswerPart>& parts);
 
   pumice_event_function function_ = nullptr;
   void* user_ = nullptr;
-  std::optional<ContinuedText> text_; // none without a tokenizer
+  std::optional<ContinuedText> text_;  // none without a tokenizer, and of an answer
+  std::unique_ptr<OpenAnswer> answer_; // with its own text
+  std::optional<StreamDecoder> answer_text_;
   StopStrings stops_{{}};
   uint32_t text_id_ = 0; // in a batch
   uint32_t position_ = 0;
+  uint32_t reused_ = 0;
   std::deque<Event> waiting_;
   Event polled_; // must stay valid for the application
   bool closed_ = false;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "api/pumice.h"
 #include "kernel/device_context.h"
@@ -37,6 +38,7 @@ struct pumice_model {
   std::shared_ptr<const pumice::Tokenizer> tokenizer; // null where there is none
   std::string architecture;
   std::shared_ptr<const pumice::api::Log> log;
+  std::vector<uint32_t> ends; // tokens that end a text
 };
 
 namespace pumice::api {

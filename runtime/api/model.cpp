@@ -48,6 +48,7 @@ Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_devic
   } else if (tokenizer.error().code != Code::not_found) {
     return tokenizer.error();
   }
+  handle->ends = end_tokens(handle->model->file(), handle->tokenizer.get());
   handle->architecture = handle->model->file().architecture();
   handle->log = device.log;
   save_pipelines(device.context, *device.log);

@@ -9,6 +9,8 @@
  *   pumice_run             to the end; or, in a program that draws frames, a slice at a time:
  *                          pumice_advance (Pumice submits) or pumice_record (into your command buffer)
  *
+ * To talk to a chat model, make a pumice_chat of messages and hand it to pumice_generate.
+ *
  * Structures. A structure that later versions may extend begins with its size, which you set. Zero in any
  * other field means the default:
  *     pumice_session_options options = {.struct_size = sizeof options};
@@ -400,6 +402,86 @@ PUMICE_API pumice_status pumice_find_token(const pumice_model* model, const char
 PUMICE_API pumice_status pumice_token_name(const pumice_model* model, uint32_t token, bool* special,
                                            char* name, size_t capacity, size_t* count, pumice_error* error);
 
+/* ---- chats: messages, which a model's template makes a prompt of ---- */
+
+/* A model that was trained for chats expects a conversation in a form of its own, with marks around each
+ * message. The template that comes with the model writes it. A chat has the messages, and a session or a
+ * batch answers it: pumice_request.chat. The answer comes in parts (PUMICE_EVENT_PART) and is then the chat's
+ * next message.
+ *
+ * What people and tools write stays text: special tokens that a message spells are never special tokens.
+ *
+ * A chat belongs to no session, and takes no memory of a device. One thread at a time uses it, with the
+ * session or the batch that answers it. While it is being answered, it cannot be changed (PUMICE_NOT_READY).
+ */
+typedef struct pumice_chat pumice_chat;
+
+typedef enum pumice_thinking {
+  PUMICE_THINKING_DEFAULT = 0, /* as the template has it */
+  PUMICE_THINKING_OFF =
+      1, /* the template is asked for answers without it; gpt-oss cannot, and thinks little */
+  PUMICE_THINKING_ON = 2
+} pumice_thinking;
+
+typedef struct pumice_chat_options {
+  size_t struct_size;
+  const char* template_name; /* of one of the model's templates; NULL: the one for messages, or for tools */
+  const char*
+      template_text; /* a template in the language Jinja, in place of the model's; NULL: the model's */
+  const char*
+      tools;             /* JSON: a list of tools as the template expects them, usually {"type": "function",
+                            "function": {"name": ..., "description": ..., "parameters": JSON schema}}; NULL: none */
+  const char* variables; /* JSON: an object with all else that the template reads, as {"documents": [...]} */
+  pumice_thinking thinking;
+  uint32_t reserved;  /* 0 */
+  int64_t local_time; /* for templates that write the date: what the local clock shows, in seconds after it
+                         showed 1970-01-01 00:00; 0: the current time, UTC. It stays the same for the chat */
+} pumice_chat_options;
+
+/* PUMICE_NOT_FOUND if the model has no template, or none of this name; PUMICE_INVALID_FILE if its template is
+ * damaged; PUMICE_INVALID_ARGUMENT for one of your own, with line and construct. */
+PUMICE_API pumice_status pumice_chat_create(pumice_model* model, const pumice_chat_options* options,
+                                            pumice_chat** chat, pumice_error* error);
+/* An answer that is being generated goes on. */
+PUMICE_API void pumice_chat_destroy(pumice_chat* chat);
+
+/* Text needs no quoting: what a player types is `content`, as it is. */
+typedef struct pumice_message {
+  size_t struct_size;
+  const char* role;       /* "system", "user", "assistant", "tool", or another one that the template knows */
+  const char* content;    /* NULL: "" */
+  const char* thinking;   /* of an answer: what was thought before it; NULL: nothing */
+  const char* tool_calls; /* of an answer, as JSON: a list of {"type": "function", "function": {"name": ...,
+                             "arguments": {...}}}; NULL: none */
+  const char* members;    /* all else that the template reads of a message, as JSON: an object such as
+                             {"tool_call_id": "a1", "name": "weather"}; NULL: none */
+} pumice_message;
+
+/* Adds a message to the end. */
+PUMICE_API pumice_status pumice_chat_add(pumice_chat* chat, const pumice_message* message,
+                                         pumice_error* error);
+/* The number of messages. */
+PUMICE_API size_t pumice_chat_count(const pumice_chat* chat);
+/* Removes `count` messages from `first` on. To have a question answered again, remove the answer. */
+PUMICE_API pumice_status pumice_chat_remove(pumice_chat* chat, size_t first, size_t count,
+                                            pumice_error* error);
+/* Forgets the oldest turn, for a context that is full: the first message of the role "user" with all up to
+ * the second one, but not a first message of the role "system". `removed`, which may be NULL, is their
+ * number. PUMICE_NOT_FOUND if there is only one turn. */
+PUMICE_API pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, pumice_error* error);
+
+/* The conversation as JSON, and one from JSON in its place: {"messages": [{"role": "user", "content":
+ * "Hi"}]}, with members for "tools" and the other variables. It is what `pumice template --messages` reads.
+ * Reading keeps the chat's own variables where the JSON has none. `capacity` and `count` work as in
+ * pumice_detokenize. */
+PUMICE_API pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error* error);
+PUMICE_API pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capacity,
+                                           size_t* count, pumice_error* error);
+/* The prompt that the template makes of the messages. PUMICE_INVALID_ARGUMENT if the template refuses them,
+ * does not end, or nests too deep: the message has what it says, with line and construct. */
+PUMICE_API pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text, size_t capacity,
+                                            size_t* count, pumice_error* error);
+
 /* ---- sessions: a conversation with a decoder ---- */
 
 typedef struct pumice_session pumice_session;
@@ -414,8 +496,17 @@ typedef enum pumice_event_type {
   PUMICE_EVENT_TOKEN = 1, /* a token; `text` may be empty: a character may not be complete yet, or the text be
                              the beginning of a stop string */
   PUMICE_EVENT_END =
-      2 /* the text has ended: see `finish_reason`; `text` is the rest of the text that no token event had */
+      2, /* the text has ended: see `finish_reason`; `text` is the rest of the text that no token event had */
+  PUMICE_EVENT_PART = 3 /* only of an answer to a chat, whose other events have no text: see `part` */
 } pumice_event_type;
+
+/* What a piece of an answer belongs to. What cannot be read as thinking or as a call is content, as it is. */
+typedef enum pumice_part {
+  PUMICE_PART_NONE = 0,
+  PUMICE_PART_CONTENT = 1,  /* `text` comes next in the content */
+  PUMICE_PART_THINKING = 2, /* `text` comes next in what the model thinks before it answers */
+  PUMICE_PART_TOOL_CALL = 3 /* a whole call: `name`, `text` (its arguments, a JSON object), and `id` */
+} pumice_part;
 
 typedef enum pumice_finish_reason {
   PUMICE_FINISH_NONE = 0,
@@ -445,6 +536,10 @@ typedef struct pumice_event {
   uint32_t top_count;
   const pumice_token_probability* top;
   uint32_t text_id; /* of a batch: what pumice_batch_add returned */
+  uint32_t reused; /* tokens of the text's prompt that were not computed, because the session had read them */
+  pumice_part part; /* of PUMICE_EVENT_PART */
+  const char* name; /* of a tool call; never NULL */
+  const char* id;   /* of a tool call, if the model writes one; never NULL */
 } pumice_event;
 
 /* Called during the functions that run a session, and when it is saved, suspended or discarded, by the thread
@@ -593,6 +688,12 @@ typedef struct pumice_request {
    * completes the string. At most 64 of them, none empty. */
   const char* const* stops;
   size_t stop_count;
+  /* Answer this chat, of the same model: its messages are the whole prompt, in place of the conversation and
+   * of the texts and tokens above. The beginning that this prompt has in common with the conversation is not
+   * computed again, and when an answer becomes a message, its tokens are not cut anew. The text ends with the
+   * tokens that end a turn, too. However it ends, what came of it becomes the chat's next message, unless
+   * nothing came. */
+  pumice_chat* chat;
 } pumice_request;
 
 /* Starts a request without computing anything yet. A text that was being generated ends where it is, without
@@ -600,8 +701,9 @@ typedef struct pumice_request {
  *
  * Without text and tokens, it goes on with the conversation; in an empty one, and with `anew`, that is
  * PUMICE_INVALID_ARGUMENT. PUMICE_CONTEXT_FULL if the conversation with the new tokens leaves no room for
- * another token: leave something out, and begin `anew`. PUMICE_NOT_READY while a recorded slice has not
- * finished. */
+ * another token: leave something out, and begin `anew`. A chat with several turns has to leave room for an
+ * answer: max_tokens, or else 512, but no more than a quarter of the context (of max_tokens, half): call
+ * pumice_chat_forget until it does. PUMICE_NOT_READY while a recorded slice has not finished. */
 PUMICE_API pumice_status pumice_generate(pumice_session* session, const pumice_request* request,
                                          pumice_error* error);
 

@@ -42,6 +42,8 @@ using SessionOptions = pumice_session_options;
 using Sampling = pumice_sampling;
 using Request = pumice_request;
 using Event = pumice_event;
+using ChatOptions = pumice_chat_options;
+using Message = pumice_message;
 using Slice = pumice_slice;
 using Sync = pumice_sync;
 using BatchOptions = pumice_batch_options;
@@ -366,6 +368,42 @@ public:
   }
 };
 
+// A conversation in messages, which sessions and batches answer: see pumice_chat.
+class Chat : public detail::Owner<pumice_chat, pumice_chat_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Chat> create(const Model& model, const ChatOptions& options = {}) {
+    const ChatOptions sized = detail::sized(options);
+    return detail::owned<Chat, pumice_chat>(pumice_chat_create, model.get(), &sized);
+  }
+
+  Status add(const Message& message) {
+    const Message sized = detail::sized(message);
+    return detail::call(pumice_chat_add, get(), &sized);
+  }
+  Status add(const std::string& role, const std::string& content) {
+    Message message{};
+    message.role = role.c_str();
+    message.content = content.c_str();
+    return add(message);
+  }
+  size_t count() const { return pumice_chat_count(get()); }
+  Status remove(size_t first, size_t count = 1) {
+    return detail::call(pumice_chat_remove, get(), first, count);
+  }
+  // Forgets the oldest turn. Returns how many messages that were.
+  Result<size_t> forget() { return detail::made(size_t(0), pumice_chat_forget, get()); }
+
+  // The conversation as JSON, and one from JSON in its place.
+  Result<std::string> write() const { return detail::listed<std::string>(4096, 1, pumice_chat_write, get()); }
+  Status read(const std::string& json) { return detail::call(pumice_chat_read, get(), json.c_str()); }
+  // What the template makes of it.
+  Result<std::string> prompt() const {
+    return detail::listed<std::string>(4096, 1, pumice_chat_prompt, get());
+  }
+};
+
 // A load that runs on its own thread, which calls `progress` and the reader.
 class Load {
 public:
@@ -471,6 +509,14 @@ public:
   Status generate(const std::string& text, uint32_t max_tokens = 0, const Sampling* sampling = nullptr) {
     Request request{};
     request.text = text.c_str();
+    request.max_tokens = max_tokens;
+    request.sampling = sampling;
+    return generate(request);
+  }
+  // Answers a chat.
+  Status generate(const Chat& chat, uint32_t max_tokens = 0, const Sampling* sampling = nullptr) {
+    Request request{};
+    request.chat = chat.get();
     request.max_tokens = max_tokens;
     request.sampling = sampling;
     return generate(request);

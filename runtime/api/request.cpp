@@ -9,7 +9,6 @@
 
 #include "api/call.h"
 #include "api/handles.h"
-#include "model/vocabulary.h"
 
 namespace pumice::api {
 
@@ -150,21 +149,53 @@ Result<std::vector<uint32_t>> read_tokens(const pumice_request& given, const Tok
   return tokens;
 }
 
+// The prompt of a chat.
+Status read_chat(const pumice_request& given, const RequestReader& reader, TextRequest& request) {
+  const bool adds = given.before || given.text || given.after || given.tokens || given.token_count;
+  if (adds) {
+    return Error{Code::invalid_argument,
+                 "the request has a chat, and text or tokens: the chat's messages are "
+                 "the whole prompt. Add a message to it"};
+  }
+  request.chat = given.chat->shared;
+  PUMICE_CHECK(request.chat->check_idle());
+  if (request.chat->model != reader.model.identity()) {
+    return Error{Code::invalid_argument,
+                 fmt::format("request.chat was made for another model than {}", reader.model.file().path())};
+  }
+  PUMICE_TRY(request.prompt, request.chat->chat.prompt());
+  if (request.prompt.ids.empty()) {
+    return Error{Code::invalid_argument,
+                 "the template makes nothing of the chat's messages: add a message first"};
+  }
+  Status room = request.chat->chat.check_room(request.prompt.ids.size(), reader.context, given.max_tokens);
+  if (!room.ok())
+    return Error{room.error().code, room.error().message + ": forget the oldest turn (pumice_chat_forget)"};
+  request.generation.tokens = request.prompt.ids;
+  request.generation.anew = true;
+  return {};
+}
+
 } // namespace
 
-Result<TextRequest> read_request(const pumice_request& given, const Model& model, const Tokenizer* tokenizer,
-                                 size_t conversation, uint32_t context) {
+Result<TextRequest> read_request(const pumice_request& given, const RequestReader& reader,
+                                 size_t conversation) {
   TextRequest request;
   GenerationRequest& generation = request.generation;
-  generation.anew = given.anew;
-  if (given.anew) conversation = 0;
-  PUMICE_TRY(generation.tokens, read_tokens(given, tokenizer, model, conversation, context));
+  std::vector<uint32_t> ends;
+  if (given.chat) {
+    PUMICE_CHECK(read_chat(given, reader, request));
+    if (!given.ignore_end) ends.assign(request.chat->chat.ends().begin(), request.chat->chat.ends().end());
+  } else {
+    generation.anew = given.anew;
+    PUMICE_TRY(generation.tokens, read_tokens(given, reader.tokenizer, reader.model,
+                                              given.anew ? 0 : conversation, reader.context));
+    if (!given.ignore_end) ends = reader.ends;
+  }
   if (given.max_tokens) generation.max_tokens = given.max_tokens;
   PUMICE_TRY(const pumice_sampling sampling, read(given.sampling, "request.sampling"));
-  std::vector<uint32_t> ends;
-  if (!given.ignore_end) ends = end_tokens(model.file(), tokenizer);
-  PUMICE_TRY(generation.sampling, read_sampling(sampling, model.shape().vocabulary, std::move(ends)));
-  PUMICE_TRY(request.stops, read_stops(given, tokenizer, model));
+  PUMICE_TRY(generation.sampling, read_sampling(sampling, reader.model.shape().vocabulary, std::move(ends)));
+  PUMICE_TRY(request.stops, read_stops(given, reader.tokenizer, reader.model));
   return request;
 }
 

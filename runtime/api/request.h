@@ -1,8 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "api/chat.h"
 #include "api/pumice.h"
 #include "generate/session.h"
 #include "text/tokenizer.h"
@@ -12,11 +14,26 @@ namespace pumice::api {
 // What the application asks for, checked.
 struct TextRequest {
   GenerationRequest generation;
-  std::vector<std::string> stops; // strings that end the text
+  std::vector<std::string> stops;   // strings that end the text
+  std::shared_ptr<SharedChat> chat; // that the text answers; null: none
+  ChatPrompt prompt;                // of it
+
+  // Of the chat's answer, once the text has begun; null without a chat.
+  std::unique_ptr<OpenAnswer> open() const {
+    return chat ? std::make_unique<OpenAnswer>(chat, prompt) : nullptr;
+  }
 };
 
-// Reads a request to go on with a conversation of so many tokens. `tokenizer` may be null.
-Result<TextRequest> read_request(const pumice_request& given, const Model& model, const Tokenizer* tokenizer,
-                                 size_t conversation, uint32_t context);
+// What requests are read for.
+struct RequestReader {
+  const Model& model;
+  const Tokenizer* tokenizer = nullptr; // may be null
+  const std::vector<uint32_t>& ends;    // the model's own
+  uint32_t context = 0;
+};
+
+// Reads a request to go on with a conversation of so many tokens.
+Result<TextRequest> read_request(const pumice_request& given, const RequestReader& reader,
+                                 size_t conversation);
 
 } // namespace pumice::api

@@ -19,6 +19,7 @@ struct pumice_session {
   std::shared_ptr<const Tokenizer> tokenizer;
   Events events;
   pumice_session_options options = {};
+  std::vector<uint32_t> ends; // tokens that end a text of the model
   uint32_t context = 0;
   Use use;
 
@@ -38,6 +39,7 @@ struct pumice_session {
   Status after(Status status) {
     deliver();
     if (!status.ok() && status.error().code == Code::cancelled) events.end(PUMICE_FINISH_CANCELLED);
+    if (!session->active()) events.abandon();
     return status;
   }
 
@@ -50,8 +52,8 @@ struct pumice_session {
   }
 
   // The conversation is another one from now on.
-  void begin_text(std::vector<std::string> stops) {
-    events.begin(tokenizer, session->tokens(), std::move(stops));
+  void begin_text(std::vector<std::string> stops = {}, std::unique_ptr<OpenAnswer> answer = nullptr) {
+    events.begin(tokenizer, session->tokens(), std::move(stops), std::move(answer));
   }
 
   void close() {
@@ -69,6 +71,7 @@ make_session(const pumice_model& model, const pumice_session_options& given, con
   auto handle = std::make_unique<pumice_session>();
   PUMICE_TRY(handle->session, Session::create(current_model(model), options, progress));
   handle->tokenizer = model.tokenizer;
+  handle->ends = model.ends;
   handle->options = given;
   handle->context = handle->session->size().context;
   handle->events.set_function(given.on_event, given.user);
@@ -190,7 +193,7 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
                                static_cast<int>(given.cache), static_cast<int>(session->options.cache))};
     }
     const pumice_model model{session->session->model(), session->tokenizer,
-                             session->session->model()->file().architecture()};
+                             session->session->model()->file().architecture(), nullptr, session->ends};
     PUMICE_TRY(std::unique_ptr<pumice_session> made,
                make_session(model, given, both(given.progress, given.progress_user)));
     if (const size_t tokens = session->session->tokens().size(); tokens > made->context) {
@@ -198,7 +201,7 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
                                                    made->context, tokens)};
     }
     PUMICE_CHECK(session->after(made->session->copy(*session->session)));
-    made->begin_text({});
+    made->begin_text();
     *fork = made.release();
     return {};
   });
@@ -212,10 +215,10 @@ pumice_status pumice_generate(pumice_session* session, const pumice_request* req
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_TRY(const pumice_request given, read(request, "request"));
     Session& own = *session->session;
-    PUMICE_TRY(TextRequest wanted, read_request(given, *own.model(), session->tokenizer.get(),
-                                                own.tokens().size(), session->context));
+    const RequestReader reader{*own.model(), session->tokenizer.get(), session->ends, session->context};
+    PUMICE_TRY(TextRequest wanted, read_request(given, reader, own.tokens().size()));
     PUMICE_CHECK(own.begin(std::move(wanted.generation)));
-    session->begin_text(std::move(wanted.stops));
+    session->begin_text(std::move(wanted.stops), wanted.open());
     return {};
   });
 }
@@ -280,7 +283,7 @@ pumice_status pumice_session_restore(pumice_session* session, const char* path, 
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(path);
     PUMICE_CHECK(session->session->restore(path_of(path)));
-    session->begin_text({});
+    session->begin_text();
     return {};
   });
 }
@@ -304,7 +307,7 @@ pumice_status pumice_session_read(pumice_session* session, const void* bytes, si
     PUMICE_CHECK(check_array(bytes, count, 1, "bytes"));
     const std::span all(static_cast<const std::byte*>(bytes), count);
     PUMICE_CHECK(session->session->restore(MappedFile::from_memory(all, "the saved session")));
-    session->begin_text({});
+    session->begin_text();
     return {};
   });
 }

@@ -50,6 +50,7 @@ Status Session::begin(GenerationRequest request) {
   PUMICE_CHECK(work_.checked(stop()));
   work_.forget_cancel();
   received_.clear();
+  reused_.reset();
   conversation_ = std::move(conversation);
   limit_ = conversation_.tokens.size() +
            std::min<size_t>(request.max_tokens, std::numeric_limits<size_t>::max() / 2);
@@ -76,7 +77,13 @@ Status Session::stop() {
     PUMICE_CHECK(collect());
   }
   if (!sequence_) return batch_->drop_in_flight();
+  if (batch_->unread(*sequence_) < tokens().size()) note_reused(batch_->reused(*sequence_));
   return batch_->drop(*std::exchange(sequence_, std::nullopt));
+}
+
+// A sequence that is added again finds what this text has computed itself: the first number counts.
+void Session::note_reused(uint32_t reused) {
+  if (!reused_) reused_ = reused;
 }
 
 Status Session::use_slices(bool wanted) {
@@ -98,8 +105,10 @@ Status Session::check_cancelled() {
 void Session::received(std::span<const BatchToken> tokens) {
   for (const BatchToken& token : tokens) {
     if (!sequence_ || token.sequence != *sequence_) continue;
+    note_reused(token.reused);
     conversation_.tokens.push_back(token.token);
     received_.push_back(token);
+    received_.back().reused = reused();
     if (token.finish_reason == FinishReason::none) continue;
     active_ = false;
     sequence_.reset();
@@ -158,8 +167,8 @@ Status Session::read_prompt(const Progress& progress) {
   PUMICE_CHECK(work_.checked(use_slices(false)));
   PUMICE_CHECK(go_on());
   Status submitted = batch_->submit(1);
-  if (submitted.ok()) reused_ = batch_->reused(*sequence_);
-  const uint64_t total = tokens().size() - reused_;
+  if (submitted.ok()) note_reused(batch_->reused(*sequence_));
+  const uint64_t total = tokens().size() - reused();
   if (progress) (void)progress(0, total); // the caller is asked again after the first step
   while (submitted.ok()) {
     const uint32_t left = batch_->unread(*sequence_);

@@ -87,8 +87,9 @@ public:
   const SessionSize& size() const { return batch_->size(); }
   Runner& runner() { return batch_->runner(); }
   bool full() const { return tokens().size() >= size().context; }
-  // Tokens of the last prefill() or set_prompt() that were in the cache already.
-  uint32_t reused() const { return reused_; }
+  // Tokens of the text's prompt that were in the cache already. Known with its first token, and after
+  // prefill() and set_prompt().
+  uint32_t reused() const { return reused_.value_or(0); }
   // The host's seconds for submitting decoding steps, and the number of those steps.
   double host_seconds() const { return batch_->host_seconds(); }
   uint64_t decode_steps() const { return batch_->repeated_steps(); }
@@ -103,6 +104,7 @@ private:
   Status go_on();
   Status stop();
   Status use_slices(bool wanted);
+  void note_reused(uint32_t reused);
   Status check_cancelled();
   Result<std::vector<std::byte>> saved_bytes();
   Status collect();
@@ -123,7 +125,7 @@ private:
   bool active_ = false;
   std::optional<uint32_t> sequence_; // in the batch, that the conversation is
   std::deque<BatchToken> received_;  // and not taken
-  uint32_t reused_ = 0;
+  std::optional<uint32_t> reused_;
 };
 
 } // namespace pumice

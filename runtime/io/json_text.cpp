@@ -63,23 +63,13 @@ std::string reason(const json::exception& error) {
   return printable(text, 200);
 }
 
-} // namespace
-
-Result<json> parse_json(std::span<const std::byte> bytes, std::string_view file, DuplicateKeys duplicates) {
-  const std::string_view text = as_text(bytes);
+// What `read` makes of a text; it may throw what the library throws.
+template <class Json, class Read>
+Result<Json> parse(std::string_view text, std::string_view file, const Read& read) {
   if (const size_t at = find_too_deep(text); at != text.size())
     return json_error(file, fmt::format("JSON nested deeper than {} at byte {}", max_json_depth, at));
-  DuplicateFinder finder;
-  const auto watch = [&](int, json::parse_event_t event, json& value) {
-    finder.see(event, value);
-    return true;
-  };
   try {
-    json value = duplicates == DuplicateKeys::refuse ? json::parse(text.begin(), text.end(), watch)
-                                                     : json::parse(text.begin(), text.end());
-    if (!finder.duplicate().empty())
-      return json_error(file, fmt::format("the JSON key {} occurs twice in one object", finder.duplicate()));
-    return value;
+    return read();
   } catch (const json::parse_error& error) {
     return json_error(
         file, fmt::format("invalid JSON at byte {} of {}: {}", error.byte, text.size(), reason(error)));
@@ -88,6 +78,29 @@ Result<json> parse_json(std::span<const std::byte> bytes, std::string_view file,
   } catch (const std::bad_alloc&) {
     return Error{Code::out_of_memory, fmt::format("{}: not enough memory for its JSON", file)};
   }
+}
+
+} // namespace
+
+Result<json> parse_json(std::span<const std::byte> bytes, std::string_view file, DuplicateKeys duplicates) {
+  const std::string_view text = as_text(bytes);
+  DuplicateFinder finder;
+  const auto watch = [&](int, json::parse_event_t event, json& value) {
+    finder.see(event, value);
+    return true;
+  };
+  PUMICE_TRY(json value, parse<json>(text, file, [&] {
+               return duplicates == DuplicateKeys::refuse ? json::parse(text.begin(), text.end(), watch)
+                                                          : json::parse(text.begin(), text.end());
+             }));
+  if (!finder.duplicate().empty())
+    return json_error(file, fmt::format("the JSON key {} occurs twice in one object", finder.duplicate()));
+  return value;
+}
+
+Result<nlohmann::ordered_json> parse_ordered_json(std::string_view text, std::string_view file) {
+  return parse<nlohmann::ordered_json>(
+      text, file, [&] { return nlohmann::ordered_json::parse(text.begin(), text.end()); });
 }
 
 Result<json> parse_json_object(std::span<const std::byte> bytes, std::string_view file,

@@ -24,6 +24,9 @@ Result<nlohmann::json> parse_json(std::span<const std::byte> text, std::string_v
 Result<nlohmann::json> parse_json_object(std::span<const std::byte> text, std::string_view file,
                                          DuplicateKeys duplicates = DuplicateKeys::keep_last);
 
+// Any value, whose objects keep the order of their keys, as templates write them.
+Result<nlohmann::ordered_json> parse_ordered_json(std::string_view text, std::string_view file);
+
 // A short description of a value for messages: `"text"`, `3`, `an array of 4`. Long text is cut.
 std::string describe(const nlohmann::json& value);
 

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+
 namespace pumice {
 
 namespace {
@@ -114,6 +117,21 @@ Result<std::shared_ptr<const Tokenizer>> from_json_beside(const ModelFile& file,
   return tokenizer;
 }
 
+// A model that was tuned for chats names the end of a turn here rather than in config.json. A file that
+// cannot be read names none.
+std::vector<uint32_t> ends_in_generation_config(const ModelFile& file) {
+  if (file.format() != ModelFile::Format::hugging_face) return {};
+  const std::filesystem::path path = folder_of(file) / "generation_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return {};
+  const Result<MappedFile> mapped = MappedFile::open(path);
+  if (!mapped.ok()) return {};
+  const Result<nlohmann::json> json = parse_json_object(mapped->bytes(), mapped->path());
+  if (!json.ok()) return {};
+  Result<std::vector<uint32_t>> ids = Fields(*json, mapped->path()).u32_array_or_empty("eos_token_id");
+  return ids.ok() ? *std::move(ids) : std::vector<uint32_t>();
+}
+
 } // namespace
 
 std::filesystem::path folder_of(const ModelFile& file) {
@@ -146,6 +164,7 @@ std::vector<uint32_t> tokens_of(TokenRole role, const ModelFile& file, const Tok
   const auto add = [&](uint32_t id) {
     if (std::ranges::find(tokens, id) == tokens.end()) tokens.push_back(id);
   };
+  if (role == TokenRole::end) std::ranges::for_each(ends_in_generation_config(file), add);
   for (const char* name : names.fields) {
     const Result<std::vector<uint32_t>> ids = fields.u32_array_or_empty(name);
     if (ids.ok()) std::ranges::for_each(*ids, add);

@@ -23,7 +23,7 @@ enum class TokenRole { begin = 1, end, unknown, padding, separator, mask };
 // The tokens with a role, from the model's settings, or from the tokenizer if they name none. Each once.
 std::vector<uint32_t> tokens_of(TokenRole role, const ModelFile& file, const Tokenizer* tokenizer);
 
-// The tokens that end a text.
+// The tokens that end a text: of generation_config.json too, where a model's folder has one.
 inline std::vector<uint32_t> end_tokens(const ModelFile& file, const Tokenizer* tokenizer) {
   return tokens_of(TokenRole::end, file, tokenizer);
 }

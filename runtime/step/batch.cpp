@@ -239,7 +239,7 @@ Status Batch::read_oldest() {
 Result<BatchToken> Batch::read_token(Sequence& sequence) {
   const uint32_t slot = static_cast<uint32_t>(sequence.slot);
   const uint32_t n = static_cast<uint32_t>(sequence.tokens.size());
-  BatchToken result{sequence.id, sampling_state_.token(slot, n), FinishReason::none, {}};
+  BatchToken result{sequence.id, sampling_state_.token(slot, n), FinishReason::none, {}, sequence.reused};
   const Model& model = runner_->model();
   if (result.token >= model.shape().vocabulary) {
     return Error{

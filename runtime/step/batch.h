@@ -56,6 +56,7 @@ struct BatchToken {
   uint32_t token = 0;
   FinishReason finish_reason = FinishReason::none;
   TokenLogProbabilities log_probabilities; // if its sampling asks for them
+  uint32_t reused = 0;                     // tokens of its text's prompt that were in the cache already
 };
 
 // The state of a sequence that is saved beside its keys and values.

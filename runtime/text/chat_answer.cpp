@@ -104,9 +104,9 @@ void Answered::add(const AnswerPart& part) {
   }
 }
 
-nlohmann::ordered_json Answered::message() const {
+nlohmann::ordered_json Answered::message(const char* thinking_member) const {
   nlohmann::ordered_json message = {{"role", "assistant"}, {"content", content}};
-  if (!thinking.empty()) message["reasoning_content"] = thinking;
+  if (!thinking.empty()) message[thinking_member] = thinking;
   for (const ToolCall& call : tool_calls) {
     nlohmann::ordered_json made = {{"type", "function"},
                                    {"function", {{"name", call.name}, {"arguments", call.arguments}}}};

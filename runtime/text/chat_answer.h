@@ -27,8 +27,9 @@ struct Answered {
   std::vector<ToolCall> tool_calls;
 
   void add(const AnswerPart& part);
-  // As a message for the template that goes on with the conversation.
-  nlohmann::ordered_json message() const;
+  // As a message for the template that goes on with the conversation, which reads the thinking in this
+  // member.
+  nlohmann::ordered_json message(const char* thinking_member = "reasoning_content") const;
 };
 
 struct AnswerSection; // a place between two marks, such as <think> and </think>

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include <fmt/format.h>
+
 namespace pumice {
 
 namespace {
@@ -34,30 +36,74 @@ Marks unused_marks(const std::string& all) {
 }
 
 // Marks what a text holds, within the white space around it, so that a template which trims still does.
-void mark(ordered_json& text, const Marks& marks) {
-  const std::string& given = text.get_ref<const std::string&>();
+std::string marked(const std::string& given, const Marks& marks) {
   const size_t begin = given.find_first_not_of(white_space);
-  if (begin == std::string::npos) return;
+  if (begin == std::string::npos) return given;
   const size_t end = given.find_last_not_of(white_space) + 1;
-  text =
-      given.substr(0, begin) + marks.begin + given.substr(begin, end - begin) + marks.end + given.substr(end);
+  return given.substr(0, begin) + marks.begin + given.substr(begin, end - begin) + marks.end +
+         given.substr(end);
 }
 
-// Marks the content of each message, which is a text or a list of parts, and its thinking.
-ordered_json marked(ordered_json variables, const Marks& marks) {
-  for (ordered_json& message : variables["messages"]) {
-    const auto thinking = message.find("reasoning_content");
-    if (thinking != message.end() && thinking->is_string()) mark(*thinking, marks);
-    const auto content = message.find("content");
-    if (content == message.end()) continue;
-    if (content->is_string()) mark(*content, marks);
-    if (!content->is_array()) continue;
-    for (ordered_json& part : *content) {
-      if (part.is_object() && part.contains("text") && part["text"].is_string()) mark(part["text"], marks);
-    }
+// Which texts of a conversation are marked: those that people and models write, and whatever spells a special
+// token; or the latter alone, for a template that looks into the others.
+enum class Marked { texts, special };
+
+class Marker {
+public:
+  Marker(const Tokenizer& tokenizer, const Marks& marks, Marked which)
+      : tokenizer_(tokenizer), marks_(marks), which_(which) {}
+
+  // Members such as bos_token are the template's own: only what nests holds texts of others.
+  ordered_json operator()(const ordered_json& variables) const {
+    ordered_json result = ordered_json::object();
+    for (const auto& [name, value] : variables.items())
+      result[name] = value.is_structured() ? nested(value, false) : value;
+    return result;
   }
-  return variables;
-}
+
+  // Whether any of these texts spells a special token.
+  bool finds_special(const ordered_json& value) const {
+    if (value.is_string()) return is_special(value.get_ref<const std::string&>());
+    if (!value.is_structured()) return false;
+    for (const auto& [name, each] : value.items()) {
+      if ((value.is_object() && is_special(name)) || finds_special(each)) return true;
+    }
+    return false;
+  }
+
+private:
+  bool is_special(const std::string& text) const {
+    const std::vector<uint32_t> ids = tokenizer_.encode(text, false);
+    return std::ranges::any_of(ids, [&](uint32_t id) { return tokenizer_.is_special(id); });
+  }
+
+  std::string text(const std::string& given, bool written) const {
+    const bool wanted = written && which_ == Marked::texts;
+    return wanted || is_special(given) ? marked(given, marks_) : given;
+  }
+
+  ordered_json nested(const ordered_json& value, bool written) const {
+    if (value.is_string()) return text(value.get_ref<const std::string&>(), written);
+    ordered_json result = value;
+    if (value.is_array()) {
+      for (ordered_json& each : result) each = nested(each, written);
+    } else if (value.is_object()) {
+      result = ordered_json::object();
+      for (const auto& [name, each] : value.items())
+        result[text(name, false)] = nested(each, written || is_written(name));
+    }
+    return result;
+  }
+
+  static bool is_written(std::string_view member) {
+    constexpr std::string_view names[] = {"content", "text", "reasoning_content", "thinking", "arguments"};
+    return std::ranges::find(names, member) != std::end(names);
+  }
+
+  const Tokenizer& tokenizer_;
+  const Marks& marks_;
+  Marked which_;
+};
 
 struct Cut {
   std::string text; // without marks
@@ -84,15 +130,29 @@ Cut cut_at_marks(std::string_view text, const Marks& marks) {
   return cut;
 }
 
-std::vector<uint32_t> encode(const Cut& cut, const Tokenizer& tokenizer) {
+std::vector<uint32_t> encode(const Cut& cut, size_t from, const Tokenizer& tokenizer) {
   const std::string_view text = cut.text;
   std::vector<Tokenizer::Part> parts;
   for (const Cut::Part& each : cut.parts) {
-    parts.push_back(
-        {text.substr(each.begin, each.end - each.begin),
-         each.content ? Tokenizer::SpecialTokens::as_text : Tokenizer::SpecialTokens::recognised});
+    const size_t begin = std::max(each.begin, from);
+    if (begin >= each.end) continue;
+    parts.push_back({text.substr(begin, each.end - begin), each.content
+                                                               ? Tokenizer::SpecialTokens::as_text
+                                                               : Tokenizer::SpecialTokens::recognised});
   }
   return tokenizer.encode(parts, false); // a template writes the tokens around a text itself
+}
+
+// The tokens of a prompt that goes on with what was read. A special token begins the rest, so that the rest
+// would be cut in the same way wherever it stood. Nothing if the prompt is another one.
+std::optional<std::vector<uint32_t>> go_on(const Cut& cut, const ChatPrompt& read,
+                                           const Tokenizer& tokenizer) {
+  if (read.text.empty() || !cut.text.starts_with(read.text)) return std::nullopt;
+  const std::vector<uint32_t> rest = encode(cut, read.text.size(), tokenizer);
+  if (rest.empty() || !tokenizer.is_special(rest[0])) return std::nullopt;
+  std::vector<uint32_t> ids = read.ids;
+  ids.insert(ids.end(), rest.begin(), rest.end());
+  return ids;
 }
 
 // The special token that a template writes behind an answer.
@@ -115,32 +175,38 @@ std::optional<uint32_t> end_in_template(const ChatTemplate& chat_template, const
 } // namespace
 
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                               const ordered_json& variables, const std::tm& now) {
+                               const ordered_json& variables, const std::tm& now, const ChatPrompt& read) {
   PUMICE_CHECK(check_messages(variables));
   PUMICE_TRY(std::string text, chat_template.render(variables, now));
   const Marks marks =
       unused_marks(variables.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + text);
   Cut cut;
-  if (!marks.begin.empty()) {
-    const Result<std::string> with_marks = chat_template.render(marked(variables, marks), now);
+  bool found = false;
+  for (const Marked which : {Marked::texts, Marked::special}) {
+    if (found || marks.begin.empty()) break;
+    const Marker marker(tokenizer, marks, which);
+    const Result<std::string> with_marks = chat_template.render(marker(variables), now);
     if (with_marks.ok()) cut = cut_at_marks(*with_marks, marks);
+    found = with_marks.ok() && cut.text == text && cut.whole;
   }
   // A template that looks into the contents may write something else where they are marked. Nothing in its
-  // prompt is then a special token unless no content spells one.
-  if (cut.text != text || !cut.whole) {
+  // prompt is then a special token unless a text spells one.
+  if (!found) {
     cut = {text, {{0, text.size(), false}}};
-    const ordered_json all = variables["messages"].flatten();
-    for (const ordered_json& value : all) {
-      if (!value.is_string()) continue;
-      const std::vector<uint32_t> ids = tokenizer.encode(value.get_ref<const std::string&>(), false);
-      if (std::ranges::any_of(ids, [&](uint32_t id) { return tokenizer.is_special(id); })) {
-        return Error{Code::invalid_argument,
-                     "a message spells a special token, and this template does not let it stay text"};
-      }
+    const Marker marker(tokenizer, marks, Marked::special);
+    for (const auto& [name, value] : variables.items()) {
+      if (!value.is_structured() || !marker.finds_special(value)) continue;
+      return Error{
+          Code::invalid_argument,
+          name == "messages"
+              ? "a message spells a special token, and this template does not let it stay text"
+              : fmt::format("'{}' spells a special token, and this template does not let it stay text",
+                            name)};
     }
   }
-  std::vector<uint32_t> ids = encode(cut, tokenizer);
-  return ChatPrompt{std::move(text), std::move(ids)};
+  std::optional<std::vector<uint32_t>> ids = go_on(cut, read, tokenizer);
+  if (!ids) ids = encode(cut, 0, tokenizer);
+  return ChatPrompt{std::move(text), *std::move(ids)};
 }
 
 std::vector<uint32_t> ends_of_answers(const ChatTemplate& chat_template, const Tokenizer& tokenizer,

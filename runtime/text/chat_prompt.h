@@ -18,9 +18,13 @@ struct ChatPrompt {
 };
 
 // Renders a conversation and cuts it into tokens. Special tokens that the template writes are special tokens;
-// those that a message's content spells stay text. `variables` as ChatTemplate::render() takes them.
+// those that a message, a call of a tool or the description of one spells stay text. `variables` as
+// ChatTemplate::render() takes them. `read` is what a session has read, and what it has generated: a prompt
+// that goes on with its text goes on with its tokens too, which need not be those that the text would be cut
+// into.
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                               const nlohmann::ordered_json& variables, const std::tm& now);
+                               const nlohmann::ordered_json& variables, const std::tm& now,
+                               const ChatPrompt& read = {});
 
 // The tokens that end an answer: `of_model`, which end a text of the model, and the special token that the
 // template writes behind an answer, if it writes one. Where an answer has several messages, as gpt-oss has

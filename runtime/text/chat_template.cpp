@@ -214,7 +214,11 @@ Result<ChatTemplate> ChatTemplates::choose(std::string_view name, bool with_tool
 
 Result<ChatTemplate> ChatTemplates::read(const std::filesystem::path& path) const {
   PUMICE_TRY(std::string text, read_file(path));
-  return parse({std::string(plain_name), std::move(text), path_text(path)});
+  return parse(std::move(text), path_text(path));
+}
+
+Result<ChatTemplate> ChatTemplates::parse(std::string text, std::string from) const {
+  return parse({std::string(plain_name), std::move(text), std::move(from)});
 }
 
 Result<ChatTemplate> ChatTemplates::parse(const Source& source) const {

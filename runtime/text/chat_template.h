@@ -61,8 +61,9 @@ public:
   // "tool_use" or "default", or the only one. Errors: not_found, with the names that there are; invalid_file,
   // with file, field, line and construct.
   Result<ChatTemplate> choose(std::string_view name, bool with_tools) const;
-  // A template of the user's own, for the same model.
+  // A template of the user's own, for the same model. `from` names it in messages.
   Result<ChatTemplate> read(const std::filesystem::path& path) const;
+  Result<ChatTemplate> parse(std::string text, std::string from) const;
 
 private:
   struct Source {

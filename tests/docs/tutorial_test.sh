@@ -6,11 +6,14 @@ programs=$(realpath "$1") root=$(realpath "$2")
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
 stories=$root/models/pretrained/stories-2m.gguf
-lines=$'Once upon a time\nThen a fox came.\n'
-answers=$("$programs/chat" "$stories" <<<"$lines")
+chats=$root/models/pretrained/chat-2m.gguf
+lines=$'Hello, my name is Anna.\nWhat is my name?\n'
+answers=$("$programs/chat" "$chats" <<<"$lines")
 echo "$answers"
-[ "$(grep -c '^> ' <<<"$answers")" -ge 2 ] && [ ${#answers} -gt 100 ] || fail "chat.c printed: $answers"
-[ "$("$programs/chat_classes" "$stories" <<<"$lines")" = "$answers" ] || fail "chat.cpp answered something else than chat.c did"
+[ "$(grep -c '^> ' <<<"$answers")" -ge 2 ] && [[ $answers == *"Your name is Anna."* ]] || fail "chat.c printed: $answers"
+[ "$("$programs/chat_classes" "$chats" <<<"$lines")" = "$answers" ] || fail "chat.cpp answered something else than chat.c did"
+if "$programs/chat" "$stories" </dev/null 2>"$programs/error"; then fail "chat.c talked to a model without a template"; fi
+grep -q "no chat template" "$programs/error" || fail "chat.c said: $(cat "$programs/error")"
 told=$("$programs/frames" "$stories")
 echo "$told"
 [[ $told == *"which fits"* ]] && [ ${#told} -gt 100 ] || fail "frames.c printed: $told"

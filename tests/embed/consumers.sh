@@ -54,7 +54,7 @@ consumer() {  # FOLDER OPTIONS...
 consumer cxx
 consumer c -DLANGUAGES=C
 for program in cxx/shared cxx/static cxx/bare c/c_shared c/c_static; do run "$folder/$program"; done
-run "$folder/cxx/classes" "$models/dates"
+run "$folder/cxx/classes" "$models/dates" "$models/chat-2m.gguf"
 
 "$CMAKE" -S "$sources" -B "$folder/new" "-DCMAKE_PREFIX_PATH=$prefix" -DWANTED=99 >"$folder/log" 2>&1 && fail "find_package: this version is not 99"
 grep -q 'requested version "99"' "$folder/log" || { cat "$folder/log"; fail "find_package(pumice 99) failed for another reason"; }

@@ -16,7 +16,8 @@ public:
   FaultyProgram(Owner owner, bool validate) : owner_(owner), validate_(validate) {}
 
   pumice_status open_device(pumice_error* error);
-  pumice_status load(pumice_error* error, const std::string& path = stories);
+  pumice_status load(pumice_error* error) { return load(error, model_path); }
+  pumice_status load(pumice_error* error, const std::string& path);
   pumice_status open_session(pumice_error* error);
   pumice_status start_session(pumice_error* error); // the same, on a thread of its own
   void open_world();                                // a new device and a model on it
@@ -40,6 +41,7 @@ public:
   void wait_for_device();
   uint64_t allocated() const;
 
+  std::string model_path = stories;
   std::string cache_folder;
   float budget_us = 300; // some dispatches
 

@@ -21,7 +21,6 @@ size_t leading_white_space(std::string_view text) {
 
 void AnswerPrinter::print(const std::vector<AnswerPart>& parts) {
   for (const AnswerPart& part : parts) {
-    answered_.add(part);
     if (part.kind == AnswerPart::Kind::tool_call) {
       show(false, fmt::format("\n{}({})\n", part.call.name, part.call.arguments.dump()));
     } else {
@@ -30,11 +29,9 @@ void AnswerPrinter::print(const std::vector<AnswerPart>& parts) {
   }
 }
 
-Answered AnswerPrinter::finish() {
+void AnswerPrinter::finish() {
   dim(false);
   print_result("\n");
-  answered_.content.erase(0, leading_white_space(answered_.content));
-  return std::move(answered_);
 }
 
 void AnswerPrinter::show(bool thinks, std::string_view text) {
@@ -67,7 +64,7 @@ void AnswerPrinter::dim(bool wanted) {
 void print_thinking(std::string_view thinking) {
   AnswerPrinter printer(true);
   printer.print({AnswerPart{AnswerPart::Kind::thinking, std::string(thinking), {}}});
-  (void)printer.finish();
+  printer.finish();
 }
 
 } // namespace pumice::command

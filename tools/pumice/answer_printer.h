@@ -14,8 +14,8 @@ public:
   explicit AnswerPrinter(bool shows_thinking) : shows_thinking_(shows_thinking) {}
 
   void print(const std::vector<AnswerPart>& parts);
-  // Ends the line. Returns the answer.
-  Answered finish();
+  // Ends the line.
+  void finish();
 
 private:
   void show(bool thinks, std::string_view text);
@@ -23,7 +23,6 @@ private:
   void dim(bool wanted);
 
   bool shows_thinking_, begun_ = false, thought_ = false, dim_ = false, folded_ = false;
-  Answered answered_;
 };
 
 // Prints thinking that was hidden before.

@@ -62,7 +62,10 @@ public:
 
   Status run() {
     print_figures("/help shows the commands, Ctrl-C stops an answer, Ctrl-D ends\n");
-    while (!interrupted()) {
+    StoppableWork talk;
+    for (;;) {
+      talk.forget(); // what comes before the prompt was meant for the answer
+      if (interrupted()) break;
       const TypedLine typed = read_question(editor_, commands_.take_given());
       if (typed.end == TypedLine::End::dropped) continue;
       if (typed.end == TypedLine::End::ctrl_c) interrupt(); // ends, with the status of Ctrl-C
@@ -141,8 +144,10 @@ Status chat(const ChatOptions& options) {
   PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
   PUMICE_CHECK(check_biases(options.settings.sampling, definition->shape().vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
-  Conversation conversation(options.settings, std::move(chosen), std::move(tokenizer));
-  conversation.set_system(options.system);
+  std::vector<uint32_t> ends = end_tokens(file, tokenizer.get());
+  Conversation conversation(options.settings,
+                            Chat(std::move(chosen), std::move(tokenizer), std::move(ends), local_time()));
+  PUMICE_CHECK(conversation.set_system(options.system));
   std::optional<std::string> question;
   if (options.question_option->count() > 0 && options.question != "-") {
     question = options.question;

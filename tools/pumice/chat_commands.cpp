@@ -44,14 +44,12 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
   };
   static const std::vector<Command> commands = {
       {"/system", "TEXT", "begin anew, with a message that says how to answer",
-       [](ChatCommands& self, const std::string& rest) -> Result<Then> {
-         self.conversation_.set_system(rest);
-         return Then::prompt;
+       [](ChatCommands& self, const std::string& rest) {
+         return then(self.conversation_.set_system(rest), Then::prompt);
        }},
       {"/reset", "", "begin anew",
-       [](ChatCommands& self, const std::string&) -> Result<Then> {
-         self.conversation_.reset();
-         return Then::prompt;
+       [](ChatCommands& self, const std::string&) {
+         return then(self.conversation_.reset(), Then::prompt);
        }},
       {"/regenerate", "", "answer the last question again",
        [](ChatCommands& self, const std::string&) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,8 +12,7 @@
 #include "generate/session.h"
 #include "open_device.h"
 #include "options.h"
-#include "text/chat_answer.h"
-#include "text/chat_prompt.h"
+#include "text/chat.h"
 
 namespace pumice::command {
 
@@ -31,7 +29,7 @@ public:
   // Whether to forget the oldest turns, when the context has no room for more: the sentence says so.
   using AskToForget = std::function<bool(const std::string& sentence)>;
 
-  Conversation(ChatSettings settings, ChatTemplate chosen, std::shared_ptr<const Tokenizer> tokenizer);
+  Conversation(ChatSettings settings, Chat chat);
 
   // The context holds a question: says so before a model is loaded.
   Status check(const std::string& question, uint32_t context);
@@ -46,8 +44,8 @@ public:
   Result<std::string> take_last_question();
 
   // Begins anew, with what the system message says.
-  void reset();
-  void set_system(const std::string& text);
+  Status reset();
+  Status set_system(const std::string& text);
 
   Status save(const std::filesystem::path& path) const;
   // Takes the place of what was said. Returns the number of messages.
@@ -63,21 +61,17 @@ public:
   const OpenedDevice& device() const { return *device_; }
 
 private:
-  Result<ChatPrompt> prompt() const;
+  Result<ChatPrompt> prompt();
   Result<ChatPrompt> prompt_with_room(const AskToForget& forget);
   Status answer(const AskToForget& forget);
   Status answer_prompt(const ChatPrompt& prompt);
 
   ChatSettings settings_;
-  ChatTemplate template_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
-  std::tm now_;
+  Chat chat_;
   std::string system_;
-  std::vector<uint32_t> ends_;
   std::optional<OpenedDevice> device_;
   std::unique_ptr<Session> session_;
-  nlohmann::ordered_json messages_; // as templates take them
-  SamplingParams sampling_;         // of the last answer
+  SamplingParams sampling_; // of the last answer
   size_t context_used_ = 0;
   uint64_t read_ = 0, reused_ = 0, answered_ = 0; // tokens so far
   std::string figures_, thinking_;

@@ -229,6 +229,10 @@ StoppableWork::StoppableWork() {
 
 StoppableWork::~StoppableWork() {
   --stoppable_works;
+  forget();
+}
+
+void StoppableWork::forget() {
   if (stops_work_only.exchange(false)) stop_asked = false;
 }
 

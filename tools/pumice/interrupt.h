@@ -55,6 +55,7 @@ public:
   StoppableWork& operator=(const StoppableWork&) = delete;
 
   bool stopped() const; // by Ctrl-C
+  void forget();        // a Ctrl-C that came so far
 };
 
 // Reading from a terminal, which the first Ctrl-C ends.

@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "chosen_template.h"
 #include "input_stream.h"
+#include "io/json_text.h"
 #include "subcommand.h"
 #include "terminal.h"
 
@@ -25,15 +26,10 @@ struct TemplateOptions {
 Result<nlohmann::ordered_json> read_variables(const std::string& path) {
   InputStream stream(path);
   PUMICE_TRY(const std::string text, read_all(stream));
-  try {
-    const auto variables = nlohmann::ordered_json::parse(text);
-    if (const Status status = check_messages(variables); !status.ok()) {
-      return Error{status.error().code, fmt::format("{}: {}", stream.name(), status.error().message)};
-    }
-    return variables;
-  } catch (const nlohmann::ordered_json::exception& error) {
-    return Error{Code::invalid_file, fmt::format("{} is not JSON: {}", stream.name(), error.what())};
-  }
+  PUMICE_TRY(nlohmann::ordered_json variables, parse_ordered_json(text, stream.name()));
+  if (const Status status = check_messages(variables); !status.ok())
+    return Error{status.error().code, fmt::format("{}: {}", stream.name(), status.error().message)};
+  return variables;
 }
 
 // "2026-07-26T12:00:00" as a local time.

@@ -1,5 +1,5 @@
 // Each class of the C++ layer, with the models that ship.
-//   classes STORIES.gguf CACHE DATES     prints what the first one tells, as the other programs do
+//   classes STORIES.gguf CACHE DATES CHAT.gguf     prints what the first one tells, as the other programs do
 #include <pumice/pumice.hpp>
 
 #include <cstdio>
@@ -74,7 +74,7 @@ std::string slice_by_slice(Session& session) {
 } // namespace
 
 int main(int count, char** arguments) {
-  if (count != 4) return 2;
+  if (count != 5) return 2;
   const std::string prompt = "Once upon a time";
   const std::string file = std::string(arguments[2]) + "/conversation";
   DeviceOptions device_options{};
@@ -156,6 +156,22 @@ int main(int count, char** arguments) {
   expect(tune.poll() && !need(tune.finish(), "Tune::finish").complete, "measuring ends at its limit");
   need(device.save_tuning(std::string(arguments[2]) + "/tuning"), "Device::save_tuning");
   expect(!need(device.tuning(), "Device::tuning").empty(), "what is known of a device is written");
+
+  const Model talker = need(Model::load(device, Source::file(arguments[4])), "Model::load");
+  Chat chat = need(Chat::create(talker), "Chat::create");
+  need(chat.add("user", "What is 2 plus 3?"), "Chat::add");
+  std::string answer;
+  Session answerer =
+      need(Session::create(talker, {}, [&](const Event& event) { answer += event.text; }), "Session");
+  need(answerer.generate(chat, 20), "Session::generate");
+  need(answerer.run(), "Session::run");
+  expect(answer == "2 plus 3 is 5." && chat.count() == 2, "an answer is the chat's next message");
+  const std::string written = need(chat.write(), "Chat::write"),
+                    prompt_text = need(chat.prompt(), "Chat::prompt");
+  expect(chat.forget().error().status == PUMICE_NOT_FOUND, "there is one turn alone");
+  need(chat.remove(0, 2), "Chat::remove");
+  need(chat.read(written), "Chat::read");
+  expect(need(chat.prompt(), "Chat::prompt") == prompt_text, "what was written is read");
 
   const Model dates = need(Model::load(device, Source::file(arguments[3])), "Model::load");
   Translator translator = need(Translator::create(dates), "Translator::create");

@@ -1,0 +1,279 @@
+#include "api/chat.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "api/handles.h"
+#include "base/guarded.h"
+#include "io/json_text.h"
+#include "model/vocabulary.h"
+#include "text/unicode.h"
+
+using namespace pumice;
+using namespace pumice::api;
+using nlohmann::ordered_json;
+
+namespace pumice::api {
+
+Status SharedChat::check_idle() const {
+  if (!answering) return {};
+  return Error{Code::not_ready, "the chat is being answered: wait for the end of the answer, or cancel it"};
+}
+
+OpenAnswer::OpenAnswer(std::shared_ptr<SharedChat> chat, const ChatPrompt& prompt)
+    : chat_(std::move(chat)), answer_(chat_->chat, prompt) {
+  chat_->answering = true;
+}
+
+OpenAnswer::~OpenAnswer() {
+  chat_->answering = false;
+  if (!complete_ && answer_.tokens() == 0) return;
+  (void)guarded([&] {
+    (void)answer_.finish();
+    answer_.add_to(chat_->chat);
+  });
+}
+
+} // namespace pumice::api
+
+namespace {
+
+Error wrong(const std::string& name, const char* what) {
+  return {Code::invalid_argument, fmt::format("{} {}", name, what)};
+}
+
+// What the caller hands in as JSON.
+Result<ordered_json> read_json(const char* text, const std::string& name) {
+  Result<ordered_json> value = parse_ordered_json(text, name);
+  if (!value.ok()) return Error{Code::invalid_argument, value.error().message};
+  return value;
+}
+
+Status read_text(const char* text, const std::string& name, ordered_json& to) {
+  if (!text::is_valid_utf8(text)) return wrong(name, "is not UTF-8");
+  to = text;
+  return {};
+}
+
+Status check_tools(const ordered_json& tools, const std::string& name) {
+  return tools.is_array() ? Status() : Status(wrong(name, "is not a list of tools"));
+}
+
+// The members of the application's object, which are not there twice.
+Status add_members(ordered_json members, const std::string& name, ordered_json& to) {
+  if (!members.is_object()) return wrong(name, "is not an object");
+  for (const auto& [key, value] : members.items()) {
+    if (to.contains(key))
+      return wrong(name, fmt::format("has '{}', which has a field of its own", key).c_str());
+    to[key] = value;
+  }
+  return {};
+}
+
+Result<ordered_json> read_message(const pumice_message& given, const Chat& chat) {
+  if (!given.role) return null_argument("message.role");
+  ordered_json message;
+  PUMICE_CHECK(read_text(given.role, "message.role", message["role"]));
+  if (given.content) PUMICE_CHECK(read_text(given.content, "message.content", message["content"]));
+  if (given.thinking)
+    PUMICE_CHECK(read_text(given.thinking, "message.thinking", message[chat.thinking_member()]));
+  if (given.tool_calls) {
+    PUMICE_TRY(message["tool_calls"], read_json(given.tool_calls, "message.tool_calls"));
+    if (!message["tool_calls"].is_array()) return wrong("message.tool_calls", "is not a list of calls");
+  }
+  if (given.members) {
+    PUMICE_TRY(ordered_json members, read_json(given.members, "message.members"));
+    PUMICE_CHECK(add_members(std::move(members), "message.members", message));
+  }
+  if (!message.contains("content")) message["content"] = ""; // most templates read it
+  return message;
+}
+
+Result<ordered_json> read_variables(const pumice_chat_options& given) {
+  ordered_json variables = ordered_json::object();
+  if (given.tools) {
+    PUMICE_TRY(variables["tools"], read_json(given.tools, "options.tools"));
+    PUMICE_CHECK(check_tools(variables["tools"], "options.tools"));
+  }
+  if (!given.variables) return variables;
+  PUMICE_TRY(ordered_json more, read_json(given.variables, "options.variables"));
+  for (const char* own : {"messages", "tools", "add_generation_prompt"}) {
+    if (more.is_object() && more.contains(own)) {
+      return wrong("options.variables", fmt::format("has '{}', which is not for it", own).c_str());
+    }
+  }
+  PUMICE_CHECK(add_members(std::move(more), "options.variables", variables));
+  return variables;
+}
+
+Result<ChatTemplate> read_template(const pumice_chat_options& given, const ModelFile& file, bool with_tools) {
+  PUMICE_TRY(const ChatTemplates templates, ChatTemplates::of(file));
+  if (given.template_text && given.template_name) {
+    return wrong("options", "has a template_text and a template_name: set one of them");
+  }
+  if (given.template_text) {
+    Result<ChatTemplate> own = templates.parse(given.template_text, "options.template_text");
+    if (!own.ok()) return Error{Code::invalid_argument, own.error().message};
+    return own;
+  }
+  if (templates.empty() && !given.template_name) {
+    return Error{
+        Code::not_found,
+        fmt::format("{}: there is no chat template in it, so it is probably not made for chats: go on "
+                    "with a text without a chat, or set options.template_text",
+                    file.path())};
+  }
+  return templates.choose(given.template_name ? given.template_name : "", with_tools);
+}
+
+Result<std::tm> read_time(int64_t local_time) {
+  constexpr int64_t most = 253'402'300'799; // the end of the year 9999
+  if (local_time < 0 || local_time > most) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.local_time is {}: expected 0 to {}, in seconds", local_time, most)};
+  }
+  return fmt::gmtime(local_time ? static_cast<std::time_t>(local_time) : std::time(nullptr));
+}
+
+Result<std::optional<bool>> read_thinking(pumice_thinking given) {
+  switch (given) {
+  case PUMICE_THINKING_DEFAULT:
+    return std::optional<bool>();
+  case PUMICE_THINKING_OFF:
+    return std::optional(false);
+  case PUMICE_THINKING_ON:
+    return std::optional(true);
+  }
+  return Error{Code::invalid_argument, fmt::format("options.thinking is {}: expected one of pumice_thinking",
+                                                   static_cast<int>(given))};
+}
+
+Result<std::unique_ptr<pumice_chat>> make_chat(const pumice_model& model, const pumice_chat_options& given) {
+  PUMICE_CHECK(check_decoder(model, "a chat"));
+  PUMICE_CHECK(require_tokenizer(model.tokenizer.get(), *model.model));
+  PUMICE_TRY(ordered_json variables, read_variables(given));
+  PUMICE_TRY(const std::tm now, read_time(given.local_time));
+  PUMICE_TRY(const std::optional<bool> thinking, read_thinking(given.thinking));
+  const bool with_tools = variables.contains("tools") && !variables["tools"].empty();
+  PUMICE_TRY(ChatTemplate chosen, read_template(given, model.model->file(), with_tools));
+  Chat chat(std::move(chosen), model.tokenizer, model.ends, now);
+  chat.set_variables(std::move(variables));
+  chat.ask_for_thinking(thinking);
+  auto handle = std::make_unique<pumice_chat>();
+  handle->shared = std::make_shared<SharedChat>(SharedChat{std::move(chat), model.model->identity()});
+  return handle;
+}
+
+// As written by write_chat(), or by hand.
+Status read_chat(const ordered_json& file, Chat& chat) {
+  if (const Status status = check_messages(file); !status.ok())
+    return Error{status.error().code, "json: " + status.error().message};
+  if (file.contains("tools")) PUMICE_CHECK(check_tools(file["tools"], "json: 'tools'"));
+  ordered_json variables = chat.variables();
+  for (const auto& [name, value] : file.items()) {
+    if (name != "messages" && name != "add_generation_prompt") variables[name] = value;
+  }
+  PUMICE_CHECK(chat.set_messages(file["messages"]));
+  chat.set_variables(std::move(variables));
+  return {};
+}
+
+std::string written(const Chat& chat) {
+  ordered_json file = {{"messages", chat.messages()}};
+  file.update(chat.variables());
+  return file.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+} // namespace
+
+extern "C" {
+
+pumice_status pumice_chat_create(pumice_model* model, const pumice_chat_options* options, pumice_chat** chat,
+                                 pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE(chat);
+    *chat = nullptr;
+    PUMICE_TRY(const pumice_chat_options given, read(options, "options"));
+    PUMICE_TRY(std::unique_ptr<pumice_chat> made, make_chat(*model, given));
+    *chat = made.release();
+    return {};
+  });
+}
+
+void pumice_chat_destroy(pumice_chat* chat) {
+  delete chat;
+}
+
+pumice_status pumice_chat_add(pumice_chat* chat, const pumice_message* message, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE(message);
+    PUMICE_TRY(const pumice_message given, read(message, "message"));
+    PUMICE_CHECK(chat->shared->check_idle());
+    PUMICE_TRY(ordered_json made, read_message(given, chat->shared->chat));
+    return chat->shared->chat.add(std::move(made));
+  });
+}
+
+size_t pumice_chat_count(const pumice_chat* chat) {
+  return chat ? chat->shared->chat.messages().size() : 0;
+}
+
+pumice_status pumice_chat_remove(pumice_chat* chat, size_t first, size_t count, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(chat);
+    PUMICE_CHECK(chat->shared->check_idle());
+    const size_t all = pumice_chat_count(chat);
+    if (first > all || count > all - first) {
+      return Error{Code::invalid_argument,
+                   fmt::format("first is {} and count is {}: the chat has {} messages", first, count, all)};
+    }
+    chat->shared->chat.remove(first, count);
+    return {};
+  });
+}
+
+pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(chat);
+    PUMICE_CHECK(chat->shared->check_idle());
+    const size_t count = chat->shared->chat.forget_oldest_turn();
+    if (removed) *removed = count;
+    if (count) return {};
+    return Error{Code::not_found, "the chat has one turn alone: there is nothing older to forget"};
+  });
+}
+
+pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE(json);
+    PUMICE_CHECK(chat->shared->check_idle());
+    PUMICE_TRY(const ordered_json file, read_json(json, "json"));
+    return read_chat(file, chat->shared->chat);
+  });
+}
+
+pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capacity, size_t* count,
+                                pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(chat);
+    PUMICE_CHECK(check_array(json, capacity, 1, "json"));
+    hand_out(written(chat->shared->chat), json, capacity, count);
+    return {};
+  });
+}
+
+pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text, size_t capacity, size_t* count,
+                                 pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(chat);
+    PUMICE_CHECK(check_array(text, capacity, 1, "text"));
+    PUMICE_TRY(const ChatPrompt prompt, chat->shared->chat.prompt());
+    hand_out(prompt.text, text, capacity, count);
+    return {};
+  });
+}
+
+} // extern "C"

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "api/pumice.h"
+#include "text/chat.h"
+
+namespace pumice::api {
+
+// A conversation that the application has, and the text that answers it.
+struct SharedChat {
+  Chat chat;
+  uint64_t model = 0;     // the identity of the one that it was made for
+  bool answering = false; // a text answers it, which has not ended
+
+  Status check_idle() const;
+};
+
+// An answer that a session or a batch gives to a chat. When it ends, in whatever way, what came of it becomes
+// the chat's next message.
+class OpenAnswer {
+public:
+  OpenAnswer(std::shared_ptr<SharedChat> chat, const ChatPrompt& prompt);
+  ~OpenAnswer();
+  OpenAnswer(const OpenAnswer&) = delete;
+  OpenAnswer& operator=(const OpenAnswer&) = delete;
+
+  ChatAnswer& answer() { return answer_; }
+  // It is an answer even if nothing came.
+  void complete() { complete_ = true; }
+
+private:
+  std::shared_ptr<SharedChat> chat_;
+  ChatAnswer answer_;
+  bool complete_ = false;
+};
+
+} // namespace pumice::api
+
+struct pumice_chat {
+  std::shared_ptr<pumice::api::SharedChat> shared;
+};
