@@ -7,7 +7,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 stories=$root/models/pretrained/stories-2m.gguf
 chats=$root/models/pretrained/chat-2m.gguf
-lines=$'Hello, my name is Anna.\nWhat is my name?\n'
+lines=$'Hello, my name is Anna.\nWhat is my name?'
 answers=$("$programs/chat" "$chats" <<<"$lines")
 echo "$answers"
 [ "$(grep -c '^> ' <<<"$answers")" -ge 2 ] && [[ $answers == *"Your name is Anna."* ]] || fail "chat.c printed: $answers"

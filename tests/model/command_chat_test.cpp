@@ -198,6 +198,45 @@ TEST_CASE("a chat forgets its oldest turns, and keeps what says how to answer") 
   CHECK(!talk.set_messages(ordered_json::object()).ok());
 }
 
+TEST_CASE("an answer with thinking and a call becomes a message that its template reads") {
+  const ChatModel chat;
+  const TemporaryFolder temporary;
+  struct Case {
+    const char* thinking; // the member that the template reads
+    const char* more;     // what the template says besides
+    const char* prompt;   // of the message
+  };
+  const Case cases[] = {
+      {"reasoning_content", "", "<think>Hm.</think>I look.<tool_call>add {\"a\": 1}"},
+      {"thinking", "", "<think>Hm.</think>I look.<tool_call>add {\"a\": 1}"},
+      {"thinking", "{# no both content and thinking #}", "<think></think>I look.<tool_call>add {\"a\": 1}"},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.thinking);
+    const std::string member = each.thinking;
+    const std::string text =
+        "{# message." + member +
+        " #}{% for m in messages %}<|user|>{% if m.role == 'assistant' %}<think>{{ m." + member +
+        " }}</think>{{ m.content }}{% for c in m.tool_calls %}<tool_call>{{ c.function.name "
+        "}} {{ c.function.arguments | tojson }}{% endfor %}{% endif %}{% endfor %}" +
+        each.more;
+    const std::filesystem::path file = temporary.write("marks.jinja", text);
+    Chat talk(require(chat.templates.read(file)), chat.tokenizer, {}, std::tm());
+    REQUIRE(talk.add({{"role", "user"}, {"content", "1?"}}).ok());
+    ChatAnswer answer(talk, require(talk.prompt()));
+    std::vector<AnswerPart::Kind> kinds;
+    for (const char* piece : {"<thi", "nk>Hm.</think>I look.<tool_", "call>{\"name\": \"add\", ",
+                              "\"arguments\": {\"a\": 1}}</tool_call>"}) {
+      for (const AnswerPart& part : answer.push(5, piece)) kinds.push_back(part.kind);
+    }
+    CHECK(answer.finish().empty());
+    using Kind = AnswerPart::Kind;
+    CHECK(kinds == std::vector{Kind::thinking, Kind::content, Kind::tool_call});
+    answer.add_to(talk);
+    CHECK(require(talk.prompt()).text == std::string("<|user|><|user|>") + each.prompt);
+  }
+}
+
 TEST_CASE("a template that takes arguments of calls as text gets them so") {
   const ChatModel chat;
   const TemporaryFolder temporary;

@@ -48,9 +48,7 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
          return then(self.conversation_.set_system(rest), Then::prompt);
        }},
       {"/reset", "", "begin anew",
-       [](ChatCommands& self, const std::string&) {
-         return then(self.conversation_.reset(), Then::prompt);
-       }},
+       [](ChatCommands& self, const std::string&) { return then(self.conversation_.reset(), Then::prompt); }},
       {"/regenerate", "", "answer the last question again",
        [](ChatCommands& self, const std::string&) {
          return then(self.conversation_.regenerate(self.forget_), Then::figures);
