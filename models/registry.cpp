@@ -75,8 +75,8 @@ std::span<const Architecture> architectures() {
       {"gemma2", {"gemma2"}, {"gemma2"}, open_gemma2},
       {"gemma3", {"gemma3_text", "gemma3"}, {"gemma3"}, open_gemma3},
       {"gemma4", {"gemma4_text", "gemma4"}, {"gemma4"}, open_gemma4},
-      {"glm4", {"glm4"}, {"glm4"}, open_glm4},
-      {"glm4_moe", {"glm4_moe"}, {"glm4moe"}, open_glm4_moe},
+      {"glm4", {"glm4", "glm4v_text"}, {"glm4"}, open_glm4},
+      {"glm4_moe", {"glm4_moe", "glm4v_moe_text"}, {"glm4moe"}, open_glm4_moe},
       {"gpt2", {"gpt2"}, {"gpt2"}, open_gpt2},
       {"gpt_neox", {"gpt_neox"}, {"gptneox"}, open_gpt_neox},
       {"gpt_oss", {"gpt_oss"}, {"gpt-oss"}, open_gpt_oss},
@@ -97,14 +97,17 @@ std::span<const Architecture> architectures() {
       {"opt", {"opt"}, {}, open_opt},
       {"phi", {"phi"}, {"phi2"}, open_phi},
       {"phi3", {"phi3"}, {"phi3"}, open_phi3},
-      {"qwen2", {"qwen2"}, {"qwen2"}, open_qwen2},
+      {"qwen2",
+       {"qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"},
+       {"qwen2", "qwen2vl"},
+       open_qwen2},
       {"qwen2_moe", {"qwen2_moe"}, {"qwen2moe"}, open_qwen2_moe},
-      {"qwen3", {"qwen3"}, {"qwen3"}, open_qwen3},
+      {"qwen3", {"qwen3", "qwen3_vl_text"}, {"qwen3", "qwen3vl"}, open_qwen3},
       {"qwen3_next",
        {"qwen3_next", "qwen3_5_text", "qwen3_5", "qwen3_5_moe_text", "qwen3_5_moe"},
        {"qwen3next", "qwen35", "qwen35moe"},
        open_qwen3_next},
-      {"qwen3_moe", {"qwen3_moe"}, {"qwen3moe"}, open_qwen3_moe},
+      {"qwen3_moe", {"qwen3_moe", "qwen3_vl_moe_text"}, {"qwen3moe", "qwen3vlmoe"}, open_qwen3_moe},
       {"roberta", {"roberta", "xlm-roberta"}, {}, open_roberta},
       {"seed_oss", {"seed_oss"}, {"seed_oss"}, open_seed_oss},
       {"smollm3", {"smollm3"}, {"smollm3"}, open_smollm3},
@@ -140,9 +143,15 @@ Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& 
   const bool gguf = file.format() == ModelFile::Format::gguf;
   const std::string wanted = file.architecture();
   std::string known;
+  // The text model's architecture says how to read a model that also sees.
+  for (const std::string& name : {wanted, file.text_architecture()}) {
+    for (const Architecture& architecture : architectures()) {
+      const auto& names = gguf ? architecture.gguf_architectures : architecture.hugging_face_model_types;
+      if (std::find(names.begin(), names.end(), name) != names.end()) return architecture.open(file);
+    }
+  }
   for (const Architecture& architecture : architectures()) {
     const auto& names = gguf ? architecture.gguf_architectures : architecture.hugging_face_model_types;
-    if (std::find(names.begin(), names.end(), wanted) != names.end()) return architecture.open(file);
     for (std::string_view name : names) known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
   }
   return Error{Code::unsupported, fmt::format("{}: field '{}': expected one of {}; found '{}'", file.path(),

@@ -12,6 +12,16 @@ Settings::Settings(const ModelFile& file)
 Settings::Settings(const ModelFile& file, Fields fields)
     : file_(file), gguf_(false), fields_(std::move(fields)) {}
 
+Settings Settings::of_text(const ModelFile& file) {
+  return file.has_text_fields() ? Settings(file, file.text_fields()) : Settings(file);
+}
+
+std::string Settings::architecture() const {
+  if (gguf_) return file_.architecture();
+  const Result<std::string> type = fields_.string_or("model_type", file_.architecture());
+  return type.ok() ? *type : file_.architecture();
+}
+
 std::string Settings::name(const SettingName& setting) const {
   return gguf_ ? prefix_ + std::string(setting.gguf) : std::string(setting.hugging_face);
 }

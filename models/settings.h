@@ -29,12 +29,15 @@ struct SettingName {
 class Settings {
 public:
   explicit Settings(const ModelFile& file);
+  // Those of a text model, which may be a part of the file's model.
+  static Settings of_text(const ModelFile& file);
   // For a model whose settings are an object inside config.json.
   Settings(const ModelFile& file, Fields fields);
 
   bool gguf() const { return gguf_; }
   const ModelFile& file() const { return file_; }
   const Fields& fields() const { return fields_; }
+  std::string architecture() const;                   // the file's, or the text model's
   std::string name(const SettingName& setting) const; // the full name in the file's format
   bool has(const SettingName& setting) const;
 

@@ -41,7 +41,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_cohere2(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.norm_eps = {"layer_norm_eps", "attention.layer_norm_epsilon"};
   names.default_norm_eps = 1e-5f;

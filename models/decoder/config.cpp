@@ -91,7 +91,10 @@ Result<DecoderConfig> read_decoder_config(const Settings& settings, const Decode
   if (settings.gguf()) {
     config.tied_head = settings.file().has_weights() && !settings.file().find("output.weight");
   } else {
-    PUMICE_TRY(config.tied_head, settings.boolean_or({"tie_word_embeddings", ""}, names.tied_by_default));
+    // A model that also sees may say it beside text_config.
+    PUMICE_TRY(config.tied_head,
+               settings.file().fields().boolean_or("tie_word_embeddings", names.tied_by_default));
+    PUMICE_TRY(config.tied_head, settings.boolean_or({"tie_word_embeddings", ""}, config.tied_head));
   }
   config.windows.assign(config.layers, 0);
   if (names.rotary) {

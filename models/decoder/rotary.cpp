@@ -210,7 +210,8 @@ Status read_rotary_scaling(const Fields& scaling, const DecoderConfig& config, R
     field = "type"; // the older name
     PUMICE_TRY(type, scaling.string_or("type", "default"));
   }
-  if (type == "default") return {};
+  // mrope: sections of the pairs turn with a picture's time, height and width, which are equal in a text.
+  if (type == "default" || type == "mrope") return {};
   if (type == "linear") {
     rotary.scaling = RotaryScaling::linear;
     PUMICE_TRY(rotary.factor, scaling.f32("factor", min_factor, max_factor));

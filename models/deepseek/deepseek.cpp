@@ -185,7 +185,7 @@ Result<MixtureConfig> read_deepseek_mixture(const Settings& settings, const Deco
     third = settings.file().find(bias);
     defaults.gguf_normalise = false;
   } else {
-    third = settings.file().architecture() == "deepseek_v3";
+    third = settings.architecture() == "deepseek_v3";
   }
   defaults.normalise = defaults.biased = third;
   defaults.score = third ? ExpertScore::sigmoid : ExpertScore::softmax;
@@ -204,7 +204,7 @@ Result<MixtureConfig> read_deepseek_mixture(const Settings& settings, const Deco
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_deepseek(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.kv_heads = names.value_dim = {};
   names.head_dim = {"qk_rope_head_dim", "attention.key_length"};

@@ -29,7 +29,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_ernie4_5(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.default_norm_eps = 1e-5f;
   names.default_head_dim = 128;

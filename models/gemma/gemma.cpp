@@ -36,7 +36,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_gemma(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.default_context = 8192;
   // Older configs have "gelu" in hidden_act but mean GELU with tanh, so hidden_act is not read.

@@ -57,7 +57,7 @@ constexpr float max_cap = 1e6f;
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_gemma2(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.default_context = 8192;
   names.activation = {"hidden_activation", ""};

@@ -56,7 +56,10 @@ private:
   Gemma3Settings own_;
 };
 
-Result<std::unique_ptr<ModelDefinition>> open(const ModelFile& file, const Settings& settings) {
+} // namespace
+
+Result<std::unique_ptr<ModelDefinition>> open_gemma3(const ModelFile& file) {
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.default_context = 131072;
   names.activation = {"hidden_activation", ""};
@@ -89,19 +92,8 @@ Result<std::unique_ptr<ModelDefinition>> open(const ModelFile& file, const Setti
   config.gguf_query_scale = std::sqrt(gguf_scalar / scalar);
   PUMICE_TRY(config.logit_soft_cap,
              settings.f32_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f, 1e6f, 0.0f));
-  // The model that also reads pictures contains the text model.
-  if (file.find("language_model.model.embed_tokens.weight")) config.root = "language_model.";
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<Gemma3>(std::move(config), settings.gguf(), std::move(own)));
-}
-
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_gemma3(const ModelFile& file) {
-  const Settings settings(file);
-  if (settings.gguf() || !settings.fields().has("text_config")) return open(file, settings);
-  PUMICE_TRY(Fields text, settings.fields().object("text_config"));
-  return open(file, Settings(file, std::move(text)));
 }
 
 } // namespace pumice

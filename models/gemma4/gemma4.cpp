@@ -262,7 +262,10 @@ Result<bool> read_keys_as_values(const Settings& settings, const DecoderConfig& 
   return !settings.file().find(fmt::format("blk.{}.attn_v.weight", found - config.windows.begin()));
 }
 
-Result<std::unique_ptr<ModelDefinition>> open_text_model(const ModelFile& file, const Settings& settings) {
+} // namespace
+
+Result<std::unique_ptr<ModelDefinition>> open_gemma4(const ModelFile& file) {
+  const Settings settings = Settings::of_text(file);
   PUMICE_CHECK(check(settings));
   DecoderConfigNames names;
   names.default_context = 131072;
@@ -275,7 +278,7 @@ Result<std::unique_ptr<ModelDefinition>> open_text_model(const ModelFile& file, 
   names.rotary = false;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
   config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
-  config.root = file.find("model.language_model.embed_tokens.weight") ? "model.language_model." : "model.";
+  config.root = "model.";
   Gemma4Settings own;
   PUMICE_CHECK(read_windows(settings, config));
   PUMICE_TRY(own.keys_as_values, read_keys_as_values(settings, config));
@@ -305,15 +308,6 @@ Result<std::unique_ptr<ModelDefinition>> open_text_model(const ModelFile& file, 
                                                     0.0f, 1e6f, settings.gguf() ? 30.0f : 0.0f));
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<Gemma4>(std::move(config), settings.gguf(), std::move(own)));
-}
-
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_gemma4(const ModelFile& file) {
-  const Settings settings(file);
-  if (settings.gguf() || !settings.fields().has("text_config")) return open_text_model(file, settings);
-  PUMICE_TRY(Fields text, settings.fields().object("text_config"));
-  return open_text_model(file, Settings(file, std::move(text)));
 }
 
 } // namespace pumice

@@ -38,7 +38,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_glm4_moe(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.default_norm_eps = 1e-5f;
   names.default_rotary_share = 0.5f;

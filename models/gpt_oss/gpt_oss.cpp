@@ -64,7 +64,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_gpt_oss(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.default_norm_eps = 1e-5f;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));

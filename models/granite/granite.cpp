@@ -44,7 +44,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_granite(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
   config.set_neighbouring_in_gguf(settings.gguf());
   const auto factor = [&](std::string_view hugging_face, std::string_view gguf, float fallback) {

@@ -127,7 +127,7 @@ Result<MixtureConfig> read_granite_mixture(const Settings& settings, const Decod
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_granite_hybrid(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   if (settings.gguf()) names.kv_heads = {}; // a list
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));

@@ -33,7 +33,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_hunyuan_dense(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   PUMICE_CHECK(settings.expect("use_qk_norm", true, true));
   PUMICE_CHECK(settings.expect("use_cla", false, false));
   DecoderConfigNames names;

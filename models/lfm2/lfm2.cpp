@@ -111,7 +111,7 @@ Status adjust_feed_forward(const Settings& settings, DecoderConfig& config) {
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_lfm2(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.norm_eps = {"norm_eps", "attention.layer_norm_rms_epsilon"};
   names.default_norm_eps = 1e-5f;

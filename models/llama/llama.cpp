@@ -31,7 +31,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_llama(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   // GGUF uses the name "llama" for Mixtral too.
   if (settings.has({"", "expert_count"})) {
     PUMICE_TRY(uint32_t experts, settings.fields().u32("llama.expert_count"));

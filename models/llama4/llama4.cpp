@@ -209,7 +209,10 @@ Result<Llama4Own> read_llama4_own(const Settings& settings, const MixtureConfig&
   return own;
 }
 
-Result<std::unique_ptr<ModelDefinition>> open_llama4_text(const ModelFile& file, const Settings& settings) {
+} // namespace
+
+Result<std::unique_ptr<ModelDefinition>> open_llama4(const ModelFile& file) {
+  const Settings settings = Settings::of_text(file);
   PUMICE_CHECK(settings.expect("attention_bias", false, false));
   DecoderConfigNames names;
   names.default_norm_eps = 1e-5f;
@@ -225,18 +228,8 @@ Result<std::unique_ptr<ModelDefinition>> open_llama4_text(const ModelFile& file,
   mixture.scaled_inputs = true;
   PUMICE_TRY(mixture.sparse, read_sparse_layers(settings, config.layers));
   PUMICE_TRY(Llama4Own own, read_llama4_own(settings, mixture, config));
-  if (file.find("language_model.model.embed_tokens.weight")) config.root = "language_model.";
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<Llama4>(std::move(config), settings.gguf(), std::move(mixture), std::move(own)));
-}
-
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_llama4(const ModelFile& file) {
-  const Settings settings(file);
-  if (settings.gguf() || !settings.fields().has("text_config")) return open_llama4_text(file, settings);
-  PUMICE_TRY(Fields text, settings.fields().object("text_config"));
-  return open_llama4_text(file, Settings(file, std::move(text)));
 }
 
 } // namespace pumice

@@ -26,7 +26,7 @@ protected:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_mistral(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
   PUMICE_TRY(uint32_t window, settings.u32_or({"sliding_window", ""}, 1, limits::context, 0));
   config.windows.assign(config.layers, window);

@@ -20,7 +20,10 @@ protected:
   std::string_view gguf_architecture() const override { return "mistral3"; }
 };
 
-Result<std::unique_ptr<ModelDefinition>> open_text_model(const ModelFile& file, const Settings& settings) {
+} // namespace
+
+Result<std::unique_ptr<ModelDefinition>> open_mistral3(const ModelFile& file) {
+  const Settings settings = Settings::of_text(file);
   const SettingName window = {"sliding_window", ""};
   PUMICE_TRY(uint32_t positions, settings.u32_or(window, 0, limits::context, 0));
   if (positions) return settings.error(window, "windows of this architecture are not supported");
@@ -35,17 +38,7 @@ Result<std::unique_ptr<ModelDefinition>> open_text_model(const ModelFile& file, 
     config.rotary.mscale = 1;
     PUMICE_TRY(config.rotary.mscale_all_dim, settings.f32_or(multiplier, 0.0f, 1e6f, 0.0f));
   }
-  if (file.find("language_model.model.embed_tokens.weight")) config.root = "language_model.";
   return std::unique_ptr<ModelDefinition>(std::make_unique<Mistral3>(std::move(config), settings.gguf()));
-}
-
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_mistral3(const ModelFile& file) {
-  const Settings settings(file);
-  if (settings.gguf() || !settings.fields().has("text_config")) return open_text_model(file, settings);
-  PUMICE_TRY(Fields text, settings.fields().object("text_config"));
-  return open_text_model(file, Settings(file, std::move(text)));
 }
 
 } // namespace pumice

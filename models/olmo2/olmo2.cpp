@@ -45,7 +45,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_olmo2(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.default_norm_eps = 1e-5f;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));

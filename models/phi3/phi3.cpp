@@ -36,7 +36,7 @@ protected:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_phi3(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.default_norm_eps = 1e-5f;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));

@@ -24,7 +24,7 @@ protected:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_qwen2(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
   PUMICE_CHECK(read_upper_windows(settings, config));
   return std::unique_ptr<ModelDefinition>(std::make_unique<Qwen2>(std::move(config), settings.gguf()));

@@ -28,7 +28,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_qwen3(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.default_head_dim = 128;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));

@@ -35,7 +35,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_qwen3_moe(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
   PUMICE_CHECK(read_upper_windows(settings, config));
   MixtureDefaults defaults;

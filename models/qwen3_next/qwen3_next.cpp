@@ -38,9 +38,9 @@ struct DeltaProjections {
 class Qwen3Next : public DecoderModel {
 public:
   Qwen3Next(DecoderConfig config, bool gguf, const DeltaConfig& delta, std::optional<MixtureConfig> mixture,
-            bool bias, const DecoderNames& names, const MixtureNames& experts, std::vector<int32_t> sections)
+            bool bias, const MixtureNames& experts, std::vector<int32_t> sections)
       : DecoderModel(std::move(config), gguf), delta_(delta), mixture_(std::move(mixture)), bias_(bias),
-        names_(names), experts_(experts), rotary_sections_(std::move(sections)) {}
+        experts_(experts), rotary_sections_(std::move(sections)) {}
 
   Result<GgufModel> gguf(const ModelFile& file) const override {
     const auto refuse = [&](const char* field, const char* what) {
@@ -72,7 +72,7 @@ protected:
                             : builder.gated_feed_forward(y);
           });
     };
-    builder.decode(block, names_);
+    builder.decode(block);
   }
 
   std::vector<Hyperparameter> own_hyperparameters() const override {
@@ -283,7 +283,6 @@ private:
   DeltaConfig delta_;
   std::optional<MixtureConfig> mixture_;
   bool bias_;
-  DecoderNames names_;
   MixtureNames experts_;
   std::vector<int32_t> rotary_sections_;
 };
@@ -341,8 +340,11 @@ Result<std::vector<int32_t>> read_rotary_sections(const Settings& settings) {
   return sections;
 }
 
-Result<std::unique_ptr<ModelDefinition>> open_qwen(const ModelFile& file, const Settings& settings) {
-  const std::string architecture = file.architecture();
+} // namespace
+
+Result<std::unique_ptr<ModelDefinition>> open_qwen3_next(const ModelFile& file) {
+  const Settings settings = Settings::of_text(file);
+  const std::string architecture = settings.architecture();
   const bool next = architecture == "qwen3_next" || architecture == "qwen3next";
   const bool sparse = next || architecture.find("moe") != std::string::npos;
   DecoderConfigNames config_names;
@@ -370,12 +372,6 @@ Result<std::unique_ptr<ModelDefinition>> open_qwen(const ModelFile& file, const 
     }
     config.states.push_back(delta.values() * delta.key_dim);
   }
-  DecoderNames names;
-  if (file.find("model.language_model.embed_tokens.weight")) { // the model that also sees pictures
-    names.embedding.hugging_face = "model.language_model.embed_tokens";
-    names.layers = "model.language_model.layers.{}.";
-    names.norm.hugging_face = "model.language_model.norm";
-  }
   MixtureNames experts;
   for (const TensorView& tensor : file.tensors()) {
     if (!tensor.name.ends_with(".mlp.experts.gate_up_proj")) continue;
@@ -385,18 +381,8 @@ Result<std::unique_ptr<ModelDefinition>> open_qwen(const ModelFile& file, const 
     break;
   }
   PUMICE_TRY(std::vector<int32_t> sections, read_rotary_sections(settings));
-  return std::unique_ptr<ModelDefinition>(std::make_unique<Qwen3Next>(std::move(config), settings.gguf(),
-                                                                      delta, std::move(mixture), bias, names,
-                                                                      experts, std::move(sections)));
-}
-
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_qwen3_next(const ModelFile& file) {
-  const Settings settings(file);
-  if (settings.gguf() || !settings.fields().has("text_config")) return open_qwen(file, settings);
-  PUMICE_TRY(Fields text, settings.fields().object("text_config"));
-  return open_qwen(file, Settings(file, std::move(text)));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<Qwen3Next>(
+      std::move(config), settings.gguf(), delta, std::move(mixture), bias, experts, std::move(sections)));
 }
 
 } // namespace pumice

@@ -72,7 +72,7 @@ Result<std::vector<bool>> read_rotated(const Settings& settings, uint32_t layers
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_smollm3(const ModelFile& file) {
-  const Settings settings(file);
+  const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.tied_by_default = true;
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));

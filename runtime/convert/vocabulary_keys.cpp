@@ -53,6 +53,8 @@ std::vector<uint32_t> ids_of(const Settings& settings, const std::string& role, 
     if (id && *id < rows) ids.push_back(*id);
   }
   append_ids(*settings.config, role + "_token_id", rows, ids);
+  if (const auto text = settings.config->find("text_config"); text != settings.config->end())
+    append_ids(*text, role + "_token_id", rows, ids);
   append_ids(settings.generation, role + "_token_id", rows, ids);
   std::vector<uint32_t> unique;
   for (uint32_t id : ids) {

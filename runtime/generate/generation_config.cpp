@@ -11,13 +11,16 @@ namespace pumice {
 
 namespace {
 
-// Settings from generation_config.json, or if it does not have them from config.json.
+// Settings from generation_config.json, or if it does not have them from config.json, or its text_config.
 class Reader {
 public:
-  Reader(const Fields* own, Fields config, uint32_t vocabulary)
-      : own_(own), config_(std::move(config)), vocabulary_(vocabulary) {}
+  Reader(const Fields* own, const ModelFile& file, uint32_t vocabulary)
+      : own_(own), config_(file.fields()), text_(file.text_fields()), vocabulary_(vocabulary) {}
 
-  const Fields& having(std::string_view name) const { return own_ && own_->has(name) ? *own_ : config_; }
+  const Fields& having(std::string_view name) const {
+    if (own_ && own_->has(name)) return *own_;
+    return config_.has(name) ? config_ : text_;
+  }
 
   Result<std::optional<uint32_t>> token(std::string_view name) const {
     if (!having(name).has(name)) return std::optional<uint32_t>();
@@ -37,6 +40,7 @@ public:
 private:
   const Fields* own_;
   Fields config_;
+  Fields text_;
   uint32_t vocabulary_;
 };
 
@@ -113,11 +117,11 @@ Result<GenerationConfig> read_generation_config(const ModelFile& file, uint32_t 
   const std::filesystem::path path = path_of(file.path()) / "generation_config.json";
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored))
-    return read(Reader(nullptr, file.fields(), vocabulary), vocabulary);
+    return read(Reader(nullptr, file, vocabulary), vocabulary);
   PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
   PUMICE_TRY(nlohmann::json json, parse_json_object(mapped.bytes(), mapped.path()));
   const Fields own(json, mapped.path());
-  return read(Reader(&own, file.fields(), vocabulary), vocabulary);
+  return read(Reader(&own, file, vocabulary), vocabulary);
 }
 
 } // namespace pumice

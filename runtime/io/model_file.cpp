@@ -47,6 +47,21 @@ fs::path join(const fs::path& folder, std::string_view utf8_name) {
   return folder / fs::path(std::u8string(utf8_name.begin(), utf8_name.end()));
 }
 
+// How a text model's names begin where it is a part of another model, and how they begin by themselves.
+constexpr std::pair<std::string_view, std::string_view> text_roots[] = {
+    {"language_model.model.", "model."},
+    {"language_model.lm_head.", "lm_head."},
+    {"model.language_model.", "model."},
+    {"model.text_model.", "model."}};
+
+// The name that a tensor of a text model has by itself; empty if it is no such tensor.
+std::string text_name(std::string_view name) {
+  for (const auto& [inside, alone] : text_roots) {
+    if (name.starts_with(inside)) return fmt::format("{}{}", alone, name.substr(inside.size()));
+  }
+  return {};
+}
+
 // For a folder without a config.json.
 Error no_model(const fs::path& folder) {
   constexpr size_t most = 20;
@@ -281,6 +296,33 @@ void ModelFile::add_microscaled() {
 
 void ModelFile::index_names() {
   for (size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
+  if (has_text_fields()) index_text_names();
+}
+
+void ModelFile::index_text_names() {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    std::string name = text_name(tensors_[i].name);
+    if (!name.empty()) index_.emplace(text_names_.emplace_back(std::move(name)), i);
+  }
+}
+
+Fields ModelFile::text_fields() const {
+  const Fields all = fields();
+  if (!has_text_fields()) return all;
+  const Result<Fields> text = all.object("text_config");
+  return text.ok() ? *text : all;
+}
+
+bool ModelFile::has_text_fields() const {
+  const auto text = config_->find("text_config");
+  return format_ == Format::hugging_face && text != config_->end() && text->is_object();
+}
+
+std::string ModelFile::text_architecture() const {
+  if (!has_text_fields()) return {};
+  const nlohmann::json& text = config_->at("text_config");
+  const auto type = text.find("model_type");
+  return type != text.end() && type->is_string() ? type->get<std::string>() : std::string();
 }
 
 void ModelFile::find_tokenizer(const fs::path& folder) {
@@ -299,21 +341,29 @@ const TensorView* ModelFile::find(std::string_view name) const {
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
+std::vector<std::string> ModelFile::unreadable() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : unreadable_) names.push_back(name);
+  return names;
+}
+
 Result<const TensorView*> ModelFile::require(std::string_view name, std::span<const uint64_t> shape) const {
   const TensorView* tensor = find(name);
   if (!tensor) return missing(name);
   if (!std::ranges::equal(tensor->shape, shape))
     return Error{Code::invalid_file,
-                 fmt::format("{}: tensor {}: expected shape {}, found {}", path_, in_quotes(name),
+                 fmt::format("{}: tensor {}: expected shape {}, found {}", path_, in_quotes(tensor->name),
                              shape_text(shape), shape_text(tensor->shape))};
   return tensor;
 }
 
 Error ModelFile::missing(std::string_view name) const {
-  if (const auto found = unreadable_.find(name); found != unreadable_.end())
+  for (const auto& [other, tensor] : unreadable_) {
+    if (other != name && text_name(other) != name) continue;
     return {Code::unsupported, fmt::format("{}: tensor {}: expected one of the types {}, found {} (shape {})",
-                                           path_, in_quotes(name), tensor_type_names(),
-                                           in_quotes(found->second.dtype), shape_text(found->second.shape))};
+                                           path_, in_quotes(other), tensor_type_names(),
+                                           in_quotes(tensor.dtype), shape_text(tensor.shape))};
+  }
   if (!has_weights()) return no_weights(*this);
   std::vector<std::string_view> names;
   for (const TensorView& tensor : tensors_) names.push_back(tensor.name);

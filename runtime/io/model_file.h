@@ -7,6 +7,7 @@
 #include "io/tensor_view.h"
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -58,9 +59,16 @@ public:
   // The contents of config.json, or GGUF's metadata as one flat object.
   const nlohmann::json& config() const { return *config_; }
   Fields fields() const { return Fields(*config_, config_path_); }
+  // The settings of the text model: all of them, or those in config.json's text_config, which models have
+  // that also see or hear. Such a model's text tensors are found under the names that a text model has.
+  Fields text_fields() const;
+  bool has_text_fields() const;          // whether there is a text_config
+  std::string text_architecture() const; // its model_type; empty if there is none
 
   std::span<const TensorView> tensors() const { return tensors_; }
   const TensorView* find(std::string_view name) const; // null if there is none
+  // The names of tensors of types that weights cannot have.
+  std::vector<std::string> unreadable() const;
 
   // Finds a tensor that the model needs, of this shape (outermost first). Errors: not_found, with the most
   // similar names; invalid_file, with both shapes; unsupported, if weights cannot have the tensor's type.
@@ -96,6 +104,7 @@ private:
                    const std::map<std::string, std::string>* listed);
   void add_microscaled();
   void index_names();
+  void index_text_names();
   void find_tokenizer(const std::filesystem::path& folder);
   Error missing(std::string_view name) const;
 
@@ -106,6 +115,7 @@ private:
   std::vector<MappedFile> files_;                // the files that hold weights
   std::vector<TensorView> tensors_;
   std::unordered_map<std::string_view, size_t> index_; // name to index in tensors_
+  std::deque<std::string> text_names_;                 // more names in index_
   std::map<std::string, Unreadable, std::less<>> unreadable_;
   std::map<std::string, GgufArray, std::less<>> arrays_;
   std::filesystem::path tokenizer_path_;

@@ -1,13 +1,25 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernel/dispatch.h"
+#include "shaders/common/cache_parts.h"
 
 namespace pumice {
 
 enum class CacheType : uint32_t { f32, f16, q8_0 };
 const char* to_string(CacheType type);
+
+// How a layer is divided where a kernel cannot reach all of its keys at once.
+enum class CacheSplit : uint32_t {
+  whole = CACHE_PARTS_NONE,
+  positions = CACHE_PARTS_POSITIONS, // a part has some positions of all sequences
+  sequences = CACHE_PARTS_SEQUENCES, // a part has some sequences
+};
+
+// A part of positions has a multiple of this many: no block of an attention kernel lies in two parts.
+constexpr uint32_t cache_part_positions = 256;
 
 // Keys and values of one layer. Keys are stored in tiles of eight positions: eight lanes, one position each,
 // load neighbouring memory. Values are stored one position after the other: lanes with neighbouring
@@ -34,6 +46,9 @@ struct CacheLayout {
   uint32_t head_dim = 0;
   uint32_t window = 0;          // not 0: a ring; tokens see at most this many positions, their own included
   bool values_are_keys = false; // values have no memory of their own: attention reads the keys again
+  CacheSplit split = CacheSplit::whole;
+  uint32_t part_size = 0;  // positions or sequences of each part; the last part may have fewer sequences
+  uint32_t part_first = 0; // of a part's own layout: its first position or sequence
 
   uint32_t element_bytes() const { return type == CacheType::f32 ? 4 : type == CacheType::f16 ? 2 : 1; }
   uint32_t head_dim_padded() const {
@@ -50,18 +65,38 @@ struct CacheLayout {
   uint64_t layer_bytes() const { return head_bytes() * kv_heads * sequences; }
   uint64_t key_and_value_bytes() const { return layer_bytes() * (values_are_keys ? 1 : 2); }
 
+  uint32_t parts() const;
+  // A part by itself. Its capacity or its sequences are its own.
+  CacheLayout part(uint32_t index) const;
+  // The same positions and sequences in parts of at most `range` bytes of keys, where one part would have
+  // more. `beams`: sequences read each other's positions, so they stay together. A ring is never divided by
+  // positions. Where there is no such division the layout stays whole.
+  CacheLayout divided(uint64_t range, bool beams) const;
+
   // The first position that cannot be stored.
-  uint32_t position_limit() const { return window ? INT32_MAX : capacity; }
+  uint32_t position_limit() const {
+    return window ? INT32_MAX : capacity + (split == CacheSplit::positions ? part_first : 0);
+  }
   // Whether the cache still holds all earlier positions that a token at `position` may see, after all
   // positions before `written_end` have been written (by steps that ran ahead too).
   bool can_resume(uint32_t position, uint32_t written_end) const;
 };
 
-// Where one layer's keys and values are: the same place, if values are keys.
-struct CacheRef {
-  CacheLayout layout;
+// Where keys and values are: the same place, if values are keys.
+struct CachePlace {
   BufferRef keys;
   BufferRef values;
+};
+
+// One layer's cache.
+struct CacheRef {
+  CacheLayout layout;
+  BufferRef keys; // of the first part, which mostly is all
+  BufferRef values;
+  std::vector<CachePlace> further = {}; // the other parts
+
+  CachePlace place(uint32_t part) const { return part == 0 ? CachePlace{keys, values} : further[part - 1]; }
+  std::vector<CacheRef> parts() const;
 };
 
 } // namespace pumice

@@ -38,6 +38,14 @@ CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
   return layout;
 }
 
+CacheLayout divided_layout(const LayerCache& layer, const SessionSize& size, uint64_t range) {
+  const CacheLayout layout = cache_layout(layer, size).divided(range, size.beams);
+  if (layout.window == 0 || layout.part(0).layer_bytes() <= range) return layout;
+  LayerCache unbounded = layer;
+  unbounded.window = 0;
+  return cache_layout(unbounded, size).divided(range, size.beams);
+}
+
 CacheLayout input_cache_layout(const LayerCache& layer, const SessionSize& size) {
   CacheLayout layout;
   layout.type = size.cache;
@@ -84,11 +92,16 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
     return ref;
   };
   const auto add = [&](const CacheLayout& layout) {
-    const BufferRef keys = place(layout.layer_bytes());
-    const BufferRef values = layout.values_are_keys ? keys : place(layout.layer_bytes());
-    memory.caches.push_back({layout, keys, values});
+    std::vector<CachePlace> places;
+    for (uint32_t i = 0; i < layout.parts(); ++i) {
+      const uint64_t bytes = layout.part(i).layer_bytes();
+      const BufferRef keys = place(bytes);
+      places.push_back({keys, layout.values_are_keys ? keys : place(bytes)});
+    }
+    memory.caches.push_back({layout, places[0].keys, places[0].values, {places.begin() + 1, places.end()}});
   };
-  for (const LayerCache& layer : shape.layers) add(cache_layout(layer, memory.size));
+  for (const LayerCache& layer : shape.layers)
+    add(divided_layout(layer, memory.size, device.max_storage_range_bytes));
   for (const StateLayout& layout : state_layouts(shape, memory.size, device.max_storage_range_bytes)) {
     memory.states.push_back({layout, place(layout.bytes())});
   }

@@ -59,6 +59,9 @@ std::vector<Bucket> encoder_buckets(const EncoderShape& shape, const SessionSize
 // How a decoder layer stores its keys and values in a session of this size: all positions, or a ring of
 // positions if the layer has a window that is short compared with the context.
 CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size);
+// The same in parts that a kernel reaches, of at most `range` bytes of keys each. A ring that cannot be
+// divided becomes a cache of all positions.
+CacheLayout divided_layout(const LayerCache& layer, const SessionSize& size, uint64_t range);
 // How a layer stores the keys and values of the encoder's inputs, which lie one after the other.
 CacheLayout input_cache_layout(const LayerCache& layer, const SessionSize& size);
 

@@ -159,16 +159,18 @@ Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file) {
 
 std::vector<uint32_t> tokens_of(TokenRole role, const ModelFile& file, const Tokenizer* tokenizer) {
   const RoleNames& names = role_names[static_cast<size_t>(role) - 1];
-  const Fields fields = file.fields();
   std::vector<uint32_t> tokens;
   const auto add = [&](uint32_t id) {
     if (std::ranges::find(tokens, id) == tokens.end()) tokens.push_back(id);
   };
-  if (role == TokenRole::end) std::ranges::for_each(ends_in_generation_config(file), add);
-  for (const char* name : names.fields) {
-    const Result<std::vector<uint32_t>> ids = fields.u32_array_or_empty(name);
-    if (ids.ok()) std::ranges::for_each(*ids, add);
+  for (const Fields& fields : {file.fields(), file.text_fields()}) {
+    for (const char* name : names.fields) {
+      const Result<std::vector<uint32_t>> ids = fields.u32_array_or_empty(name);
+      if (ids.ok()) std::ranges::for_each(*ids, add);
+    }
+    if (!tokens.empty()) break;
   }
+  if (role == TokenRole::end) std::ranges::for_each(ends_in_generation_config(file), add);
   if (!tokens.empty() || !tokenizer) return tokens;
   if (role == TokenRole::begin && tokenizer->bos()) add(*tokenizer->bos());
   if (role == TokenRole::end && tokenizer->eos()) add(*tokenizer->eos());

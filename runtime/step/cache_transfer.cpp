@@ -40,12 +40,19 @@ std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, u
   const CacheLayout& layout = cache.layout;
   std::vector<CacheRange> ranges;
   if (positions == 0) return ranges;
-  for (const BufferRef& ref : {cache.keys, cache.values}) {
-    if (layout.values_are_keys && !ranges.empty()) break;
+  for (const bool keys : {true, false}) {
+    if (layout.values_are_keys && !keys) break;
     for (uint32_t head = 0; head < layout.kv_heads; ++head) {
-      const uint64_t index = uint64_t{sequence} * layout.kv_heads + head;
-      ranges.push_back({ref.allocation, ref.offset + index * layout.head_bytes(),
-                        layout.head_bytes() / (layout.capacity / tile) * (positions / tile)});
+      for (const CacheRef& part : cache.parts()) {
+        const CacheLayout& own = part.layout;
+        const uint32_t first_position = own.split == CacheSplit::positions ? own.part_first : 0;
+        const uint32_t first_sequence = own.split == CacheSplit::sequences ? own.part_first : 0;
+        if (sequence - first_sequence >= own.sequences || positions <= first_position) continue;
+        const BufferRef& ref = keys ? part.keys : part.values;
+        const uint64_t index = uint64_t{sequence - first_sequence} * own.kv_heads + head;
+        const uint32_t tiles = std::min(positions - first_position, own.capacity) / tile;
+        ranges.push_back({ref.allocation, ref.offset + index * own.head_bytes(), tiles * own.tile_bytes()});
+      }
     }
   }
   return ranges;

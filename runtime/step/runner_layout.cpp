@@ -28,10 +28,17 @@ Status check_reach(const Model& model, const SessionMemory& memory) {
   for (size_t layer = 0; layer < memory.caches.size(); ++layer) {
     const uint64_t bytes = memory.caches[layer].keys.bytes;
     if (bytes <= limit) continue;
-    return Error{Code::unsupported,
-                 fmt::format("{}: a context of {} tokens takes {} bytes of keys for layer {}, and this "
-                             "device's kernels can reach {}: ask for a shorter one",
-                             model.file().path(), memory.size.context, bytes, layer, limit)};
+    const bool own = layer < model.shape().layers.size(); // and not of the encoder's inputs
+    return Error{
+        Code::unsupported,
+        fmt::format(
+            "{}: {} take {} bytes of keys for layer {}, which cannot be divided into the {} that this "
+            "device's kernels can reach: {}",
+            model.file().path(),
+            own ? fmt::format("{} sequences of {} tokens", memory.size.sequences, memory.size.context)
+                : fmt::format("inputs of {} positions", memory.size.input_positions),
+            bytes, layer, limit,
+            own ? "ask for fewer sequences or a shorter context" : "ask for fewer inputs at a time")};
   }
   return {};
 }

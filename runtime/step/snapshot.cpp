@@ -173,11 +173,20 @@ Status restore_caches(const OpenedSnapshot& opened, const Runner& runner, uint32
 Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, uint32_t cached,
                          uint32_t written_end) {
   std::vector<BufferCopy> copies;
-  const auto add = [&](const std::vector<CacheRange>& ranges, const std::vector<CacheRange>& places) {
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      copies.push_back({from.runner.cache_allocation(ranges[i].allocation).handle(),
-                        to.runner.cache_allocation(places[i].allocation).handle(),
-                        {ranges[i].offset, places[i].offset, ranges[i].bytes}});
+  // The two may be divided into other parts.
+  const auto add = [&](std::vector<CacheRange> ranges, std::vector<CacheRange> places) {
+    for (size_t i = 0, j = 0; i < ranges.size();) {
+      CacheRange &range = ranges[i], &place = places[j];
+      const uint64_t bytes = std::min(range.bytes, place.bytes);
+      copies.push_back({from.runner.cache_allocation(range.allocation).handle(),
+                        to.runner.cache_allocation(place.allocation).handle(),
+                        {range.offset, place.offset, bytes}});
+      for (CacheRange* each : {&range, &place}) {
+        each->offset += bytes;
+        each->bytes -= bytes;
+      }
+      if (range.bytes == 0) ++i;
+      if (place.bytes == 0) ++j;
     }
   };
   for (size_t layer = 0; layer < from.runner.caches().size(); ++layer) {

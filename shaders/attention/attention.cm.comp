@@ -42,6 +42,7 @@ READ_BUFFER(float, q, ATTENTION_Q);
 READ_BUFFER(uvec4, keys, ATTENTION_KEYS);
 READ_BUFFER(uvec4, values, ATTENTION_VALUES);
 WRITE_BUFFER(float, result, ATTENTION_RESULT);
+WRITE_BUFFER(float, spans, ATTENTION_SPANS);
 
 #include "attention/attention_rows.glsl"
 #include "attention/attention_shared_rows.glsl"
@@ -198,6 +199,35 @@ void store_matrix(uint row0, uint column0, uint rows) {
   }
 }
 
+// Where a query's sums are carried from one part of the cache to the next: as one span.
+uint carried_place(uint m) { return ((first_token() + m / HEADS) * p.heads + query_head(m)) * (HEAD_DIM + 2u); }
+
+void take_matrix(uint row0, uint column0, uint rows) {
+  [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
+    const uint m = row0 + e / N, d = column0 + e % N;
+    const bool stored = m < QUERIES && d < HEAD_DIM && is_stored(m, rows);
+    scores[own_scores() + e] = stored ? spans[carried_place(m) + d] : 0.0;
+  }
+}
+
+void leave_matrix(uint row0, uint column0, uint rows) {
+  [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
+    const uint m = row0 + e / N, d = column0 + e % N;
+    if (m < QUERIES && d < HEAD_DIM && is_stored(m, rows)) spans[carried_place(m) + d] = scores[own_scores() + e];
+  }
+}
+
+void take_sums(uint rows) {
+  [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+    [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
+      take_matrix(first_row(i), column(j) * N, rows);
+      subgroupBarrier();
+      coopMatLoad(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
+      subgroupBarrier();
+    }
+  }
+}
+
 void store_padding(uint rows) {
   const uint end = (columns() + 31u) / 32u * 32u;
   if (columns() == end) return;
@@ -217,12 +247,20 @@ void main() {
   for (uint m = gl_LocalInvocationID.x; m < ROWS; m += WORKGROUP) {
     maximum[m] = SINKS == 1u ? ceil(first_maximum(m)) : NO_SCORE;
     total[m] = SINKS == 1u ? WEIGHT_ONE * exp2(first_maximum(m) - maximum[m]) : 0.0;
+    if (CARRY_TAKES && m < QUERIES && is_stored(m, rows)) {
+      maximum[m] = spans[carried_place(m) + HEAD_DIM];
+      total[m] = spans[carried_place(m) + HEAD_DIM + 1u];
+    }
   }
   barrier();
   find_source_ranges();
   barrier();
 
   [[unroll]] for (uint i = 0; i < DOWN * VALUES_ACROSS; ++i) sums[i] = MATRIX_SUMS(0.0);
+  if (CARRY_TAKES) {
+    take_sums(rows);
+    barrier(); // the matrices have passed through the scores' memory
+  }
   for (uint lead = 0; lead < TOKENS; ++lead) {
     const SourceRange range = source_range(lead);
     const uint base = source_base(range.source);
@@ -245,9 +283,21 @@ void main() {
     [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
       coopMatStore(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
       subgroupBarrier();
-      store_matrix(first_row(i), column(j) * N, rows);
+      if (CARRY_LEAVES) {
+        leave_matrix(first_row(i), column(j) * N, rows);
+      } else {
+        store_matrix(first_row(i), column(j) * N, rows);
+      }
       subgroupBarrier();
     }
   }
-  store_padding(rows);
+  if (CARRY_LEAVES) {
+    for (uint m = gl_LocalInvocationID.x; m < QUERIES; m += WORKGROUP) {
+      if (!is_stored(m, rows)) continue;
+      spans[carried_place(m) + HEAD_DIM] = maximum[m];
+      spans[carried_place(m) + HEAD_DIM + 1u] = total[m];
+    }
+  } else {
+    store_padding(rows);
+  }
 }

@@ -126,10 +126,10 @@ void add_span(uint m, float maximum, float total, float sum[OWN_DIMS]) {
   [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) all_sum[m][j] = merged(all_sum[m][j], sum[j], rescale);
 }
 
-// Stores a span's sums for attention_combine. The workgroup has one row.
-void store_span(uint m, uint rows, float maximum, float total, float sum[OWN_DIMS]) {
+// Stores the sums of the row's span number `span`.
+void store_span(uint m, uint rows, uint span, float maximum, float total, float sum[OWN_DIMS]) {
   if (!is_stored(m, rows)) return;
-  const uint at = span_place(gl_WorkGroupID.y, query_head(m), gl_WorkGroupID.z);
+  const uint at = span_place(first_token() + m / HEADS - p.first_row, query_head(m), span);
   [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) {
     if (OWN + j * BLOCK < HEAD_DIM) spans[at + OWN + j * BLOCK] = sum[j];
   }
@@ -137,6 +137,34 @@ void store_span(uint m, uint rows, float maximum, float total, float sum[OWN_DIM
     spans[at + HEAD_DIM] = maximum;
     spans[at + HEAD_DIM + 1u] = total;
   }
+}
+
+void start_sums(uint m, uint rows) {
+  all_maximum[m] = first_maximum(m);
+  all_total[m] = FIRST_TOTAL;
+  [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) all_sum[m][j] = 0.0;
+  if (!CARRY_TAKES || !is_stored(m, rows)) return;
+  const uint at = span_place(first_token() + m / HEADS - p.first_row, query_head(m), 0u);
+  all_maximum[m] = spans[at + HEAD_DIM];
+  all_total[m] = spans[at + HEAD_DIM + 1u];
+  [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) all_sum[m][j] = spans[at + min(OWN + j * BLOCK, HEAD_DIM - 1u)];
+}
+
+// Where the positions are split: the workgroup's span.
+struct OwnSpan {
+  int begin;
+  uint place; // counted from the row's first span
+  bool seen;
+};
+
+OwnSpan own_span(Row row, uint rows) {
+  OwnSpan own = OwnSpan(span_begin(row, gl_WorkGroupID.z), gl_WorkGroupID.z, has_span(row, gl_WorkGroupID.z));
+  if (PARTS == CACHE_PARTS_POSITIONS) {
+    own.begin = int(p.part_first + gl_WorkGroupID.z * SPAN);
+    own.place = uint(own.begin) / SPAN - uint(read_row(first_token(), rows, false).first) / SPAN;
+    own.seen = own.begin <= row.last && own.begin + int(SPAN) > row.first && row.first <= row.last;
+  }
+  return own;
 }
 
 void store_result(uint m, uint rows) {
@@ -163,7 +191,8 @@ void main() {
 
   Row row[TOKENS];
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) row[t] = read_row(first_token() + t, rows);
-  if (SPLIT == 1u && !has_span(row[0], gl_WorkGroupID.z)) return;
+  const OwnSpan own = own_span(row[0], rows);
+  if (SPLIT == 1u && !own.seen) return;
   load_queries(rows);
 
   // Of the current span.
@@ -171,11 +200,9 @@ void main() {
   float total[QUERIES];   // of this invocation's positions
   float sum[QUERIES][VALUE_CHUNK];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-    all_maximum[m] = first_maximum(m);
-    all_total[m] = FIRST_TOTAL;
+    start_sums(m, rows);
     maximum[m] = NO_SCORE;
     total[m] = 0.0;
-    [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) all_sum[m][j] = 0.0;
     [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] = 0.0;
   }
 
@@ -183,8 +210,8 @@ void main() {
   for (uint lead = 0; lead < TOKENS; ++lead) {
     SourceRange range = source_range(row, lead);
     if (SPLIT == 1u) {
-      range.first = max(range.first, span_begin(row[0], gl_WorkGroupID.z));
-      range.last = min(range.last, span_begin(row[0], gl_WorkGroupID.z + 1u) - 1);
+      range.first = max(range.first, own.begin);
+      range.last = min(range.last, own.begin + int(SPAN) - 1);
     }
     const uint base = source_base(range.source);
     const uint end = (uint(range.last + 1) + BLOCK - 1u) / BLOCK;
@@ -218,7 +245,7 @@ void main() {
         float span_total, span_sum[OWN_DIMS];
         gather(total[m], sum[m], span_total, span_sum);
         if (SPLIT == 1u) {
-          store_span(m, rows, maximum[m], span_total, span_sum);
+          store_span(m, rows, own.place, maximum[m], span_total, span_sum);
         } else {
           add_span(m, maximum[m], span_total, span_sum);
         }
@@ -229,5 +256,11 @@ void main() {
     }
   }
   if (SPLIT == 1u) return;
-  [[unroll]] for (uint m = 0; m < QUERIES; ++m) store_result(m, rows);
+  [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+    if (CARRY_LEAVES) {
+      store_span(m, rows, 0u, all_maximum[m], all_total[m], all_sum[m]);
+    } else {
+      store_result(m, rows);
+    }
+  }
 }

@@ -54,6 +54,9 @@ WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 #ifdef WEIGHT_TYPE
 #include "attention/projection.glsl"
 #endif
+#ifndef ROTARY
+WRITE_BUFFER(float, carried, ATTENTION_CARRIED);
+#endif
 
 #if CACHE_TYPE == CACHE_Q8_0
 // The same memory in other units: a lane has half as many bytes of a value as of a key.
@@ -197,6 +200,33 @@ void load_query(uint m, uint rows) {
   }
 }
 
+// Where the sums of a query and of the rest that goes with them are carried from one part of the cache to the next.
+uint carried_place(uint m, uint rows) {
+  return (min(first_token() + m / HEADS, rows - 1u) * p.heads + query_head(m)) * (HEAD_DIM + 9u);
+}
+
+void take_sums(uint m, uint rows, inout float maximum, inout float total) {
+#ifndef ROTARY
+  if (!CARRY_TAKES) return;
+  const uint at = carried_place(m, rows);
+  [[unroll]] for (uint i = 0; i < OWN; ++i) sum[m][i] = carried[at + min(own_dimension(i), HEAD_DIM - 1u)];
+  maximum = carried[at + HEAD_DIM];
+  total = carried[at + HEAD_DIM + 1u + LANE];
+#endif
+}
+
+void leave_sums(uint m, uint rows, float maximum, float total) {
+#ifndef ROTARY
+  if (!is_stored(m, rows)) return;
+  const uint at = carried_place(m, rows);
+  [[unroll]] for (uint i = 0; i < OWN; ++i) {
+    if (own_dimension(i) < HEAD_DIM) carried[at + own_dimension(i)] = sum[m][i];
+  }
+  if (LANE == 0u) carried[at + HEAD_DIM] = maximum;
+  carried[at + HEAD_DIM + 1u + LANE] = total;
+#endif
+}
+
 void main() {
   const uint rows = step_block[0][ROWS_TOKENS];
   if (first_token() >= rows) return;
@@ -221,6 +251,7 @@ void main() {
     maximum[m] = first_maximum(m);
     total[m] = LANE == 0u ? FIRST_TOTAL : 0.0;
     [[unroll]] for (uint i = 0; i < OWN; ++i) sum[m][i] = 0.0;
+    take_sums(m, rows, maximum[m], total[m]);
   }
 
   // The rows mostly have one source. Where they have several, each source is a pass of its own.
@@ -267,6 +298,10 @@ void main() {
     }
   }
 
+  if (CARRY_LEAVES) {
+    [[unroll]] for (uint m = 0; m < QUERIES; ++m) leave_sums(m, rows, maximum[m], total[m]);
+    return;
+  }
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
     const float all = lane_sum(total[m]);
     const float share = all > 0.0 ? 1.0 / all : 0.0;

@@ -2,6 +2,7 @@
 // sees.
 #ifndef PUMICE_ATTENTION_PARAMS_H
 #define PUMICE_ATTENTION_PARAMS_H
+#include "common/cache_parts.h"
 #include "common/load.h"
 #include "common/shared.h"
 
@@ -28,6 +29,9 @@ CONSTANT ATTENTION_TABLE = 10; // ROTARY_TABLE
 // They take the places of buffers that go unused then: kernels for any device have no more than eight.
 CONSTANT ATTENTION_SPANS = 4;     // written where positions are split, in place of the result
 CONSTANT ATTENTION_ALL_SPANS = 1; // read by attention_combine, in place of the queries
+// cpu8 only: for each row and head head_dim weighted sums, the largest score, and each lane's sum of weights.
+// [rows, heads, head_dim + 9]
+CONSTANT ATTENTION_CARRIED = 8;
 // Inputs of a kernel that also computes queries, keys and values from x, by a product as in
 // matmul/matmul.params.h. It writes them to ATTENTION_Q, K and V, which are views of one row. Such kernels do
 // not use the other buffers with the same slot numbers.
@@ -76,6 +80,13 @@ CONSTANT ATTENTION_CHUNKED_ID = 31;         // 1: a row sees its chunk of `windo
 CONSTANT ATTENTION_GROWTH_START_ID = 32;    // as ATTENTION_GROWTH_ID
 CONSTANT ATTENTION_VALUES_ARE_KEYS_ID = 33; // 1: ATTENTION_VALUES is ATTENTION_KEYS, laid out as keys
 
+CONSTANT ATTENTION_PARTS_ID = 34; // CACHE_PARTS_*: what of the cache the dispatch has
+// Positions in parts: a row's sums go from one dispatch to the next, in ATTENTION_SPANS as one span, or in
+// ATTENTION_CARRIED.
+CONSTANT ATTENTION_CARRY_ID = 35;   // ATTENTION_CARRY_*, added up
+CONSTANT ATTENTION_CARRY_TAKES = 1; // a dispatch before this one left sums
+CONSTANT ATTENTION_CARRY_LEAVES = 2;
+
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 
 // Which positions a row sees.
@@ -110,9 +121,9 @@ struct AttentionParams {
   float magnitude;
   float norm_eps;
   float norm_offset;
-  UINT spans;     // the most spans of one row, where positions are split
-  UINT first_row; // the step's row that the dispatch begins with
-  UINT unused;    // addresses may follow, which begin at multiples of 8 bytes
+  UINT spans;      // the most spans of one row, where positions are split
+  UINT first_row;  // the step's row that the dispatch begins with
+  UINT part_first; // the first position or sequence of the cache that the dispatch has
 };
 
 // For a cpu8 kernel that does not rotate: the address of ATTENTION_Q, for LOAD_UNIFORM.

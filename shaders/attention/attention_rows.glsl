@@ -26,6 +26,9 @@ const uint TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS; // of a tile: the keys, or t
 layout(constant_id = 30) const uint SINKS = 0;
 layout(constant_id = 31) const uint CHUNKED = 0;
 layout(constant_id = 33) const uint VALUES_ARE_KEYS = 0;
+layout(constant_id = 34) const uint PARTS = CACHE_PARTS_NONE;
+layout(constant_id = 35) const uint CARRY = 0;
+const bool CARRY_TAKES = (CARRY & ATTENTION_CARRY_TAKES) != 0u, CARRY_LEAVES = (CARRY & ATTENTION_CARRY_LEAVES) != 0u;
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
 READ_BUFFER(float, sinks, ATTENTION_SINKS);
@@ -44,9 +47,17 @@ uint first_token() { return p.first_row + gl_WorkGroupID.y * TOKENS; }
 // Heads and tokens past the end repeat the last one, so no load needs a guard. Their results are not stored.
 uint head_in_group(uint m) { return (gl_WorkGroupID.x % group_workgroups()) * HEADS + m % HEADS; }
 uint query_head(uint m) { return kv_head() * group_heads() + min(head_in_group(m), group_heads() - 1u); }
-bool is_stored(uint m, uint rows) { return head_in_group(m) < group_heads() && first_token() + m / HEADS < rows; }
+bool is_stored(uint m, uint rows) {
+  const uint token = first_token() + m / HEADS;
+  // A row whose sequence is in another part is stored by that part's dispatch.
+  if (PARTS == CACHE_PARTS_SEQUENCES) {
+    if (step_block[STEP_HEADER_QUADS + min(token, rows - 1u)].z - p.part_first >= p.sequences) return false;
+  }
+  return head_in_group(m) < group_heads() && token < rows;
+}
 
-// The positions that a row of the step sees: first to last, both included; none where first > last.
+// The positions that a row of the step sees of the dispatch's part of the cache: first to last, both included; none where
+// first > last.
 struct Row {
   uint source; // whose positions it sees: a sequence's, or the input's that begins at this position
   int position;
@@ -54,7 +65,8 @@ struct Row {
   int last;
 };
 
-Row read_row(uint token, uint rows) {
+// `in_part`: false: `first` is the first position that the row sees in any part.
+Row read_row(uint token, uint rows, bool in_part) {
   const uint at = min(token, rows - 1u);
   const uvec4 row = step_block[STEP_HEADER_QUADS + at];
   uvec2 range = uvec2(row.w, row.y + 1u); // the first position, and the one after the last
@@ -64,13 +76,21 @@ Row read_row(uint token, uint rows) {
   result.source = MASK == ATTENTION_MASK_CAUSAL ? row.z : range.x;
   result.position = int(row.y);
   result.last = int(min(range.y, p.position_limit)) - 1;
-  result.first = max(int(range.x), result.last - int(p.capacity - 1u));
+  result.first = int(range.x);
+  if (PARTS != CACHE_PARTS_POSITIONS) result.first = max(result.first, result.last - int(p.capacity - 1u));
   if (p.window != 0u) {
     const uint before = CHUNKED == 1u ? row.y % p.window : p.window - 1u;
     result.first = max(result.first, int(row.y) - int(before));
   }
+  if (PARTS == CACHE_PARTS_POSITIONS && in_part) result.first = max(result.first, int(p.part_first));
+  if (PARTS == CACHE_PARTS_SEQUENCES) {
+    result.source -= p.part_first;
+    if (result.source >= p.sequences) result.last = -1;
+  }
   return result;
 }
+
+Row read_row(uint token, uint rows) { return read_row(token, rows, true); }
 
 // The positions of one source that any row of the workgroup sees: first to last, both included; none where first > last.
 // Kernels go over one such range after the other: each belongs to the first row with its source.

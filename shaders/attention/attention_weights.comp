@@ -34,6 +34,7 @@ void main() {
   barrier();
 
   const Row row = read_row(token, rows);
+  if (!is_stored(0u, rows)) return;
   const uint base = source_base(row.source);
   const uint head = query_head(0);
   const float maximum = sums[token * p.sums_stride + head * 2u];
@@ -42,6 +43,7 @@ void main() {
   const uint at = token * p.result_stride + head * p.context;
   for (uint column = OWN; column < p.context; column += BLOCK) {
     const int position = first_column(row) + int(column);
+    if (PARTS == CACHE_PARTS_POSITIONS && (position < int(p.part_first) || position >= int(p.position_limit))) continue;
     float w = 0.0;
     if (position >= row.first && position <= row.last) {
       float score[QUERIES];

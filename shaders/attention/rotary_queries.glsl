@@ -22,6 +22,7 @@ const uint LOCAL_HEADS = HEADS + 2; // queries, their key and its value
 #define SLOT_TABLE ATTENTION_TABLE
 #define SLOT_KEYS ATTENTION_KEYS
 #define SLOT_VALUES ATTENTION_VALUES
+#define PART_FIRST p.part_first
 #include "position/rotary.glsl"
 
 shared float rotated[HEADS * DIM_PADDED];

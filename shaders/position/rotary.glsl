@@ -4,6 +4,7 @@
 //   CACHE_BUFFER the last two
 //   ONE_ROW, if it is a subgroup of eight, and all workgroups with a key's head have the same row
 //   PAIRS, HEAD_DIM, ROTARY_DIM, NORMS, GROWTH, GROWTH_LENGTH, GROWTH_START: as in position/rotary_store.params.h
+//   PARTS, PART_FIRST: what of the cache the launch has
 //   LOCAL_HEADS: how many heads there are to a workgroup at most
 //   p: heads, kv_heads, q_stride, k_stride, v_stride, capacity, position_limit, sequences, magnitude, norm_eps and
 //   norm_offset
@@ -141,7 +142,8 @@ float norm_scale(uint local_head) {
 // stores after a memory barrier.
 void rotate_and_store(uint row, uint heads) {
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
-  const uint position = token.y, sequence = token.z;
+  const uint position = token.y;
+  const uint sequence = token.z - (PARTS == CACHE_PARTS_SEQUENCES ? PART_FIRST : 0u);
   if (PAIRS != ROTARY_PAIRS_NONE) {
     for (uint i = gl_LocalInvocationID.x; i < HALF; i += gl_WorkGroupSize.x) {
       rotation[i] = cos_sin(position, uvec2(table[2u * i], table[2u * i + 1u])) * p.magnitude;
@@ -150,7 +152,9 @@ void rotate_and_store(uint row, uint heads) {
   if (NORMED == 1u) add_squares(row, heads);
   if (PAIRS != ROTARY_PAIRS_NONE || NORMED == 1u) barrier();
 
-  const bool cached = position < p.position_limit && sequence < p.sequences; // true, unless the host is wrong
+  // True where the launch has all of the cache, unless the host is wrong.
+  const bool cached = position < p.position_limit && sequence < p.sequences &&
+                      (PARTS != CACHE_PARTS_POSITIONS || position >= PART_FIRST);
   const uint slot = position % p.capacity;
   const uint items = heads * CACHE_QUADS;
   for (uint first = 0; first < items; first += gl_WorkGroupSize.x) {

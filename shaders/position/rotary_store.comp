@@ -17,6 +17,7 @@ layout(constant_id = 5) const uint NORMS = 0;
 layout(constant_id = 6) const uint GROWTH = 0;
 layout(constant_id = 7) const uint GROWTH_LENGTH = 0;
 layout(constant_id = 8) const uint GROWTH_START = 0;
+layout(constant_id = 9) const uint PARTS = CACHE_PARTS_NONE;
 layout(push_constant) uniform Push { RotaryStoreParams p; };
 READ_BUFFER(uvec4, step_block, ROTARY_STEP);
 const uint LOCAL_HEADS = HEADS;
@@ -28,6 +29,7 @@ const uint LOCAL_HEADS = HEADS;
 #define SLOT_VALUES ROTARY_VALUES
 #define ROW_BUFFER READ_BUFFER
 #define CACHE_BUFFER WRITE_BUFFER
+#define PART_FIRST p.part_first
 #include "position/rotary.glsl"
 
 layout(set = 0, binding = ROTARY_RESULT, std430) writeonly buffer result_quads_buffer { vec4 result_quads[]; };

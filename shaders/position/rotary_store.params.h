@@ -3,6 +3,7 @@
 // or after it. Without key heads it only rotates queries.
 #ifndef PUMICE_ROTARY_STORE_PARAMS_H
 #define PUMICE_ROTARY_STORE_PARAMS_H
+#include "common/cache_parts.h"
 #include "common/shared.h"
 
 PUMICE_PARAMS_BEGIN
@@ -29,6 +30,7 @@ CONSTANT ROTARY_NORMS_ID = 5; // ROTARY_NORM_*, added up
 CONSTANT ROTARY_GROWTH_ID = 6;        // its bits
 CONSTANT ROTARY_GROWTH_LENGTH_ID = 7; // 0: they do not grow
 CONSTANT ROTARY_GROWTH_START_ID = 8;
+CONSTANT ROTARY_PARTS_ID = 9; // CACHE_PARTS_*: what of the cache the launch has
 
 CONSTANT ROTARY_PAIRS_NONE = 0;
 CONSTANT ROTARY_PAIRS_NEIGHBOURING = 1; // dimension 2i with 2i + 1
@@ -53,11 +55,12 @@ struct RotaryStoreParams {
   float magnitude;     // of the cosines and sines
   float norm_eps;
   float norm_offset; // added to the norms' weights
+  UINT part_first;   // the first position or sequence that the launch has
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::RotaryStoreParams) == 52);
+static_assert(sizeof(pumice::RotaryStoreParams) == 56);
 #endif
 #endif

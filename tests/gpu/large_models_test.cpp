@@ -223,6 +223,58 @@ TEST_CASE("a vocabulary with more tiles than a device has workgroups along an ax
   }
 }
 
+TEST_CASE("a model for a million positions runs with few, with the default and with all of them") {
+  constexpr uint32_t positions = 1 << 20;
+  const SparseModel grouped(llama(256, 8, 8, 64, positions));
+  json latent = {{"model_type", "deepseek_v2"},
+                 {"hidden_size", 128},
+                 {"num_attention_heads", 4},
+                 {"num_key_value_heads", 4},
+                 {"q_lora_rank", nullptr},
+                 {"kv_lora_rank", 512},
+                 {"qk_nope_head_dim", 128},
+                 {"qk_rope_head_dim", 64},
+                 {"v_head_dim", 128},
+                 {"intermediate_size", 128},
+                 {"moe_intermediate_size", 32},
+                 {"n_routed_experts", 4},
+                 {"num_experts_per_tok", 2},
+                 {"n_shared_experts", 1},
+                 {"first_k_dense_replace", 1},
+                 {"num_hidden_layers", 1},
+                 {"max_position_embeddings", positions},
+                 {"rms_norm_eps", 1e-6},
+                 {"rope_theta", 10000.0},
+                 {"hidden_act", "silu"},
+                 {"tie_word_embeddings", false},
+                 {"vocab_size", 64}};
+  const SparseModel compressed(latent);
+  DeviceContext context = open_with(gibibyte / 8, 2 * gibibyte);
+  const Capabilities& device = context.device->capabilities();
+  for (const DeviceProfile& profile : profiles(context)) {
+    context.profile = profile;
+    for (const SparseModel* files : {&grouped, &compressed}) {
+      const std::shared_ptr<const Model> model = require(files->plan(context));
+      for (uint32_t asked : {512u, 0u, 131072u, positions}) {
+        CAPTURE(asked);
+        RunnerOptions options;
+        options.size.context = asked;
+        options.size.chunk = 8;
+        const RunnerLayout layout = require(lay_out_runner(*model, options, nullptr));
+        CHECK(layout.memory.size.context == (asked ? asked : 4096));
+        const CacheRef& cache = layout.memory.caches[0];
+        CHECK(cache.layout.capacity >= layout.memory.size.context);
+        CHECK(cache.layout.capacity <
+              layout.memory.size.context + cache.layout.parts() * cache_part_positions);
+        CHECK(cache.layout.parts() == (cache.layout.layer_bytes() + device.max_storage_range_bytes - 1) /
+                                          device.max_storage_range_bytes);
+        CHECK((cache.layout.parts() > 1) == (asked >= 131072));
+        for (const Plan& plan : layout.plans) check_limits(plan, device);
+      }
+    }
+  }
+}
+
 TEST_CASE(
     "a long context on a device that reaches 128 MiB at once divides what attention leaves of its spans") {
   constexpr uint32_t positions = 131072;

@@ -147,7 +147,7 @@ bool plans(const Model& model, const SessionSize& size, const DeviceContext& con
   if (!layout.ok()) {
     CHECK(layout.error().code == Code::unsupported);
     const bool advises =
-        says(layout, {"try a smaller chunk"}) == "" || says(layout, {"ask for a shorter one"}) == "";
+        says(layout, {"try a smaller chunk"}) == "" || says(layout, {"ask for fewer sequences"}) == "";
     CHECK_MESSAGE(advises, layout.error().text());
     return false;
   }

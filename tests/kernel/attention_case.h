@@ -192,6 +192,20 @@ inline std::vector<uint32_t> step_block(const Case& c) {
   return block;
 }
 
+// A cache with these bytes, in its parts.
+inline CacheRef upload_cache(const CacheLayout& layout, const std::vector<uint8_t>& keys,
+                             const std::vector<uint8_t>& values) {
+  std::vector<CachePlace> places;
+  for (uint32_t i = 0; i < layout.parts(); ++i) {
+    const auto upload = [&](const std::vector<uint8_t>& bytes) {
+      return TestGpu::get().upload(cache_reference::part_of(layout, i, bytes));
+    };
+    const BufferRef own = upload(keys);
+    places.push_back({own, layout.values_are_keys ? own : upload(values)});
+  }
+  return {layout, places[0].keys, places[0].values, {places.begin() + 1, places.end()}};
+}
+
 // What the device computes of a case: the whole results, the padding and the unused rows too.
 struct Ran {
   std::vector<float> result;  // [step_rows, stride]
@@ -218,8 +232,7 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
   AttentionArgs args;
   const BufferRef q_buffer = gpu.upload(wide);
   args.q = {q_buffer.at(c.q_first * 4, q_buffer.bytes - c.q_first * 4), rows, 0, c.columns(), q_stride};
-  const BufferRef keys = gpu.upload(cache.packed_keys());
-  args.cache = {c.layout, keys, c.layout.values_are_keys ? keys : gpu.upload(cache.packed_values())};
+  args.cache = upload_cache(c.layout, cache.packed_keys(), cache.packed_values());
   args.heads = c.options.heads;
   args.scale = static_cast<float>(c.options.scale);
   args.soft_cap = static_cast<float>(c.options.soft_cap);
@@ -252,7 +265,11 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
           lowering.dispatches().back().kernel};
   if (weights) {
     args.result = blank(c.options.heads * c.positions());
-    gpu.run(attention_weights(profile, args, c.positions()));
+    const AttentionArgs whole = args;
+    for (const CacheRef& part : whole.cache.parts()) {
+      args.cache = part;
+      gpu.run(attention_weights(profile, args, c.positions()));
+    }
     ran.weights = gpu.read<float>(args.result.buffer);
   }
   return ran;

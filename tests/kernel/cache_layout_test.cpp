@@ -26,6 +26,56 @@ TEST_CASE("a window shorter than the context takes a ring for itself and a chunk
   }
 }
 
+TEST_CASE("a cache that passes what a kernel reaches is divided into even parts that fit") {
+  const CacheLayout llama{CacheType::f16, 1, 131072, 8, 128}; // 256 MiB of keys
+  constexpr uint64_t range = uint64_t{1} << 27;
+  CHECK(llama.divided(llama.layer_bytes(), false).parts() == 1);
+  CHECK(llama.divided(range, false).parts() == 2);
+  CacheLayout batch = llama, latent{CacheType::f32, 1, 163840, 1, 576},
+              ring{CacheType::f16, 48, 4256, 8, 128};
+  batch.sequences = 3;
+  batch.capacity = 65536;
+  ring.window = 4096;
+  for (const CacheLayout& layout : {llama, batch, latent, ring}) {
+    for (uint64_t reach : {range, range - 1, range / 3}) {
+      for (const bool beams : {false, true}) {
+        const CacheLayout divided = layout.divided(reach, beams);
+        if (beams && layout.window > 0) { // neither by sequences, which share positions, nor by positions
+          CHECK(divided.parts() == 1);
+          continue;
+        }
+        REQUIRE(divided.parts() > 1);
+        if (divided.split == CacheSplit::sequences) CHECK_FALSE(beams);
+        if (divided.split == CacheSplit::positions) CHECK(divided.part_size % cache_part_positions == 0);
+        uint64_t bytes = 0, next = 0;
+        for (uint32_t i = 0; i < divided.parts(); ++i) {
+          const CacheLayout part = divided.part(i);
+          CHECK(part.layer_bytes() <= reach);
+          CHECK(part.part_first == next);
+          next += divided.split == CacheSplit::positions ? part.capacity : part.sequences;
+          bytes += part.layer_bytes();
+        }
+        CHECK(bytes == divided.layer_bytes());
+        CHECK(bytes >= layout.layer_bytes());
+        CHECK(bytes - layout.layer_bytes() <= divided.parts() * (cache_part_positions / 8) *
+                                                  layout.tile_bytes() * layout.kv_heads * layout.sequences);
+      }
+    }
+  }
+  // A ring that cannot be divided becomes a cache of all positions.
+  SessionSize size;
+  size.context = 8192;
+  size.sequences = 4;
+  size.beams = true;
+  const LayerCache layer = {2, 64, 1000};
+  CHECK(divided_layout(layer, size, range).window == 1000);
+  const CacheLayout all = divided_layout(layer, size, 1 << 20);
+  CHECK(all.window == 0);
+  CHECK(all.split == CacheSplit::positions);
+  CHECK(all.capacity >= 8192);
+  CHECK(all.part(0).layer_bytes() <= 1 << 20);
+}
+
 TEST_CASE("bytes of a cache") {
   CHECK(CacheLayout{CacheType::f32, 1, 64, 2, 10}.layer_bytes() == 64 * 2 * 16 * 4);
   CHECK(CacheLayout{CacheType::f16, 3, 32, 1, 8}.layer_bytes() == 3 * 32 * 8 * 2);

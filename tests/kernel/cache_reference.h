@@ -122,4 +122,21 @@ inline std::vector<uint8_t> unwritten(const pumice::CacheLayout& layout) {
   return bytes;
 }
 
+// The bytes of a part of a divided cache, from those of a cache that is whole.
+inline std::vector<uint8_t> part_of(const pumice::CacheLayout& layout, uint32_t index,
+                                    const std::vector<uint8_t>& bytes) {
+  const pumice::CacheLayout part = layout.part(index);
+  const bool by_positions = layout.split == pumice::CacheSplit::positions;
+  const size_t first_sequence = by_positions ? 0 : part.part_first;
+  const size_t skipped = by_positions ? part.part_first / 8 * layout.tile_bytes() : 0;
+  std::vector<uint8_t> result;
+  for (size_t head = 0; head < size_t{part.sequences} * layout.kv_heads; ++head) {
+    const auto from =
+        bytes.begin() +
+        static_cast<ptrdiff_t>((first_sequence * layout.kv_heads + head) * layout.head_bytes() + skipped);
+    result.insert(result.end(), from, from + static_cast<ptrdiff_t>(part.head_bytes()));
+  }
+  return result;
+}
+
 } // namespace cache_reference

@@ -21,6 +21,7 @@ struct Case {
   float offset = 0;
   bool view = false;
   uint32_t rows_kind = ROWS_TOKENS;
+  uint32_t groups = 1; // `columns` are those of all
 };
 
 void run(const DeviceProfile& profile, const Case& c, double tolerance = 1e-6) {
@@ -28,15 +29,17 @@ void run(const DeviceProfile& profile, const Case& c, double tolerance = 1e-6) {
   CAPTURE(static_cast<int>(c.kind));
   CAPTURE(c.columns);
   CAPTURE(c.count);
+  CAPTURE(c.groups);
   TestGpu& gpu = TestGpu::get();
   std::vector<float> x = random_values(size_t{c.bucket} * c.columns, c.columns + c.count);
   for (float& v : x) v += c.mean;
-  std::vector<float> weight = random_values(c.columns, 2), bias = random_values(c.columns, 3);
+  const uint32_t own = c.columns / c.groups; // of a group
+  std::vector<float> weight = random_values(own, 2), bias = random_values(own, 3);
   if (!c.bias) bias.clear();
 
   std::vector<double> expected;
-  for (uint32_t row = 0; row < c.count; ++row) {
-    const std::span<const float> from(x.data() + size_t{row} * c.columns, c.columns);
+  for (uint32_t group = 0; group < c.count * c.groups; ++group) {
+    const std::span<const float> from(x.data() + size_t{group} * own, own);
     const std::vector<double> y = c.kind == NormKind::rms ? rms_norm_reference(from, weight, c.eps, c.offset)
                                                           : layer_norm_reference(from, weight, bias, c.eps);
     expected.insert(expected.end(), y.begin(), y.end());
@@ -45,7 +48,8 @@ void run(const DeviceProfile& profile, const Case& c, double tolerance = 1e-6) {
   NormArgs args;
   args.kind = c.kind;
   args.x = upload_rows(x, c.columns, c.view ? 32 : 0, c.view, c.rows_kind);
-  const size_t padded = args.x.padded_columns();
+  const size_t padded = (size_t{own} + 31) / 32 * 32;
+  args.groups = c.groups;
   weight.resize(padded);
   args.weight = gpu.upload(weight);
   if (c.bias) {
@@ -108,6 +112,27 @@ TEST_CASE("norm of a step smaller than its bucket") {
       for (uint32_t count : {0u, 1u, 5u}) {
         run(profile, {.kind = kind, .columns = 33, .bucket = 9, .count = count});
         run(profile, {.kind = kind, .columns = 33, .bucket = 9, .count = count, .rows_kind = ROWS_OUTPUTS});
+      }
+    }
+  }
+}
+
+TEST_CASE("norms of groups of columns") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (NormKind kind : {NormKind::rms, NormKind::layer}) {
+      for (uint32_t groups : {2u, 3u, 7u}) {
+        for (uint32_t own : {4u, 12u, 32u, 60u, 260u, 1028u}) {
+          Case c = {.kind = kind, .columns = own * groups, .groups = groups};
+          run(profile, c);
+          c.bucket = 9;
+          for (uint32_t count : {0u, 5u, 9u}) {
+            c.count = count;
+            run(profile, c);
+          }
+          c.view = true;
+          c.offset = kind == NormKind::rms ? 1.0f : 0.0f;
+          run(profile, c);
+        }
       }
     }
   }

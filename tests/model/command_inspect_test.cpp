@@ -110,13 +110,25 @@ TEST_CASE("what inspect says fits is what --fit chooses, and it runs") {
     const CommandResult fit = run(limit, {"--fit"});
     CAPTURE(fit.err);
     CHECK(fit.status == 0);
-    CHECK(fit.err.find("a context of " + std::to_string(std::max(f16, q8_0)) + " tokens") !=
+    const json& fitted = memory["fit"];
+    CHECK(fitted["context"] >= std::max(f16, q8_0));
+    CHECK(fit.err.find("a context of " + fitted["context"].dump() + " tokens with keys and values in " +
+                       fitted["kv"].get<std::string>() + ", read in chunks of " + fitted["chunk"].dump()) !=
           std::string::npos);
-    const CommandResult chosen = run(limit, {"--fit", "--kv", "f16"});
+    if (part == 0.9) { // a shorter chunk is enough
+      CHECK(fitted == json{{"context", 512}, {"kv", "f16"}, {"chunk", fitted["chunk"]}});
+      CHECK(fitted["chunk"] < 128);
+    }
+    const CommandResult widest = run(limit, {"--fit", "--chunk", "128"});
+    CHECK(widest.status == 0);
+    CHECK(widest.err.find("a context of " + std::to_string(std::max(f16, q8_0)) + " tokens") !=
+          std::string::npos);
+    const CommandResult chosen = run(limit, {"--fit", "--kv", "f16", "--chunk", "128"});
     CHECK(chosen.status == 0);
     CHECK(chosen.err.find("a context of " + std::to_string(f16) + " tokens") != std::string::npos);
-    CHECK(fails_saying(run(limit, {"--fit", "--kv", "f16", "--context", std::to_string(f16 + 1)}),
-                       {"there is no room", model}) == "");
+    CHECK(fails_saying(
+              run(limit, {"--fit", "--kv", "f16", "--chunk", "128", "--context", std::to_string(f16 + 1)}),
+              {"there is no room", model}) == "");
   }
   CHECK(fails_saying(run("2M", {"--fit"}), {"weights take", "--weights", model}) == "");
   CHECK(run("1G", {"--fit"}).err.find("--fit") == std::string::npos); // nothing is to be said

@@ -39,7 +39,7 @@ bool is_ring(const std::shared_ptr<const Model>& model, uint32_t chunk, uint32_t
   return false;
 }
 
-constexpr const char* folders[] = {"mistral-swa", "gemma2", "gemma3"};
+constexpr const char* folders[] = {"mistral-swa", "gemma2", "gemma3", "gemma4"};
 
 } // namespace
 

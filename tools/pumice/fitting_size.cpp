@@ -39,6 +39,23 @@ Result<FittingContext> fitting_context(const Model& model, SizeOptions options, 
   return FittingContext{kv, longest};
 }
 
+// Whether there is room for a session of this size. A context beyond a limit of the device has none.
+Result<bool> fits(const Model& model, const SessionSize& size) {
+  PUMICE_TRY(const SessionRunners runners, usual_runners(model, size));
+  const Result<MemoryNeeds> needs = memory_needs(model, runners);
+  if (needs.ok()) return needs->fits();
+  if (needs.error().code == Code::unsupported || needs.error().code == Code::out_of_memory) return false;
+  return needs.error();
+}
+
+// Much of a session's scratch is as large as a chunk is long. Shorter ones change no result; reading takes
+// longer.
+std::vector<uint32_t> chunks(const SizeOptions& options) {
+  std::vector<uint32_t> chunks = {options.chunk};
+  while (!options.chunk_given && chunks.back() / 2 >= small_chunk) chunks.push_back(chunks.back() / 2);
+  return chunks;
+}
+
 } // namespace
 
 Result<std::vector<FittingContext>> fitting_contexts(const Model& model, const SizeOptions& options) {
@@ -50,6 +67,24 @@ Result<std::vector<FittingContext>> fitting_contexts(const Model& model, const S
   return fitting;
 }
 
+Result<FittingSize> fitting_size(const Model& model, const SizeOptions& options) {
+  const uint32_t wanted = session_size(options, model.shape()).context;
+  FittingSize best{options.kv, options.chunk, 0};
+  for (auto kv = std::ranges::find(kv_types, options.kv); kv != kv_types.end(); ++kv) {
+    SizeOptions tried = options;
+    tried.kv = *kv;
+    for (uint32_t chunk : chunks(options)) {
+      tried.chunk = chunk;
+      PUMICE_TRY(const bool whole, fits(model, session_size(tried, model.shape())));
+      if (whole) return FittingSize{tried.kv, chunk, wanted};
+    }
+    PUMICE_TRY(const FittingContext longest, fitting_context(model, tried, *kv));
+    if (longest.context > best.context) best = {*kv, tried.chunk, longest.context};
+    if (options.kv_given) break;
+  }
+  return best;
+}
+
 Result<SizeOptions> fitting_size(const SizeOptions& options, const std::string& path,
                                  const OpenedDevice& device) {
   if (!options.fit) return options;
@@ -57,21 +92,17 @@ Result<SizeOptions> fitting_size(const SizeOptions& options, const std::string& 
   PUMICE_TRY(const std::shared_ptr<const Model> model,
              Model::plan(std::move(file), device.context, options.load));
   const uint32_t wanted = session_size(options, model->shape()).context;
-  FittingContext best;
-  for (auto kv = std::ranges::find(kv_types, options.kv); kv != kv_types.end(); ++kv) {
-    PUMICE_TRY(FittingContext each, fitting_context(*model, options, *kv));
-    if (each.context > best.context) best = std::move(each);
-    if (best.context >= wanted || options.kv_given) break;
-  }
+  PUMICE_TRY(const FittingSize best, fitting_size(*model, options));
   SizeOptions chosen = options;
   chosen.kv = best.kv;
-  chosen.context = std::min(best.context, wanted);
+  chosen.chunk = best.chunk;
+  chosen.context = best.context;
   if (chosen.context < (options.context ? wanted : std::min(shortest_context, wanted))) {
     return too_large(*model, options);
   }
-  if (chosen.context < wanted || chosen.kv != options.kv) {
-    print_note(
-        fmt::format("--fit: a context of {} tokens with keys and values in {}", chosen.context, chosen.kv));
+  if (chosen.context < wanted || chosen.kv != options.kv || chosen.chunk != options.chunk) {
+    print_note(fmt::format("--fit: a context of {} tokens with keys and values in {}, read in chunks of {}",
+                           chosen.context, chosen.kv, chosen.chunk));
   }
   return chosen;
 }

@@ -18,9 +18,19 @@ struct FittingContext {
 // For each type of keys and values, the widest first. `model` is planned, not loaded.
 Result<std::vector<FittingContext>> fitting_contexts(const Model& model, const SizeOptions& options);
 
-// With --fit, `options` with the widest type of keys and values that leaves room for the whole context, or
-// with the longest context that fits. Prints a note where that is not what would be used without --fit.
-// Without --fit `options` as they are. Error if not even the weights fit.
+// What --fit chooses.
+struct FittingSize {
+  std::string kv;
+  uint32_t chunk = 0;
+  uint32_t context = 0; // 0: none fits
+};
+
+// The longest chunk, then the widest type of keys and values, that leave room for the context that is wanted,
+// or the longest context that fits. What was given as an option stays. `model` is planned, not loaded.
+Result<FittingSize> fitting_size(const Model& model, const SizeOptions& options);
+
+// With --fit, `options` with what it chooses. Prints a note where that is not what would be used without
+// --fit. Without --fit `options` as they are. Error if not even the weights fit.
 Result<SizeOptions> fitting_size(const SizeOptions& options, const std::string& path,
                                  const OpenedDevice& device);
 

@@ -1,6 +1,7 @@
 #include "inspection.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -51,13 +52,18 @@ std::vector<TypeCount> count_types(const ModelFile& file) {
 
 std::vector<std::string> unread_tensors(const ModelDefinition& definition, const ModelFile& file) {
   std::set<std::string, std::less<>> read;
-  for (const WeightSpec& spec : definition.weights()) read.insert(spec.name);
+  for (const WeightSpec& spec : definition.weights()) {
+    const TensorView* tensor =
+        file.find(spec.name); // which a text model inside another finds under its name alone
+    read.insert(tensor ? tensor->name : spec.name);
+  }
   std::vector<std::string> unread;
   for (const TensorView& tensor : file.tensors()) {
     // GGUF keeps tables of the rotation's frequencies as tensors, which are settings.
     const bool setting = tensor.name.starts_with("rope_f");
     if (!setting && !read.contains(tensor.name)) unread.push_back(std::string(tensor.name));
   }
+  std::ranges::copy(file.unreadable(), std::back_inserter(unread));
   return unread;
 }
 
@@ -91,6 +97,7 @@ Result<InspectedMemory> planned_memory(const Model& model, const SizeOptions& op
   memory.exact = true;
   memory.device = fmt::format("{} ({})", device.name, device.driver);
   PUMICE_TRY(memory.fitting, fitting_contexts(model, options));
+  PUMICE_TRY(memory.fit, fitting_size(model, options));
   return memory;
 }
 
@@ -164,6 +171,10 @@ std::string fitting_text(const InspectedMemory& memory) {
       static_cast<double>(memory.needs.available) / (1 << 20), memory.needs.fits() ? "" : ", too little");
   for (const FittingContext& each : memory.fitting) {
     text += fmt::format("  fits in {:<8}{:>20} tokens\n", each.kv, grouped(each.context));
+  }
+  if (const FittingSize& fit = memory.fit; !memory.needs.fits() && fit.context > 0) {
+    text += fmt::format("  with --fit{:>26} tokens in {}, read in chunks of {}\n", grouped(fit.context),
+                        fit.kv, fit.chunk);
   }
   return text;
 }
@@ -262,6 +273,7 @@ Json memory_json(const Inspection& inspection) {
   json["fits"] = needs.fits();
   json["longest_context"] = Json::object();
   for (const FittingContext& each : memory.fitting) json["longest_context"][each.kv] = each.context;
+  json["fit"] = {{"context", memory.fit.context}, {"kv", memory.fit.kv}, {"chunk", memory.fit.chunk}};
   return json;
 }
 

@@ -182,6 +182,7 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
   app.add_option("--chunk", options.chunk, "Maximum number of prompt tokens that are read in one step")
       ->type_name("N")
       ->check(within(1u, 65536u))
+      ->each([&options](const std::string&) { options.chunk_given = true; })
       ->capture_default_str()
       ->group(more_of(device_group));
   app.add_option("--kv", options.kv, "Type of keys and values: f32, f16, q8_0")
@@ -196,8 +197,8 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
 void add_fit_option(CLI::App& app, SizeOptions& options) {
   app.add_flag(
          "--fit", options.fit,
-         "Choose what fits the memory that is free on the device: keys and values of fewer bits, then a "
-         "shorter context. What is asked for with --kv or --context stays")
+         "Choose what fits the memory that is free on the device: shorter chunks, keys and values of fewer "
+         "bits, then a shorter context. What is asked for with --chunk, --kv or --context stays")
       ->group(device_group);
 }
 

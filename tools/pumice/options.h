@@ -36,7 +36,7 @@ struct SizeOptions {
   uint32_t context = 0; // tokens; 0: the model's context, at most default_context
   uint32_t chunk = 128;
   std::string kv = "f16";
-  bool kv_given = false;
+  bool kv_given = false, chunk_given = false;
   bool fit = false;
   LoadOptions load;
 };

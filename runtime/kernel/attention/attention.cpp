@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -57,6 +58,7 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
   params.max_distance = args.bias.max_distance;
   params.scale = args.soft_cap > 0 ? args.scale / args.soft_cap : args.scale;
   params.cap = args.soft_cap;
+  params.part_first = layout.part_first;
 
   Dispatch dispatch;
   dispatch.set_params(params);
@@ -68,6 +70,8 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
                         args.bias.buckets > 0 ? 1u : 0u,
                         shared ? 1u : 0u};
   if (args.chunked) dispatch.set_constant(ATTENTION_CHUNKED_ID, 1);
+  if (layout.split != CacheSplit::whole)
+    dispatch.set_constant(ATTENTION_PARTS_ID, static_cast<uint32_t>(layout.split));
   if (layout.values_are_keys) dispatch.set_constant(ATTENTION_VALUES_ARE_KEYS_ID, 1);
   if (args.sinks) {
     dispatch.set_constant(ATTENTION_SINKS_ID, 1);
@@ -129,7 +133,7 @@ AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args) {
     stored.q.buffer = lowering.temporary(uint64_t{stored.q.rows} * stored.q.stride * sizeof(float));
     store.result = stored.q;
   }
-  lowering.emit(rotary_store(lowering.profile(), store));
+  emit_rotary_store(lowering, std::move(store));
   stored.store.reset();
   return stored;
 }
@@ -148,6 +152,70 @@ AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups
     while (shape.heads * shape.tokens * 2 <= fit && shape.tokens < args.q.rows) shape.tokens *= 2;
   }
   return shape;
+}
+
+void set_spans(Dispatch& dispatch, uint32_t spans, uint32_t first_row) {
+  AttentionParams params;
+  std::memcpy(&params, dispatch.params.data(), sizeof(params));
+  params.spans = spans;
+  params.first_row = first_row;
+  std::memcpy(dispatch.params.data(), &params, sizeof(params));
+}
+
+uint32_t carry(const CacheLayout& whole, uint32_t part) {
+  if (whole.split != CacheSplit::positions) return 0;
+  return part == 0 ? ATTENTION_CARRY_LEAVES : ATTENTION_CARRY_TAKES | ATTENTION_CARRY_LEAVES;
+}
+
+void emit_parts(Lowering& lowering, const AttentionArgs& args,
+                const std::function<Dispatch(const AttentionArgs&)>& prepare) {
+  const CacheLayout& layout = args.cache.layout;
+  const bool carries = layout.split == CacheSplit::positions;
+  // The sums are one span of each row.
+  const uint64_t bytes = uint64_t{args.q.rows} * args.heads * (layout.head_dim + 2) * sizeof(float);
+  const BufferRef sums = carries ? lowering.temporary(bytes) : BufferRef{};
+  AttentionArgs part = args;
+  const std::vector<CacheRef> parts = args.cache.parts();
+  for (uint32_t i = 0; i < parts.size(); ++i) {
+    part.cache = parts[i];
+    Dispatch each = prepare(part);
+    if (carries) {
+      each.set_constant(ATTENTION_CARRY_ID, carry(layout, i));
+      set_spans(each, 1, 0);
+      bind_spans(each, sums, i == 0 ? Access::write : Access::read_write);
+    }
+    lowering.emit(std::move(each));
+  }
+  if (!carries) return;
+  AttentionArgs all = args;
+  all.sinks.reset(); // the first part began with them
+  emit_combine(lowering, all, sums, {.span = UINT32_MAX / 4, .count = 1});
+}
+
+void bind_spans(Dispatch& dispatch, const BufferRef& sums, Access access) {
+  static_assert(ATTENTION_SPANS == ATTENTION_RESULT);
+  std::erase_if(dispatch.bindings, [](const Dispatch::Binding& binding) {
+    return binding.slot == ATTENTION_RESULT || binding.slot == ATTENTION_SUMS;
+  });
+  dispatch.bind(ATTENTION_SPANS, sums, access);
+}
+
+void emit_combine(Lowering& lowering, const AttentionArgs& args, const BufferRef& sums, const Spans& spans) {
+  Dispatch all = prepare_attention(args, lowering.profile().workgroup);
+  all.kernel = "attention_combine";
+  all.set_constant(ATTENTION_HEADS_ID, 1);
+  all.set_constant(ATTENTION_TOKENS_ID, 1);
+  all.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
+  all.set_constant(ATTENTION_SPAN_ID, spans.span);
+  set_spans(all, spans.count, spans.first_row);
+  std::erase_if(all.bindings, [](const Dispatch::Binding& binding) {
+    return binding.slot == ATTENTION_Q || binding.slot == ATTENTION_KEYS;
+  });
+  if (args.sums) all.bind(ATTENTION_SUMS, args.sums->buffer, Access::write);
+  all.bind(ATTENTION_ALL_SPANS, sums, Access::read);
+  all.groups = {args.heads, args.q.rows, 1};
+  all.flops = all.bytes = static_cast<double>(sums.bytes);
+  lowering.emit(std::move(all));
 }
 
 void finish_attention(Dispatch& dispatch, const AttentionArgs& args, const AttentionShape& shape) {
@@ -378,7 +446,10 @@ Status ProjectingAttention::lower(Lowering& lowering, const Node& node) const {
 Status AttentionWeights::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(AttentionArgs args, lower_args(attention, weights, lowering, node));
   args.sums = lowering.tensor(node.inputs[1]);
-  lowering.emit(pumice::attention_weights(lowering.profile(), args, args.result.columns / args.heads));
+  for (const CacheRef& part : args.cache.parts()) {
+    args.cache = part;
+    lowering.emit(pumice::attention_weights(lowering.profile(), args, args.result.columns / args.heads));
+  }
   return {};
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "kernel/attention/attention_variants.h"
 #include "kernel/lowering.h"
@@ -53,7 +52,9 @@ bool runs(const DeviceProfile&, const AttentionArgs&) {
 
 Status lower(Lowering& lowering, const AttentionArgs& args) {
   const AttentionArgs stored = store_first(lowering, args);
-  lowering.emit(prepare(lowering.profile(), stored, attention_shape(stored), false));
+  emit_parts(lowering, stored, [&](const AttentionArgs& part) {
+    return prepare(lowering.profile(), part, attention_shape(part), false);
+  });
   return {};
 }
 
@@ -73,39 +74,23 @@ bool split_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   return profile.forced == attention_split.name || groups < profile.busy_groups;
 }
 
-void set_spans(Dispatch& dispatch, uint32_t spans, uint32_t first_row) {
-  AttentionParams params;
-  std::memcpy(&params, dispatch.params.data(), sizeof(params));
-  params.spans = spans;
-  params.first_row = first_row;
-  dispatch.set_params(params);
-}
-
 // `args` has some of the step's rows: from `first_row` on.
 void emit_split(Lowering& lowering, const AttentionArgs& args, uint32_t first_row,
                 const BufferRef& span_sums) {
   const DeviceProfile& profile = lowering.profile();
-  const uint32_t count = spans(span(workgroup_size(profile, args.cache.layout), args), args);
-  Dispatch each = prepare(profile, args, attention_shape(args), true);
-  set_spans(each, count, first_row);
-  each.groups[2] = count;
-  // It writes the spans' sums, not the result.
-  static_assert(ATTENTION_SPANS == ATTENTION_RESULT);
-  std::erase_if(each.bindings, [](const Dispatch::Binding& binding) {
-    return binding.slot == ATTENTION_RESULT || binding.slot == ATTENTION_SUMS;
-  });
-  each.bind(ATTENTION_SPANS, span_sums, Access::write);
-  Dispatch all = prepare(profile, args, {}, false);
-  set_spans(all, count, first_row);
-  all.kernel = "attention_combine";
-  std::erase_if(all.bindings, [](const Dispatch::Binding& binding) {
-    return binding.slot == ATTENTION_Q || binding.slot == ATTENTION_KEYS || binding.slot == ATTENTION_VALUES;
-  });
-  all.bind(ATTENTION_ALL_SPANS, span_sums, Access::read);
-  all.groups = {args.heads, args.q.rows, 1};
-  all.flops = all.bytes = static_cast<double>(span_sums.bytes);
-  lowering.emit(std::move(each));
-  lowering.emit(std::move(all));
+  const CacheLayout& layout = args.cache.layout;
+  const uint32_t span = pumice::span(workgroup_size(profile, layout), args), count = spans(span, args);
+  AttentionArgs part = args;
+  for (const CacheRef& cache : args.cache.parts()) {
+    part.cache = cache;
+    Dispatch each = prepare(profile, part, attention_shape(part), true);
+    set_spans(each, count, first_row);
+    // A part of positions goes over its own spans, the others over those that a row sees.
+    each.groups[2] = layout.split == CacheSplit::positions ? layout.part_size / span : count;
+    bind_spans(each, span_sums, Access::write);
+    lowering.emit(std::move(each));
+  }
+  emit_combine(lowering, args, span_sums, {span, count, first_row});
 }
 
 // Rows are divided evenly among as many dispatches as it takes for a binding to reach the sums of each.

@@ -99,12 +99,9 @@ bool runs(const DeviceProfile& profile, const AttentionArgs& args) {
          choose_shape(profile, args);
 }
 
-Status lower(Lowering& lowering, const AttentionArgs& args) {
-  const AttentionArgs stored = store_first(lowering, args);
-  const DeviceProfile& profile = lowering.profile();
-  const Shape shape = *choose_shape(profile, stored);
-  Dispatch dispatch = prepare_attention(stored, shape.groups * profile.subgroup);
-  dispatch.kernel = kernel_name(stored);
+Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const Shape& shape) {
+  Dispatch dispatch = prepare_attention(args, shape.groups * profile.subgroup);
+  dispatch.kernel = kernel_name(args);
   dispatch.set_constant(ATTENTION_HEADS_ID, shape.queries.heads);
   dispatch.set_constant(ATTENTION_TOKENS_ID, shape.queries.tokens);
   dispatch.set_constant(ATTENTION_ROWS_ID, shape.rows);
@@ -112,8 +109,15 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
   dispatch.set_constant(ATTENTION_M_ID, shape.matrix.m);
   dispatch.set_constant(ATTENTION_N_ID, shape.matrix.n);
   dispatch.set_constant(ATTENTION_K_ID, shape.matrix.k);
-  finish_attention(dispatch, stored, shape.queries);
-  lowering.emit(std::move(dispatch));
+  finish_attention(dispatch, args, shape.queries);
+  return dispatch;
+}
+
+Status lower(Lowering& lowering, const AttentionArgs& args) {
+  const AttentionArgs stored = store_first(lowering, args);
+  const DeviceProfile& profile = lowering.profile();
+  const Shape shape = *choose_shape(profile, stored);
+  emit_parts(lowering, stored, [&](const AttentionArgs& part) { return prepare(profile, part, shape); });
   return {};
 }
 

@@ -37,18 +37,33 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
   const AttentionArgs stored = store_first(lowering, args);
   const AttentionShape shape = attention_shape(stored, fewest_groups);
   const DeviceProfile& profile = lowering.profile();
-  Dispatch dispatch = prepare(profile, stored, shape, "");
-  dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
-  if (profile.uniform_loads)
-    dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, q), stored.q.buffer);
-  lowering.emit(std::move(dispatch));
+  const CacheLayout& layout = stored.cache.layout;
+  const bool carries = layout.split == CacheSplit::positions;
+  const uint64_t bytes = uint64_t{stored.q.rows} * stored.heads * (layout.head_dim + 9) * sizeof(float);
+  const BufferRef carried = carries ? lowering.temporary(bytes) : BufferRef{};
+  AttentionArgs part = stored;
+  for (uint32_t i = 0; i < layout.parts(); ++i) {
+    part.cache = {layout.part(i), stored.cache.place(i).keys, stored.cache.place(i).values};
+    Dispatch dispatch = prepare(profile, part, shape, "");
+    dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
+    if (profile.uniform_loads)
+      dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, q), stored.q.buffer);
+    if (carries) {
+      const bool last = i + 1 == layout.parts();
+      dispatch.set_constant(ATTENTION_CARRY_ID,
+                            carry(layout, i) & (last ? ATTENTION_CARRY_TAKES : UINT32_MAX));
+      dispatch.bind(ATTENTION_CARRIED, carried, i == 0 ? Access::write : Access::read_write);
+    }
+    lowering.emit(std::move(dispatch));
+  }
   return {};
 }
 
 // Only for steps of one row: with several, a row could read a key before another workgroup has stored it.
 bool rotary_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   return profile.cpu8 && args.store && args.q.rows == 1 && args.mask == AttentionMask::causal &&
-         !args.cache.layout.values_are_keys && args.q.buffer.offset % descriptor_alignment == 0;
+         !args.cache.layout.values_are_keys && args.cache.layout.split == CacheSplit::whole &&
+         args.q.buffer.offset % descriptor_alignment == 0;
 }
 
 Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "kernel/attention/attention.h"
 
 namespace pumice {
@@ -18,7 +20,7 @@ extern const KernelVariant<AttentionArgs> attention_cm;
 // For any device: a workgroup's invocations share the positions.
 extern const KernelVariant<AttentionArgs> attention_base;
 
-// Emits args.store, if it is set, as a dispatch of its own. Returns the arguments without it.
+// Emits args.store, if it is set, before the attention. Returns the arguments without it.
 AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args);
 
 // The queries of one workgroup. They share its loads; each needs registers, more for larger heads.
@@ -33,5 +35,24 @@ AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups
 Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32_t context = 0);
 // Sets the other buffers, the groups and the cost of a dispatch that writes a result.
 void finish_attention(Dispatch& dispatch, const AttentionArgs& args, const AttentionShape& shape);
+
+// Emits what `prepare` makes of each part of the cache. Between parts of positions the kernel keeps its sums
+// as one span of each row.
+void emit_parts(Lowering& lowering, const AttentionArgs& args,
+                const std::function<Dispatch(const AttentionArgs&)>& prepare);
+// ATTENTION_CARRY_* of a part whose sums stay sums until all parts have been added.
+uint32_t carry(const CacheLayout& whole, uint32_t part);
+
+// The spans of positions that sums were made over.
+struct Spans {
+  uint32_t span = 0;  // positions of one
+  uint32_t count = 0; // the most of one row
+  uint32_t first_row = 0;
+};
+void set_spans(Dispatch& dispatch, uint32_t spans, uint32_t first_row);
+// Binds the sums of spans in place of the result.
+void bind_spans(Dispatch& dispatch, const BufferRef& sums, Access access);
+// Emits what makes the result of the sums of spans.
+void emit_combine(Lowering& lowering, const AttentionArgs& args, const BufferRef& sums, const Spans& spans);
 
 } // namespace pumice

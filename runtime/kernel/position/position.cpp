@@ -186,6 +186,8 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   dispatch.constants = {
       profile.workgroup, constants.pairs,  args.head_dim,           constants.dim,         heads,
       constants.norms,   constants.growth, constants.growth_length, constants.growth_start};
+  if (cache.split != CacheSplit::whole)
+    dispatch.set_constant(ROTARY_PARTS_ID, static_cast<uint32_t>(cache.split));
   RotaryStoreParams params = {};
   params.heads = args.heads;
   params.kv_heads = cache.kv_heads;
@@ -197,6 +199,7 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   params.capacity = cache.capacity;
   params.position_limit = cache.position_limit();
   params.sequences = cache.sequences;
+  params.part_first = cache.part_first;
   params.magnitude = args.magnitude;
   params.norm_eps = args.norm_eps;
   params.norm_offset = args.norm_offset;
@@ -221,6 +224,14 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   dispatch.flops = elements * 4;
   dispatch.bytes = elements * 8;
   return dispatch;
+}
+
+void emit_rotary_store(Lowering& lowering, RotaryStoreArgs args) {
+  for (const CacheRef& part : args.cache.parts()) {
+    args.cache = part;
+    lowering.emit(rotary_store(lowering.profile(), args));
+    args.heads = 0; // the first launch has rotated the queries
+  }
 }
 
 std::string RotaryStore::describe() const {
@@ -321,7 +332,7 @@ Result<RotaryStoreArgs> RotaryStore::args(Lowering& lowering, std::span<const Te
 Status RotaryStore::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(RotaryStoreArgs store, args(lowering, node.inputs, node.weights));
   store.result = lowering.tensor(node.output);
-  lowering.emit(rotary_store(lowering.profile(), store));
+  emit_rotary_store(lowering, std::move(store));
   return {};
 }
 
@@ -357,7 +368,7 @@ Result<RotaryStoreArgs> CacheStore::args(Lowering& lowering, std::span<const Ten
 
 Status CacheStore::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(RotaryStoreArgs store, args(lowering, node.inputs));
-  lowering.emit(rotary_store(lowering.profile(), store));
+  emit_rotary_store(lowering, std::move(store));
   return {};
 }
 

@@ -102,7 +102,10 @@ struct RotaryStoreArgs {
   BufferRef step;
 };
 
+// `args.cache` is one part of a cache, or all of it.
 Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args);
+// Emits a launch for each part of the cache.
+void emit_rotary_store(Lowering& lowering, RotaryStoreArgs args);
 
 // Specialisation constants of every kernel that rotates.
 struct RotaryConstants {

@@ -1,0 +1,154 @@
+// Folders of models that also see, made of fixtures: they run as their text models.
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+#include "io/safetensors.h"
+#include "model/architecture.h"
+#include "support/command.h"
+#include "support/fixtures.h"
+#include "support/model.h"
+#include "support/require.h"
+#include "support/temporary_folder.h"
+
+using namespace pumice;
+using nlohmann::json;
+
+namespace {
+
+// How a published folder names its text model and what is beside it.
+struct Layout {
+  std::string stack, head;         // in place of "model." and "lm_head."
+  std::vector<std::string> others; // tensors that a text model has not
+};
+
+const Layout inside = {"model.language_model.",
+                       "lm_head.",
+                       {"model.visual.patch_embed.proj.weight", "model.visual.blocks.0.attn.qkv.weight"}};
+const Layout beside = {
+    "language_model.model.",
+    "language_model.lm_head.",
+    {"vision_tower.vision_model.embeddings.patch_embedding.weight", "multi_modal_projector.linear_1.weight"}};
+const Layout idefics = {
+    "model.text_model.", "lm_head.", {"model.vision_model.embeddings.patch_embedding.weight"}};
+
+struct Family {
+  const char* fixture;
+  const char* model_type; // of the whole
+  const char* text_type;  // of text_config
+  const char* architecture;
+  Layout layout;
+};
+
+const Family families[] = {
+    {"gemma3", "gemma3", "gemma3_text", "Gemma3ForConditionalGeneration", beside},
+    {"gemma3", "gemma3", "gemma3_text", "Gemma3ForConditionalGeneration", inside},
+    {"gemma4", "gemma4", "gemma4_text", "Gemma4ForConditionalGeneration", inside},
+    {"gemma4-moe", "gemma4", "gemma4_text", "Gemma4ForConditionalGeneration", inside},
+    {"llama4", "llama4", "llama4_text", "Llama4ForConditionalGeneration", beside},
+    {"ministral3", "mistral3", "ministral3", "Mistral3ForConditionalGeneration", beside},
+    {"mistral-swa", "llava", "mistral", "LlavaForConditionalGeneration", beside},
+    {"qwen3-5", "qwen3_5", "qwen3_5_text", "Qwen3_5ForConditionalGeneration", inside},
+    {"qwen3-5-moe", "qwen3_5_moe", "qwen3_5_moe_text", "Qwen3_5MoeForConditionalGeneration", inside},
+    {"qwen2", "qwen2_5_vl", "qwen2_5_vl_text", "Qwen2_5_VLForConditionalGeneration", inside},
+    {"qwen3", "qwen3_vl", "qwen3_vl_text", "Qwen3VLForConditionalGeneration", inside},
+    {"qwen3-moe", "qwen3_vl_moe", "qwen3_vl_moe_text", "Qwen3VLMoeForConditionalGeneration", inside},
+    {"glm4", "glm4v", "glm4v_text", "Glm4vForConditionalGeneration", inside},
+    {"glm4-moe", "glm4v_moe", "glm4v_moe_text", "Glm4vMoeForConditionalGeneration", inside},
+    {"lfm2", "lfm2_vl", "lfm2", "Lfm2VlForConditionalGeneration", inside},
+    {"cohere2", "cohere2_vision", "cohere2", "Cohere2VisionForConditionalGeneration", beside},
+    {"granite", "llava_next", "granite", "LlavaNextForConditionalGeneration", beside},
+    {"llama-gqa", "idefics3", "llama", "Idefics3ForConditionalGeneration", idefics},
+    {"deepseek-v3", "kimi_vl", "deepseek_v3", "KimiVLForConditionalGeneration", beside},
+};
+
+std::string inside_name(std::string name, const Layout& layout) {
+  if (name.starts_with("model.language_model.")) name = "model." + name.substr(21); // the fixture's own
+  if (name.starts_with("model.")) return layout.stack + name.substr(6);
+  if (name.starts_with("lm_head.")) return layout.head + name.substr(8);
+  return name;
+}
+
+json read_json(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  return json::parse(stream);
+}
+
+// The folder as it would be published.
+void write_folder(const TemporaryFolder& folder, const Family& family) {
+  const std::filesystem::path source = fixtures().model(family.fixture);
+  json text = read_json(source / "config.json");
+  if (text.contains("text_config")) text = json(text["text_config"]);
+  json config = {{"architectures", {family.architecture}},
+                 {"model_type", family.model_type},
+                 {"vision_config", {{"model_type", "siglip_vision_model"}, {"hidden_size", 8}}}};
+  // These are named beside the text model's settings.
+  for (const char* name : {"tie_word_embeddings", "eos_token_id"}) {
+    if (!text.contains(name)) continue;
+    config[name] = text[name];
+    text.erase(name);
+  }
+  text.erase("architectures");
+  text["model_type"] = family.text_type;
+  config["text_config"] = text;
+  folder.write("config.json", std::string_view(config.dump()));
+  const ModelFile file = require(ModelFile::open(source));
+  std::vector<SafetensorsFile::Entry> entries;
+  std::vector<std::byte> zeros(4 * 8);
+  for (const TensorView& tensor : file.tensors()) {
+    entries.push_back({inside_name(tensor.name, family.layout), std::string(info(tensor.type).name),
+                       tensor.shape, tensor.data});
+  }
+  for (const std::string& name : family.layout.others) entries.push_back({name, "F32", {2, 4}, zeros});
+  entries.push_back({"mtp.layers.0.input_layernorm.weight", "F32", {8}, zeros});
+  entries.push_back({"vision_tower.position_ids", "I64", {4}, zeros});
+  require(write_safetensors(folder.path() / "model.safetensors", entries));
+}
+
+} // namespace
+
+FIXTURE_TEST_CASE("a model that also sees runs as its text model, and what is left out is named") {
+  for (const Family& family : families) {
+    CAPTURE(family.architecture);
+    CAPTURE(family.fixture);
+    const TemporaryFolder folder;
+    write_folder(folder, family);
+    const std::vector<uint32_t> ids = {3, 17, 99, 250, 8, 8, 41};
+    const auto alone = load_model(fixtures().model(family.fixture)), whole = load_model(folder.path());
+    CHECK(forward(whole, ids, 7) == forward(alone, ids, 7));
+    CHECK(whole->shape().context == alone->shape().context);
+
+    const CommandResult result = pumice_command({"inspect", folder.path().string(), "--json"});
+    REQUIRE(result.status == 0);
+    const json report = json::parse(result.out);
+    std::vector<std::string> left = family.layout.others;
+    left.insert(left.end(), {"mtp.layers.0.input_layernorm.weight", "vision_tower.position_ids"});
+    for (const std::string& name : left) {
+      CAPTURE(name);
+      CHECK(std::ranges::count(report["tensors_left_out"], json(name)) == 1);
+    }
+    // Nothing else, but what the fixture itself has too much.
+    const json own =
+        json::parse(pumice_command({"inspect", fixtures().model(family.fixture).string(), "--json"}).out);
+    CHECK(report["tensors_left_out"].size() == left.size() + own["tensors_left_out"].size());
+  }
+}
+
+FIXTURE_TEST_CASE("an error about a tensor of a text model inside another names it as the file does") {
+  const TemporaryFolder folder;
+  const Family& family = families[0];
+  write_folder(folder, family);
+  json config = read_json(folder.path() / "config.json");
+  config["text_config"]["hidden_size"] = 96;
+  folder.write("config.json", std::string_view(config.dump()));
+  const auto loaded = Model::load(folder.path(), test_context());
+  REQUIRE_FALSE(loaded.ok());
+  CHECK(loaded.error().message.find("language_model.model.embed_tokens.weight") != std::string::npos);
+  config["text_config"]["model_type"] = "unheard_of";
+  config["model_type"] = "unheard_of_too";
+  folder.write("config.json", std::string_view(config.dump()));
+  const auto unknown = Model::load(folder.path(), test_context());
+  REQUIRE_FALSE(unknown.ok());
+  CHECK(unknown.error().message.find("unheard_of_too") != std::string::npos);
+}
