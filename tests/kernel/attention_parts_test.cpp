@@ -27,6 +27,8 @@ void check_parts(const Case& c, const DeviceProfile& profile, bool weights) {
   const Ran whole = run_all(profile, plain, cache, q, weights);
   const Ran parts = run_all(profile, c, cache, q, weights);
   CHECK(parts.dispatches > whole.dispatches);
+  const bool many = c.rows.size() >= 16 && c.one_sequence && !weights;
+  if (profile.forced == "cm") CHECK(whole.kernel.starts_with("attention.cm.") == many);
   CHECK(same_bits(parts.result, whole.result));
   CHECK(same_bits(parts.weights, whole.weights));
   for (float value : without_padding(c, whole.result, c.columns())) REQUIRE(std::isfinite(value));
@@ -38,6 +40,9 @@ void check_parts(const Case& c, bool weights = false) {
   DeviceProfile split;
   split.forced = "split-kv";
   check_parts(c, split, weights);
+  DeviceProfile matrices = forced_profile("cm");
+  matrices.matrix_shapes = TestGpu::get().profile.matrix_shapes;
+  if (!matrices.matrix_shapes.empty()) check_parts(c, matrices, weights);
 }
 
 const std::vector<Row> mixed_rows = {{0, 700, 0, 0},    {0, 3, 2, 0},  {0, 600, 1, 590}, {0, 701, 0, 300},
