@@ -63,7 +63,8 @@ std::vector<StateLayout> state_layouts(const ModelShape& shape, const SessionSiz
   return layouts;
 }
 
-SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size) {
+SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size,
+                             const StageMemory* stage) {
   const Capabilities& device = context.device->capabilities();
   const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
   SessionMemory memory;
@@ -84,13 +85,16 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
     return ref;
   };
   const auto add = [&](const CacheLayout& layout) {
-    const BufferRef keys = place(layout.layer_bytes());
-    const BufferRef values = layout.values_are_keys ? keys : place(layout.layer_bytes());
+    const uint32_t index = static_cast<uint32_t>(memory.caches.size());
+    const uint64_t bytes = !stage || stage->caches.contains(index) ? layout.layer_bytes() : 0;
+    const BufferRef keys = place(bytes);
+    const BufferRef values = layout.values_are_keys ? keys : place(bytes);
     memory.caches.push_back({layout, keys, values});
   };
   for (const LayerCache& layer : shape.layers) add(cache_layout(layer, memory.size));
   for (const StateLayout& layout : state_layouts(shape, memory.size, device.max_storage_range_bytes)) {
-    memory.states.push_back({layout, place(layout.bytes())});
+    const uint32_t index = static_cast<uint32_t>(memory.states.size());
+    memory.states.push_back({layout, place(!stage || stage->states.contains(index) ? layout.bytes() : 0)});
   }
   if (shape.encoder) {
     for (const LayerCache& layer : shape.encoder->caches) add(input_cache_layout(layer, memory.size));
