@@ -21,7 +21,7 @@ DecoderGraph DecoderBuilder::take() {
                   return log_likelihood(to, name, logits);
                 });
   add_stack_tensors(&ReadableExtent::context);
-  return {std::move(graph()), std::move(readable_), logits_};
+  return {std::move(graph()), std::move(readable_), logits_, std::move(layer_inputs_)};
 }
 
 TensorId DecoderBuilder::norm(TensorId x, const TensorName& name) {
@@ -219,6 +219,7 @@ void DecoderBuilder::decode(const Block& block, const DecoderNames& names) {
 void DecoderBuilder::decode_embedded(TensorId x, const Block& block, const DecoderNames& names) {
   for (uint32_t index = 0; index < config_.layers; ++index) {
     hidden_state(x);
+    layer_input(x);
     layer(index, names.layers);
     x = block(index, x);
   }

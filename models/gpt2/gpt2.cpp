@@ -97,6 +97,7 @@ void build_gpt2(DecoderBuilder& builder, const Gpt2Config& config) {
   x = builder.learned_positions(x, {"wpe", "position_embd"});
   for (uint32_t layer = 0; layer < config.decoder.layers; ++layer) {
     builder.hidden_state(x);
+    builder.layer_input(x);
     builder.layer(layer, config.prefix + "h.{}.");
     x = block(builder, config, layer, x);
   }

@@ -27,6 +27,7 @@ protected:
     TensorId x = builder.embed({"backbone.embeddings", "token_embd"});
     uint32_t state = 0;
     for (uint32_t layer = 0; layer < config().layers; ++layer) {
+      builder.layer_input(x);
       builder.layer(layer, "backbone.layers.{}.");
       const TensorId y = mamba(builder, builder.norm(x, {"norm", "attn_norm"}), mamba_, "mixer.", state);
       x = builder.add(y, x, "residual");

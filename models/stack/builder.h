@@ -105,6 +105,8 @@ public:
 
   // The embedding's result, then each layer's; the last one after the final norm.
   void hidden_state(TensorId x) { hidden_states_.push_back(x); }
+  // What the next layer reads: the residual stream, at which a decoder can be cut.
+  void layer_input(TensorId x) { layer_inputs_.push_back(x); }
 
 protected:
   // An attention node, named with the current prefix.
@@ -117,6 +119,7 @@ protected:
 
   ReadableTensors readable_;
   std::vector<TensorId> hidden_states_;
+  std::vector<TensorId> layer_inputs_;
   std::vector<TensorId> attentions_; // each layer's, before its output projection
   std::vector<TensorId> cross_attentions_;
   WeightView embedding_table_;

@@ -39,6 +39,12 @@ TensorId Graph::add_output(size_t node, Tensor output) {
   return id;
 }
 
+void Graph::keep_nodes(size_t first, size_t end) {
+  added_ -= nodes_.size() - (end - first);
+  nodes_.erase(nodes_.begin() + static_cast<ptrdiff_t>(end), nodes_.end());
+  nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<ptrdiff_t>(first));
+}
+
 void Graph::make_view(TensorId id, const View& view) {
   tensors_[id].view = view;
   for (Tensor& other : tensors_) {

@@ -51,6 +51,8 @@ struct Tensor {
   std::optional<View> view;
   bool readable = false; // the host can read it after the step, by its name
   bool input = false;    // written by the host before the step; no node writes it
+  bool received = false; // the same of what the stage before has computed; see graph/cut.h
+  bool sent = false;     // the next stage receives it
 };
 
 // A tensor of the model file, or a slice of one, that nodes read.
@@ -96,6 +98,7 @@ public:
   Tensor& tensor(TensorId id) { return tensors_[id]; }
   const Weight& weight(WeightId id) const { return weights_[id]; }
   void replace_nodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); } // used by plan/fusion.h
+  void keep_nodes(size_t first, size_t end); // and forgets that there were others
 
   // How many operations were fused into others since they were added.
   size_t fused_operations() const { return added_ - nodes_.size(); }

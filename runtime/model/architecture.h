@@ -73,6 +73,8 @@ struct ModelShape {
   std::vector<LayerCache> layers; // of the decoder
   // Floats of each state that the decoder's recurrent operations keep of a sequence, see StateLayout.
   std::vector<uint32_t> states = {};
+  // The layers from here on attend to keys and values of earlier ones, so they stay together with this layer.
+  uint32_t last_cut = UINT32_MAX;
   std::optional<EncoderShape> encoder;
 
   bool has_decoder() const { return vocabulary > 0; }
@@ -81,8 +83,9 @@ struct ModelShape {
 // A decoder's graph, the tensors that can be made readable, and the tensor that sampling reads.
 struct DecoderGraph {
   Graph graph;
-  ReadableTensors readable; // see DecoderBuilder::take
-  TensorId logits = 0;      // [outputs, vocabulary]
+  ReadableTensors readable;                // see DecoderBuilder::take
+  TensorId logits = 0;                     // [outputs, vocabulary]
+  std::vector<TensorId> layer_inputs = {}; // what each layer reads; empty: it cannot be cut
 };
 
 // An encoder's graph. If the model has a decoder, it ends with the keys and values for the decoder's

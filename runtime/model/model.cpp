@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "graph/cut.h"
 #include "io/checksum.h"
 #include "io/no_weights.h"
 #include "io/quantize.h"
@@ -46,6 +47,34 @@ LoadThreads share_threads(uint32_t threads) {
 
 constexpr size_t sample_bytes = 64; // at the beginning, the middle and the end of each tensor
 
+bool is_whole(const DecoderGraph& decoder, const Stage& stage) {
+  return stage.whole(static_cast<uint32_t>(std::max<size_t>(decoder.layer_inputs.size(), 1)));
+}
+
+// Keeps a layer from being fused with the one before the cut, as it is where the host reads what it reads.
+void make_cuts_readable(DecoderGraph& decoder, const Stage& stage) {
+  for (uint32_t layer : {stage.first, stage.end}) {
+    if (layer == 0 || layer >= decoder.layer_inputs.size()) continue;
+    const TensorId input = decoder.layer_inputs[layer];
+    decoder.graph.make_readable(input, decoder.graph.tensor(input).name);
+  }
+}
+
+// Leaves the options' stage of a fused graph.
+Status cut_stage(DecoderGraph& decoder, const ModelFile& file, const Stage& stage) {
+  const size_t layers = decoder.layer_inputs.size();
+  if (is_whole(decoder, stage)) return {};
+  if (stage.first >= layers || stage.first >= stage.end) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: it has no stage from layer {} up to {}: its {} layers can be cut apart",
+                             file.path(), stage.first, stage.end, layers)};
+  }
+  std::optional<TensorId> from, to;
+  if (!stage.begins()) from = decoder.layer_inputs[stage.first];
+  if (stage.end < layers) to = decoder.layer_inputs[stage.end];
+  return cut(decoder.graph, from, to);
+}
+
 uint64_t identity_of(const ModelFile& file, const LoadOptions& options) {
   Checksum sum;
   // Weights that are quantised while loading give other keys and values.
@@ -69,7 +98,9 @@ Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& fi
   PUMICE_TRY(DecoderGraph decoder, definition.graph(file));
   PUMICE_CHECK(make_readable(decoder.graph, decoder.readable, file, request));
   if (request.sampling) sample(decoder.graph, "sampled_token", decoder.logits);
+  if (request.readable_cuts) make_cuts_readable(decoder, options.stage);
   fuse(decoder.graph, options.weights);
+  PUMICE_CHECK(cut_stage(decoder, file, options.stage));
   return std::move(decoder.graph);
 }
 
@@ -101,6 +132,8 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
   if (!model->parts_->file.has_weights()) {
     return no_weights(model->parts_->file);
   }
+  if (!options.stage.whole(static_cast<uint32_t>(model->parts_->shape.layers.size())))
+    PUMICE_CHECK(check_stages(model->parts_->file.path(), model->parts_->shape));
   PUMICE_CHECK(model->place_experts(plans));
   return model;
 }
@@ -180,14 +213,22 @@ std::shared_ptr<const Model> Model::with_profile(DeviceProfile profile) const {
 Result<std::vector<Plan>> Model::place_weights() {
   GraphRequest request;
   request.sampling = true;
-  const SessionMemory memory = lay_out_memory(parts_->shape, context_, {});
+  const SessionMemory memory = pumice::lay_out_memory(parts_->shape, context_, {});
   request.context = memory.size.context;
   const PlanContext context = memory.plan_context(context_, *parts_->weights);
   std::vector<Plan> plans;
   if (parts_->shape.has_decoder()) {
     PUMICE_TRY(Graph decoder, graph(request));
+    if (!stage().whole(static_cast<uint32_t>(parts_->shape.layers.size()))) {
+      // A norm at a cut belongs to the stage before it, or behind it if the host reads what lies between.
+      request.readable_cuts = true;
+      PUMICE_TRY(const Graph apart, graph(request));
+      PUMICE_CHECK(make_plan(apart, context, Bucket{}));
+    }
     for (const Bucket& bucket : step_buckets(memory.size, false)) {
       PUMICE_TRY(Plan plan, make_plan(decoder, context, bucket));
+      parts_->memory.caches.insert(plan.caches.begin(), plan.caches.end());
+      parts_->memory.states.insert(plan.states.begin(), plan.states.end());
       plans.push_back(std::move(plan));
     }
   }
@@ -196,6 +237,11 @@ Result<std::vector<Plan>> Model::place_weights() {
     PUMICE_CHECK(make_plan(encoder, context, Bucket{}));
   }
   return plans;
+}
+
+SessionMemory Model::lay_out_memory(const SessionSize& size) const {
+  const bool whole = stage().whole(static_cast<uint32_t>(shape().layers.size()));
+  return pumice::lay_out_memory(shape(), context_, size, whole ? nullptr : &parts_->memory);
 }
 
 Result<Graph> Model::graph(const GraphRequest& request) const {

@@ -11,6 +11,8 @@
 #include "io/model_file.h"
 #include "kernel/device_context.h"
 #include "model/architecture.h"
+#include "model/session_memory.h"
+#include "model/stage.h"
 #include "plan/plan.h"
 #include "plan/upload.h"
 #include "plan/weight_store.h"
@@ -18,12 +20,16 @@
 namespace pumice {
 
 class Model;
+class Upstream;
 
 struct LoadOptions {
   // The type that matrices of 16- or 32-bit numbers are quantised to while they are loaded; see
   // can_quantize().
   std::optional<TensorType> weights;
   ExpertPlacement experts = ExpertPlacement::automatic;
+  Stage stage; // which layers are loaded
+  // The stages before this one, if it is the last of several: its runners have a part there each.
+  std::shared_ptr<Upstream> upstream;
   // Threads that pack weights and compile kernels, including the calling one: with 1, it does all the work
   // alone. 0: as many as the host has cores.
   uint32_t threads = 0;
@@ -41,6 +47,7 @@ struct GraphRequest {
   std::vector<std::string> readable; // tensors that the host can read: see Model::graph and encoder_graph
   uint32_t context = 0;              // positions of a sequence
   uint32_t input_context = 0;        // most positions of an encoder's input
+  bool readable_cuts = false;        // the host can read what a stage receives and sends
 };
 
 // A model on a device: its file, its definition and its uploaded weights. Immutable, shared by any number of
@@ -70,6 +77,11 @@ public:
   // The places of the weights. After loading, plans can only ask for weights that have a place already.
   WeightStore& weights() const { return *parts_->weights; }
   const Buffer& weight_allocation(uint32_t index) const { return parts_->allocations[index]; }
+  const Stage& stage() const { return options_.stage; }
+  bool last_stage() const { return stage().ends(static_cast<uint32_t>(shape().layers.size())); }
+  const std::shared_ptr<Upstream>& upstream() const { return options_.upstream; } // null: there is none
+  // Where a session's memory lies; only this stage's caches and states have any.
+  SessionMemory lay_out_memory(const SessionSize& size) const;
   bool loaded() const { return !parts_->allocations.empty(); }
   uint64_t weight_bytes() const { return parts_->bytes.weights; } // on the device, or for plan(): once loaded
   uint64_t host_weight_bytes() const { return parts_->bytes.host; } // of experts in the host's memory
@@ -96,6 +108,7 @@ private:
     std::vector<Buffer> allocations;
     UploadBytes bytes;
     uint64_t identity = 0;
+    StageMemory memory;
   };
 
   Model(std::shared_ptr<Parts> parts, DeviceContext context, const LoadOptions& options)

@@ -71,7 +71,8 @@ std::vector<StateLayout> state_layouts(const ModelShape& shape, const SessionSiz
   return layouts;
 }
 
-SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size) {
+SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size,
+                             const StageMemory* stage) {
   const Capabilities& device = context.device->capabilities();
   const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
   SessionMemory memory;
@@ -92,9 +93,10 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
     return ref;
   };
   const auto add = [&](const CacheLayout& layout) {
+    const bool used = !stage || stage->caches.contains(static_cast<uint32_t>(memory.caches.size()));
     std::vector<CachePlace> places;
     for (uint32_t i = 0; i < layout.parts(); ++i) {
-      const uint64_t bytes = layout.part(i).layer_bytes();
+      const uint64_t bytes = used ? layout.part(i).layer_bytes() : 0;
       const BufferRef keys = place(bytes);
       places.push_back({keys, layout.values_are_keys ? keys : place(bytes)});
     }
@@ -103,7 +105,8 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
   for (const LayerCache& layer : shape.layers)
     add(divided_layout(layer, memory.size, device.max_storage_range_bytes));
   for (const StateLayout& layout : state_layouts(shape, memory.size, device.max_storage_range_bytes)) {
-    memory.states.push_back({layout, place(layout.bytes())});
+    const uint32_t index = static_cast<uint32_t>(memory.states.size());
+    memory.states.push_back({layout, place(!stage || stage->states.contains(index) ? layout.bytes() : 0)});
   }
   if (shape.encoder) {
     for (const LayerCache& layer : shape.encoder->caches) add(input_cache_layout(layer, memory.size));

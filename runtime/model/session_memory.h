@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "kernel/cache_layout.h"
@@ -69,7 +70,16 @@ CacheLayout input_cache_layout(const LayerCache& layer, const SessionSize& size)
 // binding of `range` bytes.
 std::vector<StateLayout> state_layouts(const ModelShape& shape, const SessionSize& size, uint64_t range);
 
-// A size beyond its limits is clamped: the chunk to what the context and the sequences can fill.
-SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size);
+// The caches and states that a stage of the model uses, by their numbers. Those of other stages have the same
+// layouts, so that all stages agree on where a sequence can go back to, but no memory.
+struct StageMemory {
+  std::set<uint32_t> caches;
+  std::set<uint32_t> states;
+};
+
+// A size beyond its limits is clamped: the chunk to what the context and the sequences can fill. `stage`:
+// null if all of the model's caches and states get memory.
+SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size,
+                             const StageMemory* stage = nullptr);
 
 } // namespace pumice

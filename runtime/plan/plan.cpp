@@ -66,8 +66,14 @@ public:
   Result<BufferRef> constants(const std::string& key, std::span<const float> values) override {
     return context_.weights->constants(key, values);
   }
-  CacheRef cache(uint32_t layer) override { return context_.caches[layer]; }
-  StateRef state(uint32_t index) override { return context_.states[index]; }
+  CacheRef cache(uint32_t layer) override {
+    plan_.caches.insert(layer);
+    return context_.caches[layer];
+  }
+  StateRef state(uint32_t index) override {
+    plan_.states.insert(index);
+    return context_.states[index];
+  }
   uint32_t context() const override { return context_.context; }
   BufferRef step() const override { return context_.step; }
   const StepLayout& step_layout() const override { return context_.step_layout; }
@@ -148,8 +154,13 @@ private:
     tensor_bytes_ = layout.bytes;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].input) {
-        refs_[i].buffer = {Space::inputs, 0, 0, bytes[i]};
+        refs_[i].buffer = {Space::inputs, 0, plan_.input_bytes, bytes[i]};
+        plan_.input_bytes += bytes[i];
         plan_.input = {tensors[i].name, refs_[i]};
+      } else if (tensors[i].received) {
+        refs_[i].buffer = {Space::inputs, 0, plan_.input_bytes, bytes[i]};
+        plan_.input_bytes += bytes[i];
+        plan_.received.push_back({tensors[i].name, refs_[i]});
       } else if (tensors[i].readable && !tensors[i].view) {
         refs_[i].buffer = {Space::outputs, 0, plan_.output_bytes, bytes[i]};
         plan_.output_bytes += bytes[i];
@@ -157,6 +168,7 @@ private:
       } else if (layout.offsets[i] != MemoryLayout::nowhere) {
         refs_[i].buffer = {Space::scratch, 0, layout.offsets[i], bytes[i]};
       }
+      if (tensors[i].sent) plan_.sent.push_back({tensors[i].name, refs_[i]});
     }
   }
 

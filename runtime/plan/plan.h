@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,11 +65,16 @@ struct Plan {
   std::vector<PlannedDispatch> dispatches;
   std::vector<HostTensor> readable;    // in Space::outputs
   std::optional<HostTensor> input;     // in Space::inputs
+  std::vector<HostTensor> received;    // in Space::inputs: what the stage before has computed
+  std::vector<HostTensor> sent;        // to the next stage, in Space::outputs or Space::inputs
+  std::set<uint32_t> caches;           // those that the plan uses, as PlanContext counts them
+  std::set<uint32_t> states;           // the same
   std::vector<VariantChoice> choices;  // one for each time that a kernel family chose a variant
   std::vector<std::string> operations; // by node, for a person: "linear gated silu"
   size_t fused_operations = 0;         // operations of the model that were fused into others
   uint64_t tensor_bytes = 0;           // of the tensors in scratch; the same whichever variants are chosen
   uint64_t scratch_bytes = 0;
+  uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
 
   double flops() const;

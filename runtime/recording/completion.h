@@ -1,18 +1,28 @@
 #pragma once
 
+#include <memory>
 #include <variant>
 
 #include "recording/time_slicer.h"
 
 namespace pumice {
 
-// Tells when some work is done: at a point of a device's timeline, or with a slice. The device or the
-// TimeSlicer must outlive it.
+// Work that is submitted later, once what it depends on is there.
+class DeferredWork {
+public:
+  virtual ~DeferredWork() = default;
+  virtual Result<bool> finished() = 0;
+  virtual Status wait() = 0;
+};
+
+// Tells when some work is done: at a point of a device's timeline, or with a slice. The device, the
+// TimeSlicer or who submits deferred work must outlive it.
 class Completion {
 public:
   Completion() = default; // of no work: always done
   Completion(Device& device, TimelinePoint point) : when_(Submission{&device, point}) {}
   Completion(TimeSlicer& slices, SliceNumber number) : when_(Slice{&slices, number}) {}
+  explicit Completion(std::shared_ptr<DeferredWork> work) : when_(std::move(work)) {}
 
   // Whether the work is done. A slice counts as done once TimeSlicer::look() has seen it.
   Result<bool> finished() const;
@@ -30,7 +40,7 @@ private:
     SliceNumber number;
   };
 
-  std::variant<std::monostate, Submission, Slice> when_;
+  std::variant<std::monostate, Submission, Slice, std::shared_ptr<DeferredWork>> when_;
 };
 
 } // namespace pumice

@@ -16,9 +16,6 @@ namespace {
 // a CPU.
 constexpr double small_steps_bytes = 8 << 20;
 
-// The most chunks of prompts in flight: the one that runs, and the next.
-constexpr size_t most_chunks = StepRing::places;
-
 // The most steps in slices whose tokens the host has not read. Steps after a stop token are wasted, so there
 // are not many.
 constexpr size_t sliced_steps = 8;
@@ -65,6 +62,10 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   }
   // The device stores the log-probabilities of the latest SAMPLING_REPORTS tokens only.
   options.steps_ahead = std::min(options.steps_ahead, SAMPLING_REPORTS - 2);
+  if (runner->staged()) { // the host reads each token, to send it to the first stage
+    options.steps_ahead = runner->steps_in_stages() - 1;
+    options.steps_per_submit = 1;
+  }
   if (options.steps_per_submit == 0) {
     PUMICE_TRY(const Plan* plan, runner->plan(1));
     options.steps_per_submit = static_cast<uint32_t>(std::clamp(small_steps_bytes / plan->bytes(), 1.0, 8.0));
@@ -211,7 +212,7 @@ Status Batch::wait_for_oldest() const {
 
 Result<std::span<const BatchToken>> Batch::step() {
   results_.clear();
-  PUMICE_CHECK(submit(1 + size_t{options_.steps_ahead}));
+  PUMICE_CHECK(submit_ahead());
   if (in_flight_.empty()) return std::span<const BatchToken>(results_);
   PUMICE_CHECK(wait_for_oldest());
   PUMICE_CHECK(read_oldest());
@@ -312,6 +313,7 @@ Result<std::optional<Batch::NextStep>> Batch::next_step(uint32_t most_steps) {
 // How many further steps can run with the inputs that the device writes itself.
 uint32_t Batch::repeatable_steps() const {
   if (changed_ || rows_.empty()) return 0;
+  if (runner_->staged() && !in_flight_.empty()) return 0; // its rows are not known yet
   uint32_t steps = options_.steps_per_submit;
   // The token at a sequence's limit is its last, so no step starts from it.
   for (const Sequence* row : rows_)
@@ -321,7 +323,7 @@ uint32_t Batch::repeatable_steps() const {
 
 // The host can compose a step only if it has read all tokens.
 bool Batch::can_compose() const {
-  return !sequences_.empty() && in_flight_.size() < most_chunks &&
+  return !sequences_.empty() && in_flight_.size() < runner_->steps_in_stages() &&
          std::ranges::none_of(in_flight_, &InFlightStep::outputs);
 }
 

@@ -103,6 +103,8 @@ public:
   // Submits steps until `most` are in flight, or until the next step depends on tokens that step() has not
   // read, or until the runner is interrupted.
   Status submit(size_t most);
+  // The same, as many as step() submits.
+  Status submit_ahead() { return submit(1 + size_t{options_.steps_ahead}); }
   // Waits for the steps in flight, without reading them.
   Status wait() const;
 

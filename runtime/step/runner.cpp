@@ -27,6 +27,7 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
     const uint32_t tokens = step.bucket.tokens;
     runner->buckets_.emplace(tokens, StepBucket{std::move(step), nullptr});
   }
+  PUMICE_CHECK(runner->begin_stages());
   return runner;
 }
 
@@ -158,6 +159,7 @@ Status Runner::prepare_all(size_t threads, const Progress& progress) {
   std::vector<const Plan*> plans;
   for (const auto& [tokens, bucket] : buckets_) plans.push_back(&bucket.plan);
   const auto lookup = [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); };
+  if (last_stage_) PUMICE_CHECK(last_stage_->prepare_all());
   PUMICE_CHECK(compile_kernels(model_->context(), plans, lookup, threads, progress));
   for (const auto& [tokens, bucket] : buckets_) PUMICE_CHECK(prepare(tokens));
   return {};
@@ -165,6 +167,7 @@ Status Runner::prepare_all(size_t threads, const Progress& progress) {
 
 Runner::~Runner() {
   (void)guarded([&] { return last_submission_.wait(); });
+  (void)guarded([&] { return submitted_here_.wait(); });
 }
 
 Status Runner::check_row(const StepToken& row) const {
@@ -204,8 +207,12 @@ Status Runner::write_step(std::span<const StepToken> rows) {
                  fmt::format("{1} outputs of a step of {0} tokens were asked for: it has at most {2}",
                              rows.size(), wanted, most)};
   }
-  PUMICE_CHECK(step_ring_.next_place().wait());
-  const std::span<uint32_t> block = step_ring_.begin();
+  if (last_stage_) {
+    composed_.resize(StepRing::place_bytes(memory_.step_layout) / 4);
+  } else {
+    PUMICE_CHECK(step_ring_.next_place().wait());
+  }
+  const std::span<uint32_t> block = last_stage_ ? std::span(composed_) : step_ring_.begin();
   uint32_t* quads = block.data();
   uint32_t* details = quads + memory_.step_layout.details() * 4;
   uint32_t outputs = 0;
@@ -284,16 +291,21 @@ Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float>
 }
 
 Result<Completion> Runner::submit(uint32_t tokens, uint32_t steps) {
+  return last_stage_ ? submit_in_stages(tokens, steps) : submit_here(tokens, steps);
+}
+
+Result<Completion> Runner::submit_here(uint32_t tokens, uint32_t steps) {
   PUMICE_CHECK(prepare(tokens));
   last_tokens_ = tokens;
   PUMICE_TRY(const TimelinePoint point,
              bucket_for(tokens).recording->submit(steps, step_ring_.pending(), interrupt_));
-  last_submission_ = Completion(*model_->context().device, point);
+  last_submission_ = submitted_here_ = Completion(*model_->context().device, point);
   step_ring_.submitted(last_submission_);
   return last_submission_;
 }
 
 Status Runner::open_step(uint32_t tokens) {
+  PUMICE_CHECK(check_sliceable());
   PUMICE_CHECK(prepare(tokens));
   last_tokens_ = tokens;
   open_ = &bucket_for(tokens);
@@ -343,37 +355,43 @@ Result<std::vector<double>> Runner::time_dispatches(uint32_t tokens) {
                                  [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); });
 }
 
-uint32_t Runner::columns(const std::string& name) const {
-  for (const HostTensor& tensor : buckets_.begin()->second.plan.readable) {
-    if (tensor.name == name) return tensor.where.columns;
+const HostTensor* Runner::find_readable(const Plan& plan, const std::string& name) const {
+  for (const std::vector<HostTensor>* all : {&plan.readable, &plan.received}) {
+    const auto found = std::ranges::find(*all, name, &HostTensor::name);
+    if (found != all->end()) return &*found;
   }
-  return 0;
+  return nullptr;
+}
+
+uint32_t Runner::columns(const std::string& name) const {
+  const HostTensor* tensor = find_readable(buckets_.begin()->second.plan, name);
+  return tensor ? tensor->where.columns : 0;
 }
 
 bool Runner::per_output(const std::string& name) const {
-  const std::vector<HostTensor>& all = buckets_.begin()->second.plan.readable;
-  return std::ranges::any_of(all, [&](const HostTensor& tensor) {
-    return tensor.name == name && tensor.where.rows_kind == ROWS_OUTPUTS;
-  });
+  const HostTensor* tensor = find_readable(buckets_.begin()->second.plan, name);
+  return tensor && tensor->where.rows_kind == ROWS_OUTPUTS;
 }
 
 Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows, uint32_t first) const {
   // The last step's bucket decides where the tensor lies.
   const Plan& plan = buckets_.lower_bound(last_tokens_)->second.plan;
   PUMICE_CHECK(last_submission_.wait());
-  for (const HostTensor& tensor : plan.readable) {
-    if (tensor.name != name) continue;
-    std::vector<float> values(size_t{rows} * tensor.where.columns);
-    for (uint32_t row = 0; row < rows; ++row) {
-      std::memcpy(values.data() + size_t{row} * tensor.where.columns,
-                  outputs_.bytes().data() + tensor.where.buffer.offset +
-                      size_t{first + row} * tensor.where.stride * 4,
-                  size_t{tensor.where.columns} * 4);
-    }
-    return values;
+  const HostTensor* tensor = find_readable(plan, name);
+  if (!tensor) {
+    return Error{Code::invalid_argument,
+                 fmt::format("the tensor '{}' cannot be read: name it when the session is made", name)};
   }
-  return Error{Code::invalid_argument,
-               fmt::format("the tensor '{}' cannot be read: name it when the session is made", name)};
+  const ActivationRef& where = tensor->where;
+  const std::span<const std::byte> bytes =
+      where.buffer.space == Space::inputs ? inputs_.mapped() : outputs_.bytes();
+  std::vector<float> values(size_t{rows} * where.columns);
+  for (uint32_t row = 0; row < rows; ++row) {
+    std::memcpy(values.data() + size_t{row} * where.columns,
+                bytes.data() + where.buffer.offset + size_t{first + row} * where.stride * 4,
+                size_t{where.columns} * 4);
+  }
+  return values;
 }
 
 } // namespace pumice

@@ -13,6 +13,7 @@
 #include "recording/plan_outputs.h"
 #include "recording/recording.h"
 #include "step/caches.h"
+#include "step/last_stage.h"
 #include "step/step_ring.h"
 
 namespace pumice {
@@ -116,6 +117,19 @@ public:
   Result<std::vector<float>> read(const std::string& name, uint32_t rows, uint32_t first = 0) const;
   uint32_t columns(const std::string& name) const;
   bool per_output(const std::string& name) const; // whether it has a row for each output, not for each token
+  // Where the model is one of several stages. The last stage's runner does this itself, and the other stages'
+  // runners are used with nothing else but prepare_all() and submit(). Bytes that a step of so many rows
+  // receives from the stage before and sends to the next one, as plans fix them.
+  bool staged() const { return last_stage_ != nullptr; } // as the last one
+  uint64_t received_bytes(uint32_t tokens);
+  uint64_t sent_bytes(uint32_t tokens);
+  // The most steps that the host composes before the first of them is done: of one stage, the one that runs
+  // and the next.
+  uint32_t steps_in_stages() const;
+  Status write_packed(const StepRows& rows);
+  Status write_received(uint32_t tokens, std::span<const std::byte> bytes);
+  // After the step, which it waits for.
+  Status read_sent(uint32_t tokens, std::span<std::byte> bytes) const;
   // Sampling's state (see SamplingState). The host may write it only while no step with outputs is in flight.
   std::span<std::byte> sampling_memory() const { return sampling_.mapped(); }
 
@@ -162,6 +176,11 @@ private:
   Status allocate(const RunnerLayout& layout);
   StepBucket& bucket_for(uint32_t tokens);
   PlanCopies copies(const Plan& plan) const;
+  Status begin_stages();
+  Result<Completion> submit_here(uint32_t tokens, uint32_t steps);
+  Result<Completion> submit_in_stages(uint32_t tokens, uint32_t steps);
+  Status check_sliceable() const;
+  const HostTensor* find_readable(const Plan& plan, const std::string& name) const;
 
   std::shared_ptr<const Model> model_;
   RunnerOptions options_;
@@ -178,7 +197,10 @@ private:
   size_t next_dispatch_ = 0;
   uint32_t reach_ = 0; // positions up to the last row of the step that was opened last
   Completion last_submission_;
-  uint32_t last_tokens_ = 1; // of the last submission
+  Completion submitted_here_;      // the last step on this device; with stages, others may not have arrived
+  uint32_t last_tokens_ = 1;       // of the last submission
+  std::vector<uint32_t> composed_; // with stages: the step block's beginning that write_step() wrote, if any
+  std::unique_ptr<LastStage> last_stage_; // null: the model has no stages before its own
 };
 
 } // namespace pumice

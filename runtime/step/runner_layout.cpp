@@ -63,7 +63,7 @@ Result<RunnerLayout> lay_out_runner(const Model& model, const RunnerOptions& opt
   const bool encodes = options.part == ModelPart::encoder;
   RunnerLayout layout;
   layout.own_caches = !shared;
-  layout.memory = shared ? *shared : lay_out_memory(shape, model.context(), options.size);
+  layout.memory = shared ? *shared : model.lay_out_memory(options.size);
   if (encodes) layout.memory = layout.memory.with_steps(options.size.chunk, options.size.sequences);
   PUMICE_CHECK(check_reach(model, layout.memory));
   PUMICE_TRY(layout.graph, graph_of(model, options, layout.memory.size));
@@ -73,7 +73,7 @@ Result<RunnerLayout> lay_out_runner(const Model& model, const RunnerOptions& opt
     PUMICE_TRY(Plan step, make_plan(layout.graph, context, bucket));
     layout.scratch_bytes = std::max(layout.scratch_bytes, step.scratch_bytes);
     layout.output_bytes = std::max(layout.output_bytes, step.output_bytes);
-    if (step.input) layout.input_bytes = std::max(layout.input_bytes, step.input->where.buffer.bytes);
+    layout.input_bytes = std::max(layout.input_bytes, step.input_bytes);
     layout.plans.push_back(std::move(step));
   }
   return layout;

@@ -103,6 +103,16 @@ std::vector<CacheRange> layer_ranges(const Runner& runner, uint32_t sequence, si
                       positions_in_use(capacity, snapshot.cached, snapshot.written_end));
 }
 
+// The other stages' keys and values are not here.
+Status check_whole(const Runner& runner) {
+  if (!runner.staged()) return {};
+  return Error{
+      Code::unsupported,
+      fmt::format("{}: conversations of a model in stages cannot be saved, loaded or copied: use one "
+                  "device",
+                  runner.model().file().path())};
+}
+
 // Completes a snapshot of these caches, and calls write(snapshot, reader) with it and a reader of its data.
 template <class Write>
 Status write_snapshot(const Runner& runner, uint32_t sequence, Snapshot snapshot, const Write& write) {
@@ -138,18 +148,21 @@ Status write_snapshot(const Runner& runner, uint32_t sequence, Snapshot snapshot
 
 Status save_snapshot(const std::filesystem::path& path, const Runner& runner, uint32_t sequence,
                      Snapshot snapshot) {
+  PUMICE_CHECK(check_whole(runner));
   return write_snapshot(
       runner, sequence, std::move(snapshot),
       [&](const Snapshot& whole, const LayerReader& read) { return write_state_file(path, whole, read); });
 }
 
 Status save_snapshot(const StateSink& sink, const Runner& runner, uint32_t sequence, Snapshot snapshot) {
+  PUMICE_CHECK(check_whole(runner));
   return write_snapshot(
       runner, sequence, std::move(snapshot),
       [&](const Snapshot& whole, const LayerReader& read) { return write_state(whole, read, sink); });
 }
 
 Result<OpenedSnapshot> open_snapshot(MappedFile file, const Runner& runner) {
+  PUMICE_CHECK(check_whole(runner));
   PUMICE_TRY(Snapshot snapshot, parse_state_file(file.bytes(), file.path()));
   PUMICE_CHECK(check_fits(snapshot, runner, file.path()));
   return OpenedSnapshot{std::move(file), std::move(snapshot)};
@@ -172,6 +185,8 @@ Status restore_caches(const OpenedSnapshot& opened, const Runner& runner, uint32
 
 Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, uint32_t cached,
                          uint32_t written_end) {
+  PUMICE_CHECK(check_whole(from.runner));
+  PUMICE_CHECK(check_whole(to.runner));
   std::vector<BufferCopy> copies;
   // The two may be divided into other parts.
   const auto add = [&](std::vector<CacheRange> ranges, std::vector<CacheRange> places) {

@@ -43,7 +43,7 @@ Status fill(const DeviceContext& context, const Buffer& buffer, DeviceWork& work
 Result<std::shared_ptr<const Caches>> filled_caches(const Model& model, const SessionSize& size,
                                                     DeviceWork& work) {
   const DeviceContext& context = model.context();
-  const SessionMemory memory = lay_out_memory(model.shape(), context, size);
+  const SessionMemory memory = model.lay_out_memory(size);
   PUMICE_TRY(std::shared_ptr<const Caches> caches, Caches::create(context.device, memory));
   for (uint32_t i = 0; i < memory.cache_allocation_bytes.size(); ++i) {
     PUMICE_CHECK(fill(context, caches->allocation(i), work));

@@ -7,6 +7,7 @@
 #include "json_output.h"
 #include "open_device.h"
 #include "options.h"
+#include "processes.h"
 #include "subcommand.h"
 #include "terminal.h"
 
@@ -198,8 +199,13 @@ Subcommand add_eval(CLI::App& app) {
       ->group("Tensors");
   add_size_options(*sub, options->size, "f32");
   add_device_options(*sub, options->device);
+  add_stage_options(*sub, options->device);
   sub->footer(example("pumice eval model.gguf --inputs in.safetensors --outputs out.safetensors"));
-  return {sub, [options] { return eval(*options); }, {{"MODEL", "--inputs"}, {"--outputs"}}};
+  return {sub,
+          [options] { return eval(*options); },
+          {{"MODEL", "--inputs"}, {"--outputs"}},
+          [options] { return serve_stage(options->model, options->device, options->size.load); },
+          &options->device.timeout};
 }
 
 } // namespace pumice::command

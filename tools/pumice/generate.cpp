@@ -4,6 +4,7 @@
 
 #include "model/vocabulary.h"
 #include "model_kind.h"
+#include "processes.h"
 #include "prompt.h"
 #include "subcommand.h"
 
@@ -141,10 +142,13 @@ Subcommand add_generate(CLI::App& app) {
   add_sampling_options(*sub, options->sampling, SamplingParams());
   add_size_options(*sub, options->size, "f32");
   add_device_options(*sub, options->device);
+  add_stage_options(*sub, options->device);
   sub->footer(example("pumice generate model.gguf --ids 1,403,407 -n 12 --ignore-eos --json"));
   return {sub,
           [options] { return generate(*options); },
-          {{"MODEL", "--inputs", "--file", "--requests"}, {"--outputs", "--session"}}};
+          {{"MODEL", "--inputs", "--file", "--requests"}, {"--outputs", "--session"}},
+          [options] { return serve_stage(options->model, options->device, options->size.load); },
+          &options->device.timeout};
 }
 
 } // namespace pumice::command

@@ -8,7 +8,7 @@
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "prompt.h"
-#include "step/batch.h"
+#include "step/batch_groups.h"
 #include "terminal.h"
 #include "text/continued_text.h"
 #include "text/stop_strings.h"
@@ -115,7 +115,7 @@ private:
     SessionOptions options;
     options.size = batch_size();
     batch_.reset(); // its memory is free for the next one
-    PUMICE_TRY(batch_, Batch::create(model_, options));
+    PUMICE_TRY(batch_, BatchGroups::create(model_, options));
     return {};
   }
 
@@ -123,7 +123,7 @@ private:
   Status open_session() {
     PUMICE_CHECK(make_batch());
     if (!options_.session.exists()) return {};
-    PUMICE_TRY(const Conversation conversation, batch_->load(path_of(options_.session.path), 0));
+    PUMICE_TRY(const Conversation conversation, batch_->first().load(path_of(options_.session.path), 0));
     if (queue_.waiting()) return {};
     Text text;
     text.source = options_.session.path;
@@ -140,7 +140,7 @@ private:
     const Text& text = queue_.texts().front();
     Conversation conversation{text.prompt, text.sampling};
     conversation.tokens.insert(conversation.tokens.end(), text.ids.begin(), text.ids.end());
-    return batch_->save(path_of(options_.session.path), 0, conversation);
+    return batch_->first().save(path_of(options_.session.path), 0, conversation);
   }
 
   // Adds the waiting texts to the batch. One that needs a longer context than it has waits until it is empty.
@@ -153,7 +153,7 @@ private:
         text.finish_reason = "count";
         continue;
       }
-      if (!batch_ || positions_of(text) > batch_->size().context) {
+      if (!batch_ || positions_of(text) > batch_->context()) {
         if (!writings_.empty()) return {};
         PUMICE_CHECK(make_batch());
       }
@@ -197,7 +197,7 @@ private:
   std::shared_ptr<const Model> model_;
   SessionSize size_; // at most
   std::vector<uint32_t> stop_ids_;
-  std::unique_ptr<Batch> batch_;
+  std::unique_ptr<BatchGroups> batch_;
   std::map<uint32_t, Writing> writings_; // by the id of the sequence
   ProgressBar bar_{"generating"};
   uint64_t total_ = 0, done_ = 0; // positions; done_ is of the texts that have ended

@@ -11,6 +11,7 @@
 #include "mistakes.h"
 #include "open_device.h"
 #include "output_files.h"
+#include "processes.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "tools/pumice/doctor/part.h"
@@ -33,9 +34,23 @@ int report(const Error& error) {
   return 1;
 }
 
+// Finds the other processes that mpirun started.
+Status join(const Subcommand& chosen) {
+  if (chosen.serve) return join_others(*chosen.timeout);
+  return Error{Code::unsupported, fmt::format("'pumice {}' runs in one process: start it without mpirun",
+                                              chosen.app->get_name())};
+}
+
 int run(const std::vector<Subcommand>& subcommands) {
   const auto chosen = std::find_if(subcommands.begin(), subcommands.end(),
                                    [](const Subcommand& each) { return each.app->parsed(); });
+  if (started_with_others()) {
+    if (Status status = join(*chosen); !status.ok()) return report(status.error());
+    if (others()->rank() > 0) {
+      const Status status = chosen->serve();
+      return status.ok() ? 0 : report(status.error());
+    }
+  }
   if (Status status = check_files(*chosen->app, chosen->files); !status.ok()) return report(status.error());
   if (Status status = chosen->run(); !status.ok()) return report(status.error());
   if (const uint64_t messages = validation_messages()) {
@@ -125,6 +140,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && argv[1] == std::string_view(doctor_part_argument)) return run_doctor_part();
   watch_interrupts();
   const int status = guarded_run(argc, argv);
+  leave_others();
   set_last_words({});
   const Status output = finish_output();
   if (output.ok()) return status;

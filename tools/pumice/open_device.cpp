@@ -12,6 +12,9 @@
 #include "kernel/probe/open_device.h"
 #include "kernel/probe/probe.h"
 #include "measuring_child.h"
+#include "model/upstream.h"
+#include "processes.h"
+#include "stage/local_stages.h"
 #include "terminal.h"
 #include "tuning/short_check.h"
 
@@ -130,14 +133,16 @@ Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options) 
   return Instance::create(std::move(instance));
 }
 
-Result<OpenedDevice> open_device(const DeviceOptions& options) {
+namespace {
+
+Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
   const Stopwatch watch;
   OpenedDevice opened;
   opened.options = options;
   PUMICE_CHECK(choose_cache(options, opened));
   PUMICE_TRY(std::shared_ptr<Instance> instance, create_instance(options));
   PUMICE_TRY(Capabilities chosen, instance->choose(options.device));
-  if (chosen.is_cpu() && !has_gpu(*instance)) {
+  if (chosen.is_cpu() && !has_gpu(*instance) && with_note) {
     print_note(fmt::format("no GPU found; using the CPU device {} ({} {})", chosen.name, chosen.driver,
                            chosen.driver_version));
   }
@@ -158,11 +163,37 @@ Result<OpenedDevice> open_device(const DeviceOptions& options) {
   return opened;
 }
 
+} // namespace
+
+Result<OpenedDevice> open_device(const DeviceOptions& options) {
+  if (others()) {
+    PUMICE_TRY(const DeviceOptions own, own_options(options));
+    return open_one(own, true);
+  }
+  if (options.devices.size() < 2 && !options.split.empty()) {
+    return Error{Code::invalid_argument, "--split is for several devices: name them with --devices, or start "
+                                         "the command with mpirun"};
+  }
+  if (options.devices.empty()) return open_one(options, true);
+  std::vector<OpenedDevice> all;
+  for (const std::string& name : options.devices) {
+    DeviceOptions one = options;
+    one.device = name;
+    PUMICE_TRY(OpenedDevice opened, open_one(one, all.empty()));
+    all.push_back(std::move(opened));
+  }
+  OpenedDevice last = std::move(all.back());
+  all.pop_back();
+  last.before = std::move(all);
+  return last;
+}
+
 std::string OpenedDevice::driver() const {
   return fmt::format("{} {}", capabilities().driver, capabilities().driver_version);
 }
 
 Status OpenedDevice::save_pipelines() const {
+  for (const OpenedDevice& device : before) PUMICE_CHECK(device.save_pipelines());
   const SavedWork saved;
   Status status = context.pipelines->save();
   if (status.ok() || cache_was_asked_for) return status;
@@ -232,6 +263,40 @@ Result<std::shared_ptr<const Model>> checked(const std::shared_ptr<const Model>&
   });
 }
 
+// The file is opened once more for each stage.
+Result<std::shared_ptr<const Model>> load_stages(const ModelFile& file, const OpenedDevice& device,
+                                                 const LoadOptions& options, const SizeOptions* size) {
+  if (size && size->fit) {
+    return Error{Code::invalid_argument, "--fit is for one device: leave out --fit or --devices"};
+  }
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  const uint32_t count = static_cast<uint32_t>(device.before.size()) + 1;
+  std::vector<uint32_t> layers = device.options.split;
+  if (layers.empty()) {
+    PUMICE_TRY(layers, even_split(file.path(), definition->shape(), count));
+  }
+  if (layers.size() != count) {
+    return Error{Code::invalid_argument,
+                 fmt::format("--split has {}, and --devices has {}: give as many numbers as devices",
+                             counted(layers.size(), "number"), counted(count, "device"))};
+  }
+  std::vector<DeviceContext> contexts;
+  for (const OpenedDevice& each : device.before) contexts.push_back(each.context);
+  contexts.push_back(device.context);
+  const Stopwatch watch;
+  ProgressBar bar("loading the model");
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             load_in_stages(path_of(file.path()), contexts, layers, options, bar.callback()));
+  bar.erase();
+  for (const std::string& stage :
+       model->upstream() ? model->upstream()->describe() : std::vector<std::string>())
+    print_detail(stage);
+  print_detail(fmt::format("loaded {} in {:.3f} s: the last {} on {}, {:.1f} MiB of weights there",
+                           file.path(), watch.seconds(), counted(layers.back(), "layer"), device.name(),
+                           static_cast<double>(model->weight_bytes()) / (1 << 20)));
+  return model;
+}
+
 } // namespace
 
 DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
@@ -244,6 +309,8 @@ DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
 
 Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
                                                 const LoadOptions& options, const SizeOptions* size) {
+  if (others()) return load_last_stage(std::move(file), device, options);
+  if (!device.before.empty()) return load_stages(file, device, options, size);
   ProgressBar bar("loading the model");
   LoadOptions with_tuning = options;
   FirstUse first_use(device, options, size);

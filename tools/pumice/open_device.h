@@ -18,6 +18,7 @@ struct OpenedDevice {
   std::filesystem::path cache;      // empty: none
   bool cache_was_asked_for = false; // by --cache
   bool tunes = false;               // whether loading a model measures kernel variants that are not known yet
+  std::vector<OpenedDevice> before; // with --devices: those of the stages before the last one, which is this
 
   const Capabilities& capabilities() const { return context.device->capabilities(); }
   std::string name() const { return capabilities().name; }
@@ -28,7 +29,7 @@ struct OpenedDevice {
 };
 
 Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options);
-// Prints a note on standard error if only a CPU device was found.
+// Prints a note on standard error if only a CPU device was found. With --devices it opens all of them.
 Result<OpenedDevice> open_device(const DeviceOptions& options);
 
 // Loads a model's weights to the device and shows a progress bar. Before that it measures the kernel variants

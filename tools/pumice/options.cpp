@@ -134,6 +134,29 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
       ->group(more_of(device_group));
 }
 
+void add_stage_options(CLI::App& app, DeviceOptions& options) {
+  app.add_option("--devices", options.devices,
+                 "Cut the model by layers and run each part on a device of its own: their indices or parts "
+                 "of their names, with commas between them. Only models that are a decoder alone")
+      ->type_name("DEVICE,...")
+      ->delimiter(',')
+      ->excludes(app.get_option("--device"))
+      ->group(more_of(device_group));
+  app.add_option(
+         "--split", options.split,
+         "Layers of each of --devices, or of each of mpirun's processes, such as 20,12 (default: as many "
+         "of each). The last part runs in process 0")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->group(more_of(device_group));
+  app.add_option("--timeout", options.timeout,
+                 "With mpirun: seconds without a sign of life after which another process counts as gone "
+                 "(default: 5)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->group(more_of(device_group));
+}
+
 void add_weights_option(CLI::App& app, LoadOptions& options) {
   app.add_option_function<std::string>(
          "--weights", [&options](const std::string& name) { options.weights = find_type_named(name)->type; },

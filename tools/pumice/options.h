@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -15,9 +16,12 @@
 namespace pumice::command {
 
 struct DeviceOptions {
-  std::string device;        // an index, a part of a name, or a UUID
-  std::string cache;         // empty: the user's cache folder
-  uint64_t memory_limit = 0; // most bytes of device memory at a time; 0: no limit
+  std::string device;               // an index, a part of a name, or a UUID
+  std::vector<std::string> devices; // of a model in stages, the first stage's first; empty: one device
+  std::vector<uint32_t> split;      // layers of each of them; empty: chosen
+  double timeout = 5;               // of other processes, see add_stage_options()
+  std::string cache;                // empty: the user's cache folder
+  uint64_t memory_limit = 0;        // most bytes of device memory at a time; 0: no limit
   bool no_cache = false;
   bool no_tune = false;
   std::string kernel_variant; // to be used wherever it runs; empty: none
@@ -27,6 +31,8 @@ struct DeviceOptions {
 void add_device_options(CLI::App& app, DeviceOptions& options);
 // Those of them that say which device is opened, how, and where its cache is.
 void add_open_options(CLI::App& app, DeviceOptions& options);
+// Adds --devices, --split and --timeout, for commands whose models can be cut into stages.
+void add_stage_options(CLI::App& app, DeviceOptions& options);
 // A line for each kernel variant: its name, its family, what it is.
 std::string kernel_variant_list();
 // Adds --vulkan-loader and --validate alone: the options that a Vulkan instance needs.

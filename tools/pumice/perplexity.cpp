@@ -10,6 +10,7 @@
 #include "model_kind.h"
 #include "open_device.h"
 #include "options.h"
+#include "processes.h"
 #include "prompt.h"
 #include "step/runner.h"
 #include "subcommand.h"
@@ -191,9 +192,14 @@ Subcommand add_perplexity(CLI::App& app) {
                       default_window))
       ->check(within(3u, 1u << 24));
   add_device_options(*sub, options->device);
+  add_stage_options(*sub, options->device);
   sub->footer("Lower is better.\n\n" +
               example("pumice perplexity models/pretrained/stories-2m.gguf stories.txt --context 256"));
-  return {sub, [options] { return perplexity(*options); }};
+  return {sub,
+          [options] { return perplexity(*options); },
+          {},
+          [options] { return serve_stage(options->model, options->device, options->size.load); },
+          &options->device.timeout};
 }
 
 } // namespace pumice::command

@@ -12,6 +12,7 @@
 #include "model_kind.h"
 #include "open_device.h"
 #include "options.h"
+#include "processes.h"
 #include "prompt.h"
 #include "session_file.h"
 #include "subcommand.h"
@@ -279,8 +280,13 @@ Subcommand add_run(CLI::App& app) {
   add_size_options(*sub, options->size, "f16");
   add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);
+  add_stage_options(*sub, options->device);
   sub->footer(example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\" -n 200"));
-  return {sub, [options] { return run(*options); }, {{"MODEL", "--file"}, {"--session"}}};
+  return {sub,
+          [options] { return run(*options); },
+          {{"MODEL", "--file"}, {"--session"}},
+          [options] { return serve_stage(options->model, options->device, options->size.load); },
+          &options->device.timeout};
 }
 
 } // namespace pumice::command

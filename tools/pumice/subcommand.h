@@ -24,6 +24,9 @@ struct Subcommand {
   CLI::App* app = nullptr;
   std::function<Status()> run;
   FileOptions files = {};
+  // What a process does that mpirun started beside process 0; empty: the command runs in one process only.
+  std::function<Status()> serve = {};
+  double* timeout = nullptr; // of other processes
 };
 
 // Each subcommand has a file of its own, with its name.

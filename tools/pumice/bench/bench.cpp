@@ -16,6 +16,7 @@
 #include "tools/pumice/open_device.h"
 #include "tools/pumice/option_text.h"
 #include "tools/pumice/option_values.h"
+#include "tools/pumice/processes.h"
 #include "tools/pumice/subcommand.h"
 #include "tools/pumice/terminal.h"
 #include "tools/pumice/this_process.h"
@@ -290,6 +291,7 @@ Subcommand add_bench(CLI::App& app) {
   add_measurement_options(*sub, *options);
   add_size_options(*sub, options->size, "f16");
   add_device_options(*sub, options->device);
+  add_stage_options(*sub, options->device);
   auto ab_options = std::make_shared<AbOptions>();
   CLI::App* compare = add_compare(*sub, compare_options);
   CLI::App* ab = add_ab(*sub, ab_options);
@@ -297,12 +299,16 @@ Subcommand add_bench(CLI::App& app) {
                       "  pumice bench compare before.json after.json\n"
                       "  pumice bench ab \"--kv f16\" \"--kv q8_0\" model.gguf\n"
                       "  pumice bench --ops"));
-  return {sub, [options, compare_options, ab_options, compare, ab] {
+  return {sub,
+          [options, compare_options, ab_options, compare, ab] {
             if (ab->parsed()) return compare_sides(*ab_options);
             if (compare->parsed()) return compare_benches(*compare_options);
             remove_repeated(*options);
             return bench(*options);
-          }};
+          },
+          {},
+          [options] { return serve_stage(options->model, options->device, options->size.load); },
+          &options->device.timeout};
 }
 
 } // namespace pumice::command

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "step/batch.h"
+#include "step/batch_groups.h"
 #include "tools/pumice/bench/measure.h"
 #include "tools/pumice/terminal.h"
 
@@ -14,9 +14,9 @@ namespace {
 class SequencesTogether {
 public:
   // `depth`: tokens of each before it is continued, at least 1.
-  SequencesTogether(Batch& batch, uint32_t depth) : batch_(batch) {
-    const uint32_t vocabulary = batch.runner().model().shape().vocabulary;
-    const std::vector<uint32_t> all = random_tokens(depth * batch.size().sequences, vocabulary);
+  SequencesTogether(BatchGroups& batch, uint32_t sequences, uint32_t depth) : batch_(batch) {
+    const uint32_t vocabulary = batch.first().runner().model().shape().vocabulary;
+    const std::vector<uint32_t> all = random_tokens(depth * sequences, vocabulary);
     for (size_t first = 0; first < all.size(); first += depth) {
       prompts_.emplace_back(all.begin() + static_cast<ptrdiff_t>(first),
                             all.begin() + static_cast<ptrdiff_t>(first + depth));
@@ -47,7 +47,7 @@ public:
       run.token_seconds.push_back(now - run.seconds);
       run.seconds = now;
     }
-    share_time(run.token_seconds, batch_.steps_per_submit());
+    share_time(run.token_seconds, batch_.first().steps_per_submit());
     run.after_first = run.seconds;
     PUMICE_CHECK(batch_.drop_all());
     return run;
@@ -60,7 +60,7 @@ private:
     return tokens.size();
   }
 
-  Batch& batch_;
+  BatchGroups& batch_;
   std::vector<std::vector<uint32_t>> prompts_;
 };
 
@@ -85,8 +85,8 @@ Status measure_batch(const BenchOptions& options, const std::shared_ptr<const Mo
                  fmt::format("-n {} with -b {}{} needs a context of {} tokens, and there are {}", count,
                              sequences, depth ? fmt::format(" after -d {}", depth) : "", needed, context)};
   }
-  PUMICE_TRY(const std::unique_ptr<Batch> batch, Batch::create(model, session));
-  SequencesTogether together(*batch, tokens);
+  PUMICE_TRY(const std::unique_ptr<BatchGroups> batch, BatchGroups::create(model, session));
+  SequencesTogether together(*batch, sequences, tokens);
   for (const uint32_t each : options.counts) {
     if (each == 0) continue;
     Measurement result;
@@ -94,7 +94,7 @@ Status measure_batch(const BenchOptions& options, const std::shared_ptr<const Mo
     result.kind = "decode";
     result.depth = depth;
     result.tokens = each * sequences;
-    PUMICE_TRY(const Plan* plan, batch->runner().plan(sequences));
+    PUMICE_TRY(const Plan* plan, batch->first().runner().plan(sequences));
     result.flops = plan->flops() * each;
     result.bytes = plan->bytes() * each;
     PUMICE_CHECK(sampler.add(std::move(result), [&] { return together.decode(each); }));

@@ -1,0 +1,61 @@
+#include "graph/cut.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+// For each tensor, the node that writes it; the number of nodes if none does.
+std::vector<size_t> writers(const Graph& graph) {
+  std::vector<size_t> result(graph.tensors().size(), graph.nodes().size());
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    result[graph.nodes()[i].output] = i;
+    for (TensorId more : graph.nodes()[i].more_outputs) result[more] = i;
+  }
+  return result;
+}
+
+// For each tensor, one more than the last node that reads it, or a view of it; 0 if none does.
+std::vector<size_t> reading_ends(const Graph& graph) {
+  std::vector<size_t> result(graph.tensors().size());
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    for (TensorId input : graph.nodes()[i].inputs) result[graph.storage(input)] = i + 1;
+  }
+  return result;
+}
+
+} // namespace
+
+Status cut(Graph& graph, std::optional<TensorId> from, std::optional<TensorId> to) {
+  const std::vector<size_t> written = writers(graph), read_end = reading_ends(graph);
+  const size_t nodes = graph.nodes().size();
+  const size_t first = from ? written[graph.storage(*from)] + 1 : 0;
+  const size_t end = to ? written[graph.storage(*to)] + 1 : nodes;
+  if (first > nodes || end > nodes || first >= end) {
+    return Error{Code::internal, fmt::format("a graph of {} operations cannot be cut from {} to {}: a stage "
+                                             "has at least one",
+                                             nodes, first, end)};
+  }
+  for (TensorId id = 0; id < graph.tensors().size(); ++id) {
+    Tensor& tensor = graph.tensor(id);
+    const auto crosses = [&](size_t at) {
+      return written[id] < at && (read_end[id] > at || (tensor.readable && at < nodes));
+    };
+    const bool received = crosses(first), sent = crosses(end);
+    if ((received || sent) && tensor.rows != RowKind::tokens) {
+      return Error{Code::unsupported,
+                   fmt::format("the graph cannot be cut here: '{}' has rows of outputs only", tensor.name)};
+    }
+    const bool here = written[id] >= first && written[id] < end;
+    tensor.received = received;
+    tensor.sent = sent;
+    tensor.readable = here && (tensor.readable || sent);
+  }
+  graph.keep_nodes(first, end);
+  return {};
+}
+
+} // namespace pumice

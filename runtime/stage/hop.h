@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/result.h"
+
+namespace pumice {
+
+// A way from one stage to the next, for messages in their order. One thread sends, and one receives. After an
+// error it stays broken: all further calls return it.
+class Hop {
+public:
+  virtual ~Hop() = default;
+
+  // Makes room for messages of up to so many bytes. Both ends do it, before such a message comes; there is
+  // room for `small_message_bytes` from the beginning.
+  virtual Status reserve(size_t bytes) = 0;
+  // Room for the next message. Waits while messages that were not received yet take all places.
+  virtual Result<std::span<std::byte>> begin(size_t bytes) = 0;
+  virtual Status send() = 0;
+
+  // Waits for the next message, which lies there until the next call.
+  virtual Result<std::span<const std::byte>> receive() = 0;
+
+  // Ends what both ends wait for, with this error. From any thread.
+  virtual void close(Error error) = 0;
+};
+
+inline constexpr size_t small_message_bytes = size_t{64} << 10;
+
+} // namespace pumice

@@ -1,0 +1,86 @@
+#include "stage/local_stages.h"
+
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/guarded.h"
+#include "stage/memory_hop.h"
+#include "stage/stage_ring.h"
+#include "stage/stage_server.h"
+
+namespace pumice {
+
+namespace {
+
+std::string name_of(const Model& model) {
+  const Stage& stage = model.stage();
+  return fmt::format("layers {} to {} on {}", stage.first, stage.end - 1,
+                     model.context().device->capabilities().name);
+}
+
+std::vector<std::string> names_of(std::span<const std::shared_ptr<const Model>> models) {
+  std::vector<std::string> names;
+  for (const std::shared_ptr<const Model>& model : models) names.push_back(name_of(*model));
+  return names;
+}
+
+// The stages before the last one, each on a thread of this process. hops[i] is the one that the stage i
+// receives from, and hops.back() the last stage's.
+class LocalStages : public StageRing {
+public:
+  LocalStages(std::vector<std::shared_ptr<const Model>> models, std::vector<std::unique_ptr<Hop>> hops)
+      : StageRing(*hops.front(), *hops.back(), names_of(models)), hops_(std::move(hops)) {
+    for (size_t i = 0; i < models.size(); ++i) {
+      threads_.emplace_back(
+          [this, i,
+           server = std::make_shared<StageServer>(models[i], name_of(*models[i]), *hops_[i], *hops_[i + 1])] {
+            (void)server->run(); // the last stage gets its error
+          });
+    }
+  }
+  ~LocalStages() override {
+    (void)guarded([&] { quit(); });
+    for (const std::unique_ptr<Hop>& hop : hops_) hop->close({Code::cancelled, "the stages have ended"});
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+private:
+  std::vector<std::unique_ptr<Hop>> hops_;
+  std::vector<std::thread> threads_;
+};
+
+} // namespace
+
+Result<std::shared_ptr<const Model>> load_in_stages(const std::filesystem::path& path,
+                                                    std::span<const DeviceContext> contexts,
+                                                    std::span<const uint32_t> layers,
+                                                    const LoadOptions& options, const Progress& progress,
+                                                    const MakeHop& make_hop) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(path));
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  PUMICE_TRY(const std::vector<Stage> stages, stages_of(file.path(), definition->shape(), layers));
+  if (stages.empty() || stages.size() != contexts.size()) {
+    return Error{Code::invalid_argument, fmt::format("{}: {} stages need as many devices: there are {}",
+                                                     file.path(), stages.size(), contexts.size())};
+  }
+  std::vector<std::shared_ptr<const Model>> before;
+  LoadOptions own = options;
+  for (size_t i = 0; i + 1 < stages.size(); ++i) {
+    own.stage = stages[i];
+    PUMICE_TRY(std::shared_ptr<const Model> model, Model::load(path, contexts[i], progress, own));
+    before.push_back(std::move(model));
+  }
+  own.stage = stages.back();
+  if (!before.empty()) {
+    std::vector<std::unique_ptr<Hop>> hops;
+    for (uint32_t i = 0; i < stages.size(); ++i) {
+      const uint32_t from = i == 0 ? static_cast<uint32_t>(stages.size()) - 1 : i - 1;
+      hops.push_back(make_hop ? make_hop(from) : std::make_unique<MemoryHop>());
+    }
+    own.upstream = std::make_shared<LocalStages>(std::move(before), std::move(hops));
+  }
+  return Model::load(std::move(file), contexts.back(), progress, own);
+}
+
+} // namespace pumice

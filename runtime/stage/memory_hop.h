@@ -1,0 +1,33 @@
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "stage/hop.h"
+
+namespace pumice {
+
+// A hop between two threads of a process. It has two places: while the receiver uses one, the sender fills
+// the other.
+class MemoryHop : public Hop {
+public:
+  Status reserve(size_t) override { return {}; }
+  Result<std::span<std::byte>> begin(size_t bytes) override;
+  Status send() override;
+  Result<std::span<const std::byte>> receive() override;
+  void close(Error error) override;
+
+private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::array<std::vector<std::byte>, 2> places_;
+  uint64_t sent_ = 0, received_ = 0; // messages; the one that was received last still takes its place
+  bool reading_ = false;
+  std::optional<Error> closed_;
+};
+
+} // namespace pumice

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "model/upstream.h"
+#include "stage/hop.h"
+
+namespace pumice {
+
+enum class MessageKind : uint32_t {
+  hello,   // the first one: what all stages must agree on, and where they are
+  begin,   // a session, with what its runners are made from
+  step,    // its rows, then what the stage before has computed
+  prepare, // compile all kernels of a session
+  end,     // a session
+  failed,  // a stage has an error: its code and its sentence
+  quit,    // all of it
+};
+
+// The beginning of every message. All numbers are little-endian.
+struct MessageHeader {
+  MessageKind kind = MessageKind::quit;
+  uint32_t session = 0;
+  uint32_t tokens = 0; // of a step
+  uint32_t bytes = 0;  // after the header
+};
+
+// A message as it was received. Its bytes lie in the hop.
+struct Message {
+  MessageHeader header;
+  std::span<const std::byte> bytes;
+};
+
+// Receives and checks that the length is what the header says.
+Result<Message> receive_message(Hop& hop);
+// Begins a message; returns the room for its bytes. Hop::send() sends it.
+Result<std::span<std::byte>> begin_message(Hop& hop, MessageHeader header);
+Status send_message(Hop& hop, MessageHeader header, std::span<const std::byte> bytes = {});
+
+// What a session's runners are made from, as the bytes of a message.
+std::vector<std::byte> to_bytes(const StageSteps& steps);
+Result<StageSteps> stage_steps_from(std::span<const std::byte> bytes);
+
+std::vector<std::byte> to_bytes(const Error& error);
+Error error_from(std::span<const std::byte> bytes);
+
+// Bytes of a step's message beside those that the stage before has computed.
+uint64_t step_message_bytes(uint32_t tokens);
+
+} // namespace pumice

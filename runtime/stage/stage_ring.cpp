@@ -1,0 +1,112 @@
+#include "stage/stage_ring.h"
+
+#include "base/guarded.h"
+
+namespace pumice {
+
+class StageRing::Steps : public UpstreamSteps {
+public:
+  Steps(StageRing& ring, uint32_t session) : ring_(ring), session_(session) {}
+  ~Steps() override {
+    (void)guarded([&] { ring_.end(session_); });
+  }
+
+  Status send(const StepRows& rows) override {
+    const std::lock_guard lock(ring_.mutex_);
+    return ring_.send({MessageKind::step, session_, rows.tokens}, std::as_bytes(std::span(rows.words)));
+  }
+  Status wait() override {
+    const std::lock_guard lock(ring_.mutex_);
+    return ring_.receive_one();
+  }
+  Status prepare_all() override {
+    const std::lock_guard lock(ring_.mutex_);
+    return ring_.send({MessageKind::prepare, session_}, {});
+  }
+
+private:
+  StageRing& ring_;
+  const uint32_t session_;
+};
+
+Result<std::unique_ptr<UpstreamSteps>> StageRing::begin(const StageSteps& steps, Receive receive) {
+  const std::lock_guard lock(mutex_);
+  const uint32_t id = next_session_++;
+  Session& session = sessions_[id];
+  session.receive = std::move(receive);
+  session.message_bytes = step_message_bytes(steps.size.chunk) + steps.received_bytes;
+  const std::vector<std::byte> bytes = to_bytes(steps);
+  const Status begun = guarded([&]() -> Status {
+    PUMICE_CHECK(send({MessageKind::begin, id}, bytes));
+    PUMICE_CHECK(first_.reserve(step_message_bytes(steps.size.chunk)));
+    while (!session.began) PUMICE_CHECK(receive_one());
+    return {};
+  });
+  if (begun.ok()) return std::unique_ptr<UpstreamSteps>(std::make_unique<Steps>(*this, id));
+  sessions_.erase(id); // the stages have failed, so none is left to end it there
+  return begun.error();
+}
+
+// All stages together have room for so many messages that a stage never waits for a place while this waits
+// for it.
+Status StageRing::send(MessageHeader header, std::span<const std::byte> bytes) {
+  while (under_way_ > stages()) PUMICE_CHECK(receive_one());
+  if (failed_) return *failed_;
+  if (Status sent = send_message(first_, header, bytes); !sent.ok()) return fail(sent.error());
+  ++under_way_;
+  return {};
+}
+
+Status StageRing::receive_one() {
+  if (failed_) return *failed_;
+  const Result<Message> message = receive_message(last_);
+  if (!message.ok()) return fail(message.error());
+  if (message->header.kind == MessageKind::failed) return fail(error_from(message->bytes));
+  if (under_way_ > 0) --under_way_;
+  return received(*message);
+}
+
+Status StageRing::received(const Message& message) {
+  if (message.header.kind == MessageKind::hello) greeted_ = true;
+  if (message.header.kind == MessageKind::quit) quit_ = true;
+  const auto found = sessions_.find(message.header.session);
+  if (found == sessions_.end()) return {}; // it has ended
+  Session& session = found->second;
+  if (message.header.kind == MessageKind::begin) {
+    session.began = true;
+    return last_.reserve(session.message_bytes);
+  }
+  if (message.header.kind != MessageKind::step) return {};
+  const uint64_t rows = step_message_bytes(message.header.tokens) - sizeof(MessageHeader);
+  if (message.bytes.size() < rows) return fail({Code::internal, "a step between stages is too short"});
+  return session.receive(message.header.tokens, message.bytes.subspan(rows));
+}
+
+// All that follows gets the first error.
+Status StageRing::fail(const Error& error) {
+  if (!failed_) failed_ = error;
+  return *failed_;
+}
+
+Status StageRing::greet(const Agreement& agreement) {
+  const std::lock_guard lock(mutex_);
+  PUMICE_CHECK(send({MessageKind::hello}, to_bytes(agreement)));
+  while (!greeted_) PUMICE_CHECK(receive_one());
+  return {};
+}
+
+void StageRing::end(uint32_t session) {
+  const std::lock_guard lock(mutex_);
+  if (sessions_.erase(session) > 0) (void)send({MessageKind::end, session}, {});
+}
+
+// After an error the stages still hear that it is over.
+void StageRing::quit() {
+  const std::lock_guard lock(mutex_);
+  const bool broken = failed_.has_value();
+  if (!send_message(first_, {MessageKind::quit}).ok() || broken) return;
+  while (!quit_ && receive_one().ok()) {
+  }
+}
+
+} // namespace pumice

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/upstream.h"
+#include "stage/message.h"
+#include "stage/stage_server.h"
+
+namespace pumice {
+
+// The stages before the last one, as the last one sees them: a hop to the first of them and a hop from the
+// last of them. All messages go around once. Sessions of one model are used by one thread at a time.
+class StageRing : public Upstream {
+public:
+  // `names`: of the stages.
+  StageRing(Hop& first, Hop& last, std::vector<std::string> names)
+      : first_(first), last_(last), names_(std::move(names)) {}
+
+  uint32_t stages() const override { return static_cast<uint32_t>(names_.size()); }
+  std::vector<std::string> describe() const override { return names_; }
+  Result<std::unique_ptr<UpstreamSteps>> begin(const StageSteps& steps, Receive receive) override;
+
+  // Sends what the stages must agree on, and waits until all have.
+  Status greet(const Agreement& agreement);
+  // Ends all stages, and waits for that.
+  void quit();
+
+private:
+  class Steps;
+  struct Session {
+    Receive receive;
+    uint64_t message_bytes = 0; // that a step has at most when it arrives
+    bool began = false;
+  };
+
+  Status send(MessageHeader header, std::span<const std::byte> bytes);
+  Status receive_one();
+  Status received(const Message& message);
+  Status fail(const Error& error);
+  void end(uint32_t session);
+
+  Hop& first_;
+  Hop& last_;
+  const std::vector<std::string> names_;
+  std::mutex mutex_;
+  std::map<uint32_t, Session> sessions_;
+  uint32_t next_session_ = 0;
+  uint32_t under_way_ = 0; // messages that have not come around
+  bool greeted_ = false, quit_ = false;
+  std::optional<Error> failed_;
+};
+
+} // namespace pumice

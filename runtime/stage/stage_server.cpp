@@ -1,0 +1,140 @@
+#include "stage/stage_server.h"
+
+#include <fmt/format.h>
+
+#include "base/guarded.h"
+#include "io/bytes.h"
+#include "step/step_rows.h"
+
+namespace pumice {
+
+namespace {
+
+// The agreement as lines of a name and what it is, as the other stage sent it.
+std::string line_of(const std::string& name, const std::string& value) {
+  return name + ": " + value;
+}
+
+} // namespace
+
+std::vector<std::byte> to_bytes(const Agreement& agreement) {
+  std::string text;
+  for (const auto& [name, value] : agreement) text += line_of(name, value) + "\n";
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
+}
+
+// After an error it takes what still arrives, so that nobody waits for it, until everything ends.
+Status StageServer::run(Status failed) {
+  Status status = failed.ok() ? Status() : tell(failed.error());
+  for (;;) {
+    const Result<Message> message = guarded([&] { return receive_message(from_); });
+    if (!message.ok()) {
+      to_.close(message.error());
+      return status.ok() ? Status(message.error()) : status;
+    }
+    const MessageKind kind = message->header.kind;
+    if (kind == MessageKind::quit || kind == MessageKind::failed) {
+      sessions_.clear();
+      if (kind == MessageKind::failed && status.ok()) status = error_from(message->bytes);
+      const Status sent = guarded([&] { return forward(*message); });
+      if (kind == MessageKind::quit) return status.ok() ? sent : status;
+      continue;
+    }
+    if (!status.ok()) continue;
+    status = guarded([&] { return handle(*message); });
+    if (!status.ok()) status = tell(status.error());
+  }
+}
+
+// Returns the error with the name of the stage.
+Status StageServer::tell(const Error& error) {
+  sessions_.clear();
+  Error named{error.code, fmt::format("{}: {}", name_, error.text())};
+  (void)guarded([&] { return send_message(to_, {MessageKind::failed}, to_bytes(named)); });
+  return named;
+}
+
+Status StageServer::handle(const Message& message) {
+  switch (message.header.kind) {
+  case MessageKind::hello:
+    return agree(message);
+  case MessageKind::begin:
+    return begin(message);
+  case MessageKind::step:
+    return step(message);
+  case MessageKind::prepare: {
+    PUMICE_CHECK(forward(message));
+    PUMICE_TRY(Runner * runner, runner_of(message));
+    return runner->prepare_all();
+  }
+  case MessageKind::end:
+    sessions_.erase(message.header.session);
+    return forward(message);
+  case MessageKind::failed:
+  case MessageKind::quit:
+    break; // run() has them
+  }
+  return {};
+}
+
+Status StageServer::agree(const Message& message) {
+  std::string_view others = as_text(message.bytes);
+  for (const auto& [name, value] : agreement_) {
+    const std::string_view line = others.substr(0, others.find('\n'));
+    others.remove_prefix(std::min(others.size(), line.size() + 1));
+    if (line == line_of(name, value)) continue;
+    return Error{
+        Code::invalid_argument,
+        fmt::format("the stages do not fit together: here is '{}', and the last stage has '{}': start "
+                    "all of them with the same program, model and options",
+                    line_of(name, value), printable(line))};
+  }
+  return forward(message);
+}
+
+Status StageServer::begin(const Message& message) {
+  PUMICE_TRY(const StageSteps steps, stage_steps_from(message.bytes));
+  RunnerOptions options;
+  options.size = steps.size;
+  options.all_outputs = steps.all_outputs;
+  options.readable = steps.readable;
+  options.sampling = false;
+  PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model_, std::move(options)));
+  const uint32_t chunk = runner->size().chunk;
+  const uint64_t rows = step_message_bytes(chunk);
+  const uint64_t received = runner->received_bytes(chunk), sent = runner->sent_bytes(chunk);
+  sessions_[message.header.session] = std::move(runner);
+  // Before the message goes on: steps may come as soon as it has been around.
+  PUMICE_CHECK(to_.reserve(rows + sent));
+  PUMICE_CHECK(from_.reserve(rows + received));
+  return forward(message);
+}
+
+Result<Runner*> StageServer::runner_of(const Message& message) {
+  const auto found = sessions_.find(message.header.session);
+  if (found == sessions_.end())
+    return Error{Code::internal, fmt::format("session {} has not begun", message.header.session)};
+  return found->second.get();
+}
+
+Status StageServer::step(const Message& message) {
+  PUMICE_TRY(Runner * runner, runner_of(message));
+  StepRows rows{message.header.tokens, {}};
+  const uint64_t row_bytes =
+      step_message_bytes(std::min(rows.tokens, runner->size().chunk)) - sizeof(MessageHeader);
+  if (message.bytes.size() < row_bytes) return Error{Code::internal, "a step between stages is too short"};
+  rows.words.resize(row_bytes / 4);
+  std::memcpy(rows.words.data(), message.bytes.data(), row_bytes);
+  PUMICE_CHECK(runner->write_packed(rows));
+  PUMICE_CHECK(runner->write_received(rows.tokens, message.bytes.subspan(row_bytes)));
+  PUMICE_CHECK(runner->submit(rows.tokens));
+  MessageHeader header = message.header;
+  header.bytes = static_cast<uint32_t>(row_bytes + runner->sent_bytes(rows.tokens));
+  PUMICE_TRY(const std::span<std::byte> room, begin_message(to_, header));
+  std::memcpy(room.data(), rows.words.data(), row_bytes);
+  PUMICE_CHECK(runner->read_sent(rows.tokens, room.subspan(row_bytes)));
+  return to_.send();
+}
+
+} // namespace pumice

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stage/message.h"
+#include "step/runner.h"
+
+namespace pumice {
+
+// What all stages of a model must agree on: the name of each thing, and what it is.
+using Agreement = std::vector<std::pair<std::string, std::string>>;
+
+// A stage that is not the last one. Computes the steps that arrive, and hands them on, until it is told to
+// quit. Its errors go on to the last stage, which ends the sessions.
+class StageServer {
+public:
+  // `name`: of the stage, for its errors. The hops must outlive it.
+  StageServer(std::shared_ptr<const Model> model, std::string name, Hop& from, Hop& to,
+              Agreement agreement = {})
+      : model_(std::move(model)), name_(std::move(name)), from_(from), to_(to),
+        agreement_(std::move(agreement)) {}
+
+  // Returns the first error of the stage or of a hop; none after an orderly end. `failed`: why the stage has
+  // no model; it only tells the others so, and waits for the end.
+  Status run(Status failed = {});
+
+private:
+  Status tell(const Error& error);
+  Status handle(const Message& message);
+  Status forward(const Message& message) { return send_message(to_, message.header, message.bytes); }
+  Status agree(const Message& message);
+  Status begin(const Message& message);
+  Status step(const Message& message);
+  Result<Runner*> runner_of(const Message& message);
+
+  std::shared_ptr<const Model> model_;
+  std::string name_;
+  Hop& from_;
+  Hop& to_;
+  Agreement agreement_;
+  std::map<uint32_t, std::unique_ptr<Runner>> sessions_;
+};
+
+std::vector<std::byte> to_bytes(const Agreement& agreement);
+
+} // namespace pumice

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "model/upstream.h"
+#include "recording/completion.h"
+
+namespace pumice {
+
+// The steps of a runner whose model is the last of several stages. A step goes through the stages before it
+// first; once it has arrived, it is computed here. Steps are computed in the order in which they were begun.
+// Used by one thread at a time.
+class LastStage {
+public:
+  // Submits a step here. `bytes`: what the stage before has computed.
+  using Compute = std::function<Result<Completion>(const StepRows& rows, bool composed,
+                                                   std::span<const std::byte> bytes)>;
+
+  static Result<std::unique_ptr<LastStage>> create(Upstream& upstream, const StageSteps& steps,
+                                                   Compute compute);
+  // `composed`: by the host; otherwise the device has written these rows, and they are in the step block.
+  Result<Completion> begin(StepRows rows, bool composed);
+  Status prepare_all() { return upstream_->prepare_all(); }
+
+private:
+  struct Step;
+
+  explicit LastStage(Compute compute) : compute_(std::move(compute)) {}
+  Status received(uint32_t tokens, std::span<const std::byte> bytes);
+  Status wait_for_one();
+
+  Compute compute_;
+  std::deque<std::shared_ptr<Step>> waiting_; // that have not arrived, in order
+  std::unique_ptr<UpstreamSteps> upstream_;
+};
+
+} // namespace pumice

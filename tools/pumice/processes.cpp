@@ -1,0 +1,181 @@
+#include "processes.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#ifndef _WIN32
+#include <dlfcn.h>
+#endif
+
+#include "counted.h"
+#include "stage/stage_ring.h"
+#include "stage/stage_server.h"
+#include "this_process.h"
+#include "version.h"
+
+namespace pumice::command {
+
+namespace {
+
+std::unique_ptr<Processes> all;
+
+uint32_t stage_of(uint32_t rank) {
+  return (rank + all->size() - 1) % all->size();
+}
+
+// The plug-in is beside the program, or where it is installed.
+Result<OpenProcesses> open_plugin() {
+#ifdef _WIN32
+  return Error{Code::unsupported, "several processes of one model are not supported on Windows"};
+#else
+  const std::filesystem::path folder = path_of(this_program()).parent_path();
+  std::string reasons;
+  for (const std::filesystem::path& path :
+       {folder / "libpumice_mpi.so", folder.parent_path() / "lib" / "pumice" / "libpumice_mpi.so"}) {
+    void* plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL); // MPI libraries open further ones
+    if (plugin) {
+      if (void* symbol = dlsym(plugin, open_processes_symbol)) return reinterpret_cast<OpenProcesses>(symbol);
+    }
+    const char* reason = dlerror();
+    reasons += fmt::format("\n  {}", reason ? reason : path_text(path));
+  }
+  return Error{Code::unsupported,
+               "mpirun started this program, and it has no plug-in for MPI: build it where libopenmpi-dev is "
+               "installed, or start it without mpirun" +
+                   reasons};
+#endif
+}
+
+struct Cuts {
+  std::vector<uint32_t> layers;
+  std::vector<Stage> stages;
+};
+
+Result<Cuts> cuts_of(const ModelFile& file, const DeviceOptions& options) {
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  const ModelShape shape = definition->shape();
+  Cuts cuts{options.split, {}};
+  if (cuts.layers.empty()) {
+    PUMICE_TRY(cuts.layers, even_split(file.path(), shape, all->size()));
+  }
+  PUMICE_TRY(cuts.stages, stages_of(file.path(), shape, cuts.layers));
+  if (cuts.stages.size() == all->size()) return cuts;
+  return Error{
+      Code::invalid_argument,
+      fmt::format("--split has {}, and mpirun started {} processes: give as many numbers as processes",
+                  counted(cuts.stages.size(), "number"), all->size())};
+}
+
+Agreement agreement(const Model& model, const Cuts& cuts) {
+  return {{"version", version_number()},
+          {"model", fmt::format("{:016x}", model.identity())},
+          {"layers of the stages", fmt::format("{}", fmt::join(cuts.layers, ", "))}};
+}
+
+std::string stage_name(const Stage& stage, uint32_t rank) {
+  return fmt::format("{} (layers {} to {})", all->name(rank), stage.first, stage.end - 1);
+}
+
+// The other processes' stages, as process 0 sees them.
+class RemoteStages : public StageRing {
+public:
+  RemoteStages(std::unique_ptr<Hop> first, std::unique_ptr<Hop> last, std::vector<std::string> names)
+      : StageRing(*first, *last, std::move(names)), first_hop_(std::move(first)), last_hop_(std::move(last)) {
+  }
+  ~RemoteStages() override { quit(); }
+
+private:
+  std::unique_ptr<Hop> first_hop_, last_hop_;
+};
+
+} // namespace
+
+bool started_with_others() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    if (const char* size = std::getenv(name); size && std::atoi(size) > 1) return true;
+  }
+  const char* tasks = std::getenv("SLURM_NTASKS"); // srun --mpi=pmix says the number in no other way
+  return std::getenv("PMIX_RANK") && tasks && std::atoi(tasks) > 1;
+}
+
+Status join_others(double timeout) {
+  PUMICE_TRY(const OpenProcesses open, open_plugin());
+  std::string why;
+  all.reset(open(version_number(), timeout, &why));
+  if (all) return {};
+  return Error{Code::unsupported, "the plug-in for MPI cannot be used: " + why};
+}
+
+Processes* others() {
+  return all.get();
+}
+
+void leave_others() {
+  all.reset();
+}
+
+Result<DeviceOptions> own_options(const DeviceOptions& options) {
+  DeviceOptions own = options;
+  if (own.devices.empty()) return own;
+  if (own.devices.size() != all->size()) {
+    return Error{Code::invalid_argument,
+                 fmt::format("--devices has {}, and mpirun started {} processes: give as "
+                             "many devices, one for each stage",
+                             counted(own.devices.size(), "device"), all->size())};
+  }
+  own.device = own.devices[stage_of(all->rank())];
+  own.devices.clear();
+  return own;
+}
+
+Result<std::shared_ptr<const Model>> load_last_stage(ModelFile file, const OpenedDevice& device,
+                                                     const LoadOptions& options) {
+  PUMICE_TRY(const Cuts cuts, cuts_of(file, device.options));
+  std::vector<std::string> names;
+  for (uint32_t rank = 1; rank < all->size(); ++rank)
+    names.push_back(stage_name(cuts.stages[stage_of(rank)], rank));
+  PUMICE_TRY(std::unique_ptr<Hop> first, all->hop_to(1));
+  PUMICE_TRY(std::unique_ptr<Hop> last, all->hop_from(all->size() - 1));
+  const auto stages = std::make_shared<RemoteStages>(std::move(first), std::move(last), std::move(names));
+  LoadOptions own = options;
+  own.stage = cuts.stages.back();
+  own.upstream = stages;
+  ProgressBar bar("loading the model");
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             Model::load(std::move(file), device.context, bar.callback(), own));
+  bar.erase();
+  for (const std::string& name : stages->describe()) print_detail(name);
+  print_detail(stage_name(cuts.stages.back(), 0));
+  PUMICE_CHECK(stages->greet(agreement(*model, cuts)));
+  return model;
+}
+
+Status serve_stage(const std::string& path, const DeviceOptions& options, const LoadOptions& load) {
+  const uint32_t rank = all->rank();
+  PUMICE_TRY(const std::unique_ptr<Hop> from, all->hop_from(rank - 1));
+  PUMICE_TRY(const std::unique_ptr<Hop> to, all->hop_to((rank + 1) % all->size()));
+  Cuts cuts;
+  std::optional<OpenedDevice> device;
+  const auto loaded = [&]() -> Result<std::shared_ptr<const Model>> {
+    PUMICE_TRY(ModelFile file, ModelFile::open(path_of(path)));
+    PUMICE_TRY(cuts, cuts_of(file, options));
+    PUMICE_TRY(device, open_device(options));
+    LoadOptions own = load;
+    own.stage = cuts.stages[stage_of(rank)];
+    return Model::load(std::move(file), device->context, {}, own);
+  };
+  const Result<std::shared_ptr<const Model>> model = loaded();
+  if (!model.ok()) {
+    StageServer server(nullptr, all->name(rank), *from, *to);
+    return server.run(model.error());
+  }
+  StageServer server(*model, stage_name(cuts.stages[stage_of(rank)], rank), *from, *to,
+                     agreement(**model, cuts));
+  PUMICE_CHECK(server.run());
+  return device->save_pipelines();
+}
+
+} // namespace pumice::command
