@@ -26,6 +26,7 @@ const uint TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS; // of a tile: the keys, or t
 layout(constant_id = 30) const uint SINKS = 0;
 layout(constant_id = 31) const uint CHUNKED = 0;
 layout(constant_id = 33) const uint VALUES_ARE_KEYS = 0;
+layout(constant_id = 34) const uint BUCKETS = 1;
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
 READ_BUFFER(float, sinks, ATTENTION_SINKS);
@@ -52,6 +53,7 @@ struct Row {
   int position;
   int first;
   int last;
+  uint index; // among the step's rows
 };
 
 Row read_row(uint token, uint rows) {
@@ -63,11 +65,13 @@ Row read_row(uint token, uint rows) {
   Row result;
   result.source = MASK == ATTENTION_MASK_CAUSAL ? row.z : range.x;
   result.position = int(row.y);
+  result.index = at;
   result.last = int(min(range.y, p.position_limit)) - 1;
   result.first = max(int(range.x), result.last - int(p.capacity - 1u));
   if (p.window != 0u) {
-    const uint before = CHUNKED == 1u ? row.y % p.window : p.window - 1u;
+    const uint before = CHUNKED == 1u ? (row.y - min(row.w, row.y)) % p.window : p.window - 1u;
     result.first = max(result.first, int(row.y) - int(before));
+    if (MASK == ATTENTION_MASK_BIDIRECTIONAL) result.last = min(result.last, int(row.y + p.window) - 1);
   }
   return result;
 }
@@ -132,7 +136,14 @@ float biased(float product, uint m, Row row, int position) {
   if (BIASED == 0u) return product;
   const int farthest = int(p.max_distance);
   const uint bucket = uint(bias_buckets[clamp(position - row.position, -farthest, farthest) + farthest]);
-  const float bias = bias_table[bucket * p.heads + query_head(m)];
+  float bias;
+  if (BIASED == 2u) { // the query with the position, and the position with the key, whose row is in this step too
+    const uint key_row = min(uint(int(row.index) + position - row.position), step_block[0][ROWS_TOKENS] - 1u);
+    bias = bias_table[row.index * p.bias_stride + query_head(m) * BUCKETS + bucket] +
+           bias_table[key_row * p.bias_stride + (p.heads + query_head(m)) * BUCKETS + bucket];
+  } else {
+    bias = bias_table[bucket * p.heads + query_head(m)];
+  }
   return fma(bias, CAPPED == 1u ? 1.0 / p.cap : LOG2_E, product);
 }
 
