@@ -24,6 +24,9 @@ struct LoadOptions {
   // can_quantize().
   std::optional<TensorType> weights;
   ExpertPlacement experts = ExpertPlacement::automatic;
+  bool text_reader = false; // the model as open_text_reader() has it
+  // Tensors of the encoder that sessions will read, where they need weights that nothing else does.
+  std::vector<std::string> readable;
   // Threads that pack weights and compile kernels, including the calling one: with 1, it does all the work
   // alone. 0: as many as the host has cores.
   uint32_t threads = 0;
