@@ -14,13 +14,13 @@ constexpr std::string_view expert_component = "feed-forward";
 
 } // namespace
 
-ModelBuilder::ModelBuilder(bool gguf, const ModelFile* file, std::string root)
-    : gguf_(gguf), file_(file), root_(std::move(root)) {
+ModelBuilder::ModelBuilder(bool gguf, const ModelFile* file, std::string root, bool bare)
+    : gguf_(gguf), file_(file), root_(std::move(root)), bare_(bare) {
   prefix("", "");
 }
 
 void ModelBuilder::prefix(std::string hugging_face, std::string gguf) {
-  hugging_face_prefix_ = root_ + hugging_face;
+  hugging_face_prefix_ = hugging_face_name(root_ + hugging_face);
   gguf_prefix_ = std::move(gguf);
 }
 
@@ -29,8 +29,13 @@ void ModelBuilder::layer(uint32_t layer, std::string_view hugging_face, std::str
 }
 
 std::string ModelBuilder::full_name(const TensorName& name, std::string_view suffix, bool gguf) const {
-  return gguf ? fmt::format("{}{}{}", gguf_prefix_, name.gguf, suffix)
-              : fmt::format("{}{}{}", hugging_face_prefix_, name.hugging_face, suffix);
+  if (gguf) return fmt::format("{}{}{}", gguf_prefix_, name.gguf, suffix);
+  return hugging_face_name(fmt::format("{}{}{}", hugging_face_prefix_, name.hugging_face, suffix));
+}
+
+std::string ModelBuilder::hugging_face_name(std::string name) const {
+  constexpr std::string_view inner = "model.";
+  return bare_ && name.starts_with(inner) ? name.substr(inner.size()) : name;
 }
 
 const TensorView* ModelBuilder::find(const std::string& name, const std::vector<uint64_t>& shape,

@@ -44,8 +44,9 @@ struct ExpertRows {
 // status(); later calls continue with placeholders for missing weights.
 class ModelBuilder {
 public:
-  // All tensor names of a Hugging Face file begin with `root`.
-  ModelBuilder(bool gguf, const ModelFile* file, std::string root = {});
+  // All tensor names of a Hugging Face file begin with `root`. If `bare`, "model." at their beginning is left
+  // out: the file has the model without its head.
+  ModelBuilder(bool gguf, const ModelFile* file, std::string root = {}, bool bare = false);
 
   bool gguf() const { return gguf_; }
   Graph& graph() { return graph_; }
@@ -141,10 +142,12 @@ private:
   std::vector<WeightView> gguf_expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
                                               uint64_t columns);
   std::string full_name(const TensorName& name, std::string_view suffix, bool gguf) const;
+  std::string hugging_face_name(std::string name) const; // without "model." if the file's names lack it
 
   const bool gguf_;
   const ModelFile* file_;
   const std::string root_;
+  const bool bare_;
   std::string hugging_face_prefix_, gguf_prefix_;
   Graph graph_;
   Status status_;

@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 
 #include "model/gguf_model.h"
+#include "models/albert/albert.h"
 #include "models/bart/bart.h"
 #include "models/bert/bert.h"
 #include "models/bloom/bloom.h"
 #include "models/cohere2/cohere2.h"
+#include "models/deberta_v2/deberta_v2.h"
 #include "models/deepseek/deepseek.h"
 #include "models/distilbert/distilbert.h"
+#include "models/electra/electra.h"
 #include "models/ernie4_5/ernie4_5.h"
 #include "models/exaone4/exaone4.h"
 #include "models/falcon/falcon.h"
@@ -36,7 +39,10 @@
 #include "models/mistral/mistral.h"
 #include "models/mistral3/mistral3.h"
 #include "models/mixtral/mixtral.h"
+#include "models/modernbert/modernbert.h"
+#include "models/mpnet/mpnet.h"
 #include "models/nemotron/nemotron.h"
+#include "models/nomic_bert/nomic_bert.h"
 #include "models/olmo2/olmo2.h"
 #include "models/opt/opt.h"
 #include "models/phi/phi.h"
@@ -52,6 +58,7 @@
 #include "models/stablelm/stablelm.h"
 #include "models/starcoder2/starcoder2.h"
 #include "models/t5/t5.h"
+#include "models/text_index/text_index.h"
 #include "models/transformer/transformer.h"
 #include "models/vision_encoder_decoder/vision_encoder_decoder.h"
 #include "models/vit/vit.h"
@@ -61,19 +68,22 @@ namespace pumice {
 
 std::span<const Architecture> architectures() {
   static const Architecture table[] = {
+      {"albert", {"albert"}, {}, open_albert},
       {"bart", {"bart"}, {}, open_bart},
       {"bert", {"bert"}, {"bert"}, open_bert},
       {"bloom", {"bloom"}, {"bloom"}, open_bloom},
       {"cohere2", {"cohere2"}, {"cohere2"}, open_cohere2},
+      {"deberta_v2", {"deberta-v2"}, {}, open_deberta_v2},
       {"deepseek", {"deepseek_v2", "deepseek_v3"}, {"deepseek2"}, open_deepseek},
       {"distilbert", {"distilbert"}, {}, open_distilbert},
+      {"electra", {"electra"}, {}, open_electra},
       {"ernie4_5", {"ernie4_5"}, {"ernie4_5"}, open_ernie4_5},
       {"exaone4", {"exaone4"}, {"exaone4"}, open_exaone4},
       {"falcon_h1", {"falcon_h1"}, {"falcon-h1"}, open_falcon_h1},
       {"falcon", {"falcon"}, {"falcon"}, open_falcon},
       {"gemma", {"gemma"}, {"gemma"}, open_gemma},
       {"gemma2", {"gemma2"}, {"gemma2"}, open_gemma2},
-      {"gemma3", {"gemma3_text", "gemma3"}, {"gemma3"}, open_gemma3},
+      {"gemma3", {"gemma3_text", "gemma3"}, {"gemma3", "gemma-embedding"}, open_gemma3},
       {"gemma4", {"gemma4_text", "gemma4"}, {"gemma4"}, open_gemma4},
       {"glm4", {"glm4", "glm4v_text"}, {"glm4"}, open_glm4},
       {"glm4_moe", {"glm4_moe", "glm4v_moe_text"}, {"glm4moe"}, open_glm4_moe},
@@ -92,7 +102,10 @@ std::span<const Architecture> architectures() {
       {"mistral", {"mistral"}, {}, open_mistral},
       {"mistral3", {"ministral3", "mistral3"}, {"mistral3"}, open_mistral3},
       {"mixtral", {"mixtral"}, {}, open_mixtral},
+      {"modernbert", {"modernbert"}, {"modern-bert"}, open_modernbert},
+      {"mpnet", {"mpnet"}, {}, open_mpnet},
       {"nemotron", {"nemotron"}, {"nemotron"}, open_nemotron},
+      {"nomic_bert", {"nomic_bert"}, {"nomic-bert"}, open_nomic_bert},
       {"olmo2", {"olmo2", "olmo3"}, {"olmo2"}, open_olmo2},
       {"opt", {"opt"}, {}, open_opt},
       {"phi", {"phi"}, {"phi2"}, open_phi},
@@ -114,6 +127,7 @@ std::span<const Architecture> architectures() {
       {"stablelm", {"stablelm"}, {"stablelm"}, open_stablelm},
       {"starcoder2", {"starcoder2"}, {"starcoder2"}, open_starcoder2},
       {"t5", {"t5"}, {"t5", "t5encoder"}, open_t5},
+      {"text_index", {"text_index"}, {}, open_text_index},
       {"transformer", {"transformer"}, {}, open_transformer},
       {"vision_encoder_decoder", {"vision-encoder-decoder"}, {}, open_vision_encoder_decoder},
       {"vit", {"vit"}, {}, open_vit},
@@ -131,6 +145,16 @@ Result<DecoderGraph> ModelDefinition::graph(const ModelFile& file) const {
 Result<EncoderGraph> ModelDefinition::encoder_graph(const ModelFile& file) const {
   return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' has no encoder",
                                               file.path(), file.architecture())};
+}
+
+Result<EncoderShape> ModelDefinition::reading_shape(const ModelFile& file) const {
+  return Error{Code::unsupported,
+               fmt::format("{}: a model of the architecture '{}' cannot turn texts into vectors", file.path(),
+                           file.architecture())};
+}
+
+Result<EncoderGraph> ModelDefinition::reading_graph(const ModelFile& file) const {
+  return reading_shape(file).error();
 }
 
 Result<GgufModel> ModelDefinition::gguf(const ModelFile& file) const {

@@ -25,6 +25,7 @@ from safetensors.numpy import load_file, save_file
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 NEW_TOKENS = 12
+ENCODERS = ("bert", "roberta", "distilbert", "electra", "albert", "mpnet", "nomic_bert", "modernbert", "deberta-v2")
 
 
 # --- Numbers from a seed and a name; tests/support/seeded_numbers.h has the same. ---
@@ -73,7 +74,7 @@ def some_ids(seed, name, shape, vocabulary, first=4):
 
 # --- Weights that make a model whose answers move little when it is rounded. ---
 
-NORM = re.compile(r"(norm|ln_|layernorm)[^.]*\.weight$|norm\d\.weight$", re.IGNORECASE)
+NORM = re.compile(r"(norm|ln_|_ln|layernorm)[^.]*\.weight$|norm\d\.weight$", re.IGNORECASE)
 EMBEDDING = re.compile(r"embed|embd|wte|wpe|shared\.weight|cls_token")
 EXPERTS = {"num_local_experts", "num_experts", "n_routed_experts"}  # settings that a mixture of experts has
 NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3", "gemma3_text", "nemotron", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")  # to their weights
@@ -175,9 +176,12 @@ def encoder_answers(model, config, seed):
     import torch
     ids, mask = text_inputs(seed, config)
     answers = {"input_ids": ids, "attention_mask": mask}
-    if config["model_type"] == "bert":
+    if config["model_type"] in ("bert", "electra", "albert"):
         answers["token_type_ids"] = torch.zeros_like(ids)
         answers["token_type_ids"][:, 13:] = 1
+    logits = model(**answers).logits if hasattr(model, "num_labels") and hasattr(model, "classifier") else None
+    if logits is not None:
+        model = model.base_model
     out = model(**answers, output_attentions=True)
     states = out.last_hidden_state * mask[..., None]
     normalised = torch.nn.functional.normalize
@@ -186,6 +190,8 @@ def encoder_answers(model, config, seed):
                 "sentence_embedding_cls": normalised(states[:, 0])}
     if out.get("pooler_output") is not None:
         answers["pooler_output"] = out.pooler_output
+    if logits is not None:
+        answers["logits"] = logits
     return answers, math.inf
 
 
@@ -341,7 +347,8 @@ def answers_of(folder, config, seed, weights):
         return translator_answers(model, config, seed, folder)
     if kind == "vit":
         return image_answers(model, config, seed)
-    return (encoder_answers if kind in ("bert", "roberta", "distilbert") else decoder_answers)(model, config, seed)
+    encodes = kind in ENCODERS or config.get("use_bidirectional_attention") is True
+    return (encoder_answers if encodes else decoder_answers)(model, config, seed)
 
 
 def make_model(name, seed):

@@ -16,6 +16,7 @@ struct BertSettings {
   bool token_types = true;
   bool pooler = false;
   bool classifier_has_dense = false;
+  Activation classifier_activation = Activation::tanh;
 };
 
 // BERT (Devlin et al. 2018): post-norm layers with biases everywhere. Their input is the sum of the
@@ -32,19 +33,25 @@ protected:
     if (own_.pooler || !config().labels.empty()) heads(builder, builder.first_rows(x));
   }
 
+  std::string_view gguf_architecture() const override { return config().embedding ? "" : "bert"; }
+
 private:
   TensorId embed(EncoderBuilder& builder) const {
     builder.prefix(own_.prefix + "embeddings.", "");
     TensorId x = builder.embed({"word_embeddings", "token_embd"});
     if (own_.token_types) {
-      const WeightView table = builder.tensor({"token_type_embeddings", "token_types"}, ".weight",
-                                              config().token_types, config().hidden, "embedding");
+      const WeightView table =
+          builder.tensor({"token_type_embeddings", "token_types"}, ".weight", config().token_types,
+                         config().embedding_columns(), "embedding");
       const TensorId types =
           token_type_embedding(builder.graph(), "token_type_embedding", builder.weight(table, "embedding"));
       x = builder.add(x, types, "with_types");
     }
     x = builder.learned_positions(x, {"position_embeddings", "position_embd"}, own_.position_offset);
-    return builder.layer_norm(x, {"LayerNorm", "token_embd_norm"});
+    x = builder.layer_norm(x, {"LayerNorm", "token_embd_norm"});
+    if (!config().embedding) return x;
+    builder.prefix(own_.prefix, "");
+    return builder.project(x, {"embeddings_project", ""}, config().hidden, true, "embedding");
   }
 
   LayerNames layer_names() const {
@@ -62,22 +69,26 @@ private:
     return names;
   }
 
-  TensorId dense_tanh(EncoderBuilder& builder, TensorId x, const TensorName& name) const {
+  TensorId dense(EncoderBuilder& builder, TensorId x, const TensorName& name, Activation activation) const {
     x = builder.project(x, name, config().hidden, true, "head");
-    return activate(builder.graph(), builder.node_name(name) + ".activated", x, Activation::tanh);
+    return activate(builder.graph(), builder.node_name(name) + ".activated", x, activation);
   }
 
+  // GGUF has a pooler only with a classifier, whose own dense layer has the same name.
   void heads(EncoderBuilder& builder, TensorId first) const {
+    const bool classifies = !config().labels.empty();
+    const std::string_view dense_in_gguf = classifies ? "cls" : "";
     TensorId pooled = first;
     if (own_.pooler) {
       builder.prefix(own_.prefix, "");
-      pooled = dense_tanh(builder, first, {"pooler.dense", "cls"});
+      const TensorName name = {"pooler.dense", own_.classifier_has_dense ? "" : dense_in_gguf};
+      pooled = dense(builder, first, name, Activation::tanh);
       builder.pooler_output(pooled);
     }
-    if (config().labels.empty()) return;
+    if (!classifies) return;
     builder.prefix("", "");
     if (own_.classifier_has_dense) {
-      builder.logits(dense_tanh(builder, first, {"classifier.dense", "cls"}),
+      builder.logits(dense(builder, first, {"classifier.dense", "cls"}, own_.classifier_activation),
                      {"classifier.out_proj", "cls.output"});
     } else {
       builder.logits(pooled, {"classifier", "cls.output"});
@@ -95,10 +106,7 @@ Status check(const Settings& settings) {
       return settings.error(positions, fmt::format("expected absolute; found '{}'", kind));
     }
   }
-  PUMICE_TRY(bool decoder, settings.boolean_or({"is_decoder", ""}, false));
-  if (decoder)
-    return settings.error({"is_decoder", ""}, "expected false, because the model is an encoder; found true");
-  return {};
+  return refuse_decoder(settings);
 }
 
 Result<EncoderConfig> read_config(const Settings& settings, const BertFamily& family) {
@@ -117,6 +125,8 @@ Result<EncoderConfig> read_config(const Settings& settings, const BertFamily& fa
                                       family.position_offset, config.context));
   }
   config.context -= family.position_offset;
+  PUMICE_TRY(uint32_t columns, settings.u32_or({"embedding_size", ""}, 1, limits::columns, config.hidden));
+  if (columns != config.hidden) config.embedding = columns;
   return config;
 }
 
@@ -146,12 +156,13 @@ Result<std::unique_ptr<ModelDefinition>> open_bert_family(const ModelFile& file,
   const std::string prefix(family.prefix);
   if (file.find(prefix + "embeddings.word_embeddings.weight")) own.prefix = prefix;
   config.gamma_and_beta = file.find(own.prefix + "embeddings.LayerNorm.gamma");
-  own.pooler = file.find(own.prefix + "pooler.dense.weight");
+  own.pooler = file.find(settings.gguf() ? "cls.weight" : own.prefix + "pooler.dense.weight");
   own.classifier_has_dense = family.classifier_has_dense;
-  const bool classifier =
-      file.find(own.classifier_has_dense ? "classifier.out_proj.weight" : "classifier.weight") &&
-      (own.classifier_has_dense || own.pooler);
-  if (classifier) {
+  own.classifier_activation = family.classifier_activation;
+  const char* head = settings.gguf()            ? "cls.output.weight"
+                     : own.classifier_has_dense ? "classifier.out_proj.weight"
+                                                : "classifier.weight";
+  if (file.find(head) && (own.classifier_has_dense || own.pooler)) {
     PUMICE_TRY(config.labels, read_labels(settings));
   }
   return std::unique_ptr<ModelDefinition>(

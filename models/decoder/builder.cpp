@@ -2,12 +2,14 @@
 
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/embedding/embedding.h"
+#include "kernel/matmul/linear.h"
+#include "kernel/pooling/pooling.h"
 #include "kernel/scoring/scoring.h"
 
 namespace pumice {
 
-DecoderBuilder::DecoderBuilder(const DecoderConfig& config, bool gguf, const ModelFile* file)
-    : StackBuilder(config, gguf, file), config_(config) {}
+DecoderBuilder::DecoderBuilder(const DecoderConfig& config, bool gguf, const ModelFile* file, bool reads)
+    : StackBuilder(config, gguf, file), config_(config), reads_(reads) {}
 
 void DecoderBuilder::layer(uint32_t layer, std::string_view hugging_face) {
   layer_ = layer;
@@ -22,6 +24,12 @@ DecoderGraph DecoderBuilder::take() {
                 });
   add_stack_tensors(&ReadableExtent::context);
   return {std::move(graph()), std::move(readable_), logits_, std::move(layer_inputs_)};
+}
+
+EncoderGraph DecoderBuilder::take_reader() {
+  add_pooled_tensors(last_hidden_state_);
+  add_stack_tensors(&ReadableExtent::input_context);
+  return {std::move(graph()), std::move(readable_)};
 }
 
 TensorId DecoderBuilder::norm(TensorId x, const TensorName& name) {
@@ -74,7 +82,7 @@ TensorId DecoderBuilder::rotate_and_store(uint32_t layer, const AttentionInputs&
   const LayerSizes sizes = config_.sizes_of(layer);
   const bool shares = shares_cache();
   RotaryStore store;
-  store.layer = config_.cache_of(layer);
+  store.layer = cache_of(layer);
   store.heads = config_.heads;
   store.kv_heads = sizes.kv_heads;
   store.head_dim = sizes.head_dim;
@@ -84,7 +92,7 @@ TensorId DecoderBuilder::rotate_and_store(uint32_t layer, const AttentionInputs&
   const RotaryConfig& rotary = store.rotary;
   const bool rotates = rotary.pairs != RotaryPairs::none || rotary.query_growth != 0;
   if (!rotates && !style.head_norms && !store.value_norm) {
-    if (!shares) cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, layer);
+    if (!shares) cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, store.layer);
     return inputs.query;
   }
   std::vector<WeightId> norms;
@@ -108,8 +116,8 @@ TensorId DecoderBuilder::rotate_and_store(uint32_t layer, const AttentionInputs&
 
 TensorId DecoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) {
   const TensorId query = rotate_and_store(layer, inputs, style);
-  attentions_.push_back(attention("attention", query, config_.cache_of(layer), AttentionMask::causal,
-                                  config_.windows[layer], style));
+  attentions_.push_back(
+      attention("attention", query, cache_of(layer), mask(), config_.windows[layer], style));
   return attentions_.back();
 }
 
@@ -195,7 +203,34 @@ TensorId DecoderBuilder::parallel_block(TensorId x, const BlockNorms& norms, con
   return residual(attended, fed, norms.feed_forward_result, "residual");
 }
 
+// The head's product is made only where somebody reads it: a text's vector does not need it.
+void DecoderBuilder::finish_reader(TensorId x, const TensorName& head, const WeightView* bias) {
+  last_hidden_state_ = x;
+  prefix("", "");
+  if (!config_.labels.empty()) {
+    x = last_row(graph(), "last_row", x);
+    readable_.add("logits", project(x, {"score", "cls.output"}, static_cast<uint32_t>(config_.labels.size()),
+                                    false, "head"));
+    return;
+  }
+  if (config_.both_ways || (!config_.tied_head && !has(head, ".weight"))) return;
+  WeightView matrix = embedding_table_;
+  if (!config_.tied_head) matrix = tensor(head, ".weight", config_.vocabulary, config_.hidden, "head");
+  std::optional<WeightView> added;
+  if (bias) added = *bias;
+  readable_.add("logits", [=, scaling = config_.logit_scale, cap = config_.logit_soft_cap](
+                              Graph& to, const std::string& name, const ReadableExtent&) {
+    TensorId y = last_row(to, "last_row", x);
+    std::optional<WeightId> added_id;
+    if (added) added_id = to.weight(*added, "head");
+    y = linear(to, name, y, to.weight(matrix, "head"), added_id);
+    if (scaling != 1) y = scale(to, "scaled_logits", y, scaling);
+    return cap > 0 ? soft_cap(to, "capped_logits", y, cap) : y;
+  });
+}
+
 void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView* bias) {
+  if (reads_) return finish_reader(x, head, bias);
   prefix("", "");
   x = select_rows(graph(), "output_rows", x);
   WeightView matrix = embedding_table_;

@@ -49,7 +49,8 @@ inline const RotaryConfig no_rotary = {};
 // Describes a decoder. It has the blocks that most decoders share.
 class DecoderBuilder : public StackBuilder {
 public:
-  DecoderBuilder(const DecoderConfig& config, bool gguf, const ModelFile* file);
+  // With `reads`, the graph is that of a text reader (ModelDefinition::reading_graph).
+  DecoderBuilder(const DecoderConfig& config, bool gguf, const ModelFile* file, bool reads = false);
 
   const DecoderConfig& config() const { return config_; }
   void layer(uint32_t layer, std::string_view hugging_face = "model.layers.{}.");
@@ -104,8 +105,19 @@ public:
 
   // What may be read: "logits", "log_likelihoods", the stack's tensors and what the architecture has added.
   DecoderGraph take();
+  // The same of a text reader: what add_pooled_tensors() adds, "logits" of each input's last token, and the
+  // stack's tensors.
+  EncoderGraph take_reader();
 
 private:
+  // The cache that a layer's keys and values are in.
+  uint32_t cache_of(uint32_t layer) const {
+    return reads_ && config_.reads_with_one_cache() ? 0 : config_.cache_of(layer);
+  }
+  AttentionMask mask() const {
+    return config_.both_ways ? AttentionMask::bidirectional : AttentionMask::causal;
+  }
+  void finish_reader(TensorId x, const TensorName& head, const WeightView* bias);
   bool shares_cache() const { return config_.cache_of(layer_) != layer_; }
   LayerSizes sizes() const { return config_.sizes_of(layer_); }
   uint32_t query_rows() const { return config_.heads * sizes().head_dim; }
@@ -118,6 +130,8 @@ private:
   const DecoderConfig& config_;
   uint32_t layer_ = 0; // the one that is described
   TensorId logits_ = 0;
+  const bool reads_;
+  TensorId last_hidden_state_ = 0; // of a text reader
 };
 
 } // namespace pumice

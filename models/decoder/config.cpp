@@ -33,6 +33,20 @@ ModelShape DecoderConfig::shape() const {
   return shape;
 }
 
+EncoderShape DecoderConfig::reading_shape() const {
+  EncoderShape shape;
+  shape.vocabulary = vocabulary;
+  shape.context = context;
+  shape.causal = !both_ways;
+  shape.hidden = hidden;
+  shape.labels = labels;
+  for (uint32_t layer = 0; layer < (reads_with_one_cache() ? 1 : layers); ++layer) {
+    const LayerSizes sizes = sizes_of(layer);
+    shape.caches.push_back({sizes.kv_heads, sizes.head_dim, 0, values_are_keys});
+  }
+  return shape;
+}
+
 LayerSizes DecoderConfig::sizes_of(uint32_t layer) const {
   return layer_sizes.empty() ? LayerSizes{kv_heads, head_dim, feed_forward} : layer_sizes[layer];
 }
@@ -99,6 +113,10 @@ Result<DecoderConfig> read_decoder_config(const Settings& settings, const Decode
     PUMICE_TRY(config.tied_head, settings.boolean_or({"tie_word_embeddings", ""}, config.tied_head));
   }
   config.windows.assign(config.layers, 0);
+  config.bare = !settings.gguf() && settings.file().find("embed_tokens.weight");
+  if (settings.file().find("score.weight")) {
+    PUMICE_TRY(config.labels, read_labels(settings));
+  }
   if (names.rotary) {
     PUMICE_TRY(config.rotary, read_rotary(settings, config, names.default_rotary_share));
   }

@@ -45,6 +45,8 @@ struct DecoderConfig : StackConfig {
   std::vector<uint32_t> states;        // see ModelShape
   std::vector<LayerSizes> layer_sizes; // by layer; empty: all layers have the sizes in StackConfig
   bool values_are_keys = false;        // in the cache, see CacheLayout
+  bool both_ways = false;              // it is an encoder: tokens see those after them too
+  std::vector<std::string> labels;     // of a classifier of the last token, in place of the head; empty: none
   uint32_t sharing_layers = 0; // the last so many layers have no keys and values of their own, see cache_of()
 
   LayerSizes sizes_of(uint32_t layer) const;
@@ -53,6 +55,10 @@ struct DecoderConfig : StackConfig {
   uint32_t cache_of(uint32_t layer) const;
 
   ModelShape shape() const;
+  EncoderShape reading_shape() const; // see ModelDefinition
+  // Where a layer's keys and values lie while the decoder reads whole texts: one cache for all layers, or one
+  // for each where they differ or share.
+  bool reads_with_one_cache() const { return layer_sizes.empty() && sharing_layers == 0; }
   bool attends_in(uint32_t layer) const { return attends.empty() || attends[layer]; }
   // llama.cpp's converter permutes the rows of queries and keys for its architecture `llama`.
   void set_neighbouring_in_gguf(bool gguf) {

@@ -8,7 +8,10 @@
 namespace pumice {
 
 ModelShape DecoderModel::shape() const {
-  return config_.shape();
+  if (!config_.both_ways) return config_.shape();
+  ModelShape shape;
+  shape.encoder = config_.reading_shape();
+  return shape;
 }
 
 std::vector<Hyperparameter> DecoderModel::hyperparameters() const {
@@ -18,16 +21,37 @@ std::vector<Hyperparameter> DecoderModel::hyperparameters() const {
 }
 
 std::vector<WeightSpec> DecoderModel::weights() const {
-  DecoderBuilder builder(config_, gguf_, nullptr);
+  DecoderBuilder builder(config_, gguf_, nullptr, config_.both_ways);
   build(builder);
   return builder.specs();
 }
 
 Result<DecoderGraph> DecoderModel::graph(const ModelFile& file) const {
+  if (config_.both_ways) return ModelDefinition::graph(file);
   DecoderBuilder builder(config_, gguf_, &file);
   build(builder);
   PUMICE_CHECK(builder.status());
   return builder.take();
+}
+
+Result<EncoderGraph> DecoderModel::encoder_graph(const ModelFile& file) const {
+  return config_.both_ways ? reading_graph(file) : ModelDefinition::encoder_graph(file);
+}
+
+Result<EncoderShape> DecoderModel::reading_shape(const ModelFile& file) const {
+  if (config_.states.empty()) return config_.reading_shape();
+  return Error{Code::unsupported,
+               fmt::format("{}: a model of the architecture '{}' cannot turn texts into vectors, because its "
+                           "layers keep states of a sequence",
+                           file.path(), file.architecture())};
+}
+
+Result<EncoderGraph> DecoderModel::reading_graph(const ModelFile& file) const {
+  PUMICE_CHECK(reading_shape(file));
+  DecoderBuilder builder(config_, gguf_, &file, true);
+  build(builder);
+  PUMICE_CHECK(builder.status());
+  return builder.take_reader();
 }
 
 Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
@@ -36,7 +60,7 @@ Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
                                                 file.path(), gguf_architecture(),
                                                 to_string(gguf_activation()), to_string(config_.activation))};
   }
-  DecoderBuilder builder(config_, gguf_, &file);
+  DecoderBuilder builder(config_, gguf_, &file, config_.both_ways);
   build(builder);
   PUMICE_CHECK(builder.status());
   GgufModel model;

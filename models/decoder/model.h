@@ -16,6 +16,9 @@ public:
   std::vector<Hyperparameter> hyperparameters() const override;
   std::vector<WeightSpec> weights() const override;
   Result<DecoderGraph> graph(const ModelFile& file) const override;
+  Result<EncoderGraph> encoder_graph(const ModelFile& file) const override;
+  Result<EncoderShape> reading_shape(const ModelFile& file) const override;
+  Result<EncoderGraph> reading_graph(const ModelFile& file) const override;
   Result<GgufModel> gguf(const ModelFile& file) const override;
 
 protected:

@@ -1,7 +1,6 @@
 #include "models/encoder/builder.h"
 
 #include "kernel/embedding/embedding.h"
-#include "kernel/pooling/pooling.h"
 #include "kernel/position/position.h"
 
 namespace pumice {
@@ -9,11 +8,31 @@ namespace pumice {
 EncoderBuilder::EncoderBuilder(const EncoderConfig& config, bool gguf, const ModelFile* file)
     : StackBuilder(config, gguf, file), config_(config) {}
 
-TensorId EncoderBuilder::attend(uint32_t, const AttentionInputs& inputs, const AttentionStyle& style) {
-  const uint32_t cache = config_.own_cache();
-  cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, cache);
-  attentions_.push_back(attention("attention", inputs.query, cache, AttentionMask::bidirectional, 0, style));
+TensorId EncoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) {
+  const uint32_t window = config_.windows.empty() ? 0 : config_.windows[layer];
+  const TensorId query = rotate_and_store(inputs, style, window > 0);
+  std::optional<TensorId> scores;
+  if (style.relative_scores) scores = style.relative_scores(layer, inputs);
+  attentions_.push_back(attention("attention", query, config_.own_cache(), AttentionMask::bidirectional,
+                                  window, style, scores));
   return attentions_.back();
+}
+
+TensorId EncoderBuilder::rotate_and_store(const AttentionInputs& inputs, const AttentionStyle& style,
+                                          bool in_window) {
+  RotaryStore store;
+  store.layer = config_.own_cache();
+  store.heads = config_.heads;
+  store.kv_heads = config_.kv_heads;
+  store.head_dim = config_.head_dim;
+  store.rotary = style.rotary ? *style.rotary : config_.rotary;
+  if (in_window && style.rotary_in_windows) store.rotary = *style.rotary_in_windows;
+  if (store.rotary.pairs == RotaryPairs::none) {
+    cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, store.layer);
+    return inputs.query;
+  }
+  return rotary_store(graph(), prefix() + "rotated_query", inputs.query, inputs.key, inputs.value,
+                      std::move(store));
 }
 
 void EncoderBuilder::finish(TensorId x) {
@@ -45,15 +64,7 @@ void EncoderBuilder::store_memory(TensorId x, const LayerNames& decoder) {
 }
 
 EncoderGraph EncoderBuilder::take() {
-  readable_.add("last_hidden_state", last_hidden_state_);
-  const auto embedding = [last = last_hidden_state_](TensorId (*pool)(Graph&, std::string, TensorId),
-                                                     const char* pooled) {
-    return [=](Graph& to, const std::string& name, const ReadableExtent&) {
-      return unit_length(to, name, pool(to, pooled, last));
-    };
-  };
-  readable_.add("sentence_embedding_mean", embedding(mean_rows, "mean"));
-  readable_.add("sentence_embedding_cls", embedding(select_rows, "first_row"));
+  add_pooled_tensors(last_hidden_state_);
   if (pooler_output_) readable_.add("pooler_output", *pooler_output_);
   if (logits_) readable_.add("logits", *logits_);
   add_stack_tensors(&ReadableExtent::input_context);

@@ -28,12 +28,14 @@ public:
   // Projects x to keys and values and stores them, for each of the decoder's layers.
   void store_memory(TensorId x, const LayerNames& decoder);
 
-  // What may be read: "last_hidden_state" and the stack's tensors; a row for each input of the step of
-  // "sentence_embedding_mean" and "sentence_embedding_cls", of length one, and where the model has them
-  // "pooler_output" and "logits"; and what the architecture has added.
+  // What may be read: what add_pooled_tensors() adds and the stack's tensors; where the model has them, a row
+  // for each input of "pooler_output" and "logits"; and what the architecture has added.
   EncoderGraph take();
 
 private:
+  // Returns the queries, rotated if the layer rotates.
+  TensorId rotate_and_store(const AttentionInputs& inputs, const AttentionStyle& style, bool in_window);
+
   const EncoderConfig& config_;
   TensorId last_hidden_state_ = 0;
   std::optional<TensorId> pooler_output_, logits_;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "models/decoder/config.h"
+#include "models/decoder/rotary.h"
+
 namespace pumice {
 
 EncoderShape EncoderConfig::shape() const {
@@ -20,24 +23,16 @@ EncoderShape EncoderConfig::shape() const {
   return shape;
 }
 
-Result<std::vector<std::string>> read_labels(const Settings& settings) {
-  const SettingName name = {"id2label", ""};
-  std::vector<std::string> labels;
-  if (!settings.has(name)) {
-    PUMICE_TRY(uint32_t count, settings.u32_or({"num_labels", ""}, 1, limits::columns, 2));
-    for (uint32_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
-    return labels;
-  }
-  PUMICE_TRY(Fields listed, settings.fields().object("id2label"));
-  const size_t count = settings.fields().find("id2label")->size();
-  if (count < 1 || count > limits::columns) {
-    return settings.error(name, fmt::format("expected 1 to {} labels; found {}", limits::columns, count));
-  }
-  for (size_t i = 0; i < count; ++i) {
-    PUMICE_TRY(std::string label, listed.string(std::to_string(i)));
-    labels.push_back(std::move(label));
-  }
-  return labels;
+Result<RotaryConfig> read_rotary(const Settings& settings, const EncoderConfig& config) {
+  DecoderConfig same;
+  static_cast<StackConfig&>(same) = config;
+  return read_rotary(settings, same);
+}
+
+Status refuse_decoder(const Settings& settings) {
+  PUMICE_TRY(bool decoder, settings.boolean_or({"is_decoder", ""}, false));
+  if (!decoder) return {};
+  return settings.error({"is_decoder", ""}, "expected false, because the model is an encoder; found true");
 }
 
 std::vector<Hyperparameter> hyperparameters(const EncoderConfig& config) {
@@ -61,6 +56,9 @@ std::vector<Hyperparameter> hyperparameters(const EncoderConfig& config) {
       {"activation", to_string(config.activation)},
   };
   all.insert(all.end(), rest.begin(), rest.end());
+  if (config.embedding) all.push_back({"embedding", number(config.embedding)});
+  if (config.rotary.pairs != RotaryPairs::none) all.push_back({"rotary", describe(config.rotary)});
+  if (!config.windows.empty()) all.push_back({"windows", fmt::format("{}", fmt::join(config.windows, " "))});
   if (!config.labels.empty()) all.push_back({"labels", number(config.labels.size())});
   return all;
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/position/position.h"
 #include "model/architecture.h"
 #include "models/stack/config.h"
 
@@ -15,7 +16,10 @@ struct EncoderConfig : StackConfig {
   bool any_length = false;
   std::vector<uint32_t> input_shape; // for a picture or a sound
   std::vector<std::string> labels;   // of the classifier; empty: there is none
-  std::vector<LayerCache> memory;    // of each decoder layer's cross-attention, if there is a decoder
+  RotaryConfig rotary;
+  // By layer: positions that a token attends to on each side, with its own, 0: all; empty: all in all layers.
+  std::vector<uint32_t> windows;
+  std::vector<LayerCache> memory; // of each decoder layer's cross-attention, if there is a decoder
 
   // The index of the cache that the encoder's layers share, one after the other. It follows the decoder's
   // caches and those of its cross-attention.
@@ -23,8 +27,11 @@ struct EncoderConfig : StackConfig {
   EncoderShape shape() const;
 };
 
-// The names of the classifier's labels, in order: id2label or, if it is absent, num_labels default names.
-Result<std::vector<std::string>> read_labels(const Settings& settings);
+// How the encoder rotates its queries and keys, as read_rotary() of models/decoder/rotary.h reads it.
+Result<RotaryConfig> read_rotary(const Settings& settings, const EncoderConfig& config);
+
+// Refuses a model whose config.json says that it is the decoder of a pair.
+Status refuse_decoder(const Settings& settings);
 
 std::vector<Hyperparameter> hyperparameters(const EncoderConfig& config);
 

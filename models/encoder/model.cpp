@@ -1,5 +1,12 @@
 #include "models/encoder/model.h"
 
+#include <fmt/format.h>
+
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+#include "model/gguf_model.h"
+#include "models/decoder/rotary.h"
+
 namespace pumice {
 
 ModelShape EncoderModel::shape() const {
@@ -9,7 +16,9 @@ ModelShape EncoderModel::shape() const {
 }
 
 std::vector<Hyperparameter> EncoderModel::hyperparameters() const {
-  return pumice::hyperparameters(config_);
+  std::vector<Hyperparameter> all = pumice::hyperparameters(config_);
+  for (Hyperparameter& own : own_hyperparameters()) all.push_back(std::move(own));
+  return all;
 }
 
 std::vector<WeightSpec> EncoderModel::weights() const {
@@ -23,6 +32,66 @@ Result<EncoderGraph> EncoderModel::encoder_graph(const ModelFile& file) const {
   build(builder);
   PUMICE_CHECK(builder.status());
   return builder.take();
+}
+
+namespace {
+
+// What sentence-transformers' settings beside the weights say of the pooling, by llama.cpp's number; 0:
+// nothing.
+Result<uint32_t> pooling_type(const ModelFile& file) {
+  constexpr std::pair<const char*, uint32_t> modes[] = {
+      {"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
+  const std::filesystem::path path = path_of(file.path()) / "1_Pooling" / "config.json";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return 0u;
+  PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
+  PUMICE_TRY(const nlohmann::json json, parse_json_object(mapped.bytes(), mapped.path()));
+  const Fields fields(json, mapped.path());
+  for (const auto& [name, number] : modes) {
+    PUMICE_TRY(const bool chosen, fields.boolean_or(name, false));
+    if (chosen) return number;
+  }
+  return 0u;
+}
+
+} // namespace
+
+Result<GgufModel> EncoderModel::gguf(const ModelFile& file) const {
+  GgufModel model;
+  model.architecture = gguf_architecture();
+  if (model.architecture.empty()) return ModelDefinition::gguf(file);
+  if (config_.activation != gguf_activation()) {
+    return Error{Code::unsupported, fmt::format("{}: field 'hidden_act': GGUF's {} models have {}; found {}",
+                                                file.path(), model.architecture, to_string(gguf_activation()),
+                                                to_string(config_.activation))};
+  }
+  EncoderBuilder builder(config_, gguf_, &file);
+  build(builder);
+  PUMICE_CHECK(builder.status());
+  model.tensors = builder.gguf_tensors();
+  PUMICE_TRY(const uint32_t pooling, pooling_type(file));
+  nlohmann::json metadata = {
+      {"context_length", config_.context},
+      {"embedding_length", config_.hidden},
+      {"block_count", config_.layers},
+      {"feed_forward_length", config_.feed_forward},
+      {"attention.head_count", config_.heads},
+      {"attention.layer_norm_epsilon", config_.norm_eps},
+      {"attention.causal", false},
+      {"vocab_size", config_.vocabulary},
+  };
+  if (pooling > 0) metadata["pooling_type"] = pooling;
+  if (config_.rotary.pairs != RotaryPairs::none) {
+    DecoderConfig same;
+    static_cast<StackConfig&>(same) = config_;
+    same.rotary = config_.rotary;
+    add_gguf_rotary(same, metadata, model.tensors);
+  }
+  if (!config_.labels.empty()) metadata["classifier.output_labels"] = config_.labels;
+  metadata.update(gguf_metadata());
+  for (const auto& [key, value] : metadata.items()) model.metadata[model.architecture + "." + key] = value;
+  if (config_.token_types > 1) model.metadata["tokenizer.ggml.token_type_count"] = config_.token_types;
+  return model;
 }
 
 } // namespace pumice

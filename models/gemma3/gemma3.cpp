@@ -43,11 +43,14 @@ protected:
   std::vector<Hyperparameter> own_hyperparameters() const override {
     return {{"rotary in windows", describe(own_.local_rotary)}};
   }
-  std::string_view gguf_architecture() const override { return "gemma3"; }
+  std::string_view gguf_architecture() const override {
+    return config().both_ways ? "gemma-embedding" : "gemma3";
+  }
   Activation gguf_activation() const override { return Activation::gelu_tanh; }
   nlohmann::json gguf_metadata() const override {
     nlohmann::json metadata = gguf_rotary_in_windows(own_.local_rotary);
     metadata.update(gguf_windows(config()));
+    if (config().both_ways) metadata["attention.sliding_window"] = 2 * (largest_window(config()) - 1);
     if (config().logit_soft_cap > 0) metadata["final_logit_softcapping"] = config().logit_soft_cap;
     return metadata;
   }
@@ -55,6 +58,13 @@ protected:
 private:
   Gemma3Settings own_;
 };
+
+// The setting counts both sides of a window. transformers writes the size of one side with the token itself,
+// size / 2 + 1, in its place, which is odd for all published sizes.
+void halve_windows(const Settings& settings, DecoderConfig& config) {
+  for (uint32_t& window : config.windows)
+    if (window > 0 && (settings.gguf() || window % 2 == 0)) window = window / 2 + 1;
+}
 
 } // namespace
 
@@ -76,11 +86,14 @@ Result<std::unique_ptr<ModelDefinition>> open_gemma3(const ModelFile& file) {
   own.local_rotary.base = 10000;
   config.rotary.base = 1e6f;
   PUMICE_CHECK(read_rotary_in_windows(settings, config, own.local_rotary));
+  PUMICE_TRY(config.both_ways, settings.boolean_or({"use_bidirectional_attention", ""}, false));
+  if (settings.gguf()) config.both_ways = settings.file().architecture() == "gemma-embedding";
   uint32_t period = 6; // one of this many layers has no window
   for (std::string_view name : {"_sliding_window_pattern", "sliding_window_pattern"}) {
     PUMICE_TRY(period, settings.u32_or({name, ""}, 1, limits::layers, period));
   }
   PUMICE_CHECK(read_periodic_windows(settings, settings.gguf() ? 0 : 4096, period, config));
+  if (config.both_ways) halve_windows(settings, config);
   PUMICE_TRY(own.bias, settings.boolean_or({"attention_bias", ""}, false));
   // GGUF has no key for the divisor of scores. It is the square root of the head's size, except in the
   // largest model, which has 62 layers.

@@ -5,56 +5,62 @@
 
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/embedding/embedding.h"
+#include "kernel/pooling/pooling.h"
 
 namespace pumice {
 
 StackBuilder::StackBuilder(const StackConfig& config, bool gguf, const ModelFile* file)
-    : ModelBuilder(gguf, file, config.root), config_(config) {}
+    : ModelBuilder(gguf, file, config.root, config.bare), config_(config) {}
 
 TensorId StackBuilder::rms_norm(TensorId x, const TensorName& name, float weight_offset) {
   return ModelBuilder::rms_norm(x, name, config_.norm_eps, weight_offset);
 }
 
-TensorId StackBuilder::layer_norm(TensorId x, const TensorName& name) {
+TensorId StackBuilder::layer_norm(TensorId x, const TensorName& name, bool bias) {
+  if (!bias) return ModelBuilder::layer_norm(x, name, config_.norm_eps, ".weight", "");
   if (!config_.gamma_and_beta) return ModelBuilder::layer_norm(x, name, config_.norm_eps);
   return ModelBuilder::layer_norm(x, name, config_.norm_eps, ".gamma", ".beta");
 }
 
 TensorId StackBuilder::embed(const TensorName& name, float scale, float gguf_scale) {
-  embedding_table_ =
-      tensor(name, ".weight", config_.vocabulary, config_.hidden, "embedding", {0, 0, 0, gguf_scale});
+  embedding_table_ = tensor(name, ".weight", config_.vocabulary, config_.embedding_columns(), "embedding",
+                            {0, 0, 0, gguf_scale});
   return embedding(graph(), "embedding", weight(embedding_table_, "embedding"), scale);
 }
 
 TensorId StackBuilder::learned_positions(TensorId x, const TensorName& name, uint32_t offset) {
-  const WeightView table =
-      tensor(name, ".weight", uint64_t{config_.context} + offset, config_.hidden, "embedding");
-  const TensorId positions =
-      position_embedding(graph(), "position_embedding", weight(table, "embedding"), offset);
+  const uint64_t columns = config_.embedding_columns();
+  const uint64_t first = gguf() ? 0 : offset; // GGUF's table begins with the first position
+  const TensorName own = {name.hugging_face, offset > 0 && !gguf() ? std::string_view() : name.gguf};
+  const WeightView table = tensor(own, ".weight", config_.context + first, columns, "embedding");
+  if (offset > 0)
+    add_gguf_tensor(name, ".weight", {config_.context, columns}, {table.slice(offset, config_.context)});
+  const TensorId positions = position_embedding(graph(), "position_embedding", weight(table, "embedding"),
+                                                static_cast<uint32_t>(first));
   return add(x, positions, "with_positions");
 }
 
 TensorId StackBuilder::project_input(TensorId x, const AttentionNames& names, Projection which,
                                      uint32_t rows) {
   const std::string_view component = "attention";
-  if (names.fused.empty()) {
+  if (names.fused.hugging_face.empty()) {
     const std::array all = {names.query, names.key, names.value};
     const bool bias = names.input_bias && (which != Projection::key || names.key_bias);
     return project(x, all[static_cast<uint32_t>(which)], rows, bias, component);
   }
-  const TensorName fused = {names.fused, names.fused};
   const std::array<uint64_t, 3> counts = {rows, rows, rows};
   const std::array suffixes = {"_query", "_key", "_value"};
   const uint32_t part = static_cast<uint32_t>(which);
   const WeightView matrix =
-      fused_tensor(fused, "_weight", counts, graph().tensor(x).columns, 1, component)[part];
+      fused_tensor(names.fused, names.fused_weight, counts, graph().tensor(x).columns, 1, component)[part];
   std::optional<WeightView> bias;
-  if (names.input_bias) bias = fused_tensor(fused, "_bias", counts, 0, 1, component)[part];
-  return project(x, node_name(fused) + suffixes[part], matrix, bias ? &*bias : nullptr, component);
+  if (names.input_bias) bias = fused_tensor(names.fused, names.fused_bias, counts, 0, 1, component)[part];
+  return project(x, node_name(names.fused) + suffixes[part], matrix, bias ? &*bias : nullptr, component);
 }
 
 TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t cache, AttentionMask mask,
-                                 uint32_t window, const AttentionStyle& style) {
+                                 uint32_t window, const AttentionStyle& style,
+                                 std::optional<TensorId> bias_scores) {
   const uint32_t head_dim = graph().tensor(query).columns / config_.heads;
   Attention operation;
   operation.layer = cache;
@@ -68,7 +74,7 @@ TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t
   operation.sinks = style.sinks.has_value();
   operation.bias = style.relative_bias;
   return pumice::attention(graph(), prefix() + std::string(name), query, operation,
-                           style.sinks ? style.sinks : style.relative_bias_table);
+                           style.sinks ? style.sinks : style.relative_bias_table, bias_scores);
 }
 
 TensorId StackBuilder::attend_memory(uint32_t layer, TensorId query, const AttentionStyle& style) {
@@ -101,7 +107,16 @@ TensorId StackBuilder::feed_forward(TensorId x, const LayerNames& names) {
   const std::string_view component = "feed-forward";
   const bool bias = names.feed_forward_bias;
   TensorId y = 0;
-  if (names.gate) {
+  if (names.gate_in_up) {
+    const std::array<uint64_t, 2> counts = {config_.feed_forward, config_.feed_forward};
+    const auto matrices = fused_tensor(names.up, ".weight", counts, graph().tensor(x).columns, 1, component);
+    std::vector<WeightView> biases;
+    if (bias) biases = fused_tensor(names.up, ".bias", counts, 0, 1, component);
+    const std::string node = node_name(names.up);
+    const TensorId gated = project(x, node + ".gate", matrices[0], bias ? &biases[0] : nullptr, component);
+    const TensorId up = project(x, node + ".up", matrices[1], bias ? &biases[1] : nullptr, component);
+    y = gate(graph(), prefix() + "gated", gated, up, config_.activation);
+  } else if (names.gate) {
     const TensorId gated = project(x, *names.gate, config_.feed_forward, bias, component);
     const TensorId up = project(x, names.up, config_.feed_forward, bias, component);
     y = gate(graph(), prefix() + "gated", gated, up, config_.activation);
@@ -112,10 +127,11 @@ TensorId StackBuilder::feed_forward(TensorId x, const LayerNames& names) {
   return project(y, names.down, config_.hidden, bias, component);
 }
 
-TensorId StackBuilder::sublayer(TensorId x, const LayerNames& names, const TensorName& norm,
+TensorId StackBuilder::sublayer(TensorId x, const LayerNames& names, const TensorName* norm,
                                 std::string_view residual, const Sublayer& function) {
   const auto normalize = [&](TensorId y) {
-    return names.norm == NormKind::rms ? rms_norm(y, norm) : layer_norm(y, norm);
+    if (!norm) return y;
+    return names.norm == NormKind::rms ? rms_norm(y, *norm) : layer_norm(y, *norm, names.norm_bias);
   };
   if (names.norm_first) return add(function(normalize(x)), x, residual);
   return normalize(add(function(x), x, residual));
@@ -135,17 +151,35 @@ void StackBuilder::add_stack_tensors(uint32_t ReadableExtent::*positions) {
   add_weights("cross_attentions.", cross_attentions_, &ReadableExtent::input_context);
 }
 
+void StackBuilder::add_pooled_tensors(TensorId last) {
+  readable_.add("last_hidden_state", last);
+  using Pool = TensorId (*)(Graph&, std::string, TensorId);
+  const std::pair<std::string, Pool> all[] = {{"mean", mean_rows}, {"cls", select_rows}, {"last", last_row}};
+  for (const auto& [name, pool] : all) {
+    const Pool function = pool;
+    readable_.add("pooled_" + name, [=](Graph& to, const std::string& own, const ReadableExtent&) {
+      return function(to, own, last);
+    });
+    const std::string pooled = name + "_rows";
+    readable_.add("sentence_embedding_" + name,
+                  [=](Graph& to, const std::string& own, const ReadableExtent&) {
+                    return unit_length(to, own, function(to, pooled, last));
+                  });
+  }
+}
+
 TensorId StackBuilder::run_layers(TensorId x, const LayerNames& names, const AttentionStyle& style) {
   for (uint32_t index = 0; index < config_.layers; ++index) {
     hidden_state(x);
-    layer(index, names.hugging_face, names.gguf);
-    x = sublayer(x, names, names.attention_norm, "attention_residual",
+    layer(index / names.layers_sharing, names.hugging_face, names.gguf);
+    const bool normed = names.first_is_normed && index == 0;
+    x = sublayer(x, names, normed ? nullptr : &names.attention_norm, "attention_residual",
                  [&](TensorId y) { return self_attention(index, y, names.attention, style); });
     if (names.cross_attention) {
-      x = sublayer(x, names, names.cross_attention_norm, "cross_attention_residual",
+      x = sublayer(x, names, &names.cross_attention_norm, "cross_attention_residual",
                    [&](TensorId y) { return cross_attention(index, y, *names.cross_attention, style); });
     }
-    x = sublayer(x, names, names.feed_forward_norm, "residual",
+    x = sublayer(x, names, &names.feed_forward_norm, "residual",
                  [&](TensorId y) { return feed_forward(y, names); });
   }
   return x;

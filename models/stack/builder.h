@@ -16,6 +16,11 @@ namespace pumice {
 
 struct RotaryConfig;
 
+// The queries, keys and values of one layer's attention.
+struct AttentionInputs {
+  TensorId query = 0, key = 0, value = 0;
+};
+
 // How a layer's attention differs from the default.
 struct AttentionStyle {
   bool input_bias = false;
@@ -31,24 +36,23 @@ struct AttentionStyle {
   bool keys_as_values = false;   // values have no projection: they are the keys before norm and rotation
   TensorName query_norm = {"self_attn.q_norm", "attn_q_norm"};
   TensorName key_norm = {"self_attn.k_norm", "attn_k_norm"};
-  const RotaryConfig* rotary = nullptr; // null: the config's settings
+  const RotaryConfig* rotary = nullptr;            // null: the config's settings
+  const RotaryConfig* rotary_in_windows = nullptr; // of an encoder's layers with a window; null: the same
   RelativeBias relative_bias;
   std::optional<WeightId> relative_bias_table;
+  // With a relative bias by content: makes its scores of the layer's queries and keys.
+  std::function<TensorId(uint32_t layer, const AttentionInputs& inputs)> relative_scores;
   std::optional<WeightId> sinks; // a score for each head; not with a relative bias
   bool chunked = false;          // the layer's window is a chunk, see AttentionArgs
-};
-
-// The queries, keys and values of one layer's attention.
-struct AttentionInputs {
-  TensorId query = 0, key = 0, value = 0;
 };
 
 // The names of the projections of an attention layer.
 struct AttentionNames {
   TensorName query, key, value;
   TensorName output;
-  // If query, key and value are one tensor: its name in torch.nn.MultiheadAttention without _weight or _bias.
-  std::string_view fused = {};
+  // If query, key and value are one tensor: its name without the suffix of its weight or bias.
+  TensorName fused = {};
+  std::string_view fused_weight = ".weight", fused_bias = ".bias";
   bool input_bias = true; // of query, key and value
   bool key_bias = true;   // of the key, if input_bias is set
   bool output_bias = true;
@@ -59,16 +63,22 @@ struct AttentionNames {
 // residual around it.
 struct LayerNames {
   std::string hugging_face, gguf; // prefix of all names, with {} for the layer
+  // How many layers in turn have the same weights. The prefix's number is that of their first one, divided by
+  // this.
+  uint32_t layers_sharing = 1;
   AttentionNames attention;
   TensorName attention_norm;
   std::optional<AttentionNames> cross_attention;
   TensorName cross_attention_norm;
   std::optional<TensorName> gate; // if the feed-forward is gated
+  bool gate_in_up = false;        // the gate's rows come first in `up`
   TensorName up, down;
   TensorName feed_forward_norm;
   bool feed_forward_bias = true;
   bool norm_first = false; // x + f(norm(x)) instead of norm(x + f(x))
   NormKind norm = NormKind::layer;
+  bool norm_bias = true;        // of layer norms
+  bool first_is_normed = false; // the first layer's attention has no norm: the embeddings have one
 };
 
 // Describes a stack of layers. It has what encoders and decoders share.
@@ -78,7 +88,7 @@ public:
 
   // Norms with the config's epsilon.
   TensorId rms_norm(TensorId x, const TensorName& name, float weight_offset = 0);
-  TensorId layer_norm(TensorId x, const TensorName& name);
+  TensorId layer_norm(TensorId x, const TensorName& name, bool bias = true);
 
   // The embeddings of the tokens. The table has a row for each token of the vocabulary; GGUF's is multiplied
   // by `gguf_scale`.
@@ -111,11 +121,15 @@ public:
 protected:
   // An attention node, named with the current prefix.
   TensorId attention(std::string_view name, TensorId query, uint32_t cache, AttentionMask mask,
-                     uint32_t window, const AttentionStyle& style);
+                     uint32_t window, const AttentionStyle& style, std::optional<TensorId> bias_scores = {});
 
   // "hidden_states.N"; "attentions.N", a layer's attention weights [tokens, heads * positions], and
   // "cross_attentions.N", those of its attention to the encoder's input. `positions`: that its own has.
   void add_stack_tensors(uint32_t ReadableExtent::*positions);
+
+  // "last_hidden_state", which is `last`; a row for each input of the step of "pooled_mean", "pooled_cls"
+  // (the first row) and "pooled_last"; and the same of length one: "sentence_embedding_mean" and so on.
+  void add_pooled_tensors(TensorId last);
 
   ReadableTensors readable_;
   std::vector<TensorId> hidden_states_;
@@ -125,7 +139,7 @@ protected:
   WeightView embedding_table_;
 
 private:
-  TensorId sublayer(TensorId x, const LayerNames& names, const TensorName& norm, std::string_view residual,
+  TensorId sublayer(TensorId x, const LayerNames& names, const TensorName* norm, std::string_view residual,
                     const Sublayer& function);
   TensorId self_attention(uint32_t layer, TensorId x, const AttentionNames& names,
                           const AttentionStyle& style);

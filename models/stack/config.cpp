@@ -1,6 +1,7 @@
 #include "models/stack/config.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace pumice {
 
@@ -35,6 +36,33 @@ Result<uint32_t> read_vocabulary(const Settings& settings, const SettingName& na
 }
 
 } // namespace
+
+Result<std::vector<std::string>> read_labels(const Settings& settings) {
+  const SettingName name = {"id2label", "classifier.output_labels"};
+  std::vector<std::string> labels;
+  if (settings.gguf()) {
+    const GgufArray* list = settings.file().array(settings.name(name));
+    if (!list) return std::vector<std::string>{"LABEL_0"};
+    for (std::string_view label : list->strings()) labels.emplace_back(label);
+    if (labels.empty()) return settings.error(name, "expected at least one label");
+    return labels;
+  }
+  if (!settings.has(name)) {
+    PUMICE_TRY(uint32_t count, settings.u32_or({"num_labels", ""}, 1, limits::columns, 2));
+    for (uint32_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
+    return labels;
+  }
+  PUMICE_TRY(Fields listed, settings.fields().object("id2label"));
+  const size_t count = settings.fields().find("id2label")->size();
+  if (count < 1 || count > limits::columns) {
+    return settings.error(name, fmt::format("expected 1 to {} labels; found {}", limits::columns, count));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    PUMICE_TRY(std::string label, listed.string(std::to_string(i)));
+    labels.push_back(std::move(label));
+  }
+  return labels;
+}
 
 Result<StackConfig> read_stack_config(const Settings& settings, const StackConfigNames& names) {
   StackConfig config;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "kernel/activation.h"
 #include "models/settings.h"
@@ -13,6 +14,7 @@ struct StackConfig {
   uint32_t vocabulary = 0; // 0: the input is not tokens
   uint32_t context = 0;    // positions that the model was trained for
   uint32_t hidden = 0;
+  uint32_t embedding = 0; // columns of the tables of embeddings; 0: hidden
   uint32_t layers = 0;
   uint32_t heads = 0;
   uint32_t kv_heads = 0;
@@ -22,6 +24,9 @@ struct StackConfig {
   Activation activation = Activation::silu;
   bool gamma_and_beta = false; // names of a norm's weight and bias, from TensorFlow
   std::string root;            // prefix of Hugging Face's tensor names, before "model."
+
+  uint32_t embedding_columns() const { return embedding ? embedding : hidden; }
+  bool bare = false; // Hugging Face's tensor names begin after "model."
 
   uint32_t query_rows() const { return heads * head_dim; }
   uint32_t key_rows() const { return kv_heads * head_dim; }
@@ -51,6 +56,9 @@ struct StackConfigNames {
   void set_heads_share_columns() { kv_heads = head_dim = {}; }
   bool heads_share_columns() const { return kv_heads.hugging_face.empty() && head_dim.hugging_face.empty(); }
 };
+
+// The names of the classifier's labels, in order: id2label or, if it is absent, num_labels default names.
+Result<std::vector<std::string>> read_labels(const Settings& settings);
 
 Result<StackConfig> read_stack_config(const Settings& settings, const StackConfigNames& names);
 

@@ -45,15 +45,17 @@ private:
     LayerNames names;
     names.hugging_face = side + "layers.{}.";
     names.norm_first = own_.norm_first;
-    names.attention.fused = "self_attn.in_proj";
+    names.attention.fused = {"self_attn.in_proj", ""};
+    names.attention.fused_weight = "_weight";
+    names.attention.fused_bias = "_bias";
     names.attention.output = {"self_attn.out_proj", ""};
     names.attention_norm = {"norm1", ""};
     names.feed_forward_norm = {"norm2", ""};
     names.up = {"linear1", ""};
     names.down = {"linear2", ""};
     if (side == "transformer.decoder.") {
-      names.cross_attention.emplace();
-      names.cross_attention->fused = "multihead_attn.in_proj";
+      names.cross_attention = names.attention;
+      names.cross_attention->fused = {"multihead_attn.in_proj", ""};
       names.cross_attention->output = {"multihead_attn.out_proj", ""};
       names.cross_attention_norm = {"norm2", ""};
       names.feed_forward_norm = {"norm3", ""};

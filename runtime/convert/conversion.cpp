@@ -90,11 +90,17 @@ std::string folder_name(const std::string& path) {
   return path_text((error ? given : folder).filename());
 }
 
+// Tokens that the model has rows for.
+uint32_t vocabulary_of(const ModelDefinition& definition) {
+  const ModelShape shape = definition.shape();
+  return shape.encoder && !shape.has_decoder() ? shape.encoder->vocabulary : shape.vocabulary;
+}
+
 Status add_settings(const GgufModel& model, const ModelFile& file, const ModelDefinition& definition,
                     TensorType type, GgufWriter& writer) {
   json settings = {{"general.type", "model"},
                    {"general.name", folder_name(file.path())},
-                   {model.architecture + ".vocab_size", definition.shape().vocabulary}};
+                   {model.architecture + ".vocab_size", vocabulary_of(definition)}};
   if (model.metadata.is_object()) settings.update(model.metadata);
   writer.add("general.architecture", model.architecture); // first, as readers expect
   for (const auto& [key, value] : settings.items()) PUMICE_CHECK(add_setting(writer, key, value));
@@ -120,7 +126,7 @@ ChosenType choose_type(const GgufModel& model, const GgufTensor& tensor, TensorT
   // These are small, and small errors in them have a large effect.
   if (tensor.shape.size() < 2 || ends_with(".bias") || ends_with("ffn_gate_inp.weight") ||
       ends_with("ssm_a") || ends_with("ssm_d") || ends_with("conv1d.weight") || ends_with("conv.weight") ||
-      ends_with("norm.weight") || ends_with("position_embd.weight"))
+      ends_with("norm.weight") || ends_with("position_embd.weight") || ends_with("token_types.weight"))
     return {TensorType::f32};
   if (info(requested).name == "Q4_K" && is_head(model, tensor)) {
     if (const TensorTypeInfo* better = find_type_named("Q6_K"); better && can_quantize(better->type))
@@ -156,8 +162,7 @@ Result<Conversion> convert_to_gguf(const ModelFile& file, const ModelDefinition&
   Conversion conversion;
   GgufWriter writer;
   PUMICE_CHECK(add_settings(model, file, definition, options.type, writer));
-  PUMICE_CHECK(
-      add_vocabulary(file, definition.shape().vocabulary, options.vocabulary, writer, conversion.notes));
+  PUMICE_CHECK(add_vocabulary(file, vocabulary_of(definition), options.vocabulary, writer, conversion.notes));
   std::vector<TensorType> types;
   size_t fallen_back = 0;
   for (const GgufTensor& tensor : model.tensors) {

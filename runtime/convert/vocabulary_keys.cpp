@@ -98,6 +98,7 @@ void add_table(const text::GgufVocabularyTable& table, GgufWriter& writer) {
   // Always written, because readers have different defaults.
   writer.add("tokenizer.ggml.add_bos_token", table.add_bos);
   writer.add("tokenizer.ggml.add_eos_token", table.add_eos);
+  if (table.lowercase) writer.add("tokenizer.ggml.normalizer.lowercase", *table.lowercase);
   if (table.model == "llama") writer.add("tokenizer.ggml.add_space_prefix", table.add_space_prefix);
 }
 
@@ -118,6 +119,11 @@ void add_roles(const Settings& settings, uint32_t rows, const Tokenizer* tokeniz
   add("bos", pick(table.add_bos, table.bos, ids_of(settings, "bos", rows, tokenizer)));
   add("eos", eos);
   if (!pads.empty()) add("padding", pads.front());
+  if (table.model == "bert") { // the second is llama.cpp's spelling
+    add("cls", table.bos);
+    add("seperator", table.eos);
+    add("mask", tokenizer->find("[MASK]"));
+  }
   // A chat model ends a turn of the dialogue with other tokens than a text.
   if (eos) std::erase(ends, *eos);
   if (!ends.empty()) add("eot", ends[0]);

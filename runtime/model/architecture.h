@@ -52,6 +52,7 @@ struct EncoderShape {
   uint32_t token_types = 1; // of tokens
   uint32_t context = 0;     // most positions of one input; a picture or a sound always has this many
   bool any_length = false;  // inputs may be longer than the context, which is what it was trained with
+  bool causal = false;      // a token sees those before it only
   std::vector<uint32_t> input_shape; // of a picture or a sound
   uint32_t hidden = 0;
   std::vector<std::string> labels; // names of the classes that the logits are about
@@ -107,6 +108,10 @@ public:
   // encoder), graph() (or encoder_graph()) is an error.
   virtual Result<DecoderGraph> graph(const ModelFile& file) const;
   virtual Result<EncoderGraph> encoder_graph(const ModelFile& file) const;
+  // A decoder that reads whole texts, as an encoder does: each token sees those before it, and nothing is
+  // kept after a step. An error if there is no decoder, or if its layers keep states.
+  virtual Result<EncoderShape> reading_shape(const ModelFile& file) const;
+  virtual Result<EncoderGraph> reading_graph(const ModelFile& file) const;
   // The same model in llama.cpp's GGUF form. `file` is the Hugging Face folder that it was read from.
   virtual Result<GgufModel> gguf(const ModelFile& file) const;
 };
@@ -123,5 +128,8 @@ std::span<const Architecture> architectures();
 
 // Reads the config of a file with the architecture that it names.
 Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file);
+// The same of a model that turns texts into vectors or scores: an encoder as it is; of a decoder, what
+// reading_shape() and reading_graph() say of it. A model with both is an error.
+Result<std::unique_ptr<ModelDefinition>> open_text_reader(const ModelFile& file);
 
 } // namespace pumice

@@ -127,7 +127,8 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
   }
   std::shared_ptr<Model> model(
       new Model(std::make_shared<Parts>(std::move(file)), std::move(context), options));
-  PUMICE_TRY(model->parts_->definition, open_model_definition(model->parts_->file));
+  const auto open = options.text_reader ? open_text_reader : open_model_definition;
+  PUMICE_TRY(model->parts_->definition, open(model->parts_->file));
   model->parts_->shape = model->parts_->definition->shape();
   if (!model->parts_->file.has_weights()) {
     return no_weights(model->parts_->file);
@@ -233,6 +234,7 @@ Result<std::vector<Plan>> Model::place_weights() {
     }
   }
   if (parts_->shape.encoder) {
+    request.readable = options_.readable;
     PUMICE_TRY(Graph encoder, encoder_graph(request));
     PUMICE_CHECK(make_plan(encoder, context, Bucket{}));
   }

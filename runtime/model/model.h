@@ -30,6 +30,9 @@ struct LoadOptions {
   Stage stage; // which layers are loaded
   // The stages before this one, if it is the last of several: its runners have a part there each.
   std::shared_ptr<Upstream> upstream;
+  bool text_reader = false; // the model as open_text_reader() has it
+  // Tensors of the encoder that sessions will read, where they need weights that nothing else does.
+  std::vector<std::string> readable;
   // Threads that pack weights and compile kernels, including the calling one: with 1, it does all the work
   // alone. 0: as many as the host has cores.
   uint32_t threads = 0;

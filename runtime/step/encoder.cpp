@@ -16,7 +16,8 @@ uint32_t position_block(const Model& model, CacheType cache) {
   size.cache = cache;
   uint32_t block = 8;
   for (const LayerCache& layer : model.shape().encoder->caches) {
-    block = std::max(block, attention_block(model.context().profile, input_cache_layout(layer, size)));
+    block = std::max(block, attention_block(model.context().profile, input_cache_layout(layer, size),
+                                            model.shape().encoder->causal));
   }
   return block;
 }

@@ -17,6 +17,7 @@ CONSTANT ATTENTION_RESULT = 4; // [rows, result_stride]
 CONSTANT ATTENTION_SUMS =
     5; // [rows, sums_stride]: for each head its largest score times log2(e), and the sum of its weights
 CONSTANT ATTENTION_BIAS_TABLE = 6;   // [buckets, heads]
+CONSTANT ATTENTION_BIAS_SCORES = 6;  // [rows, bias_stride], in place of the table: as in position_scores.params.h
 CONSTANT ATTENTION_SINKS = 6;        // [heads], in place of the table
 CONSTANT ATTENTION_BIAS_BUCKETS = 7; // of each distance from -max_distance to max_distance
 // Inputs of a kernel that also rotates and stores, as in position/rotary_store.params.h.
@@ -44,7 +45,7 @@ CONSTANT ATTENTION_PROJECTION_BIAS = 11;
 CONSTANT ATTENTION_HEAD_DIM_ID = 1;
 CONSTANT ATTENTION_CAPPED_ID = 2; // 1: scores are capped
 CONSTANT ATTENTION_MASK_ID = 3;   // ATTENTION_MASK_*
-CONSTANT ATTENTION_BIASED_ID = 4; // 1: scores have a bias by distance
+CONSTANT ATTENTION_BIASED_ID = 4; // 1: scores have a bias by distance; 2: one by distance and content
 CONSTANT ATTENTION_SHARED_ID = 5; // 1: the step has cache_indirection
 CONSTANT ATTENTION_HEADS_ID = 6;  // heads of one group to a workgroup
 CONSTANT ATTENTION_TOKENS_ID = 7; // rows of the step to a workgroup
@@ -79,13 +80,15 @@ CONSTANT ATTENTION_SINKS_ID = 30;           // 1: each head has a sink, see Atte
 CONSTANT ATTENTION_CHUNKED_ID = 31;         // 1: a row sees its chunk of `window` positions
 CONSTANT ATTENTION_GROWTH_START_ID = 32;    // as ATTENTION_GROWTH_ID
 CONSTANT ATTENTION_VALUES_ARE_KEYS_ID = 33; // 1: ATTENTION_VALUES is ATTENTION_KEYS, laid out as keys
-
 CONSTANT ATTENTION_PARTS_ID = 34; // CACHE_PARTS_*: what of the cache the dispatch has
 // Positions in parts: a row's sums go from one dispatch to the next, in ATTENTION_SPANS as one span, or in
 // ATTENTION_CARRIED.
 CONSTANT ATTENTION_CARRY_ID = 35;   // ATTENTION_CARRY_*, added up
 CONSTANT ATTENTION_CARRY_TAKES = 1; // a dispatch before this one left sums
 CONSTANT ATTENTION_CARRY_LEAVES = 2;
+// With a bias by content.
+CONSTANT ATTENTION_BUCKETS_ID = 36;     // of distances
+CONSTANT ATTENTION_BIAS_STRIDE_ID = 37; // in floats
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 
@@ -105,7 +108,7 @@ struct AttentionParams {
   UINT kv_heads;
   UINT capacity;       // positions of one sequence in the cache
   UINT position_limit; // positions from here on are in no cache
-  UINT window;         // positions that a row may see, its own included; 0: all
+  UINT window;         // positions that a row may see on each side, its own included; 0: all
   UINT context;        // positions that attention_weights writes of each head
   UINT details;        // where the sections of the step block begin (common/step.h), in quads
   UINT sequence_quads;

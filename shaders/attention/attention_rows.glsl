@@ -29,6 +29,8 @@ layout(constant_id = 33) const uint VALUES_ARE_KEYS = 0;
 layout(constant_id = 34) const uint PARTS = CACHE_PARTS_NONE;
 layout(constant_id = 35) const uint CARRY = 0;
 const bool CARRY_TAKES = (CARRY & ATTENTION_CARRY_TAKES) != 0u, CARRY_LEAVES = (CARRY & ATTENTION_CARRY_LEAVES) != 0u;
+layout(constant_id = 36) const uint BUCKETS = 1;
+layout(constant_id = 37) const uint BIAS_STRIDE = 0; // in floats
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
 READ_BUFFER(float, sinks, ATTENTION_SINKS);
@@ -63,6 +65,7 @@ struct Row {
   int position;
   int first;
   int last;
+  uint index; // among the step's rows
 };
 
 // `in_part`: false: `first` is the first position that the row sees in any part.
@@ -75,12 +78,14 @@ Row read_row(uint token, uint rows, bool in_part) {
   Row result;
   result.source = MASK == ATTENTION_MASK_CAUSAL ? row.z : range.x;
   result.position = int(row.y);
+  result.index = at;
   result.last = int(min(range.y, p.position_limit)) - 1;
   result.first = int(range.x);
   if (PARTS != CACHE_PARTS_POSITIONS) result.first = max(result.first, result.last - int(p.capacity - 1u));
   if (p.window != 0u) {
-    const uint before = CHUNKED == 1u ? row.y % p.window : p.window - 1u;
+    const uint before = CHUNKED == 1u ? (row.y - min(row.w, row.y)) % p.window : p.window - 1u;
     result.first = max(result.first, int(row.y) - int(before));
+    if (MASK == ATTENTION_MASK_BIDIRECTIONAL) result.last = min(result.last, int(row.y + p.window) - 1);
   }
   if (PARTS == CACHE_PARTS_POSITIONS && in_part) result.first = max(result.first, int(p.part_first));
   if (PARTS == CACHE_PARTS_SEQUENCES) {
@@ -152,7 +157,14 @@ float biased(float product, uint m, Row row, int position) {
   if (BIASED == 0u) return product;
   const int farthest = int(p.max_distance);
   const uint bucket = uint(bias_buckets[clamp(position - row.position, -farthest, farthest) + farthest]);
-  const float bias = bias_table[bucket * p.heads + query_head(m)];
+  float bias;
+  if (BIASED == 2u) { // the query with the position, and the position with the key, whose row is in this step too
+    const uint key_row = min(uint(int(row.index) + position - row.position), step_block[0][ROWS_TOKENS] - 1u);
+    bias = bias_table[row.index * BIAS_STRIDE + query_head(m) * BUCKETS + bucket] +
+           bias_table[key_row * BIAS_STRIDE + (p.heads + query_head(m)) * BUCKETS + bucket];
+  } else {
+    bias = bias_table[bucket * p.heads + query_head(m)];
+  }
   return fma(bias, CAPPED == 1u ? 1.0 / p.cap : LOG2_E, product);
 }
 

@@ -3,6 +3,7 @@ shared uint row_source[TOKENS];
 shared int row_position[TOKENS];
 shared int row_first[TOKENS];
 shared int row_last[TOKENS];
+shared uint row_index[TOKENS];
 // The SourceRange of each row.
 shared int range_first[TOKENS];
 shared int range_last[TOKENS];
@@ -14,6 +15,7 @@ void read_rows(uint rows) {
     row_position[t] = row.position;
     row_first[t] = row.first;
     row_last[t] = row.last;
+    row_index[t] = row.index;
   }
 }
 
@@ -38,5 +40,5 @@ SourceRange source_range(uint t) { return SourceRange(row_source[t], range_first
 
 Row row_of(uint m) {
   const uint t = min(m / HEADS, TOKENS - 1u);
-  return Row(row_source[t], row_position[t], row_first[t], row_last[t]);
+  return Row(row_source[t], row_position[t], row_first[t], row_last[t], row_index[t]);
 }

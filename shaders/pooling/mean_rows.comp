@@ -8,6 +8,7 @@
 #include "pooling/mean_rows.params.h"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint LAST = 0;
 layout(push_constant) uniform Push { MeanRowsParams p; };
 READ_BUFFER(uvec4, step_block, MEAN_ROWS_STEP);
 READ_BUFFER(vec4, x, MEAN_ROWS_X);
@@ -40,11 +41,12 @@ void main() {
     const uint first = step_block[STEP_HEADER_QUADS + p.capacity + row].x;
     const uint count = rows_from(first);
     const uint from = first * (p.x_stride >> 2) + quad;
-    for (uint i = 0; i < count; i += 16u) {
+    if (LAST == 1u) sum = load(from, max(count, 1u) - 1u, count);
+    for (uint i = 0; LAST == 0u && i < count; i += 16u) {
       sum += (four_rows(from, i, count) + four_rows(from, i + 4u, count)) +
              (four_rows(from, i + 8u, count) + four_rows(from, i + 12u, count));
     }
-    sum /= float(max(count, 1u));
+    if (LAST == 0u) sum /= float(max(count, 1u));
   }
   result[row * (p.out_stride >> 2) + quad] = keep_columns(sum, quad, p.columns);
 }

@@ -1,4 +1,4 @@
-// The mean over an input's rows, for each output of the step.
+// The mean over an input's rows, or its last row, for each output of the step.
 #ifndef PUMICE_MEAN_ROWS_PARAMS_H
 #define PUMICE_MEAN_ROWS_PARAMS_H
 #include "common/shared.h"
@@ -10,7 +10,8 @@ CONSTANT MEAN_ROWS_STEP = 0;
 CONSTANT MEAN_ROWS_X = 1;      // [tokens, x_stride]
 CONSTANT MEAN_ROWS_RESULT = 2; // [outputs, out_stride]
 
-// Specialisation constant 0 is the workgroup's size.
+// Specialisation constants. 0 is the workgroup's size.
+CONSTANT MEAN_ROWS_LAST_ID = 1; // 1: the last row, in place of the mean
 
 struct MeanRowsParams {
   UINT columns;

@@ -144,9 +144,10 @@ void rotate_and_store(uint row, uint heads) {
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
   const uint position = token.y;
   const uint sequence = token.z - (PARTS == CACHE_PARTS_SEQUENCES ? PART_FIRST : 0u);
+  const uint own = position - min(token.w, position); // counted from the first position that the row may see
   if (PAIRS != ROTARY_PAIRS_NONE) {
     for (uint i = gl_LocalInvocationID.x; i < HALF; i += gl_WorkGroupSize.x) {
-      rotation[i] = cos_sin(position, uvec2(table[2u * i], table[2u * i + 1u])) * p.magnitude;
+      rotation[i] = cos_sin(own, uvec2(table[2u * i], table[2u * i + 1u])) * p.magnitude;
     }
   }
   if (NORMED == 1u) add_squares(row, heads);
@@ -169,7 +170,7 @@ void rotate_and_store(uint row, uint heads) {
       if (PAIRS != ROTARY_PAIRS_NONE && h.kind != 2u && quad * 4u < ROTARY_DIM) a = rotate(a, partners(h, quad, a), quad);
       if (h.normed && NORM_AFTER) a = norm_quad(h, quad, a);
       if (h.kind == 0u && GROWTH_LENGTH != 0u) {
-        a *= 1.0 + uintBitsToFloat(GROWTH) * log(float(1u + (position + GROWTH_START) / GROWTH_LENGTH));
+        a *= 1.0 + uintBitsToFloat(GROWTH) * log(float(1u + (own + GROWTH_START) / GROWTH_LENGTH));
       }
       if (h.kind == 0u) keep_query(row, i / CACHE_QUADS, h.index, quad, a);
     }

@@ -9,6 +9,7 @@
 
 #include "kernel/attention/attention.h"
 #include "kernel/attention_reference.h"
+#include "kernel/rows.h"
 #include "kernel/test_lowering.h"
 #include "shaders/common/step.h"
 #include "support/gpu.h"
@@ -133,6 +134,17 @@ inline uint32_t own_seed(const Case& c, const Row& row, uint32_t position) {
   return c.options.mask == AttentionMask::bidirectional ? row.token * 512 + position - row.first : position;
 }
 
+// A bias by content, for a case of one input after the other.
+inline void give_content_bias(Case& c, uint32_t buckets, uint32_t max_distance, bool rounded) {
+  c.options.bias = {buckets, max_distance, false, false, true, rounded};
+  for (const Row& row : c.rows) {
+    c.options.score_positions.push_back(row.position);
+    const std::vector<float> scores =
+        random_floats(size_t{2} * c.options.heads * buckets, 4000 + own_seed(c, row, row.position), 2);
+    c.options.bias_scores.insert(c.options.bias_scores.end(), scores.begin(), scores.end());
+  }
+}
+
 // Only what some row of the case may see is written; the rest is not a number. A position's contents depend
 // on nothing but the seed and where it is, in its input if it is of one.
 inline Cache make_cache(const Case& c) {
@@ -245,7 +257,11 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
   if (!c.options.sinks.empty()) args.sinks = gpu.upload(c.options.sinks);
   args.bias = c.options.bias;
   if (args.bias.buckets > 0) {
-    args.bias_table = gpu.upload(c.options.bias_table);
+    if (c.options.bias_scores.empty()) {
+      args.bias_table = gpu.upload(c.options.bias_table);
+    } else {
+      args.bias_scores = upload_rows(c.options.bias_scores, 2 * c.options.heads * args.bias.buckets, 32);
+    }
     std::vector<float> buckets;
     const int64_t farthest = args.bias.max_distance;
     for (int64_t distance = -farthest; distance <= farthest; ++distance) {

@@ -201,6 +201,9 @@ TEST_CASE("attention cm: whole inputs, memories and several sequences") {
   for (const DeviceProfile& profile : profiles()) {
     check_cm(profile, input_case(CacheType::f16, 3, 3, 24, {5, 1, 17, 64, 65, 1, 1, 1, 3}, 64));
     check_cm(profile, input_case(CacheType::f16, 3, 3, 24, {33}, 8, 3)); // not at a multiple of a tile
+    Case window = input_case(CacheType::f16, 3, 3, 24, {5, 1, 130, 65}, 64);
+    window.options.window = 9;
+    check_cm(profile, window);
   }
   for (const DeviceProfile& profile : one_profile()) {
     std::vector<Row> rows; // of five sequences, one of which sees nothing
@@ -222,6 +225,9 @@ TEST_CASE("attention cm: capped scores, biases, cache indirection, a view of que
     give_bias(input, true, 32, 128);
     check_cm(profile, input);
     check_cm(profile, with_cap(input, 3));
+    Case content = input_case(CacheType::f16, 3, 3, 24, {50, 1, 9, 70}, 64);
+    give_content_bias(content, 16, 128, true);
+    check_cm(profile, content);
     Case shared = make_case(CacheType::f16, 3, 3, 24, prefill(20, 69, 1));
     for (const Row& row : prefill(13, 70, 2)) shared.rows.push_back(row);
     share_earlier_positions(shared, 4, 100);

@@ -69,24 +69,36 @@ TEST_CASE("attention: bidirectional, over a whole input") {
   check(c, 4e-6, true);
 }
 
+TEST_CASE("attention: bidirectional, with a window on each side") {
+  for (uint32_t window : {1, 2, 5, 9, 64, 200}) {
+    Case c = input_case(CacheType::f16, 3, 3, 24, {5, 1, 17, 130, 65}, 64);
+    c.options.window = window;
+    check(c, 2e-6, window == 9);
+  }
+}
+
 TEST_CASE("attention: an input has the same bits alone, in several steps and at another block") {
   for (const DeviceProfile& profile : profiles_to_test()) {
-    const uint32_t block = attention_block(profile, {CacheType::f16, 1, 1024, 3, 24});
-    const Case packed = input_case(CacheType::f16, 3, 3, 24, {33, 1, 9, 70, 2}, block);
-    const std::vector<float> all = run(profile, packed);
-    size_t row = 0;
-    uint32_t tag = 0;
-    for (uint32_t length : {33u, 1u, 9u, 70u, 2u}) {
-      for (uint32_t place : {0u, 3u}) {
-        const Case alone = input_case(CacheType::f16, 3, 3, 24, {length}, block, place, tag);
-        INFO(packed.text(), " length ", length, " place ", place, " cpu8 ", profile.cpu8);
-        CHECK(same_bits(run(profile, alone),
-                        std::span(all).subspan(row * packed.stride(), length * packed.stride())));
+    for (uint32_t window : {0u, 12u}) {
+      const uint32_t block = attention_block(profile, {CacheType::f16, 1, 1024, 3, 24});
+      Case packed = input_case(CacheType::f16, 3, 3, 24, {33, 1, 9, 70, 2}, block);
+      packed.options.window = window;
+      const std::vector<float> all = run(profile, packed);
+      size_t row = 0;
+      uint32_t tag = 0;
+      for (uint32_t length : {33u, 1u, 9u, 70u, 2u}) {
+        for (uint32_t place : {0u, 3u}) {
+          Case alone = input_case(CacheType::f16, 3, 3, 24, {length}, block, place, tag);
+          alone.options.window = window;
+          INFO(packed.text(), " length ", length, " place ", place, " cpu8 ", profile.cpu8);
+          CHECK(same_bits(run(profile, alone),
+                          std::span(all).subspan(row * packed.stride(), length * packed.stride())));
+        }
+        row += length;
+        ++tag;
       }
-      row += length;
-      ++tag;
+      check_rows_alone(profile, packed, {0, 31, 32, 33, 34, 42, 43, 110, 114});
     }
-    check_rows_alone(profile, packed, {0, 31, 32, 33, 34, 42, 43, 110, 114});
   }
 }
 
@@ -164,6 +176,54 @@ TEST_CASE("attention: buckets of distances as T5's own code has them") {
       CHECK(bias.bucket(distance) == (bias.both_ways ? bucket + (distance > 0 ? side : 0) : 0));
     }
     CHECK(bias.bucket(-int64_t{1} << 40) == side - 1);
+  }
+}
+
+// As transformers' make_log_bucket_position() has them, for 8 buckets on each side and 128 positions.
+TEST_CASE("attention: buckets of distances as DeBERTa's own code has them") {
+  const RelativeBias bias = {16, 128, false, false, true, true};
+  for (const auto& [query_minus_key, bucket] : {std::pair<int64_t, uint32_t>{0, 8},
+                                                {1, 9},
+                                                {4, 12},
+                                                {5, 13},
+                                                {12, 13},
+                                                {13, 14},
+                                                {40, 14},
+                                                {41, 15},
+                                                {127, 15},
+                                                {1000, 15},
+                                                {-1, 7},
+                                                {-4, 4},
+                                                {-5, 3},
+                                                {-12, 3},
+                                                {-13, 2},
+                                                {-40, 2},
+                                                {-41, 1},
+                                                {-127, 1},
+                                                {-128, 0},
+                                                {-1000, 0}}) {
+    CAPTURE(query_minus_key);
+    CHECK(bias.bucket(-query_minus_key) == bucket);
+  }
+  const RelativeBias clamped = {16, 8, false, false, true, false};
+  for (const auto& [query_minus_key, bucket] :
+       {std::pair<int64_t, uint32_t>{0, 8}, {7, 15}, {8, 15}, {100, 15}, {-8, 0}, {-9, 0}}) {
+    CHECK(clamped.bucket(-query_minus_key) == bucket);
+  }
+}
+
+TEST_CASE("attention: a bias by content") {
+  for (const auto& [buckets, max_distance, rounded] :
+       {std::tuple<uint32_t, uint32_t, bool>{16, 128, true}, {14, 7, false}}) {
+    Case c = input_case(CacheType::f16, 3, 3, 24, {50, 1, 9, 70}, 64);
+    give_content_bias(c, buckets, max_distance, rounded);
+    check(c, 2e-6, true);
+    for (const DeviceProfile& profile : profiles_to_test()) {
+      const std::vector<float> all = run(profile, c);
+      Case alone = input_case(CacheType::f16, 3, 3, 24, {70}, 64, 2, 3);
+      give_content_bias(alone, buckets, max_distance, rounded);
+      CHECK(same_bits(run(profile, alone), std::span(all).subspan(60 * c.stride())));
+    }
   }
 }
 

@@ -77,6 +77,9 @@ struct Options {
   std::vector<float> sinks; // none, or one for each head
   pumice::RelativeBias bias;
   std::vector<float> bias_table; // [buckets, heads]
+  // Of a bias by content: [rows, 2 * heads * buckets], and the positions of those rows.
+  std::vector<float> bias_scores;
+  std::vector<uint32_t> score_positions;
   // What a score weighs, to a common factor.
   double (*weight)(double score, double largest) = [](double score, double largest) {
     return std::exp(score - largest);
@@ -97,9 +100,13 @@ inline Seen seen(const Options& options, const Row& row) {
     seen = {first, end, first};
   }
   if (options.chunked) {
-    seen.first = std::max(seen.first, row.position / options.window * options.window);
+    seen.first = std::max(seen.first,
+                          row.position - (row.position - std::min(row.first, row.position)) % options.window);
   } else if (options.window > 0 && row.position + 1 > options.window) {
     seen.first = std::max(seen.first, row.position + 1 - options.window);
+  }
+  if (options.window > 0 && options.mask == pumice::AttentionMask::bidirectional) {
+    seen.end = std::min(seen.end, row.position + options.window);
   }
   return seen;
 }
@@ -109,6 +116,17 @@ inline uint32_t cache_sequence(const Options& options, const Row& row, uint32_t 
   if (options.mask != pumice::AttentionMask::causal) return 0;
   if (options.indirection_positions == 0) return row.sequence;
   return options.cache_indirection[row.sequence * options.indirection_positions + position];
+}
+
+inline double content_bias(const Options& options, const Row& row, uint32_t position, uint32_t head) {
+  const uint32_t buckets = options.bias.buckets;
+  const auto score = [&](uint32_t of, uint32_t column) {
+    const auto at = std::ranges::find(options.score_positions, of) - options.score_positions.begin();
+    return double{options.bias_scores[static_cast<size_t>(at) * 2 * options.heads * buckets + column]};
+  };
+  const uint32_t bucket = options.bias.bucket(int64_t{position} - row.position);
+  return score(row.position, head * buckets + bucket) +
+         score(position, (options.heads + head) * buckets + bucket);
 }
 
 struct Attended {
@@ -131,7 +149,9 @@ inline Attended attend(const Cache& cache, const Options& options, const Row& ro
       double dot = 0;
       for (uint32_t d = 0; d < dim; ++d) dot += double{q[head * dim + d]} * key[d];
       double score = dot * options.scale;
-      if (options.bias.buckets > 0) {
+      if (!options.bias_scores.empty()) {
+        score += content_bias(options, row, position, head);
+      } else if (options.bias.buckets > 0) {
         const uint32_t bucket = options.bias.bucket(int64_t{position} - row.position);
         score += options.bias_table[bucket * options.heads + head];
       }

@@ -14,11 +14,11 @@ namespace {
 
 // The means of inputs whose rows are `x`, left for the caller to look at.
 ActivationRef run_mean(const DeviceProfile& profile, const std::vector<float>& x, uint32_t columns,
-                       const std::vector<StepInput>& inputs, bool view = false) {
+                       const std::vector<StepInput>& inputs, bool view = false, bool last = false) {
   const uint32_t rows = rows_of(inputs), capacity = rows + static_cast<uint32_t>(inputs.size()) + 1;
   Graph graph;
   const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
-  const TensorId out = mean_rows(graph, "mean", in);
+  const TensorId out = last ? last_row(graph, "last", in) : mean_rows(graph, "mean", in);
   CHECK(graph.tensor(out).rows == RowKind::outputs);
   const ActivationRef result =
       blank_rows(static_cast<uint32_t>(inputs.size()) + 1, columns, 32, ROWS_OUTPUTS);
@@ -43,6 +43,18 @@ void check_mean(const DeviceProfile& profile, uint32_t columns, const std::vecto
     at += size;
   }
   check_rows(run_mean(profile, x, columns, inputs, view), expected, tolerance, 1e-2);
+  TestGpu::get().clear();
+}
+
+void check_last(const DeviceProfile& profile, uint32_t columns, const std::vector<StepInput>& inputs) {
+  const std::vector<float> x = random_values(size_t{rows_of(inputs)} * columns, columns);
+  std::vector<double> expected;
+  size_t row = 0;
+  for (const StepInput& input : inputs) {
+    row += input.rows;
+    for (uint32_t i = 0; i < columns; ++i) expected.push_back(input.rows ? x[(row - 1) * columns + i] : 0.0f);
+  }
+  check_rows(run_mean(profile, x, columns, inputs, false, true), expected, 0, 1e-2);
   TestGpu::get().clear();
 }
 
@@ -128,5 +140,12 @@ TEST_CASE("rows made of unit length") {
     check_unit_length(profile, 65, 0, ROWS_TOKENS, 1, false);
     check_unit_length(profile, 65, 1, ROWS_OUTPUTS, 1e-14f, false); // shorter than what is divided by
     check_unit_length(profile, 65, 1, ROWS_OUTPUTS, 0, false);
+  }
+}
+
+TEST_CASE("last row: of each input, whatever is beside it") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t columns : {1u, 31u, 64u, 257u})
+      check_last(profile, columns, {{3, 8}, {0, 64}, {1, 64}, {17, 128}});
   }
 }

@@ -137,6 +137,7 @@ void run(const DeviceProfile& profile, const Case& c, const std::vector<double>&
   std::vector<Written> keys, values;
   for (size_t row = 0; row < c.rows.size(); ++row) {
     const auto [token, position, sequence, visible] = c.rows[row];
+    const uint32_t counted = position - std::min(visible, position); // from the first that the row may see
     const auto head_of = [&](const std::vector<float>& from, uint32_t columns, uint32_t head) {
       return std::span(from).subspan(row * columns + head * c.head_dim, c.head_dim);
     };
@@ -145,15 +146,14 @@ void run(const DeviceProfile& profile, const Case& c, const std::vector<double>&
         return head_norm_reference(std::move(a), weights, eps, c.norm_offset);
       };
       const auto turn = [&](const std::vector<double>& a) {
-        return rotary_reference(a, c.pairs, frequencies, c.rows[row].position, c.magnitude);
+        return rotary_reference(a, c.pairs, frequencies, counted, c.magnitude);
       };
       const std::vector<double> own(head.begin(), head.end());
       return c.norm_after ? norm(turn(own)) : turn(norm(own));
     };
     for (uint32_t head = 0; head < c.heads; ++head) {
       auto out = rotated(head_of(q, q_columns, head), query_norm);
-      for (double& a : out)
-        a *= query_growth_reference(c.growth, c.growth_length, c.rows[row].position + c.growth_start);
+      for (double& a : out) a *= query_growth_reference(c.growth, c.growth_length, counted + c.growth_start);
       expected.insert(expected.end(), out.begin(), out.end());
     }
     for (uint32_t head = 0; head < c.kv_heads; ++head) {
@@ -282,6 +282,16 @@ TEST_CASE("norms over heads before and after the rotation") {
         c.pairs = all_pairs[turn++ / 2 % 3];
         run(profile, c);
       }
+    }
+  }
+}
+
+TEST_CASE("positions are counted from the first one that a row may see") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (RotaryPairs pairs : all_pairs) {
+      Case c = {.pairs = pairs, .bucket = 12, .rows = rows_from(12, 40)};
+      for (size_t i = 0; i < c.rows.size(); ++i) c.rows[i].first_visible = i < 5 ? 40 : 45;
+      run(profile, c);
     }
   }
 }

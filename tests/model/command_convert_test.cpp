@@ -8,6 +8,7 @@
 
 #include "io/model_file.h"
 #include "io/safetensors.h"
+#include "support/bert_folder.h"
 #include "support/command.h"
 #include "support/fixtures.h"
 #include "support/gguf_builder.h"
@@ -121,7 +122,7 @@ FIXTURE_TEST_CASE("convert writes what llama.cpp's converter wrote") {
       continue; // no model of this kind can be read
     CAPTURE(name);
     CAPTURE(result.err);
-    if (name == "bert" || name.ends_with("t5")) { // encoders are read from GGUF, and not yet written
+    if (name.ends_with("t5")) { // it is read from GGUF, and not yet written
       CHECK(result.status == 1);
       CHECK(result.err.find("a GGUF file cannot be made of models of the architecture") != std::string::npos);
       continue;
@@ -284,4 +285,38 @@ TEST_CASE("convert: what it is not given, and what it cannot do") {
   CHECK(fails_saying(convert(model, out, "F16"), {"q_proj"}) == "");
   std::filesystem::remove(model / "model.safetensors");
   CHECK(fails_saying(convert(model, out, "F16"), {"no weights"}) == "");
+}
+
+TEST_CASE("convert writes encoders: the file gives the folder's vectors") {
+  for (const char* name : {"bert", "nomic-bert", "modernbert", "embedding-gemma"}) {
+    CAPTURE(name);
+    const TemporaryFolder folder;
+    const auto model = fixtures().model(name), out = folder.path() / "out.gguf";
+    const CommandResult converted = convert(model, out, "F32");
+    CAPTURE(converted.err);
+    REQUIRE(converted.status == 0);
+    const std::string in = (model / "expected.safetensors").string();
+    const auto states = [&](const std::filesystem::path& path, const char* to) {
+      const std::string file = (folder.path() / to).string();
+      const CommandResult result = pumice_command(
+          {"eval", path.string(), "--inputs", in, "--outputs", file, "--output", "last_hidden_state"});
+      CAPTURE(result.err);
+      REQUIRE(result.status == 0);
+      const auto opened = SafetensorsFile::open(file);
+      REQUIRE(opened.ok());
+      return *SafetensorsFile::floats(*opened->find("last_hidden_state"));
+    };
+    CHECK(relative_error(states(out, "a.safetensors"), states(model, "b.safetensors")) < 1e-6);
+  }
+}
+
+TEST_CASE("convert: a WordPiece vocabulary gives the same vectors") {
+  const TemporaryFolder folder;
+  REQUIRE(BertFolder().write(folder));
+  const auto out = folder.path() / "out.gguf";
+  REQUIRE(convert(folder.path(), out, "F32").status == 0);
+  for (const char* text : {"The quick brown fox", "Äpfel, 42 transformers' don't", "東京"}) {
+    CHECK(pumice_command({"embed", out.string(), text}).out ==
+          pumice_command({"embed", folder.path().string(), text}).out);
+  }
 }

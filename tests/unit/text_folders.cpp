@@ -103,6 +103,26 @@ TEST_CASE("text: XLM-RoBERTa's ids are shifted") {
   CHECK(tokenizer->encode_pair("hello", "hello").ids == Ids{0, 5, 2, 2, 5, 2});
 }
 
+TEST_CASE("text: DeBERTa's folder with spm.model") {
+  TemporaryFolder folder;
+  Spm pieces;
+  pieces.add("[PAD]", 0, Spm::control);
+  pieces.add("[CLS]", 0, Spm::control);
+  pieces.add("[SEP]", 0, Spm::control);
+  pieces.add("[UNK]", 0, Spm::unknown);
+  for (const char* piece : {"▁hello", "▁", "h", "e", "x"}) pieces.add(piece, -1);
+  folder.write("spm.model", pieces.build());
+  folder.write("config.json", R"({"model_type": "deberta-v2"})");
+  const auto tokenizer = load(folder);
+  CHECK(tokenizer->encode("hello hex", true) == Ids{1, 4, 5, 6, 7, 8, 2});
+  CHECK(tokenizer->find("[MASK]") == 9u);
+  const Tokenizer::Encoding pair = tokenizer->encode_pair("hello", "x");
+  CHECK(pair.ids == Ids{1, 4, 2, 5, 8, 2});
+  CHECK(pair.types == Ids{0, 0, 0, 1, 1, 1});
+  folder.write("tokenizer_config.json", R"({"do_lower_case": true})");
+  CHECK(says(Tokenizer::load(folder.path()), {"tokenizer_config.json", "do_lower_case"}) == "");
+}
+
 TEST_CASE("text: Marian's folder encodes one language and decodes the other") {
   TemporaryFolder folder;
   Spm target;

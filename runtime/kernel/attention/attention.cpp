@@ -22,7 +22,8 @@ constexpr std::array variants = {&attention_projected, &attention_rotary, &atten
 // An estimate: a plan does not know how full the cache will be, so this takes it as half full.
 double positions_seen(const AttentionArgs& args) {
   const uint32_t half = args.cache.layout.capacity / 2;
-  return args.window > 0 ? std::min(half, args.window) : half;
+  const uint32_t sides = args.mask == AttentionMask::bidirectional ? 2 : 1;
+  return args.window > 0 ? std::min(half, args.window * sides) : half;
 }
 
 // Caches are measured in classes of lengths: powers of two, and all above the longest one together.
@@ -67,7 +68,9 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
                         layout.head_dim,
                         args.soft_cap > 0 ? 1u : 0u,
                         static_cast<uint32_t>(args.mask),
-                        args.bias.buckets > 0 ? 1u : 0u,
+                        args.bias_scores        ? 2u
+                        : args.bias.buckets > 0 ? 1u
+                                                : 0u,
                         shared ? 1u : 0u};
   if (args.chunked) dispatch.set_constant(ATTENTION_CHUNKED_ID, 1);
   if (layout.split != CacheSplit::whole)
@@ -82,13 +85,37 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
   dispatch.bind(ATTENTION_KEYS, args.cache.keys, args.store ? Access::read_write : Access::read);
   dispatch.bind(ATTENTION_RESULT, args.result.buffer, Access::write);
   if (args.bias.buckets > 0) {
-    dispatch.bind(ATTENTION_BIAS_TABLE, args.bias_table, Access::read);
+    if (args.bias_scores) {
+      dispatch.set_constant(ATTENTION_BUCKETS_ID, args.bias.buckets);
+      dispatch.set_constant(ATTENTION_BIAS_STRIDE_ID, args.bias_scores->stride);
+    }
+    dispatch.bind(ATTENTION_BIAS_TABLE, args.bias_scores ? args.bias_scores->buffer : args.bias_table,
+                  Access::read);
     dispatch.bind(ATTENTION_BIAS_BUCKETS, args.bias_buckets, Access::read);
   }
   return dispatch;
 }
 
+namespace {
+
+// make_log_bucket_position() and the clamping of DeBERTa's own code, in floats as there. Distances below the
+// middle of a side's buckets have one each.
+uint32_t content_bucket(const RelativeBias& bias, int64_t query_minus_key) {
+  const int64_t side = bias.buckets / 2, middle = side / 2, distance = std::abs(query_minus_key);
+  int64_t bucket = query_minus_key;
+  if (bias.rounded && distance > middle) {
+    const float farther = std::log(static_cast<float>(distance) / static_cast<float>(middle)) /
+                          std::log(static_cast<float>(bias.max_distance - 1) / static_cast<float>(middle));
+    bucket = static_cast<int64_t>(std::ceil(farther * static_cast<float>(middle - 1))) + middle;
+    if (query_minus_key < 0) bucket = -bucket;
+  }
+  return static_cast<uint32_t>(std::clamp<int64_t>(bucket + side, 0, 2 * side - 1));
+}
+
+} // namespace
+
 uint32_t RelativeBias::bucket(int64_t key_minus_query) const {
+  if (by_content) return content_bucket(*this, -key_minus_query);
   const uint32_t side = both_ways ? buckets / 2 : buckets;
   const uint32_t first = both_ways && key_minus_query > 0 ? side : 0;
   const int64_t distance = both_ways ? std::abs(key_minus_query) : std::max<int64_t>(-key_minus_query, 0);
@@ -290,10 +317,25 @@ Status lower_linear_bias(Lowering& lowering, AttentionArgs& args) {
   return {};
 }
 
+// The bucket of each distance.
+Status lower_buckets(const RelativeBias& bias, Lowering& lowering, AttentionArgs& args) {
+  std::vector<float> buckets;
+  const int64_t farthest = bias.max_distance;
+  for (int64_t distance = -farthest; distance <= farthest; ++distance) {
+    buckets.push_back(static_cast<float>(bias.bucket(distance)));
+  }
+  const std::string key = fmt::format("buckets {} to {}{}{}{}", bias.buckets, bias.max_distance,
+                                      bias.both_ways ? " both ways" : "",
+                                      bias.by_content ? " by content" : "", bias.rounded ? " rounded" : "");
+  PUMICE_TRY(args.bias_buckets, lowering.constants(key, buckets));
+  return {};
+}
+
 Status lower_bias(const RelativeBias& bias, std::span<const WeightId> table, Lowering& lowering,
                   AttentionArgs& args) {
   if (bias.linear) return lower_linear_bias(lowering, args);
   if (bias.buckets == 0) return {};
+  if (bias.by_content) return lower_buckets(bias, lowering, args);
   assert(table.size() == 1);
   if (bias.exact_buckets() == 0 || bias.max_distance <= bias.exact_buckets() ||
       bias.max_distance > largest_bias_distance) {
@@ -311,15 +353,7 @@ Status lower_bias(const RelativeBias& bias, std::span<const WeightId> table, Low
                              view.tensor->name, view.rows, view.columns, bias.buckets, args.heads)};
   }
   PUMICE_TRY(args.bias_table, lowering.vector(table));
-  std::vector<float> buckets;
-  const int64_t farthest = bias.max_distance;
-  for (int64_t distance = -farthest; distance <= farthest; ++distance) {
-    buckets.push_back(static_cast<float>(bias.bucket(distance)));
-  }
-  const std::string key =
-      fmt::format("buckets {} to {} {}", bias.buckets, bias.max_distance, bias.both_ways ? "both ways" : "");
-  PUMICE_TRY(args.bias_buckets, lowering.constants(key, buckets));
-  return {};
+  return lower_buckets(bias, lowering, args);
 }
 
 // Refuses what no kernel can do.
@@ -329,12 +363,11 @@ Status check(const Attention& attention, const CacheLayout& layout) {
                  fmt::format("layer {}: heads of {} dimensions are not supported: they may have 1 to {}",
                              attention.layer, layout.head_dim, largest_head_dim)};
   }
-  if (attention.mask != AttentionMask::causal && attention.window > 0) {
-    return Error{Code::unsupported,
-                 fmt::format("layer {}: a window of {} positions{} is not supported: only tokens that see "
-                             "those before them can have one",
-                             attention.layer, attention.window,
-                             attention.mask == AttentionMask::bidirectional ? ", both ways" : "")};
+  if ((attention.mask == AttentionMask::cross && attention.window > 0) ||
+      (attention.mask != AttentionMask::causal && attention.chunked)) {
+    return Error{Code::internal,
+                 fmt::format("layer {}: a {} of {} positions of another text", attention.layer,
+                             attention.chunked ? "chunk" : "window", attention.window)};
   }
   if (layout.window != 0 && (attention.window == 0 || attention.window > layout.window)) {
     return Error{Code::internal,
@@ -346,6 +379,15 @@ Status check(const Attention& attention, const CacheLayout& layout) {
     return Error{Code::unsupported,
                  fmt::format("layer {}: a linear bias where rows see what comes after them is not supported",
                              attention.layer)};
+  }
+  if (attention.bias.by_content &&
+      (attention.mask != AttentionMask::bidirectional || attention.bias.buckets % 2 != 0 ||
+       attention.bias.buckets < 4 || attention.bias.max_distance < 2 ||
+       attention.bias.max_distance > largest_bias_distance ||
+       (attention.bias.rounded && attention.bias.max_distance - 1 <= attention.bias.buckets / 4))) {
+    return Error{Code::unsupported,
+                 fmt::format("layer {}: a bias by content of {} buckets for distances to {} is not supported",
+                             attention.layer, attention.bias.buckets, attention.bias.max_distance)};
   }
   if (attention.mask == AttentionMask::cross && attention.bias.buckets > 0) {
     return Error{Code::internal,
@@ -381,6 +423,7 @@ Result<AttentionArgs> lower_args(const Attention& attention, std::span<const Wei
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
   PUMICE_CHECK(check(attention, args.cache.layout));
+  if (attention.bias.by_content) args.bias_scores = lowering.tensor(node.inputs.back());
   if (attention.sinks) {
     PUMICE_TRY(args.sinks, lowering.vector(weights));
     return args;
@@ -454,11 +497,14 @@ Status AttentionWeights::lower(Lowering& lowering, const Node& node) const {
 }
 
 TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation,
-                   std::optional<WeightId> weight) {
+                   std::optional<WeightId> weight, std::optional<TensorId> bias_scores) {
   const Tensor& queries = graph.tensor(q);
+  std::vector<TensorId> inputs = {q};
+  if (bias_scores) inputs.push_back(*bias_scores);
   std::vector<WeightId> weights;
   if (weight) weights.push_back(*weight);
-  return graph.add(operation, {q}, std::move(weights), {std::move(name), queries.rows, queries.columns});
+  return graph.add(operation, std::move(inputs), std::move(weights),
+                   {std::move(name), queries.rows, queries.columns});
 }
 
 TensorId attention_weights(Graph& graph, std::string name, TensorId attention, uint32_t context) {
@@ -471,7 +517,9 @@ TensorId attention_weights(Graph& graph, std::string name, TensorId attention, u
   const TensorId q = graph.nodes()[at].inputs[0];
   const RowKind rows = graph.tensor(attention).rows;
   const TensorId sums = graph.add_output(at, {name + ".sums", rows, operation->heads * 2});
-  return graph.insert(at + 1, std::make_shared<AttentionWeights>(std::move(weights)), {q, sums},
+  std::vector<TensorId> inputs = {q, sums};
+  if (operation->bias.by_content) inputs.push_back(graph.nodes()[at].inputs.back());
+  return graph.insert(at + 1, std::make_shared<AttentionWeights>(std::move(weights)), std::move(inputs),
                       {std::move(name), rows, weights.attention.heads * context});
 }
 

@@ -38,6 +38,11 @@ struct RelativeBias {
   // Without a table: a head's factor, linear_bias_slope(), times the distance is subtracted from its scores
   // (Press et al., ALiBi, 2022). No context may have a distance above max_distance.
   bool linear = false;
+  // Without a table: the bias depends on the row's query and the key too, and is read from position_scores().
+  // Distances are to be clamped, or with `rounded` are grouped logarithmically, as DeBERTa has it; buckets
+  // count from the farthest key after the query on.
+  bool by_content = false;
+  bool rounded = false;
 
   uint32_t exact_buckets() const { return buckets / (both_ways ? 4 : 2); } // buckets for a single distance
 
@@ -62,8 +67,10 @@ struct AttentionArgs {
   std::optional<MatmulArgs> projection;
   uint32_t heads = 0;
   float scale = 1;
-  float soft_cap = 0;  // not 0: scores become cap * tanh(score / cap)
-  uint32_t window = 0; // a row sees this many positions at most, its own included; 0: all
+  float soft_cap = 0; // not 0: scores become cap * tanh(score / cap)
+  // A row sees this many positions at most, its own included, and with the bidirectional mask as many on its
+  // other side; 0: all.
+  uint32_t window = 0;
   AttentionMask mask = AttentionMask::causal;
   // With a window: the row's own chunk of so many positions, counted from the sequence's start, up to the
   // row.
@@ -71,7 +78,8 @@ struct AttentionArgs {
   // [heads]: a score for each head that takes part in the softmax and has no value. Not with a bias.
   std::optional<BufferRef> sinks;
   RelativeBias bias;
-  BufferRef bias_table;   // [buckets, heads]
+  BufferRef bias_table;                     // [buckets, heads]
+  std::optional<ActivationRef> bias_scores; // of a bias by content, [rows, 2 * heads * buckets]
   BufferRef bias_buckets; // the bucket of each distance from -max_distance to max_distance, as floats;
                           // a linear bias has one for each distance
   // Neighbouring rows mostly belong to one sequence, as in a prefill. Only the speed depends on it.
@@ -84,7 +92,7 @@ struct AttentionArgs {
 };
 
 // An input whose first position is a multiple of this gets the same bits wherever it lies in the cache.
-uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout);
+uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout, bool causal = false);
 
 // The variants, in order of preference where nothing was measured.
 std::span<const KernelVariant<AttentionArgs>* const> attention_variants();
@@ -96,8 +104,9 @@ Status attention(Lowering& lowering, const AttentionArgs& args);
 // [rows, heads * context], for each head its positions; zeros where the row sees nothing.
 Dispatch attention_weights(const DeviceProfile& profile, const AttentionArgs& args, uint32_t context);
 
-// inputs: q. weights: the bias's table [buckets, heads], where there is one (a linear bias has none), or the
-// sinks [heads]. The layer's cache gives kv_heads and head_dim. A second output keeps the sums.
+// inputs: q, then the scores of a bias by content. weights: the bias's table [buckets, heads], where there is
+// one (a linear bias has none), or the sinks [heads]. The layer's cache gives kv_heads and head_dim. A second
+// output keeps the sums.
 struct Attention : Operation {
   uint32_t layer = 0;
   uint32_t heads = 0;
@@ -141,7 +150,7 @@ struct ProjectingAttention : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// inputs: q, and the sums that the attention kept.
+// inputs: q, the sums that the attention kept, then the scores of a bias by content.
 struct AttentionWeights : Operation {
   Attention attention;
   std::vector<WeightId> weights; // the attention's
@@ -153,7 +162,7 @@ struct AttentionWeights : Operation {
 
 // q: [tokens, heads * head_dim]; so is the result.
 TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation,
-                   std::optional<WeightId> weight = {});
+                   std::optional<WeightId> weight = {}, std::optional<TensorId> bias_scores = {});
 
 // Adds the computation of an attention's weights right after it: [tokens, heads * context]. `attention`: its
 // result. `context`: the number of positions, counted from the first of the sequence or of the input that the

@@ -16,9 +16,12 @@ uint32_t workgroup_size(const DeviceProfile& profile, const CacheLayout& layout)
 
 // Positions of a span, whose sums are made before the spans are added up. It is the same with and without
 // splitting, so both give the same bits. An input is never divided, because it can begin anywhere.
-uint32_t span(uint32_t workgroup, const AttentionArgs& args) {
-  if (args.mask != AttentionMask::causal) return workgroup << 20;
+uint32_t causal_span(uint32_t workgroup) {
   return (256 + workgroup - 1) / workgroup * workgroup;
+}
+
+uint32_t span(uint32_t workgroup, const AttentionArgs& args) {
+  return args.mask == AttentionMask::causal ? causal_span(workgroup) : workgroup << 20;
 }
 
 uint32_t most_seen(const AttentionArgs& args) {
@@ -111,8 +114,10 @@ Status lower_split(Lowering& lowering, const AttentionArgs& args) {
 
 } // namespace
 
-uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout) {
-  return workgroup_size(profile, layout); // a multiple of the other variants' tiles
+uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout, bool causal) {
+  const uint32_t workgroup = workgroup_size(profile, layout); // a multiple of the other variants' tiles
+  const bool spans = !profile.cpu8 || profile.forced == attention_base.name; // the variant for CPUs has none
+  return causal && spans ? causal_span(workgroup) : workgroup;
 }
 
 const KernelVariant<AttentionArgs> attention_split = {

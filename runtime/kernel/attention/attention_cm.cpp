@@ -43,7 +43,7 @@ struct Shape {
     const uint32_t dim = rounded_up(layout.head_dim_padded(), std::max(matrix.n, matrix.k));
     const uint32_t scores = std::max(rows * (keys + 4), groups * matrix.m * matrix.n);
     return (rows + keys) * (dim / 2 + 4) * 4 + scores * 4 + rows * (keys / 2 + 4) * 4 + rows * 16 +
-           queries.tokens * 24 + 4;
+           queries.tokens * 28 + 4;
   }
 };
 

@@ -11,7 +11,7 @@ Status MeanRows::lower(Lowering& lowering, const Node& node) const {
   const uint32_t workgroup = lowering.profile().workgroup;
   Dispatch dispatch;
   dispatch.kernel = "mean_rows";
-  dispatch.constants = {workgroup};
+  dispatch.constants = {workgroup, last ? 1u : 0u};
   MeanRowsParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -51,6 +51,12 @@ Status UnitLength::lower(Lowering& lowering, const Node& node) const {
 
 TensorId mean_rows(Graph& graph, std::string name, TensorId x) {
   return graph.add(MeanRows{}, {x}, {}, {std::move(name), RowKind::outputs, graph.tensor(x).columns});
+}
+
+TensorId last_row(Graph& graph, std::string name, TensorId x) {
+  MeanRows operation;
+  operation.last = true;
+  return graph.add(operation, {x}, {}, {std::move(name), RowKind::outputs, graph.tensor(x).columns});
 }
 
 TensorId unit_length(Graph& graph, std::string name, TensorId x) {

@@ -4,11 +4,13 @@
 
 namespace pumice {
 
-// For each output of the step, the mean over the rows of one input. The output names the input's first row. A
-// number past the step's last row stands for an input without rows: the result is zeros. inputs: x [tokens,
-// columns]. output: [outputs, columns].
+// For each output of the step, the mean over the rows of one input, or its last row. The output names the
+// input's first row. A number past the step's last row stands for an input without rows: the result is zeros.
+// inputs: x [tokens, columns]. output: [outputs, columns].
 struct MeanRows : Operation {
-  std::string_view name() const override { return "mean_rows"; }
+  bool last = false;
+
+  std::string_view name() const override { return last ? "last_row" : "mean_rows"; }
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
@@ -19,6 +21,7 @@ struct UnitLength : Operation {
 };
 
 TensorId mean_rows(Graph& graph, std::string name, TensorId x);
+TensorId last_row(Graph& graph, std::string name, TensorId x);
 TensorId unit_length(Graph& graph, std::string name, TensorId x);
 
 } // namespace pumice

@@ -1,5 +1,5 @@
-// Folders with SentencePiece model files: spiece.model (T5), sentencepiece.bpe.model (XLM-RoBERTa), and
-// Marian's source.spm and target.spm with vocab.json.
+// Folders with SentencePiece model files: spiece.model (T5), sentencepiece.bpe.model (XLM-RoBERTa), spm.model
+// (DeBERTa V2 and V3), and Marian's source.spm and target.spm with vocab.json.
 #include <fmt/format.h>
 
 #include "text/formats/sentence_piece.h"
@@ -111,6 +111,35 @@ Result<PartsPtr> read_xlm_roberta(const FolderSettings& settings, const char* na
   return finish(std::move(parts), std::move(added), *file, *file, 3, false);
 }
 
+// The ids are those of the file; the mask token may follow it. [CLS] and [SEP] are among its pieces.
+Result<PartsPtr> read_deberta(const FolderSettings& settings, const char* name) {
+  for (const char* changed : {"do_lower_case", "split_by_punct"}) {
+    if (!settings.flag(changed, false)) continue;
+    return Error{Code::unsupported, fmt::format("{}: {}: expected false, found true",
+                                                settings.path("tokenizer_config.json"), changed)};
+  }
+  PUMICE_TRY(FilePtr file, open(settings, name));
+  auto parts = std::make_unique<TokenizerParts>();
+  Vocabulary::Builder builder;
+  for (uint32_t id = 0; id < file->pieces.size(); ++id) builder.add(file->pieces[id].text, id);
+  PUMICE_TRY(parts->vocabulary, std::move(builder).build(Vocabulary::Repeated::is_error, file->file));
+  std::vector<AddedToken> added = special_pieces(*file, [](uint32_t id) { return id; });
+  if (const std::string mask = settings.role("mask_token", "[MASK]"); !parts->vocabulary.find(mask)) {
+    const auto id = static_cast<uint32_t>(file->pieces.size());
+    PUMICE_CHECK(parts->vocabulary.add_hidden(mask, id, file->file));
+    added.push_back(make_added_token(mask, id, true));
+  }
+  std::optional<uint32_t> ends[2];
+  constexpr std::pair<const char*, const char*> kRoles[] = {{"cls_token", "[CLS]"}, {"sep_token", "[SEP]"}};
+  for (size_t i = 0; i < std::size(kRoles); ++i) {
+    const std::string token = settings.role(kRoles[i].first, kRoles[i].second);
+    ends[i] = parts->vocabulary.find(token);
+    if (!ends[i]) return no_token(settings, name, token);
+  }
+  parts->post_processor = PostProcessor::bert(*ends[0], *ends[1]);
+  return finish(std::move(parts), std::move(added), *file, *file, file->unknown, false);
+}
+
 } // namespace
 
 Result<PartsPtr> read_sentence_piece_folder(const FolderSettings& settings, const char* model_file) {
@@ -118,12 +147,16 @@ Result<PartsPtr> read_sentence_piece_folder(const FolderSettings& settings, cons
   if (family.empty() || family == "t5" || family == "mt5" || family == "umt5") {
     if (std::string_view(model_file) == "spiece.model") return read_t5(settings, model_file);
   }
+  if (std::string_view(model_file) == "spm.model" &&
+      (family.empty() || family == "deberta-v2" || family == "debertav2"))
+    return read_deberta(settings, model_file);
   if (family == "xlm-roberta" || family == "xlmroberta") return read_xlm_roberta(settings, model_file);
   return Error{
       Code::unsupported,
-      fmt::format("{}: expected a model of T5's or XLM-RoBERTa's family, found \"{}\": the file alone "
-                  "does not say which ids its pieces have",
-                  settings.path(model_file), family)};
+      fmt::format(
+          "{}: expected a model of T5's, XLM-RoBERTa's or DeBERTa V2's family, found \"{}\": the file alone "
+          "does not say which ids its pieces have",
+          settings.path(model_file), family)};
 }
 
 // One vocabulary for both languages. The source's file says how text is cut, the target's how pieces are

@@ -44,8 +44,13 @@ public:
       PUMICE_TRY(std::string name, model_.at("unk_token").string());
       table_.unknown = parts_.vocabulary.find(name);
     }
-    table_.model = byte_fallback ? "llama" : "gpt2";
-    PUMICE_CHECK(byte_fallback ? write_llama() : write_gpt2());
+    if (has_string(model_, "type", "WordPiece")) {
+      table_.model = "bert";
+      PUMICE_CHECK(write_bert());
+    } else {
+      table_.model = byte_fallback ? "llama" : "gpt2";
+      PUMICE_CHECK(byte_fallback ? write_llama() : write_gpt2());
+    }
     PUMICE_CHECK(write_tokens(rows));
     if (byte_fallback) write_scores();
     return write_ends();
@@ -53,6 +58,11 @@ public:
 
 private:
   Status check_model() const {
+    if (has_string(model_, "type", "WordPiece")) {
+      PUMICE_TRY(std::string mark, model_.string_or("continuing_subword_prefix", "##"));
+      return mark == "##" ? Status()
+                          : Status(model_.at("continuing_subword_prefix").unsupported("##, for GGUF"));
+    }
     if (model_.has("type") && !has_string(model_, "type", "BPE")) return model_.at("type").unsupported("BPE");
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
       PUMICE_TRY(std::string text, model_.string_or(key, ""));
@@ -95,6 +105,34 @@ private:
     if (!replaced)
       return root_.at("normalizer").unsupported("a step that turns spaces into U+2581, for GGUF");
     return {};
+  }
+
+  // For "bert": BERT's own normalization and words, and one token on each side of a text.
+  Status write_bert() {
+    table_.pre = "default"; // which nothing reads of this kind
+    const JsonField normalizer = root_.at("normalizer");
+    if (!has_string(normalizer, "type", "BertNormalizer"))
+      return normalizer.unsupported("BertNormalizer, for GGUF");
+    PUMICE_TRY(table_.lowercase, normalizer.boolean_or("lowercase", true));
+    PUMICE_TRY(bool strip, normalizer.boolean_or("strip_accents", *table_.lowercase));
+    PUMICE_TRY(bool chinese, normalizer.boolean_or("handle_chinese_chars", true));
+    PUMICE_TRY(bool clean, normalizer.boolean_or("clean_text", true));
+    if (strip != *table_.lowercase || !chinese || !clean) {
+      return normalizer.unsupported("a BertNormalizer that strips accents where it lowers case, cleans text "
+                                    "and sets Chinese characters "
+                                    "apart, for GGUF");
+    }
+    if (!has_string(root_.at("pre_tokenizer"), "type", "BertPreTokenizer"))
+      return root_.at("pre_tokenizer").unsupported("BertPreTokenizer, for GGUF");
+    if (parts_.post_processor.before().size() != 1 || parts_.post_processor.after().size() != 1)
+      return root_.at("post_processor").unsupported("one token before a text and one after it, for GGUF");
+    return {};
+  }
+
+  // llama.cpp's spelling: U+2581 at the start of a word, and nothing within it.
+  static std::string bert_spelling(std::string piece) {
+    if (piece.starts_with('[') && piece.ends_with(']')) return piece;
+    return piece.starts_with("##") ? piece.substr(2) : std::string(kSpace) + piece;
   }
 
   Status write_gpt2() {
@@ -206,6 +244,7 @@ private:
       if (type == gguf_token::user_defined && table_.model == "llama")
         piece = replace_all(piece, kSpace, " ");
     }
+    if (table_.model == "bert" && type != gguf_token::unused) piece = bert_spelling(std::move(piece));
     table_.tokens.push_back(std::move(piece));
     table_.types.push_back(type);
   }

@@ -12,7 +12,7 @@ namespace pumice::text {
 
 // A tokenizer.json as the values of GGUF's tokenizer.ggml.* keys.
 struct GgufVocabularyTable {
-  std::string model; // "llama" or "gpt2"
+  std::string model; // "llama", "gpt2" or "bert"
   std::string pre;   // how text is cut before byte-pair encoding
   std::vector<std::string> tokens;
   std::vector<float> scores; // for "llama": made from the ranks of the merges
@@ -24,6 +24,7 @@ struct GgufVocabularyTable {
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;
+  std::optional<bool> lowercase; // for "bert"
   // Sentences about what GGUF cannot express, so that some texts may be cut differently.
   std::vector<std::string> notes;
 };

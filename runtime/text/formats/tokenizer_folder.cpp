@@ -160,14 +160,14 @@ Result<std::unique_ptr<TokenizerParts>> read_tokenizer(const std::filesystem::pa
     PUMICE_TRY(FolderSettings settings, FolderSettings::read(at));
     if (!settings.has_file("tokenizer.json")) {
       if (settings.has_file("source.spm")) return read_marian_folder(settings);
-      for (const char* name : {"spiece.model", "sentencepiece.bpe.model"})
+      for (const char* name : {"spiece.model", "sentencepiece.bpe.model", "spm.model"})
         if (settings.has_file(name)) return read_sentence_piece_folder(settings, name);
       if (settings.has_file("merges.txt")) return read_vocabulary_and_merges(settings);
       if (settings.has_file("vocab.txt")) return read_vocabulary_text(settings);
       return Error{
           Code::not_found,
           fmt::format("{}: expected tokenizer.json, source.spm, spiece.model, sentencepiece.bpe.model, "
-                      "vocab.json with merges.txt, or vocab.txt, found none of them",
+                      "spm.model, vocab.json with merges.txt, or vocab.txt, found none of them",
                       path_text(at))};
     }
     file = at / "tokenizer.json";

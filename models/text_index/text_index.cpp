@@ -1,0 +1,64 @@
+#include "models/text_index/text_index.h"
+
+#include <fmt/format.h>
+
+#include "models/builder.h"
+#include "models/settings.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr uint32_t most_vectors = 1 << 24;
+
+class TextIndex : public ModelDefinition {
+public:
+  TextIndex(uint32_t vectors, uint32_t dimensions) : vectors_(vectors), dimensions_(dimensions) {}
+
+  ModelShape shape() const override {
+    EncoderShape encoder;
+    encoder.kind = InputKind::features;
+    encoder.context = 1;
+    encoder.input_shape = {dimensions_};
+    encoder.hidden = vectors_;
+    ModelShape shape;
+    shape.encoder = std::move(encoder);
+    return shape;
+  }
+  std::vector<Hyperparameter> hyperparameters() const override {
+    return {{"vectors", fmt::format("{}", vectors_)}, {"dimensions", fmt::format("{}", dimensions_)}};
+  }
+  std::vector<WeightSpec> weights() const override {
+    ModelBuilder builder(false, nullptr);
+    build(builder);
+    return builder.specs();
+  }
+  Result<EncoderGraph> encoder_graph(const ModelFile& file) const override {
+    ModelBuilder builder(false, &file);
+    const TensorId scores = build(builder);
+    PUMICE_CHECK(builder.status());
+    ReadableTensors readable;
+    readable.add("scores", scores);
+    return EncoderGraph{std::move(builder.graph()), std::move(readable)};
+  }
+
+private:
+  TensorId build(ModelBuilder& builder) const {
+    const TensorId query = builder.graph().input("query", RowKind::outputs, dimensions_);
+    const WeightView all = builder.tensor({"embeddings", ""}, "", vectors_, dimensions_, "embedding");
+    return builder.project(query, "scores", all, nullptr, "embedding");
+  }
+
+  uint32_t vectors_, dimensions_;
+};
+
+} // namespace
+
+Result<std::unique_ptr<ModelDefinition>> open_text_index(const ModelFile& file) {
+  const Settings settings(file);
+  PUMICE_TRY(const uint32_t vectors, settings.u32({"vectors", ""}, 1, most_vectors));
+  PUMICE_TRY(const uint32_t dimensions, settings.u32({"dimensions", ""}, 1, limits::columns));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<TextIndex>(vectors, dimensions));
+}
+
+} // namespace pumice
