@@ -3,6 +3,7 @@
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/embedding/embedding.h"
 #include "kernel/scoring/scoring.h"
+#include "kernel/search/search.h"
 
 namespace pumice {
 
@@ -19,6 +20,11 @@ DecoderGraph DecoderBuilder::take() {
   readable_.add("log_likelihoods",
                 [logits = logits_](Graph& to, const std::string& name, const ReadableExtent&) {
                   return log_likelihood(to, name, logits);
+                });
+  // Not together with the logits, which it overwrites.
+  readable_.add("continuations",
+                [logits = logits_](Graph& to, const std::string& name, const ReadableExtent&) {
+                  return search(to, name, logits, SEARCH_CANDIDATES);
                 });
   add_stack_tensors(&ReadableExtent::context);
   return {std::move(graph()), std::move(readable_), logits_};
@@ -201,7 +207,7 @@ void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView
   WeightView matrix = embedding_table_;
   const GgufTransform folded = {0, 0, 0, config_.gguf_folds_factors ? config_.logit_scale : 1};
   if (!config_.tied_head) {
-    matrix = tensor(head, ".weight", config_.vocabulary, config_.hidden, "head", folded);
+    matrix = tensor(head, ".weight", config_.vocabulary, graph().tensor(x).columns, "head", folded);
   } else if (config_.gguf_needs_head) {
     add_gguf_tensor(head, ".weight", {config_.vocabulary, config_.hidden}, {matrix}, folded);
   }
