@@ -5,6 +5,7 @@
 #include "kernel/matmul/linear.h"
 #include "kernel/pooling/pooling.h"
 #include "kernel/scoring/scoring.h"
+#include "kernel/search/search.h"
 
 namespace pumice {
 
@@ -21,6 +22,11 @@ DecoderGraph DecoderBuilder::take() {
   readable_.add("log_likelihoods",
                 [logits = logits_](Graph& to, const std::string& name, const ReadableExtent&) {
                   return log_likelihood(to, name, logits);
+                });
+  // Not together with the logits, which it overwrites.
+  readable_.add("continuations",
+                [logits = logits_](Graph& to, const std::string& name, const ReadableExtent&) {
+                  return search(to, name, logits, SEARCH_CANDIDATES);
                 });
   add_stack_tensors(&ReadableExtent::context);
   return {std::move(graph()), std::move(readable_), logits_, std::move(layer_inputs_)};
@@ -236,7 +242,7 @@ void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView
   WeightView matrix = embedding_table_;
   const GgufTransform folded = {0, 0, 0, config_.gguf_folds_factors ? config_.logit_scale : 1};
   if (!config_.tied_head) {
-    matrix = tensor(head, ".weight", config_.vocabulary, config_.hidden, "head", folded);
+    matrix = tensor(head, ".weight", config_.vocabulary, graph().tensor(x).columns, "head", folded);
   } else if (config_.gguf_needs_head) {
     add_gguf_tensor(head, ".weight", {config_.vocabulary, config_.hidden}, {matrix}, folded);
   }

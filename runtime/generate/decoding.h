@@ -57,8 +57,10 @@ public:
 
 // The most probable or sampled tokens, which the device chooses.
 std::unique_ptr<Decoding> make_greedy_decoding(Batch& batch, const DecodingTask& task);
-// The best tokens after rules, or beams, which the host chooses. `runner` makes "logits" readable; each input
-// has `beams` of its sequences.
+// The best tokens after rules, or beams. `runner` makes "continuations" readable, which the device has found,
+// or, for rules that only the host knows, "logits". Each input has `beams` of its sequences.
 std::unique_ptr<Decoding> make_search_decoding(Runner& runner, uint32_t beams, const DecodingTask& task);
+// Whether the device can find the continuations of such a search, in texts of up to `context` tokens.
+bool device_can_search(const GenerationOptions& options, uint32_t context);
 
 } // namespace pumice

@@ -50,7 +50,7 @@ Result<std::vector<RunnerOptions>> EncoderDecoder::runner_options(const Model& m
   size.input_positions = encoder.size.input_positions;
   if (options.beams > 1) {
     decoder.sampling = false;
-    decoder.readable = {"logits"};
+    decoder.readable = {"continuations"};
   }
   return std::vector<RunnerOptions>{std::move(decoder), std::move(encoder)};
 }
@@ -103,25 +103,34 @@ Status EncoderDecoder::check(const GenerationOptions& options) const {
   return {};
 }
 
-// Whether the device chooses the tokens.
-bool EncoderDecoder::on_device(const GenerationOptions& options) const {
+// Whether sampling's kernels choose the tokens, so that steps need no answer of the host.
+bool EncoderDecoder::samples_on_device(const GenerationOptions& options) const {
   return batch_ && only_suppresses(options.config) && !options.rule;
+}
+
+// Whether the search's kernels can find the continuations.
+bool EncoderDecoder::searches_on_device(const GenerationOptions& options) const {
+  return device_can_search(options, decoder_->size().context);
 }
 
 // The runner of the decoder's steps.
 Runner& EncoderDecoder::runner_of(const GenerationOptions& options) const {
-  return on_device(options) ? batch_->runner() : *search_runner_;
+  if (samples_on_device(options)) return batch_->runner();
+  return searches_on_device(options) ? *search_runner_ : *host_runner_;
 }
 
-// Makes the runner whose tokens the host chooses, if these options need it.
+// Makes the runner that these options need.
 Status EncoderDecoder::make_runner(const GenerationOptions& options) {
-  if (on_device(options) || search_runner_) return {};
+  if (samples_on_device(options)) return {};
+  const bool searches = searches_on_device(options);
+  std::unique_ptr<Runner>& wanted = searches ? search_runner_ : host_runner_;
+  if (wanted) return {};
   RunnerOptions runner;
   runner.size = decoder_->size();
   runner.caches = decoder_->shared_caches();
   runner.sampling = false;
-  runner.readable = {"logits"};
-  PUMICE_TRY(search_runner_, Runner::create(batch_->runner().shared_model(), std::move(runner)));
+  runner.readable = {searches ? "continuations" : "logits"};
+  PUMICE_TRY(wanted, Runner::create(decoder_->shared_model(), std::move(runner)));
   return {};
 }
 
@@ -140,7 +149,7 @@ Result<std::vector<std::vector<Hypothesis>>> EncoderDecoder::generate(std::span<
 
 Status EncoderDecoder::begin(std::span<const EncoderInput> inputs, const GenerationOptions& options) {
   PUMICE_CHECK(check(options));
-  if (!on_device(options) && options.sampling.temperature > 0) {
+  if (!samples_on_device(options) && options.sampling.temperature > 0) {
     return Error{Code::unsupported,
                  "a temperature above 0 cannot be combined with beam search, nor with the rules for tokens "
                  "in this model's settings: use a temperature of 0"};
@@ -170,8 +179,9 @@ Result<std::span<const EncoderInput>> EncoderDecoder::next_inputs() {
 Status EncoderDecoder::begin_decoding() {
   const DecodingTask task{run_->options, run_->ranges, run_->first,
                           std::span(run_->texts).subspan(run_->first, run_->ranges.size())};
-  run_->decoding = on_device(run_->options) ? make_greedy_decoding(*batch_, task)
-                                            : make_search_decoding(*search_runner_, options_.beams, task);
+  run_->decoding = samples_on_device(run_->options)
+                       ? make_greedy_decoding(*batch_, task)
+                       : make_search_decoding(runner_of(run_->options), options_.beams, task);
   return run_->decoding->begin();
 }
 

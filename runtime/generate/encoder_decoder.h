@@ -74,7 +74,8 @@ private:
 
   EncoderDecoder() = default;
   Status check(const GenerationOptions& options) const;
-  bool on_device(const GenerationOptions& options) const;
+  bool samples_on_device(const GenerationOptions& options) const;
+  bool searches_on_device(const GenerationOptions& options) const;
   Runner& runner_of(const GenerationOptions& options) const;
   Status make_runner(const GenerationOptions& options);
   Result<std::span<const EncoderInput>> next_inputs();
@@ -83,10 +84,11 @@ private:
 
   EncoderDecoderOptions options_;
   std::unique_ptr<Batch> batch_; // decodes with sampling on the device, if the host has no rules to apply
-  std::unique_ptr<Runner> search_runner_; // runs steps whose tokens the host chooses
+  std::unique_ptr<Runner> search_runner_; // runs steps that find the best continuations
   Runner* decoder_ = nullptr;
   std::unique_ptr<Encoder> encoder_;
-  std::unique_ptr<Run> run_; // none before the first call
+  std::unique_ptr<Run> run_;            // none before the first call
+  std::unique_ptr<Runner> host_runner_; // runs steps whose tokens the host chooses from the logits
 };
 
 } // namespace pumice

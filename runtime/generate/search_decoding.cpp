@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "generate/decoding.h"
+#include "generate/search_rules.h"
 
 namespace pumice {
 
@@ -34,7 +35,8 @@ void add_continuations(uint32_t beam, float beam_score, std::span<const float> s
 class SearchDecoding : public Decoding {
 public:
   SearchDecoding(Runner& runner, uint32_t beams, const DecodingTask& task)
-      : runner_(runner), beams_(beams), task_(task) {}
+      : runner_(runner), beams_(beams), task_(task), on_device_(runner.columns("continuations") > 0),
+        state_(runner.sampling_memory()) {}
 
   Status begin() override;
   bool done() const override;
@@ -61,12 +63,16 @@ private:
   Result<Step> write_prompts();
   Status write_row(Search& search, uint32_t beam, std::vector<StepToken>& rows);
   Status choose(uint32_t rows);
-  void choose(Search& search, std::span<float> logits);
+  std::vector<Continuation> found_by_host(const Search& search, std::span<float> logits) const;
+  std::vector<Continuation> found_by_device(std::span<const float> row) const;
+  void advance(Search& search, std::span<const Continuation> best);
   void hand_out();
 
   Runner& runner_;
   uint32_t beams_;
   DecodingTask task_;
+  const bool on_device_; // continuations are found there
+  SearchState state_;
   std::vector<Search> searches_;
   std::vector<StepToken> prompts_; // without their last tokens
   size_t prompts_written_ = 0;
@@ -125,6 +131,11 @@ Status SearchDecoding::write_row(Search& search, uint32_t beam, std::vector<Step
   row.output = true;
   rows.push_back(row);
   search.cache_indirection[beam].push_back(row.sequence);
+  if (on_device_) {
+    const size_t beams = search.beams.beams().size();
+    state_.set(row.sequence, search.beams.beams()[beam].score, beam == 0 ? static_cast<uint32_t>(beams) : 0,
+               static_cast<uint32_t>(search.beams.wanted()), search_rules(task_.options.config, tokens));
+  }
   if (beams_ == 1) return {};
   return runner_.set_cache_indirection(row.sequence, search.cache_indirection[beam]);
 }
@@ -155,21 +166,24 @@ Status SearchDecoding::collect() {
 }
 
 Status SearchDecoding::choose(uint32_t rows) {
-  PUMICE_TRY(std::vector<float> logits, runner_.read("logits", rows));
-  const size_t vocabulary = runner_.model().shape().vocabulary;
+  const std::string name = on_device_ ? "continuations" : "logits";
+  PUMICE_TRY(std::vector<float> values, runner_.read(name, rows));
+  const size_t columns = runner_.columns(name);
   size_t row = 0;
   for (Search& search : searches_) {
     if (search.beams.done()) continue;
     const size_t count = search.beams.beams().size();
-    choose(search, std::span(logits).subspan(row * vocabulary, count * vocabulary));
+    const std::span<float> own = std::span(values).subspan(row * columns, count * columns);
+    advance(search, on_device_ ? found_by_device(own.first(columns)) : found_by_host(search, own));
     row += count;
   }
   hand_out();
   return {};
 }
 
-// Chooses the new beams of a search from the logits of its old ones.
-void SearchDecoding::choose(Search& search, std::span<float> logits) {
+// The best continuations of a search, from the logits of its beams. This is what the device's kernels do, and
+// the reference that tests hold them to.
+std::vector<Continuation> SearchDecoding::found_by_host(const Search& search, std::span<float> logits) const {
   const GenerationOptions& options = task_.options;
   const std::span<const BeamSearch::Beam> beams = search.beams.beams();
   const size_t vocabulary = logits.size() / beams.size();
@@ -183,6 +197,23 @@ void SearchDecoding::choose(Search& search, std::span<float> logits) {
     if (options.config.beams == 1) log_softmax(scores);
     add_continuations(beam, beams[beam].score, scores, search.beams.wanted(), best);
   }
+  return best;
+}
+
+// The same from a row of the kernels' result.
+std::vector<Continuation> SearchDecoding::found_by_device(std::span<const float> row) const {
+  std::vector<Continuation> best;
+  for (size_t at = 0; at + SEARCH_RESULT_COLUMNS <= row.size(); at += SEARCH_RESULT_COLUMNS) {
+    const float score = row[at + 2];
+    if (!(score > -std::numeric_limits<float>::infinity())) break;
+    best.push_back({static_cast<uint32_t>(row[at]), static_cast<uint32_t>(row[at + 1]), score});
+  }
+  return best;
+}
+
+// Chooses the new beams of a search.
+void SearchDecoding::advance(Search& search, std::span<const Continuation> best) {
+  const GenerationOptions& options = task_.options;
   const std::vector<uint32_t> parents = search.beams.advance(best);
   std::vector<std::vector<uint32_t>> cache_indirection;
   for (uint32_t parent : parents) cache_indirection.push_back(search.cache_indirection[parent]);
@@ -208,6 +239,14 @@ Status SearchDecoding::end() {
 }
 
 } // namespace
+
+bool device_can_search(const GenerationOptions& options, uint32_t context) {
+  const GenerationConfig& config = options.config;
+  if (options.rule || BeamSearch(config).wanted() > SEARCH_CANDIDATES) return false;
+  // The rules name no more tokens than a text has, and those that the settings name.
+  const size_t named = config.suppressed.size() + config.suppressed_first.size() + config.ends.size();
+  return named + context <= SEARCH_TOKENS;
+}
 
 std::unique_ptr<Decoding> make_search_decoding(Runner& runner, uint32_t beams, const DecodingTask& task) {
   return std::make_unique<SearchDecoding>(runner, beams, task);

@@ -6,6 +6,7 @@
 #include "base/align.h"
 #include "gpu/memory.h"
 #include "kernel/sampling/sampling.h"
+#include "kernel/search/search.h"
 #include "shaders/common/step.h"
 
 namespace pumice {
@@ -114,7 +115,9 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
   const uint32_t positions = memory.size.beams ? static_cast<uint32_t>(align(memory.size.context, 4)) : 0;
   memory.step_layout = {memory.size.chunk, memory.size.sequences, positions};
   memory.step = {Space::step, 0, 0, memory.step_layout.bytes()};
-  memory.sampling = {Space::results, 0, 0, SamplingState::bytes(size.sequences)};
+  // Whether sampling or a search uses it is decided later.
+  memory.sampling = {Space::results, 0, 0,
+                     std::max(SamplingState::bytes(size.sequences), SearchState::bytes(size.sequences))};
   return memory;
 }
 

@@ -2,6 +2,7 @@
 // (DeBERTa V2 and V3), and Marian's source.spm and target.spm with vocab.json.
 #include <fmt/format.h>
 
+#include "text/formats/folder_sentence_piece.h"
 #include "text/formats/sentence_piece.h"
 #include "text/formats/tokenizer_folder.h"
 #include "text/space_marks.h"
@@ -22,14 +23,6 @@ Result<FilePtr> open(const FolderSettings& settings, const char* name) {
   return parse_sentence_piece(std::move(bytes), settings.path(name));
 }
 
-AddedToken make_added_token(std::string content, uint32_t id, bool special) {
-  AddedToken token;
-  token.content = std::move(content);
-  token.id = id;
-  token.special = special;
-  return token;
-}
-
 // The control, unknown and user-defined pieces of a file as added tokens, with the ids that `id_of` gives.
 template <class IdOf>
 std::vector<AddedToken> special_pieces(const SentencePieceFile& file, const IdOf& id_of) {
@@ -40,18 +33,6 @@ std::vector<AddedToken> special_pieces(const SentencePieceFile& file, const IdOf
       added.push_back(make_added_token(std::string(piece.text), id_of(id), piece.type != Type::user_defined));
   }
   return added;
-}
-
-Result<PartsPtr> finish(PartsPtr parts, std::vector<AddedToken> added, const SentencePieceFile& encoding,
-                        const SentencePieceFile& decoding, uint32_t unknown, bool language_codes) {
-  PUMICE_TRY(SentencePiecePtr pieces, make_sentence_piece(encoding));
-  parts->added_tokens = AddedTokens(std::move(added), nullptr);
-  parts->model = make_sentence_piece_model(std::move(pieces), parts->vocabulary, unknown, language_codes);
-  append_space_decoders(parts->decoders, decoding.add_prefix);
-  const std::vector<uint32_t> before = parts->post_processor.before(), after = parts->post_processor.after();
-  if (!before.empty()) parts->bos = before.front();
-  if (!after.empty()) parts->eos = after.back();
-  return parts;
 }
 
 Error no_token(const FolderSettings& settings, const char* name, std::string_view token) {
@@ -84,31 +65,16 @@ Result<PartsPtr> read_t5(const FolderSettings& settings, const char* name) {
   const std::optional<uint32_t> eos = parts->vocabulary.find(end);
   if (!eos) return no_token(settings, name, end);
   parts->post_processor = PostProcessor::around({}, {*eos});
-  return finish(std::move(parts), std::move(added), *file, *file, file->unknown, false);
+  return finish_sentence_piece(std::move(parts), std::move(added), *file, *file, file->unknown, false);
 }
 
-// The ids are those of fairseq, where the model was trained: four special tokens, then the file's pieces
-// without its first three, and the mask token.
+// The mask comes after the file's pieces.
 Result<PartsPtr> read_xlm_roberta(const FolderSettings& settings, const char* name) {
-  constexpr uint32_t kSpecialPieces = 3; // <unk>, <s>, </s> in the file
-  constexpr std::string_view kSpecialTokens[] = {"<s>", "<pad>", "</s>", "<unk>"};
   PUMICE_TRY(FilePtr file, open(settings, name));
-  auto parts = std::make_unique<TokenizerParts>();
-  Vocabulary::Builder builder;
-  std::vector<AddedToken> added;
-  uint32_t next = 0;
-  for (std::string_view token : kSpecialTokens) {
-    added.push_back(make_added_token(std::string(token), next, true));
-    builder.add(token, next++);
-  }
-  for (uint32_t id = kSpecialPieces; id < file->pieces.size(); ++id)
-    builder.add(file->pieces[id].text, next++);
-  builder.add("<mask>", next);
-  added.push_back(make_added_token("<mask>", next, true));
-  added.back().left_strip = true;
-  PUMICE_TRY(parts->vocabulary, std::move(builder).build(Vocabulary::Repeated::is_error, file->file));
-  parts->post_processor = PostProcessor::roberta(0, 2);
-  return finish(std::move(parts), std::move(added), *file, *file, 3, false);
+  PUMICE_TRY(FairseqVocabulary made, read_fairseq_vocabulary(*file, {"<mask>"}));
+  made.added.back().left_strip = true;
+  made.parts->post_processor = PostProcessor::roberta(0, 2);
+  return finish_sentence_piece(std::move(made.parts), std::move(made.added), *file, *file, 3, false);
 }
 
 // The ids are those of the file; the mask token may follow it. [CLS] and [SEP] are among its pieces.
@@ -137,10 +103,49 @@ Result<PartsPtr> read_deberta(const FolderSettings& settings, const char* name) 
     if (!ends[i]) return no_token(settings, name, token);
   }
   parts->post_processor = PostProcessor::bert(*ends[0], *ends[1]);
-  return finish(std::move(parts), std::move(added), *file, *file, file->unknown, false);
+  return finish_sentence_piece(std::move(parts), std::move(added), *file, *file, file->unknown, false);
 }
 
 } // namespace
+
+AddedToken make_added_token(std::string content, uint32_t id, bool special) {
+  AddedToken token;
+  token.content = std::move(content);
+  token.id = id;
+  token.special = special;
+  return token;
+}
+
+Result<PartsPtr> finish_sentence_piece(PartsPtr parts, std::vector<AddedToken> added,
+                                       const SentencePieceFile& encoding, const SentencePieceFile& decoding,
+                                       uint32_t unknown, bool language_codes) {
+  PUMICE_TRY(SentencePiecePtr pieces, make_sentence_piece(encoding));
+  parts->added_tokens = AddedTokens(std::move(added), nullptr);
+  parts->model = make_sentence_piece_model(std::move(pieces), parts->vocabulary, unknown, language_codes);
+  append_space_decoders(parts->decoders, decoding.add_prefix);
+  const std::vector<uint32_t> before = parts->post_processor.before(), after = parts->post_processor.after();
+  if (!before.empty()) parts->bos = before.front();
+  if (!after.empty()) parts->eos = after.back();
+  return parts;
+}
+
+Result<FairseqVocabulary> read_fairseq_vocabulary(const SentencePieceFile& file,
+                                                  const std::vector<std::string>& more) {
+  constexpr uint32_t kSpecialPieces = 3; // <unk>, <s>, </s> in the file
+  constexpr std::string_view kSpecialTokens[] = {"<s>", "<pad>", "</s>", "<unk>"};
+  FairseqVocabulary made{std::make_unique<TokenizerParts>(), {}};
+  Vocabulary::Builder builder;
+  uint32_t next = 0;
+  const auto add_special = [&](std::string_view token) {
+    made.added.push_back(make_added_token(std::string(token), next, true));
+    builder.add(token, next++);
+  };
+  for (std::string_view token : kSpecialTokens) add_special(token);
+  for (uint32_t id = kSpecialPieces; id < file.pieces.size(); ++id) builder.add(file.pieces[id].text, next++);
+  for (const std::string& token : more) add_special(token);
+  PUMICE_TRY(made.parts->vocabulary, std::move(builder).build(Vocabulary::Repeated::is_error, file.file));
+  return made;
+}
 
 Result<PartsPtr> read_sentence_piece_folder(const FolderSettings& settings, const char* model_file) {
   const std::string family = settings.family();
@@ -150,13 +155,13 @@ Result<PartsPtr> read_sentence_piece_folder(const FolderSettings& settings, cons
   if (std::string_view(model_file) == "spm.model" &&
       (family.empty() || family == "deberta-v2" || family == "debertav2"))
     return read_deberta(settings, model_file);
+  if (is_translator_family(family)) return read_translator_folder(settings, model_file, family);
   if (family == "xlm-roberta" || family == "xlmroberta") return read_xlm_roberta(settings, model_file);
-  return Error{
-      Code::unsupported,
-      fmt::format(
-          "{}: expected a model of T5's, XLM-RoBERTa's or DeBERTa V2's family, found \"{}\": the file alone "
-          "does not say which ids its pieces have",
-          settings.path(model_file), family)};
+  return Error{Code::unsupported,
+               fmt::format("{}: expected a model of T5's, XLM-RoBERTa's, DeBERTa V2's, M2M-100's, NLLB's, mBART's "
+                           "or PEGASUS's family, found \"{}\": the file alone does not say which ids its pieces "
+                           "have",
+                           settings.path(model_file), family)};
 }
 
 // One vocabulary for both languages. The source's file says how text is cut, the target's how pieces are
@@ -183,7 +188,7 @@ Result<PartsPtr> read_marian_folder(const FolderSettings& settings) {
     added.push_back(make_added_token(token, *ids[i], true));
   }
   parts->post_processor = PostProcessor::around({}, {*ids[1]});
-  return finish(std::move(parts), std::move(added), *source, *target, *ids[0], true);
+  return finish_sentence_piece(std::move(parts), std::move(added), *source, *target, *ids[0], true);
 }
 
 } // namespace pumice::text

@@ -108,7 +108,11 @@ std::string FolderSettings::family() const {
     if (name.ends_with(end)) name = name.substr(0, name.size() - end.size());
   }
   // A general class does not name a family.
-  if (name.empty() || name == "PreTrained") return content_of(config.value("model_type", json()));
+  if (name.empty() || name == "PreTrained") {
+    const std::string type = content_of(config.value("model_type", json()));
+    if (type == "m2m_100") return has_file("vocab.json") ? "m2m100" : "nllb"; // NLLB's models have the same type
+    return type;
+  }
   for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   return name;
 }
