@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "api/call.h"
 #include "api/handles.h"
 #include "base/guarded.h"
 #include "io/json_text.h"
