@@ -1,7 +1,6 @@
 #include "models/encoder/builder.h"
 
 #include "kernel/embedding/embedding.h"
-#include "kernel/pooling/pooling.h"
 #include "kernel/position/position.h"
 
 namespace pumice {
@@ -12,8 +11,16 @@ EncoderBuilder::EncoderBuilder(const EncoderConfig& config, bool gguf, const Mod
 TensorId EncoderBuilder::attend(uint32_t, const AttentionInputs& inputs, const AttentionStyle& style) {
   const uint32_t cache = config_.own_cache();
   cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, cache);
-  attentions_.push_back(attention("attention", inputs.query, cache, AttentionMask::bidirectional, 0, style));
+  attentions_.push_back(attention("attention", inputs.query, cache,
+                                  config_.causal ? AttentionMask::causal_input : AttentionMask::bidirectional,
+                                  0, style));
   return attentions_.back();
+}
+
+TensorId EncoderBuilder::attend_apart(const AttentionInputs& inputs) {
+  const TensorId result = attend(0, inputs, {});
+  attentions_.pop_back();
+  return result;
 }
 
 void EncoderBuilder::finish(TensorId x) {
@@ -23,6 +30,10 @@ void EncoderBuilder::finish(TensorId x) {
 
 TensorId EncoderBuilder::first_rows(TensorId x) {
   return select_rows(graph(), "first_rows", x);
+}
+
+TensorId EncoderBuilder::picked_rows(TensorId x, const PickRows& rule) {
+  return pick_rows(graph(), "picked_rows", x, rule);
 }
 
 void EncoderBuilder::logits(TensorId x, const TensorName& name) {

@@ -13,9 +13,12 @@ struct EncoderConfig : StackConfig {
   InputKind kind = InputKind::tokens;
   uint32_t token_types = 1;
   bool any_length = false;
-  std::vector<uint32_t> input_shape; // for a picture or a sound
-  std::vector<std::string> labels;   // of the classifier; empty: there is none
-  std::vector<LayerCache> memory;    // of each decoder layer's cross-attention, if there is a decoder
+  std::vector<uint32_t> input_shape;          // for a picture or a sound
+  std::vector<FrameConvolution> convolutions; // over samples
+  std::optional<uint32_t> padding;            // see EncoderShape
+  bool causal = false;                        // a position attends to those before it
+  std::vector<std::string> labels;            // of the classifier; empty: there is none
+  std::vector<LayerCache> memory; // of each decoder layer's cross-attention, if there is a decoder
 
   // The index of the cache that the encoder's layers share, one after the other. It follows the decoder's
   // caches and those of its cross-attention.

@@ -101,7 +101,19 @@ TensorId StackBuilder::feed_forward(TensorId x, const LayerNames& names) {
   const std::string_view component = "feed-forward";
   const bool bias = names.feed_forward_bias;
   TensorId y = 0;
-  if (names.gate) {
+  if (names.fused_gate) {
+    const std::array<uint64_t, 2> counts = {config_.feed_forward, config_.feed_forward};
+    const uint32_t columns = graph().tensor(x).columns;
+    const std::vector<WeightView> matrices = fused_tensor(names.up, ".weight", counts, columns, 1, component);
+    std::vector<WeightView> biases;
+    if (bias) biases = fused_tensor(names.up, ".bias", counts, 0, 1, component);
+    const auto half = [&](const char* suffix, size_t part) {
+      return project(x, node_name(names.up) + suffix, matrices[part], bias ? &biases[part] : nullptr,
+                     component);
+    };
+    const TensorId gated = half(".gate", 0), up = half(".up", 1);
+    y = gate(graph(), prefix() + "gated", gated, up, config_.activation);
+  } else if (names.gate) {
     const TensorId gated = project(x, *names.gate, config_.feed_forward, bias, component);
     const TensorId up = project(x, names.up, config_.feed_forward, bias, component);
     y = gate(graph(), prefix() + "gated", gated, up, config_.activation);
@@ -119,6 +131,12 @@ TensorId StackBuilder::sublayer(TensorId x, const LayerNames& names, const Tenso
   };
   if (names.norm_first) return add(function(normalize(x)), x, residual);
   return normalize(add(function(x), x, residual));
+}
+
+TensorId StackBuilder::scaled(TensorId y, const TensorName& name) {
+  if (name.hugging_face.empty()) return y;
+  const WeightView factors = tensor(name, ".lambda1", graph().tensor(y).columns, 0, "norms");
+  return scale_columns(graph(), node_name(name), y, weight(factors, "norms"));
 }
 
 void StackBuilder::add_stack_tensors(uint32_t ReadableExtent::*positions) {
@@ -139,14 +157,15 @@ TensorId StackBuilder::run_layers(TensorId x, const LayerNames& names, const Att
   for (uint32_t index = 0; index < config_.layers; ++index) {
     hidden_state(x);
     layer(index, names.hugging_face, names.gguf);
-    x = sublayer(x, names, names.attention_norm, "attention_residual",
-                 [&](TensorId y) { return self_attention(index, y, names.attention, style); });
+    x = sublayer(x, names, names.attention_norm, "attention_residual", [&](TensorId y) {
+      return scaled(self_attention(index, y, names.attention, style), names.attention_scale);
+    });
     if (names.cross_attention) {
       x = sublayer(x, names, names.cross_attention_norm, "cross_attention_residual",
                    [&](TensorId y) { return cross_attention(index, y, *names.cross_attention, style); });
     }
     x = sublayer(x, names, names.feed_forward_norm, "residual",
-                 [&](TensorId y) { return feed_forward(y, names); });
+                 [&](TensorId y) { return scaled(feed_forward(y, names), names.feed_forward_scale); });
   }
   return x;
 }

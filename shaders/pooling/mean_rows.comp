@@ -13,14 +13,7 @@ READ_BUFFER(uvec4, step_block, MEAN_ROWS_STEP);
 READ_BUFFER(vec4, x, MEAN_ROWS_X);
 WRITE_BUFFER(vec4, result, MEAN_ROWS_RESULT);
 
-// Rows of the step from `first` to the end of the input that it is of; none where there is no such row.
-uint rows_from(uint first) {
-  const uint tokens = step_block[0][ROWS_TOKENS];
-  if (first >= tokens) return 0u;
-  const uint position = step_block[STEP_HEADER_QUADS + first].y;
-  const uint end = step_block[STEP_HEADER_QUADS + p.capacity + first].w;
-  return end > position ? min(end - position, tokens - first) : 0u;
-}
+#include "pooling/input_rows.glsl"
 
 vec4 load(uint from, uint row, uint count) {
   return row < count ? x[from + row * (p.x_stride >> 2)] : vec4(0.0);

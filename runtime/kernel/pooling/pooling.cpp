@@ -1,5 +1,7 @@
 #include "kernel/pooling/pooling.h"
 
+#include <fmt/format.h>
+
 #include "kernel/lowering.h"
 #include "shaders/pooling/mean_rows.params.h"
 #include "shaders/pooling/unit_length.params.h"
@@ -28,6 +30,33 @@ Status MeanRows::lower(Lowering& lowering, const Node& node) const {
   return {};
 }
 
+std::string PickRows::describe() const {
+  if (rule == Rule::last) return "the last";
+  if (rule == Rule::largest) return "of the largest token";
+  return fmt::format("the first of token {}", token);
+}
+
+Status PickRows::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  Dispatch dispatch;
+  dispatch.kernel = "pick_rows";
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(rule)};
+  PickRowsParams params = {};
+  params.columns = x.columns;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  params.capacity = lowering.step_capacity();
+  params.token = token;
+  dispatch.set_params(params);
+  dispatch.bind(PICK_ROWS_STEP, lowering.step(), Access::read);
+  dispatch.bind(PICK_ROWS_X, x.buffer, Access::read);
+  dispatch.bind(PICK_ROWS_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, 1, 1};
+  dispatch.bytes = 8.0 * result.rows * result.columns + 16.0 * x.rows;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
 Status UnitLength::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   Dispatch dispatch;
@@ -51,6 +80,10 @@ Status UnitLength::lower(Lowering& lowering, const Node& node) const {
 
 TensorId mean_rows(Graph& graph, std::string name, TensorId x) {
   return graph.add(MeanRows{}, {x}, {}, {std::move(name), RowKind::outputs, graph.tensor(x).columns});
+}
+
+TensorId pick_rows(Graph& graph, std::string name, TensorId x, const PickRows& operation) {
+  return graph.add(operation, {x}, {}, {std::move(name), RowKind::outputs, graph.tensor(x).columns});
 }
 
 TensorId unit_length(Graph& graph, std::string name, TensorId x) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "shaders/pooling/pick_rows.params.h"
 
 namespace pumice {
 
@@ -12,6 +13,22 @@ struct MeanRows : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
+// One row of each input. As in MeanRows, the output names the input's first row, and an input without rows
+// gives zeros. inputs: x [tokens, columns]. output: [outputs, columns].
+struct PickRows : Operation {
+  enum class Rule : uint32_t {
+    last = PICK_ROWS_LAST,       // the last row
+    first_of = PICK_ROWS_FIRST,  // the first row of `token`; the last row if there is none
+    largest = PICK_ROWS_LARGEST, // the first row of the token with the largest number
+  };
+  Rule rule = Rule::last;
+  uint32_t token = 0;
+
+  std::string_view name() const override { return "pick_rows"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
 // result = x / max(|x|, 1e-12), each row by its own length. inputs: x.
 struct UnitLength : Operation {
   std::string_view name() const override { return "unit_length"; }
@@ -19,6 +36,7 @@ struct UnitLength : Operation {
 };
 
 TensorId mean_rows(Graph& graph, std::string name, TensorId x);
+TensorId pick_rows(Graph& graph, std::string name, TensorId x, const PickRows& operation);
 TensorId unit_length(Graph& graph, std::string name, TensorId x);
 
 } // namespace pumice
