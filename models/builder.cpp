@@ -275,6 +275,14 @@ std::vector<WeightView> ModelBuilder::head_tensors(const TensorName& name, uint3
   return views;
 }
 
+WeightView ModelBuilder::derived_tensor(std::string_view name, std::vector<uint64_t> shape,
+                                        const std::function<void(std::span<float>)>& fill) {
+  const std::string full = prefix() + std::string(name);
+  if (file_ && status_.ok()) return WeightView::whole(file_->derive(full, shape, fill));
+  return WeightView::whole(
+      placeholders_.emplace_back(TensorView{full, TensorType::f32, std::move(shape), {}}));
+}
+
 WeightId ModelBuilder::weight(const WeightView& view, std::string_view component) {
   return graph().weight(view, std::string(component));
 }

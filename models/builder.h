@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -107,6 +108,10 @@ public:
   // The biases of such matrices, one after the other. Hugging Face's name ends in _bias.
   WeightView stacked_expert_biases(const TensorName& name, uint32_t experts, uint64_t rows,
                                    const ExpertRows& part);
+  // A tensor that `fill` computes of others, which were looked up before. Its name, after the prefix, must
+  // not be one of the file's.
+  WeightView derived_tensor(std::string_view name, std::vector<uint64_t> shape,
+                            const std::function<void(std::span<float>)>& fill);
   WeightId weight(const WeightView& view, std::string_view component);
 
   // Operations.

@@ -9,9 +9,11 @@
 #include "models/bart/bart.h"
 #include "models/bert/bert.h"
 #include "models/bloom/bloom.h"
+#include "models/clip/clip.h"
 #include "models/cohere2/cohere2.h"
 #include "models/deberta_v2/deberta_v2.h"
 #include "models/deepseek/deepseek.h"
+#include "models/dinov2/dinov2.h"
 #include "models/distilbert/distilbert.h"
 #include "models/electra/electra.h"
 #include "models/ernie4_5/ernie4_5.h"
@@ -33,6 +35,7 @@
 #include "models/lfm2/lfm2.h"
 #include "models/llama/llama.h"
 #include "models/llama4/llama4.h"
+#include "models/llava/llava.h"
 #include "models/mamba2/mamba2.h"
 #include "models/marian/marian.h"
 #include "models/minimax_m2/minimax_m2.h"
@@ -52,8 +55,10 @@
 #include "models/qwen3/qwen3.h"
 #include "models/qwen3_moe/qwen3_moe.h"
 #include "models/qwen3_next/qwen3_next.h"
+#include "models/resnet/resnet.h"
 #include "models/roberta/roberta.h"
 #include "models/seed_oss/seed_oss.h"
+#include "models/siglip/siglip.h"
 #include "models/smollm3/smollm3.h"
 #include "models/stablelm/stablelm.h"
 #include "models/starcoder2/starcoder2.h"
@@ -62,6 +67,7 @@
 #include "models/transformer/transformer.h"
 #include "models/vision_encoder_decoder/vision_encoder_decoder.h"
 #include "models/vit/vit.h"
+#include "models/wav2vec2/wav2vec2.h"
 #include "models/whisper/whisper.h"
 
 namespace pumice {
@@ -72,9 +78,11 @@ std::span<const Architecture> architectures() {
       {"bart", {"bart"}, {}, open_bart},
       {"bert", {"bert"}, {"bert"}, open_bert},
       {"bloom", {"bloom"}, {"bloom"}, open_bloom},
+      {"clip", {"clip"}, {}, open_clip, open_clip_pictures},
       {"cohere2", {"cohere2"}, {"cohere2"}, open_cohere2},
       {"deberta_v2", {"deberta-v2"}, {}, open_deberta_v2},
       {"deepseek", {"deepseek_v2", "deepseek_v3"}, {"deepseek2"}, open_deepseek},
+      {"dinov2", {"dinov2"}, {}, open_dinov2},
       {"distilbert", {"distilbert"}, {}, open_distilbert},
       {"electra", {"electra"}, {}, open_electra},
       {"ernie4_5", {"ernie4_5"}, {"ernie4_5"}, open_ernie4_5},
@@ -96,6 +104,7 @@ std::span<const Architecture> architectures() {
       {"lfm2", {"lfm2"}, {"lfm2"}, open_lfm2},
       {"llama", {"llama"}, {"llama"}, open_llama},
       {"llama4", {"llama4_text", "llama4"}, {"llama4"}, open_llama4},
+      {"llava", {"llava"}, {}, open_llava, open_llava_pictures},
       {"mamba2", {"mamba2"}, {"mamba2"}, open_mamba2},
       {"marian", {"marian"}, {}, open_marian},
       {"minimax_m2", {"minimax_m2"}, {"minimax-m2"}, open_minimax_m2},
@@ -121,8 +130,10 @@ std::span<const Architecture> architectures() {
        {"qwen3next", "qwen35", "qwen35moe"},
        open_qwen3_next},
       {"qwen3_moe", {"qwen3_moe", "qwen3_vl_moe_text"}, {"qwen3moe", "qwen3vlmoe"}, open_qwen3_moe},
+      {"resnet", {"resnet"}, {}, open_resnet},
       {"roberta", {"roberta", "xlm-roberta"}, {}, open_roberta},
       {"seed_oss", {"seed_oss"}, {"seed_oss"}, open_seed_oss},
+      {"siglip", {"siglip"}, {}, open_siglip, open_siglip_pictures},
       {"smollm3", {"smollm3"}, {"smollm3"}, open_smollm3},
       {"stablelm", {"stablelm"}, {"stablelm"}, open_stablelm},
       {"starcoder2", {"starcoder2"}, {"starcoder2"}, open_starcoder2},
@@ -131,6 +142,7 @@ std::span<const Architecture> architectures() {
       {"transformer", {"transformer"}, {}, open_transformer},
       {"vision_encoder_decoder", {"vision-encoder-decoder"}, {}, open_vision_encoder_decoder},
       {"vit", {"vit"}, {}, open_vit},
+      {"wav2vec2", {"wav2vec2"}, {}, open_wav2vec2},
       {"whisper", {"whisper"}, {}, open_whisper},
   };
   return table;
@@ -157,29 +169,58 @@ Result<EncoderGraph> ModelDefinition::reading_graph(const ModelFile& file) const
   return reading_shape(file).error();
 }
 
+Status ModelDefinition::set_picture_size(uint32_t height, uint32_t width) {
+  return Error{Code::unsupported,
+               fmt::format("this model reads pictures of one size only, not of {} x {}", width, height)};
+}
+
 Result<GgufModel> ModelDefinition::gguf(const ModelFile& file) const {
   return Error{Code::unsupported,
                fmt::format("{}: a GGUF file cannot be made of models of the architecture '{}'", file.path(),
                            file.architecture())};
 }
 
-Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file) {
+namespace {
+
+// Null if no architecture has that name, with the names that there are in `known`.
+const Architecture* find_architecture(const ModelFile& file, std::string& known) {
   const bool gguf = file.format() == ModelFile::Format::gguf;
   const std::string wanted = file.architecture();
-  std::string known;
-  // The text model's architecture says how to read a model that also sees.
+  // The text model's architecture says how to read a model that also sees, unless the whole has one.
   for (const std::string& name : {wanted, file.text_architecture()}) {
     for (const Architecture& architecture : architectures()) {
       const auto& names = gguf ? architecture.gguf_architectures : architecture.hugging_face_model_types;
-      if (std::find(names.begin(), names.end(), name) != names.end()) return architecture.open(file);
+      if (std::find(names.begin(), names.end(), name) != names.end()) return &architecture;
     }
   }
   for (const Architecture& architecture : architectures()) {
     const auto& names = gguf ? architecture.gguf_architectures : architecture.hugging_face_model_types;
     for (std::string_view name : names) known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
   }
-  return Error{Code::unsupported, fmt::format("{}: field '{}': expected one of {}; found '{}'", file.path(),
-                                              gguf ? "general.architecture" : "model_type", known, wanted)};
+  return nullptr;
+}
+
+} // namespace
+
+bool has_picture_tower(const ModelFile& file) {
+  std::string known;
+  const Architecture* architecture = find_architecture(file, known);
+  return architecture && architecture->open_pictures;
+}
+
+Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file, Tower tower) {
+  std::string known;
+  const Architecture* architecture = find_architecture(file, known);
+  if (!architecture) {
+    const bool gguf = file.format() == ModelFile::Format::gguf;
+    return Error{Code::unsupported,
+                 fmt::format("{}: field '{}': expected one of {}; found '{}'", file.path(),
+                             gguf ? "general.architecture" : "model_type", known, file.architecture())};
+  }
+  if (tower == Tower::main) return architecture->open(file);
+  if (architecture->open_pictures) return architecture->open_pictures(file);
+  return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' reads no pictures",
+                                              file.path(), file.architecture())};
 }
 
 } // namespace pumice

@@ -75,9 +75,12 @@ Result<Activation> Settings::activation_or(const SettingName& setting, Activatio
   if (text == "gelu_new" || text == "gelu_pytorch_tanh" || text == "gelu_fast") return Activation::gelu_tanh;
   if (text == "relu") return Activation::relu;
   if (text == "tanh") return Activation::tanh;
+  if (text == "quick_gelu") return Activation::quick_gelu;
   return error(
       setting,
-      fmt::format("expected one of silu, gelu, gelu_new, gelu_pytorch_tanh, relu, tanh; found '{}'", text));
+      fmt::format(
+          "expected one of silu, gelu, gelu_new, gelu_pytorch_tanh, quick_gelu, relu, tanh; found '{}'",
+          text));
 }
 
 Error Settings::error(const SettingName& setting, std::string_view what) const {

@@ -84,6 +84,10 @@ def distribution(name, shape, config):
     """The mean and the spread of a tensor, by its name and shape."""
     if NORM.search(name):
         return (0 if config["model_type"] in NORMS_ADD_ONE and "linear_attn" not in name else 1), 0.25
+    if name.endswith(("lambda1", "running_var")):
+        return 1, 0.25
+    if name.endswith("running_mean"):
+        return 0, 0.25
     if name.endswith(("layer_scalar", "router.scale", "per_expert_scale")):
         return 1, 0.25
     if name.endswith("final_logits_bias"):
@@ -100,6 +104,12 @@ def distribution(name, shape, config):
         return 0.5, 1
     if name.endswith("sinks"):
         return 0, 1
+    if name.endswith("weight.original0"):
+        return 1, 0.25
+    if name.endswith("logit_scale"):
+        return 2, 0.25
+    if name.endswith(("class_embedding", "masked_spec_embed", "probe")):
+        return 0, 0.25
     assert len(shape) > 1, f"no rule for {name} of shape {shape}"
     if config["model_type"] == "t5" and re.search(r"Attention\.[qk]\.", name):
         return 0, 0.125  # T5 does not scale its scores
@@ -202,6 +212,67 @@ def image_answers(model, config, seed):
     states = model.vit.layernorm(out.hidden_states[-1])
     return {"pixel_values": pixels, "logits": out.logits, "last_hidden_state": states,
             "attentions.0": out.attentions[0]}, math.inf
+
+
+def picture_answers(model, config, seed):
+    """Of an encoder of pictures without classes."""
+    import torch
+    size = config["image_size"]
+    pixels = torch.tensor(uniform(seed, "pixel_values", (2, 3, size, size), 0, 1)).double()
+    out = model(pixel_values=pixels, output_attentions=True)
+    return {"pixel_values": pixels, "last_hidden_state": out.last_hidden_state, "pooler_output": out.pooler_output,
+            "attentions.0": out.attentions[0]}, math.inf
+
+
+def pair_answers(model, config, seed):
+    """Of texts and pictures in one space. SigLIP's texts have the full length."""
+    import torch
+    text, size = config["text_config"], config["vision_config"]["image_size"]
+    pixels = torch.tensor(uniform(seed, "pixel_values", (2, 3, size, size), 0, 1)).double()
+    length = text["max_position_embeddings"] if config["model_type"] == "siglip" else 12
+    ids = some_ids(seed, "input_ids", (3, length), text["vocab_size"])
+    ids[:, -1] = text["eos_token_id"]
+    if config["model_type"] == "clip":
+        ids[1, 7], ids[1, 8:] = text["eos_token_id"], text["pad_token_id"]
+    out = model(input_ids=torch.tensor(ids), pixel_values=pixels)
+    return {"input_ids": torch.tensor(ids), "pixel_values": pixels, "text_embeds": out.text_embeds,
+            "image_embeds": out.image_embeds, "logits_per_image": out.logits_per_image}, math.inf
+
+
+def letter_answers(model, config, seed):
+    """Of a sound's samples, with a head for letters."""
+    import torch
+    values = torch.tensor(uniform(seed, "input_values", (1, 4000), 0, 1)).double()
+    out = model(input_values=values)
+    return {"input_values": values, "logits": out.logits,
+            "last_hidden_state": model.wav2vec2(values).last_hidden_state}, math.inf
+
+
+def class_answers(model, config, seed):
+    """Of pictures of a size that the config does not say."""
+    import torch
+    pixels = torch.tensor(uniform(seed, "pixel_values", (2, 3, 64, 64), 0, 1)).double()
+    return {"pixel_values": pixels, "logits": model(pixel_values=pixels).logits}, math.inf
+
+
+def picture_text_answers(model, config, seed):
+    """Of a text with a picture in it, and what follows it."""
+    import torch
+    vision, token = config["vision_config"], config["image_token_index"]
+    pixels = torch.tensor(uniform(seed, "pixel_values", (1, 3, vision["image_size"], vision["image_size"]), 0, 1)).double()
+    patches = (vision["image_size"] // vision["patch_size"]) ** 2
+    ids = some_ids(seed, "input_ids", (1, patches + 12), token)
+    ids[:, 3:3 + patches] = token
+    ids = torch.tensor(ids)
+    answers = {"input_ids": ids, "pixel_values": pixels,
+               "logits": model(input_ids=ids, pixel_values=pixels, use_cache=False).logits}
+
+    def next_logits(ids):
+        logits = model(input_ids=ids, pixel_values=pixels, use_cache=False).logits[0, -1].clone()
+        logits[token] = logits.min()  # would be taken for another picture
+        return logits
+    answers["generated_ids"], lead = continue_greedily(next_logits, ids)
+    return answers, lead
 
 
 def sound_inputs(folder):
@@ -322,7 +393,8 @@ def shapes_of(folder, config):
     import transformers
     with tempfile.TemporaryDirectory() as scratch:
         model_class(config)(transformers.AutoConfig.from_pretrained(folder)).save_pretrained(scratch)
-        return {name: list(value.shape) for name, value in load_file(Path(scratch) / "model.safetensors").items()}
+        return {name: list(value.shape) for name, value in load_file(Path(scratch) / "model.safetensors").items()
+                if value.dtype.kind == "f"}
 
 
 def answers_of(folder, config, seed, weights):
@@ -340,13 +412,18 @@ def answers_of(folder, config, seed, weights):
         model, loaded = model_class(config).from_pretrained(
             scratch, dtype=torch.float64, attn_implementation="eager", output_loading_info=True,
             **({"experts_implementation": "eager"} if EXPERTS.intersection(config) else {}))
-        assert not loaded["missing_keys"] and not loaded["unexpected_keys"], loaded
+        missing = [name for name in loaded["missing_keys"] if not name.endswith("num_batches_tracked")]  # counts of training
+        assert not missing and not loaded["unexpected_keys"], loaded
     model.eval()
     kind = config["model_type"]
     if config.get("is_encoder_decoder"):
         return translator_answers(model, config, seed, folder)
     if kind == "vit":
         return image_answers(model, config, seed)
+    others = {"dinov2": picture_answers, "clip": pair_answers, "siglip": pair_answers, "wav2vec2": letter_answers,
+              "resnet": class_answers, "llava": picture_text_answers}
+    if kind in others:
+        return others[kind](model, config, seed)
     encodes = kind in ENCODERS or config.get("use_bidirectional_attention") is True
     return (encoder_answers if encodes else decoder_answers)(model, config, seed)
 

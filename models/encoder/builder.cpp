@@ -13,7 +13,7 @@ TensorId EncoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, c
   const TensorId query = rotate_and_store(inputs, style, window > 0);
   std::optional<TensorId> scores;
   if (style.relative_scores) scores = style.relative_scores(layer, inputs);
-  attentions_.push_back(attention("attention", query, config_.own_cache(), AttentionMask::bidirectional,
+  attentions_.push_back(attention("attention", query, config_.own_cache(), config_.causal ? AttentionMask::causal_input : AttentionMask::bidirectional,
                                   window, style, scores));
   return attentions_.back();
 }
@@ -35,6 +35,12 @@ TensorId EncoderBuilder::rotate_and_store(const AttentionInputs& inputs, const A
                       std::move(store));
 }
 
+TensorId EncoderBuilder::attend_apart(const AttentionInputs& inputs) {
+  const TensorId result = attend(0, inputs, {});
+  attentions_.pop_back();
+  return result;
+}
+
 void EncoderBuilder::finish(TensorId x) {
   hidden_state(x);
   last_hidden_state_ = x;
@@ -42,6 +48,10 @@ void EncoderBuilder::finish(TensorId x) {
 
 TensorId EncoderBuilder::first_rows(TensorId x) {
   return select_rows(graph(), "first_rows", x);
+}
+
+TensorId EncoderBuilder::picked_rows(TensorId x, const PickRows& rule) {
+  return pick_rows(graph(), "picked_rows", x, rule);
 }
 
 void EncoderBuilder::logits(TensorId x, const TensorName& name) {

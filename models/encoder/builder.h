@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "kernel/pooling/pooling.h"
 #include "models/encoder/config.h"
 #include "models/stack/builder.h"
 
@@ -15,11 +16,15 @@ public:
   const EncoderConfig& config() const { return config_; }
 
   TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) override;
+  // An attention that is none of the layers'.
+  TensorId attend_apart(const AttentionInputs& inputs);
   // Sets the last hidden state, the result of the final norm.
   void finish(TensorId x);
 
   // Heads read each input's first row.
   TensorId first_rows(TensorId x); // [outputs, hidden]
+  // The row of each input that the rule names.
+  TensorId picked_rows(TensorId x, const PickRows& rule);
   void pooler_output(TensorId x) { pooler_output_ = x; }
   void logits(TensorId x, const TensorName& name); // a projection to the labels
 

@@ -16,10 +16,12 @@ EncoderShape EncoderConfig::shape() const {
   shape.context = context;
   shape.any_length = any_length;
   shape.input_shape = input_shape;
+  shape.convolutions = convolutions;
+  shape.padding = padding;
   shape.hidden = hidden;
   shape.labels = labels;
   shape.caches = memory;
-  shape.caches.push_back({kv_heads, head_dim, 0});
+  if (heads > 0) shape.caches.push_back({kv_heads, head_dim, 0});
   return shape;
 }
 
@@ -42,8 +44,16 @@ std::vector<Hyperparameter> hyperparameters(const EncoderConfig& config) {
     all.push_back({"vocabulary", number(config.vocabulary)});
     all.push_back({"token types", number(config.token_types)});
   } else {
-    const char* what = config.kind == InputKind::pixels ? "picture" : "sound";
+    const char* what = config.kind == InputKind::pixels    ? "picture"
+                       : config.kind == InputKind::samples ? "samples, at most"
+                                                           : "sound";
     all.push_back({what, fmt::format("{}", fmt::join(config.input_shape, " x "))});
+  }
+  if (config.heads == 0) { // convolutions alone
+    all.push_back({"hidden", number(config.hidden)});
+    all.push_back({"layers", number(config.layers)});
+    if (!config.labels.empty()) all.push_back({"labels", number(config.labels.size())});
+    return all;
   }
   const std::vector<Hyperparameter> rest = {
       {"context", number(config.context) + (config.any_length ? ", longer inputs are allowed" : "")},

@@ -70,7 +70,7 @@ private:
     names.attention.output = {"attn.Wo", "attn_output"};
     names.attention.input_bias = names.attention.output_bias = own_.attention_bias;
     names.attention_norm = {"attn_norm", "attn_norm"};
-    names.gate_in_up = true;
+    names.fused_gate = true;
     names.up = {"mlp.Wi", "ffn_up"};
     names.down = {"mlp.Wo", "ffn_down"};
     names.feed_forward_bias = own_.feed_forward_bias;

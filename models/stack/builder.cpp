@@ -107,14 +107,17 @@ TensorId StackBuilder::feed_forward(TensorId x, const LayerNames& names) {
   const std::string_view component = "feed-forward";
   const bool bias = names.feed_forward_bias;
   TensorId y = 0;
-  if (names.gate_in_up) {
+  if (names.fused_gate) {
     const std::array<uint64_t, 2> counts = {config_.feed_forward, config_.feed_forward};
-    const auto matrices = fused_tensor(names.up, ".weight", counts, graph().tensor(x).columns, 1, component);
+    const uint32_t columns = graph().tensor(x).columns;
+    const std::vector<WeightView> matrices = fused_tensor(names.up, ".weight", counts, columns, 1, component);
     std::vector<WeightView> biases;
     if (bias) biases = fused_tensor(names.up, ".bias", counts, 0, 1, component);
-    const std::string node = node_name(names.up);
-    const TensorId gated = project(x, node + ".gate", matrices[0], bias ? &biases[0] : nullptr, component);
-    const TensorId up = project(x, node + ".up", matrices[1], bias ? &biases[1] : nullptr, component);
+    const auto half = [&](const char* suffix, size_t part) {
+      return project(x, node_name(names.up) + suffix, matrices[part], bias ? &biases[part] : nullptr,
+                     component);
+    };
+    const TensorId gated = half(".gate", 0), up = half(".up", 1);
     y = gate(graph(), prefix() + "gated", gated, up, config_.activation);
   } else if (names.gate) {
     const TensorId gated = project(x, *names.gate, config_.feed_forward, bias, component);
@@ -135,6 +138,12 @@ TensorId StackBuilder::sublayer(TensorId x, const LayerNames& names, const Tenso
   };
   if (names.norm_first) return add(function(normalize(x)), x, residual);
   return normalize(add(function(x), x, residual));
+}
+
+TensorId StackBuilder::scaled(TensorId y, const TensorName& name) {
+  if (name.hugging_face.empty()) return y;
+  const WeightView factors = tensor(name, ".lambda1", graph().tensor(y).columns, 0, "norms");
+  return scale_columns(graph(), node_name(name), y, weight(factors, "norms"));
 }
 
 void StackBuilder::add_stack_tensors(uint32_t ReadableExtent::*positions) {
@@ -174,13 +183,15 @@ TensorId StackBuilder::run_layers(TensorId x, const LayerNames& names, const Att
     layer(index / names.layers_sharing, names.hugging_face, names.gguf);
     const bool normed = names.first_is_normed && index == 0;
     x = sublayer(x, names, normed ? nullptr : &names.attention_norm, "attention_residual",
-                 [&](TensorId y) { return self_attention(index, y, names.attention, style); });
+                 [&](TensorId y) {
+                   return scaled(self_attention(index, y, names.attention, style), names.attention_scale);
+                 });
     if (names.cross_attention) {
       x = sublayer(x, names, &names.cross_attention_norm, "cross_attention_residual",
                    [&](TensorId y) { return cross_attention(index, y, *names.cross_attention, style); });
     }
     x = sublayer(x, names, &names.feed_forward_norm, "residual",
-                 [&](TensorId y) { return feed_forward(y, names); });
+                 [&](TensorId y) { return scaled(feed_forward(y, names), names.feed_forward_scale); });
   }
   return x;
 }

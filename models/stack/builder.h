@@ -71,9 +71,10 @@ struct LayerNames {
   std::optional<AttentionNames> cross_attention;
   TensorName cross_attention_norm;
   std::optional<TensorName> gate; // if the feed-forward is gated
-  bool gate_in_up = false;        // the gate's rows come first in `up`
+  bool fused_gate = false;        // `up` holds the gate's rows, then its own
   TensorName up, down;
   TensorName feed_forward_norm;
+  TensorName attention_scale, feed_forward_scale; // factors of their results' columns, or none
   bool feed_forward_bias = true;
   bool norm_first = false; // x + f(norm(x)) instead of norm(x + f(x))
   NormKind norm = NormKind::layer;
@@ -141,6 +142,8 @@ protected:
 private:
   TensorId sublayer(TensorId x, const LayerNames& names, const TensorName* norm, std::string_view residual,
                     const Sublayer& function);
+  // y times the layer's factors of this name (Touvron et al., LayerScale, 2021), if it has any.
+  TensorId scaled(TensorId y, const TensorName& name);
   TensorId self_attention(uint32_t layer, TensorId x, const AttentionNames& names,
                           const AttentionStyle& style);
   TensorId cross_attention(uint32_t layer, TensorId x, const AttentionNames& names, AttentionStyle style);

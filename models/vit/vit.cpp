@@ -1,6 +1,10 @@
 #include "models/vit/vit.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,20 +16,64 @@ namespace pumice {
 
 namespace {
 
-LayerNames layer_names(const VitConfig& config, const std::string& prefix) {
-  LayerNames names;
-  names.hugging_face = prefix + "encoder.layer.{}.";
-  names.norm_first = true;
-  names.attention.query = {"attention.attention.query", ""};
-  names.attention.key = {"attention.attention.key", ""};
-  names.attention.value = {"attention.attention.value", ""};
-  names.attention.output = {"attention.output.dense", ""};
-  names.attention.input_bias = config.input_bias;
-  names.attention_norm = {"layernorm_before", ""};
-  names.up = {"intermediate.dense", ""};
-  names.down = {"output.dense", ""};
-  names.feed_forward_norm = {"layernorm_after", ""};
-  return names;
+// What Keys's cubic convolution (1981, with a = -0.75) weighs the four samples around a place by, which is
+// `fraction` after the second of them.
+std::array<double, 4> cubic_weights(double fraction) {
+  constexpr double a = -0.75;
+  const auto near = [](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
+  const auto far = [](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
+  return {far(1 + fraction), near(fraction), near(1 - fraction), far(2 - fraction)};
+}
+
+// A place of `size` of a result, in the `from` samples that it is interpolated from: the sample before it,
+// and the fraction after that.
+std::pair<int64_t, double> sample_before(uint32_t at, uint32_t size, uint32_t from) {
+  const double place = (at + 0.5) * from / size - 0.5;
+  return {static_cast<int64_t>(std::floor(place)), place - std::floor(place)};
+}
+
+// The class token's position, then the patches', interpolated between those of `table`, which repeats its
+// edges outside.
+void interpolate_positions(const WeightView& table, const VitConfig& config, std::span<float> to) {
+  const PatchShape& shape = config.patches;
+  const uint32_t rows = shape.height / shape.patch_height, across = shape.width / shape.patch_width;
+  const size_t hidden = config.encoder.hidden;
+  const std::vector<float> from = decode_vector(table);
+  std::copy_n(from.begin(), hidden, to.begin());
+  const auto clamped = [](int64_t at, uint32_t size) {
+    return static_cast<size_t>(std::clamp<int64_t>(at, 0, size - 1));
+  };
+  for (uint32_t y = 0; y < rows; ++y) {
+    const auto before_y = sample_before(y, rows, config.grid_height);
+    const std::array<double, 4> weights_y = cubic_weights(before_y.second);
+    for (uint32_t x = 0; x < across; ++x) {
+      const auto before_x = sample_before(x, across, config.grid_width);
+      const std::array<double, 4> weights_x = cubic_weights(before_x.second);
+      for (size_t column = 0; column < hidden; ++column) {
+        double sum = 0;
+        for (int i = 0; i < 4; ++i) {
+          const size_t row = clamped(before_y.first + i - 1, config.grid_height) * config.grid_width;
+          for (int j = 0; j < 4; ++j) {
+            const size_t patch = row + clamped(before_x.first + j - 1, config.grid_width);
+            sum += weights_y[i] * weights_x[j] * from[(1 + patch) * hidden + column];
+          }
+        }
+        to[(1 + size_t{y} * across + x) * hidden + column] = static_cast<float>(sum);
+      }
+    }
+  }
+}
+
+WeightView position_table(EncoderBuilder& builder, const VitConfig& config) {
+  const PatchShape& shape = config.patches;
+  const uint64_t hidden = config.encoder.hidden, grid = uint64_t{config.grid_height} * config.grid_width;
+  const WeightView table =
+      builder.shaped_tensor({"position_embeddings", ""}, "", {1, grid + 1, hidden}, "embedding");
+  if (shape.height / shape.patch_height == config.grid_height &&
+      shape.width / shape.patch_width == config.grid_width)
+    return table;
+  return builder.derived_tensor("position_embeddings.interpolated", {shape.count() + uint64_t{1}, hidden},
+                                [&](std::span<float> to) { interpolate_positions(table, config, to); });
 }
 
 // The class token's row, then a row for each patch.
@@ -43,10 +91,8 @@ TensorId embed(EncoderBuilder& builder, const VitConfig& config) {
   x = builder.project(x, builder.node_name(name), matrix, &bias, "embedding");
   const WeightView lead = builder.shaped_tensor({"cls_token", ""}, "", {1, 1, hidden}, "embedding");
   x = lead_token(graph, "with_class_token", x, builder.weight(lead, "embedding"));
-  const WeightView table = builder.shaped_tensor({"position_embeddings", ""}, "",
-                                                 {1, config.encoder.context, hidden}, "embedding");
-  const TensorId positions =
-      position_embedding(graph, "position_embedding", builder.weight(table, "embedding"));
+  const TensorId positions = position_embedding(graph, "position_embedding",
+                                                builder.weight(position_table(builder, config), "embedding"));
   return builder.add(x, positions, "with_positions");
 }
 
@@ -97,13 +143,7 @@ Result<VitConfig> read_vit_config(const Settings& settings) {
   PatchShape& shape = config.patches;
   PUMICE_TRY(const auto size, read_size(settings, "image_size", 224));
   PUMICE_TRY(const auto patch, read_size(settings, "patch_size", 16));
-  std::tie(shape.height, shape.width) = size;
   std::tie(shape.patch_height, shape.patch_width) = patch;
-  if (shape.height % shape.patch_height || shape.width % shape.patch_width) {
-    return settings.error({"patch_size", ""},
-                          fmt::format("expected a divisor of the picture's {} x {}; found {} x {}",
-                                      shape.height, shape.width, shape.patch_height, shape.patch_width));
-  }
   PUMICE_TRY(shape.channels, settings.u32_or({"num_channels", ""}, 1, 16, 3));
   PUMICE_TRY(config.input_bias, settings.boolean_or({"qkv_bias", ""}, true));
 
@@ -116,14 +156,46 @@ Result<VitConfig> read_vit_config(const Settings& settings) {
   names.default_activation = Activation::gelu;
   PUMICE_TRY(static_cast<StackConfig&>(config.encoder), read_stack_config(settings, names));
   config.encoder.kind = InputKind::pixels;
-  config.encoder.context = shape.count() + 1;
-  config.encoder.input_shape = {shape.channels, shape.height, shape.width};
+  PUMICE_CHECK(set_picture_size(settings, config, size.first, size.second));
+  config.grid_height = shape.height / shape.patch_height;
+  config.grid_width = shape.width / shape.patch_width;
   return config;
 }
 
-TensorId build_vit(EncoderBuilder& builder, const VitConfig& config, const std::string& prefix) {
+Status set_picture_size(const Settings& settings, VitConfig& config, uint32_t height, uint32_t width) {
+  PatchShape& shape = config.patches;
+  shape.height = height;
+  shape.width = width;
+  if (height % shape.patch_height || width % shape.patch_width) {
+    return settings.error({"patch_size", ""},
+                          fmt::format("expected a divisor of the picture's {} x {}; found {} x {}", height,
+                                      width, shape.patch_height, shape.patch_width));
+  }
+  config.encoder.context = shape.count() + 1;
+  config.encoder.input_shape = {shape.channels, height, width};
+  return {};
+}
+
+LayerNames vit_layer_names(const VitConfig& config, const std::string& prefix) {
+  LayerNames names;
+  names.hugging_face = prefix + "encoder.layer.{}.";
+  names.norm_first = true;
+  names.attention.query = {"attention.attention.query", ""};
+  names.attention.key = {"attention.attention.key", ""};
+  names.attention.value = {"attention.attention.value", ""};
+  names.attention.output = {"attention.output.dense", ""};
+  names.attention.input_bias = config.input_bias;
+  names.attention_norm = {"layernorm_before", ""};
+  names.up = {"intermediate.dense", ""};
+  names.down = {"output.dense", ""};
+  names.feed_forward_norm = {"layernorm_after", ""};
+  return names;
+}
+
+TensorId build_vit(EncoderBuilder& builder, const VitConfig& config, const std::string& prefix,
+                   const LayerNames& names) {
   builder.prefix(prefix + "embeddings.", "");
-  TensorId x = builder.run_layers(embed(builder, config), layer_names(config, prefix));
+  TensorId x = builder.run_layers(embed(builder, config), names);
   builder.prefix(prefix, "");
   x = builder.layer_norm(x, {"layernorm", ""});
   builder.finish(x);

@@ -9,6 +9,7 @@
 #include "io/safetensors.h"
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <set>
 #include <system_error>
@@ -383,6 +384,31 @@ Error no_weights(const ModelFile& file) {
                     file.path(), single_name, index_name)};
 }
 
+struct ModelFile::Derived {
+  struct Tensor {
+    TensorView view;
+    std::vector<float> values;
+  };
+  std::mutex mutex;
+  std::map<std::string, Tensor> tensors; // a map: its elements keep their places
+};
+
+ModelFile::ModelFile() : derived_(std::make_shared<Derived>()) {}
+
+const TensorView& ModelFile::derive(const std::string& name, const std::vector<uint64_t>& shape,
+                                    const std::function<void(std::span<float>)>& fill) const {
+  const std::lock_guard lock(derived_->mutex);
+  const auto [at, added] = derived_->tensors.try_emplace(name);
+  Derived::Tensor& tensor = at->second;
+  if (!added) return tensor.view;
+  size_t count = 1;
+  for (uint64_t size : shape) count *= size;
+  tensor.values.resize(count);
+  fill(tensor.values);
+  tensor.view = {name, TensorType::f32, shape, std::as_bytes(std::span(tensor.values)), {}};
+  return tensor.view;
+}
+
 const GgufArray* ModelFile::array(std::string_view key) const {
   const auto found = arrays_.find(key);
   return found == arrays_.end() ? nullptr : &found->second;
@@ -397,6 +423,11 @@ uint64_t ModelFile::file_bytes() const {
 void ModelFile::forget_weights() {
   for (MappedFile& file : files_) {
     for (const TensorView& tensor : tensors_) file.forget(tensor.data);
+  }
+  const std::lock_guard lock(derived_->mutex);
+  for (auto& [name, tensor] : derived_->tensors) {
+    tensor.view.data = {};
+    tensor.values = {};
   }
 }
 

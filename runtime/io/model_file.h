@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -74,6 +75,11 @@ public:
   // similar names; invalid_file, with both shapes; unsupported, if weights cannot have the tensor's type.
   Result<const TensorView*> require(std::string_view name, std::span<const uint64_t> shape) const;
 
+  // A tensor of this name and shape in F32 that `fill` computes of the file's tensors when it is first asked
+  // for. From any thread. The name must not be one of the file's.
+  const TensorView& derive(const std::string& name, const std::vector<uint64_t>& shape,
+                           const std::function<void(std::span<float>)>& fill) const;
+
   // A metadata array of a GGUF file, of any length. Null if there is none or if the model is not GGUF.
   const GgufArray* array(std::string_view key) const;
 
@@ -94,7 +100,9 @@ private:
     std::span<const std::byte> data;
   };
 
-  ModelFile() = default;
+  struct Derived; // what derive() has made
+
+  ModelFile();
   static Result<ModelFile> open_path(const std::filesystem::path& path);
   static Result<ModelFile> from_bytes(MappedFile file);
   static Result<ModelFile> from_gguf(MappedFile file);
@@ -119,6 +127,7 @@ private:
   std::map<std::string, Unreadable, std::less<>> unreadable_;
   std::map<std::string, GgufArray, std::less<>> arrays_;
   std::filesystem::path tokenizer_path_;
+  std::shared_ptr<Derived> derived_;
 };
 
 } // namespace pumice

@@ -16,6 +16,8 @@ const char* to_string(Activation activation) {
     return "relu";
   case Activation::tanh:
     return "tanh";
+  case Activation::quick_gelu:
+    return "quick_gelu";
   }
   return "unknown";
 }

@@ -12,6 +12,7 @@ enum class Activation : uint32_t {
   gelu_tanh = ACTIVATION_GELU_TANH, // GELU through tanh, as GPT-2 has it
   relu = ACTIVATION_RELU,
   tanh = ACTIVATION_TANH,
+  quick_gelu = ACTIVATION_QUICK_GELU, // x * sigmoid(1.702 x), as CLIP has it
 };
 
 const char* to_string(Activation activation);

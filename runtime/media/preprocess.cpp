@@ -163,6 +163,19 @@ int64_t floor_half(int64_t value) {
 
 } // namespace
 
+Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path& folder) {
+  const auto file = MappedFile::open(folder / "preprocessor_config.json");
+  if (!file && file.error().code == Code::not_found) return std::optional<PictureSize>();
+  if (!file) return file.error();
+  PUMICE_TRY(const nlohmann::json object, parse_json_object(file->bytes(), file->path()));
+  const Fields fields(object, file->path());
+  PUMICE_TRY(const Family family, family_of(fields));
+  PUMICE_TRY(const bool crops, fields.boolean_or("do_center_crop", family.crops));
+  PUMICE_TRY(const Size size, read_size(fields, crops ? "crop_size" : "size", crops || family.square, {}));
+  if (size.shortest_edge || size.height == 0) return std::optional<PictureSize>();
+  return std::optional(PictureSize{size.height, size.width});
+}
+
 Result<ImagePreparation> read_image_preparation(const std::filesystem::path& folder, uint32_t height,
                                                 uint32_t width) {
   const auto file = MappedFile::open(folder / "preprocessor_config.json");

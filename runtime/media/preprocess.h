@@ -21,6 +21,14 @@ struct ImagePreparation {
   std::array<float, 3> deviation = {0.5F, 0.5F, 0.5F};
 };
 
+struct PictureSize {
+  uint32_t height = 0, width = 0;
+};
+
+// The size of what FOLDER/preprocessor_config.json makes of pictures; nothing if there is no such file or it
+// does not say.
+Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path& folder);
+
 // Reads FOLDER/preprocessor_config.json for a model whose input has this size. Without the file, pictures are
 // resized to the size (bilinear) and normalised to -1 ... 1, as for ViT. Errors: a field of the wrong type,
 // an unsupported step, or a result of another size than the model's.

@@ -42,18 +42,29 @@ enum class InputKind : uint32_t {
   tokens,
   pixels,   // of a picture [channels, height, width], normalised
   features, // of a sound [mels, frames]: the logarithm of its mel spectrum
+  samples,  // of a sound, as many as it has
+};
+
+// A convolution over a sound, without padding: windows of `width` frames, `stride` apart.
+struct FrameConvolution {
+  uint32_t width = 1;
+  uint32_t stride = 1;
+
+  uint32_t frames(uint32_t of) const { return of < width ? 0 : (of - width) / stride + 1; }
 };
 
 // What an encoder reads. The positions of an input are its tokens (text), its patches and class token
-// (picture), or every second frame (sound).
+// (picture), every second frame of features, or what convolutions leave of samples (sound).
 struct EncoderShape {
   InputKind kind = InputKind::tokens;
   uint32_t vocabulary = 0;  // of tokens
   uint32_t token_types = 1; // of tokens
-  uint32_t context = 0;     // most positions of one input; a picture or a sound always has this many
+  uint32_t context = 0;     // most positions of one input; a picture or features always have this many
   bool any_length = false;  // inputs may be longer than the context, which is what it was trained with
-  bool causal = false;      // a token sees those before it only
-  std::vector<uint32_t> input_shape; // of a picture or a sound
+  bool causal = false;      // a token sees those before it only, see reading_shape()
+  std::vector<uint32_t> input_shape;          // of a picture or a sound; of samples: the most
+  std::vector<FrameConvolution> convolutions; // over samples
+  std::optional<uint32_t> padding;            // a text is filled up to the context with this token
   uint32_t hidden = 0;
   std::vector<std::string> labels; // names of the classes that the logits are about
   // Caches for the positions of its inputs; they follow those of the decoder: one for the cross-attention of
@@ -65,7 +76,36 @@ struct EncoderShape {
     for (uint32_t size : input_shape) count *= size;
     return count;
   }
+  // The positions of a sound of so many samples.
+  uint32_t frames(uint32_t samples) const {
+    for (const FrameConvolution& each : convolutions) samples = each.frames(samples);
+    return samples;
+  }
 };
+
+// A space that has texts and pictures as vectors of length 1. Each tower's graph has its own under a name.
+struct SharedSpace {
+  static constexpr const char* text = "text_embeds";
+  static constexpr const char* picture = "image_embeds";
+
+  // The logit of a pair is scale * cosine + bias.
+  float scale = 1;
+  float bias = 0;
+  bool each_by_itself = false; // a pair's probability is the sigmoid; otherwise a softmax over the texts
+};
+
+// How a decoder reads pictures: each is `rows` tokens, whose embeddings are rows that its tower gives.
+struct PictureTokens {
+  static constexpr const char* features = "image_features"; // of the tower's graph
+
+  uint32_t token = 0;   // stands for a row in a text
+  uint32_t rows = 0;    // of a picture
+  uint32_t skipped = 0; // the tower's first rows, which are not read
+};
+
+// Parts of a model that are loaded by themselves, each as a model of its own: what reads text, or all there
+// is; and what makes vectors of pictures for it.
+enum class Tower : uint32_t { main, pictures };
 
 // What the runtime needs to know about a model beside its graphs.
 struct ModelShape {
@@ -77,6 +117,8 @@ struct ModelShape {
   // The layers from here on attend to keys and values of earlier ones, so they stay together with this layer.
   uint32_t last_cut = UINT32_MAX;
   std::optional<EncoderShape> encoder;
+  std::optional<SharedSpace> shared_space = {};
+  std::optional<PictureTokens> pictures = {};
 
   bool has_decoder() const { return vocabulary > 0; }
 };
@@ -112,6 +154,8 @@ public:
   // kept after a step. An error if there is no decoder, or if its layers keep states.
   virtual Result<EncoderShape> reading_shape(const ModelFile& file) const;
   virtual Result<EncoderGraph> reading_graph(const ModelFile& file) const;
+  // Before its graphs are made: the size of the pictures that it reads, where it can read several.
+  virtual Status set_picture_size(uint32_t height, uint32_t width);
   // The same model in llama.cpp's GGUF form. `file` is the Hugging Face folder that it was read from.
   virtual Result<GgufModel> gguf(const ModelFile& file) const;
 };
@@ -122,14 +166,18 @@ struct Architecture {
   std::vector<std::string_view> hugging_face_model_types; // config.json's model_type
   std::vector<std::string_view> gguf_architectures;       // general.architecture
   Result<std::unique_ptr<ModelDefinition>> (*open)(const ModelFile& file);
+  // The tower of pictures, if there is one.
+  Result<std::unique_ptr<ModelDefinition>> (*open_pictures)(const ModelFile& file) = nullptr;
 };
 
 std::span<const Architecture> architectures();
 
 // Reads the config of a file with the architecture that it names.
-Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file);
+Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file,
+                                                               Tower tower = Tower::main);
 // The same of a model that turns texts into vectors or scores: an encoder as it is; of a decoder, what
 // reading_shape() and reading_graph() say of it. A model with both is an error.
 Result<std::unique_ptr<ModelDefinition>> open_text_reader(const ModelFile& file);
+bool has_picture_tower(const ModelFile& file);
 
 } // namespace pumice

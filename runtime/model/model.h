@@ -23,6 +23,9 @@ class Model;
 class Upstream;
 
 struct LoadOptions {
+  Tower tower = Tower::main;
+  // Height and width of pictures, for models that can read several sizes; 0: the model's own.
+  uint32_t picture_height = 0, picture_width = 0;
   // The type that matrices of 16- or 32-bit numbers are quantised to while they are loaded; see
   // can_quantize().
   std::optional<TensorType> weights;

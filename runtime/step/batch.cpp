@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "shaders/embedding/given_rows.params.h"
 #include "step/check_tokens.h"
 #include "step/snapshot.h"
 
@@ -24,6 +25,25 @@ uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b)
   return static_cast<uint32_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
+bool is_given(uint32_t token) {
+  return (token & GIVEN_ROW) != 0;
+}
+
+// Checks the prompt's tokens, and that there are rows for those that are given.
+Status check_given(const Model& model, const SequenceRequest& request) {
+  const uint32_t vocabulary = model.shape().vocabulary;
+  const auto count = static_cast<size_t>(std::ranges::count_if(request.prompt, is_given));
+  if (count == 0 || !model.shape().pictures) return check_tokens(model, request.prompt, vocabulary);
+  std::vector<uint32_t> others = request.prompt;
+  std::erase_if(others, is_given);
+  PUMICE_CHECK(check_tokens(model, others, vocabulary));
+  if (request.given && request.given->size() % count == 0 && !request.given->empty()) return {};
+  return Error{
+      Code::invalid_argument,
+      fmt::format("{}: the prompt has {} places for rows of pictures, and their rows have {} numbers",
+                  model.file().path(), count, request.given ? request.given->size() : 0)};
+}
+
 Status check_request(const Model& model, const SessionSize& size, const SequenceRequest& request) {
   if (request.prompt.empty()) {
     return Error{Code::invalid_argument, "the prompt is empty: give at least one token"};
@@ -36,7 +56,7 @@ Status check_request(const Model& model, const SessionSize& size, const Sequence
   if (request.max_tokens == 0) {
     return Error{Code::invalid_argument, "no token is asked for: max_tokens must be at least 1"};
   }
-  PUMICE_CHECK(check_tokens(model, request.prompt, model.shape().vocabulary));
+  PUMICE_CHECK(check_given(model, request));
   return check_sampling(request.sampling);
 }
 
@@ -89,6 +109,7 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   sequence.tokens = std::move(request.prompt);
   sequence.sampling = std::move(request.sampling);
   sequence.input = request.input;
+  sequence.given = std::move(request.given);
   sequences_.push_back(std::move(sequence));
   changed_ = changed_ || std::ranges::any_of(slots_, [](const Slot& slot) { return !slot.busy; });
   return sequences_.back().id;
@@ -336,6 +357,7 @@ Result<Batch::NextStep> Batch::compose() {
   PUMICE_CHECK(assign_slots());
   changed_ = true; // until the step has been submitted
   rows_.clear();
+  given_.clear();
   std::vector<StepToken> rows;
   NextStep step;
   step.composed = true;
@@ -348,8 +370,12 @@ Result<Batch::NextStep> Batch::compose() {
     const size_t left = sequence.tokens.size() - sequence.next;
     const uint32_t count = static_cast<uint32_t>(std::min(room, left));
     step.counts[slot] = count;
+    const auto begin = sequence.tokens.begin() + sequence.next;
+    auto number = static_cast<size_t>(std::count_if(sequence.tokens.begin(), begin, is_given));
     for (uint32_t at = sequence.next; at < sequence.next + count; ++at) {
-      rows.push_back({sequence.tokens[at], at, slot});
+      const uint32_t token = sequence.tokens[at];
+      if (is_given(token)) given_.push_back({static_cast<uint32_t>(rows.size()), &sequence, number++});
+      rows.push_back({token, at, slot});
     }
     if (count < left) continue;
     rows.back().output = true;
@@ -357,7 +383,24 @@ Result<Batch::NextStep> Batch::compose() {
   }
   PUMICE_CHECK(runner_->write_step(rows));
   step.tokens = static_cast<uint32_t>(rows.size());
+  PUMICE_CHECK(write_given(step.tokens));
   return step;
+}
+
+// Writes the embeddings that the composed step of `rows` rows does not look up.
+Status Batch::write_given(uint32_t rows) {
+  for (const GivenRow& each : given_) {
+    const std::vector<uint32_t>& tokens = each.sequence->tokens;
+    if (!each.sequence->given) {
+      return Error{Code::invalid_argument, "a picture of the conversation has to be read again, and it is "
+                                           "not there any more: begin a new one"};
+    }
+    const auto count = static_cast<size_t>(std::ranges::count_if(tokens, is_given));
+    const size_t columns = each.sequence->given->size() / count;
+    const std::span<const float> all(*each.sequence->given);
+    PUMICE_CHECK(runner_->write_input(rows, each.row, all.subspan(each.number * columns, columns)));
+  }
+  return {};
 }
 
 // Adds a step to those in flight: it was submitted and `done` tells when it is done, or it was opened for
@@ -415,7 +458,12 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
   slots_[slot].busy = true;
   slots_[slot].cached.clear();
   sampling_state_.set_params(slot, sequence.sampling);
-  sampling_state_.set_tokens(slot, sequence.tokens);
+  // Rows of pictures count as the token that stands for them.
+  std::vector<uint32_t> tokens = sequence.tokens;
+  if (const std::optional<PictureTokens>& pictures = runner_->model().shape().pictures) {
+    std::ranges::replace_if(tokens, is_given, pictures->token);
+  }
+  sampling_state_.set_tokens(slot, tokens);
   return sequence.input ? runner_->set_input(slot, *sequence.input) : Status();
 }
 

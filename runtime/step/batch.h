@@ -45,6 +45,9 @@ struct SequenceRequest {
   SamplingParams sampling;          // its stop tokens end the sequence
   uint32_t max_tokens = UINT32_MAX; // after the prompt
   std::optional<InputRange> input;  // the encoder input that the cross-attention reads
+  // The embeddings of the prompt's tokens with the bit GIVEN_ROW, one after the other. Such tokens are equal
+  // only where their rows are.
+  std::shared_ptr<const std::vector<float>> given = {};
 };
 
 enum class FinishReason { none, stop, length, context };
@@ -157,6 +160,7 @@ private:
     std::vector<uint32_t> tokens; // the prompt, then what has been read
     SamplingParams sampling;
     std::optional<InputRange> input;
+    std::shared_ptr<const std::vector<float>> given;
     uint32_t limit = 0; // length in tokens, prompt included, at which it ends
     int slot = -1;      // -1: none yet
     uint32_t next = 0;  // position of the next row to submit
@@ -180,6 +184,11 @@ private:
     uint32_t steps = 1;                // steps in one submission; each writes the next one on the device
     bool composed = false;             // by the host, not written by the device's sampling
     std::vector<uint32_t> counts = {}; // of a composed step: number of rows of each slot
+  };
+  struct GivenRow {
+    uint32_t row = 0;
+    const Sequence* sequence = nullptr;
+    size_t number = 0; // among those of its prompt
   };
   struct InFlightStep {
     std::optional<Completion> done; // none: some of it is in no slice yet
@@ -205,6 +214,7 @@ private:
   bool can_compose() const;
   Result<std::optional<NextStep>> next_step(uint32_t most_steps);
   Result<NextStep> compose();
+  Status write_given(uint32_t rows);
   Status add_in_flight(const NextStep& step, const std::optional<Completion>& done);
   Status read_oldest();
   Result<BatchToken> read_token(Sequence& sequence);
@@ -216,7 +226,9 @@ private:
   SamplingState sampling_state_;
   std::vector<Slot> slots_;
   std::list<Sequence> sequences_; // in the order of add()
-  std::vector<Sequence*> rows_;   // the sequence of each output of the steps in flight; null if it has ended
+  // Of the step that is composed: its rows that are given, with the sequence and the number there.
+  std::vector<GivenRow> given_;
+  std::vector<Sequence*> rows_; // the sequence of each output of the steps in flight; null if it has ended
   std::deque<InFlightStep> in_flight_; // submitted steps whose tokens have not been read, oldest first
   std::vector<BatchToken> results_;
   bool changed_ = false; // the host must compose the next step

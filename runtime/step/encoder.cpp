@@ -74,11 +74,21 @@ uint32_t Encoder::longest() const {
 }
 
 uint32_t Encoder::positions(const EncoderInput& input) const {
-  return shape().kind == InputKind::tokens ? static_cast<uint32_t>(input.tokens.size()) : shape().context;
+  if (shape().kind == InputKind::tokens) return static_cast<uint32_t>(input.tokens.size());
+  if (shape().kind != InputKind::samples) return shape().context;
+  return shape().frames(static_cast<uint32_t>(input.values.size()));
 }
 
 Status Encoder::check(const EncoderInput& input) const {
   const std::string& path = runner_->model().file().path();
+  if (shape().kind == InputKind::samples) {
+    const uint32_t most = shape().input_values();
+    if (input.values.size() <= most && positions(input) > 0) return {};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: a sound has {} samples, and the model reads at most {}, and no fewer than "
+                             "its convolutions span",
+                             path, input.values.size(), most)};
+  }
   if (shape().kind != InputKind::tokens) {
     if (given_ || input.values.size() == shape().input_values()) return {};
     return Error{Code::invalid_argument, fmt::format("{}: an input has {} numbers, and the model reads {}",
@@ -183,6 +193,8 @@ Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
       row.first = range.first;
       row.end = range.end;
       row.output = at == 0;
+      if (at == 0 && shape().kind == InputKind::samples)
+        row.target = static_cast<uint32_t>(inputs[i].values.size());
       row.token_type = inputs[i].token_types.empty() ? 0 : inputs[i].token_types[at];
       rows.push_back(row);
     }
@@ -191,7 +203,14 @@ Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
   PUMICE_CHECK(runner_->write_step(rows));
   if (given_ || shape().kind == InputKind::tokens) return count;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    PUMICE_CHECK(runner_->write_input(count, static_cast<uint32_t>(i), inputs[i].values));
+    std::span<const float> values = inputs[i].values;
+    std::vector<float> padded;
+    if (values.size() < shape().input_values()) {
+      padded.assign(values.begin(), values.end());
+      padded.resize(shape().input_values());
+      values = padded;
+    }
+    PUMICE_CHECK(runner_->write_input(count, static_cast<uint32_t>(i), values));
   }
   return count;
 }

@@ -11,6 +11,7 @@
 #include "recording/compile_kernels.h"
 #include "recording/dispatch_times.h"
 #include "shaders/common/step.h"
+#include "shaders/embedding/given_rows.params.h"
 #include "step/check_tokens.h"
 #include "step/runner_layout.h"
 
@@ -177,7 +178,11 @@ Status Runner::check_row(const StepToken& row) const {
   const uint32_t vocabulary = !encodes                                   ? shape.vocabulary
                               : shape.encoder->kind == InputKind::tokens ? shape.encoder->vocabulary
                                                                          : memory_.size.sequences;
-  PUMICE_CHECK(check_tokens(*model_, std::array{row.token, row.target}, vocabulary));
+  const bool given = !encodes && shape.pictures && (row.token & GIVEN_ROW) != 0;
+  // The target of a sound's first row is its number of samples.
+  const bool samples = encodes && shape.encoder->kind == InputKind::samples;
+  PUMICE_CHECK(
+      check_tokens(*model_, std::array{given ? 0 : row.token, samples ? 0 : row.target}, vocabulary));
   if (encodes && row.token_type >= shape.encoder->token_types) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: token type {} is unknown: the model's are 0 to {}", model_->file().path(),

@@ -20,7 +20,7 @@ namespace pumice {
 
 // A row of a step: one token at one position of a sequence.
 struct StepToken {
-  uint32_t token = 0;
+  uint32_t token = 0; // with the bit GIVEN_ROW: none, the row's embedding is what write_input() gives
   uint32_t position = 0;
   uint32_t sequence = 0;
   uint32_t first = 0;  // the first position that attention may read

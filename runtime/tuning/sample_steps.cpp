@@ -127,6 +127,7 @@ Status SampleSteps::write_encoder(uint32_t tokens) {
     rows[i].end = tokens;
     rows[i].output = i == 0;
   }
+  if (encoder.kind == InputKind::samples) rows[0].target = encoder.input_values();
   PUMICE_CHECK(runner_->write_step(rows));
   if (reads_tokens) return {};
   std::mt19937 random(2);

@@ -98,6 +98,7 @@ CONSTANT ATTENTION_MASK_CAUSAL = 0; // its sequence's, up to its own position
 CONSTANT ATTENTION_MASK_BIDIRECTIONAL = 1;
 // All positions of the encoder's input that its sequence reads, in such a cache.
 CONSTANT ATTENTION_MASK_CROSS = 2;
+CONSTANT ATTENTION_MASK_CAUSAL_INPUT = 3; // its encoder input's, up to its own position
 
 struct AttentionParams {
   UINT q_first;       // index of the first float: a view may begin where a descriptor must not

@@ -18,6 +18,7 @@ float activate(uint kind, float x) {
   if (kind == ACTIVATION_GELU_TANH) return 0.5 * x * (1.0 + finite_tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
   if (kind == ACTIVATION_RELU) return max(x, 0.0);
   if (kind == ACTIVATION_TANH) return finite_tanh(x);
+  if (kind == ACTIVATION_QUICK_GELU) return x / (1.0 + exp(-clamp(1.702 * x, -80.0, 80.0)));
   return x;
 }
 

@@ -8,20 +8,12 @@
 #include "pooling/mean_rows.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint LAST = 0;
 layout(push_constant) uniform Push { MeanRowsParams p; };
 READ_BUFFER(uvec4, step_block, MEAN_ROWS_STEP);
 READ_BUFFER(vec4, x, MEAN_ROWS_X);
 WRITE_BUFFER(vec4, result, MEAN_ROWS_RESULT);
 
-// Rows of the step from `first` to the end of the input that it is of; none where there is no such row.
-uint rows_from(uint first) {
-  const uint tokens = step_block[0][ROWS_TOKENS];
-  if (first >= tokens) return 0u;
-  const uint position = step_block[STEP_HEADER_QUADS + first].y;
-  const uint end = step_block[STEP_HEADER_QUADS + p.capacity + first].w;
-  return end > position ? min(end - position, tokens - first) : 0u;
-}
+#include "pooling/input_rows.glsl"
 
 vec4 load(uint from, uint row, uint count) {
   return row < count ? x[from + row * (p.x_stride >> 2)] : vec4(0.0);
@@ -41,12 +33,11 @@ void main() {
     const uint first = step_block[STEP_HEADER_QUADS + p.capacity + row].x;
     const uint count = rows_from(first);
     const uint from = first * (p.x_stride >> 2) + quad;
-    if (LAST == 1u) sum = load(from, max(count, 1u) - 1u, count);
-    for (uint i = 0; LAST == 0u && i < count; i += 16u) {
+    for (uint i = 0; i < count; i += 16u) {
       sum += (four_rows(from, i, count) + four_rows(from, i + 4u, count)) +
              (four_rows(from, i + 8u, count) + four_rows(from, i + 12u, count));
     }
-    if (LAST == 0u) sum /= float(max(count, 1u));
+    sum /= float(max(count, 1u));
   }
   result[row * (p.out_stride >> 2) + quad] = keep_columns(sum, quad, p.columns);
 }

@@ -131,7 +131,9 @@ inline void share_earlier_positions(Case& c, uint32_t sequences, uint32_t positi
 
 // What a row's queries and its input's contents are made from, wherever the input lies.
 inline uint32_t own_seed(const Case& c, const Row& row, uint32_t position) {
-  return c.options.mask == AttentionMask::bidirectional ? row.token * 512 + position - row.first : position;
+  const bool of_input =
+      c.options.mask == AttentionMask::bidirectional || c.options.mask == AttentionMask::causal_input;
+  return of_input ? row.token * 512 + position - row.first : position;
 }
 
 // A bias by content, for a case of one input after the other.

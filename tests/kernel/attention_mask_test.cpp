@@ -77,6 +77,14 @@ TEST_CASE("attention: bidirectional, with a window on each side") {
   }
 }
 
+TEST_CASE("attention: each position of an input sees those before it") {
+  for (CacheType type : all_types) {
+    Case c = input_case(type, 3, 3, 24, {5, 1, 17, 64, 65, 1, 1, 1, 3}, 64);
+    c.options.mask = AttentionMask::causal_input;
+    check(c, 2e-6, type == CacheType::f16);
+  }
+}
+
 TEST_CASE("attention: an input has the same bits alone, in several steps and at another block") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t window : {0u, 12u}) {

@@ -95,6 +95,7 @@ struct Seen {
 inline Seen seen(const Options& options, const Row& row) {
   Seen seen = {row.first, row.position + 1, 0};
   if (options.mask == pumice::AttentionMask::bidirectional) seen = {row.first, row.end, row.first};
+  if (options.mask == pumice::AttentionMask::causal_input) seen.base = row.first;
   if (options.mask == pumice::AttentionMask::cross) {
     const auto& [first, end] = options.memories[row.sequence];
     seen = {first, end, first};

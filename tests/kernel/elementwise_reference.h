@@ -20,6 +20,8 @@ inline double activation_reference(pumice::Activation activation, double x) {
     return x > 0 ? x : 0;
   case pumice::Activation::tanh:
     return std::tanh(x);
+  case pumice::Activation::quick_gelu:
+    return x / (1 + std::exp(-1.702 * x));
   }
   return NAN;
 }

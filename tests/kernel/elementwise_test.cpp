@@ -11,7 +11,8 @@ using namespace pumice;
 namespace {
 
 constexpr Activation all_activations[] = {Activation::none,      Activation::silu, Activation::gelu,
-                                          Activation::gelu_tanh, Activation::relu, Activation::tanh};
+                                          Activation::gelu_tanh, Activation::relu, Activation::tanh,
+                                          Activation::quick_gelu};
 
 struct Case {
   ElementwiseKind kind = ElementwiseKind::add;

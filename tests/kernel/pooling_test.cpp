@@ -131,6 +131,39 @@ TEST_CASE("mean of an input is the same bits wherever its rows lie in the step")
   }
 }
 
+TEST_CASE("one row of each input, the last or that of a token") {
+  TestGpu& gpu = TestGpu::get();
+  const std::vector<StepInput> inputs = {{3, 0, 7}, {1, 8, 9}, {0, 16, 0}, {300, 24, 4}};
+  const uint32_t rows = rows_of(inputs), capacity = rows + 1;
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t columns : {1u, 33u, 260u}) {
+      const std::vector<float> x = random_values(size_t{rows} * columns, columns);
+      for (const PickRows::Rule rule :
+           {PickRows::Rule::last, PickRows::Rule::first_of, PickRows::Rule::largest}) {
+        PickRows operation;
+        operation.rule = rule;
+        operation.token = 4;
+        Graph graph;
+        const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
+        const TensorId out = pick_rows(graph, "picked", in, operation);
+        const ActivationRef result = blank_rows(4, columns, 32, ROWS_OUTPUTS);
+        run_graph(profile, graph, inputs_step(inputs, capacity), capacity,
+                  {{in, upload_rows(x, columns, 32)}, {out, result}});
+        // All rows of an input have one token, so that the first of the largest is the first.
+        const bool last = rule == PickRows::Rule::last, first_of = rule == PickRows::Rule::first_of;
+        const std::vector<int64_t> picked = {last || first_of ? 2 : 0, 3, -1, last ? 303 : 4};
+        std::vector<double> expected;
+        for (int64_t row : picked) {
+          for (uint32_t column = 0; column < columns; ++column)
+            expected.push_back(row < 0 ? 0 : x[static_cast<size_t>(row) * columns + column]);
+        }
+        check_rows(result, expected, 0);
+        gpu.clear();
+      }
+    }
+  }
+}
+
 TEST_CASE("rows made of unit length") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : {1u, 7u, 32u, 33u, 257u, 768u, 4100u}) {

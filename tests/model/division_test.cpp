@@ -164,7 +164,7 @@ struct Fixture {
 
 std::vector<std::string> all_tensors(const Answers& answers) {
   std::vector<std::string> names;
-  for (const char* name : {"logits", "last_hidden_state", "encoder_last_hidden_state"}) {
+  for (const char* name : {"logits", "last_hidden_state", "encoder_last_hidden_state", "text_embeds"}) {
     if (answers.floats.contains(name)) names.emplace_back(name);
   }
   return names;

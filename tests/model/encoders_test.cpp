@@ -28,6 +28,8 @@ constexpr const char* folders[] = {"bert",
                                    "deberta-v2",
                                    "embedding-gemma",
                                    "vit",
+                                   "dinov2",
+                                   "wav2vec2",
                                    "transformer-postnorm",
                                    "transformer-prenorm",
                                    "bart",
@@ -63,7 +65,8 @@ bool is_attention(const std::string& name) {
 std::vector<std::string> wanted(const Answers& answers, const std::string& path) {
   std::vector<std::string> names;
   for (const auto& [name, values] : answers.floats) {
-    if (name == "pixel_values" || name == "input_features" || name == "audio_16khz") continue;
+    if (name == "pixel_values" || name == "input_features" || name == "audio_16khz" || name == "input_values")
+      continue;
     if (name == "pooler_output" && path.ends_with(".gguf")) continue; // llama.cpp's files have no pooler
     names.push_back(name);
   }

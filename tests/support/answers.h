@@ -54,7 +54,7 @@ struct Answers {
   // What an encoder reads, without padding, and its decoder, where it has one.
   std::vector<pumice::ForcedInput> inputs() const {
     std::vector<pumice::ForcedInput> inputs;
-    const char* names[] = {"input_ids", "pixel_values", "input_features"};
+    const char* names[] = {"input_ids", "pixel_values", "input_features", "input_values"};
     for (const char* name : names) {
       if (!shapes.contains(name)) continue;
       inputs.resize(shapes.at(name)[0]);

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include "attention_picture.h"
+#include "generate/picture_prompt.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
-#include "picture_input.h"
+#include "picture_rows.h"
+#include "prompt.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "writing.h"
@@ -18,6 +20,8 @@ namespace {
 struct CaptionOptions {
   std::string model;
   std::vector<std::string> pictures;
+  std::string prompt = "USER: <image>\nDescribe this picture. ASSISTANT:";
+  CLI::Option* prompt_option = nullptr;
   AttentionOptions attention;
   WritingOptions writing;
 };
@@ -89,10 +93,87 @@ Status describe(EncoderDecoder& writer, const CaptionOptions& options, const Pic
   return {};
 }
 
+// Of a picture in a decoder's prompt: the text that follows.
+class PromptedWriter {
+public:
+  PromptedWriter(const CaptionOptions& options, GenerationOptions generation,
+                 std::shared_ptr<const Tokenizer> tokenizer)
+      : options_(options), generation_(std::move(generation)), tokenizer_(std::move(tokenizer)) {
+    if (generation_.config.max_tokens == 0) generation_.config.max_tokens = 256;
+    generation_.sampling.stop_tokens = generation_.config.ends;
+  }
+
+  Status run(const OpenedDevice& device, ModelFile file, const ModelShape& shape,
+             const PictureInput& reader) {
+    PUMICE_TRY(const std::vector<uint32_t> words, encode_prompt(*tokenizer_, options_.prompt, "--prompt"));
+    PUMICE_TRY(PictureRows encoder,
+               PictureRows::create(options_.model, *shape.pictures, device, options_.writing.load));
+    PUMICE_TRY(std::shared_ptr<const Model> model,
+               load_model(std::move(file), device, options_.writing.load));
+    SessionOptions session;
+    session.size.context = static_cast<uint32_t>(std::min<uint64_t>(
+        shape.context, words.size() + shape.pictures->rows + uint64_t{generation_.config.max_tokens} + 1));
+    PUMICE_TRY(const std::unique_ptr<Batch> batch, Batch::create(std::move(model), session));
+    for (const std::string& picture : options_.pictures) {
+      PUMICE_TRY(const EncoderInput pixels, reader.read(picture));
+      PUMICE_TRY(const std::vector<float> rows, encoder.rows(pixels));
+      PUMICE_TRY(PicturePrompt prompt,
+                 with_pictures(*shape.pictures, words, std::span(&rows, 1), "--prompt"));
+      PUMICE_TRY(const Hypothesis written, write(*batch, std::move(prompt)));
+      print(options_, picture, std::span(&written, 1), generation_, *tokenizer_);
+    }
+    return {};
+  }
+
+private:
+  Result<Hypothesis> write(Batch& batch, PicturePrompt prompt) const {
+    PUMICE_CHECK(batch.add({std::move(prompt.tokens),
+                            generation_.sampling,
+                            generation_.config.max_tokens,
+                            {},
+                            std::move(prompt.given)}));
+    Hypothesis written;
+    while (batch.sequences() > 0) {
+      if (interrupted()) return interruption();
+      PUMICE_TRY(const std::span<const BatchToken> tokens, batch.step());
+      for (const BatchToken& token : tokens) written.tokens.push_back(token.token);
+    }
+    return written;
+  }
+
+  const CaptionOptions& options_;
+  GenerationOptions generation_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+};
+
+Status caption_by_prompt(const CaptionOptions& options, ModelFile file, const ModelShape& shape) {
+  if (options.attention.given() || options.writing.beams.given()) {
+    return wrong_kind(options.model, shape,
+                      "it reads the picture in its prompt: leave --attention and --beams out");
+  }
+  PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
+  PUMICE_TRY(GenerationConfig config, read_generation_config(file, shape.vocabulary));
+  PUMICE_TRY(GenerationOptions generation, writing_options(options.writing, std::move(config)));
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
+  PUMICE_TRY(const PictureInput reader, PictureInput::open(file, *tower->shape().encoder));
+  PUMICE_CHECK(reader.read(options.pictures.front())); // an early error, before the model is loaded
+  PUMICE_TRY(OpenedDevice device, open_device(options.writing.device));
+  PromptedWriter writer(options, std::move(generation), std::move(tokenizer));
+  PUMICE_CHECK(writer.run(device, std::move(file), shape, reader));
+  print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
+  return device.save_pipelines();
+}
+
 Status caption(const CaptionOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
+  if (shape.pictures) return caption_by_prompt(options, std::move(file), shape);
+  if (options.prompt_option->count() > 0) {
+    return wrong_kind(options.model, shape,
+                      "--prompt is for decoders that read pictures in their prompt (LLaVA)");
+  }
   PUMICE_CHECK(check_options(options, shape));
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
@@ -119,15 +200,22 @@ Status caption(const CaptionOptions& options) {
 Subcommand add_caption(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("caption", "Describe pictures in words.");
   auto options = std::make_shared<CaptionOptions>();
-  sub->add_option(
-         "MODEL", options->model,
-         "A Hugging Face folder, such as ViT with GPT-2. The model has an encoder of pictures and a decoder")
+  sub->add_option("MODEL", options->model,
+                  "A Hugging Face folder, such as ViT with GPT-2 or LLaVA. The model has an encoder of "
+                  "pictures and a decoder")
       ->required()
       ->type_name("");
   sub->add_option("IMAGE", options->pictures,
                   "PNG or JPEG files. With several, each line begins with the file's name and a tab")
       ->required()
       ->type_name("");
+  options->prompt_option =
+      sub->add_option(
+             "--prompt", options->prompt,
+             "What a decoder that reads pictures in its prompt (LLaVA) continues. <image> is the picture")
+          ->type_name("TEXT")
+          ->capture_default_str()
+          ->group("Text");
   sub->add_flag("--json", options->writing.json,
                 "Print one JSON object for each picture. Its fields: image, text, tokens; score with beam "
                 "search; hypotheses with --n-best")

@@ -5,12 +5,13 @@
 #include <fmt/format.h>
 
 #include "counted.h"
+#include "io/mapped_file.h"
 #include "json_output.h"
 #include "line_encoder.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
-#include "picture_input.h"
+#include "picture_encoder.h"
 #include "prompt.h"
 #include "subcommand.h"
 #include "terminal.h"
@@ -23,6 +24,8 @@ namespace {
 struct ClassifyOptions {
   std::string model;
   TextOptions inputs;
+  std::string labels; // a file
+  std::string sentence = "This is a photo of {}.";
   uint32_t top = 5;
   uint32_t batch_tokens = 0;
   bool json = false;
@@ -103,42 +106,123 @@ Status classify_texts(TextEncoder model, const ClassifyOptions& options, const L
   return encoder->finish();
 }
 
-Status classify_pictures(ModelFile file, const ModelShape& shape, const ClassifyOptions& options,
-                         const LabelPrinter& printer) {
-  const std::vector<std::string>& pictures = options.inputs.texts;
+Status check_pictures(const ClassifyOptions& options, const ModelShape& shape) {
   if (options.inputs.has_file()) {
     return wrong_kind(options.model, shape, "--file is for lines of text: name the pictures as arguments");
   }
-  if (pictures.empty()) {
-    return Error{Code::invalid_argument, "no picture was given: name at least one PNG or JPEG file"};
-  }
-  PUMICE_TRY(const PictureInput reader, PictureInput::open(file, *shape.encoder));
+  if (!options.inputs.texts.empty()) return {};
+  return Error{Code::invalid_argument, "no picture was given: name at least one PNG or JPEG file"};
+}
+
+void print_picture_figures(const OpenedDevice& device, size_t pictures, double seconds) {
+  print_figures(fmt::format("{} ({})\n{}{} in {:.3f} s\n", device.name(), device.driver(), compiled_text(),
+                            counted(pictures, "picture"), seconds));
+}
+
+Status classify_pictures(const ModelShape& shape, const ClassifyOptions& options,
+                         const LabelPrinter& printer) {
+  PUMICE_CHECK(check_pictures(options, shape));
+  const std::vector<std::string>& pictures = options.inputs.texts;
+  PUMICE_TRY(PictureModel model, PictureModel::open(options.model));
+  PUMICE_TRY(const PictureInput reader, PictureInput::open(model.file, model.shape));
   PUMICE_CHECK(reader.read(pictures.front())); // an early error, before the model is loaded
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  PUMICE_TRY(const std::unique_ptr<PictureEncoder> encoder,
+             PictureEncoder::create(std::move(model), device, options.load, options.batch_tokens,
+                                    pictures.size(), "logits"));
+  const ComputeWatch stopwatch;
+  PUMICE_CHECK(encoder->run(pictures, "classifying", [&](size_t i, std::vector<float> logits) -> Status {
+    printer.print("image", pictures[i], std::move(logits));
+    return {};
+  }));
+  print_picture_figures(device, pictures.size(), stopwatch.seconds());
+  return device.save_pipelines();
+}
+
+// The lines of a file that are not empty.
+Result<std::vector<std::string>> read_label_file(const std::string& path) {
+  PUMICE_TRY(const MappedFile file, MappedFile::open(path_of(path)));
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::vector<std::string> labels;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string line(text.substr(at, end - at));
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (!line.empty()) labels.push_back(std::move(line));
+    at = end + 1;
+  }
+  if (!labels.empty()) return labels;
+  return Error{Code::invalid_file, fmt::format("{}: expected a label on each line; found none", path)};
+}
+
+// The label in the sentence that stands for it.
+std::string sentence_of(const std::string& sentence, const std::string& label) {
+  const size_t at = sentence.find("{}");
+  return sentence.substr(0, at) + label + sentence.substr(at + 2);
+}
+
+// Each label's vector, one after the other.
+Result<std::vector<float>> embed_labels(const ClassifyOptions& options, const OpenedDevice& device,
+                                        ModelFile file, const std::vector<std::string>& labels) {
+  PUMICE_TRY(const std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
   EncoderOptions encoder_options;
-  const uint32_t at_a_time = std::max(batch_tokens(options.batch_tokens) / shape.encoder->context, 1u);
-  encoder_options.inputs = static_cast<uint32_t>(std::min<size_t>(at_a_time, pictures.size()));
-  encoder_options.tokens = encoder_options.inputs * shape.encoder->context;
-  encoder_options.readable = {"logits"};
-  PUMICE_TRY(std::unique_ptr<Encoder> encoder, Encoder::create(model, encoder_options));
-  ProgressBar bar("classifying");
-  const ComputeWatch stopwatch;
-  for (size_t first = 0; first < pictures.size(); first += encoder_options.inputs) {
-    if (!bar.update(first, pictures.size())) return interruption();
-    const size_t count = std::min<size_t>(encoder_options.inputs, pictures.size() - first);
-    std::vector<EncoderInput> inputs;
-    const Status status = reader.read(std::span(pictures).subspan(first, count), inputs);
-    PUMICE_CHECK(encoder->encode(inputs));
-    bar.erase();
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      PUMICE_TRY(std::vector<float> logits, encoder->read("logits", i));
-      printer.print("image", pictures[first + i], std::move(logits));
-    }
-    PUMICE_CHECK(status);
+  encoder_options.tokens = std::max(batch_tokens(options.batch_tokens), model->shape().encoder->context);
+  encoder_options.inputs = static_cast<uint32_t>(std::min<size_t>(labels.size(), encoder_options.tokens / 4));
+  encoder_options.readable = {SharedSpace::text};
+  PUMICE_TRY(const std::unique_ptr<Encoder> encoder, Encoder::create(std::move(model), encoder_options));
+  std::vector<EncoderInput> inputs;
+  for (const std::string& label : labels) {
+    const std::string text = sentence_of(options.sentence, label);
+    Tokenizer::Encoding encoding = tokenizer->encode_limited(text, encoder->shape().context);
+    PUMICE_CHECK(check_ids(encoding.ids, encoder->shape().vocabulary, "--labels"));
+    pad(encoder->shape(), encoding.ids);
+    inputs.push_back({std::move(encoding.ids), {}, {}});
   }
-  print_figures(fmt::format("{} ({})\n{}{} in {:.3f} s\n", device.name(), device.driver(), compiled_text(),
-                            counted(pictures.size(), "picture"), stopwatch.seconds()));
+  std::vector<float> all;
+  for (std::span<const EncoderInput> rest(inputs); !rest.empty();) {
+    const size_t count = std::max<size_t>(encoder->fitting(rest), 1);
+    PUMICE_CHECK(encoder->encode(rest.first(count)));
+    for (size_t i = 0; i < count; ++i) {
+      PUMICE_TRY(const std::vector<float> values, encoder->read(SharedSpace::text, i));
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    rest = rest.subspan(count);
+  }
+  return all;
+}
+
+// Without a head: the labels are texts in the pictures' space.
+Status classify_by_labels(ModelFile file, const ModelShape& shape, const ClassifyOptions& options) {
+  PUMICE_CHECK(check_pictures(options, shape));
+  if (options.sentence.find("{}") == std::string::npos) {
+    return Error{Code::invalid_argument,
+                 fmt::format("--sentence '{}': expected {{}} where the label goes", options.sentence)};
+  }
+  PUMICE_TRY(const std::vector<std::string> labels, read_label_file(options.labels));
+  const std::vector<std::string>& pictures = options.inputs.texts;
+  PUMICE_TRY(PictureModel model, PictureModel::open(options.model));
+  PUMICE_TRY(const PictureInput reader, PictureInput::open(model.file, model.shape));
+  PUMICE_CHECK(reader.read(pictures.front()));
+  PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  PUMICE_TRY(const std::vector<float> texts, embed_labels(options, device, std::move(file), labels));
+  PUMICE_TRY(const std::unique_ptr<PictureEncoder> encoder,
+             PictureEncoder::create(std::move(model), device, options.load, options.batch_tokens,
+                                    pictures.size(), SharedSpace::picture));
+  const SharedSpace& space = *shape.shared_space;
+  const LabelPrinter printer(options, space.each_by_itself ? Scoring::sigmoid : Scoring::softmax, labels);
+  const ComputeWatch stopwatch;
+  PUMICE_CHECK(encoder->run(pictures, "classifying", [&](size_t i, std::vector<float> values) -> Status {
+    std::vector<float> logits(labels.size());
+    for (size_t label = 0; label < labels.size(); ++label) {
+      const auto text = texts.begin() + static_cast<ptrdiff_t>(label * values.size());
+      const double cosine = std::inner_product(values.begin(), values.end(), text, 0.0);
+      logits[label] = static_cast<float>(space.scale * cosine + space.bias);
+    }
+    printer.print("image", pictures[i], std::move(logits));
+    return {};
+  }));
+  print_picture_figures(device, pictures.size(), stopwatch.seconds());
   return device.save_pipelines();
 }
 
@@ -148,7 +232,7 @@ Result<std::vector<std::string>> check_head(const ClassifyOptions& options, cons
   const ModelShape shape = definition.shape();
   if (shape.has_decoder()) return wrong_subcommand(options.model, shape);
   PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
-  if (!graph.readable.contains("logits")) {
+  if (!graph.readable.contains("logits") || shape.encoder->labels.empty()) {
     return wrong_kind(options.model, shape, "it has no classification head; use pumice embed");
   }
   return shape.encoder->labels;
@@ -158,11 +242,22 @@ Status classify(const ClassifyOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
+  if (shape.shared_space) {
+    if (options.labels.empty()) {
+      return wrong_kind(options.model, shape,
+                        "it has no labels of its own: name a file of them with --labels");
+    }
+    return classify_by_labels(std::move(file), shape, options);
+  }
+  if (!options.labels.empty()) {
+    return wrong_kind(options.model, shape,
+                      "--labels is for models of texts and pictures in one space, such as CLIP");
+  }
   PUMICE_TRY(const std::vector<std::string> labels, check_head(options, file, *definition));
   PUMICE_TRY(const Scoring how, scoring(file, labels.size()));
   const LabelPrinter printer(options, how, labels);
   if (shape.encoder->kind != InputKind::tokens) {
-    return classify_pictures(std::move(file), shape, options, printer);
+    return classify_pictures(shape, options, printer);
   }
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   return classify_texts({std::move(file), std::move(definition), std::move(tokenizer)}, options, printer);
@@ -182,6 +277,15 @@ Subcommand add_classify(CLI::App& app) {
       "PNG or JPEG files for a model of pictures, texts for a model of texts. Without INPUT, each line of "
       "standard input is a text. Prints lines of a probability, a tab and a label. Unless exactly one INPUT "
       "is given, the input and a tab come first");
+  sub->add_option("--labels", options->labels,
+                  "A file with a label on each line, for a model of texts and pictures in one space (CLIP, "
+                  "SigLIP), which has none of its own")
+      ->type_name("FILE")
+      ->group("Labels");
+  sub->add_option("--sentence", options->sentence, "The text that stands for a label, with {} in its place")
+      ->type_name("TEXT")
+      ->capture_default_str()
+      ->group("Labels");
   sub->add_option("--top", options->top, "Number of labels to print for each input, most probable first")
       ->type_name("N")
       ->check(within(1u, 1u << 24))

@@ -8,6 +8,7 @@
 #include "io/safetensors.h"
 #include "json_output.h"
 #include "line_encoder.h"
+#include "picture_encoder.h"
 #include "subcommand.h"
 #include "terminal.h"
 
@@ -18,6 +19,7 @@ namespace {
 struct EmbedOptions {
   LineOptions lines;
   TextOptions texts;
+  std::vector<std::string> pictures;
   std::string pooling; // empty: from the model's settings
   std::string output;
   bool json = false;
@@ -59,7 +61,8 @@ Result<std::string> pooling_of(const ModelFile& file) {
   return std::string(type == first_token ? "cls" : "mean");
 }
 
-Result<std::string> pooled_name(const EmbedOptions& options, const ModelFile& file) {
+Result<std::string> pooled_name(const EmbedOptions& options, const ModelFile& file, const ModelShape& shape) {
+  if (shape.shared_space) return std::string(SharedSpace::text);
   std::string pooling = options.pooling;
   if (pooling.empty()) {
     PUMICE_TRY(pooling, pooling_of(file));
@@ -81,10 +84,51 @@ Status write(const std::string& path, const std::vector<float>& values, uint64_t
   return write_safetensors(path_of(path), std::span(&entry, 1));
 }
 
+// Of texts and pictures in one space: the picture's vector there; otherwise of its rows, as for a text.
+std::string picture_name(const EmbedOptions& options, Tower tower) {
+  if (tower == Tower::pictures) return SharedSpace::picture;
+  return "sentence_embedding_" + (options.pooling.empty() ? std::string("cls") : options.pooling);
+}
+
+Status embed_pictures(const EmbedOptions& options) {
+  if (options.texts.has_file() || !options.texts.texts.empty()) {
+    return Error{Code::invalid_argument,
+                 "--image is for pictures alone: embed texts by a command of their own"};
+  }
+  PUMICE_TRY(PictureModel model, PictureModel::open(options.lines.model));
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> main, open_model_definition(model.file));
+  if (model.tower == Tower::pictures && !main->shape().shared_space) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: its rows of pictures are for its decoder alone; use pumice "
+                             "caption",
+                             options.lines.model)};
+  }
+  PUMICE_TRY(OpenedDevice device, open_device(options.lines.device));
+  std::string name = picture_name(options, model.tower);
+  PUMICE_TRY(const std::unique_ptr<PictureEncoder> encoder,
+             PictureEncoder::create(std::move(model), device, options.lines.load, options.lines.batch_tokens,
+                                    options.pictures.size(), std::move(name)));
+  std::vector<float> all;
+  PUMICE_CHECK(encoder->run(options.pictures, "encoding", [&](size_t i, std::vector<float> values) -> Status {
+    if (!options.output.empty()) {
+      all.insert(all.end(), values.begin(), values.end());
+    } else if (options.json) {
+      print_json({{"image", options.pictures[i]}, {"embedding", values}});
+    } else {
+      print_result(fmt::format("{}\n", fmt::join(values, " ")));
+    }
+    return {};
+  }));
+  if (!options.output.empty()) PUMICE_CHECK(write(options.output, all, encoder->columns()));
+  print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
+  return device.save_pipelines();
+}
+
 Status embed(const EmbedOptions& options) {
+  if (!options.pictures.empty()) return embed_pictures(options);
   PUMICE_TRY(TextEncoder model, open_text_encoder(options.lines.model));
   const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
-  PUMICE_TRY(std::string name, pooled_name(options, model.file));
+  PUMICE_TRY(std::string name, pooled_name(options, model.file, model.definition->shape()));
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
              LineEncoder::create(std::move(model), options.lines, std::move(name)));
   WaitingLines source(options.texts);
@@ -105,10 +149,17 @@ Status embed(const EmbedOptions& options) {
 } // namespace
 
 Subcommand add_embed(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("embed", "Turn each line of text into a vector of length 1.");
+  CLI::App* sub =
+      app.add_subcommand("embed", "Turn each line of text, or each picture, into a vector of length 1.");
   auto options = std::make_shared<EmbedOptions>();
   add_line_options(*sub, options->lines);
   add_text_options(*sub, options->texts, "TEXT", "The texts; without TEXT, the lines of standard input");
+  sub->add_option(
+         "--image", options->pictures,
+         "PNG or JPEG files to embed instead of texts, with a model of pictures, or of texts and pictures "
+         "in one space (CLIP, SigLIP)")
+      ->type_name("FILE")
+      ->group("Input");
   sub->add_option("--pooling", options->pooling,
                   "mean or cls of the tokens (default: the model's). 'mean' is the average of the tokens' "
                   "vectors, 'cls' is the first of them. If the model's settings say nothing, it is mean")

@@ -25,8 +25,7 @@ struct EvalOptions {
   SizeOptions size;
 };
 
-Result<EvalBatch> read_batch(const std::string& path, const ModelShape& shape) {
-  PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path_of(path)));
+Result<EvalBatch> read_batch(const SafetensorsFile& file, const std::string& path, const ModelShape& shape) {
   EvalBatch batch;
   if (shape.encoder) {
     PUMICE_TRY(batch.encoder, read_encoder_inputs(file, path, *shape.encoder));
@@ -47,7 +46,9 @@ Result<std::vector<std::string>> output_names(const EvalOptions& options, const 
                                               const ModelFile& file) {
   const ModelShape shape = definition.shape();
   std::vector<std::string> names = {"logits"};
-  if (shape.encoder && shape.has_decoder()) {
+  if (shape.shared_space) {
+    names = {SharedSpace::text};
+  } else if (shape.encoder && shape.has_decoder()) {
     names.push_back("encoder_last_hidden_state");
   } else if (shape.encoder) {
     PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
@@ -107,11 +108,29 @@ Status run_batch(ForcedPass& pass, const EvalBatch& batch, std::vector<EvalOutpu
   return {};
 }
 
+struct Evaluated {
+  EvalBatch batch; // which the outputs refer to
+  std::vector<EvalOutput> outputs;
+};
+
+// Evaluates a model, or a tower of it.
+Result<std::unique_ptr<Evaluated>> evaluate(const EvalOptions& options, const OpenedDevice& device,
+                                            ModelFile file, const LoadOptions& load, EvalBatch batch,
+                                            std::vector<std::string> names) {
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, load, &options.size));
+  auto result = std::make_unique<Evaluated>();
+  result->batch = std::move(batch);
+  PUMICE_TRY(ForcedPassOptions size, pass_options(options, model->shape(), result->batch));
+  size.readable = names;
+  if (result->batch.encoder) PUMICE_CHECK(replace_sound(*model, *result->batch.encoder));
+  PUMICE_TRY(std::unique_ptr<ForcedPass> pass, ForcedPass::create(std::move(model), std::move(size)));
+  for (const std::string& name : names) result->outputs.emplace_back(*pass, result->batch, name);
+  PUMICE_CHECK(run_batch(*pass, result->batch, result->outputs));
+  return result;
+}
+
 Status write_outputs(const EvalOptions& options, const OpenedDevice& device,
-                     const std::vector<EvalOutput>& outputs, const std::optional<InputFeatures>& features) {
-  std::vector<SafetensorsFile::Entry> entries;
-  for (const EvalOutput& output : outputs) entries.push_back(output.entry());
-  if (features) entries.push_back(features->entry());
+                     const std::vector<SafetensorsFile::Entry>& entries) {
   PUMICE_CHECK(write_safetensors(path_of(options.outputs), entries));
   if (!options.json) {
     print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
@@ -134,27 +153,102 @@ Result<bool> take_features(std::vector<std::string>& names, const ModelShape& sh
                fmt::format("--output {} is only for models of sound", InputFeatures::name)};
 }
 
+// The size of the pictures in the inputs, where the model can read several sizes and they have another one.
+void set_picture_size(ModelDefinition& definition, const SafetensorsFile& inputs, LoadOptions& load) {
+  const SafetensorsFile::Entry* pixels = inputs.find("pixel_values");
+  const ModelShape shape = definition.shape();
+  if (!pixels || pixels->shape.size() < 3 || !shape.encoder || shape.encoder->kind != InputKind::pixels)
+    return;
+  constexpr uint64_t most = 16384;
+  const uint64_t height = pixels->shape.end()[-2], width = pixels->shape.back();
+  const std::vector<uint32_t>& own = shape.encoder->input_shape;
+  if (height == 0 || width == 0 || height > most || width > most || (height == own[1] && width == own[2]))
+    return;
+  if (!definition.set_picture_size(static_cast<uint32_t>(height), static_cast<uint32_t>(width)).ok()) return;
+  load.picture_height = static_cast<uint32_t>(height);
+  load.picture_width = static_cast<uint32_t>(width);
+}
+
+// The logits of each picture with each text.
+std::vector<float> pair_logits(const SharedSpace& space, const EvalOutput& pictures,
+                               const EvalOutput& texts) {
+  const size_t columns = texts.entry().shape.back();
+  std::vector<float> logits;
+  for (size_t picture = 0; picture < pictures.values().size(); picture += columns) {
+    for (size_t text = 0; text < texts.values().size(); text += columns) {
+      double sum = 0;
+      for (size_t i = 0; i < columns; ++i)
+        sum += double{pictures.values()[picture + i]} * texts.values()[text + i];
+      logits.push_back(static_cast<float>(space.scale * sum + space.bias));
+    }
+  }
+  return logits;
+}
+
+// Texts, pictures or both, as the inputs have them, in one space.
+Status eval_shared_space(const EvalOptions& options, ModelFile file, const ModelDefinition& texts,
+                         const SafetensorsFile& inputs) {
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> pictures, open_model_definition(file, Tower::pictures));
+  const bool reads = inputs.find("input_ids"), sees = inputs.find("pixel_values");
+  std::optional<EvalBatch> text_batch, picture_batch;
+  if (reads || !sees) {
+    PUMICE_TRY(text_batch, read_batch(inputs, options.inputs, texts.shape()));
+  }
+  if (sees) {
+    PUMICE_TRY(picture_batch, read_batch(inputs, options.inputs, pictures->shape()));
+  }
+  PUMICE_TRY(const std::vector<std::string> names, output_names(options, texts, file));
+  PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  std::unique_ptr<Evaluated> of_texts, of_pictures;
+  std::vector<SafetensorsFile::Entry> entries;
+  if (picture_batch) {
+    PUMICE_TRY(ModelFile again, ModelFile::open(path_of(options.model)));
+    LoadOptions load = options.size.load;
+    load.tower = Tower::pictures;
+    PUMICE_TRY(of_pictures, evaluate(options, device, std::move(again), load, *std::move(picture_batch),
+                                     {SharedSpace::picture}));
+    entries.push_back(of_pictures->outputs[0].entry());
+  }
+  if (text_batch) {
+    PUMICE_TRY(of_texts,
+               evaluate(options, device, std::move(file), options.size.load, *std::move(text_batch), names));
+    for (const EvalOutput& output : of_texts->outputs) entries.push_back(output.entry());
+  }
+  std::vector<float> logits;
+  if (of_texts && of_pictures) {
+    const EvalOutput &pixels = of_pictures->outputs[0], &words = of_texts->outputs[0];
+    logits = pair_logits(*texts.shape().shared_space, pixels, words);
+    entries.push_back({"logits_per_image",
+                       "F32",
+                       {pixels.entry().shape[0], words.entry().shape[0]},
+                       std::as_bytes(std::span(logits))});
+  }
+  PUMICE_CHECK(write_outputs(options, device, entries));
+  return device.save_pipelines();
+}
+
 Status eval(const EvalOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  PUMICE_TRY(const SafetensorsFile inputs, SafetensorsFile::open(path_of(options.inputs)));
+  if (definition->shape().shared_space)
+    return eval_shared_space(options, std::move(file), *definition, inputs);
+  LoadOptions load = options.size.load;
+  set_picture_size(*definition, inputs, load);
   const ModelShape shape = definition->shape();
-  PUMICE_TRY(EvalBatch batch, read_batch(options.inputs, shape));
-  PUMICE_TRY(ForcedPassOptions pass_size, pass_options(options, shape, batch));
-  PUMICE_TRY(pass_size.readable, output_names(options, *definition, file));
-  PUMICE_TRY(const bool write_features, take_features(pass_size.readable, shape));
-
+  PUMICE_TRY(EvalBatch batch, read_batch(inputs, options.inputs, shape));
+  PUMICE_CHECK(pass_options(options, shape, batch));
+  PUMICE_TRY(std::vector<std::string> names, output_names(options, *definition, file));
+  PUMICE_TRY(const bool write_features, take_features(names, shape));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model,
-             load_model(std::move(file), device, options.size.load, &options.size));
-  if (batch.encoder) PUMICE_CHECK(replace_sound(*model, *batch.encoder));
-  const std::vector<std::string> names = pass_size.readable;
-  PUMICE_TRY(std::unique_ptr<ForcedPass> pass, ForcedPass::create(std::move(model), std::move(pass_size)));
-  std::vector<EvalOutput> outputs;
-  for (const std::string& name : names) outputs.emplace_back(*pass, batch, name);
-  PUMICE_CHECK(run_batch(*pass, batch, outputs));
+  PUMICE_TRY(const std::unique_ptr<Evaluated> result,
+             evaluate(options, device, std::move(file), load, std::move(batch), std::move(names)));
+  std::vector<SafetensorsFile::Entry> entries;
+  for (const EvalOutput& output : result->outputs) entries.push_back(output.entry());
   std::optional<InputFeatures> features;
-  if (write_features) features.emplace(*batch.encoder, *shape.encoder);
-  PUMICE_CHECK(write_outputs(options, device, outputs, features));
+  if (write_features) features.emplace(*result->batch.encoder, *shape.encoder);
+  if (features) entries.push_back(features->entry());
+  PUMICE_CHECK(write_outputs(options, device, entries));
   return device.save_pipelines();
 }
 
@@ -169,7 +263,10 @@ Subcommand add_eval(CLI::App& app) {
          "A safetensors file with the inputs of the model. Text is 'input_ids' [batch, tokens], and if "
          "needed 'attention_mask' (0 is padding) and 'token_type_ids'. Pictures are 'pixel_values' "
          "[batch, channels, height, width]. Sound is 'input_features' [batch, mels, frames] or "
-         "'audio_16khz' [batch, samples]. A model with an encoder and a decoder also needs "
+         "'audio_16khz' [batch, samples]; for a model of samples it is 'input_values' [batch, samples]. A "
+         "model "
+         "of texts and pictures in one space takes text, pictures or both. A model with an encoder and a "
+         "decoder also needs "
          "'decoder_input_ids'")
       ->type_name("FILE")
       ->required()
@@ -178,7 +275,8 @@ Subcommand add_eval(CLI::App& app) {
          "--outputs", options->outputs,
          "The safetensors file to write. For a decoder it has 'logits'. For an encoder it has "
          "'last_hidden_state' and, if the model has them, 'pooler_output' and 'logits'. For a model with "
-         "both it has 'logits' and 'encoder_last_hidden_state'")
+         "both it has 'logits' and 'encoder_last_hidden_state'. For texts and pictures in one space it has "
+         "'text_embeds', 'image_embeds' and, of both, 'logits_per_image'")
       ->type_name("FILE")
       ->required()
       ->group("Tensors");

@@ -30,6 +30,7 @@ public:
   // Stores the values that the pass returned for row `row` of the batch.
   void place(size_t row, std::span<const float> values);
   SafetensorsFile::Entry entry() const;
+  std::span<const float> values() const { return values_; }
 
 private:
   void place_token(float* to, size_t row, std::span<const float> values) const;

@@ -5,9 +5,13 @@
 #include <fmt/format.h>
 
 #include "generate.h"
+#include "generate/picture_prompt.h"
 #include "model/vocabulary.h"
+#include "model_inputs.h"
 #include "model_kind.h"
+#include "picture_rows.h"
 #include "prompt.h"
+#include "shaders/embedding/given_rows.params.h"
 #include "step/batch_groups.h"
 #include "terminal.h"
 #include "text/continued_text.h"
@@ -157,7 +161,7 @@ private:
         if (!writings_.empty()) return {};
         PUMICE_CHECK(make_batch());
       }
-      PUMICE_TRY(const uint32_t id, batch_->add({text.prompt, text.sampling, text.count, {}}));
+      PUMICE_TRY(const uint32_t id, batch_->add({text.prompt, text.sampling, text.count, {}, text.given}));
       Writing writing{&text, {}, StopStrings(text.stops)};
       if (tokenizer_.ok()) writing.decoder.emplace(*tokenizer_, text.prompt);
       writings_.emplace(id, std::move(writing));
@@ -203,6 +207,57 @@ private:
   uint64_t total_ = 0, done_ = 0; // positions; done_ is of the texts that have ended
 };
 
+// Prompts with pictures: input_ids, whose rows have as many pictures of pixel_values as the tokens that stand
+// for them say, one picture after the other.
+class PicturePrompts {
+public:
+  static Result<PicturePrompts> read(const GenerateOptions& options, const ModelFile& file,
+                                     const ModelShape& shape) {
+    PUMICE_TRY(const SafetensorsFile tensors, SafetensorsFile::open(path_of(options.inputs)));
+    PicturePrompts result;
+    result.shape_ = *shape.pictures;
+    PUMICE_TRY(result.prompts_,
+               read_tokens(tensors, options.inputs, "input_ids", "attention_mask", shape.vocabulary));
+    PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
+    if (tensors.find("pixel_values")) {
+      PUMICE_TRY(result.pictures_, read_encoder_inputs(tensors, options.inputs, *tower->shape().encoder));
+    }
+    return result;
+  }
+
+  Status add_to(TextSource& source, PictureRows& encoder) const {
+    size_t next = 0;
+    for (const std::vector<uint32_t>& ids : prompts_.ids) {
+      const auto places = static_cast<size_t>(std::ranges::count(ids, shape_.token));
+      const size_t left = pictures_.inputs.size() - next;
+      const size_t count = std::min(left, places % shape_.rows == 0 ? places / shape_.rows : places);
+      std::vector<std::vector<float>> rows(count);
+      for (std::vector<float>& each : rows) {
+        PUMICE_TRY(each, encoder.rows(pictures_.inputs[next++]));
+      }
+      PUMICE_TRY(PicturePrompt prompt, with_pictures(shape_, ids, rows, prompts_.source));
+      Text text;
+      text.source = prompts_.source;
+      text.prompt = std::move(prompt.tokens);
+      text.given = std::move(prompt.given);
+      PUMICE_CHECK(source.add(std::move(text)));
+    }
+    return {};
+  }
+
+private:
+  PictureTokens shape_;
+  TokenBatch prompts_;
+  EncoderBatch pictures_;
+};
+
+// Whether --inputs has prompts for a model that reads pictures.
+Result<bool> has_picture_prompts(const GenerateOptions& options, const ModelShape& shape) {
+  if (!shape.pictures || options.inputs.empty()) return false;
+  PUMICE_TRY(const SafetensorsFile tensors, SafetensorsFile::open(path_of(options.inputs)));
+  return tensors.find("input_ids") != nullptr;
+}
+
 Status check_prompts(const GenerateOptions& options, const TextSource& source) {
   if (!source.has_texts() && !options.session.exists()) {
     return Error{Code::invalid_argument,
@@ -230,12 +285,26 @@ Status generate_in_batches(const GenerateOptions& options, ModelFile file, const
   }
   const uint32_t context = session_size(options.size, shape).context;
   TextSource source(options, tokenizer, options.count, [&](const Text& text) -> Status {
-    PUMICE_CHECK(check_ids(text.prompt, shape.vocabulary, text.source));
+    std::vector<uint32_t> tokens = text.prompt;
+    if (text.given) std::erase_if(tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; });
+    PUMICE_CHECK(check_ids(tokens, shape.vocabulary, text.source));
     return check_fits(text.prompt.size(), context, text.source);
   });
-  PUMICE_CHECK(source.open());
-  PUMICE_CHECK(check_prompts(options, source));
+  PUMICE_TRY(const bool with_pictures, has_picture_prompts(options, shape));
+  std::optional<PicturePrompts> pictures;
+  if (with_pictures) {
+    PUMICE_TRY(pictures, PicturePrompts::read(options, file, shape));
+  } else {
+    PUMICE_CHECK(source.open());
+    PUMICE_CHECK(check_prompts(options, source));
+  }
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  if (pictures) {
+    PUMICE_TRY(PictureRows encoder,
+               PictureRows::create(options.model, *shape.pictures, device, options.size.load));
+    PUMICE_CHECK(pictures->add_to(source, encoder));
+    PUMICE_CHECK(check_prompts(options, source));
+  }
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(file), device, options.size.load, &options.size));
   TextPrinter printer(options, device, tokenizer);

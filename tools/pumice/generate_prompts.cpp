@@ -71,6 +71,7 @@ Status TextSource::add(Text prompt) {
   Text text = make_text(std::move(prompt.source));
   text.prompt = std::move(prompt.prompt);
   text.input = std::move(prompt.input);
+  text.given = std::move(prompt.given);
   return add_samples(std::move(text), given_);
 }
 

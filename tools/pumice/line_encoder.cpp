@@ -29,6 +29,10 @@ void add_line_options(CLI::App& app, LineOptions& options) {
   add_device_options(app, options.device);
 }
 
+void pad(const EncoderShape& shape, std::vector<uint32_t>& tokens) {
+  if (shape.padding && tokens.size() < shape.context) tokens.resize(shape.context, *shape.padding);
+}
+
 Result<TextEncoder> open_text_encoder(const std::string& path) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(path)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
@@ -87,6 +91,7 @@ Result<EncoderInput> LineEncoder::tokenize(const std::string& name, const std::s
   cut_ += cut;
   tokens_ += encoding.ids.size();
   if (shape.token_types < 2) encoding.types.clear();
+  pad(shape, encoding.ids);
   return EncoderInput{std::move(encoding.ids), std::move(encoding.types), {}};
 }
 

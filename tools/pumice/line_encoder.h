@@ -29,6 +29,9 @@ struct TextEncoder {
 };
 Result<TextEncoder> open_text_encoder(const std::string& path);
 
+// Fills a text up to the length that the model needs.
+void pad(const EncoderShape& shape, std::vector<uint32_t>& tokens);
+
 // Runs an encoder on lines of text, as many in a step as fit. The results come in the order of the lines,
 // after each step.
 class LineEncoder {

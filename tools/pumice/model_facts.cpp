@@ -163,6 +163,7 @@ std::vector<std::string> commands_of(const ModelFile& file, const ModelDefinitio
   const auto reads = [&](InputKind kind) { return shape.encoder && shape.encoder->kind == kind; };
   const bool text = reads(InputKind::tokens), pictures = reads(InputKind::pixels),
              sound = reads(InputKind::features);
+  const bool pairs = shape.shared_space.has_value();
   bool head = false;
   if (shape.encoder && !decoder) {
     const Result<EncoderGraph> graph = definition.encoder_graph(file);
@@ -172,11 +173,13 @@ std::vector<std::string> commands_of(const ModelFile& file, const ModelDefinitio
   add("run", decoder && !shape.encoder && tokenizer);
   add("generate", decoder);
   add("translate", decoder && text && tokenizer);
-  add("transcribe", decoder && sound && read_log_mel_shape(file, shape).ok());
-  add("caption", decoder && prepared && tokenizer);
-  add("embed", !decoder && text && tokenizer);
+  add("transcribe",
+      (decoder && sound && read_log_mel_shape(file, shape).ok()) || (head && reads(InputKind::samples)));
+  add("caption", decoder && (prepared || shape.pictures) && tokenizer);
+  add("embed", !decoder && ((text && tokenizer) || pictures || pairs));
   add("rerank", head && text && tokenizer);
-  add("classify", head && ((text && tokenizer) || prepared));
+  add("classify",
+      (head && !reads(InputKind::samples) && ((text && tokenizer) || prepared)) || (pairs && tokenizer));
   add("tokenize", tokenizer);
   add("perplexity", decoder && !shape.encoder && tokenizer);
   for (const char* name : {"eval", "tune", "bench"}) add(name, true);

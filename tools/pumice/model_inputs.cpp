@@ -67,7 +67,7 @@ Result<EncoderBatch> read_token_inputs(const SafetensorsFile& file, const std::s
 // Reads sound samples: [batch, samples], or [samples] for a single sound. A sound is at most a window long.
 Result<EncoderBatch> read_sounds(const SafetensorsFile::Entry& entry, const std::string& path,
                                  const EncoderShape& shape) {
-  EncoderBatch batch{fmt::format("{}: tensor '{}'", path, entry.name), {}, {}, true};
+  EncoderBatch batch{fmt::format("{}: tensor '{}'", path, entry.name), {}, {}};
   const std::vector<uint64_t>& own = entry.shape;
   if (own.empty() || own.size() > 2 || own[0] == 0 || own.back() == 0) {
     return Error{Code::invalid_file, fmt::format("{}: expected the shape [batch, samples]; found [{}]",
@@ -82,15 +82,30 @@ Result<EncoderBatch> read_sounds(const SafetensorsFile::Entry& entry, const std:
   for (auto first = values->begin(); first != values->end(); first += length) {
     batch.inputs.emplace_back().values.assign(first, first + length);
   }
-  std::vector<uint64_t> all(shape.context);
+  const bool frames = shape.kind == InputKind::samples;
+  if (frames && (own.back() > shape.input_values() || shape.frames(static_cast<uint32_t>(own.back())) == 0)) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: a sound of {} samples; the model reads at most {}, and no fewer than its "
+                             "convolutions span",
+                             batch.source, own.back(), shape.input_values())};
+  }
+  std::vector<uint64_t> all(frames ? shape.frames(static_cast<uint32_t>(own.back())) : shape.context);
   std::iota(all.begin(), all.end(), 0);
-  batch.places = {shape.context, std::vector(batch.inputs.size(), all)};
+  batch.places = {all.size(), std::vector(batch.inputs.size(), all)};
+  batch.samples = !frames;
   return batch;
 }
 
 // Reads pictures or sound features: one for each row, or a single one without the batch dimension.
 Result<EncoderBatch> read_value_inputs(const SafetensorsFile& file, const std::string& path,
                                        const EncoderShape& shape) {
+  if (shape.kind == InputKind::samples) {
+    const SafetensorsFile::Entry* sound = file.find("input_values");
+    if (!sound) {
+      PUMICE_TRY(sound, find_tensor(file, path, "audio_16khz", "samples [batch, samples]"));
+    }
+    return read_sounds(*sound, path, shape);
+  }
   const std::string name = shape.kind == InputKind::pixels ? "pixel_values" : "input_features";
   const std::string expected = fmt::format("[batch, {}]", fmt::join(shape.input_shape, ", "));
   if (shape.kind == InputKind::features && !file.find(name)) {

@@ -16,6 +16,8 @@ const char* kind_of(const ModelShape& shape) {
     return "an encoder of pictures";
   case InputKind::features:
     return "an encoder of sounds";
+  case InputKind::samples:
+    return "an encoder of samples";
   }
   return "unknown";
 }
@@ -30,6 +32,7 @@ const char* advice(const ModelShape& shape) {
   case InputKind::pixels:
     return writes ? "it describes pictures; use pumice caption" : "it writes no text; use pumice classify";
   case InputKind::features:
+  case InputKind::samples:
     return "it turns speech into text; use pumice transcribe";
   }
   return "";

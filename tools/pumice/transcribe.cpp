@@ -7,6 +7,7 @@
 #include "open_device.h"
 #include "options.h"
 #include "output_files.h"
+#include "speech/ctc.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "transcript_output.h"
@@ -111,11 +112,17 @@ Result<Audio> read_sound(const std::string& path, uint32_t rate) {
 class FileTranscriber {
 public:
   FileTranscriber(const TranscribeOptions& options, OpenedDevice device, std::shared_ptr<const Model> model,
-                  std::shared_ptr<const Tokenizer> tokenizer)
+                  std::shared_ptr<const Tokenizer> tokenizer, std::optional<CtcVocabulary> letters)
       : options_(options), device_(std::move(device)), model_(std::move(model)),
-        tokenizer_(std::move(tokenizer)) {}
+        tokenizer_(std::move(tokenizer)), letters_(std::move(letters)) {}
 
   Status open() {
+    if (letters_) {
+      CtcOptions ctc;
+      ctc.beams = std::max(options_.transcription.beams, 1u);
+      PUMICE_TRY(ctc_, CtcTranscriber::create(model_, *letters_, ctc));
+      return {};
+    }
     TranscriptionOptions transcription = options_.transcription;
     transcription.translate = options_.task == "translate";
     transcription.timestamps = transcription.timestamps || options_.subtitles();
@@ -130,14 +137,15 @@ public:
     const auto on_window = [&](const TranscriptWindow& window) {
       if (options_.attention.given() && !shown && !window.tokens.empty()) shown = window;
       segments.insert(segments.end(), window.segments.begin(), window.segments.end());
-      keep_partial({transcriber_->language(), segments}, path, audio);
+      keep_partial({transcriber_ ? transcriber_->language() : "", segments}, path, audio);
       if (!options_.as_they_come()) return;
       bar.erase();
       for (const TranscriptSegment& segment : window.segments) print_result(name_of(path) + line(segment));
     };
     keep_partial({}, path, audio);
     const ComputeWatch watch;
-    Result<Transcript> transcript = transcriber_->transcribe(audio.samples, on_window, bar.callback());
+    Result<Transcript> transcript = ctc_ ? ctc_->transcribe(audio.samples, on_window, bar.callback())
+                                         : transcriber_->transcribe(audio.samples, on_window, bar.callback());
     bar.erase();
     if (!transcript.ok()) return transcript.error();
     set_last_words({});
@@ -164,11 +172,13 @@ private:
   // What comes before each line, if there are several files.
   std::string name_of(const std::string& path) const { return options_.files.size() > 1 ? path + "\t" : ""; }
   std::string line(const TranscriptSegment& segment) const {
-    return line_of(segment, tokenizer_ != nullptr, options_.transcription.timestamps);
+    return line_of(segment, has_text(), options_.transcription.timestamps);
   }
 
+  bool has_text() const { return letters_ ? !letters_->letters.empty() : tokenizer_ != nullptr; }
+
   std::string in_form(TranscriptForm form, const Transcript& transcript, const SpokenFile& file) const {
-    const bool has_text = tokenizer_ != nullptr;
+    const bool has_text = this->has_text();
     if (form == TranscriptForm::srt) return srt_of(transcript, has_text);
     if (form == TranscriptForm::vtt) return vtt_of(transcript, has_text);
     if (form == TranscriptForm::json) {
@@ -209,28 +219,61 @@ private:
   OpenedDevice device_;
   std::shared_ptr<const Model> model_;
   std::shared_ptr<const Tokenizer> tokenizer_;
+  std::optional<CtcVocabulary> letters_; // of a model of letters
   std::unique_ptr<Transcriber> transcriber_;
+  std::unique_ptr<CtcTranscriber> ctc_;
   double sound_ = 0, spent_ = 0; // seconds
   std::string language_;         // of the last file
 };
 
+// Of a model that hears letters (wav2vec 2.0); nothing for others.
+Result<std::optional<CtcVocabulary>> letters_of(const TranscribeOptions& options, const ModelFile& file,
+                                                const ModelDefinition& definition) {
+  const ModelShape shape = definition.shape();
+  if (!shape.encoder || shape.encoder->kind != InputKind::samples) return std::optional<CtcVocabulary>();
+  const TranscriptionOptions& asked = options.transcription;
+  if (!asked.language.empty() || options.task != "transcribe" || options.attention.given()) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{} hears the letters of one language: leave --language, --task and --attention out",
+                    options.model)};
+  }
+  PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
+  if (!graph.readable.contains("logits")) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: it has no head for letters ('lm_head.weight'): it was not trained to transcribe",
+                    options.model)};
+  }
+  PUMICE_TRY(CtcVocabulary vocabulary, read_ctc_vocabulary(file));
+  return std::optional(std::move(vocabulary));
+}
+
 Status transcribe(const TranscribeOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  PUMICE_TRY(const LogMelShape shape, read_log_mel_shape(file, definition->shape()));
-  PUMICE_CHECK(check_attention(options.attention, definition->shape()));
+  PUMICE_TRY(const std::optional<CtcVocabulary> letters, letters_of(options, file, *definition));
+  uint32_t rate = 0;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  if (letters) {
+    rate = letters->sample_rate;
+  } else {
+    PUMICE_TRY(const LogMelShape shape, read_log_mel_shape(file, definition->shape()));
+    rate = shape.sample_rate;
+    PUMICE_CHECK(check_attention(options.attention, definition->shape()));
+    PUMICE_TRY(tokenizer, find_tokenizer(file));
+  }
   PUMICE_CHECK(check_options(options));
-  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, find_tokenizer(file));
   // An error in the first file comes before the model is loaded.
-  PUMICE_TRY(Audio audio, read_sound(options.files.front(), shape.sample_rate));
+  PUMICE_TRY(Audio audio, read_sound(options.files.front(), rate));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
-  FileTranscriber transcriber(options, std::move(device), std::move(model), std::move(tokenizer));
+  FileTranscriber transcriber(options, std::move(device), std::move(model), std::move(tokenizer), letters);
   PUMICE_CHECK(transcriber.open());
   for (size_t i = 0; i < options.files.size(); ++i) {
     if (i > 0) {
-      PUMICE_TRY(audio, read_sound(options.files[i], shape.sample_rate));
+      PUMICE_TRY(audio, read_sound(options.files[i], rate));
     }
     PUMICE_CHECK(transcriber.transcribe(options.files[i], audio));
   }
@@ -243,7 +286,7 @@ Subcommand add_transcribe(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("transcribe", "Turn the speech of sound files into text.");
   auto options = std::make_shared<TranscribeOptions>();
   TranscriptionOptions& transcription = options->transcription;
-  sub->add_option("MODEL", options->model, "A Hugging Face folder of a speech model (Whisper)")
+  sub->add_option("MODEL", options->model, "A Hugging Face folder of a speech model (Whisper, wav2vec 2.0)")
       ->required()
       ->type_name("");
   sub->add_option("AUDIO", options->files,
@@ -272,7 +315,8 @@ Subcommand add_transcribe(CLI::App& app) {
       ->transform(token_count(1, 1u << 24, 0))
       ->group(more_of("Speech"));
   sub->add_option("--beams", transcription.beams,
-                  "Continue N texts, take the best (default: the model's). If the model's settings say "
+                  "Continue N texts, take the best (default: the model's; of wav2vec 2.0 1). If the model's "
+                  "settings say "
                   "nothing, it is 1, which is greedy search")
       ->type_name("N")
       ->check(within(1u, 1024u))

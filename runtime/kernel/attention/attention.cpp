@@ -283,6 +283,7 @@ std::string Attention::describe() const {
   if (sinks) text += " sinks";
   if (mask == AttentionMask::bidirectional) text += " both ways";
   if (mask == AttentionMask::cross) text += " of the encoder's input";
+  if (mask == AttentionMask::causal_input) text += " of its input so far";
   if (bias.buckets > 0) {
     text += fmt::format(" bias of {} buckets to {}", bias.buckets, bias.max_distance);
   }
@@ -401,7 +402,7 @@ Status check(const Attention& attention, const CacheLayout& layout) {
 // with cross-attention they all see that input.
 bool mostly_one_source(const AttentionArgs& args) {
   const StepLayout& step = args.step_layout;
-  if (args.mask == AttentionMask::bidirectional) return true;
+  if (args.mask == AttentionMask::bidirectional || args.mask == AttentionMask::causal_input) return true;
   if (args.mask == AttentionMask::cross) return step.positions > 0 || args.q.rows > step.sequences;
   return args.cache.layout.sequences == 1 || args.q.rows > args.cache.layout.sequences;
 }

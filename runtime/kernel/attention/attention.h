@@ -25,6 +25,8 @@ enum class AttentionMask : uint32_t {
   bidirectional = ATTENTION_MASK_BIDIRECTIONAL,
   // All positions of the encoder's input that its sequence reads (cross-attention).
   cross = ATTENTION_MASK_CROSS,
+  // The positions of its own input, up to its own. They are in the same step.
+  causal_input = ATTENTION_MASK_CAUSAL_INPUT,
 };
 
 // A bias that is added to each score, by head and by distance between key and query (Raffel et al., T5,

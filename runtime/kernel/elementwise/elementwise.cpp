@@ -120,6 +120,19 @@ Status GateRows::lower(Lowering& lowering, const Node& node) const {
   return lower_as(kind, Activation::none, lowering, node);
 }
 
+// A gate whose second factor is the same row for all.
+Status ScaleColumns::lower(Lowering& lowering, const Node& node) const {
+  ElementwiseArgs args;
+  args.kind = ElementwiseKind::gate;
+  args.a = lowering.tensor(node.inputs[0]);
+  PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
+  args.b = ActivationRef{weight, args.a.rows, args.a.rows_kind, args.a.columns, 0};
+  args.result = lowering.tensor(node.output);
+  args.step = lowering.step();
+  lowering.emit(elementwise(lowering.profile(), args));
+  return {};
+}
+
 TensorId add(Graph& graph, std::string name, TensorId a, TensorId b) {
   return add_node(graph, std::move(name), Add{}, {a, b});
 }
@@ -144,6 +157,11 @@ TensorId scale(Graph& graph, std::string name, TensorId a, float factor) {
 
 TensorId gate_rows(Graph& graph, std::string name, TensorId a, TensorId b) {
   return add_node(graph, std::move(name), GateRows{}, {a, b});
+}
+
+TensorId scale_columns(Graph& graph, std::string name, TensorId a, WeightId weight) {
+  const Tensor& from = graph.tensor(a);
+  return graph.add(ScaleColumns{}, {a}, {weight}, {std::move(name), from.rows, from.columns});
 }
 
 TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap) {

@@ -87,11 +87,19 @@ struct GateRows : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
+// result = a * weight, column by column. inputs: a. weights: a vector of as many numbers.
+struct ScaleColumns : Operation {
+  std::string_view name() const override { return "scale_columns"; }
+  bool by_row() const override { return true; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
 TensorId add(Graph& graph, std::string name, TensorId a, TensorId b);
 TensorId gate(Graph& graph, std::string name, TensorId a, TensorId b, Activation activation);
 TensorId activate(Graph& graph, std::string name, TensorId a, Activation activation);
 TensorId scale(Graph& graph, std::string name, TensorId a, float factor);
 TensorId gate_rows(Graph& graph, std::string name, TensorId a, TensorId b);
+TensorId scale_columns(Graph& graph, std::string name, TensorId a, WeightId weight);
 TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap);
 
 } // namespace pumice

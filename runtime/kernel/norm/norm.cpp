@@ -35,6 +35,13 @@ Dispatch norm(const DeviceProfile& profile, const NormArgs& args) {
 
 namespace {
 
+Status check_groups(uint32_t groups, uint32_t columns) {
+  if (groups == 1 || columns % (groups * 4) == 0) return {};
+  return Error{Code::unsupported, fmt::format("a norm over {} groups of {} columns is not supported: each "
+                                              "must have a multiple of four columns",
+                                              groups, columns)};
+}
+
 std::string describe_norm(float eps, float weight_offset) {
   std::string text = fmt::format("eps {:g}", eps);
   if (weight_offset != 0) text += fmt::format(" weight + {:g}", weight_offset);
@@ -52,11 +59,7 @@ Status RmsNorm::lower(Lowering& lowering, const Node& node) const {
   args.kind = NormKind::rms;
   args.x = lowering.tensor(node.inputs[0]);
   args.groups = groups;
-  if (groups > 1 && args.x.columns % (groups * 4) != 0) {
-    return Error{Code::unsupported, fmt::format("a norm over {} groups of {} columns is not supported: each "
-                                                "must have a multiple of four columns",
-                                                groups, args.x.columns)};
-  }
+  PUMICE_CHECK(check_groups(groups, args.x.columns));
   PUMICE_TRY(args.weight, lowering.vector(node.weights[0]));
   args.eps = eps;
   args.weight_offset = weight_offset;
@@ -67,13 +70,15 @@ Status RmsNorm::lower(Lowering& lowering, const Node& node) const {
 }
 
 std::string LayerNorm::describe() const {
-  return describe_norm(eps, weight_offset);
+  return describe_norm(eps, weight_offset) + (groups > 1 ? fmt::format(" in {} groups", groups) : "");
 }
 
 Status LayerNorm::lower(Lowering& lowering, const Node& node) const {
   NormArgs args;
   args.kind = NormKind::layer;
   args.x = lowering.tensor(node.inputs[0]);
+  args.groups = groups;
+  PUMICE_CHECK(check_groups(groups, args.x.columns));
   PUMICE_TRY(args.weight, lowering.vector(node.weights[0]));
   if (node.weights.size() > 1) {
     PUMICE_TRY(args.bias, lowering.vector(node.weights[1]));
@@ -102,6 +107,15 @@ TensorId grouped_rms_norm(Graph& graph, std::string name, TensorId x, WeightId w
   operation.eps = eps;
   const Tensor& from = graph.tensor(x);
   return graph.add(operation, {x}, {weight}, {std::move(name), from.rows, from.columns});
+}
+
+TensorId grouped_layer_norm(Graph& graph, std::string name, TensorId x, WeightId weight, WeightId bias,
+                            uint32_t groups, float eps) {
+  LayerNorm operation;
+  operation.groups = groups;
+  operation.eps = eps;
+  const Tensor& from = graph.tensor(x);
+  return graph.add(operation, {x}, {weight, bias}, {std::move(name), from.rows, from.columns});
 }
 
 TensorId layer_norm(Graph& graph, std::string name, TensorId x, WeightId weight, std::optional<WeightId> bias,

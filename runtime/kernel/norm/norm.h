@@ -44,6 +44,7 @@ struct RmsNorm : Operation {
 
 // inputs: x. weights: the weight, then the bias if any.
 struct LayerNorm : Operation {
+  uint32_t groups = 1; // as in RmsNorm
   float eps = 0;
   float weight_offset = 0;
 
@@ -58,6 +59,8 @@ TensorId rms_norm(Graph& graph, std::string name, TensorId x, WeightId weight, f
 // A norm of each of the equal groups of a row's columns, which have the same weight.
 TensorId grouped_rms_norm(Graph& graph, std::string name, TensorId x, WeightId weight, uint32_t groups,
                           float eps);
+TensorId grouped_layer_norm(Graph& graph, std::string name, TensorId x, WeightId weight, WeightId bias,
+                            uint32_t groups, float eps);
 TensorId layer_norm(Graph& graph, std::string name, TensorId x, WeightId weight, std::optional<WeightId> bias,
                     float eps, float weight_offset = 0);
 

@@ -1,5 +1,7 @@
 #include "kernel/pooling/pooling.h"
 
+#include <fmt/format.h>
+
 #include "kernel/lowering.h"
 #include "shaders/pooling/mean_rows.params.h"
 #include "shaders/pooling/unit_length.params.h"
@@ -11,7 +13,7 @@ Status MeanRows::lower(Lowering& lowering, const Node& node) const {
   const uint32_t workgroup = lowering.profile().workgroup;
   Dispatch dispatch;
   dispatch.kernel = "mean_rows";
-  dispatch.constants = {workgroup, last ? 1u : 0u};
+  dispatch.constants = {workgroup};
   MeanRowsParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -24,6 +26,33 @@ Status MeanRows::lower(Lowering& lowering, const Node& node) const {
   dispatch.groups = {result.rows, (result.padded_columns() / 4 + workgroup - 1) / workgroup, 1};
   dispatch.flops = double{1} * x.rows * x.columns;
   dispatch.bytes = 4.0 * (double{1} * x.rows + result.rows) * x.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+std::string PickRows::describe() const {
+  if (rule == Rule::last) return "the last";
+  if (rule == Rule::largest) return "of the largest token";
+  return fmt::format("the first of token {}", token);
+}
+
+Status PickRows::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  Dispatch dispatch;
+  dispatch.kernel = "pick_rows";
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(rule)};
+  PickRowsParams params = {};
+  params.columns = x.columns;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  params.capacity = lowering.step_capacity();
+  params.token = token;
+  dispatch.set_params(params);
+  dispatch.bind(PICK_ROWS_STEP, lowering.step(), Access::read);
+  dispatch.bind(PICK_ROWS_X, x.buffer, Access::read);
+  dispatch.bind(PICK_ROWS_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, 1, 1};
+  dispatch.bytes = 8.0 * result.rows * result.columns + 16.0 * x.rows;
   lowering.emit(std::move(dispatch));
   return {};
 }
@@ -53,10 +82,12 @@ TensorId mean_rows(Graph& graph, std::string name, TensorId x) {
   return graph.add(MeanRows{}, {x}, {}, {std::move(name), RowKind::outputs, graph.tensor(x).columns});
 }
 
-TensorId last_row(Graph& graph, std::string name, TensorId x) {
-  MeanRows operation;
-  operation.last = true;
+TensorId pick_rows(Graph& graph, std::string name, TensorId x, const PickRows& operation) {
   return graph.add(operation, {x}, {}, {std::move(name), RowKind::outputs, graph.tensor(x).columns});
+}
+
+TensorId last_row(Graph& graph, std::string name, TensorId x) {
+  return pick_rows(graph, std::move(name), x, {});
 }
 
 TensorId unit_length(Graph& graph, std::string name, TensorId x) {

@@ -1,16 +1,31 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "shaders/pooling/pick_rows.params.h"
 
 namespace pumice {
 
-// For each output of the step, the mean over the rows of one input, or its last row. The output names the
-// input's first row. A number past the step's last row stands for an input without rows: the result is zeros.
+// For each output of the step, the mean over the rows of one input. The output names the input's first
+// row. A number past the step's last row stands for an input without rows: the result is zeros.
 // inputs: x [tokens, columns]. output: [outputs, columns].
 struct MeanRows : Operation {
-  bool last = false;
+  std::string_view name() const override { return "mean_rows"; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
 
-  std::string_view name() const override { return last ? "last_row" : "mean_rows"; }
+// One row of each input. As in MeanRows, the output names the input's first row, and an input without rows
+// gives zeros. inputs: x [tokens, columns]. output: [outputs, columns].
+struct PickRows : Operation {
+  enum class Rule : uint32_t {
+    last = PICK_ROWS_LAST,       // the last row
+    first_of = PICK_ROWS_FIRST,  // the first row of `token`; the last row if there is none
+    largest = PICK_ROWS_LARGEST, // the first row of the token with the largest number
+  };
+  Rule rule = Rule::last;
+  uint32_t token = 0;
+
+  std::string_view name() const override { return "pick_rows"; }
+  std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
@@ -21,6 +36,8 @@ struct UnitLength : Operation {
 };
 
 TensorId mean_rows(Graph& graph, std::string name, TensorId x);
+TensorId pick_rows(Graph& graph, std::string name, TensorId x, const PickRows& operation);
+// PickRows with Rule::last.
 TensorId last_row(Graph& graph, std::string name, TensorId x);
 TensorId unit_length(Graph& graph, std::string name, TensorId x);
 

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/architecture.h"
+
+namespace pumice {
+
+// A decoder's prompt with rows of pictures in it, as SequenceRequest takes it.
+struct PicturePrompt {
+  std::vector<uint32_t> tokens;
+  std::shared_ptr<const std::vector<float>> given;
+};
+
+// Puts the rows of pictures in the place of the tokens that stand for them: one for each row, or one for each
+// picture, which becomes as many. `rows`: what the decoder reads of each picture, in the order of the prompt.
+// `source` names the prompt in errors.
+Result<PicturePrompt> with_pictures(const PictureTokens& shape, std::span<const uint32_t> tokens,
+                                    std::span<const std::vector<float>> rows, const std::string& source);
+
+} // namespace pumice

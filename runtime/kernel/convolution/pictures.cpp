@@ -1,0 +1,243 @@
+#include "kernel/convolution/pictures.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "kernel/lowering.h"
+#include "kernel/row_groups.h"
+#include "shaders/convolution/convolve.params.h"
+#include "shaders/convolution/frame_rows.params.h"
+#include "shaders/convolution/norm_frames.params.h"
+#include "shaders/convolution/pool_pixels.params.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr uint32_t most_groups = 65535; // along an axis, on every device
+
+Status check_channels(std::string_view what, uint32_t channels) {
+  if (channels > 0 && channels % 4 == 0) return {};
+  return Error{
+      Code::unsupported,
+      fmt::format("{} of {} channels is not supported: it needs a multiple of four", what, channels)};
+}
+
+Status check(const Convolve& own, const ActivationRef& x) {
+  PUMICE_CHECK(check_channels("a convolution", own.out_channels));
+  const bool groups = own.groups > 0 && own.channels % own.groups == 0 && own.out_channels % own.groups == 0;
+  if (own.groups != 1 && (!groups || own.out_channels / own.groups % 4 != 0)) {
+    return Error{Code::unsupported,
+                 fmt::format("a convolution from {} to {} channels in {} groups is not supported: each group "
+                             "needs a multiple of four",
+                             own.channels, own.out_channels, own.groups)};
+  }
+  if (!own.by_tokens && (own.height + 2 * own.padding < own.kernel_height ||
+                         own.width + 2 * own.padding_across() < own.kernel_width)) {
+    return Error{Code::invalid_argument,
+                 fmt::format("a window of {} x {} pixels does not fit {} x {}", own.kernel_height,
+                             own.kernel_width, own.height, own.width)};
+  }
+  const uint64_t expected = own.by_tokens ? own.channels : uint64_t{own.channels} * own.height * own.width;
+  if (x.columns == expected && own.stride > 0) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("a convolution over {} x {} pixels of {} channels does not fit {} columns",
+                           own.height, own.width, own.channels, x.columns)};
+}
+
+// Where x and the result lie.
+void set_strides(const Convolve& own, const ActivationRef& x, const ActivationRef& result,
+                 ConvolveParams& params) {
+  params.row_stride = x.stride;
+  params.pixel_stride = own.by_tokens ? x.stride : own.planes ? 1 : own.channels;
+  params.channel_stride = own.planes ? own.height * own.width : 1;
+  params.out_row_stride = result.stride;
+  params.out_pixel_stride = own.by_tokens ? result.stride : own.out_channels;
+}
+
+} // namespace
+
+std::string Convolve::describe() const {
+  std::string text = fmt::format("{} x {} x {} to {} by {} x {}", height, width, channels, out_channels,
+                                 kernel_height, kernel_width);
+  if (stride > 1) text += fmt::format(" stride {}", stride);
+  if (groups > 1) text += fmt::format(" in {} groups", groups);
+  if (activation != Activation::none) text += fmt::format(" {}", to_string(activation));
+  return text;
+}
+
+Status Convolve::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  PUMICE_CHECK(check(*this, x));
+  PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
+  const bool has_bias = node.weights.size() > 1;
+  ConvolveParams params = {};
+  set_strides(*this, x, result, params);
+  params.height = height;
+  params.width = width;
+  params.out_height = out_height();
+  params.out_width = out_width();
+  params.channels = channels / groups;
+  params.out_channels = out_channels;
+  params.group_channels = out_channels / groups;
+  params.kernel_height = kernel_height;
+  params.kernel_width = kernel_width;
+  params.stride = stride;
+  params.padding = padding;
+  params.padding_across = padding_across();
+  params.capacity = lowering.step_capacity();
+  params.sound_first = sound.first;
+  params.sound_stride = sound.stride;
+  const uint32_t workgroup = lowering.profile().workgroup;
+  const uint64_t pixels = by_tokens ? x.rows : uint64_t{params.out_height} * params.out_width;
+  const uint64_t invocations = (pixels + CONVOLVE_PIXELS - 1) / CONVOLVE_PIXELS * (out_channels / 4);
+  const uint64_t all = (invocations + workgroup - 1) / workgroup;
+  params.columns_groups = static_cast<uint32_t>(std::min<uint64_t>(all, most_groups));
+  const uint32_t layers = static_cast<uint32_t>((all + params.columns_groups - 1) / params.columns_groups);
+  const bool by_fours = !planes && params.channels % 4 == 0;
+  Dispatch dispatch;
+  dispatch.kernel = "convolve";
+  dispatch.constants = {workgroup, static_cast<uint32_t>(activation), has_bias, by_fours, by_tokens};
+  dispatch.set_params(params);
+  dispatch.bind(CONVOLVE_STEP, lowering.step(), Access::read);
+  dispatch.bind(CONVOLVE_X, x.buffer, Access::read);
+  dispatch.bind(CONVOLVE_WEIGHT, weight, Access::read);
+  if (has_bias) {
+    PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[1]));
+    dispatch.bind(CONVOLVE_BIAS, bias, Access::read);
+  }
+  dispatch.bind(CONVOLVE_RESULT, result.buffer, Access::write);
+  const uint32_t inputs = by_tokens ? std::min(x.rows, lowering.step_layout().sequences) : x.rows;
+  dispatch.groups = {inputs, params.columns_groups, layers};
+  const double sums = double{1} * (by_tokens ? 1 : inputs) * static_cast<double>(pixels) * out_channels;
+  dispatch.flops = 2 * sums * kernel_height * kernel_width * params.channels;
+  dispatch.bytes = 4.0 * (double{1} * x.rows * x.columns + sums) + static_cast<double>(weight.bytes);
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+std::string PoolPixels::describe() const {
+  return fmt::format("{} of {} x {} of {} x {} x {} stride {}", mean ? "mean" : "largest", window_height,
+                     window_width, height, width, channels, stride);
+}
+
+Status PoolPixels::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  PUMICE_CHECK(check_channels("a pooling", channels));
+  if (height + 2 * padding < window_height || width + 2 * padding < window_width) {
+    return Error{Code::invalid_argument, fmt::format("a window of {} x {} pixels does not fit {} x {}",
+                                                     window_height, window_width, height, width)};
+  }
+  Dispatch dispatch;
+  dispatch.kernel = "pool_pixels";
+  dispatch.constants = {lowering.profile().workgroup, mean};
+  PoolPixelsParams params = {};
+  params.channels = channels;
+  params.height = height;
+  params.width = width;
+  params.out_height = out_height();
+  params.out_width = out_width();
+  params.window_height = window_height;
+  params.window_width = window_width;
+  params.stride = stride;
+  params.padding = padding;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  dispatch.set_params(params);
+  dispatch.bind(POOL_PIXELS_STEP, lowering.step(), Access::read);
+  dispatch.bind(POOL_PIXELS_X, x.buffer, Access::read);
+  dispatch.bind(POOL_PIXELS_RESULT, result.buffer, Access::write);
+  const uint32_t workgroup = lowering.profile().workgroup;
+  dispatch.groups = {result.rows, (result.padded_columns() / 4 + workgroup - 1) / workgroup, 1};
+  const double values = double{1} * result.rows * result.columns;
+  dispatch.flops = values * window_height * window_width;
+  dispatch.bytes = 4.0 * (double{1} * x.rows * x.columns + values);
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+std::string NormFrames::describe() const {
+  return fmt::format("{} channels eps {:g}", channels, eps);
+}
+
+Status NormFrames::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  PUMICE_CHECK(check_channels("a norm of frames", channels));
+  PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
+  PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[1]));
+  Dispatch dispatch;
+  dispatch.kernel = "norm_frames";
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation)};
+  NormFramesParams params = {};
+  params.channels = channels;
+  params.frames = x.columns / channels;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  params.capacity = lowering.step_capacity();
+  params.sound_first = sound.first;
+  params.sound_stride = sound.stride;
+  params.eps = eps;
+  dispatch.set_params(params);
+  dispatch.bind(NORM_FRAMES_STEP, lowering.step(), Access::read);
+  dispatch.bind(NORM_FRAMES_X, x.buffer, Access::read);
+  dispatch.bind(NORM_FRAMES_WEIGHT, weight, Access::read);
+  dispatch.bind(NORM_FRAMES_BIAS, bias, Access::read);
+  dispatch.bind(NORM_FRAMES_RESULT, result.buffer, Access::write);
+  dispatch.groups = {x.rows, channels / 4, 1};
+  const double values = double{1} * x.rows * x.columns;
+  dispatch.flops = values * 8;
+  dispatch.bytes = values * 16;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+Status FrameRows::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  PUMICE_CHECK(check_channels("a row of frames", columns));
+  Dispatch dispatch;
+  dispatch.kernel = "frame_rows";
+  dispatch.constants = {lowering.profile().workgroup};
+  FrameRowsParams params = {};
+  params.columns = columns;
+  params.frames = x.columns / columns;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  dispatch.set_params(params);
+  dispatch.bind(FRAME_ROWS_STEP, lowering.step(), Access::read);
+  dispatch.bind(FRAME_ROWS_X, x.buffer, Access::read);
+  dispatch.bind(FRAME_ROWS_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
+  dispatch.bytes = 8.0 * result.rows * result.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+TensorId convolve(Graph& graph, std::string name, TensorId x, const Convolve& operation, WeightId weight,
+                  std::optional<WeightId> bias) {
+  std::vector<WeightId> weights = {weight};
+  if (bias) weights.push_back(*bias);
+  const RowKind rows = operation.by_tokens ? RowKind::tokens : RowKind::outputs;
+  const uint32_t pixels = operation.by_tokens ? 1 : operation.out_height() * operation.out_width();
+  return graph.add(operation, {x}, std::move(weights),
+                   {std::move(name), rows, pixels * operation.out_channels});
+}
+
+TensorId pool_pixels(Graph& graph, std::string name, TensorId x, const PoolPixels& operation) {
+  const uint32_t columns = operation.out_height() * operation.out_width() * operation.channels;
+  return graph.add(operation, {x}, {}, {std::move(name), RowKind::outputs, columns});
+}
+
+TensorId norm_frames(Graph& graph, std::string name, TensorId x, const NormFrames& operation, WeightId weight,
+                     WeightId bias) {
+  return graph.add(operation, {x}, {weight, bias},
+                   {std::move(name), RowKind::outputs, graph.tensor(x).columns});
+}
+
+TensorId frame_rows(Graph& graph, std::string name, TensorId x, uint32_t columns) {
+  FrameRows operation;
+  operation.columns = columns;
+  return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, columns});
+}
+
+} // namespace pumice

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <optional>
+
+#include "graph/graph.h"
+#include "kernel/activation.h"
+
+namespace pumice {
+
+// Convolutions over pictures and over the frames of sounds. An input's pixels lie in one row, pixel after
+// pixel, each with its channels side by side: [outputs, height * width * channels]. A sound is a picture one
+// pixel wide.
+
+// Frames of a sound, of which an input has as many as follow from its samples: the first frame is made of
+// `first` of them, and each next one begins `stride` later. The step block has the number of samples as the
+// target of an input's first row.
+struct SoundFrames {
+  uint32_t first = 0; // 0: this is no sound, and all pixels count
+  uint32_t stride = 1;
+};
+
+// result[y, x, o] = activation(bias[o] + sum over taps and channels of the group of
+// input[y * stride + down - padding, x * stride + right - padding, c] * weight[down, right, c, o]), with
+// zeros outside. The result's channels, of each group too, are a multiple of four. inputs: x. weights:
+// [kernel_height * kernel_width * channels / groups, out_channels], then the bias [out_channels] if there is
+// one.
+struct Convolve : Operation {
+  uint32_t channels = 0;
+  uint32_t height = 0, width = 1;
+  uint32_t out_channels = 0;
+  uint32_t kernel_height = 1, kernel_width = 1;
+  uint32_t stride = 1;
+  uint32_t padding = 0; // above and below; on both sides too if the kernel is wider than a pixel
+  uint32_t groups = 1;
+  bool planes = false; // x has one channel's pixels after the other's, as the host gives pictures
+  // An input's frames are its rows of the step, x [tokens, channels], and so are the result's, as many: the
+  // last one is left out where there is one more.
+  bool by_tokens = false;
+  Activation activation = Activation::none;
+  SoundFrames sound; // of the result
+
+  uint32_t out_height() const { return (height + 2 * padding - kernel_height) / stride + 1; }
+  uint32_t padding_across() const { return kernel_width > 1 ? padding : 0; }
+  uint32_t out_width() const { return (width + 2 * padding_across() - kernel_width) / stride + 1; }
+  std::string_view name() const override { return "convolve"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// The largest number, or the mean, of each window, channel by channel; what is outside of the picture does
+// not count. inputs: x.
+struct PoolPixels : Operation {
+  uint32_t channels = 0; // a multiple of four
+  uint32_t height = 0, width = 0;
+  uint32_t window_height = 1, window_width = 1;
+  uint32_t stride = 1;
+  uint32_t padding = 0;
+  bool mean = false;
+
+  uint32_t out_height() const { return (height + 2 * padding - window_height) / stride + 1; }
+  uint32_t out_width() const { return (width + 2 * padding - window_width) / stride + 1; }
+  std::string_view name() const override { return "pool_pixels"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// A group norm (Wu and He 2018) whose groups are single channels: result = activation((x - mean) /
+// sqrt(variance + eps) * weight + bias), with a channel's mean and variance over the input's frames. inputs:
+// x [outputs, frames * channels]. weights: weight and bias, both [channels].
+struct NormFrames : Operation {
+  uint32_t channels = 0; // a multiple of four
+  float eps = 0;
+  Activation activation = Activation::none;
+  SoundFrames sound;
+
+  std::string_view name() const override { return "norm_frames"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// The rows of the step are an input's frames. inputs: x [outputs, frames * columns]. output: [tokens,
+// columns].
+struct FrameRows : Operation {
+  uint32_t columns = 0; // a multiple of four
+  std::string_view name() const override { return "frame_rows"; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+TensorId convolve(Graph& graph, std::string name, TensorId x, const Convolve& operation, WeightId weight,
+                  std::optional<WeightId> bias);
+TensorId pool_pixels(Graph& graph, std::string name, TensorId x, const PoolPixels& operation);
+TensorId norm_frames(Graph& graph, std::string name, TensorId x, const NormFrames& operation, WeightId weight,
+                     WeightId bias);
+TensorId frame_rows(Graph& graph, std::string name, TensorId x, uint32_t columns);
+
+} // namespace pumice

@@ -1,0 +1,275 @@
+#include "speech/ctc.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+#include "model/vocabulary.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr double impossible = -std::numeric_limits<double>::infinity();
+
+// log(exp(a) + exp(b)).
+double sum_of_logs(double a, double b) {
+  if (a == impossible) return b;
+  if (b == impossible) return a;
+  const double larger = std::max(a, b);
+  return larger + std::log1p(std::exp(std::min(a, b) - larger));
+}
+
+std::vector<double> frame_log_probabilities(std::span<const float> scores) {
+  const double largest = *std::ranges::max_element(scores);
+  double sum = 0;
+  for (float score : scores) sum += std::exp(score - largest);
+  std::vector<double> result;
+  for (float score : scores) result.push_back(score - largest - std::log(sum));
+  return result;
+}
+
+// Of a text so far: the logarithms of the probabilities that its last frame is a blank, and that it is its
+// last letter; and where its letters lie in its likeliest path.
+struct Prefix {
+  double blank = impossible, letter = impossible;
+  double best = impossible; // of what the places come from
+  std::vector<HeardLetter> places;
+
+  double total() const { return sum_of_logs(blank, letter); }
+};
+using Prefixes = std::map<std::vector<uint32_t>, Prefix>;
+
+void keep_places(Prefix& to, double likely, const std::vector<HeardLetter>& places) {
+  if (!to.places.empty() && likely <= to.best) return;
+  to.best = likely;
+  to.places = places;
+}
+
+// What a text becomes with another frame.
+void extend_text(const std::vector<uint32_t>& text, const Prefix& from, std::span<const double> frame,
+                 uint32_t blank, uint32_t at, Prefixes& to) {
+  Prefix& same = to[text];
+  same.blank = sum_of_logs(same.blank, from.total() + frame[blank]);
+  std::vector<HeardLetter> held = from.places;
+  if (!text.empty()) {
+    same.letter = sum_of_logs(same.letter, from.letter + frame[text.back()]);
+    if (frame[text.back()] > frame[blank] && held.back().end == at) held.back().end = at + 1;
+  }
+  keep_places(same, from.total() + std::max(frame[blank], text.empty() ? impossible : frame[text.back()]),
+              held);
+  for (uint32_t token = 0; token < frame.size(); ++token) {
+    if (token == blank) continue;
+    // The same letter again needs a blank between.
+    const double before = !text.empty() && text.back() == token ? from.blank : from.total();
+    if (before == impossible) continue;
+    std::vector<uint32_t> longer = text;
+    longer.push_back(token);
+    Prefix& next = to[longer];
+    next.letter = sum_of_logs(next.letter, before + frame[token]);
+    std::vector<HeardLetter> places = from.places;
+    places.push_back({token, at, at + 1});
+    keep_places(next, before + frame[token], places);
+  }
+}
+
+// The most likely ones.
+Prefixes pruned(Prefixes all, size_t most) {
+  if (all.size() <= most) return all;
+  std::vector<double> totals;
+  for (const auto& [text, prefix] : all) totals.push_back(prefix.total());
+  std::nth_element(totals.begin(), totals.begin() + static_cast<ptrdiff_t>(most - 1), totals.end(),
+                   std::greater<>());
+  const double least = totals[most - 1];
+  std::erase_if(all, [&](const auto& each) { return each.second.total() < least; });
+  return all;
+}
+
+// Where a window from `at` on ends: all of the rest if it fits, otherwise the middle of the quietest fiftieth
+// of a second in the last quarter.
+size_t window_end(std::span<const float> samples, size_t at, size_t most, uint32_t rate) {
+  if (samples.size() - at <= most) return samples.size();
+  const size_t piece = std::max<size_t>(rate / 50, 1);
+  size_t end = at + most;
+  double quietest = std::numeric_limits<double>::infinity();
+  for (size_t from = at + most / 4 * 3; from + piece <= at + most; from += piece) {
+    double energy = 0;
+    for (size_t i = 0; i < piece; ++i) energy += double{samples[from + i]} * samples[from + i];
+    if (energy > quietest) continue;
+    quietest = energy;
+    end = from + piece / 2;
+  }
+  return end;
+}
+
+// Of all samples, so that windows are alike.
+std::vector<float> normalised_sound(std::span<const float> samples) {
+  double sum = 0, squares = 0;
+  for (float sample : samples) sum += sample;
+  const double mean = sum / static_cast<double>(std::max<size_t>(samples.size(), 1));
+  for (float sample : samples) squares += (sample - mean) * (sample - mean);
+  const double variance = squares / static_cast<double>(std::max<size_t>(samples.size(), 1));
+  const double scale = 1 / std::sqrt(variance + 1e-7); // as Wav2Vec2FeatureExtractor has it
+  std::vector<float> result;
+  result.reserve(samples.size());
+  for (float sample : samples) result.push_back(static_cast<float>((sample - mean) * scale));
+  return result;
+}
+
+} // namespace
+
+std::vector<HeardLetter> ctc_greedy(std::span<const float> scores, uint32_t vocabulary, uint32_t blank) {
+  std::vector<HeardLetter> letters;
+  uint32_t last = blank;
+  for (uint32_t frame = 0; frame < scores.size() / vocabulary; ++frame) {
+    const std::span<const float> row = scores.subspan(size_t{frame} * vocabulary, vocabulary);
+    const auto token = static_cast<uint32_t>(std::ranges::max_element(row) - row.begin());
+    if (token != blank && token == last) {
+      letters.back().end = frame + 1;
+    } else if (token != blank) {
+      letters.push_back({token, frame, frame + 1});
+    }
+    last = token;
+  }
+  return letters;
+}
+
+std::vector<HeardLetter> ctc_beam_search(std::span<const float> scores, uint32_t vocabulary, uint32_t blank,
+                                         uint32_t beams) {
+  Prefixes prefixes;
+  prefixes[{}].blank = 0;
+  for (uint32_t at = 0; at < scores.size() / vocabulary; ++at) {
+    const std::vector<double> frame =
+        frame_log_probabilities(scores.subspan(size_t{at} * vocabulary, vocabulary));
+    Prefixes next;
+    for (const auto& [text, prefix] : prefixes) extend_text(text, prefix, frame, blank, at, next);
+    prefixes = pruned(std::move(next), beams);
+  }
+  const auto best =
+      std::ranges::max_element(prefixes, {}, [](const auto& each) { return each.second.total(); });
+  return best->second.places;
+}
+
+std::string CtcVocabulary::text_of(uint32_t token) const {
+  if (token >= letters.size() || token == blank) return "";
+  const std::string& letter = letters[token];
+  if (letter == delimiter) return " ";
+  const bool special = letter.size() > 2 && letter.front() == '<' && letter.back() == '>';
+  return special ? "" : letter;
+}
+
+namespace {
+
+// Reads an object of a file in the model's folder; empty if there is no such file.
+Result<nlohmann::json> read_folder_object(const ModelFile& file, const char* name) {
+  const std::filesystem::path path = folder_of(file) / name;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return nlohmann::json::object();
+  PUMICE_TRY(const MappedFile mapped, MappedFile::open(path));
+  return parse_json_object(mapped.bytes(), mapped.path());
+}
+
+} // namespace
+
+Result<CtcVocabulary> read_ctc_vocabulary(const ModelFile& file) {
+  CtcVocabulary result;
+  PUMICE_TRY(const uint32_t size, file.fields().u32_or("vocab_size", 1, 1 << 24, 32));
+  PUMICE_TRY(result.blank, file.fields().u32_or("pad_token_id", 0, size - 1, 0));
+  PUMICE_TRY(const nlohmann::json sound, read_folder_object(file, "preprocessor_config.json"));
+  const Fields of_sound(sound, path_text(folder_of(file) / "preprocessor_config.json"));
+  PUMICE_TRY(result.sample_rate, of_sound.u32_or("sampling_rate", 1000, 1 << 20, 16000));
+  PUMICE_TRY(result.normalises, of_sound.boolean_or("do_normalize", true));
+  PUMICE_TRY(const nlohmann::json text, read_folder_object(file, "tokenizer_config.json"));
+  const Fields of_text(text, path_text(folder_of(file) / "tokenizer_config.json"));
+  PUMICE_TRY(result.delimiter, of_text.string_or("word_delimiter_token", "|"));
+  PUMICE_TRY(const nlohmann::json letters, read_folder_object(file, "vocab.json"));
+  const Fields of_letters(letters, path_text(folder_of(file) / "vocab.json"));
+  if (letters.empty()) return result;
+  result.letters.resize(size);
+  for (const auto& [letter, number] : letters.items()) {
+    PUMICE_TRY(const uint32_t token, of_letters.u32(letter, 0, UINT32_MAX));
+    if (token < size) result.letters[token] = letter;
+  }
+  return result;
+}
+
+Result<std::unique_ptr<CtcTranscriber>> CtcTranscriber::create(std::shared_ptr<const Model> model,
+                                                               CtcVocabulary vocabulary,
+                                                               const CtcOptions& options) {
+  EncoderOptions encoder_options;
+  encoder_options.readable = {"logits"};
+  PUMICE_TRY(std::unique_ptr<Encoder> encoder, Encoder::create(std::move(model), encoder_options));
+  return std::unique_ptr<CtcTranscriber>(
+      new CtcTranscriber(std::move(encoder), std::move(vocabulary), options));
+}
+
+Result<std::vector<HeardLetter>> CtcTranscriber::letters(std::span<const float> samples) {
+  EncoderInput input;
+  input.values.assign(samples.begin(), samples.end());
+  PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(std::span(&input, 1)));
+  for (const InputRange& range : ranges) encoder_->release(range);
+  PUMICE_TRY(const std::vector<float> scores, encoder_->read("logits", 0));
+  const uint32_t columns = encoder_->columns("logits");
+  if (options_.beams > 1) return ctc_beam_search(scores, columns, vocabulary_.blank, options_.beams);
+  return ctc_greedy(scores, columns, vocabulary_.blank);
+}
+
+std::vector<TranscriptSegment> CtcTranscriber::segments(std::span<const HeardLetter> letters, size_t at,
+                                                        size_t samples, uint32_t frames) const {
+  constexpr double pause = 0.8; // seconds
+  const double rate = vocabulary_.sample_rate;
+  const double frame = static_cast<double>(samples) / rate / std::max(frames, 1u);
+  const double begin = static_cast<double>(at) / rate;
+  std::vector<TranscriptSegment> all;
+  for (const HeardLetter& letter : letters) {
+    const double start = begin + letter.first * frame, end = begin + letter.end * frame;
+    const std::string text = vocabulary_.text_of(letter.token);
+    const bool between = vocabulary_.letters.empty() ? false : text == " ";
+    if (all.empty() || (!between && start - all.back().end > pause && all.back().text.ends_with(' '))) {
+      if (between) continue;
+      all.emplace_back().start = start;
+    }
+    TranscriptSegment& segment = all.back();
+    if (!between) segment.end = end;
+    segment.tokens.push_back(letter.token);
+    segment.text += text;
+  }
+  for (TranscriptSegment& segment : all) {
+    while (segment.text.ends_with(' ')) segment.text.pop_back();
+  }
+  return all;
+}
+
+Result<Transcript> CtcTranscriber::transcribe(std::span<const float> samples, const WindowFunction& on_window,
+                                              const Progress& progress) {
+  const std::vector<float> all =
+      vocabulary_.normalises ? normalised_sound(samples) : std::vector<float>(samples.begin(), samples.end());
+  const EncoderShape& shape = encoder_->shape();
+  Transcript transcript;
+  for (size_t at = 0; at < all.size();) {
+    const bool wanted = !progress || progress(at, all.size());
+    if (!wanted || (options_.interrupt && *options_.interrupt))
+      return Error{Code::cancelled, "cancelled between two windows"};
+    const size_t end = window_end(all, at, shape.input_values(), vocabulary_.sample_rate);
+    const auto count = static_cast<uint32_t>(end - at);
+    const uint32_t frames = shape.frames(count);
+    if (frames > 0) { // what is shorter than a frame has no speech
+      PUMICE_TRY(const std::vector<HeardLetter> heard, letters(std::span(all).subspan(at, count)));
+      TranscriptWindow window;
+      window.segments = segments(heard, at, count, frames);
+      for (const HeardLetter& letter : heard) window.tokens.push_back(letter.token);
+      transcript.segments.insert(transcript.segments.end(), window.segments.begin(), window.segments.end());
+      if (on_window) on_window(window);
+    }
+    at = end;
+  }
+  if (progress) (void)progress(all.size(), all.size());
+  return transcript;
+}
+
+} // namespace pumice

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "speech/transcription.h"
+
+namespace pumice {
+
+// Connectionist temporal classification (Graves et al. 2006): each frame has a score for each letter and for
+// a blank. A text stands for all paths that become it when neighbouring equal letters are merged and blanks
+// then left out.
+
+// A letter, and the frames in which it was heard.
+struct HeardLetter {
+  uint32_t token = 0;
+  uint32_t first = 0, end = 0;
+};
+
+// The text of the likeliest path. scores: [frames, vocabulary], logits or log-probabilities.
+std::vector<HeardLetter> ctc_greedy(std::span<const float> scores, uint32_t vocabulary, uint32_t blank);
+
+// The likeliest text among `beams` that are kept after each frame, by the sum over its paths (prefix beam
+// search, Hannun et al. 2014). Letters have the frames of their likeliest place.
+std::vector<HeardLetter> ctc_beam_search(std::span<const float> scores, uint32_t vocabulary, uint32_t blank,
+                                         uint32_t beams);
+
+// What a folder's vocab.json, config.json and preprocessor_config.json say of the letters and the sound.
+struct CtcVocabulary {
+  std::vector<std::string> letters; // by token; empty where there is no vocab.json
+  uint32_t blank = 0;
+  std::string delimiter = "|"; // between words
+  uint32_t sample_rate = 16000;
+  bool normalises = true; // samples to mean 0 and variance 1
+
+  // Empty for a token that stands for no text.
+  std::string text_of(uint32_t token) const;
+};
+Result<CtcVocabulary> read_ctc_vocabulary(const ModelFile& file);
+
+struct CtcOptions {
+  uint32_t beams = 1; // 1: the likeliest path
+  const std::atomic<bool>* interrupt = nullptr;
+};
+
+// Transcribes speech of any length by a model of samples with a head for letters, in windows that end where
+// it is quiet. Used by one thread at a time.
+class CtcTranscriber {
+public:
+  static Result<std::unique_ptr<CtcTranscriber>> create(std::shared_ptr<const Model> model,
+                                                        CtcVocabulary vocabulary, const CtcOptions& options);
+
+  // As Transcriber has it. A segment is a run of words without a pause.
+  Result<Transcript> transcribe(std::span<const float> samples, const WindowFunction& on_window,
+                                const Progress& progress = {});
+
+private:
+  CtcTranscriber(std::unique_ptr<Encoder> encoder, CtcVocabulary vocabulary, const CtcOptions& options)
+      : encoder_(std::move(encoder)), vocabulary_(std::move(vocabulary)), options_(options) {}
+  Result<std::vector<HeardLetter>> letters(std::span<const float> samples);
+  std::vector<TranscriptSegment> segments(std::span<const HeardLetter> letters, size_t at, size_t samples,
+                                          uint32_t frames) const;
+
+  std::unique_ptr<Encoder> encoder_;
+  CtcVocabulary vocabulary_;
+  CtcOptions options_;
+};
+
+} // namespace pumice

@@ -1,0 +1,44 @@
+#version 460
+// A workgroup to four channels of a sound. The variance is summed around the mean in a second pass, as in norm.comp.
+// variant: -
+#extension GL_GOOGLE_include_directive : require
+#include "common/activation.glsl"
+#include "common/types.glsl"
+#include "convolution/norm_frames.params.h"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint ACTIVATION = 0;
+layout(push_constant) uniform Push { NormFramesParams p; };
+READ_BUFFER(uvec4, step_block, NORM_FRAMES_STEP);
+READ_BUFFER(vec4, x, NORM_FRAMES_X);
+READ_BUFFER(vec4, weight, NORM_FRAMES_WEIGHT);
+READ_BUFFER(vec4, bias, NORM_FRAMES_BIAS);
+WRITE_BUFFER(vec4, result, NORM_FRAMES_RESULT);
+
+#include "common/reduce.glsl"
+
+vec4 workgroup_sums(vec4 v) {
+  return vec4(workgroup_sum(v.x), workgroup_sum(v.y), workgroup_sum(v.z), workgroup_sum(v.w));
+}
+
+void main() {
+  const uint row = gl_WorkGroupID.x, quad = gl_WorkGroupID.y, quads = p.channels / 4u;
+  if (row >= step_block[0][ROWS_OUTPUTS]) return;
+  const uint samples = step_block[STEP_HEADER_QUADS + p.capacity + row].y;
+  const uint frames = samples < p.sound_first ? 0u : min(p.frames, (samples - p.sound_first) / p.sound_stride + 1u);
+  const uint from = row * (p.x_stride >> 2) + quad, to = row * (p.out_stride >> 2) + quad;
+  vec4 sum = vec4(0.0);
+  for (uint i = gl_LocalInvocationID.x; i < frames; i += gl_WorkGroupSize.x) sum += x[from + i * quads];
+  const vec4 mean = workgroup_sums(sum) / float(max(frames, 1u));
+  vec4 squares = vec4(0.0);
+  for (uint i = gl_LocalInvocationID.x; i < frames; i += gl_WorkGroupSize.x) {
+    const vec4 v = x[from + i * quads] - mean;
+    squares += v * v;
+  }
+  const vec4 scale = weight[quad] / sqrt(workgroup_sums(squares) / float(max(frames, 1u)) + p.eps);
+  for (uint i = gl_LocalInvocationID.x; i < frames; i += gl_WorkGroupSize.x) {
+    vec4 v = (x[from + i * quads] - mean) * scale + bias[quad];
+    [[unroll]] for (uint j = 0; j < 4u; ++j) v[j] = activate(ACTIVATION, v[j]);
+    result[to + i * quads] = v;
+  }
+}

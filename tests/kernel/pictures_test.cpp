@@ -1,0 +1,147 @@
+#include "kernel/convolution/pictures.h"
+
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include "kernel/elementwise_reference.h"
+#include "kernel/inputs_step.h"
+#include "kernel/rows.h"
+#include "kernel/run_graph.h"
+
+using namespace pumice;
+
+namespace {
+
+// In plain C++, of one input. x: [height * width, channels], or planes.
+std::vector<double> convolve_reference(const Convolve& own, std::span<const float> x, uint32_t height,
+                                       uint32_t out_pixels, std::span<const float> weight,
+                                       std::span<const float> bias) {
+  const uint32_t inputs = own.channels / own.groups, outputs = own.out_channels / own.groups;
+  std::vector<double> result;
+  for (uint32_t pixel = 0; pixel < out_pixels; ++pixel) {
+    for (uint32_t o = 0; o < own.out_channels; ++o) {
+      double sum = bias.empty() ? 0 : bias[o];
+      for (uint32_t tap = 0; tap < own.kernel_height * own.kernel_width; ++tap) {
+        const int64_t y =
+            int64_t{pixel / own.out_width()} * own.stride + tap / own.kernel_width - own.padding;
+        const int64_t across =
+            int64_t{pixel % own.out_width()} * own.stride + tap % own.kernel_width - own.padding_across();
+        if (y < 0 || y >= height || across < 0 || across >= own.width) continue;
+        const size_t place = static_cast<size_t>(y) * own.width + static_cast<size_t>(across);
+        for (uint32_t c = 0; c < inputs; ++c) {
+          const size_t channel = o / outputs * inputs + c;
+          const float value =
+              own.planes ? x[channel * height * own.width + place] : x[place * own.channels + channel];
+          sum += double{value} * weight[(size_t{tap} * inputs + c) * own.out_channels + o];
+        }
+      }
+      result.push_back(activation_reference(own.activation, sum));
+    }
+  }
+  return result;
+}
+
+// Numbers as a file's tensor.
+struct FloatWeight {
+  TensorView tensor;
+
+  FloatWeight(const std::vector<float>& values, std::vector<uint64_t> shape)
+      : tensor{"weight", TensorType::f32, std::move(shape), std::as_bytes(std::span(values)), {}} {}
+  WeightView view() const { return WeightView::whole(tensor); }
+};
+
+Convolve picture(uint32_t channels, uint32_t height, uint32_t width, uint32_t out, uint32_t kernel,
+                 uint32_t stride) {
+  Convolve operation;
+  operation.channels = channels;
+  operation.height = height;
+  operation.width = width;
+  operation.out_channels = out;
+  operation.kernel_height = operation.kernel_width = kernel;
+  operation.stride = stride;
+  operation.padding = kernel / 2;
+  return operation;
+}
+
+void run_pictures(const DeviceProfile& profile, const Convolve& operation, uint32_t pictures,
+                  bool with_bias) {
+  CAPTURE(profile.workgroup);
+  CAPTURE(operation.describe());
+  TestGpu& gpu = TestGpu::get();
+  const uint32_t size = operation.channels * operation.height * operation.width;
+  const uint32_t taps =
+      operation.kernel_height * operation.kernel_width * operation.channels / operation.groups;
+  const std::vector<float> x = random_values(size_t{size} * pictures, size);
+  const std::vector<float> weight = random_values(size_t{taps} * operation.out_channels, 3);
+  const std::vector<float> bias = with_bias ? random_values(operation.out_channels, 4) : std::vector<float>();
+  const uint32_t out_pixels = operation.out_height() * operation.out_width();
+  std::vector<double> expected;
+  std::vector<StepInput> inputs;
+  for (uint32_t i = 0; i < pictures; ++i) {
+    const std::vector<double> one = convolve_reference(
+        operation, std::span(x).subspan(size_t{i} * size, size), operation.height, out_pixels, weight, bias);
+    expected.insert(expected.end(), one.begin(), one.end());
+    inputs.push_back({1, i * 8, i});
+  }
+  const FloatWeight matrix(weight, {taps, operation.out_channels}), shift(bias, {operation.out_channels});
+  Graph graph;
+  const TensorId in = graph.input("pixels", RowKind::outputs, size);
+  std::optional<WeightId> shift_id;
+  if (with_bias) shift_id = graph.weight(shift.view(), "test");
+  const TensorId out =
+      convolve(graph, "convolved", in, operation, graph.weight(matrix.view(), "test"), shift_id);
+  const ActivationRef result = blank_rows(pictures, out_pixels * operation.out_channels, 32, ROWS_OUTPUTS);
+  run_graph(profile, graph, inputs_step(inputs, pictures + 1), pictures + 1,
+            {{in, upload_rows(x, size, 32, false, ROWS_OUTPUTS)}, {out, result}});
+  const std::vector<float> got = gpu.read<float>(result.buffer);
+  for (uint32_t i = 0; i < pictures; ++i) {
+    for (uint32_t column = 0; column < out_pixels * operation.out_channels; ++column) {
+      const double wanted = expected[size_t{i} * out_pixels * operation.out_channels + column];
+      if (std::abs(got[size_t{i} * result.stride + column] - wanted) >
+          1e-4 * std::max(1.0, std::abs(wanted))) {
+        CAPTURE(i);
+        CAPTURE(column);
+        CHECK(got[size_t{i} * result.stride + column] == doctest::Approx(wanted));
+        gpu.clear();
+        return;
+      }
+    }
+  }
+  gpu.clear();
+}
+
+} // namespace
+
+TEST_CASE("convolutions over pictures") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    run_pictures(profile, picture(1, 1, 1, 4, 1, 1), 1, true);
+    run_pictures(profile, picture(3, 7, 5, 8, 3, 1), 2, false);
+    run_pictures(profile, picture(4, 9, 6, 12, 3, 2), 3, true);
+    run_pictures(profile, picture(32, 5, 11, 64, 1, 2), 1, true);
+    Convolve planes = picture(3, 17, 13, 16, 7, 2);
+    planes.planes = true;
+    planes.activation = Activation::relu;
+    run_pictures(profile, planes, 2, true);
+    Convolve grouped = picture(8, 4, 4, 16, 3, 1);
+    grouped.groups = 2;
+    run_pictures(profile, grouped, 1, false);
+  }
+}
+
+TEST_CASE("a convolution over pictures names the channels that it cannot do") {
+  TestGpu& gpu = TestGpu::get();
+  Graph graph;
+  const TensorId in = graph.input("pixels", RowKind::outputs, 4);
+  const std::vector<float> numbers(12);
+  const FloatWeight matrix(numbers, {4, 3});
+  const TensorId out =
+      convolve(graph, "convolved", in, picture(4, 1, 1, 3, 1, 1), graph.weight(matrix.view(), "test"), {});
+  TestLowering lowering(gpu.profile, graph, gpu.step(1));
+  lowering.place(in, blank_rows(1, 4, 32, ROWS_OUTPUTS));
+  lowering.place(out, blank_rows(1, 3, 32, ROWS_OUTPUTS));
+  const Status status = lowering.lower(0);
+  REQUIRE(!status.ok());
+  CHECK(status.error().message.find("3 channels") != std::string::npos);
+  gpu.clear();
+}

@@ -1,0 +1,233 @@
+// Models of which a tower reads pictures, and models whose inputs have a size of their own, against a
+// reference's answers.
+#include <numeric>
+
+#include <doctest/doctest.h>
+
+#include "generate/picture_prompt.h"
+#include "shaders/embedding/given_rows.params.h"
+#include "speech/ctc.h"
+#include "support/answers.h"
+#include "support/command.h"
+#include "support/fixtures.h"
+#include "support/gpu.h"
+#include "support/model.h"
+
+using namespace pumice;
+
+namespace {
+
+std::unique_ptr<Encoder> make_encoder(const std::shared_ptr<const Model>& model, const std::string& readable,
+                                      uint32_t inputs) {
+  EncoderOptions options;
+  options.inputs = inputs;
+  options.tokens = model->shape().encoder->context * inputs;
+  options.readable = {readable};
+  auto encoder = Encoder::create(model, options);
+  if (!encoder.ok()) FAIL(encoder.error().text());
+  return std::move(*encoder);
+}
+
+std::vector<float> read(Encoder& encoder, const std::string& name, size_t input) {
+  auto values = encoder.read(name, input);
+  if (!values.ok()) FAIL(values.error().text());
+  return *values;
+}
+
+void encode(Encoder& encoder, std::span<const EncoderInput> inputs) {
+  const auto ranges = encoder.encode(inputs);
+  if (!ranges.ok()) FAIL(ranges.error().text());
+  for (const InputRange& range : *ranges) encoder.release(range);
+}
+
+// Each input's values of a tensor, which are the reference's, together and alone the same bits.
+std::vector<float> check_encoder(const std::shared_ptr<const Model>& model, const std::string& name,
+                                 const std::vector<EncoderInput>& inputs, const Answers& answers) {
+  CAPTURE(name);
+  const auto together = make_encoder(model, name, static_cast<uint32_t>(inputs.size()));
+  const auto alone = make_encoder(model, name, 1);
+  encode(*together, inputs);
+  std::vector<float> all;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CAPTURE(i);
+    const std::vector<float> values = read(*together, name, i);
+    CHECK(relative_rms(values, answers.row(name, i)) <= 1e-4);
+    encode(*alone, std::span(inputs).subspan(i, 1));
+    CHECK(read(*alone, name, 0) == values);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+std::vector<EncoderInput> texts_of(const Answers& answers) {
+  std::vector<EncoderInput> inputs(answers.shapes.at("input_ids")[0]);
+  for (size_t i = 0; i < inputs.size(); ++i) inputs[i].tokens = answers.ids("input_ids", i);
+  return inputs;
+}
+
+std::vector<EncoderInput> values_of(const Answers& answers, const char* name) {
+  std::vector<EncoderInput> inputs(answers.shapes.at(name)[0]);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].values.assign(answers.row(name, i).begin(), answers.row(name, i).end());
+  }
+  return inputs;
+}
+
+std::shared_ptr<const Model> load_pictures(const std::filesystem::path& path) {
+  LoadOptions options;
+  options.tower = Tower::pictures;
+  return load_model(path, options);
+}
+
+// LLaVA's rows of the fixture's picture, in its prompt.
+PicturePrompt picture_prompt(const std::filesystem::path& path, const Answers& answers,
+                             const PictureTokens& shape) {
+  const auto encoder = make_encoder(load_pictures(path), PictureTokens::features, 1);
+  encode(*encoder, values_of(answers, "pixel_values"));
+  std::vector<float> rows = read(*encoder, PictureTokens::features, 0);
+  const size_t columns = encoder->columns(PictureTokens::features);
+  rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(columns * shape.skipped));
+  auto prompt = with_pictures(shape, answers.ids("input_ids", 0), std::span(&rows, 1), "input_ids");
+  if (!prompt.ok()) FAIL(prompt.error().text());
+  return *prompt;
+}
+
+// The logits of all rows of a prompt, in steps of `chunk`.
+std::vector<float> logits_of(const std::shared_ptr<const Model>& model, const PicturePrompt& prompt,
+                             uint32_t chunk) {
+  RunnerOptions options;
+  options.size.chunk = chunk;
+  options.size.cache = CacheType::f32;
+  options.size.context = static_cast<uint32_t>(prompt.tokens.size());
+  options.sampling = false;
+  options.all_outputs = true;
+  options.readable = {"logits"};
+  auto runner = Runner::create(model, options);
+  if (!runner.ok()) FAIL(runner.error().text());
+  const size_t columns = prompt.given->size() / model->shape().pictures->rows;
+  std::vector<float> logits;
+  size_t number = 0;
+  for (size_t begin = 0; begin < prompt.tokens.size(); begin += chunk) {
+    const auto count = static_cast<uint32_t>(std::min<size_t>(chunk, prompt.tokens.size() - begin));
+    std::vector<StepToken> rows;
+    for (uint32_t i = 0; i < count; ++i)
+      rows.push_back({prompt.tokens[begin + i], static_cast<uint32_t>(begin + i), 0, 0, true});
+    if (const Status status = (*runner)->write_step(rows); !status.ok()) FAIL(status.error().text());
+    for (uint32_t i = 0; i < count; ++i) {
+      if ((rows[i].token & GIVEN_ROW) == 0) continue;
+      REQUIRE((*runner)
+                  ->write_input(count, i, std::span(*prompt.given).subspan(number++ * columns, columns))
+                  .ok());
+    }
+    REQUIRE((*runner)->submit(count).ok());
+    const std::vector<float> part = *(*runner)->read("logits", count);
+    logits.insert(logits.end(), part.begin(), part.end());
+  }
+  return logits;
+}
+
+std::vector<uint32_t> continue_prompt(Batch& batch, const PicturePrompt& prompt, uint32_t count) {
+  SequenceRequest request;
+  request.prompt = prompt.tokens;
+  request.given = prompt.given;
+  request.max_tokens = count;
+  request.sampling.temperature = 0;
+  const auto added = batch.add(std::move(request));
+  if (!added.ok()) FAIL(added.error().text());
+  std::vector<uint32_t> ids;
+  while (batch.sequences() > 0) {
+    const auto tokens = batch.step();
+    if (!tokens.ok()) FAIL(tokens.error().text());
+    for (const BatchToken& token : *tokens) ids.push_back(token.token);
+  }
+  return ids;
+}
+
+} // namespace
+
+FIXTURE_TEST_CASE("texts and pictures in one space are the reference's, alone and beside others") {
+  for (const std::string folder : {"clip", "siglip"}) {
+    CAPTURE(folder);
+    const std::filesystem::path path = fixtures().model(folder);
+    const Answers answers(path / "expected.safetensors");
+    const auto model = load_model(path);
+    REQUIRE(model->shape().shared_space);
+    const SharedSpace space = *model->shape().shared_space;
+    const std::vector<float> texts = check_encoder(model, SharedSpace::text, texts_of(answers), answers);
+    const std::vector<float> pictures =
+        check_encoder(load_pictures(path), SharedSpace::picture, values_of(answers, "pixel_values"), answers);
+    const size_t columns = answers.shapes.at(SharedSpace::text)[1];
+    std::vector<float> logits;
+    for (size_t picture = 0; picture < pictures.size(); picture += columns) {
+      for (size_t text = 0; text < texts.size(); text += columns) {
+        const auto first = pictures.begin() + static_cast<ptrdiff_t>(picture);
+        const double cosine = std::inner_product(first, first + static_cast<ptrdiff_t>(columns),
+                                                 texts.begin() + static_cast<ptrdiff_t>(text), 0.0);
+        logits.push_back(static_cast<float>(space.scale * cosine + space.bias));
+      }
+    }
+    CHECK(relative_rms(logits, answers.floats.at("logits_per_image")) <= 1e-4);
+  }
+}
+
+FIXTURE_TEST_CASE("convolutions over pictures of a size that the inputs have") {
+  const std::filesystem::path path = fixtures().model("resnet");
+  const Answers answers(path / "expected.safetensors");
+  LoadOptions options;
+  options.picture_height = static_cast<uint32_t>(answers.shapes.at("pixel_values")[2]);
+  options.picture_width = static_cast<uint32_t>(answers.shapes.at("pixel_values")[3]);
+  (void)check_encoder(load_model(path, options), "logits", values_of(answers, "pixel_values"), answers);
+}
+
+FIXTURE_TEST_CASE("a picture in a decoder's prompt gives the reference's logits and text") {
+  const std::filesystem::path path = fixtures().model("llava");
+  const Answers answers(path / "expected.safetensors");
+  const auto model = load_model(path);
+  REQUIRE(model->shape().pictures);
+  const PicturePrompt prompt = picture_prompt(path, answers, *model->shape().pictures);
+  const std::vector<float> logits = logits_of(model, prompt, 128);
+  CHECK(relative_rms(logits, answers.floats.at("logits")) <= 1e-4);
+  for (uint32_t chunk : {1u, 7u}) {
+    CAPTURE(chunk);
+    CHECK(relative_rms(logits_of(model, prompt, chunk), answers.floats.at("logits")) <= 1e-4);
+    if (TestGpu::get().profile.cpu) CHECK(logits_of(model, prompt, chunk) == logits);
+  }
+  const std::vector<uint32_t> expected = answers.ids("generated_ids", 0);
+  for (uint32_t chunk : {7u, 128u}) {
+    SessionOptions options;
+    options.size.chunk = chunk;
+    options.size.cache = CacheType::f32;
+    auto batch = Batch::create(model, options);
+    if (!batch.ok()) FAIL(batch.error().text());
+    const auto count = static_cast<uint32_t>(expected.size());
+    CHECK(continue_prompt(**batch, prompt, count) == expected);
+    // Another picture with the same words is another prompt.
+    std::vector<float> other = *prompt.given;
+    for (float& value : other) value = -value;
+    auto changed =
+        with_pictures(*model->shape().pictures, answers.ids("input_ids", 0), std::span(&other, 1), "");
+    REQUIRE(changed.ok());
+    CHECK(changed->tokens != prompt.tokens);
+    (void)continue_prompt(**batch, *changed, count);
+    CHECK(continue_prompt(**batch, prompt, count) == expected);
+  }
+}
+
+TEST_CASE("CTC: the likeliest path, and the likeliest text") {
+  // Letters 1 and 2, blank 0. In each frame the blank is the likeliest, and yet most paths have a letter.
+  const std::vector<float> half = {std::log(0.4f), std::log(0.35f), std::log(0.25f),
+                                   std::log(0.4f), std::log(0.35f), std::log(0.25f)};
+  CHECK(ctc_greedy(half, 3, 0).empty());
+  const std::vector<HeardLetter> one = ctc_beam_search(half, 3, 0, 8);
+  REQUIRE(one.size() == 1); // 0.4 * 0.35 * 2 + 0.35 * 0.35 against 0.4 * 0.4
+  CHECK(one[0].token == 1);
+  const std::vector<float> path = {0, 9, 0, 0, 9, 0, 9, 0, 0, 0, 9, 0, 0, 0, 9};
+  for (const auto& heard : {ctc_greedy(path, 3, 0), ctc_beam_search(path, 3, 0, 4)}) {
+    REQUIRE(heard.size() == 3); // 1 1 - 1 2
+    CHECK(heard[0].token == 1);
+    CHECK(heard[0].end == 2);
+    CHECK(heard[1].token == 1);
+    CHECK(heard[1].first == 3);
+    CHECK(heard[2].token == 2);
+  }
+}

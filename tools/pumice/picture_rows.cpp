@@ -1,0 +1,28 @@
+#include "picture_rows.h"
+
+namespace pumice::command {
+
+Result<PictureRows> PictureRows::create(const std::string& model, const PictureTokens& shape,
+                                        const OpenedDevice& device, const LoadOptions& load) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(model)));
+  LoadOptions of_tower = load;
+  of_tower.tower = Tower::pictures;
+  PUMICE_TRY(std::shared_ptr<const Model> loaded, load_model(std::move(file), device, of_tower));
+  PictureRows result;
+  result.shape_ = shape;
+  EncoderOptions options;
+  options.readable = {PictureTokens::features};
+  PUMICE_TRY(result.encoder_, Encoder::create(std::move(loaded), options));
+  return result;
+}
+
+Result<std::vector<float>> PictureRows::rows(const EncoderInput& pixels) {
+  PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(std::span(&pixels, 1)));
+  for (const InputRange& range : ranges) encoder_->release(range);
+  PUMICE_TRY(std::vector<float> rows, encoder_->read(PictureTokens::features, 0));
+  const size_t columns = encoder_->columns(PictureTokens::features);
+  rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(columns * shape_.skipped));
+  return rows;
+}
+
+} // namespace pumice::command

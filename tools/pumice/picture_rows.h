@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "picture_encoder.h"
+
+namespace pumice::command {
+
+// Makes the rows that stand for pictures in a decoder's prompt, by the model's tower of pictures.
+class PictureRows {
+public:
+  static Result<PictureRows> create(const std::string& model, const PictureTokens& shape,
+                                    const OpenedDevice& device, const LoadOptions& load);
+
+  // Of a picture's pixels, as the tower reads them.
+  Result<std::vector<float>> rows(const EncoderInput& pixels);
+
+private:
+  PictureTokens shape_;
+  std::unique_ptr<Encoder> encoder_;
+};
+
+} // namespace pumice::command
