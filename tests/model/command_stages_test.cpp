@@ -80,6 +80,23 @@ TEST_CASE("cuts that do not fit are refused") {
   CHECK(refusal({"--devices", "0,nothing"}).find("nothing") != std::string::npos);
 }
 
+TEST_CASE("plan-split finds cuts and says what each device does alone") {
+  const CommandResult result =
+      pumice_command({"plan-split", model, "--no-cache", "--devices", "0,0", "--context", "256", "--json"});
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  const json plan = json::parse(result.out);
+  REQUIRE(plan["ways"].size() == 3);
+  const json& all = plan["ways"][0];
+  CHECK(all["layers"][0].get<int>() + all["layers"][1].get<int>() == 5);
+  CHECK(all["bytes"].size() == 2);
+  CHECK(all["decode_tokens_per_second"].get<double>() > 0);
+  CHECK(plan["ways"][1]["layers"] == json::array({5}));
+  const CommandResult one = pumice_command({"plan-split", model, "--no-cache"});
+  CHECK(one.status == 1);
+  CHECK(one.err.find("--devices") != std::string::npos);
+}
+
 TEST_CASE("a model in two processes continues prompts as in one") {
   if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
   const json one = ids_of(pumice_command(generate));

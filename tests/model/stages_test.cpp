@@ -11,6 +11,7 @@
 #include "model/upstream.h"
 #include "stage/local_stages.h"
 #include "stage/memory_hop.h"
+#include "stage/split.h"
 #include "step/batch_groups.h"
 #include "support/fixtures.h"
 #include "support/model.h"
@@ -231,6 +232,33 @@ TEST_CASE("what cannot be cut is refused with the reason") {
   const Error shared = refusal(gemma, {shape.last_cut + 1, layers - shape.last_cut - 1});
   CHECK(shared.code == Code::unsupported);
   CHECK(shared.text().find("use the keys and values of layer") != std::string::npos);
+}
+
+TEST_CASE("a model is cut where the goal asks for it") {
+  const auto device = [](double seconds, uint64_t available) {
+    DeviceCosts costs;
+    costs.layer = {{seconds, 10 * seconds}, 100};
+    costs.first = costs.last = costs.whole = {{seconds, seconds}, 50};
+    costs.available = available;
+    return costs;
+  };
+  const std::vector<DeviceCosts> unequal = {device(1, 10000), device(3, 3000)};
+  const auto layers = [&](SplitGoal goal, uint32_t last_cut = UINT32_MAX) {
+    const auto plan = plan_split(unequal, 12, last_cut, {}, goal);
+    if (!plan.ok()) FAIL(plan.error().text());
+    return plan->layers;
+  };
+  CHECK(layers(SplitGoal::decode) == Layers{11, 1});
+  CHECK(layers(SplitGoal::prefill) == Layers{9, 3}); // three times as fast, three times as many
+  CHECK(layers(SplitGoal::memory) == Layers{10, 2});
+  CHECK(layers(SplitGoal::prefill, 5) == Layers{5, 7});
+
+  const auto plan = expected_of(unequal, Layers{9, 3}, {0.5, 0.5});
+  CHECK(plan.sequence.decode == doctest::Approx(9 + 1 + 9 + 3 + 1));
+  CHECK(plan.slowest.prefill == doctest::Approx(93.5));
+  CHECK(plan.stages[1].bytes == 350);
+  const std::vector<DeviceCosts> small = {device(1, 500), device(1, 500)};
+  CHECK(plan_split(small, 12, UINT32_MAX, {}, SplitGoal::memory).error().code == Code::out_of_memory);
 }
 
 TEST_CASE("a session in stages says what it cannot do") {

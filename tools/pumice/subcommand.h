@@ -48,6 +48,7 @@ Subcommand add_doctor(CLI::App& app);
 Subcommand add_tune(CLI::App& app);
 Subcommand add_bench(CLI::App& app);
 Subcommand add_perplexity(CLI::App& app);
+Subcommand add_plan_split(CLI::App& app);
 Subcommand add_convert(CLI::App& app);
 // Both in help_command.cpp.
 Subcommand add_help(CLI::App& app);
