@@ -213,6 +213,12 @@ Status OutputFile::write(std::span<const std::byte> bytes) {
   return written ? Status() : Status(failed());
 }
 
+Status OutputFile::write_first(std::span<const std::byte> bytes) {
+  errno = 0;
+  if (!file_ || std::fseek(file_, 0, SEEK_SET) != 0) return failed();
+  return write(bytes);
+}
+
 Status OutputFile::finish() {
   errno = 0;
   if (!file_) return failed(); // not open, or finished already

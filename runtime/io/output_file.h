@@ -32,6 +32,10 @@ public:
 
   Status open(const std::filesystem::path& path);
   Status write(std::span<const std::byte> bytes);
+  // Whether write_first() can be used: not on a device or a pipe.
+  bool seekable() const { return !partial_.empty(); }
+  // Writes over the first bytes, which were written before. Only finish() may follow.
+  Status write_first(std::span<const std::byte> bytes);
   Status finish();
 
 private:

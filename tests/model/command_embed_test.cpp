@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
+#include <fstream>
 #include <random>
 #include <sstream>
 
@@ -178,6 +180,133 @@ TEST_CASE("embed pools as the folder's own settings say") {
                      {"1_Pooling", "pooling_mode_max_tokens", "--pooling"}) == "");
 }
 
+TEST_CASE("embed: prompts, prefixes, dense layers and normalisation come from the folder") {
+  const TemporaryFolder folder;
+  REQUIRE(BertFolder().write(folder));
+  const auto prompted = embed(folder.path(), "what is fox\n"), plain = embed(folder.path(), "fox\n");
+  CHECK(embed(folder.path(), "fox\n", {"--prefix", "what is "}) == prompted);
+  folder.write("config_sentence_transformers.json",
+               R"({"prompts": {"query": "what is ", "document": ""}, "default_prompt_name": null})");
+  CHECK(embed(folder.path(), "fox\n", {"--prompt", "query"}) == prompted);
+  CHECK(embed(folder.path(), "fox\n") == plain);
+  CHECK(fails_saying(pumice_command({"embed", folder.path().string(), "fox", "--prompt", "x"}),
+                     {"no prompt 'x'", "document, query"}) == "");
+  folder.write("config_sentence_transformers.json",
+               R"({"prompts": {"query": "what is "}, "default_prompt_name": "query"})");
+  CHECK(embed(folder.path(), "fox\n") == prompted);
+  folder.write("config_sentence_transformers.json", "{}");
+
+  folder.write("modules.json", R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+                                   {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
+  std::filesystem::create_directories(folder.path() / "1_Pooling");
+  folder.write("1_Pooling/config.json", R"({"pooling_mode_mean_tokens": true})");
+  const std::vector<float> raw = embed(folder.path(), "fox\n")[0];
+  const std::vector<float> unit = embed(folder.path(), "fox\n", {"--normalize", "yes"})[0];
+  CHECK(unit == plain[0]);
+  CHECK(raw != unit);
+  const std::vector<float> four = embed(folder.path(), "fox\n", {"--dimensions", "4"})[0];
+  CHECK(four == std::vector<float>(raw.begin(), raw.begin() + 4));
+  double squares = 0;
+  const Vectors cut = embed(folder.path(), "fox\n", {"--dimensions", "4", "--normalize", "yes"});
+  for (float x : cut[0]) squares += double{x} * x;
+  CHECK(std::abs(squares - 1) < 1e-6);
+
+  folder.write("modules.json", R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+                                   {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+                                   {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}])");
+  std::filesystem::create_directories(folder.path() / "2_Dense");
+  folder.write("2_Dense/config.json",
+               R"({"in_features": 32, "out_features": 2, "bias": true,
+                   "activation_function": "torch.nn.modules.activation.Tanh"})");
+  std::vector<float> weight(64), bias = {0.5f, -0.25f};
+  for (size_t i = 0; i < weight.size(); ++i) weight[i] = 0.01f * static_cast<float>(i % 7) - 0.02f;
+  const SafetensorsFile::Entry entries[] = {
+      {"linear.weight", "F32", {2, 32}, std::as_bytes(std::span(weight))},
+      {"linear.bias", "F32", {2}, std::as_bytes(std::span(bias))}};
+  REQUIRE(write_safetensors(folder.path() / "2_Dense" / "model.safetensors", entries).ok());
+  const std::vector<float> dense = embed(folder.path(), "fox\n")[0];
+  REQUIRE(dense.size() == 2);
+  for (size_t row = 0; row < 2; ++row) {
+    double sum = bias[row];
+    for (size_t i = 0; i < 32; ++i) sum += double{weight[row * 32 + i]} * raw[i];
+    CHECK(dense[row] == doctest::Approx(std::tanh(sum)).epsilon(1e-5));
+  }
+  folder.write("modules.json", R"([{"path": "", "type": "sentence_transformers.models.CNN"}])");
+  CHECK(fails_saying(pumice_command({"embed", folder.path().string(), "fox"}), {"modules.json", "CNN"}) ==
+        "");
+}
+
+TEST_CASE("embed writes NumPy's form and JSON lines") {
+  const TemporaryFolder folder;
+  REQUIRE(BertFolder().write(folder));
+  const Vectors expected = embed(folder.path(), "fox\nthe quick\n");
+  const std::string npy = (folder.path() / "out.npy").string(),
+                    lines = (folder.path() / "out.jsonl").string();
+  run_embed(folder.path(), "fox\nthe quick\n", {"-o", npy});
+  std::ifstream file(npy, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  REQUIRE(bytes.size() == 128 + 2 * 32 * 4);
+  CHECK(bytes.substr(0, 8) == std::string("\x93NUMPY\x01\x00", 8));
+  CHECK(bytes.find("'shape': (2, 32)") != std::string::npos);
+  std::vector<float> values(64);
+  std::memcpy(values.data(), bytes.data() + 128, 256);
+  CHECK(std::vector<float>(values.begin() + 32, values.end()) == expected[1]);
+  run_embed(folder.path(), "fox\nthe quick\n", {"-o", lines});
+  std::ifstream text(lines);
+  for (size_t i = 0; i < 2; ++i) {
+    std::string line;
+    REQUIRE(std::getline(text, line));
+    CHECK(json::parse(line).get<std::vector<float>>() == expected[i]);
+  }
+}
+
+TEST_CASE("search finds the passages that are nearest, and reads only what has changed") {
+  const TemporaryFolder folder;
+  REQUIRE(BertFolder().write(folder));
+  std::filesystem::create_directories(folder.path() / "texts" / "deep");
+  folder.write("texts/a.txt", "the quick brown fox\n\ntransformers are models\n");
+  folder.write("texts/deep/b.md", "42\n");
+  folder.write("texts/binary", std::string("a\0b", 3));
+  const std::string model = folder.path().string(), texts = (folder.path() / "texts").string();
+  const auto search = [&](const std::string& query, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"search", model, texts, query, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return pumice_command(arguments);
+  };
+  const auto found = [](const CommandResult& result) {
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    std::vector<json> all;
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) all.push_back(json::parse(line));
+    return all;
+  };
+  const CommandResult first = search("transformers are models");
+  const std::vector<json> best = found(first);
+  CHECK(first.err.find("3 passages, of which 3 new") != std::string::npos);
+  REQUIRE(best.size() == 3);
+  CHECK(best[0]["file"] == "a.txt");
+  CHECK(best[0]["line"] == 3);
+  CHECK(best[0]["score"].get<double>() == doctest::Approx(1).epsilon(1e-5));
+  CHECK(best[0]["score"] > best[1]["score"]);
+  const CommandResult again = search("transformers are models");
+  CHECK(again.out == first.out);
+  CHECK(again.err.find("passages") == std::string::npos);
+
+  folder.write("texts/c.txt", "a new fox, and another\n");
+  const CommandResult more = search("a new fox, and another", {"--top", "1"});
+  CHECK(more.err.find("4 passages, of which 1 new") != std::string::npos);
+  CHECK(found(more)[0]["file"] == "c.txt");
+  std::filesystem::remove(folder.path() / "texts" / "a.txt");
+  CHECK(found(search("fox")).size() == 2);
+  CHECK(fails_saying(search("fox", {"--pooling", "cls"}), {"other options", "--rebuild"}) == "");
+  CHECK(found(search("fox", {"--pooling", "cls", "--rebuild"})).size() == 2);
+  CHECK(fails_saying(pumice_command({"search", model, texts + "/none", "x"}), {"none"}) == "");
+  std::filesystem::create_directories(folder.path() / "empty");
+  CHECK(fails_saying(pumice_command({"search", model, (folder.path() / "empty").string(), "x"}),
+                     {"there is no text"}) == "");
+}
+
 TEST_CASE("embed: what it cannot do is said") {
   const TemporaryFolder folder;
   REQUIRE(BertFolder().write(folder));
@@ -185,8 +314,8 @@ TEST_CASE("embed: what it cannot do is said") {
   const auto model = [&](const char* name) { return fixtures().model(name).string(); };
   CHECK(fails_saying(pumice_command({"embed", own, "x", "--pooling", "max"}), {"--pooling", "max", "cls"}) ==
         "");
-  CHECK(fails_saying(pumice_command({"embed", model("llama-mha"), "x"}),
-                     {"llama-mha is a decoder", "pumice run"}) == "");
+  CHECK(fails_saying(pumice_command({"embed", model("llama-mha"), "x"}), {"tokenizer.json"}) == "");
+  CHECK(fails_saying(pumice_command({"embed", model("mamba2"), "x"}), {"mamba2", "keep states"}) == "");
   CHECK(fails_saying(pumice_command({"embed", model("t5"), "x"}), {"t5 is an encoder-decoder"}) == "");
   CHECK(fails_saying(pumice_command({"embed", model("vit"), "x"}), {"vit is an encoder of pictures"}) == "");
   CHECK(fails_saying(pumice_command({"embed", model("bert"), "x"}), {"tokenizer.json"}) == "");

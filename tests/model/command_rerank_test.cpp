@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "support/bert_folder.h"
 #include "support/command.h"
 #include "support/gpu.h"
+#include "support/word_folder.h"
 #include "text/tokenizer.h"
 
 using namespace pumice;
@@ -131,6 +133,36 @@ TEST_CASE("rerank needs a head, and an encoder of text") {
   const std::string own = folder.path().string(), gpt = fixtures().model("gpt2").string();
   CHECK(fails_saying(pumice_command({"rerank", own, "--query", "x", "y"}),
                      {"sequence-classification", "pumice embed"}) == "");
-  CHECK(fails_saying(pumice_command({"rerank", gpt, "--query", "x", "y"}), {"gpt2 is a decoder"}) == "");
+  CHECK(fails_saying(pumice_command({"rerank", gpt, "--query", "x", "y"}), {"tokenizer.json"}) == "");
   CHECK(fails_saying(pumice_command({"rerank", own, "y"}), {"--query"}) == "");
+}
+
+TEST_CASE("rerank: a decoder says yes or no through its template") {
+  const TemporaryFolder folder;
+  write_word_folder(folder, "qwen3");
+  const std::string model = folder.path().string();
+  CHECK(fails_saying(pumice_command({"rerank", model, "--query", "w5", "w6"}),
+                     {"no token", "pumice embed"}) == "");
+  json tokenizer = json::parse(std::ifstream(folder.path() / "tokenizer.json"));
+  tokenizer["model"]["vocab"].erase("w7");
+  tokenizer["model"]["vocab"].erase("w8");
+  tokenizer["model"]["vocab"]["yes"] = 7;
+  tokenizer["model"]["vocab"]["no"] = 8;
+  folder.write("tokenizer.json", tokenizer.dump());
+  const auto ask = [&](const std::vector<std::string>& more, const std::string& lines) {
+    std::vector<std::string> arguments = {"rerank", model, "--query", "w5 w9"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandResult result = pumice_command(arguments, lines);
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    return scores(result.out);
+  };
+  const auto all = ask({}, "w20 w21\nw30\nw20 w21\n"), raw = ask({"--raw"}, "w20 w21\nw30\nw20 w21\n");
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].first == all[2].first);
+  CHECK(all[0].first != all[1].first);
+  for (size_t i = 0; i < 3; ++i)
+    CHECK(all[i].first == doctest::Approx(1 / (1 + std::exp(-raw[i].first))).epsilon(1e-4));
+  CHECK(ask({}, "w30\n")[0].first == all[1].first);
+  CHECK(ask({"--instruction", "w40 w41"}, "w30\n")[0].first != all[1].first);
 }

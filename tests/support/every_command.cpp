@@ -64,6 +64,7 @@ EveryCommand::EveryCommand() {
        {file("picture.png")}},
       {cached({"embed", file("bert"), "the fox"}), {"--output"}, {file("bert/config.json")}},
       {cached({"rerank", file("bert"), "the fox", "--query", "fox"}), {}, {}},
+      {cached({"search", file("bert"), file("texts"), "fox"}), {}, {}},
       {cached({"classify", file("bert"), "the fox"}), {}, {}},
       {{"tokenize", story}, {}, {}},
       {cached({"eval", file("marian"), "--inputs", file("in.safetensors")}),
@@ -105,5 +106,7 @@ void EveryCommand::write_files() const {
   std::string text;
   for (int i = 0; i < 40; ++i) text += "Once upon a time there was a dog. ";
   folder_.write("text.txt", text);
+  std::filesystem::create_directory(file("texts"));
+  folder_.write("texts/a.txt", std::string_view("the fox\n\nthe dog\n"));
   folder_.write("lines.txt", std::string_view("the fox\nthe dog\n"));
 }

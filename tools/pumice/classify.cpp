@@ -91,7 +91,7 @@ private:
 };
 
 Status classify_texts(TextEncoder model, const ClassifyOptions& options, const LabelPrinter& printer) {
-  const LineOptions line_options{options.model, options.batch_tokens, options.device, options.load};
+  const LineOptions line_options{options.model, options.batch_tokens, 0, options.device, options.load};
   const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
              LineEncoder::create(std::move(model), line_options, "logits"));
@@ -99,8 +99,9 @@ Status classify_texts(TextEncoder model, const ClassifyOptions& options, const L
   const auto encode = [&](const std::string& line, size_t limit) {
     return tokenizer->encode_limited(line, limit);
   };
-  const auto take = [&](const Line& line, std::vector<float> logits) {
+  const auto take = [&](const Line& line, std::vector<float> logits) -> Status {
     printer.print("text", line.text, std::move(logits));
+    return {};
   };
   PUMICE_CHECK(encoder->run(lines, encode, take));
   return encoder->finish();

@@ -1,16 +1,14 @@
-#include <filesystem>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "io/json_text.h"
-#include "io/mapped_file.h"
-#include "io/safetensors.h"
 #include "json_output.h"
 #include "line_encoder.h"
 #include "picture_encoder.h"
+#include "prompt.h"
+#include "sentence_settings.h"
 #include "subcommand.h"
 #include "terminal.h"
+#include "vector_file.h"
 
 namespace pumice::command {
 
@@ -21,68 +19,52 @@ struct EmbedOptions {
   TextOptions texts;
   std::vector<std::string> pictures;
   std::string pooling; // empty: from the model's settings
+  std::string normalize;
+  std::string prompt, prefix;
+  uint32_t dimensions = 0; // 0: all
   std::string output;
   bool json = false;
 };
 
-// The pooling in the settings of sentence-transformers beside the weights; empty if there are none.
-Result<std::string> pooling_of_folder(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "1_Pooling" / "config.json";
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return std::string();
-  PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
-  PUMICE_TRY(nlohmann::json json, parse_json_object(mapped.bytes(), mapped.path()));
-  const Fields fields(json, mapped.path());
-  PUMICE_TRY(bool mean, fields.boolean_or("pooling_mode_mean_tokens", false));
-  PUMICE_TRY(bool cls, fields.boolean_or("pooling_mode_cls_token", false));
-  for (const auto& [name, value] : json.items()) {
-    const bool known = name == "pooling_mode_mean_tokens" || name == "pooling_mode_cls_token";
-    if (known || !name.starts_with("pooling_mode_") || value != true) continue;
-    return Error{
-        Code::unsupported,
-        fmt::format(
-            "{}: the model combines the vectors of its tokens by '{}', which Pumice cannot do: choose "
-            "--pooling mean or --pooling cls",
-            path_text(path), name)};
-  }
-  if (mean && cls) {
-    return Error{Code::unsupported,
-                 fmt::format("{}: the settings name two ways to combine the vectors of the "
-                             "tokens: choose --pooling mean or --pooling cls",
-                             path_text(path))};
-  }
-  return std::string(cls ? "cls" : "mean");
+Status check_dimensions(const EmbedOptions& options, uint32_t columns) {
+  if (options.dimensions <= columns) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("--dimensions {}: the model's vectors have {}", options.dimensions, columns)};
 }
 
-Result<std::string> pooling_of(const ModelFile& file) {
-  if (file.format() == ModelFile::Format::hugging_face) return pooling_of_folder(path_of(file.path()));
-  constexpr uint32_t first_token = 2; // llama.cpp's number
-  PUMICE_TRY(uint32_t type, file.fields().u32_or(file.architecture() + ".pooling_type", 0));
-  return std::string(type == first_token ? "cls" : "mean");
-}
-
-Result<std::string> pooled_name(const EmbedOptions& options, const ModelFile& file, const ModelShape& shape) {
-  if (shape.shared_space) return std::string(SharedSpace::text);
-  std::string pooling = options.pooling;
-  if (pooling.empty()) {
-    PUMICE_TRY(pooling, pooling_of(file));
+// The text before each line.
+Result<std::string> text_before(const EmbedOptions& options, const SentenceSettings& settings) {
+  if (!options.prefix.empty()) {
+    PUMICE_CHECK(check_utf8(options.prefix, "--prefix"));
+    return options.prefix;
   }
-  return "sentence_embedding_" + (pooling.empty() ? std::string("mean") : pooling);
+  return settings.prompt(options.lines.model, options.prompt);
 }
 
-void print(const EmbedOptions& options, const std::string& line, const std::vector<float>& values) {
-  if (options.json) {
-    print_json({{"text", line}, {"embedding", values}});
-  } else {
-    print_result(fmt::format("{}\n", fmt::join(values, " ")));
+// Prints each vector, or writes it to the file.
+class VectorOutput {
+public:
+  VectorOutput(const EmbedOptions& options, uint32_t columns) : options_(options), columns_(columns) {}
+
+  Status open() {
+    return options_.output.empty() ? Status() : file_.open(path_of(options_.output), columns_);
   }
-}
+  Status take(const std::string& line, const std::vector<float>& values) {
+    if (!options_.output.empty()) return file_.write(values);
+    if (options_.json) {
+      print_json({{"text", line}, {"embedding", values}});
+    } else {
+      print_result(fmt::format("{}\n", fmt::join(values, " ")));
+    }
+    return {};
+  }
+  Status finish() { return options_.output.empty() ? Status() : file_.finish(); }
 
-Status write(const std::string& path, const std::vector<float>& values, uint64_t columns) {
-  const SafetensorsFile::Entry entry{
-      "embeddings", "F32", {values.size() / columns, columns}, std::as_bytes(std::span(values))};
-  return write_safetensors(path_of(path), std::span(&entry, 1));
-}
+private:
+  const EmbedOptions& options_;
+  uint32_t columns_;
+  VectorFile file_;
+};
 
 // Of texts and pictures in one space: the picture's vector there; otherwise of its rows, as for a text.
 std::string picture_name(const EmbedOptions& options, Tower tower) {
@@ -108,18 +90,21 @@ Status embed_pictures(const EmbedOptions& options) {
   PUMICE_TRY(const std::unique_ptr<PictureEncoder> encoder,
              PictureEncoder::create(std::move(model), device, options.lines.load, options.lines.batch_tokens,
                                     options.pictures.size(), std::move(name)));
-  std::vector<float> all;
+  PUMICE_CHECK(check_dimensions(options, encoder->columns()));
+  const uint32_t columns = options.dimensions ? options.dimensions : encoder->columns();
+  VectorFile file;
+  if (!options.output.empty()) PUMICE_CHECK(file.open(path_of(options.output), columns));
   PUMICE_CHECK(encoder->run(options.pictures, "encoding", [&](size_t i, std::vector<float> values) -> Status {
-    if (!options.output.empty()) {
-      all.insert(all.end(), values.begin(), values.end());
-    } else if (options.json) {
+    if (options.dimensions) values = finish_vector({}, std::move(values), options.dimensions, true);
+    if (!options.output.empty()) return file.write(values);
+    if (options.json) {
       print_json({{"image", options.pictures[i]}, {"embedding", values}});
     } else {
       print_result(fmt::format("{}\n", fmt::join(values, " ")));
     }
     return {};
   }));
-  if (!options.output.empty()) PUMICE_CHECK(write(options.output, all, encoder->columns()));
+  if (!options.output.empty()) PUMICE_CHECK(file.finish());
   print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
   return device.save_pipelines();
 }
@@ -128,22 +113,62 @@ Status embed(const EmbedOptions& options) {
   if (!options.pictures.empty()) return embed_pictures(options);
   PUMICE_TRY(TextEncoder model, open_text_encoder(options.lines.model));
   const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
-  PUMICE_TRY(std::string name, pooled_name(options, model.file, model.definition->shape()));
+  PUMICE_TRY(const SentenceSettings settings, read_sentence_settings(model.file, options.pooling));
+  PUMICE_TRY(const std::string before, text_before(options, settings));
+  const ModelShape whole = model.definition->shape();
+  const EncoderShape& shape = *whole.encoder;
+  std::string name = whole.shared_space ? std::string(SharedSpace::text) : pooled_tensor(settings, shape);
+  const bool normalized = options.normalize.empty() ? settings.normalized : options.normalize == "yes";
+  if (!whole.shared_space) PUMICE_CHECK(check_dimensions(options, settings.columns(shape.hidden)));
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
-             LineEncoder::create(std::move(model), options.lines, std::move(name)));
+             LineEncoder::create(std::move(model), options.lines, std::move(name), settings.max_tokens));
+  const uint32_t columns = settings.columns(encoder->columns());
+  PUMICE_CHECK(check_dimensions(options, columns));
+  VectorOutput output(options, options.dimensions ? options.dimensions : columns);
+  PUMICE_CHECK(output.open());
   WaitingLines source(options.texts);
-  std::vector<float> all; // all vectors, for the file
   PUMICE_CHECK(encoder->run(
-      source, [&](const std::string& line, size_t limit) { return tokenizer->encode_limited(line, limit); },
-      [&](const Line& line, const std::vector<float>& values) {
-        if (options.output.empty()) {
-          print(options, line.text, values);
-        } else {
-          all.insert(all.end(), values.begin(), values.end());
-        }
+      source,
+      [&](const std::string& line, size_t limit) { return tokenizer->encode_limited(before + line, limit); },
+      [&](const Line& line, std::vector<float> pooled) {
+        return output.take(line.text,
+                           finish_vector(settings, std::move(pooled), options.dimensions, normalized));
       }));
-  if (!options.output.empty()) PUMICE_CHECK(write(options.output, all, encoder->columns()));
+  PUMICE_CHECK(output.finish());
   return encoder->finish();
+}
+
+void add_vector_options(CLI::App& sub, EmbedOptions& options) {
+  sub.add_option(
+         "--pooling", options.pooling,
+         "mean, cls or last of the tokens (default: the model's). 'mean' is the average of the tokens' "
+         "vectors, 'cls' is the first of them, 'last' the last one. If the model's settings say "
+         "nothing, it is mean, and last of a decoder")
+      ->type_name("HOW")
+      ->transform(one_of({"mean", "cls", "last"}))
+      ->group("Vectors");
+  sub.add_option(
+         "--normalize", options.normalize,
+         "yes: vectors of length 1; no: as they come (default: the model's, and yes where its settings "
+         "say nothing)")
+      ->type_name("yes|no")
+      ->transform(one_of({"yes", "no"}))
+      ->group("Vectors");
+  sub.add_option("--dimensions", options.dimensions,
+                 "Keep only the first N numbers of each vector, for models trained for that (Matryoshka)")
+      ->type_name("N")
+      ->check(within(1u, 1u << 20))
+      ->group("Vectors");
+  CLI::Option* prompt =
+      sub.add_option("--prompt", options.prompt,
+                     "Put the model's prompt of this name before each text, such as query (default: the one "
+                     "that its settings name)")
+          ->type_name("NAME")
+          ->group("Text");
+  sub.add_option("--prefix", options.prefix, "Put this before each text, in place of a prompt")
+      ->type_name("TEXT")
+      ->group("Text")
+      ->excludes(prompt);
 }
 
 } // namespace
@@ -160,15 +185,11 @@ Subcommand add_embed(CLI::App& app) {
          "in one space (CLIP, SigLIP)")
       ->type_name("FILE")
       ->group("Input");
-  sub->add_option("--pooling", options->pooling,
-                  "mean or cls of the tokens (default: the model's). 'mean' is the average of the tokens' "
-                  "vectors, 'cls' is the first of them. If the model's settings say nothing, it is mean")
-      ->type_name("HOW")
-      ->transform(one_of({"mean", "cls"}))
-      ->group("Output");
+  add_vector_options(*sub, *options);
   CLI::Option* output = sub->add_option("-o,--output", options->output,
-                                        "Write the vectors to this safetensors file. Its tensor 'embeddings' "
-                                        "is [texts, hidden]. Nothing is printed")
+                                        "Write the vectors to this file. If its name ends in .npy it is "
+                                        "NumPy's, in .jsonl a JSON list on each line, otherwise safetensors "
+                                        "with the tensor 'embeddings' [texts, columns]. Nothing is printed")
                             ->type_name("FILE")
                             ->group("Output");
   sub->add_flag("--json", options->json, "Print one JSON object for each text. Its fields: text, embedding")
@@ -176,7 +197,7 @@ Subcommand add_embed(CLI::App& app) {
       ->excludes(output);
   sub->footer(
       "Prints one vector on each line, in the order of the texts: numbers separated by spaces. A text "
-      "that is longer than the model's context is cut.\n\n" +
+      "that is longer than the model reads is cut.\n\n" +
       example("pumice embed bge-small-folder < lines.txt > vectors.txt"));
   return {sub, [options] { return embed(*options); }, {{"MODEL", "--file"}, {"--output"}}};
 }

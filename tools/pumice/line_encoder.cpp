@@ -15,15 +15,24 @@ namespace pumice::command {
 
 namespace {
 
-constexpr size_t lines_ahead = 1024;       // most lines that are read before they are encoded
-constexpr uint32_t tokens_of_an_input = 8; // a step has room for one input per so many of its tokens
+constexpr uint32_t most_line_tokens = 8192; // unless asked for more: a step's memory grows with it
+constexpr size_t lines_ahead = 1024;        // most lines that are read before they are encoded
+constexpr uint32_t most_logits = 1 << 24;   // that a step gives, where each is of a token
+constexpr uint32_t tokens_of_an_input = 8;  // a step has room for one input per so many of its tokens
 
 } // namespace
 
 void add_line_options(CLI::App& app, LineOptions& options) {
-  app.add_option("MODEL", options.model, "A Hugging Face folder or GGUF file of a text encoder")
+  app.add_option("MODEL", options.model,
+                 "A Hugging Face folder or GGUF file of a text encoder, or of a decoder made for this")
       ->required()
       ->type_name("");
+  app.add_option(
+         "--max-tokens", options.max_tokens,
+         fmt::format("Cut lines after N tokens (default: the model's setting, at most {})", most_line_tokens))
+      ->type_name("N")
+      ->check(within(1u, 1u << 24))
+      ->group("Text");
   add_batch_option(app, options.batch_tokens, device_group);
   add_weights_option(app, options.load);
   add_device_options(app, options.device);
@@ -36,23 +45,33 @@ void pad(const EncoderShape& shape, std::vector<uint32_t>& tokens) {
 Result<TextEncoder> open_text_encoder(const std::string& path) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(path)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  if (definition->shape().has_decoder() && definition->shape().encoder) {
+    return wrong_subcommand(path, definition->shape());
+  }
+  PUMICE_TRY(definition, open_text_reader(file));
   const ModelShape shape = definition->shape();
-  if (shape.has_decoder()) return wrong_subcommand(path, shape);
   if (shape.encoder->kind != InputKind::tokens) return wrong_kind(path, shape, "it does not read text");
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   return TextEncoder{std::move(file), std::move(definition), std::move(tokenizer)};
 }
 
 Result<std::unique_ptr<LineEncoder>> LineEncoder::create(TextEncoder model, const LineOptions& options,
-                                                         std::string kept) {
+                                                         std::string kept, uint32_t line_limit) {
   const EncoderShape shape = *model.definition->shape().encoder;
   std::unique_ptr<LineEncoder> result(new LineEncoder());
   PUMICE_TRY(result->device_, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> loaded,
-             load_model(std::move(model.file), result->device_, options.load));
+  LoadOptions load = options.load;
+  load.text_reader = true;
+  load.readable = {kept};
+  PUMICE_TRY(std::shared_ptr<const Model> loaded, load_model(std::move(model.file), result->device_, load));
+  const uint32_t usual = std::min(line_limit ? line_limit : most_line_tokens, most_line_tokens);
+  result->limit_ = std::min(options.max_tokens ? options.max_tokens : usual, shape.context);
   EncoderOptions encoder;
-  encoder.tokens = std::max(batch_tokens(options.batch_tokens), shape.context);
+  encoder.tokens = std::max(batch_tokens(options.batch_tokens), result->limit_);
   encoder.inputs = std::max(encoder.tokens / tokens_of_an_input, 1u);
+  if (kept == "logits" && shape.labels.empty()) { // a whole vocabulary's
+    encoder.inputs = std::clamp(most_logits / std::max(shape.vocabulary, 1u), 1u, encoder.inputs);
+  }
   encoder.readable = {kept};
   PUMICE_TRY(result->encoder_, Encoder::create(std::move(loaded), std::move(encoder)));
   result->kept_ = std::move(kept);
@@ -85,8 +104,8 @@ Result<EncoderInput> LineEncoder::tokenize(const std::string& name, const std::s
                                            const Encode& encode_line) {
   const EncoderShape& shape = encoder_->shape();
   Tokenizer::Encoding encoding = encode_line(text, Tokenizer::kNoLimit);
-  const bool cut = encoding.ids.size() > shape.context;
-  if (cut) encoding = encode_line(text, shape.context);
+  const bool cut = encoding.ids.size() > limit_;
+  if (cut) encoding = encode_line(text, limit_);
   PUMICE_CHECK(check_ids(encoding.ids, shape.vocabulary, name));
   cut_ += cut;
   tokens_ += encoding.ids.size();
@@ -110,7 +129,7 @@ Status LineEncoder::run(std::span<const Line> lines, std::span<const EncoderInpu
     }
     seconds_ += watch.seconds();
     bar.erase();
-    for (size_t i = 0; i < count; ++i) take(lines[first + i], std::move(values[i]));
+    for (size_t i = 0; i < count; ++i) PUMICE_CHECK(take(lines[first + i], std::move(values[i])));
     first += count;
     lines_ += count;
   }
@@ -119,8 +138,9 @@ Status LineEncoder::run(std::span<const Line> lines, std::span<const EncoderInpu
 
 Status LineEncoder::finish() const {
   if (cut_) {
-    print_note(fmt::format("{} {} longer than the model's context of {} tokens and cut off there",
-                           counted(cut_, "line"), cut_ == 1 ? "was" : "were", encoder_->shape().context));
+    const char* what = limit_ == encoder_->shape().context ? "the model's context" : "the most";
+    print_note(fmt::format("{} {} longer than {} of {} tokens and cut off there", counted(cut_, "line"),
+                           cut_ == 1 ? "was" : "were", what, limit_));
   }
   print_figures(fmt::format("{} ({})\n{}{}, {}, {}, {:.3f} s{}\n", device_.name(), device_.driver(),
                             compiled_text(), counted(lines_, "line"), counted(tokens_, "token"),

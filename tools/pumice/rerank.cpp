@@ -7,6 +7,7 @@
 #include "line_encoder.h"
 #include "model_kind.h"
 #include "prompt.h"
+#include "rerank_template.h"
 #include "subcommand.h"
 #include "terminal.h"
 
@@ -17,6 +18,7 @@ namespace {
 struct RerankOptions {
   LineOptions lines;
   std::string query;
+  std::string instruction; // of a decoder; empty: the usual one
   TextOptions texts;
   uint32_t top = 0; // 0: all, in the order of the input
   bool raw = false;
@@ -62,27 +64,59 @@ Status check_scores(const TextEncoder& model) {
                     "use pumice embed");
 }
 
+// How pairs become tokens, and logits scores: an encoder has a head for pairs; a decoder reads a template and
+// either has a head or answers yes or no.
+struct PairScorer {
+  LineEncoder::Encode encode;
+  std::function<float(const std::vector<float>& logits)> score;
+};
+
+Result<PairScorer> pair_scorer(const RerankOptions& options, const TextEncoder& model) {
+  const EncoderShape shape = *model.definition->shape().encoder;
+  const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
+  PairScorer scorer;
+  scorer.score = [raw = options.raw](const std::vector<float>& logits) { return score_of(logits, raw); };
+  if (!shape.causal) {
+    if (!options.instruction.empty()) {
+      return Error{Code::invalid_argument,
+                   fmt::format("--instruction is for decoders, and {} is an encoder", options.lines.model)};
+    }
+    scorer.encode = [tokenizer, query = options.query](const std::string& line, size_t limit) {
+      return tokenizer->encode_pair(query, line, limit);
+    };
+    return scorer;
+  }
+  PUMICE_TRY(RerankTemplate form, RerankTemplate::open(model.file, tokenizer, options.instruction));
+  scorer.encode = [form = std::move(form), query = options.query](const std::string& line, size_t limit) {
+    return form.encode(query, line, limit);
+  };
+  if (!shape.labels.empty()) return scorer;
+  PUMICE_TRY(const AnswerIds answers, find_answers(model.file, *tokenizer));
+  scorer.score = [answers, raw = options.raw](const std::vector<float>& logits) {
+    return score_of({logits[answers.yes] - logits[answers.no]}, raw);
+  };
+  return scorer;
+}
+
 Status rerank(const RerankOptions& options) {
   PUMICE_CHECK(check_utf8(options.query, "--query"));
+  PUMICE_CHECK(check_utf8(options.instruction, "--instruction"));
   PUMICE_TRY(TextEncoder model, open_text_encoder(options.lines.model));
   PUMICE_CHECK(check_scores(model));
-  const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
+  PUMICE_TRY(const PairScorer scorer, pair_scorer(options, model));
   PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
              LineEncoder::create(std::move(model), options.lines, "logits"));
   WaitingLines source(options.texts);
   std::vector<Scored> best;
-  PUMICE_CHECK(encoder->run(
-      source,
-      [&](const std::string& line, size_t limit) {
-        return tokenizer->encode_pair(options.query, line, limit);
-      },
-      [&](const Line& line, const std::vector<float>& logits) {
-        Scored scored{score_of(logits, options.raw), line.number - 1, line.text};
+  PUMICE_CHECK(
+      encoder->run(source, scorer.encode, [&](const Line& line, const std::vector<float>& logits) -> Status {
+        Scored scored{scorer.score(logits), line.number - 1, line.text};
         if (options.top) {
           keep_best(best, std::move(scored), options.top);
         } else {
           print(options, scored);
         }
+        return {};
       }));
   for (const Scored& scored : best) print(options, scored);
   return encoder->finish();
@@ -99,6 +133,12 @@ Subcommand add_rerank(CLI::App& app) {
       ->type_name("TEXT")
       ->required()
       ->group("Scores");
+  sub->add_option(
+         "--instruction", options->instruction,
+         "For a decoder: what a text has to do for the query (default: the model's, or that it answers "
+         "the query)")
+      ->type_name("TEXT")
+      ->group("Scores");
   sub->add_option("--top", options->top,
                   "Print only the N best texts, best first. Without it, all are printed, as they came")
       ->type_name("N")
@@ -114,8 +154,10 @@ Subcommand add_rerank(CLI::App& app) {
   sub->footer(
       "Prints 'SCORE<tab>TEXT' for each text, in the order of the texts. The score is a probability, 0 to 1: "
       "for a model with one label the sigmoid of its logit, for a model with several labels the softmax "
-      "probability of label 1. If a query and a text are together longer than the model's context, the "
-      "longer of the two is cut.\n\n" +
+      "probability of label 1, for a decoder without labels the probability of yes against no. If a query "
+      "and "
+      "a text are together longer than the model's context, the longer of the two is cut, for a decoder the "
+      "text.\n\n" +
       example("pumice rerank cross-encoder-folder --query 'how?' < passages.txt"));
   return {sub, [options] { return rerank(*options); }};
 }

@@ -40,6 +40,7 @@ Subcommand add_caption(CLI::App& app);
 Subcommand add_classify(CLI::App& app);
 Subcommand add_embed(CLI::App& app);
 Subcommand add_rerank(CLI::App& app);
+Subcommand add_search(CLI::App& app);
 Subcommand add_tokenize(CLI::App& app);
 Subcommand add_template(CLI::App& app);
 Subcommand add_inspect(CLI::App& app);

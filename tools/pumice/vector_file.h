@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/output_file.h"
+
+namespace pumice::command {
+
+// Writes vectors of one size to a file as they come, so that any number takes constant memory. The end of the
+// name says the form: .npy (NumPy's), .jsonl (a JSON list on each line), otherwise safetensors with the
+// tensor "embeddings" [vectors, columns].
+class VectorFile {
+public:
+  Status open(const std::filesystem::path& path, uint32_t columns);
+  Status write(const std::vector<float>& values);
+  Status finish();
+
+private:
+  enum class Form { safetensors, npy, lines };
+  std::string header() const; // always of the same size
+
+  OutputFile file_;
+  Form form_ = Form::safetensors;
+  uint32_t columns_ = 0;
+  uint64_t count_ = 0;
+  std::vector<float> kept_; // where the file cannot be written out of order, such as a pipe
+};
+
+} // namespace pumice::command
