@@ -36,8 +36,10 @@
 #include "models/llama/llama.h"
 #include "models/llama4/llama4.h"
 #include "models/llava/llava.h"
+#include "models/m2m100/m2m100.h"
 #include "models/mamba2/mamba2.h"
 #include "models/marian/marian.h"
+#include "models/mbart/mbart.h"
 #include "models/minimax_m2/minimax_m2.h"
 #include "models/mistral/mistral.h"
 #include "models/mistral3/mistral3.h"
@@ -48,6 +50,7 @@
 #include "models/nomic_bert/nomic_bert.h"
 #include "models/olmo2/olmo2.h"
 #include "models/opt/opt.h"
+#include "models/pegasus/pegasus.h"
 #include "models/phi/phi.h"
 #include "models/phi3/phi3.h"
 #include "models/qwen2/qwen2.h"
@@ -56,6 +59,7 @@
 #include "models/qwen3_moe/qwen3_moe.h"
 #include "models/qwen3_next/qwen3_next.h"
 #include "models/resnet/resnet.h"
+#include "models/rnn_attention/rnn_attention.h"
 #include "models/roberta/roberta.h"
 #include "models/seed_oss/seed_oss.h"
 #include "models/siglip/siglip.h"
@@ -105,8 +109,10 @@ std::span<const Architecture> architectures() {
       {"llama", {"llama"}, {"llama"}, open_llama},
       {"llama4", {"llama4_text", "llama4"}, {"llama4"}, open_llama4},
       {"llava", {"llava"}, {}, open_llava, open_llava_pictures},
+      {"m2m100", {"m2m_100"}, {}, open_m2m100},
       {"mamba2", {"mamba2"}, {"mamba2"}, open_mamba2},
       {"marian", {"marian"}, {}, open_marian},
+      {"mbart", {"mbart"}, {}, open_mbart},
       {"minimax_m2", {"minimax_m2"}, {"minimax-m2"}, open_minimax_m2},
       {"mistral", {"mistral"}, {}, open_mistral},
       {"mistral3", {"ministral3", "mistral3"}, {"mistral3"}, open_mistral3},
@@ -117,6 +123,7 @@ std::span<const Architecture> architectures() {
       {"nomic_bert", {"nomic_bert"}, {"nomic-bert"}, open_nomic_bert},
       {"olmo2", {"olmo2", "olmo3"}, {"olmo2"}, open_olmo2},
       {"opt", {"opt"}, {}, open_opt},
+      {"pegasus", {"pegasus"}, {}, open_pegasus},
       {"phi", {"phi"}, {"phi2"}, open_phi},
       {"phi3", {"phi3"}, {"phi3"}, open_phi3},
       {"qwen2",
@@ -131,6 +138,7 @@ std::span<const Architecture> architectures() {
        open_qwen3_next},
       {"qwen3_moe", {"qwen3_moe", "qwen3_vl_moe_text"}, {"qwen3moe", "qwen3vlmoe"}, open_qwen3_moe},
       {"resnet", {"resnet"}, {}, open_resnet},
+      {"rnn_attention", {"rnn_attention"}, {}, open_rnn_attention},
       {"roberta", {"roberta", "xlm-roberta"}, {}, open_roberta},
       {"seed_oss", {"seed_oss"}, {"seed_oss"}, open_seed_oss},
       {"siglip", {"siglip"}, {}, open_siglip, open_siglip_pictures},

@@ -94,7 +94,7 @@ def distribution(name, shape, config):
         return 0, 0.5
     if "relative_attention_bias" in name:
         return 0, 1
-    if name.endswith("bias"):
+    if name.endswith("bias") or ".bias_" in name:
         return 0, 0.125
     if name.endswith("embed_tokens_per_layer.weight"):
         return 0, 0.25
@@ -353,7 +353,52 @@ def published_transformer(config):
     return Model()
 
 
-def published_answers(model, config, seed):
+def recurrent_translator(config):
+    """Bahdanau, Cho and Bengio (2015): a bidirectional GRU reads, a GRU with additive attention writes."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            words, width = config["vocab_size"], config["hidden_size"]
+            self.encoder_embedding, self.decoder_embedding = torch.nn.Embedding(words, width), torch.nn.Embedding(words, width)
+            self.encoder = torch.nn.GRU(width, width // 2, bidirectional=True, batch_first=True)
+            self.bridge = torch.nn.Linear(width, width)
+            self.query, self.key = torch.nn.Linear(width, width, bias=False), torch.nn.Linear(width, width, bias=False)
+            self.score = torch.nn.Linear(width, 1, bias=False)
+            self.decoder = torch.nn.GRUCell(2 * width, width)
+            self.output = torch.nn.Linear(3 * width, words)
+
+        def encode(self, ids, mask):
+            states = torch.zeros(*ids.shape, config["hidden_size"], dtype=torch.float64)
+            for row, length in enumerate(mask.sum(1).tolist()):
+                states[row, :length] = self.encoder(self.encoder_embedding(ids[row:row + 1, :length]))[0][0]
+            return states
+
+        def attend(self, ids, states, mask):
+            """The logits, and the weights of the input's positions."""
+            half, last = config["hidden_size"] // 2, mask.sum(1) - 1
+            ends = torch.cat([states[torch.arange(len(states)), last, :half], states[:, 0, half:]], 1)
+            state, keys, logits, shares = self.bridge(ends).tanh(), self.key(states), [], []
+            for embedding in self.decoder_embedding(ids).unbind(1):
+                scores = self.score((self.query(state)[:, None] + keys).tanh())[..., 0].masked_fill(mask == 0, -torch.inf)
+                shares.append(scores.softmax(-1))
+                context = (shares[-1][..., None] * states).sum(1)
+                state = self.decoder(torch.cat([embedding, context], 1), state)
+                logits.append(self.output(torch.cat([state, context, embedding], 1)))
+            return torch.stack(logits, 1), torch.stack(shares, 1)[:, None]
+
+        def decode(self, ids, states, mask):
+            return self.attend(ids, states, mask)[0]
+
+    return Model()
+
+
+# Models that no library has, by model_type.
+OWN_MODELS = {"transformer": published_transformer, "rnn_attention": recurrent_translator}
+
+
+def own_answers(model, config, seed):
     import torch
     ids, mask = text_inputs(seed, config)
     forced = torch.tensor(some_ids(seed, "decoder_input_ids", (2, 9), config["vocab_size"]))
@@ -364,6 +409,8 @@ def published_answers(model, config, seed):
     states = states * mask[..., None]
     answers = {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": forced, "encoder_last_hidden_state": states,
                "logits": model.decode(forced, states, mask)}
+    if config["model_type"] == "rnn_attention":
+        answers["cross_attentions.0"] = model.attend(forced, states, mask)[1]
     answers["generated_ids"], lead = continue_greedily(
         lambda ids: model.decode(ids, states[:1], mask[:1])[0, -1], torch.tensor([[config["bos_token_id"]]]))
     return answers, lead
@@ -386,23 +433,28 @@ def model_class(config):
     return getattr(transformers, config["architectures"][0])
 
 
+def is_computed(name, config):
+    """Whether the reference computes a tensor that its files hold too: PEGASUS's sines."""
+    return config["model_type"] == "pegasus" and "embed_positions" in name
+
+
 def shapes_of(folder, config):
     """The names and shapes in the file that the reference writes of such a model."""
-    if config["model_type"] == "transformer":
-        return {name: list(value.shape) for name, value in published_transformer(config).state_dict().items()}
+    if config["model_type"] in OWN_MODELS:
+        return {name: list(value.shape) for name, value in OWN_MODELS[config["model_type"]](config).state_dict().items()}
     import transformers
     with tempfile.TemporaryDirectory() as scratch:
         model_class(config)(transformers.AutoConfig.from_pretrained(folder)).save_pretrained(scratch)
         return {name: list(value.shape) for name, value in load_file(Path(scratch) / "model.safetensors").items()
-                if value.dtype.kind == "f"}
+                if value.dtype.kind == "f" and not is_computed(name, config)}
 
 
 def answers_of(folder, config, seed, weights):
     import torch
-    if config["model_type"] == "transformer":
-        model = published_transformer(config)
+    if config["model_type"] in OWN_MODELS:
+        model = OWN_MODELS[config["model_type"]](config)
         model.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
-        return published_answers(model.double().eval(), config, seed)
+        return own_answers(model.double().eval(), config, seed)
     import transformers
     transformers.utils.logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as scratch:
@@ -412,7 +464,8 @@ def answers_of(folder, config, seed, weights):
         model, loaded = model_class(config).from_pretrained(
             scratch, dtype=torch.float64, attn_implementation="eager", output_loading_info=True,
             **({"experts_implementation": "eager"} if EXPERTS.intersection(config) else {}))
-        missing = [name for name in loaded["missing_keys"] if not name.endswith("num_batches_tracked")]  # counts of training
+        counts = "num_batches_tracked"  # of training
+        missing = [name for name in loaded["missing_keys"] if not name.endswith(counts) and not is_computed(name, config)]
         assert not missing and not loaded["unexpected_keys"], loaded
     model.eval()
     kind = config["model_type"]

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "kernel/position/sinusoid.h"
 #include "models/encoder_decoder/model.h"
 
 namespace pumice {
@@ -17,7 +16,7 @@ constexpr uint32_t position_offset = 2;
 struct BartSettings {
   std::string prefix;                       // of Hugging Face's tensor names
   std::string encoder_table, decoder_table; // tables of tokens; usually the same
-  bool sinusoidal_positions = false;
+  std::optional<Sinusoids> sinusoids;       // instead of learned positions
   bool norm_first = false;
   bool final_norm = false;
   bool logits_bias = false;
@@ -62,8 +61,8 @@ private:
     builder.prefix("", "");
     const float scale = own_.scaled_embedding ? std::sqrt(static_cast<float>(encoder().hidden)) : 1.0f;
     const TensorId x = builder.embed({table, ""}, scale);
-    if (own_.sinusoidal_positions) {
-      return sinusoidal_positions(builder.graph(), "with_positions", x, SinusoidLayout::halves);
+    if (own_.sinusoids) {
+      return sinusoidal_positions(builder.graph(), "with_positions", x, *own_.sinusoids);
     }
     builder.prefix(own_.prefix + side + ".", "");
     return builder.layer_norm(builder.learned_positions(x, {"embed_positions", ""}, position_offset),
@@ -107,7 +106,7 @@ Result<BartConfig> read_bart_config(const Settings& settings, const BartConfigNa
   names.activation = {"activation_function", ""};
   names.default_context = own.default_context;
   names.default_norm_eps = 1e-5f;
-  names.default_activation = Activation::gelu;
+  names.default_activation = own.default_activation;
   BartConfig config;
   PUMICE_TRY(static_cast<StackConfig&>(config.encoder), read_stack_config(settings, names));
 
@@ -153,14 +152,15 @@ Result<std::unique_ptr<ModelDefinition>> open_bart_family(const ModelFile& file,
     PUMICE_TRY(shared, settings.boolean_or({"share_encoder_decoder_embeddings", ""}, true));
   }
   BartConfigNames names;
+  names.default_activation = family.activation;
   if (!shared && settings.has({"decoder_vocab_size", ""}))
     names.decoder_vocabulary = {"decoder_vocab_size", ""};
   PUMICE_TRY(BartConfig config, read_bart_config(settings, names));
-  config.encoder.any_length = family.sinusoidal_positions;
+  config.encoder.any_length = family.sinusoids.has_value();
 
   BartSettings own;
   own.prefix = bart_prefix(file);
-  own.sinusoidal_positions = family.sinusoidal_positions;
+  own.sinusoids = family.sinusoids;
   const std::string encoder = own.prefix + "encoder.embed_tokens",
                     decoder = own.prefix + "decoder.embed_tokens";
   if (shared) {
@@ -169,9 +169,13 @@ Result<std::unique_ptr<ModelDefinition>> open_bart_family(const ModelFile& file,
     own.encoder_table = encoder;
     own.decoder_table = decoder;
   }
-  PUMICE_TRY(own.scaled_embedding, settings.boolean_or({"scale_embedding", ""}, false));
-  PUMICE_TRY(own.norm_first, settings.boolean_or({"normalize_before", ""}, false));
-  PUMICE_TRY(own.final_norm, settings.boolean_or({"add_final_layer_norm", ""}, false));
+  PUMICE_TRY(own.scaled_embedding, settings.boolean_or({"scale_embedding", ""}, family.scaled_embedding));
+  if (family.norm_first) {
+    own.norm_first = own.final_norm = *family.norm_first;
+  } else {
+    PUMICE_TRY(own.norm_first, settings.boolean_or({"normalize_before", ""}, false));
+    PUMICE_TRY(own.final_norm, settings.boolean_or({"add_final_layer_norm", ""}, false));
+  }
   own.logits_bias = file.find("final_logits_bias");
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<Bart>(std::move(config), settings.gguf(), std::move(own)));

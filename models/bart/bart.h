@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "kernel/position/sinusoid.h"
 #include "models/decoder/config.h"
 #include "models/encoder/config.h"
 #include "models/stack/builder.h"
@@ -21,6 +23,7 @@ struct BartConfigNames {
   SettingName encoder_context = {"max_position_embeddings", ""};
   SettingName decoder_context = {"max_position_embeddings", ""};
   uint32_t default_context = 1024;
+  Activation default_activation = Activation::gelu;
 };
 
 Result<BartConfig> read_bart_config(const Settings& settings, const BartConfigNames& names);
@@ -33,8 +36,12 @@ LayerNames bart_layer_names(const std::string& prefix, std::string_view side);
 
 // How a model that is derived from BART differs from it.
 struct BartFamily {
-  bool sinusoidal_positions = false;  // instead of learned ones, and no embedding norm
-  bool separate_vocabularies = false; // possible: share_encoder_decoder_embeddings
+  std::optional<Sinusoids> sinusoids;       // instead of learned positions, and no embedding norm
+  bool separate_vocabularies = false;       // possible: share_encoder_decoder_embeddings
+  std::optional<bool> norm_first = {};      // norms before sublayers, and one after the last layer; none: the
+                                            // config says both
+  bool scaled_embedding = false;            // if the config does not say
+  Activation activation = Activation::gelu; // if the config does not say
 };
 
 Result<std::unique_ptr<ModelDefinition>> open_bart_family(const ModelFile& file, const BartFamily& family);

@@ -8,7 +8,7 @@ namespace pumice {
 // usually one vocabulary for both languages.
 Result<std::unique_ptr<ModelDefinition>> open_marian(const ModelFile& file) {
   BartFamily family;
-  family.sinusoidal_positions = true;
+  family.sinusoids = {SinusoidLayout::halves};
   family.separate_vocabularies = true;
   return open_bart_family(file, family);
 }

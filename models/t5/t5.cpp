@@ -1,11 +1,13 @@
 #include "models/t5/t5.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "kernel/elementwise/elementwise.h"
+#include "model/gguf_model.h"
 #include "models/encoder/model.h"
 #include "models/encoder_decoder/model.h"
 
@@ -81,6 +83,8 @@ public:
   T5(EncoderConfig encoder, DecoderConfig decoder, bool gguf, T5Settings own)
       : EncoderDecoderModel(std::move(encoder), std::move(decoder), gguf), own_(std::move(own)) {}
 
+  Result<GgufModel> gguf(const ModelFile& file) const override;
+
 protected:
   void build_encoder(EncoderBuilder& builder) const override {
     const TensorId x = run_side(builder, encoder(), own_, Side::encoder);
@@ -100,6 +104,54 @@ protected:
 private:
   T5Settings own_;
 };
+
+// GGUF has no keys for the activation and for the factor before the head: they follow from the tensors.
+Status check_gguf(const ModelFile& file, const T5Settings& own, const DecoderConfig& config) {
+  const Activation activation = own.gated ? Activation::gelu_tanh : Activation::relu;
+  const bool scaled = !own.gated && config.tied_head;
+  if (config.activation == activation && own.scaled_output == scaled) return {};
+  return Error{
+      Code::unsupported,
+      fmt::format("{}: GGUF's t5 models have {} where the feed-forward is {}, and scale the head's input if "
+                  "they are not gated and the head is tied; this one differs",
+                  file.path(), to_string(activation), own.gated ? "gated" : "not gated")};
+}
+
+Result<GgufModel> T5::gguf(const ModelFile& file) const {
+  PUMICE_CHECK(check_gguf(file, own_, decoder()));
+  EncoderBuilder reads(encoder(), false, &file);
+  build_encoder(reads);
+  PUMICE_CHECK(reads.status());
+  DecoderBuilder writes(decoder(), false, &file);
+  build_decoder(writes);
+  PUMICE_CHECK(writes.status());
+  PUMICE_TRY(const uint32_t start,
+             file.fields().u32_or("decoder_start_token_id", 0, decoder().vocabulary - 1, 0));
+  GgufModel model;
+  model.architecture = "t5";
+  model.tensors = reads.gguf_tensors();
+  for (const GgufTensor& tensor : writes.gguf_tensors()) { // both sides name what they share
+    if (std::ranges::find(model.tensors, tensor.name, &GgufTensor::name) == model.tensors.end()) {
+      model.tensors.push_back(tensor);
+    }
+  }
+  model.metadata = {
+      {"t5.context_length", encoder().context},
+      {"t5.embedding_length", encoder().hidden},
+      {"t5.block_count", encoder().layers},
+      {"t5.decoder_block_count", decoder().layers},
+      {"t5.feed_forward_length", encoder().feed_forward},
+      {"t5.attention.head_count", encoder().heads},
+      {"t5.attention.key_length", encoder().head_dim},
+      {"t5.attention.value_length", encoder().head_dim},
+      {"t5.attention.layer_norm_epsilon", encoder().norm_eps},
+      {"t5.attention.layer_norm_rms_epsilon", encoder().norm_eps},
+      {"t5.attention.relative_buckets_count", own_.buckets},
+      {"t5.decoder_start_token_id", start},
+      {"t5.vocab_size", decoder().vocabulary},
+  };
+  return model;
+}
 
 class T5Encoder : public EncoderModel {
 public:

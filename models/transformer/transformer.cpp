@@ -66,7 +66,7 @@ private:
   TensorId run(StackBuilder& builder, const std::string& side) const {
     const float scale = own_.scaled_embedding ? std::sqrt(static_cast<float>(encoder().hidden)) : 1.0f;
     TensorId x = builder.embed({"embedding", ""}, scale);
-    x = sinusoidal_positions(builder.graph(), "with_positions", x, SinusoidLayout::interleaved);
+    x = sinusoidal_positions(builder.graph(), "with_positions", x, {});
     x = builder.run_layers(x, layer_names(side));
     builder.prefix(side, "");
     return builder.layer_norm(x, {"norm", ""});

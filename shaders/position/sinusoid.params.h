@@ -22,11 +22,12 @@ struct SinusoidParams {
   UINT columns;
   UINT x_stride; // in floats
   UINT out_stride;
+  UINT first; // the number of a text's first position
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::SinusoidParams) == 12);
+static_assert(sizeof(pumice::SinusoidParams) == 16);
 #endif
 #endif
