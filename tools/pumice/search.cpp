@@ -117,7 +117,7 @@ public:
     if (!old.files.empty()) PUMICE_CHECK(check_same(old));
     if (options_.rebuild) old = {};
     PUMICE_TRY(new_.files, find_text_files(folder_, index_));
-    if (is_same(old)) return {};
+    if (!old.files.empty() && is_same(old)) return {};
     return write(old);
   }
 
