@@ -1,8 +1,33 @@
 #include "gpu/kernel_table.h"
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_map>
 
 namespace pumice {
+
+std::vector<uint32_t> unpack_code(std::span<const uint16_t> packed) {
+  std::vector<uint32_t> code;
+  code.reserve(packed.size());
+  for (size_t i = 0; i < packed.size(); ++i) {
+    if (packed[i] < 0x8000) {
+      code.push_back(packed[i]);
+      continue;
+    }
+    const uint32_t upper = packed[i] == 0xffff ? packed[++i] : packed[i] & 0x7fffu;
+    code.push_back(upper << 16 | packed[++i]);
+  }
+  return code;
+}
+
+std::span<const uint32_t> KernelBinary::code() const {
+  static std::mutex mutex;
+  static std::unordered_map<const uint16_t*, std::vector<uint32_t>> unpacked;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = unpacked.try_emplace(packed.data());
+  if (is_new) found->second = unpack_code(packed);
+  return found->second;
+}
 
 const KernelBinary* find_kernel(std::string_view name) {
   const std::span<const KernelBinary> table = kernel_binaries();

@@ -160,8 +160,9 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
 
   const VulkanTable& vk = device_->table();
   VkShaderModuleCreateInfo code{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
-  code.codeSize = binary->code.size_bytes();
-  code.pCode = binary->code.data();
+  const std::span<const uint32_t> words = binary->code();
+  code.codeSize = words.size_bytes();
+  code.pCode = words.data();
   VkShaderModule module = VK_NULL_HANDLE;
   if (VkResult result = vk.vkCreateShaderModule(device_->handle(), &code, nullptr, &module);
       result != VK_SUCCESS) {
@@ -182,7 +183,7 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
       VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO};
   const Capabilities& capabilities = device_->capabilities();
   subgroups.requiredSubgroupSize = capabilities.kernel_subgroup_size();
-  if (capabilities.full_subgroups && subgroups.requiredSubgroupSize > 0 && uses_subgroups(*binary) &&
+  if (capabilities.full_subgroups && subgroups.requiredSubgroupSize > 0 && uses_subgroups(words) &&
       !constants.empty() && constants[0] % subgroups.requiredSubgroupSize == 0) {
     info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     if (capabilities.min_subgroup_size < capabilities.max_subgroup_size) info.stage.pNext = &subgroups;

@@ -52,7 +52,7 @@ std::vector<Dispatch> divide(const Dispatch& dispatch, const DeviceSpeed& speed)
   if (speed.seconds(dispatch) <= longest_dispatch_seconds) return {dispatch};
   const KernelBinary* kernel = find_kernel(dispatch.kernel);
   if (!kernel) return {dispatch};
-  const std::array<bool, 3> counted = counted_axes(*kernel);
+  const std::array<bool, 3> counted = counted_axes(kernel->code());
   Division division(speed, counted);
   division.add(dispatch, last_axis);
   return std::move(division.parts);

@@ -34,7 +34,7 @@ public:
   // As examine(), where the compiler makes `wrong` of a kernel.
   json examine_with(const std::string& kernel, const spirv_faults::Code& wrong,
                     const std::string& only) const {
-    const auto code = pumice::find_kernel(kernel)->code;
+    const auto code = pumice::find_kernel(kernel)->code();
     REQUIRE(!std::ranges::equal(code, wrong));
     return examine(only, {"PUMICE_TEST_SHADER=" + write("right", code),
                           "PUMICE_TEST_WRONG_SHADER=" + write("wrong", wrong)});
@@ -71,7 +71,7 @@ bool has(const json& verdict, const char* part) {
 }
 
 std::span<const uint32_t> code_of(const std::string& kernel) {
-  return pumice::find_kernel(kernel)->code;
+  return pumice::find_kernel(kernel)->code();
 }
 
 // A variant is bad because of one kernel, programs do not use it any more, and nothing else is bad.

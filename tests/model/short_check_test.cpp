@@ -37,12 +37,12 @@ public:
 
   // The products of eight lanes read numbers with a sign as numbers without one.
   void break_products() {
-    const auto code = find_kernel("matmul.cpu8.q8_0")->code;
+    const auto code = find_kernel("matmul.cpu8.q8_0")->code();
     plant(code, spirv_faults::with_unsigned_codes(code));
   }
   // This kernel adds in 16 bits.
   void break_sums(const char* kernel) {
-    const auto code = find_kernel(kernel)->code;
+    const auto code = find_kernel(kernel)->code();
     plant(code, spirv_faults::with_half_sums(code));
   }
   void mend() { set("PUMICE_TEST_SHADER", "/dev/null"); }

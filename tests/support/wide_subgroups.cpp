@@ -56,7 +56,7 @@ VKAPI_ATTR void VKAPI_CALL features_of(VkPhysicalDevice device, VkPhysicalDevice
 std::map<const uint32_t*, std::span<const uint32_t>> wide_codes() {
   std::map<const uint32_t*, std::span<const uint32_t>> codes;
   for (const KernelBinary& wide : wide_kernel_binaries()) {
-    codes[find_kernel(wide.name)->code.data()] = wide.code;
+    codes[find_kernel(wide.name)->code().data()] = wide.code();
   }
   return codes;
 }
@@ -68,7 +68,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModu
   if (const auto found = codes.find(info->pCode); found != codes.end()) {
     wide.pCode = found->second.data();
     wide.codeSize = found->second.size_bytes();
-  } else if (uses_subgroups({.code = {info->pCode, info->codeSize / sizeof(uint32_t)}})) {
+  } else if (uses_subgroups({info->pCode, info->codeSize / sizeof(uint32_t)})) {
     return VK_ERROR_FEATURE_NOT_PRESENT; // it would run with the device's own subgroups
   }
   return real.vkCreateShaderModule(device, &wide, callbacks, module);

@@ -61,7 +61,7 @@ TEST_CASE("a device file is used only by the device and driver that it was writt
 
 TEST_CASE("a device file is not used by a build with another kernel of the same name and length") {
   const Capabilities device = some_device();
-  const std::vector<uint32_t> code(300, 7);
+  const std::vector<uint16_t> code(300, 7);
   const std::vector<KernelBinary> kernels = {{"first", "", code, 11}, {"second", "dot", code, 12}};
   const std::vector<std::byte> file = pack_device_file(device, some_contents(), kernels);
   CHECK(parse_device_file(file, device, kernels));
@@ -77,7 +77,7 @@ TEST_CASE("two kernels have the same hash only if they have the same code") {
   for (const KernelBinary& a : kernels) {
     CHECK(a.hash > UINT32_MAX); // so that a length is no hash
     for (const KernelBinary& b : kernels) {
-      const bool same_code = std::ranges::equal(a.code, b.code);
+      const bool same_code = std::ranges::equal(a.packed, b.packed);
       INFO(a.name << " and " << b.name);
       CHECK((a.hash == b.hash) == same_code);
     }

@@ -51,7 +51,7 @@ TEST_CASE("a tuning file has results of several devices, and each finds its own"
 }
 
 TEST_CASE("results of another build's kernels are not used, and are replaced by this build's") {
-  const std::vector<uint32_t> code(3, 7);
+  const std::vector<uint16_t> code(3, 7);
   const std::vector<KernelBinary> older = {{"first", "", code, 11}}, newer = {{"first", "", code, 12}};
   const Capabilities device = device_number(1);
   TuningFile file;
