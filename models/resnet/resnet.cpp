@@ -58,7 +58,7 @@ protected:
     mean.mean = true;
     const TensorId pooled = pool_pixels(builder.graph(), "mean", x.tensor, mean);
     builder.finish(pooled);
-    builder.pooler_output(pooled);
+    builder.pooler_output(builder.first_rows(pooled)); // a tensor has one name
     builder.prefix("", "");
     if (!config().labels.empty()) builder.logits(pooled, {"classifier.1", ""});
   }
