@@ -66,7 +66,7 @@ private:
     const WeightView probe = builder.shaped_tensor({"probe", ""}, "", {1, 1, hidden}, "head");
     const TensorId rows = token_type_embedding(graph, "probes", builder.weight(probe, "head"));
     AttentionNames names;
-    names.fused = "attention.in_proj";
+    names.fused = {"attention.in_proj", ""};
     names.output = {"attention.out_proj", ""};
     AttentionInputs inputs;
     inputs.query = builder.project_input(rows, names, StackBuilder::Projection::query, hidden);

@@ -1,6 +1,7 @@
 #include "io/model_file.h"
 
 #include "io/bytes.h"
+#include "io/ctranslate2.h"
 #include "io/gguf.h"
 #include "io/json_text.h"
 #include "io/nearest_files.h"
@@ -172,6 +173,7 @@ std::vector<fs::path> ModelFile::weight_files(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return {path};
   if (file_exists(path / single_name)) return {path / single_name};
+  if (is_ctranslate2_folder(path)) return {path / "model.bin"};
   std::vector<fs::path> files;
   const auto index = read_index(path / index_name);
   if (!index.ok()) return files;
@@ -190,6 +192,12 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
     PUMICE_TRY(const MappedFile config, MappedFile::open(path / "config.json"));
     PUMICE_TRY(ModelFile model, from_config(config));
     model.path_ = path_text(path);
+    if (is_ctranslate2_folder(path)) {
+      PUMICE_TRY(Ctranslate2Model converted, read_ctranslate2(path, *model.config_));
+      model.config_ = std::make_shared<const nlohmann::json>(std::move(converted.config));
+      model.tensors_ = std::move(converted.tensors);
+      model.files_.push_back(std::move(converted.weights));
+    }
     PUMICE_CHECK(model.add_shards(path));
     model.add_microscaled();
     model.index_names();

@@ -158,7 +158,7 @@ TEST_CASE("translate knows tasks, prefixes and target languages") {
   const json forced = json::parse(words.translate({words.source, "--target-language", "w7", "--json"}).out);
   CHECK(forced["tokens"][0] == 7);
   CHECK(json::parse(words.translate({words.source, "--forced-first", "7", "--json"}).out) == forced);
-  CHECK(fails_saying(words.fail({"--target-language", "xx"}), {"--target-language", "0 to 319", "xx"}) == "");
+  CHECK(fails_saying(words.fail({"--target-language", "xx"}), {"--to", "0 to 319", "'xx'"}) == "");
 
   json config = json::parse(std::ifstream(words.folder.path() / "config.json"));
   config["task_specific_params"]["a_to_b"] = {{"prefix", start}, {"num_beams", 4}, {"max_length", 13}};

@@ -41,11 +41,11 @@ void print(const CaptionOptions& options, const std::string& picture, std::span<
            const GenerationOptions& generation, const Tokenizer& tokenizer) {
   if (options.writing.json) {
     Json json = {{"image", picture}};
-    add_written(json, written, generation, tokenizer);
+    add_written(json, written_texts(written, generation.config, tokenizer), generation);
     print_json(json);
     return;
   }
-  const std::string lines = lines_of(written, generation, tokenizer);
+  const std::string lines = lines_of(written_texts(written, generation.config, tokenizer), generation);
   print_result(options.pictures.size() > 1 ? with_name(lines, picture) : lines);
 }
 

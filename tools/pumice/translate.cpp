@@ -1,17 +1,18 @@
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "attention_picture.h"
+#include "document.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
 #include "prompt.h"
 #include "subcommand.h"
 #include "terminal.h"
+#include "translation_languages.h"
 #include "waiting_lines.h"
 #include "writing.h"
 
@@ -24,20 +25,10 @@ struct TranslateOptions {
   TextOptions texts;
   std::string task;
   std::optional<std::string> prefix;
-  std::string target;
+  bool sentences = false;
+  LanguageOptions languages;
   AttentionOptions attention;
   WritingOptions writing;
-};
-
-// A text and its tokens for the encoder. A blank text has no tokens and is answered by an empty one.
-struct Source {
-  std::string text;
-  EncoderInput input;
-  bool cut = false;
-  std::vector<Hypothesis> written = {}; // empty: not answered yet
-  uint64_t number = 0;                  // of the line
-
-  bool blank() const { return input.tokens.empty(); }
 };
 
 // The prefix of each text, which T5 models expect. Also applies the other settings of the task to `config`.
@@ -78,31 +69,13 @@ Result<std::string> read_prefix(const ModelFile& file, const TranslateOptions& o
   return options.prefix.value_or(prefix);
 }
 
-// The token that a translation into this language begins with. `name` is the token, the token without the
-// underscores that M2M100 has around it, or an id.
-Result<uint32_t> find_language(const Tokenizer& tokenizer, const std::string& name, uint32_t vocabulary) {
-  for (const std::string& spelled : {name, "__" + name + "__"}) {
-    if (const std::optional<uint32_t> id = tokenizer.find(spelled)) return *id;
-  }
-  uint32_t id = 0;
-  const char* end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data(), end, id);
-  if (error == std::errc() && rest == end && id < vocabulary) return id;
-  return Error{
-      Code::not_found,
-      fmt::format("--target-language: the model has no token '{}' for a language. Names are, for example, "
-                  "deu_Latn (NLLB), de_DE (mBART) or de (M2M100); an id from 0 to {} works too",
-                  name, vocabulary - 1)};
-}
-
 Result<GenerationOptions> generation_options(const ModelFile& file, const TranslateOptions& options,
                                              const ModelShape& shape, const Tokenizer& tokenizer,
-                                             std::string& prefix) {
+                                             std::string& prefix,
+                                             std::optional<TranslationLanguages>& languages) {
   PUMICE_TRY(GenerationConfig config, read_generation_config(file, shape.vocabulary));
   PUMICE_TRY(prefix, read_prefix(file, options, config));
-  if (!options.target.empty()) {
-    PUMICE_TRY(config.forced_first, find_language(tokenizer, options.target, shape.vocabulary));
-  }
+  PUMICE_TRY(languages, TranslationLanguages::choose(options.languages, tokenizer, shape.vocabulary, config));
   return writing_options(options.writing, std::move(config));
 }
 
@@ -112,7 +85,7 @@ public:
       : options_(options), tokenizer_(std::move(tokenizer)) {}
 
   Status open(ModelFile file, const ModelShape& shape) {
-    PUMICE_TRY(generation_, generation_options(file, options_, shape, *tokenizer_, prefix_));
+    PUMICE_TRY(generation_, generation_options(file, options_, shape, *tokenizer_, prefix_, languages_));
     const EncoderShape& encoder = *shape.encoder;
     longest_ = encoder.context;
     if (encoder.any_length) longest_ = std::max(longest_, batch_tokens(options_.writing.batch_tokens));
@@ -122,22 +95,22 @@ public:
     return {};
   }
 
-  size_t texts_at_a_time() const { return inputs_at_a_time(options_.writing, generation_.config); }
+  // Lines that are read before they are answered, if they have arrived: enough that those of similar length
+  // can run together.
+  size_t lines_at_a_time() const {
+    return options_.attention.given() ? 1 : 32 * inputs_at_a_time(options_.writing, generation_.config);
+  }
 
   // Prints the answer to each line when those to the lines before it are there.
   Status answer(const std::vector<Line>& lines, const WaitingLines& from) {
     std::vector<Source> sources;
     const Status status = read(lines, from, sources);
+    const std::vector<Asked> asked = by_length(sources);
     std::vector<EncoderInput> inputs;
-    std::vector<size_t> asked; // the source of each input
-    for (size_t i = 0; i < sources.size(); ++i) {
-      if (sources[i].blank()) continue;
-      inputs.push_back(sources[i].input);
-      asked.push_back(i);
-    }
+    for (const Asked& each : asked) inputs.push_back(sources[each.source].sentences[each.sentence].input);
     GenerationOptions generation = generation_;
     std::optional<StreamDecoder> stream;
-    if (streams(lines)) {
+    if (streams(lines) && inputs.size() == 1) {
       stream.emplace(tokenizer_);
       generation.on_token = [&](size_t, uint32_t token) {
         if (!std::ranges::count(generation_.config.ends, token)) print_result(stream->push(token));
@@ -145,12 +118,17 @@ public:
     }
     size_t printed = 0;
     generation.on_texts = [&](size_t input, const std::vector<Hypothesis>& texts) {
-      sources[asked[input]].written = texts;
-      if (!stream) printed = print_ready(sources, printed);
+      sources[asked[input].source].sentences[asked[input].sentence].written = texts;
+      if (stream) return;
+      progress_.erase();
+      printed = print_ready(sources, printed);
+      if (lines.size() > 1) progress_.update(answered_ + printed, answered_ + sources.size());
     };
     const ComputeWatch stopwatch;
     PUMICE_TRY(const std::vector<std::vector<Hypothesis>> written, writer_->generate(inputs, generation));
     figures_.add(written, stopwatch.seconds());
+    answered_ += sources.size();
+    progress_.erase();
     if (stream) {
       print_result(stream->flush() + "\n");
     } else {
@@ -171,42 +149,62 @@ private:
            stdout_is_terminal();
   }
 
+  // A sentence of the lines that are answered together.
+  struct Asked {
+    size_t source = 0, sentence = 0;
+  };
+
+  // All sentences, the shortest first, so that those that run together end together.
+  static std::vector<Asked> by_length(const std::vector<Source>& sources) {
+    std::vector<Asked> asked;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      for (size_t j = 0; j < sources[i].sentences.size(); ++j) asked.push_back({i, j});
+    }
+    const auto length = [&](const Asked& each) {
+      return sources[each.source].sentences[each.sentence].input.tokens.size();
+    };
+    std::ranges::stable_sort(asked, {}, length);
+    return asked;
+  }
+
   // Reads lines up to the first one that cannot be used, and returns its error.
   Status read(const std::vector<Line>& lines, const WaitingLines& from, std::vector<Source>& sources) const {
     for (const Line& line : lines) {
-      Result<Source> source = read(line.text, from.name(line));
-      if (source.ok()) {
-        source->number = line.number;
-        sources.push_back(*std::move(source));
+      Source source{line.text, line.number};
+      const Status status = read(source, from.name(line));
+      if (status.ok()) {
+        sources.push_back(std::move(source));
       } else {
-        PUMICE_CHECK(from.reject(std::move(source).error()));
+        PUMICE_CHECK(from.reject(status.error()));
       }
     }
     return {};
   }
 
-  Result<Source> read(const std::string& text, const std::string& name) const {
-    Source source{text, {}};
-    if (text.find_first_not_of(" \t\r\n") == std::string::npos) return source;
-    const std::string whole = prefix_ + text;
-    std::vector<uint32_t>& tokens = source.input.tokens;
-    tokens = tokenizer_->encode(whole, true);
-    source.cut = tokens.size() > longest_;
-    if (source.cut) {
-      print_note(fmt::format("{}: the text has {} tokens, and {} can read {} at once: the end of the text is "
-                             "left out",
-                             name, tokens.size(), options_.model, longest_));
-      tokens = tokenizer_->encode_limited(whole, longest_).ids;
+  Status read(Source& source, const std::string& name) const {
+    source.sentences = sentences_of(source.text, options_.sentences);
+    for (Sentence& sentence : source.sentences) {
+      const std::string whole = prefix_ + sentence.text;
+      std::vector<uint32_t>& tokens = sentence.input.tokens;
+      tokens = tokenizer_->encode(whole, true);
+      if (tokens.size() > longest_) {
+        source.cut = true;
+        print_note(fmt::format("{}: the {} has {} tokens, and {} can read {} at once: its end is left out{}",
+                               name, options_.sentences ? "sentence" : "text", tokens.size(), options_.model,
+                               longest_,
+                               options_.sentences ? "" : "; --sentences cuts texts into sentences"));
+        tokens = tokenizer_->encode_limited(whole, longest_).ids;
+      }
+      languages_->mark(tokens, longest_);
+      if (!tokens.empty()) PUMICE_CHECK(check_ids(tokens, model_->shape().encoder->vocabulary, name));
     }
-    if (!tokens.empty()) PUMICE_CHECK(check_ids(tokens, model_->shape().encoder->vocabulary, name));
-    return source;
+    std::erase_if(source.sentences, [](const Sentence& each) { return each.input.tokens.empty(); });
+    return {};
   }
 
   // Prints the answers from `next` on up to the first one that is not there. Returns its index.
   size_t print_ready(const std::vector<Source>& sources, size_t next) const {
-    for (; next < sources.size() && (sources[next].blank() || !sources[next].written.empty()); ++next) {
-      print(sources[next]);
-    }
+    for (; next < sources.size() && sources[next].answered(); ++next) print(sources[next]);
     return next;
   }
 
@@ -216,22 +214,33 @@ private:
   }
 
   void print(const Source& source) const {
-    const std::vector<Hypothesis>& texts = source.blank() ? nothing_ : source.written;
+    const std::vector<WrittenText> texts = joined(source, generation_.config, *tokenizer_);
     if (!options_.writing.json) {
-      print_result(source.blank() ? "\n" : lines_of(texts, generation_, *tokenizer_, owner(source)));
+      print_result(source.blank() ? "\n" : lines_of(texts, generation_, owner(source)));
       return;
     }
     Json json = {{"source", source.text}};
     if (source.cut) json["truncated"] = true;
-    add_written(json, texts, generation_, *tokenizer_);
+    add_written(json, texts, generation_);
+    if (options_.sentences) {
+      json["sentences"] = Json::array();
+      for (const Sentence& each : source.sentences) {
+        Json own = {{"source", each.text}};
+        add_written(own, written_texts(each.written, generation_.config, *tokenizer_), generation_);
+        json["sentences"].push_back(std::move(own));
+      }
+    }
     print_json(json);
   }
 
   Status draw(const Source& source) const {
-    if (source.blank()) {
-      return Error{Code::invalid_argument, "--attention: the text is empty: there is nothing to show"};
+    if (source.sentences.size() != 1) {
+      return Error{Code::invalid_argument, source.blank()
+                                               ? "--attention: the text is empty: there is nothing to show"
+                                               : "--attention shows one sentence, but the text has several"};
     }
-    AttendedText text{source.input, generation_.config.prompt, source.written.front().tokens, {}, {}};
+    const Sentence& sentence = source.sentences.front();
+    AttendedText text{sentence.input, generation_.config.prompt, sentence.written.front().tokens, {}, {}};
     text.input_labels = token_labels(*tokenizer_, text.input.tokens);
     text.output_labels = token_labels(*tokenizer_, text.output);
     return write_attention(model_, options_.attention, text);
@@ -240,13 +249,15 @@ private:
   const TranslateOptions& options_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::string prefix_;
+  std::optional<TranslationLanguages> languages_;
   GenerationOptions generation_;
   uint32_t longest_ = 0; // maximum number of tokens of a text
   OpenedDevice device_;
   std::shared_ptr<const Model> model_;
   std::unique_ptr<EncoderDecoder> writer_;
   WritingFigures figures_;
-  const std::vector<Hypothesis> nothing_ = {{}};
+  ProgressBar progress_{"translated lines", ProgressBar::Look::counted};
+  uint64_t answered_ = 0; // lines
 };
 
 // An attention map shows one text, so there must be exactly one.
@@ -280,7 +291,7 @@ Status translate(const TranslateOptions& options) {
   PUMICE_CHECK(translator.open(std::move(file), shape));
   while (!interrupted()) {
     if (!options.attention.given()) {
-      PUMICE_TRY(lines, from.next(translator.texts_at_a_time()));
+      PUMICE_TRY(lines, from.next(translator.lines_at_a_time()));
     }
     if (lines.empty()) break;
     PUMICE_CHECK(translator.answer(lines, from));
@@ -316,16 +327,16 @@ Subcommand add_translate(CLI::App& app) {
                   "model's settings")
       ->type_name("TEXT")
       ->group("Text");
-  sub->add_option(
-         "--target-language,--forced-first", options->target,
-         "The language to translate into. It is for models of many languages, and is the first token of the "
-         "translation, or that token's id, such as deu_Latn (NLLB), de_DE (mBART) or de (M2M100)")
-      ->type_name("TOKEN")
+  add_language_options(*sub, options->languages);
+  sub->add_flag("--sentences", options->sentences,
+                "Cut each text into sentences by Unicode's rules, and join their translations again. Blank "
+                "lines and "
+                "lines stay as they are")
       ->group("Text");
   sub->add_flag(
          "--json", options->writing.json,
          "Print one JSON object for each text. Its fields: source, text, tokens; truncated if the text "
-         "was cut; score with beam search; hypotheses with --n-best")
+         "was cut; score with beam search; hypotheses with --n-best; sentences with --sentences")
       ->group("Text");
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);

@@ -20,9 +20,9 @@ uint32_t output_tokens(const GenerationConfig& config, const ModelShape& shape) 
   return static_cast<uint32_t>(std::min<uint64_t>(most, shape.context));
 }
 
-Json json_of(const Hypothesis& written, const GenerationConfig& config, const Tokenizer& tokenizer) {
+Json json_of(const WrittenText& written, const GenerationConfig& config) {
   Json json;
-  json["text"] = text_of(written, config, tokenizer);
+  json["text"] = written.text;
   json["tokens"] = written.tokens;
   if (config.beams > 1) json["score"] = written.score;
   return json;
@@ -87,26 +87,36 @@ std::string text_of(const Hypothesis& written, const GenerationConfig& config, c
   return tokenizer.decode(ids, false);
 }
 
-std::string lines_of(std::span<const Hypothesis> written, const GenerationOptions& options,
-                     const Tokenizer& tokenizer, const std::string& owner) {
+WrittenText written_text(const Hypothesis& written, const GenerationConfig& config,
+                         const Tokenizer& tokenizer) {
+  return {text_of(written, config, tokenizer), written.tokens, written.score};
+}
+
+std::vector<WrittenText> written_texts(std::span<const Hypothesis> written, const GenerationConfig& config,
+                                       const Tokenizer& tokenizer) {
+  std::vector<WrittenText> texts;
+  for (const Hypothesis& each : written) texts.push_back(written_text(each, config, tokenizer));
+  return texts;
+}
+
+std::string lines_of(std::span<const WrittenText> written, const GenerationOptions& options,
+                     const std::string& owner) {
   std::string lines;
   const std::string begin = owner.empty() ? "" : owner + "\t";
-  for (const Hypothesis& each : written) {
-    std::string text = text_of(each, options.config, tokenizer);
+  for (const WrittenText& each : written) {
+    std::string text = each.text;
     std::ranges::replace(text, '\n', ' '); // each text is one line
     lines += options.hypotheses > 1 ? begin + fmt::format("{:.4f}\t{}\n", each.score, text) : text + "\n";
   }
   return lines;
 }
 
-void add_written(Json& json, std::span<const Hypothesis> written, const GenerationOptions& options,
-                 const Tokenizer& tokenizer) {
+void add_written(Json& json, std::span<const WrittenText> written, const GenerationOptions& options) {
   if (written.empty()) return;
-  json.update(json_of(written.front(), options.config, tokenizer));
+  json.update(json_of(written.front(), options.config));
   if (options.hypotheses < 2) return;
   json["hypotheses"] = Json::array();
-  for (const Hypothesis& each : written)
-    json["hypotheses"].push_back(json_of(each, options.config, tokenizer));
+  for (const WrittenText& each : written) json["hypotheses"].push_back(json_of(each, options.config));
 }
 
 void WritingFigures::add(std::span<const std::vector<Hypothesis>> written, double spent) {

@@ -33,14 +33,24 @@ Result<std::unique_ptr<EncoderDecoder>> create_writer(std::shared_ptr<const Mode
 
 // The text without special tokens and without the token that ended it.
 std::string text_of(const Hypothesis& written, const GenerationConfig& config, const Tokenizer& tokenizer);
+// A generated text, or several that were joined.
+struct WrittenText {
+  std::string text;
+  std::vector<uint32_t> tokens;
+  float score = 0;
+};
+WrittenText written_text(const Hypothesis& written, const GenerationConfig& config,
+                         const Tokenizer& tokenizer);
+std::vector<WrittenText> written_texts(std::span<const Hypothesis> written, const GenerationConfig& config,
+                                       const Tokenizer& tokenizer);
+
 // One line for each text. If several texts were asked for, each line begins with `owner`, which says whose
 // text it is, if it is not empty, and the score.
-std::string lines_of(std::span<const Hypothesis> written, const GenerationOptions& options,
-                     const Tokenizer& tokenizer, const std::string& owner = "");
+std::string lines_of(std::span<const WrittenText> written, const GenerationOptions& options,
+                     const std::string& owner = "");
 // Adds the best text as "text", "tokens" and (with beam search) "score". If several texts were asked for,
 // adds all of them as "hypotheses".
-void add_written(Json& json, std::span<const Hypothesis> written, const GenerationOptions& options,
-                 const Tokenizer& tokenizer);
+void add_written(Json& json, std::span<const WrittenText> written, const GenerationOptions& options);
 
 // The numbers of the last line on standard error.
 struct WritingFigures {
