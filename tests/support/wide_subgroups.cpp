@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "gpu/instance.h"
+#include "gpu/kernel_table.h"
 #include "gpu/spirv.h"
 
 using namespace pumice;
