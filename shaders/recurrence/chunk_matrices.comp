@@ -16,7 +16,6 @@ READ_BUFFER(float, query, CHUNKS_QUERY);
 READ_BUFFER(float, key, CHUNKS_KEY);
 READ_BUFFER(float, value, CHUNKS_VALUE);
 WRITE_BUFFER(float, matrices, CHUNKS_MATRICES);
-WRITE_BUFFER(vec4, scales, CHUNKS_SCALES);
 #ifdef DELTA
 READ_BUFFER(float, gates, CHUNKS_GATES);
 WRITE_BUFFER(float, result, CHUNKS_RESULT);
@@ -173,12 +172,15 @@ void main() {
   apply_scales();
   barrier();
   for (uint e = gl_LocalInvocationID.x; e < count * C; e += CHUNK_INVOCATIONS) {
-    matrices[((row + e / C) * heads + head) * C + e % C] = query_key[e / C][e % C];
+    matrices[((row + e / C) * heads + head) * CHUNK_RECORD + e % C] = query_key[e / C][e % C];
   }
   const uint t = gl_LocalInvocationID.x;
   if (t < count) {
-    scales[(row + t) * heads + head] =
-        vec4(since_begin[t] * q_scales[t], until_end[t] * k_scales[t], since_begin[count - 1u], 0.0);
+    const uint scales = ((row + t) * heads + head) * CHUNK_RECORD + C;
+    matrices[scales] = since_begin[t] * q_scales[t];
+    matrices[scales + 1u] = until_end[t] * k_scales[t];
+    matrices[scales + 2u] = since_begin[count - 1u];
+    matrices[scales + 3u] = 0.0;
   }
 #ifdef DELTA
   solve(row, count, head, key_at);

@@ -18,7 +18,6 @@ READ_BUFFER(vec4, query_quads, CHUNKS_QUERY);
 READ_BUFFER(float, key, CHUNKS_KEY);
 READ_BUFFER(vec4, key_quads, CHUNKS_KEY);
 READ_BUFFER(vec4, matrices, CHUNKS_MATRICES);
-READ_BUFFER(vec4, scales, CHUNKS_SCALES);
 #ifdef DELTA
 READ_BUFFER(vec4, changes, CHUNKS_CHANGES);
 #else
@@ -33,12 +32,18 @@ WRITE_BUFFER(float, result, CHUNKS_RESULT);
 #include "recurrence/padding.glsl"
 
 const uint C = CHUNK_ROWS;
+const uint RECORD_QUADS = CHUNK_RECORD / 4u;
 const uint PADDED = (SIZE + 3u) & ~3u;
 const uint GROUPS = CHUNK_INVOCATIONS / COLUMNS; // of invocations with the same columns
 const uint OWN_ROWS = C / GROUPS;                // of a chunk, an invocation's
 shared float s[PADDED][COLUMNS];
 shared float u[C][COLUMNS]; // the rows' changes
 shared float k_scale[C];
+
+// Of a row's head.
+vec4 scales_of(uint at) {
+  return matrices[at * RECORD_QUADS + C / 4u];
+}
 
 #define LOAD_QUAD(name, at, n) \
   (QUADS != 0u ? name##_quads[((at) + (n)) >> 2] \
@@ -117,7 +122,7 @@ void main() {
     barrier();
     float seen[OWN_ROWS], known[OWN_ROWS], own[OWN_ROWS];
     read_state(row, count, head, key_at, seen, known);
-    if (gl_LocalInvocationID.x < count) k_scale[gl_LocalInvocationID.x] = scales[(row + gl_LocalInvocationID.x) * heads + head].y;
+    if (gl_LocalInvocationID.x < count) k_scale[gl_LocalInvocationID.x] = scales_of((row + gl_LocalInvocationID.x) * heads + head).y;
     [[unroll]] for (uint j = 0; j < OWN_ROWS; ++j) {
       const uint t = group + GROUPS * j;
       own[j] = 0.0;
@@ -135,9 +140,9 @@ void main() {
       const uint t = group + GROUPS * j;
       if (real && t < count) {
         const uint at = (row + t) * heads + head;
-        float sum = seen[j] * scales[at].x;
+        float sum = seen[j] * scales_of(at).x;
         for (uint i = 0; i <= t; i += 4u) {
-          sum += dot(matrices[(at * C + i) >> 2], vec4(u[i][column], u[i + 1u][column], u[i + 2u][column], u[i + 3u][column]));
+          sum += dot(matrices[at * RECORD_QUADS + (i >> 2)], vec4(u[i][column], u[i + 1u][column], u[i + 2u][column], u[i + 3u][column]));
         }
 #ifndef DELTA
         sum += skip * own[j];
@@ -145,7 +150,7 @@ void main() {
         result[(row + t) * p.out_stride + channel] = sum;
       }
     }
-    advance_state(row, count, key_at, scales[row * heads + head].z);
+    advance_state(row, count, key_at, scales_of(row * heads + head).z);
     barrier();
     row += count;
     position += count;

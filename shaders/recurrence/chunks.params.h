@@ -15,6 +15,7 @@ PUMICE_PARAMS_BEGIN
 
 // Rows of a chunk, which begins at a multiple of so many positions; a divisor of STATE_INTERVAL.
 CONSTANT CHUNK_ROWS = 32;
+CONSTANT CHUNK_RECORD = CHUNK_ROWS + 4; // floats that chunk_matrices leaves of a row and a head
 // Invocations of a workgroup.
 CONSTANT CHUNK_INVOCATIONS = 128;
 
@@ -23,14 +24,14 @@ CONSTANT CHUNKS_STEP = 0;
 CONSTANT CHUNKS_QUERY = 1;    // [tokens, query_stride]
 CONSTANT CHUNKS_KEY = 2;      // [tokens, key_stride]
 CONSTANT CHUNKS_VALUE = 3;    // [tokens, value_stride]
+// A slot may stand for two buffers, which no kernel has both of: some devices bind no more than eight.
 CONSTANT CHUNKS_GATES = 4;    // [tokens, gates_stride]: the delta rule's keeps and rates; the scan's steps
+CONSTANT CHUNKS_STATE = 4;    // [size, columns] each
 CONSTANT CHUNKS_WEIGHTS = 5;  // the scan's, as selective_scan.params.h has them
-CONSTANT CHUNKS_STATE = 6;    // [size, columns] each
+CONSTANT CHUNKS_CHANGES = 5;  // [tokens, heads, size rounded up to 4]: the delta rule's w
+CONSTANT CHUNKS_MATRICES = 6; // [tokens, heads, CHUNK_RECORD]: a row of D (q . k), zero for later rows; then the scales
+                              // of the row's query before S, of its key in S after the chunk, and of S after the chunk
 CONSTANT CHUNKS_RESULT = 7;   // [tokens, out_stride]; between the kernels, the delta rule's parts of v
-CONSTANT CHUNKS_MATRICES = 8; // [tokens, heads, CHUNK_ROWS]: D (q . k), zero for later rows
-CONSTANT CHUNKS_SCALES = 9;   // [tokens, heads, 4]: of the row's query before S; of its key in S after the chunk;
-                              // of S after the chunk; nothing
-CONSTANT CHUNKS_CHANGES = 10; // [tokens, heads, size rounded up to 4]: the delta rule's w
 
 // Specialisation constants.
 CONSTANT CHUNKS_ONE_RUN_ID = 0; // 1: a step's rows are one run

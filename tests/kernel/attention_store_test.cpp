@@ -197,12 +197,13 @@ std::vector<float> expected(const StoringCase& c) {
   const uint32_t dim = a.layout.head_dim;
   const Inputs in(c);
   Cache cache = make_cache(a);
+  const uint32_t counted = row.position - std::min(row.first, row.position); // from the first that it may see
   const auto rotated = [&](const std::vector<float>& heads, uint32_t head, const std::vector<float>& norm) {
     const auto normed = [&](std::vector<double> x) {
       return head_norm_reference(std::move(x), norm, eps, 0.5f);
     };
     const auto turned = [&](const std::vector<double>& x) {
-      return rotary_reference(x, c.rotary ? c.pairs : RotaryPairs::none, in.frequencies, row.position);
+      return rotary_reference(x, c.rotary ? c.pairs : RotaryPairs::none, in.frequencies, counted);
     };
     const auto first = heads.begin() + head * dim;
     const std::vector<double> own(first, first + dim);
@@ -217,7 +218,7 @@ std::vector<float> expected(const StoringCase& c) {
   }
   std::vector<float> q;
   for (uint32_t head = 0; head < a.options.heads; ++head) {
-    const double growth = query_growth_reference(c.growth, c.growth_length, row.position + c.growth_start);
+    const double growth = query_growth_reference(c.growth, c.growth_length, counted + c.growth_start);
     for (float x : rotated(in.q, head, in.query_norm)) q.push_back(static_cast<float>(x * growth));
   }
   return attend(cache, a.options, row, q.data()).result;

@@ -66,7 +66,7 @@ uint32_t workgroup_columns(const DeviceProfile& profile, uint32_t size, uint32_t
 bool runs(const DeviceProfile& profile, uint32_t rows, uint32_t heads, uint32_t size) {
   constexpr uint32_t fewest_rows = 16;        // below, a chunk is mostly empty
   constexpr uint64_t matrices_bytes = 15'000; // of shared memory in chunk_matrices
-  const uint64_t floats = uint64_t{rows} * heads * std::max<uint64_t>(align(size, 4), CHUNK_ROWS);
+  const uint64_t floats = uint64_t{rows} * heads * std::max<uint64_t>(align(size, 4), CHUNK_RECORD);
   return profile.shared_bytes >= matrices_bytes && workgroup_columns(profile, size, heads, 1) > 0 &&
          floats * sizeof(float) <= profile.range_bytes &&
          (rows >= fewest_rows || profile.forced == delta_rule_chunked.name);
@@ -81,8 +81,7 @@ Status lower_chunks(Lowering& lowering, const Chunks& chunks) {
   const ChunkParams& params = chunks.params;
   const uint32_t rows = chunks.rows(), heads = chunks.heads, size = params.size;
   const bool one_run = most_runs(lowering, rows) == 1;
-  const BufferRef matrices = lowering.temporary(uint64_t{rows} * heads * CHUNK_ROWS * sizeof(float));
-  const BufferRef scales = lowering.temporary(uint64_t{rows} * heads * 4 * sizeof(float));
+  const BufferRef matrices = lowering.temporary(uint64_t{rows} * heads * CHUNK_RECORD * sizeof(float));
   const uint64_t change_bytes = uint64_t{rows} * heads * align(size, 4) * sizeof(float);
   const std::optional<BufferRef> changes =
       chunks.delta() ? std::optional(lowering.temporary(change_bytes)) : std::nullopt;
@@ -97,7 +96,6 @@ Status lower_chunks(Lowering& lowering, const Chunks& chunks) {
     dispatch.bind(CHUNKS_QUERY, chunks.query.buffer, Access::read);
     dispatch.bind(CHUNKS_KEY, chunks.key.buffer, Access::read);
     dispatch.bind(CHUNKS_MATRICES, matrices, made);
-    dispatch.bind(CHUNKS_SCALES, scales, made);
     if (changes) dispatch.bind(CHUNKS_CHANGES, *changes, made);
     if (chunks.weights) dispatch.bind(CHUNKS_WEIGHTS, *chunks.weights, Access::read);
     return dispatch;
