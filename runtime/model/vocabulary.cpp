@@ -163,14 +163,17 @@ std::vector<uint32_t> tokens_of(TokenRole role, const ModelFile& file, const Tok
   const auto add = [&](uint32_t id) {
     if (std::ranges::find(tokens, id) == tokens.end()) tokens.push_back(id);
   };
+  if (role == TokenRole::end) std::ranges::for_each(ends_in_generation_config(file), add);
   for (const Fields& fields : {file.fields(), file.text_fields()}) {
+    bool named = false;
     for (const char* name : names.fields) {
       const Result<std::vector<uint32_t>> ids = fields.u32_array_or_empty(name);
-      if (ids.ok()) std::ranges::for_each(*ids, add);
+      if (!ids.ok()) continue;
+      named |= !ids->empty();
+      std::ranges::for_each(*ids, add);
     }
-    if (!tokens.empty()) break;
+    if (named) break;
   }
-  if (role == TokenRole::end) std::ranges::for_each(ends_in_generation_config(file), add);
   if (!tokens.empty() || !tokenizer) return tokens;
   if (role == TokenRole::begin && tokenizer->bos()) add(*tokenizer->bos());
   if (role == TokenRole::end && tokenizer->eos()) add(*tokenizer->eos());

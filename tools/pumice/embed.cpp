@@ -3,6 +3,7 @@
 
 #include "json_output.h"
 #include "line_encoder.h"
+#include "option_text.h"
 #include "picture_encoder.h"
 #include "prompt.h"
 #include "sentence_settings.h"
@@ -153,7 +154,7 @@ void add_vector_options(CLI::App& sub, EmbedOptions& options) {
          "say nothing)")
       ->type_name("yes|no")
       ->transform(one_of({"yes", "no"}))
-      ->group("Vectors");
+      ->group(more_of("Vectors"));
   sub.add_option("--dimensions", options.dimensions,
                  "Keep only the first N numbers of each vector, for models trained for that (Matryoshka)")
       ->type_name("N")
@@ -174,15 +175,14 @@ void add_vector_options(CLI::App& sub, EmbedOptions& options) {
 } // namespace
 
 Subcommand add_embed(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("embed", "Turn each line of text, or each picture, into a vector of length 1.");
+  CLI::App* sub = app.add_subcommand("embed", "Turn lines of text, or pictures, into vectors.");
   auto options = std::make_shared<EmbedOptions>();
   add_line_options(*sub, options->lines);
   add_text_options(*sub, options->texts, "TEXT", "The texts; without TEXT, the lines of standard input");
-  sub->add_option(
-         "--image", options->pictures,
-         "PNG or JPEG files to embed instead of texts, with a model of pictures, or of texts and pictures "
-         "in one space (CLIP, SigLIP)")
+  sub->add_option("--image", options->pictures,
+                  "PNG or JPEG files to embed instead of texts. The model is one of pictures, or of texts "
+                  "and pictures "
+                  "in one space (CLIP, SigLIP)")
       ->type_name("FILE")
       ->group("Input");
   add_vector_options(*sub, *options);

@@ -32,7 +32,7 @@ void add_line_options(CLI::App& app, LineOptions& options) {
          fmt::format("Cut lines after N tokens (default: the model's setting, at most {})", most_line_tokens))
       ->type_name("N")
       ->check(within(1u, 1u << 24))
-      ->group("Text");
+      ->group(more_of("Text"));
   add_batch_option(app, options.batch_tokens, device_group);
   add_weights_option(app, options.load);
   add_device_options(app, options.device);

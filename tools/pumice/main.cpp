@@ -81,10 +81,10 @@ std::vector<Subcommand> add_subcommands(CLI::App& app) {
   add(group("Vectors, labels, sound and pictures",
             {add_embed(app), add_rerank(app), add_search(app), add_classify(app), add_transcribe(app),
              add_caption(app)}));
-  add(group("Models, devices and speed",
+  add(group("Models, devices, speed, help",
             {add_inspect(app), add_convert(app), add_perplexity(app), add_eval(app), add_devices(app),
-             add_doctor(app), add_bench(app), add_tune(app), add_plan_split(app)}));
-  add(group("Help", {add_help(app), add_completion(app)}));
+             add_doctor(app), add_bench(app), add_tune(app), add_plan_split(app), add_help(app),
+             add_completion(app)}));
   end_options_at_marks(app);
   return all;
 }

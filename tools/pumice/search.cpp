@@ -7,6 +7,7 @@
 #include "io/safetensors.h"
 #include "json_output.h"
 #include "line_encoder.h"
+#include "option_text.h"
 #include "prompt.h"
 #include "sentence_settings.h"
 #include "subcommand.h"
@@ -329,8 +330,7 @@ Status search(const SearchOptions& options) {
 } // namespace
 
 Subcommand add_search(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("search", "Find the passages of a folder's texts that fit a query best.");
+  CLI::App* sub = app.add_subcommand("search", "Find the passages of texts that fit a query best.");
   auto options = std::make_shared<SearchOptions>();
   add_line_options(*sub, options->lines);
   sub->add_option("FOLDER", options->folder, "A folder with text files: all below it that are UTF-8")
@@ -347,11 +347,11 @@ Subcommand add_search(CLI::App& app) {
   sub->add_option("--pooling", options->pooling, "As of pumice embed")
       ->type_name("HOW")
       ->transform(one_of({"mean", "cls", "last"}))
-      ->group("Vectors");
+      ->group(more_of("Vectors"));
   sub->add_option("--dimensions", options->dimensions, "As of pumice embed")
       ->type_name("N")
       ->check(within(1u, 1u << 20))
-      ->group("Vectors");
+      ->group(more_of("Vectors"));
   sub->add_option("--query-prefix", options->query_prefix,
                   "Put this before each query (default: the model's prompt 'query')")
       ->type_name("TEXT")
@@ -371,10 +371,8 @@ Subcommand add_search(CLI::App& app) {
   sub->footer(
       "Prints 'SCORE<tab>FILE:LINE<tab>TEXT'. A passage is a paragraph, or 1200 bytes of a long one; the "
       "score "
-      "is the cosine. The search is exact: each query is multiplied with every vector, on the device. That "
-      "reads 4 bytes for each number of each vector, so beyond some millions of passages an approximate "
-      "index "
-      "(a graph or clusters of vectors), which Pumice does not have, would answer faster.\n\n" +
+      "is the cosine. The search is exact and reads every vector: beyond some millions of passages an "
+      "approximate index, which Pumice does not have, would answer faster.\n\n" +
       example("pumice search all-MiniLM-L6-v2 notes 'how do I reset the router?'"));
   return {sub, [options] { return search(*options); }, {{"MODEL", "--file"}, {}}};
 }
