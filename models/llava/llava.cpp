@@ -168,10 +168,9 @@ Result<std::unique_ptr<ModelDefinition>> open_llava(const ModelFile& file) {
     return fields.error("model_type", fmt::format("expected llama or mistral; found '{}'", type));
   }
   const Settings settings(file, fields);
-  if (settings.has({"sliding_window", ""})) {
-    return settings.error({"sliding_window", ""}, "windows of this architecture are not supported");
-  }
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
+  PUMICE_TRY(const uint32_t window, settings.u32_or({"sliding_window", ""}, 1, limits::context, 0));
+  config.windows.assign(config.layers, window);
   PUMICE_TRY(const Biases biases, read_biases(settings));
   PUMICE_TRY(const PictureTokens pictures, read_picture_tokens(file, config.vocabulary));
   DecoderNames names;

@@ -67,6 +67,8 @@ private:
     const TensorId rows = token_type_embedding(graph, "probes", builder.weight(probe, "head"));
     AttentionNames names;
     names.fused = {"attention.in_proj", ""};
+    names.fused_weight = "_weight";
+    names.fused_bias = "_bias";
     names.output = {"attention.out_proj", ""};
     AttentionInputs inputs;
     inputs.query = builder.project_input(rows, names, StackBuilder::Projection::query, hidden);

@@ -24,9 +24,9 @@ std::span<const uint32_t> KernelBinary::code() const {
   static std::mutex mutex;
   static std::unordered_map<const uint16_t*, std::vector<uint32_t>> unpacked;
   const std::lock_guard lock(mutex);
-  const auto [found, is_new] = unpacked.try_emplace(packed.data());
-  if (is_new) found->second = unpack_code(packed);
-  return found->second;
+  const auto found = unpacked.find(packed.data());
+  if (found != unpacked.end()) return found->second;
+  return unpacked.emplace(packed.data(), unpack_code(packed)).first->second; // memory may run out on the way
 }
 
 const KernelBinary* find_kernel(std::string_view name) {

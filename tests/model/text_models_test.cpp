@@ -48,7 +48,7 @@ const Family families[] = {
     {"gemma4-moe", "gemma4", "gemma4_text", "Gemma4ForConditionalGeneration", inside},
     {"llama4", "llama4", "llama4_text", "Llama4ForConditionalGeneration", beside},
     {"ministral3", "mistral3", "ministral3", "Mistral3ForConditionalGeneration", beside},
-    {"mistral-swa", "llava", "mistral", "LlavaForConditionalGeneration", beside},
+    {"mistral-swa", "llava_next", "mistral", "LlavaNextForConditionalGeneration", beside},
     {"qwen3-5", "qwen3_5", "qwen3_5_text", "Qwen3_5ForConditionalGeneration", inside},
     {"qwen3-5-moe", "qwen3_5_moe", "qwen3_5_moe_text", "Qwen3_5MoeForConditionalGeneration", inside},
     {"qwen2", "qwen2_5_vl", "qwen2_5_vl_text", "Qwen2_5_VLForConditionalGeneration", inside},
