@@ -32,11 +32,10 @@ public:
   LocalStages(std::vector<std::shared_ptr<const Model>> models, std::vector<std::unique_ptr<Hop>> hops)
       : StageRing(*hops.front(), *hops.back(), names_of(models)), hops_(std::move(hops)) {
     for (size_t i = 0; i < models.size(); ++i) {
-      threads_.emplace_back(
-          [this, i,
-           server = std::make_shared<StageServer>(models[i], name_of(*models[i]), *hops_[i], *hops_[i + 1])] {
-            (void)server->run(); // the last stage gets its error
-          });
+      auto server = std::make_shared<StageServer>(models[i], name_of(*models[i]), *hops_[i], *hops_[i + 1]);
+      threads_.emplace_back([server = std::move(server)] {
+        (void)server->run(); // the last stage gets its error
+      });
     }
   }
   ~LocalStages() override {
