@@ -13,7 +13,8 @@ TensorId EncoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, c
   const TensorId query = rotate_and_store(inputs, style, window > 0);
   std::optional<TensorId> scores;
   if (style.relative_scores) scores = style.relative_scores(layer, inputs);
-  attentions_.push_back(attention("attention", query, config_.own_cache(), config_.causal ? AttentionMask::causal_input : AttentionMask::bidirectional,
+  attentions_.push_back(attention("attention", query, config_.own_cache(),
+                                  config_.causal ? AttentionMask::causal_input : AttentionMask::bidirectional,
                                   window, style, scores));
   return attentions_.back();
 }

@@ -182,10 +182,9 @@ TensorId StackBuilder::run_layers(TensorId x, const LayerNames& names, const Att
     hidden_state(x);
     layer(index / names.layers_sharing, names.hugging_face, names.gguf);
     const bool normed = names.first_is_normed && index == 0;
-    x = sublayer(x, names, normed ? nullptr : &names.attention_norm, "attention_residual",
-                 [&](TensorId y) {
-                   return scaled(self_attention(index, y, names.attention, style), names.attention_scale);
-                 });
+    x = sublayer(x, names, normed ? nullptr : &names.attention_norm, "attention_residual", [&](TensorId y) {
+      return scaled(self_attention(index, y, names.attention, style), names.attention_scale);
+    });
     if (names.cross_attention) {
       x = sublayer(x, names, &names.cross_attention_norm, "cross_attention_residual",
                    [&](TensorId y) { return cross_attention(index, y, *names.cross_attention, style); });

@@ -128,8 +128,8 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
   std::shared_ptr<Model> model(
       new Model(std::make_shared<Parts>(std::move(file)), std::move(context), options));
   PUMICE_TRY(model->parts_->definition, options.text_reader
-                                           ? open_text_reader(model->parts_->file)
-                                           : open_model_definition(model->parts_->file, options.tower));
+                                            ? open_text_reader(model->parts_->file)
+                                            : open_model_definition(model->parts_->file, options.tower));
   if (options.picture_height > 0) {
     PUMICE_CHECK(model->parts_->definition->set_picture_size(options.picture_height, options.picture_width));
   }

@@ -45,7 +45,8 @@ void main() {
     // Every invocation reads the whole state before any of them writes to it.
     float next[MOST_COLUMNS];
     for (uint k = 0u; k < COLUMNS; ++k) {
-      const uint i = min(me + k * gl_WorkGroupSize.x, HIDDEN - 1u);
+      const uint i = me + k * gl_WorkGroupSize.x;
+      if (i >= HIDDEN) break;
       vec3 g;
       for (uint j = 0u; j < 3u; ++j) g[j] = backward ? backward_gates[x + j * HIDDEN + i] : gates[x + j * HIDDEN + i];
       next[k] = gru_cell(g, recurrent(matrix, matrix + p.bias, i), state[i]);
@@ -53,10 +54,9 @@ void main() {
     barrier();
     for (uint k = 0u; k < COLUMNS; ++k) {
       const uint i = me + k * gl_WorkGroupSize.x;
-      if (i < HIDDEN) {
-        state[i] = next[k];
-        result[at * p.out_stride + own + i] = next[k];
-      }
+      if (i >= HIDDEN) break;
+      state[i] = next[k];
+      result[at * p.out_stride + own + i] = next[k];
     }
     const uint columns = p.directions * HIDDEN;
     if (direction == 0u) {

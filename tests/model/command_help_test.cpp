@@ -13,10 +13,9 @@
 namespace {
 
 const std::vector<std::string> commands = {
-    "run",      "generate",   "translate", "transcribe", "caption", "embed",    "rerank",
-    "classify", "tokenize",   "eval",      "inspect",    "devices", "tune",     "bench",
-    "help",     "perplexity", "convert",   "completion", "doctor",  "template", "plan-split",
-    "search"};
+    "run",      "generate",   "translate", "transcribe", "caption",    "embed", "rerank", "classify",
+    "tokenize", "eval",       "inspect",   "devices",    "tune",       "bench", "help",   "perplexity",
+    "convert",  "completion", "doctor",    "template",   "plan-split", "search"};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

@@ -113,8 +113,9 @@ EncoderGraph check_encoder(const Opened& model, uint32_t decoder_layers) {
 DecoderGraph check_decoder(const Opened& model) {
   auto graph = model.definition->graph(model.file);
   if (!graph.ok()) FAIL(graph.error().text());
-  CHECK(graph->readable.names() == "logits, log_likelihoods, continuations, hidden_states.0 to hidden_states.2, "
-                                   "attentions.0 to attentions.1, cross_attentions.0 to cross_attentions.1");
+  CHECK(graph->readable.names() ==
+        "logits, log_likelihoods, continuations, hidden_states.0 to hidden_states.2, "
+        "attentions.0 to attentions.1, cross_attentions.0 to cross_attentions.1");
   CHECK(read_caches(graph->graph, AttentionMask::causal) == std::vector<uint32_t>{0, 1});
   CHECK(read_caches(graph->graph, AttentionMask::cross) == std::vector<uint32_t>{2, 3});
   CHECK(stored_caches(graph->graph) == std::vector<uint32_t>{0, 1});

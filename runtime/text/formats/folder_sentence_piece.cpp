@@ -157,11 +157,12 @@ Result<PartsPtr> read_sentence_piece_folder(const FolderSettings& settings, cons
     return read_deberta(settings, model_file);
   if (is_translator_family(family)) return read_translator_folder(settings, model_file, family);
   if (family == "xlm-roberta" || family == "xlmroberta") return read_xlm_roberta(settings, model_file);
-  return Error{Code::unsupported,
-               fmt::format("{}: expected a model of T5's, XLM-RoBERTa's, DeBERTa V2's, M2M-100's, NLLB's, mBART's "
-                           "or PEGASUS's family, found \"{}\": the file alone does not say which ids its pieces "
-                           "have",
-                           settings.path(model_file), family)};
+  return Error{
+      Code::unsupported,
+      fmt::format("{}: expected a model of T5's, XLM-RoBERTa's, DeBERTa V2's, M2M-100's, NLLB's, mBART's "
+                  "or PEGASUS's family, found \"{}\": the file alone does not say which ids its pieces "
+                  "have",
+                  settings.path(model_file), family)};
 }
 
 // One vocabulary for both languages. The source's file says how text is cut, the target's how pieces are

@@ -110,7 +110,8 @@ std::string FolderSettings::family() const {
   // A general class does not name a family.
   if (name.empty() || name == "PreTrained") {
     const std::string type = content_of(config.value("model_type", json()));
-    if (type == "m2m_100") return has_file("vocab.json") ? "m2m100" : "nllb"; // NLLB's models have the same type
+    if (type == "m2m_100")
+      return has_file("vocab.json") ? "m2m100" : "nllb"; // NLLB's models have the same type
     return type;
   }
   for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
