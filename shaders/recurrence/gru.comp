@@ -27,13 +27,16 @@ void main() {
   const uint rows = step_block[0][ROWS_TOKENS];
   if (row >= rows || step_row(row).y != step_row(row).w) return;
   const uint length = min(step_block[p.details + row].w - step_row(row).w, rows - row);
+  // Of the launches of a long input, a short one needs only the first. (A driver ends the process where all that is left is
+  // barriers that nobody reaches.)
+  if (p.first_step >= length) return;
   const bool backward = direction == 1u;
   const uint own = direction * HIDDEN, matrix = direction * p.direction;
 
   const uint end = min(p.first_step + p.steps, length);
   for (uint i = me; i < STATE; i += gl_WorkGroupSize.x) {
     state[i] = 0.0;
-    if (p.first_step != 0u && p.first_step < end && i < HIDDEN) {
+    if (p.first_step != 0u && i < HIDDEN) {
       const uint before = backward ? length - p.first_step : p.first_step - 1u;
       state[i] = result[(row + before) * p.out_stride + own + i];
     }

@@ -315,6 +315,7 @@ TEST_CASE("gated recurrent units read whole inputs, both ways") {
       check_gru(profile, hidden, {{1, 24, 0}, {5, 25, 0}}, false);
     }
     check_gru(profile, 300, {{70, 0, 0}, {30, 72, 0}}, true); // more than one launch
+    check_gru(profile, 300, {{40, 0, 0}}, true);              // of which the second has nothing to do
     check_gru(profile, 7, {}, true);
   }
 }
