@@ -86,10 +86,10 @@ Result<SessionOptions> pumice::api::batch_options(const pumice_batch_options& gi
   pumice_session_options session = {sizeof session};
   session.context = given.context;
   session.chunk = given.chunk;
-  session.cache = given.cache;
   session.threads = given.threads;
   session.warm_up = given.warm_up;
   PUMICE_TRY(SessionOptions options, session_options(session, shape));
+  PUMICE_TRY(options.size.cache, read_cache_type(given.cache));
   options.size.sequences = std::max(given.texts, 1u);
   if (const uint32_t most = std::min(options.size.chunk, most_texts); given.texts > most) {
     return Error{

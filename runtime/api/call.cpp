@@ -44,7 +44,7 @@ pumice_status to_status(Code code) {
 
 Code to_code(pumice_status status) {
   for (const Pair& pair : pairs) {
-    if (pair.status == status) return pair.code;
+    if (pair.status == number_in(status)) return pair.code;
   }
   return Code::internal;
 }
@@ -114,7 +114,7 @@ void pumice_version(int* major, int* minor, int* patch) {
 }
 
 const char* pumice_status_name(pumice_status status) {
-  return status == PUMICE_OK ? "ok" : pumice::to_string(pumice::api::to_code(status));
+  return pumice::api::number_in(status) == PUMICE_OK ? "ok" : pumice::to_string(pumice::api::to_code(status));
 }
 
 } // extern "C"

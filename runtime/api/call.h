@@ -14,6 +14,16 @@ namespace pumice::api {
 pumice_status to_status(Code code);
 Code to_code(pumice_status status);
 
+// The number in an enumeration of the caller's. C lets it be none of the enumeration's, which C++ must not
+// read.
+template <class Enumeration>
+int number_in(const Enumeration& given) {
+  int number = 0;
+  static_assert(sizeof given == sizeof number);
+  std::memcpy(&number, &given, sizeof number);
+  return number;
+}
+
 // Writes an error for the caller, where there is room for it, and returns its status.
 pumice_status report(pumice_error* error, pumice_status status, const char* message) noexcept;
 

@@ -136,8 +136,8 @@ Result<std::tm> read_time(int64_t local_time) {
   return fmt::gmtime(local_time ? static_cast<std::time_t>(local_time) : std::time(nullptr));
 }
 
-Result<std::optional<bool>> read_thinking(pumice_thinking given) {
-  switch (given) {
+Result<std::optional<bool>> read_thinking(const pumice_thinking& given) {
+  switch (number_in(given)) {
   case PUMICE_THINKING_DEFAULT:
     return std::optional<bool>();
   case PUMICE_THINKING_OFF:
@@ -145,8 +145,8 @@ Result<std::optional<bool>> read_thinking(pumice_thinking given) {
   case PUMICE_THINKING_ON:
     return std::optional(true);
   }
-  return Error{Code::invalid_argument, fmt::format("options.thinking is {}: expected one of pumice_thinking",
-                                                   static_cast<int>(given))};
+  return Error{Code::invalid_argument,
+               fmt::format("options.thinking is {}: expected one of pumice_thinking", number_in(given))};
 }
 
 Result<std::unique_ptr<pumice_chat>> make_chat(const pumice_model& model, const pumice_chat_options& given) {

@@ -40,12 +40,12 @@ Result<DeviceOptions> device_options(const pumice_device_options& given) {
                  fmt::format("options.queue_priority is {}: expected 0 to 1", given.queue_priority)};
   }
   if (given.queue_priority != 0) options.queue_priority = given.queue_priority;
-  if (given.global_priority < PUMICE_PRIORITY_DEFAULT || given.global_priority > PUMICE_PRIORITY_REALTIME) {
+  const int priority = number_in(given.global_priority);
+  if (priority < PUMICE_PRIORITY_DEFAULT || priority > PUMICE_PRIORITY_REALTIME) {
     return Error{Code::invalid_argument,
-                 fmt::format("options.global_priority is {}: expected one of pumice_priority",
-                             static_cast<int>(given.global_priority))};
+                 fmt::format("options.global_priority is {}: expected one of pumice_priority", priority)};
   }
-  options.global_priority = static_cast<GlobalPriority>(given.global_priority);
+  options.global_priority = static_cast<GlobalPriority>(priority);
   if (!given.allocator) return options;
   PUMICE_TRY(const pumice_allocator allocator, read(given.allocator, "options.allocator"));
   if (!allocator.allocate) return null_argument("options.allocator->allocate");

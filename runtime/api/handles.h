@@ -55,6 +55,7 @@ void save_pipelines(const DeviceContext& context, const Log& log);
 // Opens a source: reads the header of a model, or everything if it comes from a callback.
 Result<ModelFile> open_source(const pumice_source* source, const Progress& progress, bool header_only);
 Result<LoadOptions> read_load_options(const pumice_load_options& options);
+Result<CacheType> read_cache_type(const pumice_cache_type& given);
 Result<SessionOptions> session_options(const pumice_session_options& options, const ModelShape& shape);
 Result<SessionOptions> batch_options(const pumice_batch_options& options, const ModelShape& shape);
 

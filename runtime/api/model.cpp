@@ -103,6 +103,11 @@ pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info
           shape.encoder->kind == InputKind::tokens ? 0 : static_cast<uint32_t>(shape.encoder->input_values());
     }
     own.weight_bytes = model->model->weight_bytes();
+    own.has_pictures = has_picture_tower(model->model->file());
+    if (shape.shared_space) {
+      own.similarity_scale = shape.shared_space->scale;
+      own.similarity_bias = shape.shared_space->bias;
+    }
     return write(own, info, "info");
   });
 }
@@ -143,12 +148,13 @@ pumice_status pumice_role_tokens(const pumice_model* model, pumice_token_role ro
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_CHECK(check_array(tokens, capacity, sizeof *tokens, "tokens"));
-    if (role < PUMICE_ROLE_BEGIN || role > PUMICE_ROLE_MASK) {
+    const int number = number_in(role);
+    if (number < PUMICE_ROLE_BEGIN || number > PUMICE_ROLE_MASK) {
       return Error{Code::invalid_argument,
-                   fmt::format("role is {}: expected one of pumice_token_role", static_cast<int>(role))};
+                   fmt::format("role is {}: expected one of pumice_token_role", number)};
     }
     const std::vector<uint32_t> ids =
-        tokens_of(static_cast<TokenRole>(role), model->model->file(), model->tokenizer.get());
+        tokens_of(static_cast<TokenRole>(number), model->model->file(), model->tokenizer.get());
     hand_out(ids.data(), ids.size(), tokens, capacity, count);
     return {};
   });

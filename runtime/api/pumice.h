@@ -301,6 +301,9 @@ typedef struct pumice_load_options {
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* user;
   uint32_t threads;     /* threads that pack weights and compile kernels, including the calling one; 0: 1 */
+  /* Of a model of texts and pictures (CLIP, SigLIP, LLaVA), loads the encoder of its pictures instead of what
+   * reads texts. Each is a model of its own. */
+  bool pictures;
   const char* quantize; /* the type that 16- and 32-bit weights are converted to: "Q8_0", "Q4_0", "Q4_K" ...;
                            NULL: unchanged */
   /* Above 0: measures, for at most so many seconds, the kernels that this model needs and that are not known
@@ -349,11 +352,15 @@ typedef struct pumice_model_info {
   bool has_decoder;         /* pumice_session_create, or with an encoder pumice_translator_create */
   bool has_encoder;         /* pumice_encoder_create */
   bool has_tokenizer;       /* otherwise prompts must be tokens, not text */
+  bool has_pictures;        /* pumice_load_options.pictures loads their encoder */
   uint32_t vocabulary;      /* number of tokens */
   uint32_t context;         /* most positions of a sequence */
   uint32_t input_context;   /* most tokens of an encoder's input */
   uint32_t input_values;    /* floats of a picture or sound for the encoder; 0: it reads tokens */
   uint64_t weight_bytes;    /* on the device */
+  /* Of texts and pictures in one space: a pair's logit is similarity_scale * the cosine of its vectors +
+   * similarity_bias. The scale is 0 if there is no such space. */
+  float similarity_scale, similarity_bias;
 } pumice_model_info;
 
 PUMICE_API pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info* info,
@@ -870,7 +877,8 @@ typedef struct pumice_encoder_options {
   size_t struct_size;
   /* The name of the result. With a row for each token: "last_hidden_state", "hidden_states.N". With a row for
    * each input: "sentence_embedding_mean" or "sentence_embedding_cls", normalised to length 1, and if the
-   * model has them "pooler_output" and "logits". NULL: "sentence_embedding_mean". */
+   * model has them "pooler_output", "logits", and in a space of texts and pictures "text_embeds" and
+   * "image_embeds", of length 1. NULL: "sentence_embedding_mean". */
   const char* output;
   uint32_t tokens; /* most tokens of all inputs of one step together; 0: as many as one input has at most; for
                       pictures and sounds, as many as `inputs` of them have */

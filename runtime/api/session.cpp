@@ -80,6 +80,19 @@ make_session(const pumice_model& model, const pumice_session_options& given, con
 
 } // namespace
 
+Result<CacheType> pumice::api::read_cache_type(const pumice_cache_type& given) {
+  switch (number_in(given)) {
+  case PUMICE_CACHE_F16:
+    return CacheType::f16;
+  case PUMICE_CACHE_F32:
+    return CacheType::f32;
+  case PUMICE_CACHE_Q8_0:
+    return CacheType::q8_0;
+  }
+  return Error{Code::invalid_argument,
+               fmt::format("options.cache is {}: expected one of pumice_cache_type", number_in(given))};
+}
+
 Result<SessionOptions> pumice::api::session_options(const pumice_session_options& given,
                                                     const ModelShape& shape) {
   if (given.context == 1) {
@@ -89,20 +102,7 @@ Result<SessionOptions> pumice::api::session_options(const pumice_session_options
   SessionOptions options;
   options.size.context = given.context;
   if (given.chunk) options.size.chunk = given.chunk;
-  switch (given.cache) {
-  case PUMICE_CACHE_F16:
-    options.size.cache = CacheType::f16;
-    break;
-  case PUMICE_CACHE_F32:
-    options.size.cache = CacheType::f32;
-    break;
-  case PUMICE_CACHE_Q8_0:
-    options.size.cache = CacheType::q8_0;
-    break;
-  default:
-    return Error{Code::invalid_argument, fmt::format("options.cache is {}: expected one of pumice_cache_type",
-                                                     static_cast<int>(given.cache))};
-  }
+  PUMICE_TRY(options.size.cache, read_cache_type(given.cache));
   PUMICE_CHECK(check_buffer(given.logits, uint64_t{shape.vocabulary} * 4, "options.logits"));
   options.logits = external_buffer(given.logits);
   options.preparation = given.warm_up ? Preparation::warmed_up : Preparation::compiled;
@@ -187,10 +187,10 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
       given.progress = nullptr;
       given.logits = {};
     }
-    if (given.cache != session->options.cache) {
+    if (number_in(given.cache) != session->options.cache) {
       return Error{Code::invalid_argument,
                    fmt::format("options.cache is {}: expected {}, as of the session that is forked",
-                               static_cast<int>(given.cache), static_cast<int>(session->options.cache))};
+                               number_in(given.cache), number_in(session->options.cache))};
     }
     const pumice_model model{session->session->model(), session->tokenizer,
                              session->session->model()->file().architecture(), nullptr, session->ends};

@@ -45,7 +45,8 @@ Result<ModelFile> open_source(const pumice_source* given, const Progress& progre
 Result<LoadOptions> read_load_options(const pumice_load_options& given) {
   LoadOptions options;
   options.threads = std::max(given.threads, 1u);
-  switch (given.experts) {
+  if (given.pictures) options.tower = Tower::pictures;
+  switch (number_in(given.experts)) {
   case PUMICE_EXPERTS_AUTOMATIC:
     break;
   case PUMICE_EXPERTS_DEVICE:
@@ -56,7 +57,7 @@ Result<LoadOptions> read_load_options(const pumice_load_options& given) {
     break;
   default:
     return Error{Code::invalid_argument, fmt::format("options.experts is {}: expected one of pumice_experts",
-                                                     static_cast<int>(given.experts))};
+                                                     number_in(given.experts))};
   }
   if (!given.quantize) return options;
   const TensorTypeInfo* type = find_type_named(given.quantize);

@@ -62,11 +62,10 @@ Result<TuneOptions> tune_options(const pumice_tune_options& given, const ModelSh
   pumice_session_options session = {sizeof session};
   session.context = given.context;
   session.chunk = given.chunk;
-  session.cache = given.cache;
-  PUMICE_TRY(const SessionOptions size, session_options(session, shape));
+  PUMICE_CHECK(session_options(session, shape));
+  PUMICE_TRY(options.cache, read_cache_type(given.cache));
   options.context = given.context;
   options.chunk = given.chunk;
-  options.cache = size.size.cache;
   options.strict = true;
   options.keep_cancelled = true;
   if (given.thorough) options.make_thorough();

@@ -1,4 +1,5 @@
 // Pictures and sound that a program has in memory.
+#include "support/answers.h"
 #include "support/embedding.h"
 #include "support/fixtures.h"
 #include "support/listener.h"
@@ -87,6 +88,87 @@ TEST_CASE("a picture's pixels are prepared as its values are") {
   refused(small, "inputs[0] has several of");
   refused({sizeof(pumice_input)}, "inputs[0] has none of");
   refused({}, "inputs.struct_size is 0");
+}
+
+namespace {
+
+// Rows of one vector for each input.
+std::vector<float> encode(pumice_model* model, const char* output, const std::vector<pumice_input>& inputs) {
+  pumice_encoder_options options = {sizeof options};
+  options.output = output;
+  options.inputs = static_cast<uint32_t>(inputs.size());
+  options.tokens = 256;
+  pumice_encoder* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_encoder_create(model, &options, &made, &error), error);
+  const EncoderHandle encoder(made);
+  std::vector<float> rows(inputs.size() * pumice_encoder_columns(made));
+  size_t count = 0;
+  require_ok(pumice_encode(made, inputs.data(), inputs.size(), rows.data(), rows.size(), &count, &error),
+             error);
+  CHECK(count == rows.size());
+  return rows;
+}
+
+} // namespace
+
+FIXTURE_TEST_CASE("texts and pictures of one model become vectors of one space") {
+  const DeviceHandle device = make_device();
+  for (const char* name : {"clip", "siglip"}) {
+    CAPTURE(name);
+    const std::string path = fixtures().model(name).string();
+    const ModelHandle texts = load(device.get(), path);
+    const pumice_source source = {.struct_size = sizeof source, .path = path.c_str()};
+    pumice_load_options options = {sizeof options};
+    options.pictures = true;
+    pumice_model* made = nullptr;
+    pumice_error error;
+    require_ok(pumice_model_load(device.get(), &source, &options, &made, &error), error);
+    const ModelHandle pictures(made);
+    pumice_model_info info = {sizeof info};
+    require_ok(pumice_model_get_info(texts.get(), &info, &error), error);
+    CHECK(info.has_pictures);
+    CHECK(info.input_values == 0);
+
+    const Answers answers(fixtures().model(name) / "expected.safetensors");
+    std::vector<std::vector<uint32_t>> ids;
+    for (size_t i = 0; i < answers.shapes.at("input_ids")[0]; ++i) ids.push_back(answers.ids("input_ids", i));
+    std::vector<pumice_input> words, pixels;
+    for (const std::vector<uint32_t>& each : ids) {
+      words.push_back({sizeof(pumice_input)});
+      words.back().tokens = each.data();
+      words.back().token_count = each.size();
+    }
+    for (size_t i = 0; i < answers.shapes.at("pixel_values")[0]; ++i) {
+      pixels.push_back({sizeof(pumice_input)});
+      pixels.back().values = answers.row("pixel_values", i).data();
+    }
+    const std::vector<float> text_rows = encode(texts.get(), "text_embeds", words);
+    const std::vector<float> picture_rows = encode(pictures.get(), "image_embeds", pixels);
+    const size_t columns = text_rows.size() / words.size();
+    const std::vector<float>& expected = answers.floats.at("logits_per_image");
+    for (size_t picture = 0; picture < pixels.size(); ++picture) {
+      for (size_t text = 0; text < words.size(); ++text) {
+        double cosine = 0;
+        for (size_t i = 0; i < columns; ++i)
+          cosine += double{picture_rows[picture * columns + i]} * text_rows[text * columns + i];
+        CHECK(info.similarity_scale * cosine + info.similarity_bias ==
+              doctest::Approx(expected[picture * words.size() + text]).epsilon(1e-3));
+      }
+    }
+  }
+}
+
+TEST_CASE("a model without pictures says so") {
+  const DeviceHandle device = make_device();
+  const pumice_source source = {.struct_size = sizeof source, .path = stories.c_str()};
+  pumice_load_options options = {sizeof options};
+  options.pictures = true;
+  pumice_model* made = nullptr;
+  pumice_error error;
+  CHECK(pumice_model_load(device.get(), &source, &options, &made, &error) == PUMICE_UNSUPPORTED);
+  CHECK(std::string(error.message).find("reads no pictures") != std::string::npos);
+  CHECK(made == nullptr);
 }
 
 TEST_CASE("a picture becomes its caption") {

@@ -456,7 +456,7 @@ TEST_CASE("wrong use of measuring is refused, and names what is wrong") {
     refused("options.seconds");
   }
   pumice_tune_options options = small_sessions(false);
-  options.cache = static_cast<pumice_cache_type>(3);
+  options.cache = static_cast<pumice_cache_type>(30);
   (void)pumice_tune_start(model.get(), &options, &tune, &error);
   refused("options.cache");
   (void)pumice_tune_start(nullptr, nullptr, &tune, &error);

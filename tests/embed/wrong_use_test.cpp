@@ -187,8 +187,8 @@ TEST_CASE("nulls, counts and sizes are named as the program knows them") {
   says(pumice_detokenize(player.model.get(), &token, SIZE_MAX, text, 8, &count, &error), "no memory holds");
   says(pumice_tokenize(player.model.get(), "a", 4, &token, 1, &count, &error), "flags is 4");
   says(pumice_tokenize(player.model.get(), nullptr, 0, &token, 1, &count, &error), "text is NULL");
-  says(pumice_role_tokens(player.model.get(), static_cast<pumice_token_role>(7), &token, 1, &count, &error),
-       "role is 7");
+  says(pumice_role_tokens(player.model.get(), static_cast<pumice_token_role>(99), &token, 1, &count, &error),
+       "role is 99");
   says(pumice_token_name(player.model.get(), 1u << 20, nullptr, text, 8, &count, &error), "token is 1048576");
   says(pumice_session_create(nullptr, nullptr, &session, &error), "model is NULL");
   pumice_session_options options = {sizeof options};
@@ -198,8 +198,8 @@ TEST_CASE("nulls, counts and sizes are named as the program knows them") {
   CHECK(pumice_session_create(player.model.get(), &options, &session, &error) == PUMICE_OK);
   CHECK(tell(session, "", 0).finish_reason == PUMICE_FINISH_CONTEXT);
   pumice_session_destroy(session);
-  options.cache = static_cast<pumice_cache_type>(3);
-  says(pumice_session_create(player.model.get(), &options, &session, &error), "cache is 3");
+  options.cache = static_cast<pumice_cache_type>(-3);
+  says(pumice_session_create(player.model.get(), &options, &session, &error), "cache is -3");
   says(pumice_advance(player.session.get(), not_a_number, nullptr, nullptr, &error), "budget_us is nan");
   pumice_sync sync = {sizeof sync};
   sync.wait_count = 2;
