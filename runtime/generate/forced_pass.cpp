@@ -23,7 +23,7 @@ Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Mod
   encoder.cache = own.cache;
   RunnerOptions runner;
   runner.sampling = false;
-  runner.all_outputs = true;
+  runner.all_outputs = own.logits;
   for (const std::string& name : own.readable) {
     if (pass->of_encoder(name)) {
       encoder.readable.push_back(pass->encoder_name(name));
@@ -88,7 +88,7 @@ Status ForcedPass::run_decoder(std::span<const ForcedInput> inputs) {
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     first_rows_.push_back(rows.size());
     for (uint32_t at = 0; at < inputs[i].tokens.size(); ++at) {
-      rows.push_back({inputs[i].tokens[at], at, i, 0, true});
+      rows.push_back({inputs[i].tokens[at], at, i, 0, options_.logits});
     }
   }
   first_rows_.push_back(rows.size());

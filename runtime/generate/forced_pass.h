@@ -19,6 +19,7 @@ struct ForcedPassOptions {
   uint32_t tokens = 0;       // most decoder tokens of one input; 0: the decoder's context
   uint32_t chunk = 128;      // most of a decoder's tokens in one step
   CacheType cache = CacheType::f32;
+  bool logits = true; // of every token; they are most of the work where the vocabulary is large
 };
 
 // Runs a model over given tokens (teacher forcing) and returns its tensors for each of them: for comparisons

@@ -219,6 +219,63 @@ TEST_CASE("translate --attention draws a PNG, and refuses what it cannot draw") 
   CHECK(fails_saying(words.fail({"--attention-head", "1"}), {"--attention"}) == "");
 }
 
+FIXTURE_TEST_CASE("translate --alignment links each word to the one that its token attended to most") {
+  const Words words;
+  const std::string path = (words.folder.path() / "a.safetensors").string();
+  const json plain = json::parse(
+      words.translate({words.source, "--json", "--attention", path, "--attention-layer", "0"}).out);
+  const auto file = SafetensorsFile::open(path);
+  REQUIRE(file.ok());
+  const std::vector<float> attention = *SafetensorsFile::floats(*file->find("attention"));
+  const std::vector<int64_t> read = integers(*file, "input_ids"), written = integers(*file, "output_ids");
+  json expected = json::array();
+  std::string text;
+  const auto is_word = [](int64_t id) { return id > 2; };
+  for (size_t row = 0, word = 0; row < written.size(); ++row) {
+    if (!is_word(written[row])) continue;
+    float most = -1;
+    size_t link = 0;
+    for (size_t column = 0, from = 0; column < read.size(); ++column) {
+      if (!is_word(read[column])) continue;
+      if (attention[row * read.size() + column] > most) {
+        most = attention[row * read.size() + column];
+        link = from;
+      }
+      ++from;
+    }
+    expected.push_back({link, word});
+    text += (text.empty() ? "" : " ") + std::to_string(link) + "-" + std::to_string(word++);
+  }
+  REQUIRE(expected.size() > 3);
+  const json linked = json::parse(words.translate({words.source, "--json", "--alignment"}).out);
+  CHECK(linked["alignment"] == expected);
+  CHECK(linked["text"] == plain["text"]);
+  const std::string line = words.translate({words.source, "--alignment"}).out;
+  CHECK(line == plain["text"].get<std::string>() + " ||| " + text + "\n");
+
+  // Of every one of several, and of several sentences as of one text.
+  const json best = json::parse(
+      words.translate({words.source, "--json", "--alignment", "--beams", "2", "--n-best", "2"}).out);
+  REQUIRE(best["hypotheses"].size() == 2);
+  for (const json& each : best["hypotheses"]) CHECK(!each["alignment"].empty());
+  const json two = json::parse(
+      words.translate({words.source + " ! " + words.source, "--json", "--alignment", "--sentences"}).out);
+  REQUIRE(two["sentences"].size() == 2);
+  const size_t first_words = static_cast<size_t>(std::ranges::count(words.source, ' ')) + 2;
+  CHECK(two["alignment"].back()[0] >= first_words);
+}
+
+TEST_CASE("translate --alignment counts words, not their pieces") {
+  const json linked = json::parse(pumice_command({"translate", dates_model().string(), "le 3 mars 2021",
+                                                  "--json", "--alignment", "--no-cache"})
+                                      .out);
+  REQUIRE(!linked["alignment"].empty());
+  for (size_t n = 0; n < linked["alignment"].size(); ++n) {
+    CHECK(linked["alignment"][n][1] == n);
+    CHECK(linked["alignment"][n][0] < 4);
+  }
+}
+
 TEST_CASE("translate says which subcommand another kind of model is for") {
   const auto fails = [](const char* model, const char* kind, const char* subcommand) {
     const std::string path = fixtures().model(model).string();

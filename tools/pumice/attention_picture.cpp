@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "generate/forced_pass.h"
+#include "attention_reader.h"
 #include "io/safetensors.h"
 #include "media/heat_map.h"
 #include "option_text.h"
@@ -25,71 +25,17 @@ uint32_t layer_of(const AttentionOptions& options, const ModelShape& shape) {
   return options.layer.value_or(static_cast<uint32_t>(shape.layers.size()) - 1);
 }
 
-uint32_t heads_of(const ModelShape& shape, uint32_t layer) {
-  return shape.encoder->caches[layer].kv_heads; // in cross-attention, as many as query heads
-}
-
-// The weights of all heads, and the weights that are shown.
-struct Weights {
-  uint32_t heads = 0;
-  size_t queries = 0, keys = 0;
-  std::vector<float> by_head; // [heads, queries, keys]
-  std::vector<float> shown;   // [queries, keys]
-};
-
-// `rows` is [positions, heads, width]. Copies `queries` positions from `first` on, and the first `keys`
-// columns.
-void arrange(std::span<const float> rows, size_t first, size_t width, std::optional<uint32_t> head,
-             Weights& weights) {
-  const size_t size = weights.queries * weights.keys;
-  weights.by_head.resize(weights.heads * size);
-  weights.shown.assign(size, 0);
-  for (uint32_t from = 0; from < weights.heads; ++from) {
-    const float share = !head ? 1.0f / static_cast<float>(weights.heads) : *head == from ? 1.0f : 0.0f;
-    for (size_t query = 0; query < weights.queries; ++query) {
-      for (size_t key = 0; key < weights.keys; ++key) {
-        const float weight = rows[((first + query) * weights.heads + from) * width + key];
-        weights.by_head[from * size + query * weights.keys + key] = weight;
-        weights.shown[query * weights.keys + key] += share * weight;
-      }
-    }
-  }
-}
-
-Result<Weights> compute(const std::shared_ptr<const Model>& model, const AttentionOptions& options,
-                        const AttendedText& text) {
-  const ModelShape& shape = model->shape();
-  const uint32_t layer = layer_of(options, shape);
-  const std::string name = fmt::format("cross_attentions.{}", layer);
-  ForcedInput input{text.input, text.prompt};
-  // The last token is left out: nothing is shown for the token after it.
-  input.tokens.insert(input.tokens.end(), text.output.begin(), text.output.end() - 1);
-  ForcedPassOptions pass_options;
-  pass_options.readable = {name};
-  pass_options.input_tokens = static_cast<uint32_t>(text.input.tokens.size());
-  pass_options.tokens = static_cast<uint32_t>(input.tokens.size());
-  PUMICE_TRY(std::unique_ptr<ForcedPass> pass, ForcedPass::create(model, pass_options));
-  PUMICE_CHECK(pass->run(std::span(&input, 1)));
-  PUMICE_TRY(const std::vector<float> rows, pass->read(name, 0));
-
-  Weights weights;
-  weights.heads = heads_of(shape, layer);
-  weights.queries = text.output.size();
-  weights.keys = text.input.tokens.empty() ? shape.encoder->context : text.input.tokens.size();
-  arrange(rows, text.prompt.size() - 1, pass->columns(name) / weights.heads, options.head, weights);
-  return weights;
-}
-
 Status write_weights(const AttentionOptions& options, uint32_t layer, const AttendedText& text,
-                     const Weights& weights) {
+                     const AttentionWeights& weights) {
   const auto entry = [](std::string name, const auto& values, std::vector<uint64_t> shape) {
     const char* type = sizeof values[0] == sizeof(float) ? "F32" : "I64";
     return SafetensorsFile::Entry{std::move(name), type, std::move(shape), std::as_bytes(std::span(values))};
   };
+  const std::vector<float> shown = weights.of(options.head);
   const std::vector<int64_t> output_ids(text.output.begin(), text.output.end());
   const std::vector<int64_t> input_ids(text.input.tokens.begin(), text.input.tokens.end());
   std::vector<SafetensorsFile::Entry> entries = {
-      entry("attention", weights.shown, {weights.queries, weights.keys}),
+      entry("attention", shown, {weights.queries, weights.keys}),
       entry(fmt::format("cross_attentions.{}", layer), weights.by_head,
             {weights.heads, weights.queries, weights.keys}),
       entry("output_ids", output_ids, {output_ids.size()}),
@@ -99,7 +45,8 @@ Status write_weights(const AttentionOptions& options, uint32_t layer, const Atte
 }
 
 Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText& text,
-            const Weights& weights) {
+            const AttentionWeights& weights) {
+  const std::vector<float> shown = weights.of(options.head);
   HeatMap map;
   map.title = options.head ? fmt::format("cross-attention of decoder layer {}, head {}", layer, *options.head)
                            : fmt::format("cross-attention of decoder layer {}, mean of {} heads", layer,
@@ -107,7 +54,7 @@ Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText&
   map.column_axis = text.input_axis;
   map.rows = text.output_labels;
   map.columns = text.input_labels;
-  map.weights = weights.shown;
+  map.weights = shown;
   // The weights of a row sum to 1. In a text a few positions share that, in a picture or a sound hundreds,
   // which would all look pale.
   map.scale_to_largest = text.input.tokens.empty();
@@ -127,28 +74,43 @@ Status check_file(const AttentionOptions& options) {
 } // namespace
 
 void add_attention_options(CLI::App& app, AttentionOptions& options) {
-  CLI::Option* file = app.add_option("--attention", options.path,
-                                     "Show the attention to the input in FILE.png. The picture is a heat map "
-                                     "of the decoder's attention; FILE.safetensors gets the numbers")
-                          ->type_name("FILE")
-                          ->group("Attention");
+  app.add_option("--attention", options.path,
+                 "Show the attention to the input in FILE.png. The picture is a heat map "
+                 "of the decoder's attention; FILE.safetensors gets the numbers")
+      ->type_name("FILE")
+      ->group("Attention");
   app.add_option("--attention-layer", options.layer,
                  "The layer of the decoder to show, counted from 0 (default: the last one)")
       ->type_name("N")
       ->check(within(0u, 1u << 20))
-      ->group(more_of("Attention"))
-      ->needs(file);
+      ->group(more_of("Attention"));
   app.add_option("--attention-head", options.head,
                  "The attention head to show, counted from 0 (default: the mean of all heads of the layer)")
       ->type_name("N")
       ->check(within(0u, 1u << 20))
-      ->group(more_of("Attention"))
-      ->needs(file);
+      ->group(more_of("Attention"));
+}
+
+void add_alignment_option(CLI::App& app, AttentionOptions& options) {
+  app.add_flag(
+         "--alignment", options.alignment,
+         "Also say from which word of the text each word comes, as in 0-0 1-2: the text's word, then the "
+         "translation's, counted from 0. White space separates words; a Chinese character is one")
+      ->group(more_of("Attention"));
+}
+
+uint32_t alignment_layer(const AttentionOptions& options, const ModelShape& shape) {
+  const auto layers = static_cast<uint32_t>(shape.layers.size());
+  return options.layer.value_or(layers > 1 ? layers - 2 : 0);
 }
 
 Status check_attention(const AttentionOptions& options, const ModelShape& shape) {
-  if (!options.given()) return {};
-  PUMICE_CHECK(check_file(options));
+  if (!options.given() && !options.alignment) {
+    if (!options.layer && !options.head) return {};
+    return Error{Code::invalid_argument, fmt::format("--attention-{} has an effect only with --attention",
+                                                     options.layer ? "layer" : "head")};
+  }
+  if (options.given()) PUMICE_CHECK(check_file(options));
   const auto within = [](const char* option, const char* what, uint32_t count, uint32_t found) -> Status {
     if (found < count) return {};
     return Error{Code::invalid_argument,
@@ -157,7 +119,8 @@ Status check_attention(const AttentionOptions& options, const ModelShape& shape)
   const uint32_t layer = layer_of(options, shape);
   PUMICE_CHECK(
       within("--attention-layer", "the decoder's layers", static_cast<uint32_t>(shape.layers.size()), layer));
-  return within("--attention-head", "the layer's heads", heads_of(shape, layer), options.head.value_or(0));
+  return within("--attention-head", "the layer's heads", attention_heads(shape, layer),
+                options.head.value_or(0));
 }
 
 Status write_attention(const std::shared_ptr<const Model>& model, const AttentionOptions& options,
@@ -165,8 +128,9 @@ Status write_attention(const std::shared_ptr<const Model>& model, const Attentio
   if (text.output.empty()) {
     return Error{Code::invalid_argument, "--attention: no token was generated, so there is nothing to show"};
   }
-  PUMICE_TRY(const Weights weights, compute(model, options, text));
   const uint32_t layer = layer_of(options, model->shape());
+  PUMICE_TRY(const AttentionWeights weights,
+             AttentionReader(model, layer).read(text.input, text.prompt, text.output));
   return is_picture(options) ? draw(options, layer, text, weights)
                              : write_weights(options, layer, text, weights);
 }

@@ -18,11 +18,16 @@ struct AttentionOptions {
   std::string path;              // a PNG or a safetensors file; empty: not asked for
   std::optional<uint32_t> layer; // default: the decoder's last layer
   std::optional<uint32_t> head;  // default: the mean of all heads
+  bool alignment = false;        // words are linked by the attention
 
   bool given() const { return !path.empty(); }
 };
 // Adds --attention, --attention-layer and --attention-head.
 void add_attention_options(CLI::App& app, AttentionOptions& options);
+void add_alignment_option(CLI::App& app, AttentionOptions& options);
+// The layer that words are linked by. The attention of the last one but one is the best for it (Garg et al.
+// 2019, Jointly Learning to Align and Translate with Transformer Models).
+uint32_t alignment_layer(const AttentionOptions& options, const ModelShape& shape);
 // Checks that a model of this shape has the layer and the head, and that the file name is usable. Call it
 // before the work, so that an error does not come after it.
 Status check_attention(const AttentionOptions& options, const ModelShape& shape);

@@ -92,6 +92,10 @@ public:
     PUMICE_TRY(device_, open_device(options_.writing.device));
     PUMICE_TRY(model_, load_model(std::move(file), device_, options_.writing.load));
     PUMICE_TRY(writer_, create_writer(model_, options_.writing, generation_.config, longest_));
+    if (options_.attention.alignment) {
+      aligner_.emplace(model_, tokenizer_, alignment_layer(options_.attention, model_->shape()),
+                       options_.attention.head, generation_.config.prompt, count_words(prefix_));
+    }
     return {};
   }
 
@@ -134,6 +138,7 @@ public:
     } else {
       print_ready(sources, printed);
     }
+    PUMICE_CHECK(alignment_);
     PUMICE_CHECK(status);
     return options_.attention.given() ? draw(sources.front()) : Status();
   }
@@ -145,7 +150,7 @@ public:
 
 private:
   bool streams(const std::vector<Line>& lines) const {
-    return lines.size() == 1 && generation_.config.beams == 1 && !options_.writing.json &&
+    return lines.size() == 1 && generation_.config.beams == 1 && !options_.writing.json && !aligner_ &&
            stdout_is_terminal();
   }
 
@@ -203,7 +208,7 @@ private:
   }
 
   // Prints the answers from `next` on up to the first one that is not there. Returns its index.
-  size_t print_ready(const std::vector<Source>& sources, size_t next) const {
+  size_t print_ready(const std::vector<Source>& sources, size_t next) {
     for (; next < sources.size() && sources[next].answered(); ++next) print(sources[next]);
     return next;
   }
@@ -213,8 +218,9 @@ private:
     return options_.texts.texts.size() == 1 ? "" : std::to_string(source.number);
   }
 
-  void print(const Source& source) const {
-    const std::vector<WrittenText> texts = joined(source, generation_.config, *tokenizer_);
+  void print(const Source& source) {
+    std::vector<WrittenText> texts = joined(source, generation_.config, *tokenizer_);
+    if (aligner_ && alignment_.ok()) alignment_ = align(source, texts);
     if (!options_.writing.json) {
       print_result(source.blank() ? "\n" : lines_of(texts, generation_, owner(source)));
       return;
@@ -231,6 +237,22 @@ private:
       }
     }
     print_json(json);
+  }
+
+  // Links the words of a text's translations to its own.
+  Status align(const Source& source, std::vector<WrittenText>& texts) {
+    for (size_t n = 0; n < texts.size(); ++n) {
+      std::vector<WordLink>& links = texts[n].links.emplace();
+      uint32_t source_words = 0, words = 0;
+      for (const Sentence& sentence : source.sentences) {
+        const Hypothesis& written = sentence.written[n];
+        PUMICE_TRY(const std::vector<WordLink> own, aligner_->align(sentence.input, written.tokens));
+        for (const auto& [from, to] : own) links.emplace_back(source_words + from, words + to);
+        source_words += count_words(sentence.text);
+        words += count_words(text_of(written, generation_.config, *tokenizer_));
+      }
+    }
+    return {};
   }
 
   Status draw(const Source& source) const {
@@ -255,6 +277,8 @@ private:
   OpenedDevice device_;
   std::shared_ptr<const Model> model_;
   std::unique_ptr<EncoderDecoder> writer_;
+  std::optional<Aligner> aligner_;
+  Status alignment_; // an error, once there was one
   WritingFigures figures_;
   ProgressBar progress_{"translated lines", ProgressBar::Look::counted};
   uint64_t answered_ = 0; // lines
@@ -336,8 +360,11 @@ Subcommand add_translate(CLI::App& app) {
   sub->add_flag(
          "--json", options->writing.json,
          "Print one JSON object for each text. Its fields: source, text, tokens; truncated if the text "
-         "was cut; score with beam search; hypotheses with --n-best; sentences with --sentences")
+         "was cut; score with beam search; hypotheses with --n-best; sentences with --sentences; alignment "
+         "with "
+         "--alignment")
       ->group("Text");
+  add_alignment_option(*sub, options->attention);
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);
   sub->footer(example("pumice translate models/pretrained/dates \"le 3 mars 2021\" --attention dates.png"));

@@ -25,6 +25,7 @@ Json json_of(const WrittenText& written, const GenerationConfig& config) {
   json["text"] = written.text;
   json["tokens"] = written.tokens;
   if (config.beams > 1) json["score"] = written.score;
+  if (written.links) json["alignment"] = *written.links;
   return json;
 }
 
@@ -106,6 +107,7 @@ std::string lines_of(std::span<const WrittenText> written, const GenerationOptio
   for (const WrittenText& each : written) {
     std::string text = each.text;
     std::ranges::replace(text, '\n', ' '); // each text is one line
+    if (each.links) text += " ||| " + to_text(*each.links);
     lines += options.hypotheses > 1 ? begin + fmt::format("{:.4f}\t{}\n", each.score, text) : text + "\n";
   }
   return lines;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "alignment.h"
 #include "beam_options.h"
 #include "generate/encoder_decoder.h"
 #include "json_output.h"
@@ -38,6 +39,7 @@ struct WrittenText {
   std::string text;
   std::vector<uint32_t> tokens;
   float score = 0;
+  std::optional<std::vector<WordLink>> links = {}; // to words of the source, if they were asked for
 };
 WrittenText written_text(const Hypothesis& written, const GenerationConfig& config,
                          const Tokenizer& tokenizer);
@@ -45,7 +47,7 @@ std::vector<WrittenText> written_texts(std::span<const Hypothesis> written, cons
                                        const Tokenizer& tokenizer);
 
 // One line for each text. If several texts were asked for, each line begins with `owner`, which says whose
-// text it is, if it is not empty, and the score.
+// text it is, if it is not empty, and the score. Links of words follow " ||| ", as other translators have it.
 std::string lines_of(std::span<const WrittenText> written, const GenerationOptions& options,
                      const std::string& owner = "");
 // Adds the best text as "text", "tokens" and (with beam search) "score". If several texts were asked for,
