@@ -96,6 +96,7 @@ std::string unexpected(const CLI::App& app, const std::vector<std::string>& extr
     if (const auto name = meant(word, subcommand_names(app)))
       return text + fmt::format(". Did you mean '{} {}'?", full_name(app), *name);
   }
+  if (app.get_option_no_throw("--prompt")) return text + ". --prompt takes a text";
   if (!positionals_of(app).empty()) text += ". A text of several words needs quotes";
   return text;
 }
