@@ -27,7 +27,13 @@ fetch_sources() {  # PACKAGE...
   local options=(-q -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
     -o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache" -o APT::Sandbox::User= -o Acquire::Languages=none)
   logged sources apt-get "${options[@]}" update
-  (cd "$sources" && logged sources apt-get "${options[@]}" source "$@")
+  # A mirror may list a security update whose source it no longer has, or not yet: then the release's own.
+  local release package
+  release=$(awk '$4 !~ /-/ { print $4; exit }' "$apt/sources.list")
+  for package in "$@"; do
+    (cd "$sources" && apt-get "${options[@]}" source "$package" >>"$folder/logs/sources.log" 2>&1 </dev/null) ||
+      (cd "$sources" && logged sources apt-get "${options[@]}" source "$package/$release")
+  done
 }
 
 library() {  # SOURCE PACKAGE, CMake options...

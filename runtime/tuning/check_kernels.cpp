@@ -26,8 +26,8 @@ public:
                                                  size_t threads) {
     std::unique_ptr<CaseRun> run(new CaseRun(context, name.family, name.make()));
     const uint32_t most = std::max(run->case_->past, run->case_->rows);
-    PUMICE_TRY(run->graph_run_,
-               GraphRun::create(context, run->case_->graph, run->case_->caches, most, threads));
+    PUMICE_TRY(run->graph_run_, GraphRun::create(context, run->case_->graph,
+                                                 {run->case_->caches, run->case_->states}, most, threads));
     return run;
   }
 

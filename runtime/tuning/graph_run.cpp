@@ -17,38 +17,42 @@ constexpr uint32_t nan_bits = 0xffffffff;
 } // namespace
 
 Result<std::unique_ptr<GraphRun>> GraphRun::create(const DeviceContext& context, const Graph& graph,
-                                                   std::span<const CacheLayout> caches, uint32_t rows,
-                                                   size_t threads) {
+                                                   const Kept& kept, uint32_t rows, size_t threads) {
   std::unique_ptr<GraphRun> run(new GraphRun(context, graph, threads));
   const Capabilities& device = context.device->capabilities();
   run->store_ = std::make_unique<WeightStore>(context.profile, device);
   PlanContext& plan = run->plan_context_;
   plan.device = device;
   plan.weights = run->store_.get();
-  plan.context = caches.empty() ? rows : caches[0].capacity;
+  plan.context = kept.caches.empty() ? rows : kept.caches[0].capacity;
   plan.step_layout.capacity = rows;
   plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
   PUMICE_TRY(run->step_, Buffer::create(context.device, plan.step.bytes, MemoryUse::shared, "step"));
-  PUMICE_CHECK(run->make_caches(caches));
+  PUMICE_CHECK(run->make_kept(kept));
   return run;
 }
 
-Status GraphRun::make_caches(std::span<const CacheLayout> layouts) {
-  if (layouts.empty()) return {};
+Status GraphRun::make_kept(const Kept& kept) {
+  if (kept.caches.empty() && kept.states.empty()) return {};
   PUMICE_TRY(Commands commands, Commands::create(context_.device));
   PUMICE_CHECK(commands.begin());
-  for (const CacheLayout& layout : layouts) {
-    const uint64_t bytes = layout.layer_bytes();
-    const auto number = static_cast<uint32_t>(caches_.size());
-    const int sides = layout.values_are_keys ? 1 : 2;
-    const BufferRef keys = {Space::cache, number, 0, bytes};
-    const BufferRef values = {Space::cache, number + 1, 0, bytes};
-    plan_context_.caches.push_back({layout, keys, layout.values_are_keys ? keys : values});
-    for (int side = 0; side < sides; ++side) {
-      PUMICE_TRY(Buffer cache, Buffer::create(context_.device, bytes, MemoryUse::device, "cache"));
-      commands.fill(cache, 0, bytes, nan_bits);
-      caches_.push_back(std::move(cache));
+  const auto make = [&](uint64_t bytes) -> Result<BufferRef> {
+    PUMICE_TRY(Buffer buffer, Buffer::create(context_.device, bytes, MemoryUse::device, "cache"));
+    commands.fill(buffer, 0, bytes, nan_bits);
+    kept_.push_back(std::move(buffer));
+    return BufferRef{Space::cache, static_cast<uint32_t>(kept_.size() - 1), 0, bytes};
+  };
+  for (const CacheLayout& layout : kept.caches) {
+    PUMICE_TRY(const BufferRef keys, make(layout.layer_bytes()));
+    BufferRef values = keys;
+    if (!layout.values_are_keys) {
+      PUMICE_TRY(values, make(layout.layer_bytes()));
     }
+    plan_context_.caches.push_back({layout, keys, values});
+  }
+  for (const StateLayout& layout : kept.states) {
+    PUMICE_TRY(const BufferRef states, make(layout.bytes()));
+    plan_context_.states.push_back({layout, states});
   }
   commands.barrier();
   PUMICE_CHECK(commands.end());
@@ -134,7 +138,7 @@ const Buffer& GraphRun::buffer(const BufferRef& ref) const {
   case Space::outputs:
     return outputs_;
   case Space::cache:
-    return caches_[ref.allocation];
+    return kept_[ref.allocation];
   case Space::weights:
     return weights_[ref.allocation];
   default:

@@ -14,11 +14,16 @@ namespace pumice {
 // input and one readable tensor, both with a row for each token.
 class GraphRun {
 public:
-  // `caches`: of the graph's layers. They begin as NaNs. A step has at most `rows` rows. `threads`: that pack
-  // the weights, including the calling one; 0: as many as the host has cores.
+  // What the graph's operations keep between steps. All of it begins as NaNs.
+  struct Kept {
+    std::span<const CacheLayout> caches; // of the layers
+    std::span<const StateLayout> states;
+  };
+
+  // A step has at most `rows` rows. `threads`: that pack the weights, including the calling one; 0: as many
+  // as the host has cores.
   static Result<std::unique_ptr<GraphRun>> create(const DeviceContext& context, const Graph& graph,
-                                                  std::span<const CacheLayout> caches, uint32_t rows,
-                                                  size_t threads = 0);
+                                                  const Kept& kept, uint32_t rows, size_t threads = 0);
 
   // A plan for steps of so many rows. The weights are uploaded with the first run, so all plans that need
   // different ones must be made before.
@@ -31,7 +36,7 @@ public:
 private:
   GraphRun(const DeviceContext& context, const Graph& graph, size_t threads)
       : context_(context), graph_(graph), threads_(threads) {}
-  Status make_caches(std::span<const CacheLayout> layouts);
+  Status make_kept(const Kept& kept);
   Status make_room(const Plan& plan);
   void write_step(uint32_t rows, uint32_t position);
   void write_input(const Plan& plan, std::span<const float> input);
@@ -44,7 +49,8 @@ private:
   size_t threads_;
   std::unique_ptr<WeightStore> store_;
   PlanContext plan_context_;
-  std::vector<Buffer> weights_, caches_; // each layer's keys, then its values
+  std::vector<Buffer> weights_;
+  std::vector<Buffer> kept_; // each layer's keys, then its values; then states
   Buffer step_, inputs_, scratch_, outputs_;
 };
 

@@ -6,6 +6,8 @@
 #include "tuning/experts_case.h"
 #include "tuning/norm_case.h"
 #include "tuning/product_case.h"
+#include "tuning/random_weight.h"
+#include "tuning/recurrence_case.h"
 
 namespace pumice {
 
@@ -20,6 +22,7 @@ public:
   std::vector<KernelCaseName> take() {
     add_products();
     add_attentions();
+    add_recurrences();
     add_norms();
     return std::move(cases_);
   }
@@ -87,6 +90,19 @@ private:
       add("attention", AttentionCase{CacheType::f16, 4, 2, 64, 37, 1, weights});
   }
 
+  // Also more rows than a chunk has (shaders/recurrence/chunks.params.h), from the first position on and from
+  // the middle of a chunk.
+  void add_recurrences() {
+    using enum RecurrenceCase::Kind;
+    for (const auto kind : {delta_rule, selective_scan}) {
+      const auto add_case = [&](const RecurrenceCase& c) { add(c.family(), c); };
+      for (uint32_t rows : row_counts(3)) add_case({kind, 2, 16, 4, 20, 5, rows});
+      add_case({kind, 2, 7, 6, 5, 3, 35});
+      add_case({kind, 1, 64, 2, 40, 0, 67});
+      add_case({kind, 1, 128, 1, 33, 41, 40});
+    }
+  }
+
   void add_norms() {
     for (uint32_t rows : row_counts(1)) {
       add("norm", NormCase{NormKind::rms, false, rows, 407});
@@ -109,6 +125,14 @@ WeightId KernelCase::add_weight(const std::string& name, TensorType type, std::v
   view.shape = std::move(shape);
   view.data = data.emplace_back(std::move(bytes));
   return graph.weight(WeightView::whole(tensors.emplace_back(std::move(view))), "attention");
+}
+
+WeightId KernelCase::add_vector(const std::string& name, uint32_t columns, uint32_t seed,
+                                std::vector<float>& values) {
+  std::vector<std::byte> bytes = random_weight(TensorType::f32, 1, columns, seed);
+  values.resize(columns);
+  decode_row(TensorType::f32, bytes.data(), values);
+  return add_weight(name, TensorType::f32, {columns}, std::move(bytes));
 }
 
 std::vector<KernelCaseName> kernel_cases(CaseSet set) {

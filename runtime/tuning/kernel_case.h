@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "io/tensor_view.h"
 #include "kernel/cache_layout.h"
+#include "kernel/state_layout.h"
 
 namespace pumice {
 
@@ -17,7 +18,8 @@ namespace pumice {
 struct KernelCase {
   Graph graph; // with one input and one readable tensor
   std::vector<CacheLayout> caches;
-  uint32_t past = 0; // rows of a step before, which fills the caches
+  std::vector<StateLayout> states;
+  uint32_t past = 0; // rows of a step before, which fills the caches and changes the states
   uint32_t rows = 1;
   std::vector<float> input;                     // of the past rows, then of the others
   std::function<std::vector<float>()> expected; // computes the others' results, in 64 bits
@@ -29,6 +31,8 @@ struct KernelCase {
   std::deque<TensorView> tensors;
   WeightId add_weight(const std::string& name, TensorType type, std::vector<uint64_t> shape,
                       std::vector<std::byte> bytes);
+  // A random vector of floats, which `values` becomes.
+  WeightId add_vector(const std::string& name, uint32_t columns, uint32_t seed, std::vector<float>& values);
 };
 
 // One that is not made yet.

@@ -13,15 +13,6 @@ namespace {
 
 constexpr float norm_eps = 1e-5f, norm_offset = 0.25f;
 
-// A vector of weights, and what it holds.
-WeightId add_vector(KernelCase& made, const char* name, uint32_t columns, uint32_t seed,
-                    std::vector<float>& values) {
-  std::vector<std::byte> bytes = random_weight(TensorType::f32, 1, columns, seed);
-  values.resize(columns);
-  decode_row(TensorType::f32, bytes.data(), values);
-  return made.add_weight(name, TensorType::f32, {columns}, std::move(bytes));
-}
-
 std::vector<float> normed(const NormCase& c, std::span<const float> row, const std::vector<float>& weight,
                           const std::vector<float>& bias) {
   double mean = 0, squares = 0;
@@ -54,9 +45,9 @@ std::unique_ptr<KernelCase> NormCase::make() const {
   for (float& value : made->input) value = random_value(random) + 0.5f;
   std::vector<float> weight, offsets;
   const TensorId x = made->graph.input("x", RowKind::tokens, columns);
-  const WeightId weight_id = add_vector(*made, "weight", columns, 10, weight);
+  const WeightId weight_id = made->add_vector("weight", columns, 10, weight);
   std::optional<WeightId> bias_id;
-  if (bias) bias_id = add_vector(*made, "bias", columns, 11, offsets);
+  if (bias) bias_id = made->add_vector("bias", columns, 11, offsets);
   const TensorId result = kind == NormKind::rms
                               ? rms_norm(made->graph, "result", x, weight_id, norm_eps, norm_offset)
                               : layer_norm(made->graph, "result", x, weight_id, bias_id, norm_eps);

@@ -14,12 +14,13 @@
 #include "tuning/experts_case.h"
 #include "tuning/norm_case.h"
 #include "tuning/product_case.h"
+#include "tuning/recurrence_case.h"
 
 namespace pumice {
 
 namespace {
 
-// The words of a class of shapes: see matmul_shape_class() and attention_shape_class().
+// The words of a class of shapes: see matmul_shape_class() and its like.
 class ClassWords {
 public:
   explicit ClassWords(std::string_view name) {
@@ -94,6 +95,24 @@ std::vector<KernelCaseName> attention_cases(const ClassWords& words, const std::
   return {named_case("attention", c), named_case("attention", divided)};
 }
 
+// With the model's sizes, because what runs depends on them, of as many heads as share a state's keys. Many
+// rows are two chunks (shaders/recurrence/chunks.params.h).
+std::vector<KernelCaseName> recurrence_cases(const ClassWords& words) {
+  RecurrenceCase c;
+  c.kind =
+      words.word(0) == "delta_rule" ? RecurrenceCase::Kind::delta_rule : RecurrenceCase::Kind::selective_scan;
+  c.rows = few_or_many(words.number(2), 33);
+  c.heads = words.number(4);
+  c.head_dim = words.number(6);
+  c.groups = words.number(8);
+  c.size = words.number(10);
+  if (c.head_dim == 0 || c.groups == 0 || c.size == 0 || c.heads % c.groups != 0 || c.heads == 0) return {};
+  c.heads = std::min(c.heads / c.groups, 2u);
+  c.groups = 1;
+  c.past = 9;
+  return {named_case(c.family(), c)};
+}
+
 std::vector<KernelCaseName> norm_cases(const Dispatch& dispatch) {
   NormCase c;
   c.kind = dispatch.constants[NORM_KIND_ID] == NORM_KIND_RMS ? NormKind::rms : NormKind::layer;
@@ -121,6 +140,8 @@ SmallCase small_case(const Plan& plan, const PlannedDispatch& planned, std::stri
                      words.has("routed") ? " routed" : "");
   if (words.word(0) == "matmul") made.cases = product_cases(words);
   if (words.word(0) == "attention") made.cases = attention_cases(words, planned.dispatch.kernel);
+  if (words.word(0) == "delta_rule" || words.word(0) == "selective_scan")
+    made.cases = recurrence_cases(words);
   return made;
 }
 

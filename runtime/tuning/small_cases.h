@@ -19,9 +19,9 @@ struct SmallCase {
   std::string key() const; // "matmul cpu8: Q8_0, 1 row, 40 x 416"
 };
 
-// Those for the products, attention and norms of plans, one for each variant and type of numbers: that of the
-// first plan that takes it. Kernels without variants come first, because plans compile the same; then the
-// most work.
+// Those for the products, attention, recurrences and norms of plans, one for each variant and type of
+// numbers: that of the first plan that takes it. Kernels without variants come first, because plans compile
+// the same; then the most work.
 std::vector<SmallCase> small_cases(std::span<const Plan> plans);
 
 } // namespace pumice

@@ -256,6 +256,35 @@ TEST_CASE("gated delta rule") {
   }
 }
 
+TEST_CASE("recurrences of as many sequences as rows go row by row, those of more rows in chunks") {
+  struct Step {
+    uint32_t rows, sequences;
+    bool in_chunks;
+  };
+  for (const Step& step : {Step{15, 1, false}, {16, 1, true}, {16, 16, false}, {17, 16, true}}) {
+    CAPTURE(step.rows);
+    CAPTURE(step.sequences);
+    Graph graph;
+    DeltaRule operation;
+    operation.key_heads = operation.value_heads = 2;
+    operation.key_dim = operation.value_dim = 8;
+    const auto input = [&](uint32_t columns) { return graph.add_tensor({"in", RowKind::tokens, columns}); };
+    const std::vector<TensorId> in = {input(16), input(16), input(16), input(4)};
+    const TensorId out = graph.add(operation, in, {}, {"out", RowKind::tokens, 16});
+    DeviceProfile profile = forced_profile("");
+    profile.cpu = profile.cpu8 = false;
+    TestLowering lowering(profile, graph, {});
+    lowering.set_step_layout({step.rows, step.sequences, 0});
+    lowering.place_state(0, {{operation.state_floats(), step.sequences, 1}, {}});
+    for (const TensorId id : in) lowering.place(id, {{}, step.rows, 0, graph.tensor(id).columns, 64});
+    lowering.place(out, {{}, step.rows, 0, 16, 64});
+    const Status status = lowering.lower(0);
+    if (!status.ok()) FAIL(status.error().text());
+    CHECK(lowering.dispatches().back().kernel == (step.in_chunks ? "chunk_states.delta" : "delta_rule"));
+    TestGpu::get().clear();
+  }
+}
+
 TEST_CASE("gated delta rule that keeps nothing of a state, or all of it") {
   DeltaRule operation;
   operation.key_heads = operation.value_heads = 2;

@@ -173,6 +173,15 @@ TEST_CASE("doctor names a kernel that adds in 16 bits") {
   check_tiled("matmul_tiled.f16", spirv_faults::with_half_sums, "tiled F16");
 }
 
+TEST_CASE("doctor names kernels of recurrences that add in 16 bits") {
+  for (const auto& [variant, kernel] : {std::pair("delta_rule chunked", "chunk_states.delta"),
+                                        std::pair("selective_scan chunked", "chunk_states.scan")}) {
+    const Patient patient;
+    const json report = patient.examine_with(kernel, spirv_faults::with_half_sums(code_of(kernel)), variant);
+    check_named(patient, report, variant, kernel);
+  }
+}
+
 TEST_CASE("doctor finds a fault in what only products of experts use") {
   const Patient patient;
   const auto wrong = spirv_faults::with_half_sums(code_of("expert_combine"));

@@ -315,6 +315,31 @@ TEST_CASE(
   CHECK(says(found, {"a kernel is wrong that nothing can replace", "2 of 3 experts of "}) == "");
 }
 
+TEST_CASE("recurrences are checked, and a wrong kernel of theirs is replaced") {
+  struct Recurrent {
+    const char *model, *family;
+  };
+  for (const Recurrent& each : {Recurrent{"mamba2", "selective_scan"}, {"qwen3-5", "delta_rule"}}) {
+    CAPTURE(each.model);
+    const std::string family = each.family;
+    WrongDriver driver;
+    driver.break_sums((family + ".cpu8").c_str());
+    const Program program(fixtures().model(each.model).string());
+    const auto start = program.start(-1);
+    require_ok(start->status, start->error);
+    ShortCheckOptions all;
+    all.seconds = 60;
+    const ShortCheck found = require(short_check(*start->model->model, all));
+    const std::string variant = family + " cpu8";
+    CHECK(found.warning.find("'" + variant + "' is not used: a short check of it: ") != std::string::npos);
+    CHECK(start->blocked().contains(variant));
+    const CheckRecords records = start->records();
+    CHECK(std::ranges::any_of(records, [&](const auto& record) {
+      return record.first.starts_with(family + " portable: ") && record.second.wrong.empty();
+    }));
+  }
+}
+
 TEST_CASE("the command goes on without a kernel that a first check found to be wrong") {
   WrongDriver driver;
   const CommandResult right = run(TemporaryFolder());

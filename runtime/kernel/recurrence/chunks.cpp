@@ -63,13 +63,15 @@ uint32_t workgroup_columns(const DeviceProfile& profile, uint32_t size, uint32_t
   return columns;
 }
 
-bool runs(const DeviceProfile& profile, uint32_t rows, uint32_t heads, uint32_t size) {
+// A step of no more rows than sequences mostly has one row of each, and a chunk for each of them would be all
+// but empty.
+bool runs(const DeviceProfile& profile, uint32_t rows, uint32_t sequences, uint32_t heads, uint32_t size) {
   constexpr uint32_t fewest_rows = 16;        // below, a chunk is mostly empty
   constexpr uint64_t matrices_bytes = 15'000; // of shared memory in chunk_matrices
   const uint64_t floats = uint64_t{rows} * heads * std::max<uint64_t>(align(size, 4), CHUNK_RECORD);
   return profile.shared_bytes >= matrices_bytes && workgroup_columns(profile, size, heads, 1) > 0 &&
          floats * sizeof(float) <= profile.range_bytes &&
-         (rows >= fewest_rows || profile.forced == delta_rule_chunked.name);
+         ((rows >= fewest_rows && rows > sequences) || profile.forced == delta_rule_chunked.name);
 }
 
 void set_cost(Dispatch& dispatch, double rows, double flops, double bytes) {
@@ -130,7 +132,7 @@ Status lower_chunks(Lowering& lowering, const Chunks& chunks) {
 }
 
 bool delta_runs(const DeviceProfile& profile, const DeltaRuleArgs& args) {
-  return runs(profile, args.result.rows, args.shape.value_heads, args.shape.key_dim);
+  return runs(profile, args.result.rows, args.sequences, args.shape.value_heads, args.shape.key_dim);
 }
 
 Status lower_delta(Lowering& lowering, const DeltaRuleArgs& args) {
@@ -146,7 +148,7 @@ Status lower_delta(Lowering& lowering, const DeltaRuleArgs& args) {
 }
 
 bool scan_runs(const DeviceProfile& profile, const SelectiveScanArgs& args) {
-  return runs(profile, args.result.rows, args.shape.heads, args.shape.size);
+  return runs(profile, args.result.rows, args.sequences, args.shape.heads, args.shape.size);
 }
 
 Status lower_scan(Lowering& lowering, const SelectiveScanArgs& args) {

@@ -101,8 +101,14 @@ std::string DeltaRule::describe() const {
 
 Status DeltaRule::lower(Lowering& lowering, const Node& node) const {
   const auto input = [&](size_t index) { return lowering.tensor(node.inputs[index]); };
-  const DeltaRuleArgs args = {
-      *this, input(0), input(1), input(2), input(3), lowering.tensor(node.output), lowering.state(state)};
+  const DeltaRuleArgs args = {*this,
+                              input(0),
+                              input(1),
+                              input(2),
+                              input(3),
+                              lowering.tensor(node.output),
+                              lowering.state(state),
+                              lowering.step_layout().sequences};
   const uint32_t floats = args.state.layout.floats;
   const bool fits = key_heads > 0 && value_heads % key_heads == 0 &&
                     args.query.columns == key_heads * key_dim && args.key.columns == args.query.columns &&

@@ -14,6 +14,7 @@ struct DeltaRuleArgs {
   const DeltaRule& shape;
   ActivationRef query, key, value, gates, result;
   StateRef state;
+  uint32_t sequences = 1; // that the rows may belong to
 };
 
 struct SelectiveScanArgs {
@@ -21,12 +22,14 @@ struct SelectiveScanArgs {
   ActivationRef x, b, c, steps, result;
   BufferRef weights;
   StateRef state;
+  uint32_t sequences = 1; // that the rows may belong to
 };
 
 // For CPU drivers that run a subgroup as one vector of 8 lanes: a run's states stay in registers.
 extern const KernelVariant<DeltaRuleArgs> delta_rule_cpu8;
 extern const KernelVariant<SelectiveScanArgs> selective_scan_cpu8;
-// For GPUs and many rows: chunks of rows by products of matrices, see shaders/recurrence/chunks.params.h.
+// For GPUs and many rows of a sequence: chunks of rows by products of matrices, see
+// shaders/recurrence/chunks.params.h.
 extern const KernelVariant<DeltaRuleArgs> delta_rule_chunked;
 extern const KernelVariant<SelectiveScanArgs> selective_scan_chunked;
 // For any device: a channel of a run to an invocation, one position after the other.

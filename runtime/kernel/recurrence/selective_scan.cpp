@@ -107,8 +107,15 @@ std::string SelectiveScan::describe() const {
 
 Status SelectiveScan::lower(Lowering& lowering, const Node& node) const {
   const auto input = [&](size_t index) { return lowering.tensor(node.inputs[index]); };
-  SelectiveScanArgs args = {
-      *this, input(0), input(1), input(2), input(3), lowering.tensor(node.output), {}, lowering.state(state)};
+  SelectiveScanArgs args = {*this,
+                            input(0),
+                            input(1),
+                            input(2),
+                            input(3),
+                            lowering.tensor(node.output),
+                            {},
+                            lowering.state(state),
+                            lowering.step_layout().sequences};
   const uint32_t floats = args.state.layout.floats;
   const bool fits = groups > 0 && heads % groups == 0 && args.x.columns == columns() &&
                     args.b.columns == groups * size && args.c.columns == args.b.columns &&
