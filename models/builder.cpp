@@ -222,11 +222,8 @@ std::vector<WeightView> ModelBuilder::stacked_expert_tensors(const TensorName& n
 WeightView ModelBuilder::stacked_expert_biases(const TensorName& name, uint32_t experts, uint64_t rows,
                                                const ExpertRows& part) {
   const uint64_t count = experts * rows;
-  if (gguf_) {
-    const TensorView* stored = find(full_name(name, ".bias", true), {experts, rows}, expert_component);
-    return {stored, count, 1, false, 0, count, count, 1};
-  }
-  const TensorView* stored = find(full_name(name, "_bias", false), {experts, part.all}, expert_component);
+  const std::string full = full_name(name, gguf_ ? ".bias" : "_bias", gguf_);
+  const TensorView* stored = find(full, {experts, part.all}, expert_component);
   const WeightView view = {stored, count, 1, false, part.first, part.run, part.step, 1};
   add_gguf_tensor(name, ".bias", {experts, rows}, {view});
   return view;

@@ -105,7 +105,7 @@ public:
   // [heads * part.all, rows] if transposed; GGUF has a tensor [heads, rows, columns].
   std::vector<WeightView> head_tensors(const TensorName& name, uint32_t heads, uint64_t rows,
                                        uint64_t columns, const ExpertRows& part, std::string_view component);
-  // The biases of such matrices, one after the other. Hugging Face's name ends in _bias.
+  // The biases of such matrices, one after the other, [experts, part.all]. Hugging Face's name ends in _bias.
   WeightView stacked_expert_biases(const TensorName& name, uint32_t experts, uint64_t rows,
                                    const ExpertRows& part);
   // A tensor that `fill` computes of others, which were looked up before. Its name, after the prefix, must

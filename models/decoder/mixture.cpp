@@ -94,8 +94,8 @@ public:
     for (const WeightView& view : views(name, rows, columns, part))
       ids.push_back(builder_.weight(view, mixture_component));
     if (config_.biases) {
-      const WeightView bias =
-          builder_.stacked_expert_biases(name, config_.experts, rows, rows_of(rows, part));
+      const WeightView bias = builder_.stacked_expert_biases(is_merged(part) ? merged : name, config_.experts,
+                                                             rows, bias_rows(rows, part));
       biases.push_back(builder_.weight(bias, mixture_component));
     }
     return ids;
@@ -104,13 +104,20 @@ public:
   std::vector<WeightId> biases;
 
 private:
+  // What llama.cpp's own conversion writes of some models, or if it is asked to: the gate's rows of an
+  // expert, then the up's.
+  static constexpr TensorName merged = {"", "ffn_gate_up_exps"};
+  bool is_merged(std::optional<uint32_t> part) const {
+    return part && builder_.gguf() && builder_.has(merged, ".weight");
+  }
+  static ExpertRows merged_rows(uint32_t rows, uint32_t part) {
+    return {2 * rows, part * rows, rows, 2 * rows};
+  }
+
   std::vector<WeightView> views(const TensorName& name, uint32_t rows, uint32_t columns,
                                 std::optional<uint32_t> part) {
-    // What llama.cpp's own conversion writes of some models.
-    const TensorName merged = {"", "ffn_gate_up_exps"};
-    if (part && builder_.gguf() && builder_.has(merged, ".weight")) {
-      const ExpertRows own = {2 * rows, *part * rows, rows, 2 * rows};
-      return builder_.merged_gguf_experts(merged, config_.experts, rows, columns, own);
+    if (is_merged(part)) {
+      return builder_.merged_gguf_experts(merged, config_.experts, rows, columns, merged_rows(rows, *part));
     }
     if (names_.stack == ExpertStack::none)
       return builder_.expert_tensors(name, config_.experts, rows, columns);
@@ -122,6 +129,12 @@ private:
     if (!part) return {rows, 0, rows, rows, transposed};
     if (names_.stack == ExpertStack::alternating) return {2 * rows, *part, 1, 2, true};
     return {2 * rows, *part * rows, rows, 2 * rows, transposed};
+  }
+
+  ExpertRows bias_rows(uint32_t rows, std::optional<uint32_t> part) const {
+    if (!builder_.gguf()) return rows_of(rows, part);
+    if (is_merged(part)) return merged_rows(rows, *part);
+    return {rows, 0, config_.experts * rows, config_.experts * rows};
   }
 
   DecoderBuilder& builder_;

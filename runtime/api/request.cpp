@@ -168,6 +168,11 @@ Status read_chat(const pumice_request& given, const RequestReader& reader, TextR
     return Error{Code::invalid_argument,
                  "the template makes nothing of the chat's messages: add a message first"};
   }
+  const std::optional<PictureTokens>& pictures = reader.model.shape().pictures;
+  if (pictures && std::ranges::count(request.prompt.ids, pictures->token) > 0) {
+    return Error{Code::unsupported, "the chat's messages show a picture: the library reads texts alone. "
+                                    "'pumice chat' shows pictures to this model"};
+  }
   Status room = request.chat->chat.check_room(request.prompt.ids.size(), reader.context, given.max_tokens);
   if (!room.ok())
     return Error{room.error().code, room.error().message + ": forget the oldest turn (pumice_chat_forget)"};

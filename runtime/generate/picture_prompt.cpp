@@ -27,17 +27,22 @@ uint64_t number_of(std::span<const float> rows) {
 
 } // namespace
 
+Result<size_t> length_with_pictures(const PictureTokens& shape, std::span<const uint32_t> tokens,
+                                    size_t pictures, const std::string& source) {
+  const auto places = static_cast<size_t>(std::ranges::count(tokens, shape.token));
+  if (places == pictures * shape.rows) return tokens.size();
+  if (places == pictures) return tokens.size() + pictures * (shape.rows - 1);
+  return Error{
+      Code::invalid_argument,
+      fmt::format("{}: it has {} of the token {}, which stands for pictures, and {} pictures: expected "
+                  "one for each, or {}",
+                  source, places, shape.token, pictures, shape.rows)};
+}
+
 Result<PicturePrompt> with_pictures(const PictureTokens& shape, std::span<const uint32_t> tokens,
                                     std::span<const std::vector<float>> rows, const std::string& source) {
-  const auto places = static_cast<size_t>(std::ranges::count(tokens, shape.token));
-  const bool each_row = places == rows.size() * shape.rows;
-  if (!each_row && places != rows.size()) {
-    return Error{
-        Code::invalid_argument,
-        fmt::format("{}: it has {} of the token {}, which stands for pictures, and {} pictures: expected "
-                    "one for each, or {}",
-                    source, places, shape.token, rows.size(), shape.rows)};
-  }
+  PUMICE_TRY(const size_t length, length_with_pictures(shape, tokens, rows.size(), source));
+  const bool each_row = length == tokens.size();
   auto given = std::make_shared<std::vector<float>>();
   for (const std::vector<float>& picture : rows) given->insert(given->end(), picture.begin(), picture.end());
   PicturePrompt prompt;

@@ -15,6 +15,11 @@ struct PicturePrompt {
   std::shared_ptr<const std::vector<float>> given;
 };
 
+// The number of tokens of a prompt with the rows of so many pictures in it. invalid_argument where it has not
+// a place for each of them, as with_pictures().
+Result<size_t> length_with_pictures(const PictureTokens& shape, std::span<const uint32_t> tokens,
+                                    size_t pictures, const std::string& source);
+
 // Puts the rows of pictures in the place of the tokens that stand for them: one for each row, or one for each
 // picture, which becomes as many. `rows`: what the decoder reads of each picture, in the order of the prompt.
 // `source` names the prompt in errors.

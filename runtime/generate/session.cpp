@@ -5,9 +5,29 @@
 
 #include <fmt/format.h>
 
+#include "shaders/embedding/given_rows.params.h"
 #include "step/warm_up.h"
 
 namespace pumice {
+
+namespace {
+
+using Rows = std::shared_ptr<const std::vector<float>>;
+
+Rows joined(const Rows& first, const Rows& second) {
+  if (!first || !second) return first ? first : second;
+  auto both = std::make_shared<std::vector<float>>(*first);
+  both->insert(both->end(), second->begin(), second->end());
+  return both;
+}
+
+// How many of a conversation's tokens are rows of pictures.
+size_t given_rows(std::span<const uint32_t> tokens) {
+  return static_cast<size_t>(
+      std::ranges::count_if(tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; }));
+}
+
+} // namespace
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, SessionOptions options,
                                                  const Progress& progress) {
@@ -46,12 +66,15 @@ Status Session::begin(GenerationRequest request) {
   if (!request.anew) conversation.tokens = conversation_.tokens;
   conversation.tokens.insert(conversation.tokens.end(), request.tokens.begin(), request.tokens.end());
   conversation.sampling = std::move(request.sampling);
-  PUMICE_CHECK(batch_->check({conversation.tokens, conversation.sampling, request.max_tokens, {}}));
+  std::shared_ptr<const std::vector<float>> given = request.given;
+  if (!request.anew) given = joined(given_, given);
+  PUMICE_CHECK(batch_->check({conversation.tokens, conversation.sampling, request.max_tokens, {}, given}));
   PUMICE_CHECK(work_.checked(stop()));
   work_.forget_cancel();
   received_.clear();
   reused_.reset();
   conversation_ = std::move(conversation);
+  given_ = std::move(given);
   limit_ = conversation_.tokens.size() +
            std::min<size_t>(request.max_tokens, std::numeric_limits<size_t>::max() / 2);
   active_ = true;
@@ -61,7 +84,7 @@ Status Session::begin(GenerationRequest request) {
 // Adds the sequence to the batch again if it was dropped; its keys and values are still in the cache.
 Status Session::go_on() {
   if (sequence_) return {};
-  SequenceRequest request{conversation_.tokens, conversation_.sampling, UINT32_MAX, {}};
+  SequenceRequest request{conversation_.tokens, conversation_.sampling, UINT32_MAX, {}, given_};
   request.max_tokens =
       static_cast<uint32_t>(std::min<size_t>(limit_ - conversation_.tokens.size(), UINT32_MAX));
   PUMICE_TRY(sequence_, batch_->add(std::move(request)));
@@ -124,7 +147,12 @@ std::optional<BatchToken> Session::take() {
 
 void Session::end_at(size_t tokens) {
   if (sequence_) batch_->finish(*std::exchange(sequence_, std::nullopt));
+  const size_t rows = given_rows(conversation_.tokens);
   conversation_.tokens.resize(std::min(tokens, conversation_.tokens.size()));
+  if (const size_t left = given_rows(conversation_.tokens); given_ && left < rows) {
+    const auto end = given_->begin() + static_cast<ptrdiff_t>(given_->size() / rows * left);
+    given_ = std::make_shared<std::vector<float>>(given_->begin(), end);
+  }
   received_.clear();
   active_ = false;
 }
@@ -153,13 +181,13 @@ Status Session::run_step() {
 
 Status Session::prefill(std::span<const uint32_t> tokens, const SamplingParams& sampling,
                         const Progress& progress) {
-  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, false, UINT32_MAX, sampling}));
+  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, false, UINT32_MAX, sampling, {}}));
   return read_prompt(progress);
 }
 
 Status Session::set_prompt(std::span<const uint32_t> tokens, const SamplingParams& sampling,
-                           const Progress& progress) {
-  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, true, UINT32_MAX, sampling}));
+                           const Progress& progress, std::shared_ptr<const std::vector<float>> given) {
+  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, true, UINT32_MAX, sampling, std::move(given)}));
   return read_prompt(progress);
 }
 
@@ -197,7 +225,7 @@ Result<uint32_t> Session::next() {
     if (full()) {
       return Error{Code::context_full, fmt::format("the context of {} tokens is full", size().context)};
     }
-    PUMICE_CHECK(begin({{}, false, UINT32_MAX, conversation_.sampling}));
+    PUMICE_CHECK(begin({{}, false, UINT32_MAX, conversation_.sampling, {}}));
   }
   while (received_.empty()) PUMICE_CHECK(step());
   return take()->token;
@@ -253,12 +281,22 @@ Status Session::reset() {
   PUMICE_CHECK(work_.checked(stop()));
   batch_->forget(0);
   conversation_ = {};
+  given_.reset();
   active_ = false;
   received_.clear();
   return {};
 }
 
+// The rows of pictures are in no state file: without them, what is not in the caches cannot be computed.
+Status Session::check_saves() const {
+  if (given_rows(conversation_.tokens) == 0) return {};
+  return Error{Code::unsupported,
+               "the conversation shows pictures, and a saved session cannot hold their rows: keep the text "
+               "and the pictures, and begin with them again"};
+}
+
 Status Session::save(const std::filesystem::path& path) {
+  PUMICE_CHECK(check_saves());
   PUMICE_CHECK(ready());
   PUMICE_CHECK(work_.checked(stop()));
   PUMICE_CHECK(work_.checked(batch_->save(path, 0, conversation_)));
@@ -267,6 +305,7 @@ Status Session::save(const std::filesystem::path& path) {
 }
 
 Status Session::save(const StateSink& sink) {
+  PUMICE_CHECK(check_saves());
   PUMICE_CHECK(ready());
   PUMICE_CHECK(work_.checked(stop()));
   PUMICE_CHECK(work_.checked(batch_->save(sink, 0, conversation_)));
@@ -284,6 +323,7 @@ Status Session::restore(MappedFile file) {
   PUMICE_CHECK(work_.checked(stop()));
   PUMICE_TRY(Conversation conversation, batch_->load(std::move(file), 0));
   conversation_ = std::move(conversation);
+  given_.reset();
   active_ = false;
   received_.clear();
   return {};
@@ -309,6 +349,7 @@ Status Session::copy(Session& other) {
   PUMICE_CHECK(other.work_.checked(other.stop()));
   PUMICE_CHECK(work_.checked(batch_->copy(0, *other.batch_, 0, other.conversation_)));
   conversation_ = other.conversation_;
+  given_ = other.given_;
   active_ = false;
   received_.clear();
   return {};

@@ -16,6 +16,8 @@ struct GenerationRequest {
   bool anew = false;                // replace the whole conversation
   uint32_t max_tokens = UINT32_MAX; // most tokens to generate
   SamplingParams sampling;
+  // Of those tokens that are rows of pictures, as SequenceRequest has them.
+  std::shared_ptr<const std::vector<float>> given = {};
 };
 
 // A conversation: its tokens and its KV cache. It generates in whole steps, some of them ahead of the host,
@@ -56,7 +58,7 @@ public:
   Status prefill(std::span<const uint32_t> tokens, const SamplingParams& sampling,
                  const Progress& progress = {});
   Status set_prompt(std::span<const uint32_t> tokens, const SamplingParams& sampling,
-                    const Progress& progress = {});
+                    const Progress& progress = {}, std::shared_ptr<const std::vector<float>> given = {});
   // Returns the next token. If the text has ended, begins another one.
   Result<uint32_t> next();
 
@@ -66,7 +68,7 @@ public:
 
   // Saves the conversation with its keys and values to a file, and restores it, into any session of the same
   // model and cache type whose context it fits. Both end the current text. A file that is damaged or does not
-  // fit is an error, and the conversation stays as it was.
+  // fit is an error, and the conversation stays as it was. One that shows pictures is not saved: unsupported.
   Status save(const std::filesystem::path& path);
   Status restore(const std::filesystem::path& path);
   // The same elsewhere than in a file.
@@ -106,6 +108,7 @@ private:
   Status use_slices(bool wanted);
   void note_reused(uint32_t reused);
   Status check_cancelled();
+  Status check_saves() const;
   Result<std::vector<std::byte>> saved_bytes();
   Status collect();
   void received(std::span<const BatchToken> tokens);
@@ -126,6 +129,7 @@ private:
   std::optional<uint32_t> sequence_; // in the batch, that the conversation is
   std::deque<BatchToken> received_;  // and not taken
   std::optional<uint32_t> reused_;
+  std::shared_ptr<const std::vector<float>> given_; // the rows of the conversation's pictures
 };
 
 } // namespace pumice

@@ -69,7 +69,7 @@ bool has_calls(const ordered_json& messages) {
 Chat::Chat(ChatTemplate chosen, std::shared_ptr<const Tokenizer> tokenizer, std::vector<uint32_t> ends,
            const std::tm& now)
     : template_(std::move(chosen)), tokenizer_(std::move(tokenizer)), now_(now),
-      thinking_member_(thinking_member_of(template_.text())),
+      thinking_member_(thinking_member_of(template_.text())), parts_(reads_parts_alone(template_, now)),
       ends_(ends_of_answers(template_, *tokenizer_, now, std::move(ends))) {}
 
 Status Chat::set_messages(ordered_json messages) {
@@ -113,6 +113,7 @@ ordered_json Chat::all_variables() const {
   ordered_json variables = thinking_;
   variables.update(variables_);
   variables["messages"] = messages_;
+  if (parts_) contents_to_parts(variables["messages"]);
   variables["add_generation_prompt"] = true;
   return variables;
 }

@@ -62,6 +62,7 @@ private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::tm now_;
   const char* thinking_member_;
+  bool parts_; // the template reads contents as lists of parts
   std::vector<uint32_t> ends_;
   nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json variables_ = nlohmann::ordered_json::object(), thinking_ = variables_;

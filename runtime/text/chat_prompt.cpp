@@ -72,9 +72,12 @@ public:
   }
 
 private:
+  // A token for what the vocabulary has not may be a special one, too: the text does not spell it.
   bool is_special(const std::string& text) const {
     const std::vector<uint32_t> ids = tokenizer_.encode(text, false);
-    return std::ranges::any_of(ids, [&](uint32_t id) { return tokenizer_.is_special(id); });
+    return std::ranges::any_of(ids, [&](uint32_t id) {
+      return tokenizer_.is_special(id) && text.find(tokenizer_.piece(id)) != std::string::npos;
+    });
   }
 
   std::string text(const std::string& given, bool written) const {
@@ -90,7 +93,7 @@ private:
     } else if (value.is_object()) {
       result = ordered_json::object();
       for (const auto& [name, each] : value.items())
-        result[text(name, false)] = nested(each, written || is_written(name));
+        result[text(name, false)] = nested(each, (written && name != "type") || is_written(name));
     }
     return result;
   }
@@ -158,11 +161,11 @@ std::optional<std::vector<uint32_t>> go_on(const Cut& cut, const ChatPrompt& rea
 // The special token that a template writes behind an answer.
 std::optional<uint32_t> end_in_template(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                                         const std::tm& now) {
-  const std::string question = "question", answer = "answer-without-end";
-  const ordered_json variables = {
-      {"messages",
-       {{{"role", "user"}, {"content", question}}, {{"role", "assistant"}, {"content", answer}}}}};
-  const Result<std::string> text = chat_template.render(variables, now);
+  const std::string answer = "answer-without-end";
+  ordered_json messages = {{{"role", "user"}, {"content", "question"}},
+                           {{"role", "assistant"}, {"content", answer}}};
+  if (reads_parts_alone(chat_template, now)) contents_to_parts(messages);
+  const Result<std::string> text = chat_template.render({{"messages", messages}}, now);
   if (!text.ok()) return {};
   const size_t at = text->rfind(answer);
   if (at == std::string::npos) return {};
@@ -173,6 +176,29 @@ std::optional<uint32_t> end_in_template(const ChatTemplate& chat_template, const
 }
 
 } // namespace
+
+bool reads_parts_alone(const ChatTemplate& chat_template, const std::tm& now) {
+  const std::string content = "content-to-be-found";
+  ordered_json messages = {{{"role", "user"}, {"content", content}}};
+  const auto shows_it = [&] {
+    const Result<std::string> text = chat_template.render({{"messages", messages}}, now);
+    return text.ok() && text->find(content) != std::string::npos;
+  };
+  if (shows_it()) return false;
+  contents_to_parts(messages);
+  return shows_it();
+}
+
+void contents_to_parts(ordered_json& messages) {
+  for (ordered_json& message : messages) {
+    const auto content = message.find("content");
+    if (content == message.end() || !content->is_string()) continue;
+    ordered_json parts = ordered_json::array();
+    if (!content->get_ref<const std::string&>().empty())
+      parts.push_back({{"type", "text"}, {"text", *content}});
+    *content = std::move(parts);
+  }
+}
 
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                                const ordered_json& variables, const std::tm& now, const ChatPrompt& read) {

@@ -26,6 +26,12 @@ Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenize
                                const nlohmann::ordered_json& variables, const std::tm& now,
                                const ChatPrompt& read = {});
 
+// Whether a template shows the contents of messages only where they are lists of parts, as those of models
+// that see may.
+bool reads_parts_alone(const ChatTemplate& chat_template, const std::tm& now);
+// Makes each content that is a string a list of one part, {"type": "text", "text": ...}.
+void contents_to_parts(nlohmann::ordered_json& messages);
+
 // The tokens that end an answer: `of_model`, which end a text of the model, and the special token that the
 // template writes behind an answer, if it writes one. Where an answer has several messages, as gpt-oss has
 // them, the end of a message is no end of the answer.

@@ -112,6 +112,7 @@ Result<ChatTemplates> ChatTemplates::of_folder(const std::filesystem::path& fold
   ChatTemplates templates;
   templates.path_ = path_text(folder);
   PUMICE_CHECK(templates.add_config(folder / "tokenizer_config.json"));
+  PUMICE_CHECK(templates.add_config(folder / "chat_template.json")); // of a model that sees
   std::vector<std::filesystem::path> files = templates_in(folder / "chat_templates");
   // The newer place goes before the older one.
   if (is_there(folder / "chat_template.jinja")) files.push_back(folder / "chat_template.jinja");

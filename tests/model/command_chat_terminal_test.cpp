@@ -134,6 +134,51 @@ TEST_CASE("a conversation at a terminal can be changed, saved and loaded") {
     CHECK(file_text(folder.path() / "cache" / "chat_history").find("/stats") != std::string::npos);
 }
 
+TEST_CASE("every command of a conversation is listed and does what it says") {
+  const TemporaryFolder folder;
+  TypedTerminal terminal(chat_with(pretrained_folder() / "chat-2m.gguf", folder));
+  CAPTURE(terminal.shown());
+  REQUIRE(terminal.wait_for(ready));
+  REQUIRE(terminal.wait_for("> "));
+  const auto gives = [&](const std::string& typed, const std::string& shown) {
+    terminal.type(typed);
+    return terminal.wait_for(shown) && terminal.wait_for("> ");
+  };
+  const size_t before = terminal.shown().size();
+  CHECK(gives("/help\n", "Ctrl-D ends the conversation"));
+  const std::string help = terminal.shown().substr(before);
+  for (const char* name :
+       {"/system TEXT", "/reset", "/regenerate", "/edit", "/save FILE", "/load FILE", "/set NAME VALUE",
+        "/thinking show|hide|off", "/stats", "/image FILE", "/help", "/exit"}) {
+    CAPTURE(name);
+    CHECK(help.find(name) != std::string::npos);
+  }
+  CHECK(gives("/system Be brief.\n", "\n"));
+  CHECK(gives("What is 2 plus 3?\n", status));
+  CHECK(gives("/stats\n", "so far: 3 messages"));
+  CHECK(gives("/reset\n", "\n"));
+  CHECK(gives("/stats\n", "so far: 1 message;")); // what says how to answer stays
+  CHECK(gives("/system\n", "\n"));
+  CHECK(gives("/stats\n", "so far: 0 messages"));
+  CHECK(gives("/regenerate\n", "no question to answer again"));
+  CHECK(gives("/edit\n", "no question to change"));
+  CHECK(gives("/reset all\n", "takes nothing after it"));
+  for (const char* name : {"/save", "/load", "/image"})
+    CHECK(gives(std::string(name) + "\n", std::string(name) + " needs the name of a file"));
+  CHECK(gives("/set temp\n", "needs a name and a value"));
+  CHECK(gives("/set top-k 7\n", "\n"));
+  CHECK(gives("/stats\n", "top-k 7"));
+  terminal.type("\"\"\"What does\n");
+  REQUIRE(terminal.wait_for("... "));
+  CHECK(gives("a cow say?\"\"\"\n", status));
+  const std::filesystem::path saved = folder.path() / "talk.json";
+  CHECK(gives("/save " + saved.string() + "\n", "saved to"));
+  CHECK(nlohmann::json::parse(file_text(saved))["messages"][0]["content"] == "What does\na cow say?");
+  CHECK(gives(" /help is a question with a space before it\n", status));
+  terminal.type("/exit\n");
+  CHECK(terminal.end() == 0);
+}
+
 TEST_CASE("a full context is named, and the oldest turns are forgotten if that is wanted") {
   const TemporaryFolder folder;
   const std::filesystem::path model = pretrained_folder() / "chat-2m.gguf";

@@ -250,6 +250,26 @@ TEST_CASE("a template that takes arguments of calls as text gets them so") {
   CHECK(require(talk.prompt()).text == R"(<|user|>call {"a":1})");
 }
 
+TEST_CASE("a template that reads contents as parts alone gets them so") {
+  const ChatModel chat;
+  const TemporaryFolder temporary;
+  const std::filesystem::path file = temporary.write(
+      "parts.jinja",
+      std::string_view("{% for m in messages %}<|{{ m.role }}|>{% for p in m.content | selectattr('type', "
+                       "'equalto', 'text') %}{{ p.text }}{% endfor %}<|end|>{% endfor %}"));
+  const ChatTemplate parts = require(chat.templates.read(file));
+  Chat talk(parts, chat.tokenizer, {}, std::tm());
+  REQUIRE(talk.add({{"role", "user"}, {"content", "Hello <|end|>"}}).ok());
+  REQUIRE(talk.add({{"role", "assistant"}, {"content", ""}}).ok());
+  const ChatPrompt prompt = require(talk.prompt());
+  CHECK(prompt.text == "<|user|>Hello <|end|><|end|><|assistant|><|end|>");
+  CHECK(std::ranges::count(prompt.ids, chat.tokenizer->find("<|end|>").value()) == 2);
+  CHECK(talk.messages()[0]["content"] == "Hello <|end|>");
+  CHECK(ends_of_answers(parts, *chat.tokenizer, std::tm()) ==
+        std::vector<uint32_t>{chat.tokenizer->find("<|end|>").value()});
+  CHECK(!reads_parts_alone(chat.usual, std::tm()));
+}
+
 TEST_CASE("the end of a turn is also that of generation_config.json") {
   const TemporaryFolder temporary;
   std::filesystem::copy(fixtures().model("llama-gqa"), temporary.path() / "model");

@@ -88,6 +88,8 @@ TEST_CASE("template reads a folder's templates and special tokens") {
   CHECK(fails_saying(files.run("chat", {"--template", "rug"}),
                      {"--template", "'rug'", "default", "tool_use", "rag"}) == "");
   CHECK(files.text("chat", {"--template", files.write("mine", "mine {{ bos_token }}")}) == "mine <s>");
+  files.write("chat/chat_template.json", R"({"chat_template": "of the processor"})");
+  CHECK(files.text("chat") == "of the processor");
   files.write("chat/chat_templates/rag.jinja", "newer rag");
   files.write("chat/chat_template.jinja", "newer");
   CHECK(files.text("chat") == "newer");

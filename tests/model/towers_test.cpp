@@ -12,6 +12,9 @@
 #include "support/fixtures.h"
 #include "support/gpu.h"
 #include "support/model.h"
+#include "support/require.h"
+#include "support/session.h"
+#include "support/temporary_folder.h"
 
 using namespace pumice;
 
@@ -211,6 +214,71 @@ FIXTURE_TEST_CASE("a picture in a decoder's prompt gives the reference's logits 
     (void)continue_prompt(**batch, *changed, count);
     CHECK(continue_prompt(**batch, prompt, count) == expected);
   }
+}
+
+TEST_CASE("a session shows pictures, is suspended and copied, and is not saved") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = fixtures().model("llava");
+  const Answers answers(path / "expected.safetensors");
+  const auto model = load_model(path);
+  const PicturePrompt prompt = picture_prompt(path, answers, *model->shape().pictures);
+  const std::vector<uint32_t> expected = answers.ids("generated_ids", 0);
+  SessionOptions options;
+  options.size.cache = CacheType::f32;
+  const auto make = [&] { return require(Session::create(model, options)); };
+  const auto begin = [&](Session& session) {
+    SamplingParams greedy;
+    greedy.temperature = 0;
+    REQUIRE(session.set_prompt(prompt.tokens, greedy, {}, prompt.given).ok());
+  };
+  const size_t half = expected.size() / 2;
+  const std::vector<uint32_t> first(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(half));
+  const std::vector<uint32_t> rest(expected.begin() + static_cast<ptrdiff_t>(half), expected.end());
+  auto session = make();
+  begin(*session);
+  CHECK(take(*session, half) == first);
+  auto copy = make();
+  REQUIRE(copy->copy(*session).ok());
+  REQUIRE(session->suspend().ok());
+  REQUIRE(session->resume(model).ok());
+  CHECK(take(*session, rest.size()) == rest);
+  CHECK(take(*copy, rest.size()) == rest);
+  const Status saved = session->save(folder.path() / "state");
+  REQUIRE(!saved.ok());
+  CHECK(saved.error().code == Code::unsupported);
+
+  // From where the picture is cut off: the rows that are left are given too.
+  begin(*session);
+  const auto rows =
+      std::ranges::count_if(prompt.tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; });
+  const auto place =
+      std::ranges::find_if(prompt.tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; });
+  const auto cut = static_cast<size_t>(place - prompt.tokens.begin()) + static_cast<size_t>(rows) / 2;
+  session->end_at(cut);
+  const std::vector<uint32_t> from_cut = take(*session, 3);
+  auto fresh = make();
+  SamplingParams greedy;
+  greedy.temperature = 0;
+  std::vector<float> left(prompt.given->begin(),
+                          prompt.given->begin() +
+                              static_cast<ptrdiff_t>(prompt.given->size() / static_cast<size_t>(rows) *
+                                                     (static_cast<size_t>(rows) / 2)));
+  REQUIRE(fresh
+              ->set_prompt(std::span(prompt.tokens).first(cut), greedy, {},
+                           std::make_shared<const std::vector<float>>(left))
+              .ok());
+  CHECK(take(*fresh, 3) == from_cut);
+  // The rest of them are added.
+  std::vector<float> other(prompt.given->begin() + static_cast<ptrdiff_t>(left.size()), prompt.given->end());
+  fresh->end_at(cut);
+  REQUIRE(fresh
+              ->begin({{prompt.tokens.begin() + static_cast<ptrdiff_t>(cut), prompt.tokens.end()},
+                       false,
+                       UINT32_MAX,
+                       greedy,
+                       std::make_shared<const std::vector<float>>(other)})
+              .ok());
+  CHECK(take(*fresh, expected.size()) == expected);
 }
 
 TEST_CASE("CTC: the likeliest path, and the likeliest text") {

@@ -25,6 +25,7 @@ struct ChatOptions {
   CLI::Option* question_option = nullptr;
   std::string system;
   std::string chosen; // template
+  std::vector<std::string> pictures;
   ChatSettings settings;
   DeviceOptions device;
   SizeOptions size;
@@ -134,6 +135,7 @@ std::vector<NamedFile> files_read_by(const ChatOptions& options) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path_of(options.chosen), ignored))
     files.push_back({"--template", path_of(options.chosen)});
+  for (const std::string& picture : options.pictures) files.push_back({"--image", path_of(picture)});
   return files;
 }
 
@@ -145,9 +147,12 @@ Status chat(const ChatOptions& options) {
   PUMICE_CHECK(check_biases(options.settings.sampling, definition->shape().vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   std::vector<uint32_t> ends = end_tokens(file, tokenizer.get());
+  PUMICE_TRY(ChatPictures pictures, ChatPictures::open(file, definition->shape()));
   Conversation conversation(options.settings,
-                            Chat(std::move(chosen), std::move(tokenizer), std::move(ends), local_time()));
+                            Chat(std::move(chosen), std::move(tokenizer), std::move(ends), local_time()),
+                            std::move(pictures));
   PUMICE_CHECK(conversation.set_system(options.system));
+  for (const std::string& picture : options.pictures) PUMICE_CHECK(conversation.show(picture));
   std::optional<std::string> question;
   if (options.question_option->count() > 0 && options.question != "-") {
     question = options.question;
@@ -185,6 +190,14 @@ Subcommand add_chat(CLI::App& app) {
   sub->add_option("--system", options->system, "A message before all others, which says how to answer")
       ->type_name("TEXT")
       ->group("Text");
+  sub->add_option(
+         "--image", options->pictures,
+         "A PNG or JPEG file that the first question shows a model that sees (LLaVA). Can be given more "
+         "than once")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("FILE")
+      ->group("Text");
   sub->add_option("--template", options->chosen,
                   "Use this file as the chat template, or the model's template of this name")
       ->type_name("FILE|NAME")
@@ -203,7 +216,7 @@ Subcommand add_chat(CLI::App& app) {
   add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);
   sub->footer(example("pumice chat FOLDER \"What is the opposite of hot?\""));
-  return {sub, [options] { return chat(*options); }, {{"MODEL"}, {}}};
+  return {sub, [options] { return chat(*options); }, {{"MODEL", "--image"}, {}}};
 }
 
 } // namespace pumice::command

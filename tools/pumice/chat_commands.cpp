@@ -73,11 +73,8 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
          print_to_stderr(self.conversation_.statistics());
          return Then::prompt;
        }},
-      {"/image", "FILE", "show the model a picture",
-       [](ChatCommands&, const std::string&) -> Result<Then> {
-         return Error{Code::unsupported, "this model does not see: it reads text only. 'pumice caption' "
-                                         "describes a picture with a model that does"};
-       }},
+      {"/image", "FILE", "show the model a picture, with the next question",
+       [](ChatCommands& self, const std::string& rest) { return then(self.show(rest), Then::prompt); }},
       {"/help", "", "show this",
        [](ChatCommands& self, const std::string&) -> Result<Then> {
          print_to_stderr(self.help());
@@ -202,6 +199,13 @@ Status ChatCommands::load(const std::string& file) {
   if (file.empty()) return missing_file("/load");
   PUMICE_TRY(const size_t count, conversation_.load(path_of(file)));
   print_figures(fmt::format("loaded {} from {}\n", counted(count, "message"), file));
+  return {};
+}
+
+Status ChatCommands::show(const std::string& picture) {
+  if (picture.empty()) return missing_file("/image");
+  PUMICE_CHECK(conversation_.show(picture));
+  print_figures(fmt::format("{} is a part of the next question\n", picture));
   return {};
 }
 

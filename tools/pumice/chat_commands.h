@@ -36,6 +36,7 @@ private:
   Status show_thinking(const std::string& how);
   Status save(const std::string& file);
   Status load(const std::string& file);
+  Status show(const std::string& picture);
 
   Conversation& conversation_;
   Conversation::AskToForget forget_;

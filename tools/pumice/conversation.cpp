@@ -35,24 +35,66 @@ Result<ordered_json> read_conversation(const std::filesystem::path& path) {
   return file;
 }
 
+struct Question {
+  std::string text;
+  ordered_json pictures = ordered_json::array();
+};
+
+// What a message asks, if that is a text and pictures.
+std::optional<Question> question_of(const ordered_json& content) {
+  Question question;
+  if (content.is_string()) {
+    question.text = content;
+    return question;
+  }
+  if (!content.is_array()) return {};
+  for (const ordered_json& part : content) {
+    const bool text = part.is_object() && part.value("type", ordered_json()) == "text";
+    if (shows_picture(part)) {
+      question.pictures.push_back(part);
+    } else if (text && part.contains("text") && part["text"].is_string() && question.text.empty()) {
+      question.text = part["text"];
+    } else {
+      return {};
+    }
+  }
+  return question;
+}
+
 } // namespace
 
-Conversation::Conversation(ChatSettings settings, Chat chat)
-    : settings_(std::move(settings)), chat_(std::move(chat)) {
+Conversation::Conversation(ChatSettings settings, Chat chat, ChatPictures pictures)
+    : settings_(std::move(settings)), chat_(std::move(chat)), pictures_(std::move(pictures)) {
   if (!settings_.sampling.seed) settings_.sampling.seed = settings_.sampling.resolved().seed;
 }
 
+Status Conversation::show(const std::string& picture) {
+  PUMICE_TRY(ordered_json part, pictures_.show(picture));
+  shown_.push_back(std::move(part));
+  return {};
+}
+
+// Pictures come before the text, as the models were trained.
+ordered_json Conversation::question_message(const std::string& text) const {
+  if (shown_.empty()) return {{"role", "user"}, {"content", text}};
+  ordered_json parts = shown_;
+  parts.push_back({{"type", "text"}, {"text", text}});
+  return {{"role", "user"}, {"content", std::move(parts)}};
+}
+
 Status Conversation::check(const std::string& question, uint32_t context) {
-  PUMICE_CHECK(chat_.add({{"role", "user"}, {"content", question}}));
-  const Result<ChatPrompt> asked = prompt();
+  PUMICE_CHECK(chat_.add(question_message(question)));
+  const Result<Prompt> asked = prompt();
   chat_.remove(chat_.messages().size() - 1, 1);
   if (!asked.ok()) return asked.error();
-  return check_fits(asked->ids.size(), context, "the question with its template");
+  return check_fits(asked->tokens, context, "the question with its template");
 }
 
 Status Conversation::open(ModelFile file, const DeviceOptions& device, const SizeOptions& wanted) {
   const std::string path = file.path();
   PUMICE_TRY(device_, open_device(device));
+  load_ = wanted.load;
+  if (wanted.fit) PUMICE_CHECK(pictures_.load_tower(*device_, load_));
   PUMICE_TRY(const SizeOptions size, fitting_size(wanted, path, *device_));
   PUMICE_TRY(const std::shared_ptr<const Model> model,
              load_model(std::move(file), *device_, size.load, &size));
@@ -66,9 +108,10 @@ Status Conversation::open(ModelFile file, const DeviceOptions& device, const Siz
 
 Status Conversation::ask(const std::string& question, const AskToForget& forget) {
   ordered_json before = chat_.messages();
-  PUMICE_CHECK(chat_.add({{"role", "user"}, {"content", question}}));
+  PUMICE_CHECK(chat_.add(question_message(question)));
   const Status status = answer(forget);
   if (!status.ok()) PUMICE_CHECK(chat_.set_messages(std::move(before)));
+  if (status.ok()) shown_.clear();
   return status;
 }
 
@@ -86,16 +129,19 @@ Status Conversation::regenerate(const AskToForget& forget) {
 Result<std::string> Conversation::take_last_question() {
   const size_t last = chat_.last_question();
   if (last == chat_.messages().size()) return Error{Code::invalid_argument, "there is no question to change"};
-  const ordered_json content = chat_.messages()[last].value("content", ordered_json());
-  if (!content.is_string()) {
+  std::optional<Question> question = question_of(chat_.messages()[last].value("content", ordered_json()));
+  if (!question) {
     return Error{Code::invalid_argument,
-                 "the last question is not a text alone, so that no line can hold it"};
+                 "the last question is not a text with pictures, so that no line can hold it"};
   }
   chat_.remove(last, SIZE_MAX);
-  return content.get<std::string>();
+  shown_ = std::move(question->pictures);
+  return std::move(question->text);
 }
 
 Status Conversation::reset() {
+  shown_.clear();
+  pictures_.forget();
   ordered_json messages = ordered_json::array();
   if (!system_.empty()) messages.push_back({{"role", "system"}, {"content", system_}});
   return chat_.set_messages(std::move(messages));
@@ -118,13 +164,19 @@ Status Conversation::save(const std::filesystem::path& path) const {
 }
 
 Result<size_t> Conversation::load(const std::filesystem::path& path) {
-  PUMICE_TRY(const ordered_json file, read_conversation(path));
+  PUMICE_TRY(ordered_json file, read_conversation(path));
+  const auto named = [&](const Error& error) {
+    return Error{error.code, fmt::format("{}: {}", path_text(path), error.message)};
+  };
+  if (const Status pictures = pictures_.show_all(file["messages"]); !pictures.ok())
+    return named(pictures.error());
   ordered_json before = chat_.messages();
   PUMICE_CHECK(chat_.set_messages(file["messages"]));
-  if (const Result<ChatPrompt> rendered = prompt(); !rendered.ok()) {
+  if (const Result<Prompt> rendered = prompt(); !rendered.ok()) {
     PUMICE_CHECK(chat_.set_messages(std::move(before)));
-    return Error{rendered.error().code, fmt::format("{}: {}", path_text(path), rendered.error().message)};
+    return named(rendered.error());
   }
+  shown_.clear();
   system_.clear();
   const ordered_json& messages = chat_.messages();
   if (!messages.empty() && messages[0]["role"] == "system" && messages[0].contains("content") &&
@@ -152,22 +204,24 @@ std::string Conversation::statistics() const {
   return text;
 }
 
-Result<ChatPrompt> Conversation::prompt() {
+Result<Conversation::Prompt> Conversation::prompt() {
   chat_.ask_for_thinking(settings_.thinking == "off" ? std::optional(false) : std::nullopt);
-  return chat_.prompt();
+  PUMICE_TRY(ChatPrompt made, chat_.prompt());
+  PUMICE_TRY(const size_t tokens, pictures_.length(made, chat_.messages()));
+  return Prompt{std::move(made), tokens};
 }
 
 // Forgets the oldest turns, if they may be, until there is room for an answer.
-Result<ChatPrompt> Conversation::prompt_with_room(const AskToForget& forget) {
+Result<Conversation::Prompt> Conversation::prompt_with_room(const AskToForget& forget) {
   const uint32_t context = session_->size().context;
   const size_t before = chat_.messages().size();
-  PUMICE_TRY(ChatPrompt shortest, prompt());
-  const Status room = chat_.check_room(shortest.ids.size(), context, settings_.count);
-  while (!chat_.check_room(shortest.ids.size(), context, settings_.count).ok() &&
+  PUMICE_TRY(Prompt shortest, prompt());
+  const Status room = chat_.check_room(shortest.tokens, context, settings_.count);
+  while (!chat_.check_room(shortest.tokens, context, settings_.count).ok() &&
          chat_.forget_oldest_turn() > 0) {
     PUMICE_TRY(shortest, prompt());
   }
-  PUMICE_CHECK(check_fits(shortest.ids.size(), context, "the question with its template"));
+  PUMICE_CHECK(check_fits(shortest.tokens, context, "the question with its template"));
   if (chat_.messages().size() == before) return shortest;
   const std::string oldest = counted(before - chat_.messages().size(), "message");
   if (!forget) return room.error();
@@ -179,27 +233,28 @@ Result<ChatPrompt> Conversation::prompt_with_room(const AskToForget& forget) {
 }
 
 Status Conversation::answer(const AskToForget& forget) {
-  PUMICE_TRY(const ChatPrompt asked, prompt_with_room(forget));
+  PUMICE_TRY(const Prompt asked, prompt_with_room(forget));
   return answer_prompt(asked);
 }
 
-Status Conversation::answer_prompt(const ChatPrompt& prompt) {
+Status Conversation::answer_prompt(const Prompt& prompt) {
   const ComputeWatch prefill;
   ProgressBar bar("reading");
-  bar.update(0, prompt.ids.size());
-  const Progress progress = prompt.ids.size() > session_->size().chunk ? bar.callback() : Progress();
+  bar.update(0, prompt.tokens);
+  const Progress progress = prompt.tokens > session_->size().chunk ? bar.callback() : Progress();
   sampling_ = settings_.sampling.resolved();
-  PUMICE_CHECK(session_->set_prompt(prompt.ids, sampling_, progress));
+  PUMICE_TRY(PicturePrompt read, pictures_.prompt(prompt.chat, chat_.messages(), *device_, load_));
+  PUMICE_CHECK(session_->set_prompt(read.tokens, sampling_, progress, std::move(read.given)));
   const uint32_t reused = session_->reused(), context = session_->size().context;
   AnswerPrinter printer(settings_.thinking == "show");
-  ChatAnswer answer(chat_, prompt);
+  ChatAnswer answer(chat_, prompt.chat);
   StreamDecoder text(chat_.tokenizer(), true);
   size_t count = 0;
   double first = 0;
   std::optional<ComputeWatch> decoding;
   const char* cut = nullptr;
   while (!interrupted()) {
-    if (prompt.ids.size() + count >= context) cut = "the context is full";
+    if (prompt.tokens + count >= context) cut = "the context is full";
     if (settings_.count != 0 && count >= settings_.count) cut = "it has as many tokens as 'count' allows";
     if (cut) break;
     const Result<uint32_t> token = session_->next();
@@ -215,17 +270,17 @@ Status Conversation::answer_prompt(const ChatPrompt& prompt) {
     printer.print(answer.push(*token, text.push(*token)));
   }
   bar.erase();
-  session_->end_at(prompt.ids.size() + count); // what was computed ahead is no part of the answer
+  session_->end_at(prompt.tokens + count); // what was computed ahead is no part of the answer
   if (count == 0 && interrupted()) return interruption();
   printer.print(answer.finish(text.flush()));
   printer.finish();
   thinking_ = answer.answered().thinking;
   answer.add_to(chat_);
-  const size_t read = prompt.ids.size() - reused;
-  read_ += read, reused_ += reused, answered_ += count;
-  context_used_ = prompt.ids.size() + count;
-  figures_ = fmt::format("{}{}, {} reused; answered {}{}{}; context {} of {} tokens", counted(read, "token"),
-                         rate_text(read, first), reused, counted(count, "token"),
+  const size_t fresh = prompt.tokens - reused;
+  read_ += fresh, reused_ += reused, answered_ += count;
+  context_used_ = prompt.tokens + count;
+  figures_ = fmt::format("{}{}, {} reused; answered {}{}{}; context {} of {} tokens", counted(fresh, "token"),
+                         rate_text(fresh, first), reused, counted(count, "token"),
                          rate_text(count > 1 ? count - 1 : 0, decoding ? decoding->seconds() : 0),
                          interrupted() ? ", stopped" : "", context_used_, context);
   if (cut) print_note(fmt::format("the answer is cut off: {}", cut));

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "chat_pictures.h"
 #include "generate/session.h"
 #include "open_device.h"
 #include "options.h"
@@ -29,8 +30,10 @@ public:
   // Whether to forget the oldest turns, when the context has no room for more: the sentence says so.
   using AskToForget = std::function<bool(const std::string& sentence)>;
 
-  Conversation(ChatSettings settings, Chat chat);
+  Conversation(ChatSettings settings, Chat chat, ChatPictures pictures);
 
+  // Reads a picture, which is a part of the next question.
+  Status show(const std::string& picture);
   // The context holds a question: says so before a model is loaded.
   Status check(const std::string& question, uint32_t context);
   Status open(ModelFile file, const DeviceOptions& device, const SizeOptions& size);
@@ -40,7 +43,7 @@ public:
   // `cancelled` if nothing came.
   Status ask(const std::string& question, const AskToForget& forget);
   Status regenerate(const AskToForget& forget); // the last question again, whose answer is forgotten
-  // Takes the last question with its answer out of the conversation.
+  // Takes the last question with its answer out of the conversation. Its pictures are those of the next one.
   Result<std::string> take_last_question();
 
   // Begins anew, with what the system message says.
@@ -48,7 +51,7 @@ public:
   Status set_system(const std::string& text);
 
   Status save(const std::filesystem::path& path) const;
-  // Takes the place of what was said. Returns the number of messages.
+  // Takes the place of what was said. Pictures are read again. Returns the number of messages.
   Result<size_t> load(const std::filesystem::path& path);
 
   ChatSettings& settings() { return settings_; }
@@ -61,14 +64,22 @@ public:
   const OpenedDevice& device() const { return *device_; }
 
 private:
-  Result<ChatPrompt> prompt();
-  Result<ChatPrompt> prompt_with_room(const AskToForget& forget);
+  struct Prompt {
+    ChatPrompt chat;
+    size_t tokens = 0; // with the rows of pictures
+  };
+  nlohmann::ordered_json question_message(const std::string& text) const;
+  Result<Prompt> prompt();
+  Result<Prompt> prompt_with_room(const AskToForget& forget);
   Status answer(const AskToForget& forget);
-  Status answer_prompt(const ChatPrompt& prompt);
+  Status answer_prompt(const Prompt& prompt);
 
   ChatSettings settings_;
   Chat chat_;
+  ChatPictures pictures_;
+  nlohmann::ordered_json shown_ = nlohmann::ordered_json::array(); // parts of the next question
   std::string system_;
+  LoadOptions load_;
   std::optional<OpenedDevice> device_;
   std::unique_ptr<Session> session_;
   SamplingParams sampling_; // of the last answer

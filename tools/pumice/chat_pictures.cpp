@@ -1,0 +1,139 @@
+#include "chat_pictures.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "io/checksum.h"
+#include "io/mapped_file.h"
+#include "terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* source = "the prompt that the chat template makes";
+
+// Calls a function for each part of these messages that shows a picture.
+template <class Messages, class Function>
+Status for_each_picture(Messages& messages, const Function& function) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const auto content = messages[i].find("content");
+    if (content == messages[i].end() || !content->is_array()) continue;
+    for (auto& part : *content) {
+      if (shows_picture(part)) PUMICE_CHECK(function(i, part));
+    }
+  }
+  return {};
+}
+
+Result<std::string> checksum_of(const std::filesystem::path& path) {
+  PUMICE_TRY(const MappedFile file, MappedFile::open(path));
+  Checksum sum;
+  sum.add(file.bytes());
+  return fmt::format("{:016x}", sum.value());
+}
+
+// A conversation that is loaded elsewhere finds the file.
+std::string absolute_path(const std::string& file) {
+  std::error_code failed;
+  const std::filesystem::path path = std::filesystem::absolute(path_of(file), failed);
+  return failed ? file : path_text(path);
+}
+
+} // namespace
+
+bool shows_picture(const ordered_json& part) {
+  return part.is_object() && part.value("type", ordered_json()) == "image";
+}
+
+Result<ChatPictures> ChatPictures::open(const ModelFile& model, const ModelShape& shape) {
+  ChatPictures result;
+  result.model_ = model.path();
+  result.shape_ = shape.pictures;
+  if (!shape.pictures) return result;
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(model, Tower::pictures));
+  PUMICE_TRY(result.reader_, PictureInput::open(model, *tower->shape().encoder));
+  return result;
+}
+
+Result<ordered_json> ChatPictures::show(const std::string& file) {
+  if (!shape_) {
+    return Error{Code::unsupported, fmt::format("{} does not see: it reads text only. Choose a model that "
+                                                "does, such as LLaVA",
+                                                model_)};
+  }
+  PUMICE_TRY(std::string checksum, checksum_of(path_of(file)));
+  if (!read_.contains(checksum)) {
+    PUMICE_TRY(EncoderInput pixels, reader_->read(file));
+    read_[checksum].pixels = std::move(pixels);
+  }
+  return ordered_json{{"type", "image"}, {"path", absolute_path(file)}, {"checksum", std::move(checksum)}};
+}
+
+Status ChatPictures::show_all(ordered_json& messages) {
+  return for_each_picture(messages, [&](size_t message, ordered_json& part) -> Status {
+    const auto named = [&](const Error& error) {
+      return Error{error.code, fmt::format("\"messages\"[{}]: {}", message, error.message)};
+    };
+    const ordered_json path = part.value("path", ordered_json());
+    const ordered_json before = part.value("checksum", ordered_json());
+    if (!path.is_string()) {
+      return named({Code::invalid_file, "a picture needs a \"path\", the name of its file"});
+    }
+    Result<ordered_json> shown = show(path.get<std::string>());
+    if (!shown.ok()) return named(shown.error());
+    if (before.is_string() && before != (*shown)["checksum"])
+      print_note(
+          fmt::format("{} is another picture than when the conversation was saved", path.get<std::string>()));
+    part.update(*shown);
+    return {};
+  });
+}
+
+Result<size_t> ChatPictures::length(const ChatPrompt& prompt, const ordered_json& messages) const {
+  size_t pictures = 0;
+  const auto count = [&](size_t, const ordered_json&) {
+    ++pictures;
+    return Status();
+  };
+  PUMICE_CHECK(for_each_picture(messages, count));
+  if (!shape_) return prompt.ids.size();
+  if (pictures > 0 && std::ranges::count(prompt.ids, shape_->token) == 0) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: its chat template writes no token {} for a picture, which is where this "
+                             "model sees it: name another template with --template",
+                             model_, shape_->token)};
+  }
+  return length_with_pictures(*shape_, prompt.ids, pictures, source);
+}
+
+Status ChatPictures::load_tower(const OpenedDevice& device, const LoadOptions& load) {
+  if (!shape_ || tower_) return {};
+  PUMICE_TRY(tower_, PictureRows::create(model_, *shape_, device, load));
+  return {};
+}
+
+Result<PicturePrompt> ChatPictures::prompt(const ChatPrompt& prompt, const ordered_json& messages,
+                                           const OpenedDevice& device, const LoadOptions& load) {
+  if (!shape_) return PicturePrompt{prompt.ids, {}};
+  std::vector<std::vector<float>> rows;
+  const auto add = [&](size_t, const ordered_json& part) -> Status {
+    Picture& picture = read_[part["checksum"].get<std::string>()];
+    if (picture.rows.empty()) {
+      PUMICE_CHECK(load_tower(device, load));
+      PUMICE_TRY(picture.rows, tower_->rows(picture.pixels));
+      picture.pixels = {};
+    }
+    rows.push_back(picture.rows);
+    return {};
+  };
+  PUMICE_CHECK(for_each_picture(messages, add));
+  if (rows.empty()) return PicturePrompt{prompt.ids, {}};
+  return with_pictures(*shape_, prompt.ids, rows, source);
+}
+
+} // namespace pumice::command
