@@ -997,7 +997,14 @@ typedef struct pumice_transcriber_options {
   bool timestamps;      /* also for a sound that fits one window of the model; longer ones always have them */
   uint32_t beams;       /* at most 64; 0: as in the model's settings */
   uint32_t max_tokens;  /* of a window; 0: as in the model's settings */
-  uint32_t reserved;    /* 0 */
+  uint32_t windows;     /* decoded together, at most 256; 0: 1. With several, they end where it is quiet, and
+                           none goes on from another's text */
+  const char* prompt;   /* text that the first window goes on from: names, the topic; NULL: none */
+  bool words;           /* when each word was spoken: a second pass over a window, in the call that ends it */
+  bool no_previous_text; /* a window is not shown the text before it */
+  bool no_fallback;      /* a text that repeats itself or is improbable is not decoded again, at random */
+  bool keep_silence;     /* silence between windows is decoded too */
+  uint32_t reserved;     /* 0 */
 } pumice_transcriber_options;
 
 PUMICE_API pumice_status pumice_transcriber_create(pumice_model* model,
@@ -1005,14 +1012,23 @@ PUMICE_API pumice_status pumice_transcriber_create(pumice_model* model,
                                                    pumice_transcriber** transcriber, pumice_error* error);
 PUMICE_API void pumice_transcriber_destroy(pumice_transcriber* transcriber);
 
+/* A word with the space before it and the marks around it. */
+typedef struct pumice_word {
+  uint64_t start_us, end_us;
+  const char* text;
+  float probability;
+} pumice_word;
+
 /* What was said in a part of a sound. In Pumice's memory: valid until the callback returns. */
 typedef struct pumice_segment {
   uint64_t start_us, end_us;
   const char* text;
   const uint32_t* tokens; /* timestamps included */
   size_t token_count;
-  float log_probability; /* the mean of the tokens' logarithms of probabilities; 0: unknown */
-  float no_speech;       /* how probable it is that nobody spoke */
+  float log_probability;    /* the mean of the tokens' logarithms of probabilities; 0: unknown */
+  float no_speech;          /* how probable it is that nobody spoke */
+  const pumice_word* words; /* where they were asked for */
+  size_t word_count;
 } pumice_segment;
 
 /* Called by the functions that transcribe. With this transcriber, it may call pumice_transcriber_cancel, and

@@ -24,16 +24,27 @@ struct pumice_transcriber {
 namespace {
 
 constexpr uint32_t highest_rate = 768'000;
+constexpr uint32_t most_windows = 256;
+
+uint64_t microseconds(double seconds) {
+  return static_cast<uint64_t>(std::max(seconds, 0.0) * 1e6);
+}
 
 void report_segment(const TranscriptSegment& segment, pumice_segment_function on_segment, void* user) {
   pumice_segment event = {};
-  event.start_us = static_cast<uint64_t>(std::max(segment.start, 0.0) * 1e6);
-  event.end_us = static_cast<uint64_t>(std::max(segment.end, 0.0) * 1e6);
+  event.start_us = microseconds(segment.start);
+  event.end_us = microseconds(segment.end);
   event.text = segment.text.c_str();
   event.tokens = segment.tokens.data();
   event.token_count = segment.tokens.size();
   event.log_probability = segment.log_probability.value_or(0);
   event.no_speech = segment.no_speech.value_or(0);
+  std::vector<pumice_word> words;
+  for (const TimedWord& word : segment.words) {
+    words.push_back({microseconds(word.start), microseconds(word.end), word.text.c_str(), word.probability});
+  }
+  event.words = words.data();
+  event.word_count = words.size();
   on_segment(user, &event);
 }
 
@@ -91,6 +102,16 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     own.timestamps = given.timestamps;
     own.beams = given.beams;
     own.max_tokens = given.max_tokens;
+    if (given.prompt) own.prompt = given.prompt;
+    if (given.windows > most_windows) {
+      return Error{Code::invalid_argument,
+                   fmt::format("options.windows is {}: expected at most {}", given.windows, most_windows)};
+    }
+    own.windows = std::max(given.windows, 1u);
+    own.words = given.words;
+    own.previous_text = !given.no_previous_text;
+    if (given.no_fallback) own.temperatures = {0};
+    own.voice_activity = !given.keep_silence;
     own.prepared = true;
     auto handle = std::make_unique<pumice_transcriber>();
     PUMICE_TRY(handle->transcriber, Transcriber::create(current_model(*model), model->tokenizer, own));

@@ -21,6 +21,9 @@ struct GenerationOptions {
   // Called when the texts of an input are complete; other inputs may still be under way.
   std::function<void(size_t input, const std::vector<Hypothesis>& texts)> on_texts;
   Progress progress; // counts finished inputs
+  // What the encoder made of the inputs stays until the next begin(), so that again() can use it. They must
+  // fit one step.
+  bool keep_inputs = false;
   // Checked between submissions: once it is set, generating returns `cancelled`.
   const std::atomic<bool>* interrupt = nullptr;
 

@@ -148,6 +148,11 @@ Result<std::vector<std::vector<Hypothesis>>> EncoderDecoder::generate(std::span<
 }
 
 Status EncoderDecoder::begin(std::span<const EncoderInput> inputs, const GenerationOptions& options) {
+  PUMICE_CHECK(end());
+  return open_run(inputs, options);
+}
+
+Status EncoderDecoder::open_run(std::span<const EncoderInput> inputs, const GenerationOptions& options) {
   PUMICE_CHECK(check(options));
   if (!samples_on_device(options) && options.sampling.temperature > 0) {
     return Error{Code::unsupported,
@@ -155,7 +160,6 @@ Status EncoderDecoder::begin(std::span<const EncoderInput> inputs, const Generat
                  "in this model's settings: use a temperature of 0"};
   }
   PUMICE_CHECK(make_runner(options));
-  PUMICE_CHECK(end());
   run_ = std::make_unique<Run>();
   run_->inputs = inputs;
   run_->options = options;
@@ -164,6 +168,29 @@ Status EncoderDecoder::begin(std::span<const EncoderInput> inputs, const Generat
   uint32_t& most = run_->options.config.max_tokens;
   most = most ? std::min(most, room) : room;
   return {};
+}
+
+Status EncoderDecoder::again(std::span<const size_t> indices, std::span<const EncoderInput> inputs,
+                             const GenerationOptions& options) {
+  const bool kept =
+      !active() && std::ranges::all_of(indices, [&](size_t index) { return index < kept_.size(); });
+  if (!kept) return begin(inputs, options);
+  std::vector<InputRange> all = std::exchange(kept_, {}), ranges;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (std::ranges::count(indices, i) == 0) encoder_->release(all[i]);
+  }
+  for (const size_t index : indices) ranges.push_back(all[index]);
+  const Status status = open_run(inputs, options);
+  if (status.ok()) {
+    run_->ranges = std::move(ranges);
+  } else {
+    kept_ = std::move(ranges);
+  }
+  return status;
+}
+
+void EncoderDecoder::release_kept() {
+  for (const InputRange& range : std::exchange(kept_, {})) encoder_->release(range);
 }
 
 // The next inputs that run together.
@@ -189,7 +216,11 @@ Status EncoderDecoder::begin_decoding() {
 Status EncoderDecoder::end_decoding() {
   const Status status = run_->decoding ? run_->decoding->end() : Status();
   run_->decoding.reset();
-  for (const InputRange& range : run_->ranges) encoder_->release(range);
+  if (run_->options.keep_inputs) {
+    kept_.insert(kept_.end(), run_->ranges.begin(), run_->ranges.end());
+  } else {
+    for (const InputRange& range : run_->ranges) encoder_->release(range);
+  }
   run_->first += run_->ranges.size();
   run_->ranges.clear();
   return status;
@@ -223,6 +254,7 @@ Status EncoderDecoder::end() {
   encoder_->runner().close_step();
   const Status status = end_decoding();
   run_.reset();
+  release_kept();
   return status;
 }
 

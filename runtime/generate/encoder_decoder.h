@@ -34,6 +34,10 @@ public:
   // take_texts(). The inputs must stay where they are until then. Another begin() ends what is under way.
   // After an error, end() or begin() is next.
   Status begin(std::span<const EncoderInput> inputs, const GenerationOptions& options);
+  // Generates other texts of some of the inputs of the last begin(), whose options kept them, without the
+  // encoder. `inputs`: those of the indices.
+  Status again(std::span<const size_t> indices, std::span<const EncoderInput> inputs,
+               const GenerationOptions& options);
   bool active() const { return run_ && run_->first < run_->inputs.size(); }
   // Submits a step, and takes in the oldest one whose results are there, for which it waits.
   Status step();
@@ -79,8 +83,10 @@ private:
   Runner& runner_of(const GenerationOptions& options) const;
   Status make_runner(const GenerationOptions& options);
   Result<std::span<const EncoderInput>> next_inputs();
+  Status open_run(std::span<const EncoderInput> inputs, const GenerationOptions& options);
   Status begin_decoding();
   Status end_decoding();
+  void release_kept();
 
   EncoderDecoderOptions options_;
   std::unique_ptr<Batch> batch_; // decodes with sampling on the device, if the host has no rules to apply
@@ -88,6 +94,7 @@ private:
   Runner* decoder_ = nullptr;
   std::unique_ptr<Encoder> encoder_;
   std::unique_ptr<Run> run_;            // none before the first call
+  std::vector<InputRange> kept_;        // of inputs that have their texts
   std::unique_ptr<Runner> host_runner_; // runs steps whose tokens the host chooses from the logits
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -13,8 +14,9 @@ namespace pumice {
 constexpr float forbidden_score = -std::numeric_limits<float>::infinity();
 
 // Changes the scores of a step, one for each token of the vocabulary, before a token is chosen. Minus
-// infinity forbids a token. `text` is the text so far, without the prompt.
-using LogitRule = std::function<void(std::span<float> scores, std::span<const uint32_t> text)>;
+// infinity forbids a token. `text` is the text so far, without the prompt; `input` is an index into the
+// inputs of the call.
+using LogitRule = std::function<void(size_t input, std::span<float> scores, std::span<const uint32_t> text)>;
 
 // Applies the rules of a model's settings, in the order of transformers: repetition penalty, repeated
 // n-grams, suppressed tokens, least length, forced tokens.

@@ -55,6 +55,19 @@ Status ResumableGeneration::start(std::vector<EncoderInput> inputs, GenerationOp
   return {};
 }
 
+Status ResumableGeneration::again(std::span<const size_t> indices, GenerationOptions options) {
+  PUMICE_CHECK(ready());
+  if (!options.interrupt) options.interrupt = work_.interrupt();
+  state_ = State::none;
+  std::vector<EncoderInput> some;
+  for (const size_t index : indices) some.push_back(inputs_[index]);
+  inputs_ = std::move(some);
+  options_ = std::move(options);
+  PUMICE_CHECK(failed(session_->again(indices, inputs_, options_)));
+  state_ = State::running;
+  return {};
+}
+
 void ResumableGeneration::finish() {
   texts_ = session_->take_texts();
   state_ = State::done;

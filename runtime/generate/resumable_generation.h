@@ -22,6 +22,10 @@ public:
   // interrupt in the options, cancel() is one.
   Status start(std::vector<EncoderInput> inputs, GenerationOptions options);
 
+  // The same for some of those inputs, whose options kept them (GenerationOptions::keep_inputs): their texts
+  // are generated again, with other options and without the encoder.
+  Status again(std::span<const size_t> indices, GenerationOptions options);
+
   // Generates to the end.
   Status run();
   // The same in slices: advance() submits one that is expected to take at most `budget` seconds; record()

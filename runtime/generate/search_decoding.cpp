@@ -193,7 +193,7 @@ std::vector<Continuation> SearchDecoding::found_by_host(const Search& search, st
     // As in transformers, rules change log-probabilities with several beams, and logits with one.
     if (options.config.beams > 1) log_softmax(scores);
     apply_rules(options.config, scores, beams[beam].tokens);
-    if (options.rule) options.rule(scores, beams[beam].tokens);
+    if (options.rule) options.rule(task_.first_input + search.input, scores, beams[beam].tokens);
     if (options.config.beams == 1) log_softmax(scores);
     add_continuations(beam, beams[beam].score, scores, search.beams.wanted(), best);
   }

@@ -263,6 +263,7 @@ void MappedFile::unmap() {
 #ifdef _WIN32
 
 void will_be_read(std::span<const std::byte>) {} // Windows reads ahead on its own
+void was_read(std::span<const std::byte>) {}
 
 #else
 
@@ -271,6 +272,15 @@ void will_be_read(std::span<const std::byte> bytes) {
   const auto end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size());
   if (bytes.empty()) return;
   ::posix_madvise(reinterpret_cast<void*>(begin), end - begin, POSIX_MADV_WILLNEED);
+}
+
+void was_read([[maybe_unused]] std::span<const std::byte> bytes) {
+#ifdef __linux__ // where posix_madvise() does nothing of that kind
+  const uintptr_t page = page_bytes();
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+#endif
 }
 
 #endif

@@ -67,5 +67,8 @@ private:
 // Tells the system that these bytes of a mapped file will be accessed soon, so that it can begin to read
 // them. Affects only speed.
 void will_be_read(std::span<const std::byte> bytes);
+// Tells it that these bytes of a mapped file are not needed again soon, so that they need not stay in memory.
+// Not for bytes that are not a file's: they would be lost.
+void was_read(std::span<const std::byte> bytes);
 
 } // namespace pumice

@@ -2,6 +2,7 @@
 
 #include "io/bytes.h"
 #include "io/ctranslate2.h"
+#include "io/ggml_whisper.h"
 #include "io/gguf.h"
 #include "io/json_text.h"
 #include "io/nearest_files.h"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -30,8 +32,8 @@ constexpr const char* index_name = "model.safetensors.index.json";
 
 // What can be opened, for messages.
 constexpr const char* kinds =
-    "a model is a .gguf file, a folder with config.json and model.safetensors, or a "
-    "config.json alone";
+    "a model is a .gguf file, a folder with config.json and model.safetensors, a file of whisper.cpp "
+    "(ggml-*.bin), or a config.json alone";
 
 bool file_exists(const fs::path& path) {
   std::error_code ignored;
@@ -159,13 +161,16 @@ Result<ModelFile> ModelFile::read_header(const ReadBytes& source, uint64_t bytes
         PUMICE_CHECK(read_small_tensors(file, source, gguf->tensors));
         return from_bytes(std::move(file));
       }
-      if (end == bytes || !starts_as_gguf(file.bytes())) return from_bytes(std::move(file));
+      // The header of a ggml file's tensor follows the data of the one before.
+      const bool goes_on = starts_as_gguf(file.bytes()) || is_ggml(file.bytes());
+      if (end == bytes || !goes_on) return from_bytes(std::move(file));
       begin = end;
     }
   });
 }
 
 Result<ModelFile> ModelFile::from_bytes(MappedFile file) {
+  if (is_ggml(file.bytes())) return from_ggml(std::move(file));
   return starts_as_gguf(file.bytes()) ? from_gguf(std::move(file)) : from_config(file);
 }
 
@@ -205,6 +210,7 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
     return model;
   }
   PUMICE_TRY(MappedFile file, MappedFile::open(path));
+  if (is_ggml(file.bytes())) return from_ggml(std::move(file));
   const bool gguf = path.extension() == ".gguf" || starts_as_gguf(file.bytes());
   if (!gguf && path.extension() != ".json")
     return Error{Code::unsupported, fmt::format("{}: this file is not a model: {}", file.path(), kinds)};
@@ -399,9 +405,27 @@ struct ModelFile::Derived {
   };
   std::mutex mutex;
   std::map<std::string, Tensor> tensors; // a map: its elements keep their places
+  std::optional<RankedTokens> ranked_tokens;
 };
 
 ModelFile::ModelFile() : derived_(std::make_shared<Derived>()) {}
+
+Result<ModelFile> ModelFile::from_ggml(MappedFile file) {
+  PUMICE_TRY(GgmlWhisper whisper, read_ggml_whisper(file.bytes(), file.path()));
+  ModelFile model;
+  model.format_ = Format::hugging_face;
+  model.path_ = model.config_path_ = file.path();
+  model.config_ = std::make_shared<const nlohmann::json>(std::move(whisper.config));
+  model.tensors_ = std::move(whisper.tensors);
+  model.derived_->ranked_tokens = std::move(whisper.tokens);
+  model.files_.push_back(std::move(file));
+  model.index_names();
+  return model;
+}
+
+const RankedTokens* ModelFile::ranked_tokens() const {
+  return derived_->ranked_tokens ? &*derived_->ranked_tokens : nullptr;
+}
 
 const TensorView& ModelFile::derive(const std::string& name, const std::vector<uint64_t>& shape,
                                     const std::function<void(std::span<float>)>& fill) const {

@@ -4,6 +4,7 @@
 #include "io/fields.h"
 #include "io/gguf_array.h"
 #include "io/mapped_file.h"
+#include "io/ranked_tokens.h"
 #include "io/tensor_view.h"
 
 #include <cstdint>
@@ -31,6 +32,7 @@ public:
 
   // Opens one of:
   //   - a .gguf file (by its name or its first four bytes);
+  //   - a ggml-*.bin file of whisper.cpp (by its first four bytes), as if it were a Hugging Face folder;
   //   - a Hugging Face folder: config.json, and either model.safetensors or model.safetensors.index.json with
   //     its shards; with neither, it opens and has no weights;
   //   - a config.json by itself: no weights.
@@ -89,6 +91,8 @@ public:
   // data may then be zeros.
   void forget_weights();
 
+  // The vocabulary of a file of whisper.cpp; null for all others.
+  const RankedTokens* ranked_tokens() const;
   // The path of tokenizer.json in the model's folder; empty if there is none.
   std::filesystem::path tokenizer_path() const { return tokenizer_path_; }
 
@@ -100,12 +104,13 @@ private:
     std::span<const std::byte> data;
   };
 
-  struct Derived; // what derive() has made
+  struct Derived; // what derive() has made, and what few files have
 
   ModelFile();
   static Result<ModelFile> open_path(const std::filesystem::path& path);
   static Result<ModelFile> from_bytes(MappedFile file);
   static Result<ModelFile> from_gguf(MappedFile file);
+  static Result<ModelFile> from_ggml(MappedFile file);
   static Result<ModelFile> from_config(const MappedFile& file);
   Status add_shards(const std::filesystem::path& folder);
   Status add_shard(const std::filesystem::path& folder, const std::string& shard,

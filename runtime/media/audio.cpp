@@ -58,32 +58,75 @@ void AudioSink::fail(Code code, std::string_view what) noexcept {
   if (!error_) error_ = Error{code, fmt::format("{}: {}", name_, what)};
 }
 
+Status AudioSink::check() const {
+  if (error_) return *error_;
+  const auto wrong =
+      std::ranges::find_if(audio_.samples, [](float x) { return !(std::abs(x) <= max_sample); });
+  if (wrong == audio_.samples.end()) return {};
+  return Error{Code::invalid_file,
+               fmt::format("{}: expected finite samples below 2^31, found {} at {}", name_, *wrong,
+                           taken_ + static_cast<uint64_t>(wrong - audio_.samples.begin()))};
+}
+
+Status AudioSink::take(std::vector<float>& to) {
+  PUMICE_CHECK(check());
+  to.insert(to.end(), audio_.samples.begin(), audio_.samples.end());
+  taken_ += audio_.samples.size();
+  audio_.samples.clear();
+  return {};
+}
+
 Result<Audio> AudioSink::finish() {
   if (error_) return *error_;
   if (audio_.samples.empty())
     return Error{Code::invalid_file, fmt::format("{}: expected sound, found none in it", name_)};
-  const auto wrong =
-      std::ranges::find_if(audio_.samples, [](float x) { return !(std::abs(x) <= max_sample); });
-  if (wrong != audio_.samples.end())
-    return Error{Code::invalid_file, fmt::format("{}: expected finite samples below 2^31, found {} at {}",
-                                                 name_, *wrong, wrong - audio_.samples.begin())};
+  PUMICE_CHECK(check());
   return std::move(audio_);
 }
 
-Result<Audio> parse_audio(std::span<const std::byte> bytes, const std::string& name, uint64_t max_samples) {
-  AudioSink sink(name, max_samples);
-  if (is_wav(bytes))
-    parse_wav(bytes, sink);
-  else if (is_flac(bytes))
-    parse_flac(bytes, sink);
-  else if (is_ogg(bytes))
-    parse_ogg(bytes, sink);
+namespace {
+
+// The format of a file that is sound, or has some, and is not read; empty for others.
+std::string_view unread_format(std::span<const std::byte> bytes) {
+  const std::string_view text = as_text(bytes);
+  const auto byte = [&](size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
+  if (text.substr(0, 3) == "ID3") return "MP3";
+  if (byte(0) == 0xFF && (byte(1) & 0xF6) == 0xF0) return "AAC";
+  if (byte(0) == 0xFF && (byte(1) & 0xE0) == 0xE0) return "MP3";
+  if (text.size() > 8 && text.substr(4, 4) == "ftyp") return "M4A or MP4";
+  if (text.starts_with("\x1A\x45\xDF\xA3")) return "WebM or Matroska";
+  if (text.starts_with("FORM")) return "AIFF";
+  if (text.starts_with("#!AMR")) return "AMR";
+  if (text.starts_with("\x30\x26\xB2\x75")) return "WMA";
+  return {};
+}
+
+// Null where the sink has an error.
+std::unique_ptr<AudioDecoder> open_decoder(std::span<const std::byte> bytes, AudioSink& sink) {
+  if (is_wav(bytes)) return open_wav(bytes, sink);
+  if (is_flac(bytes)) return open_flac(bytes, sink);
+  if (is_ogg(bytes)) return open_ogg(bytes, sink);
+  if (const std::string_view format = unread_format(bytes); !format.empty())
+    sink.fail(Code::unsupported,
+              fmt::format("expected a WAV, FLAC or Ogg file, found {}, which cannot be read: convert it, for "
+                          "example by 'ffmpeg -i IN -ar 16000 -ac 1 OUT.flac'",
+                          format));
   else if (bytes.empty())
     sink.fail(Code::invalid_file, "expected a WAV, FLAC or Ogg file, found an empty one");
   else
     sink.fail(Code::invalid_file,
               fmt::format("expected a WAV, FLAC or Ogg file, found one that begins with {}",
                           in_quotes(as_text(bytes), 16)));
+  return nullptr;
+}
+
+} // namespace
+
+Result<Audio> parse_audio(std::span<const std::byte> bytes, const std::string& name, uint64_t max_samples) {
+  AudioSink sink(name, max_samples);
+  const std::unique_ptr<AudioDecoder> decoder = open_decoder(bytes, sink);
+  while (decoder && decoder->decode_more()) {
+  }
   return sink.finish();
 }
 
@@ -105,6 +148,85 @@ Result<Audio> read_audio_at(uint32_t rate, const std::filesystem::path& path) {
 Audio at_rate(Audio audio, uint32_t rate) {
   if (audio.rate != rate) audio = {rate, resample(audio.samples, audio.rate, rate)};
   return audio;
+}
+
+struct AudioStream::State {
+  State(std::string name, uint32_t to) : rate(to), sink(std::move(name), UINT64_MAX) {}
+
+  MappedFile file;
+  std::string bytes; // instead of a file
+  uint32_t rate;
+  AudioSink sink;
+  std::unique_ptr<AudioDecoder> decoder;
+  std::optional<Resampler> resampler; // once the file's rate is known
+  std::vector<float> decoded;
+  bool ended = false;
+  uint64_t dropped = 0; // bytes of a mapped file that need not stay in memory
+
+  void drop_pages() {
+    constexpr uint64_t piece = uint64_t{1} << 22;
+    const uint64_t position = decoder->position();
+    if (!bytes.empty() || position < dropped + piece) return;
+    was_read(file.bytes().subspan(dropped, position - dropped));
+    dropped = position;
+  }
+};
+
+AudioStream::AudioStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+AudioStream::~AudioStream() = default;
+
+Result<std::unique_ptr<AudioStream>> AudioStream::open(const std::filesystem::path& path, uint32_t rate) {
+  PUMICE_TRY(MappedFile file, MappedFile::open(path));
+  auto state = std::make_unique<State>(file.path(), rate);
+  state->file = std::move(file);
+  return start(std::move(state));
+}
+
+Result<std::unique_ptr<AudioStream>> AudioStream::parse(std::string bytes, const std::string& name,
+                                                        uint32_t rate) {
+  auto state = std::make_unique<State>(name, rate);
+  state->bytes = std::move(bytes);
+  return start(std::move(state));
+}
+
+// Decodes the first piece, so that what is no sound is refused at once.
+Result<std::unique_ptr<AudioStream>> AudioStream::start(std::unique_ptr<State> state) {
+  const std::span<const std::byte> bytes =
+      state->bytes.empty() ? state->file.bytes() : std::as_bytes(std::span(state->bytes));
+  state->decoder = open_decoder(bytes, state->sink);
+  while (state->decoder && state->sink.count() == 0 && state->decoder->decode_more()) {
+  }
+  PUMICE_CHECK(state->sink.take(state->decoded));
+  if (state->decoded.empty())
+    return Error{Code::invalid_file, fmt::format("{}: expected sound, found none in it", state->sink.name())};
+  if (state->bytes.empty()) was_read(bytes); // formats may be checked as a whole
+  state->resampler.emplace(state->sink.rate(), state->rate);
+  return std::unique_ptr<AudioStream>(new AudioStream(std::move(state)));
+}
+
+Status AudioStream::read(size_t wanted, std::vector<float>& to) {
+  State& state = *state_;
+  const size_t before = to.size(), least = std::max<size_t>(wanted, 1);
+  while (!state.ended && to.size() - before < least) {
+    if (state.decoded.empty()) {
+      state.ended = !state.decoder->decode_more();
+      PUMICE_CHECK(state.sink.take(state.decoded));
+    }
+    state.resampler->push(state.decoded, to);
+    state.decoded.clear();
+    if (state.ended) state.resampler->finish(to);
+    state.drop_pages();
+  }
+  return {};
+}
+
+uint64_t AudioStream::samples() const {
+  return state_->decoder->announced() * state_->rate / std::max(state_->sink.rate(), 1u);
+}
+
+double AudioStream::seconds() const {
+  const uint64_t count = std::max(state_->decoder->announced(), state_->sink.count());
+  return static_cast<double>(count) / std::max(state_->sink.rate(), 1u);
 }
 
 } // namespace pumice

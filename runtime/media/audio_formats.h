@@ -2,6 +2,7 @@
 
 #include "media/audio.h"
 
+#include <memory>
 #include <optional>
 
 // Decoders of the formats that audio.cpp recognises by their first bytes.
@@ -23,14 +24,19 @@ public:
   void fail(Code code, std::string_view what) noexcept;
   bool failed() const { return error_.has_value(); }
   const std::string& name() const { return name_; }
-  uint64_t count() const { return audio_.samples.size(); }
-  Result<Audio> finish(); // the sound, or the first error
+  uint64_t count() const { return taken_ + audio_.samples.size(); }
+  uint32_t rate() const { return audio_.rate; }
+  // Appends what was added since the last call to `to`, or returns the first error.
+  Status take(std::vector<float>& to);
+  Result<Audio> finish(); // the whole sound, or the first error
 
 private:
   bool reserve(size_t frames) noexcept;
+  Status check() const;
 
   std::string name_;
   uint64_t max_samples_;
+  uint64_t taken_ = 0; // samples that take() has handed out
   uint64_t channels_ = 0;
   Audio audio_;
   std::optional<Error> error_;
@@ -48,14 +54,28 @@ bool AudioSink::add(size_t frames, float scale, Sample sample) noexcept {
   return true;
 }
 
+// Decodes a file piece by piece. Nothing here throws.
+class AudioDecoder {
+public:
+  virtual ~AudioDecoder() = default;
+  // Passes the next samples to the sink. False: there are none, because the file has ended or is damaged; the
+  // sink then has the error.
+  virtual bool decode_more() = 0;
+  virtual uint64_t announced() const { return 0; } // samples a channel of the file; 0: it does not say
+  virtual uint64_t position() const = 0;           // bytes of the file that will not be read again
+};
+
+// A format that is recognised by its first bytes. open() returns null where the sink has an error.
 bool is_wav(std::span<const std::byte> bytes);
-void parse_wav(std::span<const std::byte> bytes, AudioSink& sink);
+std::unique_ptr<AudioDecoder> open_wav(std::span<const std::byte> bytes, AudioSink& sink);
 
 bool is_flac(std::span<const std::byte> bytes);
-void parse_flac(std::span<const std::byte> bytes, AudioSink& sink);
+std::unique_ptr<AudioDecoder> open_flac(std::span<const std::byte> bytes, AudioSink& sink);
 
 bool is_ogg(std::span<const std::byte> bytes);
-void parse_ogg(std::span<const std::byte> bytes, AudioSink& sink);
-void parse_ogg_flac(std::span<const std::byte> bytes, AudioSink& sink); // pages that were checked before
+std::unique_ptr<AudioDecoder> open_ogg(std::span<const std::byte> bytes, AudioSink& sink);
+// Pages that were checked before.
+std::unique_ptr<AudioDecoder> open_ogg_flac(std::span<const std::byte> bytes, AudioSink& sink);
+std::unique_ptr<AudioDecoder> open_opus(std::span<const std::byte> bytes, AudioSink& sink);
 
 } // namespace pumice

@@ -54,31 +54,64 @@ void on_error(const FLAC__StreamDecoder*, FLAC__StreamDecoderErrorStatus status,
                                   reading.sink.count(), FLAC__StreamDecoderErrorStatusString[status]));
 }
 
-void decode(std::span<const std::byte> bytes, AudioSink& sink, bool in_ogg) {
-  const std::unique_ptr<FLAC__StreamDecoder, void (*)(FLAC__StreamDecoder*)> owner(
-      FLAC__stream_decoder_new(), FLAC__stream_decoder_delete);
-  FLAC__StreamDecoder* decoder = owner.get();
-  if (!decoder) return sink.fail(Code::out_of_memory, "libFLAC cannot be initialised");
-  FLAC__stream_decoder_set_md5_checking(decoder, true);
-  Reading reading{bytes, sink};
-  const auto start = in_ogg ? FLAC__stream_decoder_init_ogg_stream : FLAC__stream_decoder_init_stream;
-  if (start(decoder, read_bytes, nullptr, nullptr, nullptr, nullptr, take_samples, take_metadata, on_error,
-            &reading) != FLAC__STREAM_DECODER_INIT_STATUS_OK)
-    return sink.fail(Code::unsupported, "this build's libFLAC does not read such a file");
+class FlacDecoder final : public AudioDecoder {
+public:
+  FlacDecoder(std::span<const std::byte> bytes, AudioSink& sink)
+      : reading_{bytes, sink}, bytes_(bytes.size()),
+        decoder_(FLAC__stream_decoder_new(), FLAC__stream_decoder_delete) {}
 
-  while (!sink.failed() && !reading.complete() && FLAC__stream_decoder_process_single(decoder) &&
-         FLAC__stream_decoder_get_state(decoder) != FLAC__STREAM_DECODER_END_OF_STREAM) {
+  bool open(bool in_ogg) {
+    FLAC__StreamDecoder* decoder = decoder_.get();
+    if (!decoder) {
+      reading_.sink.fail(Code::out_of_memory, "libFLAC cannot be initialised");
+      return false;
+    }
+    FLAC__stream_decoder_set_md5_checking(decoder, true);
+    const auto start = in_ogg ? FLAC__stream_decoder_init_ogg_stream : FLAC__stream_decoder_init_stream;
+    if (start(decoder, read_bytes, nullptr, nullptr, nullptr, nullptr, take_samples, take_metadata, on_error,
+              &reading_) == FLAC__STREAM_DECODER_INIT_STATUS_OK)
+      return true;
+    reading_.sink.fail(Code::unsupported, "this build's libFLAC does not read such a file");
+    return false;
   }
-  const auto state = FLAC__stream_decoder_get_state(decoder);
-  const bool ended = reading.complete() || state == FLAC__STREAM_DECODER_END_OF_STREAM;
-  if (!ended)
-    sink.fail(Code::invalid_file, fmt::format("expected a FLAC stream, found a damaged one ({})",
-                                              FLAC__StreamDecoderStateString[state]));
-  if (reading.announced != 0 && sink.count() < reading.announced)
-    sink.fail(Code::invalid_file, fmt::format("expected {} samples, found {}: the file is truncated",
-                                              reading.announced, sink.count()));
-  if (!FLAC__stream_decoder_finish(decoder))
-    sink.fail(Code::invalid_file, "expected samples that match the file's checksum, found others");
+
+  bool decode_more() override {
+    if (ended_) return false;
+    FLAC__StreamDecoder* decoder = decoder_.get();
+    if (!reading_.sink.failed() && !reading_.complete() && FLAC__stream_decoder_process_single(decoder) &&
+        FLAC__stream_decoder_get_state(decoder) != FLAC__STREAM_DECODER_END_OF_STREAM)
+      return true;
+    finish();
+    return false;
+  }
+  uint64_t announced() const override { return reading_.announced; }
+  uint64_t position() const override { return bytes_ - reading_.rest.size(); }
+
+private:
+  void finish() {
+    ended_ = true;
+    AudioSink& sink = reading_.sink;
+    const auto state = FLAC__stream_decoder_get_state(decoder_.get());
+    if (!reading_.complete() && state != FLAC__STREAM_DECODER_END_OF_STREAM)
+      sink.fail(Code::invalid_file, fmt::format("expected a FLAC stream, found a damaged one ({})",
+                                                FLAC__StreamDecoderStateString[state]));
+    if (reading_.announced != 0 && sink.count() < reading_.announced)
+      sink.fail(Code::invalid_file, fmt::format("expected {} samples, found {}: the file is truncated",
+                                                reading_.announced, sink.count()));
+    if (!FLAC__stream_decoder_finish(decoder_.get()))
+      sink.fail(Code::invalid_file, "expected samples that match the file's checksum, found others");
+  }
+
+  Reading reading_;
+  uint64_t bytes_; // of the file
+  std::unique_ptr<FLAC__StreamDecoder, void (*)(FLAC__StreamDecoder*)> decoder_;
+  bool ended_ = false;
+};
+
+std::unique_ptr<AudioDecoder> open_stream(std::span<const std::byte> bytes, AudioSink& sink, bool in_ogg) {
+  auto decoder = std::make_unique<FlacDecoder>(bytes, sink);
+  if (!decoder->open(in_ogg)) return nullptr;
+  return decoder;
 }
 
 } // namespace
@@ -87,12 +120,12 @@ bool is_flac(std::span<const std::byte> bytes) {
   return as_text(bytes).starts_with("fLaC");
 }
 
-void parse_flac(std::span<const std::byte> bytes, AudioSink& sink) {
-  decode(bytes, sink, false);
+std::unique_ptr<AudioDecoder> open_flac(std::span<const std::byte> bytes, AudioSink& sink) {
+  return open_stream(bytes, sink, false);
 }
 
-void parse_ogg_flac(std::span<const std::byte> bytes, AudioSink& sink) {
-  decode(bytes, sink, true);
+std::unique_ptr<AudioDecoder> open_ogg_flac(std::span<const std::byte> bytes, AudioSink& sink) {
+  return open_stream(bytes, sink, true);
 }
 
 } // namespace pumice

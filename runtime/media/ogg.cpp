@@ -48,34 +48,43 @@ size_t read_bytes(void* out, size_t size, size_t count, void* data) {
   return size == 0 ? 0 : bytes / size;
 }
 
-struct VorbisFile {
-  OggVorbis_File file{};
-  ~VorbisFile() { ov_clear(&file); }
-};
+class VorbisDecoder final : public AudioDecoder {
+public:
+  VorbisDecoder(std::span<const std::byte> bytes, AudioSink& sink)
+      : rest_(bytes), bytes_(bytes.size()), sink_(sink) {}
+  ~VorbisDecoder() override { ov_clear(&file_); }
 
-void parse_vorbis(std::span<const std::byte> bytes, AudioSink& sink) {
-  VorbisFile owner;
-  OggVorbis_File& file = owner.file;
-  std::span<const std::byte> rest = bytes;
-  const int opened = ov_open_callbacks(&rest, &file, nullptr, 0, {read_bytes, nullptr, nullptr, nullptr});
-  if (opened != 0)
-    return sink.fail(Code::invalid_file,
-                     fmt::format("expected Vorbis headers, found damaged ones ({})", opened));
-  while (!sink.failed()) {
-    float** channels = nullptr;
-    const long count = ov_read_float(&file, &channels, 4096, nullptr);
-    if (count == 0) return;
-    if (count < 0)
-      return sink.fail(Code::invalid_file,
-                       fmt::format("expected whole Vorbis packets, found a damaged one after {} samples ({})",
-                                   sink.count(), count));
-    const vorbis_info* info = ov_info(&file, -1);
-    if (!info || !sink.start(static_cast<uint64_t>(info->rate), static_cast<uint64_t>(info->channels)))
-      return;
-    sink.add(static_cast<size_t>(count), 1,
-             [&](size_t frame, size_t channel) { return channels[channel][frame]; });
+  bool open() {
+    const int opened = ov_open_callbacks(&rest_, &file_, nullptr, 0, {read_bytes, nullptr, nullptr, nullptr});
+    if (opened == 0) return true;
+    sink_.fail(Code::invalid_file, fmt::format("expected Vorbis headers, found damaged ones ({})", opened));
+    return false;
   }
-}
+
+  bool decode_more() override {
+    float** channels = nullptr;
+    const long count = ov_read_float(&file_, &channels, 4096, nullptr);
+    if (count == 0) return false;
+    if (count < 0) {
+      sink_.fail(Code::invalid_file,
+                 fmt::format("expected whole Vorbis packets, found a damaged one after {} samples ({})",
+                             sink_.count(), count));
+      return false;
+    }
+    const vorbis_info* info = ov_info(&file_, -1);
+    return info && sink_.start(static_cast<uint64_t>(info->rate), static_cast<uint64_t>(info->channels)) &&
+           sink_.add(static_cast<size_t>(count), 1,
+                     [&](size_t frame, size_t channel) { return channels[channel][frame]; });
+  }
+
+  uint64_t position() const override { return bytes_ - rest_.size(); }
+
+private:
+  std::span<const std::byte> rest_;
+  uint64_t bytes_; // of the file
+  AudioSink& sink_;
+  OggVorbis_File file_{};
+};
 
 } // namespace
 
@@ -83,19 +92,25 @@ bool is_ogg(std::span<const std::byte> bytes) {
   return as_text(bytes).starts_with("OggS");
 }
 
-void parse_ogg(std::span<const std::byte> bytes, AudioSink& sink) {
-  if (!check_pages(bytes, sink)) return;
+std::unique_ptr<AudioDecoder> open_ogg(std::span<const std::byte> bytes, AudioSink& sink) {
+  if (!check_pages(bytes, sink)) return nullptr;
   ByteReader reader(bytes);
   std::span<const std::byte> content;
   take_page(reader, content); // the first page names the codec
   const std::string_view kind = as_text(content);
-  if (kind.starts_with("\x01vorbis")) return parse_vorbis(bytes, sink);
+  if (kind.starts_with("\x01vorbis")) {
+    auto decoder = std::make_unique<VorbisDecoder>(bytes, sink);
+    if (!decoder->open()) return nullptr;
+    return decoder;
+  }
   if (kind.starts_with("\x7F"
                        "FLAC"))
-    return parse_ogg_flac(bytes, sink);
+    return open_ogg_flac(bytes, sink);
+  if (kind.starts_with("OpusHead")) return open_opus(bytes, sink);
   sink.fail(Code::unsupported,
-            fmt::format("expected Vorbis or FLAC in the Ogg file, found a stream that begins with {}",
+            fmt::format("expected Vorbis, Opus or FLAC in the Ogg file, found a stream that begins with {}",
                         in_quotes(kind, 16)));
+  return nullptr;
 }
 
 } // namespace pumice

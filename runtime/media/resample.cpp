@@ -24,8 +24,10 @@ double bessel_i0(double x) {
   return sum;
 }
 
+} // namespace
+
 // Low-pass filters, one for each of `phases` positions between two samples and one for the next sample.
-struct Filters {
+struct Resampler::Filters {
   uint64_t phases = 1;
   size_t half = 0;           // samples on each side of a position
   size_t taps = 0;           // 2 * half, rounded up to whole lanes
@@ -63,24 +65,68 @@ struct Filters {
   }
 };
 
-} // namespace
+struct Resampler::State {
+  State(uint32_t from, uint32_t to)
+      : up(to / std::gcd(from, to)), down(from / std::gcd(from, to)),
+        filters(up, cutoff * std::min(1.0, static_cast<double>(to) / from)) {
+    kept.resize(filters.half - 1); // silence before the sound
+  }
+
+  uint64_t up, down;
+  Filters filters;
+  std::vector<float> kept; // samples that results still depend on
+  uint64_t first = 0;      // of those, with the silence before the sound
+  uint64_t taken = 0;      // samples of the sound so far
+  uint64_t made = 0;       // results so far
+
+  // Results up to `end` whose samples are there.
+  void make(uint64_t end, std::vector<float>& to) {
+    for (; made < end; ++made) {
+      const uint64_t position = made * down; // in units of 1 / up samples
+      const uint64_t at = position / up - first;
+      if (at + filters.taps > kept.size()) break;
+      const float* x = kept.data() + at;
+      const uint64_t scaled = position % up * filters.phases;
+      const auto beyond = static_cast<float>(scaled % up) / static_cast<float>(up);
+      float result = filters.apply(scaled / up, x);
+      if (beyond > 0) result += beyond * (filters.apply(scaled / up + 1, x) - result);
+      to.push_back(result);
+    }
+    const uint64_t unused = std::min<uint64_t>(made * down / up - first, kept.size());
+    kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(unused));
+    first += unused;
+  }
+};
+
+Resampler::Resampler(uint32_t from, uint32_t to)
+    : state_(from == to ? nullptr : std::make_unique<State>(from, to)) {}
+Resampler::~Resampler() = default;
+Resampler::Resampler(Resampler&&) noexcept = default;
+Resampler& Resampler::operator=(Resampler&&) noexcept = default;
+
+void Resampler::push(std::span<const float> samples, std::vector<float>& to) {
+  if (!state_) {
+    to.insert(to.end(), samples.begin(), samples.end());
+    return;
+  }
+  state_->kept.insert(state_->kept.end(), samples.begin(), samples.end());
+  state_->taken += samples.size();
+  state_->make(UINT64_MAX, to);
+}
+
+void Resampler::finish(std::vector<float>& to) {
+  if (!state_) return;
+  State& state = *state_;
+  state.kept.resize(state.kept.size() + state.filters.taps + state.filters.half); // silence after it
+  state.make((state.taken * state.up + state.down - 1) / state.down, to);
+}
 
 std::vector<float> resample(std::span<const float> samples, uint32_t from, uint32_t to) {
-  if (from == to || samples.empty()) return {samples.begin(), samples.end()};
-  const uint64_t divisor = std::gcd(from, to), up = to / divisor, down = from / divisor;
-  const Filters filters(up, cutoff * std::min(1.0, static_cast<double>(to) / from));
-  std::vector<float> padded(samples.size() + filters.taps + filters.half);
-  std::ranges::copy(samples, padded.begin() + static_cast<std::ptrdiff_t>(filters.half - 1));
-
-  std::vector<float> result((samples.size() * up + down - 1) / down);
-  for (size_t i = 0; i < result.size(); ++i) {
-    const uint64_t position = i * down; // in units of 1 / up samples
-    const float* x = padded.data() + position / up;
-    const uint64_t scaled = position % up * filters.phases;
-    const auto beyond = static_cast<float>(scaled % up) / static_cast<float>(up);
-    result[i] = filters.apply(scaled / up, x);
-    if (beyond > 0) result[i] += beyond * (filters.apply(scaled / up + 1, x) - result[i]);
-  }
+  std::vector<float> result;
+  if (from != to) result.reserve(static_cast<size_t>(static_cast<double>(samples.size()) * to / from) + 1);
+  Resampler resampler(from, to);
+  resampler.push(samples, result);
+  resampler.finish(result);
   return result;
 }
 

@@ -45,35 +45,77 @@ int32_t number_of_24_bits(const std::byte* bytes) {
   return static_cast<int32_t>(upper) >> 8;
 }
 
-template <class Read>
-void add_samples(AudioSink& sink, const Format& format, std::span<const std::byte> data, float scale,
-                 Read read) {
-  const size_t width = format.bits / 8;
-  sink.add(data.size() / format.frame_bytes, scale, [&](size_t frame, size_t channel) {
-    return read(data.data() + frame * format.frame_bytes + channel * width);
-  });
-}
+constexpr size_t piece_frames = 1 << 16; // that are converted at a time
 
-void read_samples(AudioSink& sink, const Format& format, std::span<const std::byte> data) {
-  if (!sink.start(format.rate, format.channels)) return;
-  if (format.bits % 8 != 0 || format.frame_bytes != format.channels * (format.bits / 8))
-    return sink.fail(Code::invalid_file,
-                     fmt::format("fmt chunk: expected samples of {} channels of {} bits each, found {} bytes",
-                                 format.channels, format.bits, format.frame_bytes));
-  if (format.tag == pcm && format.bits == 8)
-    return add_samples(sink, format, data, 1.0F / 128,
-                       [](const std::byte* at) { return static_cast<int>(*at) - 128; });
-  if (format.tag == pcm && format.bits == 16)
-    return add_samples(sink, format, data, 1.0F / 32768, number<int16_t>);
-  if (format.tag == pcm && format.bits == 24)
-    return add_samples(sink, format, data, 1.0F / 8388608, number_of_24_bits);
-  if (format.tag == pcm && format.bits == 32)
-    return add_samples(sink, format, data, 1.0F / 2147483648.0F, number<int32_t>);
-  if (format.tag == floating && format.bits == 32) return add_samples(sink, format, data, 1, number<float>);
-  if (format.tag == floating && format.bits == 64) return add_samples(sink, format, data, 1, number<double>);
-  sink.fail(Code::unsupported, fmt::format("fmt chunk: expected PCM of 8, 16, 24 or 32 bits or floating "
-                                           "point of 32 or 64, found format {} of {} bits",
-                                           format.tag, format.bits));
+class WavDecoder final : public AudioDecoder {
+public:
+  // `begin`: where the data begins in the file.
+  WavDecoder(const Format& format, std::span<const std::byte> data, uint64_t begin, AudioSink& sink)
+      : format_(format), data_(data.first(data.size() / format.frame_bytes * format.frame_bytes)),
+        end_(begin + data_.size()), sink_(sink), announced_(data_.size() / format.frame_bytes) {}
+
+  // The error of a format that cannot be read.
+  static bool check(const Format& format, AudioSink& sink) {
+    if (!sink.start(format.rate, format.channels)) return false;
+    if (format.bits % 8 != 0 || format.frame_bytes != format.channels * (format.bits / 8)) {
+      sink.fail(Code::invalid_file,
+                fmt::format("fmt chunk: expected samples of {} channels of {} bits each, found {} bytes",
+                            format.channels, format.bits, format.frame_bytes));
+      return false;
+    }
+    const bool whole = format.tag == pcm && format.bits >= 8 && format.bits <= 32;
+    if (whole || (format.tag == floating && (format.bits == 32 || format.bits == 64))) return true;
+    sink.fail(Code::unsupported, fmt::format("fmt chunk: expected PCM of 8, 16, 24 or 32 bits or floating "
+                                             "point of 32 or 64, found format {} of {} bits",
+                                             format.tag, format.bits));
+    return false;
+  }
+
+  bool decode_more() override {
+    const size_t frames = std::min(piece_frames, data_.size() / format_.frame_bytes);
+    if (frames == 0) return false;
+    const std::span<const std::byte> piece = data_.first(frames * format_.frame_bytes);
+    data_ = data_.subspan(piece.size());
+    return add(piece);
+  }
+  uint64_t announced() const override { return announced_; }
+  uint64_t position() const override { return end_ - data_.size(); }
+
+private:
+  template <class Read>
+  bool add_samples(std::span<const std::byte> piece, float scale, Read read) {
+    const size_t width = format_.bits / 8;
+    return sink_.add(piece.size() / format_.frame_bytes, scale, [&](size_t frame, size_t channel) {
+      return read(piece.data() + frame * format_.frame_bytes + channel * width);
+    });
+  }
+
+  bool add(std::span<const std::byte> piece) {
+    if (format_.tag == floating)
+      return format_.bits == 32 ? add_samples(piece, 1, number<float>)
+                                : add_samples(piece, 1, number<double>);
+    switch (format_.bits) {
+    case 8:
+      return add_samples(piece, 1.0F / 128, [](const std::byte* at) { return static_cast<int>(*at) - 128; });
+    case 16:
+      return add_samples(piece, 1.0F / 32768, number<int16_t>);
+    case 24:
+      return add_samples(piece, 1.0F / 8388608, number_of_24_bits);
+    default:
+      return add_samples(piece, 1.0F / 2147483648.0F, number<int32_t>);
+    }
+  }
+
+  Format format_;
+  std::span<const std::byte> data_; // that is left
+  uint64_t end_;                    // in the file
+  AudioSink& sink_;
+  uint64_t announced_;
+};
+
+std::unique_ptr<AudioDecoder> refused(AudioSink& sink, Code code, const std::string& what) {
+  sink.fail(code, what);
+  return nullptr;
 }
 
 } // namespace
@@ -84,7 +126,7 @@ bool is_wav(std::span<const std::byte> bytes) {
          text.substr(8, 4) == "WAVE";
 }
 
-void parse_wav(std::span<const std::byte> bytes, AudioSink& sink) {
+std::unique_ptr<AudioDecoder> open_wav(std::span<const std::byte> bytes, AudioSink& sink) {
   ByteReader reader(bytes.subspan(12));
   const bool large = as_text(bytes).starts_with("RF64"); // a chunk of its own gives sizes above 4 GiB
   std::optional<Format> format;
@@ -94,29 +136,31 @@ void parse_wav(std::span<const std::byte> bytes, AudioSink& sink) {
     const bool data = as_text(id) == "data";
     if (size > reader.remaining()) {
       if (!data || (size < unknown_length && !large))
-        return sink.fail(Code::invalid_file,
-                         fmt::format("expected {} bytes in chunk {}, found {}: the file is truncated", size,
-                                     in_quotes(as_text(id)), reader.remaining()));
+        return refused(sink, Code::invalid_file,
+                       fmt::format("expected {} bytes in chunk {}, found {}: the file is truncated", size,
+                                   in_quotes(as_text(id)), reader.remaining()));
       size = static_cast<uint32_t>(std::min<uint64_t>(reader.remaining(), UINT32_MAX));
       if (reader.remaining() > UINT32_MAX)
-        return sink.fail(Code::unsupported, "expected a data chunk below 4 GiB");
+        return refused(sink, Code::unsupported, "expected a data chunk below 4 GiB");
     }
     reader.take(size, chunk);
     if (size % 2 == 1 && reader.remaining() > 0) reader.take(1, id); // chunks begin at even offsets
     if (data) {
-      if (!format) return sink.fail(Code::invalid_file, "expected a fmt chunk before the data");
-      return read_samples(sink, *format, chunk);
+      if (!format) return refused(sink, Code::invalid_file, "expected a fmt chunk before the data");
+      if (!WavDecoder::check(*format, sink)) return nullptr;
+      return std::make_unique<WavDecoder>(*format, chunk, static_cast<uint64_t>(chunk.data() - bytes.data()),
+                                          sink);
     }
     if (as_text(id) == "fmt ") {
       format.emplace();
       if (!read_format(chunk, *format))
-        return sink.fail(
-            Code::invalid_file,
+        return refused(
+            sink, Code::invalid_file,
             fmt::format("fmt chunk: expected at least 16 bytes, or 26 where they are extensible, found {}",
                         size));
     }
   }
-  sink.fail(Code::invalid_file, "expected a data chunk, found none");
+  return refused(sink, Code::invalid_file, "expected a data chunk, found none");
 }
 
 } // namespace pumice

@@ -81,6 +81,25 @@ Result<std::shared_ptr<const Tokenizer>> from_gguf(const ModelFile& file) {
   return Tokenizer::from_gguf(vocabulary);
 }
 
+// A file of whisper.cpp.
+Result<std::shared_ptr<const Tokenizer>> from_ranks(const ModelFile& file) {
+  const RankedTokens& tokens = *file.ranked_tokens();
+  Tokenizer::RankedVocabulary vocabulary;
+  vocabulary.file = file.path();
+  vocabulary.words = tokens.words;
+  vocabulary.special = tokens.special;
+  const auto add = [&](const char* name, std::vector<uint32_t>& around) {
+    const auto found = std::ranges::find(tokens.special, name);
+    if (found == tokens.special.end()) return;
+    around.push_back(
+        static_cast<uint32_t>(tokens.words.size() + static_cast<size_t>(found - tokens.special.begin())));
+  };
+  add("<|startoftranscript|>", vocabulary.before);
+  add("<|notimestamps|>", vocabulary.before);
+  add("<|endoftext|>", vocabulary.after);
+  return Tokenizer::from_ranks(vocabulary);
+}
+
 // A folder may hold several models, so the tokens are compared with the file's own.
 Status check_same_tokens(const ModelFile& file, const Tokenizer& tokenizer, const std::string& path) {
   constexpr int64_t kNormal = 1;
@@ -146,6 +165,7 @@ Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file) {
     if (own.ok() || own.error().code != Code::unsupported) return own;
     return from_json_beside(file, own.error());
   }
+  if (file.ranked_tokens()) return from_ranks(file);
   if (!file.tokenizer_path().empty()) return Tokenizer::load(file.tokenizer_path());
   Result<std::shared_ptr<const Tokenizer>> tokenizer = Tokenizer::load(folder_of(file));
   if (tokenizer.ok() || tokenizer.error().code != Code::not_found) return tokenizer;

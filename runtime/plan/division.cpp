@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gpu/kernel_table.h"
 #include "gpu/spirv.h"
 
 namespace pumice {

@@ -52,6 +52,10 @@ Result<LogMelShape> read_log_mel_shape(const ModelFile& file, const ModelShape& 
                                                 "sound: use a speech model, such as Whisper",
                                                 file.path(), file.architecture())};
   }
+  if (file.fields().has("preprocessor_config")) { // of a model that is one file
+    PUMICE_TRY(const Fields own, file.fields().object("preprocessor_config"));
+    return read(own, *shape.encoder);
+  }
   const std::filesystem::path path = path_of(file.path()) / "preprocessor_config.json";
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) {

@@ -10,6 +10,7 @@
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "model/vocabulary.h"
+#include "speech/quiet_end.h"
 
 namespace pumice {
 
@@ -90,21 +91,10 @@ Prefixes pruned(Prefixes all, size_t most) {
   return all;
 }
 
-// Where a window from `at` on ends: all of the rest if it fits, otherwise the middle of the quietest fiftieth
-// of a second in the last quarter.
+// Where a window from `at` on ends: all of the rest if it fits, otherwise where it is quiet.
 size_t window_end(std::span<const float> samples, size_t at, size_t most, uint32_t rate) {
-  if (samples.size() - at <= most) return samples.size();
-  const size_t piece = std::max<size_t>(rate / 50, 1);
-  size_t end = at + most;
-  double quietest = std::numeric_limits<double>::infinity();
-  for (size_t from = at + most / 4 * 3; from + piece <= at + most; from += piece) {
-    double energy = 0;
-    for (size_t i = 0; i < piece; ++i) energy += double{samples[from + i]} * samples[from + i];
-    if (energy > quietest) continue;
-    quietest = energy;
-    end = from + piece / 2;
-  }
-  return end;
+  const std::span<const float> rest = samples.subspan(at);
+  return at + (rest.size() <= most ? rest.size() : quiet_end(rest.first(most), rate));
 }
 
 // Of all samples, so that windows are alike.

@@ -9,21 +9,34 @@
 
 #include "generate/resumable_generation.h"
 #include "speech/audio_features.h"
-#include "speech/timestamps.h"
-#include "text/whisper_tokens.h"
+#include "speech/sound_source.h"
+#include "speech/whisper_rules.h"
+#include "speech/word_times.h"
 
 namespace pumice {
 
 struct TranscriptionOptions {
-  std::string language;    // its code, for example "en"; empty: detected in the first window
-  bool translate = false;  // into English
-  bool timestamps = false; // also for a sound that fits one window; longer sounds always have them
-  uint32_t beams = 0;      // 0: as the model's settings say
-  uint32_t max_tokens = 0; // of a window; 0: as the model's settings say, or as many as fit
-  // A window counts as silent if its probability of no speech is above `no_speech`, and the mean logarithm of
-  // its tokens' probabilities is at most `log_probability`.
-  float no_speech = 0.6f;
+  std::string language;       // its code, for example "en"; empty: detected in the first window
+  bool translate = false;     // into English
+  bool timestamps = false;    // also for a sound that fits one window; longer sounds always have them
+  bool words = false;         // when each word was spoken; takes a second pass of the model over each window
+  uint32_t beams = 0;         // 0: as the model's settings say
+  uint32_t max_tokens = 0;    // of a window; 0: as the model's settings say, or as many as fit
+  std::string prompt;         // text that the first window is to go on from: names, spelling, the topic
+  bool previous_text = true;  // a window goes on from the text before it
+  bool voice_activity = true; // silence between windows is left out, and costs nothing (VoiceActivity)
+  // Windows that are decoded together. With several, none depends on the one before: they end where it is
+  // quiet, and no window goes on from another's text.
+  uint32_t windows = 1;
+  // A window is decoded with one temperature after the other, until its text compresses by at most
+  // `compression`, and the mean logarithm of its tokens' probabilities is at least `log_probability`.
+  std::vector<float> temperatures = {0, 0.2f, 0.4f, 0.6f, 0.8f, 1};
+  float compression = 2.4f;
   float log_probability = -1;
+  // A window counts as silent if its probability of no speech is above this, and that mean is at most
+  // `log_probability`.
+  float no_speech = 0.6f;
+  uint64_t seed = 0; // of temperatures above 0
   // Checked between submissions: once it is set, transcribe() returns `cancelled`. Null: cancel() sets one.
   const std::atomic<bool>* interrupt = nullptr;
   bool prepared = false; // all kernels are compiled when the transcriber is created
@@ -33,8 +46,11 @@ struct TranscriptSegment {
   double start = 0, end = 0;    // seconds
   std::vector<uint32_t> tokens; // timestamps included
   std::string text;             // empty without a tokenizer
+  std::vector<TimedWord> words; // if they were asked for
   // Of its window: the mean logarithm of the tokens' probabilities, and the probability of no speech.
   std::optional<float> log_probability, no_speech;
+  float temperature = 0; // that its window was decoded with
+  float compression = 0; // how many times smaller its window's text becomes (compression_ratio)
 };
 
 // The result of one window.
@@ -48,14 +64,16 @@ struct TranscriptWindow {
 using WindowFunction = std::function<void(const TranscriptWindow&)>;
 
 struct Transcript {
-  std::string language; // its code; empty where the model has no tokens for languages
+  std::string language;           // its code; empty where the model has no tokens for languages
+  float language_probability = 0; // among the model's languages; 1 where it was given
   std::vector<TranscriptSegment> segments;
 };
 
 // Transcribes speech of any length, window by window, like Whisper (Radford et al. 2022): forced tokens tell
 // the decoder the language and the task. If it writes timestamps, a window begins at the last timestamp of
 // the one before; otherwise windows lie back to back. Models without such tokens are run without them. Runs
-// in slices of time or all at once, with the same result. Used by one thread at a time, except cancel().
+// in slices of time or all at once, with the same result. Memory does not grow with the sound. Used by one
+// thread at a time, except cancel().
 class Transcriber {
 public:
   // `tokenizer` may be null.
@@ -70,12 +88,15 @@ public:
   // progress counts samples.
   Result<Transcript> transcribe(std::span<const float> samples, WindowFunction on_window,
                                 Progress progress = {});
+  Result<Transcript> transcribe(std::unique_ptr<SoundSource> source, WindowFunction on_window,
+                                Progress progress = {});
 
   // The same piece by piece: begin(), then run(); or in slices advance(), which submits one of at most
   // `budget` expected seconds, or record(), which records it into the application's command buffer, until the
   // result is not active. The samples must stay where they are until then. The features of a window are
-  // computed by the call that begins it.
+  // computed by the call that begins it, its words by the one that ends it.
   Status begin(std::span<const float> samples, WindowFunction on_window, Progress progress = {});
+  Status begin(std::unique_ptr<SoundSource> source, WindowFunction on_window, Progress progress = {});
   Result<Transcript> run();
   Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
   Result<SliceResult> record(VkCommandBuffer into, double budget);
@@ -83,6 +104,9 @@ public:
   Status discard() { return generation_->discard(); }
   // From any thread.
   void cancel() { generation_->cancel(); }
+
+  // What is spoken at the beginning of a sound, without its text.
+  Result<Transcript> detect_language(std::unique_ptr<SoundSource> source);
 
   // The code of the language of the current sound, as far as it is known; empty where the model has no tokens
   // for languages.
@@ -93,39 +117,55 @@ private:
   struct Written {
     std::vector<uint32_t> tokens;
     std::optional<float> log_probability;
+    float compression = 0;
+  };
+
+  // A part of the sound that is being transcribed.
+  struct Window {
+    uint64_t at = 0;  // its first sample
+    size_t count = 0; // of samples
+    std::vector<float> features;
+    WindowText text;
+    std::optional<Written> written; // once it is good enough
   };
 
   // What is being transcribed.
   struct Sound {
-    std::span<const float> samples;
+    std::unique_ptr<SoundReader> reader; // none: there is no sound, or it has ended
     WindowFunction on_window;
     Progress progress;
-    size_t at = 0;    // samples that are done; the window begins there
-    size_t count = 0; // samples of the window; 0: it has not begun
+    uint64_t at = 0; // samples that are done; the next windows begin there
+    std::vector<Window> windows;
+    std::vector<size_t> running;   // those of them that are being decoded
+    size_t attempt = 0;            // with which of the temperatures
+    std::vector<uint32_t> history; // what was written and may be gone on from
     Transcript transcript;
   };
 
   explicit Transcriber(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
-  Status read_tokens();
-  Status check_vocabulary() const;
-  Status set_task();
-  void set_rules();
-  void start(bool timestamps);
-  bool active() const { return sound_.at < sound_.samples.size(); }
-  Status begin_window();
-  Status finish_window();
-  Status run_window();
+  Status set_rules();
+  Status check_prompt();
+  bool active() const { return sound_.reader != nullptr; }
+  Status start_sound();
+  Status begin_windows();
+  void end_sound();
+  Result<bool> add_window(uint64_t& at);
+  Status start_decoding(std::optional<std::vector<size_t>> again);
+  Status finish_windows();
+  Status finish_window(Window& window);
+  Status run_windows();
   template <class T>
   T failed(T result);
   template <class Slice>
   Result<SliceResult> slice(const Slice& slice_of_window);
-  void apply_rules_to(std::span<float> scores, std::span<const uint32_t> text);
-  void detect_speech(std::span<const float> scores);
-  Written written(const Hypothesis& best) const;
-  bool is_silent(const Written& written) const;
-  std::vector<TranscriptSegment> segments(const Written& written, double from, double to,
-                                          uint32_t& next) const;
-  TranscriptSegment segment(const Written& written, const TimedTokens& piece, double from, double to) const;
+  std::vector<uint32_t> prompt() const;
+  Written written(const Hypothesis& best, const Window& window) const;
+  std::string text_of(std::span<const uint32_t> tokens) const;
+  bool is_silent(const Written& written, const WindowText& text) const;
+  bool is_good(const Written& written, const WindowText& text) const;
+  std::vector<TranscriptSegment> segments(const Window& window, uint32_t& next) const;
+  TranscriptSegment segment(const Window& window, const TimedTokens& piece) const;
+  Status add_words(const Window& window, std::vector<TranscriptSegment>& segments);
 
   std::shared_ptr<const Model> model_;
   TranscriptionOptions options_;
@@ -133,19 +173,10 @@ private:
   std::unique_ptr<AudioFeatures> features_;
   GenerationOptions generation_options_;
   std::unique_ptr<ResumableGeneration> generation_;
+  std::unique_ptr<WordTimer> words_;
+  std::optional<WhisperRules> rules_; // none: the vocabulary has no such tokens
+  std::vector<uint32_t> prompt_;      // of the options
   Sound sound_;
-  std::optional<WhisperTokens> tokens_; // none: the vocabulary has no such tokens
-  std::optional<uint32_t> no_speech_token_;
-  std::vector<uint32_t> suppressed_, suppressed_first_;
-  TimestampRule rule_;
-  bool timestamps_ = false; // the current sound gets timestamps
-
-  // Tokens that the decoder is forced to write after the start token: the language, which may have to be
-  // detected first, the task, and whether there are timestamps.
-  std::vector<uint32_t> forced_prefix_;
-  bool has_language_ = false;
-  std::optional<uint32_t> language_, task_;
-  float no_speech_ = 0; // of the window
 };
 
 } // namespace pumice

@@ -60,6 +60,18 @@ public:
 
   static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufVocabulary& vocabulary);
 
+  // Byte-pair tokens without a list of merges, as whisper.cpp's files and tiktoken's have them: of the
+  // adjacent pairs that form a word, the one with the least id is joined. The views must stay valid only
+  // during the call.
+  struct RankedVocabulary {
+    std::string file;                        // for error messages
+    std::span<const std::string_view> words; // their bytes, by id
+    std::span<const std::string> special;    // the tokens with the next ids
+    // Of the special tokens, those around a text.
+    std::vector<uint32_t> before, after;
+  };
+  static Result<std::shared_ptr<const Tokenizer>> from_ranks(const RankedVocabulary& vocabulary);
+
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;

@@ -198,6 +198,7 @@ TEST_CASE("speech is written down, segment by segment") {
   const WhisperFolder folder;
   const ModelHandle model = load(device.get(), folder.path().string());
   pumice_transcriber_options options = {sizeof options};
+  options.no_fallback = true;
   options.language = "en";
   options.max_tokens = 20;
   pumice_transcriber* made = nullptr;
@@ -243,6 +244,22 @@ TEST_CASE("speech is written down, segment by segment") {
   refused(pumice_transcribe(made, wave.data(), 9, 0, nullptr, &listener, &error), "on_segment is NULL");
   refused(pumice_transcribe(made, wave.data(), 9, 1u << 30, Listener::hear, &listener, &error),
           "rate is 1073741824");
+  // Several windows at once, with words.
+  options.windows = 3;
+  options.words = true;
+  options.prompt = "Ada";
+  require_ok(pumice_transcriber_create(model.get(), &options, &made, &error), error);
+  const TranscriberHandle together(made);
+  Listener words;
+  require_ok(pumice_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &words, &error), error);
+  CHECK_FALSE(words.segments.empty());
+  CHECK(words.words > 0);
+  options.windows = 257;
+  refused(pumice_transcriber_create(model.get(), &options, &made, &error), "windows is 257");
+  options.windows = 0;
+  options.words = false;
+  options.prompt = nullptr;
+
   const ModelHandle other = load(device.get());
   // Destroyed while it calls: it ends, and calls no more.
   require_ok(pumice_transcriber_create(model.get(), &options, &made, &error), error);

@@ -122,6 +122,7 @@ struct Transcription : FaultSubject {
   using FaultSubject::FaultSubject;
   pumice_status create(pumice_error* error) override {
     pumice_transcriber_options options = {sizeof options};
+    options.no_fallback = true;
     options.max_tokens = 6;
     pumice_transcriber* made = nullptr;
     const pumice_status status = pumice_transcriber_create(program_.model.get(), &options, &made, error);

@@ -30,6 +30,7 @@ TranslatorHandle make_translator(pumice_model* model, uint32_t beams, uint32_t o
 
 TranscriberHandle make_transcriber(pumice_model* model, uint32_t beams) {
   pumice_transcriber_options options = {sizeof options};
+  options.no_fallback = true;
   options.max_tokens = 12;
   options.beams = beams;
   pumice_transcriber* made = nullptr;

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures.
-#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,safetensors,config,state,device_file,tokenizer,media,template}/seeds
+#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template}/seeds
 set -euo pipefail
 corpus=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-mkdir -p "$corpus"/{gguf,safetensors,config,state,device_file,tokenizer,media,template}/seeds
+mkdir -p "$corpus"/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template}/seeds
 
 number() {  # BYTES VALUE, little-endian
   local i
@@ -35,6 +35,17 @@ for version in 2 3; do
   small_gguf $version >"$file"
   pad "$file" 128
 done
+
+ggml() {  # a whisper.cpp file: two words, a language, a second of sound, one band, two tensors
+  printf lmgg
+  local size; for size in 62 50 2 1 1 8 2 1 1 1 0 1 201; do number 4 "$size"; done
+  head -c 804 /dev/zero
+  number 4 2; number 4 1; printf a; number 4 2; printf ' b'
+  local side; for side in encoder decoder; do
+    number 4 2; number 4 29; number 4 0; number 4 2; number 4 2; printf '%s.blocks.0.mlp.0.weight' "$side"; head -c 16 /dev/zero
+  done
+}
+ggml >"$corpus/ggml/seeds/small"
 
 safetensors() {  # HEADER DATA_BYTES
   number 8 ${#1}; printf %s "$1"; head -c "$2" /dev/zero

@@ -54,8 +54,9 @@ TEST_CASE("names from llama.cpp, whisper.cpp and CTranslate2 stand for Pumice's 
       {{"translate", "m", "--num-hypotheses", "x"}, {"translate", "m", "--n-best", "x"}},
       {{"translate", "m", "--num_hypotheses=x"}, {"translate", "m", "--n-best", "x"}},
       {{"transcribe", "-m", "/none", "-f", "/none.wav", "-l", "de"}, {"transcribe", "/none", "/none.wav"}},
-      {{"transcribe", "/none", "/none.wav", "-tr"},
-       {"transcribe", "/none", "/none.wav", "--task", "translate"}},
+      {{"transcribe", "/none", "/none.wav", "-tr"}, {"transcribe", "/none", "/none.wav", "--translate"}},
+      {{"transcribe", "/none", "/none.wav", "-nf", "-dl", "-p", "4"},
+       {"transcribe", "/none", "/none.wav", "--no-fallback", "--detect-language"}},
       {{"run", "m", "--kv", "F8"}, {"run", "m", "--kv", "F8"}},
   };
   for (const auto& each : cases) {

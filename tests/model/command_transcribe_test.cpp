@@ -113,6 +113,52 @@ TEST_CASE("transcribe takes silence and one sample, and says what is wrong with 
         "");
 }
 
+TEST_CASE("transcribe times words, detects the language, and takes a prompt") {
+  const WhisperFolder folder;
+  const std::string model = folder.path().string();
+  const Sound sound(wail(40000));
+  const std::vector<std::string> common = {"--language", "en", "-n", "20", "--no-fallback"};
+  const auto run = [&](std::vector<std::string> more) {
+    more.insert(more.end(), common.begin(), common.end());
+    return transcribe(model, sound.path, more);
+  };
+  const CommandResult json = run({"--json", "--words"});
+  CAPTURE(json.err);
+  REQUIRE(json.status == 0);
+  const nlohmann::json answer = nlohmann::json::parse(json.out);
+  CHECK(answer["language_probability"] == 1);
+  size_t words = 0;
+  for (const nlohmann::json& segment : answer["segments"]) {
+    CHECK(segment["temperature"] == 0);
+    CHECK(segment["compression_ratio"] > 0);
+    std::string text;
+    for (const nlohmann::json& word : segment["words"]) {
+      text += word["word"];
+      CHECK(word["end"] >= word["start"]);
+      words += word["word"].get<std::string>().find_first_not_of(' ') != std::string::npos;
+    }
+    CHECK(text == segment["text"]);
+  }
+  CHECK(words > 0);
+  const CommandResult srt = run({"--srt", "--words"});
+  REQUIRE(srt.status == 0);
+  size_t subtitles = 0;
+  for (size_t at = srt.out.find(" --> 00:"); at != std::string::npos; at = srt.out.find(" --> 00:", at + 1))
+    ++subtitles;
+  CHECK(subtitles == words);
+
+  const CommandResult detected = transcribe(model, sound.path, {"--detect-language"});
+  CAPTURE(detected.err);
+  REQUIRE(detected.status == 0);
+  CHECK((detected.out.starts_with("en\t0.") || detected.out.starts_with("de\t0.")));
+  const CommandResult object = transcribe(model, sound.path, {"--detect-language", "--json"});
+  CHECK(nlohmann::json::parse(object.out)["probability"] >= 0.5);
+  CHECK(nlohmann::json::parse(run({"--json", "--translate"}).out)["task"] == "translate");
+  CHECK(run({"--prompt", "Ada", "--batch", "3"}).status == 0);
+  CHECK(fails_saying(transcribe(fixtures().model("whisper").string(), sound.path, {"--detect-language"}),
+                     {"--detect-language", "multilingual"}) == "");
+}
+
 TEST_CASE("transcribe shows where the decoder looked") {
   const std::string model = fixtures().model("whisper").string();
   const Sound sound(wail(16000));

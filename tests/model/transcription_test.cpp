@@ -8,6 +8,7 @@
 #include "generate/forced_pass.h"
 #include "io/safetensors.h"
 #include "model/vocabulary.h"
+#include "speech/quiet_end.h"
 #include "support/fixtures.h"
 #include "support/model.h"
 #include "support/whisper_folder.h"
@@ -121,10 +122,24 @@ void check_segments(const Transcript& transcript, double seconds) {
   }
 }
 
+// Every window is decoded, once.
 TranscriptionOptions never_silent() {
   TranscriptionOptions options;
   options.no_speech = 2;
+  options.voice_activity = false;
+  options.temperatures = {0};
   return options;
+}
+
+std::string without_space(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n' || c == '\t'; });
+  return text;
+}
+
+std::vector<float> joined(std::initializer_list<std::vector<float>> parts) {
+  std::vector<float> all;
+  for (const std::vector<float>& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
 }
 
 } // namespace
@@ -233,6 +248,7 @@ FIXTURE_TEST_CASE("timestamps come in pairs, and time goes on from window to win
     CHECK(heard.windows.size() >= 4);
     for (const TranscriptWindow& window : heard.windows) {
       CHECK(window.prompt.back() == Folder::transcribe);
+      CHECK((window.prompt[0] == Folder::start) == (&window == &heard.windows[0]));
       check_timed(window.tokens);
       CHECK(window.tokens[0] <= Folder::first_timestamp + 10);
     }
@@ -249,7 +265,7 @@ FIXTURE_TEST_CASE("timestamps come in pairs, and time goes on from window to win
 FIXTURE_TEST_CASE("a window without speech is left out") {
   const Folder folder;
   const Rig rig(folder.path());
-  TranscriptionOptions options;
+  TranscriptionOptions options = never_silent();
   options.no_speech = -1; // exceeded by any probability
   options.log_probability = 1;
   const Heard silent = rig.hear(wail(40000), options);
@@ -303,4 +319,256 @@ FIXTURE_TEST_CASE("ten minutes take windows, and no more memory than one") {
   const auto stopped = transcriber->transcribe(audio, {}, [&](uint64_t done, uint64_t) { return done == 0; });
   REQUIRE(!stopped.ok());
   CHECK(stopped.error().code == Code::cancelled);
+}
+
+FIXTURE_TEST_CASE("silence between windows costs nothing") {
+  const Folder folder;
+  const Rig rig(folder.path());
+  TranscriptionOptions options = never_silent();
+  options.max_tokens = 5;
+  const std::vector<float> speech = wail(12000), silence(size_t{60} * 16000);
+  const std::vector<float> sound = joined({silence, speech, silence, speech});
+  options.voice_activity = true;
+  const Heard heard = rig.hear(sound, options);
+  CHECK(heard.encoder_steps <= 6); // of 122 windows
+  CHECK(heard.encoder_steps >= 2);
+  bool second = false;
+  for (const TranscriptSegment& segment : heard.transcript.segments) {
+    second = second || segment.start > 120;
+    CHECK(segment.start >= 59.6);
+    CHECK((segment.end <= 62 || segment.start >= 120.3));
+  }
+  CHECK(second);
+  CHECK(rig.hear(silence, options).encoder_steps == 0);
+  CHECK(rig.hear({}, options).encoder_steps == 0);
+}
+
+FIXTURE_TEST_CASE("a window goes on from the text before it, and the first one from a prompt") {
+  const Folder folder;
+  const Rig rig(folder.path());
+  TranscriptionOptions options = never_silent();
+  options.language = "en";
+  options.max_tokens = 12;
+  options.prompt = "Ada";
+  const std::vector<float> audio = wail(45000);
+  const Heard heard = rig.hear(audio, options);
+  REQUIRE(heard.windows.size() >= 3);
+  std::vector<uint32_t> history = {' ', 'A', 'd', 'a'};
+  for (const TranscriptWindow& window : heard.windows) {
+    std::vector<uint32_t> expected = history;
+    if (expected.size() > 31) expected.erase(expected.begin(), expected.end() - 31); // of 64
+    expected.insert(expected.begin(), Folder::start_of_previous);
+    for (uint32_t token : {Folder::start, Folder::english, Folder::transcribe}) expected.push_back(token);
+    CHECK(window.prompt == expected);
+    for (const TranscriptSegment& segment : window.segments)
+      history.insert(history.end(), segment.tokens.begin(), segment.tokens.end());
+  }
+  // What is written is what the whole prompt leads to.
+  options.previous_text = false;
+  const Heard apart = rig.hear(audio, options);
+  for (const TranscriptWindow& window : apart.windows) CHECK(window.prompt.size() == 1 + 4 + 3);
+  options.prompt = "";
+  for (const TranscriptWindow& window : rig.hear(audio, options).windows) CHECK(window.prompt.size() == 3);
+
+  options.prompt = "Ada";
+  const Rig without(fixtures().model("whisper"));
+  TranscriptionOptions only_prompt;
+  only_prompt.prompt = "Ada";
+  CHECK(without.refusal(only_prompt).find("prompt") != std::string::npos);
+}
+
+FIXTURE_TEST_CASE("a text that is not good is decoded again at the next temperature") {
+  const Folder folder;
+  const Rig rig(folder.path());
+  TranscriptionOptions options = never_silent();
+  options.language = "en";
+  options.max_tokens = 30;
+  options.log_probability = -1e9f;
+  const std::vector<float> audio = wail(16000);
+  const Heard cold = rig.hear(audio, options);
+  REQUIRE(!cold.transcript.segments.empty());
+  const TranscriptSegment& first = cold.transcript.segments[0];
+  CHECK(first.temperature == 0);
+  // It is too well compressible, or too improbable.
+  for (const bool by_compression : {true, false}) {
+    CAPTURE(by_compression);
+    TranscriptionOptions warm = options;
+    warm.temperatures = {0, 0.5f, 1};
+    if (by_compression) {
+      warm.compression = first.compression * 0.999f;
+    } else {
+      warm.log_probability = *first.log_probability + 0.001f;
+    }
+    const Heard heard = rig.hear(audio, warm);
+    REQUIRE(heard.windows.size() == 1);
+    REQUIRE(!heard.transcript.segments.empty());
+    const TranscriptSegment& segment = heard.transcript.segments[0];
+    CHECK(segment.temperature > 0);
+    CHECK(heard.encoder_steps == 1); // it is decoded again, not heard again
+    CHECK(heard.windows[0].tokens != cold.windows[0].tokens);
+    CHECK((segment.temperature == 1 ||
+           (segment.compression <= warm.compression && *segment.log_probability >= warm.log_probability)));
+    // The same again, and the probability is that of the tokens.
+    CHECK(rig.hear(audio, warm).windows[0].tokens == heard.windows[0].tokens);
+    std::vector<uint32_t> tokens = heard.windows[0].prompt;
+    double sum = 0;
+    for (uint32_t token : heard.windows[0].tokens) {
+      std::vector<float> scores = scores_after(rig, heard.windows[0].features, tokens);
+      for (uint32_t other : {Folder::start, Folder::translate, Folder::transcribe, Folder::start_of_previous,
+                             Folder::no_speech})
+        scores[other] = -INFINITY;
+      sum += std::log(double{probability(scores, token)});
+      tokens.push_back(token);
+    }
+    const auto count = static_cast<double>(heard.windows[0].tokens.size());
+    if (count == 30) CHECK(*segment.log_probability == doctest::Approx(sum / count).epsilon(1e-3));
+  }
+  // A good text stays, and a silent one too.
+  TranscriptionOptions good = options;
+  good.temperatures = {0, 1};
+  good.compression = 1e9f;
+  CHECK(rig.hear(audio, good).windows[0].tokens == cold.windows[0].tokens);
+  good.log_probability = 1;
+  good.no_speech = -1;
+  CHECK(rig.hear(audio, good).encoder_steps == 1);
+}
+
+FIXTURE_TEST_CASE("words have times in order, and a segment has its words") {
+  const Folder folder(nlohmann::json::object({{"alignment_heads", {{1, 0}, {1, 3}, {0, 2}}}}));
+  const Rig rig(folder.path());
+  TranscriptionOptions options = never_silent();
+  options.words = true;
+  options.max_tokens = 20;
+  const std::vector<float> audio = wail(40000);
+  const Heard heard = rig.hear(audio, options);
+  REQUIRE(!heard.transcript.segments.empty());
+  double time = 0;
+  size_t words = 0;
+  for (const TranscriptWindow& window : heard.windows) {
+    std::string text, spoken;
+    for (const TranscriptSegment& segment : window.segments) {
+      spoken += segment.text;
+      for (const TimedWord& word : segment.words) {
+        text += word.text;
+        CHECK(word.start <= word.end);
+        CHECK(word.end <= 2.5 + 1e-9);
+        CHECK(word.probability > 0);
+        CHECK(word.probability <= 1);
+        ++words;
+      }
+    }
+    CHECK(text == spoken);
+    if (window.segments.empty() || window.segments[0].words.empty()) continue;
+    CHECK(window.segments[0].words[0].start >= time - 1e-9);
+    time = window.segments[0].words[0].start;
+  }
+  CHECK(words > 0);
+  options.words = false;
+  CHECK(rig.hear(audio, options).transcript.segments[0].words.empty());
+  const Folder wrong(nlohmann::json::object({{"alignment_heads", {{7, 0}}}}));
+  options.words = true;
+  CHECK(Rig(wrong.path()).refusal(options).find("alignment_heads") != std::string::npos);
+}
+
+FIXTURE_TEST_CASE("windows that are decoded together have the text that they have alone") {
+  const Folder folder;
+  const Rig rig(folder.path());
+  TranscriptionOptions options = never_silent();
+  options.language = "en";
+  options.max_tokens = 12;
+  options.timestamps = true;
+  std::vector<float> audio = wail(75000);
+  // Quiet places in the last quarters of windows.
+  for (const ptrdiff_t at : {14000, 27000, 41000}) std::fill_n(audio.begin() + at, 1000, 0.0f);
+  TranscriptionOptions several = options;
+  several.windows = 4;
+  const Heard together = rig.hear(audio, several);
+  CHECK(together.encoder_steps == 2);
+  check_segments(together.transcript, 75000 / 16000.0);
+  size_t at = 0, index = 0;
+  for (const TranscriptWindow& window : together.windows) {
+    CAPTURE(index);
+    const std::span<const float> rest = std::span(audio).subspan(at);
+    const size_t count = rest.size() > 16000 ? quiet_end(rest.first(16000), 16000) : rest.size();
+    const Heard alone = rig.hear(rest.first(count), options);
+    REQUIRE(!alone.windows.empty());
+    CHECK(alone.windows[0].features == window.features);
+    CHECK(alone.windows[0].tokens == window.tokens);
+    // What comes after the last timestamp is not lost.
+    std::string kept;
+    for (const TranscriptSegment& segment : window.segments) kept += segment.text;
+    std::vector<uint32_t> spoken = window.tokens;
+    std::erase_if(spoken, is_time);
+    CHECK(without_space(kept) == without_space(rig.tokenizer->decode(spoken, false)));
+    if (index == 1) CHECK(std::abs(window.segments.at(0).start - at / 16000.0) < 1);
+    at += count;
+    ++index;
+  }
+  CHECK(at == audio.size());
+  CHECK(index > 4);
+}
+
+FIXTURE_TEST_CASE("the language that is spoken, without its text") {
+  const Folder folder;
+  const Rig rig(folder.path());
+  const std::vector<float> audio = wail(40000);
+  const std::unique_ptr<Transcriber> transcriber = rig.transcriber(never_silent());
+  const auto detected = transcriber->detect_language(source_of(audio));
+  if (!detected.ok()) FAIL(detected.error().text());
+  CHECK(transcriber->session().encoder().steps() == 1);
+  CHECK(detected->segments.empty());
+  const auto whole = transcriber->transcribe(audio, {});
+  REQUIRE(whole.ok());
+  CHECK(whole->language == detected->language);
+  CHECK(whole->language_probability == detected->language_probability);
+  CHECK(whole->language_probability >= 0.5f); // of two
+  CHECK(whole->language_probability < 1);
+}
+
+namespace {
+
+// Hours of silence with a call in every hour, made as they are read.
+class LongSound : public SoundSource {
+public:
+  explicit LongSound(uint64_t hours) : hours_(hours) {}
+  Status read(size_t wanted, std::vector<float>& to) override {
+    const uint64_t hour = uint64_t{3600} * 16000, end = hours_ * hour;
+    for (size_t i = 0; i < wanted && at_ < end; ++i, ++at_) {
+      const uint64_t within = at_ % hour;
+      const bool call = within >= hour / 2 && within < hour / 2 + 8000;
+      to.push_back(call ? 0.3f * std::sin(0.3f * static_cast<float>(within)) : 0);
+    }
+    most_ = std::max(most_, to.size());
+    return {};
+  }
+  uint64_t most() const { return most_; }
+
+private:
+  uint64_t hours_, at_ = 0;
+  uint64_t most_ = 0;
+};
+
+} // namespace
+
+FIXTURE_TEST_CASE("hours with a word in each take a few windows, and hold no more than one") {
+  const Rig rig(fixtures().model("whisper"));
+  TranscriptionOptions options;
+  options.max_tokens = 2;
+  const std::unique_ptr<Transcriber> transcriber = rig.transcriber(options);
+  auto sound = std::make_unique<LongSound>(3);
+  const LongSound& read = *sound;
+  uint64_t most = 0;
+  std::vector<double> starts;
+  const auto on_window = [&](const TranscriptWindow& window) {
+    for (const TranscriptSegment& segment : window.segments) starts.push_back(segment.start);
+    most = std::max(most, read.most());
+  };
+  const auto transcript = transcriber->transcribe(std::move(sound), on_window);
+  if (!transcript.ok()) FAIL(transcript.error().text());
+  CHECK(transcriber->session().encoder().steps() <= 6);
+  CHECK(transcriber->session().encoder().steps() >= 3);
+  CHECK(most <= 16000 + (1 << 15) + (1 << 14)); // samples that were kept at a time
+  REQUIRE(!starts.empty());
+  CHECK(starts.front() == doctest::Approx(1799.7).epsilon(1e-4));
+  CHECK(starts.back() >= 2 * 3600 + 1799);
 }

@@ -26,6 +26,7 @@ struct Listener {
     bool operator==(const Segment&) const = default;
   };
   std::vector<Segment> segments;
+  size_t words = 0;
   pumice_transcriber* cancels = nullptr;
   pumice_transcriber* destroys = nullptr;
   pumice_status nested = PUMICE_OK;
@@ -36,6 +37,7 @@ struct Listener {
                              {segment->tokens, segment->tokens + segment->token_count},
                              segment->start_us,
                              segment->end_us});
+    self.words += segment->word_count;
     if (self.destroys) pumice_transcriber_destroy(self.destroys);
     if (!self.cancels) return;
     const float silence[8] = {};

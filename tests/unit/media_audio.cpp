@@ -12,6 +12,9 @@
 
 #include <FLAC/stream_encoder.h>
 #include <doctest/doctest.h>
+#ifdef PUMICE_OPUS
+#include <opus/opus.h>
+#endif
 #include <vorbis/vorbisenc.h>
 
 using namespace pumice;
@@ -256,6 +259,71 @@ TEST_CASE("vorbis: a tone is decoded nearly unchanged") {
   }
 }
 
+#ifdef PUMICE_OPUS
+namespace {
+
+// Whole frames of 20 ms at 48 kHz, one channel (RFC 7845).
+std::vector<std::byte> opus_of(const std::vector<float>& samples) {
+  constexpr int frame = 960;
+  constexpr uint16_t skipped = 312;
+  int error = 0;
+  OpusEncoder* encoder = opus_encoder_create(48000, 1, OPUS_APPLICATION_AUDIO, &error);
+  REQUIRE(error == OPUS_OK);
+  ogg_stream_state stream;
+  ogg_stream_init(&stream, 7);
+  std::vector<std::byte> bytes;
+  ogg_page page;
+  int64_t number = 0;
+  const auto put = [&](std::span<const std::byte> packet, int64_t position, bool last) {
+    ogg_packet next = {};
+    next.packet = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(packet.data()));
+    next.bytes = static_cast<long>(packet.size());
+    next.b_o_s = number == 0;
+    next.e_o_s = last;
+    next.granulepos = position;
+    next.packetno = number++;
+    ogg_stream_packetin(&stream, &next);
+    if (position == 0 || last) {
+      while (ogg_stream_flush(&stream, &page)) append(bytes, page);
+    }
+  };
+  ByteWriter head, tags;
+  head.text("OpusHead").number<uint8_t>(1).number<uint8_t>(1).number(skipped).number<uint32_t>(48000);
+  head.number<uint16_t>(0).number<uint8_t>(0);
+  tags.text("OpusTags").number<uint32_t>(4).text("test").number<uint32_t>(0);
+  put(head.bytes(), 0, false);
+  put(tags.bytes(), 0, false);
+  for (size_t at = 0; at + frame <= samples.size(); at += frame) {
+    std::vector<std::byte> packet(4000);
+    const int size = opus_encode_float(encoder, samples.data() + at, frame,
+                                       reinterpret_cast<unsigned char*>(packet.data()), 4000);
+    REQUIRE(size > 0);
+    packet.resize(static_cast<size_t>(size));
+    put(packet, static_cast<int64_t>(at + frame), at + 2 * frame > samples.size());
+  }
+  ogg_stream_clear(&stream);
+  opus_encoder_destroy(encoder);
+  return bytes;
+}
+
+} // namespace
+
+TEST_CASE("opus: a tone is decoded nearly unchanged") {
+  const std::vector<float> samples = tone(48000, 48000, 440);
+  const std::vector<std::byte> bytes = opus_of(samples);
+  const Audio audio = parsed(bytes);
+  CHECK(audio.rate == 48000);
+  REQUIRE(audio.samples.size() == samples.size() - 312);
+  double error = 0;
+  for (size_t i = 2000; i < audio.samples.size(); ++i) error += std::pow(audio.samples[i] - samples[i], 2);
+  CHECK(std::sqrt(error / 48000) < 0.02);
+  for (size_t length = 0; length < bytes.size(); length += 11) {
+    const auto cut = parse_audio(first(bytes, length), "cut.opus");
+    CHECK_MESSAGE(says(cut, {"cut.opus"}) == "", "at ", length);
+  }
+}
+#endif
+
 TEST_CASE("ogg: errors name other streams and damaged pages") {
   ByteWriter page;
   page.text("OggS")
@@ -265,7 +333,7 @@ TEST_CASE("ogg: errors name other streams and damaged pages") {
       .number<uint32_t>(1)
       .number<uint32_t>(0);
   page.number<uint32_t>(0).number<uint8_t>(1).number<uint8_t>(8).text("OpusHead");
-  CHECK(says(parse_audio(page.bytes(), "x.opus"), {"x.opus", "Vorbis or FLAC", "OpusHead"}) == "");
+  CHECK(says(parse_audio(page.bytes(), "x.opus"), {"x.opus", "Opus"}) == "");
   page.text("Ogg");
   CHECK(says(parse_audio(page.bytes(), "x.ogg"), {"x.ogg", "pages", "at byte 36"}) == "");
 }
@@ -275,6 +343,15 @@ TEST_CASE("the error for a file that is not sound says what was found") {
   CHECK(says(read_audio(folder.write("notes.wav", "Dear diary, today")),
              {"notes.wav", "WAV, FLAC or Ogg", "Dear diary"}) == "");
   CHECK(says(read_audio(folder.write("empty.wav", "")), {"empty.wav", "empty"}) == "");
+  using namespace std::string_view_literals;
+  for (const auto& [begin, format] : {std::pair{"ID3\x04"sv, "MP3"sv},
+                                      {"\xFF\xFB\x90"sv, "MP3"sv},
+                                      {"\xFF\xF1\x50"sv, "AAC"sv},
+                                      {"\0\0\0\x1C"
+                                       "ftypM4A "sv,
+                                       "M4A"sv},
+                                      {"\x1A\x45\xDF\xA3"sv, "WebM"sv}})
+    CHECK(says(read_audio(folder.write("a.sound", begin)), {"a.sound", format, "ffmpeg"}) == "");
   CHECK(read_audio(folder.path() / "missing.wav").error().code == Code::not_found);
 }
 
@@ -320,3 +397,105 @@ TEST_CASE("a file is resampled to the rate that a model needs") {
   CHECK(audio->samples.size() == 16000);
   CHECK(audio->seconds() == 1);
 }
+
+TEST_CASE("resampling piece by piece gives the same bits") {
+  const std::vector<float> samples = tone(44100, 20011, 700);
+  for (const auto& [from, to] :
+       {std::pair{44100u, 16000u}, {8000u, 16000u}, {48000u, 16000u}, {44101u, 16000u}, {16000u, 16000u}}) {
+    CAPTURE(from);
+    const std::vector<float> expected = resample(samples, from, to);
+    for (const size_t piece : {size_t{1}, size_t{97}, size_t{5000}, samples.size()}) {
+      Resampler resampler(from, to);
+      std::vector<float> result;
+      for (size_t at = 0; at < samples.size(); at += piece)
+        resampler.push(std::span(samples).subspan(at, std::min(piece, samples.size() - at)), result);
+      CHECK(result.size() + 500 > expected.size()); // nothing is held back for long
+      resampler.finish(result);
+      CHECK(result == expected);
+    }
+  }
+}
+
+TEST_CASE("a stream gives what the file holds, in pieces") {
+  const TemporaryFolder folder;
+  std::vector<int32_t> samples;
+  for (int i = 0; i < 90000; ++i) samples.push_back((i * 7919) % 30000 - 15000);
+  const std::pair<const char*, std::vector<std::byte>> files[] = {
+      {"a.wav", Wav{.rate = 22050}.bytes(std::vector<int16_t>(samples.begin(), samples.end()))},
+      {"a.flac", flac_of(samples, 1, 22050, 16)},
+      {"a.oga", flac_of(samples, 1, 22050, 16, true)},
+      {"a.ogg", vorbis_of(tone(22050, 90000, 440), 22050)}};
+  for (const auto& [name, bytes] : files) {
+    CAPTURE(name);
+    const auto path = folder.write(name, bytes);
+    const auto whole = read_audio_at(16000, path);
+    REQUIRE_MESSAGE(whole.ok(), says(whole, {}));
+    for (const size_t wanted : {size_t{1}, size_t{1000}, size_t{1} << 20}) {
+      const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      auto stream = wanted == 1000 ? AudioStream::parse(text, name, 16000) : AudioStream::open(path, 16000);
+      REQUIRE_MESSAGE(stream.ok(), says(stream, {}));
+      const uint64_t announced = (*stream)->samples(); // 0: the file does not say
+      CHECK((announced == whole->samples.size() - 1 || (announced == 0 && name[2] == 'o')));
+      std::vector<float> all;
+      for (size_t before = 0;; before = all.size()) {
+        const Status status = (*stream)->read(wanted, all);
+        REQUIRE_MESSAGE(status.ok(), says(status, {}));
+        if (all.size() == before) break;
+      }
+      CHECK(all == whole->samples);
+      CHECK((*stream)->seconds() == 90000 / 22050.0);
+    }
+  }
+  CHECK(says(AudioStream::open(folder.write("none.wav", "Dear diary"), 16000), {"none.wav", "Dear diary"}) ==
+        "");
+  CHECK(says(AudioStream::parse("", "standard input", 16000), {"standard input", "empty"}) == "");
+  // Damage comes to light where it is reached.
+  std::vector<std::byte> damaged = flac_of(samples, 1, 22050, 16);
+  damaged.resize(damaged.size() - 1000);
+  auto stream = AudioStream::open(folder.write("cut.flac", damaged), 16000);
+  REQUIRE(stream.ok());
+  std::vector<float> all;
+  Status status;
+  while (status.ok() && all.size() < 1000000) status = (*stream)->read(1, all);
+  CHECK(says(status, {"cut.flac"}) == "");
+  CHECK(all.size() > 10000);
+}
+
+#ifdef __linux__
+namespace {
+
+// Bytes of memory that this process occupies.
+uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * 4096;
+}
+
+} // namespace
+
+TEST_CASE("hours of sound are read in the same memory") {
+  // Three hours, most of them a hole in the file.
+  const TemporaryFolder folder;
+  const uint64_t bytes = uint64_t{3} * 3600 * 16000 * 2;
+  Wav wav;
+  wav.data_size = static_cast<int64_t>(bytes);
+  const auto path = folder.write("long.wav", wav.bytes(std::vector<int16_t>(16000, 1000)));
+  std::filesystem::resize_file(path, 44 + bytes);
+  const auto stream = AudioStream::open(path, 16000);
+  REQUIRE_MESSAGE(stream.ok(), says(stream, {}));
+  CHECK((*stream)->seconds() == 3 * 3600);
+  const uint64_t before = resident_bytes();
+  uint64_t most = 0, count = 0;
+  std::vector<float> samples;
+  do {
+    samples.clear();
+    const Status status = (*stream)->read(1 << 16, samples);
+    REQUIRE_MESSAGE(status.ok(), says(status, {}));
+    count += samples.size();
+    most = std::max(most, resident_bytes());
+  } while (!samples.empty());
+  CHECK(count == uint64_t{3} * 3600 * 16000);
+  CHECK(most < before + (uint64_t{32} << 20)); // of 345 MB
+}
+#endif

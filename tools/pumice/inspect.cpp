@@ -65,7 +65,9 @@ Status inspect(const InspectOptions& options) {
   }
   Inspection inspection;
   inspection.model = file.path();
-  inspection.format = file.format() == ModelFile::Format::gguf ? "GGUF" : "Hugging Face";
+  inspection.format = file.format() == ModelFile::Format::gguf ? "GGUF"
+                      : file.ranked_tokens()                   ? "ggml (whisper.cpp)"
+                                                               : "Hugging Face";
   inspection.architecture = file.architecture();
   inspection.facts = read_model_facts(file, *definition);
   inspection.hyperparameters = definition->hyperparameters();

@@ -58,6 +58,7 @@ std::string tokenizer_kind(const ModelFile& file) {
     const auto known = model.ok() ? gguf_kinds.find(*model) : gguf_kinds.end();
     return known == gguf_kinds.end() ? "unknown" : known->second;
   }
+  if (file.ranked_tokens()) return "byte-level BPE";
   const nlohmann::json tokenizer = read_beside(file, "tokenizer.json");
   const nlohmann::json model = tokenizer.value("model", nlohmann::json::object());
   if (model.is_object() && model.contains("vocab")) {

@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
 #include "attention_picture.h"
-#include "input_stream.h"
+#include "live_transcript.h"
 #include "media/audio.h"
 #include "model/vocabulary.h"
 #include "open_device.h"
 #include "options.h"
 #include "output_files.h"
+#include "sound_input.h"
 #include "speech/ctc.h"
 #include "subcommand.h"
 #include "terminal.h"
@@ -20,6 +21,10 @@ struct TranscribeOptions {
   std::string model;
   std::vector<std::string> files;
   std::string task = "transcribe";
+  bool translate = false, detect = false, live = false;
+  bool no_previous_text = false, no_fallback = false, no_vad = false;
+  std::string raw; // the type of samples without a header; empty: files say what they are
+  uint32_t raw_rate = 16000;
   TranscriptionOptions transcription;
   bool json = false;
   bool srt = false;
@@ -38,6 +43,11 @@ struct TranscribeOptions {
     if (vtt) forms.push_back(TranscriptForm::vtt);
     if (forms.empty()) forms.push_back(TranscriptForm::text);
     return forms;
+  }
+  std::string task_name() const { return translate ? "translate" : task; }
+  std::optional<RawSound> raw_sound() const {
+    if (raw.empty()) return std::nullopt;
+    return RawSound{raw == "f32", raw_rate};
   }
   // Segments are printed as they are recognised, not all at the end.
   bool as_they_come() const { return folder.empty() && !json && !subtitles(); }
@@ -91,6 +101,10 @@ Status check_options(const TranscribeOptions& options) {
   const auto refused = [](const char* reason) { return Error{Code::invalid_argument, reason}; };
   if (options.attention.given() && options.files.size() > 1)
     return refused("--attention shows one sound file, but several were given");
+  if (!options.raw.empty() && (options.files.size() > 1 || options.files.front() != "-"))
+    return refused("--raw and --live are for samples from standard input: give '-' as the only sound");
+  if (options.live && (options.subtitles() || !options.folder.empty() || options.attention.given()))
+    return refused("--live prints lines, or JSON: leave --srt, --vtt, --output-dir and --attention out");
   if (!options.folder.empty()) return check_folder(options);
   if (options.srt + options.vtt + options.json > 1)
     return refused("only one of --srt, --vtt and --json can be printed: write the others with --output-dir");
@@ -99,13 +113,13 @@ Status check_options(const TranscribeOptions& options) {
   return {};
 }
 
-Result<Audio> read_sound(const std::string& path, uint32_t rate) {
-  if (path != "-") return read_audio_at(rate, path_of(path));
-  InputStream stream(path);
-  std::string bytes;
-  while (!stream.ended()) PUMICE_CHECK(stream.read(bytes, true));
-  PUMICE_TRY(Audio audio, parse_audio(std::as_bytes(std::span(bytes)), stream.name()));
-  return at_rate(std::move(audio), rate);
+// All of a sound, for models that need it at once.
+Result<std::vector<float>> read_whole(const std::shared_ptr<SoundInput>& input) {
+  std::vector<float> samples;
+  for (size_t before = samples.size();; before = samples.size()) {
+    PUMICE_CHECK(input->read(1 << 20, samples));
+    if (samples.size() == before) return samples;
+  }
 }
 
 // Transcribes files, one after the other.
@@ -124,35 +138,64 @@ public:
       return {};
     }
     TranscriptionOptions transcription = options_.transcription;
-    transcription.translate = options_.task == "translate";
+    transcription.translate = options_.task_name() == "translate";
     transcription.timestamps = transcription.timestamps || options_.subtitles();
+    transcription.previous_text = !options_.no_previous_text;
+    transcription.voice_activity = !options_.no_vad && !options_.live;
+    if (options_.no_fallback) transcription.temperatures = {0};
     PUMICE_TRY(transcriber_, Transcriber::create(model_, tokenizer_, transcription));
     return {};
   }
 
-  Status transcribe(const std::string& path, const Audio& audio) {
+  // Says which language is spoken.
+  Status detect(const std::string& path, const std::shared_ptr<SoundInput>& input) {
+    PUMICE_TRY(const Transcript heard, transcriber_->detect_language(SoundInput::source(input)));
+    if (heard.language.empty()) {
+      return Error{Code::unsupported,
+                   fmt::format("{}: the model has no tokens for languages, so --detect-language cannot be "
+                               "answered: use a multilingual Whisper",
+                               options_.model)};
+    }
+    if (options_.json) {
+      Json json;
+      json["audio"] = path;
+      json["language"] = heard.language;
+      json["probability"] = heard.language_probability;
+      add_device(json, device_);
+      print_result(json_text(json));
+      return {};
+    }
+    print_result(fmt::format("{}{}\t{:.3f}\n", name_of(path), heard.language, heard.language_probability));
+    return {};
+  }
+
+  // Prints what is spoken while it is spoken.
+  Status listen(const std::shared_ptr<SoundInput>& input) {
+    return print_live(*transcriber_, *input, options_.json);
+  }
+
+  Status transcribe(const std::string& path, const std::shared_ptr<SoundInput>& input) {
     std::optional<TranscriptWindow> shown;
     std::vector<TranscriptSegment> segments; // so far
     ProgressBar bar(options_.files.size() > 1 ? "transcribing " + path : "transcribing");
     const auto on_window = [&](const TranscriptWindow& window) {
       if (options_.attention.given() && !shown && !window.tokens.empty()) shown = window;
       segments.insert(segments.end(), window.segments.begin(), window.segments.end());
-      keep_partial({transcriber_ ? transcriber_->language() : "", segments}, path, audio);
+      keep_partial({transcriber_ ? transcriber_->language() : "", 0, segments}, path, input->seconds());
       if (!options_.as_they_come()) return;
       bar.erase();
       for (const TranscriptSegment& segment : window.segments) print_result(name_of(path) + line(segment));
     };
-    keep_partial({}, path, audio);
+    keep_partial({}, path, input->seconds());
     const ComputeWatch watch;
-    Result<Transcript> transcript = ctc_ ? ctc_->transcribe(audio.samples, on_window, bar.callback())
-                                         : transcriber_->transcribe(audio.samples, on_window, bar.callback());
+    Result<Transcript> transcript = run(input, on_window, bar.callback());
     bar.erase();
     if (!transcript.ok()) return transcript.error();
     set_last_words({});
-    sound_ += audio.seconds();
+    sound_ += input->seconds();
     spent_ += watch.seconds();
     language_ = transcript->language;
-    PUMICE_CHECK(put_out(*transcript, {path, audio.seconds()}));
+    PUMICE_CHECK(put_out(*transcript, {path, input->seconds()}));
     if (!options_.attention.given()) return {};
     const LogMelShape& shape = transcriber_->shape();
     return show_attention(model_, options_, std::move(shown).value_or(TranscriptWindow()),
@@ -169,6 +212,13 @@ public:
   }
 
 private:
+  Result<Transcript> run(const std::shared_ptr<SoundInput>& input, const WindowFunction& on_window,
+                         const Progress& progress) {
+    if (!ctc_) return transcriber_->transcribe(SoundInput::source(input), on_window, progress);
+    PUMICE_TRY(const std::vector<float> samples, read_whole(input));
+    return ctc_->transcribe(samples, on_window, progress);
+  }
+
   // What comes before each line, if there are several files.
   std::string name_of(const std::string& path) const { return options_.files.size() > 1 ? path + "\t" : ""; }
   std::string line(const TranscriptSegment& segment) const {
@@ -182,7 +232,7 @@ private:
     if (form == TranscriptForm::srt) return srt_of(transcript, has_text);
     if (form == TranscriptForm::vtt) return vtt_of(transcript, has_text);
     if (form == TranscriptForm::json) {
-      Json json = json_of(transcript, file, options_.task, has_text);
+      Json json = json_of(transcript, file, options_.task_name(), has_text);
       add_device(json, device_);
       return json_text(json);
     }
@@ -192,11 +242,10 @@ private:
   }
 
   // For Ctrl-C. Files hold only what is complete.
-  void keep_partial(const Transcript& transcript, const std::string& path, const Audio& audio) const {
+  void keep_partial(const Transcript& transcript, const std::string& path, double seconds) const {
     if (options_.as_they_come() || !options_.folder.empty()) return;
-    set_last_words([text = in_form(options_.forms().front(), transcript, {path, audio.seconds(), true})] {
-      return text;
-    });
+    set_last_words(
+        [text = in_form(options_.forms().front(), transcript, {path, seconds, true})] { return text; });
   }
 
   // The forms that are asked for: printed, or each in a file.
@@ -232,11 +281,12 @@ Result<std::optional<CtcVocabulary>> letters_of(const TranscribeOptions& options
   const ModelShape shape = definition.shape();
   if (!shape.encoder || shape.encoder->kind != InputKind::samples) return std::optional<CtcVocabulary>();
   const TranscriptionOptions& asked = options.transcription;
-  if (!asked.language.empty() || options.task != "transcribe" || options.attention.given()) {
-    return Error{
-        Code::unsupported,
-        fmt::format("{} hears the letters of one language: leave --language, --task and --attention out",
-                    options.model)};
+  const bool more = options.detect || options.live || asked.words || !asked.prompt.empty();
+  if (!asked.language.empty() || options.task_name() != "transcribe" || options.attention.given() || more) {
+    return Error{Code::unsupported,
+                 fmt::format("{} hears the letters of one language: leave --language, --task, --translate, "
+                             "--detect-language, --prompt, --words, --live and --attention out",
+                             options.model)};
   }
   PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
   if (!graph.readable.contains("logits")) {
@@ -264,8 +314,9 @@ Status transcribe(const TranscribeOptions& options) {
     PUMICE_TRY(tokenizer, find_tokenizer(file));
   }
   PUMICE_CHECK(check_options(options));
-  // An error in the first file comes before the model is loaded.
-  PUMICE_TRY(Audio audio, read_sound(options.files.front(), rate));
+  // An error at the beginning of the first file comes before the model is loaded.
+  const std::optional<RawSound> raw = options.raw_sound();
+  PUMICE_TRY(std::shared_ptr<SoundInput> input, SoundInput::open(options.files.front(), rate, raw));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
@@ -273,11 +324,58 @@ Status transcribe(const TranscribeOptions& options) {
   PUMICE_CHECK(transcriber.open());
   for (size_t i = 0; i < options.files.size(); ++i) {
     if (i > 0) {
-      PUMICE_TRY(audio, read_sound(options.files[i], rate));
+      PUMICE_TRY(input, SoundInput::open(options.files[i], rate, raw));
     }
-    PUMICE_CHECK(transcriber.transcribe(options.files[i], audio));
+    PUMICE_CHECK(options.detect ? transcriber.detect(options.files[i], input)
+                 : options.live ? transcriber.listen(input)
+                                : transcriber.transcribe(options.files[i], input));
   }
   return transcriber.finish();
+}
+
+// How windows are cut and decoded.
+void add_decoding_options(CLI::App& sub, TranscribeOptions& options) {
+  TranscriptionOptions& transcription = options.transcription;
+  sub.add_option("--batch", transcription.windows,
+                 "Windows to decode together. They end where it is quiet, and do not go on from each other's "
+                 "text. More is faster where the device is not busy with one")
+      ->type_name("N")
+      ->check(within(1u, 256u))
+      ->capture_default_str()
+      ->group(more_of("Speech"));
+  sub.add_flag("--no-previous-text", options.no_previous_text,
+               "Do not show a window the text before it. A mistake then does not lead to the next one")
+      ->group(more_of("Speech"));
+  sub.add_flag("--no-fallback", options.no_fallback,
+               "Decode each window once. Otherwise a text that repeats itself or is not probable is decoded "
+               "again with temperatures of 0.2 to 1")
+      ->group(more_of("Speech"));
+  sub.add_flag("--no-vad", options.no_vad,
+               "Also decode what is silent. Otherwise silence between windows is left out")
+      ->group(more_of("Speech"));
+}
+
+// Samples from a pipe.
+void add_live_options(CLI::App& sub, TranscribeOptions& options) {
+  sub.add_flag_callback(
+         "--live",
+         [&options] {
+           options.live = true;
+           if (options.raw.empty()) options.raw = "s16";
+         },
+         "Print text while it is spoken. AUDIO is '-': raw samples from a pipe, see --raw")
+      ->group("Speech");
+  sub.add_option("--raw", options.raw,
+                 "Standard input is samples of this type, without a header: one channel, little-endian. "
+                 "s16 is whole numbers, f32 floats from -1 to 1 (default with --live: s16)")
+      ->transform(one_of({"s16", "f32"}))
+      ->type_name("TYPE")
+      ->group(more_of("Speech"));
+  sub.add_option("--rate", options.raw_rate, "Samples a second of --raw and --live")
+      ->type_name("N")
+      ->check(within(1000u, 1000000u))
+      ->capture_default_str()
+      ->group(more_of("Speech"));
 }
 
 } // namespace
@@ -286,7 +384,9 @@ Subcommand add_transcribe(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("transcribe", "Turn the speech of sound files into text.");
   auto options = std::make_shared<TranscribeOptions>();
   TranscriptionOptions& transcription = options->transcription;
-  sub->add_option("MODEL", options->model, "A Hugging Face folder of a speech model (Whisper, wav2vec 2.0)")
+  sub->add_option("MODEL", options->model,
+                  "A speech model: a Hugging Face folder (Whisper, wav2vec 2.0), or a file of whisper.cpp "
+                  "(ggml-*.bin)")
       ->required()
       ->type_name("");
   sub->add_option("AUDIO", options->files,
@@ -296,8 +396,10 @@ Subcommand add_transcribe(CLI::App& app) {
       ->type_name("");
   sub->add_option(
          "--language", transcription.language,
-         "Spoken language, such as 'en' (default: detected). It is detected from the beginning of the sound")
+         "Spoken language, such as 'en' (default: detected). It is detected in the first window with sound")
       ->type_name("CODE")
+      ->group("Speech");
+  sub->add_flag("--translate", options->translate, "Translate into English, as --task translate")
       ->group("Speech");
   sub->add_option("--task", options->task,
                   "transcribe or translate. 'transcribe' keeps the spoken language, 'translate' translates "
@@ -305,8 +407,20 @@ Subcommand add_transcribe(CLI::App& app) {
       ->transform(one_of({"transcribe", "translate"}))
       ->type_name("TASK")
       ->capture_default_str()
+      ->group(more_of("Speech"));
+  sub->add_flag("--detect-language", options->detect,
+                "Only say which language is spoken. Prints its code and how probable it is")
+      ->group(more_of("Speech"));
+  sub->add_option("--prompt", transcription.prompt,
+                  "Text that the transcript is to go on from. It shows how names are spelled, and what is "
+                  "spoken about")
+      ->type_name("TEXT")
       ->group("Speech");
   sub->add_flag("--timestamps", transcription.timestamps, "Print when each segment begins and ends")
+      ->group("Speech");
+  sub->add_flag("--words", transcription.words,
+                "Time each word. JSON gets 'words', subtitles one for each word. Each window takes a second "
+                "pass of the model")
       ->group("Speech");
   sub->add_option("-n,--count", transcription.max_tokens,
                   "Maximum number of tokens to generate for each window of sound (default: from the model's "
@@ -320,7 +434,9 @@ Subcommand add_transcribe(CLI::App& app) {
                   "nothing, it is 1, which is greedy search")
       ->type_name("N")
       ->check(within(1u, 1024u))
-      ->group("Speech");
+      ->group(more_of("Speech"));
+  add_decoding_options(*sub, *options);
+  add_live_options(*sub, *options);
   sub->add_flag(
          "--json", options->json,
          "Print one JSON object for each file. Its fields: audio, language, task, duration, partial (after "
@@ -336,8 +452,9 @@ Subcommand add_transcribe(CLI::App& app) {
   add_attention_options(*sub, options->attention);
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);
-  sub->footer(example("pumice transcribe whisper-tiny speech.flac --timestamps\n  "
-                      "pumice transcribe whisper-tiny --srt -o subtitles monday.ogg tuesday.ogg"));
+  sub->footer(example("pumice transcribe ggml-base.bin speech.flac --timestamps\n  "
+                      "pumice transcribe whisper-tiny --srt -o subtitles monday.ogg tuesday.ogg\n  "
+                      "arecord -t raw -f S16_LE -r 16000 | pumice transcribe whisper-tiny - --live"));
   return {sub, [options] { return transcribe(*options); }, {{"MODEL", "AUDIO"}, {"--attention"}}};
 }
 

@@ -45,6 +45,26 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
+struct Subtitle {
+  double start = 0, end = 0;
+  std::string text;
+};
+
+// One for each segment, or where words are timed for each word.
+std::vector<Subtitle> subtitles_of(const Transcript& transcript, bool has_text) {
+  std::vector<Subtitle> subtitles;
+  for (const TranscriptSegment& segment : transcript.segments) {
+    if (segment.words.empty())
+      subtitles.push_back({segment.start, segment.end, one_line(text_of(segment, has_text))});
+    for (const TimedWord& word : segment.words) {
+      std::string text = one_line(word.text);
+      text.erase(0, text.find_first_not_of(' '));
+      if (!text.empty()) subtitles.push_back({word.start, word.end, std::move(text)});
+    }
+  }
+  return subtitles;
+}
+
 Json json_of(const TranscriptSegment& segment, bool has_text) {
   Json json;
   const auto milliseconds = [](double seconds) { return std::round(seconds * 1000) / 1000; };
@@ -54,6 +74,16 @@ Json json_of(const TranscriptSegment& segment, bool has_text) {
   json["tokens"] = segment.tokens;
   if (segment.log_probability) json["avg_logprob"] = *segment.log_probability;
   if (segment.no_speech) json["no_speech_prob"] = *segment.no_speech;
+  if (segment.log_probability) {
+    json["temperature"] = std::round(segment.temperature * 1000.0) / 1000;
+    json["compression_ratio"] = segment.compression;
+  }
+  for (const TimedWord& word : segment.words) {
+    json["words"].push_back({{"word", word.text},
+                             {"start", milliseconds(word.start)},
+                             {"end", milliseconds(word.end)},
+                             {"probability", word.probability}});
+  }
   return json;
 }
 
@@ -75,6 +105,7 @@ Json json_of(const Transcript& transcript, const SpokenFile& file, const std::st
   Json json;
   json["audio"] = file.path;
   if (!transcript.language.empty()) json["language"] = transcript.language;
+  if (transcript.language_probability > 0) json["language_probability"] = transcript.language_probability;
   json["task"] = task;
   json["duration"] = file.seconds;
   json["partial"] = file.partial;
@@ -92,18 +123,18 @@ Json json_of(const Transcript& transcript, const SpokenFile& file, const std::st
 std::string srt_of(const Transcript& transcript, bool has_text) {
   std::string result;
   size_t number = 0;
-  for (const TranscriptSegment& segment : transcript.segments) {
-    result += fmt::format("{}\n{} --> {}\n{}\n\n", ++number, subtitle_clock(segment.start, ','),
-                          subtitle_clock(segment.end, ','), one_line(text_of(segment, has_text)));
+  for (const Subtitle& each : subtitles_of(transcript, has_text)) {
+    result += fmt::format("{}\n{} --> {}\n{}\n\n", ++number, subtitle_clock(each.start, ','),
+                          subtitle_clock(each.end, ','), each.text);
   }
   return result;
 }
 
 std::string vtt_of(const Transcript& transcript, bool has_text) {
   std::string result = "WEBVTT\n\n";
-  for (const TranscriptSegment& segment : transcript.segments) {
-    result += fmt::format("{} --> {}\n{}\n\n", subtitle_clock(segment.start, '.'),
-                          subtitle_clock(segment.end, '.'), escaped(one_line(text_of(segment, has_text))));
+  for (const Subtitle& each : subtitles_of(transcript, has_text)) {
+    result += fmt::format("{} --> {}\n{}\n\n", subtitle_clock(each.start, '.'), subtitle_clock(each.end, '.'),
+                          escaped(each.text));
   }
   return result;
 }

@@ -31,4 +31,11 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_gguf(const GgufVocabula
   return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", vocabulary.file)};
 }
 
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_ranks(const RankedVocabulary& vocabulary) try {
+  PUMICE_TRY(auto parts, text::read_ranked(vocabulary));
+  return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(parts)));
+} catch (const std::bad_alloc&) {
+  return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", vocabulary.file)};
+}
+
 } // namespace pumice
