@@ -271,8 +271,10 @@ Status Session::discard() {
   if (!sliced_) return {};
   PUMICE_CHECK(work_.checked(work_.slices().look()));
   PUMICE_CHECK(work_.checked(collect()));
+  const bool known = batch_->forget_discarded(work_.slices());
   work_.slices().discard();
   PUMICE_CHECK(work_.checked(work_.slices().wait()));
+  if (known) PUMICE_CHECK(work_.checked(collect()));
   return work_.checked(batch_->abandon());
 }
 

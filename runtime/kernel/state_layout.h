@@ -14,10 +14,11 @@ struct StateHistory {
 };
 
 // What a recurrent operation keeps of each sequence: so many floats, which each position changes. There is
-// room for the latest state, and for that before every position that is a multiple of the interval, the
-// checkpoints, in a ring:
-//   [sequence][1 + checkpoints][floats]
-// A sequence can go back to where a state was kept, and nowhere else.
+// room for the latest two states, of an even and an odd position, and for that before every position that is
+// a multiple of the interval, the checkpoints, in a ring:
+//   [sequence][2 + checkpoints][floats]
+// A sequence can go back to where a state was kept, and nowhere else. A step of one row leaves the state that
+// it begins with; a longer one does only if that is a checkpoint.
 struct StateLayout {
   static constexpr uint32_t interval = STATE_INTERVAL;
 
@@ -26,11 +27,15 @@ struct StateLayout {
   uint32_t checkpoints = 1;
 
   uint64_t state_bytes() const { return uint64_t{floats} * 4; }
-  uint64_t bytes() const { return (uint64_t{1} + checkpoints) * sequences * state_bytes(); }
+  uint64_t bytes() const { return (uint64_t{2} + checkpoints) * sequences * state_bytes(); }
   // Where the state of a sequence before `position` begins.
   uint64_t offset(uint32_t sequence, uint32_t position) const {
-    const uint64_t place = position % interval ? 0 : 1 + position / interval % checkpoints;
-    return ((uint64_t{1} + checkpoints) * sequence + place) * state_bytes();
+    const uint64_t place = position % interval ? position % 2 : 2 + position / interval % checkpoints;
+    return ((uint64_t{2} + checkpoints) * sequence + place) * state_bytes();
+  }
+  // Whether a step from `position` to `end` that stopped halfway has left the state before `position`.
+  static bool survives(uint32_t position, uint32_t end) {
+    return position % interval == 0 || end == position + 1;
   }
   // Whether the state before `position` is there, if all positions before `written_end` have been written.
   bool holds(uint32_t position, const StateHistory& history, uint32_t written_end) const {

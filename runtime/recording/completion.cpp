@@ -13,6 +13,11 @@ Result<bool> Completion::finished() const {
   return !slice || slice->slices->finished(slice->number);
 }
 
+bool Completion::done_with(SliceNumber number) const {
+  const auto* slice = std::get_if<Slice>(&when_);
+  return !slice || slice->number <= number;
+}
+
 Status Completion::wait() const {
   if (const auto* submission = std::get_if<Submission>(&when_)) {
     return submission->device->wait(submission->point);

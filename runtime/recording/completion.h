@@ -26,6 +26,8 @@ public:
 
   // Whether the work is done. A slice counts as done once TimeSlicer::look() has seen it.
   Result<bool> finished() const;
+  // Whether the work is done once this slice is. Work that is in no slice always is.
+  bool done_with(SliceNumber slice) const;
   // Waits for the work. `not_ready` if it is in a command buffer that the application has not run yet, as in
   // TimeSlicer::wait().
   Status wait() const;

@@ -183,6 +183,17 @@ void TimeSlicer::discard() {
   (under_way_.empty() ? finished_ : slots_[under_way_.back()].number) = number_;
 }
 
+std::optional<SliceNumber> TimeSlicer::last_kept() const {
+  SliceNumber last = finished_;
+  bool discarded = false;
+  for (size_t slot : under_way_) {
+    if (discarded && !slots_[slot].borrowed) return {};
+    discarded = slots_[slot].borrowed;
+    if (!discarded) last = slots_[slot].number;
+  }
+  return last;
+}
+
 Status TimeSlicer::discard_and_wait() {
   discard();
   PUMICE_TRY(const TimelinePoint all, device_->submit({}));

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "gpu/commands.h"
@@ -75,6 +76,9 @@ public:
   Status wait_before_end();
   // Forgets slices in command buffers that the application will not submit.
   void discard();
+  // The last slice of which discard() leaves all slices up to it to run, and none after it; nothing if slices
+  // after discarded ones run too, for what they make is then not known.
+  std::optional<SliceNumber> last_kept() const;
   // The same after an error, when some of them may have been submitted: waits for everything on the queue.
   Status discard_and_wait();
 

@@ -60,6 +60,12 @@ Status check_request(const Model& model, const SessionSize& size, const Sequence
   return check_sampling(request.sampling);
 }
 
+// How many of `count` rows a step may have from a position on, so that it can be discarded halfway again and
+// again and a text still gets on: from a checkpoint up to the one before the next, then one at a time.
+uint32_t careful_rows(uint32_t position, uint32_t count) {
+  return position % StateLayout::interval ? 1 : std::min(count, StateLayout::interval - 1);
+}
+
 } // namespace
 
 Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model, SessionOptions options) {
@@ -141,13 +147,38 @@ Status Batch::drop_all() {
   return drop_in_flight();
 }
 
+bool Batch::forget_discarded(const TimeSlicer& slices) {
+  const std::optional<SliceNumber> last = slices.last_kept();
+  if (!last) return false;
+  while (!in_flight_.empty() && !(in_flight_.back().done && in_flight_.back().done->done_with(*last))) {
+    for (Sequence& sequence : sequences_) sequence.stopped_end = 0;
+    for (const auto& [id, position] : in_flight_.back().next_positions) {
+      for (Sequence& sequence : sequences_) {
+        if (sequence.id == id) sequence.stopped_end = position;
+      }
+    }
+    in_flight_.pop_back();
+  }
+  return true;
+}
+
 Status Batch::abandon() {
   runner_->close_step();
+  const bool all_collected = in_flight_.empty();
   in_flight_.clear();
   rows_.clear();
   changed_ = true;
   for (Sequence& sequence : sequences_) {
-    if (sequence.slot >= 0) PUMICE_CHECK(place_again(sequence));
+    if (sequence.slot < 0) continue;
+    // The first step that stopped halfway is the only one that began.
+    const uint32_t end = std::exchange(sequence.stopped_end, 0);
+    const uint32_t at = sequence.computed;
+    Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
+    slot.written_end = std::max(slot.written_end, sequence.next);
+    const bool survives = StateLayout::survives(at, end ? end : at + 1);
+    if (all_collected && !sequence.interrupted && survives) sequence.next = at;
+    PUMICE_CHECK(place_again(sequence));
+    if (sequence.next < at && !runner_->states().empty()) sequence.careful = true;
   }
   return {};
 }
@@ -368,7 +399,8 @@ Result<Batch::NextStep> Batch::compose() {
     const uint32_t slot = static_cast<uint32_t>(sequence.slot);
     const size_t room = size().chunk - rows.size() - --others;
     const size_t left = sequence.tokens.size() - sequence.next;
-    const uint32_t count = static_cast<uint32_t>(std::min(room, left));
+    uint32_t count = static_cast<uint32_t>(std::min(room, left));
+    if (sequence.careful) count = careful_rows(sequence.next, count);
     step.counts[slot] = count;
     const auto begin = sequence.tokens.begin() + sequence.next;
     auto number = static_cast<size_t>(std::count_if(sequence.tokens.begin(), begin, is_given));

@@ -96,8 +96,11 @@ public:
   Status drop_in_flight();
   // Ends all sequences.
   Status drop_all();
-  // Forgets the steps in flight after slices were discarded, so that some of them may not run. Sequences go
-  // on after what has been collected. Only when no slice is under way.
+  // Before slices are discarded: forgets the steps in flight that will not run to their end. The others can
+  // be collected once they have. False, and nothing is forgotten, if it is not known which these are.
+  bool forget_discarded(const TimeSlicer& slices);
+  // Forgets the steps in flight after slices were discarded. Sequences go on after what has been collected.
+  // Only when no slice is under way.
   Status abandon();
 
   // Waits for the next step and returns its tokens: one for each sequence whose prompt is complete; possibly
@@ -169,6 +172,8 @@ private:
     // those of steps that have been read, because other steps may be discarded.
     uint32_t computed = 0;
     bool interrupted = false; // a step of it was not submitted as a whole
+    uint32_t stopped_end = 0; // of the first step that was forgotten; 0: none, or it had one row
+    bool careful = false;     // no step of it may lose the states that it begins with
   };
   // A sequence's place in the caches.
   struct Slot {

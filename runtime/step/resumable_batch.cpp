@@ -129,8 +129,10 @@ Status ResumableBatch::discard() {
     TimeSlicer& slices = work_.slices();
     PUMICE_CHECK(slices.look());
     PUMICE_CHECK(collect_all());
+    const bool known = batch_->forget_discarded(slices);
     slices.discard();
     PUMICE_CHECK(slices.wait());
+    if (known) PUMICE_CHECK(collect_all());
     return batch_->abandon();
   };
   return work_.checked(discard());

@@ -16,10 +16,11 @@ bool goes_on(uint row) {
 
 bool is_checkpoint(uint position) { return position % STATE_INTERVAL == 0u; }
 
-// Where the state before `position` begins: the first place is for the latest one, checkpoints have places of their own.
+// Where the state before `position` begins: checkpoints have places of their own, and those before other even and odd positions
+// have one each, so that a step of one row leaves the state that it began with.
 uint state_at(uint sequence, uint position, uint checkpoints, uint size) {
-  const uint place = is_checkpoint(position) ? 1u + position / STATE_INTERVAL % checkpoints : 0u;
-  return (sequence * (1u + checkpoints) + place) * size;
+  const uint place = is_checkpoint(position) ? 2u + position / STATE_INTERVAL % checkpoints : position % 2u;
+  return (sequence * (2u + checkpoints) + place) * size;
 }
 
 // log(1 + exp(x)) without the loss of small numbers.

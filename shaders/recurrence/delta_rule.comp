@@ -1,5 +1,5 @@
 #version 460
-// A channel of a run to an invocation, which works in the place of its sequence's latest state. The lengths of queries and
+// A channel of a run to an invocation, which makes the state after each row from that before it. The lengths of queries and
 // keys are summed beside the products, so that rows need not be made unit vectors first.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
@@ -17,7 +17,6 @@ WRITE_BUFFER(float, state, DELTA_RULE_STATE);
 WRITE_BUFFER(float, result, DELTA_RULE_RESULT);
 
 #include "common/state.glsl"
-#include "recurrence/latest_state.glsl"
 #include "recurrence/padding.glsl"
 #include "recurrence/unit_length.glsl"
 
@@ -32,7 +31,7 @@ void main() {
     return;
   }
   const uvec4 token = step_row(row);
-  const uint work = begin_state(token, channel);
+  const uint size = p.size * p.columns;
   const uint head = channel / p.head_dim;
   const uint key_head = head / p.key_share % p.key_heads * p.size;
   const uint heads = p.columns / p.head_dim;
@@ -41,10 +40,13 @@ void main() {
   for (bool more = true; more;) {
     const uint q_at = row * p.query_stride + key_head, k_at = row * p.key_stride + key_head;
     const float keep = gates[row * p.gates_stride + head], share = gates[row * p.gates_stride + heads + head];
+    const uint from = state_at(token.z, position, p.checkpoints, size) + channel;
+    const uint to = state_at(token.z, position + 1u, p.checkpoints, size) + channel;
+    const bool begins = position == token.w; // with zeros
     float known = 0.0, q_length = 0.0, k_length = 0.0;
     for (uint n = 0; n < p.size; ++n) {
       const float kn = key[k_at + n], qn = query[q_at + n];
-      known += state[work + n * p.columns] * kn;
+      if (!begins) known += state[from + n * p.columns] * kn;
       k_length += kn * kn;
       q_length += qn * qn;
     }
@@ -53,14 +55,14 @@ void main() {
     const float change = (value[row * p.value_stride + channel] - known * keep * k_scale) * share * k_scale;
     float sum = 0.0;
     for (uint n = 0; n < p.size; ++n) {
-      const float s = state[work + n * p.columns] * keep + key[k_at + n] * change;
-      state[work + n * p.columns] = s;
+      const float before = begins ? 0.0 : state[from + n * p.columns];
+      const float s = before * keep + key[k_at + n] * change;
+      state[to + n * p.columns] = s;
       sum += s * query[q_at + n];
     }
     result[row * p.out_stride + channel] = sum * q_scale;
     ++row;
     ++position;
     more = row < rows && goes_on(row);
-    if (is_checkpoint(position)) keep_state(token.z, position, channel, work);
   }
 }

@@ -1,5 +1,5 @@
 #version 460
-// A channel of a run to an invocation, which works in the place of its sequence's latest state.
+// A channel of a run to an invocation, which makes the state after each row from that before it.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
@@ -18,7 +18,6 @@ WRITE_BUFFER(float, state, SELECTIVE_SCAN_STATE);
 WRITE_BUFFER(float, result, SELECTIVE_SCAN_RESULT);
 
 #include "common/state.glsl"
-#include "recurrence/latest_state.glsl"
 #include "recurrence/padding.glsl"
 #include "recurrence/scan_time.glsl"
 
@@ -33,7 +32,7 @@ void main() {
     return;
   }
   const uvec4 token = step_row(row);
-  const uint work = begin_state(token, channel);
+  const uint size = p.size * p.columns;
   const uint head = channel / p.head_dim;
   const uint group = head / p.group_heads * p.size;
   const float rate = scan_rate(head), skip = weights[2u * p.weight_stride + head];
@@ -44,16 +43,19 @@ void main() {
     const float keep = exp(time * rate);
     const uint b_at = row * p.b_stride + group, c_at = row * p.c_stride + group;
     const float own = x[row * p.x_stride + channel], change = time * own;
+    const uint from = state_at(token.z, position, p.checkpoints, size) + channel;
+    const uint to = state_at(token.z, position + 1u, p.checkpoints, size) + channel;
+    const bool begins = position == token.w; // with zeros
     float sum = 0.0;
     for (uint n = 0; n < p.size; ++n) {
-      const float s = state[work + n * p.columns] * keep + change * b[b_at + n];
-      state[work + n * p.columns] = s;
+      const float before = begins ? 0.0 : state[from + n * p.columns];
+      const float s = before * keep + change * b[b_at + n];
+      state[to + n * p.columns] = s;
       sum += s * c[c_at + n];
     }
     result[row * p.out_stride + channel] = sum + skip * own;
     ++row;
     ++position;
     more = row < rows && goes_on(row);
-    if (is_checkpoint(position)) keep_state(token.z, position, channel, work);
   }
 }

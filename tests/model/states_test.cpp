@@ -16,10 +16,11 @@ namespace {
 constexpr uint32_t interval = StateLayout::interval;
 constexpr const char* folders[] = {"lfm2", "mamba2", "qwen3-5"};
 
-std::unique_ptr<Session> make_session(const std::shared_ptr<const Model>& model, uint32_t context = 256) {
+std::unique_ptr<Session> make_session(const std::shared_ptr<const Model>& model, uint32_t context = 256,
+                                      uint32_t chunk = 48) {
   SessionOptions options;
   options.size.context = context;
-  options.size.chunk = 48;
+  options.size.chunk = chunk;
   auto session = Session::create(model, options);
   if (!session.ok()) FAIL(session.error().text());
   return *std::move(session);
@@ -111,8 +112,6 @@ TEST_CASE("slices that were discarded do not advance a state twice") {
     auto session = make_session(model);
     REQUIRE(session->begin({prompt, true, 20, some_sampling()}).ok());
     std::vector<uint32_t> tokens;
-    // Each goes back to where a state was kept: a program that discards sooner than it comes from there to
-    // the next such place does not get on.
     int discards = 3;
     // A call that finds enough slices in flight makes none, so the device's speed decides how many calls
     // there are.
@@ -125,5 +124,72 @@ TEST_CASE("slices that were discarded do not advance a state twice") {
     }
     while (const auto token = session->take()) tokens.push_back(token->token);
     CHECK(tokens == expected);
+  }
+}
+
+// Reads a session's text in slices of a launch.
+class LaunchByLaunch {
+public:
+  explicit LaunchByLaunch(Session& session) : session_(session) {}
+
+  // Runs a launch: no budget is enough for two. Returns how many it ran.
+  uint32_t launch() {
+    const auto result = session_.advance(1e-12, {});
+    if (!result.ok()) FAIL(result.error().text());
+    take();
+    return result->report.dispatches;
+  }
+  uint32_t launches_to(size_t tokens) {
+    uint32_t launches = 0;
+    while (session_.active() && tokens_.size() < tokens) launches += launch();
+    return launches;
+  }
+  // Each time discards what is not done after so many launches.
+  void run_with_discards(uint32_t most_launches, int discards) {
+    for (; session_.active() && discards > 0; --discards) {
+      for (uint32_t launches = 0; session_.active() && launches < most_launches;) launches += launch();
+      REQUIRE(session_.discard().ok());
+      take();
+    }
+  }
+  const std::vector<uint32_t>& tokens() const { return tokens_; }
+
+private:
+  void take() {
+    while (const auto token = session_.take()) tokens_.push_back(token->token);
+  }
+
+  Session& session_;
+  std::vector<uint32_t> tokens_;
+};
+
+// Long prompts are read in many steps, each with about as many launches as a token has.
+TEST_CASE("a program that discards slices after every step gets on") {
+  constexpr uint32_t chunk = 4;
+  for (const char* name : folders) {
+    CAPTURE(name);
+    const auto model = load_model(fixtures().model(name));
+    const std::vector<uint32_t> prompt = some_prompt(interval + 20), brief = some_prompt(19);
+    const std::vector<uint32_t> expected = continued(*make_session(model, 256, chunk), prompt, 0);
+    const std::vector<uint32_t> after_brief = continued(*make_session(model, 256, chunk), brief, 0);
+
+    // Discarded while it generates: to read again what came after the last checkpoint takes five steps.
+    auto session = make_session(model, 256, chunk);
+    REQUIRE(session->begin({prompt, true, 20, some_sampling()}).ok());
+    LaunchByLaunch generating(*session);
+    generating.launches_to(2);
+    uint32_t step = 0; // launches of one, and of those that run before its token is seen
+    for (const size_t tokens : {3, 4, 5}) step = std::max(step, generating.launches_to(tokens));
+    generating.run_with_discards(step + 1, 60);
+    CHECK(!session->active());
+    CHECK(generating.tokens() == expected);
+
+    // Discarded while it reads the prompt, too.
+    auto reading = make_session(model, 256, chunk);
+    REQUIRE(reading->begin({brief, true, 20, some_sampling()}).ok());
+    LaunchByLaunch from_begin(*reading);
+    from_begin.run_with_discards(step + 1, 100);
+    CHECK(!reading->active());
+    CHECK(from_begin.tokens() == after_brief);
   }
 }
