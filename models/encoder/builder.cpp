@@ -61,7 +61,7 @@ void EncoderBuilder::logits(TensorId x, const TensorName& name) {
 
 void EncoderBuilder::store_memory(uint32_t decoder_layer, TensorId keys, TensorId values) {
   const uint32_t cache = static_cast<uint32_t>(config_.memory.size()) + decoder_layer;
-  cache_store(graph(), prefix() + "memory", keys, values, cache);
+  memory_.push_back(cache_store(graph(), prefix() + "memory", keys, values, cache));
 }
 
 void EncoderBuilder::store_memory(TensorId x, const LayerNames& decoder) {
@@ -79,7 +79,13 @@ EncoderGraph EncoderBuilder::take() {
   if (pooler_output_) readable_.add("pooler_output", *pooler_output_);
   if (logits_) readable_.add("logits", *logits_);
   add_stack_tensors(&ReadableExtent::input_context);
-  return {std::move(graph()), std::move(readable_)};
+  std::vector<TensorId> cuts;
+  if (!memory_.empty() && layer_inputs_.size() == config_.layers) {
+    cuts = std::move(layer_inputs_);
+    cuts.push_back(last_hidden_state_);
+    cuts.insert(cuts.end(), memory_.begin(), memory_.end() - 1);
+  }
+  return {std::move(graph()), std::move(readable_), std::move(cuts)};
 }
 
 } // namespace pumice

@@ -44,6 +44,7 @@ private:
   const EncoderConfig& config_;
   TensorId last_hidden_state_ = 0;
   std::optional<TensorId> pooler_output_, logits_;
+  std::vector<TensorId> memory_; // what stores the keys and values of each decoder layer
 };
 
 } // namespace pumice

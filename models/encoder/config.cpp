@@ -19,6 +19,7 @@ EncoderShape EncoderConfig::shape() const {
   shape.convolutions = convolutions;
   shape.padding = padding;
   shape.hidden = hidden;
+  shape.layers = layers;
   shape.labels = labels;
   shape.caches = memory;
   if (heads > 0) shape.caches.push_back({kv_heads, head_dim, 0});

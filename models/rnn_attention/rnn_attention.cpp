@@ -19,6 +19,7 @@ protected:
   void build_encoder(EncoderBuilder& builder) const override {
     const uint32_t hidden = encoder().hidden, half = hidden / 2;
     const TensorId x = builder.embed({"encoder_embedding", ""});
+    builder.layer_input(x);
     std::vector<TensorId> gates;
     std::vector<GruWeights> weights;
     for (const std::string suffix : {"", "_reverse"}) {
@@ -39,6 +40,7 @@ protected:
   void build_decoder(DecoderBuilder& builder) const override {
     const uint32_t hidden = decoder().hidden, layers = decoder().layers;
     const TensorId x = builder.embed({"decoder_embedding", ""});
+    builder.layer_input(x);
     const auto part = [&](std::string_view name, std::string_view suffix, uint64_t rows, uint64_t columns) {
       return builder.weight(builder.tensor({name, ""}, suffix, rows, columns, "recurrence"), "recurrence");
     };

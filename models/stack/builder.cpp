@@ -180,6 +180,7 @@ void StackBuilder::add_pooled_tensors(TensorId last) {
 TensorId StackBuilder::run_layers(TensorId x, const LayerNames& names, const AttentionStyle& style) {
   for (uint32_t index = 0; index < config_.layers; ++index) {
     hidden_state(x);
+    layer_input(x);
     layer(index / names.layers_sharing, names.hugging_face, names.gguf);
     const bool normed = names.first_is_normed && index == 0;
     x = sublayer(x, names, normed ? nullptr : &names.attention_norm, "attention_residual", [&](TensorId y) {

@@ -116,7 +116,7 @@ public:
 
   // The embedding's result, then each layer's; the last one after the final norm.
   void hidden_state(TensorId x) { hidden_states_.push_back(x); }
-  // What the next layer reads: the residual stream, at which a decoder can be cut.
+  // What the next layer reads: the residual stream, at which a model can be cut.
   void layer_input(TensorId x) { layer_inputs_.push_back(x); }
 
 protected:

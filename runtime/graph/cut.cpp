@@ -27,6 +27,14 @@ std::vector<size_t> reading_ends(const Graph& graph) {
   return result;
 }
 
+bool reads(const Graph& graph, size_t first, size_t end, TensorId tensor) {
+  return std::any_of(graph.nodes().begin() + static_cast<ptrdiff_t>(first),
+                     graph.nodes().begin() + static_cast<ptrdiff_t>(end), [&](const Node& node) {
+                       return std::ranges::any_of(
+                           node.inputs, [&](TensorId input) { return graph.storage(input) == tensor; });
+                     });
+}
+
 } // namespace
 
 Status cut(Graph& graph, std::optional<TensorId> from, std::optional<TensorId> to) {
@@ -50,6 +58,7 @@ Status cut(Graph& graph, std::optional<TensorId> from, std::optional<TensorId> t
                    fmt::format("the graph cannot be cut here: '{}' has rows of outputs only", tensor.name)};
     }
     const bool here = written[id] >= first && written[id] < end;
+    tensor.input = tensor.input && reads(graph, first, end, id);
     tensor.received = received;
     tensor.sent = sent;
     tensor.readable = here && (tensor.readable || sent);

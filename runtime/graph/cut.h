@@ -10,7 +10,8 @@ namespace pumice {
 // Leaves one stage of a fused graph: the nodes after the one that writes `from` (none: from the first one),
 // up to the one that writes `to` (none: to the last one). What earlier nodes wrote for these or later ones is
 // received, and what later ones read is sent, in the order of their ids, which is the same in both stages.
-// A tensor that the host wants to read goes through all later stages.
+// A tensor that the host wants to read goes through all later stages. What the host writes is written only
+// where it is read.
 Status cut(Graph& graph, std::optional<TensorId> from, std::optional<TensorId> to);
 
 } // namespace pumice

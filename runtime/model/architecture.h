@@ -66,6 +66,7 @@ struct EncoderShape {
   std::vector<FrameConvolution> convolutions; // over samples
   std::optional<uint32_t> padding;            // a text is filled up to the context with this token
   uint32_t hidden = 0;
+  uint32_t layers = 0;             // where EncoderGraph::cuts names their beginnings
   std::vector<std::string> labels; // names of the classes that the logits are about
   // Caches for the positions of its inputs; they follow those of the decoder: one for the cross-attention of
   // each decoder layer, then one that all encoder layers share.
@@ -121,6 +122,9 @@ struct ModelShape {
   std::optional<PictureTokens> pictures = {};
 
   bool has_decoder() const { return vocabulary > 0; }
+  // The layers that stages divide: those of an encoder that a decoder follows, then the decoder's.
+  uint32_t encoder_layers() const { return has_decoder() && encoder ? encoder->layers : 0; }
+  uint32_t layers_to_cut() const { return encoder_layers() + static_cast<uint32_t>(layers.size()); }
 };
 
 // A decoder's graph, the tensors that can be made readable, and the tensor that sampling reads.
@@ -136,6 +140,9 @@ struct DecoderGraph {
 struct EncoderGraph {
   Graph graph;
   ReadableTensors readable; // see EncoderBuilder::take
+  // Before a decoder: what is computed last before each of the encoder's layers, and then before the keys and
+  // values of each decoder layer are. Empty: it cannot be cut.
+  std::vector<TensorId> cuts = {};
 };
 
 // One model of an architecture, made from its config, which has been read and checked.

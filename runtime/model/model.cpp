@@ -60,7 +60,7 @@ void make_cuts_readable(DecoderGraph& decoder, const Stage& stage) {
   }
 }
 
-// Leaves the options' stage of a fused graph.
+// Leaves a stage, counted in the decoder's layers, of a fused graph.
 Status cut_stage(DecoderGraph& decoder, const ModelFile& file, const Stage& stage) {
   const size_t layers = decoder.layer_inputs.size();
   if (is_whole(decoder, stage)) return {};
@@ -73,6 +73,27 @@ Status cut_stage(DecoderGraph& decoder, const ModelFile& file, const Stage& stag
   if (!stage.begins()) from = decoder.layer_inputs[stage.first];
   if (stage.end < layers) to = decoder.layer_inputs[stage.end];
   return cut(decoder.graph, from, to);
+}
+
+// The same of an encoder before a decoder, whose stage is counted in the layers of both.
+void make_cuts_readable(EncoderGraph& encoder, const ModelShape& shape, const Stage& stage) {
+  for (uint32_t layer : {stage.first, stage.end}) {
+    if (layer == 0 || layer > shape.encoder_layers() || layer >= encoder.cuts.size()) continue;
+    const TensorId last = encoder.cuts[layer];
+    encoder.graph.make_readable(last, encoder.graph.tensor(last).name);
+  }
+}
+
+Status cut_stage(EncoderGraph& encoder, const ModelFile& file, const Stage& stage) {
+  if (stage.first >= encoder.cuts.size() || stage.empty()) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: it has no stage from layer {} up to {}: it can be cut before {} layers",
+                             file.path(), stage.first, stage.end, encoder.cuts.size())};
+  }
+  std::optional<TensorId> from, to;
+  if (!stage.begins()) from = encoder.cuts[stage.first];
+  if (stage.end < encoder.cuts.size()) to = encoder.cuts[stage.end];
+  return cut(encoder.graph, from, to);
 }
 
 uint64_t identity_of(const ModelFile& file, const LoadOptions& options) {
@@ -98,9 +119,12 @@ Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& fi
   PUMICE_TRY(DecoderGraph decoder, definition.graph(file));
   PUMICE_CHECK(make_readable(decoder.graph, decoder.readable, file, request));
   if (request.sampling) sample(decoder.graph, "sampled_token", decoder.logits);
-  if (request.readable_cuts) make_cuts_readable(decoder, options.stage);
+  const ModelShape shape = definition.shape();
+  const Stage stage =
+      options.stage.within(shape.encoder_layers(), static_cast<uint32_t>(shape.layers.size()));
+  if (request.readable_cuts) make_cuts_readable(decoder, stage);
   fuse(decoder.graph, options.weights);
-  PUMICE_CHECK(cut_stage(decoder, file, options.stage));
+  PUMICE_CHECK(cut_stage(decoder, file, stage));
   return std::move(decoder.graph);
 }
 
@@ -108,7 +132,11 @@ Result<Graph> build_encoder_graph(const ModelDefinition& definition, const Model
                                   const GraphRequest& request, const LoadOptions& options) {
   PUMICE_TRY(EncoderGraph encoder, definition.encoder_graph(file));
   PUMICE_CHECK(make_readable(encoder.graph, encoder.readable, file, request));
-  fuse(encoder.graph, options.weights);
+  const ModelShape shape = definition.shape();
+  const bool whole = options.stage.whole(shape.layers_to_cut());
+  if (request.readable_cuts) make_cuts_readable(encoder, shape, options.stage);
+  fuse(encoder.graph, options.weights, whole ? std::span<const TensorId>() : encoder.cuts);
+  if (!whole) PUMICE_CHECK(cut_stage(encoder, file, options.stage));
   return std::move(encoder.graph);
 }
 
@@ -137,7 +165,7 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
   if (!model->parts_->file.has_weights()) {
     return no_weights(model->parts_->file);
   }
-  if (!options.stage.whole(static_cast<uint32_t>(model->parts_->shape.layers.size())))
+  if (!options.stage.whole(model->parts_->shape.layers_to_cut()))
     PUMICE_CHECK(check_stages(model->parts_->file.path(), model->parts_->shape));
   PUMICE_CHECK(model->place_experts(plans));
   return model;
@@ -221,10 +249,15 @@ Result<std::vector<Plan>> Model::place_weights() {
   const SessionMemory memory = pumice::lay_out_memory(parts_->shape, context_, {});
   request.context = memory.size.context;
   const PlanContext context = memory.plan_context(context_, *parts_->weights);
+  const bool whole = stage().whole(parts_->shape.layers_to_cut());
+  const auto uses = [&](const Plan& plan) {
+    parts_->memory.caches.insert(plan.caches.begin(), plan.caches.end());
+    parts_->memory.states.insert(plan.states.begin(), plan.states.end());
+  };
   std::vector<Plan> plans;
-  if (parts_->shape.has_decoder()) {
+  if (decodes()) {
     PUMICE_TRY(Graph decoder, graph(request));
-    if (!stage().whole(static_cast<uint32_t>(parts_->shape.layers.size()))) {
+    if (!whole) {
       // A norm at a cut belongs to the stage before it, or behind it if the host reads what lies between.
       request.readable_cuts = true;
       PUMICE_TRY(const Graph apart, graph(request));
@@ -232,21 +265,27 @@ Result<std::vector<Plan>> Model::place_weights() {
     }
     for (const Bucket& bucket : step_buckets(memory.size, false)) {
       PUMICE_TRY(Plan plan, make_plan(decoder, context, bucket));
-      parts_->memory.caches.insert(plan.caches.begin(), plan.caches.end());
-      parts_->memory.states.insert(plan.states.begin(), plan.states.end());
+      uses(plan);
       plans.push_back(std::move(plan));
     }
   }
   if (parts_->shape.encoder) {
     request.readable = options_.readable;
+    request.readable_cuts = false;
     PUMICE_TRY(Graph encoder, encoder_graph(request));
-    PUMICE_CHECK(make_plan(encoder, context, Bucket{}));
+    PUMICE_TRY(const Plan plan, make_plan(encoder, context, Bucket{}));
+    uses(plan);
+    if (!whole) {
+      request.readable_cuts = true;
+      PUMICE_TRY(const Graph apart, encoder_graph(request));
+      PUMICE_CHECK(make_plan(apart, context, Bucket{}));
+    }
   }
   return plans;
 }
 
 SessionMemory Model::lay_out_memory(const SessionSize& size) const {
-  const bool whole = stage().whole(static_cast<uint32_t>(shape().layers.size()));
+  const bool whole = stage().whole(shape().layers_to_cut());
   return pumice::lay_out_memory(shape(), context_, size, whole ? nullptr : &parts_->memory);
 }
 

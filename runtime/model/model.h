@@ -84,7 +84,12 @@ public:
   WeightStore& weights() const { return *parts_->weights; }
   const Buffer& weight_allocation(uint32_t index) const { return parts_->allocations[index]; }
   const Stage& stage() const { return options_.stage; }
-  bool last_stage() const { return stage().ends(static_cast<uint32_t>(shape().layers.size())); }
+  bool last_stage() const { return stage().ends(shape().layers_to_cut()); }
+  // Whether the stage has layers of a decoder.
+  bool decodes() const {
+    const auto layers = static_cast<uint32_t>(shape().layers.size());
+    return shape().has_decoder() && !stage().within(shape().encoder_layers(), layers).empty();
+  }
   const std::shared_ptr<Upstream>& upstream() const { return options_.upstream; } // null: there is none
   // Where a session's memory lies; only this stage's caches and states have any.
   SessionMemory lay_out_memory(const SessionSize& size) const;

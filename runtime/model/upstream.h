@@ -15,8 +15,11 @@ namespace pumice {
 // What the runners of all stages of a session are made from.
 struct StageSteps {
   SessionSize size;
+  bool encodes = false; // see RunnerOptions::part
+  uint32_t caches = 0;  // Caches::id(): runners with the same ones share them on each stage
   bool all_outputs = false;
   std::vector<std::string> readable; // see RunnerOptions
+  uint64_t value_bytes = 0;          // of StepRows::values of a step, at most
   uint64_t received_bytes = 0;       // of a whole chunk, by the last stage
 };
 
@@ -24,7 +27,18 @@ struct StageSteps {
 // as long as the rows ask for: the header, the rows and their details.
 struct StepRows {
   uint32_t tokens = 0;
-  std::vector<uint32_t> words; // (1 + 2 * tokens) quads
+  std::vector<uint32_t> words;    // (1 + 2 * tokens) quads
+  std::vector<float> values = {}; // of the pictures or sounds of an encoder's step, for the first stage
+};
+
+// A piece of what a layer keeps of a sequence: of its keys and values, or of a state, which are counted
+// behind the layers.
+struct CachePiece {
+  uint32_t sequence = 0;
+  uint32_t layer = 0;
+  uint32_t capacity = 0;                // of the layer where the sequence was saved
+  uint32_t cached = 0, written_end = 0; // see Snapshot
+  uint64_t offset = 0;                  // bytes from the beginning of the layer's data
 };
 
 // The steps of one session on the stages before the last one. Used by one thread at a time.
@@ -34,8 +48,14 @@ public:
   // Begins a step, whose rows go through all stages. Steps arrive in the order in which they were begun. May
   // call what receives() was given, for earlier ones.
   virtual Status send(const StepRows& rows) = 0;
+  // Changes the rest of the step block on all stages, from the next step on: pieces of it, each as its first
+  // word, its number of words, and these.
+  virtual Status write_block(std::span<const uint32_t> pieces) = 0;
   // Waits for the next step to arrive, of this session or another one of the same thread.
   virtual Status wait() = 0;
+  // Read and write a piece of what other stages keep. Only while no step is under way.
+  virtual Status read_cached(const CachePiece& piece, std::span<std::byte> to) = 0;
+  virtual Status write_cached(const CachePiece& piece, std::span<const std::byte> from) = 0;
   // Makes the stages compile all kernels. They do it while the last one does the same.
   virtual Status prepare_all() = 0;
 };
@@ -50,6 +70,8 @@ public:
 
   virtual ~Upstream() = default;
   virtual uint32_t stages() const = 0; // the last one is not counted
+  // The largest of their Encoder::position_block().
+  virtual uint32_t position_block() const = 0;
   // "layers 0 to 19 on llvmpipe": a line for each.
   virtual std::vector<std::string> describe() const = 0;
   virtual Result<std::unique_ptr<UpstreamSteps>> begin(const StageSteps& steps, Receive receive) = 0;

@@ -269,9 +269,16 @@ void fuse_norms(Graph& graph, std::vector<Node>& nodes) {
   erase(nodes, dead);
 }
 
-// Products of the same input become one product. Their results become views of its result.
-void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector<Node>& nodes) {
-  std::set<size_t> dead;
+// Products of the same input become one product, if no cut is between them. Their results become views of its
+// result.
+void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::span<const TensorId> cuts,
+                    std::vector<Node>& nodes) {
+  std::set<size_t> dead, ends;
+  for (TensorId cut : cuts) ends.insert(producer(nodes, graph.storage(cut)));
+  const auto cut_between = [&](size_t earlier, size_t later) {
+    const auto end = ends.lower_bound(earlier);
+    return end != ends.end() && *end < later;
+  };
   for (size_t i = 0; i < nodes.size(); ++i) {
     const Linear* first = plain_linear(nodes[i]);
     if (!first || dead.count(i) || graph.tensor(nodes[i].output).readable) continue;
@@ -279,6 +286,7 @@ void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::vector
     for (size_t j = i + 1; j < nodes.size(); ++j) {
       const Linear* other = plain_linear(nodes[j]);
       if (!other || dead.count(j) || nodes[j].inputs[0] != nodes[i].inputs[0]) continue;
+      if (cut_between(i, j)) break;
       if (other->bias != first->bias || other->activation != first->activation) continue;
       if (graph.tensor(nodes[j].output).readable) continue;
       if (same_matrix_type(graph, weights, nodes[i].weights[0], nodes[j].weights[0])) group.push_back(j);
@@ -383,7 +391,7 @@ void fuse_projections(Graph& graph, std::vector<Node>& nodes) {
 
 } // namespace
 
-void fuse(Graph& graph, std::optional<TensorType> weights) {
+void fuse(Graph& graph, std::optional<TensorType> weights, std::span<const TensorId> cuts) {
   std::vector<Node> nodes(graph.nodes().begin(), graph.nodes().end());
   // Moving selections pays only where a product gets fewer rows. Before other operations, the copy of the
   // rows costs more than the operation saves.
@@ -398,7 +406,7 @@ void fuse(Graph& graph, std::optional<TensorType> weights) {
   fuse_residuals(graph, nodes);
   fuse_selections(graph, nodes);
   fuse_norms(graph, nodes);
-  merge_siblings(graph, weights, nodes);
+  merge_siblings(graph, weights, cuts, nodes);
   fuse_stores(graph, nodes);
   fuse_projections(graph, nodes);
   graph.replace_nodes(std::move(nodes));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "graph/graph.h"
 
@@ -20,7 +21,7 @@ namespace pumice {
 //   - an activation of a product's result, or a sum with it, moves into the product
 // A readable tensor (Tensor::readable) is never fused away. `weights` is the type that 16- and 32-bit weights
 // are quantised to while they are loaded, if any: products are merged only if their weights have the same
-// type on the device.
-void fuse(Graph& graph, std::optional<TensorType> weights = {});
+// type on the device. Products on different sides of the nodes that write `cuts`, in their order, stay apart.
+void fuse(Graph& graph, std::optional<TensorType> weights = {}, std::span<const TensorId> cuts = {});
 
 } // namespace pumice

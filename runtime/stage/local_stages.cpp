@@ -1,5 +1,6 @@
 #include "stage/local_stages.h"
 
+#include <algorithm>
 #include <thread>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "stage/memory_hop.h"
 #include "stage/stage_ring.h"
 #include "stage/stage_server.h"
+#include "step/encoder.h"
 
 namespace pumice {
 
@@ -15,7 +17,7 @@ namespace {
 
 std::string name_of(const Model& model) {
   const Stage& stage = model.stage();
-  return fmt::format("layers {} to {} on {}", stage.first, stage.end - 1,
+  return fmt::format("{} on {}", layers_text(stage, model.shape()),
                      model.context().device->capabilities().name);
 }
 
@@ -25,12 +27,21 @@ std::vector<std::string> names_of(std::span<const std::shared_ptr<const Model>> 
   return names;
 }
 
+uint32_t position_block_of(std::span<const std::shared_ptr<const Model>> models) {
+  uint32_t block = 1;
+  for (const std::shared_ptr<const Model>& model : models) {
+    if (model->shape().encoder) block = std::max(block, Encoder::position_block(*model, CacheType::f32));
+  }
+  return block;
+}
+
 // The stages before the last one, each on a thread of this process. hops[i] is the one that the stage i
 // receives from, and hops.back() the last stage's.
 class LocalStages : public StageRing {
 public:
   LocalStages(std::vector<std::shared_ptr<const Model>> models, std::vector<std::unique_ptr<Hop>> hops)
-      : StageRing(*hops.front(), *hops.back(), names_of(models)), hops_(std::move(hops)) {
+      : StageRing(*hops.front(), *hops.back(), names_of(models), position_block_of(models)),
+        hops_(std::move(hops)) {
     for (size_t i = 0; i < models.size(); ++i) {
       auto server = std::make_shared<StageServer>(models[i], name_of(*models[i]), *hops_[i], *hops_[i + 1]);
       threads_.emplace_back([server = std::move(server)] {

@@ -13,7 +13,7 @@ namespace {
 
 // A session's sizes in a message; the names of readable tensors follow, each with a zero after it.
 struct SizeInMessage {
-  uint32_t context, chunk, sequences, cache, beams, input_positions, all_outputs, names;
+  uint32_t context, chunk, sequences, cache, beams, input_positions, encodes, caches, all_outputs, names;
 };
 
 constexpr uint32_t most_names = 4096;
@@ -43,18 +43,22 @@ Result<std::span<std::byte>> begin_message(Hop& hop, MessageHeader header) {
   return bytes.subspan(sizeof header);
 }
 
-Status send_message(Hop& hop, MessageHeader header, std::span<const std::byte> bytes) {
-  header.bytes = static_cast<uint32_t>(bytes.size());
+Status send_message(Hop& hop, MessageHeader header, std::span<const std::byte> bytes,
+                    std::span<const std::byte> more) {
+  header.bytes = static_cast<uint32_t>(bytes.size() + more.size());
   PUMICE_TRY(const std::span<std::byte> room, begin_message(hop, header));
   std::ranges::copy(bytes, room.begin());
+  std::ranges::copy(more, room.subspan(bytes.size()).begin());
   return hop.send();
 }
 
 std::vector<std::byte> to_bytes(const StageSteps& steps) {
   const SessionSize& size = steps.size;
-  const SizeInMessage sizes = {
-      size.context, size.chunk,           size.sequences,    static_cast<uint32_t>(size.cache),
-      size.beams,   size.input_positions, steps.all_outputs, static_cast<uint32_t>(steps.readable.size())};
+  const SizeInMessage sizes = {size.context,      size.chunk,
+                               size.sequences,    static_cast<uint32_t>(size.cache),
+                               size.beams,        size.input_positions,
+                               steps.encodes,     steps.caches,
+                               steps.all_outputs, static_cast<uint32_t>(steps.readable.size())};
   std::vector<std::byte> bytes(sizeof sizes);
   std::memcpy(bytes.data(), &sizes, sizeof sizes);
   for (const std::string& name : steps.readable) {
@@ -74,6 +78,8 @@ Result<StageSteps> stage_steps_from(std::span<const std::byte> bytes) {
   StageSteps steps;
   steps.size = {sizes.context,    sizes.chunk,          sizes.sequences, static_cast<CacheType>(sizes.cache),
                 sizes.beams != 0, sizes.input_positions};
+  steps.encodes = sizes.encodes != 0;
+  steps.caches = sizes.caches;
   steps.all_outputs = sizes.all_outputs != 0;
   std::string_view names = as_text(bytes.subspan(reader.position()));
   for (uint32_t i = 0; i < sizes.names; ++i) {

@@ -13,7 +13,10 @@ namespace pumice {
 enum class MessageKind : uint32_t {
   hello,   // the first one: what all stages must agree on, and where they are
   begin,   // a session, with what its runners are made from
-  step,    // its rows, then what the stage before has computed
+  step,    // its rows, then what the stage before has computed, or what the first one's encoder reads
+  block,   // of a session: pieces of the step block, see UpstreamSteps::write_block()
+  read,    // of a session: a CachePiece, then room for it, which the stage that has it fills
+  write,   // the same with what is written
   prepare, // compile all kernels of a session
   end,     // a session
   failed,  // a stage has an error: its code and its sentence
@@ -24,7 +27,7 @@ enum class MessageKind : uint32_t {
 struct MessageHeader {
   MessageKind kind = MessageKind::quit;
   uint32_t session = 0;
-  uint32_t tokens = 0; // of a step
+  uint32_t tokens = 0; // of a step; of a hello: the largest Upstream::position_block() so far
   uint32_t bytes = 0;  // after the header
 };
 
@@ -38,7 +41,8 @@ struct Message {
 Result<Message> receive_message(Hop& hop);
 // Begins a message; returns the room for its bytes. Hop::send() sends it.
 Result<std::span<std::byte>> begin_message(Hop& hop, MessageHeader header);
-Status send_message(Hop& hop, MessageHeader header, std::span<const std::byte> bytes = {});
+Status send_message(Hop& hop, MessageHeader header, std::span<const std::byte> bytes = {},
+                    std::span<const std::byte> more = {});
 
 // What a session's runners are made from, as the bytes of a message.
 std::vector<std::byte> to_bytes(const StageSteps& steps);

@@ -23,8 +23,12 @@ public:
   virtual Result<std::unique_ptr<Hop>> hop_from(uint32_t rank) = 0;
   // Ends what waits for this process, which goes away before its time.
   virtual void leave() = 0;
+  // Says goodbye, and waits until all others have, however long they work.
+  virtual Status wait_for_all() = 0;
 
-  std::string name(uint32_t rank) const { return "rank " + std::to_string(rank) + " on " + host(rank); }
+  virtual std::string name(uint32_t rank) const {
+    return "rank " + std::to_string(rank) + " on " + host(rank);
+  }
 };
 
 // What a plug-in with Processes exports, under the name `open_processes_symbol`. `version`: of the program,

@@ -44,7 +44,7 @@ Result<double> step_seconds(Runner& runner, uint32_t tokens) {
   while (static_cast<int>(seconds.size()) < least_steps + 1 || sum < measured_seconds) {
     const auto start = std::chrono::steady_clock::now();
     PUMICE_CHECK(runner.write_step(rows));
-    PUMICE_CHECK(runner.write_received(tokens, nothing));
+    PUMICE_CHECK(runner.write_received({tokens, {}}, nothing));
     PUMICE_TRY(const Completion done, runner.submit(tokens));
     PUMICE_CHECK(done.wait());
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
@@ -98,6 +98,13 @@ Result<DeviceCosts> measure_costs(const std::filesystem::path& path, const Devic
   PUMICE_TRY(const ModelFile file, ModelFile::open(path));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_CHECK(check_stages(file.path(), definition->shape()));
+  if (definition->shape().encoder) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: only stages of a decoder alone are measured, because the layers of an "
+                    "encoder and a decoder differ: say how many layers each device gets with --split",
+                    file.path())};
+  }
   const auto layers = static_cast<uint32_t>(definition->shape().layers.size());
   if (layers < least_layers) {
     return Error{Code::unsupported,

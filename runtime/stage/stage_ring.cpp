@@ -1,5 +1,7 @@
 #include "stage/stage_ring.h"
 
+#include <algorithm>
+
 #include "base/guarded.h"
 
 namespace pumice {
@@ -13,11 +15,24 @@ public:
 
   Status send(const StepRows& rows) override {
     const std::lock_guard lock(ring_.mutex_);
-    return ring_.send({MessageKind::step, session_, rows.tokens}, std::as_bytes(std::span(rows.words)));
+    return ring_.send({MessageKind::step, session_, rows.tokens}, std::as_bytes(std::span(rows.words)),
+                      std::as_bytes(std::span(rows.values)));
+  }
+  Status write_block(std::span<const uint32_t> pieces) override {
+    const std::lock_guard lock(ring_.mutex_);
+    return ring_.send({MessageKind::block, session_}, std::as_bytes(pieces));
   }
   Status wait() override {
     const std::lock_guard lock(ring_.mutex_);
     return ring_.receive_one();
+  }
+  Status read_cached(const CachePiece& piece, std::span<std::byte> to) override {
+    const std::lock_guard lock(ring_.mutex_);
+    return ring_.read_cached(session_, piece, to);
+  }
+  Status write_cached(const CachePiece& piece, std::span<const std::byte> from) override {
+    const std::lock_guard lock(ring_.mutex_);
+    return ring_.write_cached(session_, piece, from);
   }
   Status prepare_all() override {
     const std::lock_guard lock(ring_.mutex_);
@@ -38,7 +53,7 @@ Result<std::unique_ptr<UpstreamSteps>> StageRing::begin(const StageSteps& steps,
   const std::vector<std::byte> bytes = to_bytes(steps);
   const Status begun = guarded([&]() -> Status {
     PUMICE_CHECK(send({MessageKind::begin, id}, bytes));
-    PUMICE_CHECK(first_.reserve(step_message_bytes(steps.size.chunk)));
+    PUMICE_CHECK(first_.reserve(step_message_bytes(steps.size.chunk) + steps.value_bytes));
     while (!session.began) PUMICE_CHECK(receive_one());
     return {};
   });
@@ -49,10 +64,11 @@ Result<std::unique_ptr<UpstreamSteps>> StageRing::begin(const StageSteps& steps,
 
 // All stages together have room for so many messages that a stage never waits for a place while this waits
 // for it.
-Status StageRing::send(MessageHeader header, std::span<const std::byte> bytes) {
+Status StageRing::send(MessageHeader header, std::span<const std::byte> bytes,
+                       std::span<const std::byte> more) {
   while (under_way_ > stages()) PUMICE_CHECK(receive_one());
   if (failed_) return *failed_;
-  if (Status sent = send_message(first_, header, bytes); !sent.ok()) return fail(sent.error());
+  if (Status sent = send_message(first_, header, bytes, more); !sent.ok()) return fail(sent.error());
   ++under_way_;
   return {};
 }
@@ -67,7 +83,10 @@ Status StageRing::receive_one() {
 }
 
 Status StageRing::received(const Message& message) {
-  if (message.header.kind == MessageKind::hello) greeted_ = true;
+  if (message.header.kind == MessageKind::hello) {
+    greeted_ = true;
+    position_block_ = message.header.tokens;
+  }
   if (message.header.kind == MessageKind::quit) quit_ = true;
   const auto found = sessions_.find(message.header.session);
   if (found == sessions_.end()) return {}; // it has ended
@@ -76,10 +95,43 @@ Status StageRing::received(const Message& message) {
     session.began = true;
     return last_.reserve(session.message_bytes);
   }
+  if (message.header.kind == MessageKind::read) {
+    const std::span<const std::byte> bytes =
+        message.bytes.subspan(std::min(message.bytes.size(), sizeof(CachePiece)));
+    if (bytes.size() != wanted_.size())
+      return fail({Code::internal, "a piece of a layer has another length"});
+    std::ranges::copy(bytes, wanted_.begin());
+    wanted_ = {};
+  }
   if (message.header.kind != MessageKind::step) return {};
   const uint64_t rows = step_message_bytes(message.header.tokens) - sizeof(MessageHeader);
   if (message.bytes.size() < rows) return fail({Code::internal, "a step between stages is too short"});
   return session.receive(message.header.tokens, message.bytes.subspan(rows));
+}
+
+// As many bytes at a time as every hop has room for.
+constexpr size_t most_cached_bytes = small_message_bytes - sizeof(MessageHeader) - sizeof(CachePiece);
+
+Status StageRing::read_cached(uint32_t session, const CachePiece& piece, std::span<std::byte> to) {
+  for (CachePiece next = piece; !to.empty();) {
+    wanted_ = to.first(std::min(to.size(), most_cached_bytes));
+    const size_t count = wanted_.size();
+    PUMICE_CHECK(send({MessageKind::read, session}, std::as_bytes(std::span(&next, 1)), wanted_));
+    while (!wanted_.empty()) PUMICE_CHECK(receive_one());
+    next.offset += count;
+    to = to.subspan(count);
+  }
+  return {};
+}
+
+Status StageRing::write_cached(uint32_t session, const CachePiece& piece, std::span<const std::byte> from) {
+  for (CachePiece next = piece; !from.empty();) {
+    const std::span<const std::byte> part = from.first(std::min(from.size(), most_cached_bytes));
+    PUMICE_CHECK(send({MessageKind::write, session}, std::as_bytes(std::span(&next, 1)), part));
+    next.offset += part.size();
+    from = from.subspan(part.size());
+  }
+  return {};
 }
 
 // All that follows gets the first error.

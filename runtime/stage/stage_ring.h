@@ -16,12 +16,13 @@ namespace pumice {
 // last of them. All messages go around once. Sessions of one model are used by one thread at a time.
 class StageRing : public Upstream {
 public:
-  // `names`: of the stages.
-  StageRing(Hop& first, Hop& last, std::vector<std::string> names)
-      : first_(first), last_(last), names_(std::move(names)) {}
+  // `names`: of the stages. `position_block`: 0 if greet() finds it.
+  StageRing(Hop& first, Hop& last, std::vector<std::string> names, uint32_t position_block = 0)
+      : first_(first), last_(last), names_(std::move(names)), position_block_(position_block) {}
 
   uint32_t stages() const override { return static_cast<uint32_t>(names_.size()); }
   std::vector<std::string> describe() const override { return names_; }
+  uint32_t position_block() const override { return position_block_; }
   Result<std::unique_ptr<UpstreamSteps>> begin(const StageSteps& steps, Receive receive) override;
 
   // Sends what the stages must agree on, and waits until all have.
@@ -37,20 +38,24 @@ private:
     bool began = false;
   };
 
-  Status send(MessageHeader header, std::span<const std::byte> bytes);
+  Status send(MessageHeader header, std::span<const std::byte> bytes, std::span<const std::byte> more = {});
   Status receive_one();
   Status received(const Message& message);
   Status fail(const Error& error);
   void end(uint32_t session);
+  Status read_cached(uint32_t session, const CachePiece& piece, std::span<std::byte> to);
+  Status write_cached(uint32_t session, const CachePiece& piece, std::span<const std::byte> from);
 
   Hop& first_;
   Hop& last_;
   const std::vector<std::string> names_;
+  uint32_t position_block_;
   std::mutex mutex_;
   std::map<uint32_t, Session> sessions_;
   uint32_t next_session_ = 0;
   uint32_t under_way_ = 0; // messages that have not come around
   bool greeted_ = false, quit_ = false;
+  std::span<std::byte> wanted_; // what read_cached() waits for; empty: nothing
   std::optional<Error> failed_;
 };
 

@@ -4,6 +4,8 @@
 
 #include "base/guarded.h"
 #include "io/bytes.h"
+#include "step/encoder.h"
+#include "step/snapshot.h"
 #include "step/step_rows.h"
 
 namespace pumice {
@@ -30,6 +32,7 @@ Status StageServer::run(Status failed) {
   for (;;) {
     const Result<Message> message = guarded([&] { return receive_message(from_); });
     if (!message.ok()) {
+      from_.close(message.error()); // who sends may wait for a place
       to_.close(message.error());
       return status.ok() ? Status(message.error()) : status;
     }
@@ -63,10 +66,15 @@ Status StageServer::handle(const Message& message) {
     return begin(message);
   case MessageKind::step:
     return step(message);
+  case MessageKind::block:
+    return write_block(message);
+  case MessageKind::read:
+  case MessageKind::write:
+    return move_cached(message);
   case MessageKind::prepare: {
     PUMICE_CHECK(forward(message));
     PUMICE_TRY(Runner * runner, runner_of(message));
-    return runner->prepare_all();
+    return runner ? runner->prepare_all() : Status();
   }
   case MessageKind::end:
     sessions_.erase(message.header.session);
@@ -90,21 +98,32 @@ Status StageServer::agree(const Message& message) {
                     "all of them with the same program, model and options",
                     line_of(name, value), printable(line))};
   }
-  return forward(message);
+  Message greeted = message;
+  if (model_ && model_->shape().encoder)
+    greeted.header.tokens = std::max(greeted.header.tokens, Encoder::position_block(*model_, CacheType::f32));
+  return forward(greeted);
 }
 
 Status StageServer::begin(const Message& message) {
   PUMICE_TRY(const StageSteps steps, stage_steps_from(message.bytes));
-  RunnerOptions options;
-  options.size = steps.size;
-  options.all_outputs = steps.all_outputs;
-  options.readable = steps.readable;
-  options.sampling = false;
-  PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model_, std::move(options)));
-  const uint32_t chunk = runner->size().chunk;
+  std::unique_ptr<Runner> runner;
+  if (steps.encodes || model_->decodes()) {
+    RunnerOptions options;
+    if (steps.encodes) options.part = ModelPart::encoder;
+    options.size = steps.size;
+    options.all_outputs = steps.all_outputs;
+    options.readable = steps.readable;
+    options.sampling = false;
+    options.caches = caches_[steps.caches].lock();
+    PUMICE_TRY(runner, Runner::create(model_, std::move(options)));
+    caches_[steps.caches] = runner->shared_caches();
+  }
+  const uint32_t chunk = runner ? runner->size().chunk : steps.size.chunk;
   const uint64_t rows = step_message_bytes(chunk);
-  const uint64_t received = runner->received_bytes(chunk), sent = runner->sent_bytes(chunk);
+  const uint64_t received = runner ? runner->received_bytes(chunk) : 0;
+  const uint64_t sent = runner ? runner->sent_bytes(chunk) : 0;
   sessions_[message.header.session] = std::move(runner);
+  std::erase_if(caches_, [](const auto& each) { return each.second.expired(); });
   // Before the message goes on: steps may come as soon as it has been around.
   PUMICE_CHECK(to_.reserve(rows + sent));
   PUMICE_CHECK(from_.reserve(rows + received));
@@ -120,6 +139,7 @@ Result<Runner*> StageServer::runner_of(const Message& message) {
 
 Status StageServer::step(const Message& message) {
   PUMICE_TRY(Runner * runner, runner_of(message));
+  if (!runner) return forward(message);
   StepRows rows{message.header.tokens, {}};
   const uint64_t row_bytes =
       step_message_bytes(std::min(rows.tokens, runner->size().chunk)) - sizeof(MessageHeader);
@@ -127,7 +147,7 @@ Status StageServer::step(const Message& message) {
   rows.words.resize(row_bytes / 4);
   std::memcpy(rows.words.data(), message.bytes.data(), row_bytes);
   PUMICE_CHECK(runner->write_packed(rows));
-  PUMICE_CHECK(runner->write_received(rows.tokens, message.bytes.subspan(row_bytes)));
+  PUMICE_CHECK(runner->write_received(rows, message.bytes.subspan(row_bytes)));
   PUMICE_CHECK(runner->submit(rows.tokens));
   MessageHeader header = message.header;
   header.bytes = static_cast<uint32_t>(row_bytes + runner->sent_bytes(rows.tokens));
@@ -135,6 +155,32 @@ Status StageServer::step(const Message& message) {
   std::memcpy(room.data(), rows.words.data(), row_bytes);
   PUMICE_CHECK(runner->read_sent(rows.tokens, room.subspan(row_bytes)));
   return to_.send();
+}
+
+Status StageServer::write_block(const Message& message) {
+  PUMICE_TRY(Runner * runner, runner_of(message));
+  if (runner) {
+    std::vector<uint32_t> pieces(message.bytes.size() / 4);
+    std::memcpy(pieces.data(), message.bytes.data(), pieces.size() * 4);
+    PUMICE_CHECK(runner->write_block(pieces));
+  }
+  return forward(message);
+}
+
+Status StageServer::move_cached(const Message& message) {
+  PUMICE_TRY(Runner * runner, runner_of(message));
+  CachePiece piece;
+  if (message.bytes.size() < sizeof piece) return Error{Code::internal, "a piece of a layer is too short"};
+  std::memcpy(&piece, message.bytes.data(), sizeof piece);
+  const std::span<const std::byte> bytes = message.bytes.subspan(sizeof piece);
+  if (!runner) return forward(message);
+  if (message.header.kind == MessageKind::write) {
+    PUMICE_CHECK(write_cached(*runner, piece, bytes));
+    return forward(message);
+  }
+  std::vector<std::byte> read(bytes.begin(), bytes.end());
+  PUMICE_CHECK(read_cached(*runner, piece, read));
+  return send_message(to_, message.header, message.bytes.first(sizeof piece), read);
 }
 
 } // namespace pumice

@@ -34,6 +34,8 @@ private:
   Status agree(const Message& message);
   Status begin(const Message& message);
   Status step(const Message& message);
+  Status write_block(const Message& message);
+  Status move_cached(const Message& message);
   Result<Runner*> runner_of(const Message& message);
 
   std::shared_ptr<const Model> model_;
@@ -41,7 +43,9 @@ private:
   Hop& from_;
   Hop& to_;
   Agreement agreement_;
+  // Null of a decoder's session where the stage has layers of the encoder only.
   std::map<uint32_t, std::unique_ptr<Runner>> sessions_;
+  std::map<uint32_t, std::weak_ptr<const Caches>> caches_; // by their number on the last stage
 };
 
 std::vector<std::byte> to_bytes(const Agreement& agreement);

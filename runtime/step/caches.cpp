@@ -1,6 +1,16 @@
 #include "step/caches.h"
 
+#include <atomic>
+
 namespace pumice {
+
+namespace {
+
+std::atomic<uint32_t> caches_made = 0;
+
+} // namespace
+
+Caches::Caches(SessionMemory memory) : id_(++caches_made), memory_(std::move(memory)) {}
 
 Result<std::shared_ptr<const Caches>> Caches::create(const std::shared_ptr<Device>& device,
                                                      SessionMemory memory) {

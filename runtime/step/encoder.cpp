@@ -5,24 +5,20 @@
 #include <fmt/format.h>
 
 #include "kernel/attention/attention.h"
+#include "model/upstream.h"
 
 namespace pumice {
 
-namespace {
-
-// The largest block of positions that an attention over the inputs' caches needs.
-uint32_t position_block(const Model& model, CacheType cache) {
+uint32_t Encoder::position_block(const Model& model, CacheType cache) {
   SessionSize size;
   size.cache = cache;
-  uint32_t block = 8;
+  uint32_t block = std::max(8u, model.upstream() ? model.upstream()->position_block() : 0);
   for (const LayerCache& layer : model.shape().encoder->caches) {
     block = std::max(block, attention_block(model.context().profile, input_cache_layout(layer, size),
                                             model.shape().encoder->causal));
   }
   return block;
 }
-
-} // namespace
 
 Result<std::unique_ptr<Encoder>> Encoder::create(std::shared_ptr<const Model> model, EncoderOptions options) {
   PUMICE_TRY(RunnerOptions runner_options, Encoder::runner_options(*model, std::move(options)));

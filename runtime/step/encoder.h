@@ -31,6 +31,9 @@ public:
 
   // The options that its runner is made with.
   static Result<RunnerOptions> runner_options(const Model& model, EncoderOptions options);
+  // The largest block of positions that an attention over the caches of the inputs takes on the model's
+  // device, and where it is the last of several stages, on theirs. Each input begins at a multiple of it.
+  static uint32_t position_block(const Model& model, CacheType cache);
   // The positions that the caches need for steps of `tokens` tokens of `inputs` inputs.
   static uint32_t cache_positions(const Model& model, CacheType cache, uint32_t tokens, uint32_t inputs);
 

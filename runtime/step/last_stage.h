@@ -23,6 +23,8 @@ public:
   // `composed`: by the host; otherwise the device has written these rows, and they are in the step block.
   Result<Completion> begin(StepRows rows, bool composed);
   Status prepare_all() { return upstream_->prepare_all(); }
+  Status write_block(std::span<const uint32_t> pieces) { return upstream_->write_block(pieces); }
+  UpstreamSteps& upstream() { return *upstream_; }
 
 private:
   struct Step;

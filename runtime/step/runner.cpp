@@ -256,12 +256,14 @@ Status Runner::set_input(uint32_t sequence, InputRange input) {
                              input.first, input.end, sequence, memory_.size.input_positions,
                              memory_.size.sequences)};
   }
+  return write_words((memory_.step_layout.sequence_quads() + sequence) * size_t{4},
+                     std::array{input.first, input.end});
+}
+
+Status Runner::write_words(size_t first, std::span<const uint32_t> words) {
   PUMICE_CHECK(last_submission_.wait());
-  auto* quad = reinterpret_cast<uint32_t*>(step_.mapped().data()) +
-               (memory_.step_layout.sequence_quads() + sequence) * 4;
-  quad[0] = input.first;
-  quad[1] = input.end;
-  return {};
+  std::ranges::copy(words, reinterpret_cast<uint32_t*>(step_.mapped().data()) + first);
+  return last_stage_ ? send_words(first, words) : Status();
 }
 
 Status Runner::set_cache_indirection(uint32_t sequence, std::span<const uint32_t> cache_indirection) {
@@ -273,13 +275,12 @@ Status Runner::set_cache_indirection(uint32_t sequence, std::span<const uint32_t
                     "has {} positions of {} sequences",
                     cache_indirection.size(), sequence, layout.positions, memory_.size.sequences)};
   }
-  PUMICE_CHECK(last_submission_.wait());
-  auto* all = reinterpret_cast<uint32_t*>(step_.mapped().data()) + layout.cache_indirection() * 4;
-  std::ranges::copy(cache_indirection, all + size_t{sequence} * layout.positions);
-  return {};
+  return write_words(layout.cache_indirection() * size_t{4} + size_t{sequence} * layout.positions,
+                     cache_indirection);
 }
 
 Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float> values) {
+  if (last_stage_ && options_.part == ModelPart::encoder) return keep_values(row, values);
   const Plan& plan = bucket_for(std::clamp(tokens, 1u, memory_.size.chunk)).plan;
   if (!plan.input || row >= plan.input->where.rows || values.size() != plan.input->where.columns) {
     return Error{Code::invalid_argument,

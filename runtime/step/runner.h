@@ -121,13 +121,18 @@ public:
   // runners are used with nothing else but prepare_all() and submit(). Bytes that a step of so many rows
   // receives from the stage before and sends to the next one, as plans fix them.
   bool staged() const { return last_stage_ != nullptr; } // as the last one
+  // Whether a layer's keys and values are here, or a state, which are counted behind the layers.
+  bool holds(size_t layer) const;
+  UpstreamSteps& upstream() const { return last_stage_->upstream(); }
   uint64_t received_bytes(uint32_t tokens);
   uint64_t sent_bytes(uint32_t tokens);
   // The most steps that the host composes before the first of them is done: of one stage, the one that runs
   // and the next.
   uint32_t steps_in_stages() const;
   Status write_packed(const StepRows& rows);
-  Status write_received(uint32_t tokens, std::span<const std::byte> bytes);
+  // `bytes`: what the rows' step received; of the first stage's encoder, the values of its inputs.
+  Status write_received(const StepRows& rows, std::span<const std::byte> bytes);
+  Status write_block(std::span<const uint32_t> pieces); // see UpstreamSteps
   // After the step, which it waits for.
   Status read_sent(uint32_t tokens, std::span<std::byte> bytes) const;
   // Sampling's state (see SamplingState). The host may write it only while no step with outputs is in flight.
@@ -180,6 +185,12 @@ private:
   Result<Completion> submit_here(uint32_t tokens, uint32_t steps);
   Result<Completion> submit_in_stages(uint32_t tokens, uint32_t steps);
   Status check_sliceable() const;
+  // Writes words of the step block behind its rows, on all stages.
+  Status write_words(size_t first, std::span<const uint32_t> words);
+  Status send_words(size_t first, std::span<const uint32_t> words);
+  Status send_pieces();
+  Status keep_values(uint32_t row, std::span<const float> values);
+  const HostTensor* encoder_values(const Plan& plan) const;
   const HostTensor* find_readable(const Plan& plan, const std::string& name) const;
 
   std::shared_ptr<const Model> model_;
@@ -200,6 +211,8 @@ private:
   Completion submitted_here_;      // the last step on this device; with stages, others may not have arrived
   uint32_t last_tokens_ = 1;       // of the last submission
   std::vector<uint32_t> composed_; // with stages: the step block's beginning that write_step() wrote, if any
+  std::vector<float> values_;      // of the composed step's inputs
+  std::vector<uint32_t> pieces_;   // of the step block that the other stages lack
   std::unique_ptr<LastStage> last_stage_; // null: the model has no stages before its own
 };
 

@@ -1,5 +1,7 @@
 // What a runner does where its model is one of several stages.
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,9 @@
 namespace pumice {
 
 namespace {
+
+// Words of a piece of the step block, and of all pieces of a message.
+constexpr size_t most_piece_words = 4096, most_pieces_words = 8192;
 
 uint64_t bytes_of(const std::vector<HostTensor>& tensors, uint32_t tokens) {
   uint64_t sum = 0;
@@ -24,17 +29,18 @@ Error wrong_length(const Model& model, uint32_t tokens, uint64_t expected, uint6
 } // namespace
 
 Status Runner::begin_stages() {
-  if (!model_->upstream() || options_.part == ModelPart::encoder) return {};
-  if (options_.input.buffer || options_.caches || memory_.size.beams) {
+  if (!model_->upstream()) return {};
+  const bool encodes = options_.part == ModelPart::encoder;
+  if (options_.input.buffer || options_.output.buffer) {
     return Error{Code::unsupported,
-                 fmt::format("{}: a model in stages has neither beams nor caches or inputs "
-                             "of the application: use one device",
+                 fmt::format("{}: a model in stages has no inputs or outputs of the application: use one "
+                             "device",
                              model_->file().path())};
   }
   const auto compute = [this](const StepRows& rows, bool composed,
                               std::span<const std::byte> bytes) -> Result<Completion> {
     if (composed) PUMICE_CHECK(write_packed(rows));
-    PUMICE_CHECK(write_received(rows.tokens, bytes));
+    PUMICE_CHECK(write_received(rows, bytes));
     // Later steps may have been begun, which the last submission is about.
     const Completion last = last_submission_;
     const uint32_t last_tokens = last_tokens_;
@@ -43,11 +49,22 @@ Status Runner::begin_stages() {
     last_tokens_ = last_tokens;
     return done;
   };
-  PUMICE_TRY(last_stage_, LastStage::create(*model_->upstream(),
-                                            {memory_.size, options_.all_outputs, options_.readable,
-                                             received_bytes(memory_.size.chunk)},
-                                            compute));
+  StageSteps steps;
+  steps.size = memory_.size;
+  steps.encodes = encodes;
+  steps.caches = caches_->id();
+  steps.all_outputs = options_.all_outputs;
+  steps.readable = options_.readable;
+  if (encodes && model_->shape().encoder->kind != InputKind::tokens)
+    steps.value_bytes = uint64_t{memory_.size.sequences} * model_->shape().encoder->input_values() * 4;
+  steps.received_bytes = received_bytes(memory_.size.chunk);
+  PUMICE_TRY(last_stage_, LastStage::create(*model_->upstream(), steps, compute));
   return {};
+}
+
+bool Runner::holds(size_t layer) const {
+  if (layer < memory_.caches.size()) return memory_.caches[layer].keys.bytes > 0;
+  return memory_.states[layer - memory_.caches.size()].buffer.bytes > 0;
 }
 
 uint32_t Runner::steps_in_stages() const {
@@ -55,7 +72,64 @@ uint32_t Runner::steps_in_stages() const {
 }
 
 uint64_t Runner::received_bytes(uint32_t tokens) {
-  return bytes_of(bucket_for(tokens).plan.received, tokens);
+  const Plan& plan = bucket_for(tokens).plan;
+  const HostTensor* values = encoder_values(plan);
+  const uint64_t own = values ? uint64_t{values->where.rows} * values->where.columns * 4 : 0;
+  return own + bytes_of(plan.received, tokens);
+}
+
+// What the host writes of pictures and sounds, if the plan begins with it.
+const HostTensor* Runner::encoder_values(const Plan& plan) const {
+  return plan.input && options_.part == ModelPart::encoder ? &*plan.input : nullptr;
+}
+
+Status Runner::keep_values(uint32_t row, std::span<const float> values) {
+  const size_t columns = model_->shape().encoder->input_values();
+  if (row >= memory_.size.sequences || values.size() != columns) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: input {} has {} numbers: a step reads {} inputs of {}",
+                             model_->file().path(), row, values.size(), memory_.size.sequences, columns)};
+  }
+  values_.resize(std::max(values_.size(), (row + size_t{1}) * columns));
+  std::ranges::copy(values, values_.begin() + static_cast<ptrdiff_t>(row * columns));
+  return {};
+}
+
+Status Runner::send_words(size_t first, std::span<const uint32_t> words) {
+  while (!words.empty()) {
+    const std::span<const uint32_t> piece = words.first(std::min(words.size(), most_piece_words));
+    if (pieces_.size() + piece.size() + 2 > most_pieces_words) PUMICE_CHECK(send_pieces());
+    pieces_.push_back(static_cast<uint32_t>(first));
+    pieces_.push_back(static_cast<uint32_t>(piece.size()));
+    pieces_.insert(pieces_.end(), piece.begin(), piece.end());
+    words = words.subspan(piece.size());
+    first += piece.size();
+  }
+  return {};
+}
+
+Status Runner::send_pieces() {
+  if (pieces_.empty()) return {};
+  PUMICE_CHECK(last_stage_->write_block(pieces_));
+  pieces_.clear();
+  return {};
+}
+
+Status Runner::write_block(std::span<const uint32_t> pieces) {
+  PUMICE_CHECK(submitted_here_.wait());
+  const size_t words = step_.mapped().size() / 4;
+  while (!pieces.empty()) {
+    const size_t first = pieces[0], count = pieces.size() > 1 ? pieces[1] : words;
+    if (pieces.size() < 2 || first > words || count > words - first || count > pieces.size() - 2) {
+      return Error{
+          Code::internal,
+          fmt::format("{}: a piece of the step block between stages is damaged: {} words from {} of {}",
+                      model_->file().path(), count, first, words)};
+    }
+    std::memcpy(step_.mapped().data() + first * 4, pieces.data() + 2, count * 4);
+    pieces = pieces.subspan(2 + count);
+  }
+  return {};
 }
 
 uint64_t Runner::sent_bytes(uint32_t tokens) {
@@ -74,7 +148,7 @@ Result<Completion> Runner::submit_in_stages(uint32_t tokens, uint32_t steps) {
   for (uint32_t step = 0; step < steps; ++step) {
     if (interrupted()) return Error{Code::cancelled, "a step was cancelled"};
     const bool composed = !composed_.empty();
-    StepRows rows{tokens, {}};
+    StepRows rows{tokens, {}, std::exchange(values_, {})};
     if (composed) {
       rows.words = pack_rows(composed_, memory_.step_layout, tokens);
     } else {
@@ -84,6 +158,7 @@ Result<Completion> Runner::submit_in_stages(uint32_t tokens, uint32_t steps) {
                              memory_.step_layout, tokens);
     }
     composed_.clear();
+    PUMICE_CHECK(send_pieces());
     PUMICE_TRY(last_submission_, last_stage_->begin(std::move(rows), composed));
     last_tokens_ = tokens;
   }
@@ -102,12 +177,22 @@ Status Runner::write_packed(const StepRows& rows) {
 }
 
 // The step before has read what lies there once it is done.
-Status Runner::write_received(uint32_t tokens, std::span<const std::byte> bytes) {
-  if (const uint64_t expected = received_bytes(tokens); bytes.size() != expected)
-    return wrong_length(*model_, tokens, expected, bytes.size());
+Status Runner::write_received(const StepRows& rows, std::span<const std::byte> bytes) {
+  const Plan& plan = bucket_for(rows.tokens).plan;
+  const HostTensor* values = encoder_values(plan);
+  const uint32_t inputs = values ? std::min(rows.words[1], values->where.rows) : 0;
+  const size_t input_bytes = values ? size_t{values->where.columns} * 4 : 0;
+  const uint64_t expected = inputs * input_bytes + bytes_of(plan.received, rows.tokens);
+  if (bytes.size() != expected) return wrong_length(*model_, rows.tokens, expected, bytes.size());
   PUMICE_CHECK(submitted_here_.wait());
-  for (const HostTensor& tensor : bucket_for(tokens).plan.received) {
-    const size_t size = size_t{tokens} * tensor.where.stride * 4;
+  for (uint32_t input = 0; input < inputs; ++input) {
+    const ActivationRef& where = values->where;
+    std::memcpy(inputs_.mapped().data() + where.buffer.offset + size_t{input} * where.stride * 4,
+                bytes.data(), input_bytes);
+    bytes = bytes.subspan(input_bytes);
+  }
+  for (const HostTensor& tensor : plan.received) {
+    const size_t size = size_t{rows.tokens} * tensor.where.stride * 4;
     std::memcpy(inputs_.mapped().data() + tensor.where.buffer.offset, bytes.data(), size);
     bytes = bytes.subspan(size);
   }

@@ -97,22 +97,64 @@ Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::str
 }
 
 // Where the data of a snapshot's layer lies in a runner's caches. The caches come first, then the states.
-std::vector<CacheRange> layer_ranges(const Runner& runner, uint32_t sequence, size_t layer, uint32_t capacity,
-                                     const Snapshot& snapshot) {
+std::vector<CacheRange> layer_ranges(const Runner& runner, const CachePiece& layer) {
   const size_t caches = runner.caches().size();
-  if (layer >= caches) return state_ranges(runner.states()[layer - caches], sequence, snapshot.cached);
-  return cache_ranges(runner.caches()[layer], sequence,
-                      positions_in_use(capacity, snapshot.cached, snapshot.written_end));
+  if (layer.layer >= caches)
+    return state_ranges(runner.states()[layer.layer - caches], layer.sequence, layer.cached);
+  return cache_ranges(runner.caches()[layer.layer], layer.sequence,
+                      positions_in_use(layer.capacity, layer.cached, layer.written_end));
 }
 
-// The other stages' keys and values are not here.
-Status check_whole(const Runner& runner) {
-  if (!runner.staged()) return {};
-  return Error{
-      Code::unsupported,
-      fmt::format("{}: conversations of a model in stages cannot be saved, loaded or copied: use one "
-                  "device",
-                  runner.model().file().path())};
+// Calls use(range, part) for each range of a runner's caches in a piece of so many bytes: the range's part of
+// the piece, and where that lies.
+template <class Byte, class Use>
+Status for_each_range(const Runner& runner, const CachePiece& piece, std::span<Byte> bytes, const Use& use) {
+  uint64_t offset = piece.offset;
+  for (const CacheRange& range : layer_ranges(runner, piece)) {
+    if (offset < range.bytes && !bytes.empty()) {
+      const uint64_t count = std::min<uint64_t>(range.bytes - offset, bytes.size());
+      PUMICE_CHECK(use(CacheRange{range.allocation, range.offset + offset, count}, bytes.first(count)));
+      bytes = bytes.subspan(count);
+      offset += count;
+    }
+    offset -= std::min(offset, range.bytes);
+  }
+  return {};
+}
+
+Status read_piece(const Runner& runner, CacheTransfer& transfer, const CachePiece& piece,
+                  std::span<std::byte> to) {
+  if (runner.staged() && !runner.holds(piece.layer)) return runner.upstream().read_cached(piece, to);
+  return for_each_range(runner, piece, to, [&](const CacheRange& range, std::span<std::byte> part) {
+    return transfer.read(runner.cache_allocation(range.allocation), range.offset, part);
+  });
+}
+
+Status write_piece(const Runner& runner, CacheTransfer& transfer, const CachePiece& piece,
+                   std::span<const std::byte> from) {
+  if (runner.staged() && !runner.holds(piece.layer)) return runner.upstream().write_cached(piece, from);
+  return for_each_range(runner, piece, from, [&](const CacheRange& range, std::span<const std::byte> part) {
+    return transfer.write(part, runner.cache_allocation(range.allocation), range.offset);
+  });
+}
+
+Result<bool> has_piece(const Runner& runner, const CachePiece& piece, uint64_t bytes) {
+  const size_t caches = runner.caches().size();
+  const bool known =
+      piece.layer < caches + runner.states().size() && piece.sequence < runner.size().sequences;
+  if (known && !runner.holds(piece.layer)) return false;
+  bool fits = known && piece.written_end >= piece.cached;
+  if (fits && piece.layer < caches) {
+    const CacheLayout& layout = runner.caches()[piece.layer].layout;
+    fits = positions_in_use(piece.capacity, piece.cached, piece.written_end) <= layout.capacity;
+  }
+  if (fits) {
+    const uint64_t all = sum_of(layer_ranges(runner, piece));
+    fits = piece.offset <= all && bytes <= all - piece.offset;
+  }
+  if (fits) return true;
+  return Error{Code::internal, fmt::format("{}: {} bytes of layer {} of sequence {} are not in its caches",
+                                           runner.model().file().path(), bytes, piece.layer, piece.sequence)};
 }
 
 // Completes a snapshot of these caches, and calls write(snapshot, reader) with it and a reader of its data.
@@ -120,29 +162,20 @@ template <class Write>
 Status write_snapshot(const Runner& runner, uint32_t sequence, Snapshot snapshot, const Write& write) {
   snapshot.model = runner.model().identity();
   snapshot.cache = runner.size().cache;
-  const auto ranges_of = [&](size_t layer) {
-    return layer_ranges(runner, sequence, layer, snapshot.layers[layer].capacity, snapshot);
+  const auto piece_of = [&](size_t layer, uint64_t offset) {
+    return CachePiece{sequence,        static_cast<uint32_t>(layer), snapshot.layers[layer].capacity,
+                      snapshot.cached, snapshot.written_end,         offset};
   };
   for (size_t i = 0; i < runner.caches().size(); ++i) {
     const CacheLayout& layout = runner.caches()[i].layout;
     snapshot.layers.push_back({layout.kv_heads, layout.head_dim, layout.capacity, 0, {}});
-    snapshot.layers.back().bytes = sum_of(ranges_of(i));
+    snapshot.layers.back().bytes = sum_of(layer_ranges(runner, piece_of(i, 0)));
   }
   for (const StateRef& state : runner.states())
     snapshot.layers.push_back(state_layer(state, snapshot.cached));
   CacheTransfer transfer(runner.model().context().device);
-  return write(snapshot, [&](size_t layer, uint64_t offset, std::span<std::byte> piece) -> Status {
-    for (const CacheRange& range : ranges_of(layer)) {
-      if (offset < range.bytes && !piece.empty()) {
-        const uint64_t bytes = std::min<uint64_t>(range.bytes - offset, piece.size());
-        PUMICE_CHECK(transfer.read(runner.cache_allocation(range.allocation), range.offset + offset,
-                                   piece.first(bytes)));
-        piece = piece.subspan(bytes);
-        offset += bytes;
-      }
-      offset -= std::min(offset, range.bytes);
-    }
-    return {};
+  return write(snapshot, [&](size_t layer, uint64_t offset, std::span<std::byte> bytes) {
+    return read_piece(runner, transfer, piece_of(layer, offset), bytes);
   });
 }
 
@@ -150,21 +183,18 @@ Status write_snapshot(const Runner& runner, uint32_t sequence, Snapshot snapshot
 
 Status save_snapshot(const std::filesystem::path& path, const Runner& runner, uint32_t sequence,
                      Snapshot snapshot) {
-  PUMICE_CHECK(check_whole(runner));
   return write_snapshot(
       runner, sequence, std::move(snapshot),
       [&](const Snapshot& whole, const LayerReader& read) { return write_state_file(path, whole, read); });
 }
 
 Status save_snapshot(const StateSink& sink, const Runner& runner, uint32_t sequence, Snapshot snapshot) {
-  PUMICE_CHECK(check_whole(runner));
   return write_snapshot(
       runner, sequence, std::move(snapshot),
       [&](const Snapshot& whole, const LayerReader& read) { return write_state(whole, read, sink); });
 }
 
 Result<OpenedSnapshot> open_snapshot(MappedFile file, const Runner& runner) {
-  PUMICE_CHECK(check_whole(runner));
   PUMICE_TRY(Snapshot snapshot, parse_state_file(file.bytes(), file.path()));
   PUMICE_CHECK(check_fits(snapshot, runner, file.path()));
   return OpenedSnapshot{std::move(file), std::move(snapshot)};
@@ -175,20 +205,32 @@ Status restore_caches(const OpenedSnapshot& opened, const Runner& runner, uint32
   CacheTransfer transfer(runner.model().context().device);
   for (size_t i = 0; i < snapshot.layers.size(); ++i) {
     const SnapshotLayer& layer = snapshot.layers[i];
-    std::span<const std::byte> data = layer.data;
-    for (const CacheRange& range : layer_ranges(runner, sequence, i, layer.capacity, snapshot)) {
-      PUMICE_CHECK(
-          transfer.write(data.first(range.bytes), runner.cache_allocation(range.allocation), range.offset));
-      data = data.subspan(range.bytes);
-    }
+    const CachePiece piece{sequence,        static_cast<uint32_t>(i), layer.capacity,
+                           snapshot.cached, snapshot.written_end,     0};
+    PUMICE_CHECK(write_piece(runner, transfer, piece, layer.data));
   }
   return {};
 }
 
+Result<bool> read_cached(const Runner& runner, const CachePiece& piece, std::span<std::byte> to) {
+  PUMICE_TRY(const bool here, has_piece(runner, piece, to.size()));
+  if (!here) return false;
+  CacheTransfer transfer(runner.model().context().device);
+  PUMICE_CHECK(read_piece(runner, transfer, piece, to));
+  return true;
+}
+
+Result<bool> write_cached(const Runner& runner, const CachePiece& piece, std::span<const std::byte> from) {
+  PUMICE_TRY(const bool here, has_piece(runner, piece, from.size()));
+  if (!here) return false;
+  CacheTransfer transfer(runner.model().context().device);
+  PUMICE_CHECK(write_piece(runner, transfer, piece, from));
+  return true;
+}
+
 Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, uint32_t cached,
                          uint32_t written_end) {
-  PUMICE_CHECK(check_whole(from.runner));
-  PUMICE_CHECK(check_whole(to.runner));
+  if (from.runner.staged() || to.runner.staged()) return false;
   std::vector<BufferCopy> copies;
   // The two may be divided into other parts.
   const auto add = [&](std::vector<CacheRange> ranges, std::vector<CacheRange> places) {

@@ -25,6 +25,11 @@ Result<OpenedSnapshot> open_snapshot(MappedFile file, const Runner& runner);
 // Copies its keys and values into the caches of a sequence.
 Status restore_caches(const OpenedSnapshot& opened, const Runner& runner, uint32_t sequence);
 
+// Of a stage that is not the last one: a piece of what its layers keep. False, and nothing is done, where the
+// layer is another stage's.
+Result<bool> read_cached(const Runner& runner, const CachePiece& piece, std::span<std::byte> to);
+Result<bool> write_cached(const Runner& runner, const CachePiece& piece, std::span<const std::byte> from);
+
 // A sequence in a runner's caches.
 struct CachedSequence {
   const Runner& runner;
@@ -34,7 +39,7 @@ struct CachedSequence {
 // another, from buffer to buffer on the device, and waits. All positions before `written_end` were written.
 // Both runners have the same model, on the same device, and the same cache type. Returns false, and copies
 // nothing, where the position's places differ: a layer's ring has wrapped around and has another length
-// there.
+// there. So it does where the model is in stages.
 Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, uint32_t cached,
                          uint32_t written_end);
 

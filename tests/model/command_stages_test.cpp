@@ -1,6 +1,8 @@
 // --devices, and processes that mpirun starts.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +10,7 @@
 #include "support/command.h"
 #include "support/paths.h"
 #include "support/skip.h"
+#include "support/word_folder.h"
 
 using nlohmann::json;
 
@@ -37,18 +40,25 @@ bool has_mpirun() {
   return std::filesystem::exists(plugin) && std::system("command -v mpirun >/dev/null") == 0;
 }
 
-// Two programs of mpirun, each with its own arguments.
-CommandResult together(const std::vector<std::string>& first, const std::vector<std::string>& second) {
+// mpirun with these programs, each with its number of processes and its own arguments.
+struct Program {
+  int processes = 1;
+  std::vector<std::string> arguments;
+};
+
+CommandResult mpirun(const std::vector<Program>& programs, const std::string& input = "") {
   const TemporaryFolder folder;
   const auto path = [&](const char* name) { return quoted_argument((folder.path() / name).string()); };
-  const auto program = [](const std::vector<std::string>& arguments) {
-    std::string line = " -n 1" + quoted_argument(command_path().string());
-    for (const std::string& each : arguments) line += quoted_argument(each);
-    return line;
-  };
+  std::string all;
+  for (const Program& program : programs) {
+    all += (all.empty() ? "" : " :") + (" -n " + std::to_string(program.processes)) +
+           quoted_argument(command_path().string());
+    for (const std::string& each : program.arguments) all += quoted_argument(each);
+  }
+  folder.write("in", input);
   const std::string root = geteuid() == 0 ? " --allow-run-as-root" : "";
-  const std::string line = "timeout 120 mpirun --oversubscribe --quiet" + root + program(first) + " :" +
-                           program(second) + " </dev/null >" + path("out") + " 2>" + path("err");
+  const std::string line = "timeout 240 mpirun --oversubscribe --quiet" + root + all + " <" + path("in") +
+                           " >" + path("out") + " 2>" + path("err");
   const int status = std::system(line.c_str());
   const auto contents = [&](const char* name) {
     std::stringstream text;
@@ -56,6 +66,33 @@ CommandResult together(const std::vector<std::string>& first, const std::vector<
     return text.str();
   };
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, contents("out"), contents("err")};
+}
+
+CommandResult together(const std::vector<std::string>& first, const std::vector<std::string>& second) {
+  return mpirun({{1, first}, {1, second}});
+}
+
+// The same lines from one process, from two copies of the model, and from two in two stages each.
+void check_copies(const std::vector<std::string>& arguments, const std::string& input, bool stages) {
+  const CommandResult one = pumice_command(arguments, input);
+  CAPTURE(one.err);
+  REQUIRE(one.status == 0);
+  REQUIRE(!one.out.empty());
+  for (int processes : {2, 4}) {
+    if (processes == 4 && !stages) continue;
+    CAPTURE(processes);
+    const CommandResult several = mpirun({{processes, with(arguments, {"--replicas", "2"})}}, input);
+    CAPTURE(several.err);
+    CHECK(several.status == 0);
+    CHECK(several.out == one.out);
+  }
+}
+
+std::string some_dates() {
+  std::string lines;
+  for (int day = 1; day <= 28; ++day)
+    lines += day == 9 ? "\n" : "le " + std::to_string(day) + " mars " + std::to_string(1990 + day) + "\n";
+  return lines;
 }
 
 } // namespace
@@ -117,4 +154,140 @@ TEST_CASE("processes that do not fit together are refused") {
   CHECK(other.status != 0);
   CHECK(other.err.find("rank 1 on ") != std::string::npos);
   CHECK(other.err.find("/nowhere/model.gguf") != std::string::npos);
+}
+
+TEST_CASE("copies of a translator divide lines, whose translations come in their order") {
+  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  const std::string dates = dates_model().string();
+  check_copies({"translate", dates, "--no-cache", "--sequences", "4"}, some_dates(), true);
+  check_copies({"translate", dates, "--no-cache", "--beams", "3", "--n-best", "2", "--json"}, some_dates(),
+               true);
+}
+
+TEST_CASE("copies of a decoder divide requests, and draw as one copy does") {
+  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  std::string requests;
+  for (int i = 0; i < 14; ++i) {
+    if (i % 5 == 2) requests += "\n"; // none
+    json request = {{"prompt", i % 3 ? "Once upon" : "The dog"}, {"id", i}, {"count", 3 + i % 4}};
+    if (i % 4 == 1) request["samples"] = 2;
+    if (i == 7) request["seed"] = 99;
+    requests += request.dump() + "\n";
+  }
+  check_copies(
+      {"generate", model, "--no-cache", "--requests", "-", "--temp", "1", "--seed", "5", "--sequences", "3"},
+      requests, true);
+}
+
+TEST_CASE("copies of an encoder divide lines, whose vectors come in their order") {
+  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  const TemporaryFolder folder;
+  write_word_folder(folder, "bert");
+  std::string lines;
+  for (uint32_t i = 0; i < 17; ++i) lines += words(std::vector<uint32_t>{5 + i, 30 + 3 * i, 7}) + "\n";
+  check_copies({"embed", folder.path().string(), "--no-cache"}, lines, false);
+}
+
+TEST_CASE("with copies, the lines before a wrong one are answered before its error") {
+  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  const std::vector<std::string> generate_requests = {"generate", model,        "--no-cache", "--requests",
+                                                      "-",        "--replicas", "2"};
+  std::string requests;
+  for (int i = 0; i < 5; ++i) requests += json{{"prompt", "Once"}, {"count", 2}}.dump() + "\n";
+  requests += "{\"prompt\": 3}\n";
+  const CommandResult result = mpirun({{2, generate_requests}}, requests);
+  CAPTURE(result.err);
+  CHECK(result.status != 0);
+  CHECK(result.err.find("line 6") != std::string::npos);
+  CHECK(std::ranges::count(result.out, '\n') == 5);
+}
+
+TEST_CASE("copies that the processes cannot be divided into, and what copies cannot do, are refused") {
+  const std::vector<std::string> translate = {"translate", dates_model().string(), "--no-cache", "--replicas",
+                                              "2"};
+  CHECK(fails_saying(pumice_command(translate), {"start the command with mpirun"}) == "");
+  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  const CommandResult three = mpirun({{3, translate}});
+  CHECK(three.status != 0);
+  CHECK(three.err.find("which 2 copies cannot divide") != std::string::npos);
+  const CommandResult prompts = mpirun({{2, with(generate, {"--replicas", "2"})}});
+  CHECK(prompts.status != 0);
+  CHECK(prompts.err.find("--replicas divides the lines of --requests") != std::string::npos);
+}
+
+TEST_CASE("a translator on two devices and in two processes translates as on one") {
+  const std::vector<std::string> translate = {"translate", dates_model().string(), "--no-cache",
+                                              "--json",    "le 3 mars 2021",       "12 April 1999"};
+  const CommandResult one = pumice_command(translate);
+  REQUIRE(one.status == 0);
+  const CommandResult two = pumice_command(with(translate, {"--devices", "0,0,0"}));
+  CAPTURE(two.err);
+  CHECK(two.out == one.out);
+  CHECK(pumice_command(with(translate, {"--devices", "0,0", "--split", "1,4", "--beams", "2"})).out ==
+        pumice_command(with(translate, {"--beams", "2"})).out);
+  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  CHECK(mpirun({{2, translate}}).out == one.out);
+}
+
+TEST_CASE("processes with another model are refused") {
+  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  std::vector<std::string> other = with(generate, {"--split", "2,3"});
+  other[1] = (pretrained_folder() / "chat-2m.gguf").string();
+  const CommandResult result = together(with(generate, {"--split", "2,3"}), other);
+  CHECK(result.status != 0);
+  CHECK((result.err.find("the stages do not fit together: here is 'model: ") != std::string::npos ||
+         result.err.find("do not fit: the model has") != std::string::npos)); // if it has other layers
+}
+
+TEST_CASE("a run that was ended goes on after the lines that it answered") {
+  const TemporaryFolder folder;
+  const std::string kept = (folder.path() / "kept").string();
+  const std::string lines = some_dates();
+  const std::vector<std::string> translate = {"translate", dates_model().string(), "--no-cache",
+                                              "--sequences", "4"};
+  const CommandResult whole = pumice_command(translate, lines);
+  REQUIRE(whole.status == 0);
+  const std::vector<std::string> resuming = with(translate, {"--resume", kept});
+  // The first lines alone stand for a run that ended there.
+  size_t end = 0;
+  for (int line = 0; line < 11; ++line) end = lines.find('\n', end) + 1;
+  const CommandResult first = pumice_command(resuming, lines.substr(0, end));
+  CHECK(first.status == 0);
+  const CommandResult rest = pumice_command(resuming, lines);
+  CHECK(rest.status == 0);
+  CHECK(first.out + rest.out == whole.out);
+  CHECK(pumice_command(resuming, lines).out.empty());
+  const CommandResult other = pumice_command(resuming, "another line\n" + lines);
+  CHECK(fails_saying(other, {kept, "is another one than the last that was answered"}) == "");
+  folder.write("foreign", "something else\n");
+  const CommandResult foreign =
+      pumice_command(with(translate, {"--resume", (folder.path() / "foreign").string()}), lines);
+  CHECK(fails_saying(foreign, {"foreign", "does not say which lines are answered"}) == "");
+}
+
+TEST_CASE("requests that go on have the index and the seed that they have in one run") {
+  const TemporaryFolder folder;
+  std::string requests, some;
+  for (int i = 0; i < 9; ++i) {
+    requests +=
+        json{{"prompt", i % 2 ? "Once" : "The dog"}, {"count", 4}, {"samples", 1 + i % 2}}.dump() + "\n";
+    if (i == 3) requests += "\n";
+    if (i == 4) some = requests;
+  }
+  const std::vector<std::string> generate_requests = {"generate", model, "--no-cache", "--temp", "1",
+                                                      "--seed",   "5",   "--requests", "-"};
+  const CommandResult whole = pumice_command(generate_requests, requests);
+  REQUIRE(whole.status == 0);
+  const std::vector<std::string> resuming =
+      with(generate_requests, {"--resume", (folder.path() / "kept").string()});
+  const CommandResult first = pumice_command(resuming, some), rest = pumice_command(resuming, requests);
+  CHECK(first.status == 0);
+  CHECK(rest.status == 0);
+  CHECK(first.out + rest.out == whole.out);
+  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  const std::vector<std::string> copies =
+      with(generate_requests, {"--replicas", "2", "--resume", (folder.path() / "copies").string()});
+  const CommandResult two = mpirun({{2, copies}}, some);
+  CHECK(two.status == 0);
+  CHECK(two.out + mpirun({{2, copies}}, requests).out == whole.out);
 }

@@ -1,7 +1,14 @@
 # The plug-in with which several processes run one model: the command opens it when mpirun has started it. So the command itself
 # needs no MPI library.
+set(PUMICE_MPI AUTO CACHE STRING "Make the plug-in for several processes (tools/STAGES.md): ON, OFF, or AUTO where MPI is found")
+if(NOT PUMICE_MPI)
+  return()
+endif()
 find_package(MPI COMPONENTS C QUIET)
 if(NOT MPI_C_FOUND)
+  if(NOT PUMICE_MPI STREQUAL AUTO)
+    message(FATAL_ERROR "PUMICE_MPI is ${PUMICE_MPI}, and no MPI library for C was found: 'tools/setup.sh --mpi' installs one")
+  endif()
   return()
 endif()
 add_library(pumice_mpi MODULE tools/mpi/mpi_hop.cpp tools/mpi/mpi_world.cpp)

@@ -52,8 +52,12 @@ Status SendingHop::wait_for(Place& place) {
     if (closed_) return *closed_;
     int done = 0;
     PUMICE_CHECK(checked(MPI_Test(place.active, &done, MPI_STATUS_IGNORE), "MPI_Test"));
-    if (done) place.active = nullptr;
-    return done != 0;
+    if (!done) {
+      PUMICE_CHECK(world_.present(peer_));
+      return false;
+    }
+    place.active = nullptr;
+    return true;
   });
 }
 

@@ -138,7 +138,8 @@ Status MpiWorld::present(int rank) const {
 }
 
 Status MpiWorld::wait(const std::function<Result<bool>()>& test) {
-  constexpr auto busy = std::chrono::microseconds(100);
+  using std::chrono::microseconds;
+  constexpr microseconds busy(100), shortest(20), longest(1000);
   const Clock::time_point start = Clock::now();
   for (;;) {
     {
@@ -147,10 +148,11 @@ Status MpiWorld::wait(const std::function<Result<bool>()>& test) {
       if (done) return {};
       if (gone_) return *gone_;
     }
-    if (Clock::now() - start < busy) {
+    const auto waited = std::chrono::duration_cast<microseconds>(Clock::now() - start);
+    if (waited < busy) {
       std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    } else { // a fiftieth later than it could
+      std::this_thread::sleep_for(std::clamp(waited / 50, shortest, longest));
     }
   }
 }
@@ -172,14 +174,22 @@ void MpiWorld::leave() {
 void MpiWorld::finish() {
   leave();
   const Clock::time_point start = Clock::now();
-  const auto all_left = [&]() -> Result<bool> {
+  (void)wait([&]() -> Result<bool> {
     const bool waited = std::chrono::duration<double>(Clock::now() - start).count() > timeout_;
     if (waited && !gone_) gone_ = Error{Code::io, "not all processes ended"};
-    return std::ranges::all_of(peers_, [](const Peer& peer) {
-      return peer.to == MPI_REQUEST_NULL || (peer.left && peer.said == leaving && !peer.sending);
-    });
-  };
-  (void)wait(all_left);
+    return all_left();
+  });
+}
+
+bool MpiWorld::all_left() const {
+  return std::ranges::all_of(peers_, [](const Peer& peer) {
+    return peer.to == MPI_REQUEST_NULL || (peer.left && peer.said == leaving && !peer.sending);
+  });
+}
+
+Status MpiWorld::wait_for_all() {
+  leave();
+  return wait([this] { return Result<bool>(all_left()); });
 }
 
 MpiWorld::~MpiWorld() {

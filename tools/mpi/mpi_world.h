@@ -33,6 +33,7 @@ public:
   Result<std::unique_ptr<Hop>> hop_to(uint32_t rank) override;
   Result<std::unique_ptr<Hop>> hop_from(uint32_t rank) override;
   void leave() override;
+  Status wait_for_all() override;
 
   MPI_Comm comm() const { return comm_; }
   std::mutex& mutex() { return mutex_; }
@@ -49,6 +50,7 @@ private:
   Status begin_signs();
   Status exchange_signs(Clock::time_point now);
   void watch();
+  bool all_left() const;
   void finish();
 
   // Signs of life from and to another process.

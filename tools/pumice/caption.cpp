@@ -8,6 +8,7 @@
 #include "model_kind.h"
 #include "open_device.h"
 #include "picture_rows.h"
+#include "processes.h"
 #include "prompt.h"
 #include "subcommand.h"
 #include "terminal.h"
@@ -151,6 +152,9 @@ Status caption_by_prompt(const CaptionOptions& options, ModelFile file, const Mo
     return wrong_kind(options.model, shape,
                       "it reads the picture in its prompt: leave --attention and --beams out");
   }
+  if (command::others() || !options.writing.device.devices.empty()) {
+    return wrong_kind(options.model, shape, "it reads the picture in its prompt, which takes one device");
+  }
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   PUMICE_TRY(GenerationConfig config, read_generation_config(file, shape.vocabulary));
@@ -222,8 +226,13 @@ Subcommand add_caption(CLI::App& app) {
       ->group("Text");
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);
+  add_stage_options(*sub, options->writing.device);
   sub->footer(example("pumice caption vit-gpt2-image-captioning photo.jpg --beams 4"));
-  return {sub, [options] { return caption(*options); }, {{"MODEL", "IMAGE"}, {"--attention"}}};
+  return {sub,
+          [options] { return caption(*options); },
+          {{"MODEL", "IMAGE"}, {"--attention"}},
+          [options] { return serve_stage(options->model, options->writing.device, options->writing.load); },
+          &options->writing.device.timeout};
 }
 
 } // namespace pumice::command

@@ -6,6 +6,7 @@
 #include "option_text.h"
 #include "picture_encoder.h"
 #include "prompt.h"
+#include "replicas.h"
 #include "sentence_settings.h"
 #include "subcommand.h"
 #include "terminal.h"
@@ -111,6 +112,11 @@ Status embed_pictures(const EmbedOptions& options) {
 }
 
 Status embed(const EmbedOptions& options) {
+  if (is_replica() && (!options.pictures.empty() || !options.output.empty())) {
+    return Error{
+        Code::invalid_argument,
+        "--replicas divides lines of text, whose vectors are printed: leave --image and --output out"};
+  }
   if (!options.pictures.empty()) return embed_pictures(options);
   PUMICE_TRY(TextEncoder model, open_text_encoder(options.lines.model));
   const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
@@ -131,9 +137,10 @@ Status embed(const EmbedOptions& options) {
   PUMICE_CHECK(encoder->run(
       source,
       [&](const std::string& line, size_t limit) { return tokenizer->encode_limited(before + line, limit); },
-      [&](const Line& line, std::vector<float> pooled) {
-        return output.take(line.text,
-                           finish_vector(settings, std::move(pooled), options.dimensions, normalized));
+      [&](const Line& line, std::vector<float> pooled) -> Status {
+        PUMICE_CHECK(output.take(line.text,
+                                 finish_vector(settings, std::move(pooled), options.dimensions, normalized)));
+        return end_line(line.number);
       }));
   PUMICE_CHECK(output.finish());
   return encoder->finish();
@@ -178,6 +185,9 @@ Subcommand add_embed(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("embed", "Turn lines of text, or pictures, into vectors.");
   auto options = std::make_shared<EmbedOptions>();
   add_line_options(*sub, options->lines);
+  add_timeout_option(*sub, options->lines.device);
+  add_replica_option(*sub, options->lines.device);
+  add_resume_option(*sub, options->texts.resume);
   add_text_options(*sub, options->texts, "TEXT", "The texts; without TEXT, the lines of standard input");
   sub->add_option("--image", options->pictures,
                   "PNG or JPEG files to embed instead of texts. The model is one of pictures, or of texts "
@@ -195,11 +205,18 @@ Subcommand add_embed(CLI::App& app) {
   sub->add_flag("--json", options->json, "Print one JSON object for each text. Its fields: text, embedding")
       ->group("Output")
       ->excludes(output);
+  sub->get_option("--resume")->excludes("--image")->excludes("--output");
   sub->footer(
       "Prints one vector on each line, in the order of the texts: numbers separated by spaces. A text "
       "that is longer than the model reads is cut.\n\n" +
       example("pumice embed bge-small-folder < lines.txt > vectors.txt"));
-  return {sub, [options] { return embed(*options); }, {{"MODEL", "--file"}, {"--output"}}};
+  DeviceOptions& device = options->lines.device;
+  return {sub,
+          [options] { return embed(*options); },
+          {{"MODEL", "--file"}, {"--output", "--resume"}},
+          {},
+          &device.timeout,
+          &device.replicas};
 }
 
 } // namespace pumice::command

@@ -6,6 +6,7 @@
 #include "model_kind.h"
 #include "processes.h"
 #include "prompt.h"
+#include "replicas.h"
 #include "subcommand.h"
 
 namespace pumice::command {
@@ -15,6 +16,12 @@ namespace {
 Status generate(const GenerateOptions& options) {
   if (options.log_probabilities && !options.json && !options.json_lines && options.requests.empty()) {
     return Error{Code::invalid_argument, "--logprobs has an effect only with --json or --json-lines"};
+  }
+  if (is_replica() && (options.requests.empty() || !options.outputs.empty())) {
+    return Error{
+        Code::invalid_argument,
+        "--replicas divides the lines of --requests, and their answers are printed: give the prompts "
+        "with --requests, and leave --outputs out"};
   }
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
@@ -143,12 +150,16 @@ Subcommand add_generate(CLI::App& app) {
   add_size_options(*sub, options->size, "f32");
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);
+  add_replica_option(*sub, options->device);
+  add_resume_option(*sub, options->resume);
+  sub->get_option("--resume")->needs(requests);
   sub->footer(example("pumice generate model.gguf --ids 1,403,407 -n 12 --ignore-eos --json"));
   return {sub,
           [options] { return generate(*options); },
-          {{"MODEL", "--inputs", "--file", "--requests"}, {"--outputs", "--session"}},
+          {{"MODEL", "--inputs", "--file", "--requests"}, {"--outputs", "--session", "--resume"}},
           [options] { return serve_stage(options->model, options->device, options->size.load); },
-          &options->device.timeout};
+          &options->device.timeout,
+          &options->device.replicas};
 }
 
 } // namespace pumice::command

@@ -30,6 +30,7 @@ struct GenerateOptions {
   std::vector<std::string> files;
   std::string requests;
   bool skip_bad = false; // requests
+  std::string resume;
   std::string inputs;
   std::string outputs;
   uint32_t count = 12;
@@ -67,6 +68,7 @@ struct Text {
   EncoderInput input; // of models with an encoder: a row of --inputs, in place of a prompt
   std::shared_ptr<const std::vector<float>> given = {}; // rows of pictures in the prompt
   Json id;                                              // of the request
+  uint64_t line = 0;                                    // of the request
   size_t index = 0;                                     // of the prompt
   uint32_t sample = 0;                                  // among the texts of the prompt
   uint32_t samples = 1;                                 // number of those
@@ -100,13 +102,15 @@ public:
   // The texts that have arrived, some thousands at most. With `wait`, at least one unless ended(). The texts
   // before a bad request are returned before its error.
   Result<std::vector<Text>> next(bool wait);
+  size_t enough() const; // texts that wait at a time
   // Whether next() has returned all texts.
   bool ended() const { return given_.empty() && (!requests_ || requests_->ended()) && !failed_; }
 
 private:
   Text make_text(std::string source) const;
-  Status add_samples(Text prompt, std::vector<Text>& texts);
+  Status add_samples(Text prompt, std::vector<Text>& texts, const std::optional<RequestPlace>& place = {});
   Status add_request(const Line& line, std::vector<Text>& texts);
+  Result<bool> place_request(Line& line);
   Status read_prompts();
   Status read_tensors();
 
@@ -140,6 +144,7 @@ public:
 
 private:
   bool as_lines() const { return options_.json_lines || !options_.requests.empty(); }
+  void print_text(const Text& text) const;
   Json json_of(const Text& text) const;
   Json json_of(const Answer& each) const;
   std::string line_of(const std::vector<uint32_t>& ids, const std::string& text) const;

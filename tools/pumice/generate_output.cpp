@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "io/safetensors.h"
+#include "replicas.h"
 #include "terminal.h"
 
 // What `pumice generate` prints and writes.
@@ -62,6 +63,12 @@ std::string TextPrinter::line_of(const std::vector<uint32_t>& ids, const std::st
 }
 
 void TextPrinter::print(const Text& text) const {
+  print_text(text);
+  if (text.finish_reason && text.sample + 1 == text.samples)
+    (void)end_line(text.line); // an error comes with the next lines, too
+}
+
+void TextPrinter::print_text(const Text& text) const {
   if (as_lines()) {
     print_json(json_of(text));
   } else if (options_.beams.hypotheses < 2) {

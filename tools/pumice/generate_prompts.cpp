@@ -7,6 +7,7 @@
 
 #include "input_stream.h"
 #include "prompt.h"
+#include "replicas.h"
 #include "requests.h"
 
 // The prompts of `pumice generate`.
@@ -50,7 +51,9 @@ Status TextSource::open() {
     TextOptions lines;
     lines.file = options_.requests;
     lines.skip_bad = options_.skip_bad;
+    lines.resume = options_.resume;
     requests_.emplace(lines);
+    requests_->prepare_with([this](Line& line) { return place_request(line); });
     return {};
   }
   return options_.inputs.empty() ? read_prompts() : read_tensors();
@@ -75,20 +78,23 @@ Status TextSource::add(Text prompt) {
   return add_samples(std::move(text), given_);
 }
 
-Status TextSource::add_samples(Text prompt, std::vector<Text>& texts) {
+Status TextSource::add_samples(Text prompt, std::vector<Text>& texts,
+                               const std::optional<RequestPlace>& place) {
   if (!prompt.stops.empty() && !tokenizer_.ok()) return tokenizer_.error();
   PUMICE_CHECK(check_(prompt));
   const auto bytes = std::as_bytes(std::span(prompt.prompt));
   const size_t hash =
       std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   uint64_t next = 0;
-  if (prompt.seed) {
+  if (place) {
+    next = place->seed;
+  } else if (prompt.seed) {
     next = *prompt.seed;
   } else {
     next = seed_ + texts_of_prompt_[hash];
     texts_of_prompt_[hash] += prompt.samples;
   }
-  prompt.index = index_++;
+  prompt.index = place ? place->index : index_++;
   for (uint32_t sample = 0; sample < prompt.samples; ++sample) {
     Text& text = texts.emplace_back(sample + 1 < prompt.samples ? prompt : std::move(prompt));
     text.sample = sample;
@@ -101,6 +107,7 @@ Status TextSource::add_request(const Line& line, std::vector<Text>& texts) {
   if (line.text.find_first_not_of(" \t") == std::string::npos) return {};
   PUMICE_TRY(Request request, read_request(line.text, requests_->name(line), options_.sampling.params));
   Text text = make_text(request.source);
+  text.line = line.number;
   if (request.prompt) {
     if (!tokenizer_.ok()) return tokenizer_.error();
     PUMICE_TRY(text.prompt, encode_prompt(**tokenizer_, *request.prompt, request.source));
@@ -113,17 +120,31 @@ Status TextSource::add_request(const Line& line, std::vector<Text>& texts) {
   text.stops = request.stops.value_or(text.stops);
   text.sampling = request.sampling;
   text.seed = request.seed;
-  return add_samples(std::move(text), texts);
+  return add_samples(std::move(text), texts, line.place);
+}
+
+// For the copy of the model that gets the request. Blank lines are none.
+Result<bool> TextSource::place_request(Line& line) {
+  std::vector<Text> texts;
+  PUMICE_CHECK(add_request(line, texts));
+  if (texts.empty()) return false;
+  line.place = RequestPlace{texts.front().index, texts.front().sampling.seed};
+  return true;
+}
+
+// Where there are several copies of the model, the others need some, too.
+size_t TextSource::enough() const {
+  return is_replica() ? options_.sequences : most_requests;
 }
 
 Result<std::vector<Text>> TextSource::next(bool wait) {
   if (failed_) return *failed_;
   std::vector<Text> texts = std::exchange(given_, {});
   while (requests_ && texts.empty() && !requests_->ended()) {
-    PUMICE_TRY(const std::vector<Line> lines, requests_->next(most_requests, wait));
+    PUMICE_TRY(const std::vector<Line> lines, requests_->next(enough(), wait));
     for (const Line& line : lines) {
       Status status = add_request(line, texts);
-      if (!status.ok()) status = requests_->reject(std::move(status).error());
+      if (!status.ok()) status = requests_->reject(line, std::move(status).error());
       if (status.ok()) continue;
       failed_ = std::move(status).error();
       if (texts.empty()) return *failed_;
@@ -179,7 +200,7 @@ Status TextSource::read_prompts() {
 }
 
 Status TextQueue::take(bool wait) {
-  constexpr size_t enough = 1024; // texts that wait
+  const size_t enough = source_.enough(); // texts that wait
   if (failed_) return wait ? Status(*failed_) : Status();
   if (source_.ended() || waiting() >= enough) return {};
   Result<std::vector<Text>> more = source_.next(wait);

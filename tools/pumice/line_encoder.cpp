@@ -88,7 +88,7 @@ Status LineEncoder::run(WaitingLines& source, const Encode& encode_line, const T
     for (Line& line : arrived) {
       Result<EncoderInput> input = tokenize(source.name(line), line.text, encode_line);
       if (!input.ok()) {
-        status = source.reject(std::move(input).error());
+        status = source.reject(line, std::move(input).error());
         if (!status.ok()) break; // after the results of the lines before
         continue;
       }

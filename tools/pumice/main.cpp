@@ -12,6 +12,7 @@
 #include "open_device.h"
 #include "output_files.h"
 #include "processes.h"
+#include "replicas.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "tools/pumice/doctor/part.h"
@@ -36,7 +37,9 @@ int report(const Error& error) {
 
 // Finds the other processes that mpirun started.
 Status join(const Subcommand& chosen) {
-  if (chosen.serve) return join_others(*chosen.timeout);
+  const uint32_t replicas = chosen.replicas ? *chosen.replicas : 1;
+  if (chosen.timeout) PUMICE_CHECK(join_others(*chosen.timeout, replicas));
+  if (chosen.serve || (others() && others()->size() == 1)) return {};
   return Error{Code::unsupported, fmt::format("'pumice {}' runs in one process: start it without mpirun",
                                               chosen.app->get_name())};
 }
@@ -47,12 +50,19 @@ int run(const std::vector<Subcommand>& subcommands) {
   if (started_with_others()) {
     if (Status status = join(*chosen); !status.ok()) return report(status.error());
     if (others()->rank() > 0) {
-      const Status status = chosen->serve();
+      Status status = chosen->serve();
+      if (Status ended = wait_for_copies(); status.ok()) status = ended;
       return status.ok() ? 0 : report(status.error());
     }
+  } else if (chosen->replicas && *chosen->replicas > 1) {
+    print_error("--replicas is for several processes: start the command with mpirun");
+    return 1;
   }
-  if (Status status = check_files(*chosen->app, chosen->files); !status.ok()) return report(status.error());
-  if (Status status = chosen->run(); !status.ok()) return report(status.error());
+  Status status = check_files(*chosen->app, chosen->files);
+  if (status.ok()) status = chosen->run();
+  if (is_replica()) status = end_replicas(status);
+  if (Status ended = wait_for_copies(); status.ok()) status = ended;
+  if (!status.ok()) return report(status.error());
   if (const uint64_t messages = validation_messages()) {
     print_error(
         fmt::format("the validation layers reported {} message{}", messages, messages == 1 ? "" : "s"));

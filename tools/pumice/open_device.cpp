@@ -309,7 +309,7 @@ DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
 
 Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
                                                 const LoadOptions& options, const SizeOptions* size) {
-  if (others()) return load_last_stage(std::move(file), device, options);
+  if (others() && others()->size() > 1) return load_last_stage(std::move(file), device, options);
   if (!device.before.empty()) return load_stages(file, device, options, size);
   ProgressBar bar("loading the model");
   LoadOptions with_tuning = options;

@@ -137,7 +137,7 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
 void add_stage_options(CLI::App& app, DeviceOptions& options) {
   app.add_option("--devices", options.devices,
                  "Cut the model by layers and run each part on a device of its own: their indices or parts "
-                 "of their names, with commas between them. Only models that are a decoder alone")
+                 "of their names, with commas between them. Only models with a decoder")
       ->type_name("DEVICE,...")
       ->delimiter(',')
       ->excludes(app.get_option("--device"))
@@ -145,15 +145,29 @@ void add_stage_options(CLI::App& app, DeviceOptions& options) {
   app.add_option(
          "--split", options.split,
          "Layers of each of --devices, or of each of mpirun's processes, such as 20,12 (default: as many "
-         "of each). The last part runs in process 0")
+         "of each). An encoder's layers come before its decoder's. The last part runs in process 0")
       ->type_name("N,...")
       ->delimiter(',')
       ->group(more_of(device_group));
+  add_timeout_option(app, options);
+}
+
+void add_timeout_option(CLI::App& app, DeviceOptions& options) {
   app.add_option("--timeout", options.timeout,
                  "With mpirun: seconds without a sign of life after which another process counts as gone "
                  "(default: 5)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 3600.0))
+      ->group(more_of(device_group));
+}
+
+void add_replica_option(CLI::App& app, DeviceOptions& options) {
+  app.add_option(
+         "--replicas", options.replicas,
+         "With mpirun: run so many copies of the model, which divide the lines. Each copy has as many "
+         "of the processes, one after the other; the results come in the order of the lines")
+      ->type_name("N")
+      ->check(within(1u, 1u << 16))
       ->group(more_of(device_group));
 }
 

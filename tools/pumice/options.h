@@ -19,7 +19,8 @@ struct DeviceOptions {
   std::string device;               // an index, a part of a name, or a UUID
   std::vector<std::string> devices; // of a model in stages, the first stage's first; empty: one device
   std::vector<uint32_t> split;      // layers of each of them; empty: chosen
-  double timeout = 5;               // of other processes, see add_stage_options()
+  double timeout = 5;               // of other processes, see add_timeout_option()
+  uint32_t replicas = 1;            // copies of the model, see add_replica_option()
   std::string cache;                // empty: the user's cache folder
   uint64_t memory_limit = 0;        // most bytes of device memory at a time; 0: no limit
   bool no_cache = false;
@@ -33,6 +34,9 @@ void add_device_options(CLI::App& app, DeviceOptions& options);
 void add_open_options(CLI::App& app, DeviceOptions& options);
 // Adds --devices, --split and --timeout, for commands whose models can be cut into stages.
 void add_stage_options(CLI::App& app, DeviceOptions& options);
+void add_timeout_option(CLI::App& app, DeviceOptions& options);
+// Adds --replicas, for commands that answer each of many lines.
+void add_replica_option(CLI::App& app, DeviceOptions& options);
 // A line for each kernel variant: its name, its family, what it is.
 std::string kernel_variant_list();
 // Adds --vulkan-loader and --validate alone: the options that a Vulkan instance needs.

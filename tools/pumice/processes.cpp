@@ -11,6 +11,7 @@
 #endif
 
 #include "counted.h"
+#include "replicas.h"
 #include "stage/stage_ring.h"
 #include "stage/stage_server.h"
 #include "this_process.h"
@@ -20,7 +21,28 @@ namespace pumice::command {
 
 namespace {
 
-std::unique_ptr<Processes> all;
+// The processes with one copy of the model, among all. They keep the names that they have there.
+class Copy : public Processes {
+public:
+  Copy(Processes& world, uint32_t first, uint32_t size) : world_(world), first_(first), size_(size) {}
+  uint32_t rank() const override { return world_.rank() - first_; }
+  uint32_t size() const override { return size_; }
+  std::string host(uint32_t rank) const override { return world_.host(first_ + rank); }
+  std::string name(uint32_t rank) const override { return world_.name(first_ + rank); }
+  Result<std::unique_ptr<Hop>> hop_to(uint32_t rank) override { return world_.hop_to(first_ + rank); }
+  Result<std::unique_ptr<Hop>> hop_from(uint32_t rank) override { return world_.hop_from(first_ + rank); }
+  void leave() override { world_.leave(); }
+  Status wait_for_all() override { return world_.wait_for_all(); }
+  uint32_t number() const { return first_ / size_; }
+  uint32_t copies() const { return world_.size() / size_; }
+
+private:
+  Processes& world_;
+  const uint32_t first_, size_;
+};
+
+std::unique_ptr<Processes> world;
+std::unique_ptr<Copy> all; // those of this process's copy
 
 uint32_t stage_of(uint32_t rank) {
   return (rank + all->size() - 1) % all->size();
@@ -50,6 +72,7 @@ Result<OpenProcesses> open_plugin() {
 }
 
 struct Cuts {
+  ModelShape shape;
   std::vector<uint32_t> layers;
   std::vector<Stage> stages;
 };
@@ -57,7 +80,7 @@ struct Cuts {
 Result<Cuts> cuts_of(const ModelFile& file, const DeviceOptions& options) {
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
-  Cuts cuts{options.split, {}};
+  Cuts cuts{shape, options.split, {}};
   if (cuts.layers.empty()) {
     PUMICE_TRY(cuts.layers, even_split(file.path(), shape, all->size()));
   }
@@ -75,8 +98,8 @@ Agreement agreement(const Model& model, const Cuts& cuts) {
           {"layers of the stages", fmt::format("{}", fmt::join(cuts.layers, ", "))}};
 }
 
-std::string stage_name(const Stage& stage, uint32_t rank) {
-  return fmt::format("{} (layers {} to {})", all->name(rank), stage.first, stage.end - 1);
+std::string stage_name(const Cuts& cuts, uint32_t rank) {
+  return fmt::format("{} ({})", all->name(rank), layers_text(cuts.stages[stage_of(rank)], cuts.shape));
 }
 
 // The other processes' stages, as process 0 sees them.
@@ -101,32 +124,52 @@ bool started_with_others() {
   return std::getenv("PMIX_RANK") && tasks && std::atoi(tasks) > 1;
 }
 
-Status join_others(double timeout) {
+Status join_others(double timeout, uint32_t replicas) {
   PUMICE_TRY(const OpenProcesses open, open_plugin());
   std::string why;
-  all.reset(open(version_number(), timeout, &why));
-  if (all) return {};
-  return Error{Code::unsupported, "the plug-in for MPI cannot be used: " + why};
+  world.reset(open(version_number(), timeout, &why));
+  if (!world) return Error{Code::unsupported, "the plug-in for MPI cannot be used: " + why};
+  if (world->size() % replicas != 0) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("--replicas {}: mpirun started {} processes, which {} copies cannot divide: start "
+                    "as many for each copy",
+                    replicas, world->size(), replicas)};
+  }
+  const uint32_t stages = world->size() / replicas;
+  all = std::make_unique<Copy>(*world, world->rank() / stages * stages, stages);
+  if (replicas > 1 && all->rank() == 0) return begin_replicas(*world, replicas, stages);
+  return {};
 }
 
 Processes* others() {
   return all.get();
 }
 
+// Copies end at different times, and MPI takes one that ends early for a failure.
+Status wait_for_copies() {
+  return all && all->copies() > 1 ? world->wait_for_all() : Status();
+}
+
 void leave_others() {
+  forget_replicas();
   all.reset();
+  world.reset();
 }
 
 Result<DeviceOptions> own_options(const DeviceOptions& options) {
   DeviceOptions own = options;
   if (own.devices.empty()) return own;
-  if (own.devices.size() != all->size()) {
-    return Error{Code::invalid_argument,
-                 fmt::format("--devices has {}, and mpirun started {} processes: give as "
-                             "many devices, one for each stage",
-                             counted(own.devices.size(), "device"), all->size())};
+  const bool of_all = own.devices.size() == world->size();
+  if (!of_all && own.devices.size() != all->size()) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("--devices has {}, and each of {} of the model has {} stages: give as many devices, "
+                    "one for each stage, or one for each stage of each copy",
+                    counted(own.devices.size(), "device"),
+                    all->copies() == 1 ? "1 copy" : fmt::format("{} copies", all->copies()), all->size())};
   }
-  own.device = own.devices[stage_of(all->rank())];
+  own.device = own.devices[(of_all ? all->number() * all->size() : 0) + stage_of(all->rank())];
   own.devices.clear();
   return own;
 }
@@ -135,8 +178,7 @@ Result<std::shared_ptr<const Model>> load_last_stage(ModelFile file, const Opene
                                                      const LoadOptions& options) {
   PUMICE_TRY(const Cuts cuts, cuts_of(file, device.options));
   std::vector<std::string> names;
-  for (uint32_t rank = 1; rank < all->size(); ++rank)
-    names.push_back(stage_name(cuts.stages[stage_of(rank)], rank));
+  for (uint32_t rank = 1; rank < all->size(); ++rank) names.push_back(stage_name(cuts, rank));
   PUMICE_TRY(std::unique_ptr<Hop> first, all->hop_to(1));
   PUMICE_TRY(std::unique_ptr<Hop> last, all->hop_from(all->size() - 1));
   const auto stages = std::make_shared<RemoteStages>(std::move(first), std::move(last), std::move(names));
@@ -148,7 +190,7 @@ Result<std::shared_ptr<const Model>> load_last_stage(ModelFile file, const Opene
              Model::load(std::move(file), device.context, bar.callback(), own));
   bar.erase();
   for (const std::string& name : stages->describe()) print_detail(name);
-  print_detail(stage_name(cuts.stages.back(), 0));
+  print_detail(stage_name(cuts, 0));
   PUMICE_CHECK(stages->greet(agreement(*model, cuts)));
   return model;
 }
@@ -172,8 +214,7 @@ Status serve_stage(const std::string& path, const DeviceOptions& options, const 
     StageServer server(nullptr, all->name(rank), *from, *to);
     return server.run(model.error());
   }
-  StageServer server(*model, stage_name(cuts.stages[stage_of(rank)], rank), *from, *to,
-                     agreement(**model, cuts));
+  StageServer server(*model, stage_name(cuts, rank), *from, *to, agreement(**model, cuts));
   PUMICE_CHECK(server.run());
   return device->save_pipelines();
 }

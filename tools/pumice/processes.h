@@ -13,12 +13,15 @@ namespace pumice::command {
 
 // Whether mpirun started this process beside others.
 bool started_with_others();
-// Opens the plug-in with MPI and finds the others. `timeout`: see add_stage_options().
-Status join_others(double timeout);
-// Null where there are no others.
+// Opens the plug-in with MPI and finds the others. `timeout`: see add_timeout_option(). `replicas`: copies of
+// the model that they have together.
+Status join_others(double timeout, uint32_t replicas);
+// The processes that have this one's copy of the model, itself among them. Null where mpirun started none.
 Processes* others();
 // At the end of the command.
 void leave_others();
+// Where there are several copies: waits until all have ended.
+Status wait_for_copies();
 
 // The device options of this process's stage.
 Result<DeviceOptions> own_options(const DeviceOptions& options);

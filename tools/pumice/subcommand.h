@@ -26,7 +26,8 @@ struct Subcommand {
   FileOptions files = {};
   // What a process does that mpirun started beside process 0; empty: the command runs in one process only.
   std::function<Status()> serve = {};
-  double* timeout = nullptr; // of other processes
+  double* timeout = nullptr;          // of other processes
+  const uint32_t* replicas = nullptr; // copies that divide the command's lines
 };
 
 // Each subcommand has a file of its own, with its name.

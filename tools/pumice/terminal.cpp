@@ -19,6 +19,7 @@ namespace {
 std::optional<int> output_problem; // the errno of writing to standard output; none: it could be written
 Verbosity chosen_verbosity = Verbosity::normal;
 int status_of_success = 0;
+std::string* captured = nullptr; // what is printed instead of on standard output
 
 void note_output_problem() {
   if (!output_problem) output_problem = errno ? errno : EIO;
@@ -65,7 +66,19 @@ void print_figures(std::string_view lines) {
   if (chosen_verbosity != Verbosity::quiet) print_to_stderr(lines);
 }
 
+void capture_results(std::string* into) {
+  captured = into;
+}
+
 void print_result(std::string_view text) {
+  if (captured) {
+    *captured += text;
+  } else {
+    write_result(text);
+  }
+}
+
+void write_result(std::string_view text) {
   if (output_problem) return;
   errno = 0;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();

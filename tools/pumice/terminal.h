@@ -33,6 +33,10 @@ void print_figures(std::string_view lines);
 
 // Prints results to standard output, without buffering. If that fails, it asks all work to stop.
 void print_result(std::string_view text);
+// From now on print_result() adds to this text instead; null: no more.
+void capture_results(std::string* into);
+// What print_result() does otherwise. From one thread at a time.
+void write_result(std::string_view text);
 // Whether standard output could be written so far; with the reason if not. The error is `cancelled` if its
 // reader has ended, as `head` does. Call it at the end.
 Status finish_output();

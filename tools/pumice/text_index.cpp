@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr size_t longest_passage = 1200; // bytes: about 300 tokens
 constexpr uint64_t largest_file = 16 << 20;
 
-std::string_view text_of(const MappedFile& file) {
+std::string_view text_in(const MappedFile& file) {
   const std::span<const std::byte> bytes = file.bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -131,7 +131,7 @@ Status write_index_head(const fs::path& folder, const IndexHead& head) {
 
 Result<std::vector<Passage>> read_passages(const fs::path& folder) {
   PUMICE_TRY(const MappedFile mapped, MappedFile::open(folder / "passages.jsonl"));
-  const std::string_view all = text_of(mapped);
+  const std::string_view all = text_in(mapped);
   std::vector<Passage> passages;
   for (size_t from = 0; from < all.size();) {
     const size_t end = std::min(all.find('\n', from), all.size());
@@ -188,7 +188,7 @@ Result<std::vector<IndexedFile>> find_text_files(const fs::path& folder, const f
 
 Result<std::vector<Passage>> cut_file(const fs::path& folder, const IndexedFile& file, uint32_t number) {
   PUMICE_TRY(const MappedFile mapped, MappedFile::open(folder / path_of(file.path)));
-  const std::string_view all = text_of(mapped);
+  const std::string_view all = text_in(mapped);
   if (all.find('\0') != all.npos || !check_utf8(all, file.path).ok()) return std::vector<Passage>();
   Cutter cutter(number);
   uint64_t line = 0;

@@ -7,6 +7,7 @@
 #include "open_device.h"
 #include "options.h"
 #include "output_files.h"
+#include "processes.h"
 #include "sound_input.h"
 #include "speech/ctc.h"
 #include "subcommand.h"
@@ -452,10 +453,15 @@ Subcommand add_transcribe(CLI::App& app) {
   add_attention_options(*sub, options->attention);
   add_weights_option(*sub, options->load);
   add_device_options(*sub, options->device);
+  add_stage_options(*sub, options->device);
   sub->footer(example("pumice transcribe ggml-base.bin speech.flac --timestamps\n  "
                       "pumice transcribe whisper-tiny --srt -o subtitles monday.ogg tuesday.ogg\n  "
                       "arecord -t raw -f S16_LE -r 16000 | pumice transcribe whisper-tiny - --live"));
-  return {sub, [options] { return transcribe(*options); }, {{"MODEL", "AUDIO"}, {"--attention"}}};
+  return {sub,
+          [options] { return transcribe(*options); },
+          {{"MODEL", "AUDIO"}, {"--attention"}},
+          [options] { return serve_stage(options->model, options->device, options->load); },
+          &options->device.timeout};
 }
 
 } // namespace pumice::command

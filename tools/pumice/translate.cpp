@@ -9,7 +9,9 @@
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
+#include "processes.h"
 #include "prompt.h"
+#include "replicas.h"
 #include "subcommand.h"
 #include "terminal.h"
 #include "translation_languages.h"
@@ -151,7 +153,7 @@ public:
 private:
   bool streams(const std::vector<Line>& lines) const {
     return lines.size() == 1 && generation_.config.beams == 1 && !options_.writing.json && !aligner_ &&
-           stdout_is_terminal();
+           stdout_is_terminal() && !is_replica();
   }
 
   // A sentence of the lines that are answered together.
@@ -180,7 +182,7 @@ private:
       if (status.ok()) {
         sources.push_back(std::move(source));
       } else {
-        PUMICE_CHECK(from.reject(status.error()));
+        PUMICE_CHECK(from.reject(line, status.error()));
       }
     }
     return {};
@@ -209,7 +211,10 @@ private:
 
   // Prints the answers from `next` on up to the first one that is not there. Returns its index.
   size_t print_ready(const std::vector<Source>& sources, size_t next) {
-    for (; next < sources.size() && sources[next].answered(); ++next) print(sources[next]);
+    for (; next < sources.size() && sources[next].answered(); ++next) {
+      print(sources[next]);
+      (void)end_line(sources[next].number); // an error comes with the next lines, too
+    }
     return next;
   }
 
@@ -305,6 +310,8 @@ Status translate(const TranslateOptions& options) {
     return wrong_subcommand(options.model, shape);
   }
   PUMICE_CHECK(check_attention(options.attention, shape));
+  if (options.attention.given() && is_replica())
+    return Error{Code::invalid_argument, "--attention shows one text: leave --replicas out"};
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
   WaitingLines from(options.texts);
@@ -367,8 +374,16 @@ Subcommand add_translate(CLI::App& app) {
   add_alignment_option(*sub, options->attention);
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);
+  add_stage_options(*sub, options->writing.device);
+  add_replica_option(*sub, options->writing.device);
+  add_resume_option(*sub, options->texts.resume);
   sub->footer(example("pumice translate models/pretrained/dates \"le 3 mars 2021\" --attention dates.png"));
-  return {sub, [options] { return translate(*options); }, {{"MODEL", "--file"}, {"--attention"}}};
+  return {sub,
+          [options] { return translate(*options); },
+          {{"MODEL", "--file"}, {"--attention", "--resume"}},
+          [options] { return serve_stage(options->model, options->writing.device, options->writing.load); },
+          &options->writing.device.timeout,
+          &options->writing.device.replicas};
 }
 
 } // namespace pumice::command

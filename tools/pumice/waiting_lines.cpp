@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "answered_lines.h"
 #include "option_text.h"
-
 #include "prompt.h"
+#include "replicas.h"
 #include "terminal.h"
 
 namespace pumice::command {
@@ -24,9 +25,22 @@ void add_text_options(CLI::App& app, TextOptions& options, const char* name, con
       ->group(more_of("Text"));
 }
 
+void add_resume_option(CLI::App& app, std::string& resume) {
+  app.add_option("--resume", resume,
+                 "Keep in this file which lines are answered. If it exists, go on after them: what an "
+                 "earlier run has printed is not printed again")
+      ->type_name("FILE")
+      ->group(more_of("Output"));
+}
+
 std::string WaitingLines::name(const Line& line) const {
   return given_ ? fmt::format("TEXT {}", line.number)
                 : fmt::format("{}: line {}", input_.name(), line.number);
+}
+
+Status WaitingLines::reject(const Line& line, Error error) const {
+  PUMICE_CHECK(reject(std::move(error)));
+  return end_line(line.number); // without a result
 }
 
 Status WaitingLines::reject(Error error) const {
@@ -61,23 +75,49 @@ Status WaitingLines::read(bool wait) {
   return {};
 }
 
+WaitingLines::~WaitingLines() {
+  stop_reading();
+}
+
 bool WaitingLines::ended() const {
+  return is_replica() ? all_dealt() : all_read();
+}
+
+Result<std::vector<Line>> WaitingLines::next(size_t most, bool wait) {
+  if (!is_replica()) return read_lines(most, wait);
+  return next_dealt(
+      {[this](size_t count) { return read_lines(count, false); }, [this] { return all_read(); }}, most, wait);
+}
+
+// Whether the line is used; an error if it cannot be.
+Result<bool> WaitingLines::use(Line& line) const {
+  if (line.number <= answered_before()) {
+    if (prepare_) (void)prepare_(line);
+    return false;
+  }
+  PUMICE_CHECK(check_utf8(line.text, name(line)));
+  return is_replica() && prepare_ ? prepare_(line) : Result<bool>(true);
+}
+
+bool WaitingLines::all_read() const {
   if (failed_) return false;
   return given_ ? count_ == texts_.size() : input_.ended() && taken_ == unread_.size();
 }
 
-Result<std::vector<Line>> WaitingLines::next(size_t most, bool wait) {
+Result<std::vector<Line>> WaitingLines::read_lines(size_t most, bool wait) {
   if (failed_) return *failed_;
+  PUMICE_CHECK(keep_answered(resume_));
   std::vector<Line> lines;
   dry_ = false;
   while (lines.size() < most) {
     Line line;
     if (take(line.text)) {
       line.number = ++count_;
-      Status status = check_utf8(line.text, name(line));
-      if (status.ok()) {
-        lines.push_back(std::move(line));
-      } else if (status = reject(std::move(status).error()); !status.ok()) {
+      PUMICE_CHECK(note_read(line.number, line.text));
+      const Result<bool> used = use(line);
+      if (used.ok()) {
+        if (*used) lines.push_back(std::move(line));
+      } else if (Status status = reject(used.error()); !status.ok()) {
         if (lines.empty()) return std::move(status).error();
         failed_ = std::move(status).error();
         break;

@@ -372,10 +372,10 @@ Status CacheStore::lower(Lowering& lowering, const Node& node) const {
   return {};
 }
 
-void cache_store(Graph& graph, std::string name, TensorId k, TensorId v, uint32_t layer) {
+TensorId cache_store(Graph& graph, std::string name, TensorId k, TensorId v, uint32_t layer) {
   CacheStore operation;
   operation.layer = layer;
-  graph.add(std::move(operation), {k, v}, {}, {std::move(name), graph.tensor(k).rows, 0});
+  return graph.add(std::move(operation), {k, v}, {}, {std::move(name), graph.tensor(k).rows, 0});
 }
 
 TensorId rotary_store(Graph& graph, std::string name, TensorId q, TensorId k, TensorId v,

@@ -170,7 +170,7 @@ struct CacheStore : Operation {
 };
 
 // k, v: [tokens, kv_heads * head_dim] of the layer's cache.
-void cache_store(Graph& graph, std::string name, TensorId k, TensorId v, uint32_t layer);
+TensorId cache_store(Graph& graph, std::string name, TensorId k, TensorId v, uint32_t layer);
 
 TensorId rotary_store(Graph& graph, std::string name, TensorId q, TensorId k, TensorId v,
                       RotaryStore operation, std::vector<WeightId> norm_weights = {});
