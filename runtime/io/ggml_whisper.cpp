@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr uint32_t ggml_magic = 0x67676d6c; // "ggml", most significant byte first
 constexpr uint32_t most_size = 1 << 20, most_bands = 1024;
-constexpr uint32_t longest_ggml_name = 256;
+constexpr uint32_t most_name_bytes = 256;
 constexpr uint32_t sample_rate = 16000, n_fft = 400, hop = 160;
 constexpr uint32_t quantisation_version = 2;   // of the blocks that are read here
 constexpr uint32_t version_factor = 1000;      // the version is the thousands of the file's type
@@ -224,11 +224,11 @@ private:
     PUMICE_TRY(const uint32_t name_length, number("name of a tensor"));
     PUMICE_TRY(const uint32_t type, number("type of a tensor"));
     if (dimensions < 1 || dimensions > most_gguf_dimensions || name_length < 1 ||
-        name_length > longest_ggml_name)
-      return invalid(fmt::format(
-          "tensor {}: expected 1 to {} dimensions and a name of 1 to {} bytes, found {} "
-          "and {}: the file is damaged",
-          model_.tensors.size(), most_gguf_dimensions, longest_ggml_name, dimensions, name_length));
+        name_length > most_name_bytes)
+      return invalid(
+          fmt::format("tensor {}: expected 1 to {} dimensions and a name of 1 to {} bytes, found {} "
+                      "and {}: the file is damaged",
+                      model_.tensors.size(), most_gguf_dimensions, most_name_bytes, dimensions, name_length));
     TensorView tensor;
     tensor.shape.resize(dimensions);
     for (size_t i = dimensions; i-- > 0;) { // innermost first

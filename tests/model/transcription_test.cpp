@@ -532,13 +532,16 @@ class LongSound : public SoundSource {
 public:
   explicit LongSound(uint64_t hours) : hours_(hours) {}
   Status read(size_t wanted, std::vector<float>& to) override {
-    const uint64_t hour = uint64_t{3600} * 16000, end = hours_ * hour;
-    for (size_t i = 0; i < wanted && at_ < end; ++i, ++at_) {
-      const uint64_t within = at_ % hour;
-      const bool call = within >= hour / 2 && within < hour / 2 + 8000;
-      to.push_back(call ? 0.3f * std::sin(0.3f * static_cast<float>(within)) : 0);
+    const uint64_t hour = uint64_t{3600} * 16000, left = hours_ * hour - at_;
+    const size_t count = std::min<uint64_t>(wanted, left), before = to.size();
+    to.resize(before + count);
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t within = (at_ + i) % hour;
+      if (within >= hour / 2 && within < hour / 2 + 8000)
+        to[before + i] = 0.3f * std::sin(0.3f * static_cast<float>(within - hour / 2));
     }
-    most_ = std::max(most_, to.size());
+    at_ += count;
+    most_ = std::max<uint64_t>(most_, to.size());
     return {};
   }
   uint64_t most() const { return most_; }
@@ -555,7 +558,7 @@ FIXTURE_TEST_CASE("hours with a word in each take a few windows, and hold no mor
   TranscriptionOptions options;
   options.max_tokens = 2;
   const std::unique_ptr<Transcriber> transcriber = rig.transcriber(options);
-  auto sound = std::make_unique<LongSound>(3);
+  auto sound = std::make_unique<LongSound>(2);
   const LongSound& read = *sound;
   uint64_t most = 0;
   std::vector<double> starts;
@@ -565,10 +568,12 @@ FIXTURE_TEST_CASE("hours with a word in each take a few windows, and hold no mor
   };
   const auto transcript = transcriber->transcribe(std::move(sound), on_window);
   if (!transcript.ok()) FAIL(transcript.error().text());
-  CHECK(transcriber->session().encoder().steps() <= 6);
-  CHECK(transcriber->session().encoder().steps() >= 3);
+  CHECK(transcriber->session().encoder().steps() <= 4);
+  CHECK(transcriber->session().encoder().steps() >= 2);
   CHECK(most <= 16000 + (1 << 15) + (1 << 14)); // samples that were kept at a time
-  REQUIRE(!starts.empty());
-  CHECK(starts.front() == doctest::Approx(1799.7).epsilon(1e-4));
-  CHECK(starts.back() >= 2 * 3600 + 1799);
+  for (const double start : starts) {
+    const double within = std::fmod(start, 3600);
+    CHECK(within >= 1799.6);
+    CHECK(within <= 1801);
+  }
 }
