@@ -68,7 +68,7 @@ void read_state(uint row, uint count, uint head, uint key_at, out float seen[OWN
   const uint column = gl_LocalInvocationID.x % COLUMNS, group = gl_LocalInvocationID.x / COLUMNS;
   const uint heads = p.columns / p.head_dim;
   [[unroll]] for (uint j = 0; j < OWN_ROWS; ++j) seen[j] = known[j] = 0.0;
-  for (uint n = 0; n < PADDED; n += 4u) {
+  [[dont_unroll]] for (uint n = 0; n < PADDED; n += 4u) { // all of its loads at once are more than registers hold
     const vec4 own = vec4(s[n][column], s[n + 1u][column], s[n + 2u][column], s[n + 3u][column]);
     [[unroll]] for (uint j = 0; j < OWN_ROWS; ++j) {
       const uint t = row + min(group + GROUPS * j, count - 1u);
@@ -84,9 +84,9 @@ void read_state(uint row, uint count, uint head, uint key_at, out float seen[OWN
 // Decays the state by a chunk and adds its rows' keys times their changes.
 void advance_state(uint row, uint count, uint key_at, float kept) {
   const uint column = gl_LocalInvocationID.x % COLUMNS, group = gl_LocalInvocationID.x / COLUMNS;
-  for (uint n = 4u * group; n < PADDED; n += 4u * GROUPS) {
+  [[dont_unroll]] for (uint n = 4u * group; n < PADDED; n += 4u * GROUPS) {
     vec4 sum = kept * vec4(s[n][column], s[n + 1u][column], s[n + 2u][column], s[n + 3u][column]);
-    for (uint t = 0; t < count; ++t) {
+    [[dont_unroll]] for (uint t = 0; t < count; ++t) {
       const uint k_at = (row + t) * p.key_stride + key_at;
       sum += LOAD_QUAD(key, k_at, n) * (u[t][column] * k_scale[t]);
     }

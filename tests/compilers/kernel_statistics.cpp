@@ -2,11 +2,13 @@
 // driver's compiler says of them. Nothing runs, so the device need not exist: tools/compilers.sh uses Mesa's
 // drm-shims.
 //   kernel_statistics FILE SOURCE...
-// SOURCE: a weight type ("Q4_0"), for llamas with such weights, of the size of common ones; or a folder with
-// a config.json. FILE gets a line for each executable of each pipeline: the kernel, its constants, the
-// seconds that compiling took (of a processor), and NAME=VALUE for each statistic, between tabs. FILE.order
-// gets the order of variants that follows (variant_cost.h), and FILE.costs the costs, where the sources have
-// all types of cost_types.
+// SOURCE: a weight type ("Q4_0"), for llamas with such weights, of the size of common ones; a family of
+// kernels that they lack ("delta_rule"), for models with it; or a folder with a config.json. FILE gets a line
+// for each executable of each pipeline: the kernel, its constants, the seconds that compiling took (of a
+// processor), and NAME=VALUE for each statistic, between tabs. FILE.order gets the order of variants that
+// follows (variant_cost.h), and FILE.costs the costs, of the families of which the sources have all that
+// decides: of products and attention all types of cost_models.h. Where they have all families, a variant
+// without a cost is an error.
 #include <cctype>
 #include <cmath>
 #include <ctime>
@@ -17,23 +19,19 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
+#include "compilers/cost_models.h"
 #include "compilers/variant_cost.h"
 #include "gpu/kernel_table.h"
+#include "kernel/choices.h"
 #include "kernel/probe/open_device.h"
 #include "step/memory_needs.h"
 #include "step/runner_layout.h"
-#include "support/gguf_builder.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;
 
 namespace {
-
-// The types of weights whose costs decide the order of variants: plain ones, a block with a scale, and blocks
-// with many.
-constexpr const char* cost_types[] = {"F16", "Q4_0", "Q4_K", "Q6_K"};
 
 // The driver's functions, and what it said of the last pipeline. The table of a device has functions without
 // a context of their own.
@@ -135,73 +133,6 @@ Result<DeviceContext> open_driver() {
   return open_device(std::move(instance), device, {});
 }
 
-// A llama whose matrices have this type, and zeros in them: as wide as one of 1 billion weights, or of 8. It
-// has two layers: the last one computes only the rows of the output.
-Result<ModelFile> llama(TensorType type, bool large) {
-  constexpr uint32_t vocabulary = 32000, context = 1024;
-  const uint32_t width = large ? 4096 : 2048, feed_forward = large ? 14336 : 8192,
-                 head_dim = large ? 128 : 64;
-  const uint32_t heads = width / head_dim, kv_width = width / 4;
-  GgufBuilder file;
-  file.string("general.architecture", "llama")
-      .u32("llama.block_count", 2)
-      .u32("llama.vocab_size", vocabulary);
-  file.u32("llama.context_length", context).u32("llama.embedding_length", width);
-  file.u32("llama.feed_forward_length", feed_forward).u32("llama.attention.head_count", heads);
-  file.u32("llama.attention.head_count_kv", heads / 4);
-  file.pair("llama.attention.layer_norm_rms_epsilon", GgufType::f32, 1e-5f);
-  uint64_t bytes = 0;
-  const auto tensor = [&](const std::string& name, std::vector<uint64_t> shape) {
-    const TensorTypeInfo& kind = info(shape.size() == 1 ? TensorType::f32 : type);
-    const std::vector<uint64_t> dims(shape.rbegin(), shape.rend());
-    file.tensor({name, dims, kind.gguf_id, bytes});
-    bytes = (bytes + tensor_bytes(kind.type, shape).value() + 31) / 32 * 32;
-  };
-  tensor("token_embd.weight", {vocabulary, width});
-  tensor("output.weight", {vocabulary, width});
-  tensor("output_norm.weight", {width});
-  for (const std::string layer : {"blk.0.", "blk.1."}) {
-    tensor(layer + "attn_norm.weight", {width});
-    tensor(layer + "attn_q.weight", {width, width});
-    tensor(layer + "attn_k.weight", {kv_width, width});
-    tensor(layer + "attn_v.weight", {kv_width, width});
-    tensor(layer + "attn_output.weight", {width, width});
-    tensor(layer + "ffn_norm.weight", {width});
-    tensor(layer + "ffn_gate.weight", {feed_forward, width});
-    tensor(layer + "ffn_up.weight", {feed_forward, width});
-    tensor(layer + "ffn_down.weight", {width, feed_forward});
-  }
-  const std::vector<std::byte> header = file.header();
-  const ReadBytes read = [&](uint64_t at, std::span<std::byte> to) {
-    for (size_t i = 0; i < to.size(); ++i) to[i] = at + i < header.size() ? header[at + i] : std::byte{0};
-    return true;
-  };
-  return ModelFile::read_header(read, (header.size() + 31) / 32 * 32 + bytes,
-                                fmt::format("llama of {}", info(type).name));
-}
-
-// The model that a config.json describes, with zeros for weights: the file has a hole where they would be.
-Result<ModelFile> folder_model(const std::filesystem::path& config, const TemporaryFolder& folder) {
-  for (const auto& each : std::filesystem::directory_iterator(config)) {
-    if (each.path().extension() != ".json" || each.path().filename() == "weights.json") continue;
-    std::filesystem::copy_file(each, folder.path() / each.path().filename());
-  }
-  PUMICE_TRY(const ModelFile bare, ModelFile::open(folder.path()));
-  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(bare));
-  nlohmann::json tensors;
-  uint64_t bytes = 0;
-  for (const WeightSpec& spec : definition->weights()) {
-    const uint64_t end = bytes + tensor_bytes(TensorType::f16, spec.shape).value();
-    tensors[spec.name] = {{"dtype", "F16"}, {"shape", spec.shape}, {"data_offsets", {bytes, end}}};
-    bytes = end;
-  }
-  const std::string header = tensors.dump();
-  ByteWriter begin;
-  begin.number(static_cast<uint64_t>(header.size())).text(header);
-  std::filesystem::resize_file(folder.write("model.safetensors", begin.bytes()), begin.size() + bytes);
-  return ModelFile::open(folder.path());
-}
-
 // Of an executable: what statistics_of() wrote of it.
 CompilerStatistics statistics_of_line(const std::string& line) {
   CompilerStatistics statistics;
@@ -220,6 +151,8 @@ void write_lines(std::filesystem::path path, const char* ending, const std::vect
   for (const std::string& line : lines) out << line << '\n';
 }
 
+using Families = std::set<std::string, std::less<>>;
+
 class Compiler {
 public:
   Compiler(DeviceContext context, std::filesystem::path path)
@@ -230,12 +163,13 @@ public:
   size_t made() const { return made_.size(); }
   const std::set<std::string>& kernels() const { return kernels_; }
   const VariantCosts& costs() const { return costs_; }
-  void costs_count(bool count) { costs_count_ = count; } // of the models that are added from now on
+  // Of the models that are added from now on, the costs of these families count.
+  void count_costs(Families families) { costs_count_ = std::move(families); }
 
   // All plans of sessions of this size, in each variant.
   Status add(const std::shared_ptr<const Model>& model, const SessionSize& size) {
     std::vector<std::string> variants = variant_names();
-    variants.emplace_back(); // the plans' own choice
+    variants.insert(variants.begin(), ""); // the plans' own choice, which says what is offered
     for (const std::string& variant : variants) {
       DeviceProfile profile = context_.profile;
       profile.forced = variant;
@@ -250,13 +184,14 @@ private:
     std::optional<RunnerLayout> first;
     for (const RunnerOptions& runner : runners) {
       PUMICE_TRY(RunnerLayout layout, lay_out_runner(model, runner, first ? &first->memory : nullptr));
-      for (const Plan& plan : layout.plans) PUMICE_CHECK(add(plan));
+      const bool forced = !model.context().profile.forced.empty();
+      for (const Plan& plan : layout.plans) PUMICE_CHECK(add(plan, forced));
       if (runner.part == ModelPart::decoder && size.sequences == 1) {
         const PlanContext context = layout.memory.plan_context(model.context(), model.weights());
         for (uint32_t tokens : {2u, 4u, 8u, 32u, 64u, 128u}) {
           if (tokens >= layout.memory.size.chunk) continue;
           PUMICE_TRY(const Plan plan, make_plan(layout.graph, context, {tokens, 1}));
-          PUMICE_CHECK(add(plan));
+          PUMICE_CHECK(add(plan, forced));
         }
       }
       if (!first) first = std::move(layout);
@@ -264,7 +199,8 @@ private:
     return {};
   }
 
-  Status add(const Plan& plan) {
+  // `forced`: a variant that is named may run where a plan would not choose from it.
+  Status add(const Plan& plan, bool forced) {
     std::vector<double> costs(plan.choices.size());
     for (const PlannedDispatch& each : plan.dispatches) {
       PUMICE_CHECK(add(each.dispatch));
@@ -274,7 +210,11 @@ private:
                       made_[{each.dispatch.kernel, each.dispatch.constants}], context_.profile.busy_groups);
     }
     for (size_t i = 0; i < costs.size(); ++i) {
-      if (costs_count_ && std::isfinite(costs[i]) && costs[i] > 0) costs_.add(plan.choices[i], costs[i]);
+      const VariantChoice& choice = plan.choices[i];
+      if (!costs_count_.contains(divide_class(choice.shape_class).family())) continue;
+      std::set<std::string>& offered = offered_[choice.shape_class];
+      if (!forced) offered.insert(choice.variants.begin(), choice.variants.end());
+      if (offered.contains(choice.chosen)) costs_.add(choice, costs[i]);
     }
     return {};
   }
@@ -314,7 +254,8 @@ private:
   std::shared_ptr<Pipelines> last_;
   std::map<std::pair<std::string, std::vector<uint32_t>>, CompilerStatistics> made_;
   VariantCosts costs_;
-  bool costs_count_ = true;
+  Families costs_count_;
+  std::map<std::string, std::set<std::string>> offered_; // variants by class of shapes
   std::set<std::string> kernels_;
   int failures_ = 0;
 };
@@ -325,35 +266,69 @@ Status add_model(Compiler& compiler, ModelFile file) {
   size.chunk = 512;
   for (CacheType cache : {CacheType::f16, CacheType::f32, CacheType::q8_0}) {
     size.cache = cache;
-    PUMICE_CHECK(compiler.add(model, size));
+    const Status added = compiler.add(model, size);
+    // Not every cache can be quantised: a recurrent decoder's keeps its states.
+    const bool refused = cache == CacheType::q8_0 && !added.ok() && added.error().code == Code::unsupported;
+    if (!refused) PUMICE_CHECK(added);
   }
   size.cache = CacheType::f16;
   size.chunk = size.sequences = 16;
   return model->shape().has_decoder() ? compiler.add(model, size) : Status();
 }
 
+// A family in which a variant has no cost would keep an order that nobody estimated.
+Status check_costs(const VariantCosts& costs) {
+  std::set<std::string> missing = costs.missing();
+  const std::vector<std::string> orders = costs.orders(Generation::unknown);
+  for (const VariantSummary& each : kernel_variants()) {
+    const std::string family = fmt::format(", {}, ", each.family);
+    const bool known =
+        std::ranges::any_of(orders, [&](const std::string& line) { return line.find(family) != line.npos; });
+    if (!known) missing.insert(std::string(each.family));
+  }
+  if (missing.empty()) return {};
+  return Error{Code::unsupported,
+               fmt::format("no cost of {}: add its loops to kernel_loops.cpp, and a model to cost_models.cpp",
+                           fmt::join(missing, ", "))};
+}
+
+Status add_source(Compiler& compiler, const std::string& source, bool all_types) {
+  if (const TensorTypeInfo* type = find_type_named(source)) {
+    const bool counts = all_types && std::ranges::count(cost_types, source) > 0;
+    compiler.count_costs(counts ? Families{"attention", "matmul"} : Families{});
+    for (const bool large : {false, true}) {
+      PUMICE_TRY(ModelFile file, llama_model(type->type, large));
+      PUMICE_CHECK(add_model(compiler, std::move(file)));
+    }
+    return {};
+  }
+  if (std::ranges::count(recurrence_families, source)) {
+    compiler.count_costs({source});
+    for (const bool large : {false, true}) {
+      const TemporaryFolder folder;
+      PUMICE_TRY(ModelFile file, recurrent_model(source, large, folder));
+      PUMICE_CHECK(add_model(compiler, std::move(file)));
+    }
+    return {};
+  }
+  compiler.count_costs({});
+  const TemporaryFolder folder;
+  PUMICE_TRY(ModelFile file, folder_model(source, folder));
+  return add_model(compiler, std::move(file));
+}
+
 Status run(const std::filesystem::path& path, std::span<char* const> sources) {
   PUMICE_TRY(DeviceContext context, open_driver());
   Compiler compiler(std::move(context), path);
-  for (const std::string source : sources) {
-    if (const TensorTypeInfo* type = find_type_named(source)) {
-      compiler.costs_count(std::ranges::count(cost_types, source) > 0);
-      for (const bool large : {false, true}) {
-        PUMICE_TRY(ModelFile file, llama(type->type, large));
-        PUMICE_CHECK(add_model(compiler, std::move(file)));
-      }
-    } else {
-      compiler.costs_count(false);
-      const TemporaryFolder folder;
-      PUMICE_TRY(ModelFile file, folder_model(source, folder));
-      PUMICE_CHECK(add_model(compiler, std::move(file)));
-    }
-  }
   const std::set<std::string> given(sources.begin(), sources.end());
-  if (std::ranges::all_of(cost_types, [&](const char* type) { return given.contains(type); })) {
-    write_lines(path, ".order", compiler.costs().orders(compiler.context().profile.generation));
-    write_lines(path, ".costs", compiler.costs().costs());
-  }
+  const auto is_given = [&](const char* source) { return given.contains(source); };
+  const bool all_types = std::ranges::all_of(cost_types, is_given);
+  const bool all_families = all_types && std::ranges::all_of(recurrence_families, is_given);
+  for (const std::string source : sources) PUMICE_CHECK(add_source(compiler, source, all_types));
+  Status priced;
+  if (all_families) priced = check_costs(compiler.costs());
+  write_lines(path, ".order", compiler.costs().orders(compiler.context().profile.generation));
+  write_lines(path, ".costs", compiler.costs().costs());
   const Capabilities& device = compiler.context().device->capabilities();
   std::string never;
   const std::vector<std::string> tiers = device.tiers();
@@ -365,7 +340,7 @@ Status run(const std::filesystem::path& path, std::span<char* const> sources) {
   std::cerr << fmt::format("{} ({}): {} pipelines of {} kernels; in no plan:{}\n", device.name,
                            device.driver_version, compiler.made(), compiler.kernels().size(),
                            never.empty() ? " none" : never);
-  if (compiler.failures() == 0) return {};
+  if (compiler.failures() == 0) return priced;
   return Error{Code::unsupported, fmt::format("{} pipelines could not be made", compiler.failures())};
 }
 
