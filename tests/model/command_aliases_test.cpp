@@ -55,7 +55,7 @@ TEST_CASE("names from llama.cpp, whisper.cpp and CTranslate2 stand for Pumice's 
       {{"translate", "m", "--num_hypotheses=x"}, {"translate", "m", "--n-best", "x"}},
       {{"transcribe", "-m", "/none", "-f", "/none.wav", "-l", "de"}, {"transcribe", "/none", "/none.wav"}},
       {{"transcribe", "/none", "/none.wav", "-tr"}, {"transcribe", "/none", "/none.wav", "--translate"}},
-      {{"transcribe", "/none", "/none.wav", "-nf", "-dl", "-p", "4"},
+      {{"transcribe", "/none", "/none.wav", "-nf", "-dl"},
        {"transcribe", "/none", "/none.wav", "--no-fallback", "--detect-language"}},
       {{"run", "m", "--kv", "F8"}, {"run", "m", "--kv", "F8"}},
   };
@@ -65,6 +65,11 @@ TEST_CASE("names from llama.cpp, whisper.cpp and CTranslate2 stand for Pumice's 
   }
   check_same({"--list-devices"}, {"devices"});
   check_same({"run", "--list-devices"}, {"devices"});
+}
+
+TEST_CASE("whisper.cpp's number of processors is accepted, with what is there instead") {
+  const CommandResult result = pumice_command({"transcribe", "/none", "/none.wav", "-p", "4"});
+  CHECK(fails_saying(result, {"-p has no effect", "--batch", "/none: cannot be opened"}) == "");
 }
 
 TEST_CASE("an alias without a value, or two that differ, is an error") {
