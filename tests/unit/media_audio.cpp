@@ -400,8 +400,8 @@ TEST_CASE("a file is resampled to the rate that a model needs") {
 
 TEST_CASE("resampling piece by piece gives the same bits") {
   const std::vector<float> samples = tone(44100, 20011, 700);
-  for (const auto& [from, to] :
-       {std::pair{44100u, 16000u}, {8000u, 16000u}, {48000u, 16000u}, {44101u, 16000u}, {16000u, 16000u}}) {
+  constexpr uint32_t to = 16000;
+  for (const uint32_t from : {44100u, 8000u, 48000u, 44101u, to}) {
     CAPTURE(from);
     const std::vector<float> expected = resample(samples, from, to);
     for (const size_t piece : {size_t{1}, size_t{97}, size_t{5000}, samples.size()}) {
@@ -425,7 +425,9 @@ TEST_CASE("a stream gives what the file holds, in pieces") {
       {"a.flac", flac_of(samples, 1, 22050, 16)},
       {"a.oga", flac_of(samples, 1, 22050, 16, true)},
       {"a.ogg", vorbis_of(tone(22050, 90000, 440), 22050)}};
-  for (const auto& [name, bytes] : files) {
+  for (const auto& file : files) {
+    const char* const name = file.first;
+    const std::vector<std::byte>& bytes = file.second;
     CAPTURE(name);
     const auto path = folder.write(name, bytes);
     const auto whole = read_audio_at(16000, path);

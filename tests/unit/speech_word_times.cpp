@@ -45,8 +45,8 @@ double sum_through(const std::vector<float>& scores, size_t positions, const std
 } // namespace
 
 TEST_CASE("word times: dynamic time warping finds the best of all paths") {
-  for (const auto& [tokens, positions] :
-       {std::pair{1u, 1u}, {1u, 7u}, {7u, 1u}, {2u, 2u}, {3u, 7u}, {5u, 5u}, {7u, 4u}}) {
+  for (const auto& size : {std::pair{1u, 1u}, {1u, 7u}, {7u, 1u}, {2u, 2u}, {3u, 7u}, {5u, 5u}, {7u, 4u}}) {
+    const uint32_t tokens = size.first, positions = size.second;
     for (int round = 0; round < 20; ++round) {
       CAPTURE(tokens);
       CAPTURE(positions);
