@@ -300,7 +300,7 @@ typedef struct pumice_load_options {
    * false, the load ends with PUMICE_CANCELLED after at most one more submission. May be NULL. */
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* user;
-  uint32_t threads;     /* threads that pack weights and compile kernels, including the calling one; 0: 1 */
+  uint32_t threads; /* threads that pack weights and compile kernels, including the calling one; 0: 1 */
   /* Of a model of texts and pictures (CLIP, SigLIP, LLaVA), loads the encoder of its pictures instead of what
    * reads texts. Each is a model of its own. */
   bool pictures;

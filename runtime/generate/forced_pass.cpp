@@ -12,6 +12,14 @@ constexpr std::string_view encoder_prefix = "encoder_";
 
 } // namespace
 
+std::string cross_attention_name(uint32_t layer) {
+  return fmt::format("cross_attentions.{}", layer);
+}
+
+uint32_t cross_attention_heads(const ModelShape& shape, uint32_t layer) {
+  return shape.encoder->caches[layer].kv_heads; // as many as query heads
+}
+
 Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Model> model,
                                                        ForcedPassOptions options) {
   std::unique_ptr<ForcedPass> pass(new ForcedPass());

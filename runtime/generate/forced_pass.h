@@ -22,6 +22,11 @@ struct ForcedPassOptions {
   bool logits = true; // of every token; they are most of the work where the vocabulary is large
 };
 
+// The decoder's attention to the encoder's input, in one layer: a readable tensor of [tokens, heads,
+// positions].
+std::string cross_attention_name(uint32_t layer);
+uint32_t cross_attention_heads(const ModelShape& shape, uint32_t layer);
+
 // Runs a model over given tokens (teacher forcing) and returns its tensors for each of them: for comparisons
 // with references and for inspection. Used by one thread at a time.
 class ForcedPass {

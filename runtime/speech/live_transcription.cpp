@@ -35,7 +35,7 @@ LiveTranscriber::LiveTranscriber(Transcriber& transcriber, LiveOptions options)
 }
 
 Status LiveTranscriber::push(std::span<const float> samples, const LiveFunction& on_text) {
-  kept_.insert(kept_.end(), samples.begin(), samples.end());
+  kept_.append(samples);
   voice_.push(samples);
   return hear(on_text);
 }
@@ -47,10 +47,8 @@ Status LiveTranscriber::end(const LiveFunction& on_text) {
 }
 
 void LiveTranscriber::forget(uint64_t before) {
-  const auto count = static_cast<size_t>(std::min<uint64_t>(before - std::min(before, first_), kept_.size()));
-  kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count));
-  first_ += count;
-  voice_.forget(first_);
+  kept_.forget(before);
+  voice_.forget(kept_.first());
 }
 
 Status LiveTranscriber::hear(const LiveFunction& on_text) {
@@ -68,20 +66,20 @@ Status LiveTranscriber::hear(const LiveFunction& on_text) {
     const uint64_t end = speech ? speech->end : voice_.decided();
     const bool paused = end < voice_.decided() || ended_;
     if (end - begin_ >= longest_) {
-      const auto part = std::span<const float>(kept_).subspan(begin_ - first_, longest_);
+      const auto part = kept_.from(begin_, longest_);
       PUMICE_CHECK(hear_once(begin_ + quiet_end(part, rate_), true, on_text));
     } else if (paused) {
       PUMICE_CHECK(hear_once(end, true, on_text));
     } else {
       const auto step = static_cast<uint64_t>(options_.step * rate_);
-      return read() >= heard_ + step ? hear_once(read(), false, on_text) : Status();
+      return kept_.end() >= heard_ + step ? hear_once(kept_.end(), false, on_text) : Status();
     }
   }
 }
 
 // Hears what is being spoken, up to `end`.
 Status LiveTranscriber::hear_once(uint64_t end, bool last, const LiveFunction& on_text) {
-  const auto samples = std::span<const float>(kept_).subspan(begin_ - first_, end - begin_);
+  const auto samples = kept_.from(begin_, end - begin_);
   PUMICE_TRY(const Transcript transcript, transcriber_.transcribe(samples, {}));
   LiveText live;
   for (const TranscriptSegment& segment : transcript.segments) live.whole += segment.text;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "speech/kept_samples.h"
 #include "speech/transcription.h"
 #include "speech/voice_activity.h"
 
@@ -40,15 +41,13 @@ private:
   Status hear(const LiveFunction& on_text);
   Status hear_once(uint64_t end, bool last, const LiveFunction& on_text);
   void forget(uint64_t before);
-  uint64_t read() const { return first_ + kept_.size(); }
 
   Transcriber& transcriber_;
   LiveOptions options_;
   uint32_t rate_;
   uint64_t longest_; // samples that are heard together
   VoiceActivity voice_;
-  std::vector<float> kept_;
-  uint64_t first_ = 0; // the sample that kept_ begins with
+  KeptSamples kept_;
   bool ended_ = false;
   // What is being spoken.
   bool speaking_ = false;

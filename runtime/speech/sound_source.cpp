@@ -37,26 +37,24 @@ SoundReader::SoundReader(std::unique_ptr<SoundSource> source, uint32_t sample_ra
 }
 
 Status SoundReader::read_more(size_t wanted) {
-  const size_t before = kept_.size();
-  PUMICE_CHECK(source_->read(std::max(wanted, least_read), kept_));
-  ended_ = kept_.size() == before;
+  std::vector<float> samples;
+  PUMICE_CHECK(source_->read(std::max(wanted, least_read), samples));
+  kept_.append(samples);
+  ended_ = samples.empty();
   if (!voice_) return {};
-  voice_->push(std::span(kept_).subspan(before));
+  voice_->push(samples);
   if (ended_) voice_->end();
   return {};
 }
 
 Result<std::span<const float>> SoundReader::samples(uint64_t at, size_t count) {
   while (!ended_ && read() < at + count) PUMICE_CHECK(read_more(static_cast<size_t>(at + count - read())));
-  const auto begin = static_cast<size_t>(std::min<uint64_t>(at - std::min(at, first_), kept_.size()));
-  return std::span<const float>(kept_).subspan(begin, std::min(count, kept_.size() - begin));
+  return kept_.from(at, count);
 }
 
 void SoundReader::forget(uint64_t before) {
-  const auto count = static_cast<size_t>(std::min<uint64_t>(before - std::min(before, first_), kept_.size()));
-  kept_.erase(kept_.begin(), kept_.begin() + static_cast<ptrdiff_t>(count));
-  first_ += count;
-  if (voice_) voice_->forget(first_);
+  kept_.forget(before);
+  if (voice_) voice_->forget(kept_.first());
 }
 
 Result<std::optional<uint64_t>> SoundReader::speech(uint64_t at) {

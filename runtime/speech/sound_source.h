@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "speech/kept_samples.h"
 #include "speech/voice_activity.h"
 
 namespace pumice {
@@ -39,7 +40,7 @@ public:
   // Forgets what is before it.
   Result<std::optional<uint64_t>> speech(uint64_t at);
   // As far as it was read.
-  uint64_t read() const { return first_ + kept_.size(); }
+  uint64_t read() const { return kept_.end(); }
   // Of the whole sound, or as far as it was read.
   uint64_t total() const { return std::max(source_ ? source_->samples() : 0, read()); }
   bool ended() const { return ended_; }
@@ -50,8 +51,7 @@ private:
 
   std::unique_ptr<SoundSource> source_;
   std::optional<VoiceActivity> voice_;
-  std::vector<float> kept_;
-  uint64_t first_ = 0; // the sample that kept_ begins with
+  KeptSamples kept_;
   bool ended_ = false;
 };
 

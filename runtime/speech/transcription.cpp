@@ -402,6 +402,10 @@ Result<Transcript> Transcriber::run() {
   }
   Transcript transcript = std::move(sound_.transcript);
   sound_ = {};
+  return with_language(std::move(transcript));
+}
+
+Transcript Transcriber::with_language(Transcript transcript) const {
   transcript.language = language();
   if (rules_) transcript.language_probability = rules_->language_probability();
   return transcript;
@@ -419,10 +423,7 @@ Result<Transcript> Transcriber::detect_language(std::unique_ptr<SoundSource> sou
   generation_options_.config.max_tokens = most;
   sound_ = {};
   PUMICE_CHECK(std::move(status));
-  Transcript transcript;
-  transcript.language = language();
-  if (rules_) transcript.language_probability = rules_->language_probability();
-  return transcript;
+  return with_language({});
 }
 
 template <class Slice>

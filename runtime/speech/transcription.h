@@ -153,6 +153,7 @@ private:
   Status start_decoding(std::optional<std::vector<size_t>> again);
   Status finish_windows();
   Status finish_window(Window& window);
+  Transcript with_language(Transcript transcript) const;
   Status run_windows();
   template <class T>
   T failed(T result);

@@ -12,6 +12,7 @@
 
 #include "io/json_text.h"
 #include "io/mapped_file.h"
+#include "speech/whisper_rules.h"
 
 namespace pumice {
 
@@ -24,10 +25,6 @@ constexpr std::string_view closing[] = {"\"", "'", ".",  "。", ",", "，", "!",
                                         "？", ":", "：", "”",  ")", "]",  "}", "、"};
 constexpr std::string_view replacement = "\uFFFD";
 constexpr std::string_view ascii_marks = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-
-std::string layer_name(uint32_t layer) {
-  return fmt::format("cross_attentions.{}", layer);
-}
 
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(' ');
@@ -82,13 +79,6 @@ std::vector<WordTokens> with_marks(std::vector<WordTokens> words) {
     }
   }
   return result;
-}
-
-float probability_of(std::span<const float> logits, uint32_t token) {
-  const float largest = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (float logit : logits) sum += std::exp(double{logit} - largest);
-  return static_cast<float>(std::exp(double{logits[token]} - largest) / sum);
 }
 
 } // namespace
@@ -223,7 +213,7 @@ Result<std::unique_ptr<WordTimer>> WordTimer::create(std::shared_ptr<const Model
   std::unique_ptr<WordTimer> timer(new WordTimer());
   const ModelShape& shape = model->shape();
   const auto layers = static_cast<uint32_t>(shape.layers.size());
-  const auto heads_in = [&](uint32_t layer) { return shape.encoder->caches[layer].kv_heads; };
+  const auto heads_in = [&](uint32_t layer) { return cross_attention_heads(shape, layer); };
   for (const AlignmentHead& each : heads) {
     if (each.layer < layers && each.head < heads_in(each.layer)) continue;
     return Error{Code::invalid_file,
@@ -239,7 +229,7 @@ Result<std::unique_ptr<WordTimer>> WordTimer::create(std::shared_ptr<const Model
   options.readable = {"logits"};
   std::set<uint32_t> seen;
   for (const AlignmentHead& each : heads) {
-    if (seen.insert(each.layer).second) options.readable.push_back(layer_name(each.layer));
+    if (seen.insert(each.layer).second) options.readable.push_back(cross_attention_name(each.layer));
   }
   timer->heads_ = std::move(heads);
   timer->tokenizer_ = std::move(tokenizer);
@@ -252,9 +242,9 @@ Result<std::unique_ptr<WordTimer>> WordTimer::create(std::shared_ptr<const Model
 Result<std::vector<std::vector<float>>> WordTimer::weights(const SpokenText& text, size_t tokens) const {
   std::vector<std::vector<float>> all;
   for (const AlignmentHead& each : heads_) {
-    const std::string name = layer_name(each.layer);
+    const std::string name = cross_attention_name(each.layer);
     PUMICE_TRY(const std::vector<float> rows, pass_->read(name, 0));
-    const uint32_t heads = model_->shape().encoder->caches[each.layer].kv_heads;
+    const uint32_t heads = cross_attention_heads(model_->shape(), each.layer);
     const size_t width = pass_->columns(name) / heads;
     const size_t positions = std::min<size_t>(text.positions, width);
     std::vector<float>& own = all.emplace_back();
@@ -297,7 +287,7 @@ Result<std::vector<TimedWord>> WordTimer::words(const SpokenText& text) {
     TimedWord made{word.text, starts[begin] * text.position_seconds, starts[end] * text.position_seconds};
     double sum = 0;
     for (size_t i = begin; i < end; ++i)
-      sum += probability_of(std::span(logits).subspan((first + i) * vocabulary, vocabulary), text.tokens[i]);
+      sum += probability(std::span(logits).subspan((first + i) * vocabulary, vocabulary), text.tokens[i]);
     made.probability = end > begin ? static_cast<float>(sum / static_cast<double>(end - begin)) : 0;
     made.tokens = word.tokens;
     timed.push_back(std::move(made));

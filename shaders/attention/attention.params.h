@@ -17,7 +17,7 @@ CONSTANT ATTENTION_RESULT = 4; // [rows, result_stride]
 CONSTANT ATTENTION_SUMS =
     5; // [rows, sums_stride]: for each head its largest score times log2(e), and the sum of its weights
 CONSTANT ATTENTION_BIAS_TABLE = 6;   // [buckets, heads]
-CONSTANT ATTENTION_BIAS_SCORES = 6;  // [rows, bias_stride], in place of the table: as in position_scores.params.h
+CONSTANT ATTENTION_BIAS_SCORES = 6;  // [rows, bias_stride], in its place: see position_scores.params.h
 CONSTANT ATTENTION_SINKS = 6;        // [heads], in place of the table
 CONSTANT ATTENTION_BIAS_BUCKETS = 7; // of each distance from -max_distance to max_distance
 // Inputs of a kernel that also rotates and stores, as in position/rotary_store.params.h.
@@ -80,7 +80,7 @@ CONSTANT ATTENTION_SINKS_ID = 30;           // 1: each head has a sink, see Atte
 CONSTANT ATTENTION_CHUNKED_ID = 31;         // 1: a row sees its chunk of `window` positions
 CONSTANT ATTENTION_GROWTH_START_ID = 32;    // as ATTENTION_GROWTH_ID
 CONSTANT ATTENTION_VALUES_ARE_KEYS_ID = 33; // 1: ATTENTION_VALUES is ATTENTION_KEYS, laid out as keys
-CONSTANT ATTENTION_PARTS_ID = 34; // CACHE_PARTS_*: what of the cache the dispatch has
+CONSTANT ATTENTION_PARTS_ID = 34;           // CACHE_PARTS_*: what of the cache the dispatch has
 // Positions in parts: a row's sums go from one dispatch to the next, in ATTENTION_SPANS as one span, or in
 // ATTENTION_CARRIED.
 CONSTANT ATTENTION_CARRY_ID = 35;   // ATTENTION_CARRY_*, added up

@@ -15,7 +15,7 @@ CONSTANT CONVOLVE_RESULT = 4;
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT CONVOLVE_ACTIVATION_ID = 1; // ACTIVATION_*
 CONSTANT CONVOLVE_HAS_BIAS_ID = 2;
-CONSTANT CONVOLVE_BY_FOURS_ID = 3; // 1: neighbouring channels of x lie side by side, in whole groups of four
+CONSTANT CONVOLVE_BY_FOURS_ID = 3;  // 1: neighbouring channels of x lie side by side, in whole groups of four
 CONSTANT CONVOLVE_BY_TOKENS_ID = 4; // 1: an input's pixels are its rows of the step; 0: they are in one row
 
 CONSTANT CONVOLVE_PIXELS = 4; // of an invocation

@@ -40,8 +40,8 @@ struct AttentiveGruParams {
   UINT indirection_positions;
   UINT bridge; // where the matrices begin, in floats: [hidden, hidden] ...
   UINT bridge_bias;
-  UINT query; // [hidden, hidden]
-  UINT score; // [hidden]
+  UINT query;      // [hidden, hidden]
+  UINT score;      // [hidden]
   UINT cell_input; // [3 * hidden, 2 * hidden]
   UINT cell_input_bias;
   UINT cell_state; // [3 * hidden, hidden]

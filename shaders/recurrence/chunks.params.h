@@ -1,12 +1,13 @@
-// The gated delta rule and the selective scan in chunks of rows. Within a chunk, what a row gives is the sum of what it reads of
-// the state before the chunk and of what the rows before it added. With D[t, i] = the product of the keeps of the rows after i up
-// to t, and the state S before the chunk:
+// The gated delta rule and the selective scan in chunks of rows. Within a chunk, what a row gives is the sum
+// of what it reads of the state before the chunk and of what the rows before it added. With D[t, i] = the
+// product of the keeps of the rows after i up to t, and the state S before the chunk:
 //   result[t] = D[t, -1] q[t] S + sum over i <= t of D[t, i] (q[t] . k[i]) u[i],
 //   S after a chunk of C rows = D[C - 1, -1] S + sum over i of D[C - 1, i] k[i] u[i]
-// The scan's u[i] is x[i] times its step. The delta rule's changes depend on one another (Yang et al. 2024, the WY form):
+// The scan's u[i] is x[i] times its step. The delta rule's changes depend on one another (Yang et al. 2024,
+// the WY form):
 //   u[t] = rates[t] (v[t] - D[t, -1] k[t] S - sum over i < t of D[t, i] (k[t] . k[i]) u[i])
-// which is linear in v and S: chunk_matrices solves it for both, so that u = a part of v - w S. chunk_states then goes from chunk
-// to chunk with products of matrices.
+// which is linear in v and S: chunk_matrices solves it for both, so that u = a part of v - w S. chunk_states
+// then goes from chunk to chunk with products of matrices.
 #ifndef PUMICE_CHUNKS_PARAMS_H
 #define PUMICE_CHUNKS_PARAMS_H
 #include "common/shared.h"
@@ -21,17 +22,18 @@ CONSTANT CHUNK_INVOCATIONS = 128;
 
 // Buffers. Of the selective scan, queries are C, keys are B, and values are x.
 CONSTANT CHUNKS_STEP = 0;
-CONSTANT CHUNKS_QUERY = 1;    // [tokens, query_stride]
-CONSTANT CHUNKS_KEY = 2;      // [tokens, key_stride]
-CONSTANT CHUNKS_VALUE = 3;    // [tokens, value_stride]
+CONSTANT CHUNKS_QUERY = 1; // [tokens, query_stride]
+CONSTANT CHUNKS_KEY = 2;   // [tokens, key_stride]
+CONSTANT CHUNKS_VALUE = 3; // [tokens, value_stride]
 // A slot may stand for two buffers, which no kernel has both of: some devices bind no more than eight.
-CONSTANT CHUNKS_GATES = 4;    // [tokens, gates_stride]: the delta rule's keeps and rates; the scan's steps
-CONSTANT CHUNKS_STATE = 4;    // [size, columns] each
-CONSTANT CHUNKS_WEIGHTS = 5;  // the scan's, as selective_scan.params.h has them
-CONSTANT CHUNKS_CHANGES = 5;  // [tokens, heads, size rounded up to 4]: the delta rule's w
-CONSTANT CHUNKS_MATRICES = 6; // [tokens, heads, CHUNK_RECORD]: a row of D (q . k), zero for later rows; then the scales
-                              // of the row's query before S, of its key in S after the chunk, and of S after the chunk
-CONSTANT CHUNKS_RESULT = 7;   // [tokens, out_stride]; between the kernels, the delta rule's parts of v
+CONSTANT CHUNKS_GATES = 4;   // [tokens, gates_stride]: the delta rule's keeps and rates; the scan's steps
+CONSTANT CHUNKS_STATE = 4;   // [size, columns] each
+CONSTANT CHUNKS_WEIGHTS = 5; // the scan's, as selective_scan.params.h has them
+CONSTANT CHUNKS_CHANGES = 5; // [tokens, heads, size rounded up to 4]: the delta rule's w
+// [tokens, heads, CHUNK_RECORD]: a row of D (q . k), zero for later rows; then the scales of the row's query
+// before S, of its key in S after the chunk, and of S after the chunk.
+CONSTANT CHUNKS_MATRICES = 6;
+CONSTANT CHUNKS_RESULT = 7; // [tokens, out_stride]; between the kernels, the delta rule's parts of v
 
 // Specialisation constants.
 CONSTANT CHUNKS_ONE_RUN_ID = 0; // 1: a step's rows are one run

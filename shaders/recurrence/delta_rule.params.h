@@ -37,7 +37,7 @@ struct DeltaRuleParams {
   UINT checkpoints; // of the states
   UINT first_row;   // of a part of the step's rows
   UINT end_row;
-  UINT key_heads;   // after the last one, value heads begin with the first again
+  UINT key_heads; // after the last one, value heads begin with the first again
 };
 
 PUMICE_PARAMS_END

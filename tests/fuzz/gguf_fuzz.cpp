@@ -2,11 +2,11 @@
 // behaviour.
 #include "io/gguf.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "decode_end.h"
 
 using namespace pumice;
 
@@ -23,12 +23,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     (void)array.floats();
     (void)array.integers();
   }
-  for (const TensorView& tensor : file->tensors) {
-    // The last elements of the data are the ones that a wrong size would put outside of it.
-    const TensorTypeInfo& type = info(tensor.type);
-    const size_t blocks = std::min<size_t>(tensor.data.size() / type.block_bytes, 64);
-    std::vector<float> values(blocks * type.block_size);
-    decode_row(tensor.type, tensor.data.data() + tensor.data.size() - blocks * type.block_bytes, values);
-  }
+  for (const TensorView& tensor : file->tensors) decode_end(tensor);
   return 0;
 }

@@ -16,21 +16,12 @@
 #include "support/fixtures.h"
 #include "support/model.h"
 #include "support/paths.h"
+#include "support/stages.h"
 #include "support/test_hop.h"
 
 using namespace pumice;
 
 namespace {
-
-using Layers = std::vector<uint32_t>;
-
-std::shared_ptr<const Model> load_stages(const std::filesystem::path& path, const Layers& layers,
-                                         const MakeHop& make_hop = {}) {
-  const std::vector<DeviceContext> contexts(layers.size(), test_context());
-  auto model = load_in_stages(path, contexts, layers, {}, {}, make_hop);
-  if (!model.ok()) FAIL(model.error().text());
-  return *model;
-}
 
 Error refusal(const std::filesystem::path& path, const Layers& layers) {
   const std::vector<DeviceContext> contexts(layers.size(), test_context());

@@ -36,8 +36,7 @@ Status write_weights(const AttentionOptions& options, uint32_t layer, const Atte
   const std::vector<int64_t> input_ids(text.input.tokens.begin(), text.input.tokens.end());
   std::vector<SafetensorsFile::Entry> entries = {
       entry("attention", shown, {weights.queries, weights.keys}),
-      entry(fmt::format("cross_attentions.{}", layer), weights.by_head,
-            {weights.heads, weights.queries, weights.keys}),
+      entry(cross_attention_name(layer), weights.by_head, {weights.heads, weights.queries, weights.keys}),
       entry("output_ids", output_ids, {output_ids.size()}),
   };
   if (!input_ids.empty()) entries.push_back(entry("input_ids", input_ids, {input_ids.size()}));
@@ -119,7 +118,7 @@ Status check_attention(const AttentionOptions& options, const ModelShape& shape)
   const uint32_t layer = layer_of(options, shape);
   PUMICE_CHECK(
       within("--attention-layer", "the decoder's layers", static_cast<uint32_t>(shape.layers.size()), layer));
-  return within("--attention-head", "the layer's heads", attention_heads(shape, layer),
+  return within("--attention-head", "the layer's heads", cross_attention_heads(shape, layer),
                 options.head.value_or(0));
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/align.h"
 
 namespace pumice::command {
@@ -19,13 +17,9 @@ std::vector<float> AttentionWeights::of(std::optional<uint32_t> head) const {
   return mean;
 }
 
-uint32_t attention_heads(const ModelShape& shape, uint32_t layer) {
-  return shape.encoder->caches[layer].kv_heads; // in cross-attention, as many as query heads
-}
-
 AttentionReader::AttentionReader(std::shared_ptr<const Model> model, uint32_t layer)
-    : model_(std::move(model)), name_(fmt::format("cross_attentions.{}", layer)),
-      heads_(attention_heads(model_->shape(), layer)) {}
+    : model_(std::move(model)), name_(cross_attention_name(layer)),
+      heads_(cross_attention_heads(model_->shape(), layer)) {}
 
 // Most texts are shorter than the longest, so the room grows with them.
 Status AttentionReader::make_room(size_t input_tokens, size_t tokens) {

@@ -20,8 +20,6 @@ struct AttentionWeights {
   std::vector<float> of(std::optional<uint32_t> head) const;
 };
 
-uint32_t attention_heads(const ModelShape& shape, uint32_t layer);
-
 // Runs texts through the model once more, to read the attention. Used by one thread at a time.
 class AttentionReader {
 public:
