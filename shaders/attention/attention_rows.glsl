@@ -141,7 +141,7 @@ uint position_base(uint base, uint source, uint position) {
 }
 
 // Clamps a score to the limits. A NaN becomes the smallest score.
-float finite_score(float score) { return score >= -SCORE_LIMIT ? min(score, SCORE_LIMIT) : -SCORE_LIMIT; }
+float finite_score(float score) { return mix(-SCORE_LIMIT, min(score, SCORE_LIMIT), score >= -SCORE_LIMIT); }
 
 // The factor that takes sums made under the old maximum to the new one (online softmax). It is exactly 1 where the maximum
 // stays: a block in which a row sees nothing must not change the row's sums.

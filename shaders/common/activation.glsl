@@ -9,7 +9,7 @@ float error_function(float x) {
   float t = 1.0 / (1.0 + 0.3275911 * abs(x));
   float p = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
   float y = 1.0 - p * exp(-x * x);
-  return x < 0.0 ? -y : y;
+  return mix(y, -y, x < 0.0);
 }
 
 float activate(uint kind, float x) {

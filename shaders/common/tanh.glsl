@@ -18,7 +18,7 @@ float accurate_tanh(float x) {
   const float small = x + x * z * (-3.33332819422e-1 + z * (1.33314422036e-1 + z * (-5.37397155531e-2 +
                       z * (2.06390887954e-2 - z * 5.70498872745e-3))));
   const float large = 1.0 - 2.0 / (exp(2.0 * min(abs(x), 20.0)) + 1.0);
-  return abs(x) < 0.625 ? small : x < 0.0 ? -large : large;
+  return mix(mix(large, -large, x < 0.0), small, abs(x) < 0.625);
 }
 
 #endif

@@ -49,7 +49,7 @@ float nonlinear_number(uint code) {
 // Twice the number of OCP's E2M1; the sizes 0, 1, 2, 3, 4, 6, 8, 12 are the nibbles of one dword.
 float microscaling_number(uint code) {
   const float size = float(int(0xc8643210u >> (4u * (code & 7u)) & 15u));
-  return code < 8u ? size : -size;
+  return mix(size, -size, code >= 8u); // one of two values; `?:` would be a branch, and SwiftShader never gets through 32
 }
 
 uint shifted(uint v, int left) { return left >= 0 ? v << left : v >> -left; }

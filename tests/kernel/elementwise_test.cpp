@@ -28,7 +28,7 @@ struct Case {
 void run(const DeviceProfile& profile, const Case& c) {
   CAPTURE(profile.workgroup);
   CAPTURE(static_cast<int>(c.kind));
-  CAPTURE(to_string(c.activation));
+  CAPTURE(std::string(to_string(c.activation)));
   CAPTURE(c.columns);
   TestGpu& gpu = TestGpu::get();
   const std::vector<float> a = random_values(size_t{c.bucket} * c.columns, c.columns, 6);

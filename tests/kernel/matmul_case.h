@@ -164,7 +164,7 @@ inline void check_product(const pumice::DeviceProfile& profile, const MatmulCase
   CAPTURE(c.count);
   CAPTURE(c.k);
   CAPTURE(c.n);
-  CAPTURE(to_string(c.activation));
+  CAPTURE(std::string(to_string(c.activation)));
   CAPTURE(c.gated);
   const TestProduct product(profile, c);
   check_rows(product.run(0, c.bucket, c.count), product.expected(), 2e-6, c.gated ? 0 : product.magnitude());

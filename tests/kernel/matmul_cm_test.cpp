@@ -246,7 +246,7 @@ void run(const Tier& tier, const Case& c) {
   CAPTURE(c.count);
   CAPTURE(c.k);
   CAPTURE(c.n);
-  CAPTURE(to_string(c.activation));
+  CAPTURE(std::string(to_string(c.activation)));
   CAPTURE(c.gated);
   const Product product(tier.profile, c);
   const ActivationRef result = product.run(tier.variant);
