@@ -5,7 +5,8 @@
 #   tools/test.sh --all     both
 # Says which phase it is in; build/logs/ has what each printed.
 # PUMICE_TEST_MINUTES, if set: other drivers and systems whose tests could not begin within so many minutes are left out, and named.
-# PUMICE_TEST_WITHOUT="compilers debian-13" leaves phases out: swiftshader, compilers, debian-13. Each takes as long as the first ones again.
+# PUMICE_TEST_WITHOUT="compilers debian-13" leaves phases out: threads (ThreadSanitizer: eight minutes), swiftshader, compilers,
+# debian-13 (each as long as the first ones again).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 short=yes rest= count=3
@@ -44,13 +45,17 @@ phase "setting up"
 # ThreadSanitizer, of a compiler whose programs run here, which not every kernel lets them.
 sanitized= watched= watching=
 find_sanitizers() {
-  local compilers
   if echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
     clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o build/fuzzer-probe 2>/dev/null; then
     sanitized=$PWD/build/fuzz
   else
     echo "test: no clang with libFuzzer: the fuzz targets and the sanitized tests are left out" >&2
   fi
+  if wanted threads; then find_thread_sanitizer; fi
+  rm -f build/fuzzer-probe build/thread-probe
+}
+find_thread_sanitizer() {
+  local compilers
   for compilers in "clang clang++" "gcc g++"; do
     if echo 'int main() {}' | ${compilers#* } -x c++ -fsanitize=thread - -o build/thread-probe 2>/dev/null &&
       ./build/thread-probe 2>/dev/null; then
@@ -59,7 +64,6 @@ find_sanitizers() {
     fi
   done
   [ -n "$watched" ] || echo "test: no compiler with ThreadSanitizer: what it watches is left out" >&2
-  rm -f build/fuzzer-probe build/thread-probe
 }
 
 options=(-DPUMICE_TESTS=ON)
