@@ -97,7 +97,11 @@ std::string unexpected(const CLI::App& app, const std::vector<std::string>& extr
       return text + fmt::format(". Did you mean '{} {}'?", full_name(app), *name);
   }
   if (app.get_option_no_throw("--prompt")) return text + ". --prompt takes a text";
-  if (!positionals_of(app).empty()) text += ". A text of several words needs quotes";
+  const bool quoted =
+      std::ranges::any_of(extra, [](const std::string& word) { return word.find(' ') != std::string::npos; });
+  if (quoted && app.get_option_no_throw("--file"))
+    return text + ". Texts come from standard input, or from --file";
+  if (!quoted && !positionals_of(app).empty()) text += ". A text of several words needs quotes";
   return text;
 }
 
