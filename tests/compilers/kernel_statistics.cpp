@@ -272,8 +272,13 @@ Status add_model(Compiler& compiler, ModelFile file) {
     if (!refused) PUMICE_CHECK(added);
   }
   size.cache = CacheType::f16;
-  size.chunk = size.sequences = 16;
-  return model->shape().has_decoder() ? compiler.add(model, size) : Status();
+  if (!model->shape().has_decoder()) return {};
+  // Where a binding is small, the states of so many sequences may not fit one.
+  for (size.chunk = size.sequences = 16;; size.chunk = size.sequences /= 2) {
+    const Status added = compiler.add(model, size);
+    const bool refused = !added.ok() && added.error().code == Code::unsupported;
+    if (!refused || size.sequences == 2) return added;
+  }
 }
 
 // A family in which a variant has no cost would keep an order that nobody estimated.
