@@ -110,7 +110,7 @@ void begin_state(uvec4 token, uvec2 range) {
 float score(uint position) {
   float sum = 0.0;
   uint c = 0u;
-  for (; c + 4u <= HIDDEN; c += 4u) {
+  [[dont_unroll]] for (; c + 4u <= HIDDEN; c += 4u) {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
       sum += weights[p.score + c + i] * finite_tanh(query[c + i] + key(position, c + i));
     }

@@ -14,13 +14,13 @@ float gru_cell(vec3 x, vec3 h, float before) {
 }
 
 // The product of a row of a matrix with a vector, eight columns in a pass: some drivers end a shader's loops after 65,535
-// passes in all.
+// passes in all. More in a pass, as a compiler makes it where it knows their number, spills on Adreno.
 #define DOT(NAME, VECTOR)                                                      \
   float NAME(uint matrix, uint row, uint columns) {                            \
     const uint at = matrix + row * columns;                                    \
     float sum = 0.0;                                                           \
     uint c = 0u;                                                               \
-    for (; c + 8u <= columns; c += 8u) {                                       \
+    [[dont_unroll]] for (; c + 8u <= columns; c += 8u) {                       \
       [[unroll]] for (uint i = 0u; i < 8u; ++i) sum = fma(weights[at + c + i], VECTOR[c + i], sum); \
     }                                                                          \
     for (; c < columns; ++c) sum = fma(weights[at + c], VECTOR[c], sum);       \
