@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <optional>
 
 #include <fmt/format.h>
 
-#include "base/align.h"
 #include "base/path.h"
 #include "io/ctranslate2_file.h"
+#include "io/ctranslate2_tensors.h"
+#include "io/ctranslate2_whisper.h"
 #include "io/json_text.h"
 #include "io/tensor_type.h"
 
@@ -23,97 +23,30 @@ using nlohmann::json;
 using Array = Ctranslate2File::Array;
 using ArrayType = Ctranslate2File::Type;
 
-constexpr uint64_t tensor_alignment = 64;
-constexpr uint64_t quantised_block = 32, quantised_bytes = 34; // of Q8_0
-
-// A tensor of Hugging Face's form, made of some rows of an array.
-struct Piece {
-  std::string name;
-  const Array* from = nullptr;
-  const Array* scale =
-      nullptr; // of integers: what numbers were multiplied with, one for each row or one for all
-  uint64_t first = 0, rows = 0, columns = 1;
-  uint64_t zeros_before = 0, zeros_after = 0; // rows
-  std::vector<uint64_t> shape;
-  TensorType type = TensorType::f32;
-
-  uint64_t row_bytes() const {
-    return type == TensorType::q8_0 ? columns / quantised_block * quantised_bytes
-                                    : columns * (type == TensorType::f32 ? 4 : 2);
-  }
-  uint64_t bytes() const { return (zeros_before + rows + zeros_after) * row_bytes(); }
-};
-
-template <class T>
-T element(std::span<const std::byte> data, uint64_t index) {
-  T value;
-  std::memcpy(&value, data.data() + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-void put_half(std::byte* to, float value) {
-  const uint16_t half = float_to_half(value);
-  std::memcpy(to, &half, sizeof half);
-}
-
-// One row of a piece, in the piece's type.
-void write_row(const Piece& piece, uint64_t row, std::byte* to) {
-  const uint64_t size = ctranslate2_type_bytes(piece.from->type), begin = (piece.first + row) * piece.columns;
-  const std::byte* source = piece.from->data.data() + begin * size;
-  if (!piece.scale) {
-    std::memcpy(to, source, piece.columns * size);
-    return;
-  }
-  const uint64_t scales = piece.scale->data.size() / 4;
-  const float inverse = 1 / element<float>(piece.scale->data, scales > 1 ? piece.first + row : 0);
-  if (piece.type == TensorType::q8_0) {
-    for (uint64_t block = 0; block < piece.columns / quantised_block; ++block, to += quantised_bytes) {
-      put_half(to, inverse);
-      std::memcpy(to + 2, source + block * quantised_block, quantised_block);
-    }
-    return;
-  }
-  for (uint64_t i = 0; i < piece.columns; ++i) {
-    const float whole = piece.from->type == ArrayType::i8
-                            ? static_cast<float>(element<int8_t>(piece.from->data, begin + i))
-                            : static_cast<float>(element<int16_t>(piece.from->data, begin + i));
-    const float value = whole * inverse;
-    std::memcpy(to + i * 4, &value, 4);
-  }
-}
-
-// Collects the tensors and the settings of a model.
+// Collects the tensors and the settings of a translator.
 class Conversion {
 public:
   Conversion(const Ctranslate2File& file, const fs::path& folder, const json& own)
-      : file_(file), folder_(folder), own_(own) {}
+      : file_(file), tensors_(file), folder_(folder), own_(own) {}
 
   Result<Ctranslate2Model> run() {
     if (file_.kind != "TransformerSpec") {
       return Error{
           Code::unsupported,
-          fmt::format(
-              "{}: expected a model of the kind \"TransformerSpec\", found \"{}\": convert the original "
-              "model's folder instead",
-              file_.path, file_.kind)};
+          fmt::format("{}: expected a model of the kind \"TransformerSpec\" or \"WhisperSpec\", found "
+                      "\"{}\": convert the original model's folder instead",
+                      file_.path, file_.kind)};
     }
     PUMICE_CHECK(read_sizes());
     PUMICE_CHECK(file_.find("encoder/layer_0/self_attention/relative_attention_bias") ? convert_t5()
                                                                                       : convert_bart());
     PUMICE_CHECK(read_vocabulary());
-    return write();
+    PUMICE_TRY(Ctranslate2Tensors::Written written, tensors_.write());
+    return Ctranslate2Model{std::move(config_), std::move(written.weights), std::move(written.tensors)};
   }
 
 private:
-  Error error(const std::string& what) const {
-    return {Code::unsupported, fmt::format("{}: {}", file_.path, what)};
-  }
-
-  Result<const Array*> array(const std::string& name) const {
-    if (const Array* found = file_.find(name)) return found;
-    return Error{Code::invalid_file,
-                 fmt::format("{}: expected a tensor \"{}\", found none", file_.path, name)};
-  }
+  Error error(const std::string& what) const { return tensors_.error(what); }
 
   Status read_sizes() {
     for (const char* refused :
@@ -124,10 +57,10 @@ private:
       if (file_.find(refused)) return error(fmt::format("models with \"{}\" are not supported", refused));
     }
     if (file_.number("decoder/alibi", 0) != 0) return error("models with ALiBi are not supported");
-    PUMICE_TRY(const Array* table, array("encoder/embeddings_0/weight"));
-    PUMICE_TRY(const Array* target, array("decoder/embeddings/weight"));
-    PUMICE_TRY(const Array* wide, array("encoder/layer_0/ffn/linear_0/weight"));
-    PUMICE_TRY(const Array* fused, array("encoder/layer_0/self_attention/linear_0/weight"));
+    PUMICE_TRY(const Array* table, tensors_.array("encoder/embeddings_0/weight"));
+    PUMICE_TRY(const Array* target, tensors_.array("decoder/embeddings/weight"));
+    PUMICE_TRY(const Array* wide, tensors_.array("encoder/layer_0/ffn/linear_0/weight"));
+    PUMICE_TRY(const Array* fused, tensors_.array("encoder/layer_0/self_attention/linear_0/weight"));
     for (const Array* each : {table, target, wide, fused}) {
       if (each->shape.size() != 2 || each->shape[0] == 0 || each->shape[1] == 0)
         return error("a matrix has no two dimensions");
@@ -149,74 +82,6 @@ private:
     return {};
   }
 
-  // Adds rows of an array, [rows, columns] or [rows], as one tensor.
-  Status add(const std::string& name, const std::string& from, uint64_t first = 0, uint64_t rows = 0,
-             uint64_t zeros_before = 0, uint64_t zeros_after = 0) {
-    Piece piece;
-    piece.name = name;
-    PUMICE_TRY(piece.from, array(from));
-    const std::vector<uint64_t>& shape = piece.from->shape;
-    if (shape.empty() || shape.size() > 2)
-      return error(fmt::format("tensor \"{}\": expected one or two dimensions", from));
-    piece.columns = shape.size() == 2 ? shape[1] : 1;
-    piece.rows = rows ? rows : shape[0];
-    piece.first = first;
-    piece.zeros_before = zeros_before;
-    piece.zeros_after = zeros_after;
-    if (first + piece.rows > shape[0]) {
-      return error(
-          fmt::format("tensor \"{}\": expected {} rows, found {}", from, first + piece.rows, shape[0]));
-    }
-    piece.shape = {zeros_before + piece.rows + zeros_after};
-    if (shape.size() == 2) piece.shape.push_back(piece.columns);
-    switch (piece.from->type) {
-    case ArrayType::f32:
-      break;
-    case ArrayType::f16:
-      piece.type = TensorType::f16;
-      break;
-    case ArrayType::bf16:
-      piece.type = TensorType::bf16;
-      break;
-    case ArrayType::i32:
-      return error(fmt::format("tensor \"{}\": expected numbers of another type than int32", from));
-    case ArrayType::i8:
-    case ArrayType::i16: {
-      PUMICE_TRY(piece.scale, array(from + "_scale"));
-      const uint64_t scales = piece.scale->data.size() / 4;
-      if (piece.scale->type != ArrayType::f32 || (scales != 1 && scales != shape[0])) {
-        return error(fmt::format("tensor \"{}_scale\": expected one float for each row", from));
-      }
-      const bool fits = piece.from->type == ArrayType::i8 && piece.columns % quantised_block == 0;
-      piece.type = fits ? TensorType::q8_0 : TensorType::f32;
-      break;
-    }
-    }
-    pieces_.push_back(std::move(piece));
-    return {};
-  }
-
-  // A linear layer, or rows of one: part `part` of several that are stored as one.
-  Status add_linear(const std::string& name, const std::string& from, uint64_t part = 0, uint64_t rows = 0) {
-    PUMICE_CHECK(add(name + ".weight", from + "/weight", part * rows, rows));
-    return file_.find(from + "/bias") ? add(name + ".bias", from + "/bias", part * rows, rows) : Status();
-  }
-
-  Status add_norm(const std::string& name, const std::string& from) {
-    PUMICE_CHECK(add(name + ".weight", from + "/gamma"));
-    return file_.find(from + "/beta") ? add(name + ".bias", from + "/beta") : Status();
-  }
-
-  // The projections of an attention, under names such as {"q_proj", "k_proj", "v_proj", "out_proj"}.
-  Status add_attention(const std::string& prefix, const std::string& from, bool cross,
-                       const std::array<const char*, 4>& names) {
-    const std::string first = from + "/linear_0", second = from + "/linear_1";
-    PUMICE_CHECK(add_linear(prefix + names[0], first, 0, inner_));
-    PUMICE_CHECK(add_linear(prefix + names[1], cross ? second : first, cross ? 0 : 1, inner_));
-    PUMICE_CHECK(add_linear(prefix + names[2], cross ? second : first, cross ? 1 : 2, inner_));
-    return add_linear(prefix + names[3], cross ? from + "/linear_2" : second);
-  }
-
   Status convert_bart() {
     constexpr std::array<const char*, 4> names = {"q_proj", "k_proj", "v_proj", "out_proj"};
     const bool pre_norm = file_.number("encoder/pre_norm", 1) != 0;
@@ -227,36 +92,37 @@ private:
       return error("a decoder that begins with zeros needs one vocabulary for both sides");
     const uint64_t more = zero_start_ ? 1 : 0; // the token that the decoder begins with has a row of zeros
     if (shared_) {
-      PUMICE_CHECK(add("model.shared.weight", "decoder/embeddings/weight", 0, 0, 0, more));
+      PUMICE_CHECK(tensors_.add("model.shared.weight", "decoder/embeddings/weight", 0, 0, 0, more));
     } else {
-      PUMICE_CHECK(add("model.encoder.embed_tokens.weight", "encoder/embeddings_0/weight"));
-      PUMICE_CHECK(add("model.decoder.embed_tokens.weight", "decoder/embeddings/weight"));
+      PUMICE_CHECK(tensors_.add("model.encoder.embed_tokens.weight", "encoder/embeddings_0/weight"));
+      PUMICE_CHECK(tensors_.add("model.decoder.embed_tokens.weight", "decoder/embeddings/weight"));
     }
     for (const std::string side : {"encoder", "decoder"}) {
       if (file_.find(side + "/layer_norm/gamma")) {
-        PUMICE_CHECK(add_norm("model." + side + ".layer_norm", side + "/layer_norm"));
+        PUMICE_CHECK(tensors_.add_norm("model." + side + ".layer_norm", side + "/layer_norm"));
       }
       for (uint32_t layer = 0; layer < (side == "encoder" ? encoder_layers_ : decoder_layers_); ++layer) {
         const std::string to = fmt::format("model.{}.layers.{}.", side, layer),
                           from = fmt::format("{}/layer_{}/", side, layer);
-        PUMICE_CHECK(add_attention(to + "self_attn.", from + "self_attention", false, names));
-        PUMICE_CHECK(add_norm(to + "self_attn_layer_norm", from + "self_attention/layer_norm"));
+        PUMICE_CHECK(
+            tensors_.add_attention(to + "self_attn.", from + "self_attention", false, inner_, names));
+        PUMICE_CHECK(tensors_.add_norm(to + "self_attn_layer_norm", from + "self_attention/layer_norm"));
         if (side == "decoder") {
-          PUMICE_CHECK(add_attention(to + "encoder_attn.", from + "attention", true, names));
-          PUMICE_CHECK(add_norm(to + "encoder_attn_layer_norm", from + "attention/layer_norm"));
+          PUMICE_CHECK(tensors_.add_attention(to + "encoder_attn.", from + "attention", true, inner_, names));
+          PUMICE_CHECK(tensors_.add_norm(to + "encoder_attn_layer_norm", from + "attention/layer_norm"));
         }
-        PUMICE_CHECK(add_linear(to + "fc1", from + "ffn/linear_0"));
-        PUMICE_CHECK(add_linear(to + "fc2", from + "ffn/linear_1"));
-        PUMICE_CHECK(add_norm(to + "final_layer_norm", from + "ffn/layer_norm"));
+        PUMICE_CHECK(tensors_.add_linear(to + "fc1", from + "ffn/linear_0"));
+        PUMICE_CHECK(tensors_.add_linear(to + "fc2", from + "ffn/linear_1"));
+        PUMICE_CHECK(tensors_.add_norm(to + "final_layer_norm", from + "ffn/layer_norm"));
       }
     }
-    PUMICE_TRY(const Array* head, array("decoder/projection/weight"));
-    PUMICE_TRY(const Array* table, array("decoder/embeddings/weight"));
+    PUMICE_TRY(const Array* head, tensors_.array("decoder/projection/weight"));
+    PUMICE_TRY(const Array* table, tensors_.array("decoder/embeddings/weight"));
     const bool tied = head->data.data() == table->data.data();
-    if (!tied) PUMICE_CHECK(add("lm_head.weight", "decoder/projection/weight", 0, 0, 0, more));
+    if (!tied) PUMICE_CHECK(tensors_.add("lm_head.weight", "decoder/projection/weight", 0, 0, 0, more));
     if (file_.find("decoder/projection/bias")) {
-      PUMICE_CHECK(add("final_logits_bias", "decoder/projection/bias", 0, 0, 0, more));
-      pieces_.back().shape.insert(pieces_.back().shape.begin(), 1);
+      PUMICE_CHECK(tensors_.add("final_logits_bias", "decoder/projection/bias", 0, 0, 0, more));
+      tensors_.add_leading_dimension();
     }
     config_["share_encoder_decoder_embeddings"] = shared_;
     config_["tie_word_embeddings"] = tied;
@@ -308,9 +174,10 @@ private:
     config_["max_position_embeddings"] = table->shape[0];
     if (embedding_norm) {
       for (const std::string side : {"encoder", "decoder"}) {
-        PUMICE_CHECK(add_norm("model." + side + ".layernorm_embedding", side + "/layernorm_embedding"));
-        PUMICE_CHECK(add("model." + side + ".embed_positions.weight", side + "/position_encodings/encodings",
-                         0, 0, 2));
+        PUMICE_CHECK(
+            tensors_.add_norm("model." + side + ".layernorm_embedding", side + "/layernorm_embedding"));
+        PUMICE_CHECK(tensors_.add("model." + side + ".embed_positions.weight",
+                                  side + "/position_encodings/encodings", 0, 0, 2));
       }
       config_["model_type"] = pre_norm ? "mbart" : "bart";
       return {};
@@ -342,44 +209,47 @@ private:
   }
 
   static double float_at(const Array& array, uint64_t index) {
-    if (array.type == ArrayType::f16) return half_to_float(element<uint16_t>(array.data, index));
-    if (array.type == ArrayType::bf16) return bf16_to_float(element<uint16_t>(array.data, index));
-    return array.type == ArrayType::f32 ? element<float>(array.data, index) : 0;
+    if (array.type == ArrayType::f16) return half_to_float(ctranslate2_element<uint16_t>(array.data, index));
+    if (array.type == ArrayType::bf16) return bf16_to_float(ctranslate2_element<uint16_t>(array.data, index));
+    return array.type == ArrayType::f32 ? ctranslate2_element<float>(array.data, index) : 0;
   }
 
   Status convert_t5() {
     constexpr std::array<const char*, 4> names = {"q", "k", "v", "o"};
     if (!shared_) return error("T5 needs one vocabulary for both sides");
     const bool gated = file_.find("encoder/layer_0/ffn/linear_0_noact/weight");
-    PUMICE_CHECK(add("shared.weight", "decoder/embeddings/weight"));
+    PUMICE_CHECK(tensors_.add("shared.weight", "decoder/embeddings/weight"));
     for (const std::string side : {"encoder", "decoder"}) {
-      PUMICE_CHECK(add_norm(side + ".final_layer_norm", side + "/layer_norm"));
+      PUMICE_CHECK(tensors_.add_norm(side + ".final_layer_norm", side + "/layer_norm"));
       for (uint32_t layer = 0; layer < (side == "encoder" ? encoder_layers_ : decoder_layers_); ++layer) {
         const std::string to = fmt::format("{}.block.{}.layer.", side, layer),
                           from = fmt::format("{}/layer_{}/", side, layer);
-        PUMICE_CHECK(add_attention(to + "0.SelfAttention.", from + "self_attention", false, names));
-        PUMICE_CHECK(add_norm(to + "0.layer_norm", from + "self_attention/layer_norm"));
+        PUMICE_CHECK(
+            tensors_.add_attention(to + "0.SelfAttention.", from + "self_attention", false, inner_, names));
+        PUMICE_CHECK(tensors_.add_norm(to + "0.layer_norm", from + "self_attention/layer_norm"));
         if (layer == 0) {
-          PUMICE_CHECK(add(to + "0.SelfAttention.relative_attention_bias.weight",
-                           from + "self_attention/relative_attention_bias"));
+          PUMICE_CHECK(tensors_.add(to + "0.SelfAttention.relative_attention_bias.weight",
+                                    from + "self_attention/relative_attention_bias"));
         }
         if (side == "decoder") {
-          PUMICE_CHECK(add_attention(to + "1.EncDecAttention.", from + "attention", true, names));
-          PUMICE_CHECK(add_norm(to + "1.layer_norm", from + "attention/layer_norm"));
+          PUMICE_CHECK(
+              tensors_.add_attention(to + "1.EncDecAttention.", from + "attention", true, inner_, names));
+          PUMICE_CHECK(tensors_.add_norm(to + "1.layer_norm", from + "attention/layer_norm"));
         }
         const std::string feed = to + (side == "decoder" ? "2." : "1.");
-        PUMICE_CHECK(add_norm(feed + "layer_norm", from + "ffn/layer_norm"));
-        PUMICE_CHECK(
-            add_linear(feed + (gated ? "DenseReluDense.wi_0" : "DenseReluDense.wi"), from + "ffn/linear_0"));
-        if (gated) PUMICE_CHECK(add_linear(feed + "DenseReluDense.wi_1", from + "ffn/linear_0_noact"));
-        PUMICE_CHECK(add_linear(feed + "DenseReluDense.wo", from + "ffn/linear_1"));
+        PUMICE_CHECK(tensors_.add_norm(feed + "layer_norm", from + "ffn/layer_norm"));
+        PUMICE_CHECK(tensors_.add_linear(feed + (gated ? "DenseReluDense.wi_0" : "DenseReluDense.wi"),
+                                         from + "ffn/linear_0"));
+        if (gated)
+          PUMICE_CHECK(tensors_.add_linear(feed + "DenseReluDense.wi_1", from + "ffn/linear_0_noact"));
+        PUMICE_CHECK(tensors_.add_linear(feed + "DenseReluDense.wo", from + "ffn/linear_1"));
       }
     }
-    PUMICE_TRY(const Array* head, array("decoder/projection/weight"));
-    PUMICE_TRY(const Array* table, array("decoder/embeddings/weight"));
-    PUMICE_TRY(const Array* bias, array("encoder/layer_0/self_attention/relative_attention_bias"));
+    PUMICE_TRY(const Array* head, tensors_.array("decoder/projection/weight"));
+    PUMICE_TRY(const Array* table, tensors_.array("decoder/embeddings/weight"));
+    PUMICE_TRY(const Array* bias, tensors_.array("encoder/layer_0/self_attention/relative_attention_bias"));
     const bool tied = head->data.data() == table->data.data();
-    if (!tied) PUMICE_CHECK(add("lm_head.weight", "decoder/projection/weight"));
+    if (!tied) PUMICE_CHECK(tensors_.add("lm_head.weight", "decoder/projection/weight"));
     config_["model_type"] = "t5";
     config_["is_encoder_decoder"] = true;
     config_["tie_word_embeddings"] = tied;
@@ -425,36 +295,11 @@ private:
     return {};
   }
 
-  Result<Ctranslate2Model> write() {
-    uint64_t bytes = 0;
-    for (const Piece& piece : pieces_) bytes = align(bytes, tensor_alignment) + piece.bytes();
-    PUMICE_TRY(MappedFile block, MappedFile::reserve(bytes, file_.path));
-    Ctranslate2Model model{std::move(config_), std::move(block), {}};
-    uint64_t at = 0;
-    for (const Piece& piece : pieces_) {
-      at = align(at, tensor_alignment);
-      const uint64_t row_bytes = piece.row_bytes(), begin = at + piece.zeros_before * row_bytes;
-      std::vector<std::byte> row(row_bytes);
-      for (uint64_t n = 0; n < piece.rows; ++n) {
-        write_row(piece, n, row.data());
-        const auto copy = [&](uint64_t from, std::span<std::byte> to) {
-          std::memcpy(to.data(), row.data() + (from - begin - n * row_bytes), to.size());
-          return true;
-        };
-        PUMICE_CHECK(model.weights.read(copy, begin + n * row_bytes, row_bytes));
-      }
-      model.tensors.push_back(
-          {piece.name, piece.type, piece.shape, model.weights.bytes().subspan(at, piece.bytes()), {}});
-      at += piece.bytes();
-    }
-    return model;
-  }
-
   const Ctranslate2File& file_;
+  Ctranslate2Tensors tensors_;
   const fs::path& folder_;
   const json& own_;
   json config_ = json::object();
-  std::vector<Piece> pieces_;
   uint64_t hidden_ = 0, inner_ = 0, wide_ = 0, heads_ = 0, source_words_ = 0, target_words_ = 0;
   uint32_t encoder_layers_ = 0, decoder_layers_ = 0;
   bool shared_ = false, zero_start_ = false;
@@ -471,6 +316,7 @@ bool is_ctranslate2_folder(const fs::path& folder) {
 Result<Ctranslate2Model> read_ctranslate2(const fs::path& folder, const json& own) {
   PUMICE_TRY(const MappedFile bytes, MappedFile::open(folder / "model.bin"));
   PUMICE_TRY(const Ctranslate2File file, Ctranslate2File::parse(bytes.bytes(), bytes.path()));
+  if (file.kind == "WhisperSpec") return read_ctranslate2_whisper(file, folder, own);
   return Conversion(file, folder, own).run();
 }
 

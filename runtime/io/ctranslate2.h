@@ -11,8 +11,8 @@
 
 namespace pumice {
 
-// A translator of CTranslate2 in the form of a Hugging Face folder: Marian, PEGASUS, M2M-100, BART, mBART or
-// T5.
+// A model of CTranslate2 in the form of a Hugging Face folder: Marian, PEGASUS, M2M-100, BART, mBART, T5 or
+// Whisper.
 struct Ctranslate2Model {
   nlohmann::json config;
   MappedFile weights; // that the tensors point into

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <span>
 #include <string>
@@ -33,5 +34,13 @@ struct Ctranslate2File {
 };
 
 uint64_t ctranslate2_type_bytes(Ctranslate2File::Type type);
+
+// Number `index` of an array's data, which need not be aligned.
+template <class T>
+T ctranslate2_element(std::span<const std::byte> data, uint64_t index) {
+  T value;
+  std::memcpy(&value, data.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
 
 } // namespace pumice

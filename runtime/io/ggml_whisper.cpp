@@ -11,6 +11,7 @@
 #include "io/bytes.h"
 #include "io/gguf_array.h"
 #include "io/tensor_type.h"
+#include "io/whisper_settings.h"
 
 namespace pumice {
 
@@ -21,12 +22,10 @@ using nlohmann::json;
 constexpr uint32_t ggml_magic = 0x67676d6c; // "ggml", most significant byte first
 constexpr uint32_t most_size = 1 << 20, most_bands = 1024;
 constexpr uint32_t most_name_bytes = 256;
-constexpr uint32_t sample_rate = 16000, n_fft = 400, hop = 160;
-constexpr uint32_t quantisation_version = 2;   // of the blocks that are read here
-constexpr uint32_t version_factor = 1000;      // the version is the thousands of the file's type
-constexpr uint32_t gpt2_words = 50256;         // of the vocabulary of models for English alone
-constexpr uint32_t first_quantised_type = 2;   // in ggml's numbers of types
-constexpr uint32_t first_timestamp_steps = 50; // Whisper's latest first timestamp, one second
+constexpr uint32_t quantisation_version = 2; // of the blocks that are read here
+constexpr uint32_t version_factor = 1000;    // the version is the thousands of the file's type
+constexpr uint32_t gpt2_words = 50256;       // of the vocabulary of models for English alone
+constexpr uint32_t first_quantised_type = 2; // in ggml's numbers of types
 
 // In the order of their tokens (Whisper's tokenizer).
 constexpr std::string_view languages[] = {
@@ -165,7 +164,7 @@ private:
     if (sizes_.text_hidden != sizes_.audio_hidden)
       return unsupported(fmt::format("n_text_state: expected {}, as n_audio_state, found {}",
                                      sizes_.audio_hidden, sizes_.text_hidden));
-    const uint32_t a_second = sample_rate / hop / 2;
+    const uint32_t a_second = whisper_sample_rate / whisper_hop / 2;
     if (sizes_.audio_context % a_second == 0) return {};
     return unsupported(fmt::format("n_audio_ctx: expected a multiple of {}, whole seconds, found {}",
                                    a_second, sizes_.audio_context));
@@ -175,9 +174,9 @@ private:
   Status skip_filters() {
     PUMICE_TRY(const uint32_t mels, number("mel filters"));
     PUMICE_TRY(const uint32_t bins, number("mel filters"));
-    if (mels != sizes_.mels || mels > most_bands || bins != n_fft / 2 + 1)
+    if (mels != sizes_.mels || mels > most_bands || bins != whisper_n_fft / 2 + 1)
       return unsupported(fmt::format("mel filters: expected [{}, {}], found [{}, {}]",
-                                     std::min(sizes_.mels, most_bands), n_fft / 2 + 1, mels, bins));
+                                     std::min(sizes_.mels, most_bands), whisper_n_fft / 2 + 1, mels, bins));
     const auto filters = take("mel filters", uint64_t{mels} * bins * sizeof(float));
     return filters.ok() ? Status() : Status(filters.error());
   }
@@ -313,16 +312,12 @@ private:
     config["decoder_start_token_id"] = special_id("<|startoftranscript|>");
     config["eos_token_id"] = config["pad_token_id"] = special_id("<|endoftext|>");
     config["is_multilingual"] = model_.tokens.words.size() != gpt2_words;
-    config["max_initial_timestamp_index"] = first_timestamp_steps;
+    config["max_initial_timestamp_index"] = whisper_first_timestamp_steps;
     config["suppress_tokens"] = suppressed();
     json first = json::array({special_id("<|endoftext|>")});
     suppress(" ", first);
     config["begin_suppress_tokens"] = first;
-    config["preprocessor_config"] = {{"feature_size", sizes_.mels},
-                                     {"sampling_rate", sample_rate},
-                                     {"n_fft", n_fft},
-                                     {"hop_length", hop},
-                                     {"chunk_length", sizes_.audio_context * 2 * hop / sample_rate}};
+    config["preprocessor_config"] = whisper_preprocessor_config(sizes_.mels, sizes_.audio_context);
     return {};
   }
 

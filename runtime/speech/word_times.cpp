@@ -86,10 +86,16 @@ std::vector<WordTokens> with_marks(std::vector<WordTokens> words) {
 Result<std::vector<AlignmentHead>> read_alignment_heads(const ModelFile& file) {
   std::vector<AlignmentHead> heads;
   const std::filesystem::path path = path_of(file.path()) / "generation_config.json";
+  nlohmann::json settings;
+  std::string source = file.path();
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return heads;
-  PUMICE_TRY(const MappedFile mapped, MappedFile::open(path));
-  PUMICE_TRY(const nlohmann::json settings, parse_json_object(mapped.bytes(), mapped.path()));
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    PUMICE_TRY(const MappedFile mapped, MappedFile::open(path));
+    PUMICE_TRY(settings, parse_json_object(mapped.bytes(), mapped.path()));
+    source = mapped.path();
+  } else if (const nlohmann::json* own = file.fields().find("alignment_heads")) { // CTranslate2's config.json
+    settings["alignment_heads"] = *own;
+  }
   const auto found = settings.find("alignment_heads");
   if (found == settings.end() || found->is_null()) return heads;
   const auto number = [](const nlohmann::json& value) {
@@ -99,9 +105,8 @@ Result<std::vector<AlignmentHead>> read_alignment_heads(const ModelFile& file) {
     return value.is_array() && value.size() == 2 && number(value[0]) && number(value[1]);
   };
   if (!found->is_array() || !std::ranges::all_of(*found, pair)) {
-    return Error{
-        Code::invalid_file,
-        fmt::format("{}: field 'alignment_heads': expected pairs of a layer and a head", mapped.path())};
+    return Error{Code::invalid_file,
+                 fmt::format("{}: field 'alignment_heads': expected pairs of a layer and a head", source)};
   }
   for (const nlohmann::json& each : *found)
     heads.push_back({each[0].get<uint32_t>(), each[1].get<uint32_t>()});

@@ -20,7 +20,8 @@ struct AlignmentHead {
   uint32_t layer = 0, head = 0;
 };
 
-// Those that a model's generation_config.json names as "alignment_heads"; none where it does not.
+// Those that a model's generation_config.json names as "alignment_heads", or where there is no such file its
+// config.json; none where it does not.
 Result<std::vector<AlignmentHead>> read_alignment_heads(const ModelFile& file);
 
 // The median of each value and its neighbours, `width` (odd) in all; the row is reflected at its ends.

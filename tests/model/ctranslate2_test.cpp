@@ -7,6 +7,7 @@
 
 #include "generate/encoder_decoder.h"
 #include "generate/forced_pass.h"
+#include "speech/word_times.h"
 #include "support/answers.h"
 #include "support/ctranslate2.h"
 #include "support/fixtures.h"
@@ -197,6 +198,85 @@ void write_t5(const Tensors& tensors, Weights weights, const TemporaryFolder& fo
   folder.write("model.bin", out.builder.build());
 }
 
+// The projections of Whisper's attention: its keys have no biases, which are zeros there.
+void write_whisper_attention(Written& out, const std::string& to, const std::string& from, bool cross) {
+  const auto joined = [&](const std::string& name, std::initializer_list<const char*> parts) {
+    std::vector<float> matrix, bias;
+    for (const std::string part : parts) {
+      const auto rows = out.tensors.values(from + part + ".weight");
+      matrix.insert(matrix.end(), rows.begin(), rows.end());
+      bias.resize(bias.size() + out.tensors.shape(from + part + ".weight")[0]);
+      if (part == "k_proj") continue;
+      const auto own = out.tensors.values(from + part + ".bias");
+      std::ranges::copy(own, bias.end() - static_cast<ptrdiff_t>(own.size()));
+    }
+    out.builder.weight(to + name + "/weight", {bias.size(), matrix.size() / bias.size()}, matrix);
+    out.builder.weight(to + name + "/bias", {bias.size()}, bias);
+  };
+  if (cross) {
+    joined("/linear_0", {"q_proj"});
+    joined("/linear_1", {"k_proj", "v_proj"});
+    joined("/linear_2", {"out_proj"});
+  } else {
+    joined("/linear_0", {"q_proj", "k_proj", "v_proj"});
+    joined("/linear_1", {"out_proj"});
+  }
+}
+
+void write_whisper(const Tensors& tensors, Weights weights, const TemporaryFolder& folder) {
+  const json& config = tensors.config();
+  Written out{Ctranslate2Builder(weights), tensors};
+  const std::string table = "model.decoder.embed_tokens.weight";
+  out.builder.weight("decoder/embeddings/weight", tensors.shape(table), tensors.values(table));
+  out.builder.alias("decoder/projection/weight", "decoder/embeddings/weight");
+  if (weights == Weights::int8)
+    out.builder.alias("decoder/projection/weight_scale", "decoder/embeddings/weight_scale");
+  for (const std::string name : {"conv1", "conv2"}) { // never of eight bits
+    for (const std::string part : {"weight", "bias"}) {
+      const std::string from = "model.encoder." + name + "." + part;
+      out.builder.floats("encoder/" + name + "/" + part, tensors.shape(from), tensors.values(from));
+    }
+  }
+  for (const std::string side : {"encoder", "decoder"}) {
+    const std::string positions = "model." + side + ".embed_positions.weight";
+    out.builder.number(side + "/num_heads", config[side + "_attention_heads"].get<int16_t>());
+    out.builder.floats(side + "/position_encodings/encodings", tensors.shape(positions),
+                       tensors.values(positions));
+    out.norm(side + "/layer_norm", "model." + side + ".layer_norm");
+    for (int layer = 0; layer < config[side + "_layers"].get<int>(); ++layer) {
+      const std::string to = side + "/layer_" + std::to_string(layer) + "/";
+      const std::string from = "model." + side + ".layers." + std::to_string(layer) + ".";
+      write_whisper_attention(out, to + "self_attention", from + "self_attn.", false);
+      out.norm(to + "self_attention/layer_norm", from + "self_attn_layer_norm");
+      if (side == "decoder") {
+        write_whisper_attention(out, to + "attention", from + "encoder_attn.", true);
+        out.norm(to + "attention/layer_norm", from + "encoder_attn_layer_norm");
+      }
+      out.linear(to + "ffn/linear_0", {from + "fc1"});
+      out.linear(to + "ffn/linear_1", {from + "fc2"});
+      out.norm(to + "ffn/layer_norm", from + "final_layer_norm");
+    }
+  }
+  out.builder.number("decoder/activation", int8_t{3});
+  folder.write("model.bin", out.builder.build("WhisperSpec", 6));
+
+  std::vector<std::string> tokens;
+  for (int i = 0; i < config["vocab_size"].get<int>(); ++i) tokens.push_back("w" + std::to_string(i));
+  tokens[config["eos_token_id"]] = "<|endoftext|>";
+  tokens[config["decoder_start_token_id"]] = "<|startoftranscript|>";
+  if (weights == Weights::f16) { // as older folders have it
+    std::string lines;
+    for (const std::string& token : tokens) lines += token + "\n";
+    folder.write("vocabulary.txt", lines);
+  } else {
+    folder.write("vocabulary.json", json(tokens).dump());
+  }
+  folder.write("config.json", json({{"suppress_ids", {-1, 319}},
+                                    {"suppress_ids_begin", {318}},
+                                    {"alignment_heads", {{1, 0}, {0, 3}}}})
+                                  .dump());
+}
+
 void write_settings(const json& config, const TemporaryFolder& folder) {
   json tokens = json::array();
   const bool marian = config["model_type"] == "marian";
@@ -217,12 +297,13 @@ void check(const std::string& name, Weights weights) {
   const std::filesystem::path fixture = fixtures().model(name);
   const Tensors tensors(fixture);
   const TemporaryFolder folder;
-  if (tensors.config()["model_type"] == "t5") {
-    write_t5(tensors, weights, folder);
+  const json& type = tensors.config()["model_type"];
+  if (type == "whisper") {
+    write_whisper(tensors, weights, folder);
   } else {
-    write_bart(tensors, weights, folder);
+    type == "t5" ? write_t5(tensors, weights, folder) : write_bart(tensors, weights, folder);
+    write_settings(tensors.config(), folder);
   }
-  write_settings(tensors.config(), folder);
   const Answers answers(fixture / "expected.safetensors");
   const auto model = load_model(folder.path());
   CHECK(model->file().architecture() == tensors.config()["model_type"]);
@@ -268,9 +349,30 @@ void check(const std::string& name, Weights weights) {
 } // namespace
 
 FIXTURE_TEST_CASE("folders of CTranslate2 give what their originals give, in each type of weights") {
-  for (const char* name : {"marian", "m2m100", "t5", "flan-t5"}) {
+  for (const char* name : {"marian", "m2m100", "t5", "flan-t5", "whisper"}) {
     for (Weights weights : {Weights::f32, Weights::f16, Weights::int8}) check(name, weights);
   }
+}
+
+FIXTURE_TEST_CASE("a Whisper of CTranslate2 brings the settings of its own config.json") {
+  const TemporaryFolder folder;
+  const Tensors tensors(fixtures().model("whisper"));
+  write_whisper(tensors, Weights::f32, folder);
+  const ModelFile file = *ModelFile::open(folder.path());
+  CHECK(file.config()["suppress_tokens"] == json::array({319}));
+  CHECK(file.config()["begin_suppress_tokens"] == json::array({318}));
+  CHECK(file.config()["is_multilingual"] == true);
+  CHECK(file.config()["preprocessor_config"]["feature_size"] == 80);
+  CHECK(file.config()["preprocessor_config"]["chunk_length"] == 1);
+  const auto heads = read_alignment_heads(file);
+  REQUIRE(heads.ok());
+  REQUIRE(heads->size() == 2);
+  CHECK((*heads)[1].layer == 0);
+  CHECK((*heads)[1].head == 3);
+  folder.write("vocabulary.json", R"(["a", "<|endoftext|>"])");
+  CHECK(says(ModelFile::open(folder.path()), {"no token <|startoftranscript|>"}) == "");
+  folder.write("vocabulary.json", R"({"a": 1})");
+  CHECK(says(ModelFile::open(folder.path()), {"vocabulary.json", "a list of tokens"}) == "");
 }
 
 TEST_CASE("models of CTranslate2 that are damaged or of another kind are refused") {
@@ -285,7 +387,8 @@ TEST_CASE("models of CTranslate2 that are damaged or of another kind are refused
   CHECK(refuses("", {"model.bin", "too early"}) == "");
   CHECK(refuses(builder.build().substr(0, 50), {"model.bin", "too early"}) == "");
   CHECK(refuses(builder.build("TransformerSpec", 99), {"version 4 to 6", "99"}) == "");
-  CHECK(refuses(builder.build("WhisperSpec"), {"TransformerSpec", "WhisperSpec"}) == "");
+  CHECK(refuses(builder.build("BertSpec"), {"TransformerSpec", "WhisperSpec", "BertSpec"}) == "");
+  CHECK(refuses(builder.build("WhisperSpec"), {"encoder/position_encodings/encodings"}) == "");
   CHECK(refuses(builder.build(), {"encoder/embeddings_0/weight"}) == "");
   builder.alias("b", "c");
   CHECK(refuses(builder.build(), {"\"b\"", "\"c\"", "not in the file"}) == "");
