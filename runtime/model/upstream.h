@@ -56,6 +56,9 @@ public:
   // Read and write a piece of what other stages keep. Only while no step is under way.
   virtual Status read_cached(const CachePiece& piece, std::span<std::byte> to) = 0;
   virtual Status write_cached(const CachePiece& piece, std::span<const std::byte> from) = 0;
+  // All stages end with this error of the last one. Returns the error that names the stage; the first one, if
+  // there were others. Not from within Upstream::Receive.
+  virtual Error tell(const Error& error) = 0;
   // Makes the stages compile all kernels. They do it while the last one does the same.
   virtual Status prepare_all() = 0;
 };
@@ -64,8 +67,8 @@ public:
 // last one receives.
 class Upstream {
 public:
-  // Takes what has arrived of a step: the tensors of Plan::received one after the other, each with the rows
-  // of the step.
+  // Takes what has arrived of a step; its error ends all stages: the tensors of Plan::received one after the
+  // other, each with the rows of the step.
   using Receive = std::function<Status(uint32_t tokens, std::span<const std::byte> bytes)>;
 
   virtual ~Upstream() = default;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 
@@ -20,6 +21,8 @@ public:
   virtual Result<std::span<std::byte>> begin(size_t bytes) = 0;
   virtual Status send() = 0;
 
+  // Who sends on it, for error messages.
+  virtual std::string sender() const { return "the stage before"; }
   // Waits for the next message, which lies there until the next call.
   virtual Result<std::span<const std::byte>> receive() = 0;
 

@@ -24,14 +24,13 @@ Error damaged() {
 
 } // namespace
 
-Result<Message> receive_message(Hop& hop) {
-  PUMICE_TRY(const std::span<const std::byte> bytes, hop.receive());
+Result<Message> message_of(std::span<const std::byte> bytes, const Hop& hop) {
   Message message;
   if (bytes.size() < sizeof message.header) return damaged();
   std::memcpy(&message.header, bytes.data(), sizeof message.header);
   message.bytes = bytes.subspan(sizeof message.header);
   if (message.header.kind > MessageKind::quit || message.bytes.size() != message.header.bytes) {
-    return Error{Code::internal, fmt::format("a message between stages has {} bytes: expected {}",
+    return Error{Code::internal, fmt::format("a message from {} has {} bytes: expected {}", hop.sender(),
                                              message.bytes.size(), message.header.bytes)};
   }
   return message;

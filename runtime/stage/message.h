@@ -37,8 +37,8 @@ struct Message {
   std::span<const std::byte> bytes;
 };
 
-// Receives and checks that the length is what the header says.
-Result<Message> receive_message(Hop& hop);
+// Checks that what was received on a hop has the length that its header says.
+Result<Message> message_of(std::span<const std::byte> received, const Hop& hop);
 // Begins a message; returns the room for its bytes. Hop::send() sends it.
 Result<std::span<std::byte>> begin_message(Hop& hop, MessageHeader header);
 Status send_message(Hop& hop, MessageHeader header, std::span<const std::byte> bytes = {},

@@ -3,72 +3,213 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <numeric>
 
 #include <fmt/format.h>
 
-#include "step/memory_needs.h"
+#include "step/encoder.h"
 
 namespace pumice {
 
 namespace {
 
-constexpr uint32_t least_layers = 4;
 constexpr double measured_seconds = 0.2; // for each kind of step
 constexpr int least_steps = 5;
+constexpr StepSeconds no_seconds;
 
 using Part = DeviceCosts::Part;
+using Side = DeviceCosts::Side;
+
+template <class Function>
+StepSeconds each(const StepSeconds& a, const StepSeconds& b, const Function& function) {
+  return {function(a.decode, b.decode), function(a.group, b.group), function(a.together, b.together),
+          function(a.prefill, b.prefill)};
+}
+
+StepSeconds sum(const StepSeconds& a, const StepSeconds& b) {
+  return each(a, b, [](double x, double y) { return x + y; });
+}
+
+StepSeconds larger(const StepSeconds& a, const StepSeconds& b) {
+  return each(a, b, [](double x, double y) { return std::max(x, y); });
+}
 
 Part operator+(const Part& a, const Part& b) {
-  return {{a.seconds.decode + b.seconds.decode, a.seconds.prefill + b.seconds.prefill}, a.bytes + b.bytes};
+  return {sum(a.seconds, b.seconds), a.bytes + b.bytes};
 }
 
 Part operator-(const Part& a, const Part& b) {
-  return {{std::max(a.seconds.decode - b.seconds.decode, 0.0),
-           std::max(a.seconds.prefill - b.seconds.prefill, 0.0)},
+  return {each(a.seconds, b.seconds, [](double x, double y) { return std::max(x - y, 0.0); }),
           a.bytes - std::min(a.bytes, b.bytes)};
 }
 
 Part operator*(const Part& part, uint32_t count) {
-  return {{part.seconds.decode * count, part.seconds.prefill * count}, part.bytes * count};
+  return {each(part.seconds, no_seconds, [&](double x, double) { return x * count; }), part.bytes * count};
 }
 
-// The median of some steps of the first `tokens` positions.
-Result<double> step_seconds(Runner& runner, uint32_t tokens) {
-  std::vector<StepToken> rows(tokens);
-  for (uint32_t i = 0; i < tokens; ++i) rows[i].position = i;
-  rows.back().output = true;
+// The shortest of some steps of these rows: other programs only make them longer.
+Result<double> step_seconds(Runner& runner, const std::vector<StepToken>& rows) {
+  const auto tokens = static_cast<uint32_t>(rows.size());
+  const auto outputs = static_cast<uint32_t>(std::ranges::count(rows, true, &StepToken::output));
   const std::vector<std::byte> nothing(runner.received_bytes(tokens));
-  std::vector<double> seconds;
-  double sum = 0;
-  while (static_cast<int>(seconds.size()) < least_steps + 1 || sum < measured_seconds) {
+  double shortest = std::numeric_limits<double>::infinity(), all = 0;
+  for (int steps = 0; steps < least_steps || all < measured_seconds; ++steps) {
     const auto start = std::chrono::steady_clock::now();
     PUMICE_CHECK(runner.write_step(rows));
-    PUMICE_CHECK(runner.write_received({tokens, {}}, nothing));
+    PUMICE_CHECK(runner.write_received({tokens, {tokens, outputs}}, nothing));
     PUMICE_TRY(const Completion done, runner.submit(tokens));
     PUMICE_CHECK(done.wait());
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    if (seconds.size() > 1) sum += seconds.back(); // the first step compiles kernels
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    shortest = std::min(shortest, seconds);
+    if (steps > 0) all += seconds; // the first step compiles kernels
   }
-  seconds.erase(seconds.begin());
-  std::ranges::nth_element(seconds, seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2));
-  return seconds[seconds.size() / 2];
+  return shortest;
 }
 
-Result<Part> measure_stage(const std::filesystem::path& path, const DeviceContext& context,
-                           const SessionSize& size, LoadOptions options, const Stage& stage) {
-  options.stage = stage;
-  PUMICE_TRY(const std::shared_ptr<const Model> model, Model::load(path, context, {}, options));
-  RunnerOptions runner_options;
-  runner_options.size = size;
-  runner_options.sampling = model->last_stage();
-  PUMICE_TRY(const MemoryNeeds needs, memory_needs(*model, {runner_options}));
-  PUMICE_TRY(const std::unique_ptr<Runner> runner, Runner::create(model, runner_options));
-  Part part;
-  part.bytes = needs.peak();
-  PUMICE_TRY(part.seconds.decode, step_seconds(*runner, 1));
-  PUMICE_TRY(part.seconds.prefill, step_seconds(*runner, runner->size().chunk));
-  return part;
+// A token of each of so many sequences, or a prompt of one.
+std::vector<StepToken> decoder_rows(uint32_t count, bool prompt) {
+  std::vector<StepToken> rows(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    (prompt ? rows[i].position : rows[i].sequence) = i;
+    rows[i].output = !prompt || i + 1 == count;
+  }
+  return rows;
+}
+
+// One input as long as a chunk, or as long as it has to be.
+std::vector<StepToken> encoder_rows(const EncoderShape& shape, uint32_t chunk) {
+  uint32_t count = shape.kind == InputKind::tokens ? chunk : shape.context;
+  if (shape.kind == InputKind::samples) count = shape.frames(shape.input_values());
+  std::vector<StepToken> rows(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    rows[i].position = i;
+    rows[i].end = count;
+  }
+  rows[0].output = true;
+  if (shape.kind == InputKind::samples) rows[0].target = shape.input_values();
+  return rows;
+}
+
+// The runners that a stage has of those of the whole model.
+SessionRunners runners_of(const Model& model, SessionRunners runners) {
+  if (model.shape().has_decoder()) {
+    if (!model.last_stage()) runners[0].sampling = false;
+    if (!model.decodes()) runners.erase(runners.begin());
+  }
+  return runners;
+}
+
+Result<uint64_t> planned_bytes(const Model& model, const StageUse& use) {
+  PUMICE_TRY(std::vector<SessionRunners> sessions, use.sessions(model));
+  uint64_t others = 0;
+  for (size_t i = 1; i < sessions.size(); ++i) {
+    PUMICE_TRY(const MemoryNeeds needs, memory_needs(model, runners_of(model, std::move(sessions[i]))));
+    others += needs.session();
+  }
+  PUMICE_TRY(const MemoryNeeds needs,
+             memory_needs(model, runners_of(model, std::move(sessions.at(0))), others));
+  return needs.peak();
+}
+
+class StageMeasurement {
+public:
+  StageMeasurement(std::shared_ptr<const Model> model, const StageUse& use)
+      : model_(std::move(model)), use_(use) {}
+
+  Result<Part> run(DeviceCosts& costs) {
+    PUMICE_TRY(part_.bytes, planned_bytes(*model_, use_));
+    if (model_->shape().encoder) PUMICE_CHECK(create_encoder());
+    if (model_->decodes()) PUMICE_CHECK(measure_decoder(costs));
+    if (model_->shape().encoder) PUMICE_CHECK(measure_encoder(costs));
+    return part_;
+  }
+
+private:
+  // Its options say how much room the caches have for its inputs.
+  Status create_encoder() {
+    EncoderOptions options;
+    options.cache = use_.size.cache;
+    PUMICE_TRY(encoder_options_, Encoder::runner_options(*model_, std::move(options)));
+    return {};
+  }
+
+  Status measure_decoder(DeviceCosts& costs) {
+    RunnerOptions options;
+    options.size = use_.size;
+    options.size.chunk = std::max(use_.size.chunk, use_.size.sequences);
+    options.size.input_positions = encoder_options_.size.input_positions;
+    options.sampling = model_->last_stage();
+    PUMICE_TRY(decoder_, Runner::create(model_, options));
+    const EncoderShape* const encoder = model_->shape().encoder ? &*model_->shape().encoder : nullptr;
+    for (uint32_t sequence = 0; encoder && sequence < options.size.sequences; ++sequence) {
+      const auto read = static_cast<uint32_t>(encoder_rows(*encoder, input_chunk()).size());
+      PUMICE_CHECK(decoder_->set_input(sequence, {0, read}));
+    }
+    StepSeconds& seconds = part_.seconds;
+    PUMICE_TRY(seconds.decode, step_seconds(*decoder_, decoder_rows(1, false)));
+    seconds.group = seconds.together = seconds.decode;
+    if (use_.group_rows() > 1) {
+      PUMICE_TRY(seconds.group, step_seconds(*decoder_, decoder_rows(use_.group_rows(), false)));
+      seconds.together = seconds.group;
+    }
+    if (use_.groups > 1 && use_.size.sequences > 1) {
+      PUMICE_TRY(seconds.together, step_seconds(*decoder_, decoder_rows(use_.size.sequences, false)));
+    }
+    costs.row_bytes = std::max(costs.row_bytes, decoder_->sent_bytes(1));
+    if (encoder) return {};
+    costs.prefill_tokens = std::min(use_.size.chunk, decoder_->size().context - 1);
+    PUMICE_TRY(seconds.prefill, step_seconds(*decoder_, decoder_rows(costs.prefill_tokens, true)));
+    return {};
+  }
+
+  Status measure_encoder(DeviceCosts& costs) {
+    if (decoder_) encoder_options_.caches = decoder_->shared_caches();
+    PUMICE_TRY(const std::unique_ptr<Runner> runner, Runner::create(model_, encoder_options_));
+    const std::vector<StepToken> rows = encoder_rows(*model_->shape().encoder, input_chunk());
+    costs.prefill_tokens = static_cast<uint32_t>(rows.size());
+    PUMICE_TRY(part_.seconds.prefill, step_seconds(*runner, rows));
+    return {};
+  }
+
+  uint32_t input_chunk() const { return std::min(use_.size.chunk, encoder_options_.size.chunk); }
+
+  const std::shared_ptr<const Model> model_;
+  const StageUse& use_;
+  RunnerOptions encoder_options_;
+  std::unique_ptr<Runner> decoder_;
+  Part part_;
+};
+
+// Measures stages of layers from `from` on, which are `count`.
+Result<Side> measure_side(uint32_t from, uint32_t count,
+                          const std::function<Result<Part>(Stage)>& measure_stage) {
+  const auto measure = [&](uint32_t begin, uint32_t end) {
+    return measure_stage({from + begin, from + end});
+  };
+  Side side;
+  if (count == 0) return side;
+  PUMICE_TRY(const Part first, measure(0, 1));
+  if (count == 1) {
+    side.layer = first;
+    return side;
+  }
+  PUMICE_TRY(const Part last, measure(count - 1, count));
+  if (count == 2) { // all ways to cut them
+    PUMICE_TRY(const Part both, measure(0, 2));
+    side.layer = both - last; // so that none of the others is below 0
+    side.whole = both - side.layer * 2;
+    side.first = first - side.layer;
+    side.last = last - side.layer;
+    return side;
+  }
+  PUMICE_TRY(const Part one, measure(1, 2));
+  // Without the embedding where that is possible.
+  PUMICE_TRY(const Part two, count > 3 ? measure(1, 3) : measure(0, 2));
+  side.layer = two - (count > 3 ? one : first);
+  side.stage = one - side.layer;
+  side.first = first - side.layer;
+  side.last = last - side.layer;
+  side.whole = side.first + side.last - side.stage;
+  return side;
 }
 
 // What is to be small.
@@ -87,82 +228,101 @@ double cost(const Part& part, const DeviceCosts& device, SplitGoal goal) {
 
 } // namespace
 
-Part DeviceCosts::of(const Stage& cut, uint32_t layers) const {
-  const uint32_t end = std::min(cut.end, layers);
-  const Part& beside = cut.whole(layers) ? whole : cut.begins() ? first : cut.ends(layers) ? last : stage;
-  return beside + layer * (end - cut.first);
+Part Side::of(const Stage& layers, uint32_t count) const {
+  if (layers.empty()) return {};
+  const Part& beside = layers.whole(count)  ? whole
+                       : layers.begins()    ? first
+                       : layers.ends(count) ? last
+                                            : stage;
+  return beside + layer * (std::min(layers.end, count) - layers.first);
+}
+
+Part DeviceCosts::of(const Stage& cut, const LayerCounts& layers) const {
+  return encoder.of(cut.within(0, layers.encoder), layers.encoder) +
+         decoder.of(cut.within(layers.encoder, layers.decoder), layers.decoder);
 }
 
 Result<DeviceCosts> measure_costs(const std::filesystem::path& path, const DeviceContext& context,
-                                  const SessionSize& size, const LoadOptions& options) {
+                                  const StageUse& use) {
   PUMICE_TRY(const ModelFile file, ModelFile::open(path));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  PUMICE_CHECK(check_stages(file.path(), definition->shape()));
-  if (definition->shape().encoder) {
-    return Error{
-        Code::unsupported,
-        fmt::format("{}: only stages of a decoder alone are measured, because the layers of an "
-                    "encoder and a decoder differ: say how many layers each device gets with --split",
-                    file.path())};
-  }
-  const auto layers = static_cast<uint32_t>(definition->shape().layers.size());
-  if (layers < least_layers) {
-    return Error{Code::unsupported,
-                 fmt::format("{}: its {} layers are too few to measure stages: it needs {}", file.path(),
-                             layers, least_layers)};
-  }
+  const ModelShape shape = definition->shape();
+  PUMICE_CHECK(check_stages(file.path(), shape));
   DeviceCosts costs;
   costs.available = context.device->memory().available;
-  const auto measure = [&](uint32_t from, uint32_t end) {
-    return measure_stage(path, context, size, options, {from, end});
+  const auto measure = [&](Stage stage) -> Result<Part> {
+    LoadOptions options = use.load;
+    options.stage = stage;
+    PUMICE_TRY(std::shared_ptr<const Model> model, Model::load(path, context, {}, options));
+    return StageMeasurement(std::move(model), use).run(costs);
   };
-  PUMICE_TRY(const Part one, measure(1, 2));
-  PUMICE_TRY(const Part two, measure(1, 3));
-  PUMICE_TRY(const Part first, measure(0, 1));
-  PUMICE_TRY(const Part last, measure(layers - 1, layers));
-  costs.layer = two - one;
-  costs.stage = one - costs.layer;
-  costs.first = first - costs.layer;
-  costs.last = last - costs.layer;
-  costs.whole = costs.first + costs.last - costs.stage;
+  PUMICE_TRY(costs.encoder, measure_side(0, shape.encoder_layers(), measure));
+  PUMICE_TRY(costs.decoder,
+             measure_side(shape.encoder_layers(), static_cast<uint32_t>(shape.layers.size()), measure));
   return costs;
 }
 
+Result<uint64_t> stage_bytes(const std::filesystem::path& path, const DeviceContext& context,
+                             const StageUse& use, const Stage& stage) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(path));
+  LoadOptions options = use.load;
+  options.stage = stage;
+  PUMICE_TRY(const std::shared_ptr<const Model> model, Model::plan(std::move(file), context, options));
+  return planned_bytes(*model, use);
+}
+
+HopCosts hop_costs(double latency, double bytes_per_second, const DeviceCosts& device, const StageUse& use) {
+  HopCosts hop{latency};
+  if (bytes_per_second <= 0) return hop;
+  const double row = static_cast<double>(device.row_bytes) / bytes_per_second;
+  hop.busy = {row, row * use.group_rows(), row * use.size.sequences, row * device.prefill_tokens};
+  return hop;
+}
+
+double SplitPlan::round_seconds(uint32_t groups) const {
+  if (stages.size() == 1) return sequence.together;
+  return std::max(sequence.group, groups * slowest.group);
+}
+
+// The last stage hands the tokens back to the first one, which is one more message without rows.
 SplitPlan expected_of(std::span<const DeviceCosts> devices, std::span<const uint32_t> layers,
-                      const StepSeconds& hop) {
+                      const LayerCounts& counts, const HopCosts& hop) {
   SplitPlan plan;
   plan.layers.assign(layers.begin(), layers.end());
-  const uint32_t all = std::accumulate(layers.begin(), layers.end(), 0u);
+  const bool alone = layers.size() == 1;
+  const StepSeconds latency = {hop.latency, hop.latency, hop.latency, hop.latency};
   uint32_t first = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const Part part = devices[i].of({first, first + layers[i]}, all);
+    const Part part = devices[i].of({first, first + layers[i]}, counts);
     first += layers[i];
     plan.stages.push_back(part);
-    const double way = layers.size() > 1 ? 1 : 0; // one hop for each stage, the tokens' way back among them
-    plan.sequence.decode += part.seconds.decode + way * hop.decode;
-    plan.sequence.prefill += part.seconds.prefill + way * hop.prefill;
-    plan.slowest.decode = std::max(plan.slowest.decode, part.seconds.decode + way * hop.decode);
-    plan.slowest.prefill = std::max(plan.slowest.prefill, part.seconds.prefill + way * hop.prefill);
+    plan.sequence = sum(plan.sequence, part.seconds);
+    plan.slowest = larger(plan.slowest, part.seconds);
+    if (alone) return plan;
+    plan.sequence = sum(plan.sequence, latency);
+    if (i + 1 < layers.size()) plan.sequence = sum(plan.sequence, hop.busy);
   }
+  plan.slowest = larger(plan.slowest, hop.busy);
   return plan;
 }
 
 // best[n]: the least cost of the first n layers on the devices so far, and where the last of them begins.
-Result<SplitPlan> plan_split(std::span<const DeviceCosts> devices, uint32_t layers, uint32_t last_cut,
-                             const StepSeconds& hop, SplitGoal goal) {
+Result<SplitPlan> plan_split(std::span<const DeviceCosts> devices, const LayerCounts& counts,
+                             const HopCosts& hop, SplitGoal goal) {
   constexpr double never = std::numeric_limits<double>::infinity();
+  const uint32_t layers = counts.all();
   std::vector<double> best(layers + 1, never);
   best[0] = 0;
   std::vector<std::vector<uint32_t>> begins;
   for (const DeviceCosts& device : devices) {
     std::vector<double> next(layers + 1, never);
     std::vector<uint32_t> begin(layers + 1);
-    for (uint32_t first = 0; first < layers && first <= last_cut; ++first) {
+    for (uint32_t first = 0; first < layers && counts.can_cut(first); ++first) {
       for (uint32_t end = first + 1; end <= layers && best[first] < never; ++end) {
-        const double own = cost(device.of({first, end}, layers), device, goal);
-        const double sum = goal == SplitGoal::decode ? best[first] + own : std::max(best[first], own);
-        if (sum >= next[end]) continue;
-        next[end] = sum;
+        const double own = cost(device.of({first, end}, counts), device, goal);
+        const double all = goal == SplitGoal::decode ? best[first] + own : std::max(best[first], own);
+        if (all >= next[end]) continue;
+        next[end] = all;
         begin[end] = first;
       }
     }
@@ -176,13 +336,13 @@ Result<SplitPlan> plan_split(std::span<const DeviceCosts> devices, uint32_t laye
                     "--weights",
                     layers, devices.size())};
   }
-  std::vector<uint32_t> counts(devices.size());
+  std::vector<uint32_t> split(devices.size());
   uint32_t end = layers;
   for (size_t i = devices.size(); i-- > 0;) {
-    counts[i] = end - begins[i][end];
+    split[i] = end - begins[i][end];
     end = begins[i][end];
   }
-  return expected_of(devices, counts, hop);
+  return expected_of(devices, split, counts, hop);
 }
 
 } // namespace pumice

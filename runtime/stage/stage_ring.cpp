@@ -34,6 +34,7 @@ public:
     const std::lock_guard lock(ring_.mutex_);
     return ring_.write_cached(session_, piece, from);
   }
+  Error tell(const Error& error) override { return ring_.tell(error); }
   Status prepare_all() override {
     const std::lock_guard lock(ring_.mutex_);
     return ring_.send({MessageKind::prepare, session_}, {});
@@ -75,9 +76,16 @@ Status StageRing::send(MessageHeader header, std::span<const std::byte> bytes,
 
 Status StageRing::receive_one() {
   if (failed_) return *failed_;
-  const Result<Message> message = receive_message(last_);
-  if (!message.ok()) return fail(message.error());
-  if (message->header.kind == MessageKind::failed) return fail(error_from(message->bytes));
+  const Result<std::span<const std::byte>> bytes = last_.receive();
+  if (!bytes.ok()) return fail(bytes.error());
+  const Result<Message> message = message_of(*bytes, last_);
+  if (!message.ok()) return tell_locked(message.error());
+  if (message->header.kind == MessageKind::failed) {
+    const Error error = error_from(message->bytes);
+    if (!failed_) // the stages before the one that failed have not heard it
+      (void)guarded([&] { return send_message(first_, {MessageKind::failed}, to_bytes(error)); });
+    return fail(error);
+  }
   if (under_way_ > 0) --under_way_;
   return received(*message);
 }
@@ -99,14 +107,15 @@ Status StageRing::received(const Message& message) {
     const std::span<const std::byte> bytes =
         message.bytes.subspan(std::min(message.bytes.size(), sizeof(CachePiece)));
     if (bytes.size() != wanted_.size())
-      return fail({Code::internal, "a piece of a layer has another length"});
+      return tell_locked({Code::internal, "a piece of a layer has another length"});
     std::ranges::copy(bytes, wanted_.begin());
     wanted_ = {};
   }
   if (message.header.kind != MessageKind::step) return {};
   const uint64_t rows = step_message_bytes(message.header.tokens) - sizeof(MessageHeader);
-  if (message.bytes.size() < rows) return fail({Code::internal, "a step between stages is too short"});
-  return session.receive(message.header.tokens, message.bytes.subspan(rows));
+  if (message.bytes.size() < rows) return tell_locked({Code::internal, "a step between stages is too short"});
+  const Status taken = session.receive(message.header.tokens, message.bytes.subspan(rows));
+  return taken.ok() ? taken : tell_locked(taken.error());
 }
 
 // As many bytes at a time as every hop has room for.
@@ -138,6 +147,18 @@ Status StageRing::write_cached(uint32_t session, const CachePiece& piece, std::s
 Status StageRing::fail(const Error& error) {
   if (!failed_) failed_ = error;
   return *failed_;
+}
+
+Error StageRing::tell_locked(const Error& error) {
+  if (failed_) return *failed_;
+  failed_ = own_name_.empty() ? error : Error{error.code, own_name_ + ": " + error.text()};
+  (void)guarded([&] { return send_message(first_, {MessageKind::failed}, to_bytes(*failed_)); });
+  return *failed_;
+}
+
+Error StageRing::tell(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  return tell_locked(error);
 }
 
 Status StageRing::greet(const Agreement& agreement) {

@@ -16,9 +16,12 @@ namespace pumice {
 // last of them. All messages go around once. Sessions of one model are used by one thread at a time.
 class StageRing : public Upstream {
 public:
-  // `names`: of the stages. `position_block`: 0 if greet() finds it.
-  StageRing(Hop& first, Hop& last, std::vector<std::string> names, uint32_t position_block = 0)
-      : first_(first), last_(last), names_(std::move(names)), position_block_(position_block) {}
+  // `names`: of the stages. `position_block`: 0 if greet() finds it. `own_name`: of the last stage, for its
+  // errors; empty: they need none.
+  StageRing(Hop& first, Hop& last, std::vector<std::string> names, uint32_t position_block = 0,
+            std::string own_name = "")
+      : first_(first), last_(last), names_(std::move(names)), own_name_(std::move(own_name)),
+        position_block_(position_block) {}
 
   uint32_t stages() const override { return static_cast<uint32_t>(names_.size()); }
   std::vector<std::string> describe() const override { return names_; }
@@ -27,6 +30,8 @@ public:
 
   // Sends what the stages must agree on, and waits until all have.
   Status greet(const Agreement& agreement);
+  // All stages end with this error of the last one. Returns it with that stage's name.
+  Error tell(const Error& error);
   // Ends all stages, and waits for that.
   void quit();
 
@@ -41,6 +46,7 @@ private:
   Status send(MessageHeader header, std::span<const std::byte> bytes, std::span<const std::byte> more = {});
   Status receive_one();
   Status received(const Message& message);
+  Error tell_locked(const Error& error);
   Status fail(const Error& error);
   void end(uint32_t session);
   Status read_cached(uint32_t session, const CachePiece& piece, std::span<std::byte> to);
@@ -49,6 +55,7 @@ private:
   Hop& first_;
   Hop& last_;
   const std::vector<std::string> names_;
+  const std::string own_name_;
   uint32_t position_block_;
   std::mutex mutex_;
   std::map<uint32_t, Session> sessions_;

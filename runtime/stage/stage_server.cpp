@@ -30,11 +30,16 @@ std::vector<std::byte> to_bytes(const Agreement& agreement) {
 Status StageServer::run(Status failed) {
   Status status = failed.ok() ? Status() : tell(failed.error());
   for (;;) {
-    const Result<Message> message = guarded([&] { return receive_message(from_); });
+    const Result<std::span<const std::byte>> received = guarded([&] { return from_.receive(); });
+    if (!received.ok()) {
+      from_.close(received.error()); // who sends may wait for a place
+      to_.close(received.error());
+      return status.ok() ? Status(received.error()) : status;
+    }
+    const Result<Message> message = message_of(*received, from_);
     if (!message.ok()) {
-      from_.close(message.error()); // who sends may wait for a place
-      to_.close(message.error());
-      return status.ok() ? Status(message.error()) : status;
+      if (status.ok()) status = tell(message.error());
+      continue;
     }
     const MessageKind kind = message->header.kind;
     if (kind == MessageKind::quit || kind == MessageKind::failed) {
@@ -53,7 +58,9 @@ Status StageServer::run(Status failed) {
 // Returns the error with the name of the stage.
 Status StageServer::tell(const Error& error) {
   sessions_.clear();
-  Error named{error.code, fmt::format("{}: {}", name_, error.text())};
+  const std::string text =
+      error.code == Code::cancelled ? "it was told to stop, by Ctrl-C or another signal" : error.text();
+  Error named{error.code, fmt::format("{}: {}", name_, text)};
   (void)guarded([&] { return send_message(to_, {MessageKind::failed}, to_bytes(named)); });
   return named;
 }

@@ -13,7 +13,7 @@ Result<std::unique_ptr<BatchGroups>> BatchGroups::create(const std::shared_ptr<c
   auto groups = std::make_unique<BatchGroups>();
   for (uint32_t group = 0; group < count; ++group) {
     SessionOptions own = options;
-    own.size.sequences = options.size.sequences / count + (group < options.size.sequences % count ? 1 : 0);
+    own.size.sequences = group_sequences(options.size.sequences, count, group);
     PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model, own));
     groups->batches_.push_back(std::move(batch));
   }

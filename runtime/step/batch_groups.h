@@ -8,6 +8,11 @@
 
 namespace pumice {
 
+// How many of all sequences run in one of so many groups.
+constexpr uint32_t group_sequences(uint32_t sequences, uint32_t groups, uint32_t group) {
+  return sequences / groups + (group < sequences % groups ? 1 : 0);
+}
+
 // Batches that take turns, so that all stages of a model work at once: while one group's step is in a later
 // stage, an earlier one computes the next group's. Each group has caches of its own for its part of the
 // sequences. A model in one piece has one group, which is a Batch and nothing else. A sequence's tokens are

@@ -15,7 +15,8 @@ struct LastStage::Step : DeferredWork {
       PUMICE_CHECK(failed);
       PUMICE_CHECK(stage.wait_for_one());
     }
-    return submitted->wait();
+    const Status done = submitted->wait();
+    return done.ok() || done.error().code == Code::cancelled ? done : stage.upstream_->tell(done.error());
   }
 
   LastStage& stage;
@@ -49,15 +50,17 @@ Status LastStage::received(uint32_t tokens, std::span<const std::byte> bytes) {
   if (waiting_.empty() || waiting_.front()->rows.tokens != tokens) {
     return Error{Code::internal, "the stages lost count of the steps"};
   }
-  const std::shared_ptr<Step> step = std::move(waiting_.front());
-  waiting_.pop_front();
+  const std::shared_ptr<Step> step = waiting_.front();
   const Result<Completion> submitted = compute_(step->rows, step->composed, bytes);
+  // It stays among those that wait, and get the error.
+  if (!submitted.ok() && submitted.error().code != Code::cancelled) return submitted.error();
+  waiting_.pop_front();
   if (submitted.ok()) {
     step->submitted = *submitted;
   } else {
     step->failed = submitted.error();
   }
-  return {}; // whoever waits for this step gets its error
+  return {};
 }
 
 Status LastStage::wait_for_one() {

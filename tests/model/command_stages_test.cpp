@@ -134,6 +134,60 @@ TEST_CASE("plan-split finds cuts and says what each device does alone") {
   CHECK(one.err.find("--devices") != std::string::npos);
 }
 
+// The most memory that devices took, in MiB, as the command says it.
+std::vector<double> taken(const CommandResult& result) {
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  std::vector<double> all;
+  const std::string before = "took at most ";
+  for (size_t at = result.err.find(before); at != std::string::npos; at = result.err.find(before, at + 1))
+    all.push_back(std::stod(result.err.substr(at + before.size())));
+  std::ranges::sort(all);
+  return all;
+}
+
+// Compares it with what plan-split says of the same cuts.
+void check_memory(const std::vector<std::string>& arguments, const std::vector<std::string>& plan,
+                  const std::vector<std::string>& stages) {
+  const CommandResult planned = pumice_command(with(with({"plan-split"}, plan), with(stages, {"--json"})));
+  CAPTURE(planned.err);
+  REQUIRE(planned.status == 0);
+  std::vector<double> expected;
+  for (const json& bytes : json::parse(planned.out)["ways"][0]["bytes"])
+    expected.push_back(bytes.get<double>() / (1 << 20));
+  std::ranges::sort(expected);
+  const std::vector<double> found = taken(pumice_command(with(with(arguments, stages), {"--verbose"})));
+  REQUIRE(found.size() == expected.size());
+  for (size_t i = 0; i < found.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(0.01));
+}
+
+TEST_CASE("stages take as much memory as plan-split says") {
+  const std::vector<std::string> three = {"--devices", "0,0,0", "--no-cache"};
+  check_memory({"run", model, "Once", "-n", "2", "--context", "128"}, {model, "--context", "128"}, three);
+  check_memory(with(generate, {"--context", "128", "--kv", "f16"}),
+               {model, "--context", "128", "--sequences", "2"}, with(three, {"--split", "1,3,1"}));
+  const std::string dates = dates_model().string();
+  check_memory({"translate", dates, "--sequences", "3", "-n", "40", "le 3 mars 2021"},
+               {dates, "--sequences", "3", "--context", "41"}, three);
+}
+
+TEST_CASE("plan-split measures an encoder's layers and its decoder's") {
+  const std::string dates = dates_model().string();
+  const CommandResult result = pumice_command({"plan-split", dates, "--no-cache", "--devices", "0,0",
+                                               "--sequences", "4", "--link", "2,100", "--json"});
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  const json ways = json::parse(result.out)["ways"];
+  REQUIRE(ways.size() == 3);
+  CHECK(ways[0]["prefill_tokens_per_second"].get<double>() > 0);
+  CHECK(ways[0]["decode_tokens_per_second"].get<double>() < 1 / (2 * 0.002)); // two hops of 2 ms
+  CHECK(ways[0]["sequences_tokens_per_second"].get<double>() < 4 / (2 * 0.002));
+  CHECK(ways[1]["decode_tokens_per_second"].get<double>() > 0);
+  const CommandResult link =
+      pumice_command({"plan-split", dates, "--no-cache", "--devices", "0,0", "--link", "2"});
+  CHECK(fails_saying(link, {"--link takes two numbers"}) == "");
+}
+
 TEST_CASE("a model in two processes continues prompts as in one") {
   if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
   const json one = ids_of(pumice_command(generate));

@@ -260,6 +260,40 @@ TEST_CASE("a message of the wrong length ends all stages with a sentence that te
   }
 }
 
+TEST_CASE("an error of the last stage ends the others with its sentence") {
+  MemoryHop first, back;
+  StageServer server(nullptr, "rank 1", first, back);
+  Status ended;
+  std::thread thread([&] { ended = server.run(); });
+  StageRing ring(first, back, {"rank 1"}, 0, "rank 0 on here");
+  const Error named = ring.tell({Code::device_lost, "the device was lost"});
+  CHECK(named.text() == "rank 0 on here: the device was lost");
+  CHECK(ring.tell({Code::io, "another one"}).text() == named.text()); // the first one stays
+  CHECK(ring.greet({}).error().text() == named.text());
+  ring.quit();
+  thread.join();
+  REQUIRE(!ended.ok());
+  CHECK(ended.error().code == Code::device_lost);
+  CHECK(ended.error().text() == named.text());
+}
+
+TEST_CASE("a stage that gets a damaged message says from whom, and goes on to the end") {
+  MemoryHop first, back;
+  StageServer server(nullptr, "rank 1 on here", first, back);
+  Status ended;
+  std::thread thread([&] { ended = server.run(); });
+  const auto bytes = first.begin(3);
+  REQUIRE(bytes.ok());
+  REQUIRE(first.send().ok());
+  StageRing ring(first, back, {"rank 1"}, 0, "rank 0 on here");
+  const Status greeted = ring.greet({});
+  REQUIRE(!greeted.ok());
+  CHECK(greeted.error().text() == "rank 1 on here: a message between stages is damaged");
+  ring.quit();
+  thread.join();
+  CHECK(ended.error().text() == greeted.error().text());
+}
+
 TEST_CASE("stages of other versions, models or cuts are refused in the first message") {
   const Agreement agreed = {{"version", "1.2"}, {"model", "00ff"}, {"layers of the stages", "2, 3"}};
   CHECK(disagreement(agreed, agreed).empty());
@@ -294,28 +328,38 @@ TEST_CASE("what cannot be cut is refused with the reason") {
 TEST_CASE("a model is cut where the goal asks for it") {
   const auto device = [](double seconds, uint64_t available) {
     DeviceCosts costs;
-    costs.layer = {{seconds, 10 * seconds}, 100};
-    costs.first = costs.last = costs.whole = {{seconds, seconds}, 50};
+    costs.decoder.layer = {{seconds, 2 * seconds, 3 * seconds, 10 * seconds}, 100};
+    costs.decoder.first = costs.decoder.last =
+        costs.decoder.whole = {{seconds, seconds, seconds, seconds}, 50};
+    costs.encoder.layer = {{0, 0, 0, 20 * seconds}, 100};
     costs.available = available;
     return costs;
   };
   const std::vector<DeviceCosts> unequal = {device(1, 10000), device(3, 3000)};
-  const auto layers = [&](SplitGoal goal, uint32_t last_cut = UINT32_MAX) {
-    const auto plan = plan_split(unequal, 12, last_cut, {}, goal);
+  const auto layers = [&](SplitGoal goal, const LayerCounts& counts) {
+    const auto plan = plan_split(unequal, counts, {}, goal);
     if (!plan.ok()) FAIL(plan.error().text());
     return plan->layers;
   };
-  CHECK(layers(SplitGoal::decode) == Layers{11, 1});
-  CHECK(layers(SplitGoal::prefill) == Layers{9, 3}); // three times as fast, three times as many
-  CHECK(layers(SplitGoal::memory) == Layers{10, 2});
-  CHECK(layers(SplitGoal::prefill, 5) == Layers{5, 7});
+  CHECK(layers(SplitGoal::decode, {0, 12}) == Layers{11, 1});
+  CHECK(layers(SplitGoal::prefill, {0, 12}) == Layers{9, 3}); // three times as fast, three times as many
+  CHECK(layers(SplitGoal::memory, {0, 12}) == Layers{10, 2});
+  CHECK(layers(SplitGoal::prefill, {0, 12, 5}) == Layers{5, 7});
+  CHECK(layers(SplitGoal::prefill, {6, 6}) == Layers{8, 4});    // an encoder's layers cost twice as much here
+  CHECK(layers(SplitGoal::prefill, {6, 6, 1}) == Layers{7, 5}); // before the decoder's second layer
 
-  const auto plan = expected_of(unequal, Layers{9, 3}, {0.5, 0.5});
-  CHECK(plan.sequence.decode == doctest::Approx(9 + 1 + 9 + 3 + 1));
-  CHECK(plan.slowest.prefill == doctest::Approx(93.5));
+  HopCosts hop{0.5, {0.1, 0.2, 0.4, 100}};
+  const auto plan = expected_of(unequal, Layers{9, 3}, {0, 12}, hop);
+  CHECK(plan.sequence.decode == doctest::Approx(9 + 1 + 9 + 3 + 2 * 0.5 + 0.1));
+  CHECK(plan.slowest.prefill == doctest::Approx(100)); // of the hop
+  CHECK(plan.slowest.group == doctest::Approx(21));
+  CHECK(plan.round_seconds(2) == doctest::Approx(2 * 21));
+  CHECK(plan.round_seconds(1) == doctest::Approx(19 + 21 + 2 * 0.5 + 0.2)); // no group fills the gaps
   CHECK(plan.stages[1].bytes == 350);
+  const auto alone = expected_of(std::span(unequal).first(1), Layers{12}, {0, 12}, hop);
+  CHECK(alone.round_seconds(1) == doctest::Approx(3 * 12 + 1));
   const std::vector<DeviceCosts> small = {device(1, 500), device(1, 500)};
-  CHECK(plan_split(small, 12, UINT32_MAX, {}, SplitGoal::memory).error().code == Code::out_of_memory);
+  CHECK(plan_split(small, {0, 12}, {}, SplitGoal::memory).error().code == Code::out_of_memory);
 }
 
 // A conversation's state as bytes.

@@ -18,6 +18,7 @@ public:
   Result<std::span<std::byte>> begin(size_t bytes) override;
   Status send() override;
   Result<std::span<const std::byte>> receive() override;
+  std::string sender() const override { return world_.name(static_cast<uint32_t>(peer_)); }
 
 protected:
   static constexpr int message_tag = 2;

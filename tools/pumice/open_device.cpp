@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "counted.h"
 #include "kernel/probe/open_device.h"
 #include "kernel/probe/probe.h"
@@ -133,6 +134,18 @@ Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options) 
   return Instance::create(std::move(instance));
 }
 
+// Says how much memory was taken, once the command no longer has the device.
+struct OpenedDevice::MemoryNote {
+  std::string name;
+  std::shared_ptr<const Device> device;
+  ~MemoryNote() {
+    (void)guarded([&] {
+      print_detail(fmt::format("{}: took at most {:.2f} MiB of device memory", name,
+                               static_cast<double>(device->memory().peak) / (1 << 20)));
+    });
+  }
+};
+
 namespace {
 
 Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
@@ -160,6 +173,8 @@ Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
   opened.tunes = !options.no_tune && options.kernel_variant.empty();
   print_detail(fmt::format("opened {} ({}) in {:.3f} s; cache folder: {}", opened.name(), opened.driver(),
                            watch.seconds(), opened.cache.empty() ? "none" : path_text(opened.cache)));
+  const std::string where = others() ? others()->name(others()->rank()) + ", " : "";
+  opened.at_end.reset(new OpenedDevice::MemoryNote{where + opened.name(), opened.context.device});
   return opened;
 }
 

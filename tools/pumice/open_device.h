@@ -19,6 +19,8 @@ struct OpenedDevice {
   bool cache_was_asked_for = false; // by --cache
   bool tunes = false;               // whether loading a model measures kernel variants that are not known yet
   std::vector<OpenedDevice> before; // with --devices: those of the stages before the last one, which is this
+  struct MemoryNote;
+  std::shared_ptr<const MemoryNote> at_end; // prints the most memory that was taken, for --verbose
 
   const Capabilities& capabilities() const { return context.device->capabilities(); }
   std::string name() const { return capabilities().name; }

@@ -1,10 +1,15 @@
+#include <array>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "counted.h"
+#include "generate/encoder_decoder.h"
 #include "json_output.h"
 #include "open_device.h"
+#include "option_values.h"
 #include "stage/split.h"
+#include "step/batch_groups.h"
 #include "subcommand.h"
 
 namespace pumice::command {
@@ -14,12 +19,14 @@ namespace {
 struct PlanSplitOptions {
   std::string model;
   std::string prefer = "decode";
+  uint32_t sequences = 1;
+  std::vector<double> link; // milliseconds until a message arrives, and Mbit/s
   bool json = false;
   DeviceOptions device;
   SizeOptions size;
 };
 
-constexpr StepSeconds local_hop = {50e-6, 50e-6}; // between two devices of a process, beside the copy
+constexpr double local_latency = 50e-6; // of a hop between two devices of a process, beside the copy
 
 SplitGoal goal_of(const std::string& name) {
   return name == "prefill" ? SplitGoal::prefill : name == "memory" ? SplitGoal::memory : SplitGoal::decode;
@@ -29,95 +36,217 @@ double per_second(double tokens, double seconds) {
   return seconds > 0 ? tokens / seconds : 0;
 }
 
+// The runners of the sessions that other commands make for so many sequences.
+Result<std::vector<SessionRunners>> sessions_of(const Model& model, const StageUse& use) {
+  const SessionSize& size = use.size;
+  if (model.shape().encoder) {
+    EncoderDecoderOptions options;
+    options.inputs = size.sequences;
+    const EncoderShape& encoder = *model.shape().encoder;
+    const uint32_t longest =
+        encoder.any_length ? std::max(encoder.context, default_batch_tokens) : encoder.context;
+    options.input_tokens = static_cast<uint32_t>(std::max<uint64_t>(
+        longest, std::min<uint64_t>(default_batch_tokens, uint64_t{size.sequences} * longest)));
+    options.output_tokens = size.context;
+    options.cache = size.cache;
+    PUMICE_TRY(SessionRunners runners, EncoderDecoder::runner_options(model, options));
+    return std::vector<SessionRunners>{std::move(runners)};
+  }
+  std::vector<SessionRunners> sessions;
+  for (uint32_t group = 0; group < use.groups; ++group) {
+    SessionSize own = size;
+    own.sequences = group_sequences(size.sequences, use.groups, group);
+    PUMICE_TRY(SessionRunners runners, usual_runners(model, own));
+    sessions.push_back(std::move(runners));
+  }
+  return sessions;
+}
+
 // What is printed of one way to run the model.
 struct Outlook {
   std::string name;
   SplitPlan plan;
+  double round = 0; // seconds of a token of each sequence
   bool fits = true;
 };
 
-Json to_json(const Outlook& outlook, uint32_t chunk) {
+// All ways, and what they have in common.
+struct Outlooks {
+  std::vector<Outlook> ways; // the cuts first, then each device alone
+  size_t fastest = 0;
+  uint32_t sequences = 1;
+  uint32_t prompt = 0; // tokens of StepSeconds::prefill
+  bool encoder = false;
+};
+
+Json to_json(const Outlook& outlook, const Outlooks& all) {
   Json json;
   json["devices"] = outlook.name;
   json["layers"] = outlook.plan.layers;
   json["fits"] = outlook.fits;
   json["decode_tokens_per_second"] = per_second(1, outlook.plan.sequence.decode);
-  json["many_sequences_steps_per_second"] = per_second(1, outlook.plan.slowest.decode);
-  json["prefill_tokens_per_second"] = per_second(chunk, outlook.plan.slowest.prefill);
+  json["sequences"] = all.sequences;
+  json["sequences_tokens_per_second"] = per_second(all.sequences, outlook.round);
+  json["prefill_tokens_per_second"] = per_second(all.prompt, outlook.plan.slowest.prefill);
   for (const DeviceCosts::Part& part : outlook.plan.stages) json["bytes"].push_back(part.bytes);
   return json;
 }
 
-std::string to_text(const Outlook& outlook, uint32_t chunk) {
+std::string to_text(const Outlook& outlook, const Outlooks& all) {
   std::vector<std::string> memory;
   for (const DeviceCosts::Part& part : outlook.plan.stages)
     memory.push_back(fmt::format("{:.1f}", static_cast<double>(part.bytes) / (1 << 20)));
-  return fmt::format("{:<40} {:>14} {:>10.1f} {:>10.1f} {:>16}{}\n", outlook.name,
+  return fmt::format("{:<40} {:>14} {:>10.1f} {:>10.1f} {:>10.1f} {:>16}{}\n", outlook.name,
                      fmt::format("{}", fmt::join(outlook.plan.layers, ",")),
-                     per_second(1, outlook.plan.sequence.decode),
-                     per_second(chunk, outlook.plan.slowest.prefill),
+                     per_second(1, outlook.plan.sequence.decode), per_second(all.sequences, outlook.round),
+                     per_second(all.prompt, outlook.plan.slowest.prefill),
                      fmt::format("{}", fmt::join(memory, ", ")), outlook.fits ? "" : "  does not fit");
 }
+
+std::string to_text(const Outlooks& all, const DeviceOptions& device) {
+  std::string text =
+      fmt::format("{:<40} {:>14} {:>10} {:>10} {:>10} {:>16}\n", "", "layers", "decode t/s",
+                  fmt::format("{} at once", all.sequences), all.encoder ? "input t/s" : "prompt t/s", "MiB");
+  for (const Outlook& each : all.ways) text += to_text(each, all);
+  return text + (all.fastest == 0
+                     ? fmt::format("--devices {} --split {}\n", fmt::join(device.devices, ","),
+                                   fmt::join(all.ways[0].plan.layers, ","))
+                     : fmt::format("{} is faster: stages are only for a model that does not fit it\n",
+                                   all.ways[all.fastest].name));
+}
+
+void find_fastest(Outlooks& all, SplitGoal goal) {
+  const auto seconds = [&](const Outlook& outlook) {
+    return goal == SplitGoal::prefill ? outlook.plan.slowest.prefill
+           : all.sequences > 1        ? outlook.round
+                                      : outlook.plan.sequence.decode;
+  };
+  for (size_t i = 1; i < all.ways.size(); ++i) {
+    const Outlook& fastest = all.ways[all.fastest];
+    if (all.ways[i].fits && (!fastest.fits || seconds(all.ways[i]) < seconds(fastest))) all.fastest = i;
+  }
+}
+
+class Planning {
+public:
+  Planning(const PlanSplitOptions& options, const ModelShape& shape, const OpenedDevice& last)
+      : options_(options), shape_(shape) {
+    for (const OpenedDevice& device : last.before) devices_.push_back(&device);
+    devices_.push_back(&last);
+    counts_ = {shape.encoder_layers(), static_cast<uint32_t>(shape.layers.size()), shape.last_cut};
+  }
+
+  Status measure() {
+    const StageUse use = use_of(devices_.size());
+    ProgressBar bar("measuring stages");
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      if (!bar.update(i, devices_.size())) return interruption();
+      PUMICE_TRY(DeviceCosts each, measure_costs(path(), devices_[i]->context, use));
+      costs_.push_back(each);
+    }
+    bar.erase();
+    return {};
+  }
+
+  Result<Outlooks> outlooks() const {
+    Outlooks all;
+    all.sequences = options_.sequences;
+    all.prompt = costs_[0].prefill_tokens;
+    all.encoder = shape_.encoder.has_value();
+    PUMICE_TRY(SplitPlan best, cuts());
+    PUMICE_CHECK(stages_of(options_.model, shape_, best.layers));
+    PUMICE_TRY(Outlook together, outlook("all of them", std::move(best), 0));
+    all.ways.push_back(std::move(together));
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      SplitPlan plan = expected_of(std::span(costs_).subspan(i, 1), std::array{counts_.all()}, counts_, {});
+      PUMICE_TRY(Outlook alone, outlook(devices_[i]->name() + " alone", std::move(plan), i));
+      all.ways.push_back(std::move(alone));
+    }
+    find_fastest(all, goal_of(options_.prefer));
+    return all;
+  }
+
+private:
+  std::filesystem::path path() const { return path_of(options_.model); }
+
+  // Batches of an encoder-decoder have one group.
+  StageUse use_of(size_t stages) const {
+    StageUse use;
+    SizeOptions size = options_.size;
+    if (shape_.encoder && !size.kv_given) size.kv = "f32"; // as the commands that write from inputs
+    use.size = session_size(size, shape_);
+    use.size.sequences = options_.sequences;
+    use.groups = shape_.encoder ? 1 : std::min(options_.sequences, static_cast<uint32_t>(stages));
+    use.load = options_.size.load;
+    use.sessions = [use](const Model& model) { return sessions_of(model, use); };
+    return use;
+  }
+
+  HopCosts hop(const StageUse& use) const {
+    if (options_.link.empty()) return {local_latency};
+    return hop_costs(options_.link[0] / 1e3, options_.link[1] * 1e6 / 8, costs_[0], use);
+  }
+
+  Result<SplitPlan> cuts() const {
+    const HopCosts costs = hop(use_of(devices_.size()));
+    const std::vector<uint32_t>& split = options_.device.split;
+    if (split.empty()) return pumice::plan_split(costs_, counts_, costs, goal_of(options_.prefer));
+    if (split.size() != devices_.size()) {
+      return Error{Code::invalid_argument,
+                   fmt::format("--split has {}, and --devices has {}: give as many numbers as devices",
+                               counted(split.size(), "number"), counted(devices_.size(), "device"))};
+    }
+    PUMICE_CHECK(stages_of(options_.model, shape_, split));
+    return expected_of(costs_, split, counts_, costs);
+  }
+
+  // With the memory that its stages take, the first of them on the device `first`.
+  Result<Outlook> outlook(std::string name, SplitPlan plan, size_t first) const {
+    const StageUse use = use_of(plan.layers.size());
+    Outlook result{std::move(name), std::move(plan)};
+    result.round = result.plan.round_seconds(use.groups);
+    uint32_t begin = 0;
+    for (size_t i = 0; i < result.plan.layers.size(); ++i) {
+      const uint32_t end = begin + result.plan.layers[i];
+      PUMICE_TRY(result.plan.stages[i].bytes,
+                 stage_bytes(path(), devices_[first + i]->context, use, {begin, end}));
+      result.fits = result.fits && result.plan.stages[i].bytes <= costs_[first + i].available;
+      begin = end;
+    }
+    return result;
+  }
+
+  const PlanSplitOptions& options_;
+  const ModelShape shape_;
+  std::vector<const OpenedDevice*> devices_;
+  LayerCounts counts_;
+  std::vector<DeviceCosts> costs_; // of each device
+};
 
 Status plan_split(const PlanSplitOptions& options) {
   if (options.device.devices.size() < 2) {
     return Error{Code::invalid_argument,
                  "there is nothing to divide: name at least two devices with --devices"};
   }
+  if (!options.link.empty() && options.link.size() != 2) {
+    return Error{Code::invalid_argument,
+                 "--link takes two numbers: milliseconds and Mbit/s, such as 0.1,1000"};
+  }
   PUMICE_TRY(const ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_CHECK(check_stages(file.path(), shape));
-  const auto layers = static_cast<uint32_t>(shape.layers.size());
-  const SessionSize size = session_size(options.size, shape);
   PUMICE_TRY(const OpenedDevice last, open_device(options.device));
-  std::vector<const OpenedDevice*> devices;
-  for (const OpenedDevice& device : last.before) devices.push_back(&device);
-  devices.push_back(&last);
-  std::vector<DeviceCosts> costs;
-  ProgressBar bar("measuring stages");
-  for (size_t i = 0; i < devices.size(); ++i) {
-    if (!bar.update(i, devices.size())) return interruption();
-    PUMICE_TRY(DeviceCosts each,
-               measure_costs(path_of(options.model), devices[i]->context, size, options.size.load));
-    costs.push_back(each);
-  }
-  bar.erase();
-  std::vector<Outlook> all;
-  const SplitGoal goal = goal_of(options.prefer);
-  PUMICE_TRY(SplitPlan best, options.device.split.empty()
-                                 ? pumice::plan_split(costs, layers, shape.last_cut, local_hop, goal)
-                                 : Result<SplitPlan>(expected_of(costs, options.device.split, local_hop)));
-  PUMICE_CHECK(stages_of(file.path(), shape, best.layers));
-  all.push_back({"all of them", best, true});
-  for (size_t i = 0; i < devices.size(); ++i) {
-    Outlook alone{devices[i]->name() + " alone",
-                  expected_of(std::span(costs).subspan(i, 1), std::array{layers}, {}), true};
-    alone.fits = alone.plan.stages[0].bytes <= costs[i].available;
-    all.push_back(std::move(alone));
-  }
-  const auto seconds = [&](const Outlook& outlook) {
-    return goal == SplitGoal::prefill ? outlook.plan.slowest.prefill : outlook.plan.sequence.decode;
-  };
-  const Outlook* fastest = &all[0];
-  for (const Outlook& each : all) {
-    if (each.fits && seconds(each) < seconds(*fastest)) fastest = &each;
-  }
+  Planning planning(options, shape, last);
+  PUMICE_CHECK(planning.measure());
+  PUMICE_TRY(const Outlooks all, planning.outlooks());
   if (options.json) {
     Json json;
-    for (const Outlook& each : all) json["ways"].push_back(to_json(each, size.chunk));
-    json["fastest"] = fastest->name;
+    for (const Outlook& each : all.ways) json["ways"].push_back(to_json(each, all));
+    json["fastest"] = all.ways[all.fastest].name;
     print_json(json);
   } else {
-    std::string text =
-        fmt::format("{:<40} {:>14} {:>10} {:>10} {:>16}\n", "", "layers", "decode t/s", "prompt t/s", "MiB");
-    for (const Outlook& each : all) text += to_text(each, size.chunk);
-    text +=
-        fastest == &all[0]
-            ? fmt::format("--devices {} --split {}\n", fmt::join(options.device.devices, ","),
-                          fmt::join(best.layers, ","))
-            : fmt::format("{} is faster: stages are only for a model that does not fit it\n", fastest->name);
-    print_result(text);
+    print_result(to_text(all, options.device));
   }
   return last.save_pipelines();
 }
@@ -133,6 +262,18 @@ Subcommand add_plan_split(CLI::App& app) {
       ->type_name("GOAL")
       ->transform(one_of({"decode", "prefill", "memory"}))
       ->capture_default_str()
+      ->group("Measurement");
+  sub->add_option("--sequences", options->sequences, "Texts that are generated at the same time")
+      ->type_name("N")
+      ->check(within(1u, 4096u))
+      ->capture_default_str()
+      ->group("Measurement");
+  sub->add_option("--link", options->link,
+                  "What links the stages: milliseconds until a message arrives, and Mbit/s, such as 0.1,1000 "
+                  "(default: the memory of this machine)")
+      ->type_name("MS,MBIT")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1e9))
       ->group("Measurement");
   sub->add_flag("--json", options->json, "Print one JSON object")->group("Measurement");
   add_size_options(*sub, options->size, "f16");

@@ -105,9 +105,10 @@ std::string stage_name(const Cuts& cuts, uint32_t rank) {
 // The other processes' stages, as process 0 sees them.
 class RemoteStages : public StageRing {
 public:
-  RemoteStages(std::unique_ptr<Hop> first, std::unique_ptr<Hop> last, std::vector<std::string> names)
-      : StageRing(*first, *last, std::move(names)), first_hop_(std::move(first)), last_hop_(std::move(last)) {
-  }
+  RemoteStages(std::unique_ptr<Hop> first, std::unique_ptr<Hop> last, std::vector<std::string> names,
+               std::string own_name)
+      : StageRing(*first, *last, std::move(names), 0, std::move(own_name)), first_hop_(std::move(first)),
+        last_hop_(std::move(last)) {}
   ~RemoteStages() override { quit(); }
 
 private:
@@ -181,14 +182,19 @@ Result<std::shared_ptr<const Model>> load_last_stage(ModelFile file, const Opene
   for (uint32_t rank = 1; rank < all->size(); ++rank) names.push_back(stage_name(cuts, rank));
   PUMICE_TRY(std::unique_ptr<Hop> first, all->hop_to(1));
   PUMICE_TRY(std::unique_ptr<Hop> last, all->hop_from(all->size() - 1));
-  const auto stages = std::make_shared<RemoteStages>(std::move(first), std::move(last), std::move(names));
+  const auto stages = std::make_shared<RemoteStages>(std::move(first), std::move(last), std::move(names),
+                                                     stage_name(cuts, 0));
   LoadOptions own = options;
   own.stage = cuts.stages.back();
   own.upstream = stages;
   ProgressBar bar("loading the model");
-  PUMICE_TRY(std::shared_ptr<const Model> model,
-             Model::load(std::move(file), device.context, bar.callback(), own));
+  Result<std::shared_ptr<const Model>> loaded =
+      Model::load(std::move(file), device.context, bar.callback(), own);
   bar.erase();
+  if (!loaded.ok()) {
+    return loaded.error().code == Code::cancelled ? loaded.error() : stages->tell(loaded.error());
+  }
+  std::shared_ptr<const Model> model = *std::move(loaded);
   for (const std::string& name : stages->describe()) print_detail(name);
   print_detail(stage_name(cuts, 0));
   PUMICE_CHECK(stages->greet(agreement(*model, cuts)));
