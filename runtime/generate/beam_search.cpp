@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace pumice {
 
-BeamSearch::BeamSearch(const GenerationConfig& config) : config_(config), running_(1) {}
+BeamSearch::BeamSearch(const GenerationConfig& config, std::vector<Term> terms)
+    : config_(config), terms_(std::move(terms)), running_(1) {}
 
 size_t BeamSearch::wanted() const {
   // Enough that, even if every beam takes every end token, there are enough other continuations.
@@ -38,24 +40,93 @@ bool BeamSearch::can_improve(size_t length) const {
   return penalized(running_[0].score, longest ? config_.max_tokens : length) > finished_.back().score;
 }
 
+// Whether texts that end now still count.
+bool BeamSearch::takes_ends() const {
+  const bool full = finished_.size() == config_.beams && config_.early_stopping == EarlyStopping::yes;
+  return !full && !closed_;
+}
+
+BeamSearch::Choice BeamSearch::choose(std::span<const Continuation> best, bool last) const {
+  Choice choice;
+  for (size_t i = 0; i < std::min(best.size(), wanted()); ++i) {
+    if (!last && !is_end(best[i].token)) {
+      if (choice.beams.size() < config_.beams) choice.beams.push_back(best[i]);
+    } else if (i < config_.beams && takes_ends()) {
+      choice.ended.push_back(best[i]);
+    }
+  }
+  return choice;
+}
+
+BeamSearch::Choice BeamSearch::choose_with_terms(std::span<const Continuation> best, bool last) const {
+  size_t all = 0;
+  for (const Term& term : terms_) all += term.size();
+  // Continuations by the tokens of terms that their texts contain, shared out among as many groups as there
+  // are beams. In the last group are those that lack nothing.
+  const size_t groups = std::min<size_t>(config_.beams, all + 1);
+  struct Candidate {
+    Continuation next;
+    size_t tokens = 0, group = 0;
+  };
+  std::vector<Candidate> candidates;
+  size_t most = 0;
+  for (const Continuation& each : best) {
+    std::vector<uint32_t> text = running_[each.beam].tokens;
+    text.push_back(each.token);
+    const size_t tokens = term_state(terms_, text).tokens;
+    candidates.push_back({each, tokens, tokens * (groups - 1) / all});
+    most = std::max(most, tokens);
+  }
+  Choice choice;
+  if (last) {
+    // Texts that lack a term count only if there is nothing better.
+    for (const Candidate& each : candidates) {
+      const bool counts = each.tokens == most && (most == all || finished_.empty());
+      if (counts && takes_ends() && choice.ended.size() < config_.beams) choice.ended.push_back(each.next);
+    }
+    return choice;
+  }
+  std::vector<bool> taken(candidates.size());
+  const auto take = [&](size_t i) {
+    taken[i] = true;
+    choice.beams.push_back(candidates[i].next);
+  };
+  // The text that contains most.
+  for (size_t i = 0; i < candidates.size() && choice.beams.empty(); ++i) {
+    if (candidates[i].tokens == most && !is_end(candidates[i].next.token)) take(i);
+  }
+  // Each group's share, and of what is left over the best.
+  const size_t share = config_.beams / groups;
+  for (size_t group = groups; group-- > 0;) {
+    size_t seen = 0, own = 0;
+    for (const Candidate& each : candidates) own += taken[&each - candidates.data()] && each.group == group;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (candidates[i].group != group) continue;
+      const bool within = seen++ < share;
+      if (is_end(candidates[i].next.token)) {
+        if (within && takes_ends()) choice.ended.push_back(candidates[i].next);
+      } else if (!taken[i] && own < share && choice.beams.size() < config_.beams) {
+        take(i);
+        ++own;
+      }
+    }
+  }
+  for (size_t i = 0; i < candidates.size() && choice.beams.size() < config_.beams; ++i) {
+    if (!taken[i] && !is_end(candidates[i].next.token)) take(i);
+  }
+  std::ranges::stable_sort(choice.beams, std::greater(), &Continuation::score);
+  return choice;
+}
+
 std::vector<uint32_t> BeamSearch::advance(std::span<const Continuation> best) {
   const size_t length = running_[0].tokens.size() + 1;
   const bool last = length >= config_.max_tokens;
-  const bool full = finished_.size() == config_.beams && config_.early_stopping == EarlyStopping::yes;
-  std::vector<Continuation> chosen;
-  std::vector<Continuation> ended;
-  for (size_t i = 0; i < std::min(best.size(), wanted()); ++i) {
-    if (!last && !is_end(best[i].token)) {
-      if (chosen.size() < config_.beams) chosen.push_back(best[i]);
-    } else if (i < config_.beams && !full && !closed_) {
-      ended.push_back(best[i]);
-    }
-  }
-  for (const Continuation& each : ended) finish(each, length);
+  const Choice choice = terms_.empty() ? choose(best, last) : choose_with_terms(best, last);
+  for (const Continuation& each : choice.ended) finish(each, length);
 
   std::vector<Beam> next;
   std::vector<uint32_t> parents;
-  for (const Continuation& each : chosen) {
+  for (const Continuation& each : choice.beams) {
     Beam beam{running_[each.beam].tokens, each.score};
     beam.tokens.push_back(each.token);
     next.push_back(std::move(beam));
@@ -64,7 +135,7 @@ std::vector<uint32_t> BeamSearch::advance(std::span<const Continuation> best) {
   if (!next.empty()) running_ = std::move(next);
   closed_ = closed_ || !can_improve(length);
   const bool enough = finished_.size() == config_.beams && config_.early_stopping == EarlyStopping::yes;
-  done_ = chosen.empty() || closed_ || enough;
+  done_ = choice.beams.empty() || closed_ || enough;
   return parents;
 }
 

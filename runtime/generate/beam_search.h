@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "generate/generation_config.h"
+#include "generate/terms.h"
 
 namespace pumice {
 
@@ -24,10 +25,15 @@ struct Continuation {
 
 // Beam search for one input, as in transformers: several texts that grow together, and the best finished
 // ones. It knows no model: in each step it is given the best continuations of its beams.
+//
+// With terms, a text ends only when it contains all of them. The beams are shared out by how many tokens of
+// the terms their texts contain, so that texts with few of them and texts with many grow side by side, and
+// the text with most of them always stays (Post and Vilar 2018, "Fast Lexically Constrained Decoding with
+// Dynamic Beam Allocation for Neural Machine Translation").
 class BeamSearch {
 public:
   // `config` gives beams, ends, max_tokens (not 0), the length penalty and when to stop.
-  explicit BeamSearch(const GenerationConfig& config);
+  explicit BeamSearch(const GenerationConfig& config, std::vector<Term> terms = {});
 
   struct Beam {
     std::vector<uint32_t> tokens; // after the prompt
@@ -39,21 +45,32 @@ public:
   std::span<const Beam> beams() const { return running_; }
   // How many continuations advance() needs: the best ones of all beams together.
   size_t wanted() const;
-  // Chooses the new beams from these continuations, which are sorted, best first. Returns for each new beam
-  // the old beam that it continues.
+  // Chooses the new beams from these continuations, which are sorted, best first. With terms, those that
+  // term_state() of a beam names must be among them, and the best one of each beam; none may end a text that
+  // lacks a term. Returns for each new beam the old beam that it continues.
   std::vector<uint32_t> advance(std::span<const Continuation> best);
   bool done() const { return done_; }
+  std::span<const Term> terms() const { return terms_; }
 
-  // The best `count` texts, best first. Unfinished ones are included only if none has finished.
+  // The best `count` texts, best first. Unfinished ones are included only if none has finished. A text lacks
+  // a term only if it reached its greatest length before any text had all of them.
   std::vector<Hypothesis> results(size_t count) const;
 
 private:
+  // What becomes of a step's continuations.
+  struct Choice {
+    std::vector<Continuation> beams, ended;
+  };
+  Choice choose(std::span<const Continuation> best, bool last) const;
+  Choice choose_with_terms(std::span<const Continuation> best, bool last) const;
+  bool takes_ends() const;
   float penalized(float score, size_t length) const;
   bool is_end(uint32_t token) const;
   void finish(const Continuation& last, size_t length);
   bool can_improve(size_t length) const;
 
   const GenerationConfig& config_;
+  std::vector<Term> terms_;
   std::vector<Beam> running_;
   std::vector<Hypothesis> finished_; // best first
   bool done_ = false;

@@ -16,6 +16,9 @@ struct GenerationOptions {
   SamplingParams sampling; // used without beams; the suppressed tokens and ends of `config` are added
   size_t hypotheses = 1;   // texts of each input, best first, at most its beams
   LogitRule rule;          // applied in addition to the rules of `config`
+  // What the texts of each input must contain: a list for each input, or no lists. Needs at least two beams.
+  // The host searches then, from the logits.
+  std::vector<std::vector<Term>> terms = {};
   // Called for each token, without beams only. `input` is an index into the inputs of the call.
   std::function<void(size_t input, uint32_t token)> on_token;
   // Called when the texts of an input are complete; other inputs may still be under way.

@@ -103,6 +103,23 @@ Status EncoderDecoder::check(const GenerationOptions& options) const {
   return {};
 }
 
+Status EncoderDecoder::check_terms(const GenerationOptions& options, size_t inputs) const {
+  if (options.terms.empty()) return {};
+  if (options.config.beams < 2 || options.terms.size() != inputs) {
+    return Error{Code::invalid_argument,
+                 fmt::format("terms of {} inputs and {} beams: terms need a list for each of the {} inputs, "
+                             "and at least 2 beams",
+                             options.terms.size(), options.config.beams, inputs)};
+  }
+  for (const std::vector<Term>& terms : options.terms) {
+    for (const Term& term : terms) {
+      if (term.empty()) return Error{Code::invalid_argument, "a term has no tokens: give it at least one"};
+      PUMICE_CHECK(check_tokens(model(), term, model().shape().vocabulary));
+    }
+  }
+  return {};
+}
+
 // Whether sampling's kernels choose the tokens, so that steps need no answer of the host.
 bool EncoderDecoder::samples_on_device(const GenerationOptions& options) const {
   return batch_ && only_suppresses(options.config) && !options.rule;
@@ -159,6 +176,7 @@ Status EncoderDecoder::open_run(std::span<const EncoderInput> inputs, const Gene
                  "a temperature above 0 cannot be combined with beam search, nor with the rules for tokens "
                  "in this model's settings: use a temperature of 0"};
   }
+  PUMICE_CHECK(check_terms(options, inputs.size()));
   PUMICE_CHECK(make_runner(options));
   run_ = std::make_unique<Run>();
   run_->inputs = inputs;

@@ -78,6 +78,7 @@ private:
 
   EncoderDecoder() = default;
   Status check(const GenerationOptions& options) const;
+  Status check_terms(const GenerationOptions& options, size_t inputs) const;
   bool samples_on_device(const GenerationOptions& options) const;
   bool searches_on_device(const GenerationOptions& options) const;
   Runner& runner_of(const GenerationOptions& options) const;

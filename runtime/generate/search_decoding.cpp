@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "generate/decoding.h"
@@ -30,6 +31,29 @@ void add_continuations(uint32_t beam, float beam_score, std::span<const float> s
     best.insert(std::ranges::upper_bound(best, next, better), next);
     if (best.size() > wanted) best.pop_back();
   }
+}
+
+// The same for a beam whose text lacks terms: also every token that brings it further, and its best one.
+void add_for_terms(uint32_t beam, float beam_score, std::span<const float> scores, const TermState& state,
+                   std::vector<Continuation>& more) {
+  std::vector<uint32_t> tokens = state.next;
+  tokens.push_back(static_cast<uint32_t>(std::ranges::max_element(scores) - scores.begin()));
+  for (const uint32_t token : tokens) {
+    const Continuation next{beam, token, beam_score + scores[token]};
+    if (next.score > -std::numeric_limits<float>::infinity()) more.push_back(next);
+  }
+}
+
+// Sorts continuations of both kinds, best first, each once.
+void add_once(std::span<const Continuation> more, std::vector<Continuation>& best) {
+  const size_t listed = best.size();
+  for (const Continuation& each : more) {
+    const auto same = [&](const Continuation& other) {
+      return other.beam == each.beam && other.token == each.token;
+    };
+    if (std::ranges::none_of(best, same)) best.push_back(each);
+  }
+  if (best.size() > listed) std::ranges::stable_sort(best, std::greater(), &Continuation::score);
 }
 
 class SearchDecoding : public Decoding {
@@ -87,7 +111,10 @@ Status SearchDecoding::begin() {
     for (uint32_t beam = 0; beam < beams_; ++beam) {
       PUMICE_CHECK(runner_.set_input(slot + beam, task_.ranges[i]));
     }
-    searches_.push_back({i, slot, BeamSearch(task_.options.config), {}});
+    const std::vector<std::vector<Term>>& terms = task_.options.terms;
+    const size_t input = task_.first_input + i;
+    searches_.push_back(
+        {i, slot, BeamSearch(task_.options.config, terms.empty() ? std::vector<Term>() : terms[input]), {}});
     searches_.back().cache_indirection.assign(1, std::vector<uint32_t>(prompt.size() - 1, slot));
     for (uint32_t at = 0; at + 1 < prompt.size(); ++at) prompts_.push_back({prompt[at], at, slot});
     if (beams_ > 1) PUMICE_CHECK(runner_.set_cache_indirection(slot, std::vector(prompt.size(), slot)));
@@ -187,7 +214,7 @@ std::vector<Continuation> SearchDecoding::found_by_host(const Search& search, st
   const GenerationOptions& options = task_.options;
   const std::span<const BeamSearch::Beam> beams = search.beams.beams();
   const size_t vocabulary = logits.size() / beams.size();
-  std::vector<Continuation> best;
+  std::vector<Continuation> best, more;
   for (uint32_t beam = 0; beam < beams.size(); ++beam) {
     const std::span<float> scores = logits.subspan(beam * vocabulary, vocabulary);
     // As in transformers, rules change log-probabilities with several beams, and logits with one.
@@ -195,8 +222,16 @@ std::vector<Continuation> SearchDecoding::found_by_host(const Search& search, st
     apply_rules(options.config, scores, beams[beam].tokens);
     if (options.rule) options.rule(task_.first_input + search.input, scores, beams[beam].tokens);
     if (options.config.beams == 1) log_softmax(scores);
+    if (!search.beams.terms().empty()) {
+      const TermState state = term_state(search.beams.terms(), beams[beam].tokens);
+      if (!state.complete) {
+        for (const uint32_t end : options.config.ends) scores[end] = forbidden_score;
+      }
+      add_for_terms(beam, beams[beam].score, scores, state, more);
+    }
     add_continuations(beam, beams[beam].score, scores, search.beams.wanted(), best);
   }
+  add_once(more, best);
   return best;
 }
 
@@ -242,7 +277,8 @@ Status SearchDecoding::end() {
 
 bool device_can_search(const GenerationOptions& options, uint32_t context) {
   const GenerationConfig& config = options.config;
-  if (options.rule || BeamSearch(config).wanted() > SEARCH_CANDIDATES) return false;
+  const bool terms = std::ranges::any_of(options.terms, [](const auto& each) { return !each.empty(); });
+  if (options.rule || terms || BeamSearch(config).wanted() > SEARCH_CANDIDATES) return false;
   // The rules name no more tokens than a text has, and those that the settings name.
   const size_t named = config.suppressed.size() + config.suppressed_first.size() + config.ends.size();
   return named + context <= SEARCH_TOKENS;

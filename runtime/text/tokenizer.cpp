@@ -115,6 +115,13 @@ size_t tokens_for_text(const text::PostProcessor::Template& sequence, size_t tex
   return limit > special ? limit - special : 0;
 }
 
+// Whether the script of a phrase's first character puts spaces between words.
+bool has_spaces(std::string_view phrase) {
+  const char32_t first = text::first_code_point(text::escape_bytes(phrase)).value;
+  const bool kana = first >= 0x3040 && first <= 0x30ff, thai_or_lao = first >= 0x0e00 && first <= 0x0eff;
+  return !text::is_chinese(first) && !kana && !thai_or_lao;
+}
+
 Tokenizer::Encoding apply_template(const text::PostProcessor::Template& sequence,
                                    std::span<const uint32_t> first, std::span<const uint32_t> second) {
   using Kind = text::PostProcessor::Element::Kind;
@@ -141,6 +148,24 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view text, bool add_special)
 std::vector<uint32_t> Tokenizer::encode(std::span<const Part> parts, bool add_special) const {
   if (!add_special) return encode_parts(*parts_, parts);
   return encode_limited(parts, kNoLimit).ids;
+}
+
+std::vector<uint32_t> Tokenizer::encode_within(std::string_view phrase) const {
+  if (phrase.empty()) return {};
+  std::vector<uint32_t> ids;
+  if (parts_->target_model) {
+    const text::Pieces pieces(text::escape_bytes(phrase), true);
+    parts_->target_model->append_ids(pieces, ids);
+    return ids;
+  }
+  const std::string before = "a";
+  const std::vector<uint32_t> alone = encode_text(*parts_, before);
+  ids = encode_text(*parts_, before + (has_spaces(phrase) ? " " : "") + std::string(phrase));
+  // Where the two grow together, the phrase stands at the beginning.
+  if (ids.size() <= alone.size() || !std::equal(alone.begin(), alone.end(), ids.begin()))
+    return encode_text(*parts_, phrase);
+  ids.erase(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(alone.size()));
+  return ids;
 }
 
 Tokenizer::Encoding Tokenizer::encode_limited(std::string_view text, size_t limit) const {

@@ -91,6 +91,10 @@ public:
   // unknown one.
   std::vector<uint32_t> encode(std::span<const Part> parts, bool add_special) const;
 
+  // The ids of a word or phrase as a model writes it within a text: after a space where its script has
+  // spaces, and by the rules of the language that is translated into where those are others (Marian).
+  std::vector<uint32_t> encode_within(std::string_view phrase) const;
+
   // Ids, and for each id its token type: which of two texts it belongs to, for models with type embeddings.
   struct Encoding {
     std::vector<uint32_t> ids;

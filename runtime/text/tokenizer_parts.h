@@ -24,6 +24,7 @@ struct TokenizerParts {
   text::NormalizerPtr normalizer;      // may be null
   text::PreTokenizerPtr pre_tokenizer; // may be null
   text::ModelPtr model;
+  text::ModelPtr target_model; // of the language that is translated into, where it has its own; may be null
   text::PostProcessor post_processor;
   std::vector<text::DecoderPtr> decoders;
   std::optional<uint32_t> bos, eos;

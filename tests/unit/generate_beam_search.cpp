@@ -209,6 +209,111 @@ TEST_CASE("beam search: tokens that a rule forces do not count in a text's lengt
   }
 }
 
+namespace {
+
+// What a search with terms must be given.
+std::vector<Continuation> continuations_with_terms(const BeamSearch& search, const GenerationConfig& config,
+                                                   uint32_t seed, uint32_t vocabulary) {
+  std::vector<Continuation> all;
+  for (uint32_t beam = 0; beam < search.beams().size(); ++beam) {
+    const std::vector<uint32_t>& text = search.beams()[beam].tokens;
+    const std::vector<float> scores = language(seed, vocabulary, text);
+    const bool complete = term_state(search.terms(), text).complete;
+    for (uint32_t token = 0; token < vocabulary; ++token) {
+      if (!complete && std::ranges::count(config.ends, token)) continue;
+      all.push_back({beam, token, search.beams()[beam].score + scores[token]});
+    }
+  }
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.score > b.score; });
+  return all;
+}
+
+std::vector<Hypothesis> run_with_terms(const GenerationConfig& config, const std::vector<Term>& terms,
+                                       uint32_t seed, uint32_t vocabulary, size_t count) {
+  BeamSearch search(config, terms);
+  while (!search.done()) search.advance(continuations_with_terms(search, config, seed, vocabulary));
+  return search.results(count);
+}
+
+} // namespace
+
+TEST_CASE("beam search: with enough beams, it finds the best text that contains the terms") {
+  const std::vector<std::vector<Term>> lists = {{{2}}, {{3, 3}}, {{1, 2}, {3}}, {{2, 1}, {1, 3}}, {{2}, {2}}};
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    GenerationConfig config;
+    config.ends = {0};
+    config.max_tokens = 5;
+    config.beams = 4 * 4 * 4 * 4 * 4;
+    config.early_stopping = EarlyStopping::never;
+    config.length_penalty = seed % 3 * 0.7f;
+    const std::vector<Term>& terms = lists[seed % lists.size()];
+    std::vector<Hypothesis> all;
+    std::vector<uint32_t> text;
+    enumerate(config, seed, 4, text, 0, all);
+    std::erase_if(all, [&](const Hypothesis& each) { return !term_state(terms, each.tokens).complete; });
+    std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.score > b.score; });
+    const std::vector<Hypothesis> found = run_with_terms(config, terms, seed, 4, 3);
+    CAPTURE(seed);
+    REQUIRE(found.size() == 3);
+    for (size_t i = 0; i < found.size(); ++i) {
+      CHECK(found[i].tokens == all[i].tokens);
+      CHECK(found[i].score == doctest::Approx(all[i].score));
+    }
+  }
+}
+
+TEST_CASE("beam search: two beams are enough to have all terms, if there is room for them") {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    GenerationConfig config;
+    config.beams = 2 + seed % 7;
+    config.ends = {0};
+    config.early_stopping = static_cast<EarlyStopping>(seed % 3);
+    std::vector<Term> terms(1 + seed % 4);
+    size_t tokens = 0;
+    for (size_t i = 0; i < terms.size(); ++i) {
+      for (size_t n = 0; n < 1 + (seed + i) % 3; ++n)
+        terms[i].push_back(static_cast<uint32_t>(1 + (seed + 3 * i + n) % 11));
+      tokens += terms[i].size();
+    }
+    config.max_tokens = static_cast<uint32_t>(tokens + seed % 9);
+    CAPTURE(seed);
+    const std::vector<Hypothesis> found = run_with_terms(config, terms, seed, 12, config.beams);
+    REQUIRE(!found.empty());
+    for (const Hypothesis& each : found) CHECK(term_state(terms, each.tokens).complete);
+    config.max_tokens = static_cast<uint32_t>(tokens - 1);
+    if (tokens == 1) continue;
+    const std::vector<Hypothesis> cut = run_with_terms(config, terms, seed, 12, config.beams);
+    REQUIRE(!cut.empty());
+    CHECK(!term_state(terms, cut[0].tokens).complete);
+    CHECK(term_state(terms, cut[0].tokens).tokens == tokens - 1);
+  }
+}
+
+TEST_CASE("terms: what a text contains of them, and which tokens bring it further") {
+  using Tokens = std::vector<uint32_t>;
+  const std::vector<Term> terms = {{5, 6, 5, 7}, {6}, {8, 9}};
+  CHECK(term_state({}, Tokens{1, 2}).complete);
+  CHECK(term_state(terms, {}).next == Tokens{5, 6, 8});
+  CHECK(term_state(terms, Tokens{5}).tokens == 1);
+  CHECK(term_state(terms, Tokens{5}).next == Tokens{5, 6, 8});
+  CHECK(term_state(terms, Tokens{1, 8}).next == Tokens{5, 6, 8, 9});
+  CHECK(term_state(terms, Tokens{8, 9}).next == Tokens{5, 6});
+  // The longest one counts, and within it no other.
+  CHECK(term_state(terms, Tokens{5, 6, 5, 7}).tokens == 4);
+  CHECK(term_state(terms, Tokens{5, 6, 5, 7}).next == Tokens{6, 8});
+  // One that is begun and not continued is open again, also in the midst of itself.
+  const std::vector<Term> again = {{5, 6, 5, 6, 7}};
+  CHECK(term_state(again, Tokens{5, 6, 5, 6}).next == Tokens{5, 7});
+  CHECK(term_state(again, Tokens{5, 6, 5, 6, 5}).next == Tokens{5, 6});
+  CHECK(term_state(again, Tokens{5, 6, 5, 6, 5, 6}).tokens == 4);
+  CHECK(term_state(again, Tokens{5, 6, 5, 6, 5, 6, 7}).complete);
+  CHECK(!term_state(again, Tokens{5, 6, 5, 6, 8, 7}).complete);
+  // A term that stands there twice must come twice.
+  const std::vector<Term> twice = {{5}, {5}};
+  CHECK(!term_state(twice, Tokens{5}).complete);
+  CHECK(term_state(twice, Tokens{5, 1, 5}).complete);
+}
+
 TEST_CASE("beam search: ends if no continuation is possible") {
   GenerationConfig config;
   config.beams = 3;

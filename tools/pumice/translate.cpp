@@ -6,6 +6,7 @@
 
 #include "attention_picture.h"
 #include "document.h"
+#include "glossary.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
@@ -28,10 +29,14 @@ struct TranslateOptions {
   std::string task;
   std::optional<std::string> prefix;
   bool sentences = false;
+  std::string glossary; // a file; empty: none
   LanguageOptions languages;
   AttentionOptions attention;
   WritingOptions writing;
 };
+
+// Enough that texts with and without the terms grow side by side, if --beams does not say otherwise.
+constexpr uint32_t beams_for_terms = 8;
 
 // The prefix of each text, which T5 models expect. Also applies the other settings of the task to `config`.
 Result<std::string> read_prefix(const ModelFile& file, const TranslateOptions& options,
@@ -78,7 +83,14 @@ Result<GenerationOptions> generation_options(const ModelFile& file, const Transl
   PUMICE_TRY(GenerationConfig config, read_generation_config(file, shape.vocabulary));
   PUMICE_TRY(prefix, read_prefix(file, options, config));
   PUMICE_TRY(languages, TranslationLanguages::choose(options.languages, tokenizer, shape.vocabulary, config));
-  return writing_options(options.writing, std::move(config));
+  if (!options.glossary.empty()) config.beams = std::max(config.beams, beams_for_terms);
+  PUMICE_TRY(GenerationOptions generation, writing_options(options.writing, std::move(config)));
+  if (!options.glossary.empty() && generation.config.beams < 2) {
+    return Error{Code::invalid_argument,
+                 "--glossary finds a place for its terms with beams: leave --temp and --beams 1 out, or ask "
+                 "for at least --beams 2"};
+  }
+  return generation;
 }
 
 class Translator {
@@ -88,6 +100,9 @@ public:
 
   Status open(ModelFile file, const ModelShape& shape) {
     PUMICE_TRY(generation_, generation_options(file, options_, shape, *tokenizer_, prefix_, languages_));
+    if (!options_.glossary.empty()) {
+      PUMICE_TRY(glossary_, Glossary::read(options_.glossary, *tokenizer_, shape.vocabulary));
+    }
     const EncoderShape& encoder = *shape.encoder;
     longest_ = encoder.context;
     if (encoder.any_length) longest_ = std::max(longest_, batch_tokens(options_.writing.batch_tokens));
@@ -115,6 +130,10 @@ public:
     std::vector<EncoderInput> inputs;
     for (const Asked& each : asked) inputs.push_back(sources[each.source].sentences[each.sentence].input);
     GenerationOptions generation = generation_;
+    for (const Asked& each : asked) {
+      if (!glossary_) break;
+      generation.terms.push_back(glossary_->terms_in(sources[each.source].sentences[each.sentence].text));
+    }
     std::optional<StreamDecoder> stream;
     if (streams(lines) && inputs.size() == 1) {
       stream.emplace(tokenizer_);
@@ -124,7 +143,14 @@ public:
     }
     size_t printed = 0;
     generation.on_texts = [&](size_t input, const std::vector<Hypothesis>& texts) {
-      sources[asked[input].source].sentences[asked[input].sentence].written = texts;
+      Source& source = sources[asked[input].source];
+      source.sentences[asked[input].sentence].written = texts;
+      if (glossary_ && !term_state(generation.terms[input], texts.front().tokens).complete) {
+        print_note(
+            fmt::format("text {}: the translation lacks a term of the glossary, because it may have no "
+                        "more than {} tokens: raise --count",
+                        source.number, texts.front().tokens.size()));
+      }
       if (stream) return;
       progress_.erase();
       printed = print_ready(sources, printed);
@@ -277,6 +303,7 @@ private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::string prefix_;
   std::optional<TranslationLanguages> languages_;
+  std::optional<Glossary> glossary_;
   GenerationOptions generation_;
   uint32_t longest_ = 0; // maximum number of tokens of a text
   OpenedDevice device_;
@@ -359,6 +386,7 @@ Subcommand add_translate(CLI::App& app) {
       ->type_name("TEXT")
       ->group("Text");
   add_language_options(*sub, options->languages);
+  add_glossary_option(*sub, options->glossary);
   sub->add_flag("--sentences", options->sentences,
                 "Cut each text into sentences by Unicode's rules, and join their translations again. Blank "
                 "lines and "

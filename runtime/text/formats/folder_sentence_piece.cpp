@@ -189,6 +189,8 @@ Result<PartsPtr> read_marian_folder(const FolderSettings& settings) {
     added.push_back(make_added_token(token, *ids[i], true));
   }
   parts->post_processor = PostProcessor::around({}, {*ids[1]});
+  PUMICE_TRY(SentencePiecePtr pieces, make_sentence_piece(*target));
+  parts->target_model = make_sentence_piece_model(std::move(pieces), parts->vocabulary, *ids[0], true);
   return finish_sentence_piece(std::move(parts), std::move(added), *source, *target, *ids[0], true);
 }
 
