@@ -57,10 +57,11 @@ void check_result(const json& result) {
 TEST_CASE("bench measures every combination, with every sample and what it was measured with") {
   const auto model = fixtures().story();
   const json object = bench_json(model, {"-p", "16,7", "-n", "8", "-d", "0,20"});
-  for (const char* field : {"version", "command", "date", "device", "driver", "driver_version"}) {
+  for (const std::string field : {"version", "command", "date", "device", "driver"}) {
     CAPTURE(field);
     CHECK(!object[field].get<std::string>().empty());
   }
+  CHECK(object["driver_version"].is_string()); // SwiftShader's is empty
   CHECK(object["command"].get<std::string>().find(" -p 16,7 ") != std::string::npos);
   CHECK(object["clocks"].contains("cpu_mhz"));
   CHECK(object["ceilings"]["copy_bytes_per_second"] > 0);
