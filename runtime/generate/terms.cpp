@@ -63,7 +63,7 @@ TermState term_state(std::span<const Term> terms, std::span<const uint32_t> text
     }
   }
   std::ranges::sort(state.next);
-  state.next.erase(std::ranges::unique(state.next).begin(), state.next.end());
+  state.next.erase(std::unique(state.next.begin(), state.next.end()), state.next.end());
   return state;
 }
 

@@ -2,7 +2,6 @@
 
 #include "io/bytes.h"
 
-#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -72,8 +71,8 @@ Result<Json> parse(std::string_view text, std::string_view file, const Read& rea
   try {
     return read();
   } catch (const json::parse_error& error) {
-    return json_error(file, fmt::format("invalid JSON at byte {} of {}: {}",
-                                        std::min(error.byte, text.size()), text.size(), reason(error)));
+    return json_error(
+        file, fmt::format("invalid JSON at byte {} of {}: {}", error.byte, text.size(), reason(error)));
   } catch (const json::exception& error) { // such as a number too large for a double; it has no position
     return json_error(file, fmt::format("invalid JSON: {}", reason(error)));
   } catch (const std::bad_alloc&) {

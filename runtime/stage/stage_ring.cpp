@@ -177,6 +177,7 @@ void StageRing::end(uint32_t session) {
 void StageRing::quit() {
   const std::lock_guard lock(mutex_);
   const bool broken = failed_.has_value();
+  if (broken) last_.close(*failed_); // nobody receives the rest, which stages would wait to hand on
   if (!send_message(first_, {MessageKind::quit}).ok() || broken) return;
   while (!quit_ && receive_one().ok()) {
   }

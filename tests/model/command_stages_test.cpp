@@ -153,8 +153,8 @@ void check_memory(const std::vector<std::string>& arguments, const std::vector<s
   CAPTURE(planned.err);
   REQUIRE(planned.status == 0);
   std::vector<double> expected;
-  for (const json& bytes : json::parse(planned.out)["ways"][0]["bytes"])
-    expected.push_back(bytes.get<double>() / (1 << 20));
+  const json answer = json::parse(planned.out);
+  for (const json& bytes : answer["ways"][0]["bytes"]) expected.push_back(bytes.get<double>() / (1 << 20));
   std::ranges::sort(expected);
   const std::vector<double> found = taken(pumice_command(with(with(arguments, stages), {"--verbose"})));
   REQUIRE(found.size() == expected.size());

@@ -105,11 +105,10 @@ std::vector<Term> Glossary::terms_in(std::string_view text) const {
 }
 
 void add_glossary_option(CLI::App& app, std::string& path) {
-  app.add_option(
-         "--glossary", path,
-         "A file of fixed terms: on each line a term, a tab and its translation. Where a text has the "
-         "term as a word, its translation contains the other, which the search of at least 2 beams "
-         "finds a place for. Without --beams, there are 8")
+  app.add_option("--glossary", path,
+                 "Fixed terms: a term, a tab and its translation per line. Where a text has the "
+                 "term as a word, its translation contains the other, which the search of at least 2 beams "
+                 "finds a place for. Without --beams, there are 8")
       ->type_name("FILE")
       ->group("Text");
 }

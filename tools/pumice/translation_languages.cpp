@@ -31,9 +31,8 @@ Result<uint32_t> find(const char* option, const std::string& name, const Languag
 
 void add_language_options(CLI::App& app, LanguageOptions& options) {
   app.add_option("--from", options.from,
-                 "The language of the texts, for models of many: its name in English, or its code, such as "
-                 "de, de_DE or "
-                 "deu_Latn (default: the model's)")
+                 "The texts' language: its name in English or its code, such as de or deu_Latn (default: the "
+                 "model's)")
       ->type_name("LANGUAGE")
       ->group("Text");
   app.add_option("--to,--target-language,--forced-first", options.to,
