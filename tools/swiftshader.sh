@@ -26,5 +26,5 @@ export VK_DRIVER_FILES=$driver VK_ICD_FILENAMES=$driver  # the second name is wh
 ./build/pumice devices
 # Calls that are made to fail do not reach the driver: once for all drivers is enough. Crashes and faults are planted in kernels that
 # this driver has none of, or that it ends with another crash; and with one variant of each kernel there is nothing to tune.
-ctest --test-dir build -j2 -L '^(gpu|kernel|graph|model|embed)$' -LE '^(long|watched|built|matrices|widths)$' -E 'faults|[.](command_crash|command_doctor|short_check|tuning)' \
+ctest --test-dir build -j2 -L '^(gpu|kernel|graph|model|embed)$' -LE '^(long|watched|built|matrices|widths)$' -E 'faults|[.](command_(crash|doctor|tune)|short_check|tuning)' \
   --output-on-failure --no-label-summary --no-tests=error "$@"
