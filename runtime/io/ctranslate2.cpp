@@ -83,7 +83,6 @@ private:
   }
 
   Status convert_bart() {
-    constexpr std::array<const char*, 4> names = {"q_proj", "k_proj", "v_proj", "out_proj"};
     const bool pre_norm = file_.number("encoder/pre_norm", 1) != 0;
     zero_start_ = file_.number("decoder/start_from_zero_embedding", 0) != 0;
     if (!file_.find("encoder/layer_0/self_attention/layer_norm/beta"))
@@ -101,20 +100,7 @@ private:
       if (file_.find(side + "/layer_norm/gamma")) {
         PUMICE_CHECK(tensors_.add_norm("model." + side + ".layer_norm", side + "/layer_norm"));
       }
-      for (uint32_t layer = 0; layer < (side == "encoder" ? encoder_layers_ : decoder_layers_); ++layer) {
-        const std::string to = fmt::format("model.{}.layers.{}.", side, layer),
-                          from = fmt::format("{}/layer_{}/", side, layer);
-        PUMICE_CHECK(
-            tensors_.add_attention(to + "self_attn.", from + "self_attention", false, inner_, names));
-        PUMICE_CHECK(tensors_.add_norm(to + "self_attn_layer_norm", from + "self_attention/layer_norm"));
-        if (side == "decoder") {
-          PUMICE_CHECK(tensors_.add_attention(to + "encoder_attn.", from + "attention", true, inner_, names));
-          PUMICE_CHECK(tensors_.add_norm(to + "encoder_attn_layer_norm", from + "attention/layer_norm"));
-        }
-        PUMICE_CHECK(tensors_.add_linear(to + "fc1", from + "ffn/linear_0"));
-        PUMICE_CHECK(tensors_.add_linear(to + "fc2", from + "ffn/linear_1"));
-        PUMICE_CHECK(tensors_.add_norm(to + "final_layer_norm", from + "ffn/layer_norm"));
-      }
+      PUMICE_TRY(config_[side + "_layers"], tensors_.add_bart_layers(side, inner_));
     }
     PUMICE_TRY(const Array* head, tensors_.array("decoder/projection/weight"));
     PUMICE_TRY(const Array* table, tensors_.array("decoder/embeddings/weight"));
@@ -128,22 +114,13 @@ private:
     config_["tie_word_embeddings"] = tied;
     config_["vocab_size"] = source_words_ + more;
     config_["decoder_vocab_size"] = target_words_ + more;
-    config_["encoder_layers"] = encoder_layers_;
-    config_["decoder_layers"] = decoder_layers_;
     config_["encoder_attention_heads"] = config_["decoder_attention_heads"] = heads_;
     config_["encoder_ffn_dim"] = config_["decoder_ffn_dim"] = wide_;
     config_["is_encoder_decoder"] = true;
     constexpr std::array<const char*, 4> activations = {"relu", "gelu_new", "swish", "gelu"};
-    PUMICE_TRY(config_["activation_function"], activation(activations));
+    PUMICE_TRY(config_["activation_function"], tensors_.activation("encoder/activation", 0, activations));
     PUMICE_CHECK(read_scale());
     return read_positions(pre_norm);
-  }
-
-  Result<json> activation(std::span<const char* const> names) const {
-    const double number = file_.number("encoder/activation", 0);
-    if (number >= 0 && number < static_cast<double>(names.size()))
-      return json(names[static_cast<size_t>(number)]);
-    return error(fmt::format("activation {} is not supported", number));
   }
 
   // Embeddings are multiplied by 1 or by the square root of their width.
@@ -264,8 +241,8 @@ private:
     config_["relative_attention_max_distance"] = static_cast<uint64_t>(
         file_.number("encoder/layer_0/self_attention/relative_attention_max_distance", 128));
     constexpr std::array<const char*, 4> activations = {"relu", "gelu_new", "silu", "gelu"};
-    PUMICE_TRY(const json name, activation(activations));
-    config_["feed_forward_proj"] = (gated ? "gated-" : "") + name.get<std::string>();
+    PUMICE_TRY(const std::string name, tensors_.activation("encoder/activation", 0, activations));
+    config_["feed_forward_proj"] = (gated ? "gated-" : "") + name;
     return {};
   }
 

@@ -58,6 +58,14 @@ Error Ctranslate2Tensors::error(const std::string& what) const {
   return {Code::unsupported, fmt::format("{}: {}", file_.path, what)};
 }
 
+Result<std::string> Ctranslate2Tensors::activation(const std::string& from, double fallback,
+                                                   const std::array<const char*, 4>& names) const {
+  const double number = file_.number(from, fallback);
+  if (number >= 0 && number < static_cast<double>(names.size()))
+    return std::string(names[static_cast<size_t>(number)]);
+  return error(fmt::format("activation {} is not supported", number));
+}
+
 Result<const Array*> Ctranslate2Tensors::array(const std::string& name) const {
   if (const Array* found = file_.find(name)) return found;
   return Error{Code::invalid_file, fmt::format("{}: expected a tensor \"{}\", found none", file_.path, name)};
@@ -121,12 +129,38 @@ Status Ctranslate2Tensors::add_norm(const std::string& name, const std::string& 
 }
 
 Status Ctranslate2Tensors::add_attention(const std::string& prefix, const std::string& from, bool cross,
-                                         uint64_t columns, const std::array<const char*, 4>& names) {
+                                         uint64_t columns, const std::array<const char*, 4>& names,
+                                         bool key_biases) {
   const std::string first = from + "/linear_0", second = from + "/linear_1";
+  const std::string& keys = cross ? second : first;
+  const uint64_t key_part = cross ? 0 : 1;
   PUMICE_CHECK(add_linear(prefix + names[0], first, 0, columns));
-  PUMICE_CHECK(add_linear(prefix + names[1], cross ? second : first, cross ? 0 : 1, columns));
-  PUMICE_CHECK(add_linear(prefix + names[2], cross ? second : first, cross ? 1 : 2, columns));
+  PUMICE_CHECK(key_biases
+                   ? add_linear(prefix + names[1], keys, key_part, columns)
+                   : add(prefix + names[1] + ".weight", keys + "/weight", key_part * columns, columns));
+  PUMICE_CHECK(add_linear(prefix + names[2], keys, key_part + 1, columns));
   return add_linear(prefix + names[3], cross ? from + "/linear_2" : second);
+}
+
+Result<uint64_t> Ctranslate2Tensors::add_bart_layers(const std::string& side, uint64_t columns,
+                                                     bool key_biases) {
+  constexpr std::array<const char*, 4> names = {"q_proj", "k_proj", "v_proj", "out_proj"};
+  uint64_t layers = 0;
+  for (; file_.find(fmt::format("{}/layer_{}/ffn/linear_1/weight", side, layers)); ++layers) {
+    const std::string to = fmt::format("model.{}.layers.{}.", side, layers),
+                      from = fmt::format("{}/layer_{}/", side, layers);
+    PUMICE_CHECK(
+        add_attention(to + "self_attn.", from + "self_attention", false, columns, names, key_biases));
+    PUMICE_CHECK(add_norm(to + "self_attn_layer_norm", from + "self_attention/layer_norm"));
+    if (side == "decoder") {
+      PUMICE_CHECK(add_attention(to + "encoder_attn.", from + "attention", true, columns, names, key_biases));
+      PUMICE_CHECK(add_norm(to + "encoder_attn_layer_norm", from + "attention/layer_norm"));
+    }
+    PUMICE_CHECK(add_linear(to + "fc1", from + "ffn/linear_0"));
+    PUMICE_CHECK(add_linear(to + "fc2", from + "ffn/linear_1"));
+    PUMICE_CHECK(add_norm(to + "final_layer_norm", from + "ffn/layer_norm"));
+  }
+  return layers;
 }
 
 void Ctranslate2Tensors::add_leading_dimension() {

@@ -18,6 +18,9 @@ public:
   explicit Ctranslate2Tensors(const Ctranslate2File& file) : file_(file) {}
 
   Error error(const std::string& what) const; // that the file is unsupported
+  // The name, of these, of the activation that the file has as a number.
+  Result<std::string> activation(const std::string& from, double fallback,
+                                 const std::array<const char*, 4>& names) const;
   // invalid_file if there is none of that name.
   Result<const Ctranslate2File::Array*> array(const std::string& name) const;
 
@@ -29,9 +32,11 @@ public:
   Status add_linear(const std::string& name, const std::string& from, uint64_t part = 0, uint64_t rows = 0);
   Status add_norm(const std::string& name, const std::string& from);
   // The projections of an attention of so many columns, under names such as {"q_proj", "k_proj", "v_proj",
-  // "out_proj"}.
+  // "out_proj"}. Without `key_biases`, what the file has for them is left out.
   Status add_attention(const std::string& prefix, const std::string& from, bool cross, uint64_t columns,
-                       const std::array<const char*, 4>& names);
+                       const std::array<const char*, 4>& names, bool key_biases = true);
+  // All layers of the "encoder" or the "decoder" under BART's names. Returns how many there are.
+  Result<uint64_t> add_bart_layers(const std::string& side, uint64_t columns, bool key_biases = true);
   // Gives the last tensor a dimension of one before its others.
   void add_leading_dimension();
 

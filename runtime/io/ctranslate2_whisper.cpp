@@ -50,16 +50,6 @@ public:
   }
 
 private:
-  // The keys have no biases: what the file has for them are zeros.
-  Status add_attention(const std::string& to, const std::string& from, bool cross) {
-    const std::string first = from + "/linear_0", second = from + "/linear_1";
-    const std::string& keys = cross ? second : first;
-    PUMICE_CHECK(tensors_.add_linear(to + "q_proj", first, 0, hidden_));
-    PUMICE_CHECK(tensors_.add(to + "k_proj.weight", keys + "/weight", cross ? 0 : hidden_, hidden_));
-    PUMICE_CHECK(tensors_.add_linear(to + "v_proj", keys, cross ? 1 : 2, hidden_));
-    return tensors_.add_linear(to + "out_proj", cross ? from + "/linear_2" : second);
-  }
-
   Status convert_side(const std::string& side) {
     PUMICE_TRY(const Array* positions, tensors_.array(side + "/position_encodings/encodings"));
     PUMICE_TRY(const Array* wide, tensors_.array(side + "/layer_0/ffn/linear_0/weight"));
@@ -67,24 +57,11 @@ private:
       if (each->shape.size() != 2 || each->shape[0] == 0 || each->shape[1] == 0)
         return tensors_.error("a matrix has no two dimensions");
     }
-    hidden_ = positions->shape[1];
-    uint64_t layers = 0;
-    for (; file_.find(fmt::format("{}/layer_{}/ffn/linear_1/weight", side, layers)); ++layers) {
-      const std::string to = fmt::format("model.{}.layers.{}.", side, layers),
-                        from = fmt::format("{}/layer_{}/", side, layers);
-      PUMICE_CHECK(add_attention(to + "self_attn.", from + "self_attention", false));
-      PUMICE_CHECK(tensors_.add_norm(to + "self_attn_layer_norm", from + "self_attention/layer_norm"));
-      if (side == "decoder") {
-        PUMICE_CHECK(add_attention(to + "encoder_attn.", from + "attention", true));
-        PUMICE_CHECK(tensors_.add_norm(to + "encoder_attn_layer_norm", from + "attention/layer_norm"));
-      }
-      PUMICE_CHECK(tensors_.add_linear(to + "fc1", from + "ffn/linear_0"));
-      PUMICE_CHECK(tensors_.add_linear(to + "fc2", from + "ffn/linear_1"));
-      PUMICE_CHECK(tensors_.add_norm(to + "final_layer_norm", from + "ffn/layer_norm"));
-    }
+    const uint64_t hidden = positions->shape[1];
+    // The keys have no biases: what the file has for them are zeros.
+    PUMICE_TRY(config_[side + "_layers"], tensors_.add_bart_layers(side, hidden, false));
     const bool encoder = side == "encoder";
-    config_["d_model"] = hidden_;
-    config_[side + "_layers"] = layers;
+    config_["d_model"] = hidden;
     config_[side + "_ffn_dim"] = wide->shape[0];
     config_[side + "_attention_heads"] = static_cast<uint64_t>(file_.number(side + "/num_heads", 8));
     config_[encoder ? "max_source_positions" : "max_target_positions"] = positions->shape[0];
@@ -95,10 +72,7 @@ private:
 
   Status read_features() {
     constexpr std::array<const char*, 4> activations = {"relu", "gelu_new", "swish", "gelu"};
-    const double number = file_.number("decoder/activation", 3);
-    if (!(number >= 0 && number < activations.size()))
-      return tensors_.error(fmt::format("activation {} is not supported", number));
-    config_["activation_function"] = activations[static_cast<size_t>(number)];
+    PUMICE_TRY(config_["activation_function"], tensors_.activation("decoder/activation", 3, activations));
     PUMICE_TRY(const Array* first, tensors_.array("encoder/conv1/weight"));
     if (first->shape.size() != 3 || first->shape[1] == 0)
       return tensors_.error("tensor \"encoder/conv1/weight\": expected three dimensions");
@@ -172,7 +146,6 @@ private:
   const fs::path& folder_;
   const json& own_;
   json config_ = json::object();
-  uint64_t hidden_ = 0;
 };
 
 } // namespace

@@ -80,12 +80,8 @@ Status StageRing::receive_one() {
   if (!bytes.ok()) return fail(bytes.error());
   const Result<Message> message = message_of(*bytes, last_);
   if (!message.ok()) return tell_locked(message.error());
-  if (message->header.kind == MessageKind::failed) {
-    const Error error = error_from(message->bytes);
-    if (!failed_) // the stages before the one that failed have not heard it
-      (void)guarded([&] { return send_message(first_, {MessageKind::failed}, to_bytes(error)); });
-    return fail(error);
-  }
+  // The stages before the one that failed have not heard it.
+  if (message->header.kind == MessageKind::failed) return fail_all(error_from(message->bytes));
   if (under_way_ > 0) --under_way_;
   return received(*message);
 }
@@ -151,7 +147,11 @@ Status StageRing::fail(const Error& error) {
 
 Error StageRing::tell_locked(const Error& error) {
   if (failed_) return *failed_;
-  failed_ = own_name_.empty() ? error : Error{error.code, own_name_ + ": " + error.text()};
+  return fail_all(own_name_.empty() ? error : Error{error.code, own_name_ + ": " + error.text()});
+}
+
+Error StageRing::fail_all(Error error) {
+  failed_ = std::move(error);
   (void)guarded([&] { return send_message(first_, {MessageKind::failed}, to_bytes(*failed_)); });
   return *failed_;
 }

@@ -47,6 +47,7 @@ private:
   Status receive_one();
   Status received(const Message& message);
   Error tell_locked(const Error& error);
+  Error fail_all(Error error); // the first error: all stages hear it
   Status fail(const Error& error);
   void end(uint32_t session);
   Status read_cached(uint32_t session, const CachePiece& piece, std::span<std::byte> to);
