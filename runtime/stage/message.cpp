@@ -107,6 +107,12 @@ Error error_from(std::span<const std::byte> bytes) {
   return Error{static_cast<Code>(code), std::string(as_text(bytes.subspan(reader.position())))};
 }
 
+Status check_step_bytes(const MessageHeader& begin, uint64_t expected, const Hop& hop) {
+  if (begin.tokens == expected) return {};
+  return Error{Code::internal, fmt::format("{} sends steps of up to {} bytes: expected {}", hop.sender(),
+                                           begin.tokens, expected)};
+}
+
 uint64_t step_message_bytes(uint32_t tokens) {
   return sizeof(MessageHeader) + uint64_t{packed_row_words(tokens)} * 4;
 }

@@ -27,8 +27,10 @@ enum class MessageKind : uint32_t {
 struct MessageHeader {
   MessageKind kind = MessageKind::quit;
   uint32_t session = 0;
-  uint32_t tokens = 0; // of a step; of a hello: the largest Upstream::position_block() so far
-  uint32_t bytes = 0;  // after the header
+  // Of a step; of a hello: the largest Upstream::position_block() so far; of a begin: the bytes of the
+  // longest step message that the sender will send.
+  uint32_t tokens = 0;
+  uint32_t bytes = 0; // after the header
 };
 
 // A message as it was received. Its bytes lie in the hop.
@@ -50,6 +52,10 @@ Result<StageSteps> stage_steps_from(std::span<const std::byte> bytes);
 
 std::vector<std::byte> to_bytes(const Error& error);
 Error error_from(std::span<const std::byte> bytes);
+
+// The error of a session whose steps have other lengths than the stage before has planned; none if both
+// agree.
+Status check_step_bytes(const MessageHeader& begin, uint64_t expected, const Hop& hop);
 
 // Bytes of a step's message beside those that the stage before has computed.
 uint64_t step_message_bytes(uint32_t tokens);

@@ -53,8 +53,9 @@ Result<std::unique_ptr<UpstreamSteps>> StageRing::begin(const StageSteps& steps,
   session.message_bytes = step_message_bytes(steps.size.chunk) + steps.received_bytes;
   const std::vector<std::byte> bytes = to_bytes(steps);
   const Status begun = guarded([&]() -> Status {
-    PUMICE_CHECK(send({MessageKind::begin, id}, bytes));
-    PUMICE_CHECK(first_.reserve(step_message_bytes(steps.size.chunk) + steps.value_bytes));
+    const uint64_t sent = step_message_bytes(steps.size.chunk) + steps.value_bytes;
+    PUMICE_CHECK(send({MessageKind::begin, id, static_cast<uint32_t>(sent)}, bytes));
+    PUMICE_CHECK(first_.reserve(sent));
     while (!session.began) PUMICE_CHECK(receive_one());
     return {};
   });
@@ -97,6 +98,8 @@ Status StageRing::received(const Message& message) {
   Session& session = found->second;
   if (message.header.kind == MessageKind::begin) {
     session.began = true;
+    if (Status same = check_step_bytes(message.header, session.message_bytes, last_); !same.ok())
+      return tell_locked(same.error());
     return last_.reserve(session.message_bytes);
   }
   if (message.header.kind == MessageKind::read) {

@@ -132,9 +132,12 @@ Status StageServer::begin(const Message& message) {
   sessions_[message.header.session] = std::move(runner);
   std::erase_if(caches_, [](const auto& each) { return each.second.expired(); });
   // Before the message goes on: steps may come as soon as it has been around.
+  PUMICE_CHECK(check_step_bytes(message.header, rows + received, from_));
   PUMICE_CHECK(to_.reserve(rows + sent));
   PUMICE_CHECK(from_.reserve(rows + received));
-  return forward(message);
+  MessageHeader header = message.header;
+  header.tokens = static_cast<uint32_t>(rows + sent);
+  return send_message(to_, header, message.bytes);
 }
 
 Result<Runner*> StageServer::runner_of(const Message& message) {

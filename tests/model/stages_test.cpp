@@ -148,6 +148,24 @@ private:
   std::vector<std::byte> shorter_;
 };
 
+// Begins sessions as if the stage before had planned longer steps.
+class LongerStepsHop : public MemoryHop {
+public:
+  Result<std::span<const std::byte>> receive() override {
+    PUMICE_TRY(const std::span<const std::byte> message, MemoryHop::receive());
+    MessageHeader header;
+    std::memcpy(&header, message.data(), sizeof header);
+    if (header.kind != MessageKind::begin) return message;
+    ++header.tokens;
+    changed_.assign(message.begin(), message.end());
+    std::memcpy(changed_.data(), &header, sizeof header);
+    return std::span<const std::byte>(changed_);
+  }
+
+private:
+  std::vector<std::byte> changed_;
+};
+
 // What a stage with one agreement says to a last stage with another.
 std::string disagreement(const Agreement& stage, const Agreement& last) {
   MemoryHop first, back;
@@ -257,6 +275,21 @@ TEST_CASE("a message of the wrong length ends all stages with a sentence that te
       const bool rows_only = consistent && shortened == 2;
       CHECK(text.find(rows_only ? "is too short" : "bytes: expected") != std::string::npos);
     }
+  }
+}
+
+TEST_CASE("stages that have planned steps of other lengths begin no session") {
+  for (const uint32_t longer : {0u, 1u, 2u}) {
+    CAPTURE(longer);
+    const auto staged = load_stages(stories_model(), {2, 2, 1}, [&](uint32_t from) -> std::unique_ptr<Hop> {
+      if (from == longer) return std::make_unique<LongerStepsHop>();
+      return std::make_unique<MemoryHop>();
+    });
+    const Result<Texts> texts = run_batch(staged);
+    REQUIRE(!texts.ok());
+    const std::string text = texts.error().text();
+    CAPTURE(text);
+    CHECK(text.find("sends steps of up to") != std::string::npos);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "tools/mpi/mpi_hop.h"
 
+#include "base/guarded.h"
+
 namespace pumice::mpi {
 
 namespace {
@@ -15,6 +17,7 @@ Status MpiHop::reserve(size_t bytes) {
     return Error{Code::unsupported, "a step's message of " + std::to_string(bytes) +
                                         " bytes is too long for MPI: use a smaller --chunk"};
   }
+  const std::lock_guard lock(world_.mutex());
   capacity_ = std::max(capacity_, bytes);
   return {};
 }
@@ -101,75 +104,74 @@ Status SendingHop::send() {
   return {};
 }
 
+ReceivingHop::ReceivingHop(MpiWorld& world, int peer) : MpiHop(world, peer) {
+  world_.watch_over(this, [this] { advance(); });
+}
+
 ReceivingHop::~ReceivingHop() {
-  for (Place& place : places_) (void)cancel(place);
+  world_.watch_over(this, {});
+  const std::lock_guard lock(world_.mutex());
+  for (Place& place : places_) {
+    if (place.state != State::arriving) continue;
+    // A message that was matched cannot be cancelled, so its place has to stay while it may be written.
+    int done = 0;
+    if (MPI_Test(&place.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done)
+      world_.keep(std::move(place.bytes));
+  }
 }
 
-Status ReceivingHop::start(Place& place) {
-  const std::lock_guard lock(world_.mutex());
-  if (place.active || place.arrived) return {};
-  if (place.bytes.size() < capacity_ || place.request == MPI_REQUEST_NULL) {
-    if (place.request != MPI_REQUEST_NULL) MPI_Request_free(&place.request);
-    place.bytes.resize(capacity_);
-    PUMICE_CHECK(checked(MPI_Recv_init(place.bytes.data(), static_cast<int>(capacity_), MPI_BYTE, peer_,
-                                       message_tag, world_.comm(), &place.request),
-                         "MPI_Recv_init"));
+Status ReceivingHop::begin_to_arrive(Place& place) {
+  int found = 0, count = 0;
+  MPI_Message message = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  PUMICE_CHECK(
+      checked(MPI_Improbe(peer_, message_tag, world_.comm(), &found, &message, &status), "MPI_Improbe"));
+  if (!found) return {};
+  PUMICE_CHECK(checked(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count"));
+  place.length = static_cast<size_t>(count);
+  if (count < 0 || place.length > capacity_) {
+    return Error{Code::internal, "a message from " + sender() + " has " + std::to_string(count) +
+                                     " bytes: at most " + std::to_string(capacity_) + " were agreed on"};
   }
-  PUMICE_CHECK(checked(MPI_Start(&place.request), "MPI_Start"));
-  place.active = true;
+  place.bytes.resize(capacity_);
+  PUMICE_CHECK(
+      checked(MPI_Imrecv(place.bytes.data(), count, MPI_BYTE, &message, &place.request), "MPI_Imrecv"));
+  place.state = State::arriving;
   return {};
 }
 
-// A message that has come in spite of it stays in its place.
-Status ReceivingHop::cancel(Place& place) {
-  const std::lock_guard lock(world_.mutex());
-  if (place.active) {
-    MPI_Status status;
-    int cancelled = 0, count = 0;
-    PUMICE_CHECK(checked(MPI_Cancel(&place.request), "MPI_Cancel"));
-    PUMICE_CHECK(checked(MPI_Wait(&place.request, &status), "MPI_Wait"));
-    PUMICE_CHECK(checked(MPI_Test_cancelled(&status, &cancelled), "MPI_Test_cancelled"));
-    place.active = false;
-    if (!cancelled) {
-      PUMICE_CHECK(checked(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count"));
-      place.arrived = static_cast<size_t>(count);
-    }
-  }
-  if (place.request != MPI_REQUEST_NULL) MPI_Request_free(&place.request);
+Status ReceivingHop::advance(Place& place) {
+  if (place.state == State::free) PUMICE_CHECK(begin_to_arrive(place));
+  if (place.state != State::arriving) return {};
+  int done = 0;
+  PUMICE_CHECK(checked(MPI_Test(&place.request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
+  if (done) place.state = State::arrived;
   return {};
 }
 
-Status ReceivingHop::reserve(size_t bytes) {
-  const size_t before = capacity_;
-  PUMICE_CHECK(MpiHop::reserve(bytes));
-  if (capacity_ == before) return {};
-  return cancel(places_[next_]); // the other one is being read, and gets its room when it starts
+void ReceivingHop::advance() {
+  for (size_t i = 0; i < places_.size() && !closed_; ++i) {
+    Place& place = places_[(next_ + i) % places_.size()];
+    if (Status status = guarded([&] { return advance(place); }); !status.ok()) closed_ = status.error();
+    if (place.state == State::free) return; // what comes next would be out of order
+  }
 }
 
 Result<std::span<const std::byte>> ReceivingHop::receive() {
   Place& place = places_[next_];
-  PUMICE_CHECK(start(place));
   PUMICE_CHECK(world_.wait([&]() -> Result<bool> {
-    if (place.arrived) return true;
+    Place& other = places_[(next_ + 1) % places_.size()];
+    if (other.state == State::read) other.state = State::free;
+    advance();
+    if (place.state == State::arrived) return true;
     if (closed_) return *closed_;
-    MPI_Status status;
-    int done = 0, count = 0;
-    PUMICE_CHECK(
-        checked(MPI_Test(&place.request, &done, &status), "a message of the wrong length: MPI_Test"));
-    if (!done) {
-      PUMICE_CHECK(world_.present(peer_));
-      return false;
-    }
-    place.active = false;
-    PUMICE_CHECK(checked(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count"));
-    place.arrived = static_cast<size_t>(count);
-    return true;
+    if (place.state == State::free) PUMICE_CHECK(world_.present(peer_));
+    return false;
   }));
-  const size_t bytes = *place.arrived;
-  place.arrived.reset();
+  const std::lock_guard lock(world_.mutex());
+  place.state = State::read;
   next_ = (next_ + 1) % places_.size();
-  PUMICE_CHECK(start(places_[next_]));
-  return std::span<const std::byte>(place.bytes).first(bytes);
+  return std::span<const std::byte>(place.bytes).first(place.length);
 }
 
 } // namespace pumice::mpi

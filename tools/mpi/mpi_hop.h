@@ -27,8 +27,9 @@ protected:
 
   MpiWorld& world_;
   const int peer_;
+  // Under the world's lock.
   size_t capacity_ = small_message_bytes;
-  std::optional<Error> closed_; // under the world's lock
+  std::optional<Error> closed_;
 };
 
 // A persistent request for each place and length of a message: the lengths of steps repeat.
@@ -54,23 +55,26 @@ private:
   size_t length_ = 0;
 };
 
-// While one place is read, the request of the other one is active already.
+// While one place is read, a message may arrive in the other one. A message is looked at before MPI may write
+// it: Open MPI's large transfers write all of a message that is too long, over what follows its place.
 class ReceivingHop : public MpiHop {
 public:
-  using MpiHop::MpiHop;
+  ReceivingHop(MpiWorld& world, int peer);
   ~ReceivingHop() override;
-  Status reserve(size_t bytes) override;
   Result<std::span<const std::byte>> receive() override;
 
 private:
+  enum class State { free, arriving, arrived, read };
   struct Place {
     std::vector<std::byte> bytes;
-    MPI_Request request = MPI_REQUEST_NULL;
-    bool active = false;
-    std::optional<size_t> arrived; // bytes
+    MPI_Request request = MPI_REQUEST_NULL; // while arriving
+    size_t length = 0;
+    State state = State::free;
   };
-  Status start(Place& place);
-  Status cancel(Place& place);
+  // Under the lock. What has come goes to the free places, in its order. An error closes the hop.
+  void advance();
+  Status advance(Place& place);
+  Status begin_to_arrive(Place& place);
 
   std::array<Place, 2> places_;
   size_t next_ = 0; // place

@@ -130,6 +130,7 @@ void MpiWorld::watch() {
       const Clock::time_point now = Clock::now();
       const Status status = exchange_signs(now);
       if (!status.ok() && !gone_) gone_ = status.error();
+      for (const auto& [hop, advance] : watched_) advance();
       if (now >= next || leaving_) {
         next = now + std::chrono::duration_cast<Clock::duration>(interval);
         for (Peer& peer : peers_) {
@@ -140,6 +141,15 @@ void MpiWorld::watch() {
       }
     }
     std::this_thread::sleep_for(pause);
+  }
+}
+
+void MpiWorld::watch_over(const void* hop, std::function<void()> advance) {
+  const std::lock_guard lock(mutex_);
+  if (advance) {
+    watched_[hop] = std::move(advance);
+  } else {
+    watched_.erase(hop);
   }
 }
 

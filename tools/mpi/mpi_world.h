@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -39,6 +40,10 @@ public:
   std::mutex& mutex() { return mutex_; }
   // Under the lock: an error once a process has said goodbye, and what it sent before must have arrived.
   Status present(int rank) const;
+  // Calls `advance` under the lock, often, until it is given none. Not under the lock.
+  void watch_over(const void* hop, std::function<void()> advance);
+  // Under the lock: memory that MPI may still write.
+  void keep(std::vector<std::byte> bytes) { kept_.push_back(std::move(bytes)); }
   // Waits until `test` says that a request is done. It is called under the lock, often at first. Ends with
   // the error of a process that is gone.
   Status wait(const std::function<Result<bool>()>& test);
@@ -69,6 +74,8 @@ private:
   std::vector<std::string> hosts_;
   std::mutex mutex_;
   std::vector<Peer> peers_;
+  std::map<const void*, std::function<void()>> watched_; // hops
+  std::vector<std::vector<std::byte>> kept_;
   std::optional<Error> gone_; // which process is, and why
   bool leaving_ = false, ending_ = false;
   std::thread watcher_;
