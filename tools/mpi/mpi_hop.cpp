@@ -37,10 +37,25 @@ Result<std::span<const std::byte>> MpiHop::receive() {
   return wrong_end();
 }
 
+SendingHop::SendingHop(MpiWorld& world, int peer) : MpiHop(world, peer) {
+  world_.watch_over(this, [this] { return advance(); });
+}
+
 SendingHop::~SendingHop() {
+  world_.watch_over(this, {});
   for (Place& place : places_) {
     if (wait_for(place).ok()) free_requests(place);
   }
+}
+
+// An error comes again to whoever waits for the place.
+bool SendingHop::advance() {
+  bool sending = false;
+  for (Place& place : places_) {
+    const Result<bool> sent = test(place);
+    sending = sending || (sent.ok() && !*sent);
+  }
+  return sending;
 }
 
 void SendingHop::free_requests(Place& place) {
@@ -49,18 +64,21 @@ void SendingHop::free_requests(Place& place) {
   place.requests.clear();
 }
 
+Result<bool> SendingHop::test(Place& place) {
+  if (!place.active) return true;
+  int done = 0;
+  PUMICE_CHECK(checked(MPI_Test(place.active, &done, MPI_STATUS_IGNORE), "MPI_Test"));
+  if (done) place.active = nullptr;
+  return done != 0;
+}
+
 Status SendingHop::wait_for(Place& place) {
   return world_.wait([&]() -> Result<bool> {
     if (!place.active) return true;
     if (closed_) return *closed_;
-    int done = 0;
-    PUMICE_CHECK(checked(MPI_Test(place.active, &done, MPI_STATUS_IGNORE), "MPI_Test"));
-    if (!done) {
-      PUMICE_CHECK(world_.present(peer_));
-      return false;
-    }
-    place.active = nullptr;
-    return true;
+    PUMICE_TRY(const bool sent, test(place));
+    if (!sent) PUMICE_CHECK(world_.present(peer_));
+    return sent;
   });
 }
 
@@ -105,7 +123,7 @@ Status SendingHop::send() {
 }
 
 ReceivingHop::ReceivingHop(MpiWorld& world, int peer) : MpiHop(world, peer) {
-  world_.watch_over(this, [this] { advance(); });
+  world_.watch_over(this, [this] { return advance(); });
 }
 
 ReceivingHop::~ReceivingHop() {
@@ -149,12 +167,15 @@ Status ReceivingHop::advance(Place& place) {
   return {};
 }
 
-void ReceivingHop::advance() {
+bool ReceivingHop::advance() {
+  bool arriving = false;
   for (size_t i = 0; i < places_.size() && !closed_; ++i) {
     Place& place = places_[(next_ + i) % places_.size()];
     if (Status status = guarded([&] { return advance(place); }); !status.ok()) closed_ = status.error();
-    if (place.state == State::free) return; // what comes next would be out of order
+    arriving = arriving || place.state == State::arriving;
+    if (place.state == State::free) break; // what comes next would be out of order
   }
+  return arriving;
 }
 
 Result<std::span<const std::byte>> ReceivingHop::receive() {

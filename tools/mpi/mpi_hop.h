@@ -35,7 +35,7 @@ protected:
 // A persistent request for each place and length of a message: the lengths of steps repeat.
 class SendingHop : public MpiHop {
 public:
-  using MpiHop::MpiHop;
+  SendingHop(MpiWorld& world, int peer);
   ~SendingHop() override;
   Status reserve(size_t bytes) override;
   Result<std::span<std::byte>> begin(size_t bytes) override;
@@ -47,6 +47,8 @@ private:
     std::map<size_t, MPI_Request> requests; // by length
     MPI_Request* active = nullptr;
   };
+  bool advance(); // under the lock
+  Result<bool> test(Place& place);
   Status wait_for(Place& place);
   void free_requests(Place& place);
 
@@ -72,7 +74,7 @@ private:
     State state = State::free;
   };
   // Under the lock. What has come goes to the free places, in its order. An error closes the hop.
-  void advance();
+  bool advance();
   Status advance(Place& place);
   Status begin_to_arrive(Place& place);
 

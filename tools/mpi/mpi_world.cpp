@@ -121,16 +121,18 @@ Status MpiWorld::exchange_signs(Clock::time_point now) {
 // MPI's library makes progress with messages while it is called.
 void MpiWorld::watch() {
   const auto interval = std::chrono::duration<double>(std::min(timeout_ / 10, 0.5));
-  constexpr auto pause = std::chrono::microseconds(200);
+  constexpr std::chrono::microseconds transferring(200), idle(2000);
   Clock::time_point next = Clock::now();
   for (;;) {
+    bool transfers = false;
     {
       const std::lock_guard lock(mutex_);
+      transfers = leaving_;
       if (ending_) return;
       const Clock::time_point now = Clock::now();
       const Status status = exchange_signs(now);
       if (!status.ok() && !gone_) gone_ = status.error();
-      for (const auto& [hop, advance] : watched_) advance();
+      for (const auto& [hop, advance] : watched_) transfers = advance() || transfers;
       if (now >= next || leaving_) {
         next = now + std::chrono::duration_cast<Clock::duration>(interval);
         for (Peer& peer : peers_) {
@@ -140,11 +142,11 @@ void MpiWorld::watch() {
         }
       }
     }
-    std::this_thread::sleep_for(pause);
+    std::this_thread::sleep_for(transfers ? transferring : idle);
   }
 }
 
-void MpiWorld::watch_over(const void* hop, std::function<void()> advance) {
+void MpiWorld::watch_over(const void* hop, std::function<bool()> advance) {
   const std::lock_guard lock(mutex_);
   if (advance) {
     watched_[hop] = std::move(advance);

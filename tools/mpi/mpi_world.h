@@ -40,8 +40,9 @@ public:
   std::mutex& mutex() { return mutex_; }
   // Under the lock: an error once a process has said goodbye, and what it sent before must have arrived.
   Status present(int rank) const;
-  // Calls `advance` under the lock, often, until it is given none. Not under the lock.
-  void watch_over(const void* hop, std::function<void()> advance);
+  // Calls `advance` under the lock again and again, until it is given none: it makes progress with messages,
+  // and tells whether one is on its way. Then it is called more often. Not under the lock.
+  void watch_over(const void* hop, std::function<bool()> advance);
   // Under the lock: memory that MPI may still write.
   void keep(std::vector<std::byte> bytes) { kept_.push_back(std::move(bytes)); }
   // Waits until `test` says that a request is done. It is called under the lock, often at first. Ends with
@@ -74,7 +75,7 @@ private:
   std::vector<std::string> hosts_;
   std::mutex mutex_;
   std::vector<Peer> peers_;
-  std::map<const void*, std::function<void()>> watched_; // hops
+  std::map<const void*, std::function<bool()>> watched_; // hops
   std::vector<std::vector<std::byte>> kept_;
   std::optional<Error> gone_; // which process is, and why
   bool leaving_ = false, ending_ = false;
