@@ -218,6 +218,8 @@ double cost(const Part& part, const DeviceCosts& device, SplitGoal goal) {
   switch (goal) {
   case SplitGoal::decode:
     return part.seconds.decode;
+  case SplitGoal::sequences:
+    return part.seconds.group;
   case SplitGoal::prefill:
     return part.seconds.prefill;
   case SplitGoal::memory:

@@ -84,9 +84,10 @@ struct HopCosts {
 HopCosts hop_costs(double latency, double bytes_per_second, const DeviceCosts& device, const StageUse& use);
 
 enum class SplitGoal {
-  decode,  // the shortest step of one sequence
-  prefill, // the shortest time of the slowest stage: for prompts, and for many sequences
-  memory,  // the smallest share of each device's memory
+  decode,    // the shortest step of one sequence
+  sequences, // the shortest step of a group of sequences in the slowest stage: for many of them
+  prefill,   // the shortest time of a prompt's chunk in the slowest stage
+  memory,    // the smallest share of each device's memory
 };
 
 // A way to cut a model, and what is to be expected of it.

@@ -381,6 +381,11 @@ TEST_CASE("a model is cut where the goal asks for it") {
   CHECK(layers(SplitGoal::prefill, {6, 6}) == Layers{8, 4});    // an encoder's layers cost twice as much here
   CHECK(layers(SplitGoal::prefill, {6, 6, 1}) == Layers{7, 5}); // before the decoder's second layer
 
+  std::vector<DeviceCosts> large_head = unequal;
+  large_head[1].decoder.last.seconds.group += 12;
+  CHECK(plan_split(large_head, {0, 12}, {}, SplitGoal::sequences)->layers == Layers{11, 1});
+  CHECK(plan_split(large_head, {0, 12}, {}, SplitGoal::prefill)->layers == Layers{9, 3});
+
   HopCosts hop{0.5, {0.1, 0.2, 0.4, 100}};
   const auto plan = expected_of(unequal, Layers{9, 3}, {0, 12}, hop);
   CHECK(plan.sequence.decode == doctest::Approx(9 + 1 + 9 + 3 + 2 * 0.5 + 0.1));

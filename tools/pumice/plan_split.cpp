@@ -28,8 +28,10 @@ struct PlanSplitOptions {
 
 constexpr double local_latency = 50e-6; // of a hop between two devices of a process, beside the copy
 
-SplitGoal goal_of(const std::string& name) {
-  return name == "prefill" ? SplitGoal::prefill : name == "memory" ? SplitGoal::memory : SplitGoal::decode;
+SplitGoal goal_of(const PlanSplitOptions& options) {
+  if (options.prefer == "prefill") return SplitGoal::prefill;
+  if (options.prefer == "memory") return SplitGoal::memory;
+  return options.sequences > 1 ? SplitGoal::sequences : SplitGoal::decode;
 }
 
 double per_second(double tokens, double seconds) {
@@ -162,7 +164,7 @@ public:
       PUMICE_TRY(Outlook alone, outlook(devices_[i]->name() + " alone", std::move(plan), i));
       all.ways.push_back(std::move(alone));
     }
-    find_fastest(all, goal_of(options_.prefer));
+    find_fastest(all, goal_of(options_));
     return all;
   }
 
@@ -190,7 +192,7 @@ private:
   Result<SplitPlan> cuts() const {
     const HopCosts costs = hop(use_of(devices_.size()));
     const std::vector<uint32_t>& split = options_.device.split;
-    if (split.empty()) return pumice::plan_split(costs_, counts_, costs, goal_of(options_.prefer));
+    if (split.empty()) return pumice::plan_split(costs_, counts_, costs, goal_of(options_));
     if (split.size() != devices_.size()) {
       return Error{Code::invalid_argument,
                    fmt::format("--split has {}, and --devices has {}: give as many numbers as devices",
@@ -258,7 +260,7 @@ Subcommand add_plan_split(CLI::App& app) {
   auto options = std::make_shared<PlanSplitOptions>();
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->required()->type_name("");
   sub->add_option("--prefer", options->prefer,
-                  "What is to be best: decode (one sequence), prefill (prompts and many sequences) or memory")
+                  "What is to be best: decode (the tokens of --sequences), prefill (prompts) or memory")
       ->type_name("GOAL")
       ->transform(one_of({"decode", "prefill", "memory"}))
       ->capture_default_str()
