@@ -38,4 +38,7 @@ in_root "$PWD/build/pumice" devices || fail "no Vulkan device there"
 anywhere='faults|^(unit|docs|graph|templates)[.]|^gpu[.](devices|limited_vulkan|memory_types|profiles)|^widths[.].*[.]made_'
 anywhere+='|^model[.]command_(aliases|bad_input|caption|chat|classify|convert|embed|generate|help|inspect|interrupt[.]long|json|mistakes'
 anywhere+='|outputs|perplexity|progress|requests|rerank|sampling|streams|template|text_input|tokenize|transcribe|translate)'
+if [[ " ${PUMICE_TEST_WITHOUT:-} " == *" long "* ]]; then
+  anywhere+='|[.]long$|^model[.]command_|^embed[.](batches|budgets|cancel|chat|reopen|session|tune)'
+fi
 in_root ctest --test-dir "$PWD/build" -j2 -LE '^(watched|built)$' -E "$anywhere" --output-on-failure --no-label-summary --no-tests=error "$@"

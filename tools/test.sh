@@ -5,8 +5,9 @@
 #   tools/test.sh --all     both
 # Says which phase it is in; build/logs/ has what each printed.
 # PUMICE_TEST_MINUTES, if set: other drivers and systems whose tests could not begin within so many minutes are left out, and named.
-# PUMICE_TEST_WITHOUT="compilers debian-13" leaves phases out: threads (ThreadSanitizer: eight minutes), swiftshader, compilers,
-# debian-13 (each as long as the first ones again).
+# PUMICE_TEST_WITHOUT="compilers debian-13" leaves phases out: threads (ThreadSanitizer: eight minutes), long (tests that take minutes
+# each, and on the second driver what commands and the C interface do: fifteen minutes), swiftshader, compilers, debian-13 (each as
+# long as the first ones again).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 short=yes rest= count=3
@@ -107,7 +108,11 @@ wait $roots || cat build/logs/roots.log >&2
 # A newer driver has every kernel variant that this one has, and most of that test's time is the driver's compiler's.
 newer=()
 if [ -e build/second-driver/.pumice-complete ]; then newer=(-E '^model[.]forced_variants[.]long$'); fi
-run_ctest rest -L '^(long|watched)$' "${newer[@]}" "$@" || status=1
+if wanted long; then
+  run_ctest rest -L '^(long|watched)$' "${newer[@]}" "$@" || status=1
+else
+  run_ctest rest -L '^watched$' -E faults "$@" || status=1
+fi
 
 in_time() {  # [PHASE]
   [ $# -eq 0 ] || wanted "$1" || { echo "test: LEFT OUT: PUMICE_TEST_WITHOUT names $1"; return 1; }
