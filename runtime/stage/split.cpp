@@ -65,13 +65,22 @@ Result<double> step_seconds(Runner& runner, const std::vector<StepToken>& rows) 
   return shortest;
 }
 
-// A token of each of so many sequences, or a prompt of one.
-std::vector<StepToken> decoder_rows(uint32_t count, bool prompt) {
+// A token of each of so many sequences.
+std::vector<StepToken> token_rows(uint32_t count, uint32_t position) {
   std::vector<StepToken> rows(count);
   for (uint32_t i = 0; i < count; ++i) {
-    (prompt ? rows[i].position : rows[i].sequence) = i;
-    rows[i].output = !prompt || i + 1 == count;
+    rows[i].position = position;
+    rows[i].sequence = i;
+    rows[i].output = true;
   }
+  return rows;
+}
+
+// A chunk of a prompt from `position` on.
+std::vector<StepToken> prompt_rows(uint32_t count, uint32_t position) {
+  std::vector<StepToken> rows(count);
+  for (uint32_t i = 0; i < count; ++i) rows[i].position = position + i;
+  rows.back().output = true;
   return rows;
 }
 
@@ -145,19 +154,26 @@ private:
       PUMICE_CHECK(decoder_->set_input(sequence, {0, read}));
     }
     StepSeconds& seconds = part_.seconds;
-    PUMICE_TRY(seconds.decode, step_seconds(*decoder_, decoder_rows(1, false)));
+    // With an encoder, what is generated begins at once.
+    const uint32_t prompt = std::min(encoder ? 0 : use_.prompt, decoder_->size().context - 1);
+    const auto token_seconds = [&](uint32_t rows) {
+      return step_seconds(*decoder_, token_rows(rows, prompt));
+    };
+    PUMICE_TRY(seconds.decode, token_seconds(1));
     seconds.group = seconds.together = seconds.decode;
     if (use_.group_rows() > 1) {
-      PUMICE_TRY(seconds.group, step_seconds(*decoder_, decoder_rows(use_.group_rows(), false)));
+      PUMICE_TRY(seconds.group, token_seconds(use_.group_rows()));
       seconds.together = seconds.group;
     }
     if (use_.groups > 1 && use_.size.sequences > 1) {
-      PUMICE_TRY(seconds.together, step_seconds(*decoder_, decoder_rows(use_.size.sequences, false)));
+      PUMICE_TRY(seconds.together, token_seconds(use_.size.sequences));
     }
     costs.row_bytes = std::max(costs.row_bytes, decoder_->sent_bytes(1));
     if (encoder) return {};
-    costs.prefill_tokens = std::min(use_.size.chunk, decoder_->size().context - 1);
-    PUMICE_TRY(seconds.prefill, step_seconds(*decoder_, decoder_rows(costs.prefill_tokens, true)));
+    // All chunks together take as long as so many in the middle: attention reads more in each.
+    costs.prefill_tokens = std::clamp(prompt, 1u, use_.size.chunk);
+    const uint32_t middle = (std::max(prompt, costs.prefill_tokens) - costs.prefill_tokens) / 2;
+    PUMICE_TRY(seconds.prefill, step_seconds(*decoder_, prompt_rows(costs.prefill_tokens, middle)));
     return {};
   }
 
@@ -284,6 +300,11 @@ HopCosts hop_costs(double latency, double bytes_per_second, const DeviceCosts& d
 double SplitPlan::round_seconds(uint32_t groups) const {
   if (stages.size() == 1) return sequence.together;
   return std::max(sequence.group, groups * slowest.group);
+}
+
+double SplitPlan::prompt_seconds(double chunks) const {
+  if (stages.size() == 1) return chunks * sequence.prefill;
+  return sequence.prefill + std::max(chunks - 1, 0.0) * slowest.prefill;
 }
 
 // The last stage hands the tokens back to the first one, which is one more message without rows.

@@ -59,6 +59,8 @@ struct DeviceCosts {
 struct StageUse {
   SessionSize size;    // size.sequences run at a time
   uint32_t groups = 1; // that they are divided into, see BatchGroups
+  uint32_t prompt = 1; // tokens of a prompt, which a token that is generated follows; of a decoder without
+                       // an encoder
   // The runners of all sessions together, as if the model were in one piece. Sessions share nothing but the
   // weights.
   std::function<Result<std::vector<SessionRunners>>(const Model& model)> sessions;
@@ -99,6 +101,8 @@ struct SplitPlan {
 
   // Of a token of each sequence of all groups.
   double round_seconds(uint32_t groups) const;
+  // Of a prompt of so many chunks, which follow each other through the stages.
+  double prompt_seconds(double chunks) const;
 };
 
 // The best cuts. An error if they fit no memory.

@@ -393,9 +393,12 @@ TEST_CASE("a model is cut where the goal asks for it") {
   CHECK(plan.slowest.group == doctest::Approx(21));
   CHECK(plan.round_seconds(2) == doctest::Approx(2 * 21));
   CHECK(plan.round_seconds(1) == doctest::Approx(19 + 21 + 2 * 0.5 + 0.2)); // no group fills the gaps
+  CHECK(plan.prompt_seconds(1) == doctest::Approx(90 + 1 + 90 + 3 + 2 * 0.5 + 100)); // nothing follows
+  CHECK(plan.prompt_seconds(3.5) == doctest::Approx(90 + 1 + 90 + 3 + 2 * 0.5 + 100 + 2.5 * 100));
   CHECK(plan.stages[1].bytes == 350);
   const auto alone = expected_of(std::span(unequal).first(1), Layers{12}, {0, 12}, hop);
   CHECK(alone.round_seconds(1) == doctest::Approx(3 * 12 + 1));
+  CHECK(alone.prompt_seconds(2.5) == doctest::Approx(2.5 * (10 * 12 + 1)));
   const std::vector<DeviceCosts> small = {device(1, 500), device(1, 500)};
   CHECK(plan_split(small, {0, 12}, {}, SplitGoal::memory).error().code == Code::out_of_memory);
 }

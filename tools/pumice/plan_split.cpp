@@ -20,6 +20,7 @@ struct PlanSplitOptions {
   std::string model;
   std::string prefer = "decode";
   uint32_t sequences = 1;
+  uint32_t prompt = 128;
   std::vector<double> link; // milliseconds until a message arrives, and Mbit/s
   bool json = false;
   DeviceOptions device;
@@ -68,7 +69,8 @@ Result<std::vector<SessionRunners>> sessions_of(const Model& model, const StageU
 struct Outlook {
   std::string name;
   SplitPlan plan;
-  double round = 0; // seconds of a token of each sequence
+  double round = 0;  // seconds of a token of each sequence
+  double prompt = 0; // seconds of the prompt; of an input, where inputs follow each other
   bool fits = true;
 };
 
@@ -77,7 +79,7 @@ struct Outlooks {
   std::vector<Outlook> ways; // the cuts first, then each device alone
   size_t fastest = 0;
   uint32_t sequences = 1;
-  uint32_t prompt = 0; // tokens of StepSeconds::prefill
+  uint32_t prompt = 0; // tokens of the prompt or the input
   bool encoder = false;
 };
 
@@ -89,7 +91,7 @@ Json to_json(const Outlook& outlook, const Outlooks& all) {
   json["decode_tokens_per_second"] = per_second(1, outlook.plan.sequence.decode);
   json["sequences"] = all.sequences;
   json["sequences_tokens_per_second"] = per_second(all.sequences, outlook.round);
-  json["prefill_tokens_per_second"] = per_second(all.prompt, outlook.plan.slowest.prefill);
+  json["prefill_tokens_per_second"] = per_second(all.prompt, outlook.prompt);
   for (const DeviceCosts::Part& part : outlook.plan.stages) json["bytes"].push_back(part.bytes);
   return json;
 }
@@ -101,8 +103,8 @@ std::string to_text(const Outlook& outlook, const Outlooks& all) {
   return fmt::format("{:<40} {:>14} {:>10.1f} {:>10.1f} {:>10.1f} {:>16}{}\n", outlook.name,
                      fmt::format("{}", fmt::join(outlook.plan.layers, ",")),
                      per_second(1, outlook.plan.sequence.decode), per_second(all.sequences, outlook.round),
-                     per_second(all.prompt, outlook.plan.slowest.prefill),
-                     fmt::format("{}", fmt::join(memory, ", ")), outlook.fits ? "" : "  does not fit");
+                     per_second(all.prompt, outlook.prompt), fmt::format("{}", fmt::join(memory, ", ")),
+                     outlook.fits ? "" : "  does not fit");
 }
 
 std::string to_text(const Outlooks& all, const DeviceOptions& device) {
@@ -119,7 +121,7 @@ std::string to_text(const Outlooks& all, const DeviceOptions& device) {
 
 void find_fastest(Outlooks& all, SplitGoal goal) {
   const auto seconds = [&](const Outlook& outlook) {
-    return goal == SplitGoal::prefill ? outlook.plan.slowest.prefill
+    return goal == SplitGoal::prefill ? outlook.prompt
            : all.sequences > 1        ? outlook.round
                                       : outlook.plan.sequence.decode;
   };
@@ -153,7 +155,7 @@ public:
   Result<Outlooks> outlooks() const {
     Outlooks all;
     all.sequences = options_.sequences;
-    all.prompt = costs_[0].prefill_tokens;
+    all.prompt = shape_.encoder ? costs_[0].prefill_tokens : use_of(1).prompt;
     all.encoder = shape_.encoder.has_value();
     PUMICE_TRY(SplitPlan best, cuts());
     PUMICE_CHECK(stages_of(options_.model, shape_, best.layers));
@@ -179,6 +181,7 @@ private:
     use.size = session_size(size, shape_);
     use.size.sequences = options_.sequences;
     use.groups = shape_.encoder ? 1 : std::min(options_.sequences, static_cast<uint32_t>(stages));
+    use.prompt = std::clamp(options_.prompt, 1u, std::max(use.size.context, 2u) - 1);
     use.load = options_.size.load;
     use.sessions = [use](const Model& model) { return sessions_of(model, use); };
     return use;
@@ -207,6 +210,9 @@ private:
     const StageUse use = use_of(plan.layers.size());
     Outlook result{std::move(name), std::move(plan)};
     result.round = result.plan.round_seconds(use.groups);
+    result.prompt = shape_.encoder
+                        ? result.plan.slowest.prefill
+                        : result.plan.prompt_seconds(double{1} * use.prompt / costs_[0].prefill_tokens);
     uint32_t begin = 0;
     for (size_t i = 0; i < result.plan.layers.size(); ++i) {
       const uint32_t end = begin + result.plan.layers[i];
@@ -268,6 +274,11 @@ Subcommand add_plan_split(CLI::App& app) {
   sub->add_option("--sequences", options->sequences, "Texts that are generated at the same time")
       ->type_name("N")
       ->check(within(1u, 4096u))
+      ->capture_default_str()
+      ->group("Measurement");
+  sub->add_option("-p,--prompt", options->prompt, "Tokens of a prompt, after which texts are generated")
+      ->type_name("N")
+      ->check(within(1u, 1u << 24))
       ->capture_default_str()
       ->group("Measurement");
   sub->add_option("--link", options->link,
