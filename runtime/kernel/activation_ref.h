@@ -16,6 +16,9 @@ struct ActivationRef {
   uint32_t stride = 0; // in floats, a multiple of 32
 
   uint32_t padded_columns() const { return (columns + 31) / 32 * 32; }
+  // Rows that a plan's tensor has memory for where the kernels for CPU drivers read it: whole groups, of
+  // which those past the last row are not used.
+  uint32_t padded_rows() const { return rows < 16 ? rows : (rows + 31) / 32 * 32; }
 };
 
 // A descriptor can begin at a multiple of this many bytes on every device.

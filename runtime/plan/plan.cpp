@@ -148,7 +148,8 @@ private:
       ref.rows_kind = tensors[i].rows == RowKind::tokens ? ROWS_TOKENS : ROWS_OUTPUTS;
       ref.columns = tensors[i].columns;
       ref.stride = ref.padded_columns();
-      bytes[i] = align(uint64_t{ref.rows} * ref.stride * 4, alignment_);
+      const uint64_t row_count = context_.profile.cpu8 ? ref.padded_rows() : ref.rows;
+      bytes[i] = align(row_count * ref.stride * 4, alignment_);
     }
     const MemoryLayout layout = assign_memory(graph_, bytes, alignment_);
     tensor_bytes_ = layout.bytes;

@@ -26,6 +26,7 @@ struct MatmulCase {
   std::optional<pumice::TensorType> quantised = {}; // what the weight is packed as, if not as it is
   bool row_scale = false;                           // x still lacks its rows' scales
   bool next_norm = false;                           // the result is left for a norm as well
+  bool padded_rows = false; // x has memory for whole groups of rows, as in a plan for a CPU driver
 };
 
 // A bias as the plan has it: padded to the tiles.
@@ -138,7 +139,7 @@ struct TestProduct {
 private:
   pumice::ActivationRef upload_x(uint32_t first, uint32_t bucket) const {
     const std::vector<float> rows(x.begin() + first * c.k, x.begin() + (first + bucket) * c.k);
-    if (!c.row_scale) return upload_rows(rows, c.k, 32, false, c.rows_kind);
+    if (!c.row_scale) return upload_rows(rows, c.k, 32, false, c.rows_kind, c.padded_rows);
     // After the columns come the sums of their squares, over eight each.
     const uint32_t padded = (c.k + 31) / 32 * 32, width = padded + (padded / 8 + 31) / 32 * 32;
     std::vector<float> wide(size_t{bucket} * width);
@@ -149,7 +150,7 @@ private:
         wide[row * width + padded + i / 8] += value * value;
       }
     }
-    pumice::ActivationRef ref = upload_rows(wide, width, 0, false, c.rows_kind);
+    pumice::ActivationRef ref = upload_rows(wide, width, 0, false, c.rows_kind, c.padded_rows);
     ref.columns = c.k;
     return ref;
   }

@@ -55,6 +55,42 @@ TEST_CASE("products of rows that workgroups take evenly, and of fewer in their p
   }
 }
 
+TEST_CASE("products of rows that fill no whole groups, which have memory") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t bucket : {16u, 17u, 31u, 33u, 63u, 67u}) {
+      for (uint32_t count : {bucket, 1u}) {
+        check_product(profile, {.type = TensorType::f16,
+                                .k = 96,
+                                .n = 33,
+                                .bucket = bucket,
+                                .count = count,
+                                .padded_rows = true});
+        check_product(profile, {.type = TensorType::q8_0,
+                                .k = 64,
+                                .n = 16,
+                                .bucket = bucket,
+                                .count = count,
+                                .residual = true,
+                                .padded_rows = true});
+        check_product(profile, {.type = TensorType::q4_0,
+                                .k = 64,
+                                .n = 16,
+                                .bucket = bucket,
+                                .count = count,
+                                .gated = true,
+                                .padded_rows = true});
+        check_product(profile, {.type = TensorType::f32,
+                                .k = 40,
+                                .n = 9,
+                                .bucket = bucket,
+                                .count = count,
+                                .row_scale = true,
+                                .padded_rows = true});
+      }
+    }
+  }
+}
+
 TEST_CASE("products that are also timed") {
   for (const DeviceProfile& profile : {TestGpu::get().profile, DeviceProfile{}}) {
     for (const timed_cases::Product& each : timed_cases::products()) {

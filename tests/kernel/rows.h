@@ -27,13 +27,15 @@ inline std::vector<float> random_values(size_t count, uint32_t seed, float scale
 // Rows that lie `columns` apart in `values` go to the device; after each follow zeros to a multiple of 32 and
 // then `gap` more columns that nothing may use. As a view, the zeros are missing too.
 inline pumice::ActivationRef upload_rows(const std::vector<float>& values, uint32_t columns, uint32_t gap = 0,
-                                         bool view = false, uint32_t rows_kind = 0) {
+                                         bool view = false, uint32_t rows_kind = 0,
+                                         bool padded_rows = false) {
   pumice::ActivationRef ref;
   ref.rows = static_cast<uint32_t>(values.size() / columns);
   ref.rows_kind = rows_kind;
   ref.columns = columns;
   ref.stride = ref.padded_columns() + gap;
-  std::vector<float> padded(size_t{ref.rows} * ref.stride, not_a_number);
+  const uint32_t all_rows = padded_rows ? ref.padded_rows() : ref.rows;
+  std::vector<float> padded(size_t{all_rows} * ref.stride, not_a_number);
   for (uint32_t row = 0; row < ref.rows; ++row) {
     float* out = padded.data() + size_t{row} * ref.stride;
     if (!view) std::fill_n(out, ref.padded_columns(), 0.0f);

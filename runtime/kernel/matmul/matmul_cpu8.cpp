@@ -1,3 +1,4 @@
+#include "base/align.h"
 #include "kernel/lowering.h"
 #include "kernel/matmul/matmul_variants.h"
 #include "shaders/matmul/matmul.params.h"
@@ -31,10 +32,12 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
 }
 
 // The distance between a workgroup's rows, in blocks of 32, where it can be a constant; otherwise 0. With a
-// constant, rows past the step's last are read too: the buffer has them if workgroups divide its rows evenly.
+// constant, rows past the step's last are read too: the memory must have them.
 uint32_t row_blocks(const DeviceProfile& profile, const MatmulArgs& args, const Shape& shape) {
-  const bool even = matmul_rows_from(args) == MATMUL_ROWS_OWN && args.x.rows % shape.rows == 0;
-  return profile.uniform_loads && even && shape.rows >= 16 ? args.x.stride / 32 : 0;
+  if (!profile.uniform_loads || shape.rows < 16 || matmul_rows_from(args) != MATMUL_ROWS_OWN) return 0;
+  const ActivationRef& x = args.x;
+  const uint64_t read = ((align(x.rows, shape.rows) - 1) * x.stride + x.padded_columns()) * 4;
+  return read <= x.buffer.bytes ? x.stride / 32 : 0;
 }
 
 bool runs(const DeviceProfile& profile, const MatmulArgs&) {

@@ -47,6 +47,7 @@ MeasuredModel describe(const Model& model, const BenchOptions& options) {
 }
 
 Status profile(const BenchOptions& options, const std::shared_ptr<const Model>& model) {
+  if (model->shape().encoder) return profile_encoder(options, model);
   SessionOptions session_options;
   session_options.size = session_size(options.size, model->shape());
   PUMICE_TRY(const std::unique_ptr<Session> session, Session::create(model, session_options));
@@ -67,11 +68,6 @@ Status check_tests(const BenchOptions& options, const ModelShape& shape) {
                                                    !shape.encoder        ? "-p 0 and -n 0"
                                                    : shape.has_decoder() ? "-p 0 or -n 0"
                                                                          : "-p 0")};
-}
-
-Status check_profile(const BenchOptions& options, const ModelDefinition& definition) {
-  if (!options.profile || !definition.shape().encoder) return {};
-  return wrong_kind(options.model, definition.shape(), "--profile is only for models without an encoder");
 }
 
 // A ceiling is at least what the fastest test reached.
@@ -141,7 +137,6 @@ Status bench(const BenchOptions& options) {
   }
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  PUMICE_CHECK(check_profile(options, *definition));
   PUMICE_CHECK(check_tests(options, definition->shape()));
   PUMICE_TRY(const OpenedDevice device, open_device(options.device));
   report.environment = read_environment(device);
@@ -193,7 +188,7 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
          "--json", [&options] { options.format = "json"; }, "The same as -o json")
       ->group("Measurement");
   sub.add_flag("--profile", options.profile,
-               "Afterwards, print the time of each kernel in a decoder's step, by the device's clock")
+               "Afterwards, print the time of each kernel in a step, by the device's clock")
       ->excludes(operations)
       ->group(more_of("Measurement"));
 }

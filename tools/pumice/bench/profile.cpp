@@ -24,9 +24,15 @@ Status print_step(Session& session, uint32_t tokens) {
   for (uint32_t i = 0; i < tokens; ++i)
     rows.push_back({i % runner.model().shape().vocabulary, i, 0, 0, false});
   rows.back().output = true;
+  PUMICE_CHECK(runner.write_step(rows));
+  return print_kernel_times(runner, tokens, fmt::format("{} token{}", tokens, tokens == 1 ? "" : "s"));
+}
+
+} // namespace
+
+Status print_kernel_times(Runner& runner, uint32_t tokens, const std::string& what) {
   std::vector<double> seconds;
   for (int run = 0; run < 2; ++run) { // the first one may compile
-    PUMICE_CHECK(runner.write_step(rows));
     PUMICE_TRY(seconds, runner.time_dispatches(tokens));
   }
   PUMICE_TRY(const Plan* plan, runner.plan(tokens));
@@ -44,8 +50,8 @@ Status print_step(Session& session, uint32_t tokens) {
   std::vector<std::pair<std::string, KernelTime>> sorted(kernels.begin(), kernels.end());
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  print_result(fmt::format("\n{} token{}: {:.3f} ms in {} dispatches, run one by one\n", tokens,
-                           tokens == 1 ? "" : "s", total * 1e3, seconds.size()));
+  print_result(
+      fmt::format("\n{}: {:.3f} ms in {} dispatches, run one by one\n", what, total * 1e3, seconds.size()));
   print_result(fmt::format("{:<28} {:>10} {:>10} {:>7} {:>10} {:>8}\n", "kernel", "dispatches", "ms", "share",
                            "GFLOP/s", "GB/s"));
   for (const auto& [name, kernel] : sorted) {
@@ -55,8 +61,6 @@ Status print_step(Session& session, uint32_t tokens) {
   }
   return {};
 }
-
-} // namespace
 
 Status print_profile(Session& session) {
   PUMICE_CHECK(session.reset());
