@@ -202,11 +202,12 @@ Status caption(const CaptionOptions& options) {
 } // namespace
 
 Subcommand add_caption(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("caption", "Describe pictures in words.");
+  CLI::App* sub = app.add_subcommand("caption", "Describe pictures in words, or read the text in them.");
   auto options = std::make_shared<CaptionOptions>();
-  sub->add_option("MODEL", options->model,
-                  "A Hugging Face folder, such as ViT with GPT-2 or LLaVA. The model has an encoder of "
-                  "pictures and a decoder")
+  sub->add_option(
+         "MODEL", options->model,
+         "A Hugging Face folder, such as ViT with GPT-2, TrOCR or LLaVA. The model has an encoder of "
+         "pictures and a decoder")
       ->required()
       ->type_name("");
   sub->add_option("IMAGE", options->pictures,
