@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "attention_picture.h"
+#include "base/lines.h"
 #include "generate/picture_prompt.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
@@ -30,11 +31,7 @@ struct CaptionOptions {
 // Puts "FILE<tab>" before each line.
 std::string with_name(const std::string& lines, const std::string& name) {
   std::string result;
-  for (size_t at = 0; at < lines.size();) {
-    const size_t end = lines.find('\n', at) + 1;
-    result += name + "\t" + lines.substr(at, end - at);
-    at = end;
-  }
+  for (const std::string_view line : split_lines(lines)) result += fmt::format("{}\t{}\n", name, line);
   return result;
 }
 
