@@ -73,7 +73,7 @@ Status Glossary::add(std::string_view line, size_t number, const std::string& pa
                                entry.line));
     }
   }
-  const Term tokens = tokenizer.encode_within(target);
+  PUMICE_TRY(const Term tokens, tokenizer.encode_within(target));
   const std::string written = tokenizer.decode(tokens, false);
   const bool known = std::ranges::all_of(tokens, [&](uint32_t token) { return token < vocabulary; });
   if (!known || without_spaces(written) != target) {
