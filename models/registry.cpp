@@ -7,12 +7,14 @@
 #include "model/gguf_model.h"
 #include "models/albert/albert.h"
 #include "models/bart/bart.h"
+#include "models/beit/beit.h"
 #include "models/bert/bert.h"
 #include "models/bloom/bloom.h"
 #include "models/clip/clip.h"
 #include "models/cohere2/cohere2.h"
 #include "models/deberta_v2/deberta_v2.h"
 #include "models/deepseek/deepseek.h"
+#include "models/deit/deit.h"
 #include "models/dinov2/dinov2.h"
 #include "models/distilbert/distilbert.h"
 #include "models/electra/electra.h"
@@ -80,12 +82,14 @@ std::span<const Architecture> architectures() {
   static const Architecture table[] = {
       {"albert", {"albert"}, {}, open_albert},
       {"bart", {"bart"}, {}, open_bart},
+      {"beit", {"beit"}, {}, open_beit},
       {"bert", {"bert"}, {"bert"}, open_bert},
       {"bloom", {"bloom"}, {"bloom"}, open_bloom},
       {"clip", {"clip"}, {}, open_clip, open_clip_pictures},
       {"cohere2", {"cohere2"}, {"cohere2"}, open_cohere2},
       {"deberta_v2", {"deberta-v2"}, {}, open_deberta_v2},
       {"deepseek", {"deepseek_v2", "deepseek_v3"}, {"deepseek2"}, open_deepseek},
+      {"deit", {"deit"}, {}, open_deit},
       {"dinov2", {"dinov2"}, {}, open_dinov2},
       {"distilbert", {"distilbert"}, {}, open_distilbert},
       {"electra", {"electra"}, {}, open_electra},

@@ -75,7 +75,7 @@ def some_ids(seed, name, shape, vocabulary, first=4):
 # --- Weights that make a model whose answers move little when it is rounded. ---
 
 NORM = re.compile(r"(norm|ln_|_ln|layernorm)[^.]*\.weight$|norm\d\.weight$", re.IGNORECASE)
-EMBEDDING = re.compile(r"embed|embd|wte|wpe|shared\.weight|cls_token")
+EMBEDDING = re.compile(r"embed|embd|wte|wpe|shared\.weight|cls_token|distillation_token")
 EXPERTS = {"num_local_experts", "num_experts", "n_routed_experts"}  # settings that a mixture of experts has
 NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3", "gemma3_text", "nemotron", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")  # to their weights
 
@@ -84,7 +84,7 @@ def distribution(name, shape, config):
     """The mean and the spread of a tensor, by its name and shape."""
     if NORM.search(name):
         return (0 if config["model_type"] in NORMS_ADD_ONE and "linear_attn" not in name else 1), 0.25
-    if name.endswith(("lambda1", "running_var")):
+    if name.endswith(("lambda1", "lambda_1", "lambda_2", "running_var")):
         return 1, 0.25
     if name.endswith("running_mean"):
         return 0, 0.25
@@ -92,7 +92,7 @@ def distribution(name, shape, config):
         return 1, 0.25
     if name.endswith("final_logits_bias"):
         return 0, 0.5
-    if "relative_attention_bias" in name:
+    if "relative_attention_bias" in name or "relative_position_bias" in name:
         return 0, 1
     if name.endswith("bias") or ".bias_" in name:
         return 0, 0.125
@@ -208,10 +208,13 @@ def encoder_answers(model, config, seed):
 def image_answers(model, config, seed):
     import torch
     pixels = torch.tensor(uniform(seed, "pixel_values", (2, 3, config["image_size"], config["image_size"]), 0, 1)).double()
-    out = model(pixel_values=pixels, output_attentions=True, output_hidden_states=True)
-    states = model.vit.layernorm(out.hidden_states[-1])
-    return {"pixel_values": pixels, "logits": out.logits, "last_hidden_state": states,
-            "attentions.0": out.attentions[0]}, math.inf
+    out = model(pixel_values=pixels, output_attentions=True)
+    whole = model.base_model(pixel_values=pixels)
+    answers = {"pixel_values": pixels, "logits": out.logits, "last_hidden_state": whole.last_hidden_state,
+               "attentions.0": out.attentions[0]}
+    if whole.pooler_output is not None:
+        answers["pooler_output"] = whole.pooler_output
+    return answers, math.inf
 
 
 def picture_answers(model, config, seed):
@@ -313,7 +316,7 @@ def translator_answers(model, config, seed, folder):
     first = {name: value[:1] for name, value in given.items()}
     answers["generated_ids"], lead = continue_greedily(
         lambda ids: model(**first, decoder_input_ids=ids, use_cache=False).logits[0, -1], torch.tensor([[start]]))
-    if rows > 1:
+    if config["model_type"] != "whisper":
         beams = model.generate(**first, num_beams=4, length_penalty=1.0, early_stopping=False, max_new_tokens=NEW_TOKENS,
                                min_length=0, do_sample=False)[:, 1:]
         answers["beam4_ids"] = torch.nn.functional.pad(beams, (0, NEW_TOKENS - beams.shape[1]), value=config["pad_token_id"])
@@ -449,6 +452,13 @@ def shapes_of(folder, config):
                 if value.dtype.kind == "f" and not is_computed(name, config)}
 
 
+def fill_sinusoids(model):
+    """Loading leaves TrOCR's table of sines without its numbers, because no file has it."""
+    for module in model.modules():
+        if type(module).__name__ == "TrOCRSinusoidalPositionalEmbedding":
+            module.weights = module.get_embedding(len(module.weights), module.embedding_dim, module.padding_idx)
+
+
 def answers_of(folder, config, seed, weights):
     import torch
     if config["model_type"] in OWN_MODELS:
@@ -468,10 +478,11 @@ def answers_of(folder, config, seed, weights):
         missing = [name for name in loaded["missing_keys"] if not name.endswith(counts) and not is_computed(name, config)]
         assert not missing and not loaded["unexpected_keys"], loaded
     model.eval()
+    fill_sinusoids(model)
     kind = config["model_type"]
     if config.get("is_encoder_decoder"):
         return translator_answers(model, config, seed, folder)
-    if kind == "vit":
+    if kind in ("vit", "deit", "beit"):
         return image_answers(model, config, seed)
     others = {"dinov2": picture_answers, "clip": pair_answers, "siglip": pair_answers, "wav2vec2": letter_answers,
               "resnet": class_answers, "llava": picture_text_answers}

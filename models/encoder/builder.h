@@ -27,6 +27,7 @@ public:
   TensorId picked_rows(TensorId x, const PickRows& rule);
   void pooler_output(TensorId x) { pooler_output_ = x; }
   void logits(TensorId x, const TensorName& name); // a projection to the labels
+  void logits(TensorId x) { logits_ = x; }         // [outputs, labels]
 
   // Stores the keys and values for a decoder layer's cross-attention.
   void store_memory(uint32_t decoder_layer, TensorId keys, TensorId values);

@@ -140,9 +140,9 @@ TensorId StackBuilder::sublayer(TensorId x, const LayerNames& names, const Tenso
   return normalize(add(function(x), x, residual));
 }
 
-TensorId StackBuilder::scaled(TensorId y, const TensorName& name) {
+TensorId StackBuilder::scaled(TensorId y, const TensorName& name, std::string_view suffix) {
   if (name.hugging_face.empty()) return y;
-  const WeightView factors = tensor(name, ".lambda1", graph().tensor(y).columns, 0, "norms");
+  const WeightView factors = tensor(name, suffix, graph().tensor(y).columns, 0, "norms");
   return scale_columns(graph(), node_name(name), y, weight(factors, "norms"));
 }
 
@@ -183,15 +183,23 @@ TensorId StackBuilder::run_layers(TensorId x, const LayerNames& names, const Att
     layer_input(x);
     layer(index / names.layers_sharing, names.hugging_face, names.gguf);
     const bool normed = names.first_is_normed && index == 0;
+    AttentionStyle own = style;
+    if (names.relative_bias) {
+      const WeightView table =
+          tensor(*names.relative_bias, "", style.relative_bias.buckets, config_.heads, "attention");
+      own.relative_bias_table = weight(table, "attention");
+    }
     x = sublayer(x, names, normed ? nullptr : &names.attention_norm, "attention_residual", [&](TensorId y) {
-      return scaled(self_attention(index, y, names.attention, style), names.attention_scale);
+      return scaled(self_attention(index, y, names.attention, own), names.attention_scale,
+                    names.scale_suffix);
     });
     if (names.cross_attention) {
       x = sublayer(x, names, &names.cross_attention_norm, "cross_attention_residual",
                    [&](TensorId y) { return cross_attention(index, y, *names.cross_attention, style); });
     }
-    x = sublayer(x, names, &names.feed_forward_norm, "residual",
-                 [&](TensorId y) { return scaled(feed_forward(y, names), names.feed_forward_scale); });
+    x = sublayer(x, names, &names.feed_forward_norm, "residual", [&](TensorId y) {
+      return scaled(feed_forward(y, names), names.feed_forward_scale, names.scale_suffix);
+    });
   }
   return x;
 }

@@ -75,6 +75,8 @@ struct LayerNames {
   TensorName up, down;
   TensorName feed_forward_norm;
   TensorName attention_scale, feed_forward_scale; // factors of their results' columns, or none
+  std::string_view scale_suffix = ".lambda1";     // of the factors' names
+  std::optional<TensorName> relative_bias;        // a table of each layer's own for the style's relative bias
   bool feed_forward_bias = true;
   bool norm_first = false; // x + f(norm(x)) instead of norm(x + f(x))
   NormKind norm = NormKind::layer;
@@ -143,7 +145,7 @@ private:
   TensorId sublayer(TensorId x, const LayerNames& names, const TensorName* norm, std::string_view residual,
                     const Sublayer& function);
   // y times the layer's factors of this name (Touvron et al., LayerScale, 2021), if it has any.
-  TensorId scaled(TensorId y, const TensorName& name);
+  TensorId scaled(TensorId y, const TensorName& name, std::string_view suffix);
   TensorId self_attention(uint32_t layer, TensorId x, const AttentionNames& names,
                           const AttentionStyle& style);
   TensorId cross_attention(uint32_t layer, TensorId x, const AttentionNames& names, AttentionStyle style);

@@ -32,14 +32,14 @@ std::pair<int64_t, double> sample_before(uint32_t at, uint32_t size, uint32_t fr
   return {static_cast<int64_t>(std::floor(place)), place - std::floor(place)};
 }
 
-// The class token's position, then the patches', interpolated between those of `table`, which repeats its
-// edges outside.
+// The positions of the tokens before the patches, then the patches', interpolated between those of `table`,
+// which repeats its edges outside.
 void interpolate_positions(const WeightView& table, const VitConfig& config, std::span<float> to) {
   const PatchShape& shape = config.patches;
   const uint32_t rows = shape.height / shape.patch_height, across = shape.width / shape.patch_width;
-  const size_t hidden = config.encoder.hidden;
+  const size_t hidden = config.encoder.hidden, lead = config.lead.size();
   const std::vector<float> from = decode_vector(table);
-  std::copy_n(from.begin(), hidden, to.begin());
+  std::copy_n(from.begin(), lead * hidden, to.begin());
   const auto clamped = [](int64_t at, uint32_t size) {
     return static_cast<size_t>(std::clamp<int64_t>(at, 0, size - 1));
   };
@@ -55,10 +55,10 @@ void interpolate_positions(const WeightView& table, const VitConfig& config, std
           const size_t row = clamped(before_y.first + i - 1, config.grid_height) * config.grid_width;
           for (int j = 0; j < 4; ++j) {
             const size_t patch = row + clamped(before_x.first + j - 1, config.grid_width);
-            sum += weights_y[i] * weights_x[j] * from[(1 + patch) * hidden + column];
+            sum += weights_y[i] * weights_x[j] * from[(lead + patch) * hidden + column];
           }
         }
-        to[(1 + size_t{y} * across + x) * hidden + column] = static_cast<float>(sum);
+        to[(lead + size_t{y} * across + x) * hidden + column] = static_cast<float>(sum);
       }
     }
   }
@@ -67,16 +67,17 @@ void interpolate_positions(const WeightView& table, const VitConfig& config, std
 WeightView position_table(EncoderBuilder& builder, const VitConfig& config) {
   const PatchShape& shape = config.patches;
   const uint64_t hidden = config.encoder.hidden, grid = uint64_t{config.grid_height} * config.grid_width;
+  const uint64_t lead = config.lead.size();
   const WeightView table =
-      builder.shaped_tensor({"position_embeddings", ""}, "", {1, grid + 1, hidden}, "embedding");
+      builder.shaped_tensor({"position_embeddings", ""}, "", {1, grid + lead, hidden}, "embedding");
   if (shape.height / shape.patch_height == config.grid_height &&
       shape.width / shape.patch_width == config.grid_width)
     return table;
-  return builder.derived_tensor("position_embeddings.interpolated", {shape.count() + uint64_t{1}, hidden},
+  return builder.derived_tensor("position_embeddings.interpolated", {shape.count() + lead, hidden},
                                 [&](std::span<float> to) { interpolate_positions(table, config, to); });
 }
 
-// The class token's row, then a row for each patch.
+// The rows of the tokens that stand before the patches, then a row for each patch.
 TensorId embed(EncoderBuilder& builder, const VitConfig& config) {
   Graph& graph = builder.graph();
   const uint32_t hidden = config.encoder.hidden;
@@ -87,10 +88,14 @@ TensorId embed(EncoderBuilder& builder, const VitConfig& config) {
   const WeightView matrix = builder.flat_tensor(
       name, ".weight", {hidden, shape.channels, shape.patch_height, shape.patch_width}, "embedding");
   const WeightView bias = builder.tensor(name, ".bias", hidden, 0, "embedding");
-  TensorId x = patches(graph, "patches", pixels, shape, 1);
+  TensorId x = patches(graph, "patches", pixels, shape, static_cast<uint32_t>(config.lead.size()));
   x = builder.project(x, builder.node_name(name), matrix, &bias, "embedding");
-  const WeightView lead = builder.shaped_tensor({"cls_token", ""}, "", {1, 1, hidden}, "embedding");
-  x = lead_token(graph, "with_class_token", x, builder.weight(lead, "embedding"));
+  for (uint32_t row = 0; row < config.lead.size(); ++row) {
+    const WeightView lead = builder.shaped_tensor({config.lead[row], ""}, "", {1, 1, hidden}, "embedding");
+    x = lead_token(graph, fmt::format("with_{}", config.lead[row]), x, builder.weight(lead, "embedding"),
+                   row);
+  }
+  if (!config.positions) return x;
   const TensorId positions = position_embedding(graph, "position_embedding",
                                                 builder.weight(position_table(builder, config), "embedding"));
   return builder.add(x, positions, "with_positions");
@@ -171,9 +176,14 @@ Status set_picture_size(const Settings& settings, VitConfig& config, uint32_t he
                           fmt::format("expected a divisor of the picture's {} x {}; found {} x {}", height,
                                       width, shape.patch_height, shape.patch_width));
   }
-  config.encoder.context = shape.count() + 1;
+  config.encoder.context = shape.count() + static_cast<uint32_t>(config.lead.size());
   config.encoder.input_shape = {shape.channels, height, width};
   return {};
+}
+
+void set_lead(VitConfig& config, std::vector<std::string_view> tensors) {
+  config.lead = std::move(tensors);
+  config.encoder.context = config.patches.count() + static_cast<uint32_t>(config.lead.size());
 }
 
 LayerNames vit_layer_names(const VitConfig& config, const std::string& prefix) {
@@ -193,11 +203,11 @@ LayerNames vit_layer_names(const VitConfig& config, const std::string& prefix) {
 }
 
 TensorId build_vit(EncoderBuilder& builder, const VitConfig& config, const std::string& prefix,
-                   const LayerNames& names) {
+                   const LayerNames& names, const AttentionStyle& style) {
   builder.prefix(prefix + "embeddings.", "");
-  TensorId x = builder.run_layers(embed(builder, config), names);
+  TensorId x = builder.run_layers(embed(builder, config), names, style);
   builder.prefix(prefix, "");
-  x = builder.layer_norm(x, {"layernorm", ""});
+  if (config.final_norm) x = builder.layer_norm(x, {"layernorm", ""});
   builder.finish(x);
   return x;
 }

@@ -58,61 +58,69 @@ BeamSearch::Choice BeamSearch::choose(std::span<const Continuation> best, bool l
   return choice;
 }
 
-BeamSearch::Choice BeamSearch::choose_with_terms(std::span<const Continuation> best, bool last) const {
-  size_t all = 0;
-  for (const Term& term : terms_) all += term.size();
-  // Continuations by the tokens of terms that their texts contain, shared out among as many groups as there
-  // are beams. In the last group are those that lack nothing.
-  const size_t groups = std::min<size_t>(config_.beams, all + 1);
-  struct Candidate {
-    Continuation next;
-    size_t tokens = 0, group = 0;
-  };
-  std::vector<Candidate> candidates;
-  size_t most = 0;
+BeamSearch::Candidates BeamSearch::with_terms(std::span<const Continuation> best) const {
+  Candidates candidates;
+  for (const Term& term : terms_) candidates.wanted += term.size();
+  candidates.groups = std::min<size_t>(config_.beams, candidates.wanted + 1);
   for (const Continuation& each : best) {
     std::vector<uint32_t> text = running_[each.beam].tokens;
     text.push_back(each.token);
     const size_t tokens = term_state(terms_, text).tokens;
-    candidates.push_back({each, tokens, tokens * (groups - 1) / all});
-    most = std::max(most, tokens);
+    candidates.all.push_back({each, tokens, tokens * (candidates.groups - 1) / candidates.wanted});
+    candidates.most = std::max(candidates.most, tokens);
   }
+  return candidates;
+}
+
+// Texts that lack a term count only if there is nothing better.
+BeamSearch::Choice BeamSearch::choose_last(const Candidates& candidates) const {
   Choice choice;
-  if (last) {
-    // Texts that lack a term count only if there is nothing better.
-    for (const Candidate& each : candidates) {
-      const bool counts = each.tokens == most && (most == all || finished_.empty());
-      if (counts && takes_ends() && choice.ended.size() < config_.beams) choice.ended.push_back(each.next);
-    }
-    return choice;
+  for (const Candidate& each : candidates.all) {
+    const bool counts =
+        each.tokens == candidates.most && (candidates.most == candidates.wanted || finished_.empty());
+    if (counts && takes_ends() && choice.ended.size() < config_.beams) choice.ended.push_back(each.next);
   }
-  std::vector<bool> taken(candidates.size());
-  const auto take = [&](size_t i) {
-    taken[i] = true;
-    choice.beams.push_back(candidates[i].next);
-  };
-  // The text that contains most.
-  for (size_t i = 0; i < candidates.size() && choice.beams.empty(); ++i) {
-    if (candidates[i].tokens == most && !is_end(candidates[i].next.token)) take(i);
-  }
-  // Each group's share, and of what is left over the best.
-  const size_t share = config_.beams / groups;
-  for (size_t group = groups; group-- > 0;) {
+  return choice;
+}
+
+void BeamSearch::share_out(const Candidates& candidates, std::vector<bool>& taken, Choice& choice) const {
+  const std::vector<Candidate>& all = candidates.all;
+  const size_t share = config_.beams / candidates.groups;
+  for (size_t group = candidates.groups; group-- > 0;) {
     size_t seen = 0, own = 0;
-    for (const Candidate& each : candidates) own += taken[&each - candidates.data()] && each.group == group;
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      if (candidates[i].group != group) continue;
+    for (size_t i = 0; i < all.size(); ++i) own += taken[i] && all[i].group == group;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].group != group) continue;
       const bool within = seen++ < share;
-      if (is_end(candidates[i].next.token)) {
-        if (within && takes_ends()) choice.ended.push_back(candidates[i].next);
+      if (is_end(all[i].next.token)) {
+        if (within && takes_ends()) choice.ended.push_back(all[i].next);
       } else if (!taken[i] && own < share && choice.beams.size() < config_.beams) {
-        take(i);
+        taken[i] = true;
+        choice.beams.push_back(all[i].next);
         ++own;
       }
     }
   }
-  for (size_t i = 0; i < candidates.size() && choice.beams.size() < config_.beams; ++i) {
-    if (!taken[i] && !is_end(candidates[i].next.token)) take(i);
+}
+
+BeamSearch::Choice BeamSearch::choose_with_terms(std::span<const Continuation> best, bool last) const {
+  const Candidates candidates = with_terms(best);
+  if (last) return choose_last(candidates);
+  const std::vector<Candidate>& all = candidates.all;
+  Choice choice;
+  std::vector<bool> taken(all.size());
+  const auto take = [&](size_t i) {
+    taken[i] = true;
+    choice.beams.push_back(all[i].next);
+  };
+  // The text that contains most.
+  for (size_t i = 0; i < all.size() && choice.beams.empty(); ++i) {
+    if (all[i].tokens == candidates.most && !is_end(all[i].next.token)) take(i);
+  }
+  share_out(candidates, taken, choice);
+  // Of what is left over the best.
+  for (size_t i = 0; i < all.size() && choice.beams.size() < config_.beams; ++i) {
+    if (!taken[i] && !is_end(all[i].next.token)) take(i);
   }
   std::ranges::stable_sort(choice.beams, std::greater(), &Continuation::score);
   return choice;

@@ -62,7 +62,23 @@ private:
     std::vector<Continuation> beams, ended;
   };
   Choice choose(std::span<const Continuation> best, bool last) const;
+  // A continuation, and how much of the terms its text contains.
+  struct Candidate {
+    Continuation next;
+    size_t tokens = 0; // of the terms
+    size_t group = 0;  // of texts that contain about as many
+  };
+  struct Candidates {
+    std::vector<Candidate> all; // best first
+    size_t groups = 0;          // in the last one are those that lack nothing
+    size_t most = 0;            // tokens that one of them contains
+    size_t wanted = 0;          // tokens of all terms
+  };
+  Candidates with_terms(std::span<const Continuation> best) const;
   Choice choose_with_terms(std::span<const Continuation> best, bool last) const;
+  Choice choose_last(const Candidates& candidates) const;
+  // Gives each group its share of the beams, from the last on, and keeps what of a share's texts ends.
+  void share_out(const Candidates& candidates, std::vector<bool>& taken, Choice& choice) const;
   bool takes_ends() const;
   float penalized(float score, size_t length) const;
   bool is_end(uint32_t token) const;

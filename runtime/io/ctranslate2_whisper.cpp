@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/lines.h"
 #include "base/path.h"
 #include "io/ctranslate2_tensors.h"
 #include "io/json_text.h"
@@ -97,13 +98,8 @@ private:
     }
     PUMICE_TRY(const MappedFile file, MappedFile::open(folder_ / "vocabulary.txt"));
     const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-    std::vector<std::string> tokens;
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = std::min(text.find('\n', at), text.size());
-      tokens.emplace_back(text.substr(at, end - at));
-      at = end + 1;
-    }
-    return tokens;
+    const std::vector<std::string_view> tokens = split_lines(text);
+    return std::vector<std::string>(tokens.begin(), tokens.end());
   }
 
   Status read_special_tokens() {

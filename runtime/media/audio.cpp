@@ -107,15 +107,16 @@ std::unique_ptr<AudioDecoder> open_decoder(std::span<const std::byte> bytes, Aud
   if (is_flac(bytes)) return open_flac(bytes, sink);
   if (is_ogg(bytes)) return open_ogg(bytes, sink);
   if (const std::string_view format = unread_format(bytes); !format.empty())
-    sink.fail(Code::unsupported,
-              fmt::format("expected a WAV, FLAC or Ogg file, found {}, which cannot be read: convert it, for "
-                          "example by 'ffmpeg -i IN -ar 16000 -ac 1 OUT.flac'",
-                          format));
+    sink.fail(
+        Code::unsupported,
+        fmt::format("expected a WAV, FLAC, Ogg or Opus file, found {}, which cannot be read: convert it, for "
+                    "example by 'ffmpeg -i IN -ar 16000 -ac 1 OUT.flac'",
+                    format));
   else if (bytes.empty())
-    sink.fail(Code::invalid_file, "expected a WAV, FLAC or Ogg file, found an empty one");
+    sink.fail(Code::invalid_file, "expected a WAV, FLAC, Ogg or Opus file, found an empty one");
   else
     sink.fail(Code::invalid_file,
-              fmt::format("expected a WAV, FLAC or Ogg file, found one that begins with {}",
+              fmt::format("expected a WAV, FLAC, Ogg or Opus file, found one that begins with {}",
                           in_quotes(as_text(bytes), 16)));
   return nullptr;
 }

@@ -26,14 +26,13 @@ struct Family {
 };
 
 constexpr std::array<float, 3> half = {0.5F, 0.5F, 0.5F};
-constexpr std::array<float, 3> imagenet_mean = {0.485F, 0.456F, 0.406F};
-constexpr std::array<float, 3> imagenet_deviation = {0.229F, 0.224F, 0.225F};
 constexpr std::array<float, 3> clip_mean = {0.48145466F, 0.4578275F, 0.40821073F};
 constexpr std::array<float, 3> clip_deviation = {0.26862954F, 0.26130258F, 0.27577711F};
 
 constexpr Family vit = {"ViT", Resampling::bilinear, false, true, half, half};
 constexpr Family families[] = {
-    {"DeiT", Resampling::bicubic, true, true, imagenet_mean, imagenet_deviation},
+    {"DeiT", Resampling::bicubic, true, true, half, half},
+    {"Beit", Resampling::bicubic, false, true, half, half},
     {"CLIP", Resampling::bicubic, true, false, clip_mean, clip_deviation},
     {"ChineseCLIP", Resampling::bicubic, true, false, clip_mean, clip_deviation},
     {"Bit", Resampling::bicubic, true, false, clip_mean, clip_deviation},

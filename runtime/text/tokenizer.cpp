@@ -150,12 +150,13 @@ std::vector<uint32_t> Tokenizer::encode(std::span<const Part> parts, bool add_sp
   return encode_limited(parts, kNoLimit).ids;
 }
 
-std::vector<uint32_t> Tokenizer::encode_within(std::string_view phrase) const {
-  if (phrase.empty()) return {};
+Result<std::vector<uint32_t>> Tokenizer::encode_within(std::string_view phrase) const {
   std::vector<uint32_t> ids;
+  if (phrase.empty()) return ids;
   if (parts_->target_model) {
+    PUMICE_TRY(const text::Model* model, parts_->target_model->get());
     const text::Pieces pieces(text::escape_bytes(phrase), true);
-    parts_->target_model->append_ids(pieces, ids);
+    model->append_ids(pieces, ids);
     return ids;
   }
   const std::string before = "a";

@@ -92,8 +92,9 @@ public:
   std::vector<uint32_t> encode(std::span<const Part> parts, bool add_special) const;
 
   // The ids of a word or phrase as a model writes it within a text: after a space where its script has
-  // spaces, and by the rules of the language that is translated into where those are others (Marian).
-  std::vector<uint32_t> encode_within(std::string_view phrase) const;
+  // spaces, and by the rules of the language that is translated into where those are others (Marian). Errors:
+  // a file of such rules that cannot be used; it is only looked into here.
+  Result<std::vector<uint32_t>> encode_within(std::string_view phrase) const;
 
   // Ids, and for each id its token type: which of two texts it belongs to, for models with type embeddings.
   struct Encoding {

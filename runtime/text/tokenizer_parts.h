@@ -8,6 +8,7 @@
 
 #include "text/added_tokens.h"
 #include "text/decoder.h"
+#include "text/lazy_model.h"
 #include "text/model.h"
 #include "text/normalizer.h"
 #include "text/post_processor.h"
@@ -24,7 +25,8 @@ struct TokenizerParts {
   text::NormalizerPtr normalizer;      // may be null
   text::PreTokenizerPtr pre_tokenizer; // may be null
   text::ModelPtr model;
-  text::ModelPtr target_model; // of the language that is translated into, where it has its own; may be null
+  // Of the language that is translated into, where it has its own; may be null. Only encode_within() asks.
+  std::unique_ptr<const text::LazyModel> target_model;
   text::PostProcessor post_processor;
   std::vector<text::DecoderPtr> decoders;
   std::optional<uint32_t> bos, eos;

@@ -19,7 +19,7 @@ CONSTANT ATTENTION_SUMS =
 CONSTANT ATTENTION_BIAS_TABLE = 6;   // [buckets, heads]
 CONSTANT ATTENTION_BIAS_SCORES = 6;  // [rows, bias_stride], in its place: see position_scores.params.h
 CONSTANT ATTENTION_SINKS = 6;        // [heads], in place of the table
-CONSTANT ATTENTION_BIAS_BUCKETS = 7; // of each distance from -max_distance to max_distance
+CONSTANT ATTENTION_BIAS_BUCKETS = 7; // of distances from -max_distance to max_distance, or [places, places]
 // Inputs of a kernel that also rotates and stores, as in position/rotary_store.params.h.
 CONSTANT ATTENTION_K = 8;      // [rows, k_stride]
 CONSTANT ATTENTION_V = 9;      // [rows, v_stride]
@@ -45,7 +45,7 @@ CONSTANT ATTENTION_PROJECTION_BIAS = 11;
 CONSTANT ATTENTION_HEAD_DIM_ID = 1;
 CONSTANT ATTENTION_CAPPED_ID = 2; // 1: scores are capped
 CONSTANT ATTENTION_MASK_ID = 3;   // ATTENTION_MASK_*
-CONSTANT ATTENTION_BIASED_ID = 4; // 1: scores have a bias by distance; 2: one by distance and content
+CONSTANT ATTENTION_BIASED_ID = 4; // scores have a bias by: 1: distance; 2: distance and content; 3: place
 CONSTANT ATTENTION_SHARED_ID = 5; // 1: the step has cache_indirection
 CONSTANT ATTENTION_HEADS_ID = 6;  // heads of one group to a workgroup
 CONSTANT ATTENTION_TOKENS_ID = 7; // rows of the step to a workgroup
@@ -86,8 +86,8 @@ CONSTANT ATTENTION_PARTS_ID = 34;           // CACHE_PARTS_*: what of the cache 
 CONSTANT ATTENTION_CARRY_ID = 35;   // ATTENTION_CARRY_*, added up
 CONSTANT ATTENTION_CARRY_TAKES = 1; // a dispatch before this one left sums
 CONSTANT ATTENTION_CARRY_LEAVES = 2;
-// With a bias by content.
-CONSTANT ATTENTION_BUCKETS_ID = 36;     // of distances
+// With a bias by content, and the first also with one by place.
+CONSTANT ATTENTION_BUCKETS_ID = 36;     // of distances; by place: the places of an input
 CONSTANT ATTENTION_BIAS_STRIDE_ID = 37; // in floats
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile

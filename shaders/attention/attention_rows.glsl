@@ -29,7 +29,7 @@ layout(constant_id = 33) const uint VALUES_ARE_KEYS = 0;
 layout(constant_id = 34) const uint PARTS = CACHE_PARTS_NONE;
 layout(constant_id = 35) const uint CARRY = 0;
 const bool CARRY_TAKES = (CARRY & ATTENTION_CARRY_TAKES) != 0u, CARRY_LEAVES = (CARRY & ATTENTION_CARRY_LEAVES) != 0u;
-layout(constant_id = 36) const uint BUCKETS = 1;
+layout(constant_id = 36) const uint BUCKETS = 1; // of distances, or the places of an input
 layout(constant_id = 37) const uint BIAS_STRIDE = 0; // in floats
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
@@ -152,11 +152,20 @@ float correction(float old_maximum, float new_maximum) {
 // The factor of each query's dot products. LOG2_E is in it because the softmax uses exp2.
 float score_scale() { return CAPPED == 1u ? p.scale : p.scale * LOG2_E; }
 
-// The dot product of a scaled query and a key with the bias for their distance.
+// A position's place in the input that begins at the row's source.
+uint place_in_input(Row row, int position) { return min(uint(max(position - int(row.source), 0)), BUCKETS - 1u); }
+
+uint bias_bucket(Row row, int position) {
+  if (BIASED == 3u)
+    return uint(bias_buckets[place_in_input(row, row.position) * BUCKETS + place_in_input(row, position)]);
+  const int farthest = int(p.max_distance);
+  return uint(bias_buckets[clamp(position - row.position, -farthest, farthest) + farthest]);
+}
+
+// The dot product of a scaled query and a key with the bias for their distance or their places.
 float biased(float product, uint m, Row row, int position) {
   if (BIASED == 0u) return product;
-  const int farthest = int(p.max_distance);
-  const uint bucket = uint(bias_buckets[clamp(position - row.position, -farthest, farthest) + farthest]);
+  const uint bucket = bias_bucket(row, position);
   float bias;
   if (BIASED == 2u) { // the query with the position, and the position with the key, whose row is in this step too
     const uint key_row = min(uint(int(row.index) + position - row.position), step_block[0][ROWS_TOKENS] - 1u);

@@ -17,7 +17,7 @@ void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= step_block[0][ROWS_TOKENS]) return;
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
-  const bool leads = token.y == token.w;
+  const bool leads = token.y == token.w + p.row;
   const uint from = row * (p.x_stride >> 2), to = row * (p.out_stride >> 2);
   const uint quads = (p.columns + 3u) >> 2, padded_quads = ((p.columns + 31u) >> 5) * 8u;
   for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < padded_quads;

@@ -1,4 +1,4 @@
-// result = x, and in the first row of each input the weight in its place.
+// result = x, and in one row of each input the weight in its place.
 #ifndef PUMICE_LEAD_TOKEN_PARAMS_H
 #define PUMICE_LEAD_TOKEN_PARAMS_H
 #include "common/shared.h"
@@ -17,11 +17,12 @@ struct LeadTokenParams {
   UINT columns;
   UINT x_stride; // in floats
   UINT out_stride;
+  UINT row; // of an input, counted from its first
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::LeadTokenParams) == 12);
+static_assert(sizeof(pumice::LeadTokenParams) == 16);
 #endif
 #endif

@@ -22,6 +22,7 @@ shared uint found;
 uint picked(uint first, uint count) {
   const uint last = first + count - 1u;
   if (RULE == PICK_ROWS_LAST) return last;
+  if (RULE == PICK_ROWS_NUMBERED) return first + min(p.token, count - 1u);
   if (gl_LocalInvocationID.x == 0u) {
     largest = 0u;
     found = last;

@@ -14,8 +14,9 @@ CONSTANT PICK_ROWS_RESULT = 2; // [outputs, out_stride]
 CONSTANT PICK_ROWS_RULE_ID = 1; // one of these
 
 CONSTANT PICK_ROWS_LAST = 0;
-CONSTANT PICK_ROWS_FIRST = 1;   // the first of a token, or else the last
-CONSTANT PICK_ROWS_LARGEST = 2; // the first of the token with the largest number
+CONSTANT PICK_ROWS_FIRST = 1;    // the first of a token, or else the last
+CONSTANT PICK_ROWS_LARGEST = 2;  // the first of the token with the largest number
+CONSTANT PICK_ROWS_NUMBERED = 3; // the one with `token` rows before it, or else the last
 
 struct PickRowsParams {
   UINT columns;

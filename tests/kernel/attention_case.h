@@ -116,6 +116,28 @@ inline void give_bias(Case& c, bool both_ways, uint32_t buckets, uint32_t max_di
   c.options.bias_table = random_floats(size_t{buckets} * c.options.heads, 77, 2);
 }
 
+// A bias by place, for inputs of a class token and so many patches.
+inline void give_place_bias(Case& c, uint32_t patch_rows, uint32_t patch_columns) {
+  RelativeBias& bias = c.options.bias;
+  bias.patch_rows = patch_rows;
+  bias.patch_columns = patch_columns;
+  bias.buckets = bias.place_buckets();
+  c.options.bias_table = random_floats(size_t{bias.buckets} * c.options.heads, 79, 2);
+}
+
+// The bucket of each distance, or of each pair of places, as the kernels read them.
+inline std::vector<float> bias_buckets(const RelativeBias& bias) {
+  std::vector<float> buckets;
+  const int64_t farthest = bias.max_distance;
+  for (int64_t distance = -farthest; distance <= farthest && !bias.by_place(); ++distance)
+    buckets.push_back(static_cast<float>(bias.bucket(distance)));
+  for (uint32_t query = 0; query < bias.places() && bias.by_place(); ++query) {
+    for (uint32_t key = 0; key < bias.places(); ++key)
+      buckets.push_back(static_cast<float>(bias.place_bucket(query, key)));
+  }
+  return buckets;
+}
+
 // Beams that have parted: what they share lies in the cache of whichever wrote it.
 inline void share_earlier_positions(Case& c, uint32_t sequences, uint32_t positions) {
   c.layout.sequences = sequences;
@@ -264,12 +286,7 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
     } else {
       args.bias_scores = upload_rows(c.options.bias_scores, 2 * c.options.heads * args.bias.buckets, 32);
     }
-    std::vector<float> buckets;
-    const int64_t farthest = args.bias.max_distance;
-    for (int64_t distance = -farthest; distance <= farthest; ++distance) {
-      buckets.push_back(static_cast<float>(args.bias.bucket(distance)));
-    }
-    args.bias_buckets = gpu.upload(buckets);
+    args.bias_buckets = gpu.upload(bias_buckets(args.bias));
   }
   args.step = gpu.upload(step_block(c));
   args.step_layout = step_layout(c);

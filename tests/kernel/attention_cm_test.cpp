@@ -228,6 +228,9 @@ TEST_CASE("attention cm: capped scores, biases, cache indirection, a view of que
     Case content = input_case(CacheType::f16, 3, 3, 24, {50, 1, 9, 70}, 64);
     give_content_bias(content, 16, 128, true);
     check_cm(profile, content);
+    Case place = input_case(CacheType::f16, 3, 3, 24, {50, 50}, 64);
+    give_place_bias(place, 7, 7);
+    check_cm(profile, place);
     Case shared = make_case(CacheType::f16, 3, 3, 24, prefill(20, 69, 1));
     for (const Row& row : prefill(13, 70, 2)) shared.rows.push_back(row);
     share_earlier_positions(shared, 4, 100);

@@ -264,6 +264,43 @@ TEST_CASE("attention: a bias by distance") {
   }
 }
 
+TEST_CASE("attention: the buckets of a bias by place") {
+  RelativeBias bias;
+  bias.patch_rows = 2;
+  bias.patch_columns = 3;
+  CHECK(bias.places() == 7);
+  CHECK(bias.place_buckets() == 18);   // 3 offsets down, 5 across, and three with the class token
+  CHECK(bias.place_bucket(1, 1) == 7); // no offset: the middle of the 15
+  CHECK(bias.place_bucket(1, 6) == 0); // the key is one row down and two columns across
+  CHECK(bias.place_bucket(6, 1) == 14);
+  CHECK(bias.place_bucket(2, 1) == 8);
+  CHECK(bias.place_bucket(0, 4) == 15);
+  CHECK(bias.place_bucket(4, 0) == 16);
+  CHECK(bias.place_bucket(0, 0) == 17);
+}
+
+TEST_CASE("attention: a bias by place") {
+  for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
+    for (const auto& [down, across] : {std::pair<uint32_t, uint32_t>{7, 7}, {5, 13}, {1, 1}, {1, 31}}) {
+      const uint32_t places = 1 + down * across;
+      Case c = input_case(type, 6, 3, 24, {places, places, places}, 64, 1);
+      give_place_bias(c, down, across);
+      check(c, 2e-6, true);
+      c.options.soft_cap = 3;
+      check(c, 4e-6, true);
+    }
+  }
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    Case c = input_case(CacheType::f16, 3, 3, 24, {50, 50}, 64);
+    give_place_bias(c, 7, 7);
+    check_rows_alone(profile, c, {0, 1, 49, 50, 99});
+    const std::vector<float> all = run(profile, c);
+    Case alone = input_case(CacheType::f16, 3, 3, 24, {50}, 64, 2, 1);
+    give_place_bias(alone, 7, 7);
+    CHECK(same_bits(run(profile, alone), std::span(all).subspan(50 * c.stride())));
+  }
+}
+
 TEST_CASE("attention: positions read from other sequences' caches give the bits of a copy") {
   struct Shape {
     std::vector<Row> rows;

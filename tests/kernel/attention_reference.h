@@ -130,6 +130,14 @@ inline double content_bias(const Options& options, const Row& row, uint32_t posi
          score(position, (options.heads + head) * buckets + bucket);
 }
 
+// The bias of a table.
+inline double table_bias(const Options& options, const Row& row, uint32_t position, uint32_t head) {
+  const uint32_t bucket = options.bias.by_place()
+                              ? options.bias.place_bucket(row.position - row.first, position - row.first)
+                              : options.bias.bucket(int64_t{position} - row.position);
+  return options.bias_table[bucket * options.heads + head];
+}
+
 struct Attended {
   std::vector<float> result;  // [heads * head_dim]
   std::vector<float> weights; // [heads * positions]
@@ -153,8 +161,7 @@ inline Attended attend(const Cache& cache, const Options& options, const Row& ro
       if (!options.bias_scores.empty()) {
         score += content_bias(options, row, position, head);
       } else if (options.bias.buckets > 0) {
-        const uint32_t bucket = options.bias.bucket(int64_t{position} - row.position);
-        score += options.bias_table[bucket * options.heads + head];
+        score += table_bias(options, row, position, head);
       }
       if (options.soft_cap > 0) score = options.soft_cap * std::tanh(score / options.soft_cap);
       scores.push_back(score);

@@ -81,23 +81,24 @@ TEST_CASE("patches that do not divide the picture, or of another picture, are re
   }
 }
 
-TEST_CASE("a token of the model's own leads each input") {
+TEST_CASE("a token of the model's own in the first or second row of each input") {
   TestGpu& gpu = TestGpu::get();
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : {1u, 7u, 32u, 33u, 192u, 769u}) {
-      for (bool view : {false, true}) {
+      for (const auto& [view, place] : {std::pair(false, 0u), {true, 0u}, {false, 1u}}) {
         const std::vector<StepInput> inputs = {{3, 0}, {1, 8}, {0, 3}, {4, 16}};
         const TestWeight weight(TensorType::f32, 1, columns, columns);
         const std::vector<float> x = random_values(size_t{8} * columns, columns);
         std::vector<double> expected(x.begin(), x.end());
-        for (uint32_t row : {0u, 3u, 4u}) {
+        const std::vector<uint32_t> replaced = place == 0 ? std::vector{0u, 3u, 4u} : std::vector{1u, 5u};
+        for (uint32_t row : replaced) {
           const std::vector<float> token = weight.decoded(0);
           std::copy(token.begin(), token.end(), expected.begin() + row * columns);
         }
         Graph graph;
         const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
-        const TensorId out =
-            lead_token(graph, "lead", in, graph.weight(WeightView::transpose(weight.view), "embedding"));
+        const TensorId out = lead_token(graph, "lead", in,
+                                        graph.weight(WeightView::transpose(weight.view), "embedding"), place);
         const ActivationRef result = blank_rows(9, columns, 32);
         run_graph(profile, graph, inputs_step(inputs, 11), 11,
                   {{in, upload_rows(x, columns, 32, view)}, {out, result}});

@@ -131,18 +131,19 @@ TEST_CASE("mean of an input is the same bits wherever its rows lie in the step")
   }
 }
 
-TEST_CASE("one row of each input, the last or that of a token") {
+TEST_CASE("one row of each input, the last, that of a token or that of a number") {
   TestGpu& gpu = TestGpu::get();
   const std::vector<StepInput> inputs = {{3, 0, 7}, {1, 8, 9}, {0, 16, 0}, {300, 24, 4}};
   const uint32_t rows = rows_of(inputs), capacity = rows + 1;
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t columns : {1u, 33u, 260u}) {
       const std::vector<float> x = random_values(size_t{rows} * columns, columns);
-      for (const PickRows::Rule rule :
-           {PickRows::Rule::last, PickRows::Rule::first_of, PickRows::Rule::largest}) {
+      for (const PickRows::Rule rule : {PickRows::Rule::last, PickRows::Rule::first_of,
+                                        PickRows::Rule::largest, PickRows::Rule::numbered}) {
+        const bool numbered = rule == PickRows::Rule::numbered;
         PickRows operation;
         operation.rule = rule;
-        operation.token = 4;
+        operation.token = numbered ? 1 : 4;
         Graph graph;
         const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
         const TensorId out = pick_rows(graph, "picked", in, operation);
@@ -151,7 +152,10 @@ TEST_CASE("one row of each input, the last or that of a token") {
                   {{in, upload_rows(x, columns, 32)}, {out, result}});
         // All rows of an input have one token, so that the first of the largest is the first.
         const bool last = rule == PickRows::Rule::last, first_of = rule == PickRows::Rule::first_of;
-        const std::vector<int64_t> picked = {last || first_of ? 2 : 0, 3, -1, last ? 303 : 4};
+        const std::vector<int64_t> picked = {last || first_of ? 2 : numbered, 3, -1,
+                                             last       ? 303
+                                             : numbered ? 5
+                                                        : 4};
         std::vector<double> expected;
         for (int64_t row : picked) {
           for (uint32_t column = 0; column < columns; ++column)

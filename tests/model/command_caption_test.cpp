@@ -45,7 +45,58 @@ std::vector<uint32_t> expected_tokens(const std::filesystem::path& folder, const
   return written->at(0).at(0).tokens;
 }
 
+// A picture that is resized: slopes and steps, of another shape than any model's.
+Image slopes() {
+  Image image{47, 31, {}};
+  for (uint32_t y = 0; y < image.height; ++y) {
+    for (uint32_t x = 0; x < image.width; ++x) {
+      for (uint32_t c = 0; c < 3; ++c) {
+        const uint32_t value = x * 5 * (c + 1) + y * y / 3 * (3 - c) + x / 6 * y / 4 * 17;
+        image.pixels.push_back(static_cast<uint8_t>(value % 256));
+      }
+    }
+  }
+  return image;
+}
+
 } // namespace
+
+// What transformers 5.12 makes of the same picture with TrOCRProcessor's steps, in 64 bits.
+TEST_CASE("caption reads lines of text with TrOCR as transformers does, with its processor's steps") {
+  using Ids = std::vector<uint32_t>;
+  struct Case {
+    const char* model;
+    json processor;
+    Ids greedy, beams;
+  };
+  const json vit = {{"image_processor_type", "ViTImageProcessor"},
+                    {"size", {{"height", 20}, {"width", 20}}},
+                    {"resample", 2},
+                    {"image_mean", {0.5, 0.5, 0.5}},
+                    {"image_std", {0.5, 0.5, 0.5}}};
+  // Its other settings are the class's: it crops, and resizes by bicubic interpolation.
+  const json deit = {{"feature_extractor_type", "DeiTFeatureExtractor"}, {"size", 25}, {"crop_size", 21}};
+  for (const Case& c :
+       {Case{"vit-trocr", vit, Ids{17, 17, 17, 65, 65, 65, 65, 65}, Ids{17, 17, 17, 17, 65, 65, 65, 65}},
+        Case{"deit-trocr", deit, Ids{99, 105, 105, 105, 105, 243, 65, 65},
+             Ids{99, 105, 105, 105, 105, 243, 65, 65}}}) {
+    CAPTURE(std::string(c.model));
+    const TemporaryFolder folder;
+    write_word_folder(folder, c.model);
+    folder.write("preprocessor_config.json", c.processor.dump());
+    const std::string picture = (folder.path() / "line.png").string();
+    REQUIRE(write_png(slopes(), picture).ok());
+    const auto tokens = [&](const char* beams) -> json {
+      const CommandResult result = pumice_command(
+          {"caption", folder.path().string(), picture, "-n", "8", "--beams", beams, "--json", "--no-cache"});
+      INFO(result.err);
+      REQUIRE(result.status == 0);
+      return json::parse(result.out)["tokens"];
+    };
+    CHECK(tokens("1") == json(c.greedy));
+    CHECK(tokens("4") == json(c.beams));
+  }
+}
 
 TEST_CASE("caption writes about pictures, draws where it looked and refuses what is none") {
   const TemporaryFolder folder;

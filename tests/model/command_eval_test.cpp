@@ -94,7 +94,7 @@ void check_all(const std::filesystem::path& model, const SafetensorsFile& expect
 TEST_CASE("eval takes and gives the names of encoders and encoder-decoders") {
   for (const char* name :
        {"bert", "roberta", "distilbert", "vit", "transformer-postnorm", "transformer-prenorm", "marian",
-        "marian-relu", "bart", "t5", "flan-t5", "whisper", "vit-gpt2"}) {
+        "marian-relu", "bart", "t5", "flan-t5", "whisper", "vit-gpt2", "beit", "deit-trocr"}) {
     CAPTURE(name);
     const auto expected = SafetensorsFile::open(fixtures().model(name) / "expected.safetensors");
     REQUIRE(expected.ok());

@@ -341,7 +341,7 @@ TEST_CASE("ogg: errors name other streams and damaged pages") {
 TEST_CASE("the error for a file that is not sound says what was found") {
   const TemporaryFolder folder;
   CHECK(says(read_audio(folder.write("notes.wav", "Dear diary, today")),
-             {"notes.wav", "WAV, FLAC or Ogg", "Dear diary"}) == "");
+             {"notes.wav", "WAV, FLAC, Ogg or Opus", "Dear diary"}) == "");
   CHECK(says(read_audio(folder.write("empty.wav", "")), {"empty.wav", "empty"}) == "");
   using namespace std::string_view_literals;
   for (const auto& [begin, format] : {std::pair{"ID3\x04"sv, "MP3"sv},

@@ -98,6 +98,25 @@ json captioner() {
   return {{"model_type", "vision-encoder-decoder"}, {"encoder", vit()}, {"decoder", gpt2}};
 }
 
+json beit() {
+  return with(base("beit"), {{"image_size", 24}, {"patch_size", 4}});
+}
+
+json each_bias(const json& config) {
+  return with(config, {{"use_relative_position_bias", true}});
+}
+
+json reader(const json& encoder) {
+  const json trocr = {{"model_type", "trocr"},
+                      {"vocab_size", 100},
+                      {"d_model", 48},
+                      {"decoder_layers", 2},
+                      {"decoder_attention_heads", 3},
+                      {"decoder_ffn_dim", 80},
+                      {"max_position_embeddings", 30}};
+  return {{"model_type", "vision-encoder-decoder"}, {"encoder", encoder}, {"decoder", trocr}};
+}
+
 std::unique_ptr<ModelDefinition> opened(const json& config) {
   auto definition = open(config);
   if (!definition.ok()) FAIL(definition.error().text());
@@ -289,6 +308,63 @@ TEST_CASE("an encoder of pictures may be wider than the decoder") {
   CHECK(weight_shape(*definition, "decoder.transformer.h.1.crossattention.c_attn.weight") == Shape{48, 96});
 }
 
+TEST_CASE("TrOCR's decoder reads the encoder's rows as they are, or projected to its own width") {
+  const std::string key = "decoder.model.decoder.layers.1.encoder_attn.k_proj.weight",
+                    head = "decoder.output_projection.weight";
+  json config = reader(with(base("deit"), {{"image_size", {32, 48}}, {"patch_size", 8}}));
+  auto definition = opened(config);
+  CHECK(definition->shape().encoder->context == 26); // a class token and a distillation token
+  CHECK(definition->shape().context == 30);
+  CHECK(weight_shape(*definition, "encoder.embeddings.position_embeddings") == Shape{1, 26, 64});
+  CHECK(weight_shape(*definition, "decoder.model.decoder.embed_positions.weight") == Shape{32, 48});
+  CHECK(weight_shape(*definition, "enc_to_dec_proj.weight") == Shape{48, 64});
+  CHECK(weight_shape(*definition, key) == Shape{48, 48});
+  CHECK(weight_shape(*definition, head).empty()); // tied, unless it says otherwise
+  config["decoder"]["cross_attention_hidden_size"] = 64;
+  config["decoder"]["tie_word_embeddings"] = false;
+  config["decoder"]["use_learned_position_embeddings"] = false;
+  config["decoder"]["layernorm_embedding"] = false;
+  definition = opened(config);
+  CHECK(weight_shape(*definition, "enc_to_dec_proj.weight").empty());
+  CHECK(weight_shape(*definition, key) == Shape{48, 64});
+  CHECK(weight_shape(*definition, head) == Shape{100, 48});
+  CHECK(weight_shape(*definition, "decoder.model.decoder.embed_positions.weight").empty());
+  CHECK(weight_shape(*definition, "decoder.model.decoder.layernorm_embedding.weight").empty());
+  config["decoder"]["cross_attention_hidden_size"] = 63;
+  refused(config, {"decoder.cross_attention_hidden_size", "expected 64", "found 63"});
+  config["decoder"].erase("cross_attention_hidden_size");
+  config["decoder"]["d_model"] = 51;
+  refused(config, {"decoder.d_model", "even", "found 51"});
+}
+
+TEST_CASE("what BEiT's config turns on has weights, and nothing else") {
+  const std::string layer = "encoder.layer.1.", table = "relative_position_bias.relative_position_bias_table",
+                    own = layer + "attention.attention." + table, shared = "encoder." + table;
+  auto definition = opened(beit());
+  CHECK(weight_shape(*definition, layer + "lambda_2") == Shape{64});
+  CHECK(weight_shape(*definition, "pooler.layernorm.weight") == Shape{64});
+  for (const std::string& none :
+       {own, shared, std::string("layernorm.weight"), std::string("embeddings.position_embeddings"),
+        layer + "attention.attention.key.bias"})
+    CHECK(weight_shape(*definition, none).empty());
+  definition = opened(with(beit(), {{"use_shared_relative_position_bias", true},
+                                    {"use_absolute_position_embeddings", true},
+                                    {"use_mean_pooling", false},
+                                    {"layer_scale_init_value", 0}}));
+  CHECK(weight_shape(*definition, shared) == Shape{11 * 11 + 3, 4});
+  CHECK(weight_shape(*definition, own).empty());
+  CHECK(weight_shape(*definition, "embeddings.position_embeddings") == Shape{1, 37, 64});
+  CHECK(weight_shape(*definition, "layernorm.weight") == Shape{64});
+  CHECK(weight_shape(*definition, "pooler.layernorm.weight").empty());
+  CHECK(weight_shape(*definition, layer + "lambda_2").empty());
+  const json each = each_bias(beit());
+  CHECK(weight_shape(*opened(each), own) == Shape{11 * 11 + 3, 4});
+  refused(with(each, {{"use_shared_relative_position_bias", true}}),
+          {"use_shared_relative_position_bias", "expected false"});
+  refused(with(each, {{"image_size", {24, 32}}}), {"image_size", "square", "found 6 x 8"});
+  refused(with(each, {{"image_size", 400}}), {"image_size", "90 x 90", "found 100 x 100"});
+}
+
 TEST_CASE("a translation model may have two vocabularies") {
   const json config =
       with(bart("marian"), {{"share_encoder_decoder_embeddings", false}, {"decoder_vocab_size", 70}});
@@ -332,7 +408,7 @@ TEST_CASE("errors name what is wrong with an encoder's config") {
   refused(with(vit(), {{"image_size", {1, 2, 3}}}), {"image_size", "height", "3 numbers"});
   json wrong = captioner();
   wrong["encoder"]["model_type"] = "swin";
-  refused(wrong, {"encoder.model_type", "vit", "swin"});
+  refused(wrong, {"encoder.model_type", "beit, deit, vit", "swin"});
   wrong = captioner();
   wrong["decoder"]["n_head"] = 5;
   refused(wrong, {"decoder.n_head", "48 columns", "found 5"});
@@ -342,9 +418,9 @@ TEST_CASE("errors name what is wrong with an encoder's config") {
 
 TEST_CASE("damaged configs of encoders are refused or read, without a crash") {
   size_t read = 0, blocklist = 0;
-  const std::vector<json> all = {base("bert"),   base("roberta"), bart("bart"),
-                                 bart("marian"), bart("whisper"), transformer(),
-                                 t5(),           vit(),           captioner()};
+  const std::vector<json> all = {base("bert"),    base("roberta"), bart("bart"),  bart("marian"),
+                                 bart("whisper"), transformer(),   t5(),          vit(),
+                                 captioner(),     base("deit"),    reader(vit()), each_bias(beit())};
   for (const json& config : all) {
     opened(config);
     damage(config, [&](const json& damaged) {

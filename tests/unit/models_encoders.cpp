@@ -181,6 +181,30 @@ FIXTURE_TEST_CASE("ViT: weights, shape and graph") {
   CHECK(!graph.readable.contains("pooler_output"));
 }
 
+TEST_CASE("BEiT, DeiT and TrOCR use every tensor of their files but a pooler before a decoder") {
+  struct Case {
+    std::string name;
+    uint32_t positions;
+    std::set<std::string> unused;
+  };
+  const std::set<std::string> pooler = {"encoder.pooler.dense.weight", "encoder.pooler.dense.bias"};
+  for (const Case& c : {Case{"beit", 26, {}}, Case{"deit", 11, {}}, Case{"vit-trocr", 26, pooler},
+                        Case{"deit-trocr", 11, pooler}, Case{"beit-trocr", 37, {}}}) {
+    CAPTURE(c.name);
+    const Opened model = open(fixtures().model(c.name));
+    check_weights(model, c.unused);
+    const ModelShape shape = model.definition->shape();
+    REQUIRE(shape.encoder);
+    CHECK(shape.encoder->context == c.positions);
+    CHECK(shape.encoder->labels.size() == (shape.has_decoder() ? 0 : 5));
+    const EncoderGraph encoder = check_encoder(model, shape.has_decoder() ? 2 : 0);
+    if (shape.has_decoder()) check_decoder(model);
+    const Attention* attention = first_attention(encoder.graph, AttentionMask::bidirectional);
+    REQUIRE(attention);
+    CHECK(attention->bias.by_place() == c.name.starts_with("beit"));
+  }
+}
+
 FIXTURE_TEST_CASE("encoder-decoders: weights, shapes and graphs") {
   struct Case {
     std::string name;

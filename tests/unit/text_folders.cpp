@@ -143,7 +143,9 @@ TEST_CASE("text: Marian's folder encodes one language and decodes the other") {
   CHECK(tokenizer->encode("hello hw", false) == Ids{2, 6, 1, 5}); // a piece that the vocabulary lacks
   CHECK(tokenizer->encode("", true) == Ids{0});
   CHECK(tokenizer->decode(Ids{3, 6, 5, 0}, false) == "bonjour w");
-  CHECK(tokenizer->encode_within("bonjour w") == Ids{3, 6, 5}); // by the rules of the other language
+  CHECK(*tokenizer->encode_within("bonjour w") == Ids{3, 6, 5}); // by the rules of the other language
+  CHECK(*tokenizer->encode_within("bonjour w") == Ids{3, 6, 5});
+  CHECK(tokenizer->encode_within("")->empty());
   CHECK(tokenizer->encode("bonjour", false) != Ids{3});
   CHECK(tokenizer->eos() == 0u);
   CHECK(tokenizer->encode_limited("hello hello hello", 3).ids == Ids{2, 2, 0});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "attention_picture.h"
+#include "base/lines.h"
 #include "generate/picture_prompt.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
@@ -30,11 +31,7 @@ struct CaptionOptions {
 // Puts "FILE<tab>" before each line.
 std::string with_name(const std::string& lines, const std::string& name) {
   std::string result;
-  for (size_t at = 0; at < lines.size();) {
-    const size_t end = lines.find('\n', at) + 1;
-    result += name + "\t" + lines.substr(at, end - at);
-    at = end;
-  }
+  for (const std::string_view line : split_lines(lines)) result += fmt::format("{}\t{}\n", name, line);
   return result;
 }
 
@@ -202,11 +199,12 @@ Status caption(const CaptionOptions& options) {
 } // namespace
 
 Subcommand add_caption(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("caption", "Describe pictures in words.");
+  CLI::App* sub = app.add_subcommand("caption", "Describe pictures in words, or read the text in them.");
   auto options = std::make_shared<CaptionOptions>();
-  sub->add_option("MODEL", options->model,
-                  "A Hugging Face folder, such as ViT with GPT-2 or LLaVA. The model has an encoder of "
-                  "pictures and a decoder")
+  sub->add_option(
+         "MODEL", options->model,
+         "A Hugging Face folder, such as ViT with GPT-2, TrOCR or LLaVA. The model has an encoder of "
+         "pictures and a decoder")
       ->required()
       ->type_name("");
   sub->add_option("IMAGE", options->pictures,

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/lines.h"
 #include "counted.h"
 #include "io/mapped_file.h"
 #include "json_output.h"
@@ -145,12 +146,9 @@ Result<std::vector<std::string>> read_label_file(const std::string& path) {
   PUMICE_TRY(const MappedFile file, MappedFile::open(path_of(path)));
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   std::vector<std::string> labels;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line(text.substr(at, end - at));
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty()) labels.push_back(std::move(line));
-    at = end + 1;
+  for (std::string_view line : split_lines(text)) {
+    while (line.ends_with('\r') || line.ends_with(' ')) line.remove_suffix(1);
+    if (!line.empty()) labels.emplace_back(line);
   }
   if (!labels.empty()) return labels;
   return Error{Code::invalid_file, fmt::format("{}: expected a label on each line; found none", path)};

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/lines.h"
 #include "input_stream.h"
 #include "text/unicode.h"
 
@@ -38,11 +39,8 @@ Result<Glossary> Glossary::read(const std::string& path, const Tokenizer& tokeni
   PUMICE_TRY(const std::string text, read_text(path));
   Glossary glossary;
   size_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = std::string_view(text).substr(at, end - at);
+  for (const std::string_view line : split_lines(text)) {
     ++number;
-    at = end + 1;
     if (!without_spaces(line).empty()) PUMICE_CHECK(glossary.add(line, number, path, tokenizer, vocabulary));
   }
   if (glossary.entries_.empty()) {
@@ -75,7 +73,7 @@ Status Glossary::add(std::string_view line, size_t number, const std::string& pa
                                entry.line));
     }
   }
-  const Term tokens = tokenizer.encode_within(target);
+  PUMICE_TRY(const Term tokens, tokenizer.encode_within(target));
   const std::string written = tokenizer.decode(tokens, false);
   const bool known = std::ranges::all_of(tokens, [&](uint32_t token) { return token < vocabulary; });
   if (!known || without_spaces(written) != target) {

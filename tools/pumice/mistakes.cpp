@@ -21,12 +21,12 @@ struct OtherName {
   std::string_view name, command;
 };
 constexpr OtherName other_names[] = {
-    {"talk", "chat"},           {"complete", "run"},     {"completions", "run"},    {"cli", "run"},
-    {"quantize", "convert"},    {"quantise", "convert"}, {"export", "convert"},     {"embedding", "embed"},
-    {"embeddings", "embed"},    {"encode", "embed"},     {"whisper", "transcribe"}, {"speech", "transcribe"},
-    {"describe", "caption"},    {"benchmark", "bench"},  {"info", "inspect"},       {"show", "inspect"},
-    {"list", "devices"},        {"gpus", "devices"},     {"evaluate", "eval"},      {"ppl", "perplexity"},
-    {"detokenize", "tokenize"}, {"score", "rerank"},     {"version", "--version"},
+    {"talk", "chat"},        {"complete", "run"},        {"completions", "run"},    {"cli", "run"},
+    {"quantize", "convert"}, {"quantise", "convert"},    {"export", "convert"},     {"embedding", "embed"},
+    {"embeddings", "embed"}, {"encode", "embed"},        {"whisper", "transcribe"}, {"speech", "transcribe"},
+    {"describe", "caption"}, {"ocr", "caption"},         {"benchmark", "bench"},    {"info", "inspect"},
+    {"show", "inspect"},     {"list", "devices"},        {"gpus", "devices"},       {"evaluate", "eval"},
+    {"ppl", "perplexity"},   {"detokenize", "tokenize"}, {"score", "rerank"},       {"version", "--version"},
 };
 
 // The name that is meant: the nearest, or the only one that begins so.

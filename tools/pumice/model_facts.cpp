@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/lines.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "model/gguf_model.h"
@@ -89,11 +91,9 @@ std::map<std::string, std::string> read_card(const ModelFile& file) {
   if (!mapped.ok()) return fields;
   const std::string_view text(reinterpret_cast<const char*>(mapped->bytes().data()), mapped->bytes().size());
   if (!text.starts_with("---")) return fields;
-  for (size_t at = text.find('\n'); at != std::string_view::npos && at + 1 < text.size();) {
-    const size_t end = std::min(text.find('\n', at + 1), text.size());
-    std::string_view line = text.substr(at + 1, end - at - 1);
+  const std::vector<std::string_view> lines = split_lines(text);
+  for (const std::string_view line : std::span(lines).subspan(1)) {
     if (line.starts_with("---")) break;
-    at = end;
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos || line.front() == ' ' || line.front() == '-') continue;
     std::string_view value = line.substr(colon + 1);

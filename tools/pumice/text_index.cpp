@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/lines.h"
 #include "io/fields.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
@@ -131,19 +132,15 @@ Status write_index_head(const fs::path& folder, const IndexHead& head) {
 
 Result<std::vector<Passage>> read_passages(const fs::path& folder) {
   PUMICE_TRY(const MappedFile mapped, MappedFile::open(folder / "passages.jsonl"));
-  const std::string_view all = text_in(mapped);
   std::vector<Passage> passages;
-  for (size_t from = 0; from < all.size();) {
-    const size_t end = std::min(all.find('\n', from), all.size());
-    PUMICE_TRY(const nlohmann::json json,
-               parse_json_object(mapped.bytes().subspan(from, end - from), mapped.path()));
+  for (const std::string_view line : split_lines(text_in(mapped))) {
+    PUMICE_TRY(const nlohmann::json json, parse_json_object(std::as_bytes(std::span(line)), mapped.path()));
     const Fields fields(json, mapped.path());
     Passage passage;
     PUMICE_TRY(passage.file, fields.u32("file"));
     PUMICE_TRY(passage.line, fields.u32("line"));
     PUMICE_TRY(passage.text, fields.string("text"));
     passages.push_back(std::move(passage));
-    from = end + 1;
   }
   return passages;
 }
@@ -191,12 +188,8 @@ Result<std::vector<Passage>> cut_file(const fs::path& folder, const IndexedFile&
   const std::string_view all = text_in(mapped);
   if (all.find('\0') != all.npos || !check_utf8(all, file.path).ok()) return std::vector<Passage>();
   Cutter cutter(number);
-  uint64_t line = 0;
-  for (size_t from = 0; from < all.size();) {
-    const size_t end = std::min(all.find('\n', from), all.size());
-    cutter.add(all.substr(from, end - from), ++line);
-    from = end + 1;
-  }
+  uint64_t number_of_line = 0;
+  for (const std::string_view line : split_lines(all)) cutter.add(line, ++number_of_line);
   return cutter.take();
 }
 

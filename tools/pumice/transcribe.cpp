@@ -391,7 +391,7 @@ Subcommand add_transcribe(CLI::App& app) {
       ->required()
       ->type_name("");
   sub->add_option("AUDIO", options->files,
-                  "WAV, FLAC or Ogg files; '-' is standard input. With several files, each line "
+                  "WAV, FLAC, Ogg or Opus files; '-' is standard input. With several files, each line "
                   "begins with the file's name and a tab")
       ->required()
       ->type_name("");

@@ -32,6 +32,13 @@ uint32_t capacity_class(uint32_t capacity) {
   return std::clamp(std::bit_ceil(capacity), shortest, longest);
 }
 
+// ATTENTION_BIASED_ID's value.
+uint32_t biased(const AttentionArgs& args) {
+  if (args.bias_scores) return 2;
+  if (args.bias.by_place()) return 3;
+  return args.bias.buckets > 0 ? 1 : 0;
+}
+
 } // namespace
 
 Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32_t context) {
@@ -64,14 +71,9 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
   Dispatch dispatch;
   dispatch.set_params(params);
   const bool shared = args.mask == AttentionMask::causal && args.step_layout.positions > 0;
-  dispatch.constants = {workgroup,
-                        layout.head_dim,
-                        args.soft_cap > 0 ? 1u : 0u,
-                        static_cast<uint32_t>(args.mask),
-                        args.bias_scores        ? 2u
-                        : args.bias.buckets > 0 ? 1u
-                                                : 0u,
-                        shared ? 1u : 0u};
+  dispatch.constants = {
+      workgroup,    layout.head_dim, args.soft_cap > 0 ? 1u : 0u, static_cast<uint32_t>(args.mask),
+      biased(args), shared ? 1u : 0u};
   if (args.chunked) dispatch.set_constant(ATTENTION_CHUNKED_ID, 1);
   if (layout.split != CacheSplit::whole)
     dispatch.set_constant(ATTENTION_PARTS_ID, static_cast<uint32_t>(layout.split));
@@ -89,6 +91,7 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
       dispatch.set_constant(ATTENTION_BUCKETS_ID, args.bias.buckets);
       dispatch.set_constant(ATTENTION_BIAS_STRIDE_ID, args.bias_scores->stride);
     }
+    if (args.bias.by_place()) dispatch.set_constant(ATTENTION_BUCKETS_ID, args.bias.places());
     dispatch.bind(ATTENTION_BIAS_TABLE, args.bias_scores ? args.bias_scores->buffer : args.bias_table,
                   Access::read);
     dispatch.bind(ATTENTION_BIAS_BUCKETS, args.bias_buckets, Access::read);
@@ -113,6 +116,15 @@ uint32_t content_bucket(const RelativeBias& bias, int64_t query_minus_key) {
 }
 
 } // namespace
+
+uint32_t RelativeBias::place_bucket(uint32_t query, uint32_t key) const {
+  const uint32_t offsets = place_buckets() - 3;
+  if (query == 0) return key == 0 ? offsets + 2 : offsets;
+  if (key == 0) return offsets + 1;
+  const uint32_t down = (query - 1) / patch_columns + patch_rows - 1 - (key - 1) / patch_columns;
+  const uint32_t across = (query - 1) % patch_columns + patch_columns - 1 - (key - 1) % patch_columns;
+  return down * (2 * patch_columns - 1) + across;
+}
 
 uint32_t RelativeBias::bucket(int64_t key_minus_query) const {
   if (by_content) return content_bucket(*this, -key_minus_query);
@@ -284,7 +296,10 @@ std::string Attention::describe() const {
   if (mask == AttentionMask::bidirectional) text += " both ways";
   if (mask == AttentionMask::cross) text += " of the encoder's input";
   if (mask == AttentionMask::causal_input) text += " of its input so far";
-  if (bias.buckets > 0) {
+  if (bias.by_place()) {
+    text += fmt::format(" bias of {} buckets by place in {} x {}", bias.buckets, bias.patch_rows,
+                        bias.patch_columns);
+  } else if (bias.buckets > 0) {
     text += fmt::format(" bias of {} buckets to {}", bias.buckets, bias.max_distance);
   }
   if (bias.linear) text += fmt::format(" linear bias to {}", bias.max_distance);
@@ -294,6 +309,7 @@ std::string Attention::describe() const {
 namespace {
 
 constexpr uint32_t largest_bias_distance = 1 << 20;
+constexpr uint32_t most_places = 1 << 13; // whose pairs have a bucket each
 
 // A linear bias becomes a table with a bucket for each distance. Its size does not depend on the session's
 // context, because constants are uploaded once for all plans.
@@ -332,14 +348,27 @@ Status lower_buckets(const RelativeBias& bias, Lowering& lowering, AttentionArgs
   return {};
 }
 
+// The bucket of each pair of places.
+Status lower_place_buckets(const RelativeBias& bias, Lowering& lowering, AttentionArgs& args) {
+  std::vector<float> buckets;
+  for (uint32_t query = 0; query < bias.places(); ++query) {
+    for (uint32_t key = 0; key < bias.places(); ++key)
+      buckets.push_back(static_cast<float>(bias.place_bucket(query, key)));
+  }
+  PUMICE_TRY(args.bias_buckets,
+             lowering.constants(
+                 fmt::format("buckets by place in {} x {}", bias.patch_rows, bias.patch_columns), buckets));
+  return {};
+}
+
 Status lower_bias(const RelativeBias& bias, std::span<const WeightId> table, Lowering& lowering,
                   AttentionArgs& args) {
   if (bias.linear) return lower_linear_bias(lowering, args);
   if (bias.buckets == 0) return {};
   if (bias.by_content) return lower_buckets(bias, lowering, args);
   assert(table.size() == 1);
-  if (bias.exact_buckets() == 0 || bias.max_distance <= bias.exact_buckets() ||
-      bias.max_distance > largest_bias_distance) {
+  if (!bias.by_place() && (bias.exact_buckets() == 0 || bias.max_distance <= bias.exact_buckets() ||
+                           bias.max_distance > largest_bias_distance)) {
     return Error{
         Code::unsupported,
         fmt::format("a relative bias of {} buckets for distances to {} is not supported: it needs at least "
@@ -354,7 +383,7 @@ Status lower_bias(const RelativeBias& bias, std::span<const WeightId> table, Low
                              view.tensor->name, view.rows, view.columns, bias.buckets, args.heads)};
   }
   PUMICE_TRY(args.bias_table, lowering.vector(table));
-  return lower_buckets(bias, lowering, args);
+  return bias.by_place() ? lower_place_buckets(bias, lowering, args) : lower_buckets(bias, lowering, args);
 }
 
 // Refuses what no kernel can do.
@@ -389,6 +418,14 @@ Status check(const Attention& attention, const CacheLayout& layout) {
     return Error{Code::unsupported,
                  fmt::format("layer {}: a bias by content of {} buckets for distances to {} is not supported",
                              attention.layer, attention.bias.buckets, attention.bias.max_distance)};
+  }
+  if (attention.bias.by_place() &&
+      (attention.mask != AttentionMask::bidirectional || attention.bias.patch_columns == 0 ||
+       attention.bias.places() > most_places || attention.bias.buckets != attention.bias.place_buckets())) {
+    return Error{Code::unsupported,
+                 fmt::format("layer {}: a bias by place of {} buckets in {} x {} patches is not supported",
+                             attention.layer, attention.bias.buckets, attention.bias.patch_rows,
+                             attention.bias.patch_columns)};
   }
   if (attention.mask == AttentionMask::cross && attention.bias.buckets > 0) {
     return Error{Code::internal,

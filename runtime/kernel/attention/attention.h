@@ -45,7 +45,15 @@ struct RelativeBias {
   // count from the farthest key after the query on.
   bool by_content = false;
   bool rounded = false;
+  // With a table, in place of distances: an input is a class token and this many rows and columns of patches.
+  // Each offset down and across has a bucket, and so have the class token as the query, as the key, and as
+  // both (Bao et al., BEiT, 2022).
+  uint32_t patch_rows = 0, patch_columns = 0;
 
+  bool by_place() const { return patch_rows > 0; }
+  uint32_t places() const { return 1 + patch_rows * patch_columns; }
+  uint32_t place_buckets() const { return (2 * patch_rows - 1) * (2 * patch_columns - 1) + 3; }
+  uint32_t place_bucket(uint32_t query, uint32_t key) const;
   uint32_t exact_buckets() const { return buckets / (both_ways ? 4 : 2); } // buckets for a single distance
 
   uint32_t bucket(int64_t key_minus_query) const;
@@ -83,7 +91,7 @@ struct AttentionArgs {
   BufferRef bias_table;                     // [buckets, heads]
   std::optional<ActivationRef> bias_scores; // of a bias by content, [rows, 2 * heads * buckets]
   BufferRef bias_buckets; // the bucket of each distance from -max_distance to max_distance, as floats;
-                          // a linear bias has one for each distance
+                          // a linear bias has one for each distance; by place: [places, places]
   // Neighbouring rows mostly belong to one sequence, as in a prefill. Only the speed depends on it.
   bool one_sequence = true;
   ActivationRef result; // [rows, heads * head_dim]

@@ -60,6 +60,10 @@ Status Patches::lower(Lowering& lowering, const Node& node) const {
   return {};
 }
 
+std::string LeadToken::describe() const {
+  return row > 0 ? fmt::format("row {}", row) : "";
+}
+
 Status LeadToken::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   if (const WeightView& view = lowering.graph().weight(node.weights[0]).view;
@@ -76,6 +80,7 @@ Status LeadToken::lower(Lowering& lowering, const Node& node) const {
   params.columns = x.columns;
   params.x_stride = x.stride;
   params.out_stride = result.stride;
+  params.row = row;
   dispatch.set_params(params);
   dispatch.bind(LEAD_TOKEN_STEP, lowering.step(), Access::read);
   dispatch.bind(LEAD_TOKEN_X, x.buffer, Access::read);
@@ -94,8 +99,10 @@ TensorId patches(Graph& graph, std::string name, TensorId pixels, const PatchSha
   return graph.add(operation, {pixels}, {}, {std::move(name), RowKind::tokens, shape.columns()});
 }
 
-TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token) {
-  return graph.add(LeadToken{}, {x}, {token}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
+TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token, uint32_t row) {
+  LeadToken operation;
+  operation.row = row;
+  return graph.add(operation, {x}, {token}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
 }
 
 } // namespace pumice

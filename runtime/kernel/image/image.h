@@ -31,15 +31,18 @@ struct Patches : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// result = x, but in the first row of each input (a class token) the weight. inputs: x
+// result = x, but in one row of each input (a class token is the first) the weight. inputs: x
 // [tokens, columns]. weights: a vector of as many rows; a file's [1, 1, columns] is that when seen
 // transposed.
 struct LeadToken : Operation {
+  uint32_t row = 0; // counted from the input's first
+
   std::string_view name() const override { return "lead_token"; }
+  std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
 TensorId patches(Graph& graph, std::string name, TensorId pixels, const PatchShape& shape, uint32_t lead);
-TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token);
+TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token, uint32_t row = 0);
 
 } // namespace pumice

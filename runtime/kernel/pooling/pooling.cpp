@@ -33,6 +33,7 @@ Status MeanRows::lower(Lowering& lowering, const Node& node) const {
 std::string PickRows::describe() const {
   if (rule == Rule::last) return "the last";
   if (rule == Rule::largest) return "of the largest token";
+  if (rule == Rule::numbered) return fmt::format("number {}", token);
   return fmt::format("the first of token {}", token);
 }
 

@@ -17,12 +17,13 @@ struct MeanRows : Operation {
 // gives zeros. inputs: x [tokens, columns]. output: [outputs, columns].
 struct PickRows : Operation {
   enum class Rule : uint32_t {
-    last = PICK_ROWS_LAST,       // the last row
-    first_of = PICK_ROWS_FIRST,  // the first row of `token`; the last row if there is none
-    largest = PICK_ROWS_LARGEST, // the first row of the token with the largest number
+    last = PICK_ROWS_LAST,         // the last row
+    first_of = PICK_ROWS_FIRST,    // the first row of `token`; the last row if there is none
+    largest = PICK_ROWS_LARGEST,   // the first row of the token with the largest number
+    numbered = PICK_ROWS_NUMBERED, // the row of this number, counted from 0; the last row if there is none
   };
   Rule rule = Rule::last;
-  uint32_t token = 0;
+  uint32_t token = 0; // of first_of; of numbered, the number
 
   std::string_view name() const override { return "pick_rows"; }
   std::string describe() const override;

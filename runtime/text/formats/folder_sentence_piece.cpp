@@ -174,7 +174,8 @@ Result<PartsPtr> read_marian_folder(const FolderSettings& settings) {
                              settings.path("tokenizer_config.json"))};
   }
   PUMICE_TRY(FilePtr source, open(settings, "source.spm"));
-  PUMICE_TRY(FilePtr target, open(settings, "target.spm"));
+  PUMICE_TRY(FilePtr read, open(settings, "target.spm"));
+  const std::shared_ptr<const SentencePieceFile> target = std::move(read);
   PUMICE_TRY(std::string text, read_whole_file(settings.folder / "vocab.json"));
   auto parts = std::make_unique<TokenizerParts>();
   PUMICE_TRY(parts->vocabulary, parse_vocabulary(text, settings.path("vocab.json")));
@@ -189,8 +190,12 @@ Result<PartsPtr> read_marian_folder(const FolderSettings& settings) {
     added.push_back(make_added_token(token, *ids[i], true));
   }
   parts->post_processor = PostProcessor::around({}, {*ids[1]});
-  PUMICE_TRY(SentencePiecePtr pieces, make_sentence_piece(*target));
-  parts->target_model = make_sentence_piece_model(std::move(pieces), parts->vocabulary, *ids[0], true);
+  const Vocabulary& vocabulary = parts->vocabulary; // the parts do not move
+  parts->target_model =
+      std::make_unique<LazyModel>([target, &vocabulary, unknown = *ids[0]]() -> Result<ModelPtr> {
+        PUMICE_TRY(SentencePiecePtr pieces, make_sentence_piece(*target));
+        return make_sentence_piece_model(std::move(pieces), vocabulary, unknown, true);
+      });
   return finish_sentence_piece(std::move(parts), std::move(added), *source, *target, *ids[0], true);
 }
 

@@ -1,5 +1,6 @@
 // Folders with a plain vocabulary: vocab.txt (BERT), or vocab.json and merges.txt (byte-level BPE). Each is
 // converted to the tokenizer.json that has the same meaning.
+#include "base/lines.h"
 #include "text/formats/huggingface_parts.h"
 #include "text/formats/tokenizer_folder.h"
 
@@ -12,12 +13,9 @@ using nlohmann::json;
 // Calls visit() with each line of a text, without its end of line.
 template <class Visit>
 void each_line(std::string_view text, const Visit& visit) {
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
+  for (std::string_view line : split_lines(text)) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     visit(line);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
 }
 
