@@ -46,7 +46,7 @@ private:
   SmolVlmVision vision_;
 };
 
-Result<SmolVlmVision> read_vision(const ModelFile& file) {
+Result<SmolVlmVision> read_smolvlm_vision(const ModelFile& file) {
   const nlohmann::json all = with_defaults(file, "vision_config",
                                            {{"hidden_size", 1152},
                                             {"intermediate_size", 3072},
@@ -68,8 +68,8 @@ Result<SmolVlmVision> read_vision(const ModelFile& file) {
                                          vision.windows.height, vision.windows.window));
 }
 
-Result<PictureTokens> read_picture_tokens(const ModelFile& file, uint32_t vocabulary) {
-  PUMICE_TRY(const SmolVlmVision vision, read_vision(file));
+Result<PictureTokens> read_smolvlm_tokens(const ModelFile& file, uint32_t vocabulary) {
+  PUMICE_TRY(const SmolVlmVision vision, read_smolvlm_vision(file));
   PictureTokens tokens;
   PUMICE_TRY(tokens.token, file.fields().u32("image_token_id", 0, vocabulary - 1));
   tokens.rows = vision.windows.count();
@@ -96,14 +96,14 @@ Result<std::unique_ptr<ModelDefinition>> open_smolvlm(const ModelFile& file) {
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
   config.set_neighbouring_in_gguf(false);
   config.windows.assign(config.layers, 0);
-  PUMICE_TRY(config.pictures, read_picture_tokens(file, config.vocabulary));
+  PUMICE_TRY(config.pictures, read_smolvlm_tokens(file, config.vocabulary));
   PUMICE_TRY(const Biases biases, read_biases(settings));
   return make_llama(std::move(config), false, biases);
 }
 
 Result<std::unique_ptr<ModelDefinition>> open_smolvlm_pictures(const ModelFile& file) {
   const nlohmann::json text = llama_text_settings(file);
-  PUMICE_TRY(SmolVlmVision vision, read_vision(file));
+  PUMICE_TRY(SmolVlmVision vision, read_smolvlm_vision(file));
   PUMICE_TRY(
       vision.size,
       Fields(text, file.path() + "/config.json", "text_config.").u32("hidden_size", 1, limits::columns));

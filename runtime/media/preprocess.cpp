@@ -187,26 +187,26 @@ Result<ImagePreparation> read_preparation(const Fields& fields, uint32_t height,
 }
 
 // A processor's settings, and the file that has them.
-struct Settings {
+struct ProcessorSettings {
   nlohmann::json object;
   std::string file, prefix;
 
   Fields fields() const { return Fields(object, file, prefix); }
 };
 
-Result<std::optional<Settings>> read_settings(const std::filesystem::path& folder) {
+Result<std::optional<ProcessorSettings>> read_processor_settings(const std::filesystem::path& folder) {
   for (const char* name : {"preprocessor_config.json", "processor_config.json"}) {
     const auto file = MappedFile::open(folder / name);
     if (!file && file.error().code == Code::not_found) continue;
     if (!file) return file.error();
     PUMICE_TRY(nlohmann::json object, parse_json_object(file->bytes(), file->path()));
     if (std::string_view(name) == "preprocessor_config.json")
-      return std::optional(Settings{std::move(object), file->path(), ""});
+      return std::optional(ProcessorSettings{std::move(object), file->path(), ""});
     const auto own = object.find("image_processor"); // as transformers 5 writes it
     if (own != object.end() && own->is_object())
-      return std::optional(Settings{nlohmann::json(*own), file->path(), "image_processor."});
+      return std::optional(ProcessorSettings{nlohmann::json(*own), file->path(), "image_processor."});
   }
-  return std::optional<Settings>();
+  return std::optional<ProcessorSettings>();
 }
 
 int64_t floor_half(int64_t value) {
@@ -216,7 +216,7 @@ int64_t floor_half(int64_t value) {
 } // namespace
 
 Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path& folder) {
-  PUMICE_TRY(const std::optional<Settings> settings, read_settings(folder));
+  PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
   if (!settings) return std::optional<PictureSize>();
   const Fields fields = settings->fields();
   PUMICE_TRY(const Family family, family_of(fields));
@@ -228,7 +228,7 @@ Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path
 
 Result<ImagePreparation> read_image_preparation(const std::filesystem::path& folder, uint32_t height,
                                                 uint32_t width) {
-  PUMICE_TRY(const std::optional<Settings> settings, read_settings(folder));
+  PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
   if (settings) return read_preparation(settings->fields(), height, width);
   ImagePreparation plain;
   plain.height = height;
