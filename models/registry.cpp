@@ -66,6 +66,7 @@
 #include "models/seed_oss/seed_oss.h"
 #include "models/siglip/siglip.h"
 #include "models/smollm3/smollm3.h"
+#include "models/smolvlm/smolvlm.h"
 #include "models/stablelm/stablelm.h"
 #include "models/starcoder2/starcoder2.h"
 #include "models/t5/t5.h"
@@ -147,6 +148,7 @@ std::span<const Architecture> architectures() {
       {"seed_oss", {"seed_oss"}, {"seed_oss"}, open_seed_oss},
       {"siglip", {"siglip"}, {}, open_siglip, open_siglip_pictures},
       {"smollm3", {"smollm3"}, {"smollm3"}, open_smollm3},
+      {"smolvlm", {"smolvlm", "idefics3"}, {}, open_smolvlm, open_smolvlm_pictures},
       {"stablelm", {"stablelm"}, {"stablelm"}, open_stablelm},
       {"starcoder2", {"starcoder2"}, {"starcoder2"}, open_starcoder2},
       {"t5", {"t5"}, {"t5", "t5encoder"}, open_t5},

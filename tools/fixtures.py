@@ -278,6 +278,56 @@ def picture_text_answers(model, config, seed):
     return answers, lead
 
 
+def picture(height, width):
+    """A picture; tests/support/pattern.h has the same."""
+    i = np.arange(height * width * 3, dtype=np.int64)
+    return ((i * i * 7 + i * 13) % 251).astype(np.uint8).reshape(height, width, 3)
+
+
+def prepared(folder, kind, image):
+    """What the reference makes of a picture, by PIL; by torchvision it has to be the same but for rounding."""
+    import transformers
+    settings = json.loads((folder / "preprocessor_config.json").read_text())
+    by_pil = getattr(transformers, f"{kind}ImageProcessorPil")(**settings)
+    by_torch = getattr(transformers, f"{kind}ImageProcessor")(**settings)
+    from PIL import Image
+    given, wanted = Image.fromarray(image), ("pixel_values", "rows", "cols", "num_crops")
+    extra = {"return_row_col_info": True} if kind == "SmolVLM" else {}
+    made = by_pil(given, return_tensors="pt", **extra)
+    other = by_torch(given, return_tensors="pt", **extra)
+    print(f"{kind}: PIL and torchvision differ by", float((made["pixel_values"] - other["pixel_values"]).abs().max()))
+    return {name: made[name] for name in wanted if name in made}
+
+
+def continued_picture_prompt(model, given, token):
+    """The logits of a prompt with pictures in it, and what follows it."""
+    def logits(ids):
+        return model(**(given | {"input_ids": ids}), use_cache=False).logits
+    answers, another = given | {"logits": logits(given["input_ids"])}, []
+
+    def next_logits(ids):
+        last = logits(ids)[0, -1].clone()
+        if int(last.argmax()) == token:
+            another.append(token)
+        last[token] = last.min()  # would be taken for another picture
+        return last
+    answers["generated_ids"], lead = continue_greedily(next_logits, given["input_ids"])
+    return answers, 0 if another else lead
+
+
+def tiled_picture_answers(model, config, seed):
+    """Of a text with a picture that is cut into tiles, whose tokens are 311 (around), 312 (whole) and 313 on (tiles)."""
+    import torch
+    token, vision = config["image_token_id"], config["vision_config"]
+    made = prepared(FIXTURES / "models" / "smolvlm", "SmolVLM", picture(29, 61))
+    rows, columns = made["rows"][0][0], made["cols"][0][0]
+    pictures = [token] * (vision["image_size"] // vision["patch_size"] // config["scale_factor"]) ** 2
+    shown = [id for tile in range(rows * columns) for id in [311, 313 + tile, *pictures]] + [311, 312, *pictures, 311]
+    words = some_ids(seed, "input_ids", (9,), 310).tolist()
+    ids = torch.tensor([words[:5] + shown + words[5:]])
+    return continued_picture_prompt(model, {"input_ids": ids, "pixel_values": made["pixel_values"].double()}, token)
+
+
 def sound_inputs(folder):
     """A second of three tones and noise, and its features."""
     import torch
@@ -485,7 +535,7 @@ def answers_of(folder, config, seed, weights):
     if kind in ("vit", "deit", "beit"):
         return image_answers(model, config, seed)
     others = {"dinov2": picture_answers, "clip": pair_answers, "siglip": pair_answers, "wav2vec2": letter_answers,
-              "resnet": class_answers, "llava": picture_text_answers}
+              "resnet": class_answers, "llava": picture_text_answers, "smolvlm": tiled_picture_answers}
     if kind in others:
         return others[kind](model, config, seed)
     encodes = kind in ENCODERS or config.get("use_bidirectional_attention") is True

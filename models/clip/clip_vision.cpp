@@ -46,8 +46,8 @@ Result<ClipVisionConfig> read_clip_vision_config(const Settings& settings, const
   shape.width = shape.height;
   shape.patch_width = shape.patch_height;
   // A convolution without padding: what is left at the edges is not read.
-  if (shape.height % shape.patch_height) {
-    return settings.error({"patch_size", ""}, fmt::format("expected a divisor of the picture's {}; found {}",
+  if (shape.height < shape.patch_height) {
+    return settings.error({"patch_size", ""}, fmt::format("expected at most the picture's {}; found {}",
                                                           shape.height, shape.patch_height));
   }
   StackConfigNames names = stack_names(family.siglip ? 1e-6f : 1e-5f);

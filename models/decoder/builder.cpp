@@ -254,7 +254,12 @@ void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView
 
 void DecoderBuilder::decode(const Block& block, const DecoderNames& names) {
   const float folded = config_.gguf_folds_factors ? config_.embedding_scale : 1;
-  decode_embedded(embed(names.embedding, config_.embedding_scale, folded), block, names);
+  TensorId x = embed(names.embedding, config_.embedding_scale, folded);
+  if (config_.pictures && !reads_) {
+    const TensorId given = graph().input(PictureTokens::features, RowKind::tokens, config_.hidden);
+    x = given_rows(graph(), "with_pictures", x, given);
+  }
+  decode_embedded(x, block, names);
 }
 
 void DecoderBuilder::decode_embedded(TensorId x, const Block& block, const DecoderNames& names) {

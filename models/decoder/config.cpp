@@ -28,6 +28,7 @@ ModelShape DecoderConfig::shape() const {
     shape.layers.push_back({stores ? sizes.kv_heads : 0, sizes.head_dim, windows[layer], values_are_keys});
   }
   shape.states = states;
+  shape.pictures = pictures;
   for (uint32_t layer = layers - sharing_layers; layer < layers; ++layer)
     shape.last_cut = std::min(shape.last_cut, cache_of(layer));
   return shape;

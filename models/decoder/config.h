@@ -47,6 +47,7 @@ struct DecoderConfig : StackConfig {
   bool values_are_keys = false;        // in the cache, see CacheLayout
   bool both_ways = false;              // it is an encoder: tokens see those after them too
   std::vector<std::string> labels;     // of a classifier of the last token, in place of the head; empty: none
+  std::optional<PictureTokens> pictures; // which its prompts may have
   uint32_t sharing_layers = 0; // the last so many layers have no keys and values of their own, see cache_of()
 
   LayerSizes sizes_of(uint32_t layer) const;

@@ -30,6 +30,10 @@ private:
 
 } // namespace
 
+std::unique_ptr<ModelDefinition> make_llama(DecoderConfig config, bool gguf, const Biases& biases) {
+  return std::make_unique<Llama>(std::move(config), gguf, biases);
+}
+
 Result<std::unique_ptr<ModelDefinition>> open_llama(const ModelFile& file) {
   const Settings settings = Settings::of_text(file);
   // GGUF uses the name "llama" for Mixtral too.
@@ -43,8 +47,7 @@ Result<std::unique_ptr<ModelDefinition>> open_llama(const ModelFile& file) {
   // Mistral is "llama" in GGUF too.
   PUMICE_TRY(uint32_t window, settings.u32_or({"", "attention.sliding_window"}, 0, limits::context, 0));
   config.windows.assign(config.layers, window);
-  return std::unique_ptr<ModelDefinition>(
-      std::make_unique<Llama>(std::move(config), settings.gguf(), biases));
+  return make_llama(std::move(config), settings.gguf(), biases);
 }
 
 } // namespace pumice

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "kernel/elementwise/elementwise.h"
-#include "kernel/embedding/embedding.h"
 #include "models/clip/clip_vision.h"
 #include "models/decoder/model.h"
 #include "models/encoder/model.h"
+#include "models/vision_language/vision_language.h"
 
 namespace pumice {
 
@@ -16,30 +16,20 @@ namespace {
 // picture, made by CLIP's encoder and two layers.
 class LlavaText : public DecoderModel {
 public:
-  LlavaText(DecoderConfig config, const Biases& biases, const PictureTokens& pictures, DecoderNames names)
-      : DecoderModel(std::move(config), false), biases_(biases), pictures_(pictures), names_(names) {}
+  LlavaText(DecoderConfig config, const Biases& biases, DecoderNames names)
+      : DecoderModel(std::move(config), false), biases_(biases), names_(names) {}
 
-  ModelShape shape() const override {
-    ModelShape shape = DecoderModel::shape();
-    shape.pictures = pictures_;
-    return shape;
-  }
   Result<GgufModel> gguf(const ModelFile& file) const override { return ModelDefinition::gguf(file); }
 
 protected:
   void build(DecoderBuilder& builder) const override {
-    Graph& graph = builder.graph();
-    TensorId x = builder.embed(names_.embedding, config().embedding_scale);
-    const TensorId given = graph.input(PictureTokens::features, RowKind::tokens, config().hidden);
-    x = given_rows(graph, "with_pictures", x, given);
-    builder.decode_embedded(
-        x, [&](uint32_t layer, TensorId y) { return builder.llama_block(layer, y, biases_); }, names_);
+    builder.decode([&](uint32_t layer, TensorId x) { return builder.llama_block(layer, x, biases_); },
+                   names_);
   }
   std::string_view gguf_architecture() const override { return "llama"; }
 
 private:
   Biases biases_;
-  PictureTokens pictures_;
   DecoderNames names_;
 };
 
@@ -72,32 +62,10 @@ private:
   LlavaVision vision_;
 };
 
-// What config.json leaves out because it is a class's default: of LlamaConfig and CLIPVisionConfig.
-nlohmann::json with_defaults(const ModelFile& file, const char* name, nlohmann::json defaults) {
-  const auto found = file.config().find(name);
-  if (found != file.config().end() && found->is_object()) defaults.update(*found);
-  return defaults;
-}
-
 nlohmann::json text_settings(const ModelFile& file) {
-  nlohmann::json all = with_defaults(file, "text_config",
-                                     {{"model_type", "llama"},
-                                      {"vocab_size", 32000},
-                                      {"hidden_size", 4096},
-                                      {"intermediate_size", 11008},
-                                      {"num_hidden_layers", 32},
-                                      {"num_attention_heads", 32}});
+  nlohmann::json all = llama_text_settings(file);
   if (!all.contains("tie_word_embeddings")) all["tie_word_embeddings"] = false;
   return all;
-}
-
-// The first prefix of these with which the file has the tensor.
-std::string prefix_of(const ModelFile& file, std::string_view tensor,
-                      std::initializer_list<std::string_view> prefixes) {
-  for (std::string_view prefix : prefixes) {
-    if (file.find(fmt::format("{}{}", prefix, tensor))) return std::string(prefix);
-  }
-  return std::string(*prefixes.begin());
 }
 
 // How many of the encoder's layers run for "vision_feature_layer", which counts hidden states: the
@@ -172,7 +140,7 @@ Result<std::unique_ptr<ModelDefinition>> open_llava(const ModelFile& file) {
   PUMICE_TRY(const uint32_t window, settings.u32_or({"sliding_window", ""}, 1, limits::context, 0));
   config.windows.assign(config.layers, window);
   PUMICE_TRY(const Biases biases, read_biases(settings));
-  PUMICE_TRY(const PictureTokens pictures, read_picture_tokens(file, config.vocabulary));
+  PUMICE_TRY(config.pictures, read_picture_tokens(file, config.vocabulary));
   DecoderNames names;
   if (file.find("model.language_model.embed_tokens.weight")) { // as transformers 4.52 and later may write it
     names.embedding = {"model.language_model.embed_tokens", ""};
@@ -181,8 +149,7 @@ Result<std::unique_ptr<ModelDefinition>> open_llava(const ModelFile& file) {
   } else {
     config.root = "language_model.";
   }
-  return std::unique_ptr<ModelDefinition>(
-      std::make_unique<LlavaText>(std::move(config), biases, pictures, names));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<LlavaText>(std::move(config), biases, names));
 }
 
 Result<std::unique_ptr<ModelDefinition>> open_llava_pictures(const ModelFile& file) {

@@ -23,6 +23,7 @@ struct Family {
   bool crops;
   bool square; // a size of one number means both edges, not the shortest
   std::array<float, 3> mean, deviation;
+  bool tiles = false;
 };
 
 constexpr std::array<float, 3> half = {0.5F, 0.5F, 0.5F};
@@ -36,6 +37,8 @@ constexpr Family families[] = {
     {"CLIP", Resampling::bicubic, true, false, clip_mean, clip_deviation},
     {"ChineseCLIP", Resampling::bicubic, true, false, clip_mean, clip_deviation},
     {"Bit", Resampling::bicubic, true, false, clip_mean, clip_deviation},
+    {"Idefics3", Resampling::lanczos, false, true, half, half, true},
+    {"SmolVLM", Resampling::lanczos, false, true, half, half, true},
 };
 
 // Each file names its class. Classes that are not in the table write all fields, so they need no defaults.
@@ -120,9 +123,35 @@ Status read_numbers(const Fields& fields, const Family& family, ImagePreparation
   return {};
 }
 
+Result<ImagePreparation> read_tiling(const Fields& fields, const Family& family, uint32_t height,
+                                     uint32_t width) {
+  ImagePreparation result;
+  Tiling tiling;
+  PUMICE_TRY(result.resizes, fields.boolean_or("do_resize", true));
+  PUMICE_TRY(const Fields size, fields.object_or_empty("size"));
+  PUMICE_TRY(tiling.longest_edge, size.u32_or("longest_edge", 1, max_image_size, 4 * 364));
+  if (fields.has("size") && !size.has("longest_edge"))
+    return fields.error("size", "expected longest_edge, as pictures are cut into tiles");
+  PUMICE_TRY(const Fields tile, fields.object_or_empty("max_image_size"));
+  PUMICE_TRY(tiling.edge, tile.u32_or("longest_edge", 1, max_image_size, 364));
+  PUMICE_TRY(tiling.cuts, fields.boolean_or("do_image_splitting", true));
+  if (tiling.edge != height || tiling.edge != width)
+    return fields.error(
+        "max_image_size",
+        fmt::format("expected the model's {} x {} pixels, found tiles of {}", height, width, tiling.edge));
+  PUMICE_TRY(const uint32_t code, fields.u32_or("resample", 0, 5, static_cast<uint32_t>(family.resampling)));
+  result.resampling = static_cast<Resampling>(code);
+  PUMICE_CHECK(read_numbers(fields, family, result));
+  result.height = height;
+  result.width = width;
+  result.tiling = tiling;
+  return result;
+}
+
 Result<ImagePreparation> read_preparation(const Fields& fields, uint32_t height, uint32_t width) {
-  PUMICE_CHECK(refuse_unknown_steps(fields));
   PUMICE_TRY(const Family family, family_of(fields));
+  if (family.tiles) return read_tiling(fields, family, height, width);
+  PUMICE_CHECK(refuse_unknown_steps(fields));
   const Size model{std::nullopt, height, width};
   ImagePreparation result;
   PUMICE_TRY(result.resizes, fields.boolean_or("do_resize", true));
@@ -156,6 +185,29 @@ Result<ImagePreparation> read_preparation(const Fields& fields, uint32_t height,
   return result;
 }
 
+// A processor's settings, and the file that has them.
+struct ProcessorSettings {
+  nlohmann::json object;
+  std::string file, prefix;
+
+  Fields fields() const { return Fields(object, file, prefix); }
+};
+
+Result<std::optional<ProcessorSettings>> read_processor_settings(const std::filesystem::path& folder) {
+  for (const char* name : {"preprocessor_config.json", "processor_config.json"}) {
+    const auto file = MappedFile::open(folder / name);
+    if (!file && file.error().code == Code::not_found) continue;
+    if (!file) return file.error();
+    PUMICE_TRY(nlohmann::json object, parse_json_object(file->bytes(), file->path()));
+    if (std::string_view(name) == "preprocessor_config.json")
+      return std::optional(ProcessorSettings{std::move(object), file->path(), ""});
+    const auto own = object.find("image_processor"); // as transformers 5 writes it
+    if (own != object.end() && own->is_object())
+      return std::optional(ProcessorSettings{nlohmann::json(*own), file->path(), "image_processor."});
+  }
+  return std::optional<ProcessorSettings>();
+}
+
 int64_t floor_half(int64_t value) {
   return value >= 0 ? value / 2 : -((1 - value) / 2);
 }
@@ -163,11 +215,9 @@ int64_t floor_half(int64_t value) {
 } // namespace
 
 Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path& folder) {
-  const auto file = MappedFile::open(folder / "preprocessor_config.json");
-  if (!file && file.error().code == Code::not_found) return std::optional<PictureSize>();
-  if (!file) return file.error();
-  PUMICE_TRY(const nlohmann::json object, parse_json_object(file->bytes(), file->path()));
-  const Fields fields(object, file->path());
+  PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
+  if (!settings) return std::optional<PictureSize>();
+  const Fields fields = settings->fields();
   PUMICE_TRY(const Family family, family_of(fields));
   PUMICE_TRY(const bool crops, fields.boolean_or("do_center_crop", family.crops));
   PUMICE_TRY(const Size size, read_size(fields, crops ? "crop_size" : "size", crops || family.square, {}));
@@ -177,20 +227,32 @@ Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path
 
 Result<ImagePreparation> read_image_preparation(const std::filesystem::path& folder, uint32_t height,
                                                 uint32_t width) {
-  const auto file = MappedFile::open(folder / "preprocessor_config.json");
-  if (!file && file.error().code == Code::not_found) {
-    ImagePreparation plain;
-    plain.height = height;
-    plain.width = width;
-    return plain;
-  }
-  if (!file) return file.error();
-  PUMICE_TRY(const nlohmann::json object, parse_json_object(file->bytes(), file->path()));
-  return read_preparation(Fields(object, file->path()), height, width);
+  PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
+  if (settings) return read_preparation(settings->fields(), height, width);
+  ImagePreparation plain;
+  plain.height = height;
+  plain.width = width;
+  return plain;
+}
+
+std::vector<float> normalised(const Image& image, const ImagePreparation& preparation) {
+  const size_t plane = size_t{image.width} * image.height;
+  std::vector<float> values(plane * 3);
+  for (size_t colour = 0; colour < 3; ++colour)
+    for (size_t pixel = 0; pixel < plane; ++pixel)
+      values[colour * plane + pixel] =
+          (static_cast<float>(image.pixels[pixel * 3 + colour]) * preparation.scale -
+           preparation.mean[colour]) /
+          preparation.deviation[colour];
+  return values;
 }
 
 Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& preparation,
                                    const std::string& name) try {
+  if (preparation.tiling)
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: the model reads a picture in tiles, not as one: use pumice chat or caption", name)};
   uint64_t height = image.height, width = image.width;
   if (preparation.resizes && preparation.shortest_edge) {
     const uint64_t edge = *preparation.shortest_edge, shortest = std::min(height, width);
@@ -210,17 +272,7 @@ Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& p
     window = {floor_half(static_cast<int64_t>(width) - preparation.crop_width),
               floor_half(static_cast<int64_t>(height) - preparation.crop_height), preparation.crop_width,
               preparation.crop_height};
-  const Image ready = resize(image, width, height, preparation.resampling, window);
-
-  const size_t plane = size_t{ready.width} * ready.height;
-  std::vector<float> values(plane * 3);
-  for (size_t colour = 0; colour < 3; ++colour)
-    for (size_t pixel = 0; pixel < plane; ++pixel)
-      values[colour * plane + pixel] =
-          (static_cast<float>(ready.pixels[pixel * 3 + colour]) * preparation.scale -
-           preparation.mean[colour]) /
-          preparation.deviation[colour];
-  return values;
+  return normalised(resize(image, width, height, preparation.resampling, window), preparation);
 } catch (const std::bad_alloc&) {
   return Error{Code::out_of_memory, fmt::format("{}: not enough memory to resize it", name)};
 }

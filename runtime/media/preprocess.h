@@ -8,6 +8,13 @@
 
 namespace pumice {
 
+// How pictures are cut (SmolVLM, Idefics3), see media/tiles.h.
+struct Tiling {
+  uint32_t longest_edge = 0; // that a picture is resized to first, if it is resized
+  uint32_t edge = 0;         // of a tile, and of the whole picture that comes with them
+  bool cuts = true;          // otherwise there is the whole alone
+};
+
 // The steps that a model's preprocessor_config.json prescribes for a picture: resize, crop, scale, normalise.
 struct ImagePreparation {
   bool resizes = true;
@@ -19,6 +26,7 @@ struct ImagePreparation {
   float scale = 1.0F / 255; // applied to 8-bit values
   std::array<float, 3> mean = {0.5F, 0.5F, 0.5F};
   std::array<float, 3> deviation = {0.5F, 0.5F, 0.5F};
+  std::optional<Tiling> tiling; // in place of the sizes and the crop
 };
 
 struct PictureSize {
@@ -29,16 +37,20 @@ struct PictureSize {
 // does not say.
 Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path& folder);
 
-// Reads FOLDER/preprocessor_config.json for a model whose input has this size. Without the file, pictures are
-// resized to the size (bilinear) and normalised to -1 ... 1, as for ViT. Errors: a field of the wrong type,
-// an unsupported step, or a result of another size than the model's.
+// Reads FOLDER/preprocessor_config.json, or "image_processor" of FOLDER/processor_config.json, for a model
+// whose input has this size. Without the file, pictures are resized to the size (bilinear) and normalised to
+// -1 ... 1, as for ViT. Errors: a field of the wrong type, an unsupported step, or a result of another size
+// than the model's.
 Result<ImagePreparation> read_image_preparation(const std::filesystem::path& folder, uint32_t height,
                                                 uint32_t width);
 
 // Applies the steps. The result is the model's pixel_values, [3, height, width]: a plane each for red, green
 // and blue. `name` names the picture in errors, such as for a picture of another size than the model's where
-// no step resizes it.
+// no step resizes it, or for one that the preparation cuts into tiles.
 Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& preparation,
                                    const std::string& name);
+
+// The values of pixels: scaled and normalised, in planes.
+std::vector<float> normalised(const Image& image, const ImagePreparation& preparation);
 
 } // namespace pumice

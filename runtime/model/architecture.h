@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "graph/readable_tensors.h"
 #include "io/model_file.h"
+#include "text/picture_markup.h"
 
 namespace pumice {
 
@@ -95,13 +96,15 @@ struct SharedSpace {
   bool each_by_itself = false; // a pair's probability is the sigmoid; otherwise a softmax over the texts
 };
 
-// How a decoder reads pictures: each is `rows` tokens, whose embeddings are rows that its tower gives.
+// How a decoder reads pictures: each is `rows` tokens, whose embeddings are rows that its tower gives. One
+// that is cut into tiles is several pictures to both.
 struct PictureTokens {
   static constexpr const char* features = "image_features"; // of the tower's graph
 
   uint32_t token = 0;   // stands for a row in a text
   uint32_t rows = 0;    // of a picture
   uint32_t skipped = 0; // the tower's first rows, which are not read
+  PictureMarkup markup = {};
 };
 
 // Parts of a model that are loaded by themselves, each as a model of its own: what reads text, or all there

@@ -118,12 +118,12 @@ ordered_json Chat::all_variables() const {
   return variables;
 }
 
-Result<ChatPrompt> Chat::prompt() const {
+Result<ChatPrompt> Chat::prompt(const PicturePlaces& pictures) const {
   const ordered_json variables = all_variables();
-  Result<ChatPrompt> made = encode_chat(template_, *tokenizer_, variables, now_, read_);
+  Result<ChatPrompt> made = encode_chat(template_, *tokenizer_, variables, now_, read_, pictures);
   if (made.ok() || !has_calls(messages_)) return made;
   Result<ChatPrompt> other =
-      encode_chat(template_, *tokenizer_, with_arguments_as_text(variables), now_, read_);
+      encode_chat(template_, *tokenizer_, with_arguments_as_text(variables), now_, read_, pictures);
   return other.ok() ? std::move(other) : std::move(made);
 }
 

@@ -45,7 +45,8 @@ public:
 
   // The prompt for the next answer. It begins with the tokens of the last answer's, and those of that answer,
   // as far as the template writes the same text again. Errors as ChatTemplate::render() has them.
-  Result<ChatPrompt> prompt() const;
+  // `pictures`: of the messages, in their order.
+  Result<ChatPrompt> prompt(const PicturePlaces& pictures = {}) const;
   // Whether a prompt leaves enough of a context for an answer: some, or what is left if there is nothing to
   // forget. context_full, with the numbers. `max_tokens`: of the answer; 0: no limit.
   Status check_room(size_t prompt_tokens, uint32_t context, uint32_t max_tokens) const;

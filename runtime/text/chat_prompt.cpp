@@ -133,6 +133,21 @@ Cut cut_at_marks(std::string_view text, const Marks& marks) {
   return cut;
 }
 
+// Where the template shows them. What a person spells is no picture.
+Status show_pictures(Cut& cut, const PicturePlaces& pictures) {
+  if (pictures.place.empty()) return {};
+  PictureShower shower(pictures);
+  std::string text;
+  for (Cut::Part& part : cut.parts) {
+    const std::string_view old = std::string_view(cut.text).substr(part.begin, part.end - part.begin);
+    part.begin = text.size();
+    text += part.content ? std::string(old) : shower.show(old);
+    part.end = text.size();
+  }
+  cut.text = std::move(text);
+  return shower.finish("the prompt that the chat template makes");
+}
+
 std::vector<uint32_t> encode(const Cut& cut, size_t from, const Tokenizer& tokenizer) {
   const std::string_view text = cut.text;
   std::vector<Tokenizer::Part> parts;
@@ -201,7 +216,8 @@ void contents_to_parts(ordered_json& messages) {
 }
 
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                               const ordered_json& variables, const std::tm& now, const ChatPrompt& read) {
+                               const ordered_json& variables, const std::tm& now, const ChatPrompt& read,
+                               const PicturePlaces& pictures) {
   PUMICE_CHECK(check_messages(variables));
   PUMICE_TRY(std::string text, chat_template.render(variables, now));
   const Marks marks =
@@ -230,9 +246,10 @@ Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenize
                             name)};
     }
   }
+  PUMICE_CHECK(show_pictures(cut, pictures));
   std::optional<std::vector<uint32_t>> ids = go_on(cut, read, tokenizer);
   if (!ids) ids = encode(cut, 0, tokenizer);
-  return ChatPrompt{std::move(text), *std::move(ids)};
+  return ChatPrompt{std::move(cut.text), *std::move(ids)};
 }
 
 std::vector<uint32_t> ends_of_answers(const ChatTemplate& chat_template, const Tokenizer& tokenizer,

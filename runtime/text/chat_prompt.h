@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "text/chat_template.h"
+#include "text/picture_markup.h"
 #include "text/tokenizer.h"
 
 namespace pumice {
@@ -21,10 +22,10 @@ struct ChatPrompt {
 // those that a message, a call of a tool or the description of one spells stay text. `variables` as
 // ChatTemplate::render() takes them. `read` is what a session has read, and what it has generated: a prompt
 // that goes on with its text goes on with its tokens too, which need not be those that the text would be cut
-// into.
+// into. `pictures`: what stands where the template shows pictures.
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                                const nlohmann::ordered_json& variables, const std::tm& now,
-                               const ChatPrompt& read = {});
+                               const ChatPrompt& read = {}, const PicturePlaces& pictures = {});
 
 // Whether a template shows the contents of messages only where they are lists of parts, as those of models
 // that see may.

@@ -21,3 +21,26 @@ inline std::vector<double> patch_reference(std::span<const float> pixels, const 
   }
   return out;
 }
+
+// The window of patches in place `index`, joined or averaged, of the rows of a grid.
+inline std::vector<double> window_reference(std::span<const float> rows, size_t columns,
+                                            const pumice::PatchWindows& windows, uint32_t index) {
+  const bool joined = windows.rule == pumice::PatchWindows::Rule::joined;
+  const uint32_t across = windows.width / windows.window, area = windows.window * windows.window;
+  std::vector<double> out(joined ? area * columns : columns);
+  for (uint32_t y = 0; y < windows.window; ++y) {
+    for (uint32_t x = 0; x < windows.window; ++x) {
+      const size_t patch =
+          size_t{index / across * windows.window + y} * windows.width + index % across * windows.window + x;
+      for (size_t i = 0; i < columns; ++i) {
+        const double value = rows[patch * columns + i];
+        if (joined) {
+          out[(y * windows.window + x) * columns + i] = value;
+        } else {
+          out[i] += value / area;
+        }
+      }
+    }
+  }
+  return out;
+}

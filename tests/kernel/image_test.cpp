@@ -47,7 +47,78 @@ void run(const DeviceProfile& profile, const Case& c) {
   gpu.clear();
 }
 
+void run_windows(const DeviceProfile& profile, const PatchWindows& windows, uint32_t columns, bool view,
+                 const std::vector<StepInput>& inputs) {
+  CAPTURE(profile.workgroup);
+  CAPTURE(windows.describe());
+  CAPTURE(columns);
+  TestGpu& gpu = TestGpu::get();
+  const uint32_t rows = rows_of(inputs), patches = windows.height * windows.width;
+  const std::vector<float> x = random_values(size_t{std::max(rows, 1u)} * columns, columns);
+  const bool joined = windows.rule == PatchWindows::Rule::joined;
+  const uint32_t wide = columns * (joined ? windows.window * windows.window : 1);
+  std::vector<double> expected;
+  size_t first = 0;
+  for (const StepInput& input : inputs) {
+    for (uint32_t i = 0; i < input.rows; ++i) {
+      std::vector<double> row(wide);
+      if (i < windows.count() && input.rows >= patches)
+        row = window_reference(std::span(x).subspan(first * columns), columns, windows, i);
+      expected.insert(expected.end(), row.begin(), row.end());
+    }
+    first += input.rows;
+  }
+  Graph graph;
+  const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
+  const TensorId out = patch_windows(graph, "windows", in, windows);
+  CHECK(graph.tensor(out).columns == wide);
+  const ActivationRef result = blank_rows(rows + 2, wide, 32);
+  run_graph(profile, graph, inputs_step(inputs, rows + 3), rows + 3,
+            {{in, upload_rows(x, columns, 32, view)}, {out, result}});
+  check_rows(result, expected, joined ? 0 : 1e-6);
+  gpu.clear();
+}
+
+PatchWindows windows_of(PatchWindows::Rule rule, uint32_t height, uint32_t width, uint32_t window) {
+  PatchWindows windows;
+  windows.rule = rule;
+  windows.height = height;
+  windows.width = width;
+  windows.window = window;
+  return windows;
+}
+
 } // namespace
+
+TEST_CASE("windows of patches are joined or averaged") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const auto rule : {PatchWindows::Rule::joined, PatchWindows::Rule::averaged}) {
+      for (const uint32_t columns : {1u, 5u, 32u, 67u}) {
+        for (const bool view : {false, true}) {
+          run_windows(profile, windows_of(rule, 1, 1, 1), columns, view, {{1, 0}});
+          run_windows(profile, windows_of(rule, 4, 6, 2), columns, view, {{24, 0}, {24, 40}});
+          run_windows(profile, windows_of(rule, 7, 5, 3), columns, view, {{35, 3}}); // edges are left
+        }
+      }
+      run_windows(profile, windows_of(rule, 8, 8, 4), 33, false, {{64, 0}, {64, 70}, {64, 200}});
+      run_windows(profile, windows_of(rule, 4, 4, 2), 8, false, {});
+    }
+  }
+}
+
+TEST_CASE("windows that a grid has none of are refused") {
+  for (const auto& [windows, columns] : {std::pair(windows_of(PatchWindows::Rule::joined, 2, 2, 3), 72u),
+                                         {windows_of(PatchWindows::Rule::joined, 2, 2, 0), 8u},
+                                         {windows_of(PatchWindows::Rule::averaged, 4, 4, 2), 32u}}) {
+    Graph graph;
+    const TensorId in = graph.add_tensor({"x", RowKind::tokens, 8});
+    const TensorId out = patch_windows(graph, "windows", in, windows);
+    TestLowering lowering(TestGpu::get().profile, graph, {});
+    lowering.place(in, {{}, 1, ROWS_TOKENS, 8, 32});
+    lowering.place(out, {{}, 1, ROWS_TOKENS, columns, 96});
+    CHECK(!lowering.lower(0).ok());
+  }
+}
 
 TEST_CASE("patches of pictures") {
   for (const DeviceProfile& profile : profiles_to_test()) {
@@ -55,6 +126,8 @@ TEST_CASE("patches of pictures") {
       run(profile, {{1, 1, 1, 1, 1}, 1, lead, {{1 + lead, 0, 0}}});
       run(profile, {{3, 6, 4, 3, 2}, 1, lead, {{4 + lead, 0, 0}}});
       run(profile, {{3, 32, 48, 16, 16}, 3, lead, {{6 + lead, 0, 1}, {6 + lead, 40, 0}, {6 + lead, 9, 2}}});
+      run(profile, {{3, 11, 8, 3, 2}, 1, lead, {{12 + lead, 0, 0}}}); // two rows of pixels are left
+      run(profile, {{1, 5, 7, 2, 3}, 2, lead, {{4 + lead, 2, 1}, {4 + lead, 20, 0}}});
       run(profile, {{2, 35, 14, 5, 7}, 2, lead, {{14 + lead, 3, 1}, {2 + lead, 20, 0}}});
     }
     run(profile, {{3, 4, 4, 2, 2}, 2, 1, {}});
@@ -67,9 +140,9 @@ TEST_CASE("patches past the picture, and of a picture that there is not, are zer
   }
 }
 
-TEST_CASE("patches that do not divide the picture, or of another picture, are refused") {
-  for (const auto& [shape, columns] : {std::pair(PatchShape{3, 5, 4, 2, 2}, 60u),
-                                       {PatchShape{3, 4, 5, 2, 2}, 60u},
+TEST_CASE("patches larger than the picture, or of another picture, are refused") {
+  for (const auto& [shape, columns] : {std::pair(PatchShape{3, 1, 4, 2, 2}, 12u),
+                                       {PatchShape{3, 4, 1, 2, 2}, 12u},
                                        {PatchShape{3, 4, 4, 2, 2}, 47u}}) {
     Graph graph;
     const TensorId input = graph.input("pixels", RowKind::outputs, columns);

@@ -82,7 +82,14 @@ void write_folder(const TemporaryFolder& folder, const Family& family) {
   if (text.contains("text_config")) text = json(text["text_config"]);
   json config = {{"architectures", {family.architecture}},
                  {"model_type", family.model_type},
-                 {"vision_config", {{"model_type", "siglip_vision_model"}, {"hidden_size", 8}}}};
+                 {"image_token_id", 5},
+                 {"mm_tokens_per_image", 4},
+                 {"vision_config",
+                  {{"model_type", "siglip_vision_model"},
+                   {"hidden_size", 8},
+                   {"num_attention_heads", 2},
+                   {"image_size", 32},
+                   {"patch_size", 8}}}};
   // These are named beside the text model's settings.
   for (const char* name : {"tie_word_embeddings", "eos_token_id"}) {
     if (!text.contains(name)) continue;

@@ -4,44 +4,21 @@
 
 #include <doctest/doctest.h>
 
-#include "generate/picture_prompt.h"
-#include "shaders/embedding/given_rows.params.h"
 #include "speech/ctc.h"
 #include "support/answers.h"
 #include "support/command.h"
 #include "support/fixtures.h"
 #include "support/gpu.h"
 #include "support/model.h"
+#include "support/picture_prompts.h"
 #include "support/require.h"
 #include "support/session.h"
 #include "support/temporary_folder.h"
 
 using namespace pumice;
+using namespace picture_tests;
 
 namespace {
-
-std::unique_ptr<Encoder> make_encoder(const std::shared_ptr<const Model>& model, const std::string& readable,
-                                      uint32_t inputs) {
-  EncoderOptions options;
-  options.inputs = inputs;
-  options.tokens = model->shape().encoder->context * inputs;
-  options.readable = {readable};
-  auto encoder = Encoder::create(model, options);
-  if (!encoder.ok()) FAIL(encoder.error().text());
-  return std::move(*encoder);
-}
-
-std::vector<float> read(Encoder& encoder, const std::string& name, size_t input) {
-  auto values = encoder.read(name, input);
-  if (!values.ok()) FAIL(values.error().text());
-  return *values;
-}
-
-void encode(Encoder& encoder, std::span<const EncoderInput> inputs) {
-  const auto ranges = encoder.encode(inputs);
-  if (!ranges.ok()) FAIL(ranges.error().text());
-  for (const InputRange& range : *ranges) encoder.release(range);
-}
 
 // Each input's values of a tensor, which are the reference's, together and alone the same bits.
 std::vector<float> check_encoder(const std::shared_ptr<const Model>& model, const std::string& name,
@@ -66,84 +43,6 @@ std::vector<EncoderInput> texts_of(const Answers& answers) {
   std::vector<EncoderInput> inputs(answers.shapes.at("input_ids")[0]);
   for (size_t i = 0; i < inputs.size(); ++i) inputs[i].tokens = answers.ids("input_ids", i);
   return inputs;
-}
-
-std::vector<EncoderInput> values_of(const Answers& answers, const char* name) {
-  std::vector<EncoderInput> inputs(answers.shapes.at(name)[0]);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i].values.assign(answers.row(name, i).begin(), answers.row(name, i).end());
-  }
-  return inputs;
-}
-
-std::shared_ptr<const Model> load_pictures(const std::filesystem::path& path) {
-  LoadOptions options;
-  options.tower = Tower::pictures;
-  return load_model(path, options);
-}
-
-// LLaVA's rows of the fixture's picture, in its prompt.
-PicturePrompt picture_prompt(const std::filesystem::path& path, const Answers& answers,
-                             const PictureTokens& shape) {
-  const auto encoder = make_encoder(load_pictures(path), PictureTokens::features, 1);
-  encode(*encoder, values_of(answers, "pixel_values"));
-  std::vector<float> rows = read(*encoder, PictureTokens::features, 0);
-  const size_t columns = encoder->columns(PictureTokens::features);
-  rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(columns * shape.skipped));
-  auto prompt = with_pictures(shape, answers.ids("input_ids", 0), std::span(&rows, 1), "input_ids");
-  if (!prompt.ok()) FAIL(prompt.error().text());
-  return *prompt;
-}
-
-// The logits of all rows of a prompt, in steps of `chunk`.
-std::vector<float> logits_of(const std::shared_ptr<const Model>& model, const PicturePrompt& prompt,
-                             uint32_t chunk) {
-  RunnerOptions options;
-  options.size.chunk = chunk;
-  options.size.cache = CacheType::f32;
-  options.size.context = static_cast<uint32_t>(prompt.tokens.size());
-  options.sampling = false;
-  options.all_outputs = true;
-  options.readable = {"logits"};
-  auto runner = Runner::create(model, options);
-  if (!runner.ok()) FAIL(runner.error().text());
-  const size_t columns = prompt.given->size() / model->shape().pictures->rows;
-  std::vector<float> logits;
-  size_t number = 0;
-  for (size_t begin = 0; begin < prompt.tokens.size(); begin += chunk) {
-    const auto count = static_cast<uint32_t>(std::min<size_t>(chunk, prompt.tokens.size() - begin));
-    std::vector<StepToken> rows;
-    for (uint32_t i = 0; i < count; ++i)
-      rows.push_back({prompt.tokens[begin + i], static_cast<uint32_t>(begin + i), 0, 0, true});
-    if (const Status status = (*runner)->write_step(rows); !status.ok()) FAIL(status.error().text());
-    for (uint32_t i = 0; i < count; ++i) {
-      if ((rows[i].token & GIVEN_ROW) == 0) continue;
-      REQUIRE((*runner)
-                  ->write_input(count, i, std::span(*prompt.given).subspan(number++ * columns, columns))
-                  .ok());
-    }
-    REQUIRE((*runner)->submit(count).ok());
-    const std::vector<float> part = *(*runner)->read("logits", count);
-    logits.insert(logits.end(), part.begin(), part.end());
-  }
-  return logits;
-}
-
-std::vector<uint32_t> continue_prompt(Batch& batch, const PicturePrompt& prompt, uint32_t count) {
-  SequenceRequest request;
-  request.prompt = prompt.tokens;
-  request.given = prompt.given;
-  request.max_tokens = count;
-  request.sampling.temperature = 0;
-  const auto added = batch.add(std::move(request));
-  if (!added.ok()) FAIL(added.error().text());
-  std::vector<uint32_t> ids;
-  while (batch.sequences() > 0) {
-    const auto tokens = batch.step();
-    if (!tokens.ok()) FAIL(tokens.error().text());
-    for (const BatchToken& token : *tokens) ids.push_back(token.token);
-  }
-  return ids;
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include "attention_picture.h"
 #include "base/lines.h"
+#include "chosen_template.h"
 #include "generate/picture_prompt.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
@@ -13,6 +14,7 @@
 #include "prompt.h"
 #include "subcommand.h"
 #include "terminal.h"
+#include "text/chat.h"
 #include "writing.h"
 
 namespace pumice::command {
@@ -103,27 +105,65 @@ public:
 
   Status run(const OpenedDevice& device, ModelFile file, const ModelShape& shape,
              const PictureInput& reader) {
-    PUMICE_TRY(const std::vector<uint32_t> words, encode_prompt(*tokenizer_, options_.prompt, "--prompt"));
+    PUMICE_CHECK(choose_prompt(file, *shape.pictures));
     PUMICE_TRY(PictureRows encoder,
                PictureRows::create(options_.model, *shape.pictures, device, options_.writing.load));
-    PUMICE_TRY(std::shared_ptr<const Model> model,
+    PUMICE_TRY(const std::shared_ptr<const Model> model,
                load_model(std::move(file), device, options_.writing.load));
-    SessionOptions session;
-    session.size.context = static_cast<uint32_t>(std::min<uint64_t>(
-        shape.context, words.size() + shape.pictures->rows + uint64_t{generation_.config.max_tokens} + 1));
-    PUMICE_TRY(const std::unique_ptr<Batch> batch, Batch::create(std::move(model), session));
-    for (const std::string& picture : options_.pictures) {
-      PUMICE_TRY(const EncoderInput pixels, reader.read(picture));
-      PUMICE_TRY(const std::vector<float> rows, encoder.rows(pixels));
-      PUMICE_TRY(PicturePrompt prompt,
-                 with_pictures(*shape.pictures, words, std::span(&rows, 1), "--prompt"));
+    std::unique_ptr<Batch> batch;
+    for (const std::string& path : options_.pictures) {
+      PUMICE_TRY(const PromptPicture picture, reader.read_for_prompt(path));
+      PUMICE_TRY(const std::vector<uint32_t> words, words_around(picture.grid, shape.pictures->markup));
+      PUMICE_TRY(const std::vector<std::vector<float>> rows, encoder.rows(picture.inputs));
+      PUMICE_TRY(PicturePrompt prompt, with_pictures(*shape.pictures, words, rows, "--prompt"));
+      PUMICE_CHECK(make_room(model, prompt.tokens.size(), batch));
       PUMICE_TRY(const Hypothesis written, write(*batch, std::move(prompt)));
-      print(options_, picture, std::span(&written, 1), generation_, *tokenizer_);
+      print(options_, path, std::span(&written, 1), generation_, *tokenizer_);
     }
     return {};
   }
 
 private:
+  // Without --prompt, what the model's chat template makes of a picture and a question.
+  Status choose_prompt(const ModelFile& file, const PictureTokens& pictures) {
+    if (options_.prompt_option->count() > 0 || pictures.markup.place.empty()) return {};
+    PUMICE_TRY(const ChatTemplates templates, ChatTemplates::open(path_of(options_.model)));
+    if (templates.empty()) return {};
+    PUMICE_TRY(ChatTemplate chosen, templates.choose("", false));
+    chat_.emplace(std::move(chosen), tokenizer_, end_tokens(file, tokenizer_.get()), local_time());
+    PUMICE_CHECK(chat_->add(
+        {{"role", "user"},
+         {"content", {{{"type", "image"}}, {{"type", "text"}, {"text", "Describe this picture."}}}}}));
+    generation_.config.ends.assign(chat_->ends().begin(), chat_->ends().end());
+    generation_.sampling.stop_tokens = generation_.config.ends;
+    return {};
+  }
+
+  Result<std::vector<uint32_t>> words_around(const PictureGrid& grid, const PictureMarkup& markup) const {
+    PicturePlaces places = picture_places(markup, std::span(&grid, 1));
+    if (chat_) {
+      PUMICE_TRY(ChatPrompt prompt, chat_->prompt(places));
+      return std::move(prompt.ids);
+    }
+    if (!places.place.empty() && options_.prompt.find(places.place) == std::string::npos)
+      places.place = "<image>"; // whatever the model's own mark is
+    PUMICE_TRY(const std::string text, show_pictures(options_.prompt, places, "--prompt"));
+    return encode_prompt(*tokenizer_, text, "--prompt");
+  }
+
+  // A batch with a context that fits a prompt and its answer.
+  Status make_room(const std::shared_ptr<const Model>& model, size_t prompt,
+                   std::unique_ptr<Batch>& batch) const {
+    const auto needed = static_cast<uint32_t>(
+        std::min<uint64_t>(model->shape().context, prompt + uint64_t{generation_.config.max_tokens} + 1));
+    if (batch && batch->runner().size().context >= needed) return {};
+    batch.reset(); // its memory is free for the next one
+    SessionOptions session;
+    session.size.context = needed;
+    PUMICE_TRY(batch, Batch::create(model, session));
+    return {};
+  }
+
   Result<Hypothesis> write(Batch& batch, PicturePrompt prompt) const {
     PUMICE_CHECK(batch.add({std::move(prompt.tokens),
                             generation_.sampling,
@@ -142,6 +182,7 @@ private:
   const CaptionOptions& options_;
   GenerationOptions generation_;
   std::shared_ptr<const Tokenizer> tokenizer_;
+  std::optional<Chat> chat_; // whose template makes the prompt
 };
 
 Status caption_by_prompt(const CaptionOptions& options, ModelFile file, const ModelShape& shape) {
@@ -158,7 +199,7 @@ Status caption_by_prompt(const CaptionOptions& options, ModelFile file, const Mo
   PUMICE_TRY(GenerationOptions generation, writing_options(options.writing, std::move(config)));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
   PUMICE_TRY(const PictureInput reader, PictureInput::open(file, *tower->shape().encoder));
-  PUMICE_CHECK(reader.read(options.pictures.front())); // an early error, before the model is loaded
+  PUMICE_CHECK(reader.read_for_prompt(options.pictures.front())); // an early error
   PUMICE_TRY(OpenedDevice device, open_device(options.writing.device));
   PromptedWriter writer(options, std::move(generation), std::move(tokenizer));
   PUMICE_CHECK(writer.run(device, std::move(file), shape, reader));
@@ -173,7 +214,7 @@ Status caption(const CaptionOptions& options) {
   if (shape.pictures) return caption_by_prompt(options, std::move(file), shape);
   if (options.prompt_option->count() > 0) {
     return wrong_kind(options.model, shape,
-                      "--prompt is for decoders that read pictures in their prompt (LLaVA)");
+                      "--prompt is for decoders that read pictures in their prompt (LLaVA, SmolVLM)");
   }
   PUMICE_CHECK(check_options(options, shape));
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
@@ -203,8 +244,8 @@ Subcommand add_caption(CLI::App& app) {
   auto options = std::make_shared<CaptionOptions>();
   sub->add_option(
          "MODEL", options->model,
-         "A Hugging Face folder, such as ViT with GPT-2, TrOCR or LLaVA. The model has an encoder of "
-         "pictures and a decoder")
+         "A Hugging Face folder, such as ViT with GPT-2, TrOCR, LLaVA or SmolVLM. The model has an encoder "
+         "of pictures and a decoder")
       ->required()
       ->type_name("");
   sub->add_option("IMAGE", options->pictures,
@@ -214,7 +255,8 @@ Subcommand add_caption(CLI::App& app) {
   options->prompt_option =
       sub->add_option(
              "--prompt", options->prompt,
-             "What a decoder that reads pictures in its prompt (LLaVA) continues. <image> is the picture")
+             "What a decoder that reads pictures in its prompt (LLaVA, SmolVLM) continues. <image> is the "
+             "picture. Without it, a model whose chat template shows pictures is asked through that")
           ->type_name("TEXT")
           ->capture_default_str()
           ->group("Text");

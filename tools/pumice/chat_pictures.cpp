@@ -68,7 +68,7 @@ Result<ordered_json> ChatPictures::show(const std::string& file) {
   }
   PUMICE_TRY(std::string checksum, checksum_of(path_of(file)));
   if (!read_.contains(checksum)) {
-    PUMICE_TRY(EncoderInput pixels, reader_->read(file));
+    PUMICE_TRY(PromptPicture pixels, reader_->read_for_prompt(file));
     read_[checksum].pixels = std::move(pixels);
   }
   return ordered_json{{"type", "image"}, {"path", absolute_path(file)}, {"checksum", std::move(checksum)}};
@@ -94,13 +94,25 @@ Status ChatPictures::show_all(ordered_json& messages) {
   });
 }
 
+std::vector<PictureGrid> ChatPictures::grids(const ordered_json& messages) const {
+  std::vector<PictureGrid> all;
+  const auto add = [&](size_t, const ordered_json& part) -> Status {
+    const auto found = read_.find(part.value("checksum", ""));
+    all.push_back(found == read_.end() ? PictureGrid() : found->second.pixels.grid);
+    return {};
+  };
+  (void)for_each_picture(messages, add);
+  return all;
+}
+
+PicturePlaces ChatPictures::places(const ordered_json& messages) const {
+  if (!shape_) return {};
+  return picture_places(shape_->markup, grids(messages));
+}
+
 Result<size_t> ChatPictures::length(const ChatPrompt& prompt, const ordered_json& messages) const {
   size_t pictures = 0;
-  const auto count = [&](size_t, const ordered_json&) {
-    ++pictures;
-    return Status();
-  };
-  PUMICE_CHECK(for_each_picture(messages, count));
+  for (const PictureGrid& grid : grids(messages)) pictures += grid.pictures();
   if (!shape_) return prompt.ids.size();
   if (pictures > 0 && std::ranges::count(prompt.ids, shape_->token) == 0) {
     return Error{Code::invalid_argument,
@@ -125,10 +137,10 @@ Result<PicturePrompt> ChatPictures::prompt(const ChatPrompt& prompt, const order
     Picture& picture = read_[part["checksum"].get<std::string>()];
     if (picture.rows.empty()) {
       PUMICE_CHECK(load_tower(device, load));
-      PUMICE_TRY(picture.rows, tower_->rows(picture.pixels));
-      picture.pixels = {};
+      PUMICE_TRY(picture.rows, tower_->rows(picture.pixels.inputs));
+      picture.pixels.inputs.clear();
     }
-    rows.push_back(picture.rows);
+    rows.insert(rows.end(), picture.rows.begin(), picture.rows.end());
     return {};
   };
   PUMICE_CHECK(for_each_picture(messages, add));

@@ -31,6 +31,8 @@ public:
   // Forgets what was read.
   void forget() { read_.clear(); }
 
+  // What stands in the prompt's text where a template shows the messages' pictures.
+  PicturePlaces places(const nlohmann::ordered_json& messages) const;
   // The tokens of a prompt with the rows of its messages' pictures. An error if the template has no place for
   // them.
   Result<size_t> length(const ChatPrompt& prompt, const nlohmann::ordered_json& messages) const;
@@ -42,9 +44,10 @@ public:
 
 private:
   struct Picture {
-    EncoderInput pixels; // until there are rows
-    std::vector<float> rows;
+    PromptPicture pixels;                 // its inputs are empty once there are rows
+    std::vector<std::vector<float>> rows; // of each of them
   };
+  std::vector<PictureGrid> grids(const nlohmann::ordered_json& messages) const;
 
   std::string model_;
   std::optional<PictureTokens> shape_; // of a model that sees

@@ -206,7 +206,7 @@ std::string Conversation::statistics() const {
 
 Result<Conversation::Prompt> Conversation::prompt() {
   chat_.ask_for_thinking(settings_.thinking == "off" ? std::optional(false) : std::nullopt);
-  PUMICE_TRY(ChatPrompt made, chat_.prompt());
+  PUMICE_TRY(ChatPrompt made, chat_.prompt(pictures_.places(chat_.messages())));
   PUMICE_TRY(const size_t tokens, pictures_.length(made, chat_.messages()));
   return Prompt{std::move(made), tokens};
 }

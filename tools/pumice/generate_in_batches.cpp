@@ -220,7 +220,7 @@ public:
                read_tokens(tensors, options.inputs, "input_ids", "attention_mask", shape.vocabulary));
     PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
     if (tensors.find("pixel_values")) {
-      PUMICE_TRY(result.pictures_, read_encoder_inputs(tensors, options.inputs, *tower->shape().encoder));
+      PUMICE_TRY(result.pictures_, read_prompt_pictures(tensors, options.inputs, *tower->shape().encoder));
     }
     return result;
   }
@@ -231,10 +231,9 @@ public:
       const auto places = static_cast<size_t>(std::ranges::count(ids, shape_.token));
       const size_t left = pictures_.inputs.size() - next;
       const size_t count = std::min(left, places % shape_.rows == 0 ? places / shape_.rows : places);
-      std::vector<std::vector<float>> rows(count);
-      for (std::vector<float>& each : rows) {
-        PUMICE_TRY(each, encoder.rows(pictures_.inputs[next++]));
-      }
+      PUMICE_TRY(const std::vector<std::vector<float>> rows,
+                 encoder.rows(std::span(pictures_.inputs).subspan(next, count)));
+      next += count;
       PUMICE_TRY(PicturePrompt prompt, with_pictures(shape_, ids, rows, prompts_.source));
       Text text;
       text.source = prompts_.source;

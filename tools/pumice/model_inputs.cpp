@@ -96,6 +96,33 @@ Result<EncoderBatch> read_sounds(const SafetensorsFile::Entry& entry, const std:
   return batch;
 }
 
+// The values of a tensor, which has this shape or one that is as large: one input for each row, or a single
+// one without the batch dimension.
+Result<EncoderBatch> read_values(const SafetensorsFile::Entry& entry, const std::string& path,
+                                 const EncoderShape& shape, std::vector<uint64_t> own) {
+  EncoderBatch batch{fmt::format("{}: tensor '{}'", path, entry.name), {}, {}};
+  if (own.size() == shape.input_shape.size()) own.insert(own.begin(), 1);
+  if (own.size() != shape.input_shape.size() + 1 || own[0] == 0 ||
+      !std::equal(own.begin() + 1, own.end(), shape.input_shape.begin())) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: expected the shape [batch, {}]; found [{}]", batch.source,
+                             fmt::join(shape.input_shape, ", "), fmt::join(entry.shape, ", "))};
+  }
+  const Result<std::vector<float>> values = SafetensorsFile::floats(entry);
+  if (!values.ok()) {
+    return Error{values.error().code,
+                 fmt::format("{}: expected numbers (F32); found {}", batch.source, entry.dtype)};
+  }
+  std::vector<uint64_t> all(shape.context);
+  std::iota(all.begin(), all.end(), 0);
+  batch.places = {shape.context, std::vector(own[0], all)};
+  for (uint64_t row = 0; row < own[0]; ++row) {
+    const auto first = values->begin() + static_cast<ptrdiff_t>(row * shape.input_values());
+    batch.inputs.emplace_back().values.assign(first, first + shape.input_values());
+  }
+  return batch;
+}
+
 // Reads pictures or sound features: one for each row, or a single one without the batch dimension.
 Result<EncoderBatch> read_value_inputs(const SafetensorsFile& file, const std::string& path,
                                        const EncoderShape& shape) {
@@ -115,27 +142,7 @@ Result<EncoderBatch> read_value_inputs(const SafetensorsFile& file, const std::s
   }
   PUMICE_TRY(const SafetensorsFile::Entry* entry,
              find_tensor(file, path, name, "numbers of shape " + expected));
-  EncoderBatch batch{fmt::format("{}: tensor '{}'", path, name), {}, {}};
-  std::vector<uint64_t> own = entry->shape;
-  if (own.size() == shape.input_shape.size()) own.insert(own.begin(), 1);
-  if (own.size() != shape.input_shape.size() + 1 || own[0] == 0 ||
-      !std::equal(own.begin() + 1, own.end(), shape.input_shape.begin())) {
-    return Error{Code::invalid_argument, fmt::format("{}: expected the shape {}; found [{}]", batch.source,
-                                                     expected, fmt::join(entry->shape, ", "))};
-  }
-  const Result<std::vector<float>> values = SafetensorsFile::floats(*entry);
-  if (!values.ok()) {
-    return Error{values.error().code,
-                 fmt::format("{}: expected numbers (F32); found {}", batch.source, entry->dtype)};
-  }
-  std::vector<uint64_t> all(shape.context);
-  std::iota(all.begin(), all.end(), 0);
-  batch.places = {shape.context, std::vector(own[0], all)};
-  for (uint64_t row = 0; row < own[0]; ++row) {
-    const auto first = values->begin() + static_cast<ptrdiff_t>(row * shape.input_values());
-    batch.inputs.emplace_back().values.assign(first, first + shape.input_values());
-  }
-  return batch;
+  return read_values(*entry, path, shape, entry->shape);
 }
 
 } // namespace
@@ -163,6 +170,53 @@ Result<EncoderBatch> read_encoder_inputs(const SafetensorsFile& file, const std:
                                          const EncoderShape& shape) {
   return shape.kind == InputKind::tokens ? read_token_inputs(file, path, shape)
                                          : read_value_inputs(file, path, shape);
+}
+
+namespace {
+
+// Refuses pictures of which pixel_attention_mask leaves a part out.
+Status check_whole(const SafetensorsFile& file, const std::string& path, const EncoderShape& shape,
+                   const std::vector<bool>& pads) {
+  const SafetensorsFile::Entry* entry = file.find("pixel_attention_mask");
+  if (!entry) return {};
+  const std::string source = fmt::format("{}: tensor 'pixel_attention_mask'", path);
+  PUMICE_TRY(const std::vector<int64_t> mask, SafetensorsFile::integers(*entry));
+  const size_t pixels = size_t{shape.input_shape[1]} * shape.input_shape[2];
+  if (mask.size() != pads.size() * pixels) {
+    return Error{Code::invalid_file, fmt::format("{}: expected {} numbers, one for each pixel; found {}",
+                                                 source, pads.size() * pixels, mask.size())};
+  }
+  for (size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] != 0 || pads[i / pixels]) continue;
+    return Error{Code::unsupported,
+                 fmt::format("{}: picture {} has pixels that are padding: only pictures of "
+                             "the full size are supported",
+                             source, i / pixels)};
+  }
+  return {};
+}
+
+} // namespace
+
+Result<EncoderBatch> read_prompt_pictures(const SafetensorsFile& file, const std::string& path,
+                                          const EncoderShape& shape) {
+  PUMICE_TRY(const SafetensorsFile::Entry* entry,
+             find_tensor(file, path, "pixel_values", "pictures of a prompt"));
+  if (entry->shape.size() != shape.input_shape.size() + 2) return read_encoder_inputs(file, path, shape);
+  std::vector<uint64_t> own(entry->shape.begin() + 1, entry->shape.end());
+  own[0] *= entry->shape[0];
+  PUMICE_TRY(EncoderBatch batch, read_values(*entry, path, shape, own));
+  std::vector<bool> pads;
+  for (const EncoderInput& input : batch.inputs)
+    pads.push_back(std::ranges::all_of(input.values, [](float value) { return value == 0; }));
+  PUMICE_CHECK(check_whole(file, path, shape, pads));
+  size_t kept = 0;
+  for (size_t i = 0; i < pads.size(); ++i) {
+    if (!pads[i]) std::swap(batch.inputs[kept++], batch.inputs[i]);
+  }
+  batch.inputs.resize(kept);
+  batch.places.rows.resize(kept);
+  return batch;
 }
 
 Status replace_sound(const Model& model, EncoderBatch& batch) {

@@ -41,6 +41,11 @@ Result<TokenBatch> read_tokens(const SafetensorsFile& file, const std::string& p
 Result<EncoderBatch> read_encoder_inputs(const SafetensorsFile& file, const std::string& path,
                                          const EncoderShape& shape);
 
+// Reads the pictures of prompts: pixel_values as read_encoder_inputs() has them, or [batch, pictures,
+// channels, height, width], where pictures of zeros are padding. pixel_attention_mask may name those alone.
+Result<EncoderBatch> read_prompt_pictures(const SafetensorsFile& file, const std::string& path,
+                                          const EncoderShape& shape);
+
 // Turns sound samples into the features that the encoder reads. Does nothing for other inputs.
 Status replace_sound(const Model& model, EncoderBatch& batch);
 

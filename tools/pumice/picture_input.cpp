@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "media/tiles.h"
 #include "model/vocabulary.h"
 
 namespace pumice::command {
@@ -23,6 +24,14 @@ Result<EncoderInput> PictureInput::read(const std::string& path) const {
   EncoderInput input;
   PUMICE_TRY(input.values, prepare(image, preparation_, path));
   return input;
+}
+
+Result<PromptPicture> PictureInput::read_for_prompt(const std::string& path) const {
+  PUMICE_TRY(const Image image, read_image(path_of(path)));
+  PUMICE_TRY(TiledPicture tiled, prepare_tiles(image, preparation_, path));
+  PromptPicture picture{{tiled.rows, tiled.columns}, {}};
+  for (std::vector<float>& values : tiled.pictures) picture.inputs.emplace_back().values = std::move(values);
+  return picture;
 }
 
 Status PictureInput::read(std::span<const std::string> paths, std::vector<EncoderInput>& inputs) const {

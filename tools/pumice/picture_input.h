@@ -5,14 +5,22 @@
 #include "io/model_file.h"
 #include "media/preprocess.h"
 #include "step/encoder.h"
+#include "text/picture_markup.h"
 
 namespace pumice::command {
+
+// A picture for a decoder's prompt: tiles of it, if the model reads them, and the whole.
+struct PromptPicture {
+  PictureGrid grid;
+  std::vector<EncoderInput> inputs;
+};
 
 // Reads pictures and prepares them as the model's preprocessor_config.json says.
 class PictureInput {
 public:
   static Result<PictureInput> open(const ModelFile& file, const EncoderShape& shape);
   Result<EncoderInput> read(const std::string& path) const;
+  Result<PromptPicture> read_for_prompt(const std::string& path) const;
   // Appends the pictures up to the first one that cannot be read.
   Status read(std::span<const std::string> paths, std::vector<EncoderInput>& inputs) const;
 

@@ -16,13 +16,17 @@ Result<PictureRows> PictureRows::create(const std::string& model, const PictureT
   return result;
 }
 
-Result<std::vector<float>> PictureRows::rows(const EncoderInput& pixels) {
-  PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(std::span(&pixels, 1)));
-  for (const InputRange& range : ranges) encoder_->release(range);
-  PUMICE_TRY(std::vector<float> rows, encoder_->read(PictureTokens::features, 0));
+Result<std::vector<std::vector<float>>> PictureRows::rows(std::span<const EncoderInput> pictures) {
+  std::vector<std::vector<float>> result;
   const size_t columns = encoder_->columns(PictureTokens::features);
-  rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(columns * shape_.skipped));
-  return rows;
+  for (const EncoderInput& picture : pictures) {
+    PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(std::span(&picture, 1)));
+    for (const InputRange& range : ranges) encoder_->release(range);
+    PUMICE_TRY(const std::vector<float> all, encoder_->read(PictureTokens::features, 0));
+    const auto first = all.begin() + static_cast<ptrdiff_t>(columns * shape_.skipped);
+    result.emplace_back(first, first + static_cast<ptrdiff_t>(columns * shape_.rows));
+  }
+  return result;
 }
 
 } // namespace pumice::command

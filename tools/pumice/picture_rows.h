@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@ public:
   static Result<PictureRows> create(const std::string& model, const PictureTokens& shape,
                                     const OpenedDevice& device, const LoadOptions& load);
 
-  // Of a picture's pixels, as the tower reads them.
-  Result<std::vector<float>> rows(const EncoderInput& pixels);
+  // Of each picture's pixels, as the tower reads them.
+  Result<std::vector<std::vector<float>>> rows(std::span<const EncoderInput> pictures);
 
 private:
   PictureTokens shape_;

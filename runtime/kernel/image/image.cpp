@@ -12,11 +12,11 @@ namespace pumice {
 namespace {
 
 Status check(const PatchShape& shape, const ActivationRef& pixels) {
-  if (shape.patch_height == 0 || shape.patch_width == 0 || shape.height % shape.patch_height != 0 ||
-      shape.width % shape.patch_width != 0) {
+  if (shape.patch_height == 0 || shape.patch_width == 0 || shape.height < shape.patch_height ||
+      shape.width < shape.patch_width) {
     return Error{Code::invalid_argument,
-                 fmt::format("a picture of {} x {} does not fall into patches of {} x {}", shape.height,
-                             shape.width, shape.patch_height, shape.patch_width)};
+                 fmt::format("a picture of {} x {} has no patches of {} x {}", shape.height, shape.width,
+                             shape.patch_height, shape.patch_width)};
   }
   const uint64_t expected = uint64_t{shape.channels} * shape.height * shape.width;
   if (pixels.columns == expected) return {};
@@ -64,6 +64,40 @@ std::string LeadToken::describe() const {
   return row > 0 ? fmt::format("row {}", row) : "";
 }
 
+std::string PatchWindows::describe() const {
+  return fmt::format("{} x {} by {} x {}, {}", height, width, window, window,
+                     rule == Rule::joined ? "joined" : "averaged");
+}
+
+Status PatchWindows::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  const uint32_t area = window * window;
+  if (window == 0 || count() == 0 || result.columns != (rule == Rule::joined ? area : 1) * x.columns) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("a grid of {} x {} patches of {} columns has no windows of {} x {} with {} columns",
+                    height, width, x.columns, window, window, result.columns)};
+  }
+  Dispatch dispatch;
+  dispatch.kernel = "patch_windows";
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(rule)};
+  PatchWindowsParams params = {};
+  params.columns = x.columns;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  params.width = width;
+  params.window = window;
+  params.count = count();
+  dispatch.set_params(params);
+  dispatch.bind(PATCH_WINDOWS_STEP, lowering.step(), Access::read);
+  dispatch.bind(PATCH_WINDOWS_X, x.buffer, Access::read);
+  dispatch.bind(PATCH_WINDOWS_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
+  dispatch.bytes = 4.0 * x.rows * x.columns + 4.0 * result.rows * result.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
 Status LeadToken::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   if (const WeightView& view = lowering.graph().weight(node.weights[0]).view;
@@ -97,6 +131,12 @@ TensorId patches(Graph& graph, std::string name, TensorId pixels, const PatchSha
   operation.shape = shape;
   operation.lead = lead;
   return graph.add(operation, {pixels}, {}, {std::move(name), RowKind::tokens, shape.columns()});
+}
+
+TensorId patch_windows(Graph& graph, std::string name, TensorId x, const PatchWindows& operation) {
+  const bool joined = operation.rule == PatchWindows::Rule::joined;
+  const uint32_t patches = joined ? operation.window * operation.window : 1;
+  return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, patches * graph.tensor(x).columns});
 }
 
 TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token, uint32_t row) {

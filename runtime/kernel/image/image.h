@@ -1,13 +1,14 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "shaders/image/patch_windows.params.h"
 
 namespace pumice {
 
 // How a picture is divided into patches, row by row.
 struct PatchShape {
   uint32_t channels = 3;
-  uint32_t height = 0; // of the picture; a multiple of patch_height, as its width is of patch_width
+  uint32_t height = 0; // of the picture; what is left at its lower and right edges is in no patch
   uint32_t width = 0;
   uint32_t patch_height = 0;
   uint32_t patch_width = 0;
@@ -42,7 +43,28 @@ struct LeadToken : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
+// Rows of x that are patches of a grid, as Patches gives them without a lead, become a row for each window of
+// `window` x `window` of them. The windows' rows come first in each input, row by row of the grid, and the
+// others are zeros. The patches that are left at the grid's lower and right edges are in no window.
+// inputs: x [tokens, columns]. output: [tokens, columns], or window * window times as many where they are
+// joined.
+struct PatchWindows : Operation {
+  enum class Rule : uint32_t {
+    joined = PATCH_WINDOWS_JOINED,     // the patches' columns one after the other
+    averaged = PATCH_WINDOWS_AVERAGED, // their mean
+  };
+  Rule rule = Rule::joined;
+  uint32_t height = 0, width = 0; // of the grid, in patches
+  uint32_t window = 1;
+
+  uint32_t count() const { return (height / window) * (width / window); }
+  std::string_view name() const override { return "patch_windows"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
 TensorId patches(Graph& graph, std::string name, TensorId pixels, const PatchShape& shape, uint32_t lead);
+TensorId patch_windows(Graph& graph, std::string name, TensorId x, const PatchWindows& operation);
 TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token, uint32_t row = 0);
 
 } // namespace pumice

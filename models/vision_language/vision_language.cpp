@@ -1,0 +1,53 @@
+#include "models/vision_language/vision_language.h"
+
+#include <fmt/format.h>
+
+#include "io/json_text.h"
+#include "io/mapped_file.h"
+#include "model/vocabulary.h"
+
+namespace pumice {
+
+nlohmann::json with_defaults(const ModelFile& file, const char* name, nlohmann::json defaults) {
+  const auto found = file.config().find(name);
+  if (found != file.config().end() && found->is_object()) defaults.update(*found);
+  return defaults;
+}
+
+nlohmann::json llama_text_settings(const ModelFile& file) {
+  return with_defaults(file, "text_config",
+                       {{"model_type", "llama"},
+                        {"vocab_size", 32000},
+                        {"hidden_size", 4096},
+                        {"intermediate_size", 11008},
+                        {"num_hidden_layers", 32},
+                        {"num_attention_heads", 32}});
+}
+
+std::string prefix_of(const ModelFile& file, std::string_view tensor,
+                      std::initializer_list<std::string_view> prefixes) {
+  for (std::string_view prefix : prefixes) {
+    if (file.find(fmt::format("{}{}", prefix, tensor))) return std::string(prefix);
+  }
+  return std::string(*prefixes.begin());
+}
+
+Result<std::string> picture_token(const ModelFile& file, std::string_view name, std::string_view fallback) {
+  const auto mapped = MappedFile::open(folder_of(file) / "tokenizer_config.json");
+  if (!mapped && mapped.error().code == Code::not_found) return std::string(fallback);
+  if (!mapped) return mapped.error();
+  PUMICE_TRY(const nlohmann::json config, parse_json_object(mapped->bytes(), mapped->path()));
+  const auto named = [&](const nlohmann::json& fields) -> std::string {
+    const auto found = fields.find(name);
+    if (found == fields.end()) return {};
+    if (found->is_string()) return found->get<std::string>();
+    const bool spelled = found->is_object() && found->contains("content") && (*found)["content"].is_string();
+    return spelled ? (*found)["content"].get<std::string>() : std::string();
+  };
+  std::string token = named(config);
+  const auto extra = config.find("extra_special_tokens");
+  if (token.empty() && extra != config.end() && extra->is_object()) token = named(*extra);
+  return token.empty() ? std::string(fallback) : token;
+}
+
+} // namespace pumice

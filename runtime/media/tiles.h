@@ -1,0 +1,17 @@
+#pragma once
+
+#include "media/preprocess.h"
+
+namespace pumice {
+
+// A picture as a model of tiles reads it: each in the form of prepare()'s result.
+struct TiledPicture {
+  uint32_t rows = 0, columns = 0;           // of tiles; 0: the picture was not cut
+  std::vector<std::vector<float>> pictures; // tiles row by row, then the whole
+};
+
+// Resizes a picture and cuts it, as the preparation's tiling says; without one, prepare() alone.
+Result<TiledPicture> prepare_tiles(const Image& image, const ImagePreparation& preparation,
+                                   const std::string& name);
+
+} // namespace pumice

@@ -1,0 +1,201 @@
+// Decoders whose prompts have pictures, from the picture's pixels on, against a reference's answers.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "media/tiles.h"
+#include "support/command.h"
+#include "support/fixtures.h"
+#include "support/gpu.h"
+#include "support/picture_prompts.h"
+#include "support/require.h"
+#include "support/word_folder.h"
+
+using namespace pumice;
+using namespace picture_tests;
+using nlohmann::json;
+
+namespace {
+
+// The text of a fixture's prompt as a person writes it: the ids that stand for its picture are one mark.
+std::string prompt_text(const Answers& answers, uint32_t first, const std::string& mark) {
+  std::string text;
+  bool shown = false;
+  for (const uint32_t id : answers.ids("input_ids", 0)) {
+    if (id >= first && shown) continue;
+    shown = shown || id >= first;
+    text += (text.empty() ? "" : " ") + (id >= first ? mark : word(id));
+  }
+  return text;
+}
+
+struct SpecialWord {
+  uint32_t id;
+  const char* text;
+};
+
+// The fixture with words for its tokens, and these special tokens among them.
+void write_seeing_folder(const TemporaryFolder& folder, const std::string& name,
+                         std::initializer_list<SpecialWord> special) {
+  write_word_folder(folder, name);
+  json tokenizer = json::parse(std::ifstream(folder.path() / "tokenizer.json"));
+  for (const SpecialWord& each : special) {
+    tokenizer["model"]["vocab"].erase(word(each.id));
+    tokenizer["model"]["vocab"][each.text] = each.id;
+    json token = tokenizer["added_tokens"][0];
+    token["id"] = each.id;
+    token["content"] = each.text;
+    tokenizer["added_tokens"].push_back(token);
+  }
+  folder.write("tokenizer.json", tokenizer.dump());
+  std::filesystem::copy_file(fixtures().model(name) / "preprocessor_config.json",
+                             folder.path() / "preprocessor_config.json");
+}
+
+void write_smolvlm_folder(const TemporaryFolder& folder) {
+  write_seeing_folder(folder, "smolvlm",
+                      {{311, "<fake_token_around_image>"},
+                       {312, "<global-img>"},
+                       {313, "<row_1_col_1>"},
+                       {314, "<row_1_col_2>"},
+                       {315, "<row_1_col_3>"},
+                       {316, "<row_2_col_1>"},
+                       {317, "<row_2_col_2>"},
+                       {318, "<row_2_col_3>"},
+                       {319, "<image>"}});
+}
+
+// Logits of all tokens in steps of several sizes, and the text that follows.
+void check_answers(const std::shared_ptr<const Model>& model, const PicturePrompt& prompt,
+                   const Answers& answers) {
+  const std::vector<float> logits = logits_of(model, prompt, 256);
+  CHECK(relative_rms(logits, answers.floats.at("logits")) <= 1e-4);
+  for (uint32_t chunk : {1u, 7u}) {
+    CAPTURE(chunk);
+    const std::vector<float> in_steps = logits_of(model, prompt, chunk);
+    CHECK(relative_rms(in_steps, answers.floats.at("logits")) <= 1e-4);
+    if (TestGpu::get().profile.cpu) CHECK(in_steps == logits);
+  }
+  const std::vector<uint32_t> expected = answers.ids("generated_ids", 0);
+  for (uint32_t chunk : {7u, 256u}) {
+    SessionOptions options;
+    options.size.chunk = chunk;
+    options.size.cache = CacheType::f32;
+    const auto batch = require(Batch::create(model, options));
+    CHECK(continue_prompt(*batch, prompt, static_cast<uint32_t>(expected.size())) == expected);
+  }
+}
+
+// The reference's pixels, but for a few that PIL rounds the other way.
+void check_pixels(std::span<const float> found, std::span<const float> expected) {
+  REQUIRE(found.size() == expected.size());
+  constexpr float level = 2.0f / 255; // of pixels from -1 to 1
+  size_t others = 0;
+  float worst = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const float difference = std::abs(found[i] - expected[i]);
+    worst = std::max(worst, difference);
+    if (difference > 1e-5f) ++others;
+  }
+  CHECK(worst <= 1.01f * level);
+  CHECK(others <= found.size() / 1000);
+}
+
+} // namespace
+
+TEST_CASE("SmolVLM: a picture becomes the reference's tiles") {
+  const std::filesystem::path path = fixtures().model("smolvlm");
+  const Answers answers(path / "expected.safetensors");
+  const ImagePreparation preparation = require(read_image_preparation(path, 27, 27));
+  const TiledPicture tiled = require(prepare_tiles(patterned_picture(29, 61), preparation, "picture"));
+  CHECK(tiled.rows == 2);
+  CHECK(tiled.columns == 3);
+  std::vector<float> all;
+  for (const std::vector<float>& each : tiled.pictures) all.insert(all.end(), each.begin(), each.end());
+  check_pixels(all, answers.floats.at("pixel_values"));
+}
+
+TEST_CASE("SmolVLM: how pictures are cut is the reference's") {
+  struct Case {
+    uint32_t height, width, rows, columns;
+  };
+  const ImagePreparation preparation = require(read_image_preparation(fixtures().model("smolvlm"), 27, 27));
+  for (const Case& c : {Case{1, 1, 4, 4},
+                        {1, 100, 1, 3},
+                        {100, 1, 3, 1},
+                        {27, 27, 4, 4},
+                        {28, 27, 3, 3},
+                        {81, 81, 4, 4},
+                        {80, 200, 2, 3},
+                        {300, 77, 3, 1},
+                        {13, 500, 1, 3},
+                        {55, 54, 3, 3},
+                        {54, 55, 3, 3},
+                        {61, 29, 3, 2}}) {
+    CAPTURE(c.height);
+    CAPTURE(c.width);
+    const TiledPicture tiled = require(prepare_tiles(patterned_picture(c.height, c.width), preparation, ""));
+    CHECK(tiled.rows == c.rows);
+    CHECK(tiled.columns == c.columns);
+    REQUIRE(tiled.pictures.size() == c.rows * c.columns + 1);
+    for (const std::vector<float>& each : tiled.pictures) CHECK(each.size() == 3 * 27 * 27);
+  }
+  ImagePreparation whole = preparation;
+  whole.tiling->cuts = false;
+  CHECK(require(prepare_tiles(patterned_picture(29, 61), whole, "")).pictures.size() == 1);
+  ImagePreparation as_it_is = preparation;
+  as_it_is.resizes = false;
+  CHECK(require(prepare_tiles(patterned_picture(27, 27), as_it_is, "")).pictures.size() == 1);
+  CHECK(!prepare_tiles(patterned_picture(1, 9000), as_it_is, "a.png").ok());
+  CHECK(!prepare(patterned_picture(29, 61), preparation, "a.png").ok()); // it is no single picture
+  CHECK(!read_image_preparation(fixtures().model("smolvlm"), 28, 28).ok());
+}
+
+TEST_CASE("SmolVLM: logits and text of a prompt with tiles are the reference's") {
+  const std::filesystem::path path = fixtures().model("smolvlm");
+  const Answers answers(path / "expected.safetensors");
+  const auto model = load_model(path);
+  REQUIRE(model->shape().pictures);
+  check_answers(model, picture_prompt(path, answers, *model->shape().pictures), answers);
+}
+
+TEST_CASE("SmolVLM: caption, chat and generate show the tiles of a picture") {
+  const TemporaryFolder folder;
+  write_smolvlm_folder(folder);
+  const std::string model = folder.path().string(), image = (folder.path() / "a.png").string();
+  const std::filesystem::path fixture = fixtures().model("smolvlm") / "expected.safetensors";
+  const Answers answers(fixture);
+  REQUIRE(write_png(patterned_picture(29, 61), image).ok());
+  const std::string expected = words(answers.ids("generated_ids", 0)) + "\n";
+  const std::string prompt = prompt_text(answers, 311, "<image>");
+  const std::vector<std::string> plain = {"--temp", "0", "-n", "12", "--no-cache"};
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), plain.begin(), plain.end());
+    const CommandResult result = pumice_command(arguments);
+    CAPTURE(result.err);
+    CHECK(result.status == 0);
+    return result.out;
+  };
+  CHECK(run({"caption", model, image, "--prompt", prompt}) == expected);
+  const size_t mark = prompt.find("<image>");
+  folder.write("chat_template.jinja", "{% for m in messages %}" + prompt.substr(0, mark) +
+                                          "{% for p in m.content if p.type == 'image' %}<image>{% endfor %}" +
+                                          prompt.substr(mark + 7) + "{% endfor %}");
+  CHECK(run({"caption", model, image}) == expected);
+  CHECK(run({"chat", model, "--image", image, "w9", "--kv", "f32"}) == expected);
+  // Each of two pictures has its own tiles.
+  const std::string small = (folder.path() / "b.png").string();
+  REQUIRE(write_png(patterned_picture(12, 80), small).ok());
+  const std::string two = run({"caption", model, image, small});
+  CHECK(two.starts_with(image + "\t" + expected));
+  CHECK(run({"chat", model, "--image", image, "--image", small, "w9", "--kv", "f32"}) != expected);
+
+  CHECK(fails_saying(pumice_command({"caption", model, image, "--prompt", "w5 w6"}), {"'<image>'", "0 of"}) ==
+        "");
+  CHECK(fails_saying(pumice_command({"embed", model, "--image", image}), {"pumice caption"}) == "");
+  const std::string written = (folder.path() / "written.safetensors").string();
+  (void)run({"generate", model, "--inputs", fixture.string(), "--outputs", written, "--ignore-eos"});
+  CHECK(Answers(written).ids("generated_ids", 0) == answers.ids("generated_ids", 0));
+}

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "generate/picture_prompt.h"
+#include "media/image.h"
+#include "shaders/embedding/given_rows.params.h"
+#include "step/batch.h"
+#include "step/encoder.h"
+#include "support/answers.h"
+#include "support/model.h"
+
+// A picture of these sizes; tools/fixtures.py has the same.
+inline pumice::Image patterned_picture(uint32_t height, uint32_t width) {
+  pumice::Image image{width, height, std::vector<uint8_t>(size_t{height} * width * 3)};
+  for (uint64_t i = 0; i < image.pixels.size(); ++i)
+    image.pixels[i] = static_cast<uint8_t>((i * i * 7 + i * 13) % 251);
+  return image;
+}
+
+namespace picture_tests {
+
+using namespace pumice;
+
+inline std::unique_ptr<Encoder> make_encoder(const std::shared_ptr<const Model>& model,
+                                             const std::string& readable, uint32_t inputs) {
+  EncoderOptions options;
+  options.inputs = inputs;
+  options.tokens = model->shape().encoder->context * inputs;
+  options.readable = {readable};
+  auto encoder = Encoder::create(model, options);
+  if (!encoder.ok()) FAIL(encoder.error().text());
+  return std::move(*encoder);
+}
+
+inline std::vector<float> read(Encoder& encoder, const std::string& name, size_t input) {
+  auto values = encoder.read(name, input);
+  if (!values.ok()) FAIL(values.error().text());
+  return *values;
+}
+
+inline void encode(Encoder& encoder, std::span<const EncoderInput> inputs) {
+  const auto ranges = encoder.encode(inputs);
+  if (!ranges.ok()) FAIL(ranges.error().text());
+  for (const InputRange& range : *ranges) encoder.release(range);
+}
+
+inline std::vector<EncoderInput> values_of(const Answers& answers, const char* name) {
+  std::vector<EncoderInput> inputs(answers.shapes.at(name)[0]);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].values.assign(answers.row(name, i).begin(), answers.row(name, i).end());
+  }
+  return inputs;
+}
+
+inline std::shared_ptr<const Model> load_pictures(const std::filesystem::path& path) {
+  LoadOptions options;
+  options.tower = Tower::pictures;
+  return load_model(path, options);
+}
+
+// The pictures of a fixture's prompt, whatever their tensor's shape.
+inline std::vector<EncoderInput> pictures_of(const Answers& answers, const EncoderShape& shape) {
+  const std::vector<float>& values = answers.floats.at("pixel_values");
+  std::vector<EncoderInput> pictures(values.size() / shape.input_values());
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    const auto first = values.begin() + static_cast<ptrdiff_t>(i * shape.input_values());
+    pictures[i].values.assign(first, first + static_cast<ptrdiff_t>(shape.input_values()));
+  }
+  return pictures;
+}
+
+// The rows of a fixture's pictures, in its prompt.
+inline PicturePrompt picture_prompt(const std::filesystem::path& path, const Answers& answers,
+                                    const PictureTokens& shape) {
+  const auto encoder = make_encoder(load_pictures(path), PictureTokens::features, 1);
+  const size_t columns = encoder->columns(PictureTokens::features);
+  std::vector<std::vector<float>> pictures;
+  for (const EncoderInput& input : pictures_of(answers, encoder->shape())) {
+    encode(*encoder, std::span(&input, 1));
+    const std::vector<float> all = read(*encoder, PictureTokens::features, 0);
+    const auto first = all.begin() + static_cast<ptrdiff_t>(columns * shape.skipped);
+    pictures.emplace_back(first, first + static_cast<ptrdiff_t>(columns * shape.rows));
+  }
+  auto prompt = with_pictures(shape, answers.ids("input_ids", 0), pictures, "input_ids");
+  if (!prompt.ok()) FAIL(prompt.error().text());
+  return *prompt;
+}
+
+// The logits of all rows of a prompt, in steps of `chunk`.
+inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, const PicturePrompt& prompt,
+                                    uint32_t chunk) {
+  RunnerOptions options;
+  options.size.chunk = chunk;
+  options.size.cache = CacheType::f32;
+  options.size.context = static_cast<uint32_t>(prompt.tokens.size());
+  options.sampling = false;
+  options.all_outputs = true;
+  options.readable = {"logits"};
+  auto runner = Runner::create(model, options);
+  if (!runner.ok()) FAIL(runner.error().text());
+  const size_t columns =
+      prompt.given->size() / static_cast<size_t>(std::ranges::count_if(
+                                 prompt.tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; }));
+  std::vector<float> logits;
+  size_t number = 0;
+  for (size_t begin = 0; begin < prompt.tokens.size(); begin += chunk) {
+    const auto count = static_cast<uint32_t>(std::min<size_t>(chunk, prompt.tokens.size() - begin));
+    std::vector<StepToken> rows;
+    for (uint32_t i = 0; i < count; ++i)
+      rows.push_back({prompt.tokens[begin + i], static_cast<uint32_t>(begin + i), 0, 0, true});
+    if (const Status status = (*runner)->write_step(rows); !status.ok()) FAIL(status.error().text());
+    for (uint32_t i = 0; i < count; ++i) {
+      if ((rows[i].token & GIVEN_ROW) == 0) continue;
+      REQUIRE((*runner)
+                  ->write_input(count, i, std::span(*prompt.given).subspan(number++ * columns, columns))
+                  .ok());
+    }
+    REQUIRE((*runner)->submit(count).ok());
+    const std::vector<float> part = *(*runner)->read("logits", count);
+    logits.insert(logits.end(), part.begin(), part.end());
+  }
+  return logits;
+}
+
+inline std::vector<uint32_t> continue_prompt(Batch& batch, const PicturePrompt& prompt, uint32_t count) {
+  SequenceRequest request;
+  request.prompt = prompt.tokens;
+  request.given = prompt.given;
+  request.max_tokens = count;
+  request.sampling.temperature = 0;
+  const auto added = batch.add(std::move(request));
+  if (!added.ok()) FAIL(added.error().text());
+  std::vector<uint32_t> ids;
+  while (batch.sequences() > 0) {
+    const auto tokens = batch.step();
+    if (!tokens.ok()) FAIL(tokens.error().text());
+    for (const BatchToken& token : *tokens) ids.push_back(token.token);
+  }
+  return ids;
+}
+
+} // namespace picture_tests
