@@ -210,8 +210,9 @@ TEST_CASE("attention: buckets of distances as DeBERTa's own code has them") {
                                                 {-127, 1},
                                                 {-128, 0},
                                                 {-1000, 0}}) {
-    CAPTURE(query_minus_key);
-    CHECK(bias.bucket(-query_minus_key) == bucket);
+    const int64_t distance = query_minus_key; // clang 14 captures no structured binding
+    CAPTURE(distance);
+    CHECK(bias.bucket(-distance) == bucket);
   }
   const RelativeBias clamped = {16, 8, false, false, true, false};
   for (const auto& [query_minus_key, bucket] :

@@ -62,14 +62,14 @@ FIXTURE_TEST_CASE("translate --from and --to: M2M-100 begins texts with their la
   const Translator plain("m2m100"), named("m2m100", {"__de__", "__en__"});
   const json expected = plain.tokens({"w300 w5 w6", "--forced-first", "301"});
   CHECK(expected[0] == english);
-  const std::pair<const char*, const char*> spellings[] = {{"de", "en"},
-                                                           {"German", "english"},
-                                                           {"deu_Latn", "en_XX"},
-                                                           {"__de__", "301"},
-                                                           {"300", "English"}};
-  for (const auto& [from, to] : spellings) {
-    CAPTURE(std::string(from));
-    CHECK(named.tokens({"w5 w6", "--from", from, "--to", to}) == expected);
+  struct Spelling {
+    std::string from, to;
+  };
+  for (const Spelling& each :
+       {Spelling{"de", "en"}, Spelling{"German", "english"}, Spelling{"deu_Latn", "en_XX"},
+        Spelling{"__de__", "301"}, Spelling{"300", "English"}}) {
+    CAPTURE(each.from);
+    CHECK(named.tokens({"w5 w6", "--from", each.from, "--to", each.to}) == expected);
   }
   CHECK(named.tokens({"w5 w6", "--from", "en", "--to", "de"}) ==
         plain.tokens({"w301 w5 w6", "--forced-first", "300"}));
