@@ -105,9 +105,9 @@ bool ModelBuilder::has(const TensorName& name, std::string_view suffix) const {
 }
 
 WeightView ModelBuilder::transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
-                                           std::string_view component) {
-  if (gguf_) return tensor(name, ".weight", rows, columns, component);
-  const TensorView* stored = find(full_name(name, ".weight", false), {columns, rows}, component);
+                                           std::string_view component, std::string_view suffix) {
+  if (gguf_) return tensor(name, suffix, rows, columns, component);
+  const TensorView* stored = find(full_name(name, suffix, false), {columns, rows}, component);
   if (info(stored->type).block_size > 1 && status_.ok()) {
     status_ =
         Error{Code::unsupported, fmt::format("{}: tensor '{}': expected one of F32, F16, BF16, because it is "
@@ -115,7 +115,7 @@ WeightView ModelBuilder::transposed_tensor(const TensorName& name, uint64_t rows
                                              file_->path(), stored->name, info(stored->type).name)};
   }
   const WeightView view = WeightView::transpose(*stored);
-  add_gguf_tensor(name, ".weight", {rows, columns}, {view});
+  add_gguf_tensor(name, suffix, {rows, columns}, {view});
   return view;
 }
 

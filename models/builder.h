@@ -72,7 +72,7 @@ public:
                            std::string_view component, const GgufTransform& transform = {});
   // A tensor that Hugging Face's files store transposed, as [columns, rows].
   WeightView transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
-                               std::string_view component);
+                               std::string_view component, std::string_view suffix = ".weight");
   // A vector, which GGUF has in the given shape.
   WeightView vector_tensor(const TensorName& name, std::string_view suffix, uint64_t size,
                            std::vector<uint64_t> gguf_shape, std::string_view component,

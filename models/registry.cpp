@@ -25,6 +25,7 @@
 #include "models/gemma/gemma.h"
 #include "models/gemma2/gemma2.h"
 #include "models/gemma3/gemma3.h"
+#include "models/gemma3_vision/gemma3_vision.h"
 #include "models/gemma4/gemma4.h"
 #include "models/glm4/glm4.h"
 #include "models/glm4_moe/glm4_moe.h"
@@ -100,7 +101,8 @@ std::span<const Architecture> architectures() {
       {"falcon", {"falcon"}, {"falcon"}, open_falcon},
       {"gemma", {"gemma"}, {"gemma"}, open_gemma},
       {"gemma2", {"gemma2"}, {"gemma2"}, open_gemma2},
-      {"gemma3", {"gemma3_text", "gemma3"}, {"gemma3", "gemma-embedding"}, open_gemma3},
+      {"gemma3", {"gemma3_text"}, {"gemma3", "gemma-embedding"}, open_gemma3},
+      {"gemma3_vision", {"gemma3"}, {}, open_gemma3_vision, open_gemma3_pictures},
       {"gemma4", {"gemma4_text", "gemma4"}, {"gemma4"}, open_gemma4},
       {"glm4", {"glm4", "glm4v_text"}, {"glm4"}, open_glm4},
       {"glm4_moe", {"glm4_moe", "glm4v_moe_text"}, {"glm4moe"}, open_glm4_moe},

@@ -82,6 +82,8 @@ NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3", "gemma3_text", "nemotron", "qwen3_
 
 def distribution(name, shape, config):
     """The mean and the spread of a tensor, by its name and shape."""
+    if "vision_tower" in name:
+        config = config["vision_config"]  # whose norms and embeddings are as others'
     if NORM.search(name):
         return (0 if config["model_type"] in NORMS_ADD_ONE and "linear_attn" not in name else 1), 0.25
     if name.endswith(("lambda1", "lambda_1", "lambda_2", "running_var")):
@@ -108,6 +110,8 @@ def distribution(name, shape, config):
         return 1, 0.25
     if name.endswith("logit_scale"):
         return 2, 0.25
+    if name.endswith("mm_input_projection_weight"):  # [columns, rows]
+        return 0, 2.0 ** round(math.log2(math.sqrt(3 / shape[0])))
     if name.endswith(("class_embedding", "masked_spec_embed", "probe")):
         return 0, 0.25
     assert len(shape) > 1, f"no rule for {name} of shape {shape}"
@@ -328,6 +332,23 @@ def tiled_picture_answers(model, config, seed):
     return continued_picture_prompt(model, {"input_ids": ids, "pixel_values": made["pixel_values"].double()}, token)
 
 
+def whole_picture_answers(model, config, seed):
+    """Of a text with two pictures, between tokens 310 and 311, whose rows see all of their picture."""
+    import torch
+    token = config["image_token_index"]
+    folder = FIXTURES / "models" / "gemma3-vision"
+    pictures = [prepared(folder, "Gemma3", picture(*size))["pixel_values"] for size in ((29, 61), (17, 33))]
+    words = some_ids(seed, "input_ids", (14,), 310).tolist()
+    shown = [310] + [token] * config["mm_tokens_per_image"] + [311]
+    ids = torch.tensor([words[:5] + shown + words[5:9] + shown + words[9:]])
+
+    class Typed:  # tells which tokens are pictures
+        def __call__(self, input_ids, **given):
+            return model(input_ids=input_ids, token_type_ids=(input_ids == token).long(), **given)
+    given = {"input_ids": ids, "pixel_values": torch.cat(pictures).double()}
+    return continued_picture_prompt(Typed(), given, token)
+
+
 def sound_inputs(folder):
     """A second of three tones and noise, and its features."""
     import torch
@@ -535,7 +556,7 @@ def answers_of(folder, config, seed, weights):
     if kind in ("vit", "deit", "beit"):
         return image_answers(model, config, seed)
     others = {"dinov2": picture_answers, "clip": pair_answers, "siglip": pair_answers, "wav2vec2": letter_answers,
-              "resnet": class_answers, "llava": picture_text_answers, "smolvlm": tiled_picture_answers}
+              "resnet": class_answers, "llava": picture_text_answers, "smolvlm": tiled_picture_answers, "gemma3": whole_picture_answers}
     if kind in others:
         return others[kind](model, config, seed)
     encodes = kind in ENCODERS or config.get("use_bidirectional_attention") is True

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "models/decoder/model.h"
@@ -33,6 +34,7 @@ protected:
       style.head_norms = true;
       style.head_norm_offset = config().norm.weight_offset;
       if (config().windows[layer]) style.rotary = &own_.local_rotary;
+      style.whole_pictures = config().pictures && config().pictures->see_whole;
       return builder.block(
           x, norms_around, [&](TensorId y) { return builder.self_attention(layer, y, style); },
           [&](TensorId y) { return builder.gated_feed_forward(y); });
@@ -66,9 +68,24 @@ void halve_windows(const Settings& settings, DecoderConfig& config) {
     if (window > 0 && (settings.gguf() || window % 2 == 0)) window = window / 2 + 1;
 }
 
-} // namespace
+Status check_gemma3_pictures(const Settings& settings, const DecoderConfig& config) {
+  if (!config.pictures) return {};
+  if (config.pictures->token >= config.vocabulary) {
+    return settings.file().fields().error(
+        "image_token_index",
+        fmt::format("expected one of the {} tokens; found {}", config.vocabulary, config.pictures->token));
+  }
+  for (const uint32_t window : config.windows) {
+    if (window == 0 || window >= config.pictures->rows) continue;
+    return settings.error(
+        {"sliding_window", ""},
+        fmt::format("expected at least a picture's {} rows; found {}", config.pictures->rows, window));
+  }
+  return {};
+}
 
-Result<std::unique_ptr<ModelDefinition>> open_gemma3(const ModelFile& file) {
+Result<std::unique_ptr<ModelDefinition>> open_gemma3_text(const ModelFile& file,
+                                                          std::optional<PictureTokens> pictures) {
   const Settings settings = Settings::of_text(file);
   DecoderConfigNames names;
   names.default_context = 131072;
@@ -94,6 +111,8 @@ Result<std::unique_ptr<ModelDefinition>> open_gemma3(const ModelFile& file) {
   }
   PUMICE_CHECK(read_periodic_windows(settings, settings.gguf() ? 0 : 4096, period, config));
   if (config.both_ways) halve_windows(settings, config);
+  config.pictures = std::move(pictures);
+  PUMICE_CHECK(check_gemma3_pictures(settings, config));
   PUMICE_TRY(own.bias, settings.boolean_or({"attention_bias", ""}, false));
   // GGUF has no key for the divisor of scores. It is the square root of the head's size, except in the
   // largest model, which has 62 layers.
@@ -107,6 +126,17 @@ Result<std::unique_ptr<ModelDefinition>> open_gemma3(const ModelFile& file) {
              settings.f32_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f, 1e6f, 0.0f));
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<Gemma3>(std::move(config), settings.gguf(), std::move(own)));
+}
+
+} // namespace
+
+Result<std::unique_ptr<ModelDefinition>> open_gemma3(const ModelFile& file) {
+  return open_gemma3_text(file, {});
+}
+
+Result<std::unique_ptr<ModelDefinition>> open_gemma3_that_sees(const ModelFile& file,
+                                                               PictureTokens pictures) {
+  return open_gemma3_text(file, std::move(pictures));
 }
 
 } // namespace pumice

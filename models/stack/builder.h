@@ -44,6 +44,7 @@ struct AttentionStyle {
   std::function<TensorId(uint32_t layer, const AttentionInputs& inputs)> relative_scores;
   std::optional<WeightId> sinks; // a score for each head; not with a relative bias
   bool chunked = false;          // the layer's window is a chunk, see AttentionArgs
+  bool whole_pictures = false;   // see AttentionArgs
 };
 
 // The names of the projections of an attention layer.

@@ -101,9 +101,10 @@ struct SharedSpace {
 struct PictureTokens {
   static constexpr const char* features = "image_features"; // of the tower's graph
 
-  uint32_t token = 0;   // stands for a row in a text
-  uint32_t rows = 0;    // of a picture
-  uint32_t skipped = 0; // the tower's first rows, which are not read
+  uint32_t token = 0;     // stands for a row in a text
+  uint32_t rows = 0;      // of a picture
+  uint32_t skipped = 0;   // the tower's first rows, which are not read
+  bool see_whole = false; // a row sees all rows of its picture, those after it too
   PictureMarkup markup = {};
 };
 

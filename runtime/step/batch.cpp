@@ -25,8 +25,46 @@ uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b)
   return static_cast<uint32_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
+bool sees_whole_pictures(const Model& model) {
+  const std::optional<PictureTokens>& pictures = model.shape().pictures;
+  return pictures && pictures->see_whole;
+}
+
 bool is_given(uint32_t token) {
   return (token & GIVEN_ROW) != 0;
+}
+
+// The rows of a picture that lie side by side with a position: the first of them, and the one after the last.
+// Nothing if the position has none.
+std::pair<uint32_t, uint32_t> picture_at(std::span<const uint32_t> tokens, uint32_t at) {
+  uint32_t begin = at, end = at;
+  while (begin > 0 && is_given(tokens[begin - 1])) --begin;
+  while (end < tokens.size() && is_given(tokens[end])) ++end;
+  return {begin, end};
+}
+
+// How many of `count` rows from `first` on a step may have, so that no picture is cut.
+uint32_t rows_of_whole_pictures(std::span<const uint32_t> tokens, uint32_t first, uint32_t count) {
+  const uint32_t next = first + count;
+  if (next >= tokens.size() || !is_given(tokens[next])) return count;
+  return std::max(picture_at(tokens, next).first, first) - first;
+}
+
+// Pictures that do not fit a step.
+Status check_picture_rows(const SessionSize& size, std::span<const uint32_t> prompt, const Model& model) {
+  const uint32_t most = size.chunk - std::min(size.sequences, size.chunk) + 1;
+  for (uint32_t at = 0; at < prompt.size(); ++at) {
+    const auto [begin, end] = picture_at(prompt, at);
+    if (end - begin > most) {
+      return Error{
+          Code::invalid_argument,
+          fmt::format("{}: {} rows of pictures lie side by side in the prompt, and a step has room for "
+                      "{}: put a token between pictures, or use longer steps (--chunk)",
+                      model.file().path(), end - begin, most)};
+    }
+    at = std::max(at, end);
+  }
+  return {};
 }
 
 // Checks the prompt's tokens, and that there are rows for those that are given.
@@ -57,6 +95,7 @@ Status check_request(const Model& model, const SessionSize& size, const Sequence
     return Error{Code::invalid_argument, "no token is asked for: max_tokens must be at least 1"};
   }
   PUMICE_CHECK(check_given(model, request));
+  if (sees_whole_pictures(model)) PUMICE_CHECK(check_picture_rows(size, request.prompt, model));
   return check_sampling(request.sampling);
 }
 
@@ -390,6 +429,7 @@ Result<Batch::NextStep> Batch::compose() {
   rows_.clear();
   given_.clear();
   std::vector<StepToken> rows;
+  const bool whole = sees_whole_pictures(runner_->model());
   NextStep step;
   step.composed = true;
   step.counts.resize(slots_.size());
@@ -401,6 +441,7 @@ Result<Batch::NextStep> Batch::compose() {
     const size_t left = sequence.tokens.size() - sequence.next;
     uint32_t count = static_cast<uint32_t>(std::min(room, left));
     if (sequence.careful) count = careful_rows(sequence.next, count);
+    if (whole) count = rows_of_whole_pictures(sequence.tokens, sequence.next, count);
     step.counts[slot] = count;
     const auto begin = sequence.tokens.begin() + sequence.next;
     auto number = static_cast<size_t>(std::count_if(sequence.tokens.begin(), begin, is_given));
@@ -408,6 +449,7 @@ Result<Batch::NextStep> Batch::compose() {
       const uint32_t token = sequence.tokens[at];
       if (is_given(token)) given_.push_back({static_cast<uint32_t>(rows.size()), &sequence, number++});
       rows.push_back({token, at, slot});
+      if (whole && is_given(token)) rows.back().end = picture_at(sequence.tokens, at).second;
     }
     if (count < left) continue;
     rows.back().output = true;
@@ -502,8 +544,18 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
 // How many leading tokens of a prompt need not be computed, because the slot holds their keys and values, and
 // the states after them. The last token of the prompt is always computed, for its logits.
 uint32_t Batch::reusable(const Slot& slot, std::span<const uint32_t> prompt) const {
-  const uint32_t common = common_prefix(slot.cached, prompt.first(prompt.size() - 1));
-  return runner_->resume_point(common, slot.written_end, slot.states);
+  uint32_t common = common_prefix(slot.cached, prompt.first(prompt.size() - 1));
+  if (!sees_whole_pictures(runner_->model()))
+    return runner_->resume_point(common, slot.written_end, slot.states);
+  for (;;) {
+    const uint32_t first = runner_->resume_point(common, slot.written_end, slot.states);
+    const uint32_t begin = picture_at(prompt, first).first;
+    // The rows of a picture have seen all of it, so it has to be the same one up to its end.
+    const bool same = first == begin || (!is_given(prompt[first]) &&
+                                         (first >= slot.cached.size() || !is_given(slot.cached[first])));
+    if (same) return first;
+    common = begin;
+  }
 }
 
 Status Batch::check_free(uint32_t slot) const {

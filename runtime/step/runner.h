@@ -23,12 +23,13 @@ struct StepToken {
   uint32_t token = 0; // with the bit GIVEN_ROW: none, the row's embedding is what write_input() gives
   uint32_t position = 0;
   uint32_t sequence = 0;
-  uint32_t first = 0;  // the first position that attention may read
-  bool output = false; // its logits are wanted
-  uint32_t target = 0; // of an output: the token whose log-likelihood "log_likelihoods" gives
-  // Of an encoder's step.
-  uint32_t token_type = 0;
-  uint32_t end = 0; // after the last position of its input, which begins at `first`
+  uint32_t first = 0;      // the first position that attention may read
+  bool output = false;     // its logits are wanted
+  uint32_t target = 0;     // of an output: the token whose log-likelihood "log_likelihoods" gives
+  uint32_t token_type = 0; // of an encoder's step
+  // Of an encoder's step: after the last position of its input, which begins at `first`. Of a picture's row
+  // that sees all of it: after the picture's last position; it is in the same step.
+  uint32_t end = 0;
 };
 
 enum class ModelPart { decoder, encoder };

@@ -2,6 +2,7 @@
 // lie. A workgroup takes HEADS heads of one group (gl_WorkGroupID.x) and TOKENS rows of the step (gl_WorkGroupID.y). All
 // their queries share each load of a key or value.
 #include "common/tanh.glsl"
+#include "embedding/given_rows.params.h"
 #define CACHE_F32 0
 #define CACHE_F16 1
 #define CACHE_Q8_0 2
@@ -31,6 +32,7 @@ layout(constant_id = 35) const uint CARRY = 0;
 const bool CARRY_TAKES = (CARRY & ATTENTION_CARRY_TAKES) != 0u, CARRY_LEAVES = (CARRY & ATTENTION_CARRY_LEAVES) != 0u;
 layout(constant_id = 36) const uint BUCKETS = 1; // of distances, or the places of an input
 layout(constant_id = 37) const uint BIAS_STRIDE = 0; // in floats
+layout(constant_id = 38) const uint PICTURES = 0;
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
 READ_BUFFER(float, sinks, ATTENTION_SINKS);
@@ -74,6 +76,7 @@ Row read_row(uint token, uint rows, bool in_part) {
   const uvec4 row = step_block[STEP_HEADER_QUADS + at];
   uvec2 range = uvec2(row.w, row.y + 1u); // the first position, and the one after the last
   if (MASK == ATTENTION_MASK_BIDIRECTIONAL) range.y = step_block[p.details + at].w;
+  if (PICTURES == 1u && (row.x & GIVEN_ROW) != 0u) range.y = max(range.y, step_block[p.details + at].w);
   if (MASK == ATTENTION_MASK_CROSS) range = step_block[p.sequence_quads + row.z].xy;
   Row result;
   result.source = MASK == ATTENTION_MASK_CAUSAL ? row.z : range.x;

@@ -17,7 +17,7 @@ CONSTANT ROWS_OUTPUTS = 1; // one row for each token whose logits are wanted
 //   row:      x = token, y = position in its sequence, z = sequence, w = first position that it may see
 //   detail i: of output i, x = index of the row whose logits are wanted, y = the token whose likelihood is
 //             computed (see scoring/); of row i, z = its token's type, w = the end of its input, for
-//             bidirectional attention: the position after the last
+//             bidirectional attention, or of its picture: the position after the last
 //   sequence: x = the first position of the encoder's input that its rows see, y = the one after the last
 //   cache indirection: one uint for each position of each sequence: the number of the sequence whose cache
 //   holds

@@ -278,6 +278,7 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
   if (weights) args.sums = blank(c.options.heads * 2);
   args.mask = c.options.mask;
   args.chunked = c.options.chunked;
+  args.whole_pictures = c.options.whole_pictures;
   if (!c.options.sinks.empty()) args.sinks = gpu.upload(c.options.sinks);
   args.bias = c.options.bias;
   if (args.bias.buckets > 0) {

@@ -9,6 +9,7 @@
 
 #include "kernel/attention/attention.h"
 #include "kernel/cache_reference.h"
+#include "shaders/embedding/given_rows.params.h"
 
 // Attention in plain double precision.
 namespace attention_reference {
@@ -74,7 +75,8 @@ struct Options {
   std::vector<uint32_t> cache_indirection;             // [sequences, indirection_positions]
   uint32_t indirection_positions = 0;
   bool chunked = false;
-  std::vector<float> sinks; // none, or one for each head
+  bool whole_pictures = false; // rows whose token has GIVEN_ROW see up to their end
+  std::vector<float> sinks;    // none, or one for each head
   pumice::RelativeBias bias;
   std::vector<float> bias_table; // [buckets, heads]
   // Of a bias by content: [rows, 2 * heads * buckets], and the positions of those rows.
@@ -94,6 +96,7 @@ struct Seen {
 
 inline Seen seen(const Options& options, const Row& row) {
   Seen seen = {row.first, row.position + 1, 0};
+  if (options.whole_pictures && (row.token & pumice::GIVEN_ROW) != 0) seen.end = std::max(seen.end, row.end);
   if (options.mask == pumice::AttentionMask::bidirectional) seen = {row.first, row.end, row.first};
   if (options.mask == pumice::AttentionMask::causal_input) seen.base = row.first;
   if (options.mask == pumice::AttentionMask::cross) {

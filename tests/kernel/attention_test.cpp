@@ -144,6 +144,27 @@ TEST_CASE("attention: chunks, whole and in a ring") {
   }
 }
 
+TEST_CASE("attention: a picture's rows see all of it") {
+  for (CacheType type : all_types) {
+    for (uint32_t window : {0u, 20u, 64u}) {
+      for (const uint32_t length : {1u, 7u, 19u}) {
+        Case c = make_case(type, 4, 2, 32, prefill(47, 60), window);
+        c.options.whole_pictures = true;
+        for (uint32_t first : {3u, 25u}) { // two pictures, text before, between and after them
+          for (uint32_t i = first; i < first + length; ++i) {
+            c.rows[i].token = GIVEN_ROW | i;
+            c.rows[i].end = c.rows[first].position + length;
+          }
+        }
+        // What an earlier step has left of another text means nothing for a row that is no picture's.
+        c.rows[46].end = c.rows[0].end = 4000;
+        check(c, 2e-6, true);
+        if (window == 20) check(in_ring(c, 72));
+      }
+    }
+  }
+}
+
 TEST_CASE("attention: sinks") {
   for (CacheType type : all_types) {
     for (const Case& plain :

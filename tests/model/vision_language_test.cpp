@@ -199,3 +199,101 @@ TEST_CASE("SmolVLM: caption, chat and generate show the tiles of a picture") {
   (void)run({"generate", model, "--inputs", fixture.string(), "--outputs", written, "--ignore-eos"});
   CHECK(Answers(written).ids("generated_ids", 0) == answers.ids("generated_ids", 0));
 }
+
+TEST_CASE("Gemma 3: pixels, logits and text of a prompt with two pictures are the reference's") {
+  const std::filesystem::path path = fixtures().model("gemma3-vision");
+  const Answers answers(path / "expected.safetensors");
+  const ImagePreparation preparation = require(read_image_preparation(path, 30, 30));
+  check_pixels(require(prepare(patterned_picture(29, 61), preparation, "a")), answers.row("pixel_values", 0));
+  check_pixels(require(prepare(patterned_picture(17, 33), preparation, "b")), answers.row("pixel_values", 1));
+  const auto model = load_model(path);
+  REQUIRE(model->shape().pictures);
+  check_answers(model, picture_prompt(path, answers, *model->shape().pictures), answers);
+}
+
+TEST_CASE("Gemma 3: a picture is computed again unless all of it is the same") {
+  const std::filesystem::path path = fixtures().model("gemma3-vision");
+  const Answers answers(path / "expected.safetensors");
+  const auto model = load_model(path);
+  const PicturePrompt prompt = picture_prompt(path, answers, *model->shape().pictures);
+  const std::vector<uint32_t> expected = answers.ids("generated_ids", 0);
+  const auto count = static_cast<uint32_t>(expected.size());
+  SessionOptions options;
+  options.size.cache = CacheType::f32;
+  options.size.sequences = 2;
+  options.size.chunk = 4; // is made larger: a picture and a row of the other text
+  const auto batch = require(Batch::create(model, options));
+  CHECK(continue_prompt(*batch, prompt, count) == expected);
+  // A text that ends in the middle of the second picture, so that its rows see less, and goes on.
+  const auto last = std::find_if(prompt.tokens.rbegin(), prompt.tokens.rend(), is_picture_row);
+  const auto cut = static_cast<size_t>(prompt.tokens.rend() - last) - 4;
+  const size_t columns = prompt.given->size() / (2 * model->shape().pictures->rows);
+  PicturePrompt part;
+  part.tokens.assign(prompt.tokens.begin(), prompt.tokens.begin() + static_cast<ptrdiff_t>(cut));
+  part.given = std::make_shared<const std::vector<float>>(
+      prompt.given->begin(), prompt.given->end() - static_cast<ptrdiff_t>(4 * columns));
+  const auto fresh = require(Batch::create(model, options));
+  const std::vector<uint32_t> of_part = continue_prompt(*fresh, part, count);
+  CHECK(continue_prompt(*batch, part, count) == of_part);
+  CHECK(continue_prompt(*batch, prompt, count) == expected);
+  // Beside another text.
+  SequenceRequest other;
+  other.prompt = {5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+  other.max_tokens = 40;
+  other.sampling.temperature = 0;
+  const uint32_t id = require(batch->add(std::move(other)));
+  std::vector<uint32_t> beside;
+  SequenceRequest request;
+  request.prompt = prompt.tokens;
+  request.given = prompt.given;
+  request.max_tokens = count;
+  request.sampling.temperature = 0;
+  const uint32_t own = require(batch->add(std::move(request)));
+  while (batch->sequences() > 0) {
+    for (const BatchToken& token : require(batch->step())) {
+      if (token.sequence == own) beside.push_back(token.token);
+    }
+  }
+  CHECK(id != own);
+  CHECK(beside == expected);
+  // Two pictures without a token between them are too long for a step.
+  PicturePrompt joined = prompt;
+  std::erase_if(joined.tokens, [](uint32_t token) { return !is_picture_row(token); });
+  joined.tokens.push_back(5);
+  SequenceRequest refused;
+  refused.prompt = joined.tokens;
+  refused.given = joined.given;
+  refused.max_tokens = 1;
+  const auto status = batch->add(std::move(refused));
+  REQUIRE(!status.ok());
+  CHECK(status.error().message.find("side by side") != std::string::npos);
+}
+
+TEST_CASE("Gemma 3: chat and generate show pictures") {
+  const TemporaryFolder folder;
+  write_seeing_folder(folder, "gemma3-vision",
+                      {{310, "<start_of_image>"}, {311, "<end_of_image>"}, {319, "<image_soft_token>"}});
+  const std::string model = folder.path().string();
+  const std::string a = (folder.path() / "a.png").string(), b = (folder.path() / "b.png").string();
+  REQUIRE(write_png(patterned_picture(29, 61), a).ok());
+  REQUIRE(write_png(patterned_picture(17, 33), b).ok());
+  const std::filesystem::path fixture = fixtures().model("gemma3-vision") / "expected.safetensors";
+  const Answers answers(fixture);
+  std::string prompt;
+  for (const uint32_t id : answers.ids("input_ids", 0)) {
+    if (id == 310) prompt += "<start_of_image> ";
+    if (id < 310) prompt += word(id) + " ";
+  }
+  folder.write("chat_template.jinja", prompt);
+  const CommandResult shown = pumice_command({"chat", model, "--image", a, "--image", b, "w9", "--temp", "0",
+                                              "-n", "12", "--no-cache", "--kv", "f32"});
+  CAPTURE(shown.err);
+  CHECK(shown.out == words(answers.ids("generated_ids", 0)) + "\n");
+  const std::string written = (folder.path() / "written.safetensors").string();
+  const CommandResult generated =
+      pumice_command({"generate", model, "--inputs", fixture.string(), "--outputs", written, "--ignore-eos",
+                      "--temp", "0", "-n", "12", "--no-cache"});
+  CAPTURE(generated.err);
+  REQUIRE(generated.status == 0);
+  CHECK(Answers(written).ids("generated_ids", 0) == answers.ids("generated_ids", 0));
+}

@@ -95,11 +95,16 @@ inline PicturePrompt picture_prompt(const std::filesystem::path& path, const Ans
   return *prompt;
 }
 
-// The logits of all rows of a prompt, in steps of `chunk`.
+inline bool is_picture_row(uint32_t token) {
+  return (token & GIVEN_ROW) != 0;
+}
+
+// The logits of all rows of a prompt, in steps of `chunk`, or more where a picture has to be in one step.
 inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, const PicturePrompt& prompt,
                                     uint32_t chunk) {
   RunnerOptions options;
-  options.size.chunk = chunk;
+  const PictureTokens& shape = *model->shape().pictures;
+  options.size.chunk = chunk + (shape.see_whole ? shape.rows : 0);
   options.size.cache = CacheType::f32;
   options.size.context = static_cast<uint32_t>(prompt.tokens.size());
   options.sampling = false;
@@ -112,11 +117,21 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
                                  prompt.tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; }));
   std::vector<float> logits;
   size_t number = 0;
-  for (size_t begin = 0; begin < prompt.tokens.size(); begin += chunk) {
-    const auto count = static_cast<uint32_t>(std::min<size_t>(chunk, prompt.tokens.size() - begin));
+  uint32_t count = 0;
+  for (size_t begin = 0; begin < prompt.tokens.size(); begin += count) {
+    count = static_cast<uint32_t>(std::min<size_t>(chunk, prompt.tokens.size() - begin));
+    const auto in_picture = [&](size_t at) {
+      return at < prompt.tokens.size() && is_picture_row(prompt.tokens[at]);
+    };
+    while (shape.see_whole && in_picture(begin + count) && in_picture(begin + count - 1)) ++count;
     std::vector<StepToken> rows;
     for (uint32_t i = 0; i < count; ++i)
       rows.push_back({prompt.tokens[begin + i], static_cast<uint32_t>(begin + i), 0, 0, true});
+    for (uint32_t i = count; shape.see_whole && i-- > 0;) {
+      if (!is_picture_row(rows[i].token)) continue;
+      const bool more = i + 1 < count && is_picture_row(rows[i + 1].token);
+      rows[i].end = more ? rows[i + 1].end : rows[i].position + 1;
+    }
     if (const Status status = (*runner)->write_step(rows); !status.ok()) FAIL(status.error().text());
     for (uint32_t i = 0; i < count; ++i) {
       if ((rows[i].token & GIVEN_ROW) == 0) continue;

@@ -75,6 +75,7 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
       workgroup,    layout.head_dim, args.soft_cap > 0 ? 1u : 0u, static_cast<uint32_t>(args.mask),
       biased(args), shared ? 1u : 0u};
   if (args.chunked) dispatch.set_constant(ATTENTION_CHUNKED_ID, 1);
+  if (args.whole_pictures) dispatch.set_constant(ATTENTION_PICTURES_ID, 1);
   if (layout.split != CacheSplit::whole)
     dispatch.set_constant(ATTENTION_PARTS_ID, static_cast<uint32_t>(layout.split));
   if (layout.values_are_keys) dispatch.set_constant(ATTENTION_VALUES_ARE_KEYS_ID, 1);
@@ -399,6 +400,10 @@ Status check(const Attention& attention, const CacheLayout& layout) {
                  fmt::format("layer {}: a {} of {} positions of another text", attention.layer,
                              attention.chunked ? "chunk" : "window", attention.window)};
   }
+  if (attention.whole_pictures && (attention.mask != AttentionMask::causal || attention.chunked)) {
+    return Error{Code::internal,
+                 fmt::format("layer {}: whole pictures need a causal mask without chunks", attention.layer)};
+  }
   if (layout.window != 0 && (attention.window == 0 || attention.window > layout.window)) {
     return Error{Code::internal,
                  fmt::format("layer {}: attention over {} positions, and the cache keeps {} of them",
@@ -455,6 +460,7 @@ Result<AttentionArgs> lower_args(const Attention& attention, std::span<const Wei
   args.window = attention.window;
   args.mask = attention.mask;
   args.chunked = attention.chunked;
+  args.whole_pictures = attention.whole_pictures;
   args.bias = attention.bias;
   args.step_layout = lowering.step_layout();
   args.one_sequence = mostly_one_source(args);

@@ -85,6 +85,8 @@ struct AttentionArgs {
   // With a window: the row's own chunk of so many positions, counted from the sequence's start, up to the
   // row.
   bool chunked = false;
+  // With the causal mask: rows with GIVEN_ROW see up to the end of their picture, which is in the same step.
+  bool whole_pictures = false;
   // [heads]: a score for each head that takes part in the softmax and has no value. Not with a bias.
   std::optional<BufferRef> sinks;
   RelativeBias bias;
@@ -125,6 +127,7 @@ struct Attention : Operation {
   uint32_t window = 0;
   AttentionMask mask = AttentionMask::causal;
   bool chunked = false;
+  bool whole_pictures = false;
   bool sinks = false;
   RelativeBias bias;
 
