@@ -320,6 +320,9 @@ typedef struct pumice_load_options {
    * it happens once; without that folder, or below 0, nothing is tried. */
   float tune_seconds;
   pumice_experts experts;
+  uint32_t sees;     /* 1: of a model that sees (LLaVA), loads the encoder of its pictures too, for sessions with
+                        pumice_session_options.pictures */
+  uint32_t reserved; /* 0 */
 } pumice_load_options;
 
 /* Loads a model. After a failure, everything it had allocated is freed. */
@@ -452,6 +455,16 @@ PUMICE_API pumice_status pumice_chat_create(pumice_model* model, const pumice_ch
 /* An answer that is being generated goes on. */
 PUMICE_API void pumice_chat_destroy(pumice_chat* chat);
 
+/* A picture that a message shows. Set pixels with width and height, or file. */
+typedef struct pumice_picture {
+  size_t struct_size;
+  const uint8_t* pixels; /* red, green and blue of each pixel, row by row from the top */
+  uint32_t width, height;
+  const void* file; /* a PNG or a JPEG as it is in a file; PUMICE_UNSUPPORTED by a library that was built without
+                       PUMICE_PICTURE_FILES */
+  size_t file_bytes;
+} pumice_picture;
+
 /* Text needs no quoting: what a player types is `content`, as it is. */
 typedef struct pumice_message {
   size_t struct_size;
@@ -462,9 +475,15 @@ typedef struct pumice_message {
                              "arguments": {...}}}; NULL: none */
   const char* members;    /* all else that the template reads of a message, as JSON: an object such as
                              {"tool_call_id": "a1", "name": "weather"}; NULL: none */
+  /* What it shows before its content. Decoded, resized and normalised by the call that adds the message, as the
+   * preprocessor_config.json beside the model says; the session that answers looks at it. In an array of them,
+   * all have the struct_size of the first. */
+  const pumice_picture* pictures;
+  size_t picture_count;
 } pumice_message;
 
-/* Adds a message to the end. */
+/* Adds a message to the end. With pictures, PUMICE_UNSUPPORTED for a model that does not see, and
+ * PUMICE_INVALID_FILE for a file that is damaged or no picture. */
 PUMICE_API pumice_status pumice_chat_add(pumice_chat* chat, const pumice_message* message,
                                          pumice_error* error);
 /* The number of messages. */
@@ -484,6 +503,10 @@ PUMICE_API pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, 
 PUMICE_API pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error* error);
 PUMICE_API pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capacity,
                                            size_t* count, pumice_error* error);
+/* Pictures are not in that JSON: a message names each by a checksum, as {"type": "image", "checksum": "..."}.
+ * This gives a chat a picture for messages that it reads. */
+PUMICE_API pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* picture,
+                                                 pumice_error* error);
 /* The prompt that the template makes of the messages. PUMICE_INVALID_ARGUMENT if the template refuses them,
  * does not end, or nests too deep: the message has what it says, with line and construct. */
 PUMICE_API pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text, size_t capacity,
@@ -585,6 +608,10 @@ typedef struct pumice_session_options {
   void* progress_user;
   pumice_buffer
       logits; /* if set, each step copies the logits that its token is chosen from there: f32[vocabulary] */
+  /* Pictures that are looked at in one step, at most 64; 0: the session answers no chats that show pictures. The
+   * model must have been loaded with pumice_load_options.sees. */
+  uint32_t pictures;
+  uint32_t reserved; /* 0 */
 } pumice_session_options;
 
 /* Device memory of a model and a session, or a batch, before anything is allocated. The host needs only some
@@ -699,7 +726,11 @@ typedef struct pumice_request {
    * of the texts and tokens above. The beginning that this prompt has in common with the conversation is not
    * computed again, and when an answer becomes a message, its tokens are not cut anew. The text ends with the
    * tokens that end a turn, too. However it ends, what came of it becomes the chat's next message, unless
-   * nothing came. */
+   * nothing came.
+   *
+   * The pictures of its messages are looked at first, in slices as all else, and only once: their tokens in
+   * pumice_session_tokens are numbers from 2^31 on. A conversation with pictures cannot be saved. A batch answers
+   * a chat with pictures if a session has looked at all of them, in the same chat. */
   pumice_chat* chat;
 } pumice_request;
 

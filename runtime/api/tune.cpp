@@ -87,12 +87,12 @@ Result<double> pumice::api::load_tune_seconds(float given, const Pipelines& pipe
   return read_seconds(given, "options.tune_seconds");
 }
 
-std::shared_ptr<const Model> pumice::api::current_model(const pumice_model& model) {
-  const DeviceContext& context = model.model->context();
+std::shared_ptr<const Model> pumice::api::current_model(const std::shared_ptr<const Model>& model) {
+  const DeviceContext& context = model->context();
   const DeviceProfile& known = context.profile;
   DeviceProfile profile = with_tuning_results(known, *context.pipelines);
-  if (*profile.choices == *known.choices && *profile.blocklist == *known.blocklist) return model.model;
-  return model.model->with_profile(std::move(profile));
+  if (*profile.choices == *known.choices && *profile.blocklist == *known.blocklist) return model;
+  return model->with_profile(std::move(profile));
 }
 
 TuningResults pumice::api::shipped_results(const pumice_device_options& options, const Capabilities& device,

@@ -145,6 +145,14 @@ std::optional<BatchToken> Session::take() {
   return token;
 }
 
+Status Session::end() {
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(work_.checked(stop()));
+  received_.clear();
+  active_ = false;
+  return {};
+}
+
 void Session::end_at(size_t tokens) {
   if (sequence_) batch_->finish(*std::exchange(sequence_, std::nullopt));
   const size_t rows = given_rows(conversation_.tokens);

@@ -1,5 +1,7 @@
 #include "picture_rows.h"
 
+#include "generate/picture_prompt.h"
+
 namespace pumice::command {
 
 Result<PictureRows> PictureRows::create(const std::string& model, const PictureTokens& shape,
@@ -20,9 +22,7 @@ Result<std::vector<float>> PictureRows::rows(const EncoderInput& pixels) {
   PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(std::span(&pixels, 1)));
   for (const InputRange& range : ranges) encoder_->release(range);
   PUMICE_TRY(std::vector<float> rows, encoder_->read(PictureTokens::features, 0));
-  const size_t columns = encoder_->columns(PictureTokens::features);
-  rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(columns * shape_.skipped));
-  return rows;
+  return rows_of_picture(shape_, std::move(rows), encoder_->columns(PictureTokens::features));
 }
 
 } // namespace pumice::command
