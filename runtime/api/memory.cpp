@@ -40,6 +40,10 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
   PUMICE_REQUIRE(estimate);
   PUMICE_TRY(const pumice_load_options load_given, read(load, "load"));
   PUMICE_TRY(const LoadOptions load_options, read_load_options(load_given));
+  if (load_given.stages || load_given.stage_count > 0) {
+    return Error{Code::unsupported, "load has stages: only the memory of a model on one device is estimated. "
+                                    "'pumice plan-split' tells that of stages"};
+  }
   PUMICE_TRY(ModelFile file, open_source(source, {}, true));
   PUMICE_TRY(const std::shared_ptr<const Model> model,
              Model::plan(std::move(file), device->context, load_options));

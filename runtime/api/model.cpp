@@ -88,15 +88,16 @@ Result<std::shared_ptr<const Model>> pumice::api::plan_tower(const pumice_source
   return Model::plan(std::move(file), context, tower_options(options));
 }
 
-Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_device& device,
-                                                              const pumice_source* source,
-                                                              const pumice_load_options& given,
-                                                              const Progress& progress) {
+Result<std::unique_ptr<pumice_model>>
+pumice::api::load_model(const pumice_device& device, const pumice_source* source,
+                        const pumice_load_options& given, const StageList& stages, const Progress& progress) {
   PUMICE_TRY(const LoadOptions options, read_load_options(given));
   PUMICE_TRY(const double tune_seconds, load_tune_seconds(given.tune_seconds, *device.context.pipelines));
   const Loading loading{device, source, tune_seconds};
   auto handle = std::make_unique<pumice_model>();
-  if (given.sees) {
+  if (!stages.devices.empty()) {
+    PUMICE_TRY(handle->model, load_stages(stages, source, options, progress));
+  } else if (given.sees) {
     PUMICE_CHECK(load_with_tower(loading, options, progress, *handle));
   } else {
     PUMICE_TRY(handle->model, load_part(loading, options, progress));
@@ -133,8 +134,9 @@ pumice_status pumice_model_load(pumice_device* device, const pumice_source* sour
     PUMICE_REQUIRE(model);
     *model = nullptr;
     PUMICE_TRY(const pumice_load_options given, read(options, "options"));
+    PUMICE_TRY(const StageList stages, read_stages(given, *device));
     PUMICE_TRY(std::unique_ptr<pumice_model> loaded,
-               load_model(*device, source, given, both(given.progress, given.user)));
+               load_model(*device, source, given, stages, both(given.progress, given.user)));
     *model = loaded.release();
     return {};
   });

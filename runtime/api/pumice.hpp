@@ -35,6 +35,7 @@ using Allocator = pumice_allocator;
 using DeviceOptions = pumice_device_options;
 using MemoryReport = pumice_memory_report;
 using LoadOptions = pumice_load_options;
+using Stage = pumice_stage;
 using ModelInfo = pumice_model_info;
 using MemoryEstimate = pumice_memory_estimate;
 using Buffer = pumice_buffer;

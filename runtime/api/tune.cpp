@@ -7,6 +7,7 @@
 
 #include "api/background.h"
 #include "api/slice.h"
+#include "api/stages.h"
 #include "gpu/tuning_file.h"
 #include "kernel/probe/probe.h"
 #include "tuning/check_record.h"
@@ -168,6 +169,7 @@ pumice_status pumice_tune_start(pumice_model* model, const pumice_tune_options* 
     *tune = nullptr;
     PUMICE_TRY(const pumice_tune_options given, read(options, "options"));
     auto handle = std::make_unique<pumice_tune>();
+    PUMICE_CHECK(check_one_device(*model->model, "measuring kernels"));
     handle->model = current_model(*model);
     handle->log = model->log;
     PUMICE_TRY(handle->options, tune_options(given, model->model->shape()));

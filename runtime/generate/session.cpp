@@ -51,7 +51,8 @@ Status Session::make(const Progress& progress) {
     }
     if (options_.interruptible) batch->runner().set_interrupt(work_.interrupt());
     batch_ = std::move(batch);
-    return options_.preparation == Preparation::warmed_up ? warm_up(*batch_, work_.slices()) : Status();
+    const bool warms_up = options_.preparation == Preparation::warmed_up && !model_->upstream();
+    return warms_up ? warm_up(*batch_, work_.slices()) : Status();
   });
 }
 
@@ -239,11 +240,22 @@ Result<uint32_t> Session::next() {
   return take()->token;
 }
 
+// Whole steps go on.
+Status Session::check_slices() const {
+  if (!model_->upstream()) return {};
+  return Error{Code::unsupported,
+               fmt::format("{}: the model is in stages, whose steps cannot be divided into time slices: run "
+                           "the text to its end",
+                           model_->file().path())};
+}
+
 Result<SliceResult> Session::advance(double budget, const SubmitSync& sync) {
+  PUMICE_CHECK(check_slices());
   return work_.checked(slice(VK_NULL_HANDLE, budget, sync));
 }
 
 Result<SliceResult> Session::record(VkCommandBuffer into, double budget) {
+  PUMICE_CHECK(check_slices());
   if (!into)
     return Error{Code::invalid_argument, "the command buffer is NULL: give one that is being recorded"};
   return work_.checked(slice(into, budget, {}));
