@@ -43,7 +43,8 @@ Result<uint32_t> pumice_batch::add(TextRequest request) {
   SequenceRequest sequence{std::move(request.generation.tokens),
                            std::move(request.generation.sampling),
                            request.generation.max_tokens,
-                           {}};
+                           {},
+                           std::move(request.generation.given)};
   PUMICE_TRY(text.sequence, batch->add(std::move(sequence)));
   texts.push_back(std::move(text));
   return next_id++;
@@ -136,6 +137,11 @@ pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* reques
     PUMICE_TRY(const pumice_request given, read(request, "request"));
     const RequestReader reader{*batch->model, batch->tokenizer.get(), batch->ends, batch->context};
     PUMICE_TRY(TextRequest wanted, read_request(given, reader, 0));
+    if (!wanted.seen()) {
+      return Error{Code::unsupported, "request.chat shows a picture that no session has looked at: a batch "
+                                      "does not, so answer the chat with a session first"};
+    }
+    PUMICE_CHECK(wanted.put_pictures(batch->model->shape()));
     PUMICE_TRY(*text, batch->add(std::move(wanted)));
     return {};
   });

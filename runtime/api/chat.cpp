@@ -71,11 +71,34 @@ Status add_members(ordered_json members, const std::string& name, ordered_json& 
   return {};
 }
 
-Result<ordered_json> read_message(const pumice_message& given, const Chat& chat) {
+// The pictures of a message, and its text behind them, as the models were trained.
+Status read_parts(const pumice_message& given, ChatPictures& pictures, ordered_json& parts) {
+  PUMICE_CHECK(check_array(given.pictures, given.picture_count, sizeof *given.pictures, "message.pictures"));
+  parts = ordered_json::array();
+  for (size_t i = 0; i < given.picture_count; ++i) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(given.pictures) + i * given.pictures->struct_size;
+    PUMICE_TRY(const pumice_picture picture,
+               read(reinterpret_cast<const pumice_picture*>(bytes), "message.pictures"));
+    PUMICE_TRY(ordered_json part, pictures.show(picture, fmt::format("message.pictures[{}]", i)));
+    parts.push_back(std::move(part));
+  }
+  if (given.content) {
+    ordered_json text = {{"type", "text"}};
+    PUMICE_CHECK(read_text(given.content, "message.content", text["text"]));
+    parts.push_back(std::move(text));
+  }
+  return {};
+}
+
+Status read_message(const pumice_message& given, const Chat& chat, ChatPictures& pictures,
+                    ordered_json& message) {
   if (!given.role) return null_argument("message.role");
-  ordered_json message;
   PUMICE_CHECK(read_text(given.role, "message.role", message["role"]));
-  if (given.content) PUMICE_CHECK(read_text(given.content, "message.content", message["content"]));
+  if (given.picture_count > 0) {
+    PUMICE_CHECK(read_parts(given, pictures, message["content"]));
+  } else if (given.content) {
+    PUMICE_CHECK(read_text(given.content, "message.content", message["content"]));
+  }
   if (given.thinking)
     PUMICE_CHECK(read_text(given.thinking, "message.thinking", message[chat.thinking_member()]));
   if (given.tool_calls) {
@@ -87,7 +110,7 @@ Result<ordered_json> read_message(const pumice_message& given, const Chat& chat)
     PUMICE_CHECK(add_members(std::move(members), "message.members", message));
   }
   if (!message.contains("content")) message["content"] = ""; // most templates read it
-  return message;
+  return {};
 }
 
 Result<ordered_json> read_variables(const pumice_chat_options& given) {
@@ -161,8 +184,23 @@ Result<std::unique_ptr<pumice_chat>> make_chat(const pumice_model& model, const 
   chat.set_variables(std::move(variables));
   chat.ask_for_thinking(thinking);
   auto handle = std::make_unique<pumice_chat>();
-  handle->shared = std::make_shared<SharedChat>(SharedChat{std::move(chat), model.model->identity()});
+  PUMICE_TRY(ChatPictures pictures, ChatPictures::open(model.model->file(), model.model->shape()));
+  handle->shared =
+      std::make_shared<SharedChat>(SharedChat{std::move(chat), model.model->identity(), std::move(pictures)});
   return handle;
+}
+
+// Forgets the pictures that messages showed and that the chat shows no more.
+void forget_pictures(SharedChat& shared, const ordered_json& messages) {
+  shared.pictures.forget(messages, shared.chat.messages());
+}
+
+Status add_message(const pumice_message& given, SharedChat& shared) {
+  ordered_json message;
+  Status added = read_message(given, shared.chat, shared.pictures, message);
+  if (added.ok()) added = shared.chat.add(message);
+  if (!added.ok()) forget_pictures(shared, ordered_json::array({message}));
+  return added;
 }
 
 // As written by write_chat(), or by hand.
@@ -212,8 +250,7 @@ pumice_status pumice_chat_add(pumice_chat* chat, const pumice_message* message, 
     PUMICE_REQUIRE(message);
     PUMICE_TRY(const pumice_message given, read(message, "message"));
     PUMICE_CHECK(chat->shared->check_idle());
-    PUMICE_TRY(ordered_json made, read_message(given, chat->shared->chat));
-    return chat->shared->chat.add(std::move(made));
+    return add_message(given, *chat->shared);
   });
 }
 
@@ -230,7 +267,9 @@ pumice_status pumice_chat_remove(pumice_chat* chat, size_t first, size_t count, 
       return Error{Code::invalid_argument,
                    fmt::format("first is {} and count is {}: the chat has {} messages", first, count, all)};
     }
+    const ordered_json before = chat->shared->chat.messages();
     chat->shared->chat.remove(first, count);
+    forget_pictures(*chat->shared, before);
     return {};
   });
 }
@@ -239,7 +278,9 @@ pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, pumice_erro
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(chat);
     PUMICE_CHECK(chat->shared->check_idle());
+    const ordered_json before = chat->shared->chat.messages();
     const size_t count = chat->shared->chat.forget_oldest_turn();
+    forget_pictures(*chat->shared, before);
     if (removed) *removed = count;
     if (count) return {};
     return Error{Code::not_found, "the chat has one turn alone: there is nothing older to forget"};
@@ -266,12 +307,23 @@ pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capa
   });
 }
 
+pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* picture, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE(picture);
+    PUMICE_CHECK(chat->shared->check_idle());
+    PUMICE_TRY(const pumice_picture given, read(picture, "picture"));
+    const Result<ordered_json> part = chat->shared->pictures.show(given, "picture");
+    return part.ok() ? Status() : Status(part.error());
+  });
+}
+
 pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text, size_t capacity, size_t* count,
                                  pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(chat);
     PUMICE_CHECK(check_array(text, capacity, 1, "text"));
-    PUMICE_TRY(const ChatPrompt prompt, chat->shared->chat.prompt());
+    PUMICE_TRY(const ChatPrompt prompt, chat->shared->prompt());
     hand_out(prompt.text, text, capacity, count);
     return {};
   });

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "api/pictures.h"
 #include "api/pumice.h"
 #include "text/chat.h"
 
@@ -11,10 +12,12 @@ namespace pumice::api {
 // A conversation that the application has, and the text that answers it.
 struct SharedChat {
   Chat chat;
-  uint64_t model = 0;     // the identity of the one that it was made for
+  uint64_t model = 0; // the identity of the one that it was made for
+  ChatPictures pictures;
   bool answering = false; // a text answers it, which has not ended
 
   Status check_idle() const;
+  Result<ChatPrompt> prompt() const { return chat.prompt(pictures.places(chat.messages())); }
 };
 
 // An answer that a session or a batch gives to a chat. When it ends, in whatever way, what came of it becomes

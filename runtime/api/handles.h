@@ -39,6 +39,8 @@ struct pumice_model {
   std::string architecture;
   std::shared_ptr<const pumice::api::Log> log;
   std::vector<uint32_t> ends; // tokens that end a text
+  // Of pictures, where the model was loaded with options.sees; otherwise null.
+  std::shared_ptr<const pumice::Model> tower;
 };
 
 namespace pumice::api {
@@ -55,6 +57,11 @@ void save_pipelines(const DeviceContext& context, const Log& log);
 // Opens a source: reads the header of a model, or everything if it comes from a callback.
 Result<ModelFile> open_source(const pumice_source* source, const Progress& progress, bool header_only);
 Result<LoadOptions> read_load_options(const pumice_load_options& options);
+// The options for the encoder of a model's pictures, of those for what reads texts.
+LoadOptions tower_options(LoadOptions options);
+// That encoder as of Model::plan(). unsupported for a model that does not see.
+Result<std::shared_ptr<const Model>> plan_tower(const pumice_source* source, const LoadOptions& options,
+                                                const DeviceContext& context);
 Result<CacheType> read_cache_type(const pumice_cache_type& given);
 Result<SessionOptions> session_options(const pumice_session_options& options, const ModelShape& shape);
 Result<SessionOptions> batch_options(const pumice_batch_options& options, const ModelShape& shape);

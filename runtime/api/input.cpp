@@ -4,7 +4,7 @@
 
 #include "api/call.h"
 #include "api/handles.h"
-#include "media/preprocess.h"
+#include "api/pictures.h"
 #include "model/vocabulary.h"
 
 namespace pumice::api {
@@ -39,15 +39,9 @@ Result<std::vector<float>> read_picture(const pumice_input& given, const Model& 
     return Error{Code::invalid_argument,
                  fmt::format("{} has pixels, and the model reads no coloured pictures", name)};
   }
-  const uint64_t pixels = uint64_t{given.width} * given.height;
-  if (pixels == 0 || pixels > max_image_pixels) {
-    return Error{Code::invalid_argument, fmt::format("{} is a picture of {} x {} pixels: expected 1 to {}",
-                                                     name, given.width, given.height, max_image_pixels)};
-  }
+  PUMICE_TRY(const Image image, image_of_pixels(given.pixels, given.width, given.height, name));
   PUMICE_TRY(const ImagePreparation preparation,
              read_image_preparation(folder_of(model.file()), shape.input_shape[1], shape.input_shape[2]));
-  Image image{given.width, given.height, {}};
-  image.pixels.assign(given.pixels, given.pixels + 3 * pixels);
   return prepare(image, preparation, name);
 }
 

@@ -9,6 +9,7 @@ struct pumice_load {
   pumice_device device; // shares what the caller's has
   pumice_source source = {};
   pumice_load_options options = {};
+  StageList stages;
   Background<pumice_model> loading; // uses those before it
 };
 
@@ -25,8 +26,9 @@ pumice_status pumice_load_start(pumice_device* device, const pumice_source* sour
     handle->device = *device;
     PUMICE_TRY(handle->source, read(source, "source"));
     PUMICE_TRY(handle->options, read(options, "options"));
+    PUMICE_TRY(handle->stages, read_stages(handle->options, *device));
     const auto work = [own = handle.get()](const Progress& progress) {
-      return load_model(own->device, &own->source, own->options,
+      return load_model(own->device, &own->source, own->options, own->stages,
                         both(own->options.progress, own->options.user, progress));
     };
     PUMICE_CHECK(handle->loading.start(work, "the model"));

@@ -2,6 +2,7 @@
 
 #include "api/call.h"
 #include "api/handles.h"
+#include "api/sight.h"
 #include "recording/time_slicer.h"
 #include "step/memory_needs.h"
 
@@ -10,14 +11,39 @@ using namespace pumice::api;
 
 namespace {
 
+// What the encoder of pictures takes, and what a session that looks at so many of them in a step does.
+Result<MemoryNeeds> sight_needs(const Model& tower, uint32_t pictures, uint64_t slices) {
+  SessionRunners runners;
+  if (pictures > 0) {
+    EncoderOptions options = Sight::encoder_options(tower.shape(), pictures);
+    PUMICE_TRY(RunnerOptions runner, Encoder::runner_options(tower, std::move(options)));
+    runners.push_back(std::move(runner));
+  }
+  return memory_needs(tower, runners, pictures > 0 ? slices : 0);
+}
+
+// Both are loaded one after the other.
+void add(const MemoryNeeds& more, MemoryNeeds& needs) {
+  needs.weights += more.weights;
+  needs.host += more.host;
+  needs.cache += more.cache;
+  needs.scratch += more.scratch;
+  needs.state += more.state;
+  needs.loading = std::max(needs.loading, more.loading);
+}
+
 // Estimates a model and one session or batch of it, whose options `read_options` gives for the model's shape.
 template <class ReadOptions>
 Status estimate_memory(pumice_device* device, const pumice_source* source, const pumice_load_options* load,
-                       const ReadOptions& read_options, pumice_memory_estimate* estimate) {
+                       const ReadOptions& read_options, uint32_t pictures, pumice_memory_estimate* estimate) {
   PUMICE_REQUIRE(device);
   PUMICE_REQUIRE(estimate);
   PUMICE_TRY(const pumice_load_options load_given, read(load, "load"));
   PUMICE_TRY(const LoadOptions load_options, read_load_options(load_given));
+  if (load_given.stages || load_given.stage_count > 0) {
+    return Error{Code::unsupported, "load has stages: only the memory of a model on one device is estimated. "
+                                    "'pumice plan-split' tells that of stages"};
+  }
   PUMICE_TRY(ModelFile file, open_source(source, {}, true));
   PUMICE_TRY(const std::shared_ptr<const Model> model,
              Model::plan(std::move(file), device->context, load_options));
@@ -26,7 +52,14 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
   if (options.logits.buffer) readable = {"logits"};
   PUMICE_TRY(const SessionRunners runners, usual_runners(*model, options.size, readable));
   PUMICE_TRY(const uint64_t slices, TimeSlicer::memory_needed(*model->context().device));
-  PUMICE_TRY(const MemoryNeeds needs, memory_needs(*model, runners, slices));
+  PUMICE_TRY(MemoryNeeds needs, memory_needs(*model, runners, slices));
+  uint64_t beside = slices;
+  if (load_given.sees) {
+    PUMICE_TRY(const std::shared_ptr<const Model> tower, plan_tower(source, load_options, device->context));
+    PUMICE_TRY(const MemoryNeeds sight, sight_needs(*tower, pictures, slices));
+    beside += sight.weights + sight.session();
+    add(sight, needs);
+  }
   pumice_memory_estimate own = {sizeof own};
   own.weights = needs.weights;
   own.host = needs.host;
@@ -35,7 +68,7 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
   own.loading = needs.loading - std::min(needs.loading, needs.session());
   own.peak = needs.peak();
   own.fits = needs.fits();
-  PUMICE_TRY(own.longest_context, longest_context(*model, options.size, readable, slices));
+  PUMICE_TRY(own.longest_context, longest_context(*model, options.size, readable, beside));
   return write(own, estimate, "estimate");
 }
 
@@ -49,7 +82,7 @@ pumice_status pumice_estimate_memory(pumice_device* device, const pumice_source*
   return call(error, [&]() -> Status {
     PUMICE_TRY(const pumice_session_options given, read(options, "options"));
     const auto own = [&](const ModelShape& shape) { return session_options(given, shape); };
-    return estimate_memory(device, source, load, own, estimate);
+    return estimate_memory(device, source, load, own, given.pictures, estimate);
   });
 }
 
@@ -60,7 +93,7 @@ pumice_status pumice_estimate_batch_memory(pumice_device* device, const pumice_s
   return call(error, [&]() -> Status {
     PUMICE_TRY(const pumice_batch_options given, read(options, "options"));
     const auto own = [&](const ModelShape& shape) { return batch_options(given, shape); };
-    return estimate_memory(device, source, load, own, estimate);
+    return estimate_memory(device, source, load, own, 0, estimate);
   });
 }
 

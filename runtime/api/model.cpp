@@ -12,12 +12,17 @@
 using namespace pumice;
 using namespace pumice::api;
 
-Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_device& device,
-                                                              const pumice_source* source,
-                                                              const pumice_load_options& given,
-                                                              const Progress& progress) {
-  PUMICE_TRY(LoadOptions options, read_load_options(given));
-  PUMICE_TRY(const double tune_seconds, load_tune_seconds(given.tune_seconds, *device.context.pipelines));
+namespace {
+
+struct Loading {
+  const pumice_device& device;
+  const pumice_source* source;
+  double tune_seconds;
+};
+
+// Loads what one pass over the source gives.
+Result<std::shared_ptr<const Model>> load_part(const Loading& loading, LoadOptions options,
+                                               const Progress& progress) {
   // A callback is read completely before the upload, so its bytes count in addition to those of the upload.
   uint64_t read_bytes = 0;
   const Progress reading = [&](uint64_t done, uint64_t total) {
@@ -29,19 +34,74 @@ Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_devic
     all_bytes = read_bytes + total;
     return progress(read_bytes + done, all_bytes);
   };
-  if (tune_seconds > 0) {
+  const Log& log = *loading.device.log;
+  if (loading.tune_seconds > 0) {
     options.tune = [&](const std::shared_ptr<const Model>& model) -> Result<DeviceProfile> {
       const std::function<bool()> asked = [&] { return progress(all_bytes, all_bytes); };
       PUMICE_TRY(const std::shared_ptr<const Model> checked,
-                 check_loaded(model, tune_seconds, *device.log, asked));
-      return tune_loaded(checked, tune_seconds, *device.log, asked);
+                 check_loaded(model, loading.tune_seconds, log, asked));
+      return tune_loaded(checked, loading.tune_seconds, log, asked);
     };
   }
-  PUMICE_TRY(ModelFile file, open_source(source, reading, false));
-  auto handle = std::make_unique<pumice_model>();
-  DeviceContext context = device.context;
+  PUMICE_TRY(ModelFile file, open_source(loading.source, reading, false));
+  DeviceContext context = loading.device.context;
   context.profile = with_tuning_results(context.profile, *context.pipelines);
-  PUMICE_TRY(handle->model, Model::load(std::move(file), context, uploading, options));
+  return Model::load(std::move(file), context, uploading, options);
+}
+
+// Loads a model and the encoder of its pictures, one after the other.
+Status load_with_tower(const Loading& loading, const LoadOptions& options, const Progress& progress,
+                       pumice_model& handle) {
+  PUMICE_TRY(const std::shared_ptr<const Model> planned,
+             plan_tower(loading.source, options, loading.device.context));
+  uint64_t before = 0;
+  const Progress first = [&](uint64_t done, uint64_t total) {
+    before = total;
+    return progress(done, total + planned->weight_bytes());
+  };
+  const Progress second = [&](uint64_t done, uint64_t total) {
+    return progress(before + done, before + total);
+  };
+  PUMICE_TRY(handle.model, load_part(loading, options, first));
+  PUMICE_TRY(handle.tower, load_part(loading, tower_options(options), second));
+  return {};
+}
+
+} // namespace
+
+LoadOptions pumice::api::tower_options(LoadOptions options) {
+  options.tower = Tower::pictures;
+  return options;
+}
+
+Result<std::shared_ptr<const Model>> pumice::api::plan_tower(const pumice_source* source,
+                                                             const LoadOptions& options,
+                                                             const DeviceContext& context) {
+  PUMICE_TRY(ModelFile file, open_source(source, {}, true));
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> main, open_model_definition(file));
+  if (!main->shape().pictures) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: options.sees is set, and the model reads text only: choose one that sees, "
+                             "such as LLaVA",
+                             file.path())};
+  }
+  return Model::plan(std::move(file), context, tower_options(options));
+}
+
+Result<std::unique_ptr<pumice_model>>
+pumice::api::load_model(const pumice_device& device, const pumice_source* source,
+                        const pumice_load_options& given, const StageList& stages, const Progress& progress) {
+  PUMICE_TRY(const LoadOptions options, read_load_options(given));
+  PUMICE_TRY(const double tune_seconds, load_tune_seconds(given.tune_seconds, *device.context.pipelines));
+  const Loading loading{device, source, tune_seconds};
+  auto handle = std::make_unique<pumice_model>();
+  if (!stages.devices.empty()) {
+    PUMICE_TRY(handle->model, load_stages(stages, source, options, progress));
+  } else if (given.sees) {
+    PUMICE_CHECK(load_with_tower(loading, options, progress, *handle));
+  } else {
+    PUMICE_TRY(handle->model, load_part(loading, options, progress));
+  }
   const Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(handle->model->file());
   if (tokenizer.ok()) {
     handle->tokenizer = *tokenizer;
@@ -74,8 +134,9 @@ pumice_status pumice_model_load(pumice_device* device, const pumice_source* sour
     PUMICE_REQUIRE(model);
     *model = nullptr;
     PUMICE_TRY(const pumice_load_options given, read(options, "options"));
+    PUMICE_TRY(const StageList stages, read_stages(given, *device));
     PUMICE_TRY(std::unique_ptr<pumice_model> loaded,
-               load_model(*device, source, given, both(given.progress, given.user)));
+               load_model(*device, source, given, stages, both(given.progress, given.user)));
     *model = loaded.release();
     return {};
   });
@@ -102,7 +163,7 @@ pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info
       own.input_values =
           shape.encoder->kind == InputKind::tokens ? 0 : static_cast<uint32_t>(shape.encoder->input_values());
     }
-    own.weight_bytes = model->model->weight_bytes();
+    own.weight_bytes = model->model->weight_bytes() + (model->tower ? model->tower->weight_bytes() : 0);
     own.has_pictures = has_picture_tower(model->model->file());
     if (shape.shared_space) {
       own.similarity_scale = shape.shared_space->scale;

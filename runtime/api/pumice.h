@@ -17,7 +17,7 @@
  *     options.context = 512;
  * So a program compiled against an older header of the same major version keeps working. pumice_event,
  * pumice_segment and pumice_memory_request have no size, because they lie in Pumice's memory and are only
- * read by you. Nor do pumice_error, pumice_buffer, pumice_memory, pumice_logit_bias and
+ * read by you. Nor do pumice_error, pumice_buffer, pumice_memory, pumice_stage, pumice_logit_bias and
  * pumice_token_probability, which stay as they are in all versions.
  *
  * Errors. A function that can fail returns a pumice_status and, if the last parameter is not NULL, writes a
@@ -35,7 +35,7 @@
  * translator or a transcriber is used by one thread at a time; different ones by different threads at the
  * same time. The *_cancel functions may be called from any thread at any time until the *_destroy of their
  * object begins. Pumice has no thread of its own unless it is asked for: pumice_load_start,
- * pumice_session_start, pumice_tune_start, and `threads` in options.
+ * pumice_session_start, pumice_tune_start, and `threads` and `stages` in options.
  *
  * Text is UTF-8. Times are microseconds, sizes are bytes, of memory on the device unless a field says
  * otherwise. */
@@ -294,6 +294,13 @@ typedef enum pumice_experts {
                               pumice_device_options.memory_limit, nor in pumice_memory_report */
 } pumice_experts;
 
+/* A stage of a model that is cut by layers over several devices: see pumice_load_options.stages. */
+typedef struct pumice_stage {
+  pumice_device* device;
+  uint32_t layers;   /* of the stage, in the order of the model; 0 in all stages: about as many in each */
+  uint32_t reserved; /* 0 */
+} pumice_stage;
+
 typedef struct pumice_load_options {
   size_t struct_size;
   /* Called by the loading thread from time to time, with the bytes on the device and the total. If it returns
@@ -301,8 +308,8 @@ typedef struct pumice_load_options {
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* user;
   uint32_t threads; /* threads that pack weights and compile kernels, including the calling one; 0: 1 */
-  /* Of a model of texts and pictures (CLIP, SigLIP, LLaVA), loads the encoder of its pictures instead of what
-   * reads texts. Each is a model of its own. */
+  /* Of a model of texts and pictures (CLIP, SigLIP, LLaVA, Gemma 3), loads the encoder of its pictures
+   * instead of what reads texts. Each is a model of its own. */
   bool pictures;
   const char* quantize; /* the type that 16- and 32-bit weights are converted to: "Q8_0", "Q4_0", "Q4_K" ...;
                            NULL: unchanged */
@@ -320,6 +327,18 @@ typedef struct pumice_load_options {
    * it happens once; without that folder, or below 0, nothing is tried. */
   float tune_seconds;
   pumice_experts experts;
+  uint32_t sees; /* 1: of a model that sees (LLaVA, Gemma 3), loads the encoder of its pictures too, for
+                    sessions with pumice_session_options.pictures */
+  uint32_t stage_count;
+  /* Cuts a decoder by layers into stages, each on a device, which hand on their results in the host's memory.
+   * NULL: it is on one device. The last stage is on the device that the model is loaded on, which also
+   * samples. Sessions and batches give the same tokens as on one device of the same driver, to the bit on CPU
+   * drivers. They run whole steps: pumice_run and pumice_batch_step; slices are PUMICE_UNSUPPORTED. Each
+   * stage but the last has a thread of Pumice's own, which submits to that stage's device. Kernels are
+   * neither measured nor checked. A `read` source is read once for each stage. After an error of one stage,
+   * such as PUMICE_DEVICE_LOST, all sessions and batches of the model end with a message that names the
+   * stage: load the model again, and call pumice_session_resume. */
+  const pumice_stage* stages;
 } pumice_load_options;
 
 /* Loads a model. After a failure, everything it had allocated is freed. */
@@ -452,6 +471,16 @@ PUMICE_API pumice_status pumice_chat_create(pumice_model* model, const pumice_ch
 /* An answer that is being generated goes on. */
 PUMICE_API void pumice_chat_destroy(pumice_chat* chat);
 
+/* A picture that a message shows. Set pixels with width and height, or file. */
+typedef struct pumice_picture {
+  size_t struct_size;
+  const uint8_t* pixels; /* red, green and blue of each pixel, row by row from the top */
+  uint32_t width, height;
+  const void* file; /* a PNG or a JPEG as it is in a file; PUMICE_UNSUPPORTED by a library that was built
+                       without PUMICE_PICTURE_FILES */
+  size_t file_bytes;
+} pumice_picture;
+
 /* Text needs no quoting: what a player types is `content`, as it is. */
 typedef struct pumice_message {
   size_t struct_size;
@@ -462,9 +491,15 @@ typedef struct pumice_message {
                              "arguments": {...}}}; NULL: none */
   const char* members;    /* all else that the template reads of a message, as JSON: an object such as
                              {"tool_call_id": "a1", "name": "weather"}; NULL: none */
+  /* What it shows before its content. Decoded, resized and normalised by the call that adds the message, as
+   * the preprocessor_config.json beside the model says; the session that answers looks at it. In an array of
+   * them, all have the struct_size of the first. */
+  const pumice_picture* pictures;
+  size_t picture_count;
 } pumice_message;
 
-/* Adds a message to the end. */
+/* Adds a message to the end. With pictures, PUMICE_UNSUPPORTED for a model that does not see, and
+ * PUMICE_INVALID_FILE for a file that is damaged or no picture. */
 PUMICE_API pumice_status pumice_chat_add(pumice_chat* chat, const pumice_message* message,
                                          pumice_error* error);
 /* The number of messages. */
@@ -484,6 +519,10 @@ PUMICE_API pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, 
 PUMICE_API pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error* error);
 PUMICE_API pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capacity,
                                            size_t* count, pumice_error* error);
+/* Pictures are not in that JSON: a message names each by a checksum, as {"type": "image", "checksum": "..."}.
+ * This gives a chat a picture for messages that it reads. */
+PUMICE_API pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* picture,
+                                                 pumice_error* error);
 /* The prompt that the template makes of the messages. PUMICE_INVALID_ARGUMENT if the template refuses them,
  * does not end, or nests too deep: the message has what it says, with line and construct. */
 PUMICE_API pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text, size_t capacity,
@@ -585,6 +624,10 @@ typedef struct pumice_session_options {
   void* progress_user;
   pumice_buffer
       logits; /* if set, each step copies the logits that its token is chosen from there: f32[vocabulary] */
+  /* Pictures that are looked at in one step, at most 64; 0: the session answers no chats that show pictures.
+   * The model must have been loaded with pumice_load_options.sees. */
+  uint32_t pictures;
+  uint32_t reserved; /* 0 */
 } pumice_session_options;
 
 /* Device memory of a model and a session, or a batch, before anything is allocated. The host needs only some
@@ -699,7 +742,11 @@ typedef struct pumice_request {
    * of the texts and tokens above. The beginning that this prompt has in common with the conversation is not
    * computed again, and when an answer becomes a message, its tokens are not cut anew. The text ends with the
    * tokens that end a turn, too. However it ends, what came of it becomes the chat's next message, unless
-   * nothing came. */
+   * nothing came.
+   *
+   * The pictures of its messages are looked at first, in slices as all else, and only once: their tokens in
+   * pumice_session_tokens are numbers from 2^31 on. A conversation with pictures cannot be saved. A batch
+   * answers a chat with pictures if a session has looked at all of them, in the same chat. */
   pumice_chat* chat;
 } pumice_request;
 

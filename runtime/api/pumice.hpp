@@ -35,6 +35,7 @@ using Allocator = pumice_allocator;
 using DeviceOptions = pumice_device_options;
 using MemoryReport = pumice_memory_report;
 using LoadOptions = pumice_load_options;
+using Stage = pumice_stage;
 using ModelInfo = pumice_model_info;
 using MemoryEstimate = pumice_memory_estimate;
 using Buffer = pumice_buffer;
@@ -44,6 +45,7 @@ using Request = pumice_request;
 using Event = pumice_event;
 using ChatOptions = pumice_chat_options;
 using Message = pumice_message;
+using Picture = pumice_picture;
 using Slice = pumice_slice;
 using Sync = pumice_sync;
 using BatchOptions = pumice_batch_options;
@@ -387,6 +389,21 @@ public:
     message.role = role.c_str();
     message.content = content.c_str();
     return add(message);
+  }
+  // With pictures, which come before the content.
+  Status add(const std::string& role, const std::string& content, std::vector<Picture> pictures) {
+    const std::vector<Picture> sized = detail::all_sized(std::move(pictures));
+    Message message{};
+    message.role = role.c_str();
+    message.content = content.c_str();
+    message.pictures = sized.data();
+    message.picture_count = sized.size();
+    return add(message);
+  }
+  // A picture for messages that read() reads.
+  Status add_picture(const Picture& picture) {
+    const Picture sized = detail::sized(picture);
+    return detail::call(pumice_chat_add_picture, get(), &sized);
   }
   size_t count() const { return pumice_chat_count(get()); }
   Status remove(size_t first, size_t count = 1) {

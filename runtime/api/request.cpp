@@ -9,12 +9,14 @@
 
 #include "api/call.h"
 #include "api/handles.h"
+#include "generate/picture_prompt.h"
 
 namespace pumice::api {
 
 namespace {
 
 constexpr size_t most_stop_strings = 64;
+constexpr const char* chat_prompt = "the prompt that the chat's template makes";
 
 template <class Number>
 Status check_range(const char* name, Number found, Number least, Number most) {
@@ -149,6 +151,20 @@ Result<std::vector<uint32_t>> read_tokens(const pumice_request& given, const Tok
   return tokens;
 }
 
+// Of a chat's prompt, with the rows of its pictures.
+Result<size_t> prompt_length(const TextRequest& request, const Model& model) {
+  const std::optional<PictureTokens>& shape = model.shape().pictures;
+  const std::vector<uint32_t>& ids = request.prompt.ids;
+  if (!shape) return ids.size();
+  if (!request.pictures.empty() && std::ranges::count(ids, shape->token) == 0) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: the chat's template writes no token {} for a picture, which is where this "
+                             "model sees it: set options.template_text or template_name of the chat",
+                             model.file().path(), shape->token)};
+  }
+  return length_with_pictures(*shape, ids, request.pictures.size(), chat_prompt);
+}
+
 // The prompt of a chat.
 Status read_chat(const pumice_request& given, const RequestReader& reader, TextRequest& request) {
   const bool adds = given.before || given.text || given.after || given.tokens || given.token_count;
@@ -163,25 +179,37 @@ Status read_chat(const pumice_request& given, const RequestReader& reader, TextR
     return Error{Code::invalid_argument,
                  fmt::format("request.chat was made for another model than {}", reader.model.file().path())};
   }
-  PUMICE_TRY(request.prompt, request.chat->chat.prompt());
+  PUMICE_TRY(request.prompt, request.chat->prompt());
   if (request.prompt.ids.empty()) {
     return Error{Code::invalid_argument,
                  "the template makes nothing of the chat's messages: add a message first"};
   }
-  const std::optional<PictureTokens>& pictures = reader.model.shape().pictures;
-  if (pictures && std::ranges::count(request.prompt.ids, pictures->token) > 0) {
-    return Error{Code::unsupported, "the chat's messages show a picture: the library reads texts alone. "
-                                    "'pumice chat' shows pictures to this model"};
-  }
-  Status room = request.chat->chat.check_room(request.prompt.ids.size(), reader.context, given.max_tokens);
+  PUMICE_TRY(request.pictures, request.chat->pictures.shown_by(request.chat->chat.messages()));
+  PUMICE_TRY(const size_t length, prompt_length(request, reader.model));
+  Status room = request.chat->chat.check_room(length, reader.context, given.max_tokens);
   if (!room.ok())
     return Error{room.error().code, room.error().message + ": forget the oldest turn (pumice_chat_forget)"};
   request.generation.tokens = request.prompt.ids;
+  request.generation.tokens.resize(length);
   request.generation.anew = true;
   return {};
 }
 
 } // namespace
+
+bool TextRequest::seen() const {
+  return std::ranges::all_of(pictures, [](const auto& each) { return each->seen(); });
+}
+
+Status TextRequest::put_pictures(const ModelShape& shape) {
+  if (pictures.empty()) return {};
+  std::vector<std::vector<float>> rows;
+  for (const std::shared_ptr<ChatPicture>& each : pictures) rows.push_back(each->rows);
+  PUMICE_TRY(PicturePrompt made, with_pictures(*shape.pictures, prompt.ids, rows, chat_prompt));
+  generation.tokens = std::move(made.tokens);
+  generation.given = std::move(made.given);
+  return {};
+}
 
 Result<TextRequest> read_request(const pumice_request& given, const RequestReader& reader,
                                  size_t conversation) {

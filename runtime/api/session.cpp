@@ -5,11 +5,18 @@
 #include "api/exclusive.h"
 #include "api/handles.h"
 #include "api/request.h"
+#include "api/sight.h"
 #include "api/slice.h"
 #include "api/tune.h"
 
 using namespace pumice;
 using namespace pumice::api;
+
+namespace {
+
+constexpr uint32_t most_pictures = 64; // of a step
+
+} // namespace
 
 struct pumice_session {
   static constexpr const char* name = "session";
@@ -21,7 +28,13 @@ struct pumice_session {
   pumice_session_options options = {};
   std::vector<uint32_t> ends; // tokens that end a text of the model
   uint32_t context = 0;
+  std::shared_ptr<const Model> tower; // of its model; null: none
+  std::unique_ptr<Sight> sight;       // null: it sees no pictures
+  std::optional<TextRequest> looking; // begins when its pictures have been looked at
+  uint64_t slices = 0, sights = 0;    // that have finished, of either
   Use use;
+
+  bool active() const { return looking || session->active(); }
 
   // Makes events of new tokens.
   void deliver() {
@@ -39,7 +52,7 @@ struct pumice_session {
   Status after(Status status) {
     deliver();
     if (!status.ok() && status.error().code == Code::cancelled) events.end(PUMICE_FINISH_CANCELLED);
-    if (!session->active()) events.abandon();
+    if (!active()) events.abandon();
     return status;
   }
 
@@ -47,28 +60,114 @@ struct pumice_session {
   Result<SliceResult> after_slice(const Result<SliceResult>& result) {
     PUMICE_CHECK(after(result.ok() ? Status() : Status(result.error())));
     SliceResult own = *result;
-    own.active = session->active();
+    slices = own.report.finished;
+    own.report.finished += sights;
+    own.active = active();
     return own;
   }
+
+  // The same for a slice of looking at pictures.
+  Result<SliceResult> after_sight(const Result<SliceResult>& result) {
+    PUMICE_CHECK(after(looked(result.ok() ? Status() : Status(result.error()))));
+    SliceResult own = *result;
+    sights = own.report.finished;
+    own.report.finished += slices;
+    own.active = active();
+    return own;
+  }
+
+  Status begin(TextRequest request);
+  Status begin_seen(TextRequest& request);
+  Status stop_looking();
+  Status looked(Status status);
+  Status run();
 
   // The conversation is another one from now on.
   void begin_text(std::vector<std::string> stops = {}, std::unique_ptr<OpenAnswer> answer = nullptr) {
     events.begin(tokenizer, session->tokens(), std::move(stops), std::move(answer));
   }
 
+  void cancel() {
+    session->cancel();
+    if (sight) sight->cancel();
+  }
   void close() {
     events.close();
-    session->cancel();
+    cancel();
   }
 };
 
+Status pumice_session::begin(TextRequest request) {
+  if (request.seen()) {
+    PUMICE_CHECK(stop_looking());
+    PUMICE_CHECK(after(begin_seen(request)));
+    begin_text(std::move(request.stops), request.open());
+    return {};
+  }
+  if (!sight) {
+    return Error{Code::unsupported,
+                 "request.chat shows pictures: load the model with options.sees, and create the session with "
+                 "options.pictures"};
+  }
+  PUMICE_CHECK(session->end());
+  PUMICE_CHECK(stop_looking());
+  // What is said of the text at its end, if it ends before it begins.
+  events.begin(tokenizer, request.generation.tokens, std::move(request.stops), request.open());
+  sight->look(request.pictures);
+  looking = std::move(request);
+  return {};
+}
+
+Status pumice_session::begin_seen(TextRequest& request) {
+  PUMICE_CHECK(request.put_pictures(session->model()->shape()));
+  return session->begin(request.generation); // a copy: it begins again after an error
+}
+
+Status pumice_session::stop_looking() {
+  if (!looking) return {};
+  PUMICE_CHECK(sight->stop());
+  looking.reset();
+  return {};
+}
+
+// After some looking: begins the text if that was all.
+Status pumice_session::looked(Status status) {
+  if (!status.ok() && status.error().code == Code::cancelled) looking.reset();
+  if (!status.ok() || sight->looks()) return status;
+  PUMICE_CHECK(begin_seen(*looking));
+  looking.reset();
+  if (sight->cancelled()) session->cancel(); // begin() forgets what was cancelled before it
+  return {};
+}
+
+Status pumice_session::run() {
+  if (looking) PUMICE_CHECK(after(looked(sight->run())));
+  do {
+    PUMICE_CHECK(after(session->step()));
+  } while (session->active());
+  return {};
+}
+
 namespace {
+
+Result<std::shared_ptr<const Model>> tower_of(const pumice_model& model) {
+  if (model.tower) return current_model(model.tower);
+  return Error{Code::invalid_argument,
+               fmt::format("options.pictures is set, and {} was loaded without options.sees",
+                           model.model->file().path())};
+}
 
 Result<std::unique_ptr<pumice_session>>
 make_session(const pumice_model& model, const pumice_session_options& given, const Progress& progress) {
   PUMICE_CHECK(check_decoder(model, "a session"));
   PUMICE_TRY(const SessionOptions options, session_options(given, model.model->shape()));
   auto handle = std::make_unique<pumice_session>();
+  if (given.pictures > 0) {
+    PUMICE_TRY(const std::shared_ptr<const Model> tower, tower_of(model));
+    PUMICE_TRY(handle->sight,
+               Sight::create(tower, *model.model->shape().pictures, given.pictures, given.warm_up));
+  }
+  handle->tower = model.tower;
   PUMICE_TRY(handle->session, Session::create(current_model(model), options, progress));
   handle->tokenizer = model.tokenizer;
   handle->ends = model.ends;
@@ -105,6 +204,10 @@ Result<SessionOptions> pumice::api::session_options(const pumice_session_options
   PUMICE_TRY(options.size.cache, read_cache_type(given.cache));
   PUMICE_CHECK(check_buffer(given.logits, uint64_t{shape.vocabulary} * 4, "options.logits"));
   options.logits = external_buffer(given.logits);
+  if (given.pictures > most_pictures) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.pictures is {}: expected at most {}", given.pictures, most_pictures)};
+  }
   options.preparation = given.warm_up ? Preparation::warmed_up : Preparation::compiled;
   options.interruptible = true;
   options.compiling_threads = given.threads ? given.threads - 1 : 0;
@@ -192,8 +295,12 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
                    fmt::format("options.cache is {}: expected {}, as of the session that is forked",
                                number_in(given.cache), number_in(session->options.cache))};
     }
-    const pumice_model model{session->session->model(), session->tokenizer,
-                             session->session->model()->file().architecture(), nullptr, session->ends};
+    const pumice_model model{session->session->model(),
+                             session->tokenizer,
+                             session->session->model()->file().architecture(),
+                             nullptr,
+                             session->ends,
+                             session->tower};
     PUMICE_TRY(std::unique_ptr<pumice_session> made,
                make_session(model, given, both(given.progress, given.progress_user)));
     if (const size_t tokens = session->session->tokens().size(); tokens > made->context) {
@@ -217,19 +324,12 @@ pumice_status pumice_generate(pumice_session* session, const pumice_request* req
     Session& own = *session->session;
     const RequestReader reader{*own.model(), session->tokenizer.get(), session->ends, session->context};
     PUMICE_TRY(TextRequest wanted, read_request(given, reader, own.tokens().size()));
-    PUMICE_CHECK(own.begin(std::move(wanted.generation)));
-    session->begin_text(std::move(wanted.stops), wanted.open());
-    return {};
+    return session->begin(std::move(wanted));
   });
 }
 
 pumice_status pumice_run(pumice_session* session, pumice_error* error) {
-  return call_exclusive(session, error, [&]() -> Status {
-    do {
-      PUMICE_CHECK(session->after(session->session->step()));
-    } while (session->session->active());
-    return {};
-  });
+  return call_exclusive(session, error, [&] { return session->run(); });
 }
 
 const pumice_event* pumice_poll(pumice_session* session) {
@@ -239,6 +339,8 @@ const pumice_event* pumice_poll(pumice_session* session) {
 pumice_status pumice_advance(pumice_session* session, float budget_us, const pumice_sync* sync,
                              pumice_slice* slice, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
+    const auto looked = [&](const Result<SliceResult>& result) { return session->after_sight(result); };
+    if (session->looking) return advance_slice(*session->sight, budget_us, sync, slice, looked);
     const auto after = [&](const Result<SliceResult>& result) { return session->after_slice(result); };
     return advance_slice(*session->session, budget_us, sync, slice, after);
   });
@@ -247,18 +349,22 @@ pumice_status pumice_advance(pumice_session* session, float budget_us, const pum
 pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buffer, float budget_us,
                             pumice_slice* slice, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
+    const auto looked = [&](const Result<SliceResult>& result) { return session->after_sight(result); };
+    if (session->looking) return record_slice(*session->sight, command_buffer, budget_us, slice, looked);
     const auto after = [&](const Result<SliceResult>& result) { return session->after_slice(result); };
     return record_slice(*session->session, command_buffer, budget_us, slice, after);
   });
 }
 
 pumice_status pumice_discard(pumice_session* session, pumice_error* error) {
-  return call_exclusive(session, error,
-                        [&]() -> Status { return session->after(session->session->discard()); });
+  return call_exclusive(session, error, [&]() -> Status {
+    if (session->sight) PUMICE_CHECK(session->sight->discard());
+    return session->after(session->session->discard());
+  });
 }
 
 void pumice_session_cancel(pumice_session* session) {
-  if (session) session->session->cancel();
+  if (session) session->cancel();
 }
 
 pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tokens, size_t capacity,
@@ -275,6 +381,7 @@ pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tok
 pumice_status pumice_session_save(pumice_session* session, const char* path, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(path);
+    PUMICE_CHECK(session->stop_looking());
     return session->after(session->session->save(path_of(path)));
   });
 }
@@ -282,7 +389,8 @@ pumice_status pumice_session_save(pumice_session* session, const char* path, pum
 pumice_status pumice_session_restore(pumice_session* session, const char* path, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(path);
-    PUMICE_CHECK(session->session->restore(path_of(path)));
+    PUMICE_CHECK(session->stop_looking());
+    PUMICE_CHECK(session->after(session->session->restore(path_of(path))));
     session->begin_text();
     return {};
   });
@@ -296,6 +404,7 @@ pumice_status pumice_session_write(pumice_session* session, pumice_write_functio
       if (write(user, bytes.data(), bytes.size())) return {};
       return Error{Code::io, "the application's function did not take the bytes of the session"};
     };
+    PUMICE_CHECK(session->stop_looking());
     return session->after(session->session->save(sink));
   });
 }
@@ -306,21 +415,37 @@ pumice_status pumice_session_read(pumice_session* session, const void* bytes, si
     PUMICE_REQUIRE(bytes);
     PUMICE_CHECK(check_array(bytes, count, 1, "bytes"));
     const std::span all(static_cast<const std::byte*>(bytes), count);
-    PUMICE_CHECK(session->session->restore(MappedFile::from_memory(all, "the saved session")));
+    PUMICE_CHECK(session->stop_looking());
+    PUMICE_CHECK(
+        session->after(session->session->restore(MappedFile::from_memory(all, "the saved session"))));
     session->begin_text();
     return {};
   });
 }
 
 pumice_status pumice_session_suspend(pumice_session* session, pumice_error* error) {
-  return call_exclusive(session, error,
-                        [&]() -> Status { return session->after(session->session->suspend()); });
+  return call_exclusive(session, error, [&]() -> Status {
+    if (session->sight) PUMICE_CHECK(session->sight->pause());
+    PUMICE_CHECK(session->after(session->session->suspend()));
+    if (session->sight) session->sight->suspend();
+    return {};
+  });
 }
 
 pumice_status pumice_session_resume(pumice_session* session, pumice_model* model, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(model);
-    return session->session->resume(current_model(*model));
+    if (session->sight) {
+      PUMICE_TRY(const std::shared_ptr<const Model> tower, tower_of(*model));
+      PUMICE_CHECK(session->sight->resume(tower));
+    }
+    const Status resumed = session->session->resume(current_model(*model));
+    if (resumed.ok()) {
+      session->tower = model->tower;
+      session->slices = session->sights = 0;
+    }
+    if (!resumed.ok() && session->sight) session->sight->suspend();
+    return resumed;
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "api/background.h"
 #include "api/slice.h"
+#include "api/stages.h"
 #include "gpu/tuning_file.h"
 #include "kernel/probe/probe.h"
 #include "tuning/check_record.h"
@@ -87,12 +88,12 @@ Result<double> pumice::api::load_tune_seconds(float given, const Pipelines& pipe
   return read_seconds(given, "options.tune_seconds");
 }
 
-std::shared_ptr<const Model> pumice::api::current_model(const pumice_model& model) {
-  const DeviceContext& context = model.model->context();
+std::shared_ptr<const Model> pumice::api::current_model(const std::shared_ptr<const Model>& model) {
+  const DeviceContext& context = model->context();
   const DeviceProfile& known = context.profile;
   DeviceProfile profile = with_tuning_results(known, *context.pipelines);
-  if (*profile.choices == *known.choices && *profile.blocklist == *known.blocklist) return model.model;
-  return model.model->with_profile(std::move(profile));
+  if (*profile.choices == *known.choices && *profile.blocklist == *known.blocklist) return model;
+  return model->with_profile(std::move(profile));
 }
 
 TuningResults pumice::api::shipped_results(const pumice_device_options& options, const Capabilities& device,
@@ -168,6 +169,7 @@ pumice_status pumice_tune_start(pumice_model* model, const pumice_tune_options* 
     *tune = nullptr;
     PUMICE_TRY(const pumice_tune_options given, read(options, "options"));
     auto handle = std::make_unique<pumice_tune>();
+    PUMICE_CHECK(check_one_device(*model->model, "measuring kernels"));
     handle->model = current_model(*model);
     handle->log = model->log;
     PUMICE_TRY(handle->options, tune_options(given, model->model->shape()));

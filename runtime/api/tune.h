@@ -6,7 +6,10 @@
 namespace pumice::api {
 
 // The model with what is known of its device now, for something that is created from it.
-std::shared_ptr<const Model> current_model(const pumice_model& model);
+std::shared_ptr<const Model> current_model(const std::shared_ptr<const Model>& model);
+inline std::shared_ptr<const Model> current_model(const pumice_model& model) {
+  return current_model(model.model);
+}
 
 // The tuning results of the options for this device. What cannot be used is told to the log.
 TuningResults shipped_results(const pumice_device_options& options, const Capabilities& device,

@@ -27,6 +27,13 @@ uint64_t number_of(std::span<const float> rows) {
 
 } // namespace
 
+std::vector<float> rows_of_picture(const PictureTokens& shape, std::vector<float> all, size_t columns) {
+  const size_t skipped = std::min(columns * shape.skipped, all.size());
+  all.erase(all.begin(), all.begin() + static_cast<ptrdiff_t>(skipped));
+  all.resize(std::min(columns * shape.rows, all.size()));
+  return all;
+}
+
 Result<size_t> length_with_pictures(const PictureTokens& shape, std::span<const uint32_t> tokens,
                                     size_t pictures, const std::string& source) {
   const auto places = static_cast<size_t>(std::ranges::count(tokens, shape.token));

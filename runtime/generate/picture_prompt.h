@@ -15,6 +15,10 @@ struct PicturePrompt {
   std::shared_ptr<const std::vector<float>> given;
 };
 
+// What the decoder reads of a picture, of all rows that its tower made: at least
+// [skipped + rows, columns].
+std::vector<float> rows_of_picture(const PictureTokens& shape, std::vector<float> all, size_t columns);
+
 // The number of tokens of a prompt with the rows of so many pictures in it. invalid_argument where it has not
 // a place for each of them, as with_pictures().
 Result<size_t> length_with_pictures(const PictureTokens& shape, std::span<const uint32_t> tokens,

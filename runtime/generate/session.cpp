@@ -51,7 +51,8 @@ Status Session::make(const Progress& progress) {
     }
     if (options_.interruptible) batch->runner().set_interrupt(work_.interrupt());
     batch_ = std::move(batch);
-    return options_.preparation == Preparation::warmed_up ? warm_up(*batch_, work_.slices()) : Status();
+    const bool warms_up = options_.preparation == Preparation::warmed_up && !model_->upstream();
+    return warms_up ? warm_up(*batch_, work_.slices()) : Status();
   });
 }
 
@@ -145,6 +146,14 @@ std::optional<BatchToken> Session::take() {
   return token;
 }
 
+Status Session::end() {
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(work_.checked(stop()));
+  received_.clear();
+  active_ = false;
+  return {};
+}
+
 void Session::end_at(size_t tokens) {
   if (sequence_) batch_->finish(*std::exchange(sequence_, std::nullopt));
   const size_t rows = given_rows(conversation_.tokens);
@@ -231,11 +240,22 @@ Result<uint32_t> Session::next() {
   return take()->token;
 }
 
+// Whole steps go on.
+Status Session::check_slices() const {
+  if (!model_->upstream()) return {};
+  return Error{Code::unsupported,
+               fmt::format("{}: the model is in stages, whose steps cannot be divided into time slices: run "
+                           "the text to its end",
+                           model_->file().path())};
+}
+
 Result<SliceResult> Session::advance(double budget, const SubmitSync& sync) {
+  PUMICE_CHECK(check_slices());
   return work_.checked(slice(VK_NULL_HANDLE, budget, sync));
 }
 
 Result<SliceResult> Session::record(VkCommandBuffer into, double budget) {
+  PUMICE_CHECK(check_slices());
   if (!into)
     return Error{Code::invalid_argument, "the command buffer is NULL: give one that is being recorded"};
   return work_.checked(slice(into, budget, {}));

@@ -46,6 +46,9 @@ public:
   Status discard();
   // The next generated token that was not taken yet. It is already a part of the conversation.
   std::optional<BatchToken> take();
+  // Ends the text where it is, and waits for its steps. Its tokens that were not taken are forgotten.
+  // `not_ready` while a recorded slice has not finished.
+  Status end();
   // Ends the text where the conversation has so many tokens; later ones that came already are forgotten. Does
   // not wait.
   void end_at(size_t tokens);
@@ -108,6 +111,7 @@ private:
   Status use_slices(bool wanted);
   void note_reused(uint32_t reused);
   Status check_cancelled();
+  Status check_slices() const;
   Status check_saves() const;
   Result<std::vector<std::byte>> saved_bytes();
   Status collect();

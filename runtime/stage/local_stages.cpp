@@ -39,9 +39,11 @@ uint32_t position_block_of(std::span<const std::shared_ptr<const Model>> models)
 // receives from, and hops.back() the last stage's.
 class LocalStages : public StageRing {
 public:
-  LocalStages(std::vector<std::shared_ptr<const Model>> models, std::vector<std::unique_ptr<Hop>> hops)
+  LocalStages(std::vector<std::shared_ptr<const Model>> models, std::vector<std::unique_ptr<Hop>> hops,
+              bool many_threads)
       : StageRing(*hops.front(), *hops.back(), names_of(models), position_block_of(models)),
         hops_(std::move(hops)) {
+    if (many_threads) let_sessions_take_own_steps();
     for (size_t i = 0; i < models.size(); ++i) {
       auto server = std::make_shared<StageServer>(models[i], name_of(*models[i]), *hops_[i], *hops_[i + 1]);
       threads_.emplace_back([server = std::move(server)] {
@@ -67,7 +69,17 @@ Result<std::shared_ptr<const Model>> load_in_stages(const std::filesystem::path&
                                                     std::span<const uint32_t> layers,
                                                     const LoadOptions& options, const Progress& progress,
                                                     const MakeHop& make_hop) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(path));
+  LocalStagesOptions local;
+  local.make_hop = make_hop;
+  return load_in_stages([&] { return ModelFile::open(path); }, contexts, layers, options, progress, local);
+}
+
+Result<std::shared_ptr<const Model>> load_in_stages(const OpenModelFile& open,
+                                                    std::span<const DeviceContext> contexts,
+                                                    std::span<const uint32_t> layers,
+                                                    const LoadOptions& options, const Progress& progress,
+                                                    const LocalStagesOptions& local) {
+  PUMICE_TRY(ModelFile file, open());
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_TRY(const std::vector<Stage> stages, stages_of(file.path(), definition->shape(), layers));
   if (stages.empty() || stages.size() != contexts.size()) {
@@ -78,7 +90,9 @@ Result<std::shared_ptr<const Model>> load_in_stages(const std::filesystem::path&
   LoadOptions own = options;
   for (size_t i = 0; i + 1 < stages.size(); ++i) {
     own.stage = stages[i];
-    PUMICE_TRY(std::shared_ptr<const Model> model, Model::load(path, contexts[i], progress, own));
+    PUMICE_TRY(ModelFile of_stage, open());
+    PUMICE_TRY(std::shared_ptr<const Model> model,
+               Model::load(std::move(of_stage), contexts[i], progress, own));
     before.push_back(std::move(model));
   }
   own.stage = stages.back();
@@ -86,9 +100,9 @@ Result<std::shared_ptr<const Model>> load_in_stages(const std::filesystem::path&
     std::vector<std::unique_ptr<Hop>> hops;
     for (uint32_t i = 0; i < stages.size(); ++i) {
       const uint32_t from = i == 0 ? static_cast<uint32_t>(stages.size()) - 1 : i - 1;
-      hops.push_back(make_hop ? make_hop(from) : std::make_unique<MemoryHop>());
+      hops.push_back(local.make_hop ? local.make_hop(from) : std::make_unique<MemoryHop>());
     }
-    own.upstream = std::make_shared<LocalStages>(std::move(before), std::move(hops));
+    own.upstream = std::make_shared<LocalStages>(std::move(before), std::move(hops), local.many_threads);
   }
   return Model::load(std::move(file), contexts.back(), progress, own);
 }

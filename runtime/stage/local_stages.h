@@ -23,4 +23,20 @@ load_in_stages(const std::filesystem::path& path, std::span<const DeviceContext>
                std::span<const uint32_t> layers, const LoadOptions& options = {},
                const Progress& progress = {}, const MakeHop& make_hop = {});
 
+using OpenModelFile = std::function<Result<ModelFile>()>;
+
+struct LocalStagesOptions {
+  MakeHop make_hop;
+  // The model's sessions are used by several threads at a time, each session by one of them. Otherwise a
+  // thread also takes steps of the others', which keeps the last device busy.
+  bool many_threads = false;
+};
+
+// The same, of a file that is opened for each stage.
+Result<std::shared_ptr<const Model>> load_in_stages(const OpenModelFile& open,
+                                                    std::span<const DeviceContext> contexts,
+                                                    std::span<const uint32_t> layers,
+                                                    const LoadOptions& options, const Progress& progress,
+                                                    const LocalStagesOptions& local);
+
 } // namespace pumice

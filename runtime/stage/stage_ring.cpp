@@ -24,7 +24,7 @@ public:
   }
   Status wait() override {
     const std::lock_guard lock(ring_.mutex_);
-    return ring_.receive_one();
+    return ring_.wait_for_one(session_);
   }
   Status read_cached(const CachePiece& piece, std::span<std::byte> to) override {
     const std::lock_guard lock(ring_.mutex_);
@@ -56,7 +56,7 @@ Result<std::unique_ptr<UpstreamSteps>> StageRing::begin(const StageSteps& steps,
     const uint64_t sent = step_message_bytes(steps.size.chunk) + steps.value_bytes;
     PUMICE_CHECK(send({MessageKind::begin, id, static_cast<uint32_t>(sent)}, bytes));
     PUMICE_CHECK(first_.reserve(sent));
-    while (!session.began) PUMICE_CHECK(receive_one());
+    while (!session.began) PUMICE_CHECK(receive_one(id));
     return {};
   });
   if (begun.ok()) return std::unique_ptr<UpstreamSteps>(std::make_unique<Steps>(*this, id));
@@ -68,14 +68,28 @@ Result<std::unique_ptr<UpstreamSteps>> StageRing::begin(const StageSteps& steps,
 // for it.
 Status StageRing::send(MessageHeader header, std::span<const std::byte> bytes,
                        std::span<const std::byte> more) {
-  while (under_way_ > stages()) PUMICE_CHECK(receive_one());
+  while (under_way_ > stages()) PUMICE_CHECK(receive_one(header.session));
   if (failed_) return *failed_;
   if (Status sent = send_message(first_, header, bytes, more); !sent.ok()) return fail(sent.error());
   ++under_way_;
   return {};
 }
 
-Status StageRing::receive_one() {
+Status StageRing::wait_for_one(uint32_t session) {
+  Session& own = sessions_.at(session);
+  if (own.arrived.empty()) return receive_one(session);
+  const Arrived step = std::move(own.arrived.front());
+  own.arrived.pop_front();
+  return take(own, step.tokens, step.bytes);
+}
+
+Status StageRing::take(Session& session, uint32_t tokens, std::span<const std::byte> bytes) {
+  const Status taken = session.receive(tokens, bytes);
+  return taken.ok() ? taken : tell_locked(taken.error());
+}
+
+// `session`: of the thread that receives.
+Status StageRing::receive_one(uint32_t session) {
   if (failed_) return *failed_;
   const Result<std::span<const std::byte>> bytes = last_.receive();
   if (!bytes.ok()) return fail(bytes.error());
@@ -84,15 +98,16 @@ Status StageRing::receive_one() {
   // The stages before the one that failed have not heard it.
   if (message->header.kind == MessageKind::failed) return fail_all(error_from(message->bytes));
   if (under_way_ > 0) --under_way_;
-  return received(*message);
+  return received(*message, session);
 }
 
-Status StageRing::received(const Message& message) {
+Status StageRing::received(const Message& message, uint32_t receiver) {
   if (message.header.kind == MessageKind::hello) {
     greeted_ = true;
     position_block_ = message.header.tokens;
   }
   if (message.header.kind == MessageKind::quit) quit_ = true;
+  if (message.header.kind == MessageKind::end) ending_.erase(message.header.session);
   const auto found = sessions_.find(message.header.session);
   if (found == sessions_.end()) return {}; // it has ended
   Session& session = found->second;
@@ -113,8 +128,12 @@ Status StageRing::received(const Message& message) {
   if (message.header.kind != MessageKind::step) return {};
   const uint64_t rows = step_message_bytes(message.header.tokens) - sizeof(MessageHeader);
   if (message.bytes.size() < rows) return tell_locked({Code::internal, "a step between stages is too short"});
-  const Status taken = session.receive(message.header.tokens, message.bytes.subspan(rows));
-  return taken.ok() ? taken : tell_locked(taken.error());
+  const std::span<const std::byte> bytes = message.bytes.subspan(rows);
+  // Those before it come first.
+  const bool own = message.header.session == receiver && session.arrived.empty();
+  if (!own_steps_ || own) return take(session, message.header.tokens, bytes);
+  session.arrived.push_back({message.header.tokens, {bytes.begin(), bytes.end()}});
+  return {};
 }
 
 // As many bytes at a time as every hop has room for.
@@ -125,7 +144,7 @@ Status StageRing::read_cached(uint32_t session, const CachePiece& piece, std::sp
     wanted_ = to.first(std::min(to.size(), most_cached_bytes));
     const size_t count = wanted_.size();
     PUMICE_CHECK(send({MessageKind::read, session}, std::as_bytes(std::span(&next, 1)), wanted_));
-    while (!wanted_.empty()) PUMICE_CHECK(receive_one());
+    while (!wanted_.empty()) PUMICE_CHECK(receive_one(session));
     next.offset += count;
     to = to.subspan(count);
   }
@@ -167,13 +186,18 @@ Error StageRing::tell(const Error& error) {
 Status StageRing::greet(const Agreement& agreement) {
   const std::lock_guard lock(mutex_);
   PUMICE_CHECK(send({MessageKind::hello}, to_bytes(agreement)));
-  while (!greeted_) PUMICE_CHECK(receive_one());
+  while (!greeted_) PUMICE_CHECK(receive_one(next_session_));
   return {};
 }
 
 void StageRing::end(uint32_t session) {
   const std::lock_guard lock(mutex_);
-  if (sessions_.erase(session) > 0) (void)send({MessageKind::end, session}, {});
+  if (sessions_.erase(session) == 0 || !send({MessageKind::end, session}, {}).ok() || !own_steps_) return;
+  // Its memory on the other devices is the application's to use again.
+  ending_.insert(session);
+  while (ending_.contains(session) && receive_one(session).ok()) {
+  }
+  ending_.erase(session);
 }
 
 // After an error the stages still hear that it is over.
@@ -182,7 +206,7 @@ void StageRing::quit() {
   const bool broken = failed_.has_value();
   if (broken) last_.close(*failed_); // nobody receives the rest, which stages would wait to hand on
   if (!send_message(first_, {MessageKind::quit}).ok() || broken) return;
-  while (!quit_ && receive_one().ok()) {
+  while (!quit_ && receive_one(next_session_).ok()) {
   }
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,8 @@
 namespace pumice {
 
 // The stages before the last one, as the last one sees them: a hop to the first of them and a hop from the
-// last of them. All messages go around once. Sessions of one model are used by one thread at a time.
+// last of them. All messages go around once. Sessions of one model are used by one thread at a time; of a
+// ring in which sessions take their own steps, each of them is.
 class StageRing : public Upstream {
 public:
   // `names`: of the stages. `position_block`: 0 if greet() finds it. `own_name`: of the last stage, for its
@@ -22,6 +25,10 @@ public:
             std::string own_name = "")
       : first_(first), last_(last), names_(std::move(names)), own_name_(std::move(own_name)),
         position_block_(position_block) {}
+
+  // Before the first session: sessions of several threads share the ring, so that none takes a step of
+  // another one, and each waits until the stages have ended it.
+  void let_sessions_take_own_steps() { own_steps_ = true; }
 
   uint32_t stages() const override { return static_cast<uint32_t>(names_.size()); }
   std::vector<std::string> describe() const override { return names_; }
@@ -37,15 +44,22 @@ public:
 
 private:
   class Steps;
+  struct Arrived {
+    uint32_t tokens = 0;
+    std::vector<std::byte> bytes;
+  };
   struct Session {
     Receive receive;
     uint64_t message_bytes = 0; // that a step has at most when it arrives
     bool began = false;
+    std::deque<Arrived> arrived = {}; // steps that another session's thread has received
   };
 
   Status send(MessageHeader header, std::span<const std::byte> bytes, std::span<const std::byte> more = {});
-  Status receive_one();
-  Status received(const Message& message);
+  Status wait_for_one(uint32_t session);
+  Status take(Session& session, uint32_t tokens, std::span<const std::byte> bytes);
+  Status receive_one(uint32_t session);
+  Status received(const Message& message, uint32_t receiver);
   Error tell_locked(const Error& error);
   Error fail_all(Error error); // the first error: all stages hear it
   Status fail(const Error& error);
@@ -53,6 +67,7 @@ private:
   Status read_cached(uint32_t session, const CachePiece& piece, std::span<std::byte> to);
   Status write_cached(uint32_t session, const CachePiece& piece, std::span<const std::byte> from);
 
+  bool own_steps_ = false;
   Hop& first_;
   Hop& last_;
   const std::vector<std::string> names_;
@@ -60,6 +75,7 @@ private:
   uint32_t position_block_;
   std::mutex mutex_;
   std::map<uint32_t, Session> sessions_;
+  std::set<uint32_t> ending_; // that somebody waits for
   uint32_t next_session_ = 0;
   uint32_t under_way_ = 0; // messages that have not come around
   bool greeted_ = false, quit_ = false;

@@ -273,6 +273,11 @@ Status Batch::fill(TimeSlicer& slices, size_t most_steps) {
       if (repeatable_steps() == 0) {
         PUMICE_TRY(const bool place_free, runner_->place_free());
         if (!place_free) return {};
+        // The rows of pictures have one place, which the step before still reads.
+        const auto reads_rows = [](const Sequence& each) {
+          return each.given && each.next < each.tokens.size();
+        };
+        if (!in_flight_.empty() && std::ranges::any_of(sequences_, reads_rows)) return {};
       }
       PUMICE_TRY(const std::optional<NextStep> step, next_step(1));
       if (!step) return {};

@@ -1,5 +1,7 @@
 #include "step/resumable_batch.h"
 
+#include <fmt/format.h>
+
 #include "step/warm_up.h"
 
 namespace pumice {
@@ -26,7 +28,9 @@ Status ResumableBatch::make(const Progress& progress) {
   return work_.make(model_->context().device, batch_, [&]() -> Status {
     PUMICE_TRY(batch_, Batch::create(model_, options_));
     PUMICE_CHECK(batch_->runner().prepare_all(options_.compiling_threads, progress));
-    return options_.preparation == Preparation::warmed_up ? warm_up(*batch_, work_.slices()) : Status();
+    if (model_->upstream()) batch_->runner().set_interrupt(work_.interrupt());
+    const bool warms_up = options_.preparation == Preparation::warmed_up && !model_->upstream();
+    return warms_up ? warm_up(*batch_, work_.slices()) : Status();
   });
 }
 
@@ -75,12 +79,23 @@ std::optional<BatchToken> ResumableBatch::take() {
   return token;
 }
 
+// Whole steps go on.
+Status ResumableBatch::check_slices() const {
+  if (!model_->upstream()) return {};
+  return Error{Code::unsupported,
+               fmt::format("{}: the model is in stages, whose steps cannot be divided into time slices: run "
+                           "whole steps",
+                           model_->file().path())};
+}
+
 Result<SliceResult> ResumableBatch::advance(double budget, const SubmitSync& sync) {
+  PUMICE_CHECK(check_slices());
   PUMICE_CHECK(ready());
   return work_.checked(slice(VK_NULL_HANDLE, budget, sync));
 }
 
 Result<SliceResult> ResumableBatch::record(VkCommandBuffer into, double budget) {
+  PUMICE_CHECK(check_slices());
   PUMICE_CHECK(ready());
   recorded_ = true;
   return work_.checked(slice(into, budget, {}));
@@ -101,7 +116,8 @@ Result<SliceResult> ResumableBatch::slice(VkCommandBuffer into, double budget, c
 }
 
 Status ResumableBatch::step() {
-  return active() ? work_.checked(run_step()) : Status();
+  if (!active()) return {};
+  return work_.checked(model_->upstream() ? run_whole_step() : run_step());
 }
 
 Status ResumableBatch::run_step() {
@@ -120,6 +136,18 @@ Status ResumableBatch::run_step() {
     if (finished) return {};
     PUMICE_CHECK(slices.wait()); // the step takes several slices
   }
+}
+
+Status ResumableBatch::run_whole_step() {
+  PUMICE_CHECK(check_cancelled());
+  const Result<std::span<const BatchToken>> tokens = batch_->step();
+  if (!tokens.ok()) {
+    // Between its submissions it sees the interrupt, which has no end by itself.
+    return tokens.error().code == Code::cancelled && work_.cancelled() ? check_cancelled()
+                                                                       : Status(tokens.error());
+  }
+  received_.insert(received_.end(), tokens->begin(), tokens->end());
+  return {};
 }
 
 Status ResumableBatch::discard() {

@@ -52,6 +52,8 @@ private:
   Result<bool> collect();
   Status collect_all();
   Status run_step();
+  Status run_whole_step();
+  Status check_slices() const;
   Result<SliceResult> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
 
   std::shared_ptr<const Model> model_;

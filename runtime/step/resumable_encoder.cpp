@@ -113,6 +113,15 @@ Status ResumableEncoder::discard() {
   return state_ == State::running ? failed(encode_again()) : Status();
 }
 
+Status ResumableEncoder::stop() {
+  if (!work_.broken()) {
+    PUMICE_CHECK(failed(work_.slices().wait()));
+    encoder_->runner().close_step();
+  }
+  state_ = State::none;
+  return {};
+}
+
 Result<std::vector<float>> ResumableEncoder::read() {
   PUMICE_CHECK(ready());
   if (state_ == State::running && !encoder_->runner().step_open()) {

@@ -27,6 +27,9 @@ public:
   // Forgets slices in command buffers that will not be submitted. The inputs are then run from the beginning.
   Status discard();
 
+  // Ends what is being run, which is then forgotten. `not_ready` while a recorded slice has not finished.
+  Status stop();
+
   // The values of the output tensor for all inputs that were run, one input after the other.
   Result<std::vector<float>> read();
 

@@ -1,58 +1,19 @@
 // `pumice chat` with a model that sees.
 #include <doctest/doctest.h>
 
-#include <fstream>
-#include <iterator>
-
 #include <nlohmann/json.hpp>
 
-#include "media/image.h"
 #include "support/command.h"
+#include "support/embedding.h"
 #include "support/paths.h"
 #include "support/require.h"
+#include "support/seeing_folder.h"
 #include "support/typed_terminal.h"
-#include "support/word_folder.h"
 
 using namespace pumice;
 using nlohmann::json;
 
 namespace {
-
-// As LLaVA's, it reads contents as lists of parts, and pictures come first.
-constexpr const char* chat_template =
-    "{% for m in messages %}{{ 'w4 ' if m.role == 'user' else 'w6 ' }}"
-    "{% for p in m.content | selectattr('type', 'equalto', 'image') %}<image> {% endfor %}"
-    "{% for p in m.content | selectattr('type', 'equalto', 'text') %}{{ p.text + ' ' }}{% endfor %}"
-    "{% endfor %}{% if add_generation_prompt %}w6{% endif %}";
-
-std::string file_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// The fixture with words for its tokens, one of them for pictures, and a template.
-void write_seeing_folder(const TemporaryFolder& folder) {
-  write_word_folder(folder, "llava");
-  const std::filesystem::path tokenizer = folder.path() / "tokenizer.json";
-  json changed = json::parse(file_text(tokenizer));
-  changed["model"]["vocab"].erase(word(319));
-  changed["model"]["vocab"]["<image>"] = 319;
-  json token = changed["added_tokens"][0];
-  token["id"] = 319;
-  token["content"] = "<image>";
-  changed["added_tokens"].push_back(token);
-  folder.write("tokenizer.json", changed.dump());
-  folder.write("chat_template.json", json{{"chat_template", chat_template}}.dump());
-}
-
-std::string write_picture(const TemporaryFolder& folder, const char* name, uint32_t seed) {
-  Image image{32, 32, std::vector<uint8_t>(32 * 32 * 3)};
-  for (size_t i = 0; i < image.pixels.size(); ++i)
-    image.pixels[i] = static_cast<uint8_t>((i * i + seed) * 31);
-  const std::filesystem::path path = folder.path() / name;
-  REQUIRE(write_png(image, path).ok());
-  return path.string();
-}
 
 const std::vector<std::string> plain = {"--temp", "0", "-n", "4", "--no-cache", "--kv", "f32"};
 
@@ -105,6 +66,49 @@ TEST_CASE("a picture stands in the prompt where the template has it") {
   // 16 rows of a picture and four words.
   CHECK(fails_saying(chat({model, "--image", a, "w20 w21", "--context", "20"}), {"20 tokens", "context"}) ==
         "");
+}
+
+TEST_CASE("the C interface answers a picture's file as the command does") {
+  const TemporaryFolder folder;
+  write_seeing_folder(folder);
+  const std::string path = folder.path().string(), picture = write_picture(folder, "a.png", 1);
+  const std::string file = file_text(picture);
+  const DeviceHandle device = make_device();
+  pumice_source source = {sizeof source};
+  source.path = path.c_str();
+  pumice_load_options load_options = {sizeof load_options};
+  load_options.sees = 1;
+  pumice_model* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_model_load(device.get(), &source, &load_options, &made, &error), error);
+  const ModelHandle model(made);
+  pumice_session_options options = {sizeof options};
+  options.cache = PUMICE_CACHE_F32;
+  options.pictures = 1;
+  const SessionHandle session = make_session(model.get(), options);
+  pumice_chat* chat = nullptr;
+  require_ok(pumice_chat_create(model.get(), nullptr, &chat, &error), error);
+  const std::unique_ptr<pumice_chat, Destroy<pumice_chat_destroy>> owner(chat);
+  pumice_picture shown = {sizeof shown};
+  shown.file = file.data();
+  shown.file_bytes = file.size();
+  pumice_message message = {sizeof message};
+  message.role = "user";
+  message.content = "w20 w21";
+  message.pictures = &shown;
+  message.picture_count = 1;
+  require_ok(pumice_chat_add(chat, &message, &error), error);
+  pumice_request request = {sizeof request};
+  request.chat = chat;
+  request.max_tokens = 4;
+  require_ok(pumice_generate(session.get(), &request, &error), error);
+  require_ok(pumice_run(session.get(), &error), error);
+  std::string answer;
+  while (const pumice_event* event = pumice_poll(session.get())) {
+    if (event->part == PUMICE_PART_CONTENT) answer += event->text;
+  }
+  CHECK(!answer.empty());
+  CHECK(::chat({path, "--image", picture, "w20 w21"}).out == answer + "\n");
 }
 
 TEST_CASE("pictures in a conversation are read once, changed, saved and loaded") {

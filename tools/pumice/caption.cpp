@@ -213,8 +213,9 @@ Status caption(const CaptionOptions& options) {
   const ModelShape shape = definition->shape();
   if (shape.pictures) return caption_by_prompt(options, std::move(file), shape);
   if (options.prompt_option->count() > 0) {
-    return wrong_kind(options.model, shape,
-                      "--prompt is for decoders that read pictures in their prompt (LLaVA, SmolVLM)");
+    return wrong_kind(
+        options.model, shape,
+        "--prompt is for decoders that read pictures in their prompt (LLaVA, SmolVLM, Gemma 3)");
   }
   PUMICE_CHECK(check_options(options, shape));
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
@@ -244,8 +245,8 @@ Subcommand add_caption(CLI::App& app) {
   auto options = std::make_shared<CaptionOptions>();
   sub->add_option(
          "MODEL", options->model,
-         "A Hugging Face folder, such as ViT with GPT-2, TrOCR, LLaVA or SmolVLM. The model has an encoder "
-         "of pictures and a decoder")
+         "A Hugging Face folder, such as ViT with GPT-2, TrOCR, LLaVA, SmolVLM or Gemma 3. The model has an "
+         "encoder of pictures and a decoder")
       ->required()
       ->type_name("");
   sub->add_option("IMAGE", options->pictures,
@@ -253,10 +254,10 @@ Subcommand add_caption(CLI::App& app) {
       ->required()
       ->type_name("");
   options->prompt_option =
-      sub->add_option(
-             "--prompt", options->prompt,
-             "What a decoder that reads pictures in its prompt (LLaVA, SmolVLM) continues. <image> is the "
-             "picture. Without it, a model whose chat template shows pictures is asked through that")
+      sub->add_option("--prompt", options->prompt,
+                      "What a decoder that reads pictures in its prompt (LLaVA, SmolVLM, Gemma 3) continues. "
+                      "<image> is the "
+                      "picture. Without it, a model whose chat template shows pictures is asked through that")
           ->type_name("TEXT")
           ->capture_default_str()
           ->group("Text");

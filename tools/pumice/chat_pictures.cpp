@@ -8,6 +8,7 @@
 #include "io/checksum.h"
 #include "io/mapped_file.h"
 #include "terminal.h"
+#include "text/message_pictures.h"
 
 namespace pumice::command {
 
@@ -16,19 +17,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* source = "the prompt that the chat template makes";
-
-// Calls a function for each part of these messages that shows a picture.
-template <class Messages, class Function>
-Status for_each_picture(Messages& messages, const Function& function) {
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const auto content = messages[i].find("content");
-    if (content == messages[i].end() || !content->is_array()) continue;
-    for (auto& part : *content) {
-      if (shows_picture(part)) PUMICE_CHECK(function(i, part));
-    }
-  }
-  return {};
-}
 
 Result<std::string> checksum_of(const std::filesystem::path& path) {
   PUMICE_TRY(const MappedFile file, MappedFile::open(path));
@@ -46,10 +34,6 @@ std::string absolute_path(const std::string& file) {
 
 } // namespace
 
-bool shows_picture(const ordered_json& part) {
-  return part.is_object() && part.value("type", ordered_json()) == "image";
-}
-
 Result<ChatPictures> ChatPictures::open(const ModelFile& model, const ModelShape& shape) {
   ChatPictures result;
   result.model_ = model.path();
@@ -63,7 +47,7 @@ Result<ChatPictures> ChatPictures::open(const ModelFile& model, const ModelShape
 Result<ordered_json> ChatPictures::show(const std::string& file) {
   if (!shape_) {
     return Error{Code::unsupported, fmt::format("{} does not see: it reads text only. Choose a model that "
-                                                "does, such as LLaVA",
+                                                "does, such as LLaVA, SmolVLM or Gemma 3",
                                                 model_)};
   }
   PUMICE_TRY(std::string checksum, checksum_of(path_of(file)));

@@ -56,7 +56,4 @@ private:
   std::map<std::string, Picture> read_; // by checksum
 };
 
-// Whether a part of a message's content shows a picture.
-bool shows_picture(const nlohmann::ordered_json& part);
-
 } // namespace pumice::command

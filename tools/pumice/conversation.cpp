@@ -16,6 +16,7 @@
 #include "io/output_file.h"
 #include "prompt.h"
 #include "terminal.h"
+#include "text/message_pictures.h"
 
 namespace pumice::command {
 

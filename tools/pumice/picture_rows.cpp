@@ -1,5 +1,7 @@
 #include "picture_rows.h"
 
+#include "generate/picture_prompt.h"
+
 namespace pumice::command {
 
 Result<PictureRows> PictureRows::create(const std::string& model, const PictureTokens& shape,
@@ -18,13 +20,11 @@ Result<PictureRows> PictureRows::create(const std::string& model, const PictureT
 
 Result<std::vector<std::vector<float>>> PictureRows::rows(std::span<const EncoderInput> pictures) {
   std::vector<std::vector<float>> result;
-  const size_t columns = encoder_->columns(PictureTokens::features);
   for (const EncoderInput& picture : pictures) {
     PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(std::span(&picture, 1)));
     for (const InputRange& range : ranges) encoder_->release(range);
-    PUMICE_TRY(const std::vector<float> all, encoder_->read(PictureTokens::features, 0));
-    const auto first = all.begin() + static_cast<ptrdiff_t>(columns * shape_.skipped);
-    result.emplace_back(first, first + static_cast<ptrdiff_t>(columns * shape_.rows));
+    PUMICE_TRY(std::vector<float> rows, encoder_->read(PictureTokens::features, 0));
+    result.push_back(rows_of_picture(shape_, std::move(rows), encoder_->columns(PictureTokens::features)));
   }
   return result;
 }

@@ -1,0 +1,140 @@
+#include "api/pictures.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "api/call.h"
+#include "io/checksum.h"
+#include "model/vocabulary.h"
+#include "text/message_pictures.h"
+
+namespace pumice::api {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* not_here =
+    "shows a picture that the chat does not have: give it with pumice_chat_add_picture";
+
+std::string text_of(const Checksum& sum) {
+  return fmt::format("{:016x}", sum.value());
+}
+
+// Of a file, the checksum is that of its bytes, which `pumice chat` writes as well.
+std::string checksum_of(const pumice_picture& given) {
+  Checksum sum;
+  if (given.file) {
+    sum.add(std::span(static_cast<const std::byte*>(given.file), given.file_bytes));
+    return text_of(sum);
+  }
+  sum.add(uint64_t{given.width});
+  sum.add(uint64_t{given.height});
+  sum.add(std::as_bytes(std::span(given.pixels, size_t{given.width} * given.height * 3)));
+  return text_of(sum);
+}
+
+// The checksum that a part names; empty: none.
+std::string checksum_in(const ordered_json& part) {
+  const auto found = part.find("checksum");
+  return found != part.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Status check_picture(const pumice_picture& given, const std::string& name) {
+  if ((given.file != nullptr) == (given.pixels != nullptr)) {
+    return Error{Code::invalid_argument, fmt::format("{} has {} of pixels and file: set one of them", name,
+                                                     given.file ? "both" : "none")};
+  }
+  if (given.file) return check_array(given.file, given.file_bytes, 1, name + ".file");
+  return check_image_size(given.width, given.height, name);
+}
+
+} // namespace
+
+Status check_image_size(uint32_t width, uint32_t height, const std::string& name) {
+  const uint64_t pixels = uint64_t{width} * height;
+  if (pixels > 0 && pixels <= max_image_pixels && std::max(width, height) <= max_image_edge) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("{} is a picture of {} x {} pixels: expected 1 to {}, and edges of at most {}",
+                           name, width, height, max_image_pixels, max_image_edge)};
+}
+
+Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t height,
+                              const std::string& name) {
+  PUMICE_CHECK(check_image_size(width, height, name));
+  Image image{width, height, {}};
+  image.pixels.assign(pixels, pixels + size_t{width} * height * 3);
+  return image;
+}
+
+Result<ChatPictures> ChatPictures::open(const ModelFile& file, const ModelShape& shape) {
+  ChatPictures result;
+  result.model_ = file.path();
+  if (!shape.pictures) return result;
+  result.markup_ = shape.pictures->markup;
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
+  const ModelShape of_tower = tower->shape();
+  const std::vector<uint32_t>& size = of_tower.encoder->input_shape; // [channels, height, width]
+  if (size[0] != 3) return result;
+  PUMICE_TRY(result.preparation_, read_image_preparation(folder_of(file), size[1], size[2]));
+  return result;
+}
+
+Result<ordered_json> ChatPictures::show(const pumice_picture& given, const std::string& name) {
+  if (!preparation_) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: {} reads no coloured pictures: choose a model that does, such as LLaVA or Gemma 3",
+                    name, model_)};
+  }
+  PUMICE_CHECK(check_picture(given, name));
+  std::string checksum = checksum_of(given);
+  if (!pictures_.contains(checksum)) {
+    const auto bytes = std::span(static_cast<const std::byte*>(given.file), given.file_bytes);
+    PUMICE_TRY(const Image image, given.file
+                                      ? parse_image(bytes, name)
+                                      : image_of_pixels(given.pixels, given.width, given.height, name));
+    auto picture = std::make_shared<ChatPicture>();
+    PUMICE_TRY(picture->input.values, prepare(image, *preparation_, name));
+    pictures_[checksum] = std::move(picture);
+  }
+  return ordered_json{{"type", "image"}, {"checksum", std::move(checksum)}};
+}
+
+Result<ChatPictureList> ChatPictures::shown_by(const ordered_json& messages) const {
+  ChatPictureList shown;
+  PUMICE_CHECK(for_each_picture(messages, [&](size_t message, const ordered_json& part) -> Status {
+    const auto found = pictures_.find(checksum_in(part));
+    if (found == pictures_.end())
+      return Error{Code::not_found, fmt::format("messages[{}] {}", message, not_here)};
+    shown.push_back(found->second);
+    return {};
+  }));
+  return shown;
+}
+
+PicturePlaces ChatPictures::places(const ordered_json& messages) const {
+  if (!preparation_) return {};
+  std::vector<PictureGrid> grids;
+  (void)for_each_picture(messages, [&](size_t, const ordered_json&) {
+    grids.emplace_back();
+    return Status();
+  });
+  return picture_places(markup_, grids);
+}
+
+void ChatPictures::forget(const ordered_json& messages, const ordered_json& others) {
+  std::set<std::string> kept;
+  (void)for_each_picture(others, [&](size_t, const ordered_json& part) {
+    kept.insert(checksum_in(part));
+    return Status();
+  });
+  (void)for_each_picture(messages, [&](size_t, const ordered_json& part) {
+    if (const std::string checksum = checksum_in(part); !kept.contains(checksum)) pictures_.erase(checksum);
+    return Status();
+  });
+}
+
+} // namespace pumice::api

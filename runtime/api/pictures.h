@@ -1,0 +1,58 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "api/pumice.h"
+#include "media/preprocess.h"
+#include "model/model.h"
+#include "step/encoder.h"
+#include "text/picture_markup.h"
+
+namespace pumice::api {
+
+// A picture of a chat: what the model's tower reads of it, and once the tower has run, what the decoder does.
+struct ChatPicture {
+  EncoderInput input; // until there are rows
+  std::vector<float> rows;
+
+  bool seen() const { return !rows.empty(); }
+};
+
+using ChatPictureList = std::vector<std::shared_ptr<ChatPicture>>;
+
+// The pictures of a chat, which its messages name by their checksums: {"type": "image", "checksum": "..."}.
+class ChatPictures {
+public:
+  // Of a model that sees or does not.
+  static Result<ChatPictures> open(const ModelFile& file, const ModelShape& shape);
+
+  // Prepares a picture of the application's, unless it is here already. Returns the part of a message that
+  // shows it. `name` names it in errors.
+  Result<nlohmann::ordered_json> show(const pumice_picture& given, const std::string& name);
+  // Those that messages show, in their order. An error names a message whose picture is not here.
+  Result<ChatPictureList> shown_by(const nlohmann::ordered_json& messages) const;
+  // What stands in the prompt where messages show pictures. Each is whole: none is cut into tiles.
+  PicturePlaces places(const nlohmann::ordered_json& messages) const;
+  // Forgets the pictures that these messages show and the others do not.
+  void forget(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& others);
+
+private:
+  std::string model_;
+  std::optional<ImagePreparation> preparation_; // of a model that sees
+  PictureMarkup markup_;
+  std::map<std::string, std::shared_ptr<ChatPicture>> pictures_;
+};
+
+// An error if a picture of this size is empty or too large.
+Status check_image_size(uint32_t width, uint32_t height, const std::string& name);
+// A picture of the application's pixels: red, green and blue of each, row by row.
+Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t height,
+                              const std::string& name);
+
+} // namespace pumice::api

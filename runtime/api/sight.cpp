@@ -1,0 +1,164 @@
+#include "api/sight.h"
+
+#include <algorithm>
+
+#include "generate/picture_prompt.h"
+
+namespace pumice::api {
+
+namespace {
+
+constexpr int warm_up_rounds = 3;
+constexpr double warm_up_slice_seconds = 1e-3;
+
+Error suspended() {
+  return {Code::not_ready, "the session is suspended: resume it first"};
+}
+
+} // namespace
+
+EncoderOptions Sight::encoder_options(const ModelShape& tower, uint32_t inputs) {
+  EncoderOptions options;
+  options.readable = {PictureTokens::features};
+  options.inputs = inputs;
+  options.tokens = tower.encoder->context * inputs;
+  return options;
+}
+
+Result<std::unique_ptr<Sight>> Sight::create(const std::shared_ptr<const Model>& tower,
+                                             const PictureTokens& shape, uint32_t inputs, bool warm_up) {
+  std::unique_ptr<Sight> sight(new Sight(shape, inputs, warm_up));
+  PUMICE_CHECK(sight->resume(tower));
+  return sight;
+}
+
+Status Sight::resume(const std::shared_ptr<const Model>& tower) {
+  const EncoderOptions options = encoder_options(tower->shape(), inputs_);
+  PUMICE_TRY(std::unique_ptr<ResumableEncoder> encoding, ResumableEncoder::create(tower, options));
+  if (warm_up_) PUMICE_CHECK(warm_up(*encoding, *tower));
+  under_way_ = 0;
+  const std::lock_guard lock(mutex_);
+  encoding_ = std::move(encoding);
+  return {};
+}
+
+// Small slices, like those of an application.
+Status Sight::warm_up(ResumableEncoder& encoding, const Model& tower) const {
+  EncoderInput blank;
+  blank.values.resize(tower.shape().encoder->input_values());
+  for (int round = 0; round < warm_up_rounds; ++round) {
+    PUMICE_CHECK(encoding.begin(std::span(&blank, 1)));
+    for (bool active = true; active;) {
+      PUMICE_TRY(const SliceResult slice, encoding.advance(warm_up_slice_seconds));
+      active = slice.active;
+    }
+  }
+  return {};
+}
+
+Status Sight::pause() {
+  if (encoding_ && under_way_ > 0) PUMICE_CHECK(encoding_->stop());
+  under_way_ = 0;
+  return {};
+}
+
+void Sight::suspend() {
+  under_way_ = 0;
+  const std::lock_guard lock(mutex_);
+  encoding_.reset();
+}
+
+void Sight::look(const ChatPictureList& pictures) {
+  cancelled_ = false;
+  for (const std::shared_ptr<ChatPicture>& each : pictures) {
+    if (!each->seen() && std::ranges::find(waiting_, each) == waiting_.end()) waiting_.push_back(each);
+  }
+}
+
+Status Sight::stop() {
+  PUMICE_CHECK(pause());
+  waiting_.clear();
+  return {};
+}
+
+void Sight::cancel() {
+  cancelled_ = true;
+  const std::lock_guard lock(mutex_);
+  if (encoding_) encoding_->cancel();
+}
+
+std::vector<EncoderInput> Sight::next_inputs() const {
+  std::vector<EncoderInput> inputs;
+  for (const std::shared_ptr<ChatPicture>& each : waiting_) {
+    if (inputs.size() < inputs_) inputs.push_back(each->input);
+  }
+  return inputs;
+}
+
+Status Sight::take_rows() {
+  PUMICE_TRY(const std::vector<float> all, encoding_->read());
+  const auto each = static_cast<ptrdiff_t>(all.size() / under_way_);
+  auto first = all.begin();
+  for (; under_way_ > 0; --under_way_, first += each) {
+    ChatPicture& picture = *waiting_.front();
+    picture.rows = rows_of_picture(shape_, {first, first + each}, encoding_->columns());
+    picture.input = {};
+    waiting_.pop_front();
+  }
+  return {};
+}
+
+template <class T>
+T Sight::failed(T result) {
+  if (!result.ok() && result.error().code == Code::cancelled) {
+    waiting_.clear();
+    under_way_ = 0;
+    cancelled_ = false;
+  }
+  return result;
+}
+
+Status Sight::run() {
+  while (looks()) {
+    if (!encoding_) return suspended();
+    if (cancelled_) return failed(Status(Error{Code::cancelled, "looking at pictures was cancelled"}));
+    const std::vector<EncoderInput> inputs = next_inputs();
+    PUMICE_CHECK(failed(encoding_->run(inputs)));
+    under_way_ = inputs.size();
+    PUMICE_CHECK(take_rows());
+  }
+  return {};
+}
+
+Status Sight::begin_slice() {
+  if (!encoding_) return suspended();
+  if (cancelled_ && under_way_ == 0) return Error{Code::cancelled, "looking at pictures was cancelled"};
+  if (cancelled_) encoding_->cancel(); // what began before it was heard
+  if (under_way_ > 0) return {};
+  const std::vector<EncoderInput> inputs = next_inputs();
+  PUMICE_CHECK(encoding_->begin(inputs));
+  under_way_ = inputs.size();
+  return {};
+}
+
+Result<SliceResult> Sight::after_slice(Result<SliceResult> result) {
+  if (!result.ok()) return failed(std::move(result));
+  if (!result->active && under_way_ > 0) PUMICE_CHECK(take_rows());
+  return result;
+}
+
+Result<SliceResult> Sight::advance(double budget, const SubmitSync& sync) {
+  PUMICE_CHECK(failed(begin_slice()));
+  return after_slice(encoding_->advance(budget, sync));
+}
+
+Result<SliceResult> Sight::record(VkCommandBuffer into, double budget) {
+  PUMICE_CHECK(failed(begin_slice()));
+  return after_slice(encoding_->record(into, budget));
+}
+
+Status Sight::discard() {
+  return encoding_ && under_way_ > 0 ? encoding_->discard() : Status();
+}
+
+} // namespace pumice::api

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "api/pictures.h"
+#include "step/resumable_encoder.h"
+
+namespace pumice::api {
+
+// What a session looks at pictures with: the model's tower, which makes the rows that stand for them in a
+// prompt. It runs in slices or all at once. Used by one thread at a time, except cancel().
+class Sight {
+public:
+  // `inputs`: most pictures of a step. `warm_up`: runs some steps in slices, so that their costs are known.
+  static Result<std::unique_ptr<Sight>> create(const std::shared_ptr<const Model>& tower,
+                                               const PictureTokens& shape, uint32_t inputs, bool warm_up);
+
+  // The options of its encoder.
+  static EncoderOptions encoder_options(const ModelShape& tower, uint32_t inputs);
+
+  // Looks at those of the pictures that have no rows yet. Computes nothing.
+  void look(const ChatPictureList& pictures);
+  bool looks() const { return !waiting_.empty(); }
+  // Ends it. `not_ready` while a recorded slice has not finished.
+  Status stop();
+  // To the end. `cancelled` ends it.
+  Status run();
+  // A slice of it. The call that finds the last picture done submits nothing.
+  Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
+  Result<SliceResult> record(VkCommandBuffer into, double budget);
+  Status discard();
+  // From any thread.
+  void cancel();
+  bool cancelled() const { return cancelled_; }
+
+  // What has begun of it begins again. `not_ready` while a recorded slice has not finished.
+  Status pause();
+  // Frees what it has on the device, and makes it again. Only after pause().
+  void suspend();
+  Status resume(const std::shared_ptr<const Model>& tower);
+
+private:
+  Sight(const PictureTokens& shape, uint32_t inputs, bool warm_up)
+      : shape_(shape), inputs_(inputs), warm_up_(warm_up) {}
+  Status warm_up(ResumableEncoder& encoding, const Model& tower) const;
+  std::vector<EncoderInput> next_inputs() const;
+  Status take_rows();
+  Status begin_slice();
+  Result<SliceResult> after_slice(Result<SliceResult> result);
+  template <class T>
+  T failed(T result);
+
+  const PictureTokens shape_;
+  const uint32_t inputs_;
+  const bool warm_up_;
+  std::mutex mutex_;                           // of the pointer, for cancel()
+  std::unique_ptr<ResumableEncoder> encoding_; // null while it is suspended
+  std::deque<std::shared_ptr<ChatPicture>> waiting_;
+  size_t under_way_ = 0; // of them, from the first on
+  std::atomic<bool> cancelled_ = false;
+};
+
+} // namespace pumice::api

@@ -1,0 +1,115 @@
+#include "api/stages.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "api/call.h"
+#include "api/tune.h"
+#include "kernel/probe/probe.h"
+#include "model/vocabulary.h"
+#include "stage/local_stages.h"
+
+namespace pumice::api {
+
+namespace {
+
+constexpr uint32_t most_stages = 64;
+
+Error wrong(const std::string& what) {
+  return {Code::invalid_argument, what};
+}
+
+Status check_layers(const std::vector<uint32_t>& layers) {
+  const auto none = std::ranges::find(layers, 0u);
+  if (none == layers.end() || std::ranges::all_of(layers, [](uint32_t each) { return each == 0; })) return {};
+  return wrong(fmt::format("options.stages[{}].layers is 0: expected 1 or more, or 0 in all stages",
+                           none - layers.begin()));
+}
+
+// Each stage counts its own bytes: as one number, of those of the whole model.
+class StageProgress {
+public:
+  StageProgress(const Progress& progress, uint64_t total) : progress_(progress), total_(total) {}
+
+  bool operator()(uint64_t done, uint64_t of_stage) {
+    if (done < last_done_) before_ += last_of_stage_;
+    last_done_ = done;
+    last_of_stage_ = of_stage;
+    return progress_(std::min(before_ + done, total_), total_);
+  }
+
+private:
+  const Progress& progress_;
+  const uint64_t total_;
+  uint64_t before_ = 0, last_done_ = 0, last_of_stage_ = 0;
+};
+
+} // namespace
+
+Result<StageList> read_stages(const pumice_load_options& given, const pumice_device& device) {
+  StageList list;
+  if (!given.stages && given.stage_count == 0) return list;
+  PUMICE_CHECK(check_array(given.stages, given.stage_count, sizeof *given.stages, "options.stages"));
+  if (given.stage_count == 0 || given.stage_count > most_stages) {
+    return wrong(fmt::format("options.stage_count is {}: expected 1 to {}", given.stage_count, most_stages));
+  }
+  if (given.pictures || given.sees) {
+    return Error{Code::unsupported,
+                 "options has stages, and pictures or sees: a model that sees takes one device"};
+  }
+  for (uint32_t i = 0; i < given.stage_count; ++i) {
+    if (!given.stages[i].device) return wrong(fmt::format("options.stages[{}].device is NULL", i));
+    list.devices.push_back(*given.stages[i].device);
+    list.layers.push_back(given.stages[i].layers);
+  }
+  PUMICE_CHECK(check_layers(list.layers));
+  if (list.devices.back().context.device == device.context.device) return list;
+  return wrong(fmt::format("options.stages[{}].device is another one than the model is loaded on: the last "
+                           "stage is on that device",
+                           given.stage_count - 1));
+}
+
+Result<std::shared_ptr<const Model>> load_stages(const StageList& stages, const pumice_source* source,
+                                                 const LoadOptions& options, const Progress& progress) {
+  PUMICE_TRY(ModelFile file, open_source(source, {}, true));
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  const ModelShape shape = definition->shape();
+  if (!shape.has_decoder() || shape.encoder) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: options.stages are for decoders alone: a model of the architecture '{}' has "
+                    "{}",
+                    file.path(), file.architecture(),
+                    shape.has_decoder() ? "an encoder beside its decoder" : "no decoder")};
+  }
+  std::vector<uint32_t> layers = stages.layers;
+  const auto count = static_cast<uint32_t>(stages.devices.size());
+  if (layers.front() == 0) {
+    PUMICE_TRY(layers, even_split(file.path(), shape, count));
+  }
+  PUMICE_TRY(const std::shared_ptr<const Model> whole,
+             Model::plan(std::move(file), stages.devices.back().context, options));
+  std::vector<DeviceContext> contexts;
+  for (const pumice_device& each : stages.devices) {
+    contexts.push_back(each.context);
+    contexts.back().profile = with_tuning_results(each.context.profile, *each.context.pipelines);
+  }
+  LocalStagesOptions local;
+  local.many_threads = true;
+  const auto open = [&] { return open_source(source, {}, false); };
+  const auto counted = std::make_shared<StageProgress>(progress, whole->weight_bytes());
+  const auto report = [counted](uint64_t done, uint64_t total) { return (*counted)(done, total); };
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             load_in_stages(open, contexts, layers, options, report, local));
+  for (const pumice_device& each : stages.devices) save_pipelines(each.context, *each.log);
+  return model;
+}
+
+Status check_one_device(const Model& model, const char* user) {
+  if (!model.upstream()) return {};
+  return Error{Code::unsupported,
+               fmt::format("{}: the model is in stages: {} takes one device", model.file().path(), user)};
+}
+
+} // namespace pumice::api

@@ -1,0 +1,350 @@
+// A model that is cut by layers over several devices, as a program has them.
+#include <map>
+#include <thread>
+
+#include "support/answers.h"
+#include "support/embedding.h"
+#include "support/faulty_vulkan.h"
+#include "support/fixtures.h"
+#include "support/vulkan_program.h"
+
+namespace {
+
+using Layers = std::vector<uint32_t>;
+
+std::vector<pumice_stage> stages_on(const std::vector<pumice_device*>& devices, const Layers& layers) {
+  std::vector<pumice_stage> stages;
+  for (size_t i = 0; i < devices.size(); ++i) stages.push_back({devices[i], layers[i], 0});
+  return stages;
+}
+
+pumice_status load_stages(const std::vector<pumice_stage>& stages, pumice_device* device,
+                          const std::string& path, pumice_model** model, pumice_error* error) {
+  pumice_load_options options = {sizeof options};
+  options.stages = stages.data();
+  options.stage_count = static_cast<uint32_t>(stages.size());
+  pumice_source source = {sizeof source};
+  source.path = path.c_str();
+  return pumice_model_load(device, &source, &options, model, error);
+}
+
+ModelHandle load_stages(const std::vector<pumice_device*>& devices, const Layers& layers,
+                        const std::string& path = stories) {
+  pumice_model* model = nullptr;
+  pumice_error error;
+  require_ok(load_stages(stages_on(devices, layers), devices.back(), path, &model, &error), error);
+  return ModelHandle(model);
+}
+
+pumice_session_options small_options() {
+  pumice_session_options options = {sizeof options};
+  options.context = 128;
+  options.chunk = 8;
+  return options;
+}
+
+pumice_sampling warm() {
+  pumice_sampling sampling = {sizeof sampling};
+  sampling.temperature = 0.8f;
+  sampling.repeat_penalty = 1.2f;
+  sampling.seed = 5;
+  return sampling;
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("a model in stages says what it says on one device, wherever it is cut") {
+  const DeviceHandle device = make_device(), first = make_device(), second = make_device();
+  const ModelHandle whole = load(device.get());
+  const SessionHandle alone = make_session(whole.get(), small_options());
+  const pumice_sampling sampling = warm();
+  const Story expected = tell(alone.get(), prompt, 24, &sampling);
+  REQUIRE(expected.tokens.size() == 24);
+  struct Cut {
+    std::vector<pumice_device*> devices;
+    Layers layers;
+  };
+  const Cut cuts[] = {{{first.get(), device.get()}, {0, 0}},
+                      {{first.get(), device.get()}, {1, 4}},
+                      {{first.get(), second.get(), device.get()}, {1, 3, 1}},
+                      {{device.get(), device.get()}, {4, 1}}, // one device twice
+                      {{device.get()}, {5}}};
+  for (const Cut& cut : cuts) {
+    CAPTURE(cut.layers);
+    const ModelHandle model = load_stages(cut.devices, cut.layers);
+    const SessionHandle session = make_session(model.get(), small_options());
+    CHECK(tell(session.get(), prompt, 24, &sampling) == expected);
+    // Again, and another way to end it.
+    CHECK(tell(session.get(), prompt, 24, &sampling) == expected);
+    pumice_sampling stopped = sampling;
+    stopped.stop_tokens = &expected.tokens[9];
+    stopped.stop_token_count = 1;
+    const Story shorter = tell(session.get(), prompt, 24, &stopped);
+    CHECK(shorter == tell(alone.get(), prompt, 24, &stopped));
+    CHECK(shorter.finish_reason == PUMICE_FINISH_STOP);
+  }
+}
+
+TEST_CASE("models of other kinds in stages: windows, states, experts") {
+  const DeviceHandle first = make_device(), device = make_device();
+  for (const char* name : {"gemma2", "qwen3-next", "mixtral-moe"}) {
+    CAPTURE(name);
+    const std::string path = fixtures().model(name).string();
+    const Answers answers(fixtures().model(name) / "expected.safetensors");
+    const std::vector<uint32_t> tokens = answers.ids("input_ids", 0);
+    const auto told = [&](pumice_model* model) {
+      pumice_session_options options = small_options();
+      options.chunk = 3;
+      const SessionHandle session = make_session(model, options);
+      pumice_request request = {sizeof request};
+      request.tokens = tokens.data();
+      request.token_count = std::min<size_t>(tokens.size(), 20);
+      request.max_tokens = 8;
+      request.ignore_end = true;
+      pumice_error error;
+      require_ok(pumice_generate(session.get(), &request, &error), error);
+      require_ok(pumice_run(session.get(), &error), error);
+      return tokens_of(session.get());
+    };
+    const ModelHandle whole = load(device.get(), path);
+    const std::vector<uint32_t> expected = told(whole.get());
+    const ModelHandle staged = load_stages({first.get(), device.get()}, {0, 0}, path);
+    CHECK(told(staged.get()) == expected);
+  }
+}
+
+TEST_CASE("sessions in stages: suspended, saved, restored elsewhere, forked") {
+  const DeviceHandle first = make_device(), device = make_device();
+  const ModelHandle whole = load(device.get());
+  const ModelHandle staged = load_stages({first.get(), device.get()}, {2, 3});
+  const pumice_sampling sampling = warm();
+  const SessionHandle alone = make_session(whole.get(), small_options());
+  tell(alone.get(), prompt, 20, &sampling);
+  const std::vector<uint32_t> all = tokens_of(alone.get());
+  const uint64_t loaded_first = allocated(first.get()), loaded = allocated(device.get());
+  SessionHandle session = make_session(staged.get(), small_options());
+  pumice_error error;
+  Story story = tell(session.get(), prompt, 7, &sampling);
+  pumice_session* made = nullptr;
+  require_ok(pumice_session_fork(session.get(), nullptr, &made, &error), error);
+  SessionHandle fork(made);
+  CHECK(tokens_of(fork.get()) == tokens_of(session.get()));
+  const auto go_on = [&](pumice_session* own, uint32_t tokens) {
+    pumice_request request = {sizeof request};
+    request.max_tokens = tokens;
+    request.sampling = &sampling;
+    require_ok(pumice_generate(own, &request, &error), error);
+    require_ok(pumice_run(own, &error), error);
+  };
+  go_on(fork.get(), 13);
+  CHECK(tokens_of(fork.get()) == all);
+  fork.reset();
+  require_ok(pumice_session_suspend(session.get(), &error), error);
+  CHECK(allocated(device.get()) == loaded); // alone's is in it
+  CHECK(allocated(first.get()) == loaded_first);
+  // It goes on with the model on one device, and back.
+  require_ok(pumice_session_resume(session.get(), whole.get(), &error), error);
+  go_on(session.get(), 5);
+  require_ok(pumice_session_suspend(session.get(), &error), error);
+  require_ok(pumice_session_resume(session.get(), staged.get(), &error), error);
+  go_on(session.get(), 8);
+  CHECK(tokens_of(session.get()) == all);
+  std::vector<unsigned char> saved;
+  const auto keep = [](void* user, const void* bytes, size_t count) {
+    const auto* from = static_cast<const unsigned char*>(bytes);
+    static_cast<std::vector<unsigned char>*>(user)->insert(
+        static_cast<std::vector<unsigned char>*>(user)->end(), from, from + count);
+    return true;
+  };
+  require_ok(pumice_session_write(session.get(), keep, &saved, &error), error);
+  const SessionHandle other = make_session(whole.get(), small_options());
+  require_ok(pumice_session_read(other.get(), saved.data(), saved.size(), &error), error);
+  CHECK(tokens_of(other.get()) == all);
+}
+
+TEST_CASE("batches in stages, and sessions of several threads") {
+  const DeviceHandle first = make_device(), device = make_device();
+  const ModelHandle whole = load(device.get());
+  const ModelHandle staged = load_stages({first.get(), device.get()}, {2, 3});
+  const pumice_sampling sampling = warm();
+  const char* prompts[] = {"Once upon a time", "One day a dog", "Lily and Tom"};
+  const auto texts_of = [&](pumice_model* model) {
+    pumice_batch_options options = {sizeof options};
+    options.texts = 2; // the third one waits
+    options.context = 64;
+    options.chunk = 8;
+    const BatchHandle batch = make_batch(model, options);
+    pumice_error error;
+    for (const char* each : prompts) {
+      pumice_request request = {sizeof request};
+      request.text = each;
+      request.max_tokens = 12;
+      request.sampling = &sampling;
+      uint32_t text = 0;
+      require_ok(pumice_batch_add(batch.get(), &request, &text, &error), error);
+    }
+    std::map<uint32_t, Story> stories_told;
+    for (bool active = true; active;) {
+      require_ok(pumice_batch_step(batch.get(), &active, &error), error);
+      while (const pumice_event* event = pumice_batch_poll(batch.get()))
+        add_event(*event, stories_told[event->text_id]);
+    }
+    return stories_told;
+  };
+  const auto expected = texts_of(whole.get());
+  CHECK(expected.size() == 3);
+  CHECK(texts_of(staged.get()) == expected);
+
+  // Each thread has a session of the same model.
+  std::vector<Story> alone, together(4);
+  for (size_t i = 0; i < together.size(); ++i) {
+    const SessionHandle session = make_session(whole.get(), small_options());
+    alone.push_back(tell(session.get(), prompts[i % 3], 20, &sampling));
+  }
+  std::vector<SessionHandle> sessions;
+  for (size_t i = 0; i < together.size(); ++i)
+    sessions.push_back(make_session(staged.get(), small_options()));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < together.size(); ++i) {
+    threads.emplace_back([&, i] {
+      pumice_error error;
+      pumice_request request = {sizeof request};
+      request.text = prompts[i % 3];
+      request.max_tokens = 20;
+      request.sampling = &sampling;
+      if (pumice_generate(sessions[i].get(), &request, &error) != PUMICE_OK) return;
+      if (pumice_run(sessions[i].get(), &error) != PUMICE_OK) return;
+      take_events(sessions[i].get(), together[i]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < together.size(); ++i) CHECK(together[i] == alone[i]);
+}
+
+TEST_CASE(
+    "a device that is lost in a stage ends its sessions, which go on with a model that is loaded anew") {
+  FaultyVulkan vulkan;
+  const pumice_sampling sampling = warm();
+  Story expected;
+  {
+    const DeviceHandle device = make_device();
+    const ModelHandle model = load(device.get());
+    const SessionHandle session = make_session(model.get(), small_options());
+    expected = tell(session.get(), prompt, 20, &sampling);
+  }
+  pumice_device_options faulty = {sizeof faulty};
+  faulty.get_instance_proc_addr = FaultyVulkan::get_instance_proc_addr;
+  for (const bool first_is_lost : {true, false}) {
+    for (const bool in_order : {true, false}) {
+      CAPTURE(first_is_lost);
+      CAPTURE(in_order);
+      vulkan.rest();
+      const pumice_device_options sound = {sizeof sound};
+      DeviceHandle first = make_device(first_is_lost ? faulty : sound);
+      DeviceHandle last = make_device(first_is_lost ? sound : faulty);
+      ModelHandle model = load_stages({first.get(), last.get()}, {2, 3});
+      SessionHandle session = make_session(model.get(), small_options());
+      SessionHandle other = make_session(model.get(), small_options());
+      pumice_error error;
+      begin(session.get(), prompt, 20, &sampling);
+      vulkan.count();
+      vulkan.fail_next("vkQueueSubmit", VK_ERROR_DEVICE_LOST);
+      pumice_status status = pumice_run(session.get(), &error);
+      CHECK(status == PUMICE_DEVICE_LOST);
+      CAPTURE(error.message);
+      if (first_is_lost) CHECK(contains(error.message, "layers 0 to 1"));
+      // The other session hears of it, too, and nothing waits for ever.
+      pumice_request request = {sizeof request};
+      request.text = prompt;
+      status = pumice_generate(other.get(), &request, &error);
+      if (status == PUMICE_OK) status = pumice_run(other.get(), &error);
+      CHECK(status == PUMICE_DEVICE_LOST);
+      vulkan.rest();
+      const DeviceHandle new_first = make_device(), new_last = make_device();
+      const ModelHandle anew = load_stages({new_first.get(), new_last.get()}, {4, 1});
+      require_ok(pumice_session_resume(session.get(), anew.get(), &error), error);
+      require_ok(pumice_run(session.get(), &error), error);
+      Story story;
+      take_events(session.get(), story);
+      CHECK(story == expected);
+      if (in_order) continue;
+      first.reset();
+      model.reset();
+      last.reset();
+      other.reset();
+    }
+  }
+}
+
+TEST_CASE("stages that cannot be are errors with a name") {
+  const DeviceHandle first = make_device(), device = make_device();
+  pumice_error error;
+  const auto refused = [&](const std::vector<pumice_stage>& stages, pumice_status expected,
+                           std::string_view words, const std::string& path = stories) {
+    pumice_model* model = nullptr;
+    CHECK(load_stages(stages, device.get(), path, &model, &error) == expected);
+    CAPTURE(error.message);
+    CHECK(contains(error.message, words));
+    CHECK(model == nullptr);
+  };
+  refused({{first.get(), 0, 0}, {nullptr, 0, 0}}, PUMICE_INVALID_ARGUMENT,
+          "options.stages[1].device is NULL");
+  refused({{device.get(), 0, 0}, {first.get(), 0, 0}}, PUMICE_INVALID_ARGUMENT, "options.stages[1].device");
+  refused({{first.get(), 2, 0}, {device.get(), 0, 0}}, PUMICE_INVALID_ARGUMENT,
+          "options.stages[1].layers is 0");
+  refused({{first.get(), 2, 0}, {device.get(), 2, 0}}, PUMICE_INVALID_ARGUMENT, "layers");
+  refused({{first.get(), 0, 0}, {device.get(), 0, 0}}, PUMICE_UNSUPPORTED, "options.stages", dates);
+  pumice_load_options options = {sizeof options};
+  options.stage_count = 2;
+  pumice_source source = {sizeof source};
+  source.path = stories.c_str();
+  pumice_model* none = nullptr;
+  CHECK(pumice_model_load(device.get(), &source, &options, &none, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(contains(error.message, "options.stages is NULL"));
+  const std::vector<pumice_stage> stages = stages_on({first.get(), device.get()}, {0, 0});
+  options.stages = stages.data();
+  options.sees = 1;
+  CHECK(pumice_model_load(device.get(), &source, &options, &none, &error) == PUMICE_UNSUPPORTED);
+  options.sees = 0;
+  pumice_memory_estimate estimate = {sizeof estimate};
+  CHECK(pumice_estimate_memory(device.get(), &source, &options, nullptr, &estimate, &error) ==
+        PUMICE_UNSUPPORTED);
+
+  const ModelHandle model = load_stages({first.get(), device.get()}, {0, 0});
+  const SessionHandle session = make_session(model.get(), small_options());
+  begin(session.get(), prompt, 4);
+  CHECK(pumice_advance(session.get(), 1000, nullptr, nullptr, &error) == PUMICE_UNSUPPORTED);
+  CHECK(contains(error.message, "stages"));
+  require_ok(pumice_run(session.get(), &error), error); // the text is still there
+  CHECK(tokens_of(session.get()).size() > 4);
+  pumice_batch_options batch_options = {sizeof batch_options};
+  const BatchHandle batch = make_batch(model.get(), batch_options);
+  CHECK(pumice_batch_advance(batch.get(), 1000, nullptr, nullptr, &error) == PUMICE_UNSUPPORTED);
+  pumice_tune* tune = nullptr;
+  CHECK(pumice_tune_start(model.get(), nullptr, &tune, &error) == PUMICE_UNSUPPORTED);
+  CHECK(tune == nullptr);
+  // A load on a thread, whose devices and list may go at once; its progress never falls.
+  pumice_load* load = nullptr;
+  {
+    std::vector<pumice_stage> list = stages;
+    options.stages = list.data();
+    require_ok(pumice_load_start(device.get(), &source, &options, &load, &error), error);
+    list.assign(2, {});
+  }
+  const LoadHandle loading(load);
+  uint64_t done = 0, total = 0, before = 0;
+  while (!pumice_load_poll(load, &done, &total)) {
+    CHECK(done >= before);
+    CHECK(done <= total);
+    before = done;
+  }
+  pumice_model* made = nullptr;
+  require_ok(pumice_load_finish(load, &made, &error), error);
+  const ModelHandle second(made);
+  const SessionHandle again = make_session(second.get(), small_options());
+  CHECK(tell(again.get(), prompt, 4).tokens.size() == 4);
+}
