@@ -112,8 +112,9 @@ struct Bench {
     }
     graph.make_readable(x, "four_times");
     step = shared(16 * (STEP_HEADER_QUADS + 2 * rows));
-    input = shared(uint64_t{rows} * columns * 4);
-    output = shared(uint64_t{rows} * columns * 4);
+    const uint64_t bytes = uint64_t{ActivationRef{.rows = rows}.padded_rows()} * columns * 4;
+    input = shared(bytes);
+    output = shared(bytes);
     auto* header = reinterpret_cast<uint32_t*>(step.mapped().data());
     std::fill_n(header, step.size() / 4, 0);
     header[0] = rows;
