@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/image/image.h"
-#include "models/clip/clip_vision.h"
 #include "models/decoder/config.h"
-#include "models/encoder/model.h"
 #include "models/llama/llama.h"
 #include "models/vision_language/vision_language.h"
 
@@ -15,51 +12,21 @@ namespace {
 
 // Idefics3 (Laurencon et al., Building and better understanding vision-language models, 2024) and SmolVLM
 // (Marafioti et al. 2025): a picture is cut into tiles. Of each, SigLIP's encoder makes rows, and windows of
-// them are joined ("pixel shuffle") and projected to the decoder's embeddings.
-struct SmolVlmVision {
-  ClipVisionConfig siglip;
-  PatchWindows windows;
-  std::string prefix, connector; // of tensor names
-  uint32_t size = 0;             // columns of the decoder's embeddings
-};
+// them are joined ("pixel shuffle") and projected to the decoder's embeddings. A patch's position in its
+// encoder is its own place. The reference finds it by comparing fractions (Dehghani et al., Patch n' Pack,
+// 2023), which for pictures of the full size comes to the same.
+TensorId connect_smolvlm(EncoderBuilder& builder, TensorId x, const SiglipWindows& vision) {
+  x = patch_windows(builder.graph(), "pixel_shuffle", x, vision.windows);
+  return builder.project(x, {"modality_projection.proj", ""}, vision.size, false, "head");
+}
 
-// A patch's position in its encoder is its own place. The reference finds it by comparing fractions
-// (Dehghani et al., Patch n' Pack, 2023), which for pictures of the full size comes to the same.
-class SmolVlmPictures : public EncoderModel {
-public:
-  explicit SmolVlmPictures(SmolVlmVision vision)
-      : EncoderModel(vision.siglip.encoder, false), vision_(std::move(vision)) {}
-
-protected:
-  void build(EncoderBuilder& builder) const override {
-    TensorId x = build_clip_vision(builder, vision_.siglip, vision_.prefix);
-    builder.prefix(vision_.prefix, "");
-    x = builder.layer_norm(x, {"post_layernorm", ""});
-    builder.finish(x);
-    builder.prefix(vision_.connector, "");
-    x = patch_windows(builder.graph(), "pixel_shuffle", x, vision_.windows);
-    x = builder.project(x, {"modality_projection.proj", ""}, vision_.size, false, "head");
-    builder.readable().add(PictureTokens::features, x);
-  }
-
-private:
-  SmolVlmVision vision_;
-};
-
-Result<SmolVlmVision> read_smolvlm_vision(const ModelFile& file) {
-  const nlohmann::json all = with_defaults(file, "vision_config",
-                                           {{"hidden_size", 1152},
-                                            {"intermediate_size", 3072},
-                                            {"num_hidden_layers", 12},
-                                            {"num_attention_heads", 16},
-                                            {"patch_size", 32},
-                                            {"hidden_act", "gelu_pytorch_tanh"}});
-  SmolVlmVision vision;
-  PUMICE_TRY(vision.siglip, read_clip_vision_config(
-                                Settings(file, Fields(all, file.path() + "/config.json", "vision_config.")),
-                                {.siglip = true}));
-  const PatchShape& patches = vision.siglip.patches;
-  vision.windows.height = vision.windows.width = patches.height / patches.patch_height;
+Result<SiglipWindows> read_smolvlm_vision(const ModelFile& file) {
+  PUMICE_TRY(SiglipWindows vision, read_siglip_windows(file, {{"hidden_size", 1152},
+                                                              {"intermediate_size", 3072},
+                                                              {"num_hidden_layers", 12},
+                                                              {"num_attention_heads", 16},
+                                                              {"patch_size", 32},
+                                                              {"hidden_act", "gelu_pytorch_tanh"}}));
   PUMICE_TRY(vision.windows.window, file.fields().u32_or("scale_factor", 1, vision.windows.height, 2));
   if (vision.windows.height % vision.windows.window == 0) return vision;
   return file.fields().error("scale_factor",
@@ -69,7 +36,7 @@ Result<SmolVlmVision> read_smolvlm_vision(const ModelFile& file) {
 }
 
 Result<PictureTokens> read_smolvlm_tokens(const ModelFile& file, uint32_t vocabulary) {
-  PUMICE_TRY(const SmolVlmVision vision, read_smolvlm_vision(file));
+  PUMICE_TRY(const SiglipWindows vision, read_smolvlm_vision(file));
   PictureTokens tokens;
   PUMICE_TRY(tokens.token, file.fields().u32("image_token_id", 0, vocabulary - 1));
   tokens.rows = vision.windows.count();
@@ -103,14 +70,14 @@ Result<std::unique_ptr<ModelDefinition>> open_smolvlm(const ModelFile& file) {
 
 Result<std::unique_ptr<ModelDefinition>> open_smolvlm_pictures(const ModelFile& file) {
   const nlohmann::json text = llama_text_settings(file);
-  PUMICE_TRY(SmolVlmVision vision, read_smolvlm_vision(file));
+  PUMICE_TRY(SiglipWindows vision, read_smolvlm_vision(file));
   PUMICE_TRY(
       vision.size,
       Fields(text, file.path() + "/config.json", "text_config.").u32("hidden_size", 1, limits::columns));
   vision.prefix =
       prefix_of(file, "embeddings.patch_embedding.weight", {"model.vision_model.", "vision_model."});
   vision.connector = prefix_of(file, "modality_projection.proj.weight", {"model.connector.", "connector."});
-  return std::unique_ptr<ModelDefinition>(std::make_unique<SmolVlmPictures>(std::move(vision)));
+  return make_siglip_windows(std::move(vision), connect_smolvlm);
 }
 
 } // namespace pumice

@@ -5,8 +5,34 @@
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "model/vocabulary.h"
+#include "models/encoder/model.h"
 
 namespace pumice {
+
+namespace {
+
+class SiglipPictures : public EncoderModel {
+public:
+  SiglipPictures(SiglipWindows vision, ConnectWindows connect)
+      : EncoderModel(vision.siglip.encoder, false), vision_(std::move(vision)), connect_(std::move(connect)) {
+  }
+
+protected:
+  void build(EncoderBuilder& builder) const override {
+    TensorId x = build_clip_vision(builder, vision_.siglip, vision_.prefix);
+    builder.prefix(vision_.prefix, "");
+    x = builder.layer_norm(x, {"post_layernorm", ""});
+    builder.finish(x);
+    builder.prefix(vision_.connector, "");
+    builder.readable().add(PictureTokens::features, connect_(builder, x, vision_));
+  }
+
+private:
+  SiglipWindows vision_;
+  ConnectWindows connect_;
+};
+
+} // namespace
 
 nlohmann::json with_defaults(const ModelFile& file, const char* name, nlohmann::json defaults) {
   const auto found = file.config().find(name);
@@ -48,6 +74,21 @@ Result<std::string> picture_token(const ModelFile& file, std::string_view name, 
   const auto extra = config.find("extra_special_tokens");
   if (token.empty() && extra != config.end() && extra->is_object()) token = named(*extra);
   return token.empty() ? std::string(fallback) : token;
+}
+
+Result<SiglipWindows> read_siglip_windows(const ModelFile& file, nlohmann::json defaults) {
+  const nlohmann::json all = with_defaults(file, "vision_config", std::move(defaults));
+  SiglipWindows vision;
+  PUMICE_TRY(vision.siglip, read_clip_vision_config(
+                                Settings(file, Fields(all, file.path() + "/config.json", "vision_config.")),
+                                {.siglip = true}));
+  const PatchShape& patches = vision.siglip.patches;
+  vision.windows.height = vision.windows.width = patches.height / patches.patch_height;
+  return vision;
+}
+
+std::unique_ptr<ModelDefinition> make_siglip_windows(SiglipWindows vision, ConnectWindows connect) {
+  return std::make_unique<SiglipPictures>(std::move(vision), std::move(connect));
 }
 
 } // namespace pumice

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
+#include "kernel/image/image.h"
 #include "model/architecture.h"
+#include "models/clip/clip_vision.h"
 
 // What decoders that read pictures in their prompts have in common.
 namespace pumice {
@@ -23,5 +27,21 @@ std::string prefix_of(const ModelFile& file, std::string_view tensor,
 // A special token that tokenizer_config.json names for pictures ("image_token"), beside the other fields or
 // in "extra_special_tokens".
 Result<std::string> picture_token(const ModelFile& file, std::string_view name, std::string_view fallback);
+
+// A tower of SigLIP's encoder, windows of whose patches become the rows that the decoder reads.
+struct SiglipWindows {
+  ClipVisionConfig siglip;
+  PatchWindows windows;
+  std::string prefix, connector; // of tensor names
+  uint32_t size = 0;             // columns of the decoder's embeddings
+};
+
+// Reads "vision_config" with its class's defaults. The windows are left to the caller, all but their grid.
+Result<SiglipWindows> read_siglip_windows(const ModelFile& file, nlohmann::json defaults);
+
+// From SigLIP's last hidden state to the decoder's embeddings. The builder has the prefix of the connector.
+using ConnectWindows =
+    std::function<TensorId(EncoderBuilder& builder, TensorId x, const SiglipWindows& vision)>;
+std::unique_ptr<ModelDefinition> make_siglip_windows(SiglipWindows vision, ConnectWindows connect);
 
 } // namespace pumice
