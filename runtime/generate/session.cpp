@@ -240,22 +240,13 @@ Result<uint32_t> Session::next() {
   return take()->token;
 }
 
-// Whole steps go on.
-Status Session::check_slices() const {
-  if (!model_->upstream()) return {};
-  return Error{Code::unsupported,
-               fmt::format("{}: the model is in stages, whose steps cannot be divided into time slices: run "
-                           "the text to its end",
-                           model_->file().path())};
-}
-
 Result<SliceResult> Session::advance(double budget, const SubmitSync& sync) {
-  PUMICE_CHECK(check_slices());
+  PUMICE_CHECK(check_slices(*model_, "run the text to its end"));
   return work_.checked(slice(VK_NULL_HANDLE, budget, sync));
 }
 
 Result<SliceResult> Session::record(VkCommandBuffer into, double budget) {
-  PUMICE_CHECK(check_slices());
+  PUMICE_CHECK(check_slices(*model_, "run the text to its end"));
   if (!into)
     return Error{Code::invalid_argument, "the command buffer is NULL: give one that is being recorded"};
   return work_.checked(slice(into, budget, {}));

@@ -111,7 +111,6 @@ private:
   Status use_slices(bool wanted);
   void note_reused(uint32_t reused);
   Status check_cancelled();
-  Status check_slices() const;
   Status check_saves() const;
   Result<std::vector<std::byte>> saved_bytes();
   Status collect();

@@ -79,23 +79,14 @@ std::optional<BatchToken> ResumableBatch::take() {
   return token;
 }
 
-// Whole steps go on.
-Status ResumableBatch::check_slices() const {
-  if (!model_->upstream()) return {};
-  return Error{Code::unsupported,
-               fmt::format("{}: the model is in stages, whose steps cannot be divided into time slices: run "
-                           "whole steps",
-                           model_->file().path())};
-}
-
 Result<SliceResult> ResumableBatch::advance(double budget, const SubmitSync& sync) {
-  PUMICE_CHECK(check_slices());
+  PUMICE_CHECK(check_slices(*model_, "run whole steps"));
   PUMICE_CHECK(ready());
   return work_.checked(slice(VK_NULL_HANDLE, budget, sync));
 }
 
 Result<SliceResult> ResumableBatch::record(VkCommandBuffer into, double budget) {
-  PUMICE_CHECK(check_slices());
+  PUMICE_CHECK(check_slices(*model_, "run whole steps"));
   PUMICE_CHECK(ready());
   recorded_ = true;
   return work_.checked(slice(into, budget, {}));

@@ -53,7 +53,6 @@ private:
   Status collect_all();
   Status run_step();
   Status run_whole_step();
-  Status check_slices() const;
   Result<SliceResult> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
 
   std::shared_ptr<const Model> model_;

@@ -3,10 +3,21 @@
 #include <atomic>
 #include <memory>
 
+#include <fmt/format.h>
+
 #include "base/guarded.h"
+#include "model/model.h"
 #include "recording/time_slicer.h"
 
 namespace pumice {
+
+// An error if the model is in stages: their steps go on only whole. `instead`: what to do.
+inline Status check_slices(const Model& model, const char* instead) {
+  if (!model.upstream()) return {};
+  return Error{Code::unsupported,
+               fmt::format("{}: the model is in stages, whose steps cannot be divided into time slices: {}",
+                           model.file().path(), instead)};
+}
 
 // What Session and ResumableEncoder have in common: their work runs in whole steps or in slices of time,
 // another thread can cancel it, and after an error of the device their object on the device (a Batch or an
