@@ -58,8 +58,8 @@ private:
   void run(const Work& work) {
     call(&error_, [&]() -> Status {
       PUMICE_TRY(made_, work([this](uint64_t done, uint64_t total) {
+                   total_ = total; // before what poll() reads first, so that it never sees more than all
                    done_ = done;
-                   total_ = total;
                    return !cancelled_.load();
                  }));
       return {};
