@@ -25,6 +25,8 @@ struct DeviceProfile {
   bool cpu8 = false;
   // True where loads from an address that all lanes share run at memory speed, and loads by lane are slower.
   bool uniform_loads = false;
+  // Vectors of 8 floats that the processor's registers hold (cpu8). Sums beyond them go through memory.
+  uint32_t vector_registers = 32;
   // Invocations of an ordinary workgroup.
   uint32_t workgroup = 64;
   // Threads on which a CPU driver runs workgroups; 0: the device is not a CPU, or they are not known.

@@ -22,6 +22,12 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
     while (tiles > pair && all.blocks * (all.tiles / tiles) < profile.busy_groups) tiles /= 2;
     return {1, tiles};
   }
+  if (profile.uniform_loads && all.rows == 2) return {2, 4};
+  // Sixteen registers hold eight sums and what is multiplied. Where they hold more, a converted weight serves
+  // more rows.
+  if (profile.uniform_loads && profile.vector_registers < 32) {
+    return all.rows <= 4 ? Shape{4, 2} : Shape{8, pair};
+  }
   // Sixteen sums fill the registers. Where each lane loads its own x, broadcasting it costs: fewer rows and
   // more tiles are faster there.
   if (!profile.uniform_loads || all.rows < 8) return {4, 4};
@@ -34,7 +40,8 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
 // The distance between a workgroup's rows, in blocks of 32, where it can be a constant; otherwise 0. With a
 // constant, rows past the step's last are read too: the memory must have them.
 uint32_t row_blocks(const DeviceProfile& profile, const MatmulArgs& args, const Shape& shape) {
-  if (!profile.uniform_loads || shape.rows < 16 || matmul_rows_from(args) != MATMUL_ROWS_OWN) return 0;
+  const uint32_t fewest = profile.vector_registers < 32 ? 8 : 16;
+  if (!profile.uniform_loads || shape.rows < fewest || matmul_rows_from(args) != MATMUL_ROWS_OWN) return 0;
   const ActivationRef& x = args.x;
   const uint64_t read = ((align(x.rows, shape.rows) - 1) * x.stride + x.padded_columns()) * 4;
   return read <= x.buffer.bytes ? x.stride / 32 : 0;

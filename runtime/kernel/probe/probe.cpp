@@ -15,6 +15,7 @@
 
 #include "gpu/commands.h"
 #include "kernel/launcher.h"
+#include "kernel/probe/vector_registers.h"
 #include "shaders/probe/probe.params.h"
 
 namespace pumice {
@@ -175,6 +176,7 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
   }
   if (profile.cpu8) {
     PUMICE_TRY(profile.uniform_loads, known_uniform_loads(device, pipelines));
+    profile.vector_registers = vector_registers();
   }
   if (capabilities.subgroup_ballot && capabilities.subgroup_shuffle)
     profile.subgroup = capabilities.kernel_subgroup_size();
