@@ -27,6 +27,7 @@ layout(constant_id = 7) const uint TOKENS = 1;
 layout(constant_id = 8) const uint KEEP = 0;
 layout(constant_id = 9) const uint UNROLL = 0;
 layout(constant_id = 10) const uint LOAD = LOAD_LANE;
+layout(constant_id = 39) const uint CACHE_LOAD = LOAD_LANE;
 #ifdef WEIGHT_TYPE
 layout(push_constant) uniform Push { AttentionParams p; ProjectionParams projection; };
 #elif defined(ROTARY)
@@ -58,32 +59,7 @@ WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 WRITE_BUFFER(float, carried, ATTENTION_CARRIED);
 #endif
 
-#if CACHE_TYPE == CACHE_Q8_0
-// The same memory in other units: a lane has half as many bytes of a value as of a key.
-CACHE_BUFFER(uint, key_words, ATTENTION_KEYS);
-CACHE_BUFFER(uint, value_words, ATTENTION_VALUES);
-CACHE_BUFFER(uvec2, value_chunks, ATTENTION_VALUES);
-#endif
-
-#if CACHE_TYPE == CACHE_F32
-const uint PER_DWORD = 1;
-float element(uint word, uint) { return uintBitsToFloat(word); }
-#elif CACHE_TYPE == CACHE_F16
-const uint PER_DWORD = 2;
-float element(uint word, uint i) { return unpackHalf2x16(word)[i]; }
-#endif
-
-// A lane has every eighth chunk of dimensions. Chunks past the last one repeat it and are not stored.
-#if CACHE_TYPE == CACHE_Q8_0
-const uint VALUE_CHUNK = 8;
-#else
-const uint VALUE_CHUNK = 4 * PER_DWORD;
-#endif
-const uint CHUNKS = DIM_PADDED / VALUE_CHUNK;
-const uint OWN_CHUNKS = (CHUNKS + 7) / 8;
-const uint OWN = OWN_CHUNKS * VALUE_CHUNK;
-
-uint own_dimension(uint i) { return (i / VALUE_CHUNK * 8u + LANE) * VALUE_CHUNK + i % VALUE_CHUNK; }
+#include "attention/cpu8_cache.glsl"
 
 // The queries. With LOAD_UNIFORM each multiplication reads its number from memory, at query_at. Otherwise each lane holds
 // dimensions 8 i + lane in `query`.
@@ -132,7 +108,7 @@ void add_keys(uint tile, uint step) {
 }
 #else
 void add_keys(uint tile, uint step) {
-  const uvec4 quad = keys[tile + step * 8u + LANE];
+  const uvec4 quad = load_key(tile, step);
   [[unroll]] for (uint i = 0; i < KEY_STEP; ++i) {
     const float key = element(quad[i / PER_DWORD], i % PER_DWORD);
     [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
@@ -142,40 +118,15 @@ void add_keys(uint tile, uint step) {
 }
 #endif
 
-// The lane's chunk c of the value at position t of the tile. An unseen value may be anything, a NaN too, which a weight of
-// zero would not remove: where none of the rows sees it, `seen` makes a zero of it.
-void load_value(uint tile, uint t, uint c, uint seen, out float value[VALUE_CHUNK]) {
-  const uint chunk = min(c * 8u + LANE, CHUNKS - 1u);
-#if CACHE_TYPE == CACHE_Q8_0
-  const bool keyed = VALUES_ARE_KEYS == 1u;
-  const uint step_at = tile + chunk / 4u * KEY_STEP_QUADS;
-  const vec2 scales = unpackHalf2x16(value_words[(keyed ? step_at : tile + chunk / 4u) * 4u + t / 2u] & seen);
-  const float scale = t % 2u == 0u ? scales.x : scales.y;
-  const uint keyed_at = (step_at + 1u + chunk % 4u / 2u * 8u + t) * 2u + chunk % 2u;
-  const uvec2 words = value_chunks[keyed ? keyed_at : (tile + KEY_STEPS) * 2u + t * CHUNKS + chunk];
-  [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = scale * float(bitfieldExtract(int(words[i / 4]), int(i % 4 * 8), 8));
-#else
-  const uvec4 quad = values[tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + t : t * CHUNKS + chunk)] & seen;
-  [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) value[i] = element(quad[i / PER_DWORD], i % PER_DWORD);
-#endif
-}
-
-// Adds the values at position t of the tile, by weight, to the sums. `own_tile` is where that of the lane's position is, and
-// `own_seen` all ones if any row sees that, otherwise zero.
+// Adds the values at position t, by weight, to the sums.
 void add_values(uint own_tile, uint own_seen, uint t) {
-  const uint tile = SHARED == 1u ? subgroupBroadcast(own_tile, t) : own_tile;
-  const uint seen = subgroupBroadcast(own_seen, t);
-  float w[QUERIES];
+  float w[QUERIES], value[OWN];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) w[m] = subgroupBroadcast(weight[m], t);
-  [[unroll]] for (uint c = 0; c < OWN_CHUNKS; ++c) {
-    float value[VALUE_CHUNK];
-    load_value(tile, t, c, seen, value);
-    [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) {
-      const uint own = c * VALUE_CHUNK + i;
-      [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-        const float more = fma(w[m], value[i], new_sum[m][own]);
-        new_sum[m][own] = TOKENS == 1 || w[m] >= 0.0 ? more : new_sum[m][own];
-      }
+  load_own_values(own_tile, own_seen, t, value);
+  [[unroll]] for (uint i = 0; i < OWN; ++i) {
+    [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+      const float more = fma(w[m], value[i], new_sum[m][i]);
+      new_sum[m][i] = TOKENS == 1 || w[m] >= 0.0 ? more : new_sum[m][i];
     }
   }
 }

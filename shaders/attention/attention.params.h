@@ -90,6 +90,7 @@ CONSTANT ATTENTION_CARRY_LEAVES = 2;
 CONSTANT ATTENTION_BUCKETS_ID = 36;     // of distances; by place: the places of an input
 CONSTANT ATTENTION_BIAS_STRIDE_ID = 37; // in floats
 CONSTANT ATTENTION_PICTURES_ID = 38; // 1: a row with GIVEN_ROW sees up to the end in its detail of the step
+CONSTANT ATTENTION_CACHE_LOAD_ID = 39; // LOAD_*, of keys and values; cpu8 only
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 
@@ -131,9 +132,11 @@ struct AttentionParams {
   UINT part_first; // the first position or sequence of the cache that the dispatch has
 };
 
-// For a cpu8 kernel that does not rotate: the address of ATTENTION_Q, for LOAD_UNIFORM.
+// For a cpu8 kernel that does not rotate: the addresses of ATTENTION_Q, KEYS and VALUES, for LOAD_UNIFORM.
 struct QueryParams {
   ADDRESS q;
+  ADDRESS keys;
+  ADDRESS values;
 };
 
 // For a kernel that projects too: the addresses of ATTENTION_WEIGHTS, ATTENTION_SCALES and ATTENTION_X, for
@@ -147,7 +150,7 @@ struct ProjectionParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::AttentionParams) == 104 && sizeof(pumice::QueryParams) == 8 &&
+static_assert(sizeof(pumice::AttentionParams) == 104 && sizeof(pumice::QueryParams) == 24 &&
               sizeof(pumice::ProjectionParams) == 24);
 #endif
 #endif

@@ -156,18 +156,6 @@ private:
   }
 };
 
-// Those of profiles_to_test(), and one for a processor with the other number of vector registers. That is
-// left out on old drivers, which compile a kernel with uniform loads for seconds.
-inline std::vector<pumice::DeviceProfile> product_profiles() {
-  std::vector<pumice::DeviceProfile> profiles = profiles_to_test();
-  if (profiles.front().cpu8 && profiles.front().uniform_loads) {
-    pumice::DeviceProfile other = profiles.front();
-    other.vector_registers = other.vector_registers == 16 ? 32 : 16;
-    profiles.push_back(other);
-  }
-  return profiles;
-}
-
 inline void check_product(const pumice::DeviceProfile& profile, const MatmulCase& c) {
   CAPTURE(profile.cpu8);
   CAPTURE(profile.uniform_loads);

@@ -12,7 +12,7 @@ constexpr uint32_t all_n[] = {1, 8, 9, 31, 32, 33, 100};
 } // namespace
 
 TEST_CASE("products of every type and shape") {
-  for (const DeviceProfile& profile : product_profiles()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : weight_types) {
       // Every k with every n; the row counts take turns, so that each meets each k and each n.
       size_t turn = 0;
@@ -42,7 +42,7 @@ TEST_CASE("the plain kernel's products of weights that are packed for a CPU driv
 }
 
 TEST_CASE("products of rows that workgroups take evenly, and of fewer in their place") {
-  for (const DeviceProfile& profile : product_profiles()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : weight_types) {
       const uint32_t k = 96 % info(type).block_size == 0 ? 96u : 256u;
       for (uint32_t count : {16u, 3u}) {
@@ -56,7 +56,7 @@ TEST_CASE("products of rows that workgroups take evenly, and of fewer in their p
 }
 
 TEST_CASE("products of rows that fill no whole groups, which have memory") {
-  for (const DeviceProfile& profile : product_profiles()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t bucket : {16u, 17u, 31u, 33u, 63u, 67u}) {
       for (uint32_t count : {bucket, 1u}) {
         check_product(profile, {.type = TensorType::f16,
@@ -102,7 +102,7 @@ TEST_CASE("products that are also timed") {
 }
 
 TEST_CASE("products with biases, residuals, activations and gates") {
-  for (const DeviceProfile& profile : product_profiles()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     // What is done to a sum does not depend on the weight's type, so types take turns.
     size_t turn = 0;
     for (uint32_t rows : {1u, 5u, 17u}) {
@@ -132,7 +132,7 @@ TEST_CASE("products with biases, residuals, activations and gates") {
 }
 
 TEST_CASE("products of weights that are quantised while they are packed") {
-  for (const DeviceProfile& profile : product_profiles()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : weight_types) {
       if (!can_quantize(type)) continue;
       for (TensorType source : {TensorType::f32, TensorType::f16, TensorType::bf16}) {
@@ -146,7 +146,7 @@ TEST_CASE("products of weights that are quantised while they are packed") {
 }
 
 TEST_CASE("gated products, of types with one scale, with two, with minimums, and with none") {
-  for (const DeviceProfile& profile : product_profiles()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : {TensorType::f16, TensorType::q8_0, TensorType::q4_k, TensorType::q6_k}) {
       for (uint32_t rows : {1u, 4u, 9u}) {
         check_product(profile, {.type = type,
@@ -162,7 +162,7 @@ TEST_CASE("gated products, of types with one scale, with two, with minimums, and
 }
 
 TEST_CASE("a product of a step smaller than its bucket, and of a weight in two parts") {
-  for (const DeviceProfile& profile : product_profiles()) {
+  for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t count : {0u, 1u, 3u, 8u, 17u}) {
       check_product(profile, {.type = TensorType::q8_0, .n = 33, .bucket = 17, .count = count});
       check_product(
@@ -191,7 +191,7 @@ TEST_CASE("a product of a step smaller than its bucket, and of a weight in two p
 
 TEST_CASE("a row's product has the same bits whatever rows are beside it") {
   TestGpu& gpu = TestGpu::get();
-  for (DeviceProfile profile : product_profiles()) {
+  for (DeviceProfile profile : profiles_to_test()) {
     if (!profile.cpu8)
       profile.forced = "portable"; // there, variants share the work between them by the rows' number
     for (TensorType type : weight_types) {

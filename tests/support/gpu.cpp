@@ -162,6 +162,13 @@ std::vector<DeviceProfile> profiles_to_test() {
   if (chosen.cpu8) {
     profiles.push_back(chosen);
     profiles.back().uniform_loads = !chosen.uniform_loads;
+    // Old drivers compile what fewer registers ask for, loads of the cache from uniform addresses, for
+    // minutes.
+    profiles.back().vector_registers = 32;
+    if (chosen.uniform_loads) {
+      profiles.push_back(chosen);
+      profiles.back().vector_registers = chosen.vector_registers == 16 ? 32 : 16;
+    }
   }
   if (chosen.cpu) profiles.emplace_back();
   return profiles;

@@ -29,6 +29,18 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   return dispatch;
 }
 
+// Compilers take loads by lane apart for processors without AVX-512. There, keys and values come from
+// addresses that all lanes share, which a cache that beams share does not have. Such loads are made even
+// where no lane is active, so every address must be in the cache: a part of one may lack a row's sequence.
+bool uniform_cache(const DeviceProfile& profile, const AttentionArgs& args) {
+  const CacheLayout& layout = args.cache.layout;
+  const uint32_t dimensions = layout.type == CacheType::f16 ? 16 : 8; // in eight dwords
+  const bool shared = args.mask == AttentionMask::causal && args.step_layout.positions > 0;
+  return profile.uniform_loads && profile.vector_registers < 32 && layout.type != CacheType::q8_0 &&
+         layout.split == CacheSplit::whole && layout.head_dim % dimensions == 0 && !layout.values_are_keys &&
+         !shared;
+}
+
 bool runs(const DeviceProfile& profile, const AttentionArgs&) {
   return profile.cpu8;
 }
@@ -46,8 +58,13 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
     part.cache = {layout.part(i), stored.cache.place(i).keys, stored.cache.place(i).values};
     Dispatch dispatch = prepare(profile, part, shape, "");
     dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
-    if (profile.uniform_loads)
-      dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, q), stored.q.buffer);
+    constexpr size_t addresses = sizeof(AttentionParams);
+    if (profile.uniform_loads) dispatch.pass_address(addresses + offsetof(QueryParams, q), stored.q.buffer);
+    if (uniform_cache(profile, stored)) {
+      dispatch.set_constant(ATTENTION_CACHE_LOAD_ID, LOAD_UNIFORM);
+      dispatch.pass_address(addresses + offsetof(QueryParams, keys), part.cache.keys);
+      dispatch.pass_address(addresses + offsetof(QueryParams, values), part.cache.values);
+    }
     if (carries) {
       const bool last = i + 1 == layout.parts();
       dispatch.set_constant(ATTENTION_CARRY_ID,

@@ -1,0 +1,104 @@
+// How the lanes of attention.cpu8.comp load keys and values. While scores are computed, a lane has one position of a tile; while
+// values are added up, it has OWN dimensions of each.
+#if CACHE_TYPE == CACHE_Q8_0
+// The same memory in other units: a lane has half as many bytes of a value as of a key.
+CACHE_BUFFER(uint, key_words, ATTENTION_KEYS);
+CACHE_BUFFER(uint, value_words, ATTENTION_VALUES);
+CACHE_BUFFER(uvec2, value_chunks, ATTENTION_VALUES);
+#endif
+
+#if CACHE_TYPE == CACHE_F32
+const uint PER_DWORD = 1;
+float element(uint word, uint) { return uintBitsToFloat(word); }
+#elif CACHE_TYPE == CACHE_F16
+const uint PER_DWORD = 2;
+float element(uint word, uint i) { return unpackHalf2x16(word)[i]; }
+#endif
+
+// A lane has every eighth chunk of dimensions. Chunks past the last one repeat it and are not stored.
+#if CACHE_TYPE == CACHE_Q8_0
+const uint VALUE_CHUNK = 8;
+#else
+const uint VALUE_CHUNK = 4 * PER_DWORD;
+#endif
+const uint CHUNKS = DIM_PADDED / VALUE_CHUNK;
+const uint OWN_CHUNKS = (CHUNKS + 7) / 8;
+#if CACHE_TYPE == CACHE_Q8_0 || defined(ROTARY)
+const bool UNIFORM_CACHE = false;
+const uint OWN = OWN_CHUNKS * VALUE_CHUNK;
+
+uint own_dimension(uint i) { return (i / VALUE_CHUNK * 8u + LANE) * VALUE_CHUNK + i % VALUE_CHUNK; }
+#else
+// With uniform loads of the cache, a lane has every eighth dword instead.
+const bool UNIFORM_CACHE = CACHE_LOAD == LOAD_UNIFORM;
+const uint OWN = UNIFORM_CACHE ? DIM_PADDED / 8 : OWN_CHUNKS * VALUE_CHUNK;
+
+uint own_dimension(uint i) {
+  if (UNIFORM_CACHE) return (i / PER_DWORD * 8u + LANE) * PER_DWORD + i % PER_DWORD;
+  return (i / VALUE_CHUNK * 8u + LANE) * VALUE_CHUNK + i % VALUE_CHUNK;
+}
+
+// A step of eight keys, as a uniform load sees it.
+struct KeyStep {
+  uvec4 d[8];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer KeySteps { KeyStep step[]; };
+#endif
+
+#if CACHE_TYPE != CACHE_Q8_0
+// The lane's key in a step of the tile.
+uvec4 load_key(uint tile, uint step) {
+#ifndef ROTARY
+  if (UNIFORM_CACHE) {
+    uvec4 quad;
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+      uint of[8];
+      [[unroll]] for (uint t = 0; t < 8; ++t) of[t] = KeySteps(by_address.keys).step[tile / 8u + step].d[t][j];
+      quad[j] = lane_select(uvec4(of[0], of[1], of[2], of[3]), uvec4(of[4], of[5], of[6], of[7]));
+    }
+    return quad;
+  }
+#endif
+  return keys[tile + step * 8u + LANE];
+}
+#endif
+
+// The lane's chunk c of the value at position t of the tile. An unseen value may be anything, a NaN too, which a weight of
+// zero would not remove: where none of the rows sees it, `seen` makes a zero of it.
+void load_value(uint tile, uint t, uint c, uint seen, out float value[VALUE_CHUNK]) {
+  const uint chunk = min(c * 8u + LANE, CHUNKS - 1u);
+#if CACHE_TYPE == CACHE_Q8_0
+  const bool keyed = VALUES_ARE_KEYS == 1u;
+  const uint step_at = tile + chunk / 4u * KEY_STEP_QUADS;
+  const vec2 scales = unpackHalf2x16(value_words[(keyed ? step_at : tile + chunk / 4u) * 4u + t / 2u] & seen);
+  const float scale = t % 2u == 0u ? scales.x : scales.y;
+  const uint keyed_at = (step_at + 1u + chunk % 4u / 2u * 8u + t) * 2u + chunk % 2u;
+  const uvec2 words = value_chunks[keyed ? keyed_at : (tile + KEY_STEPS) * 2u + t * CHUNKS + chunk];
+  [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = scale * float(bitfieldExtract(int(words[i / 4]), int(i % 4 * 8), 8));
+#else
+  const uvec4 quad = values[tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + t : t * CHUNKS + chunk)] & seen;
+  [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) value[i] = element(quad[i / PER_DWORD], i % PER_DWORD);
+#endif
+}
+
+// The lane's dimensions of the value at position t of a tile. `own_tile` is where the tile of the lane's position is, and
+// `own_seen` all ones if any row sees that position, otherwise zero.
+void load_own_values(uint own_tile, uint own_seen, uint t, out float value[OWN]) {
+  const uint tile = SHARED == 1u ? subgroupBroadcast(own_tile, t) : own_tile;
+  const uint seen = subgroupBroadcast(own_seen, t);
+#if CACHE_TYPE != CACHE_Q8_0 && !defined(ROTARY)
+  if (UNIFORM_CACHE) {
+    [[unroll]] for (uint c = 0; c < OWN / PER_DWORD; ++c) {
+      const uint at = tile + t * CHUNKS + 2u * c;
+      const uint word = seen & lane_select(AddressU32x4(by_address.values).d[at], AddressU32x4(by_address.values).d[at + 1u]);
+      [[unroll]] for (uint i = 0; i < PER_DWORD; ++i) value[c * PER_DWORD + i] = element(word, i);
+    }
+    return;
+  }
+#endif
+  [[unroll]] for (uint c = 0; c < OWN_CHUNKS; ++c) {
+    float chunk[VALUE_CHUNK];
+    load_value(tile, t, c, seen, chunk);
+    [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) value[c * VALUE_CHUNK + i] = chunk[i];
+  }
+}
