@@ -5,9 +5,9 @@
 #   tools/test.sh --all     both
 # Says which phase it is in; build/logs/ has what each printed.
 # PUMICE_TEST_MINUTES, if set: other drivers and systems whose tests could not begin within so many minutes are left out, and named.
-# PUMICE_TEST_WITHOUT="compilers debian-13" leaves phases out: threads (ThreadSanitizer: eight minutes), long (tests that take minutes
-# each, and on the second driver what commands and the C interface do: fifteen minutes), swiftshader, compilers, debian-13 (each as
-# long as the first ones again).
+# PUMICE_TEST_WITHOUT="compilers debian-13" leaves phases out: sanitizers (with fuzzing: fourteen minutes), threads (ThreadSanitizer:
+# eight), long (tests that take minutes each, and on the second driver what commands and the C interface do: fifteen), swiftshader,
+# compilers, debian-13 (each as long as the first ones again).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 short=yes rest= count=3
@@ -25,7 +25,7 @@ phase() {  # WHAT
 
 # A choice of tests may leave some phases with none.
 none=error
-if [ -n "$rest" ] && [ $# -gt 0 ]; then none=ignore; fi
+if [ -n "$rest" ] && { [ $# -gt 0 ] || [[ " ${PUMICE_TEST_WITHOUT:-} " == *" sanitizers "* ]]; }; then none=ignore; fi
 
 status=0
 wanted() { [[ " ${PUMICE_TEST_WITHOUT:-} " != *" $1 "* ]]; }
@@ -46,7 +46,9 @@ phase "setting up"
 # ThreadSanitizer, of a compiler whose programs run here, which not every kernel lets them.
 sanitized= watched= watching=
 find_sanitizers() {
-  if echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+  if ! wanted sanitizers; then
+    echo "test: LEFT OUT: PUMICE_TEST_WITHOUT names sanitizers"
+  elif echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
     clang++ -x c++ -fsanitize=fuzzer,address,undefined - -o build/fuzzer-probe 2>/dev/null; then
     sanitized=$PWD/build/fuzz
   else
