@@ -124,11 +124,15 @@ TEST_CASE("slices over stages of models of other kinds: windows, states, experts
       pumice_error error;
       require_ok(pumice_generate(session.get(), &request, &error), error);
       if (in_slices) {
-        int calls = 0;
+        int slices = 0;
         run_slices([&](pumice_slice* slice, pumice_error* why) {
-          if (++calls % 50 == 0) require_ok(pumice_discard(session.get(), why), *why);
-          return pumice_advance(session.get(), 100, nullptr, slice, why);
+          const pumice_status status = pumice_advance(session.get(), 100, nullptr, slice, why);
+          // Not so often that a step never comes to its end.
+          const bool discards = slice->dispatches > 0 && (++slices == 5 || slices == 21 || slices == 90);
+          if (discards) require_ok(pumice_discard(session.get(), why), *why);
+          return status;
         });
+        CHECK(slices > 90);
       } else {
         require_ok(pumice_run(session.get(), &error), error);
       }
@@ -147,7 +151,7 @@ TEST_CASE("batches in slices over stages, one text of which is dropped in the mi
   const pumice_sampling sampling = warm();
   const char* prompts[] = {"Once upon a time", prompt, "Lily and Tom", "One day a dog"};
   constexpr uint32_t dropped = 2; // ids begin at 1
-  enum class Steps { whole, sliced, mixed };
+  enum class Steps { in_one, sliced, mixed };
   const auto texts_of = [&](pumice_model* model, Steps steps, float budget) {
     pumice_batch_options options = {sizeof options};
     options.texts = 2; // the others wait
@@ -193,9 +197,9 @@ TEST_CASE("batches in slices over stages, one text of which is dropped in the mi
     told.erase(dropped); // what comes of it depends on when it is heard
     return told;
   };
-  const auto expected = texts_of(whole.get(), Steps::whole, 0);
+  const auto expected = texts_of(whole.get(), Steps::in_one, 0);
   REQUIRE(expected.size() == 3);
-  CHECK(texts_of(staged.get(), Steps::whole, 0) == expected);
+  CHECK(texts_of(staged.get(), Steps::in_one, 0) == expected);
   for (const float budget : {1.0f, 500.0f, 1e6f}) {
     CAPTURE(budget);
     CHECK(texts_of(staged.get(), Steps::sliced, budget) == expected);
@@ -361,7 +365,7 @@ TEST_CASE("a device that is lost in a slice of a stage: the text goes on with a 
   pumice_device_options faulty = {sizeof faulty}, sound = {sizeof sound};
   faulty.get_instance_proc_addr = FaultyVulkan::get_instance_proc_addr;
   for (const bool first_is_lost : {true, false}) {
-    for (const int after : {0, 1, 9, 30}) { // calls
+    for (const int after : {1, 30}) { // calls
       CAPTURE(first_is_lost);
       CAPTURE(after);
       vulkan.rest();
