@@ -332,19 +332,19 @@ typedef struct pumice_load_options {
   uint32_t stage_count;
   /* Cuts a model with a decoder by layers into stages, each on a device, which hand on their results in the
    * host's memory. The layers of an encoder come before those of its decoder. NULL: it is on one device. The
-   * last stage is on the device that the model is loaded on, which also samples. Tokens are the same as on one
-   * device of the same driver, to the bit on CPU drivers.
+   * last stage is on the device that the model is loaded on, which also samples. Tokens are the same as on
+   * one device of the same driver, to the bit on CPU drivers.
    *
    * For whole steps, each stage but the last has a thread of Pumice's own, which submits to that stage's
-   * device. A slice is on the device of one stage, and its budget is of that device's time. Once a step's last
-   * slice there has finished, the next slice is on the next stage. So a call may find nothing to submit, and
-   * pumice_slice.dispatches is 0, while there is still something to do. Slices on another device than the last
-   * stage's are submitted to it by Pumice: pumice_record records nothing of them, and the semaphores of
+   * device. A slice is on the device of one stage, and its budget is of that device's time. Once a step's
+   * last slice there has finished, the next slice is on the next stage. So a call may find nothing to submit,
+   * and pumice_slice.dispatches is 0, while there is still something to do. Slices on another device than the
+   * last stage's are submitted to it by Pumice: pumice_record records nothing of them, and the semaphores of
    * pumice_sync do not wait for them.
    *
    * Kernels are neither measured nor checked. A `read` source is read once for each stage. After an error of
-   * one stage, such as PUMICE_DEVICE_LOST, all sessions and batches of the model end with a message that names
-   * the stage: load the model again, and call pumice_session_resume. */
+   * one stage, such as PUMICE_DEVICE_LOST, all sessions and batches of the model end with a message that
+   * names the stage: load the model again, and call pumice_session_resume. */
   const pumice_stage* stages;
 } pumice_load_options;
 
@@ -804,9 +804,9 @@ typedef struct pumice_sync {
 /* Submits a slice: as much of the current and following steps as runs within `budget_us` of device time, by
  * all that was learned from earlier slices, with a margin for how much the latest ones varied. Does not wait
  * for the device. Delivers the events of slices that have finished. Submits at least one dispatch while there
- * is work, unless four slices are in flight already, or a model in stages waits for one. Whatever the budgets, the text is the same as that of
- * pumice_run, bit for bit. `sync` and `slice` may be NULL; the semaphores of `sync` are signalled even if
- * there is nothing to submit. */
+ * is work, unless four slices are in flight already, or a model in stages waits for one. Whatever the
+ * budgets, the text is the same as that of pumice_run, bit for bit. `sync` and `slice` may be NULL; the
+ * semaphores of `sync` are signalled even if there is nothing to submit. */
 PUMICE_API pumice_status pumice_advance(pumice_session* session, float budget_us, const pumice_sync* sync,
                                         pumice_slice* slice, pumice_error* error);
 

@@ -221,8 +221,8 @@ private:
   uint32_t last_tokens_ = 1;       // of the last submission
   std::vector<uint32_t> composed_; // with stages: the step block's beginning that write_step() wrote, if any
   std::vector<float> values_;      // of the composed step's inputs
-  std::vector<std::vector<uint32_t>>
-      pieces_;                            // of the step block that the other stages lack: messages of them
+  // Messages of the pieces of the step block that the other stages lack.
+  std::vector<std::vector<uint32_t>> pieces_;
   std::unique_ptr<LastStage> last_stage_; // null: the model has no stages before its own
   std::optional<StagedStep> staged_step_; // the open step, until it is at the last stage
 };
