@@ -35,6 +35,10 @@ public:
     return ring_.write_cached(session_, piece, from);
   }
   Error tell(const Error& error) override { return ring_.tell(error); }
+  std::shared_ptr<HopPlaces> places() const override {
+    const std::lock_guard lock(ring_.mutex_);
+    return ring_.sessions_.at(session_).places;
+  }
   Status prepare_all() override {
     const std::lock_guard lock(ring_.mutex_);
     return ring_.send({MessageKind::prepare, session_}, {});
@@ -80,11 +84,11 @@ Status StageRing::wait_for_one(uint32_t session) {
   if (own.arrived.empty()) return receive_one(session);
   const Arrived step = std::move(own.arrived.front());
   own.arrived.pop_front();
-  return take(own, step.tokens, step.bytes);
+  return take(own, step.tokens, {step.bytes, step.place});
 }
 
-Status StageRing::take(Session& session, uint32_t tokens, std::span<const std::byte> bytes) {
-  const Status taken = session.receive(tokens, bytes);
+Status StageRing::take(Session& session, uint32_t tokens, const StageResults& results) {
+  const Status taken = session.receive(tokens, results);
   return taken.ok() ? taken : tell_locked(taken.error());
 }
 
@@ -115,6 +119,7 @@ Status StageRing::received(const Message& message, uint32_t receiver) {
     session.began = true;
     if (Status same = check_step_bytes(message.header, session.message_bytes, last_); !same.ok())
       return tell_locked(same.error());
+    session.places = last_.offered(message.header.session);
     return last_.reserve(session.message_bytes);
   }
   if (message.header.kind == MessageKind::read) {
@@ -125,14 +130,15 @@ Status StageRing::received(const Message& message, uint32_t receiver) {
     std::ranges::copy(bytes, wanted_.begin());
     wanted_ = {};
   }
-  if (message.header.kind != MessageKind::step) return {};
+  if (message.header.kind != MessageKind::step && message.header.kind != MessageKind::placed) return {};
   const uint64_t rows = step_message_bytes(message.header.tokens) - sizeof(MessageHeader);
-  if (message.bytes.size() < rows) return tell_locked({Code::internal, "a step between stages is too short"});
-  const std::span<const std::byte> bytes = message.bytes.subspan(rows);
+  const Result<StageResults> results = results_of(message, rows);
+  if (!results.ok()) return tell_locked(results.error());
   // Those before it come first.
   const bool own = message.header.session == receiver && session.arrived.empty();
-  if (!own_steps_ || own) return take(session, message.header.tokens, bytes);
-  session.arrived.push_back({message.header.tokens, {bytes.begin(), bytes.end()}});
+  if (!own_steps_ || own) return take(session, message.header.tokens, *results);
+  const std::span<const std::byte> bytes = results->bytes;
+  session.arrived.push_back({message.header.tokens, {bytes.begin(), bytes.end()}, results->place});
   return {};
 }
 

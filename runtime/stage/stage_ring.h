@@ -47,17 +47,19 @@ private:
   struct Arrived {
     uint32_t tokens = 0;
     std::vector<std::byte> bytes;
+    std::optional<uint32_t> place; // instead of bytes
   };
   struct Session {
     Receive receive;
     uint64_t message_bytes = 0; // that a step has at most when it arrives
     bool began = false;
+    std::shared_ptr<HopPlaces> places = {};
     std::deque<Arrived> arrived = {}; // steps that another session's thread has received
   };
 
   Status send(MessageHeader header, std::span<const std::byte> bytes, std::span<const std::byte> more = {});
   Status wait_for_one(uint32_t session);
-  Status take(Session& session, uint32_t tokens, std::span<const std::byte> bytes);
+  Status take(Session& session, uint32_t tokens, const StageResults& results);
   Status receive_one(uint32_t session);
   Status received(const Message& message, uint32_t receiver);
   Error tell_locked(const Error& error);
