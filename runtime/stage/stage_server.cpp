@@ -131,8 +131,9 @@ Status StageServer::begin(const Message& message) {
   const uint64_t received = runner ? runner->received_bytes(chunk) : 0;
   const uint64_t sent = runner ? runner->sent_bytes(chunk) : 0;
   const uint32_t session = message.header.session;
+  std::shared_ptr<HopPlaces> offered = from_.offered(session);
   if (runner) {
-    runner->accept_places(from_.offered(session));
+    runner->accept_places(std::move(offered));
     if (auto places = runner->offer_places(to_.import_alignment())) to_.offer(session, std::move(places));
   }
   sessions_[session] = std::move(runner);
