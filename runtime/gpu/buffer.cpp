@@ -113,14 +113,14 @@ bool is_cached(const Device& device, int type) {
 
 } // namespace
 
-Result<VkBuffer> Buffer::make_handle(const Device& device, uint64_t bytes) {
+Result<VkBuffer> Buffer::make_handle(const Device& device, uint64_t bytes, const void* next) {
   const Capabilities& capabilities = device.capabilities();
   if (bytes > capabilities.max_allocation_bytes) {
     return Error{Code::out_of_memory,
                  fmt::format("a buffer of {} bytes is over the device's limit of {} bytes", bytes,
                              capabilities.max_allocation_bytes)};
   }
-  VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+  VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, next};
   info.size = allocated_bytes(std::max(bytes, least_bytes));
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                VK_BUFFER_USAGE_TRANSFER_DST_BIT;
@@ -171,12 +171,59 @@ Result<Buffer> Buffer::create(std::shared_ptr<Device> device, uint64_t bytes, Me
   if (!buffer.device_->has_allocator()) {
     buffer.device_->set_name(VK_OBJECT_TYPE_DEVICE_MEMORY, buffer.memory_.memory, name);
   }
-  if (buffer.device_->capabilities().uses_addresses()) {
-    VkBufferDeviceAddressInfo address{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
-    address.buffer = buffer.handle_;
-    buffer.address_ = buffer.device_->table().vkGetBufferDeviceAddress(buffer.device_->handle(), &address);
-  }
+  buffer.read_address();
   return buffer;
+}
+
+Result<Buffer> Buffer::import(std::shared_ptr<Device> device, std::shared_ptr<HostMemory> memory,
+                              const char* name) {
+  VkExternalMemoryBufferCreateInfo external{VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO};
+  external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  Buffer buffer;
+  buffer.size_ = memory->buffer_bytes();
+  buffer.counted_ = false;
+  PUMICE_TRY(buffer.handle_, make_handle(*device, buffer.size_, &external));
+  buffer.device_ = std::move(device);
+  buffer.imported_ = std::move(memory);
+  buffer.device_->set_name(VK_OBJECT_TYPE_BUFFER, buffer.handle_, name);
+  PUMICE_CHECK(buffer.allocate_imported());
+  buffer.read_address();
+  return buffer;
+}
+
+void Buffer::read_address() {
+  if (!device_->capabilities().uses_addresses()) return;
+  VkBufferDeviceAddressInfo address{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
+  address.buffer = handle_;
+  address_ = device_->table().vkGetBufferDeviceAddress(device_->handle(), &address);
+}
+
+Status Buffer::allocate_imported() {
+  const VulkanTable& vk = device_->table();
+  constexpr auto kind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  const std::span<std::byte> bytes = imported_->bytes();
+  VkMemoryHostPointerPropertiesEXT pointer{VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+  if (VkResult result =
+          vk.vkGetMemoryHostPointerPropertiesEXT(device_->handle(), kind, bytes.data(), &pointer);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkGetMemoryHostPointerPropertiesEXT", result);
+  }
+  VkMemoryRequirements requirements;
+  vk.vkGetBufferMemoryRequirements(device_->handle(), handle_, &requirements);
+  const uint32_t allowed = pointer.memoryTypeBits & requirements.memoryTypeBits;
+  const std::optional<MemoryChoice> choice = choose_memory(device_->memory_properties(), allowed, host);
+  if (!choice || requirements.size > bytes.size()) {
+    return Error{Code::unsupported, "the device has no memory of the kind that host memory is for a buffer"};
+  }
+  PUMICE_TRY(memory_, device_->import(bytes, static_cast<uint32_t>(choice->type)));
+  memory_bytes_ = bytes.size();
+  mapped_ = bytes.data();
+  cached_ = true;
+  if (VkResult result = vk.vkBindBufferMemory(device_->handle(), handle_, memory_.memory, 0);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkBindBufferMemory", result);
+  }
+  return {};
 }
 
 Status Buffer::allocate(MemoryUse use) {
@@ -233,6 +280,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   mapped_ = std::exchange(other.mapped_, nullptr);
   cached_ = other.cached_;
   counted_ = other.counted_;
+  imported_ = std::move(other.imported_);
   return *this;
 }
 
@@ -244,6 +292,7 @@ void Buffer::release() {
   handle_ = VK_NULL_HANDLE;
   memory_ = {};
   mapped_ = nullptr;
+  imported_.reset();
   device_.reset();
 }
 

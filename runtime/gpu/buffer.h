@@ -6,6 +6,7 @@
 
 #include "base/align.h"
 #include "gpu/device.h"
+#include "gpu/host_memory.h"
 
 namespace pumice {
 
@@ -34,6 +35,10 @@ public:
   // `name`: for captures and validation messages.
   static Result<Buffer> create(std::shared_ptr<Device> device, uint64_t bytes, MemoryUse use,
                                const char* name = "");
+  // A buffer of the host's memory, which other devices may import as well. Only of a device with
+  // can_import(); the driver may refuse it nevertheless. It is not counted as device memory.
+  static Result<Buffer> import(std::shared_ptr<Device> device, std::shared_ptr<HostMemory> memory,
+                               const char* name = "");
   Buffer() = default;
   Buffer(Buffer&& other) noexcept { *this = std::move(other); }
   Buffer& operator=(Buffer&& other) noexcept;
@@ -51,9 +56,11 @@ public:
   explicit operator bool() const { return handle_ != VK_NULL_HANDLE; }
 
 private:
-  static Result<VkBuffer> make_handle(const Device& device, uint64_t bytes);
+  static Result<VkBuffer> make_handle(const Device& device, uint64_t bytes, const void* next = nullptr);
   static Result<VkMemoryRequirements> requirements(const Device& device, uint64_t bytes);
   Status allocate(MemoryUse use);
+  Status allocate_imported();
+  void read_address();
   void release();
 
   std::shared_ptr<Device> device_;
@@ -65,6 +72,7 @@ private:
   std::byte* mapped_ = nullptr;
   bool cached_ = false;
   bool counted_ = true;
+  std::shared_ptr<HostMemory> imported_; // null: the memory is the device's own
 };
 
 } // namespace pumice

@@ -53,10 +53,13 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
   VkPhysicalDeviceShaderIntegerDotProductProperties dot{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+  VkPhysicalDeviceExternalMemoryHostPropertiesEXT host{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
   VkPhysicalDeviceVulkan12Properties v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
   Chain chain(device, extensions, &v12.pNext);
   chain.add_13(control, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   chain.add_13(dot, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+  chain.add_extension(host, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   VkPhysicalDeviceVulkan11Properties v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, &v12};
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &v11};
   vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
@@ -77,6 +80,7 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
   device.max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
   std::copy_n(limits.maxComputeWorkGroupCount, 3, device.max_workgroups.begin());
   device.timestamp_period_ns = limits.timestampPeriod;
+  device.host_memory_alignment = host.minImportedHostPointerAlignment;
   device.subgroup_size = v11.subgroupSize;
   device.min_subgroup_size = control.minSubgroupSize;
   device.max_subgroup_size = control.maxSubgroupSize;
@@ -205,6 +209,24 @@ int find_family(const std::vector<VkQueueFamilyProperties>& families, VkQueueFla
   return -1;
 }
 
+// Whether a storage buffer can have memory of the host, without being the only one in it.
+void read_host_import(const VulkanTable& vk, const std::set<std::string>& extensions, Capabilities& device) {
+  if (!extensions.count(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME) || device.host_memory_alignment == 0 ||
+      !vk.vkGetPhysicalDeviceExternalBufferProperties) {
+    return;
+  }
+  VkPhysicalDeviceExternalBufferInfo info{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO};
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+               VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  if (device.uses_addresses()) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  info.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  VkExternalBufferProperties found{VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+  vk.vkGetPhysicalDeviceExternalBufferProperties(device.handle, &info, &found);
+  const VkExternalMemoryFeatureFlags features = found.externalMemoryProperties.externalMemoryFeatures;
+  device.host_memory_import = (features & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) &&
+                              !(features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT);
+}
+
 void read_queues(const VulkanTable& vk, Capabilities& device) {
   uint32_t count = 0;
   vk.vkGetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
@@ -264,6 +286,7 @@ Capabilities read_capabilities(const VulkanTable& vk, VkPhysicalDevice handle, u
   read_features(vk, extensions, device);
   read_matrices(vk, device);
   read_memory(vk, device);
+  read_host_import(vk, extensions, device);
   read_queues(vk, device);
   find_problems(device);
   return device;

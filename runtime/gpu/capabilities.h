@@ -87,6 +87,8 @@ struct Capabilities {
   bool workgroup_matrices = false;                     // some of them are for a whole workgroup
   uint32_t matrix_reserved_bytes = 0; // shared memory that is lost where a workgroup multiplies a matrix
   bool memory_budget = false;
+  bool host_memory_import = false;       // the host's memory can be a buffer (VK_EXT_external_memory_host)
+  uint64_t host_memory_alignment = 0;    // of such memory, and of its size
   bool portability_subset = false;       // Vulkan on top of another interface, with some parts left out
   std::string global_priority_extension; // the extension for GlobalPriority; empty without one
 

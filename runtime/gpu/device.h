@@ -88,12 +88,19 @@ public:
 
   // Memory from the application's allocator or the driver. An error if it would exceed the limit.
   Result<DeviceMemory> allocate(const MemoryRequest& request);
+  // Memory of the host as the device's, which is not counted. Needs can_import(); free() lets go of it.
+  Result<DeviceMemory> import(std::span<std::byte> bytes, uint32_t memory_type);
   // The host's address of memory that was requested as host_visible; null if the application's allocator
   // cannot map it.
   Result<std::byte*> map(const DeviceMemory& memory);
   // Whether memory comes from the application, which may use the rest of the same allocation.
   bool has_allocator() const { return static_cast<bool>(allocator_.allocate); }
   bool can_map() const { return !allocator_.allocate || allocator_.map; }
+  // Whether buffers can have memory of the host (Buffer::import). Not where all memory comes from the
+  // application.
+  bool can_import() const {
+    return capabilities_.host_memory_import && !has_allocator() && table_.vkGetMemoryHostPointerPropertiesEXT;
+  }
   void free(const DeviceMemory& memory, uint64_t bytes);
   // Bytes of device memory that are allocated now, and the most there have ever been.
   uint64_t allocated_bytes() const { return memory_count_.allocated(); }

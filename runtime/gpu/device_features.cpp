@@ -39,6 +39,7 @@ DeviceFeatures::DeviceFeatures(const Capabilities& chosen, void* chain) : applic
     (v12 ? v12->bufferDeviceAddress : structure(address_).bufferDeviceAddress) = VK_TRUE;
   }
   if (chosen.portability_subset) extensions_.push_back(portability_subset_extension);
+  if (chosen.host_memory_import) extensions_.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   if (chosen.full_subgroups && v13) {
     v13->subgroupSizeControl = v13->computeFullSubgroups = VK_TRUE;
   } else if (chosen.full_subgroups) {

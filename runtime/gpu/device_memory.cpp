@@ -48,6 +48,24 @@ Result<DeviceMemory> Device::allocate_from_driver(const MemoryRequest& request) 
   return memory;
 }
 
+Result<DeviceMemory> Device::import(std::span<std::byte> bytes, uint32_t memory_type) {
+  VkMemoryAllocateFlagsInfo flags{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO};
+  flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+  VkImportMemoryHostPointerInfoEXT pointer{VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+                                           capabilities_.uses_addresses() ? &flags : nullptr};
+  pointer.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  pointer.pHostPointer = bytes.data();
+  VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &pointer};
+  info.allocationSize = bytes.size();
+  info.memoryTypeIndex = memory_type;
+  DeviceMemory memory;
+  if (VkResult result = table_.vkAllocateMemory(handle_, &info, nullptr, &memory.memory);
+      result != VK_SUCCESS) {
+    return vulkan_error("vkAllocateMemory", result);
+  }
+  return memory;
+}
+
 Result<std::byte*> Device::map(const DeviceMemory& memory) {
   if (allocator_.allocate) {
     return static_cast<std::byte*>(allocator_.map ? allocator_.map(memory) : nullptr);

@@ -126,6 +126,7 @@ Capabilities read_capabilities(const VulkanTable& vk, const ExternalDevice& exte
   const auto has = [&](std::string_view extension) {
     return std::ranges::any_of(external.extensions, [&](const char* name) { return name == extension; });
   };
+  device.host_memory_import &= has(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   device.buffer_device_address &= enabled.buffer_device_address;
   device.storage_16bit &= enabled.storage_16bit;
   device.storage_8bit &= enabled.storage_8bit;

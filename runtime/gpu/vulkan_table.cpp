@@ -41,6 +41,9 @@ void* find_symbol(void* library, const char* name) {
   if (!name) name = reinterpret_cast<PFN_##name>(lookup(#name));                                             \
   if (!name) return missing_function(#name, level);
 
+#define PUMICE_LOAD_OPTIONAL(name)                                                                           \
+  if (!name) name = reinterpret_cast<PFN_##name>(lookup(#name));
+
 Status VulkanTable::load_global(PFN_vkGetInstanceProcAddr get_instance_proc_addr) {
   vkGetInstanceProcAddr = get_instance_proc_addr;
   auto lookup = [&](const char* name) { return vkGetInstanceProcAddr(VK_NULL_HANDLE, name); };
@@ -53,8 +56,6 @@ Status VulkanTable::load_instance(VkInstance instance) {
   auto lookup = [&](const char* name) { return vkGetInstanceProcAddr(instance, name); };
 #define PUMICE_LOAD_INSTANCE(name) PUMICE_LOAD(name, lookup, "instance")
   PUMICE_VULKAN_INSTANCE(PUMICE_LOAD_INSTANCE)
-#define PUMICE_LOAD_OPTIONAL(name)                                                                           \
-  if (!name) name = reinterpret_cast<PFN_##name>(lookup(#name));
   PUMICE_VULKAN_INSTANCE_OPTIONAL(PUMICE_LOAD_OPTIONAL)
   return {};
 }
@@ -63,6 +64,7 @@ Status VulkanTable::load_device(VkDevice device) {
   auto lookup = [&](const char* name) { return vkGetDeviceProcAddr(device, name); };
 #define PUMICE_LOAD_DEVICE(name) PUMICE_LOAD(name, lookup, "device")
   PUMICE_VULKAN_DEVICE(PUMICE_LOAD_DEVICE)
+  PUMICE_VULKAN_DEVICE_OPTIONAL(PUMICE_LOAD_OPTIONAL)
   return {};
 }
 
@@ -127,6 +129,8 @@ Error vulkan_error(const char* call, VkResult result) {
               Code::out_of_memory},
       Meaning{VK_ERROR_INVALID_SHADER_NV, "VK_ERROR_INVALID_SHADER_NV", "the driver refused a shader",
               Code::internal},
+      Meaning{VK_ERROR_INVALID_EXTERNAL_HANDLE, "VK_ERROR_INVALID_EXTERNAL_HANDLE",
+              "memory of the host cannot be the device's", Code::unsupported},
       Meaning{VK_TIMEOUT, "VK_TIMEOUT", "the device did not finish in time", Code::device_lost},
   };
   for (const Meaning& meaning : meanings) {

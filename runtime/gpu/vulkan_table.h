@@ -33,6 +33,7 @@ namespace pumice {
   F(vkCreateDebugUtilsMessengerEXT)                                                                          \
   F(vkDestroyDebugUtilsMessengerEXT)                                                                         \
   F(vkSetDebugUtilsObjectNameEXT)                                                                            \
+  F(vkGetPhysicalDeviceExternalBufferProperties)                                                             \
   F(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)                                                       \
   F(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV)
 
@@ -96,6 +97,8 @@ namespace pumice {
   F(vkCmdWriteTimestamp)                                                                                     \
   F(vkCmdCopyQueryPoolResults)
 
+#define PUMICE_VULKAN_DEVICE_OPTIONAL(F) F(vkGetMemoryHostPointerPropertiesEXT)
+
 // The one way from the runtime into Vulkan. Members carry the functions' own names, so a call reads
 // `vk.vkQueueSubmit(...)`; any of them may be replaced before an Instance or Device is made from the table.
 struct VulkanTable {
@@ -105,6 +108,7 @@ struct VulkanTable {
   PUMICE_VULKAN_INSTANCE(PUMICE_MEMBER)
   PUMICE_VULKAN_INSTANCE_OPTIONAL(PUMICE_MEMBER)
   PUMICE_VULKAN_DEVICE(PUMICE_MEMBER)
+  PUMICE_VULKAN_DEVICE_OPTIONAL(PUMICE_MEMBER)
 #undef PUMICE_MEMBER
 
   // Each fills the members of its level that are still null; a function that is missing is named in the

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,15 @@ struct StepRows {
   std::vector<float> values = {}; // of the pictures or sounds of an encoder's step, for the first stage
 };
 
+// What a stage has computed in a step, for the next one: the tensors of Plan::received one after the other,
+// each with the rows of the step; or where both devices import the memory between them, the place there.
+struct StageResults {
+  std::span<const std::byte> bytes;
+  std::optional<uint32_t> place = {};
+};
+
+class HopPlaces; // step/hop_places.h
+
 // A piece of what a layer keeps of a sequence: of its keys and values, or of a state, which are counted
 // behind the layers.
 struct CachePiece {
@@ -62,6 +72,8 @@ public:
   // All stages end with this error of the last one. Returns the error that names the stage; the first one, if
   // there were others. Not from within Upstream::Receive.
   virtual Error tell(const Error& error) = 0;
+  // Where the stage before writes its results, if this one accepts it; null: steps come as bytes.
+  virtual std::shared_ptr<HopPlaces> places() const { return nullptr; }
   // Makes the stages compile all kernels. They do it while the last one does the same.
   virtual Status prepare_all() = 0;
   // Waits until all that was sent has been through all stages.
@@ -75,9 +87,8 @@ public:
 // last one receives.
 class Upstream {
 public:
-  // Takes what has arrived of a step; its error ends all stages: the tensors of Plan::received one after the
-  // other, each with the rows of the step.
-  using Receive = std::function<Status(uint32_t tokens, std::span<const std::byte> bytes)>;
+  // Takes what has arrived of a step; its error ends all stages.
+  using Receive = std::function<Status(uint32_t tokens, const StageResults& results)>;
 
   virtual ~Upstream() = default;
   virtual uint32_t stages() const = 0; // the last one is not counted

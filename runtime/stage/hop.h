@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "base/result.h"
 
 namespace pumice {
+
+class HopPlaces; // step/hop_places.h
 
 // A way from one stage to the next, for messages in their order. One thread sends, and one receives. After an
 // error it stays broken: all further calls return it.
@@ -25,6 +28,12 @@ public:
   virtual std::string sender() const { return "the stage before"; }
   // Waits for the next message, which lies there until the next call.
   virtual Result<std::span<const std::byte>> receive() = 0;
+
+  // Where both ends' devices import the host's memory, its alignment for both. Then the sender may offer
+  // places to a session before its message "begin", and the receiver finds them when this has come.
+  virtual uint64_t import_alignment() const { return 0; }
+  virtual void offer(uint32_t /*session*/, std::shared_ptr<HopPlaces> /*places*/) {}
+  virtual std::shared_ptr<HopPlaces> offered(uint32_t /*session*/) { return nullptr; }
 
   // Ends what both ends wait for, with this error. From any thread.
   virtual void close(Error error) = 0;

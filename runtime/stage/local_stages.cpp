@@ -21,9 +21,23 @@ std::string name_of(const Model& model) {
                      model.context().device->capabilities().name);
 }
 
-std::vector<std::string> names_of(std::span<const std::shared_ptr<const Model>> models) {
+// Of memory that both devices can import, for the hop between them; 0: what one computes is copied.
+uint64_t import_alignment(const DeviceContext& from, const DeviceContext& to) {
+  if (!from.device->can_import() || !to.device->can_import()) return 0;
+  return std::max(from.device->capabilities().host_memory_alignment,
+                  to.device->capabilities().host_memory_alignment);
+}
+
+// hops[i + 1] is the one that the stage i sends to.
+std::vector<std::string> names_of(std::span<const std::shared_ptr<const Model>> models,
+                                  std::span<const std::unique_ptr<Hop>> hops) {
   std::vector<std::string> names;
-  for (const std::shared_ptr<const Model>& model : models) names.push_back(name_of(*model));
+  for (size_t i = 0; i < models.size(); ++i) {
+    const bool imported = hops[i + 1]->import_alignment() > 0;
+    names.push_back(fmt::format("{}, its results {}", name_of(*models[i]),
+                                imported ? "in memory of the host that the next device imports"
+                                         : "copied through the host's memory"));
+  }
   return names;
 }
 
@@ -41,7 +55,7 @@ class LocalStages : public StageRing {
 public:
   LocalStages(std::vector<std::shared_ptr<const Model>> models, std::vector<std::unique_ptr<Hop>> hops,
               bool many_threads)
-      : StageRing(*hops.front(), *hops.back(), names_of(models), position_block_of(models)),
+      : StageRing(*hops.front(), *hops.back(), names_of(models, hops), position_block_of(models)),
         hops_(std::move(hops)) {
     if (many_threads) {
       let_sessions_take_own_steps();
@@ -118,7 +132,9 @@ Result<std::shared_ptr<const Model>> load_in_stages(const OpenModelFile& open,
     std::vector<std::unique_ptr<Hop>> hops;
     for (uint32_t i = 0; i < stages.size(); ++i) {
       const uint32_t from = i == 0 ? static_cast<uint32_t>(stages.size()) - 1 : i - 1;
-      hops.push_back(local.make_hop ? local.make_hop(from) : std::make_unique<MemoryHop>());
+      // The last stage hands nothing but rows to the first one.
+      const uint64_t alignment = i == 0 ? 0 : import_alignment(contexts[from], contexts[i]);
+      hops.push_back(local.make_hop ? local.make_hop(from) : std::make_unique<MemoryHop>(alignment));
     }
     own.upstream = std::make_shared<LocalStages>(std::move(before), std::move(hops), local.many_threads);
   }

@@ -35,6 +35,17 @@ Result<std::span<const std::byte>> MemoryHop::receive() {
   return std::span<const std::byte>(places_[received_ % places_.size()]);
 }
 
+void MemoryHop::offer(uint32_t session, std::shared_ptr<HopPlaces> places) {
+  const std::lock_guard lock(mutex_);
+  offered_[session] = std::move(places);
+}
+
+std::shared_ptr<HopPlaces> MemoryHop::offered(uint32_t session) {
+  const std::lock_guard lock(mutex_);
+  const auto found = offered_.extract(session);
+  return found ? found.mapped() : nullptr;
+}
+
 void MemoryHop::close(Error error) {
   {
     const std::lock_guard lock(mutex_);

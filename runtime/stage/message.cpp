@@ -113,6 +113,16 @@ Status check_step_bytes(const MessageHeader& begin, uint64_t expected, const Hop
                                            begin.tokens, expected)};
 }
 
+Result<StageResults> results_of(const Message& message, uint64_t row_bytes) {
+  if (message.bytes.size() < row_bytes) return Error{Code::internal, "a step between stages is too short"};
+  StageResults results{message.bytes.subspan(row_bytes)};
+  if (message.header.kind != MessageKind::placed) return results;
+  uint32_t place = 0;
+  if (results.bytes.size() != sizeof place) return damaged();
+  std::memcpy(&place, results.bytes.data(), sizeof place);
+  return StageResults{{}, place};
+}
+
 uint64_t step_message_bytes(uint32_t tokens) {
   return sizeof(MessageHeader) + uint64_t{packed_row_words(tokens)} * 4;
 }

@@ -14,6 +14,7 @@ enum class MessageKind : uint32_t {
   hello,   // the first one: what all stages must agree on, and where they are
   begin,   // a session, with what its runners are made from
   step,    // its rows, then what the stage before has computed, or what the first one's encoder reads
+  placed,  // its rows, then the place of HopPlaces that has what the stage before has computed
   block,   // of a session: pieces of the step block, see UpstreamSteps::write_block()
   read,    // of a session: a CachePiece, then room for it, which the stage that has it fills
   write,   // the same with what is written
@@ -56,6 +57,9 @@ Error error_from(std::span<const std::byte> bytes);
 // The error of a session whose steps have other lengths than the stage before has planned; none if both
 // agree.
 Status check_step_bytes(const MessageHeader& begin, uint64_t expected, const Hop& hop);
+
+// What a step's message has after its rows, which take so many bytes.
+Result<StageResults> results_of(const Message& message, uint64_t row_bytes);
 
 // Bytes of a step's message beside those that the stage before has computed.
 uint64_t step_message_bytes(uint32_t tokens);

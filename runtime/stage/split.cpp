@@ -55,7 +55,7 @@ Result<double> step_seconds(Runner& runner, const std::vector<StepToken>& rows) 
   for (int steps = 0; steps < least_steps || all < measured_seconds; ++steps) {
     const auto start = std::chrono::steady_clock::now();
     PUMICE_CHECK(runner.write_step(rows));
-    PUMICE_CHECK(runner.write_received({tokens, {tokens, outputs}}, nothing));
+    PUMICE_CHECK(runner.write_received({tokens, {tokens, outputs}}, {nothing}));
     PUMICE_TRY(const Completion done, runner.submit(tokens));
     PUMICE_CHECK(done.wait());
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -36,6 +36,10 @@ public:
     return ring_.write_cached(session_, piece, from);
   }
   Error tell(const Error& error) override { return ring_.tell(error); }
+  std::shared_ptr<HopPlaces> places() const override {
+    const std::lock_guard lock(ring_.mutex_);
+    return ring_.sessions_.at(session_).places;
+  }
   // A stage hands on the first message before it has done what that asks for, but the second one after it.
   Status prepare_all() override {
     const std::lock_guard lock(ring_.mutex_);
@@ -89,7 +93,7 @@ Status StageRing::wait_for_one(uint32_t session) {
   const Arrived step = std::move(arrived.front());
   arrived.pop_front();
   const auto found = sessions_.find(step.session);
-  return found == sessions_.end() ? Status() : take(found->second, step.tokens, step.bytes);
+  return found == sessions_.end() ? Status() : take(found->second, step.tokens, {step.bytes, step.place});
 }
 
 // Without the lock if nothing is under way, so that it waits for no other thread then.
@@ -110,8 +114,8 @@ Result<StageRing::Runners> StageRing::runners(const Session& session, uint32_t i
   for (;;) PUMICE_CHECK(receive_one(id)); // the error is on its way
 }
 
-Status StageRing::take(Session& session, uint32_t tokens, std::span<const std::byte> bytes) {
-  const Status taken = session.receive(tokens, bytes);
+Status StageRing::take(Session& session, uint32_t tokens, const StageResults& results) {
+  const Status taken = session.receive(tokens, results);
   return taken.ok() ? taken : tell_locked(taken.error());
 }
 
@@ -143,6 +147,7 @@ Status StageRing::received(const Message& message, uint32_t receiver) {
     session.began = true;
     if (Status same = check_step_bytes(message.header, session.message_bytes, last_); !same.ok())
       return tell_locked(same.error());
+    session.places = last_.offered(message.header.session);
     return last_.reserve(session.message_bytes);
   }
   if (message.header.kind == MessageKind::read) {
@@ -153,17 +158,19 @@ Status StageRing::received(const Message& message, uint32_t receiver) {
     std::ranges::copy(bytes, wanted_.begin());
     wanted_ = {};
   }
-  if (message.header.kind != MessageKind::step) return {};
+  if (message.header.kind != MessageKind::step && message.header.kind != MessageKind::placed) return {};
   const uint64_t rows = step_message_bytes(message.header.tokens) - sizeof(MessageHeader);
-  if (message.bytes.size() < rows) return tell_locked({Code::internal, "a step between stages is too short"});
-  const std::span<const std::byte> bytes = message.bytes.subspan(rows);
-  if (!own_steps_) return take(session, message.header.tokens, bytes);
+  const Result<StageResults> results = results_of(message, rows);
+  if (!results.ok()) return tell_locked(results.error());
+  if (!own_steps_) return take(session, message.header.tokens, *results);
   const auto receiving = sessions_.find(receiver);
   const bool own = receiving != sessions_.end() && receiving->second.caches == session.caches;
   std::deque<Arrived>& arrived = arrived_[session.caches];
-  if (own && arrived.empty())
-    return take(session, message.header.tokens, bytes); // otherwise those come first
-  arrived.push_back({message.header.session, message.header.tokens, {bytes.begin(), bytes.end()}});
+  // Otherwise those come first.
+  if (own && arrived.empty()) return take(session, message.header.tokens, *results);
+  const std::span<const std::byte> bytes = results->bytes;
+  arrived.push_back(
+      {message.header.session, message.header.tokens, {bytes.begin(), bytes.end()}, results->place});
   return {};
 }
 

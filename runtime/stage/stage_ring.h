@@ -55,12 +55,14 @@ private:
     uint32_t session = 0;
     uint32_t tokens = 0;
     std::vector<std::byte> bytes;
+    std::optional<uint32_t> place; // instead of bytes
   };
   struct Session {
     Receive receive;
     uint64_t message_bytes = 0; // that a step has at most when it arrives
     uint32_t caches = 0;        // StageSteps::caches
     bool began = false;
+    std::shared_ptr<HopPlaces> places = {};
     std::atomic<uint32_t> under_way = 0; // its messages that have not come around
   };
 
@@ -68,7 +70,7 @@ private:
   Status wait_for_one(uint32_t session);
   Status settle(const Session& session, uint32_t id);
   Result<Runners> runners(const Session& session, uint32_t id);
-  Status take(Session& session, uint32_t tokens, std::span<const std::byte> bytes);
+  Status take(Session& session, uint32_t tokens, const StageResults& results);
   Status receive_one(uint32_t session);
   Status received(const Message& message, uint32_t receiver);
   Error tell_locked(const Error& error);

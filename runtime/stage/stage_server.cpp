@@ -72,6 +72,7 @@ Status StageServer::handle(const Message& message) {
   case MessageKind::begin:
     return begin(message);
   case MessageKind::step:
+  case MessageKind::placed:
     return step(message);
   case MessageKind::block:
     return write_block(message);
@@ -129,9 +130,15 @@ Status StageServer::begin(const Message& message) {
   const uint64_t rows = step_message_bytes(chunk);
   const uint64_t received = runner ? runner->received_bytes(chunk) : 0;
   const uint64_t sent = runner ? runner->sent_bytes(chunk) : 0;
+  const uint32_t session = message.header.session;
+  std::shared_ptr<HopPlaces> offered = from_.offered(session);
+  if (runner) {
+    runner->accept_places(std::move(offered));
+    if (auto places = runner->offer_places(to_.import_alignment())) to_.offer(session, std::move(places));
+  }
   {
     const std::lock_guard lock(mutex_);
-    sessions_[message.header.session] = std::move(runner);
+    sessions_[session] = std::move(runner);
   }
   std::erase_if(caches_, [](const auto& each) { return each.second.expired(); });
   // Before the message goes on: steps may come as soon as it has been around.
@@ -178,17 +185,24 @@ Status StageServer::step(const Message& message) {
   StepRows rows{message.header.tokens, {}};
   const uint64_t row_bytes =
       step_message_bytes(std::min(rows.tokens, runner->size().chunk)) - sizeof(MessageHeader);
-  if (message.bytes.size() < row_bytes) return Error{Code::internal, "a step between stages is too short"};
+  PUMICE_TRY(const StageResults results, results_of(message, row_bytes));
   rows.words.resize(row_bytes / 4);
   std::memcpy(rows.words.data(), message.bytes.data(), row_bytes);
   PUMICE_CHECK(runner->write_packed(rows));
-  PUMICE_CHECK(runner->write_received(rows, message.bytes.subspan(row_bytes)));
+  PUMICE_CHECK(runner->write_received(rows, results));
+  const std::optional<uint32_t> place = runner->take_place();
   PUMICE_CHECK(runner->submit(rows.tokens));
   MessageHeader header = message.header;
-  header.bytes = static_cast<uint32_t>(row_bytes + runner->sent_bytes(rows.tokens));
+  header.kind = place ? MessageKind::placed : MessageKind::step;
+  header.bytes = static_cast<uint32_t>(row_bytes + (place ? sizeof *place : runner->sent_bytes(rows.tokens)));
   PUMICE_TRY(const std::span<std::byte> room, begin_message(to_, header));
   std::memcpy(room.data(), rows.words.data(), row_bytes);
-  PUMICE_CHECK(runner->read_sent(rows.tokens, room.subspan(row_bytes)));
+  if (place) {
+    PUMICE_CHECK(runner->wait());
+    std::memcpy(room.data() + row_bytes, &*place, sizeof *place);
+  } else {
+    PUMICE_CHECK(runner->read_sent(rows.tokens, room.subspan(row_bytes)));
+  }
   return to_.send();
 }
 

@@ -29,8 +29,8 @@ struct LastStage::Step : DeferredWork {
 Result<std::unique_ptr<LastStage>> LastStage::create(Upstream& upstream, const StageSteps& steps,
                                                      Compute compute) {
   std::unique_ptr<LastStage> stage(new LastStage(std::move(compute)));
-  const auto receive = [own = stage.get()](uint32_t tokens, std::span<const std::byte> bytes) {
-    return own->received(tokens, bytes);
+  const auto receive = [own = stage.get()](uint32_t tokens, const StageResults& results) {
+    return own->received(tokens, results);
   };
   PUMICE_TRY(stage->upstream_, upstream.begin(steps, receive));
   return stage;
@@ -46,12 +46,12 @@ Result<Completion> LastStage::begin(StepRows rows, bool composed) {
   return Completion(std::shared_ptr<DeferredWork>(std::move(step)));
 }
 
-Status LastStage::received(uint32_t tokens, std::span<const std::byte> bytes) {
+Status LastStage::received(uint32_t tokens, const StageResults& results) {
   if (waiting_.empty() || waiting_.front()->rows.tokens != tokens) {
     return Error{Code::internal, "the stages lost count of the steps"};
   }
   const std::shared_ptr<Step> step = waiting_.front();
-  const Result<Completion> submitted = compute_(step->rows, step->composed, bytes);
+  const Result<Completion> submitted = compute_(step->rows, step->composed, results);
   // It stays among those that wait, and get the error.
   if (!submitted.ok() && submitted.error().code != Code::cancelled) return submitted.error();
   waiting_.pop_front();

@@ -14,9 +14,9 @@ namespace pumice {
 // Used by one thread at a time.
 class LastStage {
 public:
-  // Submits a step here. `bytes`: what the stage before has computed.
-  using Compute = std::function<Result<Completion>(const StepRows& rows, bool composed,
-                                                   std::span<const std::byte> bytes)>;
+  // Submits a step here. `results`: of the stage before.
+  using Compute =
+      std::function<Result<Completion>(const StepRows& rows, bool composed, const StageResults& results)>;
 
   static Result<std::unique_ptr<LastStage>> create(Upstream& upstream, const StageSteps& steps,
                                                    Compute compute);
@@ -30,7 +30,7 @@ private:
   struct Step;
 
   explicit LastStage(Compute compute) : compute_(std::move(compute)) {}
-  Status received(uint32_t tokens, std::span<const std::byte> bytes);
+  Status received(uint32_t tokens, const StageResults& results);
   Status wait_for_one();
 
   Compute compute_;

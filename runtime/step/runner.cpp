@@ -26,7 +26,7 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
   runner->graph_ = std::move(layout.graph);
   for (Plan& step : layout.plans) {
     const uint32_t tokens = step.bucket.tokens;
-    runner->buckets_.emplace(tokens, StepBucket{std::move(step), nullptr});
+    runner->buckets_.emplace(tokens, StepBucket{std::move(step), {}, {}});
   }
   PUMICE_CHECK(runner->begin_stages());
   return runner;
@@ -139,15 +139,20 @@ PlanCopies Runner::copies(const Plan& plan) const {
 }
 
 Status Runner::prepare(uint32_t tokens) {
+  return prepare_in(tokens, {});
+}
+
+Status Runner::prepare_in(uint32_t tokens, const StepPlaces& places) {
   StepBucket& bucket = bucket_for(tokens);
-  if (bucket.recording) return {};
-  const auto lookup = [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); };
-  if (model_->context().compiling) {
+  if (bucket.recordings.contains(places)) return {};
+  const auto lookup = [&](const BufferRef& ref) -> const Buffer& { return buffer_in(ref, places); };
+  if (model_->context().compiling && bucket.recordings.empty()) {
     PUMICE_CHECK(compile_kernels(model_->context(), std::array{&std::as_const(bucket.plan)}, lookup));
   }
   PUMICE_TRY(Recording recording,
-             Recording::create(model_->context(), bucket.plan, lookup, copies(bucket.plan)));
-  bucket.recording = std::make_unique<Recording>(std::move(recording));
+             Recording::create(model_->context(), bucket.plan, lookup, copies(bucket.plan, places)));
+  bucket.recordings.emplace(places, std::move(recording));
+  if (bucket.costs) return {};
   std::vector<double> guesses;
   for (const PlannedDispatch& planned : bucket.plan.dispatches) {
     guesses.push_back(planned.seconds);
@@ -162,7 +167,15 @@ Status Runner::prepare_all(size_t threads, const Progress& progress) {
   const auto lookup = [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); };
   if (last_stage_) PUMICE_CHECK(last_stage_->prepare_all());
   PUMICE_CHECK(compile_kernels(model_->context(), plans, lookup, threads, progress));
-  for (const auto& [tokens, bucket] : buckets_) PUMICE_CHECK(prepare(tokens));
+  for (const auto& [tokens, bucket] : buckets_) {
+    PUMICE_CHECK(prepare(tokens));
+    for (uint32_t place = 0; place < HopPlaces::count && (received_.places || sent_.places); ++place) {
+      StepPlaces places;
+      if (received_.places) places.first = place;
+      if (sent_.places) places.second = place;
+      PUMICE_CHECK(prepare_in(tokens, places));
+    }
+  }
   return last_stage_ ? upstream().settle() : Status();
 }
 
@@ -302,10 +315,10 @@ Result<Completion> Runner::submit(uint32_t tokens, uint32_t steps) {
 }
 
 Result<Completion> Runner::submit_here(uint32_t tokens, uint32_t steps) {
-  PUMICE_CHECK(prepare(tokens));
+  PUMICE_CHECK(prepare_in(tokens, places()));
   last_tokens_ = tokens;
-  PUMICE_TRY(const TimelinePoint point,
-             bucket_for(tokens).recording->submit(steps, step_ring_.pending(), interrupt_));
+  const Recording& recording = bucket_for(tokens).recordings.at(places());
+  PUMICE_TRY(const TimelinePoint point, recording.submit(steps, step_ring_.pending(), interrupt_));
   last_submission_ = submitted_here_ = Completion(*model_->context().device, point);
   step_ring_.submitted(last_submission_);
   return last_submission_;
@@ -336,7 +349,7 @@ Result<std::optional<Completion>> Runner::fill(StageSlices& slices) {
 }
 
 Result<std::optional<Completion>> Runner::fill_here(TimeSlicer& slicer) {
-  const PreparedPlan& plan = open_->recording->plan();
+  const PreparedPlan& plan = open_->recordings.at({}).plan();
   for (; next_dispatch_ < plan.size(); ++next_dispatch_) {
     if (!slicer.fits(*costs_, next_dispatch_)) return std::optional<Completion>();
     slicer.add(costs_, next_dispatch_);
@@ -420,8 +433,7 @@ Result<std::vector<float>> Runner::read(const std::string& name, uint32_t rows, 
                  fmt::format("the tensor '{}' cannot be read: name it when the session is made", name)};
   }
   const ActivationRef& where = tensor->where;
-  const std::span<const std::byte> bytes =
-      where.buffer.space == Space::inputs ? inputs_.mapped() : outputs_.bytes();
+  const std::span<const std::byte> bytes = host_bytes(where.buffer.space);
   std::vector<float> values(size_t{rows} * where.columns);
   for (uint32_t row = 0; row < rows; ++row) {
     std::memcpy(values.data() + size_t{row} * where.columns,

@@ -13,6 +13,7 @@
 #include "recording/plan_outputs.h"
 #include "recording/recording.h"
 #include "step/caches.h"
+#include "step/hop_places.h"
 #include "step/last_stage.h"
 #include "step/stage_slices.h"
 #include "step/staged_step.h"
@@ -133,11 +134,19 @@ public:
   // and the next.
   uint32_t steps_in_stages() const;
   Status write_packed(const StepRows& rows);
-  // `bytes`: what the rows' step received; of the first stage's encoder, the values of its inputs.
-  Status write_received(const StepRows& rows, std::span<const std::byte> bytes);
+  // `results`: what the rows' step received; of the first stage's encoder, the values of its inputs.
+  Status write_received(const StepRows& rows, const StageResults& results);
   Status write_block(std::span<const uint32_t> pieces); // see UpstreamSteps
   // After the step, which it waits for.
   Status read_sent(uint32_t tokens, std::span<std::byte> bytes) const;
+  // Places for what the next stage receives, with this alignment; null where there can be none. If the next
+  // stage accepts them, a step that take_place() was called for writes there, once wait() has returned.
+  std::shared_ptr<HopPlaces> offer_places(uint64_t alignment);
+  // Accepts the places that the stage before has offered, if they can be its input. `places` may be null.
+  void accept_places(std::shared_ptr<HopPlaces> places);
+  // Of the next step; none: read_sent() has what it sends.
+  std::optional<uint32_t> take_place();
+  Status wait() const { return submitted_here_.wait(); }
   // Sampling's state (see SamplingState). The host may write it only while no step with outputs is in flight.
   std::span<std::byte> sampling_memory() const { return sampling_.mapped(); }
 
@@ -176,11 +185,13 @@ public:
   Result<const Plan*> plan(uint32_t tokens);
 
 private:
+  // The places of a step's input and of its results; none: the runner's own memory.
+  using StepPlaces = std::pair<std::optional<uint32_t>, std::optional<uint32_t>>;
   // The plan for steps of one size, and what is made from it.
   struct StepBucket {
     Plan plan;
-    std::unique_ptr<Recording> recording; // null until prepare()
-    std::optional<StepCosts> costs;       // none until prepare()
+    std::map<StepPlaces, Recording> recordings; // made by prepare()
+    std::optional<StepCosts> costs;             // none until prepare()
   };
 
   Runner(std::shared_ptr<const Model> model, RunnerOptions options)
@@ -189,6 +200,13 @@ private:
   Status allocate(const RunnerLayout& layout);
   StepBucket& bucket_for(uint32_t tokens);
   PlanCopies copies(const Plan& plan) const;
+  PlanCopies copies(const Plan& plan, const StepPlaces& places) const;
+  Status prepare_in(uint32_t tokens, const StepPlaces& places);
+  const Buffer& buffer_in(const BufferRef& ref, const StepPlaces& places) const;
+  StepPlaces places() const { return {received_.place, sent_.place}; }
+  std::vector<uint64_t> layout(const std::vector<HostTensor> Plan::*tensors, Space space) const;
+  bool join(HopEnd& end, std::shared_ptr<HopPlaces> places) const;
+  std::span<const std::byte> host_bytes(Space space) const;
   Status begin_stages();
   Result<Completion> submit_here(uint32_t tokens, uint32_t steps);
   Result<Completion> submit_in_stages(uint32_t tokens, uint32_t steps);
@@ -223,6 +241,7 @@ private:
   std::vector<float> values_;      // of the composed step's inputs
   // Messages of the pieces of the step block that the other stages lack.
   std::vector<std::vector<uint32_t>> pieces_;
+  HopEnd received_, sent_;
   std::unique_ptr<LastStage> last_stage_; // null: the model has no stages before its own
   std::optional<StagedStep> staged_step_; // the open step, until it is at the last stage
 };

@@ -38,9 +38,9 @@ Status Runner::begin_stages() {
                              model_->file().path())};
   }
   const auto compute = [this](const StepRows& rows, bool composed,
-                              std::span<const std::byte> bytes) -> Result<Completion> {
+                              const StageResults& results) -> Result<Completion> {
     if (composed) PUMICE_CHECK(write_packed(rows));
-    PUMICE_CHECK(write_received(rows, bytes));
+    PUMICE_CHECK(write_received(rows, results));
     // Later steps may have been begun, which the last submission is about.
     const Completion last = last_submission_;
     const uint32_t last_tokens = last_tokens_;
@@ -59,6 +59,7 @@ Status Runner::begin_stages() {
     steps.value_bytes = uint64_t{memory_.size.sequences} * model_->shape().encoder->input_values() * 4;
   steps.received_bytes = received_bytes(memory_.size.chunk);
   PUMICE_TRY(last_stage_, LastStage::create(*model_->upstream(), steps, compute));
+  accept_places(last_stage_->upstream().places());
   return {};
 }
 
@@ -178,7 +179,7 @@ Status Runner::open_in_stages(uint32_t tokens) {
 Status Runner::open_arrived() {
   const StagedStep step = *std::exchange(staged_step_, std::nullopt);
   if (step.composed()) PUMICE_CHECK(write_packed(step.rows()));
-  PUMICE_CHECK(write_received(step.rows(), step.received()));
+  PUMICE_CHECK(write_received(step.rows(), {step.received(), {}}));
   return open_here(step.rows().tokens);
 }
 
@@ -198,14 +199,23 @@ Status Runner::write_packed(const StepRows& rows) {
 }
 
 // The step before has read what lies there once it is done.
-Status Runner::write_received(const StepRows& rows, std::span<const std::byte> bytes) {
+Status Runner::write_received(const StepRows& rows, const StageResults& results) {
+  PUMICE_CHECK(submitted_here_.wait());
+  if (received_.place) received_.places->release(*received_.place);
+  received_.place = results.place;
+  if (results.place) {
+    if (received_.places && *results.place < HopPlaces::count) return {};
+    received_.place.reset();
+    return Error{Code::internal, fmt::format("{}: a step between stages is in no place: {}",
+                                             model_->file().path(), *results.place)};
+  }
+  std::span<const std::byte> bytes = results.bytes;
   const Plan& plan = bucket_for(rows.tokens).plan;
   const HostTensor* values = encoder_values(plan);
   const uint32_t inputs = values ? std::min(rows.words[1], values->where.rows) : 0;
   const size_t input_bytes = values ? size_t{values->where.columns} * 4 : 0;
   const uint64_t expected = inputs * input_bytes + bytes_of(plan.received, rows.tokens);
   if (bytes.size() != expected) return wrong_length(*model_, rows.tokens, expected, bytes.size());
-  PUMICE_CHECK(submitted_here_.wait());
   for (uint32_t input = 0; input < inputs; ++input) {
     const ActivationRef& where = values->where;
     std::memcpy(inputs_.mapped().data() + where.buffer.offset + size_t{input} * where.stride * 4,
@@ -224,14 +234,90 @@ Status Runner::read_sent(uint32_t tokens, std::span<std::byte> bytes) const {
   PUMICE_CHECK(submitted_here_.wait());
   for (const HostTensor& tensor : buckets_.lower_bound(tokens)->second.plan.sent) {
     const BufferRef& from = tensor.where.buffer;
-    const std::span<const std::byte> memory =
-        from.space == Space::inputs ? inputs_.mapped() : outputs_.bytes();
+    const std::span<const std::byte> memory = host_bytes(from.space);
     const size_t size = size_t{tokens} * tensor.where.stride * 4;
     if (bytes.size() < size) return wrong_length(*model_, tokens, size, bytes.size());
     std::memcpy(bytes.data(), memory.data() + from.offset, size);
     bytes = bytes.subspan(size);
   }
   return {};
+}
+
+// What the host can read of a step's inputs or outputs.
+std::span<const std::byte> Runner::host_bytes(Space space) const {
+  const HopEnd& end = space == Space::inputs ? received_ : sent_;
+  if (end.place) return end.places->bytes(*end.place);
+  return space == Space::inputs ? inputs_.mapped() : outputs_.bytes();
+}
+
+// Where the tensors are in each bucket, and how long their rows; empty if one of them is elsewhere.
+std::vector<uint64_t> Runner::layout(const std::vector<HostTensor> Plan::*tensors, Space space) const {
+  std::vector<uint64_t> numbers;
+  for (const auto& [tokens, bucket] : buckets_) {
+    numbers.push_back(tokens);
+    for (const HostTensor& tensor : bucket.plan.*tensors) {
+      if (tensor.where.buffer.space != space) return {};
+      numbers.push_back(tensor.where.buffer.offset);
+      numbers.push_back(tensor.where.stride);
+    }
+  }
+  return numbers;
+}
+
+bool Runner::join(HopEnd& end, std::shared_ptr<HopPlaces> places) const {
+  const std::shared_ptr<Device>& device = model_->context().device;
+  if (!device->can_import()) return false;
+  Result<std::vector<Buffer>> buffers = places->import(device);
+  if (!buffers.ok()) return false; // the driver refuses it, so results are copied
+  end.buffers = *std::move(buffers);
+  end.places = std::move(places);
+  return true;
+}
+
+std::shared_ptr<HopPlaces> Runner::offer_places(uint64_t alignment) {
+  std::vector<uint64_t> sent = layout(&Plan::sent, Space::outputs);
+  uint64_t bytes = 0;
+  for (const auto& [tokens, bucket] : buckets_) bytes = std::max(bytes, bucket.plan.output_bytes);
+  if (alignment == 0 || sent.empty()) return nullptr;
+  Result<std::shared_ptr<HopPlaces>> places = HopPlaces::create(bytes, alignment, std::move(sent));
+  if (!places.ok() || !join(sent_, *places)) return nullptr;
+  return *places;
+}
+
+void Runner::accept_places(std::shared_ptr<HopPlaces> places) {
+  uint64_t bytes = 0;
+  for (const auto& [tokens, bucket] : buckets_) bytes = std::max(bytes, bucket.plan.input_bytes);
+  if (!places || places->layout() != layout(&Plan::received, Space::inputs) || bytes > places->buffer_bytes())
+    return;
+  if (join(received_, places)) places->accept();
+}
+
+std::optional<uint32_t> Runner::take_place() {
+  sent_.place = sent_.places ? sent_.places->take() : std::nullopt;
+  return sent_.place;
+}
+
+const Buffer& Runner::buffer_in(const BufferRef& ref, const StepPlaces& places) const {
+  const bool unified = model_->context().device->capabilities().unified_memory;
+  if (unified && ref.space == Space::inputs && places.first) return received_.buffers[*places.first];
+  if (unified && ref.space == Space::outputs && places.second) return sent_.buffers[*places.second];
+  return buffer(ref);
+}
+
+// A device with memory of its own reads and writes a place once, by a copy: kernels would do it through the
+// bus, and more often.
+PlanCopies Runner::copies(const Plan& plan, const StepPlaces& places) const {
+  PlanCopies all = copies(plan);
+  if (model_->context().device->capabilities().unified_memory) return all;
+  if (places.first && plan.input_bytes > 0) {
+    all.before.push_back(
+        {received_.buffers[*places.first].handle(), inputs_.handle(), {0, 0, plan.input_bytes}});
+  }
+  if (places.second && plan.output_bytes > 0) {
+    all.after = {
+        {outputs_.written().handle(), sent_.buffers[*places.second].handle(), {0, 0, plan.output_bytes}}};
+  }
+  return all;
 }
 
 } // namespace pumice

@@ -30,7 +30,7 @@ Result<bool> StagedStep::fill(StageSlices& slices) {
 Status StagedStep::open() {
   Runner& runner = *stages_[stage_];
   PUMICE_CHECK(runner.write_packed(rows_));
-  PUMICE_CHECK(runner.write_received(rows_, bytes_));
+  PUMICE_CHECK(runner.write_received(rows_, {bytes_, {}}));
   PUMICE_CHECK(runner.open_here(rows_.tokens));
   open_ = true;
   return {};

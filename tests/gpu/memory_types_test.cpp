@@ -7,10 +7,13 @@
 #include <mutex>
 
 #include "kernel/probe/open_device.h"
+#include "stage/local_stages.h"
 #include "step/runner.h"
 #include "support/gpu.h"
+#include "support/model.h"
 #include "support/paths.h"
 #include "support/require.h"
+#include "support/skip.h"
 
 using namespace pumice;
 
@@ -84,6 +87,13 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateI
   return result;
 }
 
+VKAPI_ATTR VkResult VKAPI_CALL host_pointer(VkDevice device, VkExternalMemoryHandleTypeFlagBits kind,
+                                            const void* pointer, VkMemoryHostPointerPropertiesEXT* found) {
+  const VkResult result = real.vkGetMemoryHostPointerPropertiesEXT(device, kind, pointer, found);
+  found->memoryTypeBits = 1u << host | 1u << host_cached;
+  return result;
+}
+
 VKAPI_ATTR void VKAPI_CALL free_memory(VkDevice device, VkDeviceMemory memory,
                                        const VkAllocationCallbacks* callbacks) {
   const std::lock_guard lock(mutex);
@@ -115,6 +125,7 @@ DeviceContext open_discrete(uint64_t own_bytes, uint64_t window_bytes) {
   options.table.vkAllocateMemory = allocate;
   options.table.vkFreeMemory = free_memory;
   options.table.vkMapMemory = map;
+  options.table.vkGetMemoryHostPointerPropertiesEXT = host_pointer;
   return open(options);
 }
 
@@ -169,4 +180,19 @@ TEST_CASE("a discrete device's outputs are read from memory that the host caches
   const std::vector<float> found = logits(discrete);
   REQUIRE(found.size() == expected.size());
   CHECK(relative_rms(found, expected) < 1e-3); // the kernels are those of another kind of device
+}
+
+TEST_CASE("stages on devices with memory of their own copy what they hand on once on each side") {
+  const DeviceContext plain = open({}); // its driver stays loaded
+  real = plain.device->table();
+  if (!plain.device->can_import()) return skip("the device imports no memory of the host");
+  const std::vector<uint32_t> prompt = {1, 9, 38, 500, 7, 4, 3, 2, 1};
+  const auto expected = continue_greedily(require(Model::load(stories_model(), plain)), prompt, 12, 4);
+  const DeviceContext first = open_discrete(uint64_t{1} << 30, uint64_t{4} << 20);
+  const DeviceContext second = open_discrete(uint64_t{1} << 30, uint64_t{4} << 20);
+  REQUIRE(first.device->can_import());
+  const auto staged =
+      require(load_in_stages(stories_model(), std::vector{first, second}, std::vector<uint32_t>{2, 3}));
+  CHECK(staged->upstream()->describe().at(0).find("next device imports") != std::string::npos);
+  CHECK(continue_greedily(staged, prompt, 12, 4) == expected);
 }

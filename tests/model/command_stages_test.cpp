@@ -37,7 +37,14 @@ json ids_of(const CommandResult& result) {
 
 bool has_mpirun() {
   const std::filesystem::path plugin = command_path().parent_path() / "libpumice_mpi.so";
-  return std::filesystem::exists(plugin) && std::system("command -v mpirun >/dev/null") == 0;
+  return std::filesystem::exists(plugin) && std::filesystem::exists(mpiexec_path());
+}
+
+// What Open MPI needs to start more processes than there are processors; other launchers just do.
+std::string launcher_options() {
+  const std::string version = mpiexec_path().string() + " --version 2>&1 | grep -q 'Open MPI\\|OpenRTE'";
+  if (std::system(version.c_str()) != 0) return "";
+  return std::string(" --oversubscribe --quiet") + (geteuid() == 0 ? " --allow-run-as-root" : "");
 }
 
 // mpirun with these programs, each with its number of processes and its own arguments.
@@ -56,9 +63,9 @@ CommandResult mpirun(const std::vector<Program>& programs, const std::string& in
     for (const std::string& each : program.arguments) all += quoted_argument(each);
   }
   folder.write("in", input);
-  const std::string root = geteuid() == 0 ? " --allow-run-as-root" : "";
-  const std::string line = "timeout 240 mpirun --oversubscribe --quiet" + root + all + " <" + path("in") +
-                           " >" + path("out") + " 2>" + path("err");
+  static const std::string options = launcher_options();
+  const std::string line = "timeout 240" + quoted_argument(mpiexec_path().string()) + options + all + " <" +
+                           path("in") + " >" + path("out") + " 2>" + path("err");
   const int status = std::system(line.c_str());
   const auto contents = [&](const char* name) {
     std::stringstream text;
@@ -193,13 +200,21 @@ TEST_CASE("plan-split measures an encoder's layers and its decoder's") {
 }
 
 TEST_CASE("a model in two processes continues prompts as in one") {
-  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const json one = ids_of(pumice_command(generate));
   CHECK(ids_of(together(generate, generate)) == one);
 }
 
+TEST_CASE("the launcher of another MPI library is told from the plug-in's") {
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
+  // What the others' launchers tell their processes.
+  const char* others = launcher_options().empty() ? "OMPI_COMM_WORLD_SIZE=2" : "PMI_SIZE=2";
+  const CommandResult result = pumice_command(generate, nullptr, {others});
+  CHECK(fails_saying(result, {"finds only this one", "the mpirun of the MPI library"}) == "");
+}
+
 TEST_CASE("processes that do not fit together are refused") {
-  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const CommandResult result =
       together(with(generate, {"--split", "2,3"}), with(generate, {"--split", "3,2"}));
   CHECK(result.status != 0);
@@ -215,7 +230,7 @@ TEST_CASE("processes that do not fit together are refused") {
 }
 
 TEST_CASE("copies of a translator divide lines, whose translations come in their order") {
-  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const std::string dates = dates_model().string();
   check_copies({"translate", dates, "--no-cache", "--sequences", "4"}, some_dates(), true);
   check_copies({"translate", dates, "--no-cache", "--beams", "3", "--n-best", "2", "--json"}, some_dates(),
@@ -223,7 +238,7 @@ TEST_CASE("copies of a translator divide lines, whose translations come in their
 }
 
 TEST_CASE("copies of a decoder divide requests, and draw as one copy does") {
-  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   std::string requests;
   for (int i = 0; i < 14; ++i) {
     if (i % 5 == 2) requests += "\n"; // none
@@ -238,7 +253,7 @@ TEST_CASE("copies of a decoder divide requests, and draw as one copy does") {
 }
 
 TEST_CASE("copies of an encoder divide lines, whose vectors come in their order") {
-  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const TemporaryFolder folder;
   write_word_folder(folder, "bert");
   std::string lines;
@@ -247,7 +262,7 @@ TEST_CASE("copies of an encoder divide lines, whose vectors come in their order"
 }
 
 TEST_CASE("with copies, the lines before a wrong one are answered before its error") {
-  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const std::vector<std::string> generate_requests = {"generate", model,        "--no-cache", "--requests",
                                                       "-",        "--replicas", "2"};
   std::string requests;
@@ -264,7 +279,7 @@ TEST_CASE("copies that the processes cannot be divided into, and what copies can
   const std::vector<std::string> translate = {"translate", dates_model().string(), "--no-cache", "--replicas",
                                               "2"};
   CHECK(fails_saying(pumice_command(translate), {"start the command with mpirun"}) == "");
-  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const CommandResult three = mpirun({{3, translate}});
   CHECK(three.status != 0);
   CHECK(three.err.find("which 2 copies cannot divide") != std::string::npos);
@@ -283,12 +298,12 @@ TEST_CASE("a translator on two devices and in two processes translates as on one
   CHECK(two.out == one.out);
   CHECK(pumice_command(with(translate, {"--devices", "0,0", "--split", "1,4", "--beams", "2"})).out ==
         pumice_command(with(translate, {"--beams", "2"})).out);
-  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   CHECK(mpirun({{2, translate}}).out == one.out);
 }
 
 TEST_CASE("processes with another model are refused") {
-  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   std::vector<std::string> other = with(generate, {"--split", "2,3"});
   other[1] = (pretrained_folder() / "chat-2m.gguf").string();
   const CommandResult result = together(with(generate, {"--split", "2,3"}), other);
@@ -342,7 +357,7 @@ TEST_CASE("requests that go on have the index and the seed that they have in one
   CHECK(first.status == 0);
   CHECK(rest.status == 0);
   CHECK(first.out + rest.out == whole.out);
-  if (!has_mpirun()) return skip("mpirun or the plug-in for MPI is not there");
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const std::vector<std::string> copies =
       with(generate_requests, {"--replicas", "2", "--resume", (folder.path() / "copies").string()});
   const CommandResult two = mpirun({{2, copies}}, some);

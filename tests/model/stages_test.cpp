@@ -16,6 +16,7 @@
 #include "support/fixtures.h"
 #include "support/model.h"
 #include "support/paths.h"
+#include "support/skip.h"
 #include "support/stages.h"
 #include "support/test_hop.h"
 
@@ -148,6 +149,33 @@ private:
   std::vector<std::byte> shorter_;
 };
 
+// A hop that has places for what a stage computes, and counts how its messages hand it on.
+template <class Messages>
+class PlacesHop : public Messages {
+public:
+  template <class... Arguments>
+  explicit PlacesHop(uint64_t alignment, Arguments... arguments)
+      : Messages(arguments...), alignment_(alignment) {}
+
+  uint64_t import_alignment() const override { return alignment_; }
+  void offer(uint32_t, std::shared_ptr<HopPlaces> places) override { offered_ = std::move(places); }
+  std::shared_ptr<HopPlaces> offered(uint32_t) override { return std::move(offered_); }
+  Result<std::span<const std::byte>> receive() override {
+    PUMICE_TRY(const std::span<const std::byte> message, Messages::receive());
+    MessageHeader header;
+    std::memcpy(&header, message.data(), sizeof header);
+    placed += header.kind == MessageKind::placed;
+    copied += header.kind == MessageKind::step;
+    return message;
+  }
+
+  uint64_t placed = 0, copied = 0; // steps
+
+private:
+  const uint64_t alignment_;
+  std::shared_ptr<HopPlaces> offered_; // of the session that begins
+};
+
 // Begins sessions as if the stage before had planned longer steps.
 class LongerStepsHop : public MemoryHop {
 public:
@@ -235,6 +263,51 @@ TEST_CASE("hops that deliver late and complete messages in another order change 
   uint64_t overtaken = 0;
   for (const TestHop* hop : hops) overtaken += hop->overtaken();
   CHECK(overtaken > 0);
+}
+
+TEST_CASE("stages hand on what they compute in memory that both devices import") {
+  const Device& device = *test_context().device;
+  if (!device.can_import()) return skip("the device imports no memory of the host");
+  const uint64_t alignment = device.capabilities().host_memory_alignment;
+  const auto path = stories_model();
+  const Texts whole = texts_of(load_model(path));
+  std::vector<PlacesHop<MemoryHop>*> hops;
+  const auto make = [&](uint32_t from) {
+    auto hop = std::make_unique<PlacesHop<MemoryHop>>(from == 2 ? 0 : alignment);
+    hops.push_back(hop.get());
+    return hop;
+  };
+  const auto staged = load_stages(path, {2, 1, 2}, make);
+  CHECK(texts_of(staged) == whole);
+  REQUIRE(hops.size() == 3);
+  CHECK(hops[0]->placed == 0); // from the last stage to the first one: rows only
+  for (size_t i : {1, 2}) {
+    CHECK(hops[i]->placed > 0);
+    CHECK(hops[i]->copied == 0);
+    CHECK(staged->upstream()->describe().at(i - 1).find("next device imports") != std::string::npos);
+  }
+}
+
+TEST_CASE("steps for which no place is free are copied, and the bits are the same") {
+  const Device& device = *test_context().device;
+  if (!device.can_import()) return skip("the device imports no memory of the host");
+  const uint64_t alignment = device.capabilities().host_memory_alignment;
+  const auto path = stories_model();
+  using LateHop = PlacesHop<TestHop>;
+  LateHop* late = nullptr;
+  const auto staged = load_stages(path, {2, 3}, [&](uint32_t from) {
+    // With room for more messages than there are places.
+    auto hop = std::make_unique<LateHop>(from == 0 ? alignment : 0, from, UINT64_MAX, size_t{8});
+    if (from == 0) late = hop.get();
+    return hop;
+  });
+  ForwardOptions options;
+  options.chunk = 4;
+  options.readable = {"logits", "hidden_states.2"};
+  const std::vector<uint32_t> tokens = some_tokens(90, 300);
+  CHECK(forward(staged, tokens, options) == forward(load_model(path), tokens, options));
+  CHECK(texts_of(staged) == texts_of(load_model(path)));
+  CHECK(late->placed > 0);
 }
 
 TEST_CASE("a hop that breaks ends all stages with its error") {

@@ -22,6 +22,7 @@ bool fits(pumice_status status, VkResult error) {
   case VK_ERROR_LAYER_NOT_PRESENT:
   case VK_ERROR_EXTENSION_NOT_PRESENT:
   case VK_ERROR_FEATURE_NOT_PRESENT:
+  case VK_ERROR_INVALID_EXTERNAL_HANDLE:
     return status == PUMICE_UNSUPPORTED;
   case VK_ERROR_INCOMPATIBLE_DRIVER:
     return status == PUMICE_NOT_FOUND;

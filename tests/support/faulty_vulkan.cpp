@@ -19,7 +19,8 @@ namespace {
   PUMICE_VULKAN_GLOBAL(F)                                                                                    \
   PUMICE_VULKAN_INSTANCE(F)                                                                                  \
   PUMICE_VULKAN_INSTANCE_OPTIONAL(F)                                                                         \
-  PUMICE_VULKAN_DEVICE(F)
+  PUMICE_VULKAN_DEVICE(F)                                                                                    \
+  PUMICE_VULKAN_DEVICE_OPTIONAL(F)
 
 enum Id : size_t {
 #define PUMICE_ID(name) id_##name,
@@ -253,6 +254,8 @@ std::vector<VkResult> errors_of(size_t id) {
   case id_vkGetSemaphoreCounterValue:
   case id_vkGetEventStatus:
     return {host, device, VK_ERROR_DEVICE_LOST};
+  case id_vkGetMemoryHostPointerPropertiesEXT:
+    return {host, VK_ERROR_INVALID_EXTERNAL_HANDLE};
   case id_vkAllocateMemory:
     return {host, device, VK_ERROR_TOO_MANY_OBJECTS};
   case id_vkMapMemory:
@@ -292,6 +295,7 @@ FaultyVulkan::FaultyVulkan() {
   PUMICE_VULKAN_GLOBAL(PUMICE_FIND_GLOBAL)
   PUMICE_VULKAN_INSTANCE(PUMICE_FIND)
   PUMICE_VULKAN_DEVICE(PUMICE_FIND)
+  PUMICE_VULKAN_DEVICE_OPTIONAL(PUMICE_FIND)
 #define PUMICE_DESCRIBE(name) describe<id_##name, PFN_##name>();
   PUMICE_ALL_FUNCTIONS(PUMICE_DESCRIBE)
   rest();

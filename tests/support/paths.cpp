@@ -25,6 +25,14 @@ std::filesystem::path command_path() {
 #endif
 }
 
+std::filesystem::path mpiexec_path() {
+#ifdef PUMICE_MPIEXEC
+  return PUMICE_MPIEXEC;
+#else
+  return {};
+#endif
+}
+
 std::filesystem::path crashing_vulkan() {
 #ifdef PUMICE_CRASHING_VULKAN
   return PUMICE_CRASHING_VULKAN;

@@ -6,6 +6,7 @@
 // the checkout lies.
 std::filesystem::path source_folder();
 std::filesystem::path command_path();    // of the `pumice` command; empty where it is not built
+std::filesystem::path mpiexec_path();    // of the plug-in's MPI library; empty where there is no plug-in
 std::filesystem::path crashing_vulkan(); // the library of support/crashing_vulkan.c, for --vulkan-loader
 
 // The models that ship with the sources.

@@ -34,6 +34,7 @@ Features features_of(const Capabilities& device) {
           {"subgroup_shuffle", device.subgroup_shuffle},
           {"unified_memory", device.unified_memory},
           {"memory_budget", device.memory_budget},
+          {"host_memory_import", device.host_memory_import},
           {"timestamps", device.timestamps}};
 }
 

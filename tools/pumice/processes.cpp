@@ -65,8 +65,8 @@ Result<OpenProcesses> open_plugin() {
     reasons += fmt::format("\n  {}", reason ? reason : path_text(path));
   }
   return Error{Code::unsupported,
-               "mpirun started this program, and it has no plug-in for MPI: build it where libopenmpi-dev is "
-               "installed, or start it without mpirun" +
+               "mpirun started this program, and it has no plug-in for MPI: build it where libopenmpi-dev or "
+               "libmpich-dev is installed, or start it without mpirun" +
                    reasons};
 #endif
 }
@@ -130,6 +130,11 @@ Status join_others(double timeout, uint32_t replicas) {
   std::string why;
   world.reset(open(version_number(), timeout, &why));
   if (!world) return Error{Code::unsupported, "the plug-in for MPI cannot be used: " + why};
+  if (world->size() == 1) {
+    return Error{Code::unsupported,
+                 "several processes were started, and the plug-in for MPI finds only this one: start them "
+                 "with the mpirun of the MPI library that the plug-in was built with"};
+  }
   if (world->size() % replicas != 0) {
     return Error{
         Code::invalid_argument,
