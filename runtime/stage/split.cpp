@@ -2,7 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <limits>
+#include <thread>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
 
 #include <fmt/format.h>
 
@@ -34,35 +40,71 @@ StepSeconds larger(const StepSeconds& a, const StepSeconds& b) {
 }
 
 Part operator+(const Part& a, const Part& b) {
-  return {sum(a.seconds, b.seconds), a.bytes + b.bytes};
+  return {sum(a.seconds, b.seconds), a.bytes + b.bytes, sum(a.processors, b.processors)};
 }
 
+// Times below 0 stay: a last stage takes less than another one of as many layers, because after the attention
+// of its last layer a prompt has one row left, that of its last token.
 Part operator-(const Part& a, const Part& b) {
-  return {each(a.seconds, b.seconds, [](double x, double y) { return std::max(x - y, 0.0); }),
-          a.bytes - std::min(a.bytes, b.bytes)};
+  const auto less = [](double x, double y) { return x - y; };
+  return {each(a.seconds, b.seconds, less), a.bytes - std::min(a.bytes, b.bytes),
+          each(a.processors, b.processors, less)};
 }
 
 Part operator*(const Part& part, uint32_t count) {
-  return {each(part.seconds, no_seconds, [&](double x, double) { return x * count; }), part.bytes * count};
+  const auto times = [&](double x, double) { return x * count; };
+  return {each(part.seconds, no_seconds, times), part.bytes * count,
+          each(part.processors, no_seconds, times)};
 }
 
-// The shortest of some steps of these rows: other programs only make them longer.
-Result<double> step_seconds(Runner& runner, const std::vector<StepToken>& rows) {
+// What was measured is never quite the same twice.
+Part not_below_zero(Part part) {
+  part.seconds = larger(part.seconds, no_seconds);
+  part.processors = larger(part.processors, no_seconds);
+  return part;
+}
+
+struct StepCost {
+  double seconds = 0;
+  double processors = 0; // see DeviceCosts::Part
+};
+
+double usable_processors() {
+#ifdef __linux__
+  cpu_set_t usable; // taskset and batch systems give a process some of them
+  if (sched_getaffinity(0, sizeof usable, &usable) == 0) return std::max(CPU_COUNT(&usable), 1);
+#endif
+  return std::max(std::thread::hardware_concurrency(), 1u);
+}
+
+// Of this process, on all processors together.
+double processor_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+// The least of some steps of these rows: other programs only make them longer.
+Result<StepCost> step_cost(Runner& runner, const std::vector<StepToken>& rows) {
   const auto tokens = static_cast<uint32_t>(rows.size());
   const auto outputs = static_cast<uint32_t>(std::ranges::count(rows, true, &StepToken::output));
   const std::vector<std::byte> nothing(runner.received_bytes(tokens));
-  double shortest = std::numeric_limits<double>::infinity(), all = 0;
+  constexpr double never = std::numeric_limits<double>::infinity();
+  StepCost least{never, never};
+  double all = 0;
   for (int steps = 0; steps < least_steps || all < measured_seconds; ++steps) {
+    const double before = processor_seconds();
     const auto start = std::chrono::steady_clock::now();
     PUMICE_CHECK(runner.write_step(rows));
     PUMICE_CHECK(runner.write_received({tokens, {tokens, outputs}}, {nothing}));
     PUMICE_TRY(const Completion done, runner.submit(tokens));
     PUMICE_CHECK(done.wait());
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    shortest = std::min(shortest, seconds);
+    least.seconds = std::min(least.seconds, seconds);
+    least.processors = std::min(least.processors, processor_seconds() - before);
     if (steps > 0) all += seconds; // the first step compiles kernels
   }
-  return shortest;
+  const bool on_processors = runner.model().context().device->capabilities().is_cpu();
+  least.processors = on_processors ? least.processors / usable_processors() : 0;
+  return least;
 }
 
 // A token of each of so many sequences.
@@ -144,28 +186,29 @@ private:
       const auto read = static_cast<uint32_t>(encoder_rows(*encoder, input_chunk()).size());
       PUMICE_CHECK(decoder_->set_input(sequence, {0, read}));
     }
-    StepSeconds& seconds = part_.seconds;
+    StepSeconds &seconds = part_.seconds, &processors = part_.processors;
     // With an encoder, what is generated begins at once.
     const uint32_t prompt = std::min(encoder ? 0 : use_.prompt, decoder_->size().context - 1);
-    const auto token_seconds = [&](uint32_t rows) {
-      return step_seconds(*decoder_, token_rows(rows, prompt));
+    const auto measure = [&](double StepSeconds::*kind, const std::vector<StepToken>& rows) {
+      return put(kind, step_cost(*decoder_, rows));
     };
-    PUMICE_TRY(seconds.decode, token_seconds(1));
+    PUMICE_CHECK(measure(&StepSeconds::decode, token_rows(1, prompt)));
     seconds.group = seconds.together = seconds.decode;
+    processors.group = processors.together = processors.decode;
     if (use_.group_rows() > 1) {
-      PUMICE_TRY(seconds.group, token_seconds(use_.group_rows()));
+      PUMICE_CHECK(measure(&StepSeconds::group, token_rows(use_.group_rows(), prompt)));
       seconds.together = seconds.group;
+      processors.together = processors.group;
     }
     if (use_.groups > 1 && use_.size.sequences > 1) {
-      PUMICE_TRY(seconds.together, token_seconds(use_.size.sequences));
+      PUMICE_CHECK(measure(&StepSeconds::together, token_rows(use_.size.sequences, prompt)));
     }
     costs.row_bytes = std::max(costs.row_bytes, decoder_->sent_bytes(1));
     if (encoder) return {};
     // All chunks together take as long as so many in the middle: attention reads more in each.
     costs.prefill_tokens = std::clamp(prompt, 1u, use_.size.chunk);
     const uint32_t middle = (std::max(prompt, costs.prefill_tokens) - costs.prefill_tokens) / 2;
-    PUMICE_TRY(seconds.prefill, step_seconds(*decoder_, prompt_rows(costs.prefill_tokens, middle)));
-    return {};
+    return measure(&StepSeconds::prefill, prompt_rows(costs.prefill_tokens, middle));
   }
 
   Status measure_encoder(DeviceCosts& costs) {
@@ -173,7 +216,13 @@ private:
     PUMICE_TRY(const std::unique_ptr<Runner> runner, Runner::create(model_, encoder_options_));
     const std::vector<StepToken> rows = encoder_rows(*model_->shape().encoder, input_chunk());
     costs.prefill_tokens = static_cast<uint32_t>(rows.size());
-    PUMICE_TRY(part_.seconds.prefill, step_seconds(*runner, rows));
+    return put(&StepSeconds::prefill, step_cost(*runner, rows));
+  }
+
+  Status put(double StepSeconds::*kind, const Result<StepCost>& cost) {
+    if (!cost.ok()) return cost.error();
+    part_.seconds.*kind = cost->seconds;
+    part_.processors.*kind = cost->processors;
     return {};
   }
 
@@ -202,7 +251,7 @@ Result<Side> measure_side(uint32_t from, uint32_t count,
   PUMICE_TRY(const Part last, measure(count - 1, count));
   if (count == 2) { // all ways to cut them
     PUMICE_TRY(const Part both, measure(0, 2));
-    side.layer = both - last; // so that none of the others is below 0
+    side.layer = both - last;
     side.whole = both - side.layer * 2;
     side.first = first - side.layer;
     side.last = last - side.layer;
@@ -211,7 +260,7 @@ Result<Side> measure_side(uint32_t from, uint32_t count,
   PUMICE_TRY(const Part one, measure(1, 2));
   // Without the embedding where that is possible.
   PUMICE_TRY(const Part two, count > 3 ? measure(1, 3) : measure(0, 2));
-  side.layer = two - (count > 3 ? one : first);
+  side.layer = not_below_zero(two - (count > 3 ? one : first));
   side.stage = one - side.layer;
   side.first = first - side.layer;
   side.last = last - side.layer;
@@ -243,7 +292,7 @@ Part Side::of(const Stage& layers, uint32_t count) const {
                        : layers.begins()    ? first
                        : layers.ends(count) ? last
                                             : stage;
-  return beside + layer * (std::min(layers.end, count) - layers.first);
+  return not_below_zero(beside + layer * (std::min(layers.end, count) - layers.first));
 }
 
 Part DeviceCosts::of(const Stage& cut, const LayerCounts& layers) const {
@@ -282,6 +331,7 @@ Result<uint64_t> stage_bytes(const std::filesystem::path& path, const DeviceCont
 
 HopCosts hop_costs(double latency, double bytes_per_second, const DeviceCosts& device, const StageUse& use) {
   HopCosts hop{latency};
+  hop.one_machine = false;
   if (bytes_per_second <= 0) return hop;
   const double row = static_cast<double>(device.row_bytes) / bytes_per_second;
   hop.busy = {row, row * use.group_rows(), row * use.size.sequences, row * device.prefill_tokens};
@@ -306,17 +356,19 @@ SplitPlan expected_of(std::span<const DeviceCosts> devices, std::span<const uint
   const bool alone = layers.size() == 1;
   const StepSeconds latency = {hop.latency, hop.latency, hop.latency, hop.latency};
   uint32_t first = 0;
+  StepSeconds shared; // by all stages, which take the processors from each other
   for (size_t i = 0; i < layers.size(); ++i) {
     const Part part = devices[i].of({first, first + layers[i]}, counts);
     first += layers[i];
     plan.stages.push_back(part);
     plan.sequence = sum(plan.sequence, part.seconds);
     plan.slowest = larger(plan.slowest, part.seconds);
+    if (hop.one_machine) shared = sum(shared, part.processors);
     if (alone) return plan;
     plan.sequence = sum(plan.sequence, latency);
     if (i + 1 < layers.size()) plan.sequence = sum(plan.sequence, hop.busy);
   }
-  plan.slowest = larger(plan.slowest, hop.busy);
+  plan.slowest = larger(larger(plan.slowest, hop.busy), shared);
   return plan;
 }
 

@@ -36,6 +36,9 @@ struct DeviceCosts {
   struct Part {
     StepSeconds seconds;
     uint64_t bytes = 0; // of device memory: weights, keys and values, scratch
+    // So long would it take all of the host's processors; 0 of a device that is none of them. Stages on such
+    // devices of one machine take these from each other.
+    StepSeconds processors = {};
   };
   // Of the encoder's layers, or of the decoder's.
   struct Side {
@@ -81,6 +84,7 @@ Result<uint64_t> stage_bytes(const std::filesystem::path& path, const DeviceCont
 struct HopCosts {
   double latency = 0;
   StepSeconds busy = {};
+  bool one_machine = true; // all stages are in one
 };
 // Of a link with so many bytes a second; 0: the time for its bytes is not counted.
 HopCosts hop_costs(double latency, double bytes_per_second, const DeviceCosts& device, const StageUse& use);
@@ -97,7 +101,7 @@ struct SplitPlan {
   std::vector<uint32_t> layers;          // of each device
   std::vector<DeviceCosts::Part> stages; // of each device
   StepSeconds sequence;                  // of a step that goes through all stages
-  StepSeconds slowest;                   // stage or hop: so long is a step of each of many groups
+  StepSeconds slowest; // stage, hop, or what they share: so long is a step of each of many groups
 
   // Of a token of each sequence of all groups.
   double round_seconds(uint32_t groups) const;

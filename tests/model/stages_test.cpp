@@ -149,19 +149,13 @@ private:
   std::vector<std::byte> shorter_;
 };
 
-// A hop that has places for what a stage computes, and counts how its messages hand it on.
-template <class Messages>
-class PlacesHop : public Messages {
+// Counts how its messages hand on what a stage computes.
+class PlacesHop : public MemoryHop {
 public:
-  template <class... Arguments>
-  explicit PlacesHop(uint64_t alignment, Arguments... arguments)
-      : Messages(arguments...), alignment_(alignment) {}
+  using MemoryHop::MemoryHop;
 
-  uint64_t import_alignment() const override { return alignment_; }
-  void offer(uint32_t, std::shared_ptr<HopPlaces> places) override { offered_ = std::move(places); }
-  std::shared_ptr<HopPlaces> offered(uint32_t) override { return std::move(offered_); }
   Result<std::span<const std::byte>> receive() override {
-    PUMICE_TRY(const std::span<const std::byte> message, Messages::receive());
+    PUMICE_TRY(const std::span<const std::byte> message, MemoryHop::receive());
     MessageHeader header;
     std::memcpy(&header, message.data(), sizeof header);
     placed += header.kind == MessageKind::placed;
@@ -170,10 +164,31 @@ public:
   }
 
   uint64_t placed = 0, copied = 0; // steps
+};
+
+// Takes all places itself after every third message of one session, until the next one.
+class CrowdedHop : public PlacesHop {
+public:
+  using PlacesHop::PlacesHop;
+
+  void offer(uint32_t session, std::shared_ptr<HopPlaces> places) override {
+    taken_.clear();
+    places_ = places;
+    PlacesHop::offer(session, std::move(places));
+  }
+  Status send() override {
+    for (const uint32_t place : taken_) places_->release(place);
+    taken_.clear();
+    if (places_ && ++messages_ % 3 == 0) {
+      while (const auto place = places_->take()) taken_.push_back(*place);
+    }
+    return PlacesHop::send();
+  }
 
 private:
-  const uint64_t alignment_;
-  std::shared_ptr<HopPlaces> offered_; // of the session that begins
+  std::shared_ptr<HopPlaces> places_;
+  std::vector<uint32_t> taken_;
+  uint64_t messages_ = 0;
 };
 
 // Begins sessions as if the stage before had planned longer steps.
@@ -271,9 +286,9 @@ TEST_CASE("stages hand on what they compute in memory that both devices import")
   const uint64_t alignment = device.capabilities().host_memory_alignment;
   const auto path = stories_model();
   const Texts whole = texts_of(load_model(path));
-  std::vector<PlacesHop<MemoryHop>*> hops;
+  std::vector<PlacesHop*> hops;
   const auto make = [&](uint32_t from) {
-    auto hop = std::make_unique<PlacesHop<MemoryHop>>(from == 2 ? 0 : alignment);
+    auto hop = std::make_unique<PlacesHop>(from == 2 ? 0 : alignment);
     hops.push_back(hop.get());
     return hop;
   };
@@ -293,21 +308,21 @@ TEST_CASE("steps for which no place is free are copied, and the bits are the sam
   if (!device.can_import()) return skip("the device imports no memory of the host");
   const uint64_t alignment = device.capabilities().host_memory_alignment;
   const auto path = stories_model();
-  using LateHop = PlacesHop<TestHop>;
-  LateHop* late = nullptr;
-  const auto staged = load_stages(path, {2, 3}, [&](uint32_t from) {
-    // With room for more messages than there are places.
-    auto hop = std::make_unique<LateHop>(from == 0 ? alignment : 0, from, UINT64_MAX, size_t{8});
-    if (from == 0) late = hop.get();
+  CrowdedHop* crowded = nullptr;
+  const auto staged = load_stages(path, {2, 3}, [&](uint32_t from) -> std::unique_ptr<Hop> {
+    if (from != 0) return std::make_unique<MemoryHop>();
+    auto hop = std::make_unique<CrowdedHop>(alignment);
+    crowded = hop.get();
     return hop;
   });
   ForwardOptions options;
   options.chunk = 4;
-  options.readable = {"logits", "hidden_states.2"};
+  options.readable = {"logits", "hidden_states.1", "hidden_states.2"};
   const std::vector<uint32_t> tokens = some_tokens(90, 300);
   CHECK(forward(staged, tokens, options) == forward(load_model(path), tokens, options));
-  CHECK(texts_of(staged) == texts_of(load_model(path)));
-  CHECK(late->placed > 0);
+  CHECK(continue_greedily(staged, tokens, 20, 8) == continue_greedily(load_model(path), tokens, 20, 8));
+  CHECK(crowded->placed > 0);
+  CHECK(crowded->copied > 0);
 }
 
 TEST_CASE("a hop that breaks ends all stages with its error") {
@@ -469,6 +484,19 @@ TEST_CASE("a model is cut where the goal asks for it") {
   CHECK(plan.prompt_seconds(1) == doctest::Approx(90 + 1 + 90 + 3 + 2 * 0.5 + 100)); // nothing follows
   CHECK(plan.prompt_seconds(3.5) == doctest::Approx(90 + 1 + 90 + 3 + 2 * 0.5 + 100 + 2.5 * 100));
   CHECK(plan.stages[1].bytes == 350);
+  // Devices that are the processors of one machine: what a chunk takes of them is shared.
+  std::vector<DeviceCosts> shared = unequal;
+  for (DeviceCosts& each : shared) each.decoder.layer.processors.prefill = 9;
+  CHECK(expected_of(shared, Layers{9, 3}, {0, 12}, {}).slowest.prefill == doctest::Approx(12 * 9));
+  CHECK(expected_of(shared, Layers{9, 3}, {0, 12}, {}).slowest.group == doctest::Approx(21));
+  std::vector<DeviceCosts> short_end = unequal; // a last layer that computes one row of a prompt
+  short_end[1].decoder.last.seconds.prefill = -20;
+  CHECK(expected_of(short_end, Layers{9, 3}, {0, 12}, {}).stages[1].seconds.prefill == doctest::Approx(70));
+  CHECK(expected_of(short_end, Layers{9, 3}, {0, 12}, {}).stages[1].seconds.group == doctest::Approx(21));
+  HopCosts between_machines;
+  between_machines.one_machine = false;
+  CHECK(expected_of(shared, Layers{9, 3}, {0, 12}, between_machines).slowest.prefill == doctest::Approx(93));
+
   const auto alone = expected_of(std::span(unequal).first(1), Layers{12}, {0, 12}, hop);
   CHECK(alone.round_seconds(1) == doctest::Approx(3 * 12 + 1));
   CHECK(alone.prompt_seconds(2.5) == doctest::Approx(2.5 * (10 * 12 + 1)));
