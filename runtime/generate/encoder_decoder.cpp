@@ -276,7 +276,7 @@ Status EncoderDecoder::end() {
   return status;
 }
 
-Status EncoderDecoder::fill(TimeSlicer& slices) {
+Status EncoderDecoder::fill(StageSlices& slices) {
   if (run_->ranges.empty()) {
     PUMICE_TRY(const std::span<const EncoderInput> inputs, next_inputs());
     PUMICE_TRY(run_->ranges, encoder_->open(inputs));
@@ -289,14 +289,14 @@ Status EncoderDecoder::fill(TimeSlicer& slices) {
   return run_->decoding->done() ? Status() : run_->decoding->fill(slices);
 }
 
-Status EncoderDecoder::collect(const TimeSlicer& slices) {
+Status EncoderDecoder::collect(const StageSlices& slices) {
   if (!run_ || !run_->decoding) return {};
   PUMICE_CHECK(run_->decoding->collect());
   // Steps that ran ahead of the end of the texts still use what the texts have.
   return run_->decoding->done() && !slices.under_way() ? end_decoding() : Status();
 }
 
-double EncoderDecoder::largest_dispatch(const TimeSlicer& slices) const {
+double EncoderDecoder::largest_dispatch(const StageSlices& slices) const {
   if (!run_ || !run_->decoding) return encoder_->runner().largest_dispatch(slices);
   return runner_of(run_->options).largest_dispatch(slices);
 }

@@ -17,7 +17,7 @@ ResumableGeneration::~ResumableGeneration() {
 }
 
 Status ResumableGeneration::make() {
-  return work_.make(model_->context().device, session_, [this]() -> Status {
+  return work_.make(*model_, session_, [this]() -> Status {
     PUMICE_TRY(session_, EncoderDecoder::create(model_, session_options_));
     return prepared_ ? session_->prepare(options_) : Status();
   });
@@ -102,7 +102,7 @@ Result<SliceResult> ResumableGeneration::record(VkCommandBuffer into, double bud
 }
 
 Result<SliceResult> ResumableGeneration::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
-  TimeSlicer& slices = work_.slices();
+  StageSlices& slices = work_.slices();
   PUMICE_CHECK(slices.look());
   PUMICE_CHECK(check_cancelled());
   if (state_ == State::running) {

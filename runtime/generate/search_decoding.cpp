@@ -65,7 +65,7 @@ public:
   Status begin() override;
   bool done() const override;
   Status step() override;
-  Status fill(TimeSlicer& slices) override;
+  Status fill(StageSlices& slices) override;
   Status collect() override;
   Status end() override;
 
@@ -174,7 +174,7 @@ Status SearchDecoding::step() {
 }
 
 // One step at a time: the host's part of the next one may change what the device reads.
-Status SearchDecoding::fill(TimeSlicer& slices) {
+Status SearchDecoding::fill(StageSlices& slices) {
   if (done_) return {};
   if (!runner_.step_open()) {
     PUMICE_TRY(sliced_, write_step());

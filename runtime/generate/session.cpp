@@ -44,14 +44,14 @@ Session::~Session() {
 Status Session::make(const Progress& progress) {
   sequence_.reset();
   sliced_ = false;
-  return work_.make(model_->context().device, batch_, [&]() -> Status {
+  return work_.make(*model_, batch_, [&]() -> Status {
     PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model_, options_));
     if (options_.preparation != Preparation::none) {
       PUMICE_CHECK(batch->runner().prepare_all(options_.compiling_threads, progress));
     }
     if (options_.interruptible) batch->runner().set_interrupt(work_.interrupt());
     batch_ = std::move(batch);
-    const bool warms_up = options_.preparation == Preparation::warmed_up && !model_->upstream();
+    const bool warms_up = options_.preparation == Preparation::warmed_up && has_slices(*model_);
     return warms_up ? warm_up(*batch_, work_.slices()) : Status();
   });
 }
@@ -255,7 +255,7 @@ Result<SliceResult> Session::record(VkCommandBuffer into, double budget) {
 Result<SliceResult> Session::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
   PUMICE_CHECK(ready());
   PUMICE_CHECK(use_slices(true));
-  TimeSlicer& slices = work_.slices();
+  StageSlices& slices = work_.slices();
   PUMICE_CHECK(slices.look());
   PUMICE_CHECK(collect());
   PUMICE_CHECK(check_cancelled());

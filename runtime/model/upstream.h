@@ -12,6 +12,9 @@
 
 namespace pumice {
 
+class Device;
+class Runner; // step/runner.h
+
 // What the runners of all stages of a session are made from.
 struct StageSteps {
   SessionSize size;
@@ -61,6 +64,11 @@ public:
   virtual Error tell(const Error& error) = 0;
   // Makes the stages compile all kernels. They do it while the last one does the same.
   virtual Status prepare_all() = 0;
+  // Waits until all that was sent has been through all stages.
+  virtual Status settle() = 0;
+  // The stages' runners, for steps in slices: the calling thread may use them until it sends something. Null
+  // where a stage has nothing to compute. Waits as settle() does, for nothing if all steps have arrived.
+  virtual Result<std::vector<std::shared_ptr<Runner>>> runners() = 0;
 };
 
 // The stages before a model's own, which has the end of the model. They compute a step and hand on what the
@@ -77,6 +85,8 @@ public:
   virtual uint32_t position_block() const = 0;
   // "layers 0 to 19 on llvmpipe": a line for each.
   virtual std::vector<std::string> describe() const = 0;
+  // The devices of the stages if steps can go through them in slices of time. None: only whole steps do.
+  virtual std::vector<std::shared_ptr<Device>> devices() const { return {}; }
   virtual Result<std::unique_ptr<UpstreamSteps>> begin(const StageSteps& steps, Receive receive) = 0;
 };
 

@@ -83,6 +83,8 @@ public:
   Status discard_and_wait();
 
   const SlicePredictor& predictor() const { return predictor_; }
+  // What run() returned last, and what has finished since.
+  const SliceReport& report() const { return report_; }
   // Bytes of device memory that the slicer allocates with its first slices.
   static Result<uint64_t> memory_needed(const Device& device);
 

@@ -43,9 +43,13 @@ public:
               bool many_threads)
       : StageRing(*hops.front(), *hops.back(), names_of(models), position_block_of(models)),
         hops_(std::move(hops)) {
-    if (many_threads) let_sessions_take_own_steps();
+    if (many_threads) {
+      let_sessions_take_own_steps();
+      for (const std::shared_ptr<const Model>& model : models) devices_.push_back(model->context().device);
+    }
     for (size_t i = 0; i < models.size(); ++i) {
       auto server = std::make_shared<StageServer>(models[i], name_of(*models[i]), *hops_[i], *hops_[i + 1]);
+      servers_.push_back(server);
       threads_.emplace_back([server = std::move(server)] {
         (void)server->run(); // the last stage gets its error
       });
@@ -57,8 +61,22 @@ public:
     for (std::thread& thread : threads_) thread.join();
   }
 
+  std::vector<std::shared_ptr<Device>> devices() const override { return devices_; }
+
 private:
+  std::optional<Runners> runners_of(uint32_t session) const override {
+    Runners all;
+    for (const std::shared_ptr<StageServer>& server : servers_) {
+      std::optional<std::shared_ptr<Runner>> runner = server->runner(session);
+      if (!runner) return {};
+      all.push_back(*std::move(runner));
+    }
+    return all;
+  }
+
   std::vector<std::unique_ptr<Hop>> hops_;
+  std::vector<std::shared_ptr<StageServer>> servers_;
+  std::vector<std::shared_ptr<Device>> devices_; // none unless each session waits for its end on the stages
   std::vector<std::thread> threads_;
 };
 

@@ -27,8 +27,9 @@ using OpenModelFile = std::function<Result<ModelFile>()>;
 
 struct LocalStagesOptions {
   MakeHop make_hop;
-  // The model's sessions are used by several threads at a time, each session by one of them. Otherwise a
-  // thread also takes steps of the others', which keeps the last device busy.
+  // The model's sessions are used by several threads at a time, each session by one of them, and their steps
+  // can go through the stages in slices. Otherwise a thread also takes steps of the others', which keeps the
+  // last device busy.
   bool many_threads = false;
 };
 

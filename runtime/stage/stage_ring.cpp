@@ -8,7 +8,8 @@ namespace pumice {
 
 class StageRing::Steps : public UpstreamSteps {
 public:
-  Steps(StageRing& ring, uint32_t session) : ring_(ring), session_(session) {}
+  Steps(StageRing& ring, uint32_t session, const Session& state)
+      : ring_(ring), session_(session), state_(state) {}
   ~Steps() override {
     (void)guarded([&] { ring_.end(session_); });
   }
@@ -35,14 +36,19 @@ public:
     return ring_.write_cached(session_, piece, from);
   }
   Error tell(const Error& error) override { return ring_.tell(error); }
+  // A stage hands on the first message before it has done what that asks for, but the second one after it.
   Status prepare_all() override {
     const std::lock_guard lock(ring_.mutex_);
-    return ring_.send({MessageKind::prepare, session_}, {});
+    PUMICE_CHECK(ring_.send({MessageKind::prepare, session_}, {}));
+    return ring_.send({MessageKind::block, session_}, {});
   }
+  Status settle() override { return ring_.settle(state_, session_); }
+  Result<Runners> runners() override { return ring_.runners(state_, session_); }
 
 private:
   StageRing& ring_;
   const uint32_t session_;
+  const Session& state_;
 };
 
 Result<std::unique_ptr<UpstreamSteps>> StageRing::begin(const StageSteps& steps, Receive receive) {
@@ -51,6 +57,7 @@ Result<std::unique_ptr<UpstreamSteps>> StageRing::begin(const StageSteps& steps,
   Session& session = sessions_[id];
   session.receive = std::move(receive);
   session.message_bytes = step_message_bytes(steps.size.chunk) + steps.received_bytes;
+  session.caches = steps.caches;
   const std::vector<std::byte> bytes = to_bytes(steps);
   const Status begun = guarded([&]() -> Status {
     const uint64_t sent = step_message_bytes(steps.size.chunk) + steps.value_bytes;
@@ -59,7 +66,7 @@ Result<std::unique_ptr<UpstreamSteps>> StageRing::begin(const StageSteps& steps,
     while (!session.began) PUMICE_CHECK(receive_one(id));
     return {};
   });
-  if (begun.ok()) return std::unique_ptr<UpstreamSteps>(std::make_unique<Steps>(*this, id));
+  if (begun.ok()) return std::unique_ptr<UpstreamSteps>(std::make_unique<Steps>(*this, id, session));
   sessions_.erase(id); // the stages have failed, so none is left to end it there
   return begun.error();
 }
@@ -72,15 +79,35 @@ Status StageRing::send(MessageHeader header, std::span<const std::byte> bytes,
   if (failed_) return *failed_;
   if (Status sent = send_message(first_, header, bytes, more); !sent.ok()) return fail(sent.error());
   ++under_way_;
+  if (const auto found = sessions_.find(header.session); found != sessions_.end()) ++found->second.under_way;
   return {};
 }
 
 Status StageRing::wait_for_one(uint32_t session) {
-  Session& own = sessions_.at(session);
-  if (own.arrived.empty()) return receive_one(session);
-  const Arrived step = std::move(own.arrived.front());
-  own.arrived.pop_front();
-  return take(own, step.tokens, step.bytes);
+  std::deque<Arrived>& arrived = arrived_[sessions_.at(session).caches];
+  if (arrived.empty()) return receive_one(session);
+  const Arrived step = std::move(arrived.front());
+  arrived.pop_front();
+  const auto found = sessions_.find(step.session);
+  return found == sessions_.end() ? Status() : take(found->second, step.tokens, step.bytes);
+}
+
+// Without the lock if nothing is under way, so that it waits for no other thread then.
+Status StageRing::settle(const Session& session, uint32_t id) {
+  if (session.under_way == 0) return {};
+  const std::lock_guard lock(mutex_);
+  while (session.under_way > 0) PUMICE_CHECK(receive_one(id));
+  return {};
+}
+
+Result<StageRing::Runners> StageRing::runners(const Session& session, uint32_t id) {
+  if (devices().empty()) {
+    return Error{Code::unsupported, "steps go through these stages only whole, and not in slices of time"};
+  }
+  PUMICE_CHECK(settle(session, id));
+  if (const std::optional<Runners> all = runners_of(id)) return *all;
+  const std::lock_guard lock(mutex_);
+  for (;;) PUMICE_CHECK(receive_one(id)); // the error is on its way
 }
 
 Status StageRing::take(Session& session, uint32_t tokens, std::span<const std::byte> bytes) {
@@ -111,6 +138,7 @@ Status StageRing::received(const Message& message, uint32_t receiver) {
   const auto found = sessions_.find(message.header.session);
   if (found == sessions_.end()) return {}; // it has ended
   Session& session = found->second;
+  if (session.under_way > 0) --session.under_way;
   if (message.header.kind == MessageKind::begin) {
     session.began = true;
     if (Status same = check_step_bytes(message.header, session.message_bytes, last_); !same.ok())
@@ -129,10 +157,13 @@ Status StageRing::received(const Message& message, uint32_t receiver) {
   const uint64_t rows = step_message_bytes(message.header.tokens) - sizeof(MessageHeader);
   if (message.bytes.size() < rows) return tell_locked({Code::internal, "a step between stages is too short"});
   const std::span<const std::byte> bytes = message.bytes.subspan(rows);
-  // Those before it come first.
-  const bool own = message.header.session == receiver && session.arrived.empty();
-  if (!own_steps_ || own) return take(session, message.header.tokens, bytes);
-  session.arrived.push_back({message.header.tokens, {bytes.begin(), bytes.end()}});
+  if (!own_steps_) return take(session, message.header.tokens, bytes);
+  const auto receiving = sessions_.find(receiver);
+  const bool own = receiving != sessions_.end() && receiving->second.caches == session.caches;
+  std::deque<Arrived>& arrived = arrived_[session.caches];
+  if (own && arrived.empty())
+    return take(session, message.header.tokens, bytes); // otherwise those come first
+  arrived.push_back({message.header.session, message.header.tokens, {bytes.begin(), bytes.end()}});
   return {};
 }
 
@@ -192,7 +223,14 @@ Status StageRing::greet(const Agreement& agreement) {
 
 void StageRing::end(uint32_t session) {
   const std::lock_guard lock(mutex_);
-  if (sessions_.erase(session) == 0 || !send({MessageKind::end, session}, {}).ok() || !own_steps_) return;
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  const uint32_t caches = found->second.caches;
+  sessions_.erase(found);
+  const bool last =
+      std::ranges::none_of(sessions_, [&](const auto& other) { return other.second.caches == caches; });
+  if (last) arrived_.erase(caches);
+  if (!send({MessageKind::end, session}, {}).ok() || !own_steps_) return;
   // Its memory on the other devices is the application's to use again.
   ending_.insert(session);
   while (ending_.contains(session) && receive_one(session).ok()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -16,7 +17,7 @@ namespace pumice {
 
 // The stages before the last one, as the last one sees them: a hop to the first of them and a hop from the
 // last of them. All messages go around once. Sessions of one model are used by one thread at a time; of a
-// ring in which sessions take their own steps, each of them is.
+// ring in which sessions take their own steps, each of them is, and together those that share caches.
 class StageRing : public Upstream {
 public:
   // `names`: of the stages. `position_block`: 0 if greet() finds it. `own_name`: of the last stage, for its
@@ -42,21 +43,31 @@ public:
   // Ends all stages, and waits for that.
   void quit();
 
+protected:
+  using Runners = std::vector<std::shared_ptr<Runner>>;
+  // The runners of a session on all stages, if there are devices(). Nothing: a stage has failed, and ended
+  // it.
+  virtual std::optional<Runners> runners_of(uint32_t) const { return {}; }
+
 private:
   class Steps;
   struct Arrived {
+    uint32_t session = 0;
     uint32_t tokens = 0;
     std::vector<std::byte> bytes;
   };
   struct Session {
     Receive receive;
     uint64_t message_bytes = 0; // that a step has at most when it arrives
+    uint32_t caches = 0;        // StageSteps::caches
     bool began = false;
-    std::deque<Arrived> arrived = {}; // steps that another session's thread has received
+    std::atomic<uint32_t> under_way = 0; // its messages that have not come around
   };
 
   Status send(MessageHeader header, std::span<const std::byte> bytes, std::span<const std::byte> more = {});
   Status wait_for_one(uint32_t session);
+  Status settle(const Session& session, uint32_t id);
+  Result<Runners> runners(const Session& session, uint32_t id);
   Status take(Session& session, uint32_t tokens, std::span<const std::byte> bytes);
   Status receive_one(uint32_t session);
   Status received(const Message& message, uint32_t receiver);
@@ -75,6 +86,9 @@ private:
   uint32_t position_block_;
   std::mutex mutex_;
   std::map<uint32_t, Session> sessions_;
+  // Steps that another thread has received, by the caches of their sessions. A translation's first step has
+  // to come before those that read what its input's step writes.
+  std::map<uint32_t, std::deque<Arrived>> arrived_;
   std::set<uint32_t> ending_; // that somebody waits for
   uint32_t next_session_ = 0;
   uint32_t under_way_ = 0; // messages that have not come around

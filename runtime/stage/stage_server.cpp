@@ -43,7 +43,7 @@ Status StageServer::run(Status failed) {
     }
     const MessageKind kind = message->header.kind;
     if (kind == MessageKind::quit || kind == MessageKind::failed) {
-      sessions_.clear();
+      end_all();
       if (kind == MessageKind::failed && status.ok()) status = error_from(message->bytes);
       const Status sent = guarded([&] { return forward(*message); });
       if (kind == MessageKind::quit) return status.ok() ? sent : status;
@@ -57,7 +57,7 @@ Status StageServer::run(Status failed) {
 
 // Returns the error with the name of the stage.
 Status StageServer::tell(const Error& error) {
-  sessions_.clear();
+  end_all();
   const std::string text =
       error.code == Code::cancelled ? "it was told to stop, by Ctrl-C or another signal" : error.text();
   Error named{error.code, fmt::format("{}: {}", name_, text)};
@@ -84,7 +84,7 @@ Status StageServer::handle(const Message& message) {
     return runner ? runner->prepare_all() : Status();
   }
   case MessageKind::end:
-    sessions_.erase(message.header.session);
+    end(message.header.session);
     return forward(message);
   case MessageKind::failed:
   case MessageKind::quit:
@@ -129,7 +129,10 @@ Status StageServer::begin(const Message& message) {
   const uint64_t rows = step_message_bytes(chunk);
   const uint64_t received = runner ? runner->received_bytes(chunk) : 0;
   const uint64_t sent = runner ? runner->sent_bytes(chunk) : 0;
-  sessions_[message.header.session] = std::move(runner);
+  {
+    const std::lock_guard lock(mutex_);
+    sessions_[message.header.session] = std::move(runner);
+  }
   std::erase_if(caches_, [](const auto& each) { return each.second.expired(); });
   // Before the message goes on: steps may come as soon as it has been around.
   PUMICE_CHECK(check_step_bytes(message.header, rows + received, from_));
@@ -138,6 +141,28 @@ Status StageServer::begin(const Message& message) {
   MessageHeader header = message.header;
   header.tokens = static_cast<uint32_t>(rows + sent);
   return send_message(to_, header, message.bytes);
+}
+
+std::optional<std::shared_ptr<Runner>> StageServer::runner(uint32_t session) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Runners wait for their steps at their end, and nobody else has to wait for that.
+void StageServer::end(uint32_t session) {
+  std::shared_ptr<Runner> ended;
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  ended = std::move(found->second);
+  sessions_.erase(found);
+}
+
+void StageServer::end_all() {
+  std::map<uint32_t, std::shared_ptr<Runner>> ended;
+  const std::lock_guard lock(mutex_);
+  ended.swap(sessions_);
 }
 
 Result<Runner*> StageServer::runner_of(const Message& message) {

@@ -2,6 +2,8 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,10 @@ public:
   // Returns the first error of the stage or of a hop; none after an orderly end. `failed`: why the stage has
   // no model; it only tells the others so, and waits for the end.
   Status run(Status failed = {});
+  // A session's runner; null where the stage has nothing to compute for it. Nothing: there is no such
+  // session, or it has ended. From any thread, which may use the runner while no message of the session is
+  // under way.
+  std::optional<std::shared_ptr<Runner>> runner(uint32_t session) const;
 
 private:
   Status tell(const Error& error);
@@ -37,14 +43,17 @@ private:
   Status write_block(const Message& message);
   Status move_cached(const Message& message);
   Result<Runner*> runner_of(const Message& message);
+  void end(uint32_t session);
+  void end_all();
 
   std::shared_ptr<const Model> model_;
   std::string name_;
   Hop& from_;
   Hop& to_;
   Agreement agreement_;
+  mutable std::mutex mutex_; // of the map
   // Null of a decoder's session where the stage has layers of the encoder only.
-  std::map<uint32_t, std::unique_ptr<Runner>> sessions_;
+  std::map<uint32_t, std::shared_ptr<Runner>> sessions_;
   std::map<uint32_t, std::weak_ptr<const Caches>> caches_; // by their number on the last stage
 };
 

@@ -137,7 +137,7 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   }
   options.steps_per_submit = std::min(options.steps_per_submit, SAMPLING_REPORTS - 1 - options.steps_ahead);
   std::unique_ptr<Batch> batch(new Batch(std::move(runner), options));
-  batch->most_sliced_steps_ = options.logits.buffer ? 1 : sliced_steps;
+  batch->most_sliced_steps_ = options.logits.buffer || batch->runner_->staged() ? 1 : sliced_steps;
   return batch;
 }
 
@@ -186,7 +186,7 @@ Status Batch::drop_all() {
   return drop_in_flight();
 }
 
-bool Batch::forget_discarded(const TimeSlicer& slices) {
+bool Batch::forget_discarded(const StageSlices& slices) {
   const std::optional<SliceNumber> last = slices.last_kept();
   if (!last) return false;
   while (!in_flight_.empty() && !(in_flight_.back().done && in_flight_.back().done->done_with(*last))) {
@@ -266,7 +266,7 @@ Status Batch::wait() const {
   return last == in_flight_.rend() ? Status() : last->done->wait();
 }
 
-Status Batch::fill(TimeSlicer& slices, size_t most_steps) {
+Status Batch::fill(StageSlices& slices, size_t most_steps) {
   most_steps = std::min(most_steps, most_sliced_steps_);
   while (runner_->step_open() || in_flight_.size() < most_steps) {
     if (!runner_->step_open()) {

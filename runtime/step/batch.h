@@ -98,7 +98,7 @@ public:
   Status drop_all();
   // Before slices are discarded: forgets the steps in flight that will not run to their end. The others can
   // be collected once they have. False, and nothing is forgotten, if it is not known which these are.
-  bool forget_discarded(const TimeSlicer& slices);
+  bool forget_discarded(const StageSlices& slices);
   // Forgets the steps in flight after slices were discarded. Sequences go on after what has been collected.
   // Only when no slice is under way.
   Status abandon();
@@ -116,7 +116,7 @@ public:
 
   // The same in slices. Do not mix it with step() and submit() while steps are in flight. Puts the next
   // dispatches into the current slice, as many as fit. Begins no step while `most_steps` are in flight.
-  Status fill(TimeSlicer& slices, size_t most_steps = SIZE_MAX);
+  Status fill(StageSlices& slices, size_t most_steps = SIZE_MAX);
   // The tokens of the next step, possibly none, if it is known to have finished; otherwise nothing. Does not
   // wait.
   Result<std::optional<std::span<const BatchToken>>> collect();

@@ -25,11 +25,12 @@ ResumableBatch::~ResumableBatch() {
 }
 
 Status ResumableBatch::make(const Progress& progress) {
-  return work_.make(model_->context().device, batch_, [&]() -> Status {
+  whole_ = false;
+  return work_.make(*model_, batch_, [&]() -> Status {
     PUMICE_TRY(batch_, Batch::create(model_, options_));
     PUMICE_CHECK(batch_->runner().prepare_all(options_.compiling_threads, progress));
     if (model_->upstream()) batch_->runner().set_interrupt(work_.interrupt());
-    const bool warms_up = options_.preparation == Preparation::warmed_up && !model_->upstream();
+    const bool warms_up = options_.preparation == Preparation::warmed_up && has_slices(*model_);
     return warms_up ? warm_up(*batch_, work_.slices()) : Status();
   });
 }
@@ -93,7 +94,8 @@ Result<SliceResult> ResumableBatch::record(VkCommandBuffer into, double budget) 
 }
 
 Result<SliceResult> ResumableBatch::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
-  TimeSlicer& slices = work_.slices();
+  StageSlices& slices = work_.slices();
+  PUMICE_CHECK(use_slices(true));
   PUMICE_CHECK(slices.look());
   PUMICE_CHECK(collect_all());
   PUMICE_CHECK(check_cancelled());
@@ -112,7 +114,7 @@ Status ResumableBatch::step() {
 }
 
 Status ResumableBatch::run_step() {
-  TimeSlicer& slices = work_.slices();
+  StageSlices& slices = work_.slices();
   const size_t steps = 1 + size_t{options_.steps_ahead};
   if (recorded_) PUMICE_CHECK(slices.wait()); // what is submitted now must not overtake them
   recorded_ = false;
@@ -129,8 +131,25 @@ Status ResumableBatch::run_step() {
   }
 }
 
+// With stages: steps that are under way in the other manner end first, or start again.
+Status ResumableBatch::use_slices(bool wanted) {
+  if (wanted != whole_) return {};
+  if (whole_) {
+    PUMICE_CHECK(check_cancelled());
+    PUMICE_CHECK(batch_->wait());
+    PUMICE_CHECK(collect_all());
+  } else {
+    PUMICE_CHECK(work_.slices().wait());
+    PUMICE_CHECK(restart());
+  }
+  whole_ = !wanted;
+  return {};
+}
+
+// Several chunks of a prompt are under way at once, each in another stage.
 Status ResumableBatch::run_whole_step() {
   PUMICE_CHECK(check_cancelled());
+  PUMICE_CHECK(use_slices(false));
   const Result<std::span<const BatchToken>> tokens = batch_->step();
   if (!tokens.ok()) {
     // Between its submissions it sees the interrupt, which has no end by itself.
@@ -144,17 +163,19 @@ Status ResumableBatch::run_whole_step() {
 Status ResumableBatch::discard() {
   PUMICE_CHECK(work_.discard_if_broken());
   PUMICE_CHECK(ready());
-  const auto discard = [this]() -> Status {
-    TimeSlicer& slices = work_.slices();
-    PUMICE_CHECK(slices.look());
-    PUMICE_CHECK(collect_all());
-    const bool known = batch_->forget_discarded(slices);
-    slices.discard();
-    PUMICE_CHECK(slices.wait());
-    if (known) PUMICE_CHECK(collect_all());
-    return batch_->abandon();
-  };
-  return work_.checked(discard());
+  return work_.checked(restart());
+}
+
+Status ResumableBatch::restart() {
+  StageSlices& slices = work_.slices();
+  if (whole_) return {};
+  PUMICE_CHECK(slices.look());
+  PUMICE_CHECK(collect_all());
+  const bool known = batch_->forget_discarded(slices);
+  slices.discard();
+  PUMICE_CHECK(slices.wait());
+  if (known) PUMICE_CHECK(collect_all());
+  return batch_->abandon();
 }
 
 } // namespace pumice

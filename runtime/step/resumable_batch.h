@@ -51,6 +51,8 @@ private:
   Status check_cancelled();
   Result<bool> collect();
   Status collect_all();
+  Status use_slices(bool wanted);
+  Status restart();
   Status run_step();
   Status run_whole_step();
   Result<SliceResult> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
@@ -60,6 +62,7 @@ private:
   ResumableWork work_;
   std::unique_ptr<Batch> batch_;
   std::deque<BatchToken> received_; // and not taken
+  bool whole_ = false;              // with stages: the last steps were whole ones
   bool recorded_ = false;           // there may be slices in command buffers of the application
 };
 

@@ -15,7 +15,7 @@ ResumableEncoder::~ResumableEncoder() {
 
 Status ResumableEncoder::make() {
   if (state_ == State::running && encoder_ && !encoder_->runner().step_open()) state_ = State::done;
-  return work_.make(model_->context().device, encoder_, [this]() -> Status {
+  return work_.make(*model_, encoder_, [this]() -> Status {
     PUMICE_TRY(encoder_, Encoder::create(model_, options_));
     PUMICE_CHECK(encoder_->runner().prepare_all());
     encoder_->runner().set_interrupt(work_.interrupt());

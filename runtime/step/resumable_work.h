@@ -7,13 +7,18 @@
 
 #include "base/guarded.h"
 #include "model/model.h"
-#include "recording/time_slicer.h"
+#include "model/upstream.h"
+#include "step/stage_slices.h"
 
 namespace pumice {
 
-// An error if the model is in stages: their steps go on only whole. `instead`: what to do.
+// Whether its steps can be divided into time slices. Through stages in other processes they go only whole.
+inline bool has_slices(const Model& model) {
+  return !model.upstream() || !model.upstream()->devices().empty();
+}
+// An error if not. `instead`: what to do.
 inline Status check_slices(const Model& model, const char* instead) {
-  if (!model.upstream()) return {};
+  if (has_slices(model)) return {};
   return Error{Code::unsupported,
                fmt::format("{}: the model is in stages, whose steps cannot be divided into time slices: {}",
                            model.file().path(), instead)};
@@ -27,26 +32,26 @@ public:
   // Makes `object` (again): waits until no slice uses the old one, frees it, and calls `create`, which sets
   // it. The work counts as broken until that has succeeded.
   template <class Object, class Create>
-  Status make(const std::shared_ptr<Device>& device, std::unique_ptr<Object>& object, const Create& create) {
+  Status make(const Model& model, std::unique_ptr<Object>& object, const Create& create) {
     broken_ = true;
     PUMICE_CHECK(wait_before_end());
     object.reset();
-    slicer_ = std::make_unique<TimeSlicer>(device);
+    slices_ = std::make_unique<StageSlices>(model);
     PUMICE_CHECK(create());
     broken_ = false;
     return {};
   }
-  // Frees `object` and the slicer once no slice uses them.
+  // Frees `object` and the slices once no slice uses them.
   template <class Object>
   void end(std::unique_ptr<Object>& object) {
-    if (slicer_) {
-      slicer_->discard();
-      (void)guarded([&] { return slicer_->wait(); });
+    if (slices_) {
+      slices_->discard();
+      (void)guarded([&] { return slices_->wait(); });
     }
     object.reset();
-    slicer_.reset();
+    slices_.reset();
   }
-  Status wait_before_end() { return slicer_ ? slicer_->wait_before_end() : Status(); }
+  Status wait_before_end() { return slices_ ? slices_->wait_before_end() : Status(); }
 
   // Returns `result`. After an error of the device, the contents of its memory are unknown: the work is then
   // broken.
@@ -58,7 +63,7 @@ public:
   bool broken() const { return broken_; }
   // If broken: forgets slices that were recorded before the error, and waits for everything that was
   // submitted.
-  Status discard_if_broken() { return broken_ ? slicer_->discard_and_wait() : Status(); }
+  Status discard_if_broken() { return broken_ ? slices_->discard_and_wait() : Status(); }
 
   // From any thread: asks the running work to end.
   void cancel() { cancelled_ = true; }
@@ -67,7 +72,7 @@ public:
   const std::atomic<bool>* interrupt() const { return &cancelled_; } // for Runner::set_interrupt()
 
   // Only between make() and end().
-  TimeSlicer& slices() { return *slicer_; }
+  StageSlices& slices() { return *slices_; }
 
 private:
   // Whether the device's memory is unchanged after this error.
@@ -76,7 +81,7 @@ private:
            code == Code::io; // of a file
   }
 
-  std::unique_ptr<TimeSlicer> slicer_;
+  std::unique_ptr<StageSlices> slices_;
   bool broken_ = false;
   std::atomic<bool> cancelled_ = false;
 };

@@ -163,7 +163,7 @@ Status Runner::prepare_all(size_t threads, const Progress& progress) {
   if (last_stage_) PUMICE_CHECK(last_stage_->prepare_all());
   PUMICE_CHECK(compile_kernels(model_->context(), plans, lookup, threads, progress));
   for (const auto& [tokens, bucket] : buckets_) PUMICE_CHECK(prepare(tokens));
-  return {};
+  return last_stage_ ? upstream().settle() : Status();
 }
 
 Runner::~Runner() {
@@ -263,7 +263,8 @@ Status Runner::set_input(uint32_t sequence, InputRange input) {
 Status Runner::write_words(size_t first, std::span<const uint32_t> words) {
   PUMICE_CHECK(last_submission_.wait());
   std::ranges::copy(words, reinterpret_cast<uint32_t*>(step_.mapped().data()) + first);
-  return last_stage_ ? send_words(first, words) : Status();
+  if (last_stage_) keep_words(first, words);
+  return {};
 }
 
 Status Runner::set_cache_indirection(uint32_t sequence, std::span<const uint32_t> cache_indirection) {
@@ -311,7 +312,10 @@ Result<Completion> Runner::submit_here(uint32_t tokens, uint32_t steps) {
 }
 
 Status Runner::open_step(uint32_t tokens) {
-  PUMICE_CHECK(check_sliceable());
+  return last_stage_ ? open_in_stages(tokens) : open_here(tokens);
+}
+
+Status Runner::open_here(uint32_t tokens) {
   PUMICE_CHECK(prepare(tokens));
   last_tokens_ = tokens;
   open_ = &bucket_for(tokens);
@@ -321,21 +325,37 @@ Status Runner::open_step(uint32_t tokens) {
   return {};
 }
 
-Result<std::optional<Completion>> Runner::fill(TimeSlicer& slices) {
+Result<std::optional<Completion>> Runner::fill(StageSlices& slices) {
+  if (staged_step_) {
+    PUMICE_TRY(const bool arrived, staged_step_->fill(slices));
+    if (!arrived) return std::optional<Completion>();
+    PUMICE_CHECK(open_arrived());
+  }
+  TimeSlicer* slicer = slices.enter(slices.last_stage());
+  return slicer ? fill_here(*slicer) : Result<std::optional<Completion>>(std::optional<Completion>());
+}
+
+Result<std::optional<Completion>> Runner::fill_here(TimeSlicer& slicer) {
   const PreparedPlan& plan = open_->recording->plan();
   for (; next_dispatch_ < plan.size(); ++next_dispatch_) {
-    if (!slices.fits(*costs_, next_dispatch_)) return std::optional<Completion>();
-    slices.add(costs_, next_dispatch_);
-    last_submission_ = Completion(slices, slices.number());
+    if (!slicer.fits(*costs_, next_dispatch_)) return std::optional<Completion>();
+    slicer.add(costs_, next_dispatch_);
+    last_submission_ = submitted_here_ = Completion(slicer, slicer.number());
     if (next_dispatch_ == 0) {
-      slices.commands().barrier(); // against the step before
-      step_ring_.record(slices.commands());
+      slicer.commands().barrier(); // against the step before
+      step_ring_.record(slicer.commands());
       step_ring_.submitted(last_submission_);
     }
-    plan.record(slices.commands(), next_dispatch_);
+    plan.record(slicer.commands(), next_dispatch_);
   }
   open_ = nullptr;
   return std::optional(last_submission_);
+}
+
+void Runner::close_step() {
+  if (staged_step_) staged_step_->close();
+  staged_step_.reset();
+  open_ = nullptr;
 }
 
 Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
@@ -344,11 +364,22 @@ Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
   for (const PlannedDispatch& planned : step->dispatches) {
     seconds += planned.seconds;
   }
+  if (!last_stage_) return seconds;
+  PUMICE_TRY(const auto stages, upstream().runners());
+  for (const std::shared_ptr<Runner>& each : stages) {
+    PUMICE_TRY(const double more, each ? each->guessed_step_seconds(tokens) : Result<double>(0));
+    seconds += more;
+  }
   return seconds;
 }
 
-double Runner::largest_dispatch(const TimeSlicer& slices) const {
-  return costs_ ? slices.predictor().dispatch(costs_->largest()) : 0;
+double Runner::largest_dispatch(const StageSlices& slices) const {
+  if (staged_step_) return staged_step_->largest_dispatch(slices);
+  return largest_here(slices.slicer(slices.last_stage()));
+}
+
+double Runner::largest_here(const TimeSlicer& slicer) const {
+  return costs_ ? slicer.predictor().dispatch(costs_->largest()) : 0;
 }
 
 Result<std::vector<double>> Runner::time_dispatches(uint32_t tokens) {

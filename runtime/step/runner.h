@@ -14,6 +14,8 @@
 #include "recording/recording.h"
 #include "step/caches.h"
 #include "step/last_stage.h"
+#include "step/stage_slices.h"
+#include "step/staged_step.h"
 #include "step/step_ring.h"
 
 namespace pumice {
@@ -141,14 +143,19 @@ public:
 
   // A step in slices, instead of submit(). If place_free(), write_step() does not have to wait. open_step()
   // takes the step that submit() would submit. fill() puts as much of it as fits into the current slice; once
-  // the last dispatch is in a slice, the result tells when the step is done.
+  // the last dispatch is in a slice, the result tells when the step is done. With stages, the step goes
+  // through all of them, and there is one step at a time.
   Result<bool> place_free() const { return step_ring_.next_place().finished(); }
   Status open_step(uint32_t tokens);
-  bool step_open() const { return open_ != nullptr; }
-  Result<std::optional<Completion>> fill(TimeSlicer& slices);
-  void close_step() { open_ = nullptr; } // drops the dispatches that are in no slice yet
+  bool step_open() const { return open_ || staged_step_; }
+  Result<std::optional<Completion>> fill(StageSlices& slices);
+  void close_step(); // drops the dispatches that are in no slice yet
   // Expected seconds of the largest dispatch of the open step, or of the last step if none is open.
-  double largest_dispatch(const TimeSlicer& slices) const;
+  double largest_dispatch(const StageSlices& slices) const;
+  // The part of fill() and largest_dispatch() on this runner's device, of a step that open_here() has opened.
+  Status open_here(uint32_t tokens);
+  Result<std::optional<Completion>> fill_here(TimeSlicer& slicer);
+  double largest_here(const TimeSlicer& slicer) const;
   // submit() checks it between the submissions of a step; if it is set, submit() returns `cancelled`. Whoever
   // submits several steps checks it between them.
   void set_interrupt(const std::atomic<bool>* interrupt) { interrupt_ = interrupt; }
@@ -185,11 +192,12 @@ private:
   Status begin_stages();
   Result<Completion> submit_here(uint32_t tokens, uint32_t steps);
   Result<Completion> submit_in_stages(uint32_t tokens, uint32_t steps);
-  Status check_sliceable() const;
+  Status open_in_stages(uint32_t tokens);
+  Status open_arrived();
+  Result<StepRows> next_rows(uint32_t tokens);
   // Writes words of the step block behind its rows, on all stages.
   Status write_words(size_t first, std::span<const uint32_t> words);
-  Status send_words(size_t first, std::span<const uint32_t> words);
-  Status send_pieces();
+  void keep_words(size_t first, std::span<const uint32_t> words);
   Status keep_values(uint32_t row, std::span<const float> values);
   const HostTensor* encoder_values(const Plan& plan) const;
   const HostTensor* find_readable(const Plan& plan, const std::string& name) const;
@@ -213,8 +221,10 @@ private:
   uint32_t last_tokens_ = 1;       // of the last submission
   std::vector<uint32_t> composed_; // with stages: the step block's beginning that write_step() wrote, if any
   std::vector<float> values_;      // of the composed step's inputs
-  std::vector<uint32_t> pieces_;   // of the step block that the other stages lack
+  // Messages of the pieces of the step block that the other stages lack.
+  std::vector<std::vector<uint32_t>> pieces_;
   std::unique_ptr<LastStage> last_stage_; // null: the model has no stages before its own
+  std::optional<StagedStep> staged_step_; // the open step, until it is at the last stage
 };
 
 } // namespace pumice

@@ -95,24 +95,19 @@ Status Runner::keep_values(uint32_t row, std::span<const float> values) {
   return {};
 }
 
-Status Runner::send_words(size_t first, std::span<const uint32_t> words) {
+// They go to the other stages with the next step.
+void Runner::keep_words(size_t first, std::span<const uint32_t> words) {
   while (!words.empty()) {
     const std::span<const uint32_t> piece = words.first(std::min(words.size(), most_piece_words));
-    if (pieces_.size() + piece.size() + 2 > most_pieces_words) PUMICE_CHECK(send_pieces());
-    pieces_.push_back(static_cast<uint32_t>(first));
-    pieces_.push_back(static_cast<uint32_t>(piece.size()));
-    pieces_.insert(pieces_.end(), piece.begin(), piece.end());
+    if (pieces_.empty() || pieces_.back().size() + piece.size() + 2 > most_pieces_words)
+      pieces_.emplace_back();
+    std::vector<uint32_t>& message = pieces_.back();
+    message.push_back(static_cast<uint32_t>(first));
+    message.push_back(static_cast<uint32_t>(piece.size()));
+    message.insert(message.end(), piece.begin(), piece.end());
     words = words.subspan(piece.size());
     first += piece.size();
   }
-  return {};
-}
-
-Status Runner::send_pieces() {
-  if (pieces_.empty()) return {};
-  PUMICE_CHECK(last_stage_->write_block(pieces_));
-  pieces_.clear();
-  return {};
 }
 
 Status Runner::write_block(std::span<const uint32_t> pieces) {
@@ -136,33 +131,55 @@ uint64_t Runner::sent_bytes(uint32_t tokens) {
   return bytes_of(bucket_for(tokens).plan.sent, tokens);
 }
 
-Status Runner::check_sliceable() const {
-  if (!last_stage_) return {};
-  return Error{Code::unsupported,
-               fmt::format("{}: the steps of a model in stages cannot be divided into time slices",
-                           model_->file().path())};
+// The rows of the next step. Those that the device has written itself are known once the step before is done.
+Result<StepRows> Runner::next_rows(uint32_t tokens) {
+  StepRows rows{tokens, {}, std::exchange(values_, {})};
+  if (composed_.empty()) {
+    PUMICE_CHECK(last_submission_.wait());
+    const std::span<const std::byte> block = step_.mapped();
+    rows.words = pack_rows({reinterpret_cast<const uint32_t*>(block.data()), block.size() / 4},
+                           memory_.step_layout, tokens);
+  } else {
+    rows.words = pack_rows(composed_, memory_.step_layout, tokens);
+  }
+  composed_.clear();
+  return rows;
 }
 
-// The rows of a step that the device has written itself are known once the step before is done.
 Result<Completion> Runner::submit_in_stages(uint32_t tokens, uint32_t steps) {
   for (uint32_t step = 0; step < steps; ++step) {
     if (interrupted()) return Error{Code::cancelled, "a step was cancelled"};
     const bool composed = !composed_.empty();
-    StepRows rows{tokens, {}, std::exchange(values_, {})};
-    if (composed) {
-      rows.words = pack_rows(composed_, memory_.step_layout, tokens);
-    } else {
-      PUMICE_CHECK(last_submission_.wait());
-      const std::span<const std::byte> block = step_.mapped();
-      rows.words = pack_rows({reinterpret_cast<const uint32_t*>(block.data()), block.size() / 4},
-                             memory_.step_layout, tokens);
+    PUMICE_TRY(StepRows rows, next_rows(tokens));
+    for (const std::vector<uint32_t>& message : std::exchange(pieces_, {})) {
+      PUMICE_CHECK(last_stage_->write_block(message));
     }
-    composed_.clear();
-    PUMICE_CHECK(send_pieces());
     PUMICE_TRY(last_submission_, last_stage_->begin(std::move(rows), composed));
     last_tokens_ = tokens;
   }
   return last_submission_;
+}
+
+Status Runner::open_in_stages(uint32_t tokens) {
+  const bool composed = !composed_.empty();
+  PUMICE_TRY(std::vector<std::shared_ptr<Runner>> stages, upstream().runners());
+  PUMICE_TRY(StepRows rows, next_rows(tokens));
+  for (const std::vector<uint32_t>& message : std::exchange(pieces_, {})) {
+    for (const std::shared_ptr<Runner>& each : stages) {
+      if (each) PUMICE_CHECK(each->write_block(message));
+    }
+  }
+  staged_step_.emplace(std::move(stages), std::move(rows), composed);
+  last_tokens_ = tokens;
+  return {};
+}
+
+// The open step has been through the stages before this one.
+Status Runner::open_arrived() {
+  const StagedStep step = *std::exchange(staged_step_, std::nullopt);
+  if (step.composed()) PUMICE_CHECK(write_packed(step.rows()));
+  PUMICE_CHECK(write_received(step.rows(), step.received()));
+  return open_here(step.rows().tokens);
 }
 
 Status Runner::write_packed(const StepRows& rows) {
@@ -173,6 +190,10 @@ Status Runner::write_packed(const StepRows& rows) {
   }
   PUMICE_CHECK(step_ring_.next_place().wait());
   unpack_rows(rows.words, memory_.step_layout, rows.tokens, step_ring_.begin());
+  reach_ = 0;
+  for (uint32_t row = 0; row < rows.tokens; ++row) {
+    reach_ = std::max(reach_, rows.words[(STEP_HEADER_QUADS + row) * size_t{4} + 1] + 1);
+  }
   return {};
 }
 

@@ -14,7 +14,7 @@ constexpr double slice_seconds = 1e-3;
 constexpr double longest_step_seconds = 0.1;
 
 // Texts of so many times the token 0, and some tokens after it.
-Status run_texts(Batch& batch, TimeSlicer& slices, uint32_t texts, uint32_t prompt) {
+Status run_texts(Batch& batch, StageSlices& slices, uint32_t texts, uint32_t prompt) {
   for (uint32_t text = 0; text < texts; ++text) {
     PUMICE_CHECK(batch.add({std::vector<uint32_t>(prompt), {}, tokens_after_prompt, {}}));
   }
@@ -30,7 +30,7 @@ Status run_texts(Batch& batch, TimeSlicer& slices, uint32_t texts, uint32_t prom
   return {};
 }
 
-Status run_rounds(Batch& batch, TimeSlicer& slices, uint32_t texts, uint32_t prompt) {
+Status run_rounds(Batch& batch, StageSlices& slices, uint32_t texts, uint32_t prompt) {
   PUMICE_TRY(const double guess, batch.runner().guessed_step_seconds(texts * prompt));
   if (guess > longest_step_seconds) return {};
   for (int round = 0; round < rounds; ++round) PUMICE_CHECK(run_texts(batch, slices, texts, prompt));
@@ -39,7 +39,7 @@ Status run_rounds(Batch& batch, TimeSlicer& slices, uint32_t texts, uint32_t pro
 
 } // namespace
 
-Status warm_up(Batch& batch, TimeSlicer& slices) {
+Status warm_up(Batch& batch, StageSlices& slices) {
   const SessionSize& size = batch.size();
   const uint32_t most = size.context - tokens_after_prompt;
   for (uint32_t prompt : {size.chunk, small_chunk, 1u}) {

@@ -3,53 +3,12 @@
 #include <thread>
 
 #include "support/answers.h"
-#include "support/embedding.h"
+#include "support/device_stages.h"
 #include "support/faulty_vulkan.h"
 #include "support/fixtures.h"
 #include "support/vulkan_program.h"
 
 namespace {
-
-using Layers = std::vector<uint32_t>;
-
-std::vector<pumice_stage> stages_on(const std::vector<pumice_device*>& devices, const Layers& layers) {
-  std::vector<pumice_stage> stages;
-  for (size_t i = 0; i < devices.size(); ++i) stages.push_back({devices[i], layers[i], 0});
-  return stages;
-}
-
-pumice_status load_stages(const std::vector<pumice_stage>& stages, pumice_device* device,
-                          const std::string& path, pumice_model** model, pumice_error* error) {
-  pumice_load_options options = {sizeof options};
-  options.stages = stages.data();
-  options.stage_count = static_cast<uint32_t>(stages.size());
-  pumice_source source = {sizeof source};
-  source.path = path.c_str();
-  return pumice_model_load(device, &source, &options, model, error);
-}
-
-ModelHandle load_stages(const std::vector<pumice_device*>& devices, const Layers& layers,
-                        const std::string& path = stories) {
-  pumice_model* model = nullptr;
-  pumice_error error;
-  require_ok(load_stages(stages_on(devices, layers), devices.back(), path, &model, &error), error);
-  return ModelHandle(model);
-}
-
-pumice_session_options small_options() {
-  pumice_session_options options = {sizeof options};
-  options.context = 128;
-  options.chunk = 8;
-  return options;
-}
-
-pumice_sampling warm() {
-  pumice_sampling sampling = {sizeof sampling};
-  sampling.temperature = 0.8f;
-  sampling.repeat_penalty = 1.2f;
-  sampling.seed = 5;
-  return sampling;
-}
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
@@ -315,15 +274,6 @@ TEST_CASE("stages that cannot be are errors with a name") {
         PUMICE_UNSUPPORTED);
 
   const ModelHandle model = load_stages({first.get(), device.get()}, {0, 0});
-  const SessionHandle session = make_session(model.get(), small_options());
-  begin(session.get(), prompt, 4);
-  CHECK(pumice_advance(session.get(), 1000, nullptr, nullptr, &error) == PUMICE_UNSUPPORTED);
-  CHECK(contains(error.message, "stages"));
-  require_ok(pumice_run(session.get(), &error), error); // the text is still there
-  CHECK(tokens_of(session.get()).size() > 4);
-  pumice_batch_options batch_options = {sizeof batch_options};
-  const BatchHandle batch = make_batch(model.get(), batch_options);
-  CHECK(pumice_batch_advance(batch.get(), 1000, nullptr, nullptr, &error) == PUMICE_UNSUPPORTED);
   pumice_tune* tune = nullptr;
   CHECK(pumice_tune_start(model.get(), nullptr, &tune, &error) == PUMICE_UNSUPPORTED);
   CHECK(tune == nullptr);
