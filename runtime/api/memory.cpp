@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <map>
 
 #include "api/call.h"
 #include "api/handles.h"
 #include "api/sight.h"
+#include "api/stages.h"
 #include "recording/time_slicer.h"
 #include "step/memory_needs.h"
 
@@ -32,6 +34,59 @@ void add(const MemoryNeeds& more, MemoryNeeds& needs) {
   needs.loading = std::max(needs.loading, more.loading);
 }
 
+// What each device of a model in stages takes, with a session or batch of it.
+class StageNeeds {
+public:
+  StageNeeds(std::vector<std::shared_ptr<const Model>> stages, std::vector<std::string> readable)
+      : stages_(std::move(stages)), readable_(std::move(readable)) {}
+
+  Result<std::vector<MemoryNeeds>> of(const SessionSize& size) const {
+    std::map<const Device*, MemoryNeeds> needs;
+    for (const std::shared_ptr<const Model>& stage : stages_) {
+      const Device& device = *stage->context().device;
+      PUMICE_TRY(SessionRunners runners, usual_runners(*stage, size, readable_));
+      PUMICE_TRY(const uint64_t slices, TimeSlicer::memory_needed(device));
+      PUMICE_TRY(const MemoryNeeds more,
+                 memory_needs(*stage, stage_runners(*stage, std::move(runners)), slices));
+      add(more, needs[&device]);
+      needs[&device].available = more.available;
+    }
+    std::vector<MemoryNeeds> all;
+    for (const auto& [device, own] : needs) all.push_back(own);
+    return all;
+  }
+
+  Result<uint32_t> longest_context(SessionSize size) const {
+    return pumice::longest_context(stages_.back()->shape().context, [&](uint32_t context) -> Result<bool> {
+      size.context = context;
+      PUMICE_TRY(const std::vector<MemoryNeeds> needs, of(size));
+      return std::ranges::all_of(needs, &MemoryNeeds::fits);
+    });
+  }
+
+private:
+  std::vector<std::shared_ptr<const Model>> stages_;
+  std::vector<std::string> readable_;
+};
+
+// Of all devices together; each must have room for its part.
+Result<pumice_memory_estimate> estimate_of(const StageNeeds& stages, const SessionSize& size) {
+  PUMICE_TRY(const std::vector<MemoryNeeds> needs, stages.of(size));
+  pumice_memory_estimate own = {sizeof own};
+  own.fits = true;
+  for (const MemoryNeeds& each : needs) {
+    own.weights += each.weights;
+    own.host += each.host;
+    own.cache += each.cache;
+    own.scratch += each.scratch + each.state;
+    own.loading += each.loading - std::min(each.loading, each.session());
+    own.peak += each.peak();
+    own.fits = own.fits && each.fits();
+  }
+  PUMICE_TRY(own.longest_context, stages.longest_context(size));
+  return own;
+}
+
 // Estimates a model and one session or batch of it, whose options `read_options` gives for the model's shape.
 template <class ReadOptions>
 Status estimate_memory(pumice_device* device, const pumice_source* source, const pumice_load_options* load,
@@ -40,16 +95,20 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
   PUMICE_REQUIRE(estimate);
   PUMICE_TRY(const pumice_load_options load_given, read(load, "load"));
   PUMICE_TRY(const LoadOptions load_options, read_load_options(load_given));
-  if (load_given.stages || load_given.stage_count > 0) {
-    return Error{Code::unsupported, "load has stages: only the memory of a model on one device is estimated. "
-                                    "'pumice plan-split' tells that of stages"};
-  }
+  PUMICE_TRY(const StageList stage_list, read_stages(load_given, *device));
   PUMICE_TRY(ModelFile file, open_source(source, {}, true));
   PUMICE_TRY(const std::shared_ptr<const Model> model,
              Model::plan(std::move(file), device->context, load_options));
   PUMICE_TRY(const SessionOptions options, read_options(model->shape()));
   std::vector<std::string> readable;
   if (options.logits.buffer) readable = {"logits"};
+  if (!stage_list.devices.empty()) {
+    PUMICE_TRY(std::vector<std::shared_ptr<const Model>> stages,
+               plan_stages(stage_list, source, load_options));
+    PUMICE_TRY(const pumice_memory_estimate own,
+               estimate_of(StageNeeds(std::move(stages), readable), options.size));
+    return write(own, estimate, "estimate");
+  }
   PUMICE_TRY(const SessionRunners runners, usual_runners(*model, options.size, readable));
   PUMICE_TRY(const uint64_t slices, TimeSlicer::memory_needed(*model->context().device));
   PUMICE_TRY(MemoryNeeds needs, memory_needs(*model, runners, slices));

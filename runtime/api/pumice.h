@@ -330,14 +330,21 @@ typedef struct pumice_load_options {
   uint32_t sees; /* 1: of a model that sees (LLaVA, Gemma 3), loads the encoder of its pictures too, for
                     sessions with pumice_session_options.pictures */
   uint32_t stage_count;
-  /* Cuts a decoder by layers into stages, each on a device, which hand on their results in the host's memory.
-   * NULL: it is on one device. The last stage is on the device that the model is loaded on, which also
-   * samples. Sessions and batches give the same tokens as on one device of the same driver, to the bit on CPU
-   * drivers. They run whole steps: pumice_run and pumice_batch_step; slices are PUMICE_UNSUPPORTED. Each
-   * stage but the last has a thread of Pumice's own, which submits to that stage's device. Kernels are
-   * neither measured nor checked. A `read` source is read once for each stage. After an error of one stage,
-   * such as PUMICE_DEVICE_LOST, all sessions and batches of the model end with a message that names the
-   * stage: load the model again, and call pumice_session_resume. */
+  /* Cuts a model with a decoder by layers into stages, each on a device, which hand on their results in the
+   * host's memory. The layers of an encoder come before those of its decoder. NULL: it is on one device. The
+   * last stage is on the device that the model is loaded on, which also samples. Tokens are the same as on
+   * one device of the same driver, to the bit on CPU drivers.
+   *
+   * For whole steps, each stage but the last has a thread of Pumice's own, which submits to that stage's
+   * device. A slice is on the device of one stage, and its budget is of that device's time. Once a step's
+   * last slice there has finished, the next slice is on the next stage. So a call may find nothing to submit,
+   * and pumice_slice.dispatches is 0, while there is still something to do. Slices on another device than the
+   * last stage's are submitted to it by Pumice: pumice_record records nothing of them, and the semaphores of
+   * pumice_sync do not wait for them.
+   *
+   * Kernels are neither measured nor checked. A `read` source is read once for each stage. After an error of
+   * one stage, such as PUMICE_DEVICE_LOST, all sessions and batches of the model end with a message that
+   * names the stage: load the model again, and call pumice_session_resume. */
   const pumice_stage* stages;
 } pumice_load_options;
 
@@ -630,8 +637,8 @@ typedef struct pumice_session_options {
   uint32_t reserved; /* 0 */
 } pumice_session_options;
 
-/* Device memory of a model and a session, or a batch, before anything is allocated. The host needs only some
- * KiB. */
+/* Device memory of a model and a session, or a batch, before anything is allocated; of a model in stages, of
+ * all its devices together. The host needs only some KiB. */
 typedef struct pumice_memory_estimate {
   size_t struct_size;
   uint64_t weights; /* of the model, once for all its sessions; without experts in the host's memory */
@@ -639,7 +646,7 @@ typedef struct pumice_memory_estimate {
   uint64_t scratch; /* of its steps */
   uint64_t loading; /* taken during loading only, beyond `cache` + `scratch`; freed afterwards */
   uint64_t peak;    /* the most at a time, for the model and one session or batch */
-  bool fits;        /* peak is at most pumice_memory_report.available */
+  bool fits;        /* peak is at most pumice_memory_report.available; of stages, on each device */
   uint32_t longest_context; /* the longest context with which it fits; 0: it does not fit at all */
   uint64_t host;            /* of the host, for experts that lie there */
 } pumice_memory_estimate;
@@ -797,9 +804,9 @@ typedef struct pumice_sync {
 /* Submits a slice: as much of the current and following steps as runs within `budget_us` of device time, by
  * all that was learned from earlier slices, with a margin for how much the latest ones varied. Does not wait
  * for the device. Delivers the events of slices that have finished. Submits at least one dispatch while there
- * is work, unless four slices are in flight already. Whatever the budgets, the text is the same as that of
- * pumice_run, bit for bit. `sync` and `slice` may be NULL; the semaphores of `sync` are signalled even if
- * there is nothing to submit. */
+ * is work, unless four slices are in flight already, or a model in stages waits for one. Whatever the
+ * budgets, the text is the same as that of pumice_run, bit for bit. `sync` and `slice` may be NULL; the
+ * semaphores of `sync` are signalled even if there is nothing to submit. */
 PUMICE_API pumice_status pumice_advance(pumice_session* session, float budget_us, const pumice_sync* sync,
                                         pumice_slice* slice, pumice_error* error);
 

@@ -45,6 +45,35 @@ private:
   uint64_t before_ = 0, last_done_ = 0, last_of_stage_ = 0;
 };
 
+struct Cut {
+  std::vector<uint32_t> layers; // of each stage
+  std::vector<Stage> stages;
+};
+
+Result<Cut> cut_of(const StageList& stages, const pumice_source* source) {
+  PUMICE_TRY(const ModelFile file, open_source(source, {}, true));
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  const ModelShape shape = definition->shape();
+  if (!shape.has_decoder()) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: options.stages need a decoder: a model of the architecture '{}' has none",
+                             file.path(), file.architecture())};
+  }
+  Cut cut;
+  cut.layers = stages.layers;
+  if (cut.layers.front() == 0) {
+    PUMICE_TRY(cut.layers, even_split(file.path(), shape, static_cast<uint32_t>(stages.devices.size())));
+  }
+  PUMICE_TRY(cut.stages, stages_of(file.path(), shape, cut.layers));
+  return cut;
+}
+
+DeviceContext context_of(const pumice_device& device) {
+  DeviceContext context = device.context;
+  context.profile = with_tuning_results(device.context.profile, *device.context.pipelines);
+  return context;
+}
+
 } // namespace
 
 Result<StageList> read_stages(const pumice_load_options& given, const pumice_device& device) {
@@ -70,38 +99,36 @@ Result<StageList> read_stages(const pumice_load_options& given, const pumice_dev
                            given.stage_count - 1));
 }
 
+Result<std::vector<std::shared_ptr<const Model>>>
+plan_stages(const StageList& stages, const pumice_source* source, const LoadOptions& options) {
+  PUMICE_TRY(const Cut cut, cut_of(stages, source));
+  std::vector<std::shared_ptr<const Model>> models;
+  for (size_t i = 0; i < stages.devices.size(); ++i) {
+    LoadOptions own = options;
+    own.stage = cut.stages[i];
+    PUMICE_TRY(ModelFile file, open_source(source, {}, true));
+    PUMICE_TRY(std::shared_ptr<const Model> model,
+               Model::plan(std::move(file), context_of(stages.devices[i]), own));
+    models.push_back(std::move(model));
+  }
+  return models;
+}
+
 Result<std::shared_ptr<const Model>> load_stages(const StageList& stages, const pumice_source* source,
                                                  const LoadOptions& options, const Progress& progress) {
+  PUMICE_TRY(const Cut cut, cut_of(stages, source));
   PUMICE_TRY(ModelFile file, open_source(source, {}, true));
-  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  const ModelShape shape = definition->shape();
-  if (!shape.has_decoder() || shape.encoder) {
-    return Error{
-        Code::unsupported,
-        fmt::format("{}: options.stages are for decoders alone: a model of the architecture '{}' has "
-                    "{}",
-                    file.path(), file.architecture(),
-                    shape.has_decoder() ? "an encoder beside its decoder" : "no decoder")};
-  }
-  std::vector<uint32_t> layers = stages.layers;
-  const auto count = static_cast<uint32_t>(stages.devices.size());
-  if (layers.front() == 0) {
-    PUMICE_TRY(layers, even_split(file.path(), shape, count));
-  }
   PUMICE_TRY(const std::shared_ptr<const Model> whole,
              Model::plan(std::move(file), stages.devices.back().context, options));
   std::vector<DeviceContext> contexts;
-  for (const pumice_device& each : stages.devices) {
-    contexts.push_back(each.context);
-    contexts.back().profile = with_tuning_results(each.context.profile, *each.context.pipelines);
-  }
+  for (const pumice_device& each : stages.devices) contexts.push_back(context_of(each));
   LocalStagesOptions local;
   local.many_threads = true;
   const auto open = [&] { return open_source(source, {}, false); };
   const auto counted = std::make_shared<StageProgress>(progress, whole->weight_bytes());
   const auto report = [counted](uint64_t done, uint64_t total) { return (*counted)(done, total); };
   PUMICE_TRY(std::shared_ptr<const Model> model,
-             load_in_stages(open, contexts, layers, options, report, local));
+             load_in_stages(open, contexts, cut.layers, options, report, local));
   for (const pumice_device& each : stages.devices) save_pipelines(each.context, *each.log);
   return model;
 }

@@ -15,7 +15,10 @@ struct StageList {
 // None where the options have none. `device`: that the model is loaded on.
 Result<StageList> read_stages(const pumice_load_options& given, const pumice_device& device);
 
-// Loads a decoder in stages.
+// A model's stages as of Model::plan(), in their order.
+Result<std::vector<std::shared_ptr<const Model>>>
+plan_stages(const StageList& stages, const pumice_source* source, const LoadOptions& options);
+// Loads a model in stages.
 Result<std::shared_ptr<const Model>> load_stages(const StageList& stages, const pumice_source* source,
                                                  const LoadOptions& options, const Progress& progress);
 

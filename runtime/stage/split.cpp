@@ -98,24 +98,15 @@ std::vector<StepToken> encoder_rows(const EncoderShape& shape, uint32_t chunk) {
   return rows;
 }
 
-// The runners that a stage has of those of the whole model.
-SessionRunners runners_of(const Model& model, SessionRunners runners) {
-  if (model.shape().has_decoder()) {
-    if (!model.last_stage()) runners[0].sampling = false;
-    if (!model.decodes()) runners.erase(runners.begin());
-  }
-  return runners;
-}
-
 Result<uint64_t> planned_bytes(const Model& model, const StageUse& use) {
   PUMICE_TRY(std::vector<SessionRunners> sessions, use.sessions(model));
   uint64_t others = 0;
   for (size_t i = 1; i < sessions.size(); ++i) {
-    PUMICE_TRY(const MemoryNeeds needs, memory_needs(model, runners_of(model, std::move(sessions[i]))));
+    PUMICE_TRY(const MemoryNeeds needs, memory_needs(model, stage_runners(model, std::move(sessions[i]))));
     others += needs.session();
   }
   PUMICE_TRY(const MemoryNeeds needs,
-             memory_needs(model, runners_of(model, std::move(sessions.at(0))), others));
+             memory_needs(model, stage_runners(model, std::move(sessions.at(0))), others));
   return needs.peak();
 }
 

@@ -33,6 +33,14 @@ Result<SessionRunners> usual_runners(const Model& model, const SessionSize& size
   return runners;
 }
 
+SessionRunners stage_runners(const Model& model, SessionRunners runners) {
+  if (model.shape().has_decoder()) {
+    if (!model.last_stage()) runners[0].sampling = false;
+    if (!model.decodes()) runners.erase(runners.begin());
+  }
+  return runners;
+}
+
 Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runners, uint64_t others) {
   const Device& device = *model.context().device;
   MemoryNeeds needs;
@@ -57,24 +65,30 @@ Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runne
   return needs;
 }
 
+Result<uint32_t> longest_context(uint32_t longest,
+                                 const std::function<Result<bool>(uint32_t context)>& fits) {
+  uint32_t fitting = 0, too_long = longest + 1;
+  while (fitting + 1 < too_long) {
+    // The longest context first, because most programs ask for it.
+    const bool first = too_long == longest + 1 && fitting == 0;
+    const uint32_t context = first ? longest : fitting + (too_long - fitting) / 2;
+    const Result<bool> fit = fits(context);
+    const bool too_large =
+        !fit.ok() && (fit.error().code == Code::unsupported || fit.error().code == Code::out_of_memory);
+    if (!fit.ok() && !too_large) return fit.error();
+    (!too_large && *fit ? fitting : too_long) = context;
+  }
+  return fitting;
+}
+
 Result<uint32_t> longest_context(const Model& model, uint32_t longest,
                                  const std::function<Result<SessionRunners>(uint32_t context)>& runners,
                                  uint64_t others) {
-  const uint64_t available =
-      model.context().device->memory().available + (model.loaded() ? model.weight_bytes() : 0);
-  uint32_t fits = 0, too_long = longest + 1;
-  while (fits + 1 < too_long) {
-    // The longest context first, because most programs ask for it.
-    const uint32_t context = too_long == longest + 1 && fits == 0 ? longest : fits + (too_long - fits) / 2;
+  return longest_context(longest, [&](uint32_t context) -> Result<bool> {
     PUMICE_TRY(const SessionRunners session, runners(context));
-    const Result<MemoryNeeds> needs = memory_needs(model, session, others);
-    // A context beyond a limit of the device counts as one that does not fit.
-    const bool too_large =
-        !needs.ok() && (needs.error().code == Code::unsupported || needs.error().code == Code::out_of_memory);
-    if (!needs.ok() && !too_large) return needs.error();
-    (!too_large && needs->peak() <= available ? fits : too_long) = context;
-  }
-  return fits;
+    PUMICE_TRY(const MemoryNeeds needs, memory_needs(model, session, others));
+    return needs.fits();
+  });
 }
 
 Result<uint32_t> longest_context(const Model& model, SessionSize size,

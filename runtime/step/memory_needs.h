@@ -34,12 +34,18 @@ using SessionRunners = std::vector<RunnerOptions>;
 Result<SessionRunners> usual_runners(const Model& model, const SessionSize& size,
                                      std::vector<std::string> readable = {});
 
+// Those of a session of the whole model that a stage of it has.
+SessionRunners stage_runners(const Model& model, SessionRunners runners);
+
 // `model` may be loaded, or come from Model::plan(). `others`: bytes that the session takes beside its
 // runners.
 Result<MemoryNeeds> memory_needs(const Model& model, const SessionRunners& runners, uint64_t others = 0);
 
-// The longest context, up to `longest` positions, with which a session fits the available memory; 0 if none
-// fits. `runners` gives the runners of a session with a given context.
+// The longest context, up to `longest` positions, that fits; 0 if none does. One that `fits` finds to be
+// beyond a limit of the device does not.
+Result<uint32_t> longest_context(uint32_t longest, const std::function<Result<bool>(uint32_t context)>& fits);
+// The longest with which a session fits the available memory. `runners` gives the runners of a session with a
+// given context.
 Result<uint32_t> longest_context(const Model& model, uint32_t longest,
                                  const std::function<Result<SessionRunners>(uint32_t context)>& runners,
                                  uint64_t others = 0);

@@ -256,7 +256,8 @@ TEST_CASE("stages that cannot be are errors with a name") {
   refused({{first.get(), 2, 0}, {device.get(), 0, 0}}, PUMICE_INVALID_ARGUMENT,
           "options.stages[1].layers is 0");
   refused({{first.get(), 2, 0}, {device.get(), 2, 0}}, PUMICE_INVALID_ARGUMENT, "layers");
-  refused({{first.get(), 0, 0}, {device.get(), 0, 0}}, PUMICE_UNSUPPORTED, "options.stages", dates);
+  refused({{first.get(), 0, 0}, {device.get(), 0, 0}}, PUMICE_UNSUPPORTED, "options.stages",
+          fixtures().model("bert").string());
   pumice_load_options options = {sizeof options};
   options.stage_count = 2;
   pumice_source source = {sizeof source};
@@ -269,9 +270,6 @@ TEST_CASE("stages that cannot be are errors with a name") {
   options.sees = 1;
   CHECK(pumice_model_load(device.get(), &source, &options, &none, &error) == PUMICE_UNSUPPORTED);
   options.sees = 0;
-  pumice_memory_estimate estimate = {sizeof estimate};
-  CHECK(pumice_estimate_memory(device.get(), &source, &options, nullptr, &estimate, &error) ==
-        PUMICE_UNSUPPORTED);
 
   const ModelHandle model = load_stages({first.get(), device.get()}, {0, 0});
   pumice_tune* tune = nullptr;
@@ -297,4 +295,53 @@ TEST_CASE("stages that cannot be are errors with a name") {
   const ModelHandle second(made);
   const SessionHandle again = make_session(second.get(), small_options());
   CHECK(tell(again.get(), prompt, 4).tokens.size() == 4);
+}
+
+TEST_CASE("the memory of a model in stages is estimated to the byte, on all devices together") {
+  const auto estimate_of = [](pumice_device* device, const std::vector<pumice_stage>& stages,
+                              const pumice_session_options& own) {
+    pumice_load_options options = {sizeof options};
+    options.stages = stages.data();
+    options.stage_count = static_cast<uint32_t>(stages.size());
+    pumice_source source = {sizeof source};
+    source.path = stories.c_str();
+    pumice_memory_estimate estimate = {sizeof estimate};
+    pumice_error error;
+    require_ok(pumice_estimate_memory(device, &source, &options, &own, &estimate, &error), error);
+    return estimate;
+  };
+  const pumice_session_options own = small_options();
+  for (const bool twice : {false, true}) { // one device
+    CAPTURE(twice);
+    const DeviceHandle first = make_device(), device = make_device();
+    const std::vector<pumice_device*> devices = {twice ? device.get() : first.get(), device.get()};
+    const pumice_memory_estimate estimate = estimate_of(device.get(), stages_on(devices, {2, 3}), own);
+    CHECK(estimate.fits);
+    CHECK(estimate.longest_context > 128);
+    const ModelHandle model = load_stages(devices, {2, 3});
+    const auto all = [&] { return allocated(device.get()) + (twice ? 0 : allocated(first.get())); };
+    CHECK(all() == estimate.weights);
+    const SessionHandle session = make_session(model.get(), own);
+    pumice_error error;
+    pumice_slice slice = {sizeof slice};
+    begin(session.get(), prompt, 4);
+    do {
+      require_ok(pumice_advance(session.get(), 1e5f, nullptr, &slice, &error), error);
+    } while (slice.active);
+    CHECK(all() == estimate.weights + estimate.cache + estimate.scratch);
+    CHECK(estimate.peak >= all());
+  }
+  // A stage that has no room: what fits with the layers the other way round does not fit.
+  const DeviceHandle roomy = make_device();
+  const uint64_t needed =
+      estimate_of(roomy.get(), stages_on({roomy.get(), roomy.get()}, {1, 4}), own).peak * 2 / 3;
+  pumice_device_options tight_options = {sizeof tight_options};
+  tight_options.memory_limit = needed;
+  const DeviceHandle tight = make_device(tight_options);
+  CHECK(estimate_of(roomy.get(), stages_on({tight.get(), roomy.get()}, {1, 4}), own).fits);
+  const pumice_memory_estimate full =
+      estimate_of(roomy.get(), stages_on({tight.get(), roomy.get()}, {4, 1}), own);
+  const pumice_memory_estimate one = estimate_of(roomy.get(), stages_on({roomy.get()}, {5}), own);
+  MESSAGE("tight: " << full.fits << ", longest " << full.longest_context << " of " << one.longest_context);
+  CHECK(full.longest_context < one.longest_context);
 }
