@@ -333,20 +333,19 @@ TEST_CASE("a text in slices over stages can be cancelled anywhere") {
   const SessionHandle owner = make_session(model.get(), small_options());
   pumice_session* const session = owner.get();
   const auto budget = [] { return 300.0f; };
+  const Story expected = tell_in_slices(session, 6, budget); // costs are learned
   uint32_t slices = 0;
-  const Story expected = tell_in_slices(session, 6, budget, nullptr, &slices);
+  CHECK(tell_in_slices(session, 6, budget, nullptr, &slices) == expected);
   REQUIRE(slices > 12);
   pumice_error error;
   pumice_slice slice = {sizeof slice};
-  for (uint32_t after = 0; after < slices; after += slices / 12) {
+  for (uint32_t after = 0; after < slices / 2; after += slices / 12) { // well before its end
     CAPTURE(after);
     begin(session, prompt, 6);
     for (uint32_t i = 0; i < after;) {
       require_ok(pumice_advance(session, 300, nullptr, &slice, &error), error);
-      if (!slice.active) break;
       i += slice.dispatches > 0;
     }
-    if (after > 0 && !slice.active) break;
     pumice_session_cancel(session);
     CHECK(pumice_advance(session, 300, nullptr, &slice, &error) == PUMICE_CANCELLED);
     require_ok(pumice_advance(session, 300, nullptr, &slice, &error), error);

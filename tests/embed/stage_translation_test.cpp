@@ -192,8 +192,10 @@ TEST_CASE("a translation in slices over stages is cancelled, replaced, recorded 
     const TranslatorHandle owner = make_translator(staged.model.get(), beams);
     pumice_translator* const translator = owner.get();
     uint32_t slices = 0;
-    CHECK(translate_in_slices(translator, date, 100, &slices) == "1987-05-03");
-    REQUIRE(slices > 8);
+    for (int round = 0; round < 2; ++round) { // costs are learned
+      CHECK(translate_in_slices(translator, date, 100, &slices) == "1987-05-03");
+    }
+    REQUIRE(slices > 16);
     pumice_error error;
     pumice_slice slice = {sizeof slice};
     for (uint32_t after = 0; after < slices / 2; after += slices / 8) {
