@@ -57,6 +57,7 @@
 #include "models/phi/phi.h"
 #include "models/phi3/phi3.h"
 #include "models/qwen2/qwen2.h"
+#include "models/qwen2_5_vl/qwen2_5_vl.h"
 #include "models/qwen2_moe/qwen2_moe.h"
 #include "models/qwen3/qwen3.h"
 #include "models/qwen3_moe/qwen3_moe.h"
@@ -133,10 +134,8 @@ std::span<const Architecture> architectures() {
       {"pegasus", {"pegasus"}, {}, open_pegasus},
       {"phi", {"phi"}, {"phi2"}, open_phi},
       {"phi3", {"phi3"}, {"phi3"}, open_phi3},
-      {"qwen2",
-       {"qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"},
-       {"qwen2", "qwen2vl"},
-       open_qwen2},
+      {"qwen2", {"qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl_text"}, {"qwen2", "qwen2vl"}, open_qwen2},
+      {"qwen2_5_vl", {"qwen2_5_vl"}, {}, open_qwen2_5_vl, open_qwen2_5_vl_pictures},
       {"qwen2_moe", {"qwen2_moe"}, {"qwen2moe"}, open_qwen2_moe},
       {"qwen3", {"qwen3", "qwen3_vl_text"}, {"qwen3", "qwen3vl"}, open_qwen3},
       {"qwen3_next",

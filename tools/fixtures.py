@@ -82,7 +82,7 @@ NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3", "gemma3_text", "nemotron", "qwen3_
 
 def distribution(name, shape, config):
     """The mean and the spread of a tensor, by its name and shape."""
-    if "vision_tower" in name:
+    if "vision_tower" in name or "visual." in name:
         config = config["vision_config"]  # whose norms and embeddings are as others'
     if NORM.search(name):
         return (0 if config["model_type"] in NORMS_ADD_ONE and "linear_attn" not in name else 1), 0.25
@@ -295,7 +295,7 @@ def prepared(folder, kind, image):
     by_pil = getattr(transformers, f"{kind}ImageProcessorPil")(**settings)
     by_torch = getattr(transformers, f"{kind}ImageProcessor")(**settings)
     from PIL import Image
-    given, wanted = Image.fromarray(image), ("pixel_values", "rows", "cols", "num_crops")
+    given, wanted = Image.fromarray(image), ("pixel_values", "image_grid_thw", "rows", "cols", "num_crops")
     extra = {"return_row_col_info": True} if kind == "SmolVLM" else {}
     made = by_pil(given, return_tensors="pt", **extra)
     other = by_torch(given, return_tensors="pt", **extra)
@@ -347,6 +347,26 @@ def whole_picture_answers(model, config, seed):
             return model(input_ids=input_ids, token_type_ids=(input_ids == token).long(), **given)
     given = {"input_ids": ids, "pixel_values": torch.cat(pictures).double()}
     return continued_picture_prompt(Typed(), given, token)
+
+
+def patched_picture_answers(model, config, seed):
+    """Of a text with two pictures of different sizes, between tokens 310 and 311."""
+    import torch
+    token, merge = config["image_token_id"], config["vision_config"]["spatial_merge_size"]
+    folder = FIXTURES / "models" / "qwen2-5-vl"
+    pictures = [prepared(folder, "Qwen2VL", picture(*size)) for size in ((29, 61), (17, 33))]
+    shown = [[310] + [token] * (int(each["image_grid_thw"].prod()) // merge ** 2) + [311] for each in pictures]
+    words = some_ids(seed, "input_ids", (14,), 310).tolist()
+    ids = torch.tensor([words[:5] + shown[0] + words[5:9] + shown[1] + words[9:]])
+
+    class Typed:  # tells which tokens are pictures
+        def __call__(self, input_ids, **given):
+            return model(input_ids=input_ids, mm_token_type_ids=(input_ids == token).int(), **given)
+    given = {"input_ids": ids, "pixel_values": torch.cat([each["pixel_values"] for each in pictures]).double(),
+             "image_grid_thw": torch.cat([each["image_grid_thw"] for each in pictures])}
+    answers, lead = continued_picture_prompt(Typed(), given, token)
+    features = model.model.get_image_features(given["pixel_values"], given["image_grid_thw"])
+    return answers | {"image_features": torch.cat(list(features.pooler_output))}, lead
 
 
 def sound_inputs(folder):
@@ -556,7 +576,8 @@ def answers_of(folder, config, seed, weights):
     if kind in ("vit", "deit", "beit"):
         return image_answers(model, config, seed)
     others = {"dinov2": picture_answers, "clip": pair_answers, "siglip": pair_answers, "wav2vec2": letter_answers,
-              "resnet": class_answers, "llava": picture_text_answers, "smolvlm": tiled_picture_answers, "gemma3": whole_picture_answers}
+              "resnet": class_answers, "llava": picture_text_answers, "smolvlm": tiled_picture_answers, "gemma3": whole_picture_answers,
+              "qwen2_5_vl": patched_picture_answers}
     if kind in others:
         return others[kind](model, config, seed)
     encodes = kind in ENCODERS or config.get("use_bidirectional_attention") is True

@@ -93,6 +93,7 @@ TensorId DecoderBuilder::rotate_and_store(uint32_t layer, const AttentionInputs&
   store.kv_heads = sizes.kv_heads;
   store.head_dim = sizes.head_dim;
   store.rotary = style.rotary ? *style.rotary : config_.rotary;
+  if (reads_) store.rotary.places = PlaceKind::none; // it reads no pictures
   store.norm_eps = config_.norm_eps;
   store.value_norm = style.value_norm && !shares;
   const RotaryConfig& rotary = store.rotary;

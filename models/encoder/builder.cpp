@@ -11,11 +11,13 @@ EncoderBuilder::EncoderBuilder(const EncoderConfig& config, bool gguf, const Mod
 TensorId EncoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) {
   const uint32_t window = config_.windows.empty() ? 0 : config_.windows[layer];
   const TensorId query = rotate_and_store(inputs, style, window > 0);
+  AttentionStyle own = style;
+  own.patch_windows = layer < config_.patch_windows.size() && config_.patch_windows[layer];
   std::optional<TensorId> scores;
   if (style.relative_scores) scores = style.relative_scores(layer, inputs);
   attentions_.push_back(attention("attention", query, config_.own_cache(),
                                   config_.causal ? AttentionMask::causal_input : AttentionMask::bidirectional,
-                                  window, style, scores));
+                                  window, own, scores));
   return attentions_.back();
 }
 

@@ -17,6 +17,7 @@ EncoderShape EncoderConfig::shape() const {
   shape.any_length = any_length;
   shape.input_shape = input_shape;
   shape.convolutions = convolutions;
+  shape.patch_groups = patch_groups;
   shape.padding = padding;
   shape.hidden = hidden;
   shape.layers = layers;
@@ -46,6 +47,7 @@ std::vector<Hyperparameter> hyperparameters(const EncoderConfig& config) {
     all.push_back({"token types", number(config.token_types)});
   } else {
     const char* what = config.kind == InputKind::pixels    ? "picture"
+                       : config.kind == InputKind::patches ? "patch"
                        : config.kind == InputKind::samples ? "samples, at most"
                                                            : "sound";
     all.push_back({what, fmt::format("{}", fmt::join(config.input_shape, " x "))});

@@ -16,9 +16,11 @@ struct EncoderConfig : StackConfig {
   bool any_length = false;
   std::vector<uint32_t> input_shape;          // for a picture or a sound
   std::vector<FrameConvolution> convolutions; // over samples
-  std::optional<uint32_t> padding;            // see EncoderShape
-  bool causal = false;                        // a position attends to those before it
-  std::vector<std::string> labels;            // of the classifier; empty: there is none
+  std::optional<PatchGroups> patch_groups;    // of patches
+  std::vector<bool> patch_windows; // by layer: a patch sees those of its window; empty: all see all
+  std::optional<uint32_t> padding; // see EncoderShape
+  bool causal = false;             // a position attends to those before it
+  std::vector<std::string> labels; // of the classifier; empty: there is none
   RotaryConfig rotary;
   // By layer: positions that a token attends to on each side, with its own, 0: all; empty: all in all layers.
   std::vector<uint32_t> windows;

@@ -72,6 +72,7 @@ TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t
   operation.mask = mask;
   operation.chunked = style.chunked;
   operation.whole_pictures = style.whole_pictures && mask == AttentionMask::causal;
+  operation.patch_windows = style.patch_windows;
   operation.sinks = style.sinks.has_value();
   operation.bias = style.relative_bias;
   return pumice::attention(graph(), prefix() + std::string(name), query, operation,

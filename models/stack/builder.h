@@ -45,6 +45,7 @@ struct AttentionStyle {
   std::optional<WeightId> sinks; // a score for each head; not with a relative bias
   bool chunked = false;          // the layer's window is a chunk, see AttentionArgs
   bool whole_pictures = false;   // see AttentionArgs
+  bool patch_windows = false;    // see AttentionArgs
 };
 
 // The names of the projections of an attention layer.

@@ -52,6 +52,10 @@ Status read_values(pumice_encoder& encoder, float* values, size_t capacity, size
 }
 
 Result<EncoderOptions> encoder_options(const pumice_encoder_options& given, const EncoderShape& shape) {
+  if (shape.kind == InputKind::patches) {
+    return Error{Code::unsupported, "the model reads pictures of any size, in patches: show them in a chat "
+                                    "(pumice_chat_add_picture)"};
+  }
   EncoderOptions options;
   options.readable = {given.output ? given.output : "sentence_embedding_mean"};
   options.inputs = given.inputs ? given.inputs : 1;

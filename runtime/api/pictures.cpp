@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "api/call.h"
+#include "api/sight.h"
 #include "io/checksum.h"
+#include "media/patches.h"
 #include "model/vocabulary.h"
 #include "text/message_pictures.h"
 
@@ -69,6 +71,12 @@ Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t he
   return image;
 }
 
+std::vector<PatchGrid> grids_of(const ChatPictureList& pictures) {
+  std::vector<PatchGrid> grids;
+  for (const std::shared_ptr<ChatPicture>& each : pictures) grids.push_back(each->grid);
+  return grids;
+}
+
 Result<ChatPictures> ChatPictures::open(const ModelFile& file, const ModelShape& shape) {
   ChatPictures result;
   result.model_ = file.path();
@@ -78,6 +86,12 @@ Result<ChatPictures> ChatPictures::open(const ModelFile& file, const ModelShape&
   const ModelShape of_tower = tower->shape();
   const std::vector<uint32_t>& size = of_tower.encoder->input_shape; // [channels, height, width]
   if (size[0] != 3) return result;
+  if (of_tower.encoder->patch_groups) {
+    PatchCutting cutting = of_tower.encoder->cutting();
+    cutting.max_pixels = uint64_t{patches_in_session(*of_tower.encoder)} * cutting.patch * cutting.patch;
+    PUMICE_TRY(result.preparation_, read_patch_preparation(folder_of(file), cutting));
+    return result;
+  }
   PUMICE_TRY(result.preparation_, read_image_preparation(folder_of(file), size[1], size[2]));
   return result;
 }
@@ -97,7 +111,13 @@ Result<ordered_json> ChatPictures::show(const pumice_picture& given, const std::
                                       ? parse_image(bytes, name)
                                       : image_of_pixels(given.pixels, given.width, given.height, name));
     auto picture = std::make_shared<ChatPicture>();
-    PUMICE_TRY(picture->input.values, prepare(image, *preparation_, name));
+    if (preparation_->patches) {
+      PUMICE_TRY(PatchedPicture patched, cut_patches(image, *preparation_, name));
+      picture->input.values = std::move(patched.values);
+      picture->input.grid = picture->grid = patched.grid;
+    } else {
+      PUMICE_TRY(picture->input.values, prepare(image, *preparation_, name));
+    }
     pictures_[checksum] = std::move(picture);
   }
   return ordered_json{{"type", "image"}, {"checksum", std::move(checksum)}};

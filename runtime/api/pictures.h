@@ -19,6 +19,7 @@ namespace pumice::api {
 // A picture of a chat: what the model's tower reads of it, and once the tower has run, what the decoder does.
 struct ChatPicture {
   EncoderInput input; // until there are rows
+  PatchGrid grid;     // of its patches, if the model reads pictures of any size
   std::vector<float> rows;
 
   bool seen() const { return !rows.empty(); }
@@ -48,6 +49,9 @@ private:
   PictureMarkup markup_;
   std::map<std::string, std::shared_ptr<ChatPicture>> pictures_;
 };
+
+// Those of their patches.
+std::vector<PatchGrid> grids_of(const ChatPictureList& pictures);
 
 // An error if a picture of this size is empty or too large.
 Status check_image_size(uint32_t width, uint32_t height, const std::string& name);

@@ -162,7 +162,7 @@ Result<size_t> prompt_length(const TextRequest& request, const Model& model) {
                              "model sees it: set options.template_text or template_name of the chat",
                              model.file().path(), shape->token)};
   }
-  return length_with_pictures(*shape, ids, request.pictures.size(), chat_prompt);
+  return length_with_pictures(*shape, ids, grids_of(request.pictures), chat_prompt);
 }
 
 // The prompt of a chat.
@@ -205,7 +205,8 @@ Status TextRequest::put_pictures(const ModelShape& shape) {
   if (pictures.empty()) return {};
   std::vector<std::vector<float>> rows;
   for (const std::shared_ptr<ChatPicture>& each : pictures) rows.push_back(each->rows);
-  PUMICE_TRY(PicturePrompt made, with_pictures(*shape.pictures, prompt.ids, rows, chat_prompt));
+  PUMICE_TRY(PicturePrompt made,
+             with_pictures(*shape.pictures, prompt.ids, rows, chat_prompt, grids_of(pictures)));
   generation.tokens = std::move(made.tokens);
   generation.given = std::move(made.given);
   return {};

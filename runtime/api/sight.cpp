@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "generate/picture_prompt.h"
+#include "step/picture_rows.h"
 
 namespace pumice::api {
 
@@ -17,17 +17,22 @@ Error suspended() {
 
 } // namespace
 
+uint32_t patches_in_session(const EncoderShape& tower) {
+  constexpr uint32_t most = 4 * 1280;
+  return tower.patch_groups ? std::min(tower.context, most) : tower.context;
+}
+
 EncoderOptions Sight::encoder_options(const ModelShape& tower, uint32_t inputs) {
   EncoderOptions options;
   options.readable = {PictureTokens::features};
   options.inputs = inputs;
-  options.tokens = tower.encoder->context * inputs;
+  options.tokens = patches_in_session(*tower.encoder) * inputs;
   return options;
 }
 
 Result<std::unique_ptr<Sight>> Sight::create(const std::shared_ptr<const Model>& tower,
                                              const PictureTokens& shape, uint32_t inputs, bool warm_up) {
-  std::unique_ptr<Sight> sight(new Sight(shape, inputs, warm_up));
+  std::unique_ptr<Sight> sight(new Sight(shape, *tower->shape().encoder, inputs, warm_up));
   PUMICE_CHECK(sight->resume(tower));
   return sight;
 }
@@ -45,7 +50,9 @@ Status Sight::resume(const std::shared_ptr<const Model>& tower) {
 // Small slices, like those of an application.
 Status Sight::warm_up(ResumableEncoder& encoding, const Model& tower) const {
   EncoderInput blank;
-  blank.values.resize(tower.shape().encoder->input_values());
+  const EncoderShape& shape = *tower.shape().encoder;
+  if (shape.patch_groups) blank.grid = {shape.patch_groups->merge, shape.patch_groups->merge};
+  blank.values.resize(shape.input_values() * std::max<size_t>(blank.grid.count(), 1));
   for (int round = 0; round < warm_up_rounds; ++round) {
     PUMICE_CHECK(encoding.begin(std::span(&blank, 1)));
     for (bool active = true; active;) {
@@ -97,11 +104,14 @@ std::vector<EncoderInput> Sight::next_inputs() const {
 
 Status Sight::take_rows() {
   PUMICE_TRY(const std::vector<float> all, encoding_->read());
-  const auto each = static_cast<ptrdiff_t>(all.size() / under_way_);
+  const size_t columns = encoding_->columns(), equal = all.size() / under_way_;
   auto first = all.begin();
-  for (; under_way_ > 0; --under_way_, first += each) {
+  for (; under_way_ > 0; --under_way_) {
     ChatPicture& picture = *waiting_.front();
-    picture.rows = rows_of_picture(shape_, {first, first + each}, encoding_->columns());
+    const size_t own = shape_.of_any_size() ? columns * static_cast<size_t>(picture.grid.count()) : equal;
+    const auto end = first + static_cast<ptrdiff_t>(own);
+    picture.rows = rows_of_picture(shape_, tower_, picture.grid, {first, end}, columns);
+    first = end;
     picture.input = {};
     waiting_.pop_front();
   }

@@ -10,6 +10,10 @@
 
 namespace pumice::api {
 
+// Patches of the largest picture that a session looks at, where pictures have any size: about a million
+// pixels of Qwen 2.5-VL's. Larger ones are made smaller.
+uint32_t patches_in_session(const EncoderShape& tower);
+
 // What a session looks at pictures with: the model's tower, which makes the rows that stand for them in a
 // prompt. It runs in slices or all at once. Used by one thread at a time, except cancel().
 class Sight {
@@ -43,8 +47,8 @@ public:
   Status resume(const std::shared_ptr<const Model>& tower);
 
 private:
-  Sight(const PictureTokens& shape, uint32_t inputs, bool warm_up)
-      : shape_(shape), inputs_(inputs), warm_up_(warm_up) {}
+  Sight(const PictureTokens& shape, const EncoderShape& tower, uint32_t inputs, bool warm_up)
+      : shape_(shape), tower_(tower), inputs_(inputs), warm_up_(warm_up) {}
   Status warm_up(ResumableEncoder& encoding, const Model& tower) const;
   std::vector<EncoderInput> next_inputs() const;
   Status take_rows();
@@ -54,6 +58,7 @@ private:
   T failed(T result);
 
   const PictureTokens shape_;
+  const EncoderShape tower_;
   const uint32_t inputs_;
   const bool warm_up_;
   std::mutex mutex_;                           // of the pointer, for cancel()

@@ -19,52 +19,62 @@ uint32_t row_token(uint64_t picture, uint32_t row) {
   return GIVEN_ROW | static_cast<uint32_t>(mixed & (GIVEN_ROW - 1));
 }
 
-uint64_t number_of(std::span<const float> rows) {
+uint64_t number_of(std::span<const float> rows, const PatchGrid& grid) {
   Checksum sum;
   sum.add(std::as_bytes(rows));
+  if (grid.count() > 0) sum.add(uint64_t{grid.height} << 32 | grid.width);
   return sum.value();
+}
+
+// The rows of all pictures together.
+size_t rows_of_all(const PictureTokens& shape, std::span<const PatchGrid> grids) {
+  size_t rows = 0;
+  for (const PatchGrid& grid : grids) rows += shape.rows_of(grid);
+  return rows;
 }
 
 } // namespace
 
-std::vector<float> rows_of_picture(const PictureTokens& shape, std::vector<float> all, size_t columns) {
-  const size_t skipped = std::min(columns * shape.skipped, all.size());
-  all.erase(all.begin(), all.begin() + static_cast<ptrdiff_t>(skipped));
-  all.resize(std::min(columns * shape.rows, all.size()));
-  return all;
-}
-
 Result<size_t> length_with_pictures(const PictureTokens& shape, std::span<const uint32_t> tokens,
-                                    size_t pictures, const std::string& source) {
+                                    std::span<const PatchGrid> grids, const std::string& source) {
   const auto places = static_cast<size_t>(std::ranges::count(tokens, shape.token));
-  if (places == pictures * shape.rows) return tokens.size();
-  if (places == pictures) return tokens.size() + pictures * (shape.rows - 1);
+  const size_t rows = rows_of_all(shape, grids);
+  if (places == rows) return tokens.size();
+  if (places == grids.size()) return tokens.size() + rows - grids.size();
   return Error{
       Code::invalid_argument,
       fmt::format("{}: it has {} of the token {}, which stands for pictures, and {} pictures: expected "
                   "one for each, or {}",
-                  source, places, shape.token, pictures, shape.rows)};
+                  source, places, shape.token, grids.size(),
+                  shape.of_any_size() ? fmt::format("{} in all", rows) : std::to_string(shape.rows))};
 }
 
 Result<PicturePrompt> with_pictures(const PictureTokens& shape, std::span<const uint32_t> tokens,
-                                    std::span<const std::vector<float>> rows, const std::string& source) {
-  PUMICE_TRY(const size_t length, length_with_pictures(shape, tokens, rows.size(), source));
+                                    std::span<const std::vector<float>> rows, const std::string& source,
+                                    std::span<const PatchGrid> grids) {
+  std::vector<PatchGrid> all(grids.begin(), grids.end());
+  all.resize(rows.size());
+  PUMICE_TRY(const size_t length, length_with_pictures(shape, tokens, all, source));
   const bool each_row = length == tokens.size();
-  auto given = std::make_shared<std::vector<float>>();
-  for (const std::vector<float>& picture : rows) given->insert(given->end(), picture.begin(), picture.end());
+  auto given = std::make_shared<GivenEmbeddings>();
+  for (const std::vector<float>& picture : rows)
+    given->values.insert(given->values.end(), picture.begin(), picture.end());
   PicturePrompt prompt;
-  size_t place = 0;
-  for (uint32_t token : tokens) {
+  size_t picture = 0;
+  uint32_t row = 0; // of the picture
+  for (const uint32_t token : tokens) {
     if (token != shape.token) {
       prompt.tokens.push_back(token);
       continue;
     }
-    const size_t picture = each_row ? place / shape.rows : place;
-    const uint64_t number = number_of(rows[picture]);
-    const uint32_t first = each_row ? static_cast<uint32_t>(place % shape.rows) : 0;
-    for (uint32_t row = first; row < (each_row ? first + 1 : shape.rows); ++row)
-      prompt.tokens.push_back(row_token(number, row));
-    ++place;
+    const auto count = static_cast<uint32_t>(shape.rows_of(all[picture]));
+    const uint64_t number = number_of(rows[picture], all[picture]);
+    const uint32_t end = each_row ? row + 1 : count;
+    for (; row < end; ++row) prompt.tokens.push_back(row_token(number, row));
+    if (row < count) continue;
+    if (shape.of_any_size()) given->grids.push_back(all[picture].merged(shape.merge));
+    ++picture;
+    row = 0;
   }
   prompt.given = std::move(given);
   return prompt;

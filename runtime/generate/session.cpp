@@ -12,15 +12,6 @@ namespace pumice {
 
 namespace {
 
-using Rows = std::shared_ptr<const std::vector<float>>;
-
-Rows joined(const Rows& first, const Rows& second) {
-  if (!first || !second) return first ? first : second;
-  auto both = std::make_shared<std::vector<float>>(*first);
-  both->insert(both->end(), second->begin(), second->end());
-  return both;
-}
-
 // How many of a conversation's tokens are rows of pictures.
 size_t given_rows(std::span<const uint32_t> tokens) {
   return static_cast<size_t>(
@@ -67,7 +58,7 @@ Status Session::begin(GenerationRequest request) {
   if (!request.anew) conversation.tokens = conversation_.tokens;
   conversation.tokens.insert(conversation.tokens.end(), request.tokens.begin(), request.tokens.end());
   conversation.sampling = std::move(request.sampling);
-  std::shared_ptr<const std::vector<float>> given = request.given;
+  SharedEmbeddings given = request.given;
   if (!request.anew) given = joined(given_, given);
   PUMICE_CHECK(batch_->check({conversation.tokens, conversation.sampling, request.max_tokens, {}, given}));
   PUMICE_CHECK(work_.checked(stop()));
@@ -158,10 +149,8 @@ void Session::end_at(size_t tokens) {
   if (sequence_) batch_->finish(*std::exchange(sequence_, std::nullopt));
   const size_t rows = given_rows(conversation_.tokens);
   conversation_.tokens.resize(std::min(tokens, conversation_.tokens.size()));
-  if (const size_t left = given_rows(conversation_.tokens); given_ && left < rows) {
-    const auto end = given_->begin() + static_cast<ptrdiff_t>(given_->size() / rows * left);
-    given_ = std::make_shared<std::vector<float>>(given_->begin(), end);
-  }
+  if (const size_t left = given_rows(conversation_.tokens); given_ && left < rows)
+    given_ = first_rows(given_, left, rows);
   received_.clear();
   active_ = false;
 }
@@ -195,7 +184,7 @@ Status Session::prefill(std::span<const uint32_t> tokens, const SamplingParams& 
 }
 
 Status Session::set_prompt(std::span<const uint32_t> tokens, const SamplingParams& sampling,
-                           const Progress& progress, std::shared_ptr<const std::vector<float>> given) {
+                           const Progress& progress, SharedEmbeddings given) {
   PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, true, UINT32_MAX, sampling, std::move(given)}));
   return read_prompt(progress);
 }

@@ -17,7 +17,7 @@ struct GenerationRequest {
   uint32_t max_tokens = UINT32_MAX; // most tokens to generate
   SamplingParams sampling;
   // Of those tokens that are rows of pictures, as SequenceRequest has them.
-  std::shared_ptr<const std::vector<float>> given = {};
+  SharedEmbeddings given = {};
 };
 
 // A conversation: its tokens and its KV cache. It generates in whole steps, some of them ahead of the host,
@@ -61,7 +61,7 @@ public:
   Status prefill(std::span<const uint32_t> tokens, const SamplingParams& sampling,
                  const Progress& progress = {});
   Status set_prompt(std::span<const uint32_t> tokens, const SamplingParams& sampling,
-                    const Progress& progress = {}, std::shared_ptr<const std::vector<float>> given = {});
+                    const Progress& progress = {}, SharedEmbeddings given = {});
   // Returns the next token. If the text has ended, begins another one.
   Result<uint32_t> next();
 
@@ -132,7 +132,7 @@ private:
   std::optional<uint32_t> sequence_; // in the batch, that the conversation is
   std::deque<BatchToken> received_;  // and not taken
   std::optional<uint32_t> reused_;
-  std::shared_ptr<const std::vector<float>> given_; // the rows of the conversation's pictures
+  SharedEmbeddings given_; // the rows of the conversation's pictures
 };
 
 } // namespace pumice

@@ -39,6 +39,7 @@ constexpr Family families[] = {
     {"Bit", Resampling::bicubic, true, false, clip_mean, clip_deviation},
     {"Idefics3", Resampling::lanczos, false, true, half, half, true},
     {"SmolVLM", Resampling::lanczos, false, true, half, half, true},
+    {"Qwen2VL", Resampling::bicubic, false, true, clip_mean, clip_deviation},
 };
 
 // Each file names its class. Classes that are not in the table write all fields, so they need no defaults.
@@ -185,6 +186,36 @@ Result<ImagePreparation> read_preparation(const Fields& fields, uint32_t height,
   return result;
 }
 
+// An edge of patches or squares, which has to be the model's.
+Status check_edge(const Fields& fields, std::string_view name, uint32_t model) {
+  PUMICE_TRY(const uint32_t own, fields.u32_or(name, model));
+  if (own == model) return {};
+  return fields.error(name, fmt::format("expected the model's {}, found {}", model, own));
+}
+
+Result<ImagePreparation> read_patches(const Fields& fields, PatchCutting cutting) {
+  PUMICE_TRY(const Family family, family_of(fields));
+  ImagePreparation result;
+  PUMICE_CHECK(check_edge(fields, "patch_size", cutting.patch));
+  PUMICE_CHECK(check_edge(fields, "temporal_patch_size", cutting.copies));
+  PUMICE_CHECK(check_edge(fields, "merge_size", cutting.merge));
+  PUMICE_TRY(result.resizes, fields.boolean_or("do_resize", true));
+  PUMICE_TRY(const Fields size, fields.object_or_empty("size")); // since transformers 5
+  PUMICE_TRY(uint32_t least, size.u32_or("shortest_edge", 1, UINT32_MAX, 56 * 56));
+  PUMICE_TRY(uint32_t most, size.u32_or("longest_edge", 1, UINT32_MAX, 28 * 28 * 1280));
+  PUMICE_TRY(least, fields.u32_or("min_pixels", 1, UINT32_MAX, least));
+  PUMICE_TRY(most, fields.u32_or("max_pixels", 1, UINT32_MAX, most));
+  if (least > most)
+    return fields.error("max_pixels", fmt::format("expected at least {}, found {}", least, most));
+  cutting.max_pixels = cutting.max_pixels ? std::min<uint64_t>(cutting.max_pixels, most) : most;
+  cutting.min_pixels = std::min<uint64_t>(least, cutting.max_pixels);
+  PUMICE_TRY(const uint32_t code, fields.u32_or("resample", 0, 5, static_cast<uint32_t>(family.resampling)));
+  result.resampling = static_cast<Resampling>(code);
+  PUMICE_CHECK(read_numbers(fields, family, result));
+  result.patches = cutting;
+  return result;
+}
+
 // A processor's settings, and the file that has them.
 struct ProcessorSettings {
   nlohmann::json object;
@@ -235,6 +266,14 @@ Result<ImagePreparation> read_image_preparation(const std::filesystem::path& fol
   return plain;
 }
 
+Result<ImagePreparation> read_patch_preparation(const std::filesystem::path& folder,
+                                                const PatchCutting& model) {
+  PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
+  if (settings) return read_patches(settings->fields(), model);
+  const nlohmann::json of_class = {{"image_processor_type", "Qwen2VLImageProcessor"}};
+  return read_patches(Fields(of_class, (folder / "preprocessor_config.json").string()), model);
+}
+
 std::vector<float> normalised(const Image& image, const ImagePreparation& preparation) {
   const size_t plane = size_t{image.width} * image.height;
   std::vector<float> values(plane * 3);
@@ -253,6 +292,11 @@ Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& p
     return Error{
         Code::unsupported,
         fmt::format("{}: the model reads a picture in tiles, not as one: use pumice chat or caption", name)};
+  if (preparation.patches)
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: the model reads a picture in patches, for a prompt: use pumice chat or caption",
+                    name)};
   uint64_t height = image.height, width = image.width;
   if (preparation.resizes && preparation.shortest_edge) {
     const uint64_t edge = *preparation.shortest_edge, shortest = std::min(height, width);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "media/image.h"
+#include "media/patch_grid.h"
 #include "media/resize.h"
 
 #include <array>
@@ -26,7 +27,8 @@ struct ImagePreparation {
   float scale = 1.0F / 255; // applied to 8-bit values
   std::array<float, 3> mean = {0.5F, 0.5F, 0.5F};
   std::array<float, 3> deviation = {0.5F, 0.5F, 0.5F};
-  std::optional<Tiling> tiling; // in place of the sizes and the crop
+  std::optional<Tiling> tiling;        // in place of the sizes and the crop
+  std::optional<PatchCutting> patches; // the same, see media/patches.h
 };
 
 struct PictureSize {
@@ -44,9 +46,14 @@ Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path
 Result<ImagePreparation> read_image_preparation(const std::filesystem::path& folder, uint32_t height,
                                                 uint32_t width);
 
+// The same for a model that reads patches of pictures of any size. `model`: their sizes, and the most pixels
+// that it reads (0: any number); the file may say fewer. An error if the file cuts other patches.
+Result<ImagePreparation> read_patch_preparation(const std::filesystem::path& folder,
+                                                const PatchCutting& model);
+
 // Applies the steps. The result is the model's pixel_values, [3, height, width]: a plane each for red, green
 // and blue. `name` names the picture in errors, such as for a picture of another size than the model's where
-// no step resizes it, or for one that the preparation cuts into tiles.
+// no step resizes it, or for one that the preparation cuts into tiles or patches.
 Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& preparation,
                                    const std::string& name);
 

@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "graph/readable_tensors.h"
 #include "io/model_file.h"
+#include "media/patch_grid.h"
 #include "text/picture_markup.h"
 
 namespace pumice {
@@ -44,6 +45,7 @@ enum class InputKind : uint32_t {
   pixels,   // of a picture [channels, height, width], normalised
   features, // of a sound [mels, frames]: the logarithm of its mel spectrum
   samples,  // of a sound, as many as it has
+  patches,  // of a picture of any size, normalised: a row of the step each
 };
 
 // A convolution over a sound, without padding: windows of `width` frames, `stride` apart.
@@ -52,6 +54,12 @@ struct FrameConvolution {
   uint32_t stride = 1;
 
   uint32_t frames(uint32_t of) const { return of < width ? 0 : (of - width) / stride + 1; }
+};
+
+// How an encoder of patches groups them: into squares, and these into windows.
+struct PatchGroups {
+  uint32_t merge = 1;  // patches on each side of a square, which becomes one row
+  uint32_t window = 1; // squares on each side of a window
 };
 
 // What an encoder reads. The positions of an input are its tokens (text), its patches and class token
@@ -63,7 +71,7 @@ struct EncoderShape {
   uint32_t context = 0;     // most positions of one input; a picture or features always have this many
   bool any_length = false;  // inputs may be longer than the context, which is what it was trained with
   bool causal = false;      // a token sees those before it only, see reading_shape()
-  std::vector<uint32_t> input_shape;          // of a picture or a sound; of samples: the most
+  std::vector<uint32_t> input_shape;          // of a picture, a sound or a patch; of samples: the most
   std::vector<FrameConvolution> convolutions; // over samples
   std::optional<uint32_t> padding;            // a text is filled up to the context with this token
   uint32_t hidden = 0;
@@ -73,6 +81,16 @@ struct EncoderShape {
   // each decoder layer, then one that all encoder layers share.
   std::vector<LayerCache> caches;
 
+  std::optional<PatchGroups> patch_groups; // of patches
+
+  // Whether every input has as many positions as the context, or about as many: a picture or a sound of one
+  // size.
+  bool of_one_length() const { return kind != InputKind::tokens && kind != InputKind::patches; }
+  // Of pictures of any size: as large as the context allows.
+  PatchCutting cutting() const {
+    const uint32_t patch = input_shape[2]; // [colours, copies, height, width]
+    return {patch, input_shape[1], patch_groups->merge, 0, uint64_t{context} * patch * patch};
+  }
   uint32_t input_values() const {
     uint32_t count = 1;
     for (uint32_t size : input_shape) count *= size;
@@ -101,11 +119,20 @@ struct SharedSpace {
 struct PictureTokens {
   static constexpr const char* features = "image_features"; // of the tower's graph
 
-  uint32_t token = 0;     // stands for a row in a text
-  uint32_t rows = 0;      // of a picture
+  uint32_t token = 0; // stands for a row in a text
+  uint32_t rows = 0;  // of a picture; of one of any size see rows_of()
+  // Not 0: pictures have any size, and a row for each square of so many patches on each side. A row's place
+  // in the picture is a part of its rotary position.
+  uint32_t merge = 0;
   uint32_t skipped = 0;   // the tower's first rows, which are not read
   bool see_whole = false; // a row sees all rows of its picture, those after it too
   PictureMarkup markup = {};
+
+  bool of_any_size() const { return merge > 0; }
+  // Of a picture of so many patches, which those of one size need not have.
+  size_t rows_of(const PatchGrid& grid) const {
+    return of_any_size() ? static_cast<size_t>(grid.merged(merge).count()) : rows;
+  }
 };
 
 // Parts of a model that are loaded by themselves, each as a model of its own: what reads text, or all there

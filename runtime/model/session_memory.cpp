@@ -135,7 +135,7 @@ SessionMemory SessionMemory::with_steps(uint32_t tokens, uint32_t inputs) const 
 }
 
 std::vector<Bucket> encoder_buckets(const EncoderShape& shape, const SessionSize& size) {
-  const uint32_t smallest = shape.kind == InputKind::tokens ? small_chunk : shape.context;
+  const uint32_t smallest = shape.of_one_length() ? shape.context : small_chunk;
   std::set<uint32_t> sizes = {size.chunk};
   for (uint64_t tokens = smallest; tokens < size.chunk; tokens *= 2) {
     sizes.insert(static_cast<uint32_t>(tokens));

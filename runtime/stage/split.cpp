@@ -128,7 +128,7 @@ std::vector<StepToken> prompt_rows(uint32_t count, uint32_t position) {
 
 // One input as long as a chunk, or as long as it has to be.
 std::vector<StepToken> encoder_rows(const EncoderShape& shape, uint32_t chunk) {
-  uint32_t count = shape.kind == InputKind::tokens ? chunk : shape.context;
+  uint32_t count = shape.of_one_length() ? shape.context : chunk;
   if (shape.kind == InputKind::samples) count = shape.frames(shape.input_values());
   std::vector<StepToken> rows(count);
   for (uint32_t i = 0; i < count; ++i) {

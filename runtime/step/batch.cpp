@@ -30,6 +30,11 @@ bool sees_whole_pictures(const Model& model) {
   return pictures && pictures->see_whole;
 }
 
+bool has_places(const Model& model) {
+  const std::optional<PictureTokens>& pictures = model.shape().pictures;
+  return pictures && pictures->of_any_size();
+}
+
 bool is_given(uint32_t token) {
   return (token & GIVEN_ROW) != 0;
 }
@@ -75,11 +80,23 @@ Status check_given(const Model& model, const SequenceRequest& request) {
   std::vector<uint32_t> others = request.prompt;
   std::erase_if(others, is_given);
   PUMICE_CHECK(check_tokens(model, others, vocabulary));
-  if (request.given && request.given->size() % count == 0 && !request.given->empty()) return {};
-  return Error{
-      Code::invalid_argument,
-      fmt::format("{}: the prompt has {} places for rows of pictures, and their rows have {} numbers",
-                  model.file().path(), count, request.given ? request.given->size() : 0)};
+  const size_t numbers = request.given ? request.given->values.size() : 0;
+  if (numbers == 0 || numbers % count != 0) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{}: the prompt has {} places for rows of pictures, and their rows have {} numbers",
+                    model.file().path(), count, numbers)};
+  }
+  if (!model.shape().pictures->of_any_size()) return {};
+  const std::vector<PatchGrid>& grids = request.given->grids;
+  uint64_t rows = 0;
+  for (const PatchGrid& grid : grids) rows += grid.count();
+  if (rows >= count && std::ranges::none_of(grids, [](const PatchGrid& grid) { return grid.count() == 0; }))
+    return {};
+  return Error{Code::invalid_argument,
+               fmt::format("{}: the prompt has {} places for rows of pictures, and the sizes of its pictures "
+                           "tell of {}",
+                           model.file().path(), count, rows)};
 }
 
 Status check_request(const Model& model, const SessionSize& size, const SequenceRequest& request) {
@@ -155,6 +172,8 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   sequence.sampling = std::move(request.sampling);
   sequence.input = request.input;
   sequence.given = std::move(request.given);
+  if (has_places(runner_->model()) && sequence.given)
+    sequence.places = RotaryPlaces(sequence.tokens, sequence.given->grids);
   sequences_.push_back(std::move(sequence));
   changed_ = changed_ || std::ranges::any_of(slots_, [](const Slot& slot) { return !slot.busy; });
   return sequences_.back().id;
@@ -273,9 +292,11 @@ Status Batch::fill(StageSlices& slices, size_t most_steps) {
       if (repeatable_steps() == 0) {
         PUMICE_TRY(const bool place_free, runner_->place_free());
         if (!place_free) return {};
-        // The rows of pictures have one place, which the step before still reads.
-        const auto reads_rows = [](const Sequence& each) {
-          return each.given && each.next < each.tokens.size();
+        // The rows of pictures have one place, which the step before still reads, and so has what tells where
+        // a sequence's rotary places are.
+        const auto reads_rows = [&](const Sequence& each) {
+          return each.slot < 0 ? has_places(runner_->model()) || each.given
+                               : each.given && each.next < each.tokens.size();
         };
         if (!in_flight_.empty() && std::ranges::any_of(sequences_, reads_rows)) return {};
       }
@@ -454,6 +475,10 @@ Result<Batch::NextStep> Batch::compose() {
       const uint32_t token = sequence.tokens[at];
       if (is_given(token)) given_.push_back({static_cast<uint32_t>(rows.size()), &sequence, number++});
       rows.push_back({token, at, slot});
+      const RotaryPlaces::Place place = sequence.places.at(at);
+      rows.back().less_lag = sequence.places.lag() - place.lag;
+      rows.back().down = place.down;
+      rows.back().across = place.across;
       if (whole && is_given(token)) rows.back().end = picture_at(sequence.tokens, at).second;
     }
     if (count < left) continue;
@@ -475,8 +500,8 @@ Status Batch::write_given(uint32_t rows) {
                                            "not there any more: begin a new one"};
     }
     const auto count = static_cast<size_t>(std::ranges::count_if(tokens, is_given));
-    const size_t columns = each.sequence->given->size() / count;
-    const std::span<const float> all(*each.sequence->given);
+    const size_t columns = each.sequence->given->values.size() / count;
+    const std::span<const float> all(each.sequence->given->values);
     PUMICE_CHECK(runner_->write_input(rows, each.row, all.subspan(each.number * columns, columns)));
   }
   return {};
@@ -543,6 +568,10 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
     std::ranges::replace_if(tokens, is_given, pictures->token);
   }
   sampling_state_.set_tokens(slot, tokens);
+  if (slots_[slot].place_lag != sequence.places.lag()) {
+    PUMICE_CHECK(runner_->set_place_lag(slot, sequence.places.lag()));
+    slots_[slot].place_lag = sequence.places.lag();
+  }
   return sequence.input ? runner_->set_input(slot, *sequence.input) : Status();
 }
 

@@ -9,6 +9,8 @@
 
 #include "io/mapped_file.h"
 #include "kernel/sampling/sampling.h"
+#include "step/given_embeddings.h"
+#include "step/rotary_places.h"
 #include "step/runner.h"
 #include "step/state_file.h"
 
@@ -47,7 +49,7 @@ struct SequenceRequest {
   std::optional<InputRange> input;  // the encoder input that the cross-attention reads
   // The embeddings of the prompt's tokens with the bit GIVEN_ROW, one after the other. Such tokens are equal
   // only where their rows are.
-  std::shared_ptr<const std::vector<float>> given = {};
+  SharedEmbeddings given = {};
 };
 
 enum class FinishReason { none, stop, length, context };
@@ -163,10 +165,11 @@ private:
     std::vector<uint32_t> tokens; // the prompt, then what has been read
     SamplingParams sampling;
     std::optional<InputRange> input;
-    std::shared_ptr<const std::vector<float>> given;
-    uint32_t limit = 0; // length in tokens, prompt included, at which it ends
-    int slot = -1;      // -1: none yet
-    uint32_t next = 0;  // position of the next row to submit
+    SharedEmbeddings given;
+    RotaryPlaces places; // of a decoder whose pictures have any size
+    uint32_t limit = 0;  // length in tokens, prompt included, at which it ends
+    int slot = -1;       // -1: none yet
+    uint32_t next = 0;   // position of the next row to submit
     uint32_t reused = 0;
     // Positions whose keys and values are certain to be in the cache: all submitted ones; in slices, only
     // those of steps that have been read, because other steps may be discarded.
@@ -180,6 +183,7 @@ private:
     std::vector<uint32_t> cached; // of a free slot: tokens whose keys and values it holds, from position 0
     uint32_t written_end = 0;     // after the last position that was ever written in the slot
     StateHistory states;
+    uint32_t place_lag = 0; // that the runner was told
     bool busy = false;
   };
 

@@ -6,6 +6,7 @@
 
 #include "kernel/attention/attention.h"
 #include "model/upstream.h"
+#include "step/patch_order.h"
 
 namespace pumice {
 
@@ -71,12 +72,33 @@ uint32_t Encoder::longest() const {
 
 uint32_t Encoder::positions(const EncoderInput& input) const {
   if (shape().kind == InputKind::tokens) return static_cast<uint32_t>(input.tokens.size());
+  if (shape().kind == InputKind::patches)
+    return static_cast<uint32_t>(std::min<uint64_t>(input.grid.count(), UINT32_MAX));
   if (shape().kind != InputKind::samples) return shape().context;
   return shape().frames(static_cast<uint32_t>(input.values.size()));
 }
 
+// Whether a picture's patches fit a step, and are there.
+Status Encoder::check_patches(const EncoderInput& input) const {
+  const std::string& path = runner_->model().file().path();
+  const PatchGrid& grid = input.grid;
+  const uint32_t merge = shape().patch_groups->merge;
+  if (grid.count() == 0 || grid.count() > longest() || grid.height % merge != 0 || grid.width % merge != 0) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{}: a picture has {} x {} patches, and the model reads multiples of {}, at most "
+                    "{} patches in all",
+                    path, grid.width, grid.height, merge, longest())};
+  }
+  if (input.values.size() == grid.count() * shape().input_values()) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("{}: a picture of {} x {} patches has {} numbers, and the model reads {} of each",
+                           path, grid.width, grid.height, input.values.size(), shape().input_values())};
+}
+
 Status Encoder::check(const EncoderInput& input) const {
   const std::string& path = runner_->model().file().path();
+  if (shape().kind == InputKind::patches) return check_patches(input);
   if (shape().kind == InputKind::samples) {
     const uint32_t most = shape().input_values();
     if (input.values.size() <= most && positions(input) > 0) return {};
@@ -176,7 +198,35 @@ Result<std::vector<InputRange>> Encoder::open(std::span<const EncoderInput> inpu
   return start(inputs, [this](uint32_t rows) { return runner_->open_step(rows); });
 }
 
+Result<uint32_t> Encoder::write_patches(std::span<const EncoderInput> inputs) {
+  first_rows_.clear();
+  std::vector<StepToken> rows;
+  std::vector<std::span<const float>> values;
+  const uint32_t each = shape().input_values();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const InputRange range = ranges_[i];
+    first_rows_.push_back(static_cast<uint32_t>(rows.size()));
+    for (const OrderedPatch& patch : ordered_patches(inputs[i].grid, *shape().patch_groups)) {
+      StepToken row;
+      row.position = range.first + static_cast<uint32_t>(rows.size()) - first_rows_.back();
+      row.token = moved_window(patch.window, range.first);
+      row.first = range.first;
+      row.end = range.end;
+      row.output = row.position == range.first;
+      row.down = patch.down;
+      row.across = patch.across;
+      rows.push_back(row);
+      values.push_back(std::span(inputs[i].values).subspan(size_t{patch.index} * each, each));
+    }
+  }
+  const auto count = static_cast<uint32_t>(rows.size());
+  PUMICE_CHECK(runner_->write_step(rows));
+  for (uint32_t row = 0; row < count; ++row) PUMICE_CHECK(runner_->write_input(count, row, values[row]));
+  return count;
+}
+
 Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
+  if (shape().kind == InputKind::patches) return write_patches(inputs);
   first_rows_.clear();
   std::vector<StepToken> rows;
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -5,11 +5,13 @@
 
 namespace pumice {
 
-// The input of an encoder: tokens, or the values of a picture or a sound (EncoderShape::input_shape).
+// The input of an encoder: tokens, or the values of a picture or a sound (EncoderShape::input_shape), or of
+// each of a picture's patches: squares row by row, and the patches of each in turn.
 struct EncoderInput {
   std::vector<uint32_t> tokens;
   std::vector<uint32_t> token_types; // one for each token, or empty if all are 0
   std::vector<float> values;
+  PatchGrid grid = {}; // of the patches
 };
 
 struct EncoderOptions {
@@ -60,8 +62,10 @@ private:
   Encoder(std::unique_ptr<Runner> runner, uint32_t block);
   uint32_t positions(const EncoderInput& input) const;
   Status check(const EncoderInput& input) const;
+  Status check_patches(const EncoderInput& input) const;
   Status begin(std::span<const EncoderInput> inputs);
   Result<uint32_t> write(std::span<const EncoderInput> inputs);
+  Result<uint32_t> write_patches(std::span<const EncoderInput> inputs);
   // Takes positions for as many inputs, from the first on, as fit one step.
   std::vector<InputRange> take_fitting(std::span<const EncoderInput> inputs);
   void release_all(std::span<const InputRange> ranges);

@@ -188,9 +188,10 @@ Status Runner::check_row(const StepToken& row) const {
   const ModelShape& shape = model_->shape();
   const bool encodes = options_.part == ModelPart::encoder;
   // For pictures and sounds, a token is the index of its input in the step.
-  const uint32_t vocabulary = !encodes                                   ? shape.vocabulary
-                              : shape.encoder->kind == InputKind::tokens ? shape.encoder->vocabulary
-                                                                         : memory_.size.sequences;
+  const uint32_t vocabulary = !encodes                                    ? shape.vocabulary
+                              : shape.encoder->kind == InputKind::tokens  ? shape.encoder->vocabulary
+                              : shape.encoder->kind == InputKind::patches ? UINT32_MAX
+                                                                          : memory_.size.sequences;
   const bool given = !encodes && shape.pictures && (row.token & GIVEN_ROW) != 0;
   // The target of a sound's first row is its number of samples.
   const bool samples = encodes && shape.encoder->kind == InputKind::samples;
@@ -243,8 +244,9 @@ Status Runner::write_step(std::span<const StepToken> rows) {
     quad[1] = row.position;
     quad[2] = row.sequence;
     quad[3] = row.first;
-    details[i * 4 + 2] = row.token_type;
-    details[i * 4 + 3] = row.end;
+    // A model has token types or places, and ends or lags: the others are 0.
+    details[i * 4 + 2] = row.token_type | row.down << 16 | row.across;
+    details[i * 4 + 3] = row.end + row.less_lag;
     if (!row.output) continue;
     details[outputs * 4] = i;
     details[outputs * 4 + 1] = row.target;
@@ -271,6 +273,14 @@ Status Runner::set_input(uint32_t sequence, InputRange input) {
   }
   return write_words((memory_.step_layout.sequence_quads() + sequence) * size_t{4},
                      std::array{input.first, input.end});
+}
+
+Status Runner::set_place_lag(uint32_t sequence, uint32_t lag) {
+  if (sequence >= memory_.size.sequences) {
+    return Error{Code::invalid_argument,
+                 fmt::format("there is no sequence {} of {}", sequence, memory_.size.sequences)};
+  }
+  return write_words((memory_.step_layout.sequence_quads() + sequence) * size_t{4} + 2, std::array{lag});
 }
 
 Status Runner::write_words(size_t first, std::span<const uint32_t> words) {
@@ -305,8 +315,10 @@ Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float>
   }
   PUMICE_CHECK(last_submission_.wait());
   const ActivationRef& where = plan.input->where;
-  std::memcpy(inputs_.mapped().data() + where.buffer.offset + size_t{row} * where.stride * 4, values.data(),
-              values.size_bytes());
+  std::byte* to = inputs_.mapped().data() + where.buffer.offset + size_t{row} * where.stride * 4;
+  std::memcpy(to, values.data(), values.size_bytes());
+  // A product may read the row, and its columns to the next multiple of 32 then have to be zeros.
+  std::memset(to + values.size_bytes(), 0, where.padded_columns() * size_t{4} - values.size_bytes());
   return {};
 }
 

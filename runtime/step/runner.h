@@ -23,7 +23,9 @@ namespace pumice {
 
 // A row of a step: one token at one position of a sequence.
 struct StepToken {
-  uint32_t token = 0; // with the bit GIVEN_ROW: none, the row's embedding is what write_input() gives
+  // With the bit GIVEN_ROW: none, the row's embedding is what write_input() gives. Of a patch: its window, as
+  // common/step.h has it.
+  uint32_t token = 0;
   uint32_t position = 0;
   uint32_t sequence = 0;
   uint32_t first = 0;      // the first position that attention may read
@@ -33,6 +35,11 @@ struct StepToken {
   // Of an encoder's step: after the last position of its input, which begins at `first`. Of a picture's row
   // that sees all of it: after the picture's last position; it is in the same step.
   uint32_t end = 0;
+  // Of a decoder whose rotary positions are places: how much less than its sequence's its place lags behind
+  // the position, see set_place_lag(). Of a picture's row, and of a patch: its place down and across in the
+  // picture.
+  uint32_t less_lag = 0;
+  uint32_t down = 0, across = 0;
 };
 
 enum class ModelPart { decoder, encoder };
@@ -106,6 +113,8 @@ public:
   void record_rows(Commands& commands);
   // Sets the encoder input that the cross-attention of a sequence reads, from the next step on.
   Status set_input(uint32_t sequence, InputRange input);
+  // Sets how far the rotary places of a sequence's rows lag behind their positions, from the next step on.
+  Status set_place_lag(uint32_t sequence, uint32_t lag);
   // Only with SessionSize::beams: for each position of a sequence, the sequence whose cache holds it, from
   // the next step on.
   Status set_cache_indirection(uint32_t sequence, std::span<const uint32_t> cache_indirection);

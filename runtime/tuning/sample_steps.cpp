@@ -4,6 +4,8 @@
 #include <cstring>
 #include <random>
 
+#include "step/patch_order.h"
+
 namespace pumice {
 
 namespace {
@@ -87,7 +89,7 @@ bool SampleSteps::fits(uint32_t tokens) const {
     return tokens <= (several() ? runner_->size().sequences : runner_->size().chunk);
   const EncoderShape& encoder = *shape().encoder;
   // A picture or a sound always has all positions.
-  return encoder.kind == InputKind::tokens ? tokens <= encoder.context : tokens == encoder.context;
+  return encoder.of_one_length() ? tokens == encoder.context : tokens <= encoder.context;
 }
 
 uint32_t SampleSteps::outputs(uint32_t tokens) const {
@@ -123,6 +125,10 @@ Status SampleSteps::write_encoder(uint32_t tokens) {
   std::vector<StepToken> rows(tokens);
   for (uint32_t i = 0; i < tokens; ++i) {
     rows[i].token = reads_tokens ? (i * 7 + 1) % encoder.vocabulary : 0;
+    if (encoder.patch_groups) {
+      const uint32_t side = encoder.patch_groups->merge * encoder.patch_groups->window;
+      rows[i].token = window_token(0, std::min(tokens, side * side));
+    }
     rows[i].position = i;
     rows[i].end = tokens;
     rows[i].output = i == 0;

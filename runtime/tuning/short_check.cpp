@@ -37,7 +37,7 @@ std::vector<Plan> plans_of(const Model& model, const DeviceProfile& profile) {
   options.part = ModelPart::encoder;
   options.sampling = false;
   options.size.chunk = std::min(shape.encoder->context, usual_positions);
-  if (shape.encoder->kind != InputKind::tokens) options.size.chunk = shape.encoder->context;
+  if (shape.encoder->of_one_length()) options.size.chunk = shape.encoder->context;
   add(options);
   return plans;
 }

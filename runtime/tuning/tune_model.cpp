@@ -47,7 +47,7 @@ std::vector<StepSizes> steps_of(const ModelShape& shape, const TuneOptions& opti
   }
   if (shape.encoder) {
     const uint32_t longest = shape.encoder->context;
-    if (shape.encoder->kind != InputKind::tokens) sizes = {longest};
+    if (shape.encoder->of_one_length()) sizes = {longest};
     std::erase_if(sizes, [&](uint32_t tokens) { return tokens > longest; });
     size.chunk = longest;
     all.push_back({ModelPart::encoder, size, sizes});

@@ -33,6 +33,7 @@ const bool CARRY_TAKES = (CARRY & ATTENTION_CARRY_TAKES) != 0u, CARRY_LEAVES = (
 layout(constant_id = 36) const uint BUCKETS = 1; // of distances, or the places of an input
 layout(constant_id = 37) const uint BIAS_STRIDE = 0; // in floats
 layout(constant_id = 38) const uint PICTURES = 0;
+layout(constant_id = 43) const uint PATCH_WINDOWS = 0;
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
 READ_BUFFER(float, sinks, ATTENTION_SINKS);
@@ -80,6 +81,10 @@ Row read_row(uint token, uint rows, bool in_part) {
   if (MASK == ATTENTION_MASK_CROSS) range = step_block[p.sequence_quads + row.z].xy;
   Row result;
   result.source = MASK == ATTENTION_MASK_CAUSAL ? row.z : range.x;
+  if (PATCH_WINDOWS == 1u) {
+    range.x = row.x >> STEP_WINDOW_BITS;
+    range.y = range.x + bitfieldExtract(row.x, 0, int(STEP_WINDOW_BITS));
+  }
   result.position = int(row.y);
   result.index = at;
   result.last = int(min(range.y, p.position_limit)) - 1;

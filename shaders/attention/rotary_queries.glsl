@@ -8,6 +8,9 @@ layout(constant_id = 13) const uint NORMS = 0;
 layout(constant_id = 28) const uint GROWTH = 0;
 layout(constant_id = 29) const uint GROWTH_LENGTH = 0;
 layout(constant_id = 32) const uint GROWTH_START = 0;
+layout(constant_id = 40) const uint PLACES = ROTARY_PLACES_NONE;
+layout(constant_id = 41) const uint TEXT_PAIRS = 0;
+layout(constant_id = 42) const uint DOWN_PAIRS = 0;
 
 const uint LOCAL_HEADS = HEADS + 2; // queries, their key and its value
 #define ONE_ROW

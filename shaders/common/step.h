@@ -19,11 +19,17 @@ CONSTANT ROWS_OUTPUTS = 1; // one row for each token whose logits are wanted
 //             computed (see scoring/); of row i, z = its token's type, w = the end of its input, for
 //             bidirectional attention, or of its picture: the position after the last
 //   sequence: x = the first position of the encoder's input that its rows see, y = the one after the last
+//             z = how far the rotary places of its text lag behind positions after its last picture
+//   A row that has a place in a picture (ROTARY_PLACES_*): of its detail, z = its place down << 16 | its
+//   place
+//             across; of a decoder, w = how much less than its sequence's its rotary place lags
+//   A patch of a picture: x = the first position of its window << STEP_WINDOW_BITS | the window's patches
 //   cache indirection: one uint for each position of each sequence: the number of the sequence whose cache
 //   holds
 //             its key and value. Only in beam search, where beams share the positions that they have in
 //             common
 CONSTANT STEP_HEADER_QUADS = 1;
+CONSTANT STEP_WINDOW_BITS = 12;
 
 PUMICE_PARAMS_END
 #endif

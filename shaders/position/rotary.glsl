@@ -4,10 +4,11 @@
 //   CACHE_BUFFER the last two
 //   ONE_ROW, if it is a subgroup of eight, and all workgroups with a key's head have the same row
 //   PAIRS, HEAD_DIM, ROTARY_DIM, NORMS, GROWTH, GROWTH_LENGTH, GROWTH_START: as in position/rotary_store.params.h
+//   PLACES, TEXT_PAIRS, DOWN_PAIRS: the same
 //   PARTS, PART_FIRST: what of the cache the launch has
 //   LOCAL_HEADS: how many heads there are to a workgroup at most
-//   p: heads, kv_heads, q_stride, k_stride, v_stride, capacity, position_limit, sequences, magnitude, norm_eps and
-//   norm_offset
+//   p: heads, kv_heads, q_stride, k_stride, v_stride, capacity, position_limit, sequences, magnitude, norm_eps,
+//   norm_offset, details and sequence_quads
 
 // Of a workgroup's head: which it is, counting queries, then keys, then values.
 uint global_head(uint local_head);
@@ -138,6 +139,13 @@ float norm_scale(uint local_head) {
   return 1.0 / sqrt(sum / float(HEAD_DIM) + p.norm_eps);
 }
 
+// The place of a row in a text with pictures or in a picture, for each kind of pairs.
+uvec3 rotary_places(uint row, uint sequence, uint own) {
+  const uvec4 detail = step_block[p.details + row];
+  const uint text = PLACES == ROTARY_PLACES_TEXT ? own - step_block[p.sequence_quads + sequence].z + detail.w : 0u;
+  return uvec3(text, text + (detail.z >> 16), text + (detail.z & 0xffffu));
+}
+
 // To be called by all invocations of the workgroup. `heads`: the number of its heads. The workgroup may read what this
 // stores after a memory barrier.
 void rotate_and_store(uint row, uint heads) {
@@ -146,8 +154,11 @@ void rotate_and_store(uint row, uint heads) {
   const uint sequence = token.z - (PARTS == CACHE_PARTS_SEQUENCES ? PART_FIRST : 0u);
   const uint own = position - min(token.w, position); // counted from the first position that the row may see
   if (PAIRS != ROTARY_PAIRS_NONE) {
+    uvec3 places = uvec3(own);
+    if (PLACES != ROTARY_PLACES_NONE) places = rotary_places(row, token.z, own);
     for (uint i = gl_LocalInvocationID.x; i < HALF; i += gl_WorkGroupSize.x) {
-      rotation[i] = cos_sin(own, uvec2(table[2u * i], table[2u * i + 1u])) * p.magnitude;
+      const uint place = i < TEXT_PAIRS ? places.x : i < TEXT_PAIRS + DOWN_PAIRS ? places.y : places.z;
+      rotation[i] = cos_sin(place, uvec2(table[2u * i], table[2u * i + 1u])) * p.magnitude;
     }
   }
   if (NORMED == 1u) add_squares(row, heads);

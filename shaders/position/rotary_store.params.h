@@ -31,10 +31,19 @@ CONSTANT ROTARY_GROWTH_ID = 6;        // its bits
 CONSTANT ROTARY_GROWTH_LENGTH_ID = 7; // 0: they do not grow
 CONSTANT ROTARY_GROWTH_START_ID = 8;
 CONSTANT ROTARY_PARTS_ID = 9; // CACHE_PARTS_*: what of the cache the launch has
+// Where pairs turn with parts of a place in a picture (M-RoPE, Qwen 2 VL): the first pairs turn with the
+// text's place, the next ones with it and the place down, the others with it and the place across.
+CONSTANT ROTARY_PLACES_ID = 10; // ROTARY_PLACES_*
+CONSTANT ROTARY_TEXT_PAIRS_ID = 11;
+CONSTANT ROTARY_DOWN_PAIRS_ID = 12;
 
 CONSTANT ROTARY_PAIRS_NONE = 0;
 CONSTANT ROTARY_PAIRS_NEIGHBOURING = 1; // dimension 2i with 2i + 1
 CONSTANT ROTARY_PAIRS_HALF_SPLIT = 2;   // dimension i with i + rotary_dim / 2
+
+CONSTANT ROTARY_PLACES_NONE = 0;    // all pairs turn with the position
+CONSTANT ROTARY_PLACES_TEXT = 1;    // of a decoder
+CONSTANT ROTARY_PLACES_PATCHES = 2; // of an encoder of pictures: the text's place is 0
 
 CONSTANT ROTARY_NORM_QUERIES = 1;
 CONSTANT ROTARY_NORM_KEYS = 2;
@@ -56,11 +65,13 @@ struct RotaryStoreParams {
   float norm_eps;
   float norm_offset; // added to the norms' weights
   UINT part_first;   // the first position or sequence that the launch has
+  UINT details;      // where the sections of the step block begin (common/step.h), in quads
+  UINT sequence_quads;
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::RotaryStoreParams) == 56);
+static_assert(sizeof(pumice::RotaryStoreParams) == 64);
 #endif
 #endif

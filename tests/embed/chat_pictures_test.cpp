@@ -6,6 +6,7 @@
 #include "generate/session.h"
 #include "media/preprocess.h"
 #include "step/encoder.h"
+#include "step/picture_rows.h"
 #include "support/embedding.h"
 #include "support/model.h"
 #include "support/require.h"
@@ -155,7 +156,8 @@ struct Player {
       EncoderInput input;
       input.values = require(prepare(image, preparation, "a picture"));
       for (const InputRange& range : require(encoder->encode(std::span(&input, 1)))) encoder->release(range);
-      rows.push_back(rows_of_picture(shape, require(encoder->read(PictureTokens::features, 0)),
+      rows.push_back(rows_of_picture(shape, encoder->shape(), {},
+                                     require(encoder->read(PictureTokens::features, 0)),
                                      encoder->columns(PictureTokens::features)));
       tokens.push_back(shape.token);
     }

@@ -215,7 +215,8 @@ inline std::vector<uint32_t> step_block(const Case& c) {
   block[0] = static_cast<uint32_t>(c.rows.size());
   for (size_t i = 0; i < c.rows.size(); ++i) {
     const Row& row = c.rows[i];
-    const uint32_t quad[] = {row.token, row.position, row.sequence, row.first};
+    const uint32_t quad[] = {c.options.patch_windows ? row.window : row.token, row.position, row.sequence,
+                             row.first};
     std::copy_n(quad, 4, block.begin() + static_cast<ptrdiff_t>(4 * (STEP_HEADER_QUADS + i)));
     block[4 * (layout.details() + i) + 3] = row.end;
   }
@@ -279,6 +280,7 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
   args.mask = c.options.mask;
   args.chunked = c.options.chunked;
   args.whole_pictures = c.options.whole_pictures;
+  args.patch_windows = c.options.patch_windows;
   if (!c.options.sinks.empty()) args.sinks = gpu.upload(c.options.sinks);
   args.bias = c.options.bias;
   if (args.bias.buckets > 0) {

@@ -55,6 +55,19 @@ void check_copied(const Case& shared, bool weights) {
   }
 }
 
+// Windows of these numbers of patches, one after the other in each input.
+void give_windows(Case& c, std::initializer_list<uint32_t> sizes) {
+  c.options.patch_windows = true;
+  for (size_t row = 0; row < c.rows.size();) {
+    const uint32_t end = c.rows[row].end;
+    for (const uint32_t* size = sizes.begin(); row < c.rows.size() && c.rows[row].end == end;) {
+      const uint32_t first = c.rows[row].position, patches = std::min(*size, end - first);
+      for (uint32_t i = 0; i < patches; ++i) c.rows[row++].window = first << STEP_WINDOW_BITS | patches;
+      if (++size == sizes.end()) size = sizes.begin();
+    }
+  }
+}
+
 } // namespace
 
 // Each shape and type is a kernel of its own, which takes old drivers seconds to compile.
@@ -75,6 +88,17 @@ TEST_CASE("attention: bidirectional, with a window on each side") {
     c.options.window = window;
     check(c, 2e-6, window == 9);
   }
+}
+
+TEST_CASE("attention: patches see those of their window") {
+  for (CacheType type : all_types) {
+    Case c = input_case(type, 3, 3, 24, {40, 4, 150, 65}, 64);
+    give_windows(c, {16, 16, 8, 64});
+    check(c, 2e-6, type == CacheType::f16);
+  }
+  Case c = input_case(CacheType::f32, 4, 2, 80, {200}, 8, 3);
+  give_windows(c, {64, 1, 4});
+  check(c, 2e-6);
 }
 
 TEST_CASE("attention: each position of an input sees those before it") {

@@ -62,7 +62,8 @@ private:
 
 struct Row {
   uint32_t token = 0, position = 0, sequence = 0, first = 0;
-  uint32_t end = 0; // of its input
+  uint32_t end = 0;    // of its input
+  uint32_t window = 0; // of a patch: StepToken::token
 };
 
 struct Options {
@@ -75,6 +76,7 @@ struct Options {
   std::vector<uint32_t> cache_indirection;             // [sequences, indirection_positions]
   uint32_t indirection_positions = 0;
   bool chunked = false;
+  bool patch_windows = false;  // rows see their windows of patches
   bool whole_pictures = false; // rows whose token has GIVEN_ROW see up to their end
   std::vector<float> sinks;    // none, or one for each head
   pumice::RelativeBias bias;
@@ -98,6 +100,10 @@ inline Seen seen(const Options& options, const Row& row) {
   Seen seen = {row.first, row.position + 1, 0};
   if (options.whole_pictures && (row.token & pumice::GIVEN_ROW) != 0) seen.end = std::max(seen.end, row.end);
   if (options.mask == pumice::AttentionMask::bidirectional) seen = {row.first, row.end, row.first};
+  if (options.patch_windows) {
+    seen.first = row.window >> pumice::STEP_WINDOW_BITS;
+    seen.end = seen.first + row.window % (1u << pumice::STEP_WINDOW_BITS);
+  }
   if (options.mask == pumice::AttentionMask::causal_input) seen.base = row.first;
   if (options.mask == pumice::AttentionMask::cross) {
     const auto& [first, end] = options.memories[row.sequence];

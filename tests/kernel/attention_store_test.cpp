@@ -29,7 +29,8 @@ struct StoringCase {
   float growth = 0; // of queries
   uint32_t growth_length = 0;
   uint32_t growth_start = 0;
-  bool rotary = true; // otherwise keys and values are kept as they are
+  bool rotary = true;  // otherwise keys and values are kept as they are
+  bool places = false; // pairs turn with a place in a picture
   bool sums = false;
   uint32_t step_rows = 1;
   std::optional<Projection> projection = {};
@@ -85,6 +86,12 @@ RotaryStoreArgs store_args(const StoringCase& c, const Inputs& in) {
   args.query_growth = c.growth;
   args.growth_length = c.growth_length;
   args.growth_start = c.growth_start;
+  if (c.places) {
+    args.places = PlaceKind::text;
+    args.text_pairs = 3;
+    args.down_pairs = 4;
+    args.step_layout = step_layout(c.attention);
+  }
   args.norm_eps = eps;
   args.norm_offset = 0.5f;
   std::vector<float> table;
@@ -147,6 +154,12 @@ Left run(DeviceProfile profile, const StoringCase& c, const std::string& variant
   profile.forced = variant;
   std::vector<uint32_t> block = step_block(a);
   block[0] = c.step_rows;
+  if (c.places) {
+    const StepLayout layout = step_layout(a);
+    block[4 * layout.details() + 2] = 5 << 16 | 2;
+    block[4 * layout.details() + 3] = 3;
+    block[4 * (layout.sequence_quads() + a.rows[0].sequence) + 2] = 9;
+  }
 
   AttentionArgs args;
   args.q = upload_rows(in.q, a.columns(), 32, true);
@@ -290,6 +303,16 @@ TEST_CASE("attention that stores: rotations and norms") {
   }
 }
 
+TEST_CASE("attention that stores: places in pictures") {
+  StoringCase c = make_storing(CacheType::f16, 4, 2, 24, 50);
+  c.places = true;
+  check_storing(c);
+  const DeviceProfile& profile = TestGpu::get().profile;
+  StoringCase plain = c;
+  plain.places = false;
+  CHECK(!same_bits(run(profile, plain, ""), run(profile, c, "")));
+}
+
 TEST_CASE("attention that stores: windows, rings, caps, biases, sums, padding and cache indirection") {
   for (CacheType type : all_types) {
     StoringCase ring = make_storing(type, 4, 2, 32, 71, 20);
@@ -358,6 +381,9 @@ TEST_CASE("attention that projects and stores: the bits of doing one after the o
   StoringCase c = make_storing(CacheType::f16, 6, 2, 96, 9);
   c.query_norm = c.key_norm = true;
   check(c, {.bias = true});
+  c = make_storing(CacheType::f16, 6, 2, 32, 41);
+  c.places = true;
+  check(c, {});
   c = make_storing(CacheType::f16, 1, 1, 64, 0);
   c.rotary = false;
   c.pairs = RotaryPairs::none;

@@ -120,6 +120,38 @@ TEST_CASE("windows that a grid has none of are refused") {
   }
 }
 
+TEST_CASE("neighbouring rows of each input become one") {
+  TestGpu& gpu = TestGpu::get();
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const uint32_t columns : {1u, 7u, 32u, 80u}) {
+      for (const uint32_t joined : {1u, 4u, 9u}) {
+        CAPTURE(columns);
+        CAPTURE(joined);
+        const std::vector<StepInput> inputs = {{24, 0}, {4, 64}, {3, 128}, {9, 192}};
+        const std::vector<float> x = random_values(size_t{40} * columns, columns);
+        std::vector<double> expected;
+        size_t first = 0;
+        for (const StepInput& input : inputs) {
+          const size_t whole = size_t{input.rows / joined} * joined * columns;
+          const auto from = x.begin() + static_cast<ptrdiff_t>(first * columns);
+          expected.insert(expected.end(), from, from + static_cast<ptrdiff_t>(whole));
+          first += input.rows;
+          expected.resize(first * joined * columns);
+        }
+        Graph graph;
+        const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
+        const TensorId out = join_patches(graph, "joined", in, joined);
+        CHECK(graph.tensor(out).columns == joined * columns);
+        const ActivationRef result = blank_rows(42, joined * columns, 32);
+        run_graph(profile, graph, inputs_step(inputs, 43), 43,
+                  {{in, upload_rows(x, columns, 32)}, {out, result}});
+        check_rows(result, expected, 0);
+        gpu.clear();
+      }
+    }
+  }
+}
+
 TEST_CASE("patches of pictures") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t lead : {0u, 1u, 2u}) {

@@ -1,5 +1,7 @@
 #include "kernel/position/position.h"
 
+#include <array>
+#include <cmath>
 #include <map>
 #include <numbers>
 
@@ -294,6 +296,80 @@ TEST_CASE("positions are counted from the first one that a row may see") {
       run(profile, c);
     }
   }
+}
+
+TEST_CASE("pairs turn with places in a text and in its pictures") {
+  TestGpu& gpu = TestGpu::get();
+  struct Placed {
+    uint32_t position, sequence, less_lag, down, across;
+  };
+  // Two sequences, whose texts lag 7 and 0 behind; the rows of pictures are at other places.
+  const std::vector<Placed> rows = {
+      {20, 0, 7, 0, 0}, {21, 0, 5, 2, 9}, {40, 0, 0, 0, 0}, {22, 0, 0xfffffffe, 300, 1}, {20, 1, 0, 0, 0}};
+  const std::array<uint32_t, 2> lags = {7, 0};
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const PlaceKind kind : {PlaceKind::text, PlaceKind::patches}) {
+      RotaryConfig config{.pairs = RotaryPairs::half_split, .dim = 24, .places = kind};
+      if (kind == PlaceKind::text) config.text_pairs = 3, config.down_pairs = 4;
+      const std::vector<double> frequencies = rotary_frequencies(config);
+      const uint32_t down_pairs = kind == PlaceKind::text ? 4 : 6;
+      const StepLayout layout{8, 2, 0};
+      std::vector<uint32_t> block(layout.bytes() / 4);
+      block[0] = static_cast<uint32_t>(rows.size());
+      std::vector<double> expected;
+      const std::vector<float> q = random_values(8 * 48, 1);
+      for (uint32_t i = 0; i < rows.size(); ++i) {
+        const Placed& row = rows[i];
+        uint32_t* quad = block.data() + 4 * (STEP_HEADER_QUADS + i);
+        quad[1] = row.position;
+        quad[2] = row.sequence;
+        block[4 * (layout.details() + i) + 2] = row.down << 16 | row.across;
+        block[4 * (layout.details() + i) + 3] = row.less_lag;
+        const uint32_t text = kind == PlaceKind::text ? row.position - lags[row.sequence] + row.less_lag : 0;
+        for (uint32_t head = 0; head < 2; ++head) {
+          std::vector<double> out(24);
+          for (uint32_t pair = 0; pair < 12; ++pair) {
+            const uint32_t place = pair < config.text_pairs                ? text
+                                   : pair < config.text_pairs + down_pairs ? text + row.down
+                                                                           : text + row.across;
+            const double a = q[i * 48 + head * 24 + pair], b = q[i * 48 + head * 24 + pair + 12];
+            const double turn = place * frequencies[pair];
+            out[pair] = a * std::cos(turn) - b * std::sin(turn);
+            out[pair + 12] = b * std::cos(turn) + a * std::sin(turn);
+          }
+          expected.insert(expected.end(), out.begin(), out.end());
+        }
+      }
+      for (uint32_t i = 0; i < 2; ++i) block[4 * (layout.sequence_quads() + i) + 2] = lags[i];
+      RotaryStoreArgs args;
+      args.q = upload_rows(q, 48, 32, true);
+      args.k = upload_rows(random_values(8 * 24, 2), 24, 64, true);
+      args.v = upload_rows(random_values(8 * 24, 3), 24, 0, true);
+      args.heads = 2;
+      args.head_dim = args.rotary_dim = 24;
+      args.pairs = config.pairs;
+      args.places = kind;
+      args.text_pairs = config.text_pairs;
+      args.down_pairs = down_pairs;
+      args.step_layout = layout;
+      args.table = gpu.upload(rotary_table(frequencies));
+      CacheLayout cache;
+      cache.sequences = 2;
+      cache.capacity = 64;
+      cache.kv_heads = 1;
+      cache.head_dim = 24;
+      args.cache = {cache, new_cache(cache), new_cache(cache)};
+      args.result = blank_rows(8, 48, 32);
+      args.step = gpu.upload(block);
+      gpu.run(rotary_store(profile, args));
+      check_rows(args.result, expected, 1e-6);
+      gpu.clear();
+    }
+  }
+  // Those of patches are the same for down and across, as Qwen 2.5-VL has them.
+  RotaryConfig config{.pairs = RotaryPairs::half_split, .dim = 16, .places = PlaceKind::patches};
+  const std::vector<double> found = rotary_frequencies(config);
+  for (size_t i = 0; i < 8; ++i) CHECK(found[i] == doctest::Approx(std::pow(10000.0, -0.25 * (i % 4))));
 }
 
 TEST_CASE("queries grow with their position, and keys do not") {

@@ -98,6 +98,8 @@ void write_folder(const TemporaryFolder& folder, const Family& family) {
   }
   text.erase("architectures");
   text["model_type"] = family.text_type;
+  if (std::string_view(family.model_type) == "qwen2_5_vl")
+    text["rope_parameters"]["mrope_section"] = {2, 3, 3}; // equal places in a text: they change nothing
   config["text_config"] = text;
   folder.write("config.json", std::string_view(config.dump()));
   const ModelFile file = require(ModelFile::open(source));

@@ -104,7 +104,7 @@ FIXTURE_TEST_CASE("a picture in a decoder's prompt gives the reference's logits 
     const auto count = static_cast<uint32_t>(expected.size());
     CHECK(continue_prompt(**batch, prompt, count) == expected);
     // Another picture with the same words is another prompt.
-    std::vector<float> other = *prompt.given;
+    std::vector<float> other = prompt.given->values;
     for (float& value : other) value = -value;
     auto changed =
         with_pictures(*model->shape().pictures, answers.ids("input_ids", 0), std::span(&other, 1), "");
@@ -158,24 +158,23 @@ TEST_CASE("a session shows pictures, is suspended and copied, and is not saved")
   auto fresh = make();
   SamplingParams greedy;
   greedy.temperature = 0;
-  std::vector<float> left(prompt.given->begin(),
-                          prompt.given->begin() +
-                              static_cast<ptrdiff_t>(prompt.given->size() / static_cast<size_t>(rows) *
-                                                     (static_cast<size_t>(rows) / 2)));
-  REQUIRE(fresh
-              ->set_prompt(std::span(prompt.tokens).first(cut), greedy, {},
-                           std::make_shared<const std::vector<float>>(left))
-              .ok());
+  const std::vector<float>& all = prompt.given->values;
+  const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / static_cast<size_t>(rows) *
+                                                           (static_cast<size_t>(rows) / 2));
+  const auto given = [](auto from, auto to) {
+    return std::make_shared<const GivenEmbeddings>(GivenEmbeddings{{from, to}, {}});
+  };
+  REQUIRE(
+      fresh->set_prompt(std::span(prompt.tokens).first(cut), greedy, {}, given(all.begin(), middle)).ok());
   CHECK(take(*fresh, 3) == from_cut);
   // The rest of them are added.
-  std::vector<float> other(prompt.given->begin() + static_cast<ptrdiff_t>(left.size()), prompt.given->end());
   fresh->end_at(cut);
   REQUIRE(fresh
               ->begin({{prompt.tokens.begin() + static_cast<ptrdiff_t>(cut), prompt.tokens.end()},
                        false,
                        UINT32_MAX,
                        greedy,
-                       std::make_shared<const std::vector<float>>(other)})
+                       given(middle, all.end())})
               .ok());
   CHECK(take(*fresh, expected.size()) == expected);
 }

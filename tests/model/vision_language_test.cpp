@@ -9,6 +9,7 @@
 #include "support/command.h"
 #include "support/fixtures.h"
 #include "support/gpu.h"
+#include "support/picture_answers.h"
 #include "support/picture_prompts.h"
 #include "support/require.h"
 #include "support/word_folder.h"
@@ -18,41 +19,6 @@ using namespace picture_tests;
 using nlohmann::json;
 
 namespace {
-
-// The text of a fixture's prompt as a person writes it: the ids that stand for its picture are one mark.
-std::string prompt_text(const Answers& answers, uint32_t first, const std::string& mark) {
-  std::string text;
-  bool shown = false;
-  for (const uint32_t id : answers.ids("input_ids", 0)) {
-    if (id >= first && shown) continue;
-    shown = shown || id >= first;
-    text += (text.empty() ? "" : " ") + (id >= first ? mark : word(id));
-  }
-  return text;
-}
-
-struct SpecialWord {
-  uint32_t id;
-  const char* text;
-};
-
-// The fixture with words for its tokens, and these special tokens among them.
-void write_seeing_folder(const TemporaryFolder& folder, const std::string& name,
-                         std::initializer_list<SpecialWord> special) {
-  write_word_folder(folder, name);
-  json tokenizer = json::parse(std::ifstream(folder.path() / "tokenizer.json"));
-  for (const SpecialWord& each : special) {
-    tokenizer["model"]["vocab"].erase(word(each.id));
-    tokenizer["model"]["vocab"][each.text] = each.id;
-    json token = tokenizer["added_tokens"][0];
-    token["id"] = each.id;
-    token["content"] = each.text;
-    tokenizer["added_tokens"].push_back(token);
-  }
-  folder.write("tokenizer.json", tokenizer.dump());
-  std::filesystem::copy_file(fixtures().model(name) / "preprocessor_config.json",
-                             folder.path() / "preprocessor_config.json");
-}
 
 void write_smolvlm_folder(const TemporaryFolder& folder) {
   write_seeing_folder(folder, "smolvlm",
@@ -65,42 +31,6 @@ void write_smolvlm_folder(const TemporaryFolder& folder) {
                        {317, "<row_2_col_2>"},
                        {318, "<row_2_col_3>"},
                        {319, "<image>"}});
-}
-
-// Logits of all tokens in steps of several sizes, and the text that follows.
-void check_answers(const std::shared_ptr<const Model>& model, const PicturePrompt& prompt,
-                   const Answers& answers) {
-  const std::vector<float> logits = logits_of(model, prompt, 256);
-  CHECK(relative_rms(logits, answers.floats.at("logits")) <= 1e-4);
-  for (uint32_t chunk : {1u, 7u}) {
-    CAPTURE(chunk);
-    const std::vector<float> in_steps = logits_of(model, prompt, chunk);
-    CHECK(relative_rms(in_steps, answers.floats.at("logits")) <= 1e-4);
-    if (TestGpu::get().profile.cpu) CHECK(in_steps == logits);
-  }
-  const std::vector<uint32_t> expected = answers.ids("generated_ids", 0);
-  for (uint32_t chunk : {7u, 256u}) {
-    SessionOptions options;
-    options.size.chunk = chunk;
-    options.size.cache = CacheType::f32;
-    const auto batch = require(Batch::create(model, options));
-    CHECK(continue_prompt(*batch, prompt, static_cast<uint32_t>(expected.size())) == expected);
-  }
-}
-
-// The reference's pixels, but for a few that PIL rounds the other way.
-void check_pixels(std::span<const float> found, std::span<const float> expected) {
-  REQUIRE(found.size() == expected.size());
-  constexpr float level = 2.0f / 255; // of pixels from -1 to 1
-  size_t others = 0;
-  float worst = 0;
-  for (size_t i = 0; i < found.size(); ++i) {
-    const float difference = std::abs(found[i] - expected[i]);
-    worst = std::max(worst, difference);
-    if (difference > 1e-5f) ++others;
-  }
-  CHECK(worst <= 1.01f * level);
-  CHECK(others <= found.size() / 1000);
 }
 
 } // namespace
@@ -227,11 +157,11 @@ TEST_CASE("Gemma 3: a picture is computed again unless all of it is the same") {
   // A text that ends in the middle of the second picture, so that its rows see less, and goes on.
   const auto last = std::find_if(prompt.tokens.rbegin(), prompt.tokens.rend(), is_picture_row);
   const auto cut = static_cast<size_t>(prompt.tokens.rend() - last) - 4;
-  const size_t columns = prompt.given->size() / (2 * model->shape().pictures->rows);
+  const size_t columns = prompt.given->values.size() / (2 * model->shape().pictures->rows);
   PicturePrompt part;
   part.tokens.assign(prompt.tokens.begin(), prompt.tokens.begin() + static_cast<ptrdiff_t>(cut));
-  part.given = std::make_shared<const std::vector<float>>(
-      prompt.given->begin(), prompt.given->end() - static_cast<ptrdiff_t>(4 * columns));
+  part.given = std::make_shared<const GivenEmbeddings>(GivenEmbeddings{
+      {prompt.given->values.begin(), prompt.given->values.end() - static_cast<ptrdiff_t>(4 * columns)}, {}});
   const auto fresh = require(Batch::create(model, options));
   const std::vector<uint32_t> of_part = continue_prompt(*fresh, part, count);
   CHECK(continue_prompt(*batch, part, count) == of_part);

@@ -15,6 +15,7 @@
 #include "shaders/embedding/given_rows.params.h"
 #include "step/batch.h"
 #include "step/encoder.h"
+#include "step/picture_rows.h"
 #include "support/answers.h"
 #include "support/model.h"
 
@@ -67,9 +68,27 @@ inline std::shared_ptr<const Model> load_pictures(const std::filesystem::path& p
   return load_model(path, options);
 }
 
+// The same of pictures in patches.
+inline std::vector<EncoderInput> patched_pictures_of(const Answers& answers, const EncoderShape& shape) {
+  const std::vector<float>& values = answers.floats.at("pixel_values");
+  std::vector<EncoderInput> pictures;
+  size_t next = 0;
+  for (size_t i = 0; i < answers.shapes.at("image_grid_thw")[0]; ++i) {
+    const std::vector<uint32_t> grid = answers.ids("image_grid_thw", i); // frames, height, width
+    EncoderInput& picture = pictures.emplace_back();
+    picture.grid = {grid[1], grid[2]};
+    const size_t count = size_t{grid[1]} * grid[2] * shape.input_values();
+    picture.values.assign(values.begin() + static_cast<ptrdiff_t>(next),
+                          values.begin() + static_cast<ptrdiff_t>(next + count));
+    next += count;
+  }
+  return pictures;
+}
+
 // The pictures of a fixture's prompt, whatever their tensor's shape.
 inline std::vector<EncoderInput> pictures_of(const Answers& answers, const EncoderShape& shape) {
   const std::vector<float>& values = answers.floats.at("pixel_values");
+  if (shape.patch_groups) return patched_pictures_of(answers, shape);
   std::vector<EncoderInput> pictures(values.size() / shape.input_values());
   for (size_t i = 0; i < pictures.size(); ++i) {
     const auto first = values.begin() + static_cast<ptrdiff_t>(i * shape.input_values());
@@ -84,13 +103,14 @@ inline PicturePrompt picture_prompt(const std::filesystem::path& path, const Ans
   const auto encoder = make_encoder(load_pictures(path), PictureTokens::features, 1);
   const size_t columns = encoder->columns(PictureTokens::features);
   std::vector<std::vector<float>> pictures;
+  std::vector<PatchGrid> grids;
   for (const EncoderInput& input : pictures_of(answers, encoder->shape())) {
     encode(*encoder, std::span(&input, 1));
-    const std::vector<float> all = read(*encoder, PictureTokens::features, 0);
-    const auto first = all.begin() + static_cast<ptrdiff_t>(columns * shape.skipped);
-    pictures.emplace_back(first, first + static_cast<ptrdiff_t>(columns * shape.rows));
+    pictures.push_back(rows_of_picture(shape, encoder->shape(), input.grid,
+                                       read(*encoder, PictureTokens::features, 0), columns));
+    grids.push_back(input.grid);
   }
-  auto prompt = with_pictures(shape, answers.ids("input_ids", 0), pictures, "input_ids");
+  auto prompt = with_pictures(shape, answers.ids("input_ids", 0), pictures, "input_ids", grids);
   if (!prompt.ok()) FAIL(prompt.error().text());
   return *prompt;
 }
@@ -112,9 +132,12 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
   options.readable = {"logits"};
   auto runner = Runner::create(model, options);
   if (!runner.ok()) FAIL(runner.error().text());
-  const size_t columns =
-      prompt.given->size() / static_cast<size_t>(std::ranges::count_if(
-                                 prompt.tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; }));
+  const size_t columns = prompt.given->values.size() /
+                         static_cast<size_t>(std::ranges::count_if(
+                             prompt.tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; }));
+  const RotaryPlaces places =
+      shape.of_any_size() ? RotaryPlaces(prompt.tokens, prompt.given->grids) : RotaryPlaces();
+  REQUIRE((*runner)->set_place_lag(0, places.lag()).ok());
   std::vector<float> logits;
   size_t number = 0;
   uint32_t count = 0;
@@ -125,8 +148,13 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
     };
     while (shape.see_whole && in_picture(begin + count) && in_picture(begin + count - 1)) ++count;
     std::vector<StepToken> rows;
-    for (uint32_t i = 0; i < count; ++i)
+    for (uint32_t i = 0; i < count; ++i) {
       rows.push_back({prompt.tokens[begin + i], static_cast<uint32_t>(begin + i), 0, 0, true});
+      const RotaryPlaces::Place place = places.at(begin + i);
+      rows.back().less_lag = places.lag() - place.lag;
+      rows.back().down = place.down;
+      rows.back().across = place.across;
+    }
     for (uint32_t i = count; shape.see_whole && i-- > 0;) {
       if (!is_picture_row(rows[i].token)) continue;
       const bool more = i + 1 < count && is_picture_row(rows[i + 1].token);
@@ -135,9 +163,10 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
     if (const Status status = (*runner)->write_step(rows); !status.ok()) FAIL(status.error().text());
     for (uint32_t i = 0; i < count; ++i) {
       if ((rows[i].token & GIVEN_ROW) == 0) continue;
-      REQUIRE((*runner)
-                  ->write_input(count, i, std::span(*prompt.given).subspan(number++ * columns, columns))
-                  .ok());
+      REQUIRE(
+          (*runner)
+              ->write_input(count, i, std::span(prompt.given->values).subspan(number++ * columns, columns))
+              .ok());
     }
     REQUIRE((*runner)->submit(count).ok());
     const std::vector<float> part = *(*runner)->read("logits", count);

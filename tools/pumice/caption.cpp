@@ -115,7 +115,8 @@ public:
       PUMICE_TRY(const PromptPicture picture, reader.read_for_prompt(path));
       PUMICE_TRY(const std::vector<uint32_t> words, words_around(picture.grid, shape.pictures->markup));
       PUMICE_TRY(const std::vector<std::vector<float>> rows, encoder.rows(picture.inputs));
-      PUMICE_TRY(PicturePrompt prompt, with_pictures(*shape.pictures, words, rows, "--prompt"));
+      PUMICE_TRY(PicturePrompt prompt,
+                 with_pictures(*shape.pictures, words, rows, "--prompt", picture.grids()));
       PUMICE_CHECK(make_room(model, prompt.tokens.size(), batch));
       PUMICE_TRY(const Hypothesis written, write(*batch, std::move(prompt)));
       print(options_, path, std::span(&written, 1), generation_, *tokenizer_);
@@ -215,7 +216,7 @@ Status caption(const CaptionOptions& options) {
   if (options.prompt_option->count() > 0) {
     return wrong_kind(
         options.model, shape,
-        "--prompt is for decoders that read pictures in their prompt (LLaVA, SmolVLM, Gemma 3)");
+        "--prompt is for decoders that read pictures in their prompt (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL)");
   }
   PUMICE_CHECK(check_options(options, shape));
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
@@ -243,10 +244,10 @@ Status caption(const CaptionOptions& options) {
 Subcommand add_caption(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("caption", "Describe pictures in words, or read the text in them.");
   auto options = std::make_shared<CaptionOptions>();
-  sub->add_option(
-         "MODEL", options->model,
-         "A Hugging Face folder, such as ViT with GPT-2, TrOCR, LLaVA, SmolVLM or Gemma 3. The model has an "
-         "encoder of pictures and a decoder")
+  sub->add_option("MODEL", options->model,
+                  "A Hugging Face folder, such as ViT with GPT-2, TrOCR, LLaVA, SmolVLM, Gemma 3 or Qwen "
+                  "2.5-VL. The model has an "
+                  "encoder of pictures and a decoder")
       ->required()
       ->type_name("");
   sub->add_option("IMAGE", options->pictures,
@@ -255,7 +256,8 @@ Subcommand add_caption(CLI::App& app) {
       ->type_name("");
   options->prompt_option =
       sub->add_option("--prompt", options->prompt,
-                      "What a decoder that reads pictures in its prompt (LLaVA, SmolVLM, Gemma 3) continues. "
+                      "What a decoder that reads pictures in its prompt (LLaVA, SmolVLM, Gemma 3, Qwen "
+                      "2.5-VL) continues. "
                       "<image> is the "
                       "picture. Without it, a model whose chat template shows pictures is asked through that")
           ->type_name("TEXT")

@@ -47,7 +47,7 @@ Result<ChatPictures> ChatPictures::open(const ModelFile& model, const ModelShape
 Result<ordered_json> ChatPictures::show(const std::string& file) {
   if (!shape_) {
     return Error{Code::unsupported, fmt::format("{} does not see: it reads text only. Choose a model that "
-                                                "does, such as LLaVA, SmolVLM or Gemma 3",
+                                                "does, such as LLaVA, SmolVLM, Gemma 3 or Qwen 2.5-VL",
                                                 model_)};
   }
   PUMICE_TRY(std::string checksum, checksum_of(path_of(file)));
@@ -89,16 +89,29 @@ std::vector<PictureGrid> ChatPictures::grids(const ordered_json& messages) const
   return all;
 }
 
+// Of all that the messages' pictures consist of.
+std::vector<PatchGrid> ChatPictures::patch_grids(const ordered_json& messages) const {
+  std::vector<PatchGrid> all;
+  const auto add = [&](size_t, const ordered_json& part) -> Status {
+    const auto found = read_.find(part.value("checksum", ""));
+    const std::vector<PatchGrid> own =
+        found == read_.end() ? std::vector<PatchGrid>(1) : found->second.pixels.grids();
+    all.insert(all.end(), own.begin(), own.end());
+    return {};
+  };
+  (void)for_each_picture(messages, add);
+  return all;
+}
+
 PicturePlaces ChatPictures::places(const ordered_json& messages) const {
   if (!shape_) return {};
   return picture_places(shape_->markup, grids(messages));
 }
 
 Result<size_t> ChatPictures::length(const ChatPrompt& prompt, const ordered_json& messages) const {
-  size_t pictures = 0;
-  for (const PictureGrid& grid : grids(messages)) pictures += grid.pictures();
+  const std::vector<PatchGrid> pictures = patch_grids(messages);
   if (!shape_) return prompt.ids.size();
-  if (pictures > 0 && std::ranges::count(prompt.ids, shape_->token) == 0) {
+  if (!pictures.empty() && std::ranges::count(prompt.ids, shape_->token) == 0) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: its chat template writes no token {} for a picture, which is where this "
                              "model sees it: name another template with --template",
@@ -122,14 +135,14 @@ Result<PicturePrompt> ChatPictures::prompt(const ChatPrompt& prompt, const order
     if (picture.rows.empty()) {
       PUMICE_CHECK(load_tower(device, load));
       PUMICE_TRY(picture.rows, tower_->rows(picture.pixels.inputs));
-      picture.pixels.inputs.clear();
+      for (EncoderInput& input : picture.pixels.inputs) input.values = {};
     }
     rows.insert(rows.end(), picture.rows.begin(), picture.rows.end());
     return {};
   };
   PUMICE_CHECK(for_each_picture(messages, add));
   if (rows.empty()) return PicturePrompt{prompt.ids, {}};
-  return with_pictures(*shape_, prompt.ids, rows, source);
+  return with_pictures(*shape_, prompt.ids, rows, source, patch_grids(messages));
 }
 
 } // namespace pumice::command

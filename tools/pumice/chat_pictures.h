@@ -44,10 +44,11 @@ public:
 
 private:
   struct Picture {
-    PromptPicture pixels;                 // its inputs are empty once there are rows
+    PromptPicture pixels;                 // its inputs have no values once there are rows
     std::vector<std::vector<float>> rows; // of each of them
   };
   std::vector<PictureGrid> grids(const nlohmann::ordered_json& messages) const;
+  std::vector<PatchGrid> patch_grids(const nlohmann::ordered_json& messages) const;
 
   std::string model_;
   std::optional<PictureTokens> shape_; // of a model that sees

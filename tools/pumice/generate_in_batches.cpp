@@ -228,13 +228,12 @@ public:
   Status add_to(TextSource& source, PictureRows& encoder) const {
     size_t next = 0;
     for (const std::vector<uint32_t>& ids : prompts_.ids) {
-      const auto places = static_cast<size_t>(std::ranges::count(ids, shape_.token));
-      const size_t left = pictures_.inputs.size() - next;
-      const size_t count = std::min(left, places % shape_.rows == 0 ? places / shape_.rows : places);
-      PUMICE_TRY(const std::vector<std::vector<float>> rows,
-                 encoder.rows(std::span(pictures_.inputs).subspan(next, count)));
-      next += count;
-      PUMICE_TRY(PicturePrompt prompt, with_pictures(shape_, ids, rows, prompts_.source));
+      const std::span own = std::span(pictures_.inputs).subspan(next, pictures_in(ids, next));
+      next += own.size();
+      PUMICE_TRY(const std::vector<std::vector<float>> rows, encoder.rows(own));
+      std::vector<PatchGrid> grids;
+      for (const EncoderInput& picture : own) grids.push_back(picture.grid);
+      PUMICE_TRY(PicturePrompt prompt, with_pictures(shape_, ids, rows, prompts_.source, grids));
       Text text;
       text.source = prompts_.source;
       text.prompt = std::move(prompt.tokens);
@@ -245,6 +244,15 @@ public:
   }
 
 private:
+  // How many pictures, from one on, a prompt has places for: for the rows of each, or one for each.
+  size_t pictures_in(std::span<const uint32_t> ids, size_t first) const {
+    const auto places = static_cast<size_t>(std::ranges::count(ids, shape_.token));
+    size_t rows = 0, count = 0;
+    for (size_t i = first; i < pictures_.inputs.size() && rows < places; ++i, ++count)
+      rows += shape_.rows_of(pictures_.inputs[i].grid);
+    return rows == places ? count : std::min(places, pictures_.inputs.size() - first);
+  }
+
   PictureTokens shape_;
   TokenBatch prompts_;
   EncoderBatch pictures_;

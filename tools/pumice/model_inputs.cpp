@@ -174,6 +174,44 @@ Result<EncoderBatch> read_encoder_inputs(const SafetensorsFile& file, const std:
 
 namespace {
 
+// Patches of pictures, [patches, values of one], and the grid of each picture: [pictures, 3], of which the
+// first number counts frames.
+Result<EncoderBatch> read_patches(const SafetensorsFile& file, const std::string& path,
+                                  const SafetensorsFile::Entry& entry, const EncoderShape& shape) {
+  EncoderBatch batch{fmt::format("{}: tensor '{}'", path, entry.name), {}, {}};
+  PUMICE_TRY(const IdTable grids, read_table(file, path, "image_grid_thw"));
+  if (grids.columns != 3) {
+    return Error{Code::invalid_file, fmt::format("{}: expected the shape [pictures, 3]; found [{}, {}]",
+                                                 grids.source, grids.rows, grids.columns)};
+  }
+  const Result<std::vector<float>> values = SafetensorsFile::floats(entry);
+  if (!values.ok()) {
+    return Error{values.error().code,
+                 fmt::format("{}: expected numbers (F32); found {}", batch.source, entry.dtype)};
+  }
+  constexpr int64_t most_edge = 1 << 20;
+  size_t next = 0;
+  for (uint64_t i = 0; i < grids.rows; ++i) {
+    const std::span grid = std::span(grids.values).subspan(i * 3, 3);
+    if (grid[0] != 1 || grid[1] < 1 || grid[2] < 1 || std::max(grid[1], grid[2]) > most_edge) {
+      return Error{Code::unsupported,
+                   fmt::format("{}: picture {} has a grid of {}: expected 1 frame, and edges of 1 to {}",
+                               grids.source, i, fmt::join(grid, " x "), most_edge)};
+    }
+    EncoderInput& input = batch.inputs.emplace_back();
+    input.grid = {static_cast<uint32_t>(grid[1]), static_cast<uint32_t>(grid[2])};
+    const uint64_t count = input.grid.count() * shape.input_values();
+    if (count > values->size() - next) break;
+    const auto first = values->begin() + static_cast<ptrdiff_t>(next);
+    input.values.assign(first, first + static_cast<ptrdiff_t>(count));
+    next += count;
+  }
+  if (next == values->size() && (batch.inputs.empty() || !batch.inputs.back().values.empty())) return batch;
+  return Error{Code::invalid_file,
+               fmt::format("{}: expected {} numbers of each patch of the grids in {}; found {} in all",
+                           batch.source, shape.input_values(), grids.source, values->size())};
+}
+
 // Refuses pictures of which pixel_attention_mask leaves a part out.
 Status check_whole(const SafetensorsFile& file, const std::string& path, const EncoderShape& shape,
                    const std::vector<bool>& pads) {
@@ -202,6 +240,7 @@ Result<EncoderBatch> read_prompt_pictures(const SafetensorsFile& file, const std
                                           const EncoderShape& shape) {
   PUMICE_TRY(const SafetensorsFile::Entry* entry,
              find_tensor(file, path, "pixel_values", "pictures of a prompt"));
+  if (shape.kind == InputKind::patches) return read_patches(file, path, *entry, shape);
   if (entry->shape.size() != shape.input_shape.size() + 2) return read_encoder_inputs(file, path, shape);
   std::vector<uint64_t> own(entry->shape.begin() + 1, entry->shape.end());
   own[0] *= entry->shape[0];

@@ -13,6 +13,7 @@ const char* kind_of(const ModelShape& shape) {
   case InputKind::tokens:
     return "an encoder";
   case InputKind::pixels:
+  case InputKind::patches:
     return "an encoder of pictures";
   case InputKind::features:
     return "an encoder of sounds";
@@ -31,6 +32,8 @@ const char* advice(const ModelShape& shape) {
                   : "it writes no text; use pumice embed or pumice classify";
   case InputKind::pixels:
     return writes ? "it describes pictures; use pumice caption" : "it writes no text; use pumice classify";
+  case InputKind::patches:
+    return "it is for pictures in a prompt; use pumice caption or pumice chat";
   case InputKind::features:
   case InputKind::samples:
     return "it turns speech into text; use pumice transcribe";

@@ -14,6 +14,7 @@ Result<PictureModel> PictureModel::open(const std::string& path) {
   const Tower tower = has_picture_tower(file) ? Tower::pictures : Tower::main;
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file, tower));
   const ModelShape shape = definition->shape();
+  if (shape.encoder && shape.encoder->kind == InputKind::patches) return wrong_subcommand(path, shape);
   if (!shape.encoder || shape.encoder->kind != InputKind::pixels)
     return wrong_kind(path, shape, "it does not read pictures");
   return PictureModel{std::move(file), tower, *shape.encoder};

@@ -2,10 +2,17 @@
 
 #include <fmt/format.h>
 
+#include "media/patches.h"
 #include "media/tiles.h"
 #include "model/vocabulary.h"
 
 namespace pumice::command {
+
+std::vector<PatchGrid> PromptPicture::grids() const {
+  std::vector<PatchGrid> all;
+  for (const EncoderInput& input : inputs) all.push_back(input.grid);
+  return all;
+}
 
 Result<PictureInput> PictureInput::open(const ModelFile& file, const EncoderShape& shape) {
   const std::vector<uint32_t>& size = shape.input_shape; // [channels, height, width]
@@ -14,6 +21,10 @@ Result<PictureInput> PictureInput::open(const ModelFile& file, const EncoderShap
                  fmt::format("{}: the model reads pictures of {} channels; only those of 3 (red, green and "
                              "blue) can be made from a file",
                              file.path(), size[0])};
+  }
+  if (shape.patch_groups) {
+    PUMICE_TRY(const ImagePreparation patches, read_patch_preparation(folder_of(file), shape.cutting()));
+    return PictureInput(patches);
   }
   PUMICE_TRY(const ImagePreparation preparation, read_image_preparation(folder_of(file), size[1], size[2]));
   return PictureInput(preparation);
@@ -28,6 +39,13 @@ Result<EncoderInput> PictureInput::read(const std::string& path) const {
 
 Result<PromptPicture> PictureInput::read_for_prompt(const std::string& path) const {
   PUMICE_TRY(const Image image, read_image(path_of(path)));
+  if (preparation_.patches) {
+    PUMICE_TRY(PatchedPicture patched, cut_patches(image, preparation_, path));
+    PromptPicture whole;
+    whole.inputs.emplace_back().values = std::move(patched.values);
+    whole.inputs.back().grid = patched.grid;
+    return whole;
+  }
   PUMICE_TRY(TiledPicture tiled, prepare_tiles(image, preparation_, path));
   PromptPicture picture{{tiled.rows, tiled.columns}, {}};
   for (std::vector<float>& values : tiled.pictures) picture.inputs.emplace_back().values = std::move(values);

@@ -13,6 +13,9 @@ namespace pumice::command {
 struct PromptPicture {
   PictureGrid grid;
   std::vector<EncoderInput> inputs;
+
+  // Of the inputs' patches, which pictures of one size do not have.
+  std::vector<PatchGrid> grids() const;
 };
 
 // Reads pictures and prepares them as the model's preprocessor_config.json says.

@@ -19,7 +19,11 @@ public:
   Result<std::vector<std::vector<float>>> rows(std::span<const EncoderInput> pictures);
 
 private:
+  // For pictures of any size: an encoder for one of so many patches.
+  Status make_room(uint32_t positions);
+
   PictureTokens shape_;
+  std::shared_ptr<const Model> tower_;
   std::unique_ptr<Encoder> encoder_;
 };
 

@@ -76,6 +76,7 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
       biased(args), shared ? 1u : 0u};
   if (args.chunked) dispatch.set_constant(ATTENTION_CHUNKED_ID, 1);
   if (args.whole_pictures) dispatch.set_constant(ATTENTION_PICTURES_ID, 1);
+  if (args.patch_windows) dispatch.set_constant(ATTENTION_PATCH_WINDOWS_ID, 1);
   if (layout.split != CacheSplit::whole)
     dispatch.set_constant(ATTENTION_PARTS_ID, static_cast<uint32_t>(layout.split));
   if (layout.values_are_keys) dispatch.set_constant(ATTENTION_VALUES_ARE_KEYS_ID, 1);
@@ -295,6 +296,7 @@ std::string Attention::describe() const {
   if (window > 0) text += fmt::format(" {} {}", chunked ? "chunk" : "window", window);
   if (sinks) text += " sinks";
   if (mask == AttentionMask::bidirectional) text += " both ways";
+  if (patch_windows) text += " in windows of patches";
   if (mask == AttentionMask::cross) text += " of the encoder's input";
   if (mask == AttentionMask::causal_input) text += " of its input so far";
   if (bias.by_place()) {
@@ -404,6 +406,11 @@ Status check(const Attention& attention, const CacheLayout& layout) {
     return Error{Code::internal,
                  fmt::format("layer {}: whole pictures need a causal mask without chunks", attention.layer)};
   }
+  if (attention.patch_windows && (attention.mask != AttentionMask::bidirectional || attention.window > 0)) {
+    return Error{Code::internal,
+                 fmt::format("layer {}: windows of patches need a bidirectional mask without a window",
+                             attention.layer)};
+  }
   if (layout.window != 0 && (attention.window == 0 || attention.window > layout.window)) {
     return Error{Code::internal,
                  fmt::format("layer {}: attention over {} positions, and the cache keeps {} of them",
@@ -461,6 +468,7 @@ Result<AttentionArgs> lower_args(const Attention& attention, std::span<const Wei
   args.mask = attention.mask;
   args.chunked = attention.chunked;
   args.whole_pictures = attention.whole_pictures;
+  args.patch_windows = attention.patch_windows;
   args.bias = attention.bias;
   args.step_layout = lowering.step_layout();
   args.one_sequence = mostly_one_source(args);

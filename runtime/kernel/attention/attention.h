@@ -87,6 +87,9 @@ struct AttentionArgs {
   bool chunked = false;
   // With the causal mask: rows with GIVEN_ROW see up to the end of their picture, which is in the same step.
   bool whole_pictures = false;
+  // With the bidirectional mask: rows are patches of pictures, which see those of their window
+  // (common/step.h).
+  bool patch_windows = false;
   // [heads]: a score for each head that takes part in the softmax and has no value. Not with a bias.
   std::optional<BufferRef> sinks;
   RelativeBias bias;
@@ -128,6 +131,7 @@ struct Attention : Operation {
   AttentionMask mask = AttentionMask::causal;
   bool chunked = false;
   bool whole_pictures = false;
+  bool patch_windows = false;
   bool sinks = false;
   RelativeBias bias;
 

@@ -95,6 +95,11 @@ Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args)
     dispatch.set_constant(ATTENTION_GROWTH_LENGTH_ID, constants.growth_length);
     dispatch.set_constant(ATTENTION_GROWTH_START_ID, constants.growth_start);
   }
+  if (constants.places != ROTARY_PLACES_NONE) {
+    dispatch.set_constant(ATTENTION_PLACES_ID, constants.places);
+    dispatch.set_constant(ATTENTION_TEXT_PAIRS_ID, constants.text_pairs);
+    dispatch.set_constant(ATTENTION_DOWN_PAIRS_ID, constants.down_pairs);
+  }
   AttentionParams params;
   std::memcpy(&params, dispatch.params.data(), sizeof(params));
   params.k_stride = store.k.stride;

@@ -4,6 +4,7 @@
 
 #include "kernel/lowering.h"
 #include "kernel/row_groups.h"
+#include "shaders/image/join_patches.params.h"
 #include "shaders/image/lead_token.params.h"
 #include "shaders/image/patches.params.h"
 
@@ -98,6 +99,35 @@ Status PatchWindows::lower(Lowering& lowering, const Node& node) const {
   return {};
 }
 
+std::string JoinPatches::describe() const {
+  return fmt::format("{} rows", joined);
+}
+
+Status JoinPatches::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  if (joined == 0 || result.columns != joined * x.columns) {
+    return Error{Code::invalid_argument, fmt::format("{} rows of {} columns are not one row of {}", joined,
+                                                     x.columns, result.columns)};
+  }
+  Dispatch dispatch;
+  dispatch.kernel = "join_patches";
+  dispatch.constants = {lowering.profile().workgroup};
+  JoinPatchesParams params = {};
+  params.columns = x.columns;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  params.joined = joined;
+  params.details = lowering.step_layout().details();
+  dispatch.set_params(params);
+  dispatch.bind(JOIN_PATCHES_STEP, lowering.step(), Access::read);
+  dispatch.bind(JOIN_PATCHES_X, x.buffer, Access::read);
+  dispatch.bind(JOIN_PATCHES_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
+  dispatch.bytes = 4.0 * x.rows * x.columns + 4.0 * result.rows * result.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
 Status LeadToken::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   if (const WeightView& view = lowering.graph().weight(node.weights[0]).view;
@@ -137,6 +167,12 @@ TensorId patch_windows(Graph& graph, std::string name, TensorId x, const PatchWi
   const bool joined = operation.rule == PatchWindows::Rule::joined;
   const uint32_t patches = joined ? operation.window * operation.window : 1;
   return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, patches * graph.tensor(x).columns});
+}
+
+TensorId join_patches(Graph& graph, std::string name, TensorId x, uint32_t joined) {
+  JoinPatches operation;
+  operation.joined = joined;
+  return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, joined * graph.tensor(x).columns});
 }
 
 TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token, uint32_t row) {

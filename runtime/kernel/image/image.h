@@ -63,8 +63,20 @@ struct PatchWindows : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
+// Each `joined` neighbouring rows of an input become one, their columns one after the other. These rows come
+// first in each input, and the others are zeros. inputs: x [tokens, columns]. output: [tokens, joined *
+// columns].
+struct JoinPatches : Operation {
+  uint32_t joined = 1;
+
+  std::string_view name() const override { return "join_patches"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
 TensorId patches(Graph& graph, std::string name, TensorId pixels, const PatchShape& shape, uint32_t lead);
 TensorId patch_windows(Graph& graph, std::string name, TensorId x, const PatchWindows& operation);
+TensorId join_patches(Graph& graph, std::string name, TensorId x, uint32_t joined);
 TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token, uint32_t row = 0);
 
 } // namespace pumice

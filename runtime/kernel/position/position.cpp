@@ -114,6 +114,11 @@ std::string describe(const RotaryConfig& config) {
   }
   if (config.query_growth != 0) text += fmt::format(", queries grow by {:g}", config.query_growth);
   if (!config.factors.empty()) text += ", frequencies divided by a table";
+  if (config.places == PlaceKind::patches) text += ", by places in pictures";
+  if (config.places == PlaceKind::text) {
+    text += fmt::format(", by places: {} pairs in the text, {} down, {} across", config.text_pairs,
+                        config.down_pairs, config.dim / 2 - config.text_pairs - config.down_pairs);
+  }
   return text;
 }
 
@@ -121,8 +126,9 @@ std::vector<double> rotary_frequencies(const RotaryConfig& config, uint32_t cont
   const bool longer = config.scaling == RotaryScaling::longrope && context > config.original_context;
   const std::vector<float>& factors = longer ? config.long_factors : config.factors;
   std::vector<double> frequencies(config.dim / 2);
+  const uint32_t different = config.places == PlaceKind::patches ? config.dim / 4 : config.dim / 2;
   for (size_t i = 0; i < frequencies.size(); ++i) {
-    const double frequency = std::pow(double{config.base}, -2.0 * static_cast<double>(i) / config.dim);
+    const double frequency = std::pow(double{config.base}, -static_cast<double>(i % different) / different);
     frequencies[i] = scaled(config, frequency, i);
     if (i < factors.size()) frequencies[i] /= factors[i];
   }
@@ -174,6 +180,9 @@ RotaryConstants rotary_constants(const RotaryStoreArgs& args) {
     constants.growth_length = args.growth_length;
     constants.growth_start = args.growth_start;
   }
+  constants.places = static_cast<uint32_t>(args.places);
+  constants.text_pairs = args.text_pairs;
+  constants.down_pairs = args.down_pairs;
   return constants;
 }
 
@@ -188,6 +197,11 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
       constants.norms,   constants.growth, constants.growth_length, constants.growth_start};
   if (cache.split != CacheSplit::whole)
     dispatch.set_constant(ROTARY_PARTS_ID, static_cast<uint32_t>(cache.split));
+  if (args.places != PlaceKind::none) {
+    dispatch.set_constant(ROTARY_PLACES_ID, constants.places);
+    dispatch.set_constant(ROTARY_TEXT_PAIRS_ID, constants.text_pairs);
+    dispatch.set_constant(ROTARY_DOWN_PAIRS_ID, constants.down_pairs);
+  }
   RotaryStoreParams params = {};
   params.heads = args.heads;
   params.kv_heads = cache.kv_heads;
@@ -200,6 +214,8 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   params.position_limit = cache.position_limit();
   params.sequences = cache.sequences;
   params.part_first = cache.part_first;
+  params.details = args.step_layout.details();
+  params.sequence_quads = args.step_layout.sequence_quads();
   params.magnitude = args.magnitude;
   params.norm_eps = args.norm_eps;
   params.norm_offset = args.norm_offset;
@@ -272,6 +288,12 @@ Status check(const RotaryStore& operation, const Graph& graph, std::span<const W
         fmt::format("{} of a head's {} dimensions are to be rotated: it must be an even number, at most all",
                     rotary.dim, head_dim)};
   }
+  if ((rotary.places == PlaceKind::text && rotary.text_pairs + rotary.down_pairs > rotary.dim / 2) ||
+      (rotary.places == PlaceKind::patches && rotary.dim % 4 != 0)) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{} rotated dimensions of a head cannot be divided among places in a picture",
+                             rotary.dim)};
+  }
   for (const std::vector<float>* factors : {&rotary.factors, &rotary.long_factors}) {
     if (factors->empty() || factors->size() == rotary.dim / 2) continue;
     return Error{
@@ -311,6 +333,10 @@ Result<RotaryStoreArgs> RotaryStore::args(Lowering& lowering, std::span<const Te
   args.query_growth = rotary.query_growth;
   args.growth_length = rotary.original_context;
   args.growth_start = rotary.growth_start;
+  args.places = rotary.places;
+  args.text_pairs = rotary.text_pairs;
+  args.down_pairs = rotary.places == PlaceKind::patches ? rotary.dim / 4 : rotary.down_pairs;
+  args.step_layout = lowering.step_layout();
   args.query_norm = query_norm;
   args.key_norm = key_norm;
   args.value_norm = value_norm;

@@ -8,6 +8,7 @@
 #include "kernel/activation_ref.h"
 #include "kernel/cache_layout.h"
 #include "kernel/device_profile.h"
+#include "kernel/step_layout.h"
 #include "shaders/position/rotary_store.params.h"
 
 namespace pumice {
@@ -20,6 +21,15 @@ enum class RotaryPairs : uint32_t {
 };
 
 const char* to_string(RotaryPairs pairs);
+
+// What pairs of dimensions turn with, beside a row's position.
+enum class PlaceKind : uint32_t {
+  none = ROTARY_PLACES_NONE,
+  // The decoder's text has pictures: a row has a place in the text, and if it is of a picture, one down and
+  // one across in it (M-RoPE, Wang et al., Qwen2-VL, 2024).
+  text = ROTARY_PLACES_TEXT,
+  patches = ROTARY_PLACES_PATCHES, // a row is a patch of a picture, with a place down and one across
+};
 
 enum class RotaryScaling : uint32_t {
   none,
@@ -58,6 +68,12 @@ struct RotaryConfig {
   std::vector<float> factors;
   std::vector<float>
       long_factors; // longrope: used instead of `factors` if the context is longer than the original
+  // The first pairs turn with the place in the text, the next ones with that and the place down, the others
+  // with that and the place across. Pairs of patches are halves with the same frequencies, for down and
+  // across.
+  PlaceKind places = PlaceKind::none;
+  uint32_t text_pairs = 0;
+  uint32_t down_pairs = 0;
 };
 
 std::string describe(const RotaryConfig& config);
@@ -88,6 +104,9 @@ struct RotaryStoreArgs {
   float query_growth = 0; // as in RotaryConfig
   uint32_t growth_length = 0;
   uint32_t growth_start = 0;
+  PlaceKind places = PlaceKind::none; // as in RotaryConfig, with the sections of the step block
+  uint32_t text_pairs = 0, down_pairs = 0;
+  StepLayout step_layout = {};
   bool query_norm = false; // by root mean square
   bool key_norm = false;
   bool value_norm = false; // it has no weights
@@ -115,6 +134,9 @@ struct RotaryConstants {
   uint32_t growth = 0; // of queries, its bits
   uint32_t growth_length = 0;
   uint32_t growth_start = 0;
+  uint32_t places = ROTARY_PLACES_NONE;
+  uint32_t text_pairs = 0;
+  uint32_t down_pairs = 0;
 
   bool reads_table() const {
     return pairs != ROTARY_PAIRS_NONE || (norms & (ROTARY_NORM_QUERIES | ROTARY_NORM_KEYS)) != 0;

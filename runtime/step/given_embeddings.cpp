@@ -1,0 +1,26 @@
+#include "step/given_embeddings.h"
+
+namespace pumice {
+
+SharedEmbeddings joined(const SharedEmbeddings& first, const SharedEmbeddings& second) {
+  if (!first || !second) return first ? first : second;
+  auto both = std::make_shared<GivenEmbeddings>(*first);
+  both->values.insert(both->values.end(), second->values.begin(), second->values.end());
+  both->grids.insert(both->grids.end(), second->grids.begin(), second->grids.end());
+  return both;
+}
+
+SharedEmbeddings first_rows(const SharedEmbeddings& given, size_t kept, size_t rows) {
+  auto first = std::make_shared<GivenEmbeddings>();
+  const auto end = given->values.begin() + static_cast<ptrdiff_t>(given->values.size() / rows * kept);
+  first->values.assign(given->values.begin(), end);
+  size_t before = 0;
+  for (const PatchGrid& grid : given->grids) {
+    if (before >= kept) break;
+    first->grids.push_back(grid);
+    before += grid.count();
+  }
+  return first;
+}
+
+} // namespace pumice

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "media/patch_grid.h"
+
+namespace pumice {
+
+// The embeddings of a text's tokens that are rows of pictures.
+struct GivenEmbeddings {
+  std::vector<float> values; // a row after the other
+  // Of the pictures that they are of, in rows: where those have a place in their picture. Otherwise empty.
+  std::vector<PatchGrid> grids = {};
+};
+
+using SharedEmbeddings = std::shared_ptr<const GivenEmbeddings>;
+
+// Those of a text and of what follows it.
+SharedEmbeddings joined(const SharedEmbeddings& first, const SharedEmbeddings& second);
+// The first `kept` of `rows` rows.
+SharedEmbeddings first_rows(const SharedEmbeddings& given, size_t kept, size_t rows);
+
+} // namespace pumice
