@@ -342,6 +342,7 @@ Status Runner::open_step(uint32_t tokens) {
 
 Status Runner::open_here(uint32_t tokens) {
   PUMICE_CHECK(prepare(tokens));
+  sent_.place.reset(); // the results of slices are in the runner's own memory
   last_tokens_ = tokens;
   open_ = &bucket_for(tokens);
   if (step_ring_.pending().empty()) ++reach_; // otherwise write_step() has set it
