@@ -10,12 +10,15 @@ std::vector<uint32_t> unpack_code(std::span<const uint16_t> packed) {
   std::vector<uint32_t> code;
   code.reserve(packed.size());
   for (size_t i = 0; i < packed.size(); ++i) {
-    if (packed[i] < 0x8000) {
-      code.push_back(packed[i]);
-      continue;
+    const uint32_t number = packed[i];
+    if (number < 0x8000) {
+      code.push_back(number);
+    } else if (number < 0xffff) {
+      code.push_back((number & 0x7fff) >> 9 << 16 | (number & 0x1ff));
+    } else {
+      code.push_back(uint32_t{packed[i + 1]} << 16 | packed[i + 2]);
+      i += 2;
     }
-    const uint32_t upper = packed[i] == 0xffff ? packed[++i] : packed[i] & 0x7fffu;
-    code.push_back(upper << 16 | packed[++i]);
   }
   return code;
 }

@@ -19,10 +19,10 @@ struct KernelBinary {
   std::span<const uint32_t> code() const;
 };
 
-// SPIR-V is words of 32 bits, most of which are small: packed, it takes about half the room. The build packs
-// it (shaders/CompileShaders.cmake). A number below 0x8000 is a word. A number from there on, less 0x8000, is
-// a word's upper half, and the next number is its lower half. After 0xffff, the next two numbers are the
-// halves.
+// SPIR-V is words of 32 bits, most of which are small, or begin an instruction with its length and its
+// number: packed, it takes less than half of the room. The build packs it (shaders/CompileShaders.cmake). A
+// number below 0x8000 is a word. Up to 0xfdff, the lower 9 bits are a word's lower half, and the 6 bits above
+// them are its upper half. After 0xffff, the next two numbers are the halves.
 std::vector<uint32_t> unpack_code(std::span<const uint16_t> packed);
 
 std::span<const KernelBinary> kernel_binaries(); // sorted by name

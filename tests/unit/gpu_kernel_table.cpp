@@ -7,9 +7,24 @@
 using namespace pumice;
 
 TEST_CASE("packed code") {
-  const std::vector<uint16_t> packed = {0,      0x7fff, 0x8000, 0x8000, 0x8005, 0x003d,
-                                        0xffff, 0x7fff, 1,      0xffff, 0xffff, 0xffff};
-  CHECK(unpack_code(packed) == std::vector<uint32_t>{0, 0x7fff, 0x8000, 0x0005003d, 0x7fff0001, 0xffffffff});
+  const std::vector<uint16_t> packed = {0,
+                                        0x7fff,
+                                        0x8000 | 5 << 9 | 0x3d,
+                                        0x8000 | 62 << 9 | 0x1ff,
+                                        0xffff,
+                                        0,
+                                        0x8000,
+                                        0xffff,
+                                        63,
+                                        1,
+                                        0xffff,
+                                        0x3f80,
+                                        0,
+                                        0xffff,
+                                        0xffff,
+                                        0xffff};
+  CHECK(unpack_code(packed) ==
+        std::vector<uint32_t>{0, 0x7fff, 0x0005003d, 0x003e01ff, 0x8000, 0x003f0001, 0x3f800000, 0xffffffff});
   CHECK(unpack_code({}).empty());
 }
 
