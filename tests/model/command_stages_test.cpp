@@ -205,6 +205,17 @@ TEST_CASE("a model in two processes continues prompts as in one") {
   CHECK(ids_of(together(generate, generate)) == one);
 }
 
+TEST_CASE("a text from two processes is the same in a file") {
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
+  const std::vector<std::string> run = {"run", model, "--no-cache", "Once upon a time",
+                                        "-n",  "4",   "--temp",     "0"};
+  const CommandResult one = pumice_command(run);
+  const CommandResult two = mpirun({{2, run}});
+  CAPTURE(two.err);
+  CHECK(two.status == 0);
+  CHECK(two.out == one.out);
+}
+
 TEST_CASE("the launcher of another MPI library is told from the plug-in's") {
   if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   // What the others' launchers tell their processes.

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "descriptor.h"
+#include "processes.h"
 
 namespace pumice::command {
 
@@ -27,8 +28,9 @@ void note_output_problem() {
 
 } // namespace
 
+// Open MPI reads what its processes print through terminals of its own, also where it writes that to a file.
 bool stdout_is_terminal() {
-  return is_terminal(standard_output);
+  return is_terminal(standard_output) && !started_with_others();
 }
 bool stderr_is_terminal() {
   return is_terminal(standard_error);
