@@ -292,7 +292,14 @@ Part Side::of(const Stage& layers, uint32_t count) const {
                        : layers.begins()    ? first
                        : layers.ends(count) ? last
                                             : stage;
-  return not_below_zero(beside + layer * (std::min(layers.end, count) - layers.first));
+  const Part own = layer * (std::min(layers.end, count) - layers.first);
+  Part part = beside + own;
+  // The embedding and the head together take no less than one of them, whatever a busy machine has made of
+  // what was measured.
+  if (layers.whole(count)) {
+    part.seconds = larger(part.seconds, larger((first + own).seconds, (last + own).seconds));
+  }
+  return not_below_zero(part);
 }
 
 Part DeviceCosts::of(const Stage& cut, const LayerCounts& layers) const {

@@ -216,6 +216,36 @@ TEST_CASE("a text from two processes is the same in a file") {
   CHECK(two.out == one.out);
 }
 
+TEST_CASE("plan-split measures the devices of several processes, and what links them") {
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
+  const std::vector<std::string> plan = {"plan-split", model, "--no-cache", "--context", "256", "--json"};
+  const CommandResult result = mpirun({{3, plan}});
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  const json answer = json::parse(result.out);
+  REQUIRE(answer["ways"].size() == 4);
+  const json& all = answer["ways"][0];
+  REQUIRE(all["layers"].size() == 3);
+  CHECK(all["bytes"].size() == 3);
+  int layers = 0;
+  for (const json& each : all["layers"]) layers += each.get<int>();
+  CHECK(layers == 5);
+  CHECK(all["decode_tokens_per_second"].get<double>() > 0);
+  CHECK(answer["ways"][1]["devices"].get<std::string>().find("rank 1 on ") == 0);
+  // Stages take as much there as in one process.
+  const std::vector<std::string> cuts = {"--split", "1,2,2"};
+  const CommandResult here = pumice_command(with(plan, with({"--devices", "0,0,0"}, cuts)));
+  const CommandResult there = mpirun({{3, with(plan, cuts)}});
+  REQUIRE(here.status == 0);
+  REQUIRE(there.status == 0);
+  CHECK(json::parse(there.out)["ways"][0]["bytes"] == json::parse(here.out)["ways"][0]["bytes"]);
+
+  const CommandResult missing = mpirun({{1, plan}, {1, {"plan-split", "no-such.gguf", "--json"}}});
+  CHECK(missing.status == 1);
+  CHECK(missing.err.find("no-such.gguf") != std::string::npos);
+  CHECK(missing.out.empty());
+}
+
 TEST_CASE("the launcher of another MPI library is told from the plug-in's") {
   if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   // What the others' launchers tell their processes.

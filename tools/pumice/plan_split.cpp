@@ -8,7 +8,7 @@
 #include "json_output.h"
 #include "open_device.h"
 #include "option_values.h"
-#include "stage/split.h"
+#include "split_device.h"
 #include "step/batch_groups.h"
 #include "subcommand.h"
 
@@ -65,6 +65,27 @@ Result<std::vector<SessionRunners>> sessions_of(const Model& model, const StageU
   return sessions;
 }
 
+// Batches of an encoder-decoder have one group.
+StageUse use_of(const PlanSplitOptions& options, const ModelShape& shape, uint32_t stages) {
+  StageUse use;
+  SizeOptions size = options.size;
+  if (shape.encoder && !size.kv_given) size.kv = "f32"; // as the commands that write from inputs
+  use.size = session_size(size, shape);
+  use.size.sequences = options.sequences;
+  use.groups = shape.encoder ? 1 : std::min(options.sequences, stages);
+  use.prompt = std::clamp(options.prompt, 1u, std::max(use.size.context, 2u) - 1);
+  use.load = options.size.load;
+  use.sessions = [use](const Model& model) { return sessions_of(model, use); };
+  return use;
+}
+
+// The device as one that a stage can be on. Both arguments must outlive it.
+std::unique_ptr<SplitDevice> split_device(const PlanSplitOptions& options, const ModelShape& shape,
+                                          const OpenedDevice& device) {
+  const auto use = [&options, shape](uint32_t stages) { return use_of(options, shape, stages); };
+  return local_split_device(device, path_of(options.model), use);
+}
+
 // What is printed of one way to run the model.
 struct Outlook {
   std::string name;
@@ -108,13 +129,14 @@ std::string to_text(const Outlook& outlook, const Outlooks& all) {
 }
 
 std::string to_text(const Outlooks& all, const DeviceOptions& device) {
+  const std::string devices =
+      device.devices.empty() ? "" : fmt::format("--devices {} ", fmt::join(device.devices, ","));
   std::string text =
       fmt::format("{:<40} {:>14} {:>10} {:>10} {:>10} {:>16}\n", "", "layers", "decode t/s",
                   fmt::format("{} at once", all.sequences), all.encoder ? "input t/s" : "prompt t/s", "MiB");
   for (const Outlook& each : all.ways) text += to_text(each, all);
   return text + (all.fastest == 0
-                     ? fmt::format("--devices {} --split {}\n", fmt::join(device.devices, ","),
-                                   fmt::join(all.ways[0].plan.layers, ","))
+                     ? fmt::format("{}--split {}\n", devices, fmt::join(all.ways[0].plan.layers, ","))
                      : fmt::format("{} is faster: stages are only for a model that does not fit it\n",
                                    all.ways[all.fastest].name));
 }
@@ -133,20 +155,20 @@ void find_fastest(Outlooks& all, SplitGoal goal) {
 
 class Planning {
 public:
-  Planning(const PlanSplitOptions& options, const ModelShape& shape, const OpenedDevice& last)
-      : options_(options), shape_(shape) {
-    for (const OpenedDevice& device : last.before) devices_.push_back(&device);
-    devices_.push_back(&last);
+  Planning(const PlanSplitOptions& options, const ModelShape& shape,
+           std::vector<std::unique_ptr<SplitDevice>> devices, std::optional<MeasuredLink> link)
+      : options_(options), shape_(shape), devices_(std::move(devices)), link_(link) {
     counts_ = {shape.encoder_layers(), static_cast<uint32_t>(shape.layers.size()), shape.last_cut};
   }
 
   Status measure() {
-    const StageUse use = use_of(devices_.size());
     ProgressBar bar("measuring stages");
-    for (size_t i = 0; i < devices_.size(); ++i) {
-      if (!bar.update(i, devices_.size())) return interruption();
-      PUMICE_TRY(DeviceCosts each, measure_costs(path(), devices_[i]->context, use));
-      costs_.push_back(each);
+    for (const auto& device : devices_) PUMICE_CHECK(device->begin_measuring(count()));
+    // Its own device last: the others measure meanwhile.
+    costs_.resize(count());
+    for (size_t n = count(); n-- > 0;) {
+      if (!bar.update(count() - 1 - n, count())) return interruption();
+      PUMICE_TRY(costs_[n], devices_[n]->costs());
     }
     bar.erase();
     return {};
@@ -155,7 +177,7 @@ public:
   Result<Outlooks> outlooks() const {
     Outlooks all;
     all.sequences = options_.sequences;
-    all.prompt = shape_.encoder ? costs_[0].prefill_tokens : use_of(1).prompt;
+    all.prompt = shape_.encoder ? costs_[0].prefill_tokens : use(1).prompt;
     all.encoder = shape_.encoder.has_value();
     PUMICE_TRY(SplitPlan best, cuts());
     PUMICE_CHECK(stages_of(options_.model, shape_, best.layers));
@@ -171,34 +193,23 @@ public:
   }
 
 private:
-  std::filesystem::path path() const { return path_of(options_.model); }
-
-  // Batches of an encoder-decoder have one group.
-  StageUse use_of(size_t stages) const {
-    StageUse use;
-    SizeOptions size = options_.size;
-    if (shape_.encoder && !size.kv_given) size.kv = "f32"; // as the commands that write from inputs
-    use.size = session_size(size, shape_);
-    use.size.sequences = options_.sequences;
-    use.groups = shape_.encoder ? 1 : std::min(options_.sequences, static_cast<uint32_t>(stages));
-    use.prompt = std::clamp(options_.prompt, 1u, std::max(use.size.context, 2u) - 1);
-    use.load = options_.size.load;
-    use.sessions = [use](const Model& model) { return sessions_of(model, use); };
-    return use;
-  }
+  uint32_t count() const { return static_cast<uint32_t>(devices_.size()); }
+  StageUse use(uint32_t stages) const { return use_of(options_, shape_, stages); }
 
   HopCosts hop(const StageUse& use) const {
+    if (options_.link.empty() && link_)
+      return hop_costs(link_->latency, link_->bytes_per_second, costs_[0], use);
     if (options_.link.empty()) return {local_latency};
     return hop_costs(options_.link[0] / 1e3, options_.link[1] * 1e6 / 8, costs_[0], use);
   }
 
   Result<SplitPlan> cuts() const {
-    const HopCosts costs = hop(use_of(devices_.size()));
+    const HopCosts costs = hop(use(count()));
     const std::vector<uint32_t>& split = options_.device.split;
     if (split.empty()) return pumice::plan_split(costs_, counts_, costs, goal_of(options_));
     if (split.size() != devices_.size()) {
       return Error{Code::invalid_argument,
-                   fmt::format("--split has {}, and --devices has {}: give as many numbers as devices",
+                   fmt::format("--split has {}, and there are {}: give as many numbers",
                                counted(split.size(), "number"), counted(devices_.size(), "device"))};
     }
     PUMICE_CHECK(stages_of(options_.model, shape_, split));
@@ -207,7 +218,8 @@ private:
 
   // With the memory that its stages take, the first of them on the device `first`.
   Result<Outlook> outlook(std::string name, SplitPlan plan, size_t first) const {
-    const StageUse use = use_of(plan.layers.size());
+    const auto stages = static_cast<uint32_t>(plan.layers.size());
+    const StageUse use = this->use(stages);
     Outlook result{std::move(name), std::move(plan)};
     result.round = result.plan.round_seconds(use.groups);
     result.prompt = shape_.encoder
@@ -216,8 +228,7 @@ private:
     uint32_t begin = 0;
     for (size_t i = 0; i < result.plan.layers.size(); ++i) {
       const uint32_t end = begin + result.plan.layers[i];
-      PUMICE_TRY(result.plan.stages[i].bytes,
-                 stage_bytes(path(), devices_[first + i]->context, use, {begin, end}));
+      PUMICE_TRY(result.plan.stages[i].bytes, devices_[first + i]->bytes(stages, {begin, end}));
       result.fits = result.fits && result.plan.stages[i].bytes <= costs_[first + i].available;
       begin = end;
     }
@@ -226,26 +237,41 @@ private:
 
   const PlanSplitOptions& options_;
   const ModelShape shape_;
-  std::vector<const OpenedDevice*> devices_;
+  const std::vector<std::unique_ptr<SplitDevice>> devices_;
+  const std::optional<MeasuredLink> link_; // between processes
   LayerCounts counts_;
   std::vector<DeviceCosts> costs_; // of each device
 };
 
+Result<ModelShape> shape_of(const PlanSplitOptions& options) {
+  PUMICE_TRY(const ModelFile file, ModelFile::open(path_of(options.model)));
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  PUMICE_CHECK(check_stages(file.path(), definition->shape()));
+  return definition->shape();
+}
+
 Status plan_split(const PlanSplitOptions& options) {
-  if (options.device.devices.size() < 2) {
+  if (options.device.devices.size() < 2 && !others()) {
     return Error{Code::invalid_argument,
-                 "there is nothing to divide: name at least two devices with --devices"};
+                 "there is nothing to divide: name at least two devices with --devices, or start the command "
+                 "with mpirun"};
   }
   if (!options.link.empty() && options.link.size() != 2) {
     return Error{Code::invalid_argument,
                  "--link takes two numbers: milliseconds and Mbit/s, such as 0.1,1000"};
   }
-  PUMICE_TRY(const ModelFile file, ModelFile::open(path_of(options.model)));
-  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  const ModelShape shape = definition->shape();
-  PUMICE_CHECK(check_stages(file.path(), shape));
+  PUMICE_TRY(const ModelShape shape, shape_of(options));
   PUMICE_TRY(const OpenedDevice last, open_device(options.device));
-  Planning planning(options, shape, last);
+  std::vector<std::unique_ptr<SplitDevice>> devices;
+  std::optional<MeasuredLink> link;
+  if (others()) {
+    PUMICE_TRY(RemoteSplitDevices remote, remote_split_devices());
+    devices = std::move(remote.devices);
+    link = remote.link;
+  }
+  for (const OpenedDevice& device : last.before) devices.push_back(split_device(options, shape, device));
+  devices.push_back(split_device(options, shape, last));
+  Planning planning(options, shape, std::move(devices), link);
   PUMICE_CHECK(planning.measure());
   PUMICE_TRY(const Outlooks all, planning.outlooks());
   if (options.json) {
@@ -257,6 +283,17 @@ Status plan_split(const PlanSplitOptions& options) {
     print_result(to_text(all, options.device));
   }
   return last.save_pipelines();
+}
+
+// In the other processes that mpirun has started.
+Status measure_for_others(const PlanSplitOptions& options) {
+  std::optional<OpenedDevice> device;
+  PUMICE_CHECK(serve_split([&]() -> Result<std::unique_ptr<SplitDevice>> {
+    PUMICE_TRY(const ModelShape shape, shape_of(options));
+    PUMICE_TRY(device, open_device(options.device));
+    return split_device(options, shape, *device);
+  }));
+  return device ? device->save_pipelines() : Status();
 }
 
 } // namespace
@@ -283,7 +320,7 @@ Subcommand add_plan_split(CLI::App& app) {
       ->group("Measurement");
   sub->add_option("--link", options->link,
                   "What links the stages: milliseconds until a message arrives, and Mbit/s, such as 0.1,1000 "
-                  "(default: the memory of this machine)")
+                  "(default: the memory of this machine; with mpirun, what is measured)")
       ->type_name("MS,MBIT")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1e9))
@@ -293,7 +330,11 @@ Subcommand add_plan_split(CLI::App& app) {
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);
   sub->footer(example("pumice plan-split model.gguf --devices 0,1 --prefer prefill"));
-  return {sub, [options] { return plan_split(*options); }, {{"MODEL"}, {}}};
+  return {sub,
+          [options] { return plan_split(*options); },
+          {{"MODEL"}, {}},
+          [options] { return measure_for_others(*options); },
+          &options->device.timeout};
 }
 
 } // namespace pumice::command
