@@ -86,9 +86,15 @@ if [ -n "$short" ]; then
 fi
 if [ -z "$rest" ]; then exit $status; fi
 
+in_time() {  # [PHASE]
+  [ $# -eq 0 ] || wanted "$1" || { echo "test: LEFT OUT: PUMICE_TEST_WITHOUT names $1"; return 1; }
+  [ -z "${PUMICE_TEST_MINUTES:-}" ] || [ $((SECONDS / 60)) -lt "$PUMICE_TEST_MINUTES" ] ||
+    { echo "test: LEFT OUT: more than $PUMICE_TEST_MINUTES minutes have passed"; return 1; }
+}
+
 # Making the roots is mostly waiting for a mirror: it goes on beside the building.
 {
-  ./tools/second_driver.sh --prepare
+  if in_time; then ./tools/second_driver.sh --prepare; fi
   if wanted compilers; then ./tools/compilers.sh --prepare; fi
   if wanted debian-13; then ./tools/debian_13.sh --prepare; fi
 } >build/logs/roots.log 2>&1 </dev/null &
@@ -116,11 +122,6 @@ else
   run_ctest rest -L '^watched$' -E faults "$@" || status=1
 fi
 
-in_time() {  # [PHASE]
-  [ $# -eq 0 ] || wanted "$1" || { echo "test: LEFT OUT: PUMICE_TEST_WITHOUT names $1"; return 1; }
-  [ -z "${PUMICE_TEST_MINUTES:-}" ] || [ $((SECONDS / 60)) -lt "$PUMICE_TEST_MINUTES" ] ||
-    { echo "test: LEFT OUT: more than $PUMICE_TEST_MINUTES minutes have passed"; return 1; }
-}
 phase "the tests on a second driver"
 if in_time; then ./tools/second_driver.sh "$@" || status=1; fi
 phase "the tests on SwiftShader"
