@@ -1,5 +1,9 @@
 #include "stage/stage_server.h"
 
+#include <algorithm>
+#include <cstring>
+#include <span>
+
 #include <fmt/format.h>
 
 #include "base/guarded.h"
@@ -210,7 +214,8 @@ Status StageServer::write_block(const Message& message) {
   PUMICE_TRY(Runner * runner, runner_of(message));
   if (runner) {
     std::vector<uint32_t> pieces(message.bytes.size() / 4);
-    std::memcpy(pieces.data(), message.bytes.data(), pieces.size() * 4);
+    std::ranges::copy(message.bytes.first(pieces.size() * 4),
+                      std::as_writable_bytes(std::span(pieces)).begin());
     PUMICE_CHECK(runner->write_block(pieces));
   }
   return forward(message);
