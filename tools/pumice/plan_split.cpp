@@ -1,4 +1,5 @@
 #include <array>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

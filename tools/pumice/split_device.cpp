@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <type_traits>
 
+#include "base/guarded.h"
 #include "stage/message.h"
 
 namespace pumice::command {
